@@ -1,0 +1,100 @@
+# Type `make` for what there is. Settings can be given on the command line,
+# such as `make soak FUZZTIME=1h`.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+# The steps of `test` come one after the other, also under `make -j`.
+.NOTPARALLEL:
+
+# How long `go test` may take for one package.
+TEST_TIMEOUT ?= 10m
+# Which benchmarks run, and how often each.
+BENCH ?= .
+COUNT ?= 1
+# How long each fuzz target runs.
+FUZZTIME ?= 5m
+
+# The linter is built once into a cache outside the checkout. Its name holds its
+# version and that of Go, since a linter cannot read what a newer Go compiled.
+LINT_PKG := github.com/golangci/golangci-lint/v2
+LINT_VERSION := $(shell awk '$$1 == "$(LINT_PKG)" { print $$2 }' tools/go.mod)
+TOOLS_DIR := $${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast/tools
+LINT := $(TOOLS_DIR)/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION 2>/dev/null)
+
+.PHONY: help
+help: ## Show this list
+	@echo "Holdfast. Targets:"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: need modules linter ## Fetch the modules and build the linter; test does this first
+
+.PHONY: demo
+demo: ## Run the example shop
+	go run ./examples/inventory demo
+
+.PHONY: test
+test: setup lint cross race ## Run all checks and tests, as continuous integration does
+	@echo "==> all checks and tests passed"
+
+.PHONY: lint
+lint: linter ## Check format, go vet and golangci-lint
+	@echo "==> gofmt"
+	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not formatted, run gofmt -w:"; echo "$$bad"; exit 1; }
+	@echo "==> go vet"
+	@go vet ./...
+	@echo "==> golangci-lint $(LINT_VERSION)"
+	@"$(LINT)" run ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=regexp, COUNT=n)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 0 ./...
+
+.PHONY: soak
+soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each)
+	@set -e; targets=$$(go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r pkg dir; do \
+		cat "$$dir"/*_test.go 2>/dev/null | \
+			sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$$pkg \1|p"; \
+	done); \
+	test -n "$$targets" || { echo "no fuzz targets found"; exit 1; }; \
+	echo "$$targets" | while read -r pkg target; do \
+		echo "==> $$target in $$pkg, for $(FUZZTIME)"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -timeout 0 "$$pkg" </dev/null; \
+	done
+	@echo "==> all fuzz targets ran without a finding"
+
+# The steps of the targets above.
+
+.PHONY: need
+need:
+	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter into a cache"
+	@command -v go >/dev/null || { echo "Go is missing: see https://go.dev/dl/"; exit 1; }
+	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null || \
+		{ echo "The C compiler $$cc is missing. The race detector needs one."; exit 1; }
+
+.PHONY: modules
+modules:
+	@echo "==> setup: Go modules"
+	@go mod download
+
+.PHONY: linter
+linter:
+	@test -n "$(LINT_VERSION)" || { echo "tools/go.mod names no golangci-lint"; exit 1; }
+	@set -e; test -x "$(LINT)" || { \
+		echo "==> setup: building golangci-lint $(LINT_VERSION); the first time takes minutes"; \
+		mkdir -p "$(TOOLS_DIR)"; \
+		GOWORK=off go -C tools build -o "$(LINT).$$$$" $(LINT_PKG)/cmd/golangci-lint; \
+		mv "$(LINT).$$$$" "$(LINT)"; \
+	}
+
+.PHONY: cross
+cross:
+	@echo "==> go build for darwin"
+	@GOOS=darwin go build ./...
+	@echo "==> go build for windows"
+	@GOOS=windows go build ./...
+
+.PHONY: race
+race:
+	@echo "==> go test -race, up to $(TEST_TIMEOUT) for each package"
+	@go test -race -timeout $(TEST_TIMEOUT) ./...
