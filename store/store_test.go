@@ -1,0 +1,158 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func FuzzCheckName(f *testing.F) {
+	for _, s := range []string{"", "a", "a\x00", "\xff", strings.Repeat("x", 512), strings.Repeat("x", 513), "Ä/{}*"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		good := name != "" && len(name) <= 512 && utf8.ValidString(name) && !strings.Contains(name, "\x00")
+		if err := store.CheckName(name); (err == nil) != good || (err != nil && !errors.Is(err, store.ErrBadName)) {
+			t.Fatalf("%q: %v", name, err)
+		}
+	})
+}
+
+func TestParseLocation(t *testing.T) {
+	l, err := store.ParseLocation("redlock://me:p%40ss@h1:6379,h2:6380,[::1]:6381/3?prefix=a%2F&ttl=10s&drift=5ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := l.User.Password()
+	if l.Scheme != "redlock" || password != "p@ss" || !slices.Equal(l.Hosts, []string{"h1:6379", "h2:6380", "[::1]:6381"}) ||
+		l.Path != "/3" || l.Prefix != "a/" || l.TTL != 10*time.Second || l.Query.Get("drift") != "5ms" || len(l.Query) != 1 {
+		t.Fatalf("%+v", l)
+	}
+	if err := l.Allow("drift"); err != nil {
+		t.Error(err)
+	}
+	if err := l.Allow("guard"); err == nil || !strings.Contains(err.Error(), `"drift"`) {
+		t.Errorf("an unknown parameter: %v", err)
+	}
+	for raw, path := range map[string]string{
+		"memory:": "", "memory:shop": "shop", "sqlite:/var/lib/x.db": "/var/lib/x.db", "sqlite:a%20b.db": "a b.db",
+		"REDIS://h": "", "redis+sentinel://h1,h2/main": "/main",
+	} {
+		if l, err := store.ParseLocation(raw); err != nil || l.Path != path {
+			t.Errorf("%s: %+v, %v", raw, l, err)
+		}
+	}
+}
+
+func TestParseLocationRefuses(t *testing.T) {
+	for _, raw := range []string{
+		"", "x", "://h", "redis://u:s3cret@h:port", "redis://u:s3cret@h:1:2", "redis://u:s3cret@,h", "redis://s3cret%zz@h",
+		"redis://h#s3cret", "redis://u:s3cret@h?a=%zz", "redis://u:s3cret@h?ttl=0s", "redis://u:s3cret@h?ttl=-1s",
+		"redis://u:s3cret@h?prefix=%00", "redis:%zz",
+	} {
+		l, err := store.ParseLocation(raw)
+		if err == nil {
+			t.Errorf("%q became %+v", raw, l)
+		} else if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: the error shows what it was given: %v", raw, err)
+		}
+	}
+}
+
+// FuzzParseLocation: it never panics, never shows a password, and what it prints is understood again.
+func FuzzParseLocation(f *testing.F) {
+	for _, s := range []string{"memory:", "redis://u:hidden@h:1,h2:2/0?x=y&ttl=1s&prefix=p", "sqlite:/a b?password=hidden", "a://@", "a:?ttl"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		l, err := store.ParseLocation(raw)
+		if err != nil {
+			return
+		}
+		if l.User != nil {
+			if _, has := l.User.Password(); has {
+				l.User = url.UserPassword(l.User.Username(), "hidden-password")
+			}
+		}
+		printed := l.String()
+		if strings.Contains(printed, "hidden-password") {
+			t.Fatalf("%q shows the password", printed)
+		}
+		again, err := store.ParseLocation(printed)
+		if err != nil {
+			t.Fatalf("%q was printed as %q: %v", raw, printed, err)
+		}
+		if again.String() != printed || again.Path != l.Path || !slices.Equal(again.Hosts, l.Hosts) || again.Prefix != l.Prefix {
+			t.Fatalf("%q came back as %q", printed, again.String())
+		}
+	})
+}
+
+func TestIDInText(t *testing.T) {
+	id := store.ID{0: 1, 9: 2, 15: 255}
+	text, err := json.Marshal(id)
+	if err != nil || string(text) != `"`+id.String()+`"` {
+		t.Fatalf("%s, %v", text, err)
+	}
+	var back store.ID
+	if err := json.Unmarshal(text, &back); err != nil || back != id || back.Client() != [10]byte{0: 1, 9: 2} {
+		t.Fatalf("%v, %v", back, err)
+	}
+	for _, bad := range []string{"", "00", strings.Repeat("0", 33), strings.Repeat("g", 32)} {
+		if err := back.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func TestFloorTooHigh(t *testing.T) {
+	now := time.Now()
+	micro := uint64(now.UnixMicro())
+	for floor, want := range map[uint64]bool{
+		0: false, micro: false, micro + 3600e6: false, micro + 48*3600e6: true, store.MaxTicket: true, 1<<64 - 1: true,
+	} {
+		if store.FloorTooHigh(floor, now) != want {
+			t.Errorf("%d: %v", floor, !want)
+		}
+	}
+}
+
+func TestFinal(t *testing.T) {
+	down := errors.New("down")
+	for err, want := range map[error]bool{
+		down:                                      false,
+		&store.Fault{Store: "s", Err: down}:       false,
+		&store.Fault{Final: true, Err: down}:      true,
+		fmt.Errorf("x: %w", store.ErrMismatch):    true,
+		&store.Fault{Err: store.ErrFormat}:        true,
+		fmt.Errorf("x: %w", store.ErrBadName):     true,
+		errors.Join(down, store.ErrNotHeld):       true,
+		fmt.Errorf("timeout: %w", errors.New("")): false,
+	} {
+		if store.Final(err) != want {
+			t.Errorf("%v: %v", err, !want)
+		}
+	}
+}
+
+func TestOwnerForPeople(t *testing.T) {
+	for want, o := range map[string]store.Owner{
+		"nightly on web-1 (pid 7)": {Label: "nightly", Host: "web-1", PID: 7},
+		"job 3, web-1":             {ID: "job 3", Host: "web-1"},
+		"10.0.0.1":                 {Address: "10.0.0.1"},
+		"nightly":                  {Label: "nightly"},
+		"somebody":                 {},
+	} {
+		if got := o.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
