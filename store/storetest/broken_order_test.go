@@ -1,0 +1,203 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var brokenExclusion = []mutant{
+	{"looks, and then takes", 1, "exclusion/mutexes", nil, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+				free := len(b.places(c.Name)) == 0
+				time.Sleep(time.Nanosecond) // whoever looks now finds the same
+				standing, err := b.Store.Join(ctx, c)
+				if free && standing.State == store.Waiting {
+					standing.State = store.Held
+				}
+				return standing, err
+			}
+		}
+	}},
+	{"every claim counts as one", 1, "exclusion/semaphores", []int{2, 6}, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.sends = func(c *store.Claim) {
+				if c.Kind == store.Semaphore {
+					c.Units = 1
+				}
+			}
+		}
+	}},
+	{"a restart loses what it should keep", 1, "exclusion/restart", []int{3}, func(h *broken) {
+		h.restart = func(bool) error { return h.Harness.Restart(false) }
+	}},
+}
+
+// tickets makes the store call its tickets something else.
+func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
+	b.answers = func(c store.Claim, s *store.Standing) {
+		if s.State != store.Gone {
+			s.Ticket = call(c.ID, s.Ticket)
+		}
+	}
+	b.breaks = func(ctx context.Context, name string, ticket uint64) error {
+		for _, p := range b.places(name) {
+			if call(p.ID, p.Ticket) == ticket {
+				return b.Store.Break(ctx, name, p.Ticket)
+			}
+		}
+		return b.Store.Break(ctx, name, store.MaxTicket) // nobody
+	}
+	b.line = func(ctx context.Context, name string) (store.Line, error) {
+		line, err := b.Store.Line(ctx, name)
+		for i, p := range line.Places {
+			line.Places[i].Ticket = call(p.ID, p.Ticket)
+		}
+		return line, err
+	}
+}
+
+var brokenOrder = []mutant{
+	{"tickets fall", 2, "order/tickets rise", []int{3}, func(h *broken) {
+		top := 2 * uint64(time.Now().UnixMicro())
+		h.bug = func(b *bug) { tickets(b, func(_ store.ID, ticket uint64) uint64 { return top - ticket }) }
+	}},
+	{"the ticket is drawn before the place", 2, "order/joining at once", []int{3}, func(h *broken) {
+		var drawn notes[store.ID, uint64]
+		var last atomic.Uint64
+		h.bug = func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+				if drawn.get(c.ID) == 0 {
+					drawn.set(c.ID, last.Add(1))
+				}
+				time.Sleep(time.Duration(drawn.get(c.ID)%3) * time.Nanosecond)
+				return b.Store.Join(ctx, c)
+			}
+			tickets(b, func(id store.ID, _ uint64) uint64 { return drawn.get(id) })
+		}
+	}},
+	{"the next is sent to the back", 2, "order/first come first served", []int{7}, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.leave = func(ctx context.Context, c store.Claim) error {
+				places := b.places(c.Name)
+				if len(places) > 2 && places[0].ID == c.ID && places[1].State == store.Waiting && places[1].Ask == places[2].Ask {
+					next := places[1].Claim
+					_ = b.eye.Leave(ctx, next)
+					_, _ = b.eye.Join(ctx, next)
+				}
+				return b.Store.Leave(ctx, c)
+			}
+		}
+	}},
+	{"whoever fits holds", 2, "order/a writer stops later readers", []int{0, 1, 6}, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.answers = func(c store.Claim, s *store.Standing) {
+				free := c.Limit - c.Units
+				for _, p := range b.places(c.Name) {
+					if p.State == store.Held {
+						free -= p.Units
+					}
+				}
+				if s.State == store.Waiting && free >= 0 {
+					s.State = store.Held
+				}
+			}
+		}
+	}},
+	{"a release grants one", 2, "order/one release grants several", []int{0, 6}, func(h *broken) {
+		var waited notes[store.ID, bool]
+		h.bug = func(b *bug) {
+			b.answers = func(c store.Claim, s *store.Standing) {
+				if s.State == store.Waiting {
+					waited.set(c.ID, true)
+				}
+				if s.State != store.Held || !waited.get(c.ID) {
+					return
+				}
+				me := b.find(c)
+				for _, p := range b.places(c.Name) {
+					if p.ID == c.ID {
+						return
+					}
+					if waited.get(p.ID) && p.Since.Equal(me.Since) {
+						s.State = store.Waiting
+					}
+				}
+			}
+		}
+	}},
+	{"who gives up grants nobody", 2, "order/a leaving waiter unblocks", nil, func(h *broken) {
+		var unseen notes[store.ID, bool]
+		h.bug = func(b *bug) {
+			b.leave = func(ctx context.Context, c store.Claim) error {
+				before := b.places(c.Name)
+				me := b.find(c)
+				err := b.Store.Leave(ctx, c)
+				for i, p := range b.places(c.Name) {
+					granted := p.State == store.Held && i < len(before) && before[i].State == store.Waiting
+					unseen.set(p.ID, granted && me != nil && me.State == store.Waiting)
+				}
+				return err
+			}
+			b.answers = func(c store.Claim, s *store.Standing) {
+				if unseen.get(c.ID) && s.State == store.Held {
+					s.State = store.Waiting
+				}
+			}
+		}
+	}},
+}
+
+var brokenFloor = []mutant{
+	{"the floor is dropped", 3, "floor/above the floor", nil, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.sends = func(c *store.Claim) {
+				if !store.FloorTooHigh(c.Floor, time.Now()) {
+					c.Floor = 0
+				}
+			}
+		}
+	}},
+	{"every floor is believed", 3, "floor/absurd floors", []int{8}, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+				seen := c.Floor
+				if store.FloorTooHigh(seen, time.Now()) {
+					c.Floor = 0
+				}
+				standing, err := b.Store.Join(ctx, c)
+				standing.Ticket = max(standing.Ticket, seen+1)
+				return standing, err
+			}
+		}
+	}},
+	{"a floor is refused and yet believed", 3, "floor/absurd floors", nil, func(h *broken) {
+		var mark atomic.Uint64
+		h.bug = func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+				standing, err := b.Store.Join(ctx, c)
+				if errors.Is(err, store.ErrFloor) {
+					mark.Store(c.Floor)
+				}
+				if err == nil {
+					standing.Ticket = max(standing.Ticket, mark.Load())
+				}
+				return standing, err
+			}
+		}
+	}},
+	{"tickets begin again", 3, "floor/restart without data", nil, func(h *broken) {
+		var lost atomic.Uint64
+		h.bug = func(b *bug) { tickets(b, func(_ store.ID, ticket uint64) uint64 { return ticket - lost.Load() }) }
+		h.restart = func(keepData bool) error {
+			if !keepData {
+				lost.Store(uint64(time.Now().UnixMicro()))
+			}
+			return h.Harness.Restart(keepData)
+		}
+	}},
+}

@@ -1,0 +1,106 @@
+package storetest_test
+
+import (
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// A mutant is a store that breaks one rule, as real stores have done.
+type mutant struct {
+	name   string
+	rule   int
+	caught string // the case that is made for it
+	also   []int  // what else cannot hold in a store like this
+	breaks func(*broken)
+}
+
+// mutants are all of them. Each rule has at least one.
+var mutants = slices.Concat(
+	brokenMethods, brokenExclusion, brokenOrder, brokenFloor, brokenTime, brokenUntil,
+	brokenIdentity, brokenTruth, brokenUnknown, brokenLeaks, brokenNames, brokenErrors, brokenFormat,
+)
+
+// TestBrokenStoresFail shows that the suite can fail. Every mutant fails its own rule, and no rule that it does
+// not break. Every case is failed by some mutant: a check that cannot fail is a defect.
+func TestBrokenStoresFail(t *testing.T) {
+	var mu sync.Mutex
+	failedBy := map[string][]string{}
+	t.Run("mutants", func(t *testing.T) {
+		for _, m := range mutants {
+			t.Run(m.name, func(t *testing.T) {
+				t.Parallel()
+				verdicts := storetest.Judge(t, func(t testing.TB) storetest.Harness { return newBroken(t, m.breaks) })
+				m.check(t, verdicts)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, v := range verdicts {
+					by := failedBy[v.Case]
+					if v.Failure != "" {
+						by = append(by, m.name)
+					}
+					failedBy[v.Case] = by
+				}
+			})
+		}
+	})
+	for name, by := range failedBy {
+		if len(by) == 0 {
+			t.Errorf("no mutant fails the case %q", name)
+		}
+	}
+}
+
+// check compares what failed with what had to.
+func (m mutant) check(t *testing.T, verdicts []storetest.Verdict) {
+	failed := map[int]bool{}
+	caught := false
+	for _, v := range verdicts {
+		if v.Failure == "" {
+			continue
+		}
+		failed[v.Rule] = true
+		caught = caught || v.Case == m.caught
+		if v.Rule != m.rule && !slices.Contains(m.also, v.Rule) {
+			t.Errorf("fails rule %d, which it does not break, in %q:\n%s", v.Rule, v.Case, v.Failure)
+		}
+	}
+	if !caught {
+		t.Errorf("passes the case %q", m.caught)
+	}
+	for _, rule := range append(m.also, m.rule) {
+		if !failed[rule] {
+			t.Errorf("passes rule %d", rule)
+		}
+	}
+}
+
+// TestEveryRuleHasMutant guards against a rule that nobody has shown to be checked.
+func TestEveryRuleHasMutant(t *testing.T) {
+	for rule := range 13 {
+		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.rule == rule }) {
+			t.Errorf("rule %d has no mutant", rule)
+		}
+	}
+}
+
+// TestHonestWrapperPasses shows that it is the bugs that fail, and not what they are wrapped in.
+func TestHonestWrapperPasses(t *testing.T) {
+	storetest.RunFake(t, func(t testing.TB) storetest.Harness {
+		return newBroken(t, func(h *broken) { h.bug = func(*bug) {} })
+	})
+}
+
+// TestFailuresExplainThemselves looks at what somebody reads whose store fails.
+func TestFailuresExplainThemselves(t *testing.T) {
+	floorless := mutants[slices.IndexFunc(mutants, func(m mutant) bool { return m.rule == 3 })]
+	verdicts := storetest.Judge(t, func(t testing.TB) storetest.Harness { return newBroken(t, floorless.breaks) })
+	failed := slices.DeleteFunc(verdicts, func(v storetest.Verdict) bool { return v.Failure == "" })
+	want := regexp.MustCompile(`^rule 3, floor: A ticket is greater than .*\nfloor\.go:\d+: floor\.go:\d+: ticket \d+ was given for a floor of \d+`)
+	if got := failed[0].Failure; !want.MatchString(got) {
+		t.Errorf("the failure reads\n%s\nwant it to match\n%v", got, want)
+	}
+}

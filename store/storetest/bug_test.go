@@ -1,0 +1,241 @@
+package storetest_test
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/memharness"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// A broken harness makes stores with a bug. What is nil is honest.
+type broken struct {
+	storetest.Harness
+	bug     func(*bug)                 // put into every store
+	prefix  func(prefix string) string // instead of the prefix asked for
+	restart func(keepData bool) error
+	residue func(name string) (int, error)
+	plant   func(name string) error
+}
+
+// newBroken makes a harness with a mistake.
+func newBroken(t testing.TB, mistake func(*broken)) *broken {
+	h := &broken{Harness: memharness.New(t)}
+	mistake(h)
+	return h
+}
+
+func (h *broken) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
+	asked := prefix
+	if h.prefix != nil {
+		prefix = h.prefix(prefix)
+	}
+	s, link := h.Harness.Open(t, prefix)
+	eye, _ := h.Harness.Open(t, prefix)
+	b := &bug{Store: s, eye: eye, prefix: asked}
+	if h.bug != nil {
+		h.bug(b)
+	}
+	return b, link
+}
+
+func (h *broken) Restart(keepData bool) error {
+	if h.restart != nil {
+		return h.restart(keepData)
+	}
+	return h.Harness.Restart(keepData)
+}
+
+func (h *broken) Residue(name string) (int, error) {
+	if h.residue != nil {
+		return h.residue(name)
+	}
+	return h.Harness.Residue(name)
+}
+
+func (h *broken) PlantNewer(name string) error {
+	if h.plant != nil {
+		return h.plant(name)
+	}
+	return h.Harness.PlantNewer(name)
+}
+
+// A bug is a store with a mistake. What is nil is honest.
+type bug struct {
+	store.Store
+	eye    store.Store // for what a mistaken server would do: it has a link of its own
+	prefix string      // that its client asked for
+
+	sends   func(c *store.Claim)                                         // alters what Join, Keep and Leave send
+	answers func(c store.Claim, s *store.Standing)                       // alters what Join and Keep answer
+	fails   func(err error) error                                        // alters every error
+	context func(ctx context.Context, ttl time.Duration) context.Context // alters every context
+
+	join      func(ctx context.Context, c store.Claim) (store.Standing, error)
+	keep      func(ctx context.Context, cs []store.Claim) ([]store.Standing, error)
+	leave     func(ctx context.Context, c store.Claim) error
+	breaks    func(ctx context.Context, name string, ticket uint64) error
+	line      func(ctx context.Context, name string) (store.Line, error)
+	names     func(ctx context.Context, prefix string) iter.Seq2[string, error]
+	notify    func(fn func(store.ID, store.Standing))
+	abilities func(*store.Abilities)
+}
+
+func (b *bug) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	asked := c
+	b.send(&c)
+	join := b.Store.Join
+	if b.join != nil {
+		join = b.join
+	}
+	standing, err := join(b.in(ctx, c.TTL), c)
+	if err == nil && b.answers != nil {
+		b.answers(asked, &standing)
+	}
+	return standing, b.fail(err)
+}
+
+func (b *bug) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	sent := slices.Clone(cs)
+	ttl := time.Hour
+	for i := range sent {
+		b.send(&sent[i])
+		ttl = min(ttl, sent[i].TTL)
+	}
+	keep := b.Store.Keep
+	if b.keep != nil {
+		keep, sent = b.keep, cs
+	}
+	standings, err := keep(b.in(ctx, ttl), sent)
+	for i := range standings {
+		if b.answers != nil {
+			b.answers(cs[i], &standings[i])
+		}
+	}
+	return standings, b.fail(err)
+}
+
+func (b *bug) Leave(ctx context.Context, c store.Claim) error {
+	b.send(&c)
+	leave := b.Store.Leave
+	if b.leave != nil {
+		leave = b.leave
+	}
+	return b.fail(leave(b.in(ctx, c.TTL), c))
+}
+
+func (b *bug) Break(ctx context.Context, name string, ticket uint64) error {
+	if b.breaks != nil {
+		return b.breaks(ctx, name, ticket)
+	}
+	return b.fail(b.Store.Break(b.in(ctx, time.Hour), name, ticket))
+}
+
+func (b *bug) Line(ctx context.Context, name string) (store.Line, error) {
+	if b.line != nil {
+		return b.line(ctx, name)
+	}
+	line, err := b.Store.Line(b.in(ctx, time.Hour), name)
+	return line, b.fail(err)
+}
+
+func (b *bug) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	if b.names != nil {
+		return b.names(ctx, prefix)
+	}
+	return func(yield func(string, error) bool) {
+		for name, err := range b.Store.Names(b.in(ctx, time.Hour), prefix) {
+			if !yield(name, b.fail(err)) {
+				return
+			}
+		}
+	}
+}
+
+func (b *bug) Notify(fn func(store.ID, store.Standing)) {
+	if b.notify != nil {
+		b.notify(fn)
+		return
+	}
+	b.Store.Notify(fn)
+}
+
+func (b *bug) Abilities() store.Abilities {
+	able := b.Store.Abilities()
+	if b.abilities != nil {
+		b.abilities(&able)
+	}
+	return able
+}
+
+func (b *bug) send(c *store.Claim) {
+	if b.sends != nil {
+		b.sends(c)
+	}
+}
+
+func (b *bug) fail(err error) error {
+	if err == nil || b.fails == nil {
+		return err
+	}
+	return b.fails(err)
+}
+
+func (b *bug) in(ctx context.Context, ttl time.Duration) context.Context {
+	if b.context == nil {
+		return ctx
+	}
+	return b.context(ctx, ttl)
+}
+
+// places is who really stands in a line.
+func (b *bug) places(name string) []store.Place {
+	line, err := b.eye.Line(context.Background(), name)
+	if err != nil {
+		return nil
+	}
+	return line.Places
+}
+
+// find is where a claim really stands, or nil.
+func (b *bug) find(c store.Claim) *store.Place {
+	for _, p := range b.places(c.Name) {
+		if p.ID == c.ID {
+			return &p
+		}
+	}
+	return nil
+}
+
+// notes are what a mistaken store remembers.
+type notes[K comparable, V any] struct {
+	mu sync.Mutex
+	m  map[K]V
+}
+
+func (n *notes[K, V]) get(key K) V {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.m[key]
+}
+
+func (n *notes[K, V]) set(key K, value V) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.m == nil {
+		n.m = map[K]V{}
+	}
+	n.m[key] = value
+}
+
+func (n *notes[K, V]) keys() []K {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Keys(n.m))
+}

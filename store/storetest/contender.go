@@ -1,0 +1,158 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A contender is one claim and the client that made it: what a case moves about.
+type contender struct {
+	*client
+	claim store.Claim
+
+	sent  time.Time      // when the last acknowledged Join or Keep was sent
+	last  store.Standing // its answer
+	until time.Time      // the last Until that was not of a claim gone
+
+	pushed chan struct{} // holds a token after a push
+	pushes int           // how many came; guarded by the client's mu
+}
+
+// attempt is one Join.
+func (p *contender) attempt() (store.Standing, error) {
+	ctx, cancel := p.t.context()
+	defer cancel()
+	sent := time.Now()
+	standing, err := p.Join(ctx, p.claim)
+	if err == nil {
+		p.note(sent, standing)
+	}
+	return standing, err
+}
+
+// enrol joins, wherever it comes to stand.
+func (p *contender) enrol() store.Standing {
+	standing, err := p.attempt()
+	if err != nil {
+		p.t.fatalf("Join of %q: %v", p.claim.Name, err)
+	}
+	return standing
+}
+
+// join joins and demands a state.
+func (p *contender) join(want store.State) store.Standing {
+	standing := p.enrol()
+	p.demand("Join", want)
+	return standing
+}
+
+// try joins only if it is held at once.
+func (p *contender) try(want store.State) store.Standing {
+	p.claim.Try = true
+	return p.join(want)
+}
+
+// ask is one Keep of this claim alone.
+func (p *contender) ask() (store.Standing, error) {
+	ctx, cancel := p.t.context()
+	defer cancel()
+	sent := time.Now()
+	standings, err := p.Keep(ctx, []store.Claim{p.claim})
+	if err != nil {
+		return store.Standing{}, err
+	}
+	if len(standings) != 1 {
+		p.t.fatalf("Keep of one claim gave %d standings", len(standings))
+	}
+	if standings[0].Err != nil {
+		return store.Standing{}, standings[0].Err
+	}
+	p.note(sent, standings[0])
+	return standings[0], nil
+}
+
+// keep keeps the claim and demands a state.
+func (p *contender) keep(want store.State) store.Standing {
+	standing, err := p.ask()
+	if err != nil {
+		p.t.fatalf("Keep of %q: %v", p.claim.Name, err)
+	}
+	p.demand("Keep", want)
+	return standing
+}
+
+// keepFor keeps the claims for d, as their clients would, and demands that each stays as it is.
+func keepFor(d time.Duration, claims ...*contender) {
+	t := claims[0].t
+	for end := time.Now().Add(d); ; {
+		for _, p := range claims {
+			p.keep(p.last.State)
+		}
+		left := time.Until(end)
+		if left <= 0 {
+			return
+		}
+		t.advance(min(left, t.ttl/3))
+	}
+}
+
+// await keeps the claim until it is held, as a client would: when a push came, when the store said to ask again,
+// and three times per ttl in any case.
+func (p *contender) await() {
+	for deadline := time.Now().Add(p.t.patience()); p.last.State == store.Waiting; {
+		now := time.Now()
+		if now.After(deadline) {
+			p.t.fatalf("%q is still waiting after %v", p.claim.Name, p.t.patience())
+		}
+		next := now.Add(p.claim.TTL / 3)
+		if again := p.last.AskAgain; !again.IsZero() && again.Before(next) {
+			next = again
+		}
+		select {
+		case <-p.pushed:
+		case <-time.After(max(time.Until(next), time.Millisecond)): // never spins, whatever the store says
+		}
+		if _, err := p.ask(); err != nil {
+			p.t.fatalf("Keep of %q while it waits: %v", p.claim.Name, err)
+		}
+	}
+	p.demand("Keep", store.Held)
+}
+
+// enter joins and waits until it is held.
+func (p *contender) enter() {
+	p.enrol()
+	p.await()
+}
+
+// leave leaves the line.
+func (p *contender) leave() {
+	ctx, cancel := p.t.context()
+	defer cancel()
+	if err := p.Leave(ctx, p.claim); err != nil {
+		p.t.fatalf("Leave of %q: %v", p.claim.Name, err)
+	}
+}
+
+// note remembers an answer.
+func (p *contender) note(sent time.Time, standing store.Standing) {
+	p.sent, p.last = sent, standing
+	if standing.State != store.Gone {
+		p.claim.Ticket, p.until = standing.Ticket, standing.Until
+	}
+}
+
+// demand ends the case if the last answer was another than want.
+func (p *contender) demand(call string, want store.State) {
+	if p.last.State != want {
+		p.t.fatalf("%s of %q (%d of %d): %v, want %v", call, p.claim.Name, p.claim.Units, p.claim.Limit, p.last.State, want)
+	}
+}
+
+// pushCount is how many pushes came for the claim.
+func (p *contender) pushCount() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pushes
+}

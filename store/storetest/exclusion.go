@@ -1,0 +1,79 @@
+package storetest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var exclusion = rule{1, "exclusion", "The units of held claims never exceed the limit.", []scenario{
+	{"mutexes", 0, mutexesExclude},
+	{"semaphores", sharing, semaphoresExclude},
+	{"readers and writers", sharing, readersAndWritersExclude},
+	{"restart", 0, restartKeepsExclusion},
+}}
+
+func mutexesExclude(t *trial) {
+	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	crowd(t, all, all, all)
+}
+
+func semaphoresExclude(t *trial) {
+	crowd(t,
+		store.Ask{Kind: store.Semaphore, Units: 1, Limit: 5},
+		store.Ask{Kind: store.Semaphore, Units: 2, Limit: 5},
+		store.Ask{Kind: store.Semaphore, Units: 5, Limit: 5},
+	)
+}
+
+func readersAndWritersExclude(t *trial) {
+	one := store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	crowd(t, one, all, one)
+}
+
+// crowd lets three clients contend for one name. Each has a goroutine for each of the asks, which takes it and
+// gives it back, round after round. What is held at any moment is counted.
+func crowd(t *trial, asks ...store.Ask) {
+	name := t.name("crowd")
+	var held atomic.Int64
+	for range 3 {
+		c := t.open()
+		for i, ask := range asks {
+			t.async(func() {
+				for round := range t.rounds {
+					p := c.contend(name, ask)
+					p.enter()
+					if units := held.Add(int64(ask.Units)); units > int64(ask.Limit) {
+						t.errorf("%d units of %d are held at once", units, ask.Limit)
+					}
+					time.Sleep(time.Duration(1+(i+round)%3) * time.Millisecond)
+					held.Add(-int64(ask.Units))
+					p.leave()
+				}
+			})
+		}
+	}
+	t.wait()
+}
+
+// A server that comes back with its data must not forget who holds.
+func restartKeepsExclusion(t *trial) {
+	name := t.name("restart")
+	holder, other := t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	began := time.Now()
+	t.done("Restart with data", t.harness.Restart(true))
+	holder.reach()
+	other.reach()
+	standing, err := holder.ask()
+	switch {
+	case err != nil:
+		t.fatalf("Keep after a restart: %v", err)
+	case standing.State == store.Held:
+		other.try(store.Gone)
+	case time.Since(began) < t.ttl/2:
+		t.errorf("a held claim is %v after a restart with data that took %v", standing.State, time.Since(began))
+	}
+}

@@ -1,0 +1,31 @@
+package storetest
+
+import "testing"
+
+// A Verdict is what came of one case.
+type Verdict struct {
+	Rule    int
+	Case    string
+	Failure string // empty: it passed
+}
+
+// Judge plays the suite as RunFake does, and tells instead of failing t.
+func Judge(t *testing.T, newHarness func(t testing.TB) Harness) []Verdict {
+	short := fakeTime
+	short.rounds, short.many = 3, 30 // a mistake shows early
+	var verdicts []Verdict
+	for _, r := range suite {
+		for _, s := range r.cases {
+			o := s.playFake(t, newHarness, short)
+			if o.skipped != "" { // a bubble has no monotonic clock
+				o = s.play(t, newHarness(t), realTime)
+			}
+			v := Verdict{Rule: r.number, Case: r.name + "/" + s.name}
+			if len(o.failures) > 0 {
+				v.Failure = r.explain(o.failures)
+			}
+			verdicts = append(verdicts, v)
+		}
+	}
+	return verdicts
+}

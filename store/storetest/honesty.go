@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var honesty = rule{11, "honest errors", "A failure of the store is a Fault that names it, never a standing, " +
+	"and a call returns when its context is done.", []scenario{
+	{"cut off", 0, cutOff},
+	{"cut off meanwhile", 0, cutOffMeanwhile},
+	{"healed", 0, healed},
+	{"silence, with a deadline", 0, func(t *trial) { silence(t, Link.HoldRequests, true) }},
+	{"silence, cancelled", 0, func(t *trial) { silence(t, Link.HoldRequests, false) }},
+	{"no answer, with a deadline", 0, func(t *trial) { silence(t, Link.HoldReplies, true) }},
+	{"silence, without a deadline", 0, silenceWithoutDeadline},
+	{"closed", 0, closedStore},
+}}
+
+// checkFault demands an error that blames the store, and that may be gone the next time.
+func (t *trial) checkFault(call string, err error) {
+	_, fault := errors.AsType[*store.Fault](err)
+	switch {
+	case err == nil:
+		t.errorf("%s gave no error", call)
+	case !fault:
+		t.errorf("%s: %v, which is not a *store.Fault", call, err)
+	case store.Final(err):
+		t.errorf("%s: %v, which is final, though the link may heal", call, err)
+	case !strings.Contains(err.Error(), t.able.Store):
+		t.errorf("%s: %v, which does not name the store, %q", call, err, t.able.Store)
+	}
+}
+
+func cutOff(t *trial) {
+	name := t.name("cut")
+	holder := t.open().mutex(name)
+	holder.join(store.Held)
+	holder.link.Cut()
+	for _, call := range t.calls() {
+		ctx, cancel := t.context()
+		t.checkFault(call.name, call.do(ctx, holder.Store, holder.claim))
+		cancel()
+	}
+}
+
+// The link breaks when the calls are already under way.
+func cutOffMeanwhile(t *trial) {
+	p := t.open().mutex(t.name("meanwhile"))
+	p.link.HoldRequests()
+	for _, call := range t.calls() {
+		t.async(func() {
+			ctx, cancel := t.context()
+			defer cancel()
+			t.checkFault(call.name, call.do(ctx, p.Store, p.claim))
+		})
+	}
+	t.settle()
+	p.link.Cut()
+	t.wait()
+}
+
+func healed(t *trial) {
+	name := t.name("healed")
+	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	waiter.join(store.Waiting)
+	holder.link.Cut()
+	if standing, err := holder.ask(); err == nil {
+		t.errorf("Keep over a broken link: %v", standing.State)
+	}
+	holder.link.Heal()
+	holder.reach()
+	holder.keep(store.Held)
+	holder.leave()
+	waiter.await()
+}
+
+// silence calls everything while nothing gets through, and ends the contexts after a while.
+func silence(t *trial, hold func(Link) (release func()), deadline bool) {
+	p := t.open().mutex(t.name("silence"))
+	release := hold(p.link)
+	defer release()
+	ctx, cancel := context.WithCancel(context.Background())
+	want := context.Canceled
+	if deadline {
+		ctx, cancel = context.WithTimeout(context.Background(), t.ttl/4)
+		want = context.DeadlineExceeded
+	}
+	defer cancel()
+	returned := map[string]<-chan struct{}{}
+	for _, call := range t.calls() {
+		returned[call.name] = t.async(func() {
+			if err := call.do(ctx, p.Store, p.claim); !errors.Is(err, want) {
+				t.errorf("%s while nothing gets through: %v, want %v", call.name, err, want)
+			}
+		})
+	}
+	t.advance(t.ttl / 4)
+	if !deadline {
+		cancel()
+	}
+	t.mustReturn(returned, release)
+}
+
+// mustReturn demands that calls have returned by now, and lets them do so otherwise.
+func (t *trial) mustReturn(returned map[string]<-chan struct{}, release func()) {
+	t.advance(t.slack + t.moment)
+	for name, done := range returned {
+		if !closed(done) {
+			t.errorf("%s has not returned", name)
+		}
+	}
+	release()
+	t.wait()
+}
+
+// Without a deadline the claim's ttl is one: an answer that comes later says nothing any more.
+func silenceWithoutDeadline(t *trial) {
+	p := t.open().mutex(t.name("nodeadline"))
+	release := p.link.HoldRequests()
+	defer release()
+	returned := map[string]<-chan struct{}{}
+	for _, call := range t.calls() {
+		if !call.timed {
+			continue
+		}
+		returned[call.name] = t.async(func() {
+			t.checkFault(call.name, call.do(context.Background(), p.Store, p.claim))
+		})
+	}
+	t.advance(t.ttl)
+	t.mustReturn(returned, release)
+}
+
+func closedStore(t *trial) {
+	p := t.open().mutex(t.name("closed"))
+	p.join(store.Held)
+	p.leave()
+	for range 2 {
+		if err := p.Close(); err != nil {
+			t.errorf("Close: %v", err)
+		}
+	}
+	for _, call := range t.calls() {
+		ctx, cancel := t.context()
+		began := time.Now()
+		err := call.do(ctx, p.Store, p.claim)
+		cancel()
+		if !errors.Is(err, store.ErrClosed) {
+			t.errorf("%s after Close: %v, want %v", call.name, err, store.ErrClosed)
+		}
+		if took := time.Since(began); took > t.ttl {
+			t.errorf("%s after Close took %v", call.name, took)
+		}
+	}
+}

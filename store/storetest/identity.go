@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var identity = rule{6, "identity", "Leave and Keep touch only the claim with that ID, and Keep never gives it more units than it has.", []scenario{
+	{"a stranger leaves", 0, strangerLeaves},
+	{"a stranger keeps", 0, strangerKeeps},
+	{"leaving twice", 0, leavingTwice},
+	{"leaving another line", 0, leavingAnotherLine},
+	{"a downgrade lets readers in", aLine | sharing, downgradeLetsReadersIn},
+	{"a late keep does not undo a downgrade", aLine | sharing, lateKeepAfterDowngrade},
+	{"a waiting claim shrinks", aLine | sharing, waitingClaimShrinks},
+	{"keep does not grow", sharing, keepDoesNotGrow},
+}}
+
+// The stranger knows everything about the holder but its ID.
+func strangerLeaves(t *trial) {
+	name := t.name("stranger")
+	holder, stranger := t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	stranger.leave()
+	stranger.claim.Ticket = holder.claim.Ticket
+	stranger.claim.Owner = holder.claim.Owner
+	stranger.leave()
+	holder.keep(store.Held)
+	t.open().mutex(name).try(store.Gone)
+}
+
+// The same, and the holder is dead: the stranger's Keep must not keep it alive.
+func strangerKeeps(t *trial) {
+	name := t.name("stranger")
+	holder, stranger := t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	stranger.claim.Ticket = holder.claim.Ticket
+	stranger.claim.Owner = holder.claim.Owner
+	holder.link.Kill()
+	keepFor(t.takeover(), stranger) // gone, and gone it stays
+	t.open().mutex(name).try(store.Held)
+}
+
+// The first Leave may be repeated long after the place was given to the next.
+func leavingTwice(t *trial) {
+	name := t.name("twice")
+	first, next := t.open().mutex(name), t.open().mutex(name)
+	first.join(store.Held)
+	next.join(store.Waiting)
+	first.leave()
+	next.keep(store.Held)
+	first.leave()
+	next.keep(store.Held)
+	t.open().mutex(name).try(store.Gone)
+}
+
+// A claim is a place in one line: its ID means nothing in another.
+func leavingAnotherLine(t *trial) {
+	c := t.open()
+	holder := c.mutex(t.name("here"))
+	holder.join(store.Held)
+	elsewhere := c.mutex(t.name("there"))
+	elsewhere.join(store.Held)
+	astray := c.mutex(elsewhere.claim.Name)
+	astray.claim.ID = holder.claim.ID
+	astray.leave()
+	astray.keep(store.Gone)
+	holder.keep(store.Held)
+	elsewhere.keep(store.Held)
+}
+
+func downgradeLetsReadersIn(t *trial) {
+	name := t.name("downgrade")
+	writer, reader, next := t.open().mutex(name), t.open().reader(name), t.open().mutex(name)
+	writer.join(store.Held)
+	reader.join(store.Waiting)
+	next.join(store.Waiting)
+	writer.claim.Units = 1
+	writer.keep(store.Held)
+	reader.keep(store.Held)
+	next.keep(store.Waiting)
+	writer.leave()
+	reader.leave()
+	next.keep(store.Held)
+}
+
+// The Keep that still says "everything" was sent before the downgrade and lands after it.
+func lateKeepAfterDowngrade(t *trial) {
+	name := t.name("undone")
+	writer, reader := t.open().mutex(name), t.open().reader(name)
+	writer.join(store.Held)
+	writer.claim.Units = 1
+	writer.keep(store.Held)
+	writer.claim.Units = store.MaxReaders
+	writer.keep(store.Held)
+	reader.join(store.Held)
+}
+
+func waitingClaimShrinks(t *trial) {
+	name := t.name("waiting")
+	holder, large := t.open().semaphore(name, 2, 4), t.open().semaphore(name, 4, 4)
+	small := t.open().semaphore(name, 1, 4)
+	holder.join(store.Held)
+	large.join(store.Waiting)
+	small.join(store.Waiting)
+	large.claim.Units = 1
+	large.keep(store.Held)
+	small.keep(store.Held)
+}
+
+func keepDoesNotGrow(t *trial) {
+	name := t.name("grow")
+	greedy, other := t.open().semaphore(name, 1, 4), t.open().semaphore(name, 3, 4)
+	greedy.join(store.Held)
+	greedy.claim.Units = 4
+	greedy.keep(store.Held)
+	other.join(store.Held)
+}

@@ -1,0 +1,171 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What the contract says beside its numbered rules.
+var methods = rule{0, "methods", "Each method of a store does what its comment in store.Store says.", []scenario{
+	{"abilities", 0, abilities},
+	{"try", 0, tryTakenAndFree},
+	{"try among readers", aLine | sharing, tryAmongReaders},
+	{"mismatch", sharing, mismatch},
+	{"break a holder", aLine, breakHolder},
+	{"break a waiter", aLine, breakWaiter},
+	{"break nobody", aLine, breakNobody},
+	{"line", aLine | sharing, lineShowsPlaces},
+	{"line tells the time", aLine, lineTellsTheTime},
+	{"an empty line", aLine, emptyLine},
+	{"keep carries news", aLine, keepCarriesNews},
+	{"keep in batches", aLine, keepInBatches},
+	{"keep a large batch", 0, keepLargeBatch},
+	{"a batch is the caller's", aLine | sharing, batchIsTheCallers},
+	{"a release wakes the next", 0, releaseWakes},
+	{"a release wakes nobody else", aLine | sharing | exactWake, releaseWakesNobodyElse},
+}}
+
+func abilities(t *trial) {
+	a, b := t.open().Abilities(), t.openAt(t.mark).Abilities()
+	switch {
+	case a.Store == "":
+		t.errorf("the store has no name")
+	case a.Identity == "" || a.Identity != b.Identity:
+		t.errorf("two clients of one store see the identities %q and %q", a.Identity, b.Identity)
+	case a.MinTTL <= 0 || a.MinTTL > a.MaxTTL:
+		t.errorf("a ttl is from %v to %v", a.MinTTL, a.MaxTTL)
+	case a.SessionTTL != 0 && (a.SessionTTL < a.MinTTL || a.SessionTTL > a.MaxTTL):
+		t.errorf("the session's ttl is %v, and a ttl is from %v to %v", a.SessionTTL, a.MinTTL, a.MaxTTL)
+	case a.TakeoverTTLs < 1 || a.TakeoverPlus < 0:
+		t.errorf("a takeover takes %d ttls and %v", a.TakeoverTTLs, a.TakeoverPlus)
+	}
+}
+
+func tryTakenAndFree(t *trial) {
+	name := t.name("try")
+	holder, other := t.open().mutex(name), t.open()
+	holder.try(store.Held)
+	refused := other.mutex(name)
+	standing := refused.try(store.Gone)
+	if h := standing.Holder; h != nil && (h.ID != holder.claim.ID || h.State != store.Held) {
+		t.errorf("a refused Try was told that %v holds (%v), and it is %v", h.ID, h.State, holder.claim.ID)
+	}
+	holder.keep(store.Held)
+	holder.leave()
+	refused.keep(store.Gone) // it took no place
+	other.mutex(name).try(store.Held)
+}
+
+func tryAmongReaders(t *trial) {
+	name := t.name("readers")
+	a, b := t.open(), t.open()
+	first, second, writer := a.reader(name), b.reader(name), b.mutex(name)
+	first.try(store.Held)
+	second.try(store.Held)
+	writer.try(store.Gone)
+	a.reader(name).try(store.Held) // a refused writer stops nobody
+}
+
+func mismatch(t *trial) {
+	name := t.name("mismatch")
+	a, b := t.open(), t.open()
+	refused := func(p *contender) {
+		standing, err := p.attempt()
+		if !errors.Is(err, store.ErrMismatch) || !store.Final(err) {
+			t.errorf("Join of another kind or limit: %v and %v, want %v", standing.State, err, store.ErrMismatch)
+		}
+		p.keep(store.Gone)
+	}
+	lock := a.reader(name)
+	lock.join(store.Held)
+	refused(b.semaphore(name, 1, store.MaxReaders))
+	lock.leave()
+
+	three := b.semaphore(name, 1, 3)
+	three.try(store.Held)
+	refused(a.semaphore(name, 1, 4))
+	refused(a.mutex(name))
+	a.semaphore(name, 2, 3).try(store.Held) // nothing stands in its way
+}
+
+func keepInBatches(t *trial) {
+	c := t.open()
+	holder, waiter, left := c.mutex(t.name("taken")), c.mutex(t.name("taken")), c.mutex(t.name("left"))
+	other := c.mutex(t.name("other"))
+	holder.join(store.Held)
+	waiter.join(store.Waiting)
+	left.join(store.Held)
+	left.leave()
+	other.join(store.Held)
+	batch := []*contender{left, waiter, other, holder}
+	want := []store.State{store.Gone, store.Waiting, store.Held, store.Held}
+	ctx, cancel := t.context()
+	defer cancel()
+	claims := make([]store.Claim, len(batch))
+	for i, p := range batch {
+		claims[i] = p.claim
+	}
+	standings, err := c.Keep(ctx, claims)
+	if err != nil || len(standings) != len(batch) {
+		t.fatalf("Keep of %d claims: %v and %d standings", len(batch), err, len(standings))
+	}
+	for i, s := range standings {
+		if s.Err != nil || s.State != want[i] {
+			t.errorf("claim %d of a batch: %v and %v, want %v", i, s.State, s.Err, want[i])
+		}
+		if s.State != store.Gone && s.Ticket != claims[i].Ticket {
+			t.errorf("claim %d of a batch has ticket %d, want %d", i, s.Ticket, claims[i].Ticket)
+		}
+	}
+	if _, err := c.Keep(ctx, nil); err != nil {
+		t.errorf("Keep of nothing: %v", err)
+	}
+}
+
+// A client keeps all its claims in one call, however many they are. Statements, scripts and transactions have limits.
+func keepLargeBatch(t *trial) {
+	c := t.open()
+	claims := make([]store.Claim, t.many)
+	for i := range claims {
+		p := c.mutex(t.name(fmt.Sprint(i)))
+		p.claim.TTL = t.longTTL()
+		p.join(store.Held)
+		claims[i] = p.claim
+	}
+	ctx, cancel := t.context()
+	defer cancel()
+	standings, err := c.Keep(ctx, claims)
+	if err != nil || len(standings) != len(claims) {
+		t.fatalf("Keep of %d claims: %v and %d standings", len(claims), err, len(standings))
+	}
+	for i, s := range standings {
+		if s.Err != nil || s.State != store.Held || s.Ticket != claims[i].Ticket {
+			t.fatalf("claim %d of %d in a batch: %v and %v, want held", i, len(claims), s.State, s.Err)
+		}
+	}
+}
+
+// Once Keep has returned, its claims are the caller's again, who writes the next batch over them. A request that is
+// still on its way must not read them then.
+func batchIsTheCallers(t *trial) {
+	c := t.open()
+	holder, other := c.mutex(t.name("mine")), c.mutex(t.name("other"))
+	holder.join(store.Held)
+	other.join(store.Held)
+	release := c.link.HoldRequests()
+	ctx, cancel := context.WithTimeout(context.Background(), t.ttl/4)
+	defer cancel()
+	batch := []store.Claim{holder.claim}
+	if _, err := c.Keep(ctx, batch); err == nil {
+		t.errorf("Keep whose request did not get through gave no error")
+	}
+	batch[0] = other.claim
+	batch[0].Units = 1
+	release()
+	t.settle()
+	holder.keep(store.Held)
+	t.open().reader(other.claim.Name).try(store.Gone) // it is still a writer's
+}

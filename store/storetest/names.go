@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var names = rule{10, "names", "Any name that CheckName accepts works exactly; anything else is ErrBadName at once; " +
+	"stores with different prefixes never see each other.", []scenario{
+	{"odd names", 0, oddNamesAreDistinct},
+	{"listed", aLine, oddNamesAreListed},
+	{"filtered", aLine, namesAreFiltered},
+	{"bad names", 0, badNamesAreRefused},
+	{"tenants", 0, tenantsAreApart},
+	{"prefixes that run together", 0, prefixesThatRunTogether},
+}}
+
+// oddNames are pairwise different, and each differs from some other by what a careless store throws away, adds,
+// folds or interprets.
+var oddNames = []string{
+	// space, and what is invisible
+	"a", " a", "a ", " ", "  ", "\t", "\n", "a\n", "a\nb", "a\r\nb", "a b", "\u00a0", "\u200b", "a\u200b", "\ufeffa", "\x01", "\x7f",
+	// case and its folding
+	"A", "ab", "AB", "aB", "i", "I", "ı", "İ", "k", "K", "\u212a", "ss", "SS", "ß", "ẞ", "s", "ſ",
+	// forms of the same letter
+	"é", "e\u0301", "e", "E", "Å", "\u212b", "A\u030a", "ﬁ", "fi", "①", "1", "１", "日本語", "ｱ", "ア",
+	// beyond sixteen bits
+	"🔒", "🔓", "👩‍👧", "👩", "\U0010ffff", "\U0001d11e",
+	// paths
+	"/", "//", "/a", "a/", "a/b", "a//b", ".", "..", "../a", "a/../b", "a.b", `\`, `a\b`, "a:b", ":", "C:",
+	// patterns and slots
+	"*", "a*", "?", "[a]", "[^a]", "%", "a%", "_", "a_", "{a}", "{a", "a}", "{}", "{b}a", "^a$",
+	// quotes, escapes and statements
+	"'", "''", `"`, `"a"`, "`a`", "a'b", "'; DROP TABLE claims; --", "--", "/*", "%s", "%00", "%2F", `\n`, `\x00`, "$1", "${a}", "$(a)",
+	"<a>", "&amp;", "#a", "a#b", "a=b", "a&b", "a,b", "a;b", "+", "a+b", "a|b", "\x1b[31m",
+	// words that mean something
+	"null", "nil", "true", "0", "00", "-1", "1e3", "lock", "locks", "line", "ticket",
+	// one the beginning of another, up to the end
+	"abc", "abcd",
+	strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("x", store.MaxName-1), strings.Repeat("x", store.MaxName),
+	strings.Repeat("x", store.MaxName-1) + "y", strings.Repeat("🔒", store.MaxName/4), strings.Repeat("🔒", store.MaxName/4-1) + "🔓",
+}
+
+// holdOddNames takes all odd names at once, in a tenancy of its own.
+func holdOddNames(t *trial) (*client, []*contender) {
+	c := t.openAt(t.mark)
+	claims := make([]*contender, len(oddNames))
+	for i, name := range oddNames {
+		claims[i] = c.mutex(name)
+		claims[i].claim.TTL = t.longTTL()
+		claims[i].try(store.Held)
+	}
+	return c, claims
+}
+
+func oddNamesAreDistinct(t *trial) {
+	c, claims := holdOddNames(t)
+	for _, p := range claims {
+		p.keep(store.Held)
+		c.mutex(p.claim.Name).try(store.Gone)
+	}
+	for _, p := range claims {
+		p.leave()
+		c.mutex(p.claim.Name).try(store.Held)
+	}
+}
+
+func oddNamesAreListed(t *trial) {
+	c, claims := holdOddNames(t)
+	want := slices.Sorted(slices.Values(oddNames))
+	if got := c.list(""); !slices.Equal(got, want) {
+		t.errorf("Names gives %q, want %q", got, want)
+	}
+	for _, p := range claims {
+		places := c.line(p.claim.Name)
+		if len(places) != 1 || places[0].ID != p.claim.ID || places[0].Name != p.claim.Name {
+			t.errorf("the line of %q is %+v, want one claim of that name", p.claim.Name, places)
+		}
+		p.leave()
+	}
+	if got := c.list(""); len(got) > 0 {
+		t.errorf("Names gives %q when nobody claims anything", got)
+	}
+}
+
+// A filter is a beginning, never a pattern.
+func namesAreFiltered(t *trial) {
+	c, claims := holdOddNames(t)
+	for _, prefix := range []string{"a", "A", "a/", "*", "a*", "?", "[a]", "%", "_", "a_", "{", `\`, "'", " ", "x", "🔒", "nobody"} {
+		var want []string
+		for _, name := range oddNames {
+			if strings.HasPrefix(name, prefix) {
+				want = append(want, name)
+			}
+		}
+		slices.Sort(want)
+		if got := c.list(prefix); !slices.Equal(got, want) {
+			t.errorf("Names(%q) gives %q, want %q", prefix, got, want)
+		}
+	}
+	ctx, cancel := t.context()
+	defer cancel()
+	for range c.Names(ctx, "") {
+		break // who has seen enough may stop
+	}
+	for _, p := range claims {
+		p.leave()
+	}
+}
+
+// The link is cut, so that nothing can be sent: a bad name is refused before that.
+func badNamesAreRefused(t *trial) {
+	c := t.open()
+	c.link.Cut()
+	for _, name := range []string{
+		"", "\x00", "a\x00", "a\x00b", "\xff", "a\xc3", "\xed\xa0\x80", // the last is half of a pair
+		strings.Repeat("x", store.MaxName+1), strings.Repeat("🔒", store.MaxName/4) + "x",
+	} {
+		p := c.mutex(name)
+		for _, call := range t.calls() {
+			if !call.named {
+				continue
+			}
+			ctx, cancel := t.context()
+			err := call.do(ctx, p.Store, p.claim)
+			cancel()
+			if !errors.Is(err, store.ErrBadName) || !store.Final(err) {
+				t.errorf("%s with the name %.20q: %v, want %v", call.name, name, err, store.ErrBadName)
+			}
+		}
+	}
+}
+
+func tenantsAreApart(t *trial) {
+	tenants := []*client{t.openAt(t.mark + "one/"), t.openAt(t.mark + "two/"), t.openAt(t.mark + "%/"), t.open()}
+	name := t.name("shared")
+	claims := make([]*contender, len(tenants))
+	for i, c := range tenants {
+		claims[i] = c.mutex(name)
+		claims[i].try(store.Held)
+	}
+	for i, p := range claims {
+		p.keep(store.Held)
+		if t.able.Line {
+			if got := tenants[i].list(t.mark); !slices.Equal(got, []string{name}) {
+				t.errorf("a tenant sees the names %q, want %q", got, name)
+			}
+			if places := tenants[i].line(name); len(places) != 1 || places[0].ID != p.claim.ID || places[0].Name != name {
+				t.errorf("a tenant sees the line %+v, want its own claim", places)
+			}
+		}
+		p.leave()
+	}
+}
+
+// Two prefixes with a name each, which are the same when written one after the other.
+func prefixesThatRunTogether(t *trial) {
+	short, long, none := t.openAt(t.mark), t.openAt(t.mark+"a"), t.open()
+	short.mutex("ab").try(store.Held)
+	long.mutex("b").try(store.Held)
+	none.mutex(t.mark + "ab").try(store.Held)
+	if !t.able.Line {
+		return
+	}
+	for c, want := range map[*client][]string{short: {"ab"}, long: {"b"}} {
+		if got := c.list(""); !slices.Equal(got, want) {
+			t.errorf("a tenant sees the names %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package storetest
+
+import (
+	"fmt"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Run runs the suite in real time. One harness serves all cases, one after the other: starting a real server
+// for each would take too long. The cases use names of their own.
+func Run(t *testing.T, newHarness func(t testing.TB) Harness) {
+	h := newHarness(t)
+	each(t, func(t *testing.T, s scenario) outcome {
+		defer watch(t.Name(), realTime.watchdog)()
+		return s.play(t, h, realTime)
+	})
+}
+
+// RunFake runs the suite in fake time: each case has a bubble of testing/synctest and a harness of its own. It is
+// for stores that live in this process. All of their goroutines must end when the store is closed.
+func RunFake(t *testing.T, newHarness func(t testing.TB) Harness) {
+	each(t, func(t *testing.T, s scenario) outcome { return s.playFake(t, newHarness, fakeTime) })
+}
+
+// each makes a subtest of every case.
+func each(t *testing.T, play func(*testing.T, scenario) outcome) {
+	for _, r := range suite {
+		t.Run(r.name, func(t *testing.T) {
+			for _, s := range r.cases {
+				t.Run(s.name, func(t *testing.T) {
+					o := play(t, s)
+					if o.skipped != "" {
+						t.Skip(o.skipped)
+					}
+					if len(o.failures) > 0 {
+						t.Error(r.explain(o.failures))
+					}
+				})
+			}
+		})
+	}
+}
+
+// playFake plays a case in a bubble.
+func (s scenario) playFake(t *testing.T, newHarness func(t testing.TB) Harness, p pace) (o outcome) {
+	defer watch(t.Name(), p.watchdog)()
+	synctest.Test(t, func(t *testing.T) { o = s.play(t, newHarness(t), p) })
+	return o
+}
+
+// watch ends the process if a case takes longer than limit in real time, and shows where every goroutine hangs.
+// A case that hangs would otherwise say nothing until the test binary's own timeout, and then not which it was.
+func watch(name string, limit time.Duration) (stop func() bool) {
+	return time.AfterFunc(limit, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("storetest: %s has not ended in %v", name, limit))
+	}).Stop
+}

@@ -1,0 +1,65 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// suite is every rule of the contract, in the order of package store's documentation.
+var suite = []rule{
+	methods, exclusion, order, floor, lifetime, until, identity, truth, unknown, leaks, names, honesty, format,
+}
+
+// A rule is a rule of the contract, with the cases that show whether a store obeys it.
+type rule struct {
+	number int
+	name   string
+	says   string // the rule in a sentence, so that a failure explains itself
+	cases  []scenario
+}
+
+// explain puts the rule before the failures of one of its cases.
+func (r rule) explain(failures []string) string {
+	return fmt.Sprintf("rule %d, %s: %s\n%s", r.number, r.name, r.says, strings.Join(failures, "\n"))
+}
+
+// A scenario is one case: a schedule that breaks a store which does not obey the rule.
+type scenario struct {
+	name  string
+	needs need // what a store must be able to do for the case to make sense
+	run   func(*trial)
+}
+
+// A need is a set of abilities.
+type need uint8
+
+const (
+	aLine     need = 1 << iota // the store keeps a line
+	sharing                    // it has readers and semaphores
+	someGrace                  // it can keep a place longer than its owner believes
+	ownTTLs                    // each claim has a ttl of its own
+	exactWake                  // a release wakes only those who fit
+)
+
+// missing says in words what of n a store lacks. It is empty if the store has it all.
+func (n need) missing(able store.Abilities) string {
+	var lacks []string
+	for _, a := range []struct {
+		need need
+		has  bool
+		word string
+	}{
+		{aLine, able.Line, "line"},
+		{sharing, able.Shared, "shared claims"},
+		{someGrace, able.Grace, "grace"},
+		{ownTTLs, able.SessionTTL == 0, "ttl per claim"},
+		{exactWake, able.ExactWake, "exact wake-ups"},
+	} {
+		if n&a.need != 0 && !a.has {
+			lacks = append(lacks, a.word)
+		}
+	}
+	return strings.Join(lacks, ", ")
+}

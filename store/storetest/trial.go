@@ -1,0 +1,200 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A pace is what depends on whether time is real.
+type pace struct {
+	ttl      time.Duration // of claims, if the store allows it
+	moment   time.Duration // a message that nothing holds back has arrived by then
+	slack    time.Duration // how late or early a clock may be read
+	rounds   int           // how often each of a crowd takes its turn
+	many     int           // how many claims a long line has
+	watchdog time.Duration
+}
+
+var (
+	realTime = pace{
+		ttl: time.Second, moment: 50 * time.Millisecond, slack: 100 * time.Millisecond,
+		rounds: 3, many: 200, watchdog: 2 * time.Minute,
+	}
+	fakeTime = pace{
+		ttl: 10 * time.Second, moment: time.Millisecond, slack: time.Millisecond,
+		rounds: 10, many: 1000, watchdog: time.Minute,
+	}
+)
+
+// An outcome is what came of a case.
+type outcome struct {
+	skipped  string
+	failures []string
+}
+
+// A trial is one case at play on one store. It collects failures instead of reporting them to a test, so that a
+// store that is broken on purpose can be shown to fail.
+type trial struct {
+	pace
+	tb      testing.TB // for the harness only
+	harness Harness
+	able    store.Abilities
+	mark    string // makes names unique
+
+	running sync.WaitGroup // goroutines of the case
+
+	mu      sync.Mutex
+	outcome outcome
+	over    bool // what comes now is an echo of the end
+	clients []*client
+}
+
+// play plays the case to its end. No goroutine of it remains.
+func (s scenario) play(tb testing.TB, h Harness, p pace) outcome {
+	t := &trial{pace: p, tb: tb, harness: h, mark: strings.ToLower(rand.Text())}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.able = t.open().Abilities()
+		if lacks := s.needs.missing(t.able); lacks != "" {
+			t.skipf("the store has no %s", lacks)
+		}
+		t.ttl = max(t.ttl, t.able.MinTTL, t.able.SessionTTL)
+		s.run(t)
+		t.wait()
+	}()
+	<-done
+	t.end()
+	return t.outcome
+}
+
+// end takes the clients away, so that calls which still hang return.
+func (t *trial) end() {
+	t.mu.Lock()
+	t.over = true
+	clients := t.clients
+	t.mu.Unlock()
+	for _, c := range clients {
+		c.link.Kill()
+	}
+	for _, c := range clients {
+		_ = c.Close() // the case about Close has looked at its error
+	}
+	t.running.Wait()
+}
+
+// open connects a new client.
+func (t *trial) open() *client { return t.openAt("") }
+
+// openAt connects a new client whose names begin with prefix.
+func (t *trial) openAt(prefix string) *client {
+	s, link := t.harness.Open(t.tb, prefix)
+	c := &client{Store: s, t: t, link: link, contenders: map[store.ID]*contender{}}
+	_, _ = rand.Read(c.id[:]) // never fails
+	s.Notify(c.onPush)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clients = append(t.clients, c)
+	return c
+}
+
+// name makes a name that no other case and no other run has.
+func (t *trial) name(word string) string { return t.mark + "/" + word }
+
+// advance lets time pass. Only the case's own goroutine may call it.
+func (t *trial) advance(d time.Duration) { t.harness.Advance(d) }
+
+// settle lets messages arrive that nothing holds back.
+func (t *trial) settle() { t.advance(t.moment) }
+
+// longTTL is for claims that stand unkept while a case has much to do.
+func (t *trial) longTTL() time.Duration { return min(max(t.ttl, time.Minute), t.able.MaxTTL) }
+
+// takeover is how long after a holder's last sign of life the next may have to wait, at worst.
+func (t *trial) takeover() time.Duration {
+	return time.Duration(t.able.TakeoverTTLs)*t.ttl + t.able.TakeoverPlus + t.slack
+}
+
+// patience bounds every wait of a case. What takes longer has failed.
+func (t *trial) patience() time.Duration { return 3*t.takeover() + 10*t.ttl }
+
+// context is for calls that nothing delays.
+func (t *trial) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), t.patience())
+}
+
+// async runs fn in a goroutine of the case. The channel is closed when fn has returned or failed.
+func (t *trial) async(fn func()) <-chan struct{} {
+	done := make(chan struct{})
+	t.running.Go(func() {
+		defer close(done)
+		fn()
+	})
+	return done
+}
+
+// wait waits for all that async started.
+func (t *trial) wait() { t.running.Wait() }
+
+// errorf notes a failure. The case goes on.
+func (t *trial) errorf(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		t.outcome.failures = append(t.outcome.failures, caseLine()+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+// fatalf notes a failure and ends the goroutine that calls it.
+func (t *trial) fatalf(format string, args ...any) {
+	t.errorf(format, args...)
+	runtime.Goexit()
+}
+
+// skipf ends the case without a verdict.
+func (t *trial) skipf(format string, args ...any) {
+	t.mu.Lock()
+	t.outcome.skipped = fmt.Sprintf(format, args...)
+	t.mu.Unlock()
+	runtime.Goexit()
+}
+
+// done ends the case if the harness could not do what was asked of it.
+func (t *trial) done(what string, err error) {
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		t.skipf("%s: %v", what, err)
+	case err != nil:
+		t.fatalf("%s: %v", what, err)
+	}
+}
+
+// inner are the files that cases call and that are no cases themselves.
+var inner = []string{"trial.go", "client.go", "contender.go"}
+
+// caseLine is where a failure was noted: in which line of the case, and from there on in which line of a check that
+// it called, as in "honesty.go:46: honesty.go:30".
+func caseLine() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	here, more := frames.Next()
+	var lines []string
+	for f := here; more && filepath.Dir(f.File) == filepath.Dir(here.File); f, more = frames.Next() {
+		if file := filepath.Base(f.File); !slices.Contains(inner, file) {
+			lines = append(lines, fmt.Sprintf("%s:%d", file, f.Line))
+		}
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, ": ")
+}

@@ -1,0 +1,142 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var unknown = rule{8, "unknown outcomes", "A Join that timed out may still land, even after its Leave; " +
+	"a caller that got an error will hold nothing.", []scenario{
+	{"a Join lands after its Leave", 0, joinLandsAfterLeave},
+	{"the answer to Join is lost", 0, answerToJoinIsLost},
+	{"the answer to Join is lost while it waits", aLine, answerToJoinIsLostWhileWaiting},
+	{"the answer to Leave is lost", 0, answerToLeaveIsLost},
+	{"a wait is given up", aLine, waitIsGivenUp},
+	{"a context that was over before", 0, contextThatWasOver},
+	{"a final error joins nothing", aLine, finalErrorJoinsNothing},
+}}
+
+// giveUp joins with a context that ends before the answer comes.
+func (p *contender) giveUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), p.t.ttl/4)
+	defer cancel()
+	standing, err := p.Join(ctx, p.claim)
+	if err == nil {
+		p.t.fatalf("Join whose answer never came: %v", standing.State)
+	}
+}
+
+// The Leave takes another way than the Join, and overtakes it. A store with sessions has no tombstones, but then
+// it is the claim's own client that cleans up.
+func joinLandsAfterLeave(t *trial) {
+	name := t.name("overtaken")
+	a, b := t.open(), t.open()
+	ghost := a.mutex(name)
+	release := a.link.HoldRequests()
+	ghost.giveUp()
+	if t.able.SessionTTL == 0 {
+		farewell := b.mutex(name)
+		farewell.claim = ghost.claim
+		farewell.leave()
+		t.advance(t.ttl / 2)
+	}
+	release()
+	if t.able.SessionTTL > 0 {
+		ghost.leave()
+	}
+	t.settle()
+	b.mutex(name).try(store.Held)
+	ghost.keep(store.Gone)
+}
+
+// The claim stands, and its client does not know.
+func answerToJoinIsLost(t *trial) {
+	name := t.name("answer")
+	ghost := t.open().mutex(name)
+	release := ghost.link.HoldReplies()
+	ghost.giveUp()
+	release()
+	ghost.leave()
+	t.open().mutex(name).try(store.Held)
+	ghost.keep(store.Gone)
+}
+
+func answerToJoinIsLostWhileWaiting(t *trial) {
+	name := t.name("answer")
+	holder, ghost, next := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	release := ghost.link.HoldReplies()
+	ghost.giveUp()
+	ghost.link.Cut() // the answer is lost for ever, and the session is not
+	release()
+	ghost.link.Heal()
+	next.join(store.Waiting)
+	ghost.reach()
+	ghost.leave()
+	holder.leave()
+	next.keep(store.Held)
+}
+
+// Who does not know whether it has left leaves again.
+func answerToLeaveIsLost(t *trial) {
+	name := t.name("leave")
+	holder, next := t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	next.join(store.Waiting)
+	release := holder.link.HoldReplies()
+	ctx, cancel := context.WithTimeout(context.Background(), t.ttl/4)
+	defer cancel()
+	if err := holder.Leave(ctx, holder.claim); err == nil {
+		t.errorf("Leave whose answer never came gave no error")
+	}
+	next.keep(store.Held) // the Leave had landed
+	release()
+	holder.leave()
+	next.keep(store.Held)
+}
+
+func waitIsGivenUp(t *trial) {
+	name := t.name("givenup")
+	holder, quitter, next := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	quitter.join(store.Waiting)
+	next.join(store.Waiting)
+	quitter.leave()
+	next.keep(store.Waiting)
+	holder.leave()
+	next.keep(store.Held)
+	quitter.keep(store.Gone)
+}
+
+func contextThatWasOver(t *trial) {
+	name := t.name("over")
+	p := t.open().mutex(name)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := p.Join(ctx, p.claim); !errors.Is(err, context.Canceled) {
+		t.errorf("Join with a context that was over: %v, want %v", err, context.Canceled)
+	}
+	p.leave()
+	t.open().mutex(name).try(store.Held)
+}
+
+// After a final error nobody calls Leave.
+func finalErrorJoinsNothing(t *trial) {
+	name := t.name("nothing")
+	a, b := t.open(), t.open()
+	holder := a.mutex(name)
+	holder.join(store.Held)
+	mad := b.mutex(name)
+	mad.claim.Floor = store.MaxTicket
+	if _, err := mad.attempt(); !store.Final(err) {
+		t.fatalf("Join with the greatest ticket as its floor: %v, want a final error", err)
+	}
+	if places := a.line(name); len(places) != 1 {
+		t.errorf("the line has %d places after a Join that failed, want 1", len(places))
+	}
+	mad.keep(store.Gone)
+	holder.leave()
+	a.mutex(name).try(store.Held)
+}

@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var until = rule{5, "until", "Until is counted from when an acknowledged request was sent, plus ttl, less drift; " +
+	"never from when its answer came.", []scenario{
+	{"a late answer to Join", 0, func(t *trial) { lateAnswer(t, Link.HoldReplies, false) }},
+	{"a late answer to Keep", 0, func(t *trial) { lateAnswer(t, Link.HoldReplies, true) }},
+	{"a Join on its way for long", 0, func(t *trial) { lateAnswer(t, Link.HoldRequests, false) }},
+	{"over before the next is granted", 0, overBeforeTheNext},
+	{"Keep moves it", 0, keepMovesUntil},
+	{"Keep moves it after a push", 0, keepMovesUntilAfterPush},
+	{"two clocks", 0, untilHasTwoClocks},
+}}
+
+// lateAnswer delays a Join or Keep for as long as a claim may well be used meanwhile.
+func lateAnswer(t *trial, hold func(Link) (release func()), keep bool) {
+	p := t.open().mutex(t.name("late"))
+	if keep {
+		p.join(store.Held)
+	}
+	release := hold(p.link)
+	answered := t.async(func() {
+		if keep {
+			p.keep(store.Held)
+		} else {
+			p.join(store.Held)
+		}
+	})
+	t.advance(t.ttl / 6)
+	release()
+	<-answered
+	p.checkUntil()
+}
+
+// checkUntil compares the last Until with the sending of its request.
+func (p *contender) checkUntil() {
+	if lasts := p.until.Sub(p.sent); lasts > p.claim.TTL {
+		p.t.errorf("Until is %v after the request was sent, and the ttl is %v", lasts, p.claim.TTL)
+	}
+	if !p.until.After(time.Now()) {
+		p.t.errorf("Until had passed when the answer came, %v after the request was sent", time.Since(p.sent))
+	}
+}
+
+// What Until is for: nobody believes to hold when the next does.
+func overBeforeTheNext(t *trial) {
+	name := t.name("next")
+	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	release := holder.link.HoldReplies()
+	joined := t.async(func() { holder.join(store.Held) })
+	t.settle()
+	waiter.join(store.Waiting)
+	t.advance(t.ttl / 3)
+	release()
+	<-joined
+	holder.link.Kill()
+	waiter.await()
+	if left := time.Until(holder.until); left > 0 {
+		t.errorf("the next was granted while the first had %v left by its Until", left)
+	}
+}
+
+func keepMovesUntil(t *trial) {
+	p := t.open().mutex(t.name("moves"))
+	p.join(store.Held)
+	for range 3 {
+		before := p.until
+		t.advance(t.ttl / 2)
+		p.keep(store.Held)
+		p.checkUntil()
+		if !p.until.After(before) {
+			t.errorf("Until did not move when the claim was kept %v later", t.ttl/2)
+		}
+	}
+}
+
+// A claim that was granted late in its ttl has little left until it is kept.
+func keepMovesUntilAfterPush(t *trial) {
+	name := t.name("pushed")
+	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder.join(store.Held)
+	waiter.join(store.Waiting)
+	before := waiter.until
+	t.advance(t.ttl / 2)
+	holder.leave()
+	waiter.await()
+	waiter.checkUntil()
+	if !waiter.until.After(before) {
+		t.errorf("Until did not move when the claim was kept after its grant")
+	}
+}
+
+// The wall clock goes on while a machine is suspended, and the monotonic clock cannot be set back.
+func untilHasTwoClocks(t *trial) {
+	if !monotonic(time.Now()) {
+		t.skipf("time has no monotonic reading here")
+	}
+	p := t.open().mutex(t.name("clocks"))
+	p.join(store.Held)
+	p.checkClocks("Join")
+	p.keep(store.Held)
+	p.checkClocks("Keep")
+}
+
+func (p *contender) checkClocks(call string) {
+	if !monotonic(p.until) {
+		p.t.errorf("Until of %s has no monotonic reading: %v", call, p.until)
+	}
+}
+
+// monotonic says whether x has a monotonic reading. Round(0) strips it.
+func monotonic(x time.Time) bool { return x != x.Round(0) }
