@@ -1,0 +1,176 @@
+package holdfast_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestBadInput: each is a distinct error, at once, and nothing is changed by it.
+func TestBadInput(t *testing.T) {
+	var none context.Context
+	ctx := t.Context()
+	type attempt func(*holdfast.Client) error
+	lock := func(name string, options ...holdfast.Option) attempt {
+		return func(c *holdfast.Client) error {
+			_, err := c.Mutex(name, options...).Lock(ctx)
+			return err
+		}
+	}
+	acquire := func(limit, n int) attempt {
+		return func(c *holdfast.Client) error {
+			_, err := c.Semaphore("x", limit).Acquire(ctx, n)
+			return err
+		}
+	}
+	for what, bad := range map[string]struct {
+		attempt attempt
+		want    error
+	}{
+		"empty name":         {lock(""), holdfast.ErrBadName},
+		"long name":          {lock(strings.Repeat("x", 513)), holdfast.ErrBadName},
+		"NUL in a name":      {lock("a\x00b"), holdfast.ErrBadName},
+		"not UTF-8":          {lock("a\xff"), holdfast.ErrBadName},
+		"ttl zero":           {lock("x", holdfast.TTL(0)), holdfast.ErrBadTTL},
+		"ttl negative":       {lock("x", holdfast.TTL(-1)), holdfast.ErrBadTTL},
+		"ttl below":          {lock("x", holdfast.TTL(memstore.MinTTL-1)), holdfast.ErrBadTTL},
+		"ttl above":          {lock("x", holdfast.TTL(memstore.MaxTTL+1)), holdfast.ErrBadTTL},
+		"fixed ttl negative": {lock("x", holdfast.FixedTTL(-1)), holdfast.ErrBadTTL},
+		"grace negative":     {lock("x", holdfast.Grace(-1)), holdfast.ErrBadOption},
+		"wait zero":          {lock("x", holdfast.Wait(0)), holdfast.ErrBadOption},
+		"long label":         {lock("x", holdfast.Label(strings.Repeat("x", 513))), holdfast.ErrBadOption},
+		"nil logger":         {lock("x", holdfast.Logger(nil)), holdfast.ErrBadOption},
+		"nil option":         {lock("x", nil), holdfast.ErrBadOption},
+		"no units":           {acquire(5, 0), holdfast.ErrBadUnits},
+		"negative units":     {acquire(5, -1), holdfast.ErrBadUnits},
+		"too many units":     {acquire(5, 6), holdfast.ErrBadUnits},
+		"limit zero":         {acquire(0, 1), holdfast.ErrBadUnits},
+		"limit too high":     {acquire(store.MaxReaders+1, 1), holdfast.ErrBadUnits},
+		"nil context":        {func(c *holdfast.Client) error { _, err := c.Mutex("x").Lock(none); return err }, holdfast.ErrNilContext},
+		"nil context in Do": {func(c *holdfast.Client) error {
+			return c.Mutex("x").Do(none, func(context.Context) error { return nil })
+		}, holdfast.ErrNilContext},
+		"nil context in Inspect": {func(c *holdfast.Client) error { _, err := c.Inspect(none, "x"); return err }, holdfast.ErrNilContext},
+		"inspect a bad name":     {func(c *holdfast.Client) error { _, err := c.Inspect(ctx, ""); return err }, holdfast.ErrBadName},
+		"break a bad name":       {func(c *holdfast.Client) error { return c.Break(ctx, "", 1<<8) }, holdfast.ErrBadName},
+		"break nobody":           {func(c *holdfast.Client) error { return c.Break(ctx, "x", 1<<8) }, holdfast.ErrNotHeld},
+		"break token 0":          {func(c *holdfast.Client) error { return c.Break(ctx, "x", 0) }, holdfast.ErrNotHeld},
+	} {
+		t.Run(what, func(t *testing.T) {
+			server := memstore.NewServer()
+			c := holdfast.New(server.Connect())
+			defer c.Close()
+			err := bad.attempt(c)
+			if !errors.Is(err, bad.want) {
+				t.Fatalf("got %v, want %v", err, bad.want)
+			}
+			if !strings.HasPrefix(err.Error(), "holdfast: ") || strings.Count(err.Error(), "holdfast: ") != 1 {
+				t.Errorf("it reads %q", err)
+			}
+			if server.Residue("x") != 0 {
+				t.Error("something was changed")
+			}
+		})
+	}
+}
+
+func TestNilContextsLeaveALeaseAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var none context.Context
+		l := r.lock(r.client().Mutex("x").Lock)
+		if err := l.Unlock(none); !errors.Is(err, holdfast.ErrNilContext) {
+			t.Fatalf("Unlock: %v", err)
+		}
+		if _, err := l.Downgrade(none); !errors.Is(err, holdfast.ErrNilContext) {
+			t.Fatalf("Downgrade: %v", err)
+		}
+		if _, ok := holdfast.TokenFrom(none); ok {
+			t.Fatal("a token from no context")
+		}
+		if l.Err() != nil {
+			t.Fatalf("it cost the lease: %v", l.Err())
+		}
+	})
+}
+
+func TestClientWithBadOptionsSaysSoAtUse(t *testing.T) {
+	for what, c := range map[string]*holdfast.Client{
+		"ttl":      holdfast.New(memstore.New(), holdfast.TTL(-time.Second)),
+		"no store": holdfast.New(nil),
+	} {
+		t.Run(what, func(t *testing.T) {
+			if _, err := c.Mutex("x").TryLock(t.Context()); err == nil {
+				t.Error("it was taken")
+			}
+			for _, err := range c.Names(t.Context(), "") {
+				if err == nil {
+					t.Error("names were listed")
+				}
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestOpen(t *testing.T) {
+	ctx := t.Context()
+	for url, want := range map[string]string{
+		"":                                    "begins with a scheme",
+		"nonsense":                            "begins with a scheme",
+		"gopher://x":                          `no store is registered for "gopher:"`,
+		"memory:?tll=5s":                      `unknown parameter "tll"`,
+		"memory:?ttl=fast":                    "ttl is a positive duration",
+		"memory:?ttl=1ns":                     "bad ttl",
+		"memory://host":                       "has no host",
+		"gopher://u:s3cret@x/%z":              "malformed",
+		"gopher://u:s3cret@x?password=s3cret": "gopher://u:xxxxx@x?password=xxxxx",
+	} {
+		c, err := holdfast.Open(ctx, url)
+		if err == nil {
+			c.Close()
+			t.Errorf("%s was opened", url)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "holdfast: open") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %q, want %q in it, and no secret", url, err, want)
+		}
+	}
+	var none context.Context
+	if _, err := holdfast.Open(none, "memory:"); !errors.Is(err, holdfast.ErrNilContext) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpenShared(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		open := func(url string) *holdfast.Client {
+			c, err := holdfast.Open(t.Context(), url, holdfast.Logger(slog.New(slog.DiscardHandler)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+		url := "memory:" + rand.Text() // not one of another run, whose bubble of time is gone
+		l := r.lock(open(url + "?ttl=90s").Mutex("x").Lock)
+		if left := time.Until(l.Until()); left < 80*time.Second || left > 90*time.Second {
+			t.Fatalf("the URL's ttl was not taken: %v", left)
+		}
+		if _, err := open(url).Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatalf("the same name is another store: %v", err)
+		}
+		r.unlock(r.lock(open(url + "?prefix=tenant/").Mutex("x").TryLock))
+		r.unlock(r.lock(open("memory:").Mutex("x").TryLock))
+		r.unlock(l)
+	})
+}

@@ -1,0 +1,204 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// nobodyStands fails if a name still has a line, or the server anything else of it.
+func (r *rig) nobodyStands(name string) {
+	r.Helper()
+	r.pass(2 * ttl)
+	if n := r.server.Residue(name); n != 0 {
+		r.Errorf("the server still holds %d things for %q", n, name)
+	}
+}
+
+func TestCancelledWaitLeavesTheLine(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		first := r.lock(r.client().Mutex("x").Lock)
+		cancelled := r.begin(r.client().Mutex("x").Lock)
+		next := r.begin(r.client().Mutex("x").Lock)
+		cancelled.end()
+		if synctest.Wait(); !errors.Is(cancelled.err, context.Canceled) {
+			t.Fatalf("got %v", cancelled.err)
+		}
+		r.unlock(first)
+		if synctest.Wait(); !next.holds() {
+			t.Fatal("the cancelled one stands in the way")
+		}
+		r.unlock(next.lease)
+		r.nobodyStands("x")
+	})
+}
+
+// TestUnknownJoin is rule 8: whatever happens to a Join on its way, a caller that got an error holds nothing,
+// and nothing stands in the way of others for longer than it takes to tell the store.
+func TestUnknownJoin(t *testing.T) {
+	for name, hold := range map[string]func(linkFaults) func(){
+		"the request is late": func(l linkFaults) func() { return l.HoldRequests() },
+		"the answer is late":  func(l linkFaults) func() { return l.HoldReplies() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				c, link := r.linked()
+				release := hold(link)
+				unknown := r.begin(c.Mutex("x").Lock)
+				unknown.end()
+				if synctest.Wait(); !unknown.done() || !errors.Is(unknown.err, context.Canceled) {
+					t.Fatal("it did not return with its context's error")
+				}
+				release()
+				r.pass(ttl / 4)
+				if synctest.Wait(); r.server.Residue("x") > 1 { // a tombstone at most
+					t.Fatalf("a caller that got an error still stands in the line")
+				}
+				r.unlock(r.lock(r.client().Mutex("x").TryLock))
+				r.nobodyStands("x")
+			})
+		})
+	}
+}
+
+func TestJoinThatFailsIsReportedAndCleanedUp(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		link.Cut()
+		if _, err := c.Mutex("x").Lock(t.Context()); err == nil || errors.Is(err, holdfast.ErrLocked) {
+			t.Fatalf("got %v", err)
+		}
+		link.Heal()
+		r.unlock(r.lock(c.Mutex("x").Lock))
+		r.nobodyStands("x")
+	})
+}
+
+func TestWaiterThatIsBrokenQueuesAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		first := r.lock(c.Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		line, err := c.Inspect(t.Context(), "x")
+		if err != nil || len(line.Waiters()) != 1 {
+			t.Fatalf("%+v, %v", line, err)
+		}
+		if err := c.Break(t.Context(), "x", line.Waiters()[0].Token); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Second)
+		if waiter.done() {
+			t.Fatalf("got %v, %v", waiter.lease, waiter.err)
+		}
+		r.unlock(first)
+		if synctest.Wait(); !waiter.holds() {
+			t.Fatal("it does not wait any more")
+		}
+	})
+}
+
+// TestStorm throws every fault at contenders at random, from seeds, and checks what must hold always: never two
+// holders that believe in their leases, tokens that rise, everyone through in the end, nothing left behind.
+func TestStorm(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range seeds {
+		if !t.Run("", func(t *testing.T) { bubble(t, func(_ *testing.T, r *rig) { storm(r, seed) }) }) {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func storm(r *rig, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a seed is the point
+	var mu sync.Mutex
+	var holder *holdfast.Lease
+	var last holdfast.Token
+	enter := func(l *holdfast.Lease) {
+		mu.Lock()
+		defer mu.Unlock()
+		if holder != nil && holder.Err() == nil && l.Err() == nil {
+			r.Errorf("two hold it: %v and %v", holder.Token(), l.Token())
+		}
+		if l.Token() <= last {
+			r.Errorf("token %v after %v", l.Token(), last)
+		}
+		holder, last = l, l.Token()
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		c, link := r.linked()
+		faults := rand.New(rand.NewPCG(seed, random.Uint64())) //nolint:gosec // as above
+		wg.Go(func() { misbehave(link, faults) })
+		for range 2 {
+			chance := rand.New(rand.NewPCG(seed, random.Uint64())) //nolint:gosec // as above
+			wg.Go(func() { contend(r, c, chance, enter) })
+		}
+	}
+	wg.Wait()
+	r.nobodyStands("x")
+}
+
+// misbehave makes a link fail in every way for a while, and leaves it healed.
+func misbehave(link interface {
+	linkFaults
+	Heal()
+	HoldPushes() (release func())
+	DropPushes(bool)
+}, chance *rand.Rand,
+) {
+	for range 6 {
+		time.Sleep(rand.N(ttl)) //nolint:gosec // load
+		pause := time.Duration(chance.Int64N(int64(ttl * 3 / 2)))
+		switch chance.IntN(5) {
+		case 0:
+			link.Cut()
+			time.Sleep(pause)
+			link.Heal()
+		case 1:
+			release := link.HoldRequests()
+			time.Sleep(pause)
+			release()
+		case 2:
+			release := link.HoldReplies()
+			time.Sleep(pause)
+			release()
+		case 3:
+			release := link.HoldPushes()
+			time.Sleep(pause)
+			release()
+		case 4:
+			link.DropPushes(true)
+			time.Sleep(pause)
+			link.DropPushes(false)
+		}
+	}
+}
+
+// contend takes the lock until it had it a few times.
+func contend(r *rig, c *holdfast.Client, chance *rand.Rand, enter func(*holdfast.Lease)) {
+	for had := 0; had < 5; {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(chance.Int64N(int64(10*ttl))))
+		l, err := c.Mutex("x").Lock(ctx)
+		cancel()
+		if err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		had++
+		enter(l)
+		select {
+		case <-l.Context().Done():
+		case <-time.After(time.Duration(chance.Int64N(int64(ttl)))):
+		}
+		l.Unlock(r.Context()) //nolint:errcheck // it may be lost
+	}
+}

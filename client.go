@@ -1,0 +1,158 @@
+package holdfast
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// closeTimeout bounds how long Close tries to give back what is held. The rest runs out with its ttl.
+const closeTimeout = 5 * time.Second
+
+// leavers is how many releases Close has under way at once.
+const leavers = 64
+
+// A Client takes locks in one store. Make one per process and share it: its locks are kept alive together, by
+// one timer and in batches. It is safe for many goroutines.
+type Client struct {
+	store     store.Store
+	abilities store.Abilities
+	settings  *settings
+	logger    *slog.Logger
+
+	start time.Time // what monotonic instants count from
+	id    [10]byte  // the client's part of every claim's ID
+	made  atomic.Uint64
+	floor atomic.Uint64 // the highest ticket seen
+
+	closed context.Context // done when Close was called
+	close  context.CancelFunc
+	calls  sync.WaitGroup // calls of the store that Close waits for
+
+	mu     sync.Mutex
+	claims map[store.ID]*claim
+	keeper keeper
+}
+
+// New makes a client of a store. The client closes it. Open is the way by URL.
+func New(s store.Store, options ...Option) *Client {
+	c := &Client{store: s, start: time.Now(), claims: map[store.ID]*claim{}}
+	c.closed, c.close = context.WithCancel(context.Background())
+	rand.Read(c.id[:])
+	c.settings = &settings{
+		ttl:    DefaultTTL,
+		logger: slog.New(slog.DiscardHandler),
+		owner:  newOwner(c.start),
+	}
+	if s == nil {
+		c.settings.wrong(fmt.Errorf("%w: New was given no store", ErrBadOption))
+	} else {
+		c.abilities = s.Abilities()
+		s.Notify(c.onPush)
+	}
+	if c.abilities.SessionTTL > 0 {
+		c.settings.ttl = c.abilities.SessionTTL
+	}
+	c.settings.apply(options, &c.abilities)
+	c.logger = c.settings.logger
+	return c
+}
+
+// Close gives back everything that is held, withdraws everything that waits, and closes the store. Leases are
+// over before it begins, and calls that wait for a lock return ErrClosed. What cannot be given back within a few
+// seconds runs out with its ttl.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.isClosed() {
+		c.mu.Unlock()
+		return nil
+	}
+	c.close()
+	c.stopKeeper()
+	var left []*claim
+	for _, cl := range c.claims {
+		if cl.phase != joining { // whoever joins leaves by himself
+			cl.phase = over // nobody touches it any more
+			left = append(left, cl)
+		}
+	}
+	c.mu.Unlock()
+
+	for _, cl := range left {
+		if cl.lease != nil {
+			cl.lease.end(&errClosed)
+		}
+	}
+	if c.store == nil {
+		return nil
+	}
+	c.leaveAll(left)
+	return c.store.Close()
+}
+
+// leaveAll takes claims out of their lines, and waits for calls that are still under way.
+func (c *Client) leaveAll(claims []*claim) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	next := make(chan store.Claim)
+	for range min(leavers, len(claims)) {
+		c.calls.Go(func() {
+			for cl := range next {
+				if err := c.store.Leave(ctx, cl); err != nil {
+					c.logger.Warn("holdfast: not given back by Close; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
+				}
+			}
+		})
+	}
+	for _, cl := range claims {
+		next <- cl.Claim
+	}
+	close(next)
+	finished := make(chan struct{})
+	go func() { c.calls.Wait(); close(finished) }()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+	}
+}
+
+func (c *Client) isClosed() bool { return c.closed.Err() != nil }
+
+// nextID makes an ID that was never used.
+func (c *Client) nextID() (id store.ID) {
+	binary.BigEndian.PutUint64(id[8:], c.made.Add(1)) // the count has 48 bits; its upper two bytes are overwritten
+	copy(id[:], c.id[:])
+	return id
+}
+
+// see raises the floor.
+func (c *Client) see(ticket uint64) {
+	for old := c.floor.Load(); ticket > old; old = c.floor.Load() {
+		if c.floor.CompareAndSwap(old, ticket) {
+			return
+		}
+	}
+}
+
+// now is the monotonic clock.
+func (c *Client) now() int64 { return int64(time.Since(c.start)) }
+
+// warn logs without keeping anybody waiting: it is called with mu held, and a handler may be slow, or ask this
+// very client.
+func (c *Client) warn(msg string, args ...any) {
+	if c.logger.Enabled(c.closed, slog.LevelWarn) {
+		c.calls.Go(func() { c.logger.Warn(msg, args...) })
+	}
+}
+
+// failed says what failed.
+func (c *Client) failed(op, name string, err error) error {
+	return &Error{Op: op, Name: name, Store: c.abilities.Store, Err: err}
+}

@@ -1,0 +1,99 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestCloseGivesEverythingBack(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, other := r.client(), r.client()
+		var leases []*holdfast.Lease
+		for i := range 200 {
+			leases = append(leases, r.lock(c.Mutex(fmt.Sprint(i)).Lock))
+		}
+		r.lock(other.Mutex("taken").Lock)
+		waiter := r.begin(c.Mutex("taken").Lock)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); !waiter.done() || !errors.Is(waiter.err, holdfast.ErrClosed) {
+			t.Fatal("a waiter did not return with ErrClosed")
+		}
+		for _, l := range leases {
+			if !errors.Is(l.Err(), holdfast.ErrClosed) || !errors.Is(l.Unlock(t.Context()), holdfast.ErrClosed) {
+				t.Fatalf("a lease says %v", l.Err())
+			}
+		}
+		for i := range 200 {
+			r.lock(other.Mutex(fmt.Sprint(i)).TryLock)
+		}
+		if line, err := other.Inspect(t.Context(), "taken"); err != nil || len(line.Places) != 1 {
+			t.Fatalf("the waiter's place: %+v, %v", line, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatalf("a second Close: %v", err)
+		}
+	})
+}
+
+func TestUseAfterClose(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		m := c.Mutex("x")
+		c.Close()
+		_, lock := m.Lock(t.Context())
+		_, inspect := m.Inspect(t.Context())
+		var names error
+		for _, err := range c.Names(t.Context(), "") {
+			names = err
+		}
+		for what, err := range map[string]error{
+			"Lock": lock, "Inspect": inspect, "Names": names,
+			"Break": c.Break(t.Context(), "x", 1<<8),
+			"Do":    m.Do(t.Context(), func(context.Context) error { return nil }),
+		} {
+			if !errors.Is(err, holdfast.ErrClosed) {
+				t.Errorf("%s: got %v", what, err)
+			}
+		}
+	})
+}
+
+func TestCloseWhileTheStoreIsSilentIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		for i := range 200 {
+			r.lock(c.Mutex(fmt.Sprint(i)).Lock)
+		}
+		link.HoldRequests()
+		began := time.Now()
+		c.Close()
+		if took := time.Since(began); took > 6*time.Second {
+			t.Fatalf("it took %v", took)
+		}
+	})
+}
+
+func TestCloseTakesBackALockThatIsJustBeingTaken(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		release := link.HoldReplies()
+		late := r.begin(c.Mutex("x").Lock)
+		closed := make(chan struct{})
+		go func() { c.Close(); close(closed) }()
+		synctest.Wait()
+		release()
+		<-closed
+		if synctest.Wait(); !late.done() || !errors.Is(late.err, holdfast.ErrClosed) {
+			t.Fatalf("got %v", late.err)
+		}
+		r.lock(r.client().Mutex("x").TryLock)
+	})
+}

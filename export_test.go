@@ -1,0 +1,21 @@
+package holdfast
+
+// KeepAll keeps every claim once and returns when that is done.
+func (c *Client) KeepAll() {
+	c.mu.Lock()
+	c.keepEverything()
+	c.mu.Unlock()
+	c.calls.Wait()
+}
+
+// Waiting is how many claims of the client stand in a line without being held.
+func (c *Client) Waiting() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cl := range c.claims {
+		if cl.phase == waiting {
+			n++
+		}
+	}
+	return n
+}

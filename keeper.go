@@ -1,0 +1,343 @@
+package holdfast
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The keeper keeps all claims of a client alive, held and waiting, whatever their number. It is a timer and an
+// agenda: when something is due, it runs, queues what is to be said to the store, and starts at most a few calls.
+// It never waits for a call itself. So a lease ends on time also while a renewal hangs.
+type keeper struct {
+	agenda agenda
+	alarm  *time.Timer
+	wakes  int64 // when the alarm goes off; 0: it is not set
+	ahead  int64 // how far the wall clock was ahead of the monotonic one when last looked at
+	sent   uint64
+	keeps  lane
+	leaves lane
+}
+
+// A lane is work for the store, done by a bounded number of goroutines that exist only while there is some.
+type lane struct {
+	queue   []*claim
+	running int
+}
+
+// The keeper's measures. Those in parts are parts of a claim's ttl.
+const (
+	maxBatch      = 512                    // claims in one Keep
+	maxCalls      = 4                      // calls under way at once in each lane
+	patience      = 4                      // a call may take ttl/4
+	earlyBy       = 32                     // what is due within ttl/32 goes along with what is due now
+	leastPause    = 12                     // a claim is kept at most every ttl/12 if all goes well
+	confirmWithin = 100                    // a pushed grant is confirmed after ttl/100
+	pulse         = time.Second            // the clocks are compared at least this often while claims stand
+	jump          = 100 * time.Millisecond // how far the wall clock runs ahead before it is looked into
+	leastAsk      = time.Millisecond       // how soon a store can make us ask again
+	longestPause  = time.Second            // between two tries, however long the ttl is
+)
+
+// schedule puts cl on the agenda, or moves it there, by when something is to be done about it.
+func (c *Client) schedule(cl *claim) {
+	at := int64(math.MaxInt64)
+	if !cl.calling {
+		at = cl.due
+	}
+	if cl.phase == held {
+		at = min(at, cl.until.mono.Load())
+	}
+	if at == math.MaxInt64 {
+		c.unschedule(cl)
+		return
+	}
+	cl.at = at
+	if cl.pos == off {
+		heap.Push(&c.keeper.agenda, cl)
+	} else {
+		heap.Fix(&c.keeper.agenda, cl.pos)
+	}
+	c.setAlarm()
+}
+
+// unschedule takes cl off the agenda.
+func (c *Client) unschedule(cl *claim) {
+	if cl.pos != off {
+		heap.Remove(&c.keeper.agenda, cl.pos)
+	}
+}
+
+// setAlarm makes sure that the keeper wakes up when something is due. An alarm that is too early is left as it
+// is: it finds nothing and sets itself again. So a lock that is taken and given back costs no timer.
+func (c *Client) setAlarm() {
+	k := &c.keeper
+	if len(k.agenda) == 0 || k.wakes != 0 && k.wakes <= k.agenda[0].at {
+		return
+	}
+	now := c.now()
+	k.wakes = max(min(k.agenda[0].at, now+int64(pulse)), now+1)
+	if k.alarm == nil {
+		k.alarm = time.AfterFunc(time.Duration(k.wakes-now), c.tick)
+	} else {
+		k.alarm.Reset(time.Duration(k.wakes - now))
+	}
+}
+
+// stopKeeper ends the keeper and makes every claim over. Nothing is queued after it.
+func (c *Client) stopKeeper() {
+	k := &c.keeper
+	if k.alarm != nil {
+		k.alarm.Stop()
+	}
+	k.agenda, k.keeps.queue, k.leaves.queue = nil, nil, nil
+}
+
+// tick does what is due. Its cost grows with that, not with the number of claims.
+func (c *Client) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := &c.keeper
+	k.wakes = 0
+	if c.isClosed() {
+		return
+	}
+	now := time.Now()
+	mono := int64(now.Sub(c.start))
+	c.compareClocks(now, mono)
+	for len(k.agenda) > 0 {
+		cl := k.agenda[0]
+		if cl.phase == held && cl.until.passed(c.start, now) {
+			c.lose(cl, cl.ranOut())
+			continue
+		}
+		if cl.calling || cl.due-cl.earliness() > mono {
+			break
+		}
+		c.queue(cl)
+	}
+	c.launch()
+	c.setAlarm()
+}
+
+// earliness is how much earlier than due cl may be spoken about. What failed waits for its time.
+func (cl *claim) earliness() int64 {
+	if cl.fails > 0 {
+		return 0
+	}
+	return int64(cl.TTL / earlyBy)
+}
+
+// queue puts cl in line for a call of the store.
+func (c *Client) queue(cl *claim) {
+	cl.calling, cl.again = true, false
+	if cl.phase == leaving {
+		c.keeper.leaves.queue = append(c.keeper.leaves.queue, cl)
+	} else {
+		c.keeper.keeps.queue = append(c.keeper.keeps.queue, cl)
+	}
+	c.schedule(cl)
+}
+
+// launch starts goroutines for what is queued, as many as it is worth.
+func (c *Client) launch() {
+	start := func(l *lane, batch int, work func()) {
+		for n := len(l.queue); n > 0 && l.running < maxCalls; n -= batch {
+			l.running++
+			c.calls.Go(work)
+		}
+	}
+	start(&c.keeper.keeps, maxBatch, c.keepDue)
+	start(&c.keeper.leaves, 1, c.leaveDue)
+}
+
+// speak calls the store about cl at once.
+func (c *Client) speak(cl *claim) {
+	c.queue(cl)
+	c.launch()
+}
+
+// compareClocks looks for leases that are over by the wall clock alone. A machine that was suspended wakes up
+// with a monotonic clock that has not noticed, and the agenda goes by that one.
+func (c *Client) compareClocks(now time.Time, mono int64) {
+	k := &c.keeper
+	ahead := now.UnixNano() - mono
+	jumped := k.ahead != 0 && ahead-k.ahead > int64(jump)
+	k.ahead = ahead
+	if !jumped {
+		return
+	}
+	for _, cl := range c.claims {
+		if cl.phase == held && cl.until.passed(c.start, now) {
+			c.lose(cl, cl.ranOut())
+		}
+	}
+}
+
+// keepEverything speaks about all claims: a store that is back can be asked, and told of what is leaving.
+func (c *Client) keepEverything() {
+	for _, cl := range c.claims {
+		c.ask(cl)
+	}
+}
+
+// ask asks the store about cl at once, or once more if a call is under way that may have missed something.
+func (c *Client) ask(cl *claim) {
+	if cl.calling || cl.phase == joining {
+		cl.again = true
+		return
+	}
+	c.speak(cl)
+}
+
+// take removes up to n claims from the lane that are still in one of the wanted phases. Without any, the
+// goroutine that asked has to end.
+func (c *Client) take(l *lane, n int, wanted func(phase) bool) []*claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var batch []*claim
+	for len(batch) < n && len(l.queue) > 0 {
+		cl := l.queue[0]
+		l.queue[0] = nil
+		l.queue = l.queue[1:]
+		if wanted(cl.phase) {
+			batch = append(batch, cl)
+		}
+	}
+	if len(batch) == 0 {
+		l.running--
+		l.queue = nil
+	}
+	return batch
+}
+
+// keepDue keeps what is queued, batch by batch.
+func (c *Client) keepDue() {
+	stands := func(p phase) bool { return p == held || p == waiting }
+	for batch := c.take(&c.keeper.keeps, maxBatch, stands); len(batch) > 0; batch = c.take(&c.keeper.keeps, maxBatch, stands) {
+		c.keep(c.closed, batch)
+	}
+}
+
+// keep says to the store that these claims live on, and takes its answers.
+func (c *Client) keep(ctx context.Context, batch []*claim) {
+	c.mu.Lock()
+	claims := make([]store.Claim, len(batch))
+	ttl := batch[0].TTL
+	for i, cl := range batch {
+		claims[i] = cl.Claim
+		ttl = min(ttl, cl.TTL)
+	}
+	c.keeper.sent++
+	sent := c.keeper.sent
+	c.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(ctx, ttl/patience)
+	standings, err := c.store.Keep(ctx, claims)
+	cancel()
+	if err == nil && len(standings) != len(claims) {
+		err = &store.Fault{Store: c.abilities.Store, Err: fmt.Errorf("it answered for %d claims of %d", len(standings), len(claims))}
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for i, cl := range batch {
+		if err != nil {
+			c.answered(cl, store.Standing{Err: err}, sent, now)
+		} else {
+			c.answered(cl, standings[i], sent, now)
+		}
+	}
+}
+
+// later sets when cl is to be kept next: a third of its ttl after what was acknowledged was sent, or at once if
+// something came up meanwhile.
+func (c *Client) later(cl *claim, s store.Standing, now time.Time) {
+	mono := now.Sub(c.start)
+	due := max(s.Until.Sub(c.start)-cl.TTL*2/3, mono+cl.TTL/leastPause)
+	if cl.phase == waiting && !s.AskAgain.IsZero() {
+		due = min(due, max(s.AskAgain.Sub(c.start), mono+leastAsk))
+	}
+	cl.due = int64(due)
+	if cl.again {
+		c.speak(cl)
+		return
+	}
+	c.schedule(cl)
+}
+
+// backoff is how long to wait after so many failures in a row: from ttl/48, doubling, up to ttl/6 or a second, by
+// chance a little less, so that clients of a store that comes back do not all come at once.
+func backoff(ttl time.Duration, fails int32) time.Duration {
+	d := min(ttl/48<<min(max(fails-1, 0), 3), longestPause)
+	return d - rand.N(d/4+1)
+}
+
+// leaveDue tells the store to take out what is queued, one by one.
+func (c *Client) leaveDue() {
+	gone := func(p phase) bool { return p == leaving }
+	for batch := c.take(&c.keeper.leaves, 1, gone); len(batch) > 0; batch = c.take(&c.keeper.leaves, 1, gone) {
+		c.leaveAgain(batch[0])
+	}
+}
+
+func (c *Client) leaveAgain(cl *claim) {
+	ctx, cancel := context.WithTimeout(c.closed, cl.TTL/patience)
+	err := c.store.Leave(ctx, cl.Claim) // nothing changes in a claim that is leaving
+	cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cl.phase != leaving {
+		return
+	}
+	cl.calling = false
+	switch {
+	case err == nil || store.Final(err):
+		c.drop(cl)
+	case c.now() >= cl.giveUp:
+		c.warn("holdfast: not given back; the store forgets it by itself", "name", cl.Name, "err", err)
+		c.drop(cl)
+	default:
+		cl.fails++
+		cl.due = c.now() + int64(backoff(cl.TTL, cl.fails))
+		c.schedule(cl)
+	}
+}
+
+// release takes a held claim out of its line. If the store does not confirm it, the keeper repeats it.
+func (c *Client) release(ctx context.Context, cl *claim) error {
+	c.mu.Lock()
+	if c.isClosed() {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	if cl.phase != held { // its time has just run out, and the keeper has it
+		c.mu.Unlock()
+		return nil
+	}
+	if ctx.Err() != nil {
+		c.withdraw(cl)
+		c.mu.Unlock()
+		return done(ctx)
+	}
+	c.drop(cl)
+	c.calls.Add(1)
+	c.mu.Unlock()
+	defer c.calls.Done()
+
+	err := c.store.Leave(ctx, cl.Claim)
+	if err != nil && !store.Final(err) {
+		c.mu.Lock()
+		if !c.isClosed() {
+			c.withdraw(cl)
+		}
+		c.mu.Unlock()
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A Lease is a lock that is held. It can be used and given back by any goroutine.
+//
+// It tells the truth when asked: Err of the lease, and Err and Done of its context, compare the clocks with
+// Until on every call and, if it is over, end the context before they return. So a process that was paused sees
+// the loss when it first asks, before any goroutine of this package has run again.
+type Lease struct {
+	client *Client
+	claim  *claim
+	token  Token
+	parent context.Context              // what its context is derived from
+	ctx    atomic.Pointer[leaseContext] // nil until somebody asks for it
+	ended  atomic.Pointer[error]        // why it is over; nil while it lives
+}
+
+// Why a lease is over other than by loss.
+var (
+	errUnlocked   = fmt.Errorf("%w: it was given back", ErrNotHeld)
+	errDowngraded = fmt.Errorf("%w: it was downgraded", ErrNotHeld)
+	errRanOut     = fmt.Errorf("%w: its time ran out", ErrLost)
+	errWithdrawn  = fmt.Errorf("%w: the store no longer has it", ErrLost)
+	errClosed     = ErrClosed
+)
+
+// lease makes l the lease of cl. Its context has parent's values, and parent's end only if bound.
+func (c *Client) lease(parent context.Context, l *Lease, cl *claim, bound bool) *Lease {
+	if !bound && parent.Done() != nil {
+		parent = context.WithoutCancel(parent)
+	}
+	l.client, l.claim, l.parent = c, cl, parent
+	l.token = newToken(cl.Ticket, !cl.Exclusive(), cl.Turn)
+	cl.lease = l
+	return l
+}
+
+// Name is what the lease is of.
+func (l *Lease) Name() string { return l.claim.Name }
+
+// Token is the fencing token. It stays the same for the whole lease.
+func (l *Lease) Token() Token { return l.token }
+
+// Context ends when the lease does: context.Cause then says why, ErrLost or ErrNotHeld. It has the values of
+// the context that Lock was given, but neither its cancellation nor its deadline.
+func (l *Lease) Context() context.Context {
+	if ctx := l.ctx.Load(); ctx != nil {
+		return ctx
+	}
+	// It is made when it is first asked for: a lock that is only taken and given back does without.
+	ctx := &leaseContext{lease: l}
+	ctx.Context, ctx.cancel = context.WithCancelCause(l.parent)
+	if !l.ctx.CompareAndSwap(nil, ctx) {
+		ctx.cancel(nil)
+		return l.ctx.Load()
+	}
+	l.Err() //nolint:errcheck // if it ended just now, whoever ended it did not see this context
+	return ctx
+}
+
+// Until is the instant up to which the lease is known to be held. Renewal moves it on.
+func (l *Lease) Until() time.Time { return l.claim.until.from(l.client.start, time.Now()) }
+
+// Err is nil while the lease is held. After that it is why it is over: ErrLost, or ErrNotHeld if it was given
+// back, or ErrClosed if its client was closed.
+func (l *Lease) Err() error {
+	if why := l.ended.Load(); why != nil {
+		l.cancel(*why) // whoever ended it may not have come to this yet
+		return *why
+	}
+	if l.claim.until.passed(l.client.start, time.Now()) {
+		l.end(&errRanOut)
+		return *l.ended.Load()
+	}
+	return nil
+}
+
+// end makes the lease over, unless it is already, and its context done before it returns. It takes no lock of
+// the client's: the truth must not wait for anyone. What is left to do with the claim is the keeper's.
+func (l *Lease) end(why *error) bool {
+	if !l.ended.CompareAndSwap(nil, why) {
+		return false
+	}
+	l.cancel(*why)
+	return true
+}
+
+// cancel ends the context, if there is one.
+func (l *Lease) cancel(why error) {
+	if ctx := l.ctx.Load(); ctx != nil {
+		ctx.cancel(why)
+	}
+}
+
+// Unlock gives the lease back. It is over from then on, whatever Unlock returns. The release is sent even if
+// ctx is done; ctx bounds the waiting for the answer, and if that does not come, the release is repeated in the
+// background until the store has it or the ttl has passed. After a loss Unlock returns ErrLost, and when it was
+// given back already, ErrNotHeld.
+func (l *Lease) Unlock(ctx context.Context) error {
+	err := ErrNilContext
+	if ctx != nil {
+		if err = l.Err(); err == nil && !l.end(&errUnlocked) {
+			err = l.Err()
+		} else if err == nil {
+			err = l.client.release(ctx, l.claim)
+		}
+	}
+	if err != nil {
+		return l.client.failed("unlock", l.claim.Name, err)
+	}
+	return nil
+}
+
+// Downgrade turns an exclusive lease into a shared one, with no moment between in which another writer could
+// get in. The old lease is over; the new one is returned, with a token marked as shared, and its context has
+// ctx's values. It fails only if the lease is not held or not exclusive.
+//
+// When Downgrade returns, other readers are let in. If the store could not be told before ctx was done, the new
+// lease is good all the same, and the store learns of it by the next renewal.
+func (l *Lease) Downgrade(ctx context.Context) (*Lease, error) {
+	err := ErrNilContext
+	if ctx != nil {
+		var shared *Lease
+		if shared, err = l.downgrade(ctx); err == nil {
+			return shared, nil
+		}
+	}
+	return nil, l.client.failed("downgrade", l.claim.Name, err)
+}
+
+func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
+	c, cl := l.client, l.claim
+	if l.token.Shared() {
+		return nil, fmt.Errorf("%w: only an exclusive lease can be downgraded", ErrUnsupported)
+	}
+	if !c.abilities.Shared {
+		return nil, fmt.Errorf("%w: it has no shared locks", ErrUnsupported)
+	}
+	if err := l.Err(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	// The exclusive lease ends before the store can hear of it, since from then on readers may get in.
+	if cl.phase != held || !l.end(&errDowngraded) {
+		c.mu.Unlock()
+		if err := l.Err(); err != nil {
+			return nil, err
+		}
+		return nil, errWithdrawn
+	}
+	cl.Units = 1
+	shared := c.lease(ctx, new(Lease), cl, false)
+	cl.due = c.now() // the keeper tells the store, should this call fail
+	c.mu.Unlock()
+	c.keep(ctx, []*claim{cl})
+	return shared, nil
+}
+
+// leaseContext is the context of a lease. Beneath it is an ordinary cancellable context, so that contexts
+// derived from it cost no goroutine and context.Cause works.
+type leaseContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	lease  *Lease
+}
+
+// leaseKey finds the innermost lease among a context's values.
+type leaseKey struct{}
+
+func (c *leaseContext) Err() error {
+	c.lease.Err() //nolint:errcheck // asked for what it does: it ends the context if the lease is over
+	return c.Context.Err()
+}
+
+func (c *leaseContext) Done() <-chan struct{} {
+	c.lease.Err() //nolint:errcheck // as above
+	return c.Context.Done()
+}
+
+func (c *leaseContext) Value(key any) any {
+	if key == (leaseKey{}) {
+		return c.lease
+	}
+	return c.Context.Value(key)
+}
+
+func (c *leaseContext) String() string { return "holdfast lease of " + c.lease.claim.Name }

@@ -1,0 +1,77 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What the primitives ask for.
+var (
+	wholeLock = store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	readLock  = store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+)
+
+// A Mutex is a lock that one holds at a time, first come, first served. It is the write side of the RWMutex of
+// the same name. It has no state of its own: two with the same name are the same lock.
+type Mutex struct{ lock lock }
+
+// Mutex is the mutex of this name. A wrong name or option is an error when it is used.
+func (c *Client) Mutex(name string, options ...Option) *Mutex { return &Mutex{c.lock(name, options)} }
+
+// Lock waits for the lock and takes it. ctx bounds the wait only; what is then held is the lease, until it is
+// unlocked or lost. If ctx ends first, nothing is held and no place in the line is left behind. If it was its
+// deadline, the error is also a *LockedError that says who is in the way.
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	return m.lock.acquire(ctx, want{op: "lock", ask: wholeLock})
+}
+
+// TryLock takes the lock if it is free, and is otherwise a *LockedError at once.
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	return m.lock.acquire(ctx, want{op: "trylock", ask: wholeLock, try: true})
+}
+
+// Do takes the lock, calls fn, and gives the lock back. ctx bounds both the wait and fn. The context that fn is
+// given ends the moment the lease is lost; TokenFrom finds the fencing token in it.
+//
+// Do returns fn's error. If the lease was lost meanwhile, the error is ErrLost too: what fn did may have been
+// done beside somebody else's.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	return m.lock.do(ctx, want{op: "lock", ask: wholeLock}, fn)
+}
+
+// Inspect says who holds the lock and who waits for it.
+func (m *Mutex) Inspect(ctx context.Context) (Line, error) { return m.lock.inspect(ctx) }
+
+// do runs fn under a lease.
+func (k *lock) do(ctx context.Context, w want, fn func(context.Context) error) (err error) {
+	if fn == nil {
+		return k.client.failed(w.op, k.name, errNoFunction)
+	}
+	w.bound = true
+	l, err := k.acquire(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer func() { // also when fn panics
+		// A release that the store did not confirm is repeated in the background. It says nothing of what fn
+		// did; only the end of the lease before its time does.
+		unlocked := l.Unlock(ctx)
+		if errors.Is(unlocked, ErrLost) || errors.Is(unlocked, ErrClosed) {
+			err = both(err, unlocked)
+		}
+	}()
+	return fn(l.Context())
+}
+
+// both is one error of two, in one line.
+func both(err, lost error) error {
+	if err == nil {
+		return lost
+	}
+	return fmt.Errorf("%w; %w", err, lost)
+}
+
+var errNoFunction = errors.New("holdfast: Do was given no function")

@@ -1,0 +1,225 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestMutexExcludes(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var wg sync.WaitGroup
+		inside, most, rounds := 0, 0, 0
+		var last holdfast.Token
+		for range 4 {
+			locks := r.client()
+			for range 8 {
+				wg.Go(func() {
+					for range 10 {
+						err := locks.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+							token, ok := holdfast.TokenFrom(ctx)
+							if !ok || token <= last {
+								t.Errorf("token %v came after %v", token, last)
+							}
+							last = token
+							inside++ // the lock is what keeps this from being a data race
+							most = max(most, inside)
+							time.Sleep(time.Millisecond)
+							inside--
+							rounds++
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if most != 1 || rounds != 320 {
+			t.Fatalf("%d were inside at once, %d rounds of 320", most, rounds)
+		}
+	})
+}
+
+func TestMutexIsFair(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, b := r.client(), r.client()
+		first := r.lock(a.Mutex("x").Lock)
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 10 {
+			locks := []*holdfast.Client{a, b}[i%2]
+			wg.Go(func() {
+				if err := locks.Mutex("x").Do(t.Context(), func(context.Context) error {
+					order = append(order, i)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		r.unlock(first)
+		wg.Wait()
+		for i, got := range order {
+			if i != got {
+				t.Fatalf("served in the order %v", order)
+			}
+		}
+	})
+}
+
+func TestTryLockSaysWhoHolds(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		held := r.lock(r.client().Mutex("x", holdfast.Label("nightly")).Lock)
+		since := time.Now()
+		r.pass(time.Second)
+		_, err := r.client().Mutex("x").TryLock(t.Context())
+		var locked *holdfast.LockedError
+		if !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+			t.Fatalf("got %v", err)
+		}
+		if locked.Token != held.Token() || locked.Holder.Label != "nightly" || !locked.Since.Equal(since) ||
+			locked.Left != ttl-time.Second || locked.Ahead != 1 {
+			t.Fatalf("got %+v", locked)
+		}
+		if !strings.Contains(err.Error(), `holdfast: trylock "x" on memory: locked by nightly on`) {
+			t.Fatalf("it reads %q", err)
+		}
+		r.unlock(held)
+		r.unlock(r.lock(r.client().Mutex("x").TryLock))
+	})
+}
+
+func TestLockThatRunsIntoItsDeadline(t *testing.T) {
+	for name, lock := range map[string]func(*holdfast.Client) error{
+		"context": func(c *holdfast.Client) error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_, err := c.Mutex("x").Lock(ctx)
+			return err
+		},
+		"Wait": func(c *holdfast.Client) error {
+			_, err := c.Mutex("x", holdfast.Wait(time.Minute)).Lock(context.Background())
+			return err
+		},
+		"Do": func(c *holdfast.Client) error {
+			return c.Mutex("x", holdfast.Wait(time.Minute)).Do(context.Background(), func(context.Context) error {
+				return errors.New("called without the lock")
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				held := r.lock(r.client().Mutex("x").Lock)
+				other := r.begin(r.client().Mutex("x").Lock)
+				began := time.Now()
+				err := lock(r.client())
+				var locked *holdfast.LockedError
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+					t.Fatalf("got %v", err)
+				}
+				if locked.Token != held.Token() || locked.Ahead != 2 || time.Since(began) != time.Minute {
+					t.Fatalf("after %v: %+v", time.Since(began), locked)
+				}
+				synctest.Wait()
+				if line, err := r.client().Inspect(t.Context(), "x"); err != nil || len(line.Places) != 2 {
+					t.Fatalf("it left a place behind: %+v, %v", line, err)
+				}
+				r.unlock(held)
+				if synctest.Wait(); !other.holds() {
+					t.Fatal("the next in line did not get it")
+				}
+			})
+		})
+	}
+}
+
+func TestCancelledLockHasTheContextsErrorAndCause(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.lock(r.client().Mutex("x").Lock)
+		why := errors.New("the user went away")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		_, err := r.client().Mutex("x").Lock(ctx)
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, why) || errors.Is(err, holdfast.ErrLocked) {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := r.client().Mutex("x").Lock(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("with a context that is done: %v", err)
+		}
+	})
+}
+
+func TestDo(t *testing.T) {
+	boom := errors.New("boom")
+	bubble(t, func(t *testing.T, r *rig) {
+		m := r.client().Mutex("x")
+		if err := m.Do(t.Context(), func(context.Context) error { return boom }); err != boom { //nolint:errorlint // the very same
+			t.Fatalf("fn's error came back as %v", err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			m.Do(t.Context(), func(context.Context) error { panic("boom") }) //nolint:errcheck // it panics
+		}()
+		r.unlock(r.lock(m.TryLock)) // both gave it back
+
+		if err := m.Do(t.Context(), nil); err == nil {
+			t.Fatal("Do without a function said nothing")
+		}
+	})
+}
+
+func TestDoReportsLossBesideTheFunctionsError(t *testing.T) {
+	boom := errors.New("boom")
+	for _, fnErr := range []error{nil, boom} {
+		t.Run(fmt.Sprint(fnErr), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				err := r.client().Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+					r.server.Restart(false)
+					<-ctx.Done()
+					if !errors.Is(context.Cause(ctx), holdfast.ErrLost) {
+						t.Errorf("the context ended because of %v", context.Cause(ctx))
+					}
+					return fnErr
+				})
+				if !errors.Is(err, holdfast.ErrLost) || (fnErr != nil && !errors.Is(err, boom)) {
+					t.Fatalf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestDoIsBoundByItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		m := r.client().Mutex("x")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		err := m.Do(ctx, func(ctx context.Context) error {
+			if d, ok := ctx.Deadline(); !ok || time.Until(d) != time.Hour {
+				t.Errorf("the function sees the deadline %v, %v", d, ok)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) {
+			t.Fatalf("got %v", err)
+		}
+		synctest.Wait()
+		r.unlock(r.lock(m.TryLock)) // it was given back although the context was done
+	})
+}

@@ -1,0 +1,39 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Open connects to the store at a URL and makes a client of it. The store's package has to be imported, for
+// what it registers, or package stores, which imports all:
+//
+//	import _ "github.com/holdfast-go/holdfast/memstore"
+//
+//	locks, err := holdfast.Open(ctx, "memory:")
+//
+// Every store's URL can have two parameters. prefix is put before every name, for many tenants on one server.
+// ttl sets the default ttl, as in ttl=10s; the option TTL comes before it. Errors never show a password.
+func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
+	if ctx == nil {
+		return nil, &Error{Op: "open", Err: ErrNilContext}
+	}
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, &Error{Op: "open", Err: err}
+	}
+	s, err := store.Open(ctx, at)
+	if err != nil {
+		return nil, &Error{Op: "open " + at.String(), Err: err}
+	}
+	if at.TTL > 0 {
+		options = append([]Option{TTL(at.TTL)}, options...)
+	}
+	c := New(s, options...)
+	if c.settings.err != nil {
+		c.Close() //nolint:errcheck // the option is what is wrong
+		return nil, &Error{Op: "open " + at.String(), Err: c.settings.err}
+	}
+	return c, nil
+}

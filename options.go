@@ -1,0 +1,121 @@
+package holdfast
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// DefaultTTL is the ttl if nobody sets one and the store has none of its own.
+const DefaultTTL = 30 * time.Second
+
+// An Option is a setting. Given to New or Open it is the default for all locks of the client; given to a lock
+// it is for that lock. A wrong one is an error when the lock is used, and for Open at once.
+type Option func(*settings)
+
+// settings are the options of a client or of one lock. They do not change once they are made.
+type settings struct {
+	ttl    time.Duration
+	grace  time.Duration
+	fixed  time.Duration
+	wait   time.Duration
+	label  string
+	logger *slog.Logger
+	owner  *store.Owner // from label and the client's process
+	err    error        // what is wrong with them
+}
+
+// TTL sets how long a claim lives without being renewed. After a holder's death the lock is free again when it
+// has passed. A longer one rides out longer outages of the store; a shorter one frees sooner.
+func TTL(d time.Duration) Option {
+	return func(s *settings) { s.ttl = d; s.positive("TTL", d, ErrBadTTL) }
+}
+
+// FixedTTL ends a lease d after it was granted, however well it could be renewed, and gives the lock back then.
+// Until then it is renewed like any other, so that the death of its holder still frees it after the ttl.
+func FixedTTL(d time.Duration) Option {
+	return func(s *settings) { s.fixed = d; s.positive("FixedTTL", d, ErrBadTTL) }
+}
+
+// Grace makes the store keep the place d longer than the holder believes it has. It gives what the holder set
+// going time to end, after the holder has died or was cut off. It costs that much longer a wait for the next.
+func Grace(d time.Duration) Option {
+	return func(s *settings) { s.grace = d; s.positive("Grace", d, ErrBadOption) }
+}
+
+// Wait bounds how long a lock is waited for, beside what the context says.
+func Wait(d time.Duration) Option {
+	return func(s *settings) { s.wait = d; s.positive("Wait", d, ErrBadOption) }
+}
+
+// Label is a word for people who look at a line: which job, which part of the program.
+func Label(label string) Option {
+	return func(s *settings) {
+		s.label = label
+		if len(label) > store.MaxName {
+			s.wrong(fmt.Errorf("%w: a label has at most %d bytes", ErrBadOption, store.MaxName))
+		}
+	}
+}
+
+// Logger sets where lost leases and failing renewals are logged. Without it nothing is: whoever holds a lease
+// learns of its loss from the lease.
+func Logger(l *slog.Logger) Option {
+	return func(s *settings) {
+		s.logger = l
+		if l == nil {
+			s.wrong(fmt.Errorf("%w: Logger(nil)", ErrBadOption))
+		}
+	}
+}
+
+func (s *settings) positive(option string, d time.Duration, kind error) {
+	if d <= 0 {
+		s.wrong(fmt.Errorf("%w: %s(%v): it must be positive", kind, option, d))
+	}
+}
+
+func (s *settings) wrong(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// with makes settings for a lock from those of its client.
+func (s *settings) with(options []Option, a *store.Abilities) *settings {
+	if len(options) == 0 {
+		return s
+	}
+	n := *s
+	n.apply(options, a)
+	return &n
+}
+
+// apply takes the options over these settings, and checks the whole against what the store can do.
+func (s *settings) apply(options []Option, a *store.Abilities) {
+	for _, o := range options {
+		if o == nil {
+			s.wrong(fmt.Errorf("%w: a nil Option", ErrBadOption))
+			continue
+		}
+		o(s)
+	}
+	if s.label != s.owner.Label {
+		owner := *s.owner
+		owner.Label = s.label
+		s.owner = &owner
+	}
+	s.fit(a)
+}
+
+// fit checks the settings against what the store can do.
+func (s *settings) fit(a *store.Abilities) {
+	if s.ttl < a.MinTTL || s.ttl > a.MaxTTL {
+		s.wrong(fmt.Errorf("%w: %v: %s can do %v to %v", ErrBadTTL, s.ttl, a.Store, a.MinTTL, a.MaxTTL))
+	}
+	if s.grace != 0 && !a.Grace {
+		s.wrong(fmt.Errorf("%w: Grace on %s", ErrUnsupported, a.Store))
+	}
+}

@@ -1,0 +1,162 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestReadersShareAndWritersDoNot(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		m := r.client().RWMutex("x")
+		one, two := r.lock(m.RLock), r.lock(m.TryRLock)
+		if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatalf("a writer beside readers: %v", err)
+		}
+		if !one.Token().Shared() || !two.Token().Shared() || one.Token() == two.Token() {
+			t.Fatalf("the readers have the tokens %v and %v", one.Token(), two.Token())
+		}
+		r.unlock(one)
+		r.unlock(two)
+		writer := r.lock(m.Lock)
+		if writer.Token().Shared() || writer.Token() < two.Token() {
+			t.Fatalf("the writer has the token %v", writer.Token())
+		}
+		if _, err := m.TryRLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatalf("a reader beside a writer: %v", err)
+		}
+	})
+}
+
+func TestWaitingWriterStopsLaterReaders(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		m := r.client().RWMutex("x")
+		early := r.lock(m.RLock)
+		writer := r.begin(m.Lock)
+		late, later := r.begin(m.RLock), r.begin(m.RLock)
+		if writer.done() || late.done() {
+			t.Fatal("somebody got past the line")
+		}
+		r.unlock(early)
+		if synctest.Wait(); !writer.holds() || late.done() {
+			t.Fatal("it was the writer's turn")
+		}
+		r.unlock(writer.lease)
+		if synctest.Wait(); !late.holds() || !later.holds() {
+			t.Fatal("both readers fit now")
+		}
+	})
+}
+
+func TestMutexIsTheWriteSide(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		l := r.lock(c.Mutex("x").Lock)
+		if _, err := c.RWMutex("x").TryRLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatalf("a reader beside a mutex: %v", err)
+		}
+		r.unlock(l)
+		r.lock(c.RWMutex("x").RLock)
+		if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatalf("a mutex beside a reader: %v", err)
+		}
+	})
+}
+
+func TestRWDoAndRDo(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		m := r.client().RWMutex("x")
+		shared := func(ctx context.Context) bool { token, _ := holdfast.TokenFrom(ctx); return token.Shared() }
+		err := errors.Join(
+			m.Do(t.Context(), func(ctx context.Context) error {
+				if shared(ctx) {
+					t.Error("Do was shared")
+				}
+				return nil
+			}),
+			m.RDo(t.Context(), func(ctx context.Context) error {
+				if !shared(ctx) {
+					t.Error("RDo was exclusive")
+				}
+				return nil
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDowngrade(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		m := r.client().RWMutex("x")
+		writer := r.lock(m.Lock)
+		reader, next := r.begin(m.RLock), r.begin(m.Lock)
+		shared, err := writer.Downgrade(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); !reader.holds() || next.done() {
+			t.Fatal("after a downgrade readers get in, and writers do not")
+		}
+		if !errors.Is(writer.Err(), holdfast.ErrNotHeld) || writer.Context().Err() == nil {
+			t.Fatalf("the old lease says %v", writer.Err())
+		}
+		if !errors.Is(writer.Unlock(t.Context()), holdfast.ErrNotHeld) {
+			t.Fatal("the old lease could still be unlocked")
+		}
+		if shared.Token().Ticket() != writer.Token().Ticket() || !shared.Token().Shared() || shared.Err() != nil {
+			t.Fatalf("the new lease is %v, %v", shared.Token(), shared.Err())
+		}
+		if token, ok := holdfast.TokenFrom(shared.Context()); !ok || token != shared.Token() {
+			t.Fatalf("the new context has %v", token)
+		}
+		if _, err := shared.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrUnsupported) {
+			t.Fatalf("a second downgrade: %v", err)
+		}
+		r.pass(10 * ttl) // renewal does not undo it
+		if !reader.holds() || shared.Err() != nil || next.done() {
+			t.Fatal("it did not stay shared")
+		}
+		r.unlock(shared)
+		r.unlock(reader.lease)
+		if synctest.Wait(); !next.holds() {
+			t.Fatal("the writer that waited did not get it")
+		}
+	})
+}
+
+func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		writer := r.lock(c.RWMutex("x").Lock)
+		reader := r.begin(r.client().RWMutex("x").RLock)
+		link.Cut()
+		shared, err := writer.Downgrade(t.Context())
+		if err != nil || shared.Err() != nil {
+			t.Fatalf("an exclusive place covers a shared one, told or not: %v", err)
+		}
+		if reader.done() {
+			t.Fatal("the store cannot know yet")
+		}
+		link.Heal()
+		r.pass(ttl / 3)
+		if !reader.holds() || shared.Err() != nil {
+			t.Fatal("the keeper did not tell the store")
+		}
+	})
+}
+
+func TestDowngradeAfterLoss(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		l := r.lock(r.client().RWMutex("x").Lock)
+		r.server.Restart(false)
+		r.pass(time.Second)
+		if _, err := l.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+			t.Fatalf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Token is a fencing token: a number that rises with every exclusive holder of a resource. Hand it along with
+// each write to what the lock protects, and let that refuse a smaller one than it has seen (package fence).
+// Then a holder that was paused beyond its lease cannot write over its successor's work.
+//
+// Its parts are ticket<<8 | shared<<7 | turn: the ticket that the store gave the claim, whether the lease is
+// shared (a reader's or a semaphore's, which a fence checks but is never raised by), and how often the claim was
+// handed on inside its process. In text and JSON it is a decimal string, because it passes 2^53.
+type Token uint64
+
+const sharedBit = 1 << 7
+
+func newToken(ticket uint64, shared bool, turn uint8) Token {
+	t := Token(ticket)<<8 | Token(turn)
+	if shared {
+		t |= sharedBit
+	}
+	return t
+}
+
+// Ticket is the number that the store gave the claim on arrival.
+func (t Token) Ticket() uint64 { return uint64(t >> 8) }
+
+// Shared says whether the lease is a reader's or a semaphore's.
+func (t Token) Shared() bool { return t&sharedBit != 0 }
+
+// String writes the token in decimal.
+func (t Token) String() string { return strconv.FormatUint(uint64(t), 10) }
+
+// MarshalText writes the token in decimal.
+func (t Token) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(t), 10), nil }
+
+// UnmarshalText reads a token in decimal.
+func (t *Token) UnmarshalText(text []byte) error {
+	parsed, err := ParseToken(string(text))
+	if err == nil {
+		*t = parsed
+	}
+	return err
+}
+
+// ParseToken reads a token in decimal, as String writes it. No token is 0.
+func ParseToken(s string) (Token, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || Token(n).Ticket() == 0 || Token(n).Ticket() > store.MaxTicket {
+		return 0, fmt.Errorf("holdfast: %q is no token: a token is a positive decimal number", s)
+	}
+	return Token(n), nil
+}
+
+// TokenFrom is the token of the innermost lease that ctx comes from: a lease's Context, what Do gives to its
+// function, or a context derived from either.
+func TokenFrom(ctx context.Context) (Token, bool) {
+	if ctx == nil {
+		return 0, false
+	}
+	l, ok := ctx.Value(leaseKey{}).(*Lease)
+	if !ok {
+		return 0, false
+	}
+	return l.token, true
+}
