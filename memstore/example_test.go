@@ -1,0 +1,75 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// nightly is the code under test of the examples: a job that only one process runs at a time. It stops when it
+// loses the lock.
+func nightly(ctx context.Context, locks *holdfast.Client, report func(string)) error {
+	return locks.Mutex("nightly").Do(ctx, func(ctx context.Context) error {
+		select {
+		case <-time.After(time.Hour): // the work
+			report("done")
+			return nil
+		case <-ctx.Done():
+			report("stopped")
+			return context.Cause(ctx)
+		}
+	})
+}
+
+// Time in a synctest bubble is fast-forwarded: this test of an hour's work takes no time.
+func Example_fastForward() {
+	test := func(t *testing.T) {
+		server := memstore.NewServer()
+		one, two := holdfast.New(server.Connect()), holdfast.New(server.Connect())
+		defer one.Close()
+		defer two.Close()
+
+		began := time.Now()
+		report := func(what string) { fmt.Println(what, "after", time.Since(began)) }
+		go nightly(t.Context(), one, report) //nolint:errcheck // the report tells
+		synctest.Wait()
+		if err := nightly(t.Context(), two, report); err != nil { // waits for the other first
+			t.Error(err)
+		}
+	}
+	runExample(test)
+	// Output:
+	// done after 1h0m0s
+	// done after 2h0m0s
+}
+
+// A lease gets lost when the test wants it: here the server restarts and has forgotten everything.
+func Example_loseALease() {
+	test := func(t *testing.T) {
+		server := memstore.NewServer()
+		locks := holdfast.New(server.Connect())
+		defer locks.Close()
+
+		time.AfterFunc(10*time.Minute, func() { server.Restart(false) })
+		began := time.Now()
+		err := nightly(t.Context(), locks, func(what string) { fmt.Println(what, "after", time.Since(began)) })
+		fmt.Println("lost:", errors.Is(err, holdfast.ErrLost))
+	}
+	runExample(test)
+	// Output:
+	// stopped after 10m0s
+	// lost: true
+}
+
+// runExample runs a test function the way `go test` would: an Example has no *testing.T of its own.
+func runExample(test func(t *testing.T)) {
+	testing.RunTests(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{
+		{Name: "example", F: func(t *testing.T) { synctest.Test(t, test) }},
+	})
+}
