@@ -194,9 +194,7 @@ var brokenFloor = []mutant{
 		var lost atomic.Uint64
 		h.bug = func(b *bug) { tickets(b, func(_ store.ID, ticket uint64) uint64 { return ticket - lost.Load() }) }
 		h.restart = func(keepData bool) error {
-			if !keepData {
-				lost.Store(uint64(time.Now().UnixMicro()))
-			}
+			lost.Store(uint64(time.Now().UnixMicro()))
 			return h.Harness.Restart(keepData)
 		}
 	}},

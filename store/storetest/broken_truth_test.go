@@ -138,6 +138,28 @@ var brokenUnknown = []mutant{
 			}
 		}
 	}},
+	{"leaving twice is an error", 8, "unknown outcomes/the answer to Leave is lost", []int{6, 9}, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.leave = func(ctx context.Context, c store.Claim) error {
+				stood := b.find(c) != nil
+				err := b.Store.Leave(ctx, c)
+				if err == nil && !stood && c.Ticket != 0 {
+					return store.ErrNotHeld
+				}
+				return err
+			}
+		}
+	}},
+	{"a Join is sent though its context is over", 8, "unknown outcomes/a context that was over before", nil, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+				if ctx.Err() != nil {
+					ctx = context.WithoutCancel(ctx)
+				}
+				return b.Store.Join(ctx, c)
+			}
+		}
+	}},
 	{"who gives up stays in line", 8, "unknown outcomes/a wait is given up", []int{2}, func(h *broken) {
 		h.bug = func(b *bug) {
 			b.leave = func(ctx context.Context, c store.Claim) error {

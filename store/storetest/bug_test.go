@@ -110,7 +110,7 @@ func (b *bug) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, err
 	}
 	keep := b.Store.Keep
 	if b.keep != nil {
-		keep, sent = b.keep, cs
+		keep, sent = b.keep, cs // as the caller gave them: a mistake may be to hold on to them
 	}
 	standings, err := keep(b.in(ctx, ttl), sent)
 	for i := range standings {

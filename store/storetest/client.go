@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -57,15 +58,12 @@ func (c *client) contend(name string, ask store.Ask) *contender {
 func (c *client) onPush(id store.ID, _ store.Standing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.contenders {
-		if p.claim.ID != id && id != store.Everyone {
-			continue
+	if id == store.Everyone {
+		for _, p := range c.contenders {
+			p.wake()
 		}
-		p.pushes++
-		select {
-		case p.pushed <- struct{}{}:
-		default:
-		}
+	} else if p := c.contenders[id]; p != nil {
+		p.wake()
 	}
 }
 
@@ -81,6 +79,22 @@ func (c *client) line(name string) []store.Place {
 		c.t.errorf("Line of %q calls itself the line of %q", name, l.Name)
 	}
 	return l.Places
+}
+
+// head is the first place of a line that somebody stands in.
+func (c *client) head(name string) store.Place {
+	places := c.line(name)
+	if len(places) == 0 {
+		c.t.fatalf("the line of %q is empty", name)
+	}
+	return places[0]
+}
+
+// breakTicket breaks as an operator would.
+func (c *client) breakTicket(name string, ticket uint64) error {
+	ctx, cancel := c.t.context()
+	defer cancel()
+	return c.Break(ctx, name, ticket)
 }
 
 // list is what Names gives, sorted.
@@ -102,8 +116,9 @@ func (c *client) list(prefix string) []string {
 func (c *client) reach() {
 	probe := c.mutex(c.t.name("reach"))
 	for deadline := time.Now().Add(c.t.patience()); ; time.Sleep(c.t.moment) {
-		_, err := probe.ask()
-		if _, fault := errors.AsType[*store.Fault](err); !fault {
+		_, err := probe.askFor(c.t.ttl)
+		_, fault := errors.AsType[*store.Fault](err)
+		if !fault && !errors.Is(err, context.DeadlineExceeded) {
 			return
 		}
 		if time.Now().After(deadline) {

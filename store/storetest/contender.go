@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -54,8 +55,11 @@ func (p *contender) try(want store.State) store.Standing {
 }
 
 // ask is one Keep of this claim alone.
-func (p *contender) ask() (store.Standing, error) {
-	ctx, cancel := p.t.context()
+func (p *contender) ask() (store.Standing, error) { return p.askFor(p.t.patience()) }
+
+// askFor is one Keep of this claim alone, over a link that may be broken.
+func (p *contender) askFor(d time.Duration) (store.Standing, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	sent := time.Now()
 	standings, err := p.Keep(ctx, []store.Claim{p.claim})
@@ -147,6 +151,15 @@ func (p *contender) note(sent time.Time, standing store.Standing) {
 func (p *contender) demand(call string, want store.State) {
 	if p.last.State != want {
 		p.t.fatalf("%s of %q (%d of %d): %v, want %v", call, p.claim.Name, p.claim.Units, p.claim.Limit, p.last.State, want)
+	}
+}
+
+// wake notes a push. The caller has the client's mu.
+func (p *contender) wake() {
+	p.pushes++
+	select {
+	case p.pushed <- struct{}{}:
+	default:
 	}
 }
 

@@ -64,7 +64,7 @@ func restartKeepsExclusion(t *trial) {
 	holder, other := t.open().mutex(name), t.open().mutex(name)
 	holder.join(store.Held)
 	began := time.Now()
-	t.done("Restart with data", t.harness.Restart(true))
+	t.must("Restart with data", t.harness.Restart(true))
 	holder.reach()
 	other.reach()
 	standing, err := holder.ask()

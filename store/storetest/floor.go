@@ -77,7 +77,7 @@ func ticketsOverRestart(t *trial, keepData bool, survival store.Survival) {
 	before := t.open().mutex(name)
 	before.join(store.Held)
 	before.leave()
-	t.done("Restart", t.harness.Restart(keepData))
+	t.must("Restart", t.harness.Restart(keepData))
 	if t.able.Tokens.Has(survival) {
 		fresh := t.open().mutex(name)
 		fresh.reach()

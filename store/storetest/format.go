@@ -6,16 +6,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var format = rule{12, "format", "A client that meets what a newer version wrote says so with ErrFormat and touches nothing.", []scenario{
+var format = rule{12, "format", "A client that meets what a newer version wrote says so with ErrFormat " +
+	"and touches nothing.", []scenario{
 	{"a newer line", 0, newerLine},
 	{"a newer line among others", 0, newerLineAmongOthers},
 }}
 
 func newerLine(t *trial) {
 	name := t.name("newer")
-	t.done("PlantNewer", t.harness.PlantNewer(name))
+	t.must("PlantNewer", t.harness.PlantNewer(name))
 	before, err := t.harness.Residue(name)
-	t.done("Residue", err)
+	t.must("Residue", err)
 	p := t.open().mutex(name)
 	for _, call := range t.calls() {
 		if !call.named {
@@ -30,7 +31,7 @@ func newerLine(t *trial) {
 	}
 	t.advance(t.takeover() + t.ttl) // nor does what the calls may have left clean up after them
 	after, err := t.harness.Residue(name)
-	t.done("Residue", err)
+	t.must("Residue", err)
 	if after != before {
 		t.errorf("the store held %d things for a newer line, and now holds %d", before, after)
 	}
@@ -40,7 +41,7 @@ func newerLine(t *trial) {
 func newerLineAmongOthers(t *trial) {
 	c := t.open()
 	good, newer := c.mutex(t.name("good")), c.mutex(t.name("newer"))
-	t.done("PlantNewer", t.harness.PlantNewer(newer.claim.Name))
+	t.must("PlantNewer", t.harness.PlantNewer(newer.claim.Name))
 	good.join(store.Held)
 	ctx, cancel := t.context()
 	defer cancel()

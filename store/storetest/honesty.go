@@ -42,7 +42,7 @@ func cutOff(t *trial) {
 	holder.join(store.Held)
 	holder.link.Cut()
 	for _, call := range t.calls() {
-		ctx, cancel := t.context()
+		ctx, cancel := context.WithTimeout(context.Background(), t.ttl) // not to be used up
 		t.checkFault(call.name, call.do(ctx, holder.Store, holder.claim))
 		cancel()
 	}
@@ -70,7 +70,7 @@ func healed(t *trial) {
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
 	holder.link.Cut()
-	if standing, err := holder.ask(); err == nil {
+	if standing, err := holder.askFor(t.ttl / 6); err == nil {
 		t.errorf("Keep over a broken link: %v", standing.State)
 	}
 	holder.link.Heal()

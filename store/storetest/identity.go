@@ -1,10 +1,9 @@
 package storetest
 
-import (
-	"github.com/holdfast-go/holdfast/store"
-)
+import "github.com/holdfast-go/holdfast/store"
 
-var identity = rule{6, "identity", "Leave and Keep touch only the claim with that ID, and Keep never gives it more units than it has.", []scenario{
+var identity = rule{6, "identity", "Leave and Keep touch only the claim with that ID, " +
+	"and Keep never gives it more units than it has.", []scenario{
 	{"a stranger leaves", 0, strangerLeaves},
 	{"a stranger keeps", 0, strangerKeeps},
 	{"leaving twice", 0, leavingTwice},

@@ -23,7 +23,7 @@ func (t *trial) vanishes(names ...string) {
 	for _, name := range names {
 		for {
 			n, err := t.harness.Residue(name)
-			t.done("Residue", err)
+			t.must("Residue", err)
 			if n == 0 {
 				break
 			}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -46,8 +47,9 @@ func deadHolderWithWaiter(t *trial) {
 // Where nobody waits, nobody may have looked. Every operation first removes what is out.
 func deadHolderAlone(t *trial) {
 	a, b := t.open(), t.open()
-	joined, listed, lined := a.mutex(t.name("joined")), a.mutex(t.name("listed")), a.mutex(t.name("lined"))
-	for _, p := range []*contender{joined, listed, lined} {
+	joined, listed := a.mutex(t.name("joined")), a.mutex(t.name("listed"))
+	lined, broken := a.mutex(t.name("lined")), a.mutex(t.name("broken"))
+	for _, p := range []*contender{joined, listed, lined, broken} {
 		p.join(store.Held)
 	}
 	a.link.Kill()
@@ -61,6 +63,9 @@ func deadHolderAlone(t *trial) {
 	}
 	if slices.Contains(b.list(t.mark), listed.claim.Name) {
 		t.errorf("Names still shows a name whose only claim is out")
+	}
+	if err := b.breakTicket(broken.claim.Name, broken.claim.Ticket); !errors.Is(err, store.ErrNotHeld) {
+		t.errorf("Break of a claim that is out: %v, want %v", err, store.ErrNotHeld)
 	}
 }
 

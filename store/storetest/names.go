@@ -22,7 +22,8 @@ var names = rule{10, "names", "Any name that CheckName accepts works exactly; an
 // folds or interprets.
 var oddNames = []string{
 	// space, and what is invisible
-	"a", " a", "a ", " ", "  ", "\t", "\n", "a\n", "a\nb", "a\r\nb", "a b", "\u00a0", "\u200b", "a\u200b", "\ufeffa", "\x01", "\x7f",
+	"a", " a", "a ", " ", "  ", "\t", "\n", "a\n", "a\nb", "a\r\nb", "a b",
+	"\u00a0", "\u200b", "a\u200b", "\ufeffa", "\x01", "\x7f",
 	// case and its folding
 	"A", "ab", "AB", "aB", "i", "I", "ı", "İ", "k", "K", "\u212a", "ss", "SS", "ß", "ẞ", "s", "ſ",
 	// forms of the same letter
@@ -34,14 +35,15 @@ var oddNames = []string{
 	// patterns and slots
 	"*", "a*", "?", "[a]", "[^a]", "%", "a%", "_", "a_", "{a}", "{a", "a}", "{}", "{b}a", "^a$",
 	// quotes, escapes and statements
-	"'", "''", `"`, `"a"`, "`a`", "a'b", "'; DROP TABLE claims; --", "--", "/*", "%s", "%00", "%2F", `\n`, `\x00`, "$1", "${a}", "$(a)",
-	"<a>", "&amp;", "#a", "a#b", "a=b", "a&b", "a,b", "a;b", "+", "a+b", "a|b", "\x1b[31m",
+	"'", "''", `"`, `"a"`, "`a`", "a'b", "'; DROP TABLE claims; --", "--", "/*", "%s", "%00", "%2F", `\n`, `\x00`,
+	"$1", "${a}", "$(a)", "<a>", "&amp;", "#a", "a#b", "a=b", "a&b", "a,b", "a;b", "+", "a+b", "a|b", "\x1b[31m",
 	// words that mean something
 	"null", "nil", "true", "0", "00", "-1", "1e3", "lock", "locks", "line", "ticket",
 	// one the beginning of another, up to the end
 	"abc", "abcd",
-	strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("x", store.MaxName-1), strings.Repeat("x", store.MaxName),
-	strings.Repeat("x", store.MaxName-1) + "y", strings.Repeat("🔒", store.MaxName/4), strings.Repeat("🔒", store.MaxName/4-1) + "🔓",
+	strings.Repeat("x", 255), strings.Repeat("x", 256),
+	strings.Repeat("x", store.MaxName-1), strings.Repeat("x", store.MaxName), strings.Repeat("x", store.MaxName-1) + "y",
+	strings.Repeat("🔒", store.MaxName/4), strings.Repeat("🔒", store.MaxName/4-1) + "🔓",
 }
 
 // holdOddNames takes all odd names at once, in a tenancy of its own.
@@ -89,7 +91,9 @@ func oddNamesAreListed(t *trial) {
 // A filter is a beginning, never a pattern.
 func namesAreFiltered(t *trial) {
 	c, claims := holdOddNames(t)
-	for _, prefix := range []string{"a", "A", "a/", "*", "a*", "?", "[a]", "%", "_", "a_", "{", `\`, "'", " ", "x", "🔒", "nobody"} {
+	for _, prefix := range []string{
+		"a", "A", "a/", "*", "a*", "?", "[a]", "%", "_", "a_", "{", `\`, "'", " ", "x", "🔒", "nobody",
+	} {
 		var want []string
 		for _, name := range oddNames {
 			if strings.HasPrefix(name, prefix) {

@@ -11,12 +11,6 @@ import (
 
 // Cases about what operators use: Break and Line.
 
-func (c *client) breakTicket(name string, ticket uint64) error {
-	ctx, cancel := c.t.context()
-	defer cancel()
-	return c.Break(ctx, name, ticket)
-}
-
 func breakHolder(t *trial) {
 	name := t.name("break")
 	holder, waiter, operator := t.open().mutex(name), t.open().mutex(name), t.open()
@@ -125,7 +119,7 @@ func lineTellsTheTime(t *trial) {
 	}
 	holder.leave()
 	waiter.keep(store.Held)
-	if since := time.Since(c.line(name)[0].Since); since > t.ttl/8 {
+	if since := time.Since(c.head(name).Since); since > t.ttl/8 {
 		t.errorf("the line shows a claim as held since %v ago that was just granted", since)
 	}
 }
@@ -156,9 +150,9 @@ func keepCarriesNews(t *trial) {
 		holder.claim.Owner = &store.Owner{ID: "heir", Label: "the next goroutine", PID: int(turn) + 1}
 		holder.claim.Waits = append(holder.claim.Waits, store.Wait{Name: t.name("elsewhere"), ID: waiter.claim.ID})
 		holder.keep(store.Held)
-		holder.checkPlace(c.line(name)[0], store.Held)
+		holder.checkPlace(c.head(name), store.Held)
 	}
 	holder.claim.Waits = nil
 	holder.keep(store.Held)
-	holder.checkPlace(c.line(name)[0], store.Held)
+	holder.checkPlace(c.head(name), store.Held)
 }

@@ -31,11 +31,11 @@ func each(t *testing.T, play func(*testing.T, scenario) outcome) {
 			for _, s := range r.cases {
 				t.Run(s.name, func(t *testing.T) {
 					o := play(t, s)
-					if o.skipped != "" {
-						t.Skip(o.skipped)
-					}
-					if len(o.failures) > 0 {
+					switch {
+					case len(o.failures) > 0:
 						t.Error(r.explain(o.failures))
+					case o.skipped != "":
+						t.Skip(o.skipped)
 					}
 				})
 			}

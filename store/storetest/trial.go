@@ -170,8 +170,8 @@ func (t *trial) skipf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// done ends the case if the harness could not do what was asked of it.
-func (t *trial) done(what string, err error) {
+// must ends the case if the harness could not do what was asked of it.
+func (t *trial) must(what string, err error) {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		t.skipf("%s: %v", what, err)

@@ -86,7 +86,7 @@ func toldAfterCut(t *trial) {
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
 	waiter.link.Cut()
-	_, _ = waiter.ask() // so that the store notices
+	_, _ = waiter.askFor(t.ttl / 6) // so that the store notices
 	holder.leave()
 	waiter.link.Heal()
 	waiter.reach()
@@ -105,7 +105,7 @@ func erasedWhileHeld(t *trial) {
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
 	holder.keep(store.Held)
-	t.done("Erase", t.harness.Erase(name, holder.claim.ID))
+	t.must("Erase", t.harness.Erase(name, holder.claim.ID))
 	holder.keep(store.Gone)
 	waiter.await()
 	holder.keep(store.Gone)
@@ -116,7 +116,7 @@ func erasedWhileWaiting(t *trial) {
 	holder, waiter := t.open().mutex(name), t.open().mutex(name)
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
-	t.done("Erase", t.harness.Erase(name, waiter.claim.ID))
+	t.must("Erase", t.harness.Erase(name, waiter.claim.ID))
 	waiter.keep(store.Gone)
 	holder.leave()
 	waiter.keep(store.Gone)
@@ -207,7 +207,7 @@ func serverLostItsData(t *trial) {
 	name := t.name("data")
 	holder := t.open().mutex(name)
 	holder.join(store.Held)
-	t.done("Restart without data", t.harness.Restart(false))
+	t.must("Restart without data", t.harness.Restart(false))
 	for deadline := time.Now().Add(t.patience()); ; t.settle() {
 		standing, err := holder.ask()
 		if err == nil && standing.State != store.Gone {

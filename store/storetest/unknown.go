@@ -91,7 +91,6 @@ func answerToLeaveIsLost(t *trial) {
 	if err := holder.Leave(ctx, holder.claim); err == nil {
 		t.errorf("Leave whose answer never came gave no error")
 	}
-	next.keep(store.Held) // the Leave had landed
 	release()
 	holder.leave()
 	next.keep(store.Held)

@@ -51,13 +51,13 @@ func (p *contender) checkUntil() {
 func overBeforeTheNext(t *trial) {
 	name := t.name("next")
 	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	release := holder.link.HoldReplies()
-	joined := t.async(func() { holder.join(store.Held) })
-	t.settle()
+	holder.join(store.Held)
 	waiter.join(store.Waiting)
+	release := holder.link.HoldReplies()
+	kept := t.async(func() { holder.keep(store.Held) })
 	t.advance(t.ttl / 3)
 	release()
-	<-joined
+	<-kept
 	holder.link.Kill()
 	waiter.await()
 	if left := time.Until(holder.until); left > 0 {

@@ -14,7 +14,7 @@ func releaseWakes(t *trial) {
 	holder, waiter := t.open().mutex(name), t.open().mutex(name)
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
-	woken := t.async(func() { waiter.await() })
+	woken := t.async(waiter.await)
 	t.advance(t.ttl / 12)
 	released := time.Now()
 	holder.leave()
