@@ -41,76 +41,153 @@ func (k *lock) usable(ctx context.Context) error {
 	return nil
 }
 
-// A want is one wish for a lock.
-type want struct {
+// A wish is one call that wants a lock, until it has it or gives up.
+type wish struct {
+	lock  *lock
+	ctx   context.Context // whose values the lease has
 	op    string
 	ask   store.Ask
 	try   bool // do not wait
-	bound bool // the caller's context bounds the lease too
+	bound bool // ctx bounds the lease too
+	alone bool // never handed over inside the process, nor received so
+
+	patience context.Context // what bounds the wait; nil: ctx and the option Wait
+
+	// What it is given, and its place in the process's own queue. Guarded by the client's mu.
+	owner      *owner
+	relay      *relay
+	lease      *Lease
+	err        error
+	news       chan struct{} // closed when lease or err is set
+	prev, next *wish
+	queued     bool
 }
 
 // acquire takes the lock, waiting for it if it must.
-func (k *lock) acquire(ctx context.Context, w want) (*Lease, error) {
-	l, err := k.tryAcquire(ctx, w)
+func (k *lock) acquire(ctx context.Context, w wish) (*Lease, error) {
+	l, err := k.obtain(ctx, w)
 	if err != nil {
 		return nil, k.client.failed(w.op, k.name, err)
 	}
 	return l, nil
 }
 
-func (k *lock) tryAcquire(ctx context.Context, w want) (*Lease, error) {
+func (k *lock) obtain(ctx context.Context, w wish) (*Lease, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, err
 	}
 	if !w.ask.Exclusive() && !k.client.abilities.Shared {
 		return nil, fmt.Errorf("%w: it has no shared locks", ErrUnsupported)
 	}
-	patience := ctx
-	if k.settings.wait > 0 && !w.try {
+	w.lock, w.ctx = k, ctx
+	if outer := leaseFrom(ctx); outer != nil {
+		if l, err := w.reenter(outer); l != nil || err != nil {
+			return l, err
+		}
+	}
+	if o := k.client.settings.observer; o != nil {
+		return w.observed(o)
+	}
+	return w.fulfil()
+}
+
+// fulfil gets the lock, however often its place in the line is lost meanwhile.
+func (w *wish) fulfil() (*Lease, error) {
+	patience := w.patience
+	if patience == nil {
+		patience = w.ctx
+	}
+	if s := w.lock.settings; s.wait > 0 && !w.try && w.patience == nil {
 		var cancel context.CancelFunc
-		patience, cancel = context.WithTimeout(ctx, k.settings.wait)
+		patience, cancel = context.WithTimeout(w.ctx, s.wait)
 		defer cancel()
 	}
 	for fails := int32(1); ; fails++ {
 		if patience.Err() != nil {
 			return nil, done(patience)
 		}
-		l, err := k.enter(ctx, patience, w)
+		l, err := w.enter(patience)
 		if !errors.Is(err, errPlaceLost) {
 			return l, err
 		}
 		// The place in the line was lost: the store lost its data, or an operator broke the claim. Nothing was
 		// held yet, so nothing is lost but the place.
-		k.client.pause(patience, backoff(time.Second, fails))
+		w.lock.client.pause(patience, backoff(time.Second, fails))
 	}
 }
 
 // errPlaceLost says that a claim that waited is gone, and another has to be made.
 var errPlaceLost = errors.New("the place in the line was lost")
 
-// enter makes a claim, joins the line with it, and waits in it.
-func (k *lock) enter(ctx, patience context.Context, w want) (*Lease, error) {
-	c, s := k.client, k.settings
-	cl := &claim{pos: off, fixed: s.fixed, Claim: store.Claim{
-		ID: c.nextID(), Name: k.name, Ask: w.ask, TTL: s.ttl, Grace: s.grace, Try: w.try,
-		Floor: c.floor.Load(), Owner: s.owner,
-	}}
-	if err := c.enrol(cl); err != nil {
-		return nil, err
+// enter joins the line, by itself or behind others of this process, and waits in it.
+func (w *wish) enter(patience context.Context) (*Lease, error) {
+	c := w.lock.client
+	c.mu.Lock()
+	if c.isClosed() {
+		c.mu.Unlock()
+		return nil, ErrClosed
 	}
-	standing, err := c.store.Join(patience, cl.Claim)
-	l, err := c.joined(ctx, cl, w, standing, err)
-	c.calls.Done()
-	if l != nil || err != nil {
-		return l, err
+	c.own(w)
+	l, err := w.enterLocked(patience)
+	if w.owner != nil {
+		c.disownWish(w)
 	}
-	return c.await(ctx, patience, cl, w)
+	c.mu.Unlock()
+	return l, err
 }
 
-// joined takes the store's answer to a Join. Neither a lease nor an error means: wait.
-func (c *Client) joined(ctx context.Context, cl *claim, w want, s store.Standing, err error) (*Lease, error) {
+// enterLocked is enter with mu held, which it gives up while it waits.
+func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
+	c := w.lock.client
+	r := c.relays[w.lock.name]
+	public := w.sharesRelay()
+	if public && r != nil && r.suits(w.lock.settings) {
+		queued := w.queueIn(r, false)
+		c.staff(r)
+		return queued.await(patience)
+	}
+	cl := c.newClaim(w)
+	if public && r == nil {
+		c.publish(cl)
+	} else {
+		c.assign(cl, w.owner)
+	}
+	c.calls.Add(1)
+	c.mu.Unlock()
+	standing, err := c.store.Join(patience, cl.Claim)
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	err = c.joined(cl, standing, err)
+	c.calls.Done()
+	r = cl.relay
+	switch {
+	case err != nil:
+		c.staff(r) // others may have queued meanwhile: this error is not theirs
+		return nil, err
+	case cl.phase == held:
+		c.give(cl, w)
+		if r.queue.first != nil {
+			c.staff(r)
+		}
+		return w.lease, nil
+	}
+	return w.queueIn(r, true).await(patience)
+}
+
+// newClaim makes a claim for w, with a relay of its own, and registers it, so that pushes for it find it.
+func (c *Client) newClaim(w *wish) *claim {
+	s := w.lock.settings
+	cl := &claim{pos: off, fixed: s.fixed, Claim: store.Claim{
+		ID: c.nextID(), Name: w.lock.name, Ask: w.ask, TTL: s.ttl, Grace: s.grace, Try: w.try,
+		Floor: c.floor.Load(), Owner: w.shown(),
+	}}
+	cl.relay = &cl.room
+	cl.relay.claim = cl
+	c.claims[cl.ID] = cl
+	return cl
+}
+
+// joined takes the store's answer to a Join. Without an error the claim is held, or waits.
+func (c *Client) joined(cl *claim, s store.Standing, err error) error {
 	closed := c.isClosed()
 	if err != nil {
 		switch {
@@ -122,37 +199,36 @@ func (c *Client) joined(ctx context.Context, cl *claim, w want, s store.Standing
 		default:
 			c.withdraw(cl) // it may still land (rule 8 of package store)
 		}
-		return nil, err
+		return err
 	}
 	c.see(s.Ticket)
 	cl.Ticket = s.Ticket
 	switch {
-	case s.State == store.Gone && w.try:
+	case s.State == store.Gone && cl.Try:
 		c.drop(cl)
-		return nil, lockedBy(cl.Name, s.Holder, s.Ahead, nil)
+		return lockedBy(cl.Name, s.Holder, s.Ahead, nil)
 	case s.State == store.Gone:
 		c.drop(cl)
-		return nil, errPlaceLost
+		return errPlaceLost
 	case closed:
 		c.drop(cl)
 		c.leaveLate(cl.Claim)
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	now := time.Now()
 	c.setUntil(cl, s.Until)
 	if s.State == store.Waiting {
 		cl.phase = waiting
-		cl.news = make(chan struct{}, 1)
 		c.later(cl, s, now)
-		return nil, nil
+		return nil
 	}
 	c.hold(cl)
 	if cl.until.passed(c.start, now) {
 		c.withdraw(cl)
-		return nil, fmt.Errorf("%w: it was granted, but the answer took longer than the ttl of %v", ErrLost, cl.TTL)
+		return fmt.Errorf("%w: it was granted, but the answer took longer than the ttl of %v", ErrLost, cl.TTL)
 	}
 	c.later(cl, s, now)
-	return c.lease(ctx, &cl.first, cl, w.bound), nil
+	return nil
 }
 
 // leaveLate takes out a claim whose Join was under way when the client was closed. Close waits for it.
@@ -166,47 +242,38 @@ func (c *Client) leaveLate(cl store.Claim) {
 	})
 }
 
-// await waits until cl is held. When it gives up, the claim is on its way out of the line.
-func (c *Client) await(ctx, patience context.Context, cl *claim, w want) (*Lease, error) {
-	for {
-		select {
-		case <-cl.news:
-			if l, err := c.granted(ctx, cl, w); l != nil || err != nil {
-				return l, err
-			}
-		case <-patience.Done():
-			return nil, c.gaveUp(patience, cl)
-		case <-c.closed.Done():
-			return nil, ErrClosed // Close takes it out of the line
-		}
-	}
-}
-
-// granted makes the lease of a claim that waited, if it is held now.
-func (c *Client) granted(ctx context.Context, cl *claim, w want) (*Lease, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.isClosed():
-		return nil, ErrClosed
-	case cl.phase == held:
-		return c.lease(ctx, &cl.first, cl, w.bound), nil
-	case cl.phase == waiting:
-		return nil, nil
-	case cl.err != nil:
-		return nil, cl.err
-	}
-	return nil, errPlaceLost
-}
-
-// gaveUp withdraws cl and says why nothing was held.
-func (c *Client) gaveUp(patience context.Context, cl *claim) error {
-	c.mu.Lock()
-	fault := cl.err
-	if !c.isClosed() && (cl.phase == waiting || cl.phase == held) {
-		c.withdraw(cl)
-	}
+// await waits until w is given what it wants, or gives up. It is called with mu held, and returns with it.
+func (w *wish) await(patience context.Context) (*Lease, error) {
+	c := w.lock.client
+	search := c.newSearch(w)
+	defer search.end()
 	c.mu.Unlock()
+	defer c.mu.Lock()
+	select {
+	case <-w.news:
+		switch {
+		case w.lease == nil:
+			return nil, w.err
+		case w.lease.Err() != nil:
+			return nil, errPlaceLost // it was over before it could be used
+		}
+		return w.lease, nil
+	case <-patience.Done():
+		return nil, w.giveUp(patience)
+	case err := <-search.result():
+		_, _ = w.leave() // what it waited with does not matter any more
+		if o := c.settings.observer; o != nil {
+			o.Deadlocked(w.request(), err)
+		}
+		return nil, err
+	case <-c.closed.Done():
+		return nil, ErrClosed // Close takes its claim out of the line
+	}
+}
+
+// giveUp leaves, and says why nothing was got.
+func (w *wish) giveUp(patience context.Context) error {
+	stood, fault := w.leave()
 	why := done(patience)
 	if fault != nil { // the store is ill: that is not contention
 		return fmt.Errorf("%w: %w", why, fault)
@@ -214,29 +281,61 @@ func (c *Client) gaveUp(patience context.Context, cl *claim) error {
 	if !errors.Is(why, context.DeadlineExceeded) {
 		return why
 	}
-	return c.lookWhoHolds(cl, why)
+	return w.lock.client.lookWhoHolds(w.lock.name, stood, why)
 }
 
-// lookWhoHolds asks the store who is ahead of cl. What it cannot find out stays unsaid.
-func (c *Client) lookWhoHolds(cl *claim, why error) error {
+// leave takes w out of the process's queue, and gives back what it was given at the last moment. It returns the
+// claim that it waited with, and the store's last failure to answer about it.
+func (w *wish) leave() (stood store.Claim, fault error) {
+	c := w.lock.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosed() {
+		return stood, nil
+	}
+	r := w.relay
+	if w.lease != nil {
+		cl := w.lease.claim
+		if w.lease.end(&errUnlocked) && cl.phase == held && !c.passOn(cl) {
+			c.withdraw(cl)
+			c.staff(r)
+		}
+		return cl.Claim, nil
+	}
+	if !w.queued {
+		return stood, w.err
+	}
+	for _, cl := range []*claim{r.claim, r.standby} {
+		if cl != nil {
+			stood, fault = cl.Claim, cl.err
+		}
+	}
+	r.queue.remove(w)
+	c.staff(r)
+	return stood, fault
+}
+
+// lookWhoHolds asks the store who is ahead of a claim, or who is there at all if it has no ticket yet. What it
+// cannot find out stays unsaid.
+func (c *Client) lookWhoHolds(name string, stood store.Claim, why error) error {
 	ctx, cancel := context.WithTimeout(c.closed, lookWithin)
 	defer cancel()
-	line, err := c.store.Line(ctx, cl.Name)
+	line, err := c.store.Line(ctx, name)
 	if err != nil {
-		return lockedBy(cl.Name, nil, -1, why)
+		return lockedBy(name, nil, -1, why)
 	}
 	var holder *store.Place
 	ahead := 0
 	for i := range line.Places {
 		p := &line.Places[i]
-		if p.ID == cl.ID || p.Ticket > cl.Ticket {
+		if p.ID == stood.ID || stood.Ticket != 0 && p.Ticket > stood.Ticket {
 			continue
 		}
 		if ahead++; holder == nil && p.State == store.Held {
 			holder = p
 		}
 	}
-	return lockedBy(cl.Name, holder, ahead, why)
+	return lockedBy(name, holder, ahead, why)
 }
 
 // pause waits, but not beyond what ctx allows nor beyond Close.

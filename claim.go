@@ -29,14 +29,18 @@ type claim struct {
 	end   *time.Time    // when that is over, once it is held
 
 	phase   phase
-	calling bool          // a call about it is under way or about to be
-	again   bool          // something came up while a call was under way: ask again after it
-	fails   int32         // calls about it that failed in a row
-	lease   *Lease        // when held, once its caller has taken it
-	first   Lease         // where lease points to at first: one allocation for both
-	news    chan struct{} // told when a waiting claim's phase changed
-	err     error         // the last failure of the store to answer about it; nil if it answered since
-	heldFor uint64        // how many calls of Keep had been made when it was first believed held
+	standby bool     // it is its relay's standby
+	calling bool     // a call about it is under way or about to be
+	again   bool     // something came up while a call was under way: ask again after it
+	fails   int32    // calls about it that failed in a row
+	relay   *relay   // whom it is for
+	room    relay    // where relay points to if it began with this claim: one allocation for both
+	owner   *owner   // nil: its ID stands for its owner
+	lease   *Lease   // when held, once somebody has taken it
+	first   Lease    // where lease points to at first, as room
+	more    []*Lease // further leases of the same owner, by re-entrance
+	err     error    // the last failure of the store to answer about it; nil if it answered since
+	heldFor uint64   // how many calls of Keep had been made when it was first believed held
 
 	due    int64 // when to speak with the store about it again
 	at     int64 // its key in the agenda: due, or until if that comes first
@@ -47,19 +51,7 @@ type claim struct {
 // off is the position of a claim that is not on the agenda.
 const off = -1
 
-// enrol registers a new claim, so that pushes for it find it.
-func (c *Client) enrol(cl *claim) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.isClosed() {
-		return ErrClosed
-	}
-	c.claims[cl.ID] = cl
-	c.calls.Add(1)
-	return nil
-}
-
-// hold makes cl held. Whoever waits for it is told.
+// hold makes cl held.
 func (c *Client) hold(cl *claim) {
 	cl.phase = held
 	cl.heldFor = c.keeper.sent
@@ -68,28 +60,44 @@ func (c *Client) hold(cl *claim) {
 		cl.end = &end
 		cl.until.lower(c.start, end)
 	}
-	cl.tell()
 }
 
-// lose makes cl over because it was lost. Its lease ends now; the store is told to forget it.
+// lose makes a held claim over. Its leases end now; the store is told to forget it.
 func (c *Client) lose(cl *claim, why error) {
-	c.endLease(cl, &why)
+	c.endLeases(cl, &why)
 	c.withdraw(cl)
+	c.staff(cl.relay)
 }
 
-// endLease makes the lease over that cl has, if it has one.
-func (c *Client) endLease(cl *claim, why *error) {
+// gone is what the store says of a claim that it has no more.
+func (c *Client) gone(cl *claim) {
+	waited := cl.phase == waiting
+	c.endLeases(cl, &errWithdrawn)
+	c.drop(cl)
+	if waited {
+		c.abandon(cl, errPlaceLost)
+	} else {
+		c.staff(cl.relay)
+	}
+}
+
+// endLeases makes the leases over that cl has.
+func (c *Client) endLeases(cl *claim, why *error) {
+	for _, l := range cl.more {
+		l.end(why)
+	}
 	if cl.lease != nil && cl.lease.end(why) {
 		c.warn("holdfast: lease lost", "name", cl.Name, "token", cl.lease.token, "err", *why)
 	}
 }
 
-// drop forgets cl: the store has it no more.
+// drop forgets cl: the store has it no more, or is just being told.
 func (c *Client) drop(cl *claim) {
 	c.unschedule(cl)
 	delete(c.claims, cl.ID)
 	cl.phase = over
-	cl.tell()
+	c.vacate(cl)
+	c.disown(cl)
 }
 
 // withdraw hands cl to the keeper, which tells the store to take it out until the store has done so, or has
@@ -99,18 +107,9 @@ func (c *Client) withdraw(cl *claim) {
 	cl.fails = 0
 	cl.giveUp = c.now() + int64(cl.TTL+cl.Grace)
 	c.claims[cl.ID] = cl
+	c.vacate(cl)
+	c.disown(cl)
 	c.speak(cl)
-	cl.tell()
-}
-
-// tell wakes whoever waits for cl. It never blocks: one piece of news is enough to make him look.
-func (cl *claim) tell() {
-	if cl.news != nil {
-		select {
-		case cl.news <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // setUntil notes up to when cl stands.
@@ -156,12 +155,7 @@ func (c *Client) pushedGrant(cl *claim) {
 	c.hold(cl)
 	cl.due = min(cl.due, int64(now.Sub(c.start)+cl.TTL/confirmWithin))
 	c.schedule(cl)
-}
-
-// gone is what the store says of a claim that it has no more.
-func (c *Client) gone(cl *claim) {
-	c.endLease(cl, &errWithdrawn)
-	c.drop(cl)
+	c.deliver(cl)
 }
 
 // answered takes the store's answer to a Keep. It was the sent-th call.
@@ -188,10 +182,13 @@ func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Tim
 		return
 	}
 	c.setUntil(cl, s.Until)
-	if s.State == store.Held && cl.phase == waiting && !cl.until.passed(c.start, now) {
+	granted := s.State == store.Held && cl.phase == waiting && !cl.until.passed(c.start, now)
+	if granted {
 		c.hold(cl)
 	}
-	c.later(cl, s, now)
+	if c.later(cl, s, now); granted {
+		c.deliver(cl)
+	}
 }
 
 // unanswered notes that the store did not answer, or that it did not know.
@@ -200,8 +197,13 @@ func (c *Client) unanswered(cl *claim, err error) {
 	cl.err = err
 	cl.fails++
 	cl.due = c.now() + int64(backoff(cl.TTL, cl.fails))
+	if o := c.settings.observer; o != nil && cl.lease != nil {
+		left := time.Duration(cl.until.mono.Load() - c.now())
+		o.Jeopardy(newRequest("renew", cl.Name, c.abilities.Store, cl.Ask), cl.lease.token, left, err)
+	}
 	if cl.phase == waiting && store.Final(err) {
-		c.withdraw(cl) // its caller finds err
+		c.withdraw(cl)
+		c.abandon(cl, err)
 		return
 	}
 	c.schedule(cl)

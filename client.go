@@ -38,18 +38,27 @@ type Client struct {
 
 	mu     sync.Mutex
 	claims map[store.ID]*claim
+	relays map[string]*relay // by name, those that Locks of this process share
+	owners map[string]*owner // by id, those that have or want something
 	keeper keeper
 }
 
 // New makes a client of a store. The client closes it. Open is the way by URL.
 func New(s store.Store, options ...Option) *Client {
-	c := &Client{store: s, start: time.Now(), claims: map[store.ID]*claim{}}
+	c := &Client{
+		store:  s,
+		start:  time.Now(),
+		claims: map[store.ID]*claim{},
+		relays: map[string]*relay{},
+		owners: map[string]*owner{},
+	}
 	c.closed, c.close = context.WithCancel(context.Background())
 	rand.Read(c.id[:])
 	c.settings = &settings{
 		ttl:    DefaultTTL,
 		logger: slog.New(slog.DiscardHandler),
-		owner:  newOwner(c.start),
+		turns:  DefaultTurns, turnsFor: DefaultTurnsFor,
+		owner: processOwner(c.start),
 	}
 	if s == nil {
 		c.settings.wrong(fmt.Errorf("%w: New was given no store", ErrBadOption))
@@ -86,8 +95,10 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 
 	for _, cl := range left {
-		if cl.lease != nil {
-			cl.lease.end(&errClosed)
+		for _, l := range append(cl.more, cl.lease) {
+			if l != nil {
+				l.end(&errClosed)
+			}
 		}
 	}
 	if c.store == nil {

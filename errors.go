@@ -12,20 +12,22 @@ import (
 // What can go wrong, to be asked for with errors.Is. A failure of the store itself is none of these: it is a
 // [store.Fault], and never read as contention.
 var (
-	ErrLocked      = errors.New("holdfast: locked")      // somebody else holds it
-	ErrLost        = errors.New("holdfast: lease lost")  // it ended before it was given back
-	ErrNotHeld     = store.ErrNotHeld                    // it was given back already, or never held
-	ErrBadName     = store.ErrBadName                    // empty, too long, not UTF-8, or with a NUL byte
-	ErrBadTTL      = errors.New("holdfast: bad ttl")     // not positive, or not what the store can do
-	ErrBadUnits    = errors.New("holdfast: bad units")   // not positive, or more than the limit
-	ErrBadOption   = errors.New("holdfast: bad option")  // another option has a value it cannot have
-	ErrNilContext  = errors.New("holdfast: nil context") // a call was given nil instead of a context
-	ErrMismatch    = store.ErrMismatch                   // the name is in use with another kind or limit
-	ErrClosed      = store.ErrClosed                     // the client was closed
-	ErrUnsupported = store.ErrUnsupported                // the store cannot do this
-	ErrStale       = errors.New("holdfast: stale token") // a fence has seen a newer one (package fence)
-	ErrFloor       = store.ErrFloor                      // the store went back behind tokens already given
-	ErrFormat      = store.ErrFormat                     // the store holds data of a newer version
+	ErrLocked      = errors.New("holdfast: locked")                                     // somebody else holds it
+	ErrLost        = errors.New("holdfast: lease lost")                                 // it ended before it was given back
+	ErrNotHeld     = store.ErrNotHeld                                                   // it was given back already, or never held
+	ErrReentered   = errors.New("holdfast: taken again under its own lease")            // see the option Reentrant
+	ErrUpgrade     = errors.New("holdfast: a shared lease cannot become a greater one") // it would wait for itself
+	ErrBadName     = store.ErrBadName                                                   // empty, too long, not UTF-8, or with a NUL byte
+	ErrBadTTL      = errors.New("holdfast: bad ttl")                                    // not positive, or not what the store can do
+	ErrBadUnits    = errors.New("holdfast: bad units")                                  // not positive, or more than the limit
+	ErrBadOption   = errors.New("holdfast: bad option")                                 // another option has a value it cannot have
+	ErrNilContext  = errors.New("holdfast: nil context")                                // a call was given nil instead of a context
+	ErrMismatch    = store.ErrMismatch                                                  // the name is in use with another kind or limit
+	ErrClosed      = store.ErrClosed                                                    // the client was closed
+	ErrUnsupported = store.ErrUnsupported                                               // the store cannot do this
+	ErrStale       = errors.New("holdfast: stale token")                                // a fence has seen a newer one (package fence)
+	ErrFloor       = store.ErrFloor                                                     // the store went back behind tokens already given
+	ErrFormat      = store.ErrFormat                                                    // the store holds data of a newer version
 )
 
 // An Error says which operation on which name failed, on which store.

@@ -19,3 +19,10 @@ func (c *Client) Waiting() (n int) {
 	}
 	return n
 }
+
+// Owners is how many owners the client remembers.
+func (c *Client) Owners() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.owners)
+}

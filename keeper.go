@@ -226,11 +226,15 @@ func (c *Client) keepDue() {
 
 // keep says to the store that these claims live on, and takes its answers.
 func (c *Client) keep(ctx context.Context, batch []*claim) {
+	if len(batch) == 0 {
+		return
+	}
 	c.mu.Lock()
 	claims := make([]store.Claim, len(batch))
 	ttl := batch[0].TTL
 	for i, cl := range batch {
 		claims[i] = cl.Claim
+		claims[i].Waits = cl.owner.edges()
 		ttl = min(ttl, cl.TTL)
 	}
 	c.keeper.sent++
@@ -238,10 +242,18 @@ func (c *Client) keep(ctx context.Context, batch []*claim) {
 	c.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(ctx, ttl/patience)
+	observer, began := c.settings.observer, time.Time{}
+	if observer != nil {
+		began = time.Now()
+	}
 	standings, err := c.store.Keep(ctx, claims)
 	cancel()
 	if err == nil && len(standings) != len(claims) {
 		err = &store.Fault{Store: c.abilities.Store, Err: fmt.Errorf("it answered for %d claims of %d", len(standings), len(claims))}
+	}
+
+	if observer != nil {
+		observer.Renewed(c.abilities.Store, len(claims), time.Since(began), err)
 	}
 
 	c.mu.Lock()
@@ -310,23 +322,29 @@ func (c *Client) leaveAgain(cl *claim) {
 	}
 }
 
-// release takes a held claim out of its line. If the store does not confirm it, the keeper repeats it.
-func (c *Client) release(ctx context.Context, cl *claim) error {
+// release gives a lease back: to the next of this process, or to the store. If the store does not confirm it, the
+// keeper repeats it.
+func (c *Client) release(ctx context.Context, l *Lease) error {
+	cl := l.claim
 	c.mu.Lock()
-	if c.isClosed() {
+	switch {
+	case c.isClosed():
 		c.mu.Unlock()
 		return ErrClosed
-	}
-	if cl.phase != held { // its time has just run out, and the keeper has it
+	case cl.phase != held: // its time has just run out, and the keeper has it
 		c.mu.Unlock()
 		return nil
-	}
-	if ctx.Err() != nil {
+	case cl.stillHas(l) || c.passOn(cl):
+		c.mu.Unlock()
+		return nil
+	case ctx.Err() != nil:
 		c.withdraw(cl)
+		c.staff(cl.relay)
 		c.mu.Unlock()
 		return done(ctx)
 	}
 	c.drop(cl)
+	c.staff(cl.relay)
 	c.calls.Add(1)
 	c.mu.Unlock()
 	defer c.calls.Done()

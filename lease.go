@@ -16,7 +16,10 @@ type Lease struct {
 	client *Client
 	claim  *claim
 	token  Token
+	owner  string                       // whom Locks under its context act for; empty: the claim's ID
 	parent context.Context              // what its context is derived from
+	bound  bool                         // parent's end is its context's end too
+	over   func(error)                  // the observer's
 	ctx    atomic.Pointer[leaseContext] // nil until somebody asks for it
 	ended  atomic.Pointer[error]        // why it is over; nil while it lives
 }
@@ -30,13 +33,20 @@ var (
 	errClosed     = ErrClosed
 )
 
-// lease makes l the lease of cl. Its context has parent's values, and parent's end only if bound.
-func (c *Client) lease(parent context.Context, l *Lease, cl *claim, bound bool) *Lease {
-	if !bound && parent.Done() != nil {
-		parent = context.WithoutCancel(parent)
-	}
-	l.client, l.claim, l.parent = c, cl, parent
+// lease makes l the lease of cl for w. Its context has the values of w's, and its end only if it is bound.
+func (c *Client) lease(w *wish, l *Lease, cl *claim) *Lease {
+	l.client, l.claim = c, cl
 	l.token = newToken(cl.Ticket, !cl.Exclusive(), cl.Turn)
+	if cl.owner != nil {
+		l.owner = cl.owner.id
+	}
+	l.parent, l.bound = w.ctx, w.bound
+	if o := c.settings.observer; o != nil {
+		l.parent, l.over = o.Holding(w.ctx, w.request(), l.token)
+	}
+	if !l.bound && l.parent.Done() != nil {
+		l.parent = context.WithoutCancel(l.parent)
+	}
 	cl.lease = l
 	return l
 }
@@ -88,6 +98,9 @@ func (l *Lease) end(why *error) bool {
 		return false
 	}
 	l.cancel(*why)
+	if l.over != nil {
+		l.over(*why)
+	}
 	return true
 }
 
@@ -108,7 +121,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 		if err = l.Err(); err == nil && !l.end(&errUnlocked) {
 			err = l.Err()
 		} else if err == nil {
-			err = l.client.release(ctx, l.claim)
+			err = l.client.release(ctx, l)
 		}
 	}
 	if err != nil {
@@ -146,6 +159,10 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	c.mu.Lock()
+	if len(cl.more) > 0 {
+		c.mu.Unlock()
+		return nil, fmt.Errorf("%w: it was re-entered, and only the last lease of a lock can be downgraded", ErrUnsupported)
+	}
 	// The exclusive lease ends before the store can hear of it, since from then on readers may get in.
 	if cl.phase != held || !l.end(&errDowngraded) {
 		c.mu.Unlock()
@@ -155,7 +172,7 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 		return nil, errWithdrawn
 	}
 	cl.Units = 1
-	shared := c.lease(ctx, new(Lease), cl, false)
+	shared := c.lease(&wish{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", ask: cl.Ask}, new(Lease), cl)
 	cl.due = c.now() // the keeper tells the store, should this call fail
 	c.mu.Unlock()
 	c.keep(ctx, []*claim{cl})
@@ -174,13 +191,21 @@ type leaseContext struct {
 type leaseKey struct{}
 
 func (c *leaseContext) Err() error {
-	c.lease.Err() //nolint:errcheck // asked for what it does: it ends the context if the lease is over
+	c.ask()
 	return c.Context.Err()
 }
 
 func (c *leaseContext) Done() <-chan struct{} {
-	c.lease.Err() //nolint:errcheck // as above
+	c.ask()
 	return c.Context.Done()
+}
+
+// ask ends the context if the lease is over, or one around it whose context bounds this one.
+func (c *leaseContext) ask() {
+	c.lease.Err() //nolint:errcheck // asked for what it does
+	if c.lease.bound {
+		c.lease.parent.Err() //nolint:errcheck // as above
+	}
 }
 
 func (c *leaseContext) Value(key any) any {

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,12 +26,12 @@ func (c *Client) Mutex(name string, options ...Option) *Mutex { return &Mutex{c.
 // unlocked or lost. If ctx ends first, nothing is held and no place in the line is left behind. If it was its
 // deadline, the error is also a *LockedError that says who is in the way.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, want{op: "lock", ask: wholeLock})
+	return m.lock.acquire(ctx, wish{op: "lock", ask: wholeLock})
 }
 
 // TryLock takes the lock if it is free, and is otherwise a *LockedError at once.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, want{op: "trylock", ask: wholeLock, try: true})
+	return m.lock.acquire(ctx, wish{op: "trylock", ask: wholeLock, try: true})
 }
 
 // Do takes the lock, calls fn, and gives the lock back. ctx bounds both the wait and fn. The context that fn is
@@ -39,14 +40,14 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // Do returns fn's error. If the lease was lost meanwhile, the error is ErrLost too: what fn did may have been
 // done beside somebody else's.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	return m.lock.do(ctx, want{op: "lock", ask: wholeLock}, fn)
+	return m.lock.do(ctx, wish{op: "lock", ask: wholeLock}, fn)
 }
 
 // Inspect says who holds the lock and who waits for it.
 func (m *Mutex) Inspect(ctx context.Context) (Line, error) { return m.lock.inspect(ctx) }
 
 // do runs fn under a lease.
-func (k *lock) do(ctx context.Context, w want, fn func(context.Context) error) (err error) {
+func (k *lock) do(ctx context.Context, w wish, fn func(context.Context) error) (err error) {
 	if fn == nil {
 		return k.client.failed(w.op, k.name, errNoFunction)
 	}
@@ -66,12 +67,12 @@ func (k *lock) do(ctx context.Context, w want, fn func(context.Context) error) (
 	return fn(l.Context())
 }
 
-// both is one error of two, in one line.
-func both(err, lost error) error {
-	if err == nil {
-		return lost
+// both is one error of two, in one line. Either may be nil.
+func both(a, b error) error {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
-	return fmt.Errorf("%w; %w", err, lost)
+	return fmt.Errorf("%w; %w", a, b)
 }
 
 var errNoFunction = errors.New("holdfast: Do was given no function")

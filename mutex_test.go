@@ -52,7 +52,8 @@ func TestMutexExcludes(t *testing.T) {
 
 func TestMutexIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		a, b := r.client(), r.client()
+		strictly := holdfast.HandOver(0, 0)
+		a, b := r.client(strictly), r.client(strictly)
 		first := r.lock(a.Mutex("x").Lock)
 		var order []int
 		var wg sync.WaitGroup

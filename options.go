@@ -11,6 +11,13 @@ import (
 // DefaultTTL is the ttl if nobody sets one and the store has none of its own.
 const DefaultTTL = 30 * time.Second
 
+// How far a lock passes from goroutine to goroutine of a process by default, and how far it can at most.
+const (
+	DefaultTurns    = 64
+	DefaultTurnsFor = 5 * time.Millisecond
+	MaxTurns        = 127 // what a token has room for
+)
+
 // An Option is a setting. Given to New or Open it is the default for all locks of the client; given to a lock
 // it is for that lock. A wrong one is an error when the lock is used, and for Open at once.
 type Option func(*settings)
@@ -23,8 +30,17 @@ type settings struct {
 	wait   time.Duration
 	label  string
 	logger *slog.Logger
-	owner  *store.Owner // from label and the client's process
-	err    error        // what is wrong with them
+
+	observer   Observer
+	forClient  string // an option that only a client has, if one was given
+	ownerID    string
+	reentrant  bool
+	noDeadlock bool
+	turns      int
+	turnsFor   time.Duration
+
+	owner *store.Owner // from label, id and the client's process
+	err   error        // what is wrong with them
 }
 
 // TTL sets how long a claim lives without being renewed. After a holder's death the lock is free again when it
@@ -64,9 +80,52 @@ func Label(label string) Option {
 // learns of its loss from the lease.
 func Logger(l *slog.Logger) Option {
 	return func(s *settings) {
-		s.logger = l
+		s.logger, s.forClient = l, "Logger"
 		if l == nil {
 			s.wrong(fmt.Errorf("%w: Logger(nil)", ErrBadOption))
+		}
+	}
+}
+
+// Observe sets who is told of waits, leases and what becomes of them. It is for New and Open.
+func Observe(o Observer) Option {
+	return func(s *settings) {
+		s.observer, s.forClient = o, "Observe"
+		if o == nil {
+			s.wrong(fmt.Errorf("%w: Observe(nil)", ErrBadOption))
+		}
+	}
+}
+
+// Owner gives the owner of a lock an identity of the caller's: a request's, a job's. Locks with the same identity
+// are one owner to the search for deadlocks. Under a lease's context the lease's owner counts instead.
+func Owner(id string) Option {
+	return func(s *settings) {
+		s.ownerID = id
+		if err := store.CheckName(id); err != nil {
+			s.wrong(fmt.Errorf("%w: Owner: an identity is like a name: %w", ErrBadOption, err))
+		}
+	}
+}
+
+// Reentrant lets a lock be taken again under its own lease's context, without a word to the store. It is free
+// when every lease was given back, in whatever order. Without this option that is ErrReentered, because it would
+// wait for itself for ever.
+func Reentrant() Option { return func(s *settings) { s.reentrant = true } }
+
+// NoDeadlockCheck waits without looking whether the wait closes a deadlock. It is for owners whose leases are
+// unlocked by other goroutines than those that wait, where a cycle of waits may be none.
+func NoDeadlockCheck() Option { return func(s *settings) { s.noDeadlock = true } }
+
+// HandOver bounds how often, and for how long after it was granted, a lock passes from goroutine to goroutine of
+// this process before it is given back to the store. More turns are faster, and let other processes wait longer.
+// With 0 turns the store's line alone decides: strictly first come, first served, at a round trip each.
+func HandOver(turns int, d time.Duration) Option {
+	return func(s *settings) {
+		s.turns, s.turnsFor = turns, d
+		if turns < 0 || turns > MaxTurns || d < 0 {
+			s.wrong(fmt.Errorf("%w: HandOver(%d, %v): it takes 0 to %d turns and a time that is not negative",
+				ErrBadOption, turns, d, MaxTurns))
 		}
 	}
 }
@@ -89,7 +148,11 @@ func (s *settings) with(options []Option, a *store.Abilities) *settings {
 		return s
 	}
 	n := *s
+	n.forClient = ""
 	n.apply(options, a)
+	if n.forClient != "" {
+		n.wrong(fmt.Errorf("%w: %s is for New and Open", ErrBadOption, n.forClient))
+	}
 	return &n
 }
 
@@ -102,9 +165,9 @@ func (s *settings) apply(options []Option, a *store.Abilities) {
 		}
 		o(s)
 	}
-	if s.label != s.owner.Label {
+	if s.label != s.owner.Label || s.ownerID != s.owner.ID {
 		owner := *s.owner
-		owner.Label = s.label
+		owner.Label, owner.ID = s.label, s.ownerID
 		s.owner = &owner
 	}
 	s.fit(a)

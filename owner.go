@@ -1,8 +1,10 @@
 package holdfast
 
 import (
+	"context"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +17,8 @@ var thisProcess = sync.OnceValue(func() store.Owner {
 	return store.Owner{Host: host, Address: firstAddress(), PID: os.Getpid()}
 })
 
-// newOwner is the owner of a client's claims.
-func newOwner(started time.Time) *store.Owner {
+// processOwner is the owner of a client's claims, as far as nobody says more.
+func processOwner(started time.Time) *store.Owner {
 	o := thisProcess()
 	o.Started = started.Round(0)
 	return &o
@@ -34,4 +36,135 @@ func firstAddress() string {
 		}
 	}
 	return ""
+}
+
+// An owner is who takes locks: one for each outermost Lock, carried by its lease's context to the Locks under it,
+// or one with an identity that the caller gave. One that never has more than a claim, and no given identity, needs
+// none: its claim's ID stands for it. Guarded by the client's mu.
+type owner struct {
+	id     string
+	claims []*claim // what it has in lines of this client's store, held and waiting
+	waits  []*claim // those of them that it has waited for long enough to say so
+	wishes int      // its calls that are under way
+}
+
+// own finds the owner that w acts for. disownWish undoes it.
+func (c *Client) own(w *wish) {
+	id := w.lock.settings.owner.ID
+	outer := liveLease(leaseFrom(w.ctx))
+	if outer != nil {
+		id = outer.ownerID()
+	}
+	if id == "" {
+		return
+	}
+	o := c.owners[id]
+	if o == nil {
+		o = &owner{id: id}
+		c.owners[id] = o
+	}
+	o.wishes++
+	w.owner = o
+	// Claims of the same owner that had nothing beside them until now.
+	for l := outer; l != nil; l = liveLease(leaseFrom(l.parent)) {
+		if cl := l.claim; l.client == c && cl.owner == nil && cl.phase == held && l.ownerID() == id {
+			c.assign(cl, o)
+		}
+	}
+}
+
+func (c *Client) disownWish(w *wish) {
+	w.owner.wishes--
+	c.forget(w.owner)
+}
+
+// forget removes an owner that has and wants nothing.
+func (c *Client) forget(o *owner) {
+	if len(o.claims) == 0 && o.wishes == 0 {
+		delete(c.owners, o.id)
+	}
+}
+
+// idle says whether the owner has no claims, and no more than so many calls under way.
+func (o *owner) idle(wishes int) bool { return o == nil || len(o.claims) == 0 && o.wishes <= wishes }
+
+// only says whether the owner has cl and wants nothing else.
+func (o *owner) only(cl *claim) bool {
+	return o == nil || len(o.claims) == 1 && o.claims[0] == cl && o.wishes == 0
+}
+
+// holdsBeside says whether the owner holds anything but cl.
+func (o *owner) holdsBeside(cl *claim) bool {
+	return slices.ContainsFunc(o.claims, func(x *claim) bool { return x != cl && x.phase == held })
+}
+
+// stopsWaitingFor takes back that the owner waits for cl. The store learns of it by the next Keep; until then the
+// edge counts for nothing, because cl does not wait there any more.
+func (o *owner) stopsWaitingFor(cl *claim) {
+	o.waits = slices.DeleteFunc(o.waits, func(x *claim) bool { return x == cl })
+}
+
+// edges is what the owner waits for, as its claims tell the store.
+func (o *owner) edges() []store.Wait {
+	if o == nil || len(o.waits) == 0 {
+		return nil
+	}
+	edges := make([]store.Wait, len(o.waits))
+	for i, cl := range o.waits {
+		edges[i] = store.Wait{Name: cl.Name, ID: cl.ID}
+	}
+	return edges
+}
+
+// assign makes o the owner of cl.
+func (c *Client) assign(cl *claim, o *owner) {
+	if cl.owner = o; o != nil {
+		o.claims = append(o.claims, cl)
+	}
+}
+
+// disown takes cl from its owner.
+func (c *Client) disown(cl *claim) {
+	o := cl.owner
+	if o == nil {
+		return
+	}
+	cl.owner = nil
+	not := func(x *claim) bool { return x == cl }
+	o.claims = slices.DeleteFunc(o.claims, not)
+	o.waits = slices.DeleteFunc(o.waits, not)
+	c.forget(o)
+}
+
+// shown is the owner of w as others see it in the line.
+func (w *wish) shown() *store.Owner {
+	shown := w.lock.settings.owner
+	if w.owner == nil || w.owner.id == shown.ID {
+		return shown
+	}
+	named := *shown
+	named.ID = w.owner.id
+	return &named
+}
+
+// leaseFrom is the innermost lease that ctx comes from.
+func leaseFrom(ctx context.Context) *Lease {
+	l, _ := ctx.Value(leaseKey{}).(*Lease)
+	return l
+}
+
+// liveLease is l, or the next lease around it that is not over.
+func liveLease(l *Lease) *Lease {
+	for l != nil && l.Err() != nil {
+		l = leaseFrom(l.parent)
+	}
+	return l
+}
+
+// ownerID is the identity that Locks under the lease's context act for.
+func (l *Lease) ownerID() string {
+	if l.owner != "" {
+		return l.owner
+	}
+	return l.claim.ID.String()
 }

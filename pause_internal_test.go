@@ -74,8 +74,9 @@ func pausedChild() string {
 	derived, cancel := context.WithCancel(leaseContext)
 	defer cancel()
 	c.mu.Lock()
+	last := time.Now() // the pause may begin with the very next line
 	fmt.Println("held")
-	for last := time.Now(); ; {
+	for {
 		before := time.Now()
 		if leaseContext.Context.Err() != nil {
 			return "somebody else ended the lease"
@@ -85,7 +86,7 @@ func pausedChild() string {
 		case err == nil && !before.Before(l.Until()):
 			return fmt.Sprintf("a lie: at %v it said that it was held until %v", before, l.Until())
 		case err == nil:
-			last = after
+			last = before // whenever the answer came, the question was put then
 			continue
 		case after.Sub(last) < pausedTTL:
 			return fmt.Sprintf("not paused: it was over %v after it last said that it was held", after.Sub(last))

@@ -27,21 +27,29 @@ func (c *Client) Semaphore(name string, units int, options ...Option) *Semaphore
 
 // Acquire waits for n units and takes them. See Mutex.Lock about ctx. The lease's token is marked as shared.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, want{op: "acquire"})
+	return s.acquire(ctx, n, wish{op: "acquire"})
 }
 
 // TryAcquire takes n units if they can be had at once, and is otherwise a *LockedError.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, want{op: "tryacquire", try: true})
+	return s.acquire(ctx, n, wish{op: "tryacquire", try: true})
 }
 
 // Inspect says who holds units and who waits for some.
 func (s *Semaphore) Inspect(ctx context.Context) (Line, error) { return s.lock.inspect(ctx) }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, w want) (*Lease, error) {
-	if s.lock.err == nil && (n < 1 || n > s.limit) {
-		return nil, s.lock.client.failed(w.op, s.lock.name, fmt.Errorf("%w: %d of %d", ErrBadUnits, n, s.limit))
+func (s *Semaphore) acquire(ctx context.Context, n int, w wish) (*Lease, error) {
+	var err error
+	if w.ask, err = s.ask(n); err != nil {
+		return nil, s.lock.client.failed(w.op, s.lock.name, err)
 	}
-	w.ask = store.Ask{Kind: store.Semaphore, Units: int32(n), Limit: int32(s.limit)}
 	return s.lock.acquire(ctx, w)
+}
+
+// ask is what n units are in the line.
+func (s *Semaphore) ask(n int) (store.Ask, error) {
+	if s.lock.err == nil && (n < 1 || n > s.limit) {
+		return store.Ask{}, fmt.Errorf("%w: %d of %d", ErrBadUnits, n, s.limit)
+	}
+	return store.Ask{Kind: store.Semaphore, Units: int32(n), Limit: int32(s.limit)}, nil
 }

@@ -1,0 +1,148 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/knot"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// How deadlocks are searched for. An owner that holds something and has waited for searchAfter says on what it
+// holds what it waits for. Then it walks from line to line, and again every searchEvery. Two equal walks make a
+// deadlock. So one is found within about a second of its closing.
+const (
+	searchAfter = 200 * time.Millisecond
+	searchEvery = 500 * time.Millisecond
+)
+
+// ErrDeadlock is a wait that was given up because it could not end: see DeadlockError.
+var ErrDeadlock = errors.New("holdfast: deadlock")
+
+// A DeadlockError says who waits for whom in a circle. It is ErrDeadlock. One of those in the circle gets it, the
+// others go on when he has given back what he holds.
+type DeadlockError struct {
+	Cycle []DeadlockStep
+}
+
+// A DeadlockStep is one of those in a deadlock.
+type DeadlockStep struct {
+	Owner        store.Owner // who waits
+	Name         string      // for what
+	Since        time.Time   // since when
+	Blocker      store.Owner // who is before him in that line, and waits in the next step
+	BlockerHolds bool        // whether the blocker holds Name, or waits for it too
+	BlockerSince time.Time   // since when
+}
+
+// Error writes the circle in one line.
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	b.WriteString("deadlock")
+	for i, s := range e.Cycle {
+		does := "holds"
+		if !s.BlockerHolds {
+			does = "waits for, further ahead,"
+		}
+		fmt.Fprintf(&b, "%s %s waits for %q since %s, which %s %s since %s", []string{":", ";"}[min(i, 1)],
+			s.Owner, s.Name, s.Since.Format(time.RFC3339), s.Blocker, does, s.BlockerSince.Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// Unwrap makes it ErrDeadlock.
+func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
+
+// A search looks for a deadlock while a wish waits. Its goroutine begins when the wait has lasted a while, and
+// ends with the wait.
+type search struct {
+	client *Client
+	wish   *wish
+	claim  *claim
+	found  chan error
+	ctx    context.Context
+	cancel context.CancelFunc
+	timer  *time.Timer
+}
+
+// newSearch starts the search for w, which has just begun to wait, with mu held. It is nil if w's owner holds
+// nothing that others could wait for.
+func (c *Client) newSearch(w *wish) *search {
+	o, cl := w.owner, w.relay.claim
+	if o == nil || cl == nil || !c.abilities.Line || w.lock.settings.noDeadlock || !o.holdsBeside(cl) {
+		return nil
+	}
+	s := &search{client: c, wish: w, claim: cl, found: make(chan error, 1)}
+	s.ctx, s.cancel = context.WithCancel(c.closed)
+	c.calls.Add(1)
+	s.timer = time.AfterFunc(searchAfter, func() {
+		defer c.calls.Done()
+		s.run()
+	})
+	return s
+}
+
+// result is where the search says that it found something. Without a search that never happens.
+func (s *search) result() <-chan error {
+	if s == nil {
+		return nil
+	}
+	return s.found
+}
+
+// end stops the search and takes back what it said. It is called with mu held.
+func (s *search) end() {
+	if s == nil {
+		return
+	}
+	if s.cancel(); s.timer.Stop() {
+		s.client.calls.Done()
+	}
+	s.wish.owner.stopsWaitingFor(s.claim)
+}
+
+// run says what is waited for, and walks until the wait is over or two walks in a row find the same.
+func (s *search) run() {
+	c := s.client
+	c.keep(s.ctx, s.say())
+	var last knot.Knot
+	for s.ctx.Err() == nil {
+		found, err := knot.Find(s.ctx, c.store.Line, s.claim.Name, s.claim.ID)
+		if err != nil {
+			found = knot.Knot{}
+		}
+		if found.Found() && found.Equal(last) && found.Victim == s.claim.ID {
+			s.found <- newDeadlockError(found)
+			return
+		}
+		last = found
+		c.pause(s.ctx, searchEvery)
+	}
+}
+
+// say notes that the owner waits for the claim, and returns the claims to be kept so that the store knows: all that
+// the owner has. Whoever meets only one of several waits must know of the others.
+func (s *search) say() []*claim {
+	c := s.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.ctx.Err() == nil {
+		s.wish.owner.waits = append(s.wish.owner.waits, s.claim)
+	}
+	return slices.Clone(s.wish.owner.claims)
+}
+
+func newDeadlockError(k knot.Knot) *DeadlockError {
+	e := &DeadlockError{}
+	for _, s := range k.Cycle {
+		e.Cycle = append(e.Cycle, DeadlockStep{
+			Owner: s.Owner, Name: s.Name, Since: s.Waits.Since,
+			Blocker: *s.Blocker.Owner, BlockerHolds: s.Blocker.State == store.Held, BlockerSince: s.Blocker.Since,
+		})
+	}
+	return e
+}

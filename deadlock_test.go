@@ -1,0 +1,235 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// under is a locker that locks under the context of a lease.
+func under(l *holdfast.Lease, lock locker) locker {
+	return func(ctx context.Context) (*holdfast.Lease, error) {
+		both, cancel := context.WithCancel(l.Context())
+		defer context.AfterFunc(ctx, cancel)()
+		return lock(both)
+	}
+}
+
+// TestThreePartyDeadlock: over two clients and two kinds of resource, it is reported once, with its cycle, and the
+// others go on.
+func TestThreePartyDeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a := r.client(holdfast.Label("a"))
+		b := r.client(holdfast.Label("b"))
+		pool := func(c *holdfast.Client) *holdfast.Semaphore { return c.Semaphore("pool", 2) }
+
+		one := r.lock(a.Mutex("x").Lock)                              // 1 has x, wants y
+		two := r.lock(b.RWMutex("y", holdfast.Label("reader")).RLock) // 2 reads y, wants the pool
+		three := r.lock(units(pool(a), 2))                            // 3 has the pool, wants x
+		calls := []*call{
+			r.begin(under(one, a.RWMutex("y").Lock)),
+			r.begin(under(two, units(pool(b), 1))),
+			r.begin(under(three, a.Mutex("x").Lock)),
+		}
+		leases := []*holdfast.Lease{one, two, three}
+		r.pass(2 * time.Second)
+		victim := -1
+		for i, c := range calls {
+			if !c.done() {
+				continue
+			}
+			var deadlock *holdfast.DeadlockError
+			if victim >= 0 || !errors.Is(c.err, holdfast.ErrDeadlock) || !errors.As(c.err, &deadlock) || len(deadlock.Cycle) != 3 {
+				t.Fatalf("%d got %v", i+1, c.err)
+			}
+			victim = i
+			for _, word := range []string{`waits for "x"`, `waits for "y"`, `waits for "pool"`, "reader on", "holds since 2000-"} {
+				if !strings.Contains(c.err.Error(), word) {
+					t.Errorf("%q does not say %s", c.err, word)
+				}
+			}
+		}
+		if victim < 0 {
+			t.Fatal("it was not found within two seconds")
+		}
+		// The victim gives back what it holds, and the others get through one after the other.
+		r.unlock(leases[victim])
+		for i := (victim + 2) % 3; i != victim; i = (i + 2) % 3 {
+			if synctest.Wait(); !calls[i].holds() {
+				t.Fatalf("%d does not go on after %d gave way", i+1, victim+1)
+			}
+			r.unlock(calls[i].lease)
+			r.unlock(leases[i])
+		}
+		r.nobodyStands("x")
+		r.nobodyStands("pool")
+	})
+}
+
+// pair makes two owners that each hold one lock and want the other's.
+func (r *rig) pair(options ...holdfast.Option) (leases [2]*holdfast.Lease, calls [2]*call) {
+	a, b := r.client(), r.client()
+	leases = [2]*holdfast.Lease{r.lock(a.Mutex("x").Lock), r.lock(b.Mutex("y").Lock)}
+	calls = [2]*call{
+		r.begin(under(leases[0], a.Mutex("y", options...).Lock)),
+		r.begin(under(leases[1], b.Mutex("x", options...).Lock)),
+	}
+	return leases, calls
+}
+
+func TestNoDeadlockCheck(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		leases, calls := r.pair(holdfast.NoDeadlockCheck())
+		r.pass(time.Minute)
+		if calls[0].done() || calls[1].done() {
+			t.Fatal("somebody looked")
+		}
+		r.unlock(leases[0])
+		if synctest.Wait(); !calls[1].holds() {
+			t.Fatal("it was no deadlock")
+		}
+	})
+}
+
+func TestDeadlockIsFoundByOneOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		_, calls := r.pair()
+		r.pass(2 * time.Second)
+		if calls[0].done() == calls[1].done() {
+			t.Fatalf("%v and %v gave way", calls[0].done(), calls[1].done())
+		}
+	})
+}
+
+// TestCancelledWaitLeavesNoPhantom: an edge that was written for a wait that has ended must not close a cycle.
+func TestCancelledWaitLeavesNoPhantom(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, b := r.client(), r.client()
+		x, y := r.lock(a.Mutex("x").Lock), r.lock(b.Mutex("y").Lock)
+		wait := r.begin(under(x, a.Mutex("y").Lock))
+		r.pass(time.Second) // its edge is written
+		wait.end()
+		synctest.Wait()
+		other := r.begin(under(y, b.Mutex("x").Lock)) // no cycle: nobody waits for y any more
+		r.pass(5 * time.Second)
+		if other.done() {
+			t.Fatalf("a phantom closed a cycle: %v", other.err)
+		}
+		r.unlock(x)
+		if synctest.Wait(); !other.holds() {
+			t.Fatal("it does not go on")
+		}
+	})
+}
+
+// TestDeadlockThroughHandOver: a claim that passes from goroutine to goroutine has the edges of its holder of the
+// moment.
+func TestDeadlockThroughHandOver(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, b := r.client(), r.client()
+		first := r.lock(a.Mutex("x").Lock)
+		second := r.begin(a.Mutex("x").Lock)
+		r.unlock(first)
+		if synctest.Wait(); !second.holds() || second.lease.Token().Ticket() != first.Token().Ticket() {
+			t.Fatal("it was not handed over")
+		}
+		y := r.lock(b.Mutex("y").Lock)
+		calls := []*call{r.begin(under(second.lease, a.Mutex("y").Lock)), r.begin(under(y, b.Mutex("x").Lock))}
+		r.pass(2 * time.Second)
+		if calls[0].done() == calls[1].done() {
+			t.Fatal("it was not found")
+		}
+	})
+}
+
+// TestOrderedLocksRaiseNoAlarm: owners that take their locks in one order never deadlock, however long they wait,
+// and so nobody may be told that they do.
+func TestOrderedLocksRaiseNoAlarm(t *testing.T) {
+	for seed := range uint64(50) {
+		bubble(t, func(t *testing.T, r *rig) {
+			chance := rand.New(rand.NewPCG(seed, 0))
+			clients := []*holdfast.Client{r.client(), r.client(), r.client()}
+			var wg sync.WaitGroup
+			for i := range 9 {
+				names := chance.Perm(4)[:2+chance.IntN(3)]
+				slices.Sort(names)
+				c, hold := clients[i%3], time.Duration(chance.Int64N(int64(3*time.Second)))
+				wg.Go(func() {
+					if err := nest(t.Context(), c, names, hold); err != nil {
+						t.Errorf("seed %d: %v", seed, err)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// nest takes locks one under the other, and works.
+func nest(ctx context.Context, c *holdfast.Client, names []int, work time.Duration) error {
+	if len(names) == 0 {
+		time.Sleep(work)
+		return nil
+	}
+	inner := func(ctx context.Context) error { return nest(ctx, c, names[1:], work) }
+	switch name := fmt.Sprint("lock ", names[0]); {
+	case names[0] == 3:
+		l, err := c.Semaphore(name, 3).Acquire(ctx, 1+int(work)%3)
+		if err != nil {
+			return err
+		}
+		return errors.Join(inner(l.Context()), l.Unlock(ctx))
+	case work%2 == 0:
+		return c.RWMutex(name).RDo(ctx, inner)
+	default:
+		return c.Mutex(name).Do(ctx, inner)
+	}
+}
+
+// TestUnorderedLocksAreUntied: owners that take their locks in any order deadlock all the time. Each time one gives
+// way, and in the end all are through.
+func TestUnorderedLocksAreUntied(t *testing.T) {
+	deadlocks := 0
+	for seed := range uint64(20) {
+		bubble(t, func(t *testing.T, r *rig) {
+			chance := rand.New(rand.NewPCG(seed, 0))
+			clients := []*holdfast.Client{r.client(), r.client()}
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			for i := range 6 {
+				names, c := chance.Perm(4)[:3], clients[i%2]
+				pause := time.Duration(1+i) * 100 * time.Millisecond
+				wg.Go(func() {
+					for try := range 200 {
+						err := nest(t.Context(), c, names, time.Second+time.Duration(i))
+						if err == nil {
+							return
+						}
+						if !errors.Is(err, holdfast.ErrDeadlock) {
+							t.Errorf("seed %d: %v", seed, err)
+							return
+						}
+						mu.Lock()
+						deadlocks++
+						mu.Unlock()
+						time.Sleep(pause << min(try, 6))
+					}
+					t.Errorf("seed %d: it never got through", seed)
+				})
+			}
+			wg.Wait()
+		})
+	}
+	if deadlocks == 0 {
+		t.Fatal("there was none: the test shows nothing")
+	}
+}

@@ -1,0 +1,245 @@
+package holdfast
+
+import "time"
+
+// A relay is what one process has in a resource's line: a claim, the calls of Lock that wait for it in the
+// process's own queue, and while the claim is held and others wait, a standby claim further back. When a lease is
+// given back, the claim passes to the next call without a word to the store, for a bounded number of turns and
+// a bounded time. After that it leaves the line, and the standby, which has been moving up meanwhile, takes its
+// place. So the process is served as one, first come, first served among processes.
+//
+// A call that must not take part has a relay of its own, with a queue of one and no standby.
+type relay struct {
+	name    string
+	ttl     time.Duration
+	grace   time.Duration
+	public  bool // it is the one that others of this process find
+	claim   *claim
+	standby *claim
+	queue   queue
+	since   int64 // when claim was granted
+	notYet  int64 // no standby is sent before this: the last one failed
+}
+
+// suits says whether a call with these settings can take what is handed over here.
+func (r *relay) suits(s *settings) bool { return r.ttl == s.ttl && r.grace == s.grace }
+
+// sharesRelay says whether w may wait behind others of its process and be handed their claim. An owner that holds
+// or waits for anything else may not: others must see in the store whom they wait for, or a deadlock with it could
+// not be found.
+func (w *wish) sharesRelay() bool {
+	s := w.lock.settings
+	return s.turns > 0 && w.ask.Exclusive() && !w.try && !w.alone && s.fixed == 0 && w.owner.idle(1)
+}
+
+// publish lets others of this process queue behind cl. Its owner is whoever holds it: as long as it waits, it does
+// so for nobody in particular.
+func (c *Client) publish(cl *claim) {
+	r := cl.relay
+	r.name, r.ttl, r.grace, r.public = cl.Name, cl.TTL, cl.Grace, true
+	c.relays[r.name] = r
+}
+
+// queueIn puts w in the queue: at the end, or in front if it was there before the others and sent the claim. What
+// stands in the queue is a copy, so that a lock that is free costs no memory for waiting.
+func (w *wish) queueIn(r *relay, first bool) *wish {
+	queued := *w
+	queued.news = make(chan struct{})
+	queued.relay = r
+	if first {
+		r.queue.unshift(&queued)
+	} else {
+		r.queue.push(&queued)
+	}
+	return &queued
+}
+
+// staff makes sure that the relay has the claims that its queue needs, and no others.
+func (c *Client) staff(r *relay) {
+	switch {
+	case c.isClosed():
+	case r.queue.first == nil:
+		c.dismiss(r)
+	case r.claim == nil:
+		r.claim = c.send(r)
+	case r.public && r.standby == nil && r.claim.phase == held && c.now() >= r.notYet:
+		r.standby = c.send(r)
+		r.standby.standby = true
+	}
+}
+
+// dismiss withdraws what waits for nobody, and forgets a relay that has nothing.
+func (c *Client) dismiss(r *relay) {
+	if cl := r.standby; cl != nil && cl.phase == waiting {
+		c.withdraw(cl)
+	}
+	if cl := r.claim; cl != nil && cl.phase == waiting {
+		c.withdraw(cl)
+	}
+	if r.public && r.claim == nil && r.standby == nil {
+		r.public = false
+		delete(c.relays, r.name)
+	}
+}
+
+// send makes a claim for the first in the queue and joins the line with it, in a goroutine of its own: whoever
+// waits here must be able to take what another of the process hands over, and a Join may hang.
+func (c *Client) send(r *relay) *claim {
+	cl := c.newClaim(r.queue.first)
+	cl.relay = r
+	c.calls.Go(func() {
+		standing, err := c.store.Join(c.closed, cl.Claim)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch err = c.joined(cl, standing, err); {
+		case err != nil:
+			c.abandon(cl, err)
+		case cl.phase == held:
+			c.deliver(cl)
+		default:
+			c.staff(r)
+		}
+	})
+	return cl
+}
+
+// abandon is what a claim that failed means for those who wait for it: they get its error. Those who can still be
+// handed another claim go on.
+func (c *Client) abandon(cl *claim, err error) {
+	r := cl.relay
+	if cl.standby {
+		r.notYet = c.now() + int64(backoff(cl.TTL, 1))
+	}
+	if r.claim == nil {
+		for w := r.queue.pop(); w != nil; w = r.queue.pop() {
+			w.fail(err)
+		}
+	}
+	c.staff(r)
+}
+
+// vacate takes a claim out of its relay. The standby moves up.
+func (c *Client) vacate(cl *claim) {
+	switch r := cl.relay; cl {
+	case r.standby:
+		r.standby = nil
+	case r.claim:
+		if r.claim, r.standby = r.standby, nil; r.claim != nil {
+			r.claim.standby = false
+		}
+	}
+}
+
+// deliver gives a claim that was just granted to the first in its relay's queue.
+func (c *Client) deliver(cl *claim) {
+	r := cl.relay
+	if cl.standby {
+		// The store grants the standby only when it has the claim no more, whatever its holder believes.
+		c.endLeases(r.claim, &errWithdrawn)
+		c.drop(r.claim)
+	}
+	w := r.queue.pop()
+	if w == nil {
+		c.withdraw(cl)
+	} else {
+		c.give(cl, w)
+		w.tell()
+	}
+	c.staff(r)
+}
+
+// give makes w the holder of a claim that was just granted.
+func (c *Client) give(cl *claim, w *wish) {
+	if cl.relay.public {
+		cl.relay.since = c.now()
+	}
+	c.handTo(cl, w, &cl.first)
+}
+
+// handTo makes w the holder of cl, with l as its lease. The store learns who that is by the next Keep.
+func (c *Client) handTo(cl *claim, w *wish, l *Lease) {
+	if cl.owner != w.owner {
+		c.disown(cl)
+		c.assign(cl, w.owner)
+	}
+	cl.Owner = w.shown()
+	w.lease = c.lease(w, l, cl)
+}
+
+// passOn hands a claim whose lease was given back to the next of this process, if it may.
+func (c *Client) passOn(cl *claim) bool {
+	r := cl.relay
+	w := r.queue.first
+	if w == nil || !r.public || cl != r.claim || !cl.Exclusive() || !cl.owner.only(cl) || !w.owner.idle(1) {
+		return false
+	}
+	s, now := w.lock.settings, time.Now()
+	if int(cl.Turn)+1 >= s.turns || int64(now.Sub(c.start))-r.since >= int64(s.turnsFor) || cl.until.passed(c.start, now) {
+		return false
+	}
+	r.queue.pop()
+	cl.Turn++
+	c.handTo(cl, w, new(Lease)) // the last holder may still look at its own
+	w.tell()
+	if o := c.settings.observer; o != nil {
+		o.HandedOver(w.request(), w.lease.token)
+	}
+	return true
+}
+
+// fail ends a wish with an error.
+func (w *wish) fail(err error) {
+	w.err = err
+	w.tell()
+}
+
+// tell lets whoever waits for w see what it got.
+func (w *wish) tell() { close(w.news) }
+
+// A queue is a list of wishes, in order of arrival.
+type queue struct{ first, last *wish }
+
+func (q *queue) push(w *wish) {
+	w.queued = true
+	w.prev, w.next = q.last, nil
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+}
+
+func (q *queue) unshift(w *wish) {
+	w.queued = true
+	w.prev, w.next = nil, q.first
+	if q.first == nil {
+		q.last = w
+	} else {
+		q.first.prev = w
+	}
+	q.first = w
+}
+
+func (q *queue) remove(w *wish) {
+	w.queued = false
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+}
+
+func (q *queue) pop() *wish {
+	w := q.first
+	if w != nil {
+		q.remove(w)
+	}
+	return w
+}

@@ -1,0 +1,202 @@
+package holdfast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Part is one of the locks that LockAll takes: a *Mutex or a *RWMutex (for writing), RWMutex.Reader, or
+// Semaphore.Units.
+type Part interface {
+	part() part
+}
+
+// A part is what is to be taken, and which of the caller's parts it is for.
+type part struct {
+	lock *lock
+	wish wish
+	err  error
+	uses []int
+}
+
+func (m *Mutex) part() part {
+	return part{lock: &m.lock, wish: wish{op: "lock", ask: wholeLock}}
+}
+
+func (m *RWMutex) part() part {
+	return part{lock: &m.lock, wish: wish{op: "lock", ask: wholeLock}}
+}
+
+// Reader is the read side, for LockAll.
+func (m *RWMutex) Reader() Part { return readerPart{m} }
+
+type readerPart struct{ of *RWMutex }
+
+func (p readerPart) part() part {
+	return part{lock: &p.of.lock, wish: wish{op: "rlock", ask: readLock}}
+}
+
+// Units is n units of the semaphore, for LockAll.
+func (s *Semaphore) Units(n int) Part { return unitsPart{s, n} }
+
+type unitsPart struct {
+	of *Semaphore
+	n  int
+}
+
+func (p unitsPart) part() part {
+	ask, err := p.of.ask(p.n)
+	return part{lock: &p.of.lock, wish: wish{op: "acquire", ask: ask}, err: err}
+}
+
+// LockAll takes many locks, of one client or of several, all or nothing. It takes them in one order, by the stores'
+// identities and then by name, so that two LockAlls never wait for each other. ctx bounds the wait for the whole,
+// and so does the shortest Wait of the parts. A lock that is named twice is taken once: for writing if either asks
+// for that, and of a semaphore the sum of the units.
+func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
+	const op = "lock all"
+	if ctx == nil {
+		return nil, &Error{Op: op, Err: ErrNilContext}
+	}
+	ordered, err := order(parts)
+	if err != nil {
+		return nil, &Error{Op: op, Err: err}
+	}
+	wait := ctx
+	if d := shortestWait(ordered); d > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	m := &MultiLease{tokens: make([]Token, len(parts))}
+	under := context.WithoutCancel(ctx)
+	for _, p := range ordered {
+		l, err := p.take(wait, under)
+		if err != nil {
+			m.Unlock(ctx) //nolint:errcheck // what is not confirmed is repeated; err is what the caller must know
+			return nil, err
+		}
+		m.leases = append(m.leases, l)
+		for _, i := range p.uses {
+			m.tokens[i] = l.token
+		}
+		under = l.Context() //nolint:fatcontext // each context ends with the one before: that is the point
+	}
+	return m, nil
+}
+
+// take takes one lock under what was taken before: if that is lost, there is no use in waiting.
+func (p *part) take(wait, under context.Context) (*Lease, error) {
+	wait, cancel := context.WithCancelCause(wait)
+	defer cancel(nil)
+	defer context.AfterFunc(under, func() { cancel(context.Cause(under)) })()
+	w := p.wish
+	w.patience, w.bound = wait, true
+	return p.lock.acquire(under, w)
+}
+
+// order checks the parts, merges those of one lock, and sorts them.
+func order(parts []Part) ([]part, error) {
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%w: LockAll was given no parts", ErrBadOption)
+	}
+	var all []part
+	for i, given := range parts {
+		if given == nil {
+			return nil, fmt.Errorf("%w: part %d is nil", ErrBadOption, i)
+		}
+		p := given.part()
+		p.uses = []int{i}
+		if err := errors.Join(p.err, p.lock.err); err != nil {
+			return nil, fmt.Errorf("part %d, %q: %w", i, p.lock.name, err)
+		}
+		same := slices.IndexFunc(all, func(q part) bool { return q.lock.client == p.lock.client && q.lock.name == p.lock.name })
+		if same < 0 {
+			all = append(all, p)
+			continue
+		}
+		if err := all[same].merge(p); err != nil {
+			return nil, fmt.Errorf("part %d, %q: %w", i, p.lock.name, err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b part) int {
+		return cmp.Or(
+			cmp.Compare(a.lock.client.abilities.Identity, b.lock.client.abilities.Identity),
+			cmp.Compare(a.lock.name, b.lock.name),
+			slices.Compare(a.lock.client.id[:], b.lock.client.id[:]))
+	})
+	return all, nil
+}
+
+// merge makes p what both p and q want.
+func (p *part) merge(q part) error {
+	a, b := &p.wish.ask, q.wish.ask
+	switch {
+	case a.Kind != b.Kind || a.Limit != b.Limit:
+		return ErrMismatch
+	case a.Kind == wholeLock.Kind:
+		if b.Units > a.Units {
+			p.wish = q.wish
+		}
+	case a.Units+b.Units > a.Limit:
+		return fmt.Errorf("%w: together %d of %d", ErrBadUnits, a.Units+b.Units, a.Limit)
+	default:
+		a.Units += b.Units
+	}
+	p.uses = append(p.uses, q.uses...)
+	return nil
+}
+
+func shortestWait(parts []part) (shortest time.Duration) {
+	for _, p := range parts {
+		if d := p.lock.settings.wait; d > 0 && (shortest == 0 || d < shortest) {
+			shortest = d
+		}
+	}
+	return shortest
+}
+
+// A MultiLease is many locks that are held together.
+type MultiLease struct {
+	leases []*Lease // in the order in which they were taken; the context of each ends with that of the one before
+	tokens []Token
+}
+
+// Tokens are the fencing tokens, one for each part, in the order of LockAll's arguments.
+func (m *MultiLease) Tokens() []Token { return slices.Clone(m.tokens) }
+
+// Context ends when any of the locks is lost, or when they are given back. See Lease.Context.
+func (m *MultiLease) Context() context.Context { return m.leases[len(m.leases)-1].Context() }
+
+// Err is nil while all are held. See Lease.Err.
+func (m *MultiLease) Err() error {
+	for _, l := range m.leases {
+		if err := l.Err(); err != nil {
+			return l.client.failed("hold", l.claim.Name, err)
+		}
+	}
+	return nil
+}
+
+// Until is the instant up to which all are known to be held.
+func (m *MultiLease) Until() time.Time {
+	first := m.leases[0].Until()
+	for _, l := range m.leases[1:] {
+		if u := l.Until(); u.Before(first) {
+			first = u
+		}
+	}
+	return first
+}
+
+// Unlock gives all of them back, the last first. See Lease.Unlock. The error names those that were lost.
+func (m *MultiLease) Unlock(ctx context.Context) (err error) {
+	for _, l := range slices.Backward(m.leases) {
+		err = both(err, l.Unlock(ctx))
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An Observer is told what happens to a client's locks, for metrics and traces. Package otelholdfast has one for
+// OpenTelemetry. Embed NopObserver to be told of some things only.
+//
+// Its methods, and the functions that they return, are called in the middle of things, by many goroutines. They
+// must not block, and must not call the client or its leases.
+type Observer interface {
+	// Waiting is called when a lock is asked for. The context that it returns stands for ctx from then on. The
+	// function that it returns, which may be nil, is called once when the wait is over: with nil, or with why
+	// nothing was got.
+	Waiting(ctx context.Context, r Request) (context.Context, func(err error))
+
+	// Holding is called when a lease begins, with the context that Waiting returned. The lease's context is
+	// derived from the one that Holding returns. The function, which may be nil, is called once when the lease
+	// is over, with why: ErrNotHeld if it was given back, ErrLost, or ErrClosed.
+	Holding(ctx context.Context, r Request, token Token) (context.Context, func(why error))
+
+	// Renewed is called after each call that kept claims alive, with how many and how long it took.
+	Renewed(store string, claims int, took time.Duration, err error)
+
+	// Jeopardy is called when a lease could not be renewed, and is lost after left if that goes on.
+	Jeopardy(r Request, token Token, left time.Duration, err error)
+
+	// HandedOver is called when a lock passed from one goroutine of this process to another without the store.
+	HandedOver(r Request, token Token)
+
+	// Deadlocked is called when a wait was given up because it closed a deadlock.
+	Deadlocked(r Request, err error)
+}
+
+// A Request says what was asked for.
+type Request struct {
+	Op    string // lock, trylock, rlock, tryrlock, acquire, tryacquire, campaign; also downgrade, renew
+	Name  string
+	Store string // name and masked address
+	Kind  store.Kind
+	Units int // of Limit
+	Limit int
+}
+
+// Shared says whether the lease is to be a reader's or a semaphore's.
+func (r Request) Shared() bool { return r.Kind != store.Lock || r.Units != r.Limit }
+
+// request says what w asks for.
+func (w *wish) request() Request {
+	return newRequest(w.op, w.lock.name, w.lock.client.abilities.Store, w.ask)
+}
+
+func newRequest(op, name, storeName string, a store.Ask) Request {
+	return Request{Op: op, Name: name, Store: storeName, Kind: a.Kind, Units: int(a.Units), Limit: int(a.Limit)}
+}
+
+// observed fulfils w and lets o see it.
+func (w *wish) observed(o Observer) (*Lease, error) {
+	ctx, over := o.Waiting(w.ctx, w.request())
+	w.ctx = ctx
+	l, err := w.fulfil()
+	if over != nil {
+		over(err)
+	}
+	return l, err
+}
+
+// NopObserver does nothing.
+type NopObserver struct{}
+
+// Waiting implements Observer.
+func (NopObserver) Waiting(ctx context.Context, _ Request) (context.Context, func(error)) {
+	return ctx, nil
+}
+
+// Holding implements Observer.
+func (NopObserver) Holding(ctx context.Context, _ Request, _ Token) (context.Context, func(error)) {
+	return ctx, nil
+}
+
+// Renewed implements Observer.
+func (NopObserver) Renewed(string, int, time.Duration, error) {}
+
+// Jeopardy implements Observer.
+func (NopObserver) Jeopardy(Request, Token, time.Duration, error) {}
+
+// HandedOver implements Observer.
+func (NopObserver) HandedOver(Request, Token) {}
+
+// Deadlocked implements Observer.
+func (NopObserver) Deadlocked(Request, error) {}
+
+var _ Observer = NopObserver{}

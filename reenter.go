@@ -1,0 +1,70 @@
+package holdfast
+
+import (
+	"fmt"
+	"slices"
+)
+
+// reenter looks whether ctx comes from a lease of the very lock that w wants. If it does, w gets a lease of the
+// same claim, or an error, because it would wait for itself. If not, it gets neither.
+func (w *wish) reenter(outer *Lease) (*Lease, error) {
+	c := w.lock.client
+	has := int32(0)
+	for l := liveLease(outer); l != nil; l = liveLease(leaseFrom(l.parent)) {
+		if l.client != c || l.claim.Name != w.lock.name || l.claim.Kind != w.ask.Kind {
+			continue
+		}
+		if w.lock.settings.reentrant {
+			if again, err := w.enterAgain(l); again != nil || err != nil {
+				return again, err
+			}
+			continue // it was lost just now
+		}
+		if l.claim.Limit != w.ask.Limit {
+			continue // the store says that it does not match
+		}
+		// Of a semaphore one can have more than one lease, as long as that can ever be granted.
+		if has += l.claim.units(c); has+w.ask.Units > w.ask.Limit {
+			return nil, ErrReentered
+		}
+	}
+	return nil, nil
+}
+
+// enterAgain makes one more lease of l's claim.
+func (w *wish) enterAgain(l *Lease) (*Lease, error) {
+	c, cl := w.lock.client, l.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cl.phase != held || l.ended.Load() != nil {
+		return nil, nil
+	}
+	if w.ask.Units > cl.Units {
+		return nil, fmt.Errorf("%w: it has %d units of %d, and %d are wanted", ErrUpgrade, cl.Units, cl.Limit, w.ask.Units)
+	}
+	first := cl.lease
+	again := c.lease(w, new(Lease), cl)
+	again.token = l.token
+	cl.lease, cl.more = first, append(cl.more, again)
+	return again, nil
+}
+
+// units is how many units the claim has now.
+func (cl *claim) units(c *Client) int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cl.Units
+}
+
+// stillHas takes l off the leases of a claim, and says whether others are left.
+func (cl *claim) stillHas(l *Lease) bool {
+	if len(cl.more) == 0 {
+		return false
+	}
+	if cl.lease == l {
+		cl.lease, cl.more = cl.more[0], cl.more[1:]
+		return true
+	}
+	cl.more = slices.DeleteFunc(cl.more, func(x *Lease) bool { return x == l })
+	return true
+}
