@@ -1,0 +1,44 @@
+package otelholdfast_test
+
+import (
+	"testing"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/otelholdfast"
+)
+
+// BenchmarkLock is what one lock costs that is waited for, held and given back.
+func BenchmarkLock(b *testing.B) {
+	meters := otelholdfast.MeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
+	tracers := otelholdfast.TracerProvider(sdktrace.NewTracerProvider())
+	noMeters := otelholdfast.MeterProvider(metricnoop.NewMeterProvider())
+	noTracers := otelholdfast.TracerProvider(noop.NewTracerProvider())
+	for _, c := range []struct {
+		name    string
+		options []otelholdfast.Option
+	}{
+		{"nothing", []otelholdfast.Option{noMeters, noTracers}},
+		{"metrics", []otelholdfast.Option{meters, noTracers}},
+		{"traces", []otelholdfast.Option{noMeters, tracers}},
+		{"both", []otelholdfast.Option{meters, tracers}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			o, err := otelholdfast.New(c.options...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx, waited := o.Waiting(b.Context(), mutex)
+				_, held := o.Holding(ctx, mutex, token)
+				waited(nil)
+				held(holdfast.ErrNotHeld)
+			}
+		})
+	}
+}

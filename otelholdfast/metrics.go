@@ -1,0 +1,146 @@
+package otelholdfast
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The instruments. Their names are stable: dashboards and alerts are made of them. The tables in doc.go and
+// docs/operations.md list them.
+type instruments struct {
+	waitDuration, holdDuration, renewalDuration        metric.Float64Histogram
+	renewals, jeopardies, losses, deadlocks, handovers metric.Int64Counter
+	leases, waiters                                    metric.Int64UpDownCounter
+}
+
+// Bounds of histograms, in seconds. The default ones are made for milliseconds.
+var (
+	callBounds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	waitBounds = append(callBounds[:len(callBounds):len(callBounds)], 30, 60, 300)
+	holdBounds = append(waitBounds[:len(waitBounds):len(waitBounds)], 900, 3600, 14400)
+)
+
+func newInstruments(m metric.Meter) (i instruments, err error) {
+	failed := func(name string, e error) {
+		if e != nil {
+			err = errors.Join(err, fmt.Errorf("holdfast: instrument %s: %w", name, e))
+		}
+	}
+	histogram := func(name, description string, bounds []float64) metric.Float64Histogram {
+		h, err := m.Float64Histogram(name, metric.WithDescription(description), metric.WithUnit("s"),
+			metric.WithExplicitBucketBoundaries(bounds...))
+		failed(name, err)
+		return h
+	}
+	counter := func(name, description, unit string) metric.Int64Counter {
+		c, err := m.Int64Counter(name, metric.WithDescription(description), metric.WithUnit(unit))
+		failed(name, err)
+		return c
+	}
+	now := func(name, description, unit string) metric.Int64UpDownCounter {
+		c, err := m.Int64UpDownCounter(name, metric.WithDescription(description), metric.WithUnit(unit))
+		failed(name, err)
+		return c
+	}
+	i = instruments{
+		waitDuration:    histogram("holdfast.wait.duration", "How long a lock was waited for.", waitBounds),
+		holdDuration:    histogram("holdfast.hold.duration", "How long a lock was held.", holdBounds),
+		renewalDuration: histogram("holdfast.renewal.duration", "How long a call took that renews claims.", callBounds),
+
+		renewals:   counter("holdfast.renewals", "Claims that were renewed, or were to be.", "{claim}"),
+		jeopardies: counter("holdfast.jeopardies", "Renewals that failed while a lease lasted.", "{jeopardy}"),
+		losses:     counter("holdfast.losses", "Leases that ended before they were given back.", "{lease}"),
+		deadlocks:  counter("holdfast.deadlocks", "Waits that were given up because of a deadlock.", "{deadlock}"),
+		handovers:  counter("holdfast.handovers", "Locks that were handed over inside the process.", "{handover}"),
+
+		leases:  now("holdfast.leases", "Locks that are held now.", "{lease}"),
+		waiters: now("holdfast.waiters", "Calls that ask for a lock now.", "{waiter}"),
+	}
+	return i, err
+}
+
+// A series is the attributes that requests of one kind have in common, ready to be recorded with.
+type series struct {
+	attributes []attribute.KeyValue
+	plain      *recording
+	outcomes   [outcomes]atomic.Pointer[recording] // made when first met
+}
+
+// A recording is the options to record with. The instruments of both kinds take the same.
+type recording struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func newRecording(attributes []attribute.KeyValue) *recording {
+	o := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	return &recording{add: []metric.AddOption{o}, record: []metric.RecordOption{o}}
+}
+
+// with is the recording of an outcome.
+func (s *series) with(o outcome) *recording {
+	if r := s.outcomes[o].Load(); r != nil {
+		return r
+	}
+	n := len(s.attributes)
+	r := newRecording(append(s.attributes[:n:n], keyOutcome.String(o.String())))
+	s.outcomes[o].Store(r)
+	return r
+}
+
+// maxSeries bounds the cache, should names be many in spite of the advice. What is beyond is made each time.
+const maxSeries = 1000
+
+// A cache keeps series, so that recording makes no attributes again and again.
+type cache struct {
+	name func(string) string // what metrics say of a lock's name; nil: nothing
+
+	mu    sync.RWMutex
+	known map[seriesKey]*series
+}
+
+type seriesKey struct{ op, store, name string }
+
+// of finds the series of a request, or makes it.
+func (c *cache) of(r *holdfast.Request) *series {
+	key := seriesKey{op: r.Op, store: r.Store}
+	if c.name != nil && r.Name != "" {
+		key.name = c.name(r.Name)
+	}
+	c.mu.RLock()
+	s := c.known[key]
+	c.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	return c.add(key)
+}
+
+func (c *cache) add(key seriesKey) *series {
+	s := new(series)
+	for _, a := range []attribute.KeyValue{keyOp.String(key.op), keyStore.String(key.store), keyName.String(key.name)} {
+		if a.Value.AsString() != "" {
+			s.attributes = append(s.attributes, a)
+		}
+	}
+	s.plain = newRecording(s.attributes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.known[key]; known != nil {
+		return known
+	}
+	if len(c.known) < maxSeries {
+		if c.known == nil {
+			c.known = map[seriesKey]*series{}
+		}
+		c.known[key] = s
+	}
+	return s
+}
