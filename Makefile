@@ -34,7 +34,7 @@ demo: ## Run the example shop
 	go run ./examples/inventory demo
 
 .PHONY: test
-test: setup lint cross race ## Run all checks and tests, as continuous integration does
+test: setup lint cross race plain ## Run all checks and tests, as continuous integration does
 	@echo "==> all checks and tests passed"
 
 .PHONY: lint
@@ -98,3 +98,9 @@ cross:
 race:
 	@echo "==> go test -race, up to $(TEST_TIMEOUT) for each package"
 	@go test -race -timeout $(TEST_TIMEOUT) ./...
+
+# What the race detector would distort or slow down too much: allocations, and the long random tests.
+.PHONY: plain
+plain:
+	@echo "==> go test without the race detector, up to $(TEST_TIMEOUT) for each package"
+	@go test -timeout $(TEST_TIMEOUT) ./...

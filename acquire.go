@@ -45,6 +45,7 @@ func (k *lock) usable(ctx context.Context) error {
 type wish struct {
 	lock  *lock
 	ctx   context.Context // whose values the lease has
+	outer *Lease          // the innermost lease that ctx comes from
 	op    string
 	ask   store.Ask
 	try   bool // do not wait
@@ -64,7 +65,7 @@ type wish struct {
 }
 
 // acquire takes the lock, waiting for it if it must.
-func (k *lock) acquire(ctx context.Context, w wish) (*Lease, error) {
+func (k *lock) acquire(ctx context.Context, w *wish) (*Lease, error) {
 	l, err := k.obtain(ctx, w)
 	if err != nil {
 		return nil, k.client.failed(w.op, k.name, err)
@@ -72,16 +73,16 @@ func (k *lock) acquire(ctx context.Context, w wish) (*Lease, error) {
 	return l, nil
 }
 
-func (k *lock) obtain(ctx context.Context, w wish) (*Lease, error) {
+func (k *lock) obtain(ctx context.Context, w *wish) (*Lease, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, err
 	}
 	if !w.ask.Exclusive() && !k.client.abilities.Shared {
 		return nil, fmt.Errorf("%w: it has no shared locks", ErrUnsupported)
 	}
-	w.lock, w.ctx = k, ctx
-	if outer := leaseFrom(ctx); outer != nil {
-		if l, err := w.reenter(outer); l != nil || err != nil {
+	w.lock, w.ctx, w.outer = k, ctx, leaseFrom(ctx)
+	if w.outer != nil {
+		if l, err := w.reenter(); l != nil || err != nil {
 			return l, err
 		}
 	}
@@ -141,21 +142,25 @@ func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
 	c := w.lock.client
 	r := c.relays[w.lock.name]
 	public := w.sharesRelay()
-	if public && r != nil && r.suits(w.lock.settings) {
+	if public && r.suits(w.lock.settings) {
 		queued := w.queueIn(r, false)
 		c.staff(r)
 		return queued.await(patience)
 	}
 	cl := c.newClaim(w)
-	if public && r == nil {
-		c.publish(cl)
+	if public && r.free() {
+		c.publish(w, cl, r)
 	} else {
+		cl.relay = &relay{lock: w.lock, claim: cl}
 		c.assign(cl, w.owner)
 	}
 	c.calls.Add(1)
 	c.mu.Unlock()
 	standing, err := c.store.Join(patience, cl.Claim)
 	c.mu.Lock()
+	if err != nil && errors.Is(err, patience.Err()) {
+		err = done(patience) // with its cause
+	}
 	err = c.joined(cl, standing, err)
 	c.calls.Done()
 	r = cl.relay
@@ -164,7 +169,7 @@ func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
 		c.staff(r) // others may have queued meanwhile: this error is not theirs
 		return nil, err
 	case cl.phase == held:
-		c.give(cl, w)
+		c.handTo(cl, w, &cl.first)
 		if r.queue.first != nil {
 			c.staff(r)
 		}
@@ -173,16 +178,14 @@ func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
 	return w.queueIn(r, true).await(patience)
 }
 
-// newClaim makes a claim for w, with a relay of its own, and registers it, so that pushes for it find it.
+// newClaim makes a claim for w and registers it, so that pushes for it find it.
 func (c *Client) newClaim(w *wish) *claim {
 	s := w.lock.settings
-	cl := &claim{pos: off, fixed: s.fixed, Claim: store.Claim{
+	cl := &claim{pos: off, Claim: store.Claim{
 		ID: c.nextID(), Name: w.lock.name, Ask: w.ask, TTL: s.ttl, Grace: s.grace, Try: w.try,
-		Floor: c.floor.Load(), Owner: w.shown(),
+		Floor: c.floor, Owner: w.shown(),
 	}}
-	cl.relay = &cl.room
-	cl.relay.claim = cl
-	c.claims[cl.ID] = cl
+	c.claims[count(cl.ID)] = cl
 	return cl
 }
 
@@ -222,7 +225,7 @@ func (c *Client) joined(cl *claim, s store.Standing, err error) error {
 		c.later(cl, s, now)
 		return nil
 	}
-	c.hold(cl)
+	c.hold(cl, now)
 	if cl.until.passed(c.start, now) {
 		c.withdraw(cl)
 		return fmt.Errorf("%w: it was granted, but the answer took longer than the ttl of %v", ErrLost, cl.TTL)
@@ -237,7 +240,7 @@ func (c *Client) leaveLate(cl store.Claim) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := c.store.Leave(ctx, cl); err != nil {
-			c.logger.Warn("holdfast: not given back; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
+			c.warn("holdfast: not given back; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
 		}
 	})
 }
@@ -315,14 +318,13 @@ func (w *wish) leave() (stood store.Claim, fault error) {
 	return stood, fault
 }
 
-// lookWhoHolds asks the store who is ahead of a claim, or who is there at all if it has no ticket yet. What it
-// cannot find out stays unsaid.
+// lookWhoHolds asks the store who is ahead of a claim, or who is there at all if it has no ticket yet.
 func (c *Client) lookWhoHolds(name string, stood store.Claim, why error) error {
 	ctx, cancel := context.WithTimeout(c.closed, lookWithin)
 	defer cancel()
 	line, err := c.store.Line(ctx, name)
 	if err != nil {
-		return lockedBy(name, nil, -1, why)
+		return fmt.Errorf("%w: %w", why, err) // that is not contention
 	}
 	var holder *store.Place
 	ahead := 0

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -20,27 +21,27 @@ const (
 	over
 )
 
-// A claim is a place in a line, as this client knows it. All but until, which has its own care, and ID, Name,
-// Ask.Kind and Ask.Limit, which do not change, is guarded by the client's mu.
+// A claim is a place in a line, as this client knows it. All but until and ended, which are read and written without a
+// lock, and ID, Name, Kind and Limit, which do not change, is guarded by the client's mu.
 type claim struct {
 	store.Claim
-	until instant       // up to when it stands, as the last acknowledged Join or Keep said
-	fixed time.Duration // FixedTTL: how long it may be held; 0: as long as it is renewed
-	end   *time.Time    // when that is over, once it is held
+	until instant     // up to when it stands, as the last acknowledged Join or Keep said
+	ended atomic.Bool // somebody was told that its time ran out: no later answer makes that untrue
+	end   *time.Time  // FixedTTL: when it is over, once it is held
 
 	phase   phase
-	standby bool     // it is its relay's standby
-	calling bool     // a call about it is under way or about to be
-	again   bool     // something came up while a call was under way: ask again after it
-	fails   int32    // calls about it that failed in a row
-	relay   *relay   // whom it is for
-	room    relay    // where relay points to if it began with this claim: one allocation for both
-	owner   *owner   // nil: its ID stands for its owner
-	lease   *Lease   // when held, once somebody has taken it
-	first   Lease    // where lease points to at first, as room
-	more    []*Lease // further leases of the same owner, by re-entrance
-	err     error    // the last failure of the store to answer about it; nil if it answered since
-	heldFor uint64   // how many calls of Keep had been made when it was first believed held
+	standby bool          // it is its relay's standby
+	calling bool          // a call about it is under way or about to be
+	again   bool          // something came up while a call was under way: ask again after it
+	fails   int32         // calls about it that failed in a row
+	relay   *relay        // whom it is for
+	owner   *owner        // nil: its ID stands for its owner
+	lease   *Lease        // when held, once somebody has taken it
+	first   Lease         // where lease points to at first: one allocation for both
+	more    []*Lease      // further leases of the same owner, by re-entrance
+	err     error         // the last failure of the store to answer about it; nil if it answered since
+	heldFor uint64        // how many calls of Keep had been made when it was first believed held
+	since   time.Duration // when that was, on the monotonic clock
 
 	due    int64 // when to speak with the store about it again
 	at     int64 // its key in the agenda: due, or until if that comes first
@@ -51,15 +52,21 @@ type claim struct {
 // off is the position of a claim that is not on the agenda.
 const off = -1
 
-// hold makes cl held.
-func (c *Client) hold(cl *claim) {
+// hold makes cl held from now on.
+func (c *Client) hold(cl *claim, now time.Time) {
 	cl.phase = held
 	cl.heldFor = c.keeper.sent
-	if cl.fixed > 0 {
-		end := time.Now().Add(cl.fixed)
+	cl.since = now.Sub(c.start)
+	if fixed := cl.relay.lock.settings.fixed; fixed > 0 {
+		end := now.Add(fixed)
 		cl.end = &end
 		cl.until.lower(c.start, end)
 	}
+}
+
+// isOver says whether the time of a held claim has run out, by the clocks or because somebody was told so.
+func (c *Client) isOver(cl *claim, now time.Time) bool {
+	return cl.ended.Load() || cl.until.passed(c.start, now)
 }
 
 // lose makes a held claim over. Its leases end now; the store is told to forget it.
@@ -81,12 +88,13 @@ func (c *Client) gone(cl *claim) {
 	}
 }
 
-// endLeases makes the leases over that cl has.
+// endLeases makes the leases over that cl has, as far as nobody has found that out before.
 func (c *Client) endLeases(cl *claim, why *error) {
 	for _, l := range cl.more {
 		l.end(why)
 	}
-	if cl.lease != nil && cl.lease.end(why) {
+	if cl.lease != nil {
+		cl.lease.end(why)
 		c.warn("holdfast: lease lost", "name", cl.Name, "token", cl.lease.token, "err", *why)
 	}
 }
@@ -94,7 +102,7 @@ func (c *Client) endLeases(cl *claim, why *error) {
 // drop forgets cl: the store has it no more, or is just being told.
 func (c *Client) drop(cl *claim) {
 	c.unschedule(cl)
-	delete(c.claims, cl.ID)
+	delete(c.claims, count(cl.ID))
 	cl.phase = over
 	c.vacate(cl)
 	c.disown(cl)
@@ -106,7 +114,7 @@ func (c *Client) withdraw(cl *claim) {
 	cl.phase = leaving
 	cl.fails = 0
 	cl.giveUp = c.now() + int64(cl.TTL+cl.Grace)
-	c.claims[cl.ID] = cl
+	c.claims[count(cl.ID)] = cl
 	c.vacate(cl)
 	c.disown(cl)
 	c.speak(cl)
@@ -114,10 +122,7 @@ func (c *Client) withdraw(cl *claim) {
 
 // setUntil notes up to when cl stands.
 func (c *Client) setUntil(cl *claim, t time.Time) {
-	cl.until.set(c.start, t)
-	if cl.end != nil {
-		cl.until.lower(c.start, *cl.end)
-	}
+	cl.until.set(c.start, t, cl.end)
 }
 
 // onPush takes news from the store. It may be lost, late or early (rule 7 of package store).
@@ -132,9 +137,9 @@ func (c *Client) onPush(id store.ID, s store.Standing) {
 		return
 	}
 	c.see(s.Ticket)
-	cl := c.claims[id]
+	cl := c.claims[count(id)]
 	switch {
-	case cl == nil:
+	case cl == nil || cl.ID != id:
 	case cl.phase == joining:
 		c.ask(cl)
 	case s.State == store.Gone && (cl.phase == held || cl.phase == waiting):
@@ -152,7 +157,7 @@ func (c *Client) pushedGrant(cl *claim) {
 		c.ask(cl)
 		return
 	}
-	c.hold(cl)
+	c.hold(cl, now)
 	cl.due = min(cl.due, int64(now.Sub(c.start)+cl.TTL/confirmWithin))
 	c.schedule(cl)
 	c.deliver(cl)
@@ -174,6 +179,9 @@ func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Tim
 	case s.State == store.Gone:
 		c.gone(cl)
 		return
+	case cl.ended.Load():
+		c.lose(cl, errRanOut)
+		return
 	case s.State == store.Waiting && cl.phase == held && sent > cl.heldFor:
 		c.lose(cl, errWithdrawn) // it was granted, and the store lost the grant
 		return
@@ -184,7 +192,7 @@ func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Tim
 	c.setUntil(cl, s.Until)
 	granted := s.State == store.Held && cl.phase == waiting && !cl.until.passed(c.start, now)
 	if granted {
-		c.hold(cl)
+		c.hold(cl, now)
 	}
 	if c.later(cl, s, now); granted {
 		c.deliver(cl)
@@ -197,6 +205,9 @@ func (c *Client) unanswered(cl *claim, err error) {
 	cl.err = err
 	cl.fails++
 	cl.due = c.now() + int64(backoff(cl.TTL, cl.fails))
+	if cl.fails == 1 {
+		c.warn("holdfast: not renewed; trying again", "name", cl.Name, "err", err)
+	}
 	if o := c.settings.observer; o != nil && cl.lease != nil {
 		left := time.Duration(cl.until.mono.Load() - c.now())
 		o.Jeopardy(newRequest("renew", cl.Name, c.abilities.Store, cl.Ask), cl.lease.token, left, err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -29,15 +28,16 @@ type Client struct {
 
 	start time.Time // what monotonic instants count from
 	id    [10]byte  // the client's part of every claim's ID
-	made  atomic.Uint64
-	floor atomic.Uint64 // the highest ticket seen
 
-	closed context.Context // done when Close was called
-	close  context.CancelFunc
-	calls  sync.WaitGroup // calls of the store that Close waits for
+	closed   context.Context // done when Close was called
+	close    context.CancelFunc
+	finished chan struct{}  // closed when Close is through
+	calls    sync.WaitGroup // calls of the store that Close waits for
 
 	mu     sync.Mutex
-	claims map[store.ID]*claim
+	made   uint64            // how many IDs
+	floor  uint64            // the highest ticket seen
+	claims map[uint64]*claim // by the count in their IDs
 	relays map[string]*relay // by name, those that Locks of this process share
 	owners map[string]*owner // by id, those that have or want something
 	keeper keeper
@@ -48,17 +48,19 @@ func New(s store.Store, options ...Option) *Client {
 	c := &Client{
 		store:  s,
 		start:  time.Now(),
-		claims: map[store.ID]*claim{},
+		claims: map[uint64]*claim{},
 		relays: map[string]*relay{},
 		owners: map[string]*owner{},
 	}
 	c.closed, c.close = context.WithCancel(context.Background())
+	c.finished = make(chan struct{})
+	c.keeper.ahead = c.start.UnixNano()
 	rand.Read(c.id[:])
 	c.settings = &settings{
-		ttl:    DefaultTTL,
-		logger: slog.New(slog.DiscardHandler),
-		turns:  DefaultTurns, turnsFor: DefaultTurnsFor,
-		owner: processOwner(c.start),
+		ttl:      DefaultTTL,
+		turns:    DefaultTurns,
+		turnsFor: DefaultTurnsFor,
+		owner:    processOwner(c.start),
 	}
 	if s == nil {
 		c.settings.wrong(fmt.Errorf("%w: New was given no store", ErrBadOption))
@@ -75,15 +77,18 @@ func New(s store.Store, options ...Option) *Client {
 }
 
 // Close gives back everything that is held, withdraws everything that waits, and closes the store. Leases are
-// over before it begins, and calls that wait for a lock return ErrClosed. What cannot be given back within a few
-// seconds runs out with its ttl.
+// over before it begins, and calls that wait in a line return ErrClosed; one that the store has not answered yet
+// returns when the store does, or is closed. What cannot be given back within a few seconds runs out with its ttl. A
+// second Close waits for the first.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.isClosed() {
 		c.mu.Unlock()
+		<-c.finished
 		return nil
 	}
 	c.close()
+	defer close(c.finished)
 	c.stopKeeper()
 	var left []*claim
 	for _, cl := range c.claims {
@@ -117,7 +122,7 @@ func (c *Client) leaveAll(claims []*claim) {
 		c.calls.Go(func() {
 			for cl := range next {
 				if err := c.store.Leave(ctx, cl); err != nil {
-					c.logger.Warn("holdfast: not given back by Close; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
+					c.warn("holdfast: not given back by Close; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
 				}
 			}
 		})
@@ -138,19 +143,17 @@ func (c *Client) isClosed() bool { return c.closed.Err() != nil }
 
 // nextID makes an ID that was never used.
 func (c *Client) nextID() (id store.ID) {
-	binary.BigEndian.PutUint64(id[8:], c.made.Add(1)) // the count has 48 bits; its upper two bytes are overwritten
+	c.made++
+	binary.BigEndian.PutUint64(id[8:], c.made) // the count has 48 bits; its upper two bytes are overwritten
 	copy(id[:], c.id[:])
 	return id
 }
 
+// count is the part of an ID that tells the claims of one client apart.
+func count(id store.ID) uint64 { return binary.BigEndian.Uint64(id[8:]) }
+
 // see raises the floor.
-func (c *Client) see(ticket uint64) {
-	for old := c.floor.Load(); ticket > old; old = c.floor.Load() {
-		if c.floor.CompareAndSwap(old, ticket) {
-			return
-		}
-	}
-}
+func (c *Client) see(ticket uint64) { c.floor = max(c.floor, ticket) }
 
 // now is the monotonic clock.
 func (c *Client) now() int64 { return int64(time.Since(c.start)) }
@@ -158,7 +161,7 @@ func (c *Client) now() int64 { return int64(time.Since(c.start)) }
 // warn logs without keeping anybody waiting: it is called with mu held, and a handler may be slow, or ask this
 // very client.
 func (c *Client) warn(msg string, args ...any) {
-	if c.logger.Enabled(c.closed, slog.LevelWarn) {
+	if c.logger != nil {
 		c.calls.Go(func() { c.logger.Warn(msg, args...) })
 	}
 }

@@ -11,10 +11,15 @@ import (
 // because each half is compared by itself.
 type instant struct{ mono, wall atomic.Int64 }
 
-// set moves it to t. start is the moment that the monotonic half counts from.
-func (i *instant) set(start, t time.Time) {
-	i.mono.Store(int64(t.Sub(start)))
-	i.wall.Store(t.UnixNano())
+// set moves it to t, or to end if there is one and it is earlier. start is the moment that the monotonic half counts
+// from.
+func (i *instant) set(start, t time.Time, end *time.Time) {
+	mono, wall := int64(t.Sub(start)), t.UnixNano()
+	if end != nil {
+		mono, wall = min(mono, int64(end.Sub(start))), min(wall, end.UnixNano())
+	}
+	i.mono.Store(mono)
+	i.wall.Store(wall)
 }
 
 // lower moves it to t if that is earlier.

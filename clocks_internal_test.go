@@ -12,7 +12,7 @@ import (
 func TestInstantPassesOnEitherClock(t *testing.T) {
 	start := time.Now()
 	var i instant
-	i.set(start, start.Add(time.Minute))
+	i.set(start, start.Add(time.Minute), nil)
 	if i.passed(start, start.Add(time.Minute-1)) || !i.passed(start, start.Add(time.Minute)) {
 		t.Fatal("on time")
 	}
@@ -34,7 +34,7 @@ func TestInstantPassesOnEitherClock(t *testing.T) {
 func TestInstantIsLoweredNeverRaised(t *testing.T) {
 	start := time.Now()
 	var i instant
-	i.set(start, start.Add(time.Minute))
+	i.set(start, start.Add(time.Minute), nil)
 	i.lower(start, start.Add(time.Hour))
 	if !i.passed(start, start.Add(time.Minute)) {
 		t.Fatal("it was raised")

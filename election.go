@@ -33,7 +33,7 @@ type Leader struct {
 
 // Campaign waits until it leads. The lease is the leadership; Unlock steps down, and the next takes over at once.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) {
-	return e.lock.acquire(ctx, wish{op: "campaign", ask: wholeLock, alone: true})
+	return e.lock.acquire(ctx, &wish{op: "campaign", ask: wholeLock, alone: true})
 }
 
 // Leader says who leads. If nobody does, the error is ErrNotHeld.
@@ -88,16 +88,32 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // Run campaigns, and runs fn while it leads. The context that fn is given ends when the leadership is lost, or ctx.
-// After a loss it campaigns again, and runs fn again when it leads. When fn returns by itself, Run steps down and
-// returns fn's error. It ends with ctx in any case.
+// After a loss, or when the store cannot be reached, it campaigns again. When fn returns while it leads, Run steps
+// down and returns fn's error. It ends with ctx in any case, and with an error of the store that no waiting mends.
 func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) error {
-	w := wish{op: "campaign", ask: wholeLock, alone: true}
+	if fn == nil {
+		return e.lock.client.failed("campaign", e.lock.name, errNoFunction)
+	}
 	for fails := int32(1); ; fails++ {
-		err := e.lock.do(ctx, w, fn)
-		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
+		l, err := e.lock.acquire(ctx, &wish{op: "campaign", ask: wholeLock, alone: true, bound: true})
+		if err == nil {
+			led := time.Now()
+			if err, lost := under(ctx, l, fn); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
+				return both(err, lost)
+			}
+			if time.Since(led) > observeEvery {
+				fails = 0
+			}
+		} else if !mends(err) || ctx.Err() != nil {
 			return err
 		}
-		// A store that loses what it grants again and again must not be asked in a hot loop.
-		e.lock.client.pause(ctx, backoff(time.Second, fails))
+		// A store that is out of reach, or loses what it grants, must not be asked in a hot loop.
+		e.lock.client.pause(ctx, backoff(time.Minute, max(fails, 1)))
 	}
+}
+
+// mends says whether a campaign that failed so may succeed later.
+func mends(err error) bool {
+	_, fault := errors.AsType[*store.Fault](err)
+	return (fault || errors.Is(err, ErrLost)) && !store.Final(err)
 }

@@ -40,7 +40,7 @@ type Error struct {
 
 // Error writes it in one line.
 func (e *Error) Error() string {
-	if e.Name == "" {
+	if e.Name == "" || e.Store == "" {
 		return fmt.Sprintf("holdfast: %s: %s", e.Op, plain(e.Err))
 	}
 	return fmt.Sprintf("holdfast: %s %q on %s: %s", e.Op, e.Name, e.Store, plain(e.Err))

@@ -1,6 +1,9 @@
 package holdfast
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // A relay is what one process has in a resource's line: a claim, the calls of Lock that wait for it in the
 // process's own queue, and while the claim is held and others wait, a standby claim further back. When a lease is
@@ -10,19 +13,25 @@ import "time"
 //
 // A call that must not take part has a relay of its own, with a queue of one and no standby.
 type relay struct {
-	name    string
-	ttl     time.Duration
-	grace   time.Duration
-	public  bool // it is the one that others of this process find
+	lock    *lock // what the claim was made for
+	public  bool  // it is the one that others of this process find
+	lost    int32 // how often its place in the line was lost in a row
 	claim   *claim
 	standby *claim
 	queue   queue
-	since   int64 // when claim was granted
 	notYet  int64 // no standby is sent before this: the last one failed
 }
 
-// suits says whether a call with these settings can take what is handed over here.
-func (r *relay) suits(s *settings) bool { return r.ttl == s.ttl && r.grace == s.grace }
+// idleRelays is how many relays are kept that have nothing, for the next who comes.
+const idleRelays = 64
+
+// free says whether there is no relay yet, or one that has nothing.
+func (r *relay) free() bool { return r == nil || r.claim == nil && r.queue.first == nil }
+
+// suits says whether a call with these settings can wait here and take what is handed over.
+func (r *relay) suits(s *settings) bool {
+	return !r.free() && r.lock.settings.ttl == s.ttl && r.lock.settings.grace == s.grace
+}
 
 // sharesRelay says whether w may wait behind others of its process and be handed their claim. An owner that holds
 // or waits for anything else may not: others must see in the store whom they wait for, or a deadlock with it could
@@ -32,12 +41,14 @@ func (w *wish) sharesRelay() bool {
 	return s.turns > 0 && w.ask.Exclusive() && !w.try && !w.alone && s.fixed == 0 && w.owner.idle(1)
 }
 
-// publish lets others of this process queue behind cl. Its owner is whoever holds it: as long as it waits, it does
-// so for nobody in particular.
-func (c *Client) publish(cl *claim) {
-	r := cl.relay
-	r.name, r.ttl, r.grace, r.public = cl.Name, cl.TTL, cl.Grace, true
-	c.relays[r.name] = r
+// publish lets others of this process queue behind cl, in r or in a new relay. Its owner is whoever holds it:
+// as long as it waits, it does so for nobody in particular.
+func (c *Client) publish(w *wish, cl *claim, r *relay) {
+	if r == nil {
+		r = &relay{public: true}
+		c.relays[cl.Name] = r
+	}
+	r.lock, r.claim, cl.relay = w.lock, cl, r
 }
 
 // queueIn puts w in the queue: at the end, or in front if it was there before the others and sent the claim. What
@@ -76,9 +87,9 @@ func (c *Client) dismiss(r *relay) {
 	if cl := r.claim; cl != nil && cl.phase == waiting {
 		c.withdraw(cl)
 	}
-	if r.public && r.claim == nil && r.standby == nil {
+	if r.public && r.claim == nil && len(c.relays) > idleRelays {
 		r.public = false
-		delete(c.relays, r.name)
+		delete(c.relays, r.lock.name)
 	}
 }
 
@@ -87,7 +98,11 @@ func (c *Client) dismiss(r *relay) {
 func (c *Client) send(r *relay) *claim {
 	cl := c.newClaim(r.queue.first)
 	cl.relay = r
+	lost := r.lost
 	c.calls.Go(func() {
+		if lost > 1 { // a store that loses what it has must not be asked in a hot loop
+			c.pause(c.closed, backoff(time.Second, lost-1))
+		}
 		standing, err := c.store.Join(c.closed, cl.Claim)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -104,13 +119,15 @@ func (c *Client) send(r *relay) *claim {
 }
 
 // abandon is what a claim that failed means for those who wait for it: they get its error. Those who can still be
-// handed another claim go on.
+// handed another claim go on, and so do those who have only lost their place, in the same order, with a new claim.
 func (c *Client) abandon(cl *claim, err error) {
 	r := cl.relay
-	if cl.standby {
+	switch {
+	case r.public && errors.Is(err, errPlaceLost):
+		r.lost++
+	case cl.standby:
 		r.notYet = c.now() + int64(backoff(cl.TTL, 1))
-	}
-	if r.claim == nil {
+	case r.claim == nil:
 		for w := r.queue.pop(); w != nil; w = r.queue.pop() {
 			w.fail(err)
 		}
@@ -138,22 +155,15 @@ func (c *Client) deliver(cl *claim) {
 		c.endLeases(r.claim, &errWithdrawn)
 		c.drop(r.claim)
 	}
+	r.lost = 0
 	w := r.queue.pop()
 	if w == nil {
 		c.withdraw(cl)
 	} else {
-		c.give(cl, w)
+		c.handTo(cl, w, &cl.first)
 		w.tell()
 	}
 	c.staff(r)
-}
-
-// give makes w the holder of a claim that was just granted.
-func (c *Client) give(cl *claim, w *wish) {
-	if cl.relay.public {
-		cl.relay.since = c.now()
-	}
-	c.handTo(cl, w, &cl.first)
 }
 
 // handTo makes w the holder of cl, with l as its lease. The store learns who that is by the next Keep.
@@ -174,13 +184,18 @@ func (c *Client) passOn(cl *claim) bool {
 		return false
 	}
 	s, now := w.lock.settings, time.Now()
-	if int(cl.Turn)+1 >= s.turns || int64(now.Sub(c.start))-r.since >= int64(s.turnsFor) || cl.until.passed(c.start, now) {
+	if int(cl.Turn)+1 >= s.turns || now.Sub(c.start)-cl.since >= s.turnsFor || c.isOver(cl, now) {
 		return false
 	}
 	r.queue.pop()
 	cl.Turn++
 	c.handTo(cl, w, new(Lease)) // the last holder may still look at its own
 	w.tell()
+	if standby := r.standby; r.queue.first == nil && standby != nil && standby.phase == waiting {
+		// Nobody wants it now. Whoever comes back for the lock soon will, so it is not withdrawn at once.
+		standby.due = int64(now.Sub(c.start) + s.turnsFor)
+		c.schedule(standby)
+	}
 	if o := c.settings.observer; o != nil {
 		o.HandedOver(w.request(), w.lease.token)
 	}

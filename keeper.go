@@ -34,9 +34,11 @@ type lane struct {
 const (
 	maxBatch      = 512                    // claims in one Keep
 	maxCalls      = 4                      // calls under way at once in each lane
-	patience      = 4                      // a call may take ttl/4
+	patience      = 4                      // a call may take ttl/4, within the next two
+	leastPatience = 50 * time.Millisecond  // a busy machine is not a silent store
+	mostPatience  = 5 * time.Second        // a silent call holds up others
 	earlyBy       = 32                     // what is due within ttl/32 goes along with what is due now
-	leastPause    = 12                     // a claim is kept at most every ttl/12 if all goes well
+	leastPause    = 4                      // a claim is kept again after a quarter of what it has left, at the earliest
 	confirmWithin = 100                    // a pushed grant is confirmed after ttl/100
 	pulse         = time.Second            // the clocks are compared at least this often while claims stand
 	jump          = 100 * time.Millisecond // how far the wall clock runs ahead before it is looked into
@@ -112,12 +114,16 @@ func (c *Client) tick() {
 	c.compareClocks(now, mono)
 	for len(k.agenda) > 0 {
 		cl := k.agenda[0]
-		if cl.phase == held && cl.until.passed(c.start, now) {
+		if cl.phase == held && c.isOver(cl, now) {
 			c.lose(cl, cl.ranOut())
 			continue
 		}
 		if cl.calling || cl.due-cl.earliness() > mono {
 			break
+		}
+		if cl.phase == waiting && cl.relay.queue.first == nil {
+			c.withdraw(cl) // a standby that nobody wants any more
+			continue
 		}
 		c.queue(cl)
 	}
@@ -167,13 +173,13 @@ func (c *Client) speak(cl *claim) {
 func (c *Client) compareClocks(now time.Time, mono int64) {
 	k := &c.keeper
 	ahead := now.UnixNano() - mono
-	jumped := k.ahead != 0 && ahead-k.ahead > int64(jump)
+	jumped := ahead-k.ahead > int64(jump)
 	k.ahead = ahead
 	if !jumped {
 		return
 	}
 	for _, cl := range c.claims {
-		if cl.phase == held && cl.until.passed(c.start, now) {
+		if cl.phase == held && c.isOver(cl, now) {
 			c.lose(cl, cl.ranOut())
 		}
 	}
@@ -183,6 +189,10 @@ func (c *Client) compareClocks(now time.Time, mono int64) {
 func (c *Client) keepEverything() {
 	for _, cl := range c.claims {
 		c.ask(cl)
+	}
+	for _, r := range c.relays {
+		r.notYet = 0
+		c.staff(r)
 	}
 }
 
@@ -195,9 +205,9 @@ func (c *Client) ask(cl *claim) {
 	c.speak(cl)
 }
 
-// take removes up to n claims from the lane that are still in one of the wanted phases. Without any, the
-// goroutine that asked has to end.
-func (c *Client) take(l *lane, n int, wanted func(phase) bool) []*claim {
+// take removes up to n claims from the lane that are still wanted there. Without any, the goroutine that asked has
+// to end.
+func (c *Client) take(l *lane, n int, wanted func(*claim) bool) []*claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*claim
@@ -205,7 +215,7 @@ func (c *Client) take(l *lane, n int, wanted func(phase) bool) []*claim {
 		cl := l.queue[0]
 		l.queue[0] = nil
 		l.queue = l.queue[1:]
-		if wanted(cl.phase) {
+		if wanted(cl) {
 			batch = append(batch, cl)
 		}
 	}
@@ -218,7 +228,7 @@ func (c *Client) take(l *lane, n int, wanted func(phase) bool) []*claim {
 
 // keepDue keeps what is queued, batch by batch.
 func (c *Client) keepDue() {
-	stands := func(p phase) bool { return p == held || p == waiting }
+	stands := func(cl *claim) bool { return cl.phase == held || cl.phase == waiting }
 	for batch := c.take(&c.keeper.keeps, maxBatch, stands); len(batch) > 0; batch = c.take(&c.keeper.keeps, maxBatch, stands) {
 		c.keep(c.closed, batch)
 	}
@@ -241,7 +251,7 @@ func (c *Client) keep(ctx context.Context, batch []*claim) {
 	sent := c.keeper.sent
 	c.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(ctx, ttl/patience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout(ttl))
 	observer, began := c.settings.observer, time.Time{}
 	if observer != nil {
 		began = time.Now()
@@ -272,7 +282,8 @@ func (c *Client) keep(ctx context.Context, batch []*claim) {
 // something came up meanwhile.
 func (c *Client) later(cl *claim, s store.Standing, now time.Time) {
 	mono := now.Sub(c.start)
-	due := max(s.Until.Sub(c.start)-cl.TTL*2/3, mono+cl.TTL/leastPause)
+	until := s.Until.Sub(c.start)
+	due := max(until-cl.TTL*2/3, mono+max((until-mono)/leastPause, leastAsk))
 	if cl.phase == waiting && !s.AskAgain.IsZero() {
 		due = min(due, max(s.AskAgain.Sub(c.start), mono+leastAsk))
 	}
@@ -291,16 +302,28 @@ func backoff(ttl time.Duration, fails int32) time.Duration {
 	return d - rand.N(d/4+1)
 }
 
-// leaveDue tells the store to take out what is queued, one by one.
+// callTimeout bounds one call about a claim of this ttl.
+func callTimeout(ttl time.Duration) time.Duration {
+	return min(max(ttl/patience, leastPatience), mostPatience)
+}
+
+// leaveDue tells the store to take out what is queued, one by one. What the store has forgotten by itself meanwhile
+// is not worth a call.
 func (c *Client) leaveDue() {
-	gone := func(p phase) bool { return p == leaving }
+	gone := func(cl *claim) bool {
+		if cl.phase == leaving && c.now() >= cl.giveUp {
+			c.warn("holdfast: not given back; the store forgets it by itself", "name", cl.Name, "err", cl.err)
+			c.drop(cl)
+		}
+		return cl.phase == leaving
+	}
 	for batch := c.take(&c.keeper.leaves, 1, gone); len(batch) > 0; batch = c.take(&c.keeper.leaves, 1, gone) {
 		c.leaveAgain(batch[0])
 	}
 }
 
 func (c *Client) leaveAgain(cl *claim) {
-	ctx, cancel := context.WithTimeout(c.closed, cl.TTL/patience)
+	ctx, cancel := context.WithTimeout(c.closed, callTimeout(cl.TTL))
 	err := c.store.Leave(ctx, cl.Claim) // nothing changes in a claim that is leaving
 	cancel()
 	c.mu.Lock()
@@ -309,17 +332,14 @@ func (c *Client) leaveAgain(cl *claim) {
 		return
 	}
 	cl.calling = false
-	switch {
-	case err == nil || store.Final(err):
+	if err == nil || store.Final(err) {
 		c.drop(cl)
-	case c.now() >= cl.giveUp:
-		c.warn("holdfast: not given back; the store forgets it by itself", "name", cl.Name, "err", err)
-		c.drop(cl)
-	default:
-		cl.fails++
-		cl.due = c.now() + int64(backoff(cl.TTL, cl.fails))
-		c.schedule(cl)
+		return
 	}
+	cl.err = err
+	cl.fails++
+	cl.due = c.now() + int64(backoff(cl.TTL, cl.fails))
+	c.schedule(cl)
 }
 
 // release gives a lease back: to the next of this process, or to the store. If the store does not confirm it, the

@@ -84,7 +84,8 @@ func (l *Lease) Err() error {
 		l.cancel(*why) // whoever ended it may not have come to this yet
 		return *why
 	}
-	if l.claim.until.passed(l.client.start, time.Now()) {
+	if l.client.isOver(l.claim, time.Now()) {
+		l.claim.ended.Store(true) // from now on no renewal revives it
 		l.end(&errRanOut)
 		return *l.ended.Load()
 	}

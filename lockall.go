@@ -20,6 +20,7 @@ type part struct {
 	lock *lock
 	wish wish
 	err  error
+	wait time.Duration // its option Wait, or 0
 	uses []int
 }
 
@@ -66,10 +67,14 @@ func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 	if err != nil {
 		return nil, &Error{Op: op, Err: err}
 	}
+	var shortest time.Duration
+	for _, p := range ordered {
+		shortest = shorter(shortest, p.wait)
+	}
 	wait := ctx
-	if d := shortestWait(ordered); d > 0 {
+	if shortest > 0 {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, d)
+		wait, cancel = context.WithTimeout(ctx, shortest)
 		defer cancel()
 	}
 	m := &MultiLease{tokens: make([]Token, len(parts))}
@@ -96,7 +101,7 @@ func (p *part) take(wait, under context.Context) (*Lease, error) {
 	defer context.AfterFunc(under, func() { cancel(context.Cause(under)) })()
 	w := p.wish
 	w.patience, w.bound = wait, true
-	return p.lock.acquire(under, w)
+	return p.lock.acquire(under, &w)
 }
 
 // order checks the parts, merges those of one lock, and sorts them.
@@ -110,11 +115,11 @@ func order(parts []Part) ([]part, error) {
 			return nil, fmt.Errorf("%w: part %d is nil", ErrBadOption, i)
 		}
 		p := given.part()
-		p.uses = []int{i}
+		p.uses, p.wait = []int{i}, p.lock.settings.wait
 		if err := errors.Join(p.err, p.lock.err); err != nil {
 			return nil, fmt.Errorf("part %d, %q: %w", i, p.lock.name, err)
 		}
-		same := slices.IndexFunc(all, func(q part) bool { return q.lock.client == p.lock.client && q.lock.name == p.lock.name })
+		same := slices.IndexFunc(all, func(q part) bool { return compare(q, p) == 0 })
 		if same < 0 {
 			all = append(all, p)
 			continue
@@ -123,17 +128,20 @@ func order(parts []Part) ([]part, error) {
 			return nil, fmt.Errorf("part %d, %q: %w", i, p.lock.name, err)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b part) int {
-		return cmp.Or(
-			cmp.Compare(a.lock.client.abilities.Identity, b.lock.client.abilities.Identity),
-			cmp.Compare(a.lock.name, b.lock.name),
-			slices.Compare(a.lock.client.id[:], b.lock.client.id[:]))
-	})
+	slices.SortFunc(all, compare)
 	return all, nil
+}
+
+// compare is the one order in which everybody takes locks. What is equal is the same lock.
+func compare(a, b part) int {
+	return cmp.Or(
+		cmp.Compare(a.lock.client.abilities.Identity, b.lock.client.abilities.Identity),
+		cmp.Compare(a.lock.name, b.lock.name))
 }
 
 // merge makes p what both p and q want.
 func (p *part) merge(q part) error {
+	p.wait = shorter(p.wait, q.wait)
 	a, b := &p.wish.ask, q.wish.ask
 	switch {
 	case a.Kind != b.Kind || a.Limit != b.Limit:
@@ -151,13 +159,12 @@ func (p *part) merge(q part) error {
 	return nil
 }
 
-func shortestWait(parts []part) (shortest time.Duration) {
-	for _, p := range parts {
-		if d := p.lock.settings.wait; d > 0 && (shortest == 0 || d < shortest) {
-			shortest = d
-		}
+// shorter is the shorter of two waits, of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
 	}
-	return shortest
+	return a
 }
 
 // A MultiLease is many locks that are held together.

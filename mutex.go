@@ -26,12 +26,12 @@ func (c *Client) Mutex(name string, options ...Option) *Mutex { return &Mutex{c.
 // unlocked or lost. If ctx ends first, nothing is held and no place in the line is left behind. If it was its
 // deadline, the error is also a *LockedError that says who is in the way.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, wish{op: "lock", ask: wholeLock})
+	return m.lock.acquire(ctx, &wish{op: "lock", ask: wholeLock})
 }
 
 // TryLock takes the lock if it is free, and is otherwise a *LockedError at once.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, wish{op: "trylock", ask: wholeLock, try: true})
+	return m.lock.acquire(ctx, &wish{op: "trylock", ask: wholeLock, try: true})
 }
 
 // Do takes the lock, calls fn, and gives the lock back. ctx bounds both the wait and fn. The context that fn is
@@ -40,14 +40,14 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // Do returns fn's error. If the lease was lost meanwhile, the error is ErrLost too: what fn did may have been
 // done beside somebody else's.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	return m.lock.do(ctx, wish{op: "lock", ask: wholeLock}, fn)
+	return m.lock.do(ctx, &wish{op: "lock", ask: wholeLock}, fn)
 }
 
 // Inspect says who holds the lock and who waits for it.
 func (m *Mutex) Inspect(ctx context.Context) (Line, error) { return m.lock.inspect(ctx) }
 
-// do runs fn under a lease.
-func (k *lock) do(ctx context.Context, w wish, fn func(context.Context) error) (err error) {
+// do takes the lock, runs fn and gives the lock back.
+func (k *lock) do(ctx context.Context, w *wish, fn func(context.Context) error) error {
 	if fn == nil {
 		return k.client.failed(w.op, k.name, errNoFunction)
 	}
@@ -56,15 +56,20 @@ func (k *lock) do(ctx context.Context, w wish, fn func(context.Context) error) (
 	if err != nil {
 		return err
 	}
-	defer func() { // also when fn panics
-		// A release that the store did not confirm is repeated in the background. It says nothing of what fn
-		// did; only the end of the lease before its time does.
+	return both(under(ctx, l, fn))
+}
+
+// under runs fn under a lease and gives it back, also when fn panics. It returns fn's error, and whether the lease
+// ended before its time. A release that the store did not confirm is no error: it is repeated in the background, and
+// says nothing of what fn did.
+func under(ctx context.Context, l *Lease, fn func(context.Context) error) (err, lost error) {
+	defer func() {
 		unlocked := l.Unlock(ctx)
 		if errors.Is(unlocked, ErrLost) || errors.Is(unlocked, ErrClosed) {
-			err = both(err, unlocked)
+			lost = unlocked
 		}
 	}()
-	return fn(l.Context())
+	return fn(l.Context()), nil
 }
 
 // both is one error of two, in one line. Either may be nil.

@@ -8,6 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// longestFixed is the greatest FixedTTL: beyond it, instants no longer fit into 64 bits of nanoseconds.
+const longestFixed = 10 * 365 * 24 * time.Hour
+
 // DefaultTTL is the ttl if nobody sets one and the store has none of its own.
 const DefaultTTL = 30 * time.Second
 
@@ -175,8 +178,19 @@ func (s *settings) apply(options []Option, a *store.Abilities) {
 
 // fit checks the settings against what the store can do.
 func (s *settings) fit(a *store.Abilities) {
-	if s.ttl < a.MinTTL || s.ttl > a.MaxTTL {
+	switch {
+	case s.ttl < a.MinTTL || s.ttl > a.MaxTTL:
 		s.wrong(fmt.Errorf("%w: %v: %s can do %v to %v", ErrBadTTL, s.ttl, a.Store, a.MinTTL, a.MaxTTL))
+	case s.ttl < a.SessionTTL:
+		s.wrong(fmt.Errorf("%w: %v: the session with %s has %v, and a lock cannot have less", ErrBadTTL, s.ttl, a.Store, a.SessionTTL))
+	case a.SessionTTL > 0:
+		s.ttl = a.SessionTTL // what it is, whoever asks for more
+	}
+	if s.fixed > longestFixed {
+		s.wrong(fmt.Errorf("%w: FixedTTL(%v): %v is the most; without it a lease has no end", ErrBadTTL, s.fixed, longestFixed))
+	}
+	if s.grace > a.MaxTTL {
+		s.wrong(fmt.Errorf("%w: Grace(%v): %v is the most", ErrBadOption, s.grace, a.MaxTTL))
 	}
 	if s.grace != 0 && !a.Grace {
 		s.wrong(fmt.Errorf("%w: Grace on %s", ErrUnsupported, a.Store))

@@ -51,10 +51,11 @@ type owner struct {
 // own finds the owner that w acts for. disownWish undoes it.
 func (c *Client) own(w *wish) {
 	id := w.lock.settings.owner.ID
-	outer := liveLease(leaseFrom(w.ctx))
+	outer := liveLease(w.outer)
 	if outer != nil {
 		id = outer.ownerID()
 	}
+	w.owner = nil
 	if id == "" {
 		return
 	}

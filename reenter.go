@@ -7,11 +7,11 @@ import (
 
 // reenter looks whether ctx comes from a lease of the very lock that w wants. If it does, w gets a lease of the
 // same claim, or an error, because it would wait for itself. If not, it gets neither.
-func (w *wish) reenter(outer *Lease) (*Lease, error) {
+func (w *wish) reenter() (*Lease, error) {
 	c := w.lock.client
 	has := int32(0)
-	for l := liveLease(outer); l != nil; l = liveLease(leaseFrom(l.parent)) {
-		if l.client != c || l.claim.Name != w.lock.name || l.claim.Kind != w.ask.Kind {
+	for l := liveLease(w.outer); l != nil; l = liveLease(leaseFrom(l.parent)) {
+		if l.client.abilities.Identity != c.abilities.Identity || l.claim.Name != w.lock.name || l.claim.Kind != w.ask.Kind {
 			continue
 		}
 		if w.lock.settings.reentrant {
@@ -24,7 +24,7 @@ func (w *wish) reenter(outer *Lease) (*Lease, error) {
 			continue // the store says that it does not match
 		}
 		// Of a semaphore one can have more than one lease, as long as that can ever be granted.
-		if has += l.claim.units(c); has+w.ask.Units > w.ask.Limit {
+		if has += l.units(); has+w.ask.Units > w.ask.Limit {
 			return nil, ErrReentered
 		}
 	}
@@ -33,7 +33,7 @@ func (w *wish) reenter(outer *Lease) (*Lease, error) {
 
 // enterAgain makes one more lease of l's claim.
 func (w *wish) enterAgain(l *Lease) (*Lease, error) {
-	c, cl := w.lock.client, l.claim
+	c, cl := l.client, l.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cl.phase != held || l.ended.Load() != nil {
@@ -49,11 +49,11 @@ func (w *wish) enterAgain(l *Lease) (*Lease, error) {
 	return again, nil
 }
 
-// units is how many units the claim has now.
-func (cl *claim) units(c *Client) int32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return cl.Units
+// units is how many units the lease's claim has now.
+func (l *Lease) units() int32 {
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
+	return l.claim.Units
 }
 
 // stillHas takes l off the leases of a claim, and says whether others are left.

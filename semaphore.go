@@ -27,18 +27,18 @@ func (c *Client) Semaphore(name string, units int, options ...Option) *Semaphore
 
 // Acquire waits for n units and takes them. See Mutex.Lock about ctx. The lease's token is marked as shared.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, wish{op: "acquire"})
+	return s.acquire(ctx, n, &wish{op: "acquire"})
 }
 
 // TryAcquire takes n units if they can be had at once, and is otherwise a *LockedError.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, wish{op: "tryacquire", try: true})
+	return s.acquire(ctx, n, &wish{op: "tryacquire", try: true})
 }
 
 // Inspect says who holds units and who waits for some.
 func (s *Semaphore) Inspect(ctx context.Context) (Line, error) { return s.lock.inspect(ctx) }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, w wish) (*Lease, error) {
+func (s *Semaphore) acquire(ctx context.Context, n int, w *wish) (*Lease, error) {
 	var err error
 	if w.ask, err = s.ask(n); err != nil {
 		return nil, s.lock.client.failed(w.op, s.lock.name, err)

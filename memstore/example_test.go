@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,8 @@ func Example_loseALease() {
 
 // runExample runs a test function the way `go test` would: an Example has no *testing.T of its own.
 func runExample(test func(t *testing.T)) {
-	testing.RunTests(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{
+	run := func(pattern, _ string) (bool, error) { return pattern != flag.Lookup("test.skip").Value.String(), nil }
+	testing.RunTests(run, []testing.InternalTest{
 		{Name: "example", F: func(t *testing.T) { synctest.Test(t, test) }},
 	})
 }

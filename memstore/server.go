@@ -177,7 +177,7 @@ func (s *Server) join(from *Store, c *store.Claim) (store.Standing, error) {
 		s.prolong(p, now)
 		return p.standing(), nil
 	}
-	if store.FloorTooHigh(c.Floor, now) {
+	if c.Floor > s.ticket && store.FloorTooHigh(c.Floor, now) { // one of its own is never too high
 		return store.Standing{}, store.ErrFloor
 	}
 	if q != nil && q.first != nil && line.Mismatch(q.first.claim.Ask, c.Ask) {

@@ -160,7 +160,7 @@ func (st *Store) Notify(fn func(store.ID, store.Standing)) { st.notify.Store(&fn
 func (st *Store) Abilities() store.Abilities {
 	return store.Abilities{
 		Store:        "memory",
-		Identity:     st.server.identity,
+		Identity:     st.server.identity + "/" + st.prefix,
 		Line:         true,
 		Shared:       true,
 		Grace:        true,

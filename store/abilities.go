@@ -7,8 +7,9 @@ type Abilities struct {
 	// Store names the store and its masked address for people, as in "redis at 127.0.0.1:6379".
 	Store string
 
-	// Identity is a random id that the store itself keeps, the same for every client of it, whatever address
-	// they use. It orders locks over several stores.
+	// Identity names the space of names that this store sees: a random id that the server itself keeps, the same
+	// for every client whatever address it uses, with the prefix. Two stores with one Identity see the same line
+	// under a name; two with different ones never do. It orders locks over several stores.
 	Identity string
 
 	Line   bool // keeps a line: fair, and deadlocks can be found

@@ -18,7 +18,7 @@ type Location struct {
 	Path   string     // of scheme://host/PATH with its slash, or of scheme:PATH
 	Query  url.Values // without prefix and ttl
 
-	Prefix string        // ?prefix=, put before every name
+	Prefix string        // ?prefix=, which keeps tenants of one server apart
 	TTL    time.Duration // ?ttl=, 0 if absent
 }
 

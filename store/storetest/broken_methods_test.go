@@ -171,6 +171,9 @@ var brokenMethods = []mutant{
 			b.abilities = func(able *store.Abilities) { able.Identity += string('a' + me) }
 		}
 	}},
+	{"tenants have one identity", 0, "methods/abilities", nil, func(h *broken) {
+		h.bug = func(b *bug) { b.abilities = func(able *store.Abilities) { able.Identity = "the server's" } }
+	}},
 	{"nobody is told", 0, "methods/a release wakes the next", []int{4, 7}, func(h *broken) {
 		h.bug = func(b *bug) { b.notify = func(func(store.ID, store.Standing)) {} }
 	}},

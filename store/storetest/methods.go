@@ -29,12 +29,14 @@ var methods = rule{0, "methods", "Each method of a store does what its comment i
 }}
 
 func abilities(t *trial) {
-	a, b := t.open().Abilities(), t.openAt(t.mark).Abilities()
+	a, b, tenant := t.open().Abilities(), t.open().Abilities(), t.openAt(t.mark).Abilities()
 	switch {
 	case a.Store == "":
 		t.errorf("the store has no name")
 	case a.Identity == "" || a.Identity != b.Identity:
 		t.errorf("two clients of one store see the identities %q and %q", a.Identity, b.Identity)
+	case a.Identity == tenant.Identity:
+		t.errorf("two tenants see the same identity %q, and not the same lines", a.Identity)
 	case a.MinTTL <= 0 || a.MinTTL > a.MaxTTL:
 		t.errorf("a ttl is from %v to %v", a.MinTTL, a.MaxTTL)
 	case a.SessionTTL != 0 && (a.SessionTTL < a.MinTTL || a.SessionTTL > a.MaxTTL):
