@@ -69,7 +69,8 @@ type Ask struct {
 // fence. A semaphore's claim never is, even if it took every unit.
 func (a Ask) Exclusive() bool { return a.Kind == Lock && a.Units == a.Limit }
 
-// A Claim is a place in a resource's line, as its client describes it.
+// A Claim is a place in a resource's line, as its client describes it. The client keeps to what the store's
+// Abilities allow; a store need not check it.
 type Claim struct {
 	ID   ID
 	Name string

@@ -72,8 +72,8 @@
 //
 // Rule 11, honest errors. Unreachable, refused, wrong password, too old, read-only: a [Fault] naming the store
 // and the masked address, retryable or final, and never a standing. A call returns when its context is done.
-// Join, Keep and Leave whose context has no deadline give up after the claim's ttl: an answer that late says
-// nothing any more.
+// Join, Keep and Leave whose context has no deadline give up after the claim's ttl, with a Fault that is not
+// final: an answer that late says nothing any more.
 //
 // Rule 12, format. What is written carries a version. A client that meets a newer one says so with [ErrFormat]
 // and touches nothing.

@@ -10,7 +10,7 @@ import (
 type Store interface {
 	// Join puts c at the end of its resource's line and reports where it stands.
 	//
-	//  1. A name or floor that must be refused is refused before anything is sent.
+	//  1. A name that must be refused is refused before anything is sent, and a floor before anything is written.
 	//  2. What is out is removed (rule 4).
 	//  3. If c.ID already stands, it is kept, and its standing is the answer: an answer that was lost can be
 	//     asked for again. If it has a tombstone, the answer is Gone (rule 8).
@@ -22,9 +22,10 @@ type Store interface {
 	Join(ctx context.Context, c Claim) (Standing, error)
 
 	// Keep says that these claims live on, and reports where each stands, in the same order, or in its Err why
-	// that one is not known. An error means that nothing is known of any of them. Keep carries what may change
-	// while a claim stands: fewer units, owner and turn of the moment, and what the owner waits for. The slice
-	// is the caller's again when Keep returns, also while a request is still on its way.
+	// that one is not known: a line in a newer format costs the other claims nothing. An error means that nothing
+	// is known of any of them. Keep carries what may change while a claim stands: fewer units, owner and turn of
+	// the moment, and what the owner waits for. The slice is the caller's again when Keep returns, also while a
+	// request is still on its way.
 	Keep(ctx context.Context, cs []Claim) ([]Standing, error)
 
 	// Leave takes c out of its line, wherever it stands. Leaving twice is no error, nor is leaving a line that
