@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/agenda"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -181,7 +182,7 @@ func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
 // newClaim makes a claim for w and registers it, so that pushes for it find it.
 func (c *Client) newClaim(w *wish) *claim {
 	s := w.lock.settings
-	cl := &claim{pos: off, Claim: store.Claim{
+	cl := &claim{pos: agenda.Off, Claim: store.Claim{
 		ID: c.nextID(), Name: w.lock.name, Ask: w.ask, TTL: s.ttl, Grace: s.grace, Try: w.try,
 		Floor: c.floor, Owner: w.shown(),
 	}}

@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -45,12 +44,9 @@ type claim struct {
 
 	due    int64 // when to speak with the store about it again
 	at     int64 // its key in the agenda: due, or until if that comes first
-	pos    int   // its index in the agenda, or off
+	pos    int   // its index in the agenda, or agenda.Off
 	giveUp int64 // leaving: when the store will have forgotten it by itself
 }
-
-// off is the position of a claim that is not on the agenda.
-const off = -1
 
 // hold makes cl held from now on.
 func (c *Client) hold(cl *claim, now time.Time) {
@@ -228,32 +224,8 @@ func (cl *claim) ranOut() error {
 	return fmt.Errorf("%w: it could not be renewed: %w", errRanOut, cl.err)
 }
 
-// agenda is a heap of claims, the one that is due first on top.
-type agenda []*claim
+// Before orders the keeper's agenda.
+func (cl *claim) Before(other *claim) bool { return cl.at < other.at }
 
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].at < a[j].at }
-
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].pos, a[j].pos = i, j
-}
-
-// Push is called by package heap only.
-func (a *agenda) Push(x any) {
-	cl := x.(*claim)
-	cl.pos = len(*a)
-	*a = append(*a, cl)
-}
-
-// Pop is called by package heap only.
-func (a *agenda) Pop() any {
-	last := len(*a) - 1
-	cl := (*a)[last]
-	(*a)[last] = nil
-	*a = (*a)[:last]
-	cl.pos = off
-	return cl
-}
-
-var _ heap.Interface = (*agenda)(nil)
+// StandAt notes where on the agenda it is.
+func (cl *claim) StandAt(i int) { cl.pos = i }

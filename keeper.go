@@ -1,13 +1,13 @@
 package holdfast
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/agenda"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -15,7 +15,7 @@ import (
 // agenda: when something is due, it runs, queues what is to be said to the store, and starts at most a few calls.
 // It never waits for a call itself. So a lease ends on time also while a renewal hangs.
 type keeper struct {
-	agenda agenda
+	agenda agenda.Agenda[*claim]
 	alarm  *time.Timer
 	wakes  int64 // when the alarm goes off; 0: it is not set
 	ahead  int64 // how far the wall clock was ahead of the monotonic one when last looked at
@@ -60,18 +60,18 @@ func (c *Client) schedule(cl *claim) {
 		return
 	}
 	cl.at = at
-	if cl.pos == off {
-		heap.Push(&c.keeper.agenda, cl)
+	if cl.pos == agenda.Off {
+		c.keeper.agenda.Add(cl)
 	} else {
-		heap.Fix(&c.keeper.agenda, cl.pos)
+		c.keeper.agenda.Fix(cl.pos)
 	}
 	c.setAlarm()
 }
 
 // unschedule takes cl off the agenda.
 func (c *Client) unschedule(cl *claim) {
-	if cl.pos != off {
-		heap.Remove(&c.keeper.agenda, cl.pos)
+	if cl.pos != agenda.Off {
+		c.keeper.agenda.Remove(cl.pos)
 	}
 }
 

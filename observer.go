@@ -11,15 +11,17 @@ import (
 // OpenTelemetry. Embed NopObserver to be told of some things only.
 //
 // Its methods, and the functions that they return, are called in the middle of things, by many goroutines. They
-// must not block, and must not call the client or its leases.
+// must not block, and must not call the client or its leases. To the contexts that they are given they may add values
+// and nothing else.
 type Observer interface {
 	// Waiting is called when a lock is asked for. The context that it returns stands for ctx from then on. The
 	// function that it returns, which may be nil, is called once when the wait is over: with nil, or with why
 	// nothing was got.
 	Waiting(ctx context.Context, r Request) (context.Context, func(err error))
 
-	// Holding is called when a lease begins, with the context that Waiting returned. The lease's context is
-	// derived from the one that Holding returns. The function, which may be nil, is called once when the lease
+	// Holding is called when a lease begins, with the context that Waiting returned. A lease that nobody waited for,
+	// by re-entrance or downgrade, has no Waiting before it. The lease's context is derived from the one that
+	// Holding returns. The function, which may be nil, is called once when the lease
 	// is over, with why: ErrNotHeld if it was given back, ErrLost, or ErrClosed.
 	Holding(ctx context.Context, r Request, token Token) (context.Context, func(why error))
 

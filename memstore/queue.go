@@ -20,8 +20,14 @@ type place struct {
 	held     bool
 	since    time.Time // when it joined, or was granted
 	deadline time.Time // when it is out unless it is kept
-	pos      int       // in the server's deadlines
+	pos      int       // among the server's places by deadline
 }
+
+// Before orders places by deadline.
+func (p *place) Before(other *place) bool { return p.deadline.Before(other.deadline) }
+
+// StandAt notes where among them it is.
+func (p *place) StandAt(i int) { p.pos = i }
 
 // A queue is the line of one resource: a list in order of arrival. The held places come first; prefix counts
 // them, and next is the first that waits. So a change costs what changed, however long the line is.

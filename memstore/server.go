@@ -1,12 +1,12 @@
 package memstore
 
 import (
-	"container/heap"
 	"crypto/rand"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/agenda"
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -18,12 +18,12 @@ type Server struct {
 	mu      sync.Mutex
 	stores  map[*Store]struct{}
 	tenants map[string]*tenant
-	places  map[store.ID]*place // claims and tombstones
-	runOut  deadlines           // the same, by deadline
-	ticket  uint64              // the last one given, of any resource
-	alarm   *time.Timer         // removes what is out when nobody calls
-	wakes   time.Time           // when the alarm goes off; zero: it is not set
-	told    []push              // to be delivered when mu is free
+	places  map[store.ID]*place   // claims and tombstones
+	runOut  agenda.Agenda[*place] // the same, by deadline
+	ticket  uint64                // the last one given, of any resource
+	alarm   *time.Timer           // removes what is out when nobody calls
+	wakes   time.Time             // when the alarm goes off; zero: it is not set
+	told    []push                // to be delivered when mu is free
 
 	spareQueues pool[queue] // a lock that is taken and given back again and again needs no new memory here
 	sparePlaces pool[place]
@@ -97,7 +97,7 @@ func (s *Server) onAlarm() {
 // remove takes p out and grants whoever now fits. Nobody may know p after it.
 func (s *Server) remove(p *place, now time.Time) {
 	delete(s.places, p.claim.ID)
-	heap.Remove(&s.runOut, p.pos)
+	s.runOut.Remove(p.pos)
 	if q := p.queue; q != nil {
 		q.remove(p)
 		s.settle(q, now)
@@ -154,13 +154,13 @@ func (s *Server) find(t *tenant, name string, id store.ID) (*place, error) {
 func (s *Server) enrol(p *place, now time.Time) {
 	p.deadline = now.Add(p.claim.TTL + p.claim.Grace)
 	s.places[p.claim.ID] = p
-	heap.Push(&s.runOut, p)
+	s.runOut.Add(p)
 }
 
 // prolong moves p's deadline on.
 func (s *Server) prolong(p *place, now time.Time) {
 	p.deadline = now.Add(p.claim.TTL + p.claim.Grace)
-	heap.Fix(&s.runOut, p.pos)
+	s.runOut.Fix(p.pos)
 }
 
 func (s *Server) join(from *Store, c *store.Claim) (store.Standing, error) {

@@ -80,10 +80,10 @@ var brokenNames = []mutant{
 			})
 		}
 	}},
-	{"tenants share", 10, "names/tenants", nil, func(h *broken) {
+	{"tenants share", 10, "names/tenants", []int{0}, func(h *broken) {
 		h.prefix = func(string) string { return "" }
 	}},
-	{"prefix and name are one", 10, "names/prefixes that run together", nil, func(h *broken) {
+	{"prefix and name are one", 10, "names/prefixes that run together", []int{0}, func(h *broken) {
 		h.prefix = func(string) string { return "" }
 		h.bug = func(b *bug) {
 			renames(b, func(name string) string { return b.prefix + name })
