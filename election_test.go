@@ -1,0 +1,631 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestElectionHasOneLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var wg sync.WaitGroup
+		leading, terms := 0, 0
+		var last holdfast.Token
+		for range 4 {
+			e := r.client().Election("boss")
+			for range 5 {
+				wg.Go(func() {
+					l, err := e.Campaign(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					leading++ // leadership is what keeps this from being a data race
+					if leading != 1 || l.Token() <= last {
+						t.Errorf("%d lead, with token %v after %v", leading, l.Token(), last)
+					}
+					if turn := l.Token() & 0x7f; turn != 0 || l.Token().Ticket() == last.Ticket() {
+						t.Errorf("leadership was handed over inside the process: turn %d", turn)
+					}
+					last = l.Token()
+					time.Sleep(time.Millisecond)
+					leading--
+					terms++
+					if err := l.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if terms != 20 {
+			t.Errorf("%d of 20 led", terms)
+		}
+		r.noResidue("boss")
+	})
+}
+
+// TestElectionIsNotHandedOver: a mutex of the same name passes its claim on to mutexes only.
+func TestElectionIsNotHandedOver(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		first := r.lock(c.Mutex("boss").Lock)
+		leader := r.begin(c.Election("boss").Campaign)
+		next := r.begin(c.Mutex("boss").Lock)
+		r.unlock(first)
+		if synctest.Wait(); next.holds() == leader.holds() {
+			t.Fatalf("the mutex is held: %v, somebody leads: %v", next.holds(), leader.holds())
+		}
+		if next.holds() {
+			r.unlock(next.lease)
+			synctest.Wait()
+		}
+		if !leader.holds() || leader.lease.Token()&0x7f != 0 || leader.lease.Token().Ticket() == first.Token().Ticket() {
+			t.Fatal("the leader does not lead by a claim of its own")
+		}
+		r.unlock(leader.lease)
+	})
+}
+
+func TestElectionLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		e := r.client().Election("boss")
+		if _, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Fatalf("nobody leads: %v", err)
+		}
+		l := r.lock(r.client().Election("boss", holdfast.Label("10.0.0.7:80"), holdfast.Owner("node 7")).Campaign)
+		since := time.Now()
+		candidate := r.begin(r.client().Election("boss", holdfast.Label("10.0.0.8:80")).Campaign)
+		r.pass(time.Second)
+		got, err := e.Leader(t.Context())
+		if err != nil || got.Info != "10.0.0.7:80" || got.Owner.ID != "node 7" || got.Owner.PID == 0 || got.Token != l.Token() ||
+			!got.Since.Equal(since) || got.Left != ttl-time.Second {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		candidate.end()
+		r.unlock(l)
+		synctest.Wait()
+		if got, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) || got != (holdfast.Leader{}) {
+			t.Fatalf("nobody leads any more: %+v, %v", got, err)
+		}
+		r.lock(r.client().RWMutex("boss").RLock)
+		if got, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Fatalf("a reader leads: %+v, %v", got, err)
+		}
+	})
+}
+
+func TestElectionBadInput(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		var none context.Context
+		never := func(context.Context) error { t.Error("it was called"); return nil }
+		for what, test := range map[string]struct {
+			e    *holdfast.Election
+			ctx  context.Context
+			want error
+		}{
+			"bad name":    {c.Election(""), t.Context(), holdfast.ErrBadName},
+			"bad option":  {c.Election("boss", holdfast.TTL(-1)), t.Context(), holdfast.ErrBadTTL},
+			"nil context": {c.Election("boss"), none, holdfast.ErrNilContext},
+		} {
+			if _, err := test.e.Campaign(test.ctx); !errors.Is(err, test.want) {
+				t.Errorf("%s: Campaign: %v", what, err)
+			}
+			if _, err := test.e.Leader(test.ctx); !errors.Is(err, test.want) {
+				t.Errorf("%s: Leader: %v", what, err)
+			}
+			if err := test.e.Run(test.ctx, never); !errors.Is(err, test.want) {
+				t.Errorf("%s: Run: %v", what, err)
+			}
+			seen := 0
+			for _, err := range test.e.Observe(test.ctx) {
+				if seen++; !errors.Is(err, test.want) {
+					t.Errorf("%s: Observe: %v", what, err)
+				}
+			}
+			if seen != 1 {
+				t.Errorf("%s: Observe said %d things", what, seen)
+			}
+		}
+		if err := c.Election("boss").Run(t.Context(), nil); err == nil {
+			t.Error("Run without a function said nothing")
+		}
+	})
+}
+
+func TestElectionStepDownHandsOverAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		l := r.lock(r.client().Election("boss").Campaign)
+		var candidates []*call
+		for range 5 {
+			candidates = append(candidates, r.begin(r.client().Election("boss").Campaign))
+		}
+		r.pass(10 * ttl)
+		now := time.Now()
+		for i, c := range candidates { // first come, first served
+			r.unlock(l)
+			if synctest.Wait(); !c.holds() || c.lease.Token() <= l.Token() {
+				t.Fatalf("candidate %d does not lead", i)
+			}
+			l = c.lease
+		}
+		if time.Since(now) != 0 {
+			t.Errorf("it took %v", time.Since(now))
+		}
+	})
+}
+
+func TestElectionReplacesADeadLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		dead := r.lock(c.Election("boss").Campaign)
+		next := r.begin(r.client().Election("boss").Campaign)
+		r.pass(ttl / 6)
+		link.Kill()
+		r.pass(ttl/6*5 - time.Second)
+		if next.done() {
+			t.Fatal("the dead one's time is not over")
+		}
+		r.pass(time.Second)
+		if !next.holds() || dead.Err() == nil || next.lease.Token() <= dead.Token() {
+			t.Fatalf("it was not replaced after the ttl; the dead one says %v", dead.Err())
+		}
+	})
+}
+
+// A sighting is what Observe said, in short: who leads, nobody, or that it does not know.
+type sighting struct {
+	says  string
+	token holdfast.Token
+	at    time.Time
+	err   error
+}
+
+// sightings are those of an Observe that goes on by itself.
+type sightings struct {
+	mu   sync.Mutex
+	list []sighting
+	over bool
+	stop context.CancelFunc
+}
+
+func (r *rig) observe(e *holdfast.Election) *sightings {
+	ctx, cancel := context.WithCancel(r.Context())
+	r.Cleanup(cancel)
+	s := &sightings{stop: cancel}
+	go func() {
+		for l, err := range e.Observe(ctx) {
+			says := l.Info
+			if l == (holdfast.Leader{}) {
+				says = "nobody"
+			}
+			if err != nil {
+				says = "unknown"
+			}
+			s.mu.Lock()
+			s.list = append(s.list, sighting{says, l.Token, time.Now(), err})
+			s.mu.Unlock()
+		}
+		s.mu.Lock()
+		s.over = true
+		s.mu.Unlock()
+	}()
+	synctest.Wait()
+	return s
+}
+
+// are checks what was said so far.
+func (s *sightings) are(t *testing.T, want ...string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var got []string
+	for _, one := range s.list {
+		got = append(got, one.says)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("it saw %q, want %q", got, want)
+	}
+}
+
+func (s *sightings) last() sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list[len(s.list)-1]
+}
+
+func (s *sightings) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+func TestElectionObserve(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		e := func(label string) *holdfast.Election { return r.client().Election("boss", holdfast.Label(label)) }
+		early := r.observe(e("early"))
+		early.are(t, "nobody")
+		a := r.lock(e("a").Campaign)
+		r.pass(time.Second)
+		early.are(t, "nobody", "a")
+		late := r.observe(e("late"))
+		late.are(t, "a") // the one of now, at once
+		if late.last().token != a.Token() {
+			t.Errorf("its token is %v, want %v", late.last().token, a.Token())
+		}
+		r.pass(10 * ttl) // renewal is no change
+		late.are(t, "a")
+
+		b := r.begin(e("b").Campaign)
+		r.pass(time.Second)
+		late.are(t, "a") // nor is a candidate
+		r.unlock(a)
+		changed := time.Now()
+		r.pass(time.Second)
+		late.are(t, "a", "b")
+		if d := late.last().at.Sub(changed); d > time.Second/2 {
+			t.Errorf("it was seen after %v", d)
+		}
+		again := r.begin(e("b").Campaign) // another term of the same name is a change
+		r.unlock(b.lease)
+		r.pass(time.Second)
+		late.are(t, "a", "b", "b")
+		r.unlock(again.lease)
+		r.pass(time.Second)
+		late.are(t, "a", "b", "b", "nobody")
+		r.pass(time.Minute)
+		early.are(t, "nobody", "a", "b", "b", "nobody")
+
+		late.stop()
+		if synctest.Wait(); !late.ended() || early.ended() {
+			t.Error("it does not end with its context")
+		}
+		late.are(t, "a", "b", "b", "nobody") // the end is no error
+	})
+}
+
+func TestElectionObserveCanBeLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		e := c.Election("boss")
+		for l, err := range e.Observe(t.Context()) {
+			if err != nil || l != (holdfast.Leader{}) {
+				t.Errorf("got %+v, %v", l, err)
+			}
+			break
+		}
+		link.Cut()
+		for _, err := range e.Observe(t.Context()) {
+			if err == nil {
+				t.Error("no error")
+			}
+			break
+		}
+	})
+}
+
+func TestElectionObserveRidesOutAnOutage(t *testing.T) {
+	for what, outage := range map[string]func(link linkFaults) (back func()){
+		"cut":  func(link linkFaults) func() { link.Cut(); return func() {} },
+		"hung": func(link linkFaults) func() { return link.HoldRequests() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				c, link := r.linked()
+				other := r.client()
+				a := r.lock(other.Election("boss", holdfast.Label("a")).Campaign)
+				b := r.begin(other.Election("boss", holdfast.Label("b")).Campaign)
+				seen := r.observe(c.Election("boss"))
+				for _, want := range [][]string{{"a", "unknown", "a"}, {"a", "unknown", "a", "unknown", "b"}} {
+					back := outage(link)
+					r.pass(5 * ttl)
+					seen.are(t, want[:len(want)-1]...)
+					var fault *store.Fault
+					if err := seen.last().err; !errors.As(err, &fault) || errors.Is(err, holdfast.ErrNotHeld) {
+						t.Errorf("the error is %v", err)
+					}
+					if want[len(want)-1] == "b" {
+						r.unlock(a)
+					}
+					back()
+					link.Heal()
+					r.pass(time.Second)
+					seen.are(t, want...)
+				}
+				if !b.holds() || seen.ended() {
+					t.Error("it is over")
+				}
+			})
+		})
+	}
+}
+
+func TestElectionObserveEndsWithClose(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		seen := r.observe(c.Election("boss"))
+		now := time.Now()
+		c.Close()
+		if synctest.Wait(); !seen.ended() || time.Since(now) != 0 {
+			t.Fatal("it goes on")
+		}
+		if seen.are(t, "nobody", "unknown"); !errors.Is(seen.last().err, holdfast.ErrClosed) {
+			t.Errorf("the error is %v", seen.last().err)
+		}
+	})
+}
+
+// run starts Run and returns where its error is to come.
+func (r *rig) run(ctx context.Context, e *holdfast.Election, fn func(context.Context) error) <-chan error {
+	returned := make(chan error, 1)
+	go func() { returned <- e.Run(ctx, fn) }()
+	synctest.Wait()
+	return returned
+}
+
+func TestElectionRun(t *testing.T) {
+	boom := errors.New("boom")
+	for _, want := range []error{nil, boom} {
+		t.Run(fmt.Sprint(want), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				first := r.lock(r.client().Election("boss").Campaign)
+				e := r.client().Election("boss")
+				calls, finish := 0, make(chan struct{})
+				returned := r.run(t.Context(), e, func(ctx context.Context) error {
+					calls++
+					leader, err := e.Leader(t.Context())
+					if token, ok := holdfast.TokenFrom(ctx); err != nil || !ok || token != leader.Token {
+						t.Errorf("its token is %v; %+v leads, %v", token, leader, err)
+					}
+					<-finish
+					return want
+				})
+				r.pass(10 * ttl)
+				if calls != 0 {
+					t.Fatal("it runs without leading")
+				}
+				next := r.begin(r.client().Election("boss").Campaign)
+				r.unlock(first)
+				r.pass(10 * ttl)
+				if calls != 1 || len(returned) != 0 {
+					t.Fatalf("it was called %d times", calls)
+				}
+				now := time.Now()
+				close(finish)
+				if err := <-returned; err != want { //nolint:errorlint // the very same
+					t.Errorf("got %v", err)
+				}
+				if synctest.Wait(); !next.holds() || time.Since(now) != 0 || calls != 1 {
+					t.Errorf("it did not step down; it was called %d times", calls)
+				}
+			})
+		})
+	}
+}
+
+func TestElectionRunStepsDownWhenItsFunctionPanics(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			r.client().Election("boss").Run(t.Context(), func(context.Context) error { panic("boom") }) //nolint:errcheck // it panics
+		}()
+		r.lock(r.client().Election("boss").Campaign)
+	})
+}
+
+func TestElectionRunCampaignsAgainAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var tokens []holdfast.Token
+		var causes []error
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		returned := r.run(ctx, r.client().Election("boss"), func(ctx context.Context) error {
+			token, _ := holdfast.TokenFrom(ctx)
+			tokens = append(tokens, token)
+			<-ctx.Done()
+			causes = append(causes, context.Cause(ctx))
+			return ctx.Err()
+		})
+		for i := range 3 {
+			r.pass(ttl)
+			if len(tokens) != i+1 || len(causes) != i || len(returned) != 0 {
+				t.Fatalf("it ran %d times, and %d times to the end", len(tokens), len(causes))
+			}
+			if i > 0 && (tokens[i] <= tokens[i-1] || !errors.Is(causes[i-1], holdfast.ErrLost)) {
+				t.Errorf("tokens %v; it ended because of %v", tokens, causes[i-1])
+			}
+			if i < 2 {
+				r.server.Restart(false)
+			}
+		}
+		cancel()
+		if err := <-returned; !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		r.free("boss")
+	})
+}
+
+// TestElectionRunRidesOutAnOutage: an outage is what most losses come from, and it is not over when the leadership is.
+func TestElectionRunRidesOutAnOutage(t *testing.T) {
+	for what, outage := range map[string]func(link linkFaults) (back func()){
+		"cut":           func(link linkFaults) func() { link.Cut(); return func() {} },
+		"requests hang": func(link linkFaults) func() { return link.HoldRequests() },
+		"replies hang":  func(link linkFaults) func() { return link.HoldReplies() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				c, link := r.linked()
+				terms := 0
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				returned := r.run(ctx, c.Election("boss"), func(ctx context.Context) error {
+					terms++
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				back := outage(link)
+				r.pass(3 * ttl)
+				back()
+				link.Heal()
+				r.pass(2 * ttl)
+				if len(returned) != 0 {
+					t.Fatalf("it gave up: %v", <-returned)
+				}
+				if terms != 2 {
+					t.Errorf("it led %d times", terms)
+				}
+				c.Close()
+				<-returned
+			})
+		})
+	}
+}
+
+// TestElectionRunKnowsItsOwnLoss: what fn lost elsewhere is fn's error, and no reason to campaign again.
+func TestElectionRunKnowsItsOwnLoss(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		calls := 0
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := c.Election("boss").Run(ctx, func(ctx context.Context) error {
+			calls++
+			return c.Mutex("x", holdfast.FixedTTL(time.Second)).Do(ctx, func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
+		if calls != 1 || !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("it was called %d times, and returned %v", calls, err)
+		}
+	})
+}
+
+func TestElectionRunEndsWithItsContext(t *testing.T) {
+	for what, leads := range map[string]bool{"as leader": true, "as candidate": false} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				if !leads {
+					r.lock(r.client().Election("boss").Campaign)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began, ran := time.Now(), false
+				err := r.client().Election("boss").Run(ctx, func(ctx context.Context) error {
+					ran = true
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) || time.Since(began) != time.Minute || ran != leads {
+					t.Errorf("after %v: %v; it ran: %v", time.Since(began), err, ran)
+				}
+				synctest.Wait()
+				line, err := r.client().Inspect(t.Context(), "boss")
+				if err != nil || len(line.Places) != map[bool]int{true: 0, false: 1}[leads] {
+					t.Errorf("it left something behind: %+v, %v", line, err)
+				}
+			})
+		})
+	}
+}
+
+func TestElectionRunEndsWithClose(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, b := r.client(), r.client()
+		wait := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		leader, candidate := r.run(t.Context(), a.Election("boss"), wait), r.run(t.Context(), b.Election("boss"), wait)
+		b.Close()
+		a.Close()
+		for _, returned := range []<-chan error{leader, candidate} {
+			if err := <-returned; !errors.Is(err, holdfast.ErrClosed) {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+}
+
+// TestElectionRunNeverRunsTwice: when a leader's function begins, the context of the one before is over, through
+// outages of all kinds.
+func TestElectionRunNeverRunsTwice(t *testing.T) {
+	total := 0
+	for seed := range uint64(10) {
+		bubble(t, func(t *testing.T, r *rig) {
+			chance := rand.New(rand.NewPCG(seed, 0))
+			ctx, cancel := context.WithCancel(t.Context())
+			var mu sync.Mutex
+			var terms []context.Context
+			last := holdfast.Token(0)
+			var wg sync.WaitGroup
+			var links []linkFaults
+			var heal []func()
+			for range 3 {
+				c, link := r.linked()
+				links, heal = append(links, link), append(heal, link.Heal)
+				lead := func(ctx context.Context) error {
+					mu.Lock()
+					for _, before := range terms {
+						if before.Err() == nil {
+							t.Errorf("seed %d: two lead", seed)
+						}
+					}
+					terms = append(terms, ctx)
+					token, _ := holdfast.TokenFrom(ctx)
+					if token <= last {
+						t.Errorf("seed %d: token %v after %v", seed, token, last)
+					}
+					last = token
+					mu.Unlock()
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						c.Election("boss").Run(ctx, lead) //nolint:errcheck // it runs again, whatever it was
+						select {
+						case <-ctx.Done():
+						case <-time.After(time.Second):
+						}
+					}
+				})
+			}
+			for range 30 {
+				time.Sleep(time.Duration(chance.Int64N(int64(ttl))))
+				i, release := chance.IntN(3), func() {}
+				switch chance.IntN(4) {
+				case 0:
+					links[i].Cut()
+				case 1:
+					release = links[i].HoldRequests()
+				case 2:
+					release = links[i].HoldReplies()
+				case 3:
+					r.server.Restart(true)
+				}
+				time.Sleep(time.Duration(chance.Int64N(int64(2 * ttl))))
+				release()
+				heal[i]()
+			}
+			cancel()
+			wg.Wait()
+			total += len(terms)
+		})
+	}
+	if total < 20 {
+		t.Errorf("only %d terms: the test shows little", total)
+	}
+}
