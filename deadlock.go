@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,9 +18,6 @@ const (
 	searchAfter = 200 * time.Millisecond
 	searchEvery = 500 * time.Millisecond
 )
-
-// ErrDeadlock is a wait that was given up because it could not end: see DeadlockError.
-var ErrDeadlock = errors.New("holdfast: deadlock")
 
 // A DeadlockError says who waits for whom in a circle. It is ErrDeadlock. One of those in the circle gets it, the
 // others go on when he has given back what he holds.

@@ -17,6 +17,7 @@ var (
 	ErrNotHeld     = store.ErrNotHeld                                                   // it was given back already, or never held
 	ErrReentered   = errors.New("holdfast: taken again under its own lease")            // see the option Reentrant
 	ErrUpgrade     = errors.New("holdfast: a shared lease cannot become a greater one") // it would wait for itself
+	ErrDeadlock    = errors.New("holdfast: deadlock")                                   // the wait could not end: see DeadlockError
 	ErrBadName     = store.ErrBadName                                                   // empty, too long, not UTF-8, or with a NUL byte
 	ErrBadTTL      = errors.New("holdfast: bad ttl")                                    // not positive, or not what the store can do
 	ErrBadUnits    = errors.New("holdfast: bad units")                                  // not positive, or more than the limit

@@ -1,0 +1,10 @@
+// Package stores registers every store that Holdfast has, so that holdfast.Open finds each by its URL. Import it for
+// its effect in programs that let their users choose; a program that knows its store imports that store's package
+// alone, and gets no dependency of the others.
+//
+//	import _ "github.com/holdfast-go/holdfast/stores"
+package stores
+
+import (
+	_ "github.com/holdfast-go/holdfast/memstore" // memory:
+)

@@ -1,0 +1,28 @@
+package stores_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	_ "github.com/holdfast-go/holdfast/stores"
+)
+
+// TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
+func TestEveryStoreIsRegistered(t *testing.T) {
+	for _, url := range []string{"memory:"} {
+		locks, err := holdfast.Open(t.Context(), url)
+		if err != nil {
+			t.Fatalf("%s: %v", url, err)
+		}
+		lease, err := locks.Mutex("x").Lock(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", url, err)
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+		if err := locks.Close(); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
