@@ -123,7 +123,7 @@ func (c *Client) send(r *relay) *claim {
 func (c *Client) abandon(cl *claim, err error) {
 	r := cl.relay
 	switch {
-	case r.public && errors.Is(err, errPlaceLost):
+	case r.public && (errors.Is(err, errPlaceLost) || errors.Is(err, ErrLost)): // the latter: granted, but too late
 		r.lost++
 	case cl.standby:
 		r.notYet = c.now() + int64(backoff(cl.TTL, 1))

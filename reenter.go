@@ -3,6 +3,8 @@ package holdfast
 import (
 	"fmt"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // reenter looks whether ctx comes from a lease of the very lock that w wants. If it does, w gets a lease of the
@@ -23,8 +25,9 @@ func (w *wish) reenter() (*Lease, error) {
 		if l.claim.Limit != w.ask.Limit {
 			continue // the store says that it does not match
 		}
-		// Of a semaphore one can have more than one lease, as long as that can ever be granted.
-		if has += l.units(); has+w.ask.Units > w.ask.Limit {
+		// Of a semaphore one can have more than one lease, as long as that can ever be granted. A reader that reads
+		// again would wait behind a writer that waits for it.
+		if has += l.units(); w.ask.Kind == store.Lock || has+w.ask.Units > w.ask.Limit {
 			return nil, ErrReentered
 		}
 	}

@@ -25,6 +25,10 @@ func TestTakenAgainWithoutTheOptionIsAnErrorAtOnce(t *testing.T) {
 		if _, err := c.Mutex("y").TryLock(ctx); err != nil {
 			t.Errorf("another lock: %v", err)
 		}
+		reader := r.lock(c.RWMutex("z").RLock)
+		if _, err := c.RWMutex("z").RLock(reader.Context()); !errors.Is(err, holdfast.ErrReentered) {
+			t.Errorf("a reader that reads again: %v", err)
+		}
 		if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Errorf("from elsewhere: %v", err)
 		}

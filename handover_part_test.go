@@ -1,0 +1,228 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// TestHandOverWhoTakesPart has a holder and one who waits, both of one client, and looks whether the claim passed
+// from one to the other.
+func TestHandOverWhoTakesPart(t *testing.T) {
+	lock := func(c *holdfast.Client) locker { return c.Mutex("x").Lock }
+	under := func(c *holdfast.Client) locker { // it has another lock already
+		return func(ctx context.Context) (*holdfast.Lease, error) {
+			outer, err := c.Mutex("outer").Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			inner, cancel := context.WithCancel(outer.Context())
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			return c.Mutex("x").Lock(inner)
+		}
+	}
+	above := func(c *holdfast.Client) locker { // it takes another lock under this one
+		return func(ctx context.Context) (*holdfast.Lease, error) {
+			l, err := c.Mutex("x").Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			_, err = c.Mutex("inner").Lock(l.Context())
+			return l, err
+		}
+	}
+	downgraded := func(c *holdfast.Client) locker {
+		return func(ctx context.Context) (*holdfast.Lease, error) {
+			l, err := c.Mutex("x").Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return l.Downgrade(ctx)
+		}
+	}
+	for name, test := range map[string]struct {
+		first, next func(*holdfast.Client) locker
+		passes      bool
+	}{
+		"mutex to mutex":                  {lock, lock, true},
+		"mutex to writer":                 {lock, func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }, true},
+		"writer to mutex":                 {func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }, lock, true},
+		"other label":                     {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Label("x")).Lock }, true},
+		"bounded wait":                    {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Wait(ttl)).Lock }, true},
+		"writer to reader":                {lock, func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }, false},
+		"reader to writer":                {func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }, lock, false},
+		"from TryLock":                    {func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }, lock, false},
+		"from FixedTTL":                   {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.FixedTTL(ttl)).Lock }, lock, false},
+		"to FixedTTL":                     {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.FixedTTL(ttl)).Lock }, false},
+		"from Campaign":                   {func(c *holdfast.Client) locker { return c.Election("x").Campaign }, lock, false},
+		"to Campaign":                     {lock, func(c *holdfast.Client) locker { return c.Election("x").Campaign }, false},
+		"from other TTL":                  {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.TTL(ttl/2)).Lock }, lock, false},
+		"to other TTL":                    {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.TTL(ttl/2)).Lock }, false},
+		"to other Grace":                  {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Grace(1)).Lock }, false},
+		"to HandOver off":                 {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.HandOver(0, 0)).Lock }, false},
+		"from HandOver off":               {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.HandOver(0, 0)).Lock }, lock, false},
+		"to one who holds":                {lock, under, false},
+		"from one who holds":              {under, lock, false},
+		"from one who since took another": {above, lock, false},
+		"from a downgraded one":           {downgraded, lock, false},
+		"semaphore": {
+			func(c *holdfast.Client) locker { return bothUnits(c.Semaphore("x", 2)) },
+			func(c *holdfast.Client) locker { return bothUnits(c.Semaphore("x", 2)) }, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				c, n := r.counted()
+				first := r.lock(test.first(c))
+				next := r.begin(test.next(c))
+				before := n.joins.Load()
+				if line := r.line(c, "x"); len(line.Places) != 2 {
+					t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Places))
+				}
+				r.unlock(first)
+				if synctest.Wait(); !next.holds() {
+					t.Fatalf("the next does not hold it: %v", next.err)
+				}
+				passed := next.lease.Token().Ticket() == first.Token().Ticket()
+				if passed != test.passes || passed != (turnOf(next.lease) == 1) {
+					t.Errorf("handed over: %v, turn %d; want %v", passed, turnOf(next.lease), test.passes)
+				}
+				if n.joins.Load() != before || next.lease.Token() <= first.Token() {
+					t.Errorf("%d joins more, token %v after %v", n.joins.Load()-before, next.lease.Token(), first.Token())
+				}
+				r.unlock(next.lease)
+				synctest.Wait()
+				if line := r.line(c, "x"); len(line.Places) != 0 {
+					t.Errorf("%d are left in the line", len(line.Places))
+				}
+			})
+		})
+	}
+}
+
+// One that waits here, and whose owner got something else meanwhile, is not handed over either: others must see in the
+// store whom they wait for.
+func TestHandOverNotToOneWhoSinceTookAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		named := holdfast.Owner("job")
+		first := r.lock(c.Mutex("x").Lock)
+		next := r.begin(c.Mutex("x", named).Lock)
+		r.lock(c.Mutex("other", named).Lock)
+		r.unlock(first)
+		if synctest.Wait(); !next.holds() || turnOf(next.lease) != 0 {
+			t.Fatalf("got %v, %v", next.lease, next.err)
+		}
+		if p := r.line(c, "x").Holders()[0]; p.Token != next.lease.Token() {
+			t.Errorf("the line says %v", p.Token)
+		}
+	})
+}
+
+// bothUnits takes all of two units.
+func bothUnits(s *holdfast.Semaphore) locker {
+	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 2) }
+}
+
+// When the last of a process gives it back, it is free: nothing of that process stands in the line.
+func TestHandOverLeavesNoStandbyBehind(t *testing.T) {
+	for range 20 {
+		bubble(t, func(t *testing.T, r *rig) {
+			a, b := r.client(), r.client()
+			first := r.lock(a.Mutex("x").Lock)
+			next := r.begin(a.Mutex("x").Lock)
+			r.unlock(first)
+			r.pass(time.Second)
+			if line := r.line(b, "x"); len(line.Places) != 1 {
+				t.Errorf("nobody waits, and %d stand in the line", len(line.Places))
+			}
+			r.unlock(next.lease)
+			if _, err := b.Mutex("x").TryLock(t.Context()); err != nil {
+				t.Errorf("nobody holds it or waits for it: %v", err)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// A TryLock never gets what is about to be handed to one who waits.
+func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		l := r.lock(c.Mutex("x").Lock)
+		calls := r.beginMany(10, c.Mutex("x").Lock)
+		for _, w := range calls {
+			r.unlock(l)
+			if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+				t.Fatalf("got %v", err)
+			}
+			synctest.Wait()
+			l = w.lease
+		}
+		r.unlock(l)
+		synctest.Wait()
+		r.unlock(r.lock(c.Mutex("x").TryLock))
+	})
+}
+
+// An owner with a given identity takes part like any other, as long as it holds and wants nothing else.
+func TestHandOverBetweenNamedOwners(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		l := r.lock(c.Mutex("x", holdfast.Owner("0")).Lock)
+		var calls []*call
+		for i := range 3 {
+			calls = append(calls, r.begin(c.Mutex("x", holdfast.Owner(fmt.Sprint(i+1))).Lock))
+		}
+		for i, w := range calls {
+			r.unlock(l)
+			if synctest.Wait(); !w.holds() {
+				t.Fatalf("owner %d does not hold it", i+1)
+			}
+			if turnOf(w.lease) != i+1 {
+				t.Errorf("owner %d got turn %d, want %d", i+1, turnOf(w.lease), i+1)
+			}
+			l = w.lease
+		}
+		r.unlock(l)
+		r.nobodyStands("x")
+	})
+}
+
+// Different ttls are different claims, that exclude each other.
+func TestHandOverDifferentTTLsExclude(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, n := r.counted()
+		d := &diary{T: t}
+		var wg sync.WaitGroup
+		for i := range 12 {
+			m := c.Mutex("x", holdfast.TTL(ttl/time.Duration(i%3+1)))
+			wg.Go(func() {
+				for range 20 {
+					d.work(fmt.Sprint(i%3), m.Lock, 100*time.Microsecond)
+				}
+			})
+		}
+		wg.Wait()
+		byTicket := map[uint64]string{}
+		for i, token := range d.tokens {
+			if who, ok := byTicket[token.Ticket()]; ok && who != d.who[i] {
+				t.Fatal("a claim passed to one with another ttl")
+			}
+			byTicket[token.Ticket()] = d.who[i]
+		}
+		if n.joins.Load() >= 240 {
+			t.Errorf("%d joins for 240 locks", n.joins.Load())
+		}
+		r.nobodyStands("x")
+	})
+}

@@ -1,0 +1,288 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestHandOverIsSeenInTheLine(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		first := r.lock(c.Mutex("x", holdfast.Label("one")).Lock)
+		next := r.begin(c.Mutex("x", holdfast.Label("two"), holdfast.Owner("job")).Lock)
+		last := r.begin(c.Mutex("x", holdfast.Label("three")).Lock)
+		seen := func(want string, l *holdfast.Lease) {
+			t.Helper()
+			c.KeepAll()
+			p := r.line(c, "x").Holders()[0]
+			if p.Owner.Label != want || p.Token != l.Token() {
+				t.Errorf("the line says %q with %v, want %q with %v", p.Owner.Label, p.Token, want, l.Token())
+			}
+		}
+		seen("one", first)
+		r.unlock(first)
+		synctest.Wait()
+		seen("two", next.lease)
+		if p := r.line(c, "x").Holders()[0]; p.Owner.ID != "job" {
+			t.Errorf("its owner is %q", p.Owner.ID)
+		}
+		r.unlock(next.lease)
+		synctest.Wait()
+		seen("three", last.lease)
+		if p := r.line(c, "x").Holders()[0]; p.Owner.ID != "" {
+			t.Errorf("its owner is %q", p.Owner.ID)
+		}
+	})
+}
+
+// It is the regular renewal that tells, at the latest after a third of the ttl.
+func TestHandOverIsSeenByTheNextRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		first := r.lock(c.Mutex("x", holdfast.Label("one")).Lock)
+		next := r.begin(c.Mutex("x", holdfast.Label("two")).Lock)
+		r.unlock(first)
+		r.pass(ttl/3 + time.Second)
+		p := r.line(c, "x").Holders()[0]
+		if p.Owner.Label != "two" || p.Token != next.lease.Token() || turnOf(next.lease) != 1 {
+			t.Errorf("the line says %q with %v, the lease %v", p.Owner.Label, p.Token, next.lease.Token())
+		}
+	})
+}
+
+func TestHandOverClose(t *testing.T) {
+	for name, holder := range map[string]func(a, b *holdfast.Client) *holdfast.Client{
+		"held here":  func(a, _ *holdfast.Client) *holdfast.Client { return a },
+		"held there": func(_, b *holdfast.Client) *holdfast.Client { return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				a, b := r.client(), r.client()
+				first := r.lock(holder(a, b).Mutex("x").Lock)
+				calls := r.beginMany(5, a.Mutex("x").Lock)
+				if err := a.Close(); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				for i, w := range calls {
+					if !w.done() || !errors.Is(w.err, holdfast.ErrClosed) {
+						t.Errorf("waiter %d: %v", i, w.err)
+					}
+				}
+				if err := first.Unlock(t.Context()); holder(a, b) == a && !errors.Is(err, holdfast.ErrClosed) {
+					t.Errorf("the holder's Unlock: %v", err)
+				}
+				if n := r.server.Residue("x"); n != 0 {
+					t.Errorf("%d things are left", n)
+				}
+			})
+		})
+	}
+}
+
+// Close comes while leases are handed over at full speed.
+func TestHandOverCloseInTheMiddle(t *testing.T) {
+	for range 50 {
+		bubble(t, func(t *testing.T, r *rig) {
+			c := r.client()
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for {
+						l, err := c.Mutex("x").Lock(t.Context())
+						if err == nil {
+							time.Sleep(time.Microsecond)
+							err = l.Unlock(t.Context())
+						}
+						if errors.Is(err, holdfast.ErrClosed) {
+							return
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			time.Sleep(100 * time.Microsecond)
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			wg.Wait()
+			if n := r.server.Residue("x"); n != 0 {
+				t.Errorf("%d things are left", n)
+			}
+		})
+	}
+}
+
+func TestHandOverWhileTheStandbysJoinHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		l := r.lock(c.Mutex("x").Lock)
+		release := link.HoldRequests()
+		calls := r.beginMany(20, c.Mutex("x").Lock)
+		began := time.Now()
+		for _, w := range calls {
+			r.unlock(l)
+			if synctest.Wait(); !w.holds() || time.Since(began) != 0 {
+				t.Fatal("it waits for the standby")
+			}
+			l = w.lease
+		}
+		go l.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
+		release()
+		r.nobodyStands("x")
+	})
+}
+
+// The standby's Join hangs, the last that waited is served and gives back, and then others come. They wait for that
+// Join's claim, which must be spoken about when it is there.
+func TestHandOverToLateStandby(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		first := r.lock(c.Mutex("x").Lock)
+		release := link.HoldReplies()
+		next := r.begin(c.Mutex("x").Lock)
+		r.unlock(first)
+		if synctest.Wait(); !next.holds() {
+			t.Fatal("it waits for the standby")
+		}
+		go next.lease.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
+		r.pass(100 * time.Millisecond)
+		late := r.beginMany(2, c.Mutex("x").Lock)
+		release()
+		for _, w := range late {
+			if r.pass(time.Second); !w.holds() {
+				t.Fatalf("it does not go on: %v", w.err)
+			}
+			r.unlock(w.lease)
+		}
+		r.nobodyStands("x")
+	})
+}
+
+// The Join of the standby fails while the claim is held. It is nobody's error.
+func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		l := r.lock(c.Mutex("x").Lock)
+		link.Cut()
+		calls := r.beginMany(3, c.Mutex("x").Lock)
+		r.pass(ttl / 6)
+		link.Heal()
+		r.pass(ttl / 6)
+		for _, w := range calls {
+			if w.done() {
+				t.Fatalf("got %v, %v", w.lease, w.err)
+			}
+		}
+		for _, w := range calls {
+			r.unlock(l)
+			if r.pass(time.Millisecond); !w.holds() {
+				t.Fatal("it did not go on")
+			}
+			l = w.lease
+		}
+		r.unlock(l)
+		r.nobodyStands("x")
+	})
+}
+
+func TestHandOverIsFairBetweenProcesses(t *testing.T) {
+	for _, waiters := range [][2]int{{8, 8}, {8, 2}, {32, 8}} {
+		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				d := &diary{T: t}
+				end := time.Now().Add(time.Second)
+				var wg sync.WaitGroup
+				for i, who := range []string{"a", "b"} {
+					c := r.client()
+					for range waiters[i] {
+						wg.Go(func() {
+							for time.Now().Before(end) {
+								d.work(who, c.Mutex("x").Lock, time.Millisecond)
+							}
+						})
+					}
+				}
+				wg.Wait()
+				if waiters[0] != waiters[1] {
+					// One with few may have none that waits when its turn would come again.
+					for who, held := range d.held {
+						if held < 200*time.Millisecond {
+							t.Errorf("%s held it for %v of a second", who, held)
+						}
+					}
+					return
+				}
+				for who, held := range d.held {
+					if held < 400*time.Millisecond {
+						t.Errorf("%s held it for %v of a second", who, held)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A wait that goes on after its outer lease was lost is another owner's. What it then holds counts for deadlocks.
+func TestHandOverOwnerAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, other := r.client(), r.client()
+		r.lock(other.Mutex("b").Lock)
+		outer := r.lock(c.Mutex("a").Lock)
+		detached := context.WithoutCancel(outer.Context()) // it waits on, whatever becomes of the outer lease
+		inner := r.begin(func(context.Context) (*holdfast.Lease, error) { return c.Mutex("b").Lock(detached) })
+		r.server.Restart(false) // both lose what they hold
+		r.pass(5 * time.Second)
+		if !inner.holds() {
+			t.Fatalf("it does not go on: %v", inner.err)
+		}
+		// It holds b and wants d. Another holds d and wants b.
+		bounded := func(under *holdfast.Lease, c *holdfast.Client, name string) *call {
+			return r.begin(func(context.Context) (*holdfast.Lease, error) {
+				return c.Mutex(name, holdfast.Wait(ttl)).Lock(under.Context())
+			})
+		}
+		d := r.lock(other.Mutex("d").Lock)
+		wantsB, wantsD := bounded(d, other, "b"), bounded(inner.lease, c, "d")
+		r.pass(5 * time.Second)
+		if !wantsB.done() && !wantsD.done() {
+			t.Error("the deadlock was not found")
+		}
+		r.pass(ttl)
+	})
+}
+
+// The claim's ID stands for an owner without a name. When the claim passes on, it must not make two owners one:
+// the one that was before may hold other things.
+func TestHandOverMakesAnotherOwner(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, second := r.client(), r.client() // of one store
+		x := r.lock(c.Mutex("x").Lock)
+		next := r.begin(c.Mutex("x").Lock)
+		y := r.lock(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("y").Lock(x.Context()) })
+		r.unlock(x)
+		if synctest.Wait(); !next.holds() {
+			t.Fatal("the next does not hold it")
+		}
+		// y is still held by the first. The next one takes z and waits for y: there is no deadlock.
+		z := r.lock(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("z").Lock(next.lease.Context()) })
+		waits := r.begin(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("y").Lock(z.Context()) })
+		r.pass(5 * time.Second)
+		if waits.done() {
+			t.Fatalf("got %v, %v", waits.lease, waits.err)
+		}
+		r.unlock(y)
+		if synctest.Wait(); !waits.holds() {
+			t.Fatal("it does not hold it")
+		}
+	})
+}
