@@ -189,3 +189,46 @@ func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]
 }
+
+// BenchmarkReentrant takes a lock again under its own lease. It costs no call of the store.
+func BenchmarkReentrant(b *testing.B) {
+	n := &counter{Store: memstore.New()}
+	locks := holdfast.New(n)
+	defer locks.Close()
+	m := locks.Mutex("x", holdfast.Reentrant())
+	outer, err := m.Lock(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := outer.Context()
+	before := n.calls()
+	b.ReportAllocs()
+	for b.Loop() {
+		lockUnlock(b, ctx, m)
+	}
+	b.ReportMetric(float64(n.calls()-before)/float64(b.N), "store-calls/op")
+}
+
+// BenchmarkLockAll takes ten locks and gives them back. It costs ten Joins and ten Leaves.
+func BenchmarkLockAll(b *testing.B) {
+	n := &counter{Store: memstore.New()}
+	locks := holdfast.New(n)
+	defer locks.Close()
+	var parts []holdfast.Part
+	for i := range 10 {
+		parts = append(parts, locks.Mutex(fmt.Sprint("part:", i)))
+	}
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		all, err := holdfast.LockAll(ctx, parts...)
+		if err == nil {
+			err = all.Unlock(ctx)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n.joins.Load())/float64(b.N), "joins/op")
+	b.ReportMetric(float64(n.leaves.Load())/float64(b.N), "leaves/op")
+}

@@ -316,3 +316,6 @@ func TestStoreThatAnswersForTooFewIsNotBelieved(t *testing.T) {
 type deafStore struct{ store.Store }
 
 func (deafStore) Keep(context.Context, []store.Claim) ([]store.Standing, error) { return nil, nil }
+
+// calls is how many calls there were in all.
+func (c *counter) calls() int64 { return c.joins.Load() + c.keeps.Load() + c.leaves.Load() }
