@@ -21,7 +21,7 @@ type part struct {
 	wish wish
 	err  error
 	wait time.Duration // its option Wait, or 0
-	uses []int
+	uses []int         // which of the arguments it stands for
 }
 
 func (m *Mutex) part() part {
