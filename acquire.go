@@ -130,23 +130,35 @@ func (w *wish) enter(patience context.Context) (*Lease, error) {
 		return nil, ErrClosed
 	}
 	c.own(w)
-	l, err := w.enterLocked(patience)
-	if w.owner != nil {
-		c.disownWish(w)
+	queued, err := w.stand(patience)
+	var search *search
+	if queued != nil {
+		search = c.newSearch(queued)
 	}
 	c.mu.Unlock()
+	l := w.lease
+	if queued != nil {
+		l, err = queued.await(patience, search)
+	}
+	if w.owner != nil {
+		c.mu.Lock()
+		search.end()
+		c.disownWish(w)
+		c.mu.Unlock()
+	}
 	return l, err
 }
 
-// enterLocked is enter with mu held, which it gives up while it waits.
-func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
+// stand puts w in its place: it has its lease then, or an error, or stands in a queue. It is called with mu held, which
+// it gives up while it joins.
+func (w *wish) stand(patience context.Context) (queued *wish, err error) {
 	c := w.lock.client
 	r := c.relays[w.lock.name]
 	public := w.sharesRelay()
 	if public && r.suits(w.lock.settings) {
-		queued := w.queueIn(r, false)
+		queued = w.queueIn(r, false)
 		c.staff(r)
-		return queued.await(patience)
+		return queued, nil
 	}
 	cl := c.newClaim(w)
 	if public && r.free() {
@@ -158,10 +170,10 @@ func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
 	c.calls.Add(1)
 	c.mu.Unlock()
 	standing, err := c.store.Join(patience, cl.Claim)
-	c.mu.Lock()
 	if err != nil && errors.Is(err, patience.Err()) {
 		err = done(patience) // with its cause
 	}
+	c.mu.Lock()
 	err = c.joined(cl, standing, err)
 	c.calls.Done()
 	r = cl.relay
@@ -174,9 +186,9 @@ func (w *wish) enterLocked(patience context.Context) (*Lease, error) {
 		if r.queue.first != nil {
 			c.staff(r)
 		}
-		return w.lease, nil
+		return nil, nil
 	}
-	return w.queueIn(r, true).await(patience)
+	return w.queueIn(r, true), nil
 }
 
 // newClaim makes a claim for w and registers it, so that pushes for it find it.
@@ -246,33 +258,35 @@ func (c *Client) leaveLate(cl store.Claim) {
 	})
 }
 
-// await waits until w is given what it wants, or gives up. It is called with mu held, and returns with it.
-func (w *wish) await(patience context.Context) (*Lease, error) {
-	c := w.lock.client
-	search := c.newSearch(w)
-	defer search.end()
-	c.mu.Unlock()
-	defer c.mu.Lock()
+// await waits until w is given what it wants, or gives up.
+func (w *wish) await(patience context.Context, search *search) (*Lease, error) {
+	if search == nil && patience.Done() == nil {
+		<-w.news // nothing else can happen
+		return w.result()
+	}
 	select {
 	case <-w.news:
-		switch {
-		case w.lease == nil:
-			return nil, w.err
-		case w.lease.Err() != nil:
-			return nil, errPlaceLost // it was over before it could be used
-		}
-		return w.lease, nil
+		return w.result()
 	case <-patience.Done():
 		return nil, w.giveUp(patience)
 	case err := <-search.result():
 		_, _ = w.leave() // what it waited with does not matter any more
-		if o := c.settings.observer; o != nil {
+		if o := w.lock.client.settings.observer; o != nil {
 			o.Deadlocked(w.request(), err)
 		}
 		return nil, err
-	case <-c.closed.Done():
-		return nil, ErrClosed // Close takes its claim out of the line
 	}
+}
+
+// result is what w was given.
+func (w *wish) result() (*Lease, error) {
+	switch {
+	case w.lease == nil:
+		return nil, w.err
+	case w.lease.Err() != nil:
+		return nil, errPlaceLost // it was over before it could be used
+	}
+	return w.lease, nil
 }
 
 // giveUp leaves, and says why nothing was got.
@@ -300,9 +314,13 @@ func (w *wish) leave() (stood store.Claim, fault error) {
 	r := w.relay
 	if w.lease != nil {
 		cl := w.lease.claim
-		if w.lease.end(&errUnlocked) && cl.phase == held && !c.passOn(cl) {
-			c.withdraw(cl)
-			c.staff(r)
+		if w.lease.end(&errUnlocked) && cl.phase == held {
+			if next := c.passOn(cl, time.Now()); next != nil {
+				next.tell()
+			} else {
+				c.withdraw(cl)
+				c.staff(r)
+			}
 		}
 		return cl.Claim, nil
 	}

@@ -43,7 +43,6 @@ type claim struct {
 	since   time.Duration // when that was, on the monotonic clock
 
 	due    int64 // when to speak with the store about it again
-	at     int64 // its key in the agenda: due, or until if that comes first
 	pos    int   // its index in the agenda, or agenda.Off
 	giveUp int64 // leaving: when the store will have forgotten it by itself
 }
@@ -224,8 +223,5 @@ func (cl *claim) ranOut() error {
 	return fmt.Errorf("%w: it could not be renewed: %w", errRanOut, cl.err)
 }
 
-// Before orders the keeper's agenda.
-func (cl *claim) Before(other *claim) bool { return cl.at < other.at }
-
-// StandAt notes where on the agenda it is.
+// StandAt notes where on the keeper's agenda it is.
 func (cl *claim) StandAt(i int) { cl.pos = i }

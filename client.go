@@ -92,6 +92,9 @@ func (c *Client) Close() error {
 	c.stopKeeper()
 	var left []*claim
 	for _, cl := range c.claims {
+		for w := cl.relay.queue.pop(); w != nil; w = cl.relay.queue.pop() {
+			w.fail(ErrClosed)
+		}
 		if cl.phase != joining { // whoever joins leaves by himself
 			cl.phase = over // nobody touches it any more
 			left = append(left, cl)

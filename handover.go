@@ -176,21 +176,21 @@ func (c *Client) handTo(cl *claim, w *wish, l *Lease) {
 	w.lease = c.lease(w, l, cl)
 }
 
-// passOn hands a claim whose lease was given back to the next of this process, if it may.
-func (c *Client) passOn(cl *claim) bool {
+// passOn hands a claim whose lease was given back to the next of this process, if it may, and returns whom: he is to be
+// told, best without mu.
+func (c *Client) passOn(cl *claim, now time.Time) *wish {
 	r := cl.relay
 	w := r.queue.first
 	if w == nil || !r.public || cl != r.claim || !cl.Exclusive() || !cl.owner.only(cl) || !w.owner.idle(1) {
-		return false
+		return nil
 	}
-	s, now := w.lock.settings, time.Now()
+	s := w.lock.settings
 	if int(cl.Turn)+1 >= s.turns || now.Sub(c.start)-cl.since >= s.turnsFor || c.isOver(cl, now) {
-		return false
+		return nil
 	}
 	r.queue.pop()
 	cl.Turn++
 	c.handTo(cl, w, new(Lease)) // the last holder may still look at its own
-	w.tell()
 	if standby := r.standby; r.queue.first == nil && standby != nil && standby.phase == waiting {
 		// Nobody wants it now. Whoever comes back for the lock soon will, so it is not withdrawn at once.
 		standby.due = int64(now.Sub(c.start) + s.turnsFor)
@@ -199,7 +199,7 @@ func (c *Client) passOn(cl *claim) bool {
 	if o := c.settings.observer; o != nil {
 		o.HandedOver(w.request(), w.lease.token)
 	}
-	return true
+	return w
 }
 
 // fail ends a wish with an error.

@@ -46,7 +46,8 @@ const (
 	longestPause  = time.Second            // between two tries, however long the ttl is
 )
 
-// schedule puts cl on the agenda, or moves it there, by when something is to be done about it.
+// schedule puts cl on the agenda, or moves it there, by when something is to be done about it: when it is due, and a
+// held one also when its time is over.
 func (c *Client) schedule(cl *claim) {
 	at := int64(math.MaxInt64)
 	if !cl.calling {
@@ -59,11 +60,10 @@ func (c *Client) schedule(cl *claim) {
 		c.unschedule(cl)
 		return
 	}
-	cl.at = at
 	if cl.pos == agenda.Off {
-		c.keeper.agenda.Add(cl)
+		c.keeper.agenda.Add(cl, at)
 	} else {
-		c.keeper.agenda.Fix(cl.pos)
+		c.keeper.agenda.Move(cl.pos, at)
 	}
 	c.setAlarm()
 }
@@ -79,11 +79,15 @@ func (c *Client) unschedule(cl *claim) {
 // is: it finds nothing and sets itself again. So a lock that is taken and given back costs no timer.
 func (c *Client) setAlarm() {
 	k := &c.keeper
-	if len(k.agenda) == 0 || k.wakes != 0 && k.wakes <= k.agenda[0].at {
+	if len(k.agenda) == 0 {
+		return
+	}
+	_, due := k.agenda.First()
+	if k.wakes != 0 && k.wakes <= due {
 		return
 	}
 	now := c.now()
-	k.wakes = max(min(k.agenda[0].at, now+int64(pulse)), now+1)
+	k.wakes = max(min(due, now+int64(pulse)), now+1)
 	if k.alarm == nil {
 		k.alarm = time.AfterFunc(time.Duration(k.wakes-now), c.tick)
 	} else {
@@ -113,7 +117,7 @@ func (c *Client) tick() {
 	mono := int64(now.Sub(c.start))
 	c.compareClocks(now, mono)
 	for len(k.agenda) > 0 {
-		cl := k.agenda[0]
+		cl, _ := k.agenda.First()
 		if cl.phase == held && c.isOver(cl, now) {
 			c.lose(cl, cl.ranOut())
 			continue
@@ -344,7 +348,7 @@ func (c *Client) leaveAgain(cl *claim) {
 
 // release gives a lease back: to the next of this process, or to the store. If the store does not confirm it, the
 // keeper repeats it.
-func (c *Client) release(ctx context.Context, l *Lease) error {
+func (c *Client) release(ctx context.Context, l *Lease, now time.Time) error {
 	cl := l.claim
 	c.mu.Lock()
 	switch {
@@ -354,10 +358,16 @@ func (c *Client) release(ctx context.Context, l *Lease) error {
 	case cl.phase != held: // its time has just run out, and the keeper has it
 		c.mu.Unlock()
 		return nil
-	case cl.stillHas(l) || c.passOn(cl):
+	case cl.stillHas(l):
 		c.mu.Unlock()
 		return nil
-	case ctx.Err() != nil:
+	}
+	if next := c.passOn(cl, now); next != nil {
+		c.mu.Unlock()
+		next.tell()
+		return nil
+	}
+	if ctx.Err() != nil {
 		c.withdraw(cl)
 		c.staff(cl.relay)
 		c.mu.Unlock()

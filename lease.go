@@ -79,12 +79,15 @@ func (l *Lease) Until() time.Time { return l.claim.until.from(l.client.start, ti
 
 // Err is nil while the lease is held. After that it is why it is over: ErrLost, or ErrNotHeld if it was given
 // back, or ErrClosed if its client was closed.
-func (l *Lease) Err() error {
+func (l *Lease) Err() error { return l.errAt(time.Now()) }
+
+// errAt is Err at a time that was just read.
+func (l *Lease) errAt(now time.Time) error {
 	if why := l.ended.Load(); why != nil {
 		l.cancel(*why) // whoever ended it may not have come to this yet
 		return *why
 	}
-	if l.client.isOver(l.claim, time.Now()) {
+	if l.client.isOver(l.claim, now) {
 		l.claim.ended.Store(true) // from now on no renewal revives it
 		l.end(&errRanOut)
 		return *l.ended.Load()
@@ -119,10 +122,11 @@ func (l *Lease) cancel(why error) {
 func (l *Lease) Unlock(ctx context.Context) error {
 	err := ErrNilContext
 	if ctx != nil {
-		if err = l.Err(); err == nil && !l.end(&errUnlocked) {
-			err = l.Err()
+		now := time.Now()
+		if err = l.errAt(now); err == nil && !l.end(&errUnlocked) {
+			err = l.errAt(now)
 		} else if err == nil {
-			err = l.client.release(ctx, l)
+			err = l.client.release(ctx, l, now)
 		}
 	}
 	if err != nil {

@@ -23,10 +23,7 @@ type place struct {
 	pos      int       // among the server's places by deadline
 }
 
-// Before orders places by deadline.
-func (p *place) Before(other *place) bool { return p.deadline.Before(other.deadline) }
-
-// StandAt notes where among them it is.
+// StandAt notes where among the server's places by deadline it is.
 func (p *place) StandAt(i int) { p.pos = i }
 
 // A queue is the line of one resource: a list in order of arrival. The held places come first; prefix counts

@@ -14,6 +14,7 @@ import (
 // A Server keeps the lines of all who are connected to it. It needs no closing.
 type Server struct {
 	identity string
+	start    time.Time // what deadlines on the agenda count from
 
 	mu      sync.Mutex
 	stores  map[*Store]struct{}
@@ -40,6 +41,7 @@ type push struct {
 func NewServer() *Server {
 	return &Server{
 		identity: rand.Text(),
+		start:    time.Now(),
 		stores:   map[*Store]struct{}{},
 		tenants:  map[string]*tenant{},
 		places:   map[store.ID]*place{},
@@ -54,8 +56,12 @@ func firstTicket() uint64 { return uint64(time.Now().UnixMicro()) }
 func (s *Server) begin() (now time.Time) {
 	s.mu.Lock()
 	now = time.Now()
-	for len(s.runOut) > 0 && !s.runOut[0].deadline.After(now) {
-		s.remove(s.runOut[0], now)
+	for len(s.runOut) > 0 {
+		p, _ := s.runOut.First()
+		if p.deadline.After(now) {
+			break
+		}
+		s.remove(p, now)
 	}
 	return now
 }
@@ -64,7 +70,8 @@ func (s *Server) begin() (now time.Time) {
 // whoever gets one may call back.
 func (s *Server) end() {
 	if len(s.runOut) > 0 {
-		s.setAlarm(s.runOut[0].deadline)
+		p, _ := s.runOut.First()
+		s.setAlarm(p.deadline)
 	}
 	told := s.told
 	s.told = nil
@@ -154,13 +161,13 @@ func (s *Server) find(t *tenant, name string, id store.ID) (*place, error) {
 func (s *Server) enrol(p *place, now time.Time) {
 	p.deadline = now.Add(p.claim.TTL + p.claim.Grace)
 	s.places[p.claim.ID] = p
-	s.runOut.Add(p)
+	s.runOut.Add(p, int64(p.deadline.Sub(s.start)))
 }
 
 // prolong moves p's deadline on.
 func (s *Server) prolong(p *place, now time.Time) {
 	p.deadline = now.Add(p.claim.TTL + p.claim.Grace)
-	s.runOut.Fix(p.pos)
+	s.runOut.Move(p.pos, int64(p.deadline.Sub(s.start)))
 }
 
 func (s *Server) join(from *Store, c *store.Claim) (store.Standing, error) {

@@ -5,38 +5,49 @@ package agenda
 // Off is where an entry stands that is on no agenda.
 const Off = -1
 
-// An Entry is due before or after others, and remembers where it stands.
-type Entry[T any] interface {
-	Before(other T) bool
-	StandAt(i int)
+// An Entry remembers where it stands.
+type Entry interface{ StandAt(i int) }
+
+// An Agenda is a binary heap. The zero value is empty. The times are kept beside the entries, not in them, so that
+// a long agenda is put in order without a look at each entry that is passed.
+type Agenda[T Entry] []item[T]
+
+type item[T Entry] struct {
+	due int64
+	who T
 }
 
-// An Agenda is a binary heap. The zero value is empty.
-type Agenda[T Entry[T]] []T
+// First is the entry that is due first, and when. The agenda must not be empty.
+func (a Agenda[T]) First() (who T, due int64) { return a[0].who, a[0].due }
 
 // Add puts x on the agenda.
-func (a *Agenda[T]) Add(x T) {
-	*a = append(*a, x)
+func (a *Agenda[T]) Add(x T, due int64) {
+	*a = append(*a, item[T]{due, x})
 	a.up(len(*a) - 1)
 }
 
 // Remove takes the entry at i off.
 func (a *Agenda[T]) Remove(i int) {
-	var none T
 	old := *a
 	last := len(old) - 1
-	old[i].StandAt(Off)
+	old[i].who.StandAt(Off)
 	moved := old[last]
-	old[last] = none
+	old[last] = item[T]{}
 	*a = old[:last]
 	if i < last {
 		(*a)[i] = moved
-		a.Fix(i)
+		a.sift(i)
 	}
 }
 
-// Fix puts the entry at i in its place after its time has changed.
-func (a *Agenda[T]) Fix(i int) {
+// Move changes when the entry at i is due.
+func (a *Agenda[T]) Move(i int, due int64) {
+	(*a)[i].due = due
+	a.sift(i)
+}
+
+// sift puts the entry at i in its place.
+func (a *Agenda[T]) sift(i int) {
 	if !a.down(i) {
 		a.up(i)
 	}
@@ -47,7 +58,7 @@ func (a *Agenda[T]) up(i int) {
 	x := (*a)[i]
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !x.Before((*a)[parent]) {
+		if (*a)[parent].due <= x.due {
 			break
 		}
 		a.put(i, (*a)[parent])
@@ -64,10 +75,10 @@ func (a *Agenda[T]) down(i int) bool {
 		if child >= len(*a) {
 			break
 		}
-		if right := child + 1; right < len(*a) && (*a)[right].Before((*a)[child]) {
+		if right := child + 1; right < len(*a) && (*a)[right].due < (*a)[child].due {
 			child = right
 		}
-		if !(*a)[child].Before(x) {
+		if x.due <= (*a)[child].due {
 			break
 		}
 		a.put(i, (*a)[child])
@@ -77,7 +88,7 @@ func (a *Agenda[T]) down(i int) bool {
 	return i > from
 }
 
-func (a *Agenda[T]) put(i int, x T) {
+func (a *Agenda[T]) put(i int, x item[T]) {
 	(*a)[i] = x
-	x.StandAt(i)
+	x.who.StandAt(i)
 }

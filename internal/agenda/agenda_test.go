@@ -2,55 +2,68 @@ package agenda_test
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/agenda"
 )
 
-type entry struct{ due, at int }
+type entry struct {
+	due int64
+	at  int
+}
 
-func (e *entry) Before(other *entry) bool { return e.due < other.due }
-func (e *entry) StandAt(i int)            { e.at = i }
+func (e *entry) StandAt(i int) { e.at = i }
 
 // TestAgendaAtRandom adds, moves and removes at random, and looks each time that everyone stands where he thinks, and
-// nobody before one who is due earlier.
+// that nobody is due before the first. In the end all come in order.
 func TestAgendaAtRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		var a agenda.Agenda[*entry]
+		var all []*entry
 		for range 300 {
-			switch n := len(a); {
+			switch n := len(all); {
 			case n == 0 || random.IntN(3) == 0:
-				a.Add(&entry{due: random.IntN(50), at: agenda.Off})
+				e := &entry{due: random.Int64N(50), at: agenda.Off}
+				all = append(all, e)
+				a.Add(e, e.due)
 			case random.IntN(2) == 0:
-				e := a[random.IntN(n)]
-				e.due = random.IntN(50)
-				a.Fix(e.at)
+				e := all[random.IntN(n)]
+				e.due = random.Int64N(50)
+				a.Move(e.at, e.due)
 			default:
-				e := a[random.IntN(n)]
-				if a.Remove(e.at); e.at != agenda.Off || slices.Contains(a, e) {
-					t.Fatalf("seed %d: it is still there", seed)
+				i := random.IntN(n)
+				e := all[i]
+				if a.Remove(e.at); e.at != agenda.Off {
+					t.Fatalf("seed %d: it still stands at %d", seed, e.at)
 				}
+				all[i] = all[n-1]
+				all = all[:n-1]
 			}
-			check(t, a)
+			check(t, a, all)
 		}
-		last := 0
+		last := int64(0)
 		for len(a) > 0 {
-			if a[0].due < last {
-				t.Fatalf("seed %d: %d comes after %d", seed, a[0].due, last)
+			e, due := a.First()
+			if due < last || e.due != due {
+				t.Fatalf("seed %d: %d comes after %d", seed, due, last)
 			}
-			last = a[0].due
+			last = due
 			a.Remove(0)
 		}
 	}
 }
 
-func check(t *testing.T, a agenda.Agenda[*entry]) {
+func check(t *testing.T, a agenda.Agenda[*entry], all []*entry) {
 	t.Helper()
-	for i, e := range a {
-		if e.at != i || i > 0 && e.Before(a[(i-1)/2]) {
-			t.Fatalf("%d stands at %d, due %d", i, e.at, e.due)
+	if len(a) != len(all) {
+		t.Fatalf("%d are on the agenda, want %d", len(a), len(all))
+	}
+	stands := map[int]bool{}
+	for _, e := range all {
+		if _, first := a.First(); e.due < first || e.at < 0 || e.at >= len(all) || stands[e.at] {
+			t.Fatalf("one due at %d stands at %d, and the first is due at %d", e.due, e.at, first)
 		}
+		stands[e.at] = true
 	}
 }
