@@ -1,0 +1,135 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// A logbook is a slog.Handler that remembers what it was told.
+type logbook struct {
+	before func() // what is done first, each time it is asked or told
+
+	mu   sync.Mutex
+	said []string
+}
+
+func (b *logbook) option() holdfast.Option { return holdfast.Logger(slog.New(b)) }
+
+func (b *logbook) Enabled(context.Context, slog.Level) bool {
+	if b.before != nil {
+		b.before()
+	}
+	return true
+}
+
+func (b *logbook) Handle(_ context.Context, r slog.Record) error {
+	if b.before != nil {
+		b.before()
+	}
+	var line strings.Builder
+	line.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		line.WriteString(" " + a.String())
+		return true
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.said = append(b.said, line.String())
+	return nil
+}
+
+func (b *logbook) WithAttrs([]slog.Attr) slog.Handler { return b }
+func (b *logbook) WithGroup(string) slog.Handler      { return b }
+
+func (b *logbook) lines() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.said
+}
+
+// count is how many lines have this in them.
+func (b *logbook) count(what string) (n int) {
+	for _, line := range b.lines() {
+		if strings.Contains(line, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFirstFailingRenewalOfAnOutageIsLogged: an operator should know before the leases are lost, and once is enough.
+func TestFirstFailingRenewalOfAnOutageIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		log := &logbook{}
+		c, link := r.linked(log.option())
+		l := r.lock(c.Mutex("x").Lock)
+		for outage := range 3 {
+			link.Cut()
+			r.pass(ttl / 2)
+			if log.count("not renewed") != outage+1 || log.count("the link is cut") != outage+1 || log.count("name=x") != outage+1 {
+				t.Fatalf("in outage %d: %q", outage+1, log.lines())
+			}
+			link.Heal()
+			r.pass(ttl / 4)
+		}
+		if l.Err() != nil || log.count("lease lost") != 0 {
+			t.Fatalf("the lease is %v: %q", l.Err(), log.lines())
+		}
+		link.Cut()
+		r.pass(2 * ttl)
+		if log.count("lease lost name=x token="+l.Token().String()) != 1 || log.count("could not be renewed") != 1 {
+			t.Fatalf("the loss: %q", log.lines())
+		}
+	})
+}
+
+// TestLogHandlerMayAskTheClient: it is called while the client finds a loss. Here time is real: a deadlock of mutexes
+// would stop that of a bubble.
+func TestLogHandlerMayAskTheClient(t *testing.T) {
+	log := &logbook{}
+	var c *holdfast.Client
+	told := make(chan error, 2) // Enabled, Handle
+	log.before = func() {
+		l, err := c.Mutex("other").TryLock(context.Background())
+		if err == nil {
+			err = l.Unlock(context.Background())
+		}
+		told <- err
+	}
+	c = holdfast.New(memstore.New(), log.option())
+	l, err := c.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go c.Break(context.Background(), "x", l.Token()) //nolint:errcheck // the log says it
+	for range 2 {
+		select {
+		case err := <-told:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("it waits for itself")
+		}
+	}
+	c.Close() // waits for the log, too
+	if log.count("lease lost") != 1 {
+		t.Errorf("logged: %q", log.lines())
+	}
+}
+
+func TestErrorsWithoutAStoreNameNone(t *testing.T) {
+	c := holdfast.New(nil)
+	defer c.Close()
+	if _, err := c.Mutex("x").Lock(t.Context()); !errors.Is(err, holdfast.ErrBadOption) || strings.Contains(err.Error(), " on ") {
+		t.Fatalf("it reads %q", err)
+	}
+}
