@@ -104,7 +104,7 @@ func (s *search) end() {
 // run says what is waited for, and walks until the wait is over or two walks in a row find the same.
 func (s *search) run() {
 	c := s.client
-	c.keep(s.ctx, s.say())
+	c.keep(s.ctx, s.say(), nil)
 	var last knot.Knot
 	for s.ctx.Err() == nil {
 		found, err := knot.Find(s.ctx, c.store.Line, s.claim.Name, s.claim.ID)

@@ -28,6 +28,10 @@ func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
 				calls[i] = r.begin(under(leases[i], clients[i].Mutex(own[1-i]).Lock))
 				r.pass(150 * time.Millisecond)
 			}
+			r.pass(100 * time.Millisecond) // the second has looked once, and seen it
+			if calls[0].done() || calls[1].done() {
+				t.Fatal("what was seen once may have been no more than the lines read at different times")
+			}
 			r.pass(2 * time.Second)
 			if calls[0].done() == calls[1].done() {
 				t.Fatal("one should have given way")

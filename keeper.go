@@ -232,23 +232,26 @@ func (c *Client) take(l *lane, n int, wanted func(*claim) bool) []*claim {
 
 // keepDue keeps what is queued, batch by batch.
 func (c *Client) keepDue() {
+	var claims []store.Claim
 	stands := func(cl *claim) bool { return cl.phase == held || cl.phase == waiting }
 	for batch := c.take(&c.keeper.keeps, maxBatch, stands); len(batch) > 0; batch = c.take(&c.keeper.keeps, maxBatch, stands) {
-		c.keep(c.closed, batch)
+		claims = c.keep(c.closed, batch, claims)
 	}
 }
 
-// keep says to the store that these claims live on, and takes its answers.
-func (c *Client) keep(ctx context.Context, batch []*claim) {
+// keep says to the store that these claims live on, and takes its answers. What it sends it writes into claims, as far
+// as that has room, and gives it back for the next call.
+func (c *Client) keep(ctx context.Context, batch []*claim, claims []store.Claim) []store.Claim {
 	if len(batch) == 0 {
-		return
+		return claims
 	}
 	c.mu.Lock()
-	claims := make([]store.Claim, len(batch))
+	claims = claims[:0]
 	ttl := batch[0].TTL
-	for i, cl := range batch {
-		claims[i] = cl.Claim
-		claims[i].Waits = cl.owner.edges()
+	for _, cl := range batch {
+		said := cl.Claim
+		said.Waits = cl.owner.edges()
+		claims = append(claims, said)
 		ttl = min(ttl, cl.TTL)
 	}
 	c.keeper.sent++
@@ -280,6 +283,7 @@ func (c *Client) keep(ctx context.Context, batch []*claim) {
 			c.answered(cl, standings[i], sent, now)
 		}
 	}
+	return claims
 }
 
 // later sets when cl is to be kept next: a third of its ttl after what was acknowledged was sent, or at once if

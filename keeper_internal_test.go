@@ -229,7 +229,7 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		c.keep(t.Context(), batch)
+		c.keep(t.Context(), batch, nil)
 		if took := time.Since(began); took != time.Second {
 			t.Fatalf("it was given up after %v", took)
 		}

@@ -180,7 +180,7 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	shared := c.lease(&wish{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", ask: cl.Ask}, new(Lease), cl)
 	cl.due = c.now() // the keeper tells the store, should this call fail
 	c.mu.Unlock()
-	c.keep(ctx, []*claim{cl})
+	c.keep(ctx, []*claim{cl}, nil)
 	return shared, nil
 }
 
