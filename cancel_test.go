@@ -147,39 +147,33 @@ func storm(r *rig, seed uint64) {
 	r.nobodyStands("x")
 }
 
-// misbehave makes a link fail in every way for a while, and leaves it healed.
-func misbehave(link interface {
+// A weakLink can fail in every way.
+type weakLink interface {
 	linkFaults
 	Heal()
 	HoldPushes() (release func())
 	DropPushes(bool)
-}, chance *rand.Rand,
-) {
+}
+
+// troubles are the ways in which a link fails for a while. Each returns what ends it.
+var troubles = []struct {
+	what  string
+	begin func(weakLink) (end func())
+}{
+	{"cut", func(l weakLink) func() { l.Cut(); return l.Heal }},
+	{"hold requests", weakLink.HoldRequests},
+	{"hold replies", weakLink.HoldReplies},
+	{"hold pushes", weakLink.HoldPushes},
+	{"drop pushes", func(l weakLink) func() { l.DropPushes(true); return func() { l.DropPushes(false) } }},
+}
+
+// misbehave makes a link fail a few times, and leaves it healed.
+func misbehave(link weakLink, chance *rand.Rand) {
 	for range 6 {
-		time.Sleep(rand.N(ttl)) //nolint:gosec // load
-		pause := time.Duration(chance.Int64N(int64(ttl * 3 / 2)))
-		switch chance.IntN(5) {
-		case 0:
-			link.Cut()
-			time.Sleep(pause)
-			link.Heal()
-		case 1:
-			release := link.HoldRequests()
-			time.Sleep(pause)
-			release()
-		case 2:
-			release := link.HoldReplies()
-			time.Sleep(pause)
-			release()
-		case 3:
-			release := link.HoldPushes()
-			time.Sleep(pause)
-			release()
-		case 4:
-			link.DropPushes(true)
-			time.Sleep(pause)
-			link.DropPushes(false)
-		}
+		time.Sleep(time.Duration(chance.Int64N(int64(ttl))))
+		end := troubles[chance.IntN(len(troubles))].begin(link)
+		time.Sleep(time.Duration(chance.Int64N(int64(ttl * 3 / 2))))
+		end()
 	}
 }
 

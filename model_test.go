@@ -89,18 +89,10 @@ type program struct {
 	b       *modelBook
 	random  *rand.Rand
 	clients []*holdfast.Client
-	links   []modelLink
+	links   []weakLink
 	names   []string // the last one may be a semaphore
 	sem     int      // which one, or -1
 	plain   bool     // mostly short exclusive locks of one name, so that much is handed over
-}
-
-// A modelLink is a link that can fail.
-type modelLink interface {
-	linkFaults
-	Heal()
-	HoldPushes() (release func())
-	DropPushes(bool)
 }
 
 func newProgram(r *rig, b *modelBook, seed uint64) *program {
@@ -224,34 +216,15 @@ func (p *program) misfortune(random *rand.Rand) {
 }
 
 // disturb makes a link fail for a while, and leaves it healed.
-func (p *program) disturb(link modelLink, random *rand.Rand) {
+func (p *program) disturb(link weakLink, random *rand.Rand) {
 	for range 1 + random.IntN(4) {
 		time.Sleep(time.Duration(random.Int64N(int64(modelTTL))))
 		pause := time.Duration(random.Int64N(int64([]time.Duration{100 * time.Millisecond, modelTTL * 3 / 2}[random.IntN(2)])))
-		kind := random.IntN(5)
-		p.b.note("link", "%s for %v", []string{"cut", "hold requests", "hold replies", "hold pushes", "drop pushes"}[kind], pause)
-		switch kind {
-		case 0:
-			link.Cut()
-			time.Sleep(pause)
-			link.Heal()
-		case 1:
-			release := link.HoldRequests()
-			time.Sleep(pause)
-			release()
-		case 2:
-			release := link.HoldReplies()
-			time.Sleep(pause)
-			release()
-		case 3:
-			release := link.HoldPushes()
-			time.Sleep(pause)
-			release()
-		case 4:
-			link.DropPushes(true)
-			time.Sleep(pause)
-			link.DropPushes(false)
-		}
+		trouble := troubles[random.IntN(len(troubles))]
+		p.b.note("link", "%s for %v", trouble.what, pause)
+		end := trouble.begin(link)
+		time.Sleep(pause)
+		end()
 		p.b.note("link", "healed")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,8 +71,9 @@ func Example_loseALease() {
 
 // runExample runs a test function the way `go test` would: an Example has no *testing.T of its own.
 func runExample(test func(t *testing.T)) {
+	var once sync.Once // however often the flags of go test say
 	run := func(pattern, _ string) (bool, error) { return pattern != flag.Lookup("test.skip").Value.String(), nil }
 	testing.RunTests(run, []testing.InternalTest{
-		{Name: "example", F: func(t *testing.T) { synctest.Test(t, test) }},
+		{Name: "example", F: func(t *testing.T) { once.Do(func() { synctest.Test(t, test) }) }},
 	})
 }
