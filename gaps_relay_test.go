@@ -303,3 +303,24 @@ func TestPlaceLostAfterAGrantIsTakenAgainAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestStandbyThatFailedIsSentAgain: a store that fails once must not cost the process its place for as long as the
+// holder holds.
+func TestStandbyThatFailedIsSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var joins atomic.Int32
+		c := r.around(secondJoinFails(&joins))
+		l := r.lock(c.Mutex("x").Lock)
+		early := r.begin(c.Mutex("x").Lock)
+		r.pass(time.Minute)
+		if c.Waiting() != 1 {
+			t.Errorf("after a minute %d stand in the line", c.Waiting())
+		}
+		late := r.begin(r.client().Mutex("x").Lock) // another process
+		r.pass(time.Minute)
+		r.unlock(l)
+		if synctest.Wait(); !early.holds() || late.done() {
+			t.Error("who came a minute later was served first")
+		}
+	})
+}

@@ -126,13 +126,24 @@ func (c *Client) abandon(cl *claim, err error) {
 	case r.public && (errors.Is(err, errPlaceLost) || errors.Is(err, ErrLost)): // the latter: granted, but too late
 		r.lost++
 	case cl.standby:
-		r.notYet = c.now() + int64(backoff(cl.TTL, 1))
+		c.sendLater(r, backoff(cl.TTL, 1))
 	case r.claim == nil:
 		for w := r.queue.pop(); w != nil; w = r.queue.pop() {
 			w.fail(err)
 		}
 	}
 	c.staff(r)
+}
+
+// sendLater sees to it that a standby that could not be sent is sent again, but not at once.
+func (c *Client) sendLater(r *relay, pause time.Duration) {
+	r.notYet = c.now() + int64(pause)
+	c.calls.Go(func() {
+		c.pause(c.closed, pause)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.staff(r)
+	})
 }
 
 // vacate takes a claim out of its relay. The standby moves up.

@@ -16,14 +16,14 @@ func (w *wish) reenter() (*Lease, error) {
 		if l.client.abilities.Identity != c.abilities.Identity || l.claim.Name != w.lock.name || l.claim.Kind != w.ask.Kind {
 			continue
 		}
+		if l.claim.Limit != w.ask.Limit {
+			continue // the store says that it does not match
+		}
 		if w.lock.settings.reentrant {
 			if again, err := w.enterAgain(l); again != nil || err != nil {
 				return again, err
 			}
 			continue // it was lost just now
-		}
-		if l.claim.Limit != w.ask.Limit {
-			continue // the store says that it does not match
 		}
 		// Of a semaphore one can have more than one lease, as long as that can ever be granted. A reader that reads
 		// again would wait behind a writer that waits for it.

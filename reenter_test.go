@@ -116,6 +116,9 @@ func TestSemaphoreReentrance(t *testing.T) {
 		if _, err := reentrant.Acquire(three.Context(), 4); !errors.Is(err, holdfast.ErrUpgrade) {
 			t.Errorf("more than it has: %v", err)
 		}
+		if _, err := c.Semaphore("pool", 6, holdfast.Reentrant()).TryAcquire(three.Context(), 3); !errors.Is(err, holdfast.ErrMismatch) {
+			t.Errorf("of another limit: %v", err)
+		}
 		if three.Err() != nil {
 			t.Fatal(three.Err())
 		}

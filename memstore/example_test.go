@@ -69,11 +69,16 @@ func Example_loseALease() {
 	// lost: true
 }
 
-// runExample runs a test function the way `go test` would: an Example has no *testing.T of its own.
+// runExample runs a test function the way `go test` would: an Example has no *testing.T of its own. What the flags of
+// this run say, of which tests, how often and how loud, is not for the one inside.
 func runExample(test func(t *testing.T)) {
-	var once sync.Once // however often the flags of go test say
-	run := func(pattern, _ string) (bool, error) { return pattern != flag.Lookup("test.skip").Value.String(), nil }
-	testing.RunTests(run, []testing.InternalTest{
+	for name, plain := range map[string]string{"test.run": "", "test.skip": "", "test.v": "false"} {
+		given := flag.Lookup(name).Value.String()
+		flag.Set(name, plain)       //nolint:errcheck // it exists, and takes this value
+		defer flag.Set(name, given) //nolint:gocritic,revive // restored when the example is over, not before
+	}
+	var once sync.Once // also with -count and -cpu
+	testing.RunTests(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{
 		{Name: "example", F: func(t *testing.T) { once.Do(func() { synctest.Test(t, test) }) }},
 	})
 }
