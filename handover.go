@@ -38,7 +38,7 @@ func (r *relay) suits(s *settings) bool {
 // not be found.
 func (w *wish) sharesRelay() bool {
 	s := w.lock.settings
-	return s.turns > 0 && w.ask.Exclusive() && !w.try && !w.alone && s.fixed == 0 && w.owner.idle(1)
+	return s.turns > 0 && w.ask.Exclusive() && !w.try && !w.alone && s.fixed == 0 && w.owner.wantsOneThing()
 }
 
 // publish lets others of this process queue behind cl, in r or in a new relay. Its owner is whoever holds it:
@@ -192,7 +192,7 @@ func (c *Client) handTo(cl *claim, w *wish, l *Lease) {
 func (c *Client) passOn(cl *claim, now time.Time) *wish {
 	r := cl.relay
 	w := r.queue.first
-	if w == nil || !r.public || cl != r.claim || !cl.Exclusive() || !cl.owner.only(cl) || !w.owner.idle(1) {
+	if w == nil || !r.public || cl != r.claim || !cl.Exclusive() || !cl.owner.only(cl) || !w.owner.wantsOneThing() {
 		return nil
 	}
 	s := w.lock.settings

@@ -95,7 +95,7 @@ func (c *Client) setAlarm() {
 	}
 }
 
-// stopKeeper ends the keeper and makes every claim over. Nothing is queued after it.
+// stopKeeper ends the keeper. Nothing is queued after it.
 func (c *Client) stopKeeper() {
 	k := &c.keeper
 	if k.alarm != nil {

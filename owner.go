@@ -86,8 +86,8 @@ func (c *Client) forget(o *owner) {
 	}
 }
 
-// idle says whether the owner has no claims, and no more than so many calls under way.
-func (o *owner) idle(wishes int) bool { return o == nil || len(o.claims) == 0 && o.wishes <= wishes }
+// wantsOneThing says whether the owner of a wish has nothing, and wants nothing but what it wishes.
+func (o *owner) wantsOneThing() bool { return o == nil || len(o.claims) == 0 && o.wishes <= 1 }
 
 // only says whether the owner has cl and wants nothing else.
 func (o *owner) only(cl *claim) bool {
@@ -131,9 +131,8 @@ func (c *Client) disown(cl *claim) {
 		return
 	}
 	cl.owner = nil
-	not := func(x *claim) bool { return x == cl }
-	o.claims = slices.DeleteFunc(o.claims, not)
-	o.waits = slices.DeleteFunc(o.waits, not)
+	o.claims = slices.DeleteFunc(o.claims, func(x *claim) bool { return x == cl })
+	o.stopsWaitingFor(cl)
 	c.forget(o)
 }
 
