@@ -40,6 +40,9 @@ type Prefix struct {
 	used int64
 }
 
+// Resume is a prefix that was counted elsewhere: so many claims, with so many units in use. Head is any of them.
+func Resume(head store.Ask, held int, used int64) Prefix { return Prefix{head, held, used} }
+
 // Admit takes the next claim of the line in, if it fits. The caller offers claims in order of arrival, and none
 // behind one that did not fit.
 func (p *Prefix) Admit(next store.Ask) bool {

@@ -6,5 +6,6 @@
 package stores
 
 import (
-	_ "github.com/holdfast-go/holdfast/memstore" // memory:
+	_ "github.com/holdfast-go/holdfast/memstore"        // memory:
+	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite" // sqlite:
 )

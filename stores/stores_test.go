@@ -1,6 +1,7 @@
 package stores_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
@@ -9,7 +10,7 @@ import (
 
 // TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
 func TestEveryStoreIsRegistered(t *testing.T) {
-	for _, url := range []string{"memory:"} {
+	for _, url := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db")} {
 		locks, err := holdfast.Open(t.Context(), url)
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)

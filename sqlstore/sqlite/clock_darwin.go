@@ -1,0 +1,23 @@
+package sqlite
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readClock finds the machine's clock. On macOS CLOCK_MONOTONIC goes on while the machine sleeps.
+func readClock() (clock, error) {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return clock{}, fmt.Errorf("which start of the machine this is cannot be read: %w", err)
+	}
+	return clock{boot: id, now: func() time.Duration {
+		var t unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+			panic("holdfast: the kernel has no such clock: " + err.Error())
+		}
+		return time.Duration(t.Nano())
+	}}, nil
+}

@@ -1,0 +1,29 @@
+// Package sqlite keeps locks in a SQLite file, for the processes of one machine: nothing to install and nothing to
+// run. Importing it registers the scheme sqlite:
+//
+//	locks, err := holdfast.Open(ctx, "sqlite:/var/lib/app/locks.db")
+//
+// The file is made if it is not there, readable and writable by its owner only. It can be a file that has other
+// tables too: those of Holdfast begin with holdfast_, and the view holdfast_lines shows people who holds what.
+//
+// # How it works
+//
+// All calls of a client go through one connection. Whatever waits while a transaction runs shares the next one. A
+// transaction begins with the right to write (BEGIN IMMEDIATE), so that it has the file for itself; it removes what
+// is out, draws the ticket and evaluates the line. The file is in write-ahead mode: a process can be killed at any
+// moment and leaves a file that works.
+//
+// Time is the time since this machine was started, and every row counts from it, so that no clock that is set moves a
+// deadline. When the machine was started anew, everybody who held is dead, and the file is emptied.
+//
+// Whoever grants a claim to another process tells exactly that process, with a datagram to its socket in the folder
+// PATH-wake. Where sockets cannot be had, a client that waits looks whether the file has changed, at most 50 ms apart.
+//
+// # What cannot be promised
+//
+// The file must be on a disk of this machine. SQLite's write-ahead mode does not work over a network file system, and
+// two machines would not agree on the time: a file that another machine writes to is refused.
+//
+// Whoever deletes or replaces the file takes all locks away. Holders learn it when they next renew, and somebody else
+// can hold before that. Tokens still rise, because they follow the clock: a fence refuses the late writer.
+package sqlite

@@ -1,0 +1,302 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// A transaction serves at most so many calls, so that other processes get their turn.
+	mostJobs = 128
+
+	// How long to wait before asking again for the right to write, while another process has it. A transaction
+	// takes some ten microseconds.
+	firstPause   = 100 * time.Microsecond
+	longestPause = 4 * time.Millisecond
+)
+
+// An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: so a caller whose
+// context is done need not wait for a slow disk, and calls that come together share a transaction. (A goroutine for
+// each job would have to grow its stack for SQLite each time, which takes longer than the job.)
+type engine struct {
+	path     string
+	prefix   string
+	inbox    string // the name of this client's socket
+	identity string
+	clock    clock
+	wall     func() time.Time
+	bell     bell
+	notify   atomic.Pointer[func(store.ID, store.Standing)]
+
+	mu     sync.Mutex
+	jobs   []*job
+	closed bool
+	wake   chan struct{} // has room for one: there are jobs, or it is closed
+	worker sync.WaitGroup
+
+	// The worker's own.
+	file     *file
+	last     fs.FileInfo // of the file that is or was open
+	version  int64       // PRAGMA data_version, when Changed last looked
+	reopened bool        // since then
+}
+
+var _ sqlstore.Engine = (*engine)(nil)
+
+// A job is what one call wants done.
+type job struct {
+	do    func(*transaction) error // an error undoes the transaction
+	plain func() error             // instead of do: without a transaction
+	taken atomic.Bool              // by the worker, or back by the caller
+	done  chan error
+}
+
+var errNobody = errors.New("nobody waits for it any more")
+
+// ask has do run in a transaction. When the context is done it returns, and do runs only if it has begun.
+func ask[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
+	answer := new(T) // not the caller's: do may run when the caller has gone
+	err := e.submit(ctx, &job{
+		do:   func(tx *transaction) (err error) { *answer, err = do(tx); return err },
+		done: make(chan error, 1),
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return *answer, nil
+}
+
+func (e *engine) submit(ctx context.Context, j *job) error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return store.ErrClosed
+	}
+	e.jobs = append(e.jobs, j)
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default: // the worker has been woken already
+	}
+	select {
+	case err := <-j.done:
+		return err
+	case <-ctx.Done():
+		j.taken.Store(true)
+		return ctx.Err()
+	}
+}
+
+// work does what is to be done until the engine is closed.
+func (e *engine) work() {
+	for {
+		some, plain, closed := e.next()
+		switch {
+		case closed:
+			return
+		case !some:
+			<-e.wake
+			continue
+		case plain:
+			for _, j := range e.take(1) {
+				j.done <- e.outside(j)
+			}
+			continue
+		}
+		switch tx, err := e.begin(); {
+		case err == nil:
+			e.serve(tx, e.take(mostJobs))
+		case !errors.Is(err, errNobody):
+			answer(e.take(mostJobs), err)
+		}
+	}
+}
+
+// next says what is to be done next, and drops the jobs whose callers have gone.
+func (e *engine) next() (some, plain, closed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.taken.Load() })
+	some = len(e.jobs) > 0
+	return some, some && e.jobs[0].plain != nil, e.closed
+}
+
+// take gives out the next jobs, as far as they are of one sort.
+func (e *engine) take(most int) []*job {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for n < len(e.jobs) && n < most && (n == 0 || e.jobs[n].plain == nil) {
+		n++
+	}
+	jobs := slices.Clone(e.jobs[:n])
+	e.jobs = slices.Delete(e.jobs, 0, n)
+	return jobs
+}
+
+func answer(jobs []*job, err error) {
+	for _, j := range jobs {
+		j.done <- err
+	}
+}
+
+// serve does jobs in one transaction, and each in its own if that fails: the fault of one is not the others'.
+func (e *engine) serve(tx *transaction, jobs []*job) {
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.taken.Swap(true) })
+	err := tx.serve(jobs)
+	if err == nil {
+		e.tell(tx.told)
+		answer(jobs, nil)
+		return
+	}
+	e.drop()
+	if len(jobs) == 1 {
+		answer(jobs, e.fault(err))
+		return
+	}
+	for _, j := range jobs {
+		j.taken.Store(false)
+		if tx, err := e.begin(); err != nil {
+			answer([]*job{j}, err)
+		} else {
+			e.serve(tx, []*job{j})
+		}
+	}
+}
+
+// outside does a job without a transaction.
+func (e *engine) outside(j *job) error {
+	err := e.ready()
+	if err == nil {
+		err = j.plain()
+	}
+	if err != nil {
+		e.drop()
+		return e.fault(err)
+	}
+	return nil
+}
+
+// begin waits for the right to write, for as long as anybody wants it.
+func (e *engine) begin() (*transaction, error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := e.ready()
+		if err == nil {
+			err = e.file.exec("BEGIN IMMEDIATE")
+		}
+		if err == nil {
+			return e.newTransaction()
+		}
+		if !isBusy(err) {
+			e.drop()
+			return nil, e.fault(err)
+		}
+		if !e.wanted() {
+			return nil, errNobody
+		}
+		time.Sleep(pause/2 + rand.N(pause/2))
+	}
+}
+
+// wanted says whether a caller still waits for an answer.
+func (e *engine) wanted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.taken.Load() })
+}
+
+// ready makes sure that the file of this path is the one that is open. Somebody may have replaced it: then all
+// claims are those of the new one.
+func (e *engine) ready() error {
+	if e.file != nil {
+		if e.file.current(e.path) {
+			return nil
+		}
+		e.drop()
+	}
+	f, err := openFile(e.path)
+	if err != nil {
+		return err
+	}
+	replaced := e.last != nil && !os.SameFile(e.last, f.info)
+	e.file, e.last, e.reopened = f, f.info, true
+	if replaced {
+		e.push(store.Everyone, store.Standing{})
+	}
+	return nil
+}
+
+// drop closes the file. The next job opens it again: whatever was wrong with the connection is then gone.
+func (e *engine) drop() {
+	if e.file != nil {
+		_ = e.file.close()
+		e.file = nil
+	}
+}
+
+// Changed implements sqlstore.Engine.
+func (e *engine) Changed(ctx context.Context) (bool, error) {
+	changed := new(bool)
+	err := e.submit(ctx, &job{done: make(chan error, 1), plain: func() error {
+		version, err := e.file.version()
+		*changed = e.reopened || version != e.version
+		e.version, e.reopened = version, false
+		return err
+	}})
+	return err == nil && *changed, err
+}
+
+// Notify implements sqlstore.Engine.
+func (e *engine) Notify(fn func(store.ID, store.Standing)) { e.notify.Store(&fn) }
+
+func (e *engine) push(id store.ID, standing store.Standing) {
+	if notify := e.notify.Load(); notify != nil {
+		(*notify)(id, standing)
+	}
+}
+
+// Listen implements sqlstore.Engine.
+func (e *engine) Listen() bool { return e.bell.listen(e.inbox, e.push) }
+
+// tell passes on what a transaction has changed for others.
+func (e *engine) tell(told []message) {
+	for _, m := range told {
+		if m.inbox == e.inbox {
+			e.push(m.id, m.standing)
+		} else {
+			e.bell.ring(m)
+		}
+	}
+}
+
+// Close implements sqlstore.Engine.
+func (e *engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	answer(e.jobs, store.ErrClosed)
+	e.jobs = nil
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+	e.worker.Wait()
+	e.bell.close()
+	if e.file == nil {
+		return nil
+	}
+	err := e.file.close()
+	e.file = nil
+	return err
+}

@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/holdfast-go/holdfast/store"
+	driver "modernc.org/sqlite"
+	result "modernc.org/sqlite/lib"
+)
+
+var (
+	errMoved     = errors.New("the file was replaced at this moment")
+	errNoWAL     = errors.New("write-ahead mode cannot be had here; the file must be on a local disk")
+	errNoMeta    = errors.New("the table holdfast_meta is empty; drop the tables of Holdfast, and they are made anew")
+	errElsewhere = errors.New("another machine, or a container with a clock of its own, writes to this file too; a SQLite store is for one machine")
+)
+
+// code is SQLite's primary result code, or 0.
+func code(err error) int {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code() & 0xff // the rest says where it happened
+	}
+	return 0
+}
+
+// isBusy says that another process has what is needed, for the moment.
+func isBusy(err error) bool {
+	c := code(err)
+	return c == result.SQLITE_BUSY || c == result.SQLITE_LOCKED || errors.Is(err, errMoved)
+}
+
+// fault makes an error of SQLite one that says what is wrong, and whether trying again can help.
+func (e *engine) fault(err error) error {
+	if store.Final(err) || errors.Is(err, errNobody) {
+		return err
+	}
+	if f, ok := errors.AsType[*store.Fault](err); ok {
+		return f
+	}
+	final := true
+	switch code(err) {
+	case result.SQLITE_FULL:
+		err, final = errors.New("the disk is full"), false
+	case result.SQLITE_READONLY:
+		err = errors.New("the file or its folder is read-only: SQLite writes both")
+	case result.SQLITE_NOTADB:
+		err = errors.New("the file is not a SQLite database")
+	case result.SQLITE_CORRUPT:
+		err = fmt.Errorf("the file is damaged; restore it, or delete it while nobody uses it: %w", err)
+	case result.SQLITE_CANTOPEN, result.SQLITE_PERM, result.SQLITE_AUTH:
+		err = fmt.Errorf("the file cannot be opened; its folder must be there and be writable: %w", err)
+	default:
+		switch {
+		case errors.Is(err, errNoWAL), errors.Is(err, errNoMeta), errors.Is(err, errElsewhere):
+		case errors.Is(err, fs.ErrNotExist):
+			err = errors.New("the folder is not there")
+		case errors.Is(err, fs.ErrPermission):
+			err = errors.New("no permission to make or open the file")
+		default:
+			final = false // an I/O error, for one, may pass
+		}
+	}
+	return &store.Fault{Store: e.String(), Final: final, Err: err}
+}

@@ -1,0 +1,172 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A row is what the rule of the line needs of a claim.
+type row struct {
+	seat, ticket uint64
+	state        string
+	kind         string
+	units, limit int32
+	inbox        string
+	shrunk       bool // by what its owner has just said
+}
+
+func (r *row) ask() store.Ask { return store.Ask{Kind: kindOf(r.kind), Units: r.units, Limit: r.limit} }
+
+func kindOf(word string) store.Kind {
+	switch word {
+	case store.Lock.String():
+		return store.Lock
+	case store.Semaphore.String():
+		return store.Semaphore
+	}
+	return 0
+}
+
+func stateOf(word string) store.State {
+	if word == store.Held.String() {
+		return store.Held
+	}
+	return store.Waiting
+}
+
+// claim is the part of a query that picks one claim out of its line. It is looked for at the seats that it can have
+// if its ticket is known, and in the whole line if not.
+const (
+	claim       = " FROM holdfast_claims WHERE prefix = ? AND name = ? AND id = ? AND format <= ?"
+	claimSeated = claim + " AND seat = ?"
+)
+
+// pick runs a query that ends in claim until it finds the claim.
+func (tx *transaction) pick(c *store.Claim, run func(where string, args []any) (bool, error)) (found bool, err error) {
+	args := []any{tx.prefix, c.Name, c.ID.String(), format}
+	if c.Ticket == 0 {
+		return run(claim, args)
+	}
+	found, err = run(claimSeated, append(args, 0))
+	if err == nil && !found {
+		found, err = run(claimSeated, append(args, int64(c.Ticket)))
+	}
+	return found, err
+}
+
+// find reads a claim.
+func (tx *transaction) find(c *store.Claim) (r row, found bool, err error) {
+	found, err = tx.pick(c, func(where string, args []any) (bool, error) {
+		return tx.one("SELECT seat, ticket, state, kind, units, capacity"+where, args,
+			&r.seat, &r.ticket, &r.state, &r.kind, &r.units, &r.limit)
+	})
+	return r, found, err
+}
+
+// remove deletes a claim, and says whether it was there.
+func (tx *transaction) remove(c *store.Claim) (bool, error) {
+	return tx.pick(c, func(where string, args []any) (bool, error) {
+		n, err := tx.execCount("DELETE"+where, args...)
+		return n > 0, err
+	})
+}
+
+// answer says where a claim stands.
+func (*transaction) answer(r *row) sqlstore.Answer {
+	return sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+}
+
+// insert writes a claim that has its answer.
+func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Answer) error {
+	waits, details, err := tx.texts(c)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
+		deadline, ttl, grace, since, turn, inbox, waits, details, format)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		tx.prefix, c.Name, seat, a.Ticket, c.ID.String(), a.State.String(), c.Kind.String(), c.Units, c.Limit,
+		tx.deadline(c), int64(c.TTL), int64(c.Grace), tx.wall.UnixMicro(), c.Turn, tx.engine.inbox, waits, details, format)
+}
+
+// prolong writes what a claim's owner says of it. The units become fewer, and never more (rule 6).
+func (tx *transaction) prolong(r *row, c *store.Claim) error {
+	waits, details, err := tx.texts(c)
+	if err != nil {
+		return err
+	}
+	seat := r.seat
+	if r.shrunk = c.Units < r.units; r.shrunk {
+		r.units, seat = c.Units, r.ticket
+	}
+	err = tx.exec(`UPDATE holdfast_claims SET seat = ?, units = ?, deadline = ?, ttl = ?, grace = ?, turn = ?,
+		inbox = ?, waits = ?, details = ? WHERE prefix = ? AND name = ? AND seat = ?`,
+		seat, r.units, tx.deadline(c), int64(c.TTL), int64(c.Grace), c.Turn,
+		tx.engine.inbox, waits, details, tx.prefix, c.Name, r.seat)
+	r.seat = seat
+	return err
+}
+
+func (tx *transaction) deadline(c *store.Claim) int64 { return tx.now + int64(c.TTL) + int64(c.Grace) }
+
+// places reads a line, or its first places.
+func (tx *transaction) places(name string, most int) (places []store.Place, err error) {
+	err = tx.each(`SELECT ticket, id, state, kind, units, capacity, deadline, ttl, grace, since, turn, waits, details
+		FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT ?`, []any{tx.prefix, name, most},
+		func(rows *sql.Rows) error {
+			p, err := tx.place(name, rows)
+			places = append(places, p)
+			return err
+		})
+	return places, err
+}
+
+func (tx *transaction) place(name string, rows *sql.Rows) (p store.Place, err error) {
+	var id, state, kind, waits, details string
+	var deadline, since int64
+	p.Name, p.Owner = name, &store.Owner{}
+	err = rows.Scan(&p.Ticket, &id, &state, &kind, &p.Units, &p.Limit, &deadline, &p.TTL, &p.Grace, &since, &p.Turn,
+		&waits, &details)
+	if err != nil {
+		return p, err
+	}
+	if err := p.ID.UnmarshalText([]byte(id)); err != nil {
+		return p, err
+	}
+	if waits != "" {
+		if err := json.Unmarshal([]byte(waits), &p.Waits); err != nil {
+			return p, err
+		}
+	}
+	if err := json.Unmarshal([]byte(details), p.Owner); err != nil {
+		return p, err
+	}
+	p.Kind, p.State = kindOf(kind), stateOf(state)
+	p.Since, p.Left = time.UnixMicro(since), time.Duration(deadline-tx.now)
+	return p, nil
+}
+
+// texts are the parts of a claim that are written as JSON. An owner does not change, and mostly it is the same one
+// as before.
+func (tx *transaction) texts(c *store.Claim) (waits, details string, err error) {
+	if len(c.Waits) > 0 {
+		text, err := json.Marshal(c.Waits)
+		if err != nil {
+			return "", "", err
+		}
+		waits = string(text)
+	}
+	f := tx.file
+	if c.Owner != f.owner {
+		text, err := json.Marshal(c.Owner)
+		if err != nil {
+			return "", "", err
+		}
+		f.owner, f.details = c.Owner, string(text)
+	}
+	return waits, f.details, nil
+}

@@ -1,0 +1,465 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// open opens an engine for tests that go beneath the store.
+func open(t testing.TB, path string, options ...Option) *engine {
+	t.Helper()
+	e, err := newEngine(t.Context(), path, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
+
+var nextID byte
+
+// newClaim is a claim for a mutex.
+func newClaim(name string) *store.Claim {
+	nextID++
+	return &store.Claim{
+		ID: store.ID{1, 15: nextID}, Name: name, TTL: 5 * time.Second, Owner: &store.Owner{Label: "test"},
+		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+	}
+}
+
+func join(t testing.TB, e *engine, c *store.Claim, want store.State) uint64 {
+	t.Helper()
+	a, err := e.Join(t.Context(), c)
+	if err != nil || a.State != want {
+		t.Fatalf("Join(%q): %v, %v; want %v", c.Name, a.State, err, want)
+	}
+	c.Ticket = a.Ticket
+	return a.Ticket
+}
+
+// TestBelt goes around the code: whoever writes the tables by hand still cannot make two hold alone.
+func TestBelt(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	join(t, e, newClaim("x"), store.Held)
+	second := newClaim("x")
+	join(t, e, second, store.Waiting)
+
+	for what, statement := range map[string]string{
+		"granting a second":     "UPDATE holdfast_claims SET state = 'held', seat = 0 WHERE state = 'waiting'",
+		"a holder off its seat": "UPDATE holdfast_claims SET state = 'held' WHERE state = 'waiting'",
+		"a copy of the holder": `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
+			deadline, ttl, grace, since, turn, inbox, waits, details, format)
+			SELECT prefix, name, seat, ticket + 1, 'another', state, kind, units, capacity,
+			deadline, ttl, grace, since, turn, inbox, waits, details, format FROM holdfast_claims WHERE state = 'held'`,
+	} {
+		if err := tryOperate(path, statement); err == nil || !strings.Contains(err.Error(), "constraint failed") {
+			t.Errorf("%s: %v, want a constraint that forbids it", what, err)
+		}
+	}
+	if a, err := e.Keep(t.Context(), []store.Claim{*second}); err != nil || a[0].State != store.Waiting {
+		t.Errorf("the second stands at %v, %v", a, err)
+	}
+}
+
+// TestReadableByPeople: what an operator sees in a database shell.
+func TestReadableByPeople(t *testing.T) {
+	path := newPath(t)
+	locks := openClient(t, path, holdfast.Label("nightly"))
+	lease, err := locks.Mutex("report").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Unlock(t.Context())
+	f, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	var name, state, label, since string
+	var pid int
+	_, err = f.one("SELECT name, state, label, pid, since FROM holdfast_lines", nil, &name, &state, &label, &pid, &since)
+	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() || len(since) != len(time.DateTime) {
+		t.Errorf("%q %q %q %d %q, %v", name, state, label, pid, since, err)
+	}
+}
+
+// TestFileMode: a new file, its log and its sockets are for their owner only.
+func TestFileMode(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has other rights")
+	}
+	path := newPath(t)
+	e := open(t, path)
+	join(t, e, newClaim("x"), store.Held)
+	if !e.Listen() {
+		t.Fatal("no socket")
+	}
+	for _, suffix := range []string{"", "-wal", "-shm", "-wake"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if others := info.Mode().Perm() & 0o077; others != 0 {
+			t.Errorf("%s has mode %v", path+suffix, info.Mode())
+		}
+	}
+}
+
+// TestMachineStartedAnew: claims of before are void, tickets go on rising, also if the clock was set back meanwhile.
+func TestMachineStartedAnew(t *testing.T) {
+	path := newPath(t)
+	first := open(t, path)
+	old := newClaim("x")
+	before := join(t, first, old, store.Held)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, path, started("another start", 0), clockAt(-48*time.Hour))
+	after := join(t, second, newClaim("x"), store.Held)
+	if after <= before {
+		t.Errorf("ticket %d after %d", after, before)
+	}
+	if a, err := second.Keep(t.Context(), []store.Claim{*old}); err != nil || a[0].State != store.Gone {
+		t.Errorf("a claim of before stands at %v, %v", a, err)
+	}
+}
+
+// started makes an engine believe that its machine was started at another time.
+func started(boot string, ago time.Duration) Option {
+	return func(e *engine) {
+		now := e.clock.now
+		start := now()
+		e.clock = clock{boot: boot, now: func() time.Duration { return now() - start + ago }}
+	}
+}
+
+// clockAt sets an engine's clock on the wall.
+func clockAt(ahead time.Duration) Option {
+	return func(e *engine) { e.wall = func() time.Time { return time.Now().Add(ahead) } }
+}
+
+// TestAnotherMachine: two machines that write to one file would not agree on the time. Whoever notices it stops.
+func TestAnotherMachine(t *testing.T) {
+	path := newPath(t)
+	here := open(t, path)
+	join(t, here, newClaim("x"), store.Held)
+	open(t, path, started("elsewhere", time.Hour))
+	_, err := here.Join(t.Context(), newClaim("y"))
+	if err == nil || !store.Final(err) || !strings.Contains(err.Error(), "another machine") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestClockSetBack: tickets follow the time since the machine was started, which nobody can set.
+func TestClockSetBack(t *testing.T) {
+	path := newPath(t)
+	before := join(t, open(t, path), newClaim("x"), store.Held)
+	if after := join(t, open(t, path, clockAt(-time.Hour)), newClaim("y"), store.Held); after <= before {
+		t.Errorf("ticket %d after %d", after, before)
+	}
+}
+
+// TestManyTicketsInNoTime: tickets drawn in one transaction are ahead of the clock for a moment. The next
+// transaction, of another process, must not give them again.
+func TestManyTicketsInNoTime(t *testing.T) {
+	path := newPath(t)
+	a, b := open(t, path), open(t, path)
+	var last uint64
+	for round := range 20 {
+		drawn, err := ask(t.Context(), a, func(tx *transaction) (last uint64, err error) {
+			if _, err := tx.heed(store.ID{}); err != nil {
+				return 0, err
+			}
+			for range 2000 {
+				last = tx.draw(0)
+			}
+			return last, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newClaim("x")
+		if drawn <= last {
+			t.Fatalf("round %d: ticket %d after %d", round, drawn, last)
+		}
+		if last = join(t, b, c, store.Held); last <= drawn {
+			t.Fatalf("round %d: ticket %d after %d", round, last, drawn)
+		}
+		if err := b.Leave(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFloorMovesEverybody: a ticket above one client's floor is below the next ticket of all clients.
+func TestFloorMovesEverybody(t *testing.T) {
+	path := newPath(t)
+	a, b := open(t, path), open(t, path)
+	high := newClaim("x")
+	high.Floor = uint64(time.Now().Add(time.Hour).UnixMicro())
+	first := join(t, a, high, store.Held)
+	if first <= high.Floor {
+		t.Errorf("ticket %d with floor %d", first, high.Floor)
+	}
+	if second := join(t, b, newClaim("y"), store.Held); second <= first {
+		t.Errorf("ticket %d after %d", second, first)
+	}
+}
+
+// TestReplacedFile: when the file is deleted and made anew, the old holder learns at its next renewal that it holds
+// nothing, and tokens still rise.
+func TestReplacedFile(t *testing.T) {
+	path := newPath(t)
+	locks := openClient(t, path, holdfast.TTL(300*time.Millisecond))
+	lease, err := locks.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := openClient(t, path)
+	second, err := other.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Token() <= lease.Token() {
+		t.Errorf("token %v after %v", second.Token(), lease.Token())
+	}
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the old holder was not told")
+	}
+	if err := second.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOnePoisonedJob: a call that the database cannot do fails alone, not the others of its transaction.
+func TestOnePoisonedJob(t *testing.T) {
+	e := open(t, newPath(t))
+	release := occupy(t, e)
+	poison := errors.New("poison")
+	results := make(chan error, 3)
+	c := newClaim("good")
+	var group sync.WaitGroup
+	group.Go(func() { _, err := e.Join(t.Context(), c); results <- err })
+	group.Go(func() {
+		_, err := ask(t.Context(), e, func(*transaction) (int, error) { return 0, poison })
+		results <- errors.Join(err, errors.New("of the poisoned"))
+	})
+	eventually(t, "both wait", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.jobs) == 2 })
+	release()
+	group.Wait()
+	close(results)
+	for err := range results {
+		if err != nil && (!errors.Is(err, poison) || !strings.Contains(err.Error(), "of the poisoned")) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := e.Join(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+}
+
+// occupy keeps an engine's worker busy until release.
+func occupy(t *testing.T, e *engine) (release func()) {
+	t.Helper()
+	begun, end := make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := ask(context.WithoutCancel(t.Context()), e, func(*transaction) (int, error) { close(begun); <-end; return 0, nil })
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	<-begun
+	return func() { close(end); <-done }
+}
+
+// TestSlowDisk: a call returns when its context is done, also while the disk makes the one before it wait. What had
+// not begun does not happen any more.
+func TestSlowDisk(t *testing.T) {
+	e := open(t, newPath(t))
+	release := occupy(t, e)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	c := newClaim("x")
+	if _, err := e.Join(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	l, err := e.Line(t.Context(), "x")
+	if err != nil || len(l.Places) != 0 {
+		t.Errorf("the line has %d places, %v", len(l.Places), err)
+	}
+}
+
+// TestWithoutSockets: where no socket can be had, a waiter looks by itself, and soon.
+func TestWithoutSockets(t *testing.T) {
+	path := newPath(t)
+	deaf := open(t, path, func(e *engine) { e.bell.folder = filepath.Join(path, "not a folder") })
+	other := open(t, path)
+	holder, waiter := newClaim("x"), newClaim("x")
+	join(t, other, holder, store.Held)
+	s := sqlstore.New(deaf)
+	defer s.Close()
+	granted := make(chan store.Standing, 1)
+	s.Notify(func(id store.ID, standing store.Standing) {
+		if id == waiter.ID {
+			granted <- standing
+		}
+	})
+	if standing, err := s.Join(t.Context(), *waiter); err != nil || standing.State != store.Waiting {
+		t.Fatalf("%v, %v", standing.State, err)
+	}
+	if deaf.Listen() {
+		t.Fatal("it has a socket")
+	}
+	given := time.Now()
+	if err := other.Leave(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case standing := <-granted:
+		if standing.State != store.Held {
+			t.Errorf("told %v", standing.State)
+		}
+		if took := time.Since(given); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("never told")
+	}
+}
+
+// TestLongPath: a socket's address is short, a path need not be.
+func TestLongPath(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has a way around it; elsewhere waiters look by themselves")
+	}
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40), "odd ?#%41 'name'")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "locks.db")
+	a, b := open(t, path), open(t, path)
+	holder, waiter := newClaim("x"), newClaim("x")
+	join(t, a, holder, store.Held)
+	told := make(chan store.ID, 1)
+	b.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	if !b.Listen() {
+		t.Fatal("no socket")
+	}
+	join(t, b, waiter, store.Waiting)
+	if err := a.Leave(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case id := <-told:
+		if id != waiter.ID {
+			t.Errorf("told of %v", id)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("never told")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the file is elsewhere: %v", err)
+	}
+}
+
+// TestDeadSocket: the socket of a process that died while it waited is removed when its place is.
+func TestDeadSocket(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	if err := os.Mkdir(path+"-wake", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dead := filepath.Join(path+"-wake", "dead")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dead, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket.Close() // without removing its name, as kill -9 leaves it
+	if _, err := os.Stat(dead); err != nil {
+		t.Fatal(err)
+	}
+	join(t, e, newClaim("x"), store.Held)
+	c := newClaim("x")
+	join(t, e, c, store.Waiting)
+	operate(t, path, "UPDATE holdfast_claims SET inbox = 'dead', deadline = 1 WHERE state = 'waiting'")
+	if err := e.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dead); err == nil {
+		t.Error("it is still there")
+	}
+}
+
+// TestHostileInbox: a name in the table is never a path out of the folder.
+func TestHostileInbox(t *testing.T) {
+	b := bell{folder: filepath.Join(t.TempDir(), "wake")}
+	for _, inbox := range []string{"../../etc/passwd", "/etc/passwd", "..", ".", "", `a\b`, "a/b"} {
+		if address, err := b.address(inbox); err == nil {
+			t.Errorf("%q is at %s", inbox, address.Name)
+		}
+	}
+}
+
+// TestClosed: calls after Close, and those that were under way, get ErrClosed.
+func TestClosed(t *testing.T) {
+	e := open(t, newPath(t))
+	release := occupy(t, e)
+	late := make(chan error, 1)
+	go func() { _, err := e.Join(t.Context(), newClaim("x")); late <- err }()
+	eventually(t, "it waits", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.jobs) == 1 })
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	if err := <-late; !errors.Is(err, store.ErrClosed) {
+		t.Errorf("under way: %v", err)
+	}
+	release()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, err := e.Join(t.Context(), newClaim("x")); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// TestRestOfTheFile: the file may have other tables, which are left alone.
+func TestRestOfTheFile(t *testing.T) {
+	path := newPath(t)
+	operate(t, path, "CREATE TABLE stock (item TEXT, left INTEGER)")
+	operate(t, path, "INSERT INTO stock VALUES ('chair', 7)")
+	e := open(t, path)
+	join(t, e, newClaim("x"), store.Held)
+	f, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	var left int
+	if _, err := f.one("SELECT left FROM stock", nil, &left); err != nil || left != 7 {
+		t.Errorf("%d, %v", left, err)
+	}
+}
