@@ -1,0 +1,90 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A Dialect says how a database wants its statements written.
+type Dialect uint8
+
+// The dialects.
+const (
+	SQLite     Dialect = iota + 1 // 3.35 or later
+	PostgreSQL                    // 9.5 or later
+	MySQL                         // 5.7 or later with InnoDB, and MariaDB
+)
+
+// String names the database.
+func (d Dialect) String() string {
+	switch d {
+	case SQLite:
+		return "SQLite"
+	case PostgreSQL:
+		return "PostgreSQL"
+	case MySQL:
+		return "MySQL"
+	default:
+		return fmt.Sprintf("Dialect(%d)", uint8(d))
+	}
+}
+
+// A Querier is what a statement can be sent to: a *sql.Tx, a *sql.DB or a *sql.Conn.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// bind numbers the placeholders if the dialect wants it. Every ? is one: the statements here have no literals, and
+// identifiers have no such character.
+func (d Dialect) bind(query string) string {
+	if d != PostgreSQL {
+		return query
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(query, "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// column quotes an identifier. Only plain ones pass, so that nothing in it can end the quotes.
+func (d Dialect) column(name string) (string, error) {
+	if !identifier.MatchString(name) {
+		return "", fmt.Errorf("%w: %q is no identifier: letters, digits and _, 63 at most", holdfast.ErrBadOption, name)
+	}
+	switch d {
+	case PostgreSQL:
+		return `"` + name + `"`, nil
+	case SQLite, MySQL:
+		// Not with double quotes in SQLite: there a misspelt column in double quotes is silently a string.
+		return "`" + name + "`", nil
+	default:
+		return "", fmt.Errorf("%w: %v is no SQL dialect of package fence", holdfast.ErrBadOption, d)
+	}
+}
+
+// table quotes the name of a table, which may have its schema before it.
+func (d Dialect) table(name string) (string, error) {
+	schema, rest, qualified := strings.Cut(name, ".")
+	if !qualified {
+		return d.column(name)
+	}
+	first, err := d.column(schema)
+	if err != nil {
+		return "", err
+	}
+	second, err := d.column(rest)
+	return first + "." + second, err
+}

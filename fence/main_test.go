@@ -1,0 +1,62 @@
+package fence_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sqlite is a database of its own in a file, so that many connections can use it.
+func sqlite(t *testing.T, statements ...string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db
+}
+
+// fenced is a database with fences in it.
+func fenced(t *testing.T, statements ...string) (*sql.DB, fence.Table) {
+	t.Helper()
+	db, fences := sqlite(t, statements...), fence.Table{Dialect: fence.SQLite}
+	if err := fences.Create(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	return db, fences
+}
+
+// value is what a query gives.
+func value[T any](t *testing.T, db fence.Querier, query string) T {
+	t.Helper()
+	var v T
+	if err := db.QueryRowContext(context.WithoutCancel(t.Context()), query).Scan(&v); err != nil {
+		t.Error(err)
+	}
+	return v
+}
+
+// wantStale fails the test unless err refuses token because of seen.
+func wantStale(t *testing.T, err error, token, seen holdfast.Token) {
+	t.Helper()
+	var stale *fence.StaleError
+	if !errors.Is(err, holdfast.ErrStale) || !errors.As(err, &stale) || stale.Token != token || stale.Seen != seen {
+		t.Errorf("got %v, want a StaleError: %v, and seen %v", err, token, seen)
+	}
+}

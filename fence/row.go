@@ -1,0 +1,117 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A Row is a fence kept in a SQL table, beside the data that it guards. It has no state of its own: two with the same
+// table and name are the same fence.
+type Row struct {
+	table Table
+	name  string
+}
+
+// Do checks and raises the fence and runs write in one transaction, and commits it. The row of the fence is locked
+// from before the first statement of write until the end, so that no other token passes meanwhile: a newer holder
+// waits for this write and then sees it, or came first, and this write is refused. Reads that the write depends on
+// belong into write too, or after Enter.
+//
+// It returns a *StaleError if write was not called, or write's error: then nothing was written. If ctx ends before
+// the commit, nothing is written either; let it be the lease's context. After an error of the commit itself it is not
+// known whether it was written.
+//
+// Shared leases (semaphores) that write under one fence do it one after the other.
+func (r Row) Do(ctx context.Context, db *sql.DB, token holdfast.Token, write func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return r.failed(ctx, err)
+	}
+	defer tx.Rollback()
+	if err := r.Enter(ctx, tx, token); err != nil {
+		return err
+	}
+	if err := write(tx); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil { // a lease tells the truth when it is asked
+		return r.failed(ctx, err)
+	}
+	if err := tx.Commit(); err != nil {
+		return r.failed(ctx, err)
+	}
+	return nil
+}
+
+// Enter raises the fence to token, or refuses it with a *StaleError. A new holder calls it with the *sql.DB before
+// its first read. From then on, whoever held before it is refused.
+//
+// With a *sql.Tx, as its first statement, it makes of that transaction what Do is: roll it back after an error. With
+// a *sql.DB it does not guard what is written later; that is for Do.
+func (r Row) Enter(ctx context.Context, db Querier, token holdfast.Token) error {
+	if err := r.checkName(); err != nil {
+		return err
+	}
+	to := token
+	if token.Shared() {
+		to = 0
+	}
+	seen, err := r.table.raise(ctx, db, r.name, to)
+	if err != nil {
+		return r.failed(ctx, err)
+	}
+	if token == 0 || token < seen {
+		return &StaleError{Token: token, Seen: seen}
+	}
+	return nil
+}
+
+// Seen is the newest exclusive token that passed, or the floor that was set; 0 if there was none.
+func (r Row) Seen(ctx context.Context, db Querier) (holdfast.Token, error) {
+	if err := r.checkName(); err != nil {
+		return 0, err
+	}
+	seen, err := r.table.read(ctx, db, sqlRead, r.name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, r.failed(ctx, err)
+	}
+	return seen, nil
+}
+
+// SetFloor makes the fence refuse everything older than token. It is for operators who replace a store and know the
+// highest token of the old one. It can also lower the fence, and with 0 reset it: then a late writer of before
+// passes, so make sure that there is none.
+func (r Row) SetFloor(ctx context.Context, db Querier, token holdfast.Token) error {
+	if err := r.checkName(); err != nil {
+		return err
+	}
+	if err := r.table.setFloor(ctx, db, r.name, token); err != nil {
+		return r.failed(ctx, err)
+	}
+	return nil
+}
+
+// checkName accepts the names that locks can have.
+func (r Row) checkName() error {
+	if r.name == "" || len(r.name) > 512 || !utf8.ValidString(r.name) || strings.Contains(r.name, "\x00") {
+		return fmt.Errorf("%w: a fence's name is UTF-8 of 1 to 512 bytes without NUL", holdfast.ErrBadName)
+	}
+	return nil
+}
+
+// failed says which fence could not be asked and, if the context has ended, why.
+func (r Row) failed(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return &holdfast.Error{Op: "fence", Name: r.name, Store: r.table.Dialect.String(), Err: err}
+}

@@ -1,0 +1,151 @@
+package fence
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Versioned is the optimistic update of rows in a table of your own that has a column which counts versions:
+//
+//	version BIGINT NOT NULL DEFAULT 0
+//
+// Whoever writes says which version it has read, and is refused if the row is no longer at that. It needs no lock
+// and no token. Beside a lock it is a second belt: unlike a fence it also refuses writers that forgot to lock, if
+// they use it, and unlike a fence it lets a late writer pass whose row nobody has changed meanwhile.
+//
+// Names of tables and columns are written as the database spells them. They are quoted, and only plain ones pass:
+// letters, digits and _; a table's may have its schema before it. Keys and values are always parameters.
+type Versioned struct {
+	Dialect Dialect
+	Table   string
+	Key     string // the column that identifies a row; it must be unique
+	Version string // the column that counts; empty: version
+}
+
+// Columns are columns by name: for Update with their new values, for Read with pointers to where they go.
+type Columns map[string]any
+
+// A VersionError is a refusal: the row is no longer at the version that was read. It is holdfast.ErrStale.
+type VersionError struct {
+	Table   string
+	Version int64 // what the writer had read
+	Current int64 // what the row is at
+	Gone    bool  // there is no row any more
+}
+
+// Error names both versions.
+func (e *VersionError) Error() string {
+	if e.Gone {
+		return fmt.Sprintf("holdfast: stale version: a row of %s was read at %d and is gone", e.Table, e.Version)
+	}
+	return fmt.Sprintf("holdfast: stale version: a row of %s was read at %d and is at %d", e.Table, e.Version, e.Current)
+}
+
+// Unwrap makes it holdfast.ErrStale.
+func (e *VersionError) Unwrap() error { return holdfast.ErrStale }
+
+// Read gives the version of the row and, in the same statement, the columns in into. A version that is read after
+// the data says nothing about it. If there is no such row, the error is sql.ErrNoRows.
+func (v Versioned) Read(ctx context.Context, db Querier, key any, into Columns) (int64, error) {
+	version, err := v.read(ctx, db, key, into, "")
+	if err != nil {
+		return 0, v.failed("read", err)
+	}
+	return version, nil
+}
+
+// Update writes the columns in set if the row is still at version, and moves it to version+1, in one statement. It
+// is otherwise a *VersionError, and nothing was written.
+func (v Versioned) Update(ctx context.Context, db Querier, key any, version int64, set Columns) error {
+	query, args, err := v.update(key, version, set)
+	if err != nil {
+		return v.failed("update", err)
+	}
+	result, err := db.ExecContext(ctx, query, args...)
+	if err != nil {
+		return v.failed("update", err)
+	}
+	// The version always changes, so that MySQL too counts the row as affected.
+	switch n, err := result.RowsAffected(); {
+	case err != nil:
+		return v.failed("update", err)
+	case n == 0:
+		return v.refused(ctx, db, key, version)
+	case n > 1:
+		return v.failed("update", fmt.Errorf("%w: key %s is not unique, and %d rows were written", holdfast.ErrBadOption, v.Key, n))
+	}
+	return nil
+}
+
+// refused finds out what the row is at. The update is refused, whatever that gives.
+func (v Versioned) refused(ctx context.Context, db Querier, key any, version int64) error {
+	suffix := ""
+	if v.Dialect == MySQL {
+		suffix = " FOR UPDATE" // in a transaction a plain read may still show the version that was refused
+	}
+	current, err := v.read(ctx, db, key, nil, suffix)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return v.failed("update", fmt.Errorf("%w: read at %d, now unknown: %w", holdfast.ErrStale, version, err))
+	}
+	return &VersionError{Table: v.Table, Version: version, Current: current, Gone: err != nil}
+}
+
+func (v Versioned) read(ctx context.Context, db Querier, key any, into Columns, suffix string) (int64, error) {
+	table, keyColumn, versionColumn, err := v.quoted()
+	if err != nil {
+		return 0, err
+	}
+	var version int64
+	columns, places := []string{versionColumn}, []any{&version}
+	for _, name := range slices.Sorted(maps.Keys(into)) {
+		column, err := v.Dialect.column(name)
+		if err != nil {
+			return 0, err
+		}
+		columns, places = append(columns, column), append(places, into[name])
+	}
+	query := fmt.Sprintf("SELECT %s FROM %s WHERE %s = ?%s", strings.Join(columns, ", "), table, keyColumn, suffix)
+	err = db.QueryRowContext(ctx, v.Dialect.bind(query), key).Scan(places...)
+	return version, err
+}
+
+func (v Versioned) update(key any, version int64, set Columns) (query string, args []any, err error) {
+	table, keyColumn, versionColumn, err := v.quoted()
+	if err != nil {
+		return "", nil, err
+	}
+	var assignments strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		column, err := v.Dialect.column(name)
+		if err != nil {
+			return "", nil, err
+		}
+		if strings.EqualFold(column, versionColumn) {
+			return "", nil, fmt.Errorf("%w: Update counts column %s itself", holdfast.ErrBadOption, name)
+		}
+		assignments.WriteString(column + " = ?, ")
+		args = append(args, set[name])
+	}
+	query = fmt.Sprintf("UPDATE %s SET %s%s = %s + 1 WHERE %s = ? AND %s = ?",
+		table, assignments.String(), versionColumn, versionColumn, keyColumn, versionColumn)
+	return v.Dialect.bind(query), append(args, key, version), nil
+}
+
+func (v Versioned) quoted() (table, key, version string, err error) {
+	table, tableErr := v.Dialect.table(v.Table)
+	key, keyErr := v.Dialect.column(v.Key)
+	version, versionErr := v.Dialect.column(cmp.Or(v.Version, "version"))
+	return table, key, version, errors.Join(tableErr, keyErr, versionErr)
+}
+
+func (v Versioned) failed(op string, err error) error {
+	return &holdfast.Error{Op: op, Name: v.Table, Store: v.Dialect.String(), Err: err}
+}
