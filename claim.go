@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 )
 
 // A claim is a place in a line, as this client knows it. All but until and ended, which are read and written without a
-// lock, and ID, Name, Kind and Limit, which do not change, is guarded by the client's mu.
+// lock, and ID, Name, Kind, Limit and Grace, which do not change, is guarded by the client's mu.
 type claim struct {
 	store.Claim
 	until instant     // up to when it stands, as the last acknowledged Join or Keep said
@@ -45,6 +46,8 @@ type claim struct {
 	due    int64 // when to speak with the store about it again
 	pos    int   // its index in the agenda, or agenda.Off
 	giveUp int64 // leaving: when the store will have forgotten it by itself
+
+	lingers bool // leaving, but not before its leases were given back or the grace is over
 }
 
 // hold makes cl held from now on.
@@ -64,11 +67,35 @@ func (c *Client) isOver(cl *claim, now time.Time) bool {
 	return cl.ended.Load() || cl.until.passed(c.start, now)
 }
 
-// lose makes a held claim over. Its leases end now; the store is told to forget it.
+// lose makes a held claim over. Its leases end now; the store is told to forget it. But if its time ran out, and it
+// has a grace, something that its holder set going may still be under way: then the store keeps the place until the
+// holder has given its leases back, or the grace is over.
 func (c *Client) lose(cl *claim, why error) {
 	c.endLeases(cl, &why)
-	c.withdraw(cl)
+	if cl.Grace > 0 && cl.lease != nil && !errors.Is(why, errWithdrawn) {
+		c.retire(cl)
+		cl.lingers, cl.calling = true, false
+		cl.due = c.now() + int64(cl.Grace)
+		c.schedule(cl)
+	} else {
+		c.withdraw(cl)
+	}
 	c.staff(cl.relay)
+}
+
+// givenBack notes that the holder of a lease which was lost is done with it.
+func (c *Client) givenBack(l *Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cl := l.claim
+	if cl.phase == held && c.isOver(cl, time.Now()) {
+		c.lose(cl, cl.ranOut()) // the lease knew it before the keeper
+	}
+	if !cl.lingers || cl.lease != l && !slices.Contains(cl.more, l) || cl.stillHas(l) {
+		return
+	}
+	cl.lingers = false
+	c.speak(cl)
 }
 
 // gone is what the store says of a claim that it has no more.
@@ -106,13 +133,18 @@ func (c *Client) drop(cl *claim) {
 // withdraw hands cl to the keeper, which tells the store to take it out until the store has done so, or has
 // forgotten it by itself.
 func (c *Client) withdraw(cl *claim) {
+	c.retire(cl)
+	c.speak(cl)
+}
+
+// retire makes cl one that is to leave.
+func (c *Client) retire(cl *claim) {
 	cl.phase = leaving
 	cl.fails = 0
 	cl.giveUp = c.now() + int64(cl.TTL+cl.Grace)
 	c.claims[count(cl.ID)] = cl
 	c.vacate(cl)
 	c.disown(cl)
-	c.speak(cl)
 }
 
 // setUntil notes up to when cl stands.

@@ -135,9 +135,10 @@ func (c *Client) tick() {
 	c.setAlarm()
 }
 
-// earliness is how much earlier than due cl may be spoken about. What failed waits for its time.
+// earliness is how much earlier than due cl may be spoken about. What failed waits for its time, and so does what
+// leaves after its grace.
 func (cl *claim) earliness() int64 {
-	if cl.fails > 0 {
+	if cl.fails > 0 || cl.phase == leaving {
 		return 0
 	}
 	return int64(cl.TTL / earlyBy)
@@ -145,7 +146,7 @@ func (cl *claim) earliness() int64 {
 
 // queue puts cl in line for a call of the store.
 func (c *Client) queue(cl *claim) {
-	cl.calling, cl.again = true, false
+	cl.calling, cl.again, cl.lingers = true, false, false
 	if cl.phase == leaving {
 		c.keeper.leaves.queue = append(c.keeper.leaves.queue, cl)
 	} else {
@@ -202,11 +203,13 @@ func (c *Client) keepEverything() {
 
 // ask asks the store about cl at once, or once more if a call is under way that may have missed something.
 func (c *Client) ask(cl *claim) {
-	if cl.calling || cl.phase == joining {
+	switch {
+	case cl.lingers:
+	case cl.calling || cl.phase == joining:
 		cl.again = true
-		return
+	default:
+		c.speak(cl)
 	}
-	c.speak(cl)
 }
 
 // take removes up to n claims from the lane that are still wanted there. Without any, the goroutine that asked has

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -118,7 +119,7 @@ func (l *Lease) cancel(why error) {
 // Unlock gives the lease back. It is over from then on, whatever Unlock returns. The release is sent even if
 // ctx is done; ctx bounds the waiting for the answer, and if that does not come, the release is repeated in the
 // background until the store has it or the ttl has passed. After a loss Unlock returns ErrLost, and when it was
-// given back already, ErrNotHeld.
+// given back already, ErrNotHeld. With Grace it is worth calling after a loss too: it ends the grace.
 func (l *Lease) Unlock(ctx context.Context) error {
 	err := ErrNilContext
 	if ctx != nil {
@@ -127,6 +128,9 @@ func (l *Lease) Unlock(ctx context.Context) error {
 			err = l.errAt(now)
 		} else if err == nil {
 			err = l.client.release(ctx, l, now)
+		}
+		if l.claim.Grace > 0 && errors.Is(err, ErrLost) {
+			l.client.givenBack(l)
 		}
 	}
 	if err != nil {

@@ -60,6 +60,7 @@ func FixedTTL(d time.Duration) Option {
 
 // Grace makes the store keep the place d longer than the holder believes it has. It gives what the holder set
 // going time to end, after the holder has died or was cut off. It costs that much longer a wait for the next.
+// A holder that has lost its lease and lives says by Unlock that all has ended, and the grace with it.
 func Grace(d time.Duration) Option {
 	return func(s *settings) { s.grace = d; s.positive("Grace", d, ErrBadOption) }
 }
