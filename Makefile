@@ -27,11 +27,11 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: need modules linter ## Fetch the modules and build the linter; test does this first
+setup: need modules linter servers ## Fetch modules, build the linter, install servers; test does this first
 
 .PHONY: demo
-demo: ## Run the example shop
-	go run ./examples/inventory demo
+demo: ## Sell one stock from many processes: without a lock, with a naive one, with Holdfast
+	go run ./cmd/holdfast demo
 
 .PHONY: test
 test: setup lint cross race plain ## Run all checks and tests, as continuous integration does
@@ -67,7 +67,8 @@ soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each)
 
 .PHONY: need
 need:
-	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter into a cache"
+	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter into a cache,"
+	@echo "    and installs the servers that tests run against, if they are missing"
 	@command -v go >/dev/null || { echo "Go is missing: see https://go.dev/dl/"; exit 1; }
 	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null || \
 		{ echo "The C compiler $$cc is missing. The race detector needs one."; exit 1; }
@@ -87,6 +88,10 @@ linter:
 		mv "$(LINT).$$$$" "$(LINT)"; \
 	}
 
+.PHONY: servers
+servers:
+	@tools/install-servers
+
 .PHONY: cross
 cross:
 	@echo "==> go build for darwin"
@@ -97,10 +102,10 @@ cross:
 .PHONY: race
 race:
 	@echo "==> go test -race, up to $(TEST_TIMEOUT) for each package"
-	@go test -race -timeout $(TEST_TIMEOUT) ./...
+	@HOLDFAST_REQUIRE_SERVERS=1 go test -race -timeout $(TEST_TIMEOUT) ./...
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests.
 .PHONY: plain
 plain:
 	@echo "==> go test without the race detector, up to $(TEST_TIMEOUT) for each package"
-	@go test -timeout $(TEST_TIMEOUT) ./...
+	@HOLDFAST_REQUIRE_SERVERS=1 go test -timeout $(TEST_TIMEOUT) ./...

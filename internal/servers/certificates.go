@@ -1,0 +1,82 @@
+package servers
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Certificates are what a server and its clients need to speak TLS on loopback. One certificate, for localhost and
+// 127.0.0.1, serves both sides.
+type Certificates struct {
+	CAFile, CertFile, KeyFile string      // in PEM
+	Client                    *tls.Config // trusts the authority and shows the certificate
+}
+
+// NewCertificates makes an authority and a certificate. The files go with the test.
+func NewCertificates(t testing.TB) *Certificates {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	ca := template("Holdfast test authority")
+	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	must(err)
+	leaf := template("localhost")
+	leaf.DNSNames, leaf.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	leaf.KeyUsage = x509.KeyUsageDigitalSignature
+	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey)
+	must(err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	must(err)
+
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return path
+	}
+	caCert, err := x509.ParseCertificate(caDER)
+	must(err)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(caCert)
+	return &Certificates{
+		CAFile:   write("ca.pem", "CERTIFICATE", caDER),
+		CertFile: write("cert.pem", "CERTIFICATE", leafDER),
+		KeyFile:  write("key.pem", "PRIVATE KEY", keyDER),
+		Client: &tls.Config{
+			MinVersion:   tls.VersionTLS12,
+			ServerName:   "127.0.0.1",
+			RootCAs:      trusted,
+			Certificates: []tls.Certificate{{Certificate: [][]byte{leafDER}, PrivateKey: key}},
+		},
+	}
+}
+
+func template(name string) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+	}
+}

@@ -1,0 +1,31 @@
+// Package servers starts real servers for tests, each in a temp folder on free loopback ports.
+//
+//	redis := servers.Redis(t, servers.Args("--appendfsync", "always"))
+//	client := dial(redis.Addr())
+//
+// A server that is missing on this machine skips the test with a line that says what was left out and how to get
+// it. With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
+//
+// # What happens
+//
+//  1. Ports are picked below 32768, where the kernel takes none for outgoing connections, and probed. Another test
+//     binary may take one between the probe and the start. Then the server says that its address is in use, and the
+//     start is tried again on other ports.
+//  2. The server is ready when it answers on its port and is the process that was started. A stranger on that port
+//     is never taken for it.
+//  3. What the server prints goes into the file log of its folder. When the test fails, the end of it is printed and
+//     the folder is kept. When it passes, the folder is removed.
+//  4. The server ends with the test, by its process. If the test binary is killed, the kernel ends the server (on
+//     Linux).
+//
+// # Faults
+//
+// [Server] can be stopped, killed, started again on the same ports with its data or without, paused and continued.
+// Each method returns when it is so. They return errors rather than fail the test: any goroutine may call them. A
+// [Clock] steps the time that a server sees. What happens on the way to a server is for package lab/proxy.
+//
+// # Adding a server
+//
+// A kind of server is a kind value (server.go): program, number of ports, arguments, and how to ask whether it is
+// ready. Its type embeds *[Server]. See redis.go. How to install the program goes into need.go.
+package servers

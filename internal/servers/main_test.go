@@ -1,0 +1,72 @@
+package servers
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// In a child with this set, the tests are one test that starts a server, says where, and waits to be killed.
+const orphanEnv = "HOLDFAST_TEST_ORPHAN"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestOrphan(t *testing.T) {
+	if os.Getenv(orphanEnv) == "" {
+		t.Skip("only in the child of TestServerEndsWithTheTestBinary")
+	}
+	fmt.Printf("\n%s\n", Redis(t).Addr())
+	time.Sleep(time.Minute) // it is killed long before
+}
+
+// A fake stands in for a test that is expected to fail or to be skipped.
+type fake struct {
+	testing.TB
+	failed, skipped bool
+	said            string
+	cleanups        []func()
+}
+
+func (f *fake) Helper()                 {}
+func (f *fake) Failed() bool            { return f.failed }
+func (f *fake) Cleanup(fn func())       { f.cleanups = append(f.cleanups, fn) }
+func (f *fake) Logf(s string, a ...any) { f.said += fmt.Sprintf(s, a...) + "\n" }
+
+func (f *fake) Errorf(s string, a ...any) {
+	f.failed = true
+	f.Logf(s, a...)
+}
+
+func (f *fake) Fatal(a ...any) { f.Fatalf("%s", fmt.Sprint(a...)) }
+
+func (f *fake) Fatalf(s string, a ...any) {
+	f.Errorf(s, a...)
+	panic(f)
+}
+
+func (f *fake) Skipf(s string, a ...any) {
+	f.skipped = true
+	f.Logf(s, a...)
+	panic(f)
+}
+
+// asTest runs fn as a test of its own, to its end, and reports how it went.
+func asTest(t *testing.T, fn func(testing.TB)) *fake {
+	t.Helper()
+	f := &fake{TB: t}
+	func() {
+		defer func() {
+			if r := recover(); r != nil && r != any(f) {
+				panic(r)
+			}
+		}()
+		fn(f)
+	}()
+	for i := len(f.cleanups) - 1; i >= 0; i-- {
+		f.cleanups[i]()
+	}
+	return f
+}

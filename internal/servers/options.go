@@ -1,0 +1,46 @@
+package servers
+
+// An Option changes how a server is started.
+type Option func(*settings)
+
+type settings struct {
+	args         []string
+	env          []string
+	password     string
+	acl          []string
+	certificates *Certificates
+}
+
+func settingsOf(options []Option) *settings {
+	s := &settings{}
+	for _, option := range options {
+		option(s)
+	}
+	return s
+}
+
+// Args are arguments of the program, such as "--appendfsync", "always". They come last, and so win.
+func Args(args ...string) Option {
+	return func(s *settings) { s.args = append(s.args, args...) }
+}
+
+// Env are environment variables of the server, as NAME=value. See [Clock.Env].
+func Env(variables ...string) Option {
+	return func(s *settings) { s.env = append(s.env, variables...) }
+}
+
+// Password makes the server demand this password of its default user.
+func Password(password string) Option {
+	return func(s *settings) { s.password = password }
+}
+
+// ACL gives a Redis server an ACL file with these lines, such as "user default off". Redis then ignores [Password].
+func ACL(lines ...string) Option {
+	return func(s *settings) { s.acl = append(s.acl, lines...) }
+}
+
+// TLS makes the server speak only TLS on its port. It takes clients without a certificate too. For a Redis server,
+// Args("--tls-auth-clients", "yes") refuses them.
+func TLS(c *Certificates) Option {
+	return func(s *settings) { s.certificates = c }
+}

@@ -1,0 +1,237 @@
+package servers
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// do sends a command that must work, and gives its answer as text.
+func do(t *testing.T, r *RedisServer, args ...string) string {
+	t.Helper()
+	answer, err := r.Do(args...)
+	if err != nil {
+		t.Fatalf("%s: %v", args[0], err)
+	}
+	return fmt.Sprint(answer)
+}
+
+func TestRedis(t *testing.T) {
+	r := Redis(t)
+	if got := do(t, r, "SET", "key", "a value\r\nof two lines"); got != "OK" {
+		t.Errorf("SET: %s", got)
+	}
+	conn, err := net.Dial("unix", r.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewConn(conn, answerPatience)
+	defer c.Close()
+	for _, test := range []struct{ command, want string }{
+		{"GET key", "a value\r\nof two lines"},
+		{"GET nothing", "<nil>"},
+		{"GET", "ERR wrong number of arguments for 'get' command"},
+		{"INCR n", "1"},
+		{"MGET n nothing n", "[1 <nil> 1]"},
+		{"BLPOP nothing 0.01", "<nil>"},
+	} {
+		answer, err := c.Do(strings.Split(test.command, " ")...)
+		got := fmt.Sprint(answer)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.command, got, test.want)
+		}
+	}
+}
+
+func TestRedisRestart(t *testing.T) {
+	r := Redis(t)
+	pid, addr := r.Pid(), r.Addr()
+	check := func(step, want string) {
+		t.Helper()
+		if got := do(t, r, "GET", "key"); got != want {
+			t.Errorf("%s: the key is %s, want %s", step, got, want)
+		}
+		if r.Pid() == pid || r.Addr() != addr {
+			t.Errorf("%s: process %d on %s, before it was %d on %s", step, r.Pid(), r.Addr(), pid, addr)
+		}
+		pid = r.Pid()
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, r, "SET", "key", "1")
+	must(r.Restart(true))
+	check("restart with data", "1")
+	do(t, r, "SET", "key", "2")
+	must(r.Kill())
+	if _, err := r.Do("PING"); err == nil || r.Pid() != 0 {
+		t.Errorf("a server that was killed answers, or has process %d", r.Pid())
+	}
+	must(r.Start())
+	check("start after kill -9", "2")
+	must(r.Pause())
+	must(r.Restart(false)) // Stop wakes it first
+	check("restart without data", "<nil>")
+}
+
+func TestRedisPause(t *testing.T) {
+	r := Redis(t)
+	if err := r.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", r.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewConn(conn, 200*time.Millisecond)
+	defer c.Close()
+	if answer, err := c.Do("PING"); err == nil {
+		t.Errorf("a paused server answers %v", answer)
+	}
+	if err := r.Continue(); err != nil {
+		t.Fatal(err)
+	}
+	c.patience = answerPatience
+	if answer, err := c.Receive(); answer != "PONG" {
+		t.Errorf("a server that goes on answers %v, %v", answer, err)
+	}
+}
+
+func TestStateErrors(t *testing.T) {
+	r := Redis(t)
+	if r.Start() == nil || r.LoseData() == nil {
+		t.Error("a running server was started, or lost its data")
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for what, act := range map[string]func() error{
+		"stop": r.Stop, "kill": r.Kill, "pause": r.Pause, "continue": r.Continue,
+		"CPU time": func() error { _, err := r.CPUTime(); return err },
+	} {
+		if err := act(); err == nil || !strings.Contains(err.Error(), "redis-server: "+what) {
+			t.Errorf("%s of a stopped server: %v", what, err)
+		}
+	}
+}
+
+func TestRedisCPUTime(t *testing.T) {
+	r := Redis(t)
+	before, err := r.CPUTime()
+	if err != nil {
+		t.Skip(err)
+	}
+	var used time.Duration
+	await(t, "processor time that was used", func() bool {
+		do(t, r, "EVAL", "local n = 0; for i = 1, 1e6 do n = n + i end; return n", "0")
+		after, err := r.CPUTime()
+		if err != nil {
+			t.Fatal(err)
+		}
+		used = after - before
+		return used >= 50*time.Millisecond
+	})
+	idle, err := r.CPUTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Restart(true) != nil {
+		t.Fatal("no restart")
+	}
+	if fresh, err := r.CPUTime(); err != nil || fresh >= idle {
+		t.Errorf("a new process has used %v, and the old one had used %v: %v", fresh, idle, err)
+	}
+}
+
+func TestRedisOptions(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options []Option
+		command []string
+		want    string
+	}{
+		{"memory", []Option{Args("--maxmemory", "64mb")}, []string{"CONFIG", "GET", "maxmemory"}, "[maxmemory 67108864]"},
+		{"args win", []Option{Args("--appendonly", "no")}, []string{"CONFIG", "GET", "appendonly"}, "[appendonly no]"},
+		{"fsync", []Option{Args("--appendfsync", "always")}, []string{"CONFIG", "GET", "appendfsync"}, "[appendfsync always]"},
+		{"password", []Option{Password("correct horse")}, []string{"ACL", "WHOAMI"}, "default"},
+		{"users", []Option{ACL("user default off", "user ann on >secret ~a:* +get")}, []string{"ACL", "USERS"}, "[ann default holdfast-servers]"},
+		{"certificates", []Option{TLS(NewCertificates(t)), Args("--tls-auth-clients", "yes")}, []string{"PING"}, "PONG"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := do(t, Redis(t, test.options...), test.command...); got != test.want {
+				t.Errorf("%v: %s, want %s", test.command, got, test.want)
+			}
+		})
+	}
+}
+
+// What the options forbid must be forbidden.
+func TestRedisRefuses(t *testing.T) {
+	for name, option := range map[string]Option{
+		"password":     Password("correct horse"),
+		"users":        ACL("user default off"),
+		"certificates": TLS(NewCertificates(t)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", Redis(t, option).Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := NewConn(conn, answerPatience)
+			defer c.Close()
+			if answer, err := c.Do("PING"); err == nil {
+				t.Errorf("a stranger got the answer %v", answer)
+			}
+		})
+	}
+}
+
+func TestRedisReplica(t *testing.T) {
+	master := Redis(t)
+	replica := Redis(t, Args("--replicaof", "127.0.0.1", strconv.Itoa(master.Port())))
+	do(t, master, "SET", "key", "1")
+	await(t, "replication", func() bool { return do(t, replica, "GET", "key") == "1" })
+}
+
+// The server's clock follows the steps, and so do the ends of its keys.
+func TestClock(t *testing.T) {
+	clock := NewClock(t)
+	r := Redis(t, Env(clock.Env()...))
+	do(t, r, "SET", "short", "1", "EX", "60")
+	do(t, r, "SET", "long", "1", "EX", "7200")
+	// With a nanosecond less than a second the fraction runs over, forward and then back.
+	steps := []time.Duration{0, time.Second - 1, 90 * time.Second, -3 * time.Hour, time.Hour, 1 - time.Second}
+	for _, step := range steps {
+		clock.Step(step)
+		before := time.Now().Add(clock.Offset()).Truncate(time.Microsecond)
+		answer, err := r.Do("TIME")
+		after := time.Now().Add(clock.Offset())
+		parts, ok := answer.([]any)
+		if err != nil || !ok || len(parts) != 2 {
+			t.Fatalf("TIME: %v, %v", answer, err)
+		}
+		seconds, err1 := strconv.ParseInt(fmt.Sprint(parts[0]), 10, 64)
+		micros, err2 := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
+		if err1 != nil || err2 != nil {
+			t.Fatalf("TIME: %v", answer)
+		}
+		// Redis looks at the clock when it wakes up for a command, so its answer is never older than the question.
+		if now := time.UnixMicro(seconds*1e6 + micros); now.Before(before) || now.After(after) {
+			t.Errorf("after a step of %v the server says %v, want from %v to %v", step, now, before, after)
+		}
+		if step == 90*time.Second {
+			if got := do(t, r, "EXISTS", "short", "long"); got != "1" {
+				t.Errorf("%s of the two keys are there, 90 seconds later", got)
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package servers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answerPatience is how long a Redis server may take to answer.
+const answerPatience = 5 * time.Second
+
+// A Conn is a connection to a Redis server that speaks RESP2, and knows as little of it as tests need. It is for one
+// goroutine.
+type Conn struct {
+	conn     net.Conn
+	r        *bufio.Reader
+	patience time.Duration
+}
+
+// A RedisError is an error that Redis answered with. The connection is still good.
+type RedisError string
+
+// Error is what Redis said.
+func (e RedisError) Error() string { return string(e) }
+
+// NewConn speaks RESP2 over conn. Each answer may take as long as patience.
+func NewConn(conn net.Conn, patience time.Duration) *Conn {
+	return &Conn{conn: conn, r: bufio.NewReader(conn), patience: patience}
+}
+
+// Do sends a command and gives its answer: a string, an int64, a []any or nil. An error answer is a RedisError.
+func (c *Conn) Do(args ...string) (any, error) {
+	if err := c.Send(args...); err != nil {
+		return nil, err
+	}
+	return c.Receive()
+}
+
+// Send sends a command and leaves its answer for Receive.
+func (c *Conn) Send(args ...string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	if err := c.conn.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+		return err
+	}
+	_, err := io.WriteString(c.conn, b.String())
+	return err
+}
+
+// Receive gives the next answer, or the next message of a subscription.
+func (c *Conn) Receive() (any, error) {
+	if err := c.conn.SetReadDeadline(time.Now().Add(c.patience)); err != nil {
+		return nil, err
+	}
+	return c.read()
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error { return c.conn.Close() }
+
+func (c *Conn) read() (any, error) {
+	line, err := c.r.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	if line == "" {
+		return nil, fmt.Errorf("an empty line is no RESP")
+	}
+	switch kind, rest := line[0], line[1:]; kind {
+	case '+':
+		return rest, nil
+	case '-':
+		return nil, RedisError(rest)
+	case ':':
+		return strconv.ParseInt(rest, 10, 64)
+	case '$':
+		return c.readBulk(rest)
+	case '*':
+		return c.readArray(rest)
+	}
+	return nil, fmt.Errorf("%q is no RESP2", line)
+}
+
+func (c *Conn) readBulk(length string) (any, error) {
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 {
+		return nil, err
+	}
+	bulk := make([]byte, n+len("\r\n"))
+	if _, err := io.ReadFull(c.r, bulk); err != nil {
+		return nil, err
+	}
+	return string(bulk[:n]), nil
+}
+
+func (c *Conn) readArray(length string) (any, error) {
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 {
+		return nil, err
+	}
+	array := make([]any, n)
+	for i := range array {
+		element, err := c.read()
+		if redis, ok := err.(RedisError); ok { //nolint:errorlint // read wraps nothing
+			element, err = redis, nil // an element of EXEC's answer
+		}
+		if err != nil {
+			return nil, err
+		}
+		array[i] = element
+	}
+	return array, nil
+}

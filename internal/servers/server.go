@@ -1,0 +1,310 @@
+package servers
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// How long things may take on a machine that is busy with other tests, before they count as failed.
+const (
+	startPatience = 30 * time.Second
+	stopPatience  = 20 * time.Second
+	pollEvery     = 5 * time.Millisecond
+	maxClashes    = 20 // how often a start is tried on ports that somebody else took
+	tailLines     = 40 // what is printed of the log when a test fails
+)
+
+var (
+	errClash   = errors.New("a port is in use by somebody else")
+	errRunning = errors.New("it runs already")
+	errStopped = errors.New("it does not run")
+)
+
+// A kind says how one kind of server is run.
+type kind struct {
+	program   string
+	portCount int
+	env       []string
+	args      func() []string // called when the ports are chosen
+	ready     func() error    // nil when the server answers, and is the process that was started
+}
+
+// A Server is a real server that runs for one test. Each kind of server embeds it. Its methods may be called by any
+// goroutine, one after the other, and what they ask for is so when they return nil.
+type Server struct {
+	kind
+	path  string
+	dir   string
+	pick  func(n int) ([]int, error)
+	ports []int // once they are chosen
+
+	mu   sync.Mutex
+	proc *process // nil while it is stopped
+}
+
+// newServer makes the folder of a server that is to run for t, and ends and clears up with it. It is not started yet,
+// so that its kind can put files into the folder.
+func newServer(t testing.TB, k kind) *Server {
+	t.Helper()
+	path := Need(t, k.program)
+	// Not t.TempDir: the log must outlive a test that fails, and the path of a socket must be short.
+	dir, err := os.MkdirTemp("", "holdfast-"+k.program+"-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{kind: k, path: path, dir: dir, pick: pickPorts}
+	t.Cleanup(func() { s.close(t) })
+	if err := os.Mkdir(s.dataDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// close ends the server and clears up, or says what there is to see.
+func (s *Server) close(t testing.TB) {
+	if err := s.Kill(); err != nil && !errors.Is(err, errStopped) {
+		t.Errorf("%v", err)
+	}
+	freePorts(s.ports)
+	if t.Failed() {
+		t.Logf("%s: its folder is kept: %s. The end of its log:\n%s", s.program, s.dir, s.logTail(0))
+		return
+	}
+	// A child of the server was killed too, and may need a moment to be gone.
+	err := os.RemoveAll(s.dir)
+	for deadline := time.Now().Add(stopPatience); err != nil && time.Now().Before(deadline); {
+		time.Sleep(pollEvery)
+		err = os.RemoveAll(s.dir)
+	}
+	if err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// Addr is where it listens, as host:port.
+func (s *Server) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port()))
+}
+
+// Port is the port where it listens. It stays the same when the server is started again.
+func (s *Server) Port() int { return s.ports[0] }
+
+// Dir is its temp folder.
+func (s *Server) Dir() string { return s.dir }
+
+// Pid is the id of its process, or 0 while it is stopped.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return 0
+	}
+	return s.proc.cmd.Process.Pid
+}
+
+// CPUTime is the processor time that its process has used since it was started, in steps of 10 ms. Only Linux can
+// tell.
+func (s *Server) CPUTime() (used time.Duration, err error) {
+	err = s.withProcess("CPU time", func(p *process) error {
+		used, err = cpuTime(p.cmd.Process.Pid)
+		return err
+	})
+	return used, err
+}
+
+// Start starts it again after Stop or Kill, on the same ports and with the data that is there.
+func (s *Server) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Another test binary may just be probing one of the ports.
+	return s.start(func() error { return nil })
+}
+
+// firstStart starts it on free ports, for as long as somebody else is quicker.
+func (s *Server) firstStart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start(func() (err error) {
+		freePorts(s.ports)
+		s.ports, err = s.pick(s.portCount)
+		return err
+	})
+}
+
+// start starts it, again if its ports clash with somebody else's.
+func (s *Server) start(choosePorts func() error) error {
+	if s.proc != nil {
+		return s.failed("start", errRunning)
+	}
+	var err error
+	for range maxClashes {
+		if err = choosePorts(); err != nil {
+			break
+		}
+		if err = s.startOnce(); !errors.Is(err, errClash) {
+			break
+		}
+		time.Sleep(pollEvery) // not to spin
+	}
+	return s.failed("start", err)
+}
+
+func (s *Server) startOnce() error {
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the child has its own
+	before, err := log.Stat()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(s.path, s.args()...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), s.env...)
+	proc, err := startProcess(cmd)
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	err = s.awaitReady()
+	if err == nil {
+		return nil
+	}
+	err = errors.Join(err, proc.kill())
+	s.proc = nil
+	said := s.logTail(before.Size())
+	// Every server says it in the words of the C library.
+	if strings.Contains(strings.ToLower(said), "address already in use") {
+		err = errClash
+	}
+	return fmt.Errorf("%w; it said:\n%s", err, said)
+}
+
+func (s *Server) awaitReady() error {
+	deadline := time.Now().Add(startPatience)
+	for {
+		err := s.ready()
+		switch {
+		case s.proc.ended():
+			return fmt.Errorf("it ended at once: %v", s.proc.cmd.ProcessState)
+		case err == nil:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("it was not ready after %v: %w", startPatience, err)
+		}
+		select {
+		case <-s.proc.done:
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// Stop ends it in good order, as an operator does.
+func (s *Server) Stop() error {
+	return s.end("stop", func(p *process) error { return p.terminate(stopPatience) })
+}
+
+// Kill ends it as kill -9 does.
+func (s *Server) Kill() error { return s.end("kill", (*process).kill) }
+
+func (s *Server) end(what string, end func(*process) error) error {
+	return s.withProcess(what, func(p *process) error {
+		err := end(p)
+		if p.ended() {
+			s.proc = nil
+		}
+		return err
+	})
+}
+
+// LoseData removes its data while it is stopped.
+func (s *Server) LoseData() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		return s.failed("lose data", errRunning)
+	}
+	if err := os.RemoveAll(s.dataDir()); err != nil {
+		return s.failed("lose data", err)
+	}
+	return s.failed("lose data", os.Mkdir(s.dataDir(), 0o700))
+}
+
+// Restart stops it and starts it again on the same ports, with its data or without.
+func (s *Server) Restart(keepData bool) error {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	if !keepData {
+		if err := s.LoseData(); err != nil {
+			return err
+		}
+	}
+	return s.Start()
+}
+
+// Pause makes it stand still, as a machine does that swaps or is suspended. Its connections stay open, and the
+// kernel still accepts new ones for it.
+func (s *Server) Pause() error {
+	return s.withProcess("pause", func(p *process) error {
+		if err := suspend(p.cmd.Process); err != nil {
+			return err
+		}
+		for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(pollEvery) {
+			if p.ended() {
+				return errStopped
+			}
+			if paused, err := isPaused(p.cmd.Process.Pid); paused || err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("it still ran after %v", stopPatience)
+	})
+}
+
+// Continue ends a Pause.
+func (s *Server) Continue() error {
+	return s.withProcess("continue", func(p *process) error { return resume(p.cmd.Process) })
+}
+
+// withProcess does something with the process of the moment.
+func (s *Server) withProcess(what string, do func(*process) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return s.failed(what, errStopped)
+	}
+	return s.failed(what, do(s.proc))
+}
+
+func (s *Server) failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", s.program, what, err)
+}
+
+func (s *Server) dataDir() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
+
+// logTail gives the last lines of the log, of what was written after the first bytes.
+func (s *Server) logTail(after int64) string {
+	log, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(log[min(after, int64(len(log))):]), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-tailLines):], []byte("\n")))
+}

@@ -1,0 +1,195 @@
+package servers
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPortsAreOurs(t *testing.T) {
+	seen := map[int]bool{}
+	for range 400 { // enough to draw some port twice
+		ports, err := pickPorts(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { freePorts(ports) })
+		for _, port := range ports {
+			if port < firstPort || port >= endOfPorts || seen[port] {
+				t.Errorf("port %d was picked twice, or is out of range", port)
+			}
+			seen[port] = true
+		}
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if isFree(port) {
+		t.Error("a port that somebody listens on counts as free")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !isFree(port) {
+		t.Error("a port that nobody listens on counts as in use")
+	}
+}
+
+// The probe said that the port was free, and a moment later another Redis has it.
+func TestStartAgainAfterClash(t *testing.T) {
+	stranger := Redis(t)
+	picks := 0
+	r := newRedis(t)
+	r.pick = func(n int) ([]int, error) {
+		if picks++; picks == 1 {
+			return []int{stranger.Port()}, nil
+		}
+		return pickPorts(n)
+	}
+	if err := r.firstStart(); err != nil {
+		t.Fatal(err)
+	}
+	if picks != 2 || r.Port() == stranger.Port() {
+		t.Errorf("it runs on port %d after %d picks, and the stranger on %d", r.Port(), picks, stranger.Port())
+	}
+}
+
+// A server that is started again has no other port to go to. It waits for a stranger who probes its port.
+func TestStartAgainOnTheSamePort(t *testing.T) {
+	r := Redis(t)
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := net.Listen("tcp", r.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- r.Start() }()
+	await(t, "a clash in the log", func() bool { return strings.Contains(r.logTail(0), "in use") })
+	stranger.Close()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWrongArgument(t *testing.T) {
+	Need(t, "redis-server")
+	t.Setenv("TMPDIR", t.TempDir()) // for what is kept
+	began := time.Now()
+	f := asTest(t, func(t testing.TB) { Redis(t, Args("--no-such-thing", "1")) })
+	if !f.failed || !strings.Contains(f.said, "no-such-thing") {
+		t.Errorf("it does not say what is wrong: %s", f.said)
+	}
+	if took := time.Since(began); took > startPatience/2 {
+		t.Errorf("it took %v to notice that the server had ended", took)
+	}
+}
+
+func TestFolder(t *testing.T) {
+	Need(t, "redis-server")
+	var dir string
+	f := asTest(t, func(t testing.TB) { dir = Redis(t).Dir() })
+	if _, err := os.Stat(dir); f.failed || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder of a test that passed: %v; %s", err, f.said)
+	}
+	f = asTest(t, func(t testing.TB) {
+		dir = Redis(t).Dir()
+		t.Errorf("this test fails")
+	})
+	defer os.RemoveAll(dir)
+	if log, err := os.ReadFile(dir + "/log"); err != nil || len(log) == 0 {
+		t.Errorf("the log of a test that failed has %d bytes: %v", len(log), err)
+	}
+	if !strings.Contains(f.said, dir) || !strings.Contains(f.said, "Ready to accept connections") {
+		t.Errorf("the test that failed does not show its log: %s", f.said)
+	}
+}
+
+func TestServerEndsWithTheTest(t *testing.T) {
+	Need(t, "redis-server")
+	for _, test := range []struct {
+		name   string
+		before func(*RedisServer) error
+	}{
+		{"running", func(*RedisServer) error { return nil }},
+		{"paused", func(r *RedisServer) error { return r.Pause() }},
+		{"stopped", func(r *RedisServer) error { return r.Stop() }},
+	} {
+		var addr string
+		f := asTest(t, func(t testing.TB) {
+			r := Redis(t)
+			addr = r.Addr()
+			if err := test.before(r); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if f.failed {
+			t.Errorf("%s: %s", test.name, f.said)
+		}
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			t.Errorf("%s: the server outlived its test", test.name)
+		}
+	}
+}
+
+func TestServerEndsWithTheTestBinary(t *testing.T) {
+	Need(t, "redis-server")
+	if !endsWithParent {
+		t.Skip("only Linux ends a child with its parent")
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestOrphan$")
+	child.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
+	child.Stderr = os.Stderr
+	pipe, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer child.Process.Kill()
+	var addr string
+	for says := bufio.NewScanner(pipe); says.Scan(); {
+		if addr = says.Text(); strings.HasPrefix(addr, "127.0.0.1:") {
+			break
+		}
+	}
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatalf("the child's server: %v", err)
+	}
+	defer conn.Close()
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the server", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+}
+
+// await polls until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(startPatience); !so(); time.Sleep(pollEvery) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s after %v", what, startPatience)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+// Package lab is the home of the fault lab: what it takes to break a lock on purpose, and to tell whether it broke.
+//
+//   - [github.com/holdfast-go/holdfast/lab/proxy] lies between a client and a server and does to their bytes what a
+//     network does.
+//   - [github.com/holdfast-go/holdfast/lab/history] records when who believed to hold what, in many processes on one
+//     clock.
+//   - [github.com/holdfast-go/holdfast/lab/check] finds in such a history what a lock must never allow.
+package lab

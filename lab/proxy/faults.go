@@ -1,0 +1,201 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+)
+
+// A Flow is what passes through the proxy: requests of clients, and what the server sends. Flows are combined with |.
+type Flow uint8
+
+// The flows. Where replies and pushes share a connection they cannot be told apart: then a fault that holds or delays
+// one of them does it to both, and one that loses only one of them loses neither.
+const (
+	Requests Flow = 1 << iota // what clients send
+	Replies                   // what the server sends, to connections that carry replies
+	Pushes                    // what the server sends, to connections that carry pushes
+	OnlyNew                   // not a flow of its own: the fault spares connections that there are already
+
+	Down = Replies | Pushes // all that the server sends
+	All  = Requests | Down  // all there is
+)
+
+type faultKind uint8
+
+const (
+	holding faultKind = iota
+	silencing
+	delaying
+	refusing
+)
+
+// A fault is something that the proxy does until it is ended.
+type fault struct {
+	kind  faultKind
+	flows Flow
+	after uint64 // it spares the connections up to this one
+	delay time.Duration
+}
+
+func (f *fault) concerns(s *stream) bool { return s.conn.number > f.after }
+
+// Hold keeps bytes of these flows on their way until release. They are delivered when release returns, unless another
+// fault keeps them or the receiver does not read.
+func (p *Proxy) Hold(flows Flow) (release func()) {
+	end := p.begin(&fault{kind: holding, flows: flows})
+	return func() {
+		end()
+		p.drain()
+	}
+}
+
+// Silence swallows bytes of these flows. Connections stay open, and new ones are accepted. Those that have lost
+// something are closed when it ends.
+func (p *Proxy) Silence(flows Flow) (end func()) {
+	return p.begin(&fault{kind: silencing, flows: flows})
+}
+
+// Delay delivers bytes of these flows later by d. What is on its way when it ends still takes its time.
+func (p *Proxy) Delay(flows Flow, d time.Duration) (end func()) {
+	return p.begin(&fault{kind: delaying, flows: flows, delay: d})
+}
+
+// LoseReplies lets the next n requests through and swallows what the server answers. A request is whatever a client
+// sends on a connection that has not lost anything yet. Such a connection stays silent until its client closes it, or
+// Heal does.
+func (p *Proxy) LoseReplies(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.toLose = n
+}
+
+// CloseAll breaks all connections. What was held back on them is lost. New ones are accepted.
+func (p *Proxy) CloseAll() {
+	p.settle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closeConnections()
+}
+
+// Refuse breaks new connections as soon as they are made. Those that there are go on.
+func (p *Proxy) Refuse() (end func()) {
+	p.settle()
+	return p.begin(&fault{kind: refusing})
+}
+
+// Cut breaks all connections and new ones as soon as they are made. What was held back is lost.
+func (p *Proxy) Cut() (mend func()) {
+	mend = p.begin(&fault{kind: refusing})
+	p.mu.Lock()
+	p.closeConnections()
+	p.mu.Unlock()
+	p.settle() // a connection of before must not be accepted after mend
+	return mend
+}
+
+// Heal ends all faults. What was held back is delivered, and connections that have lost something are closed.
+func (p *Proxy) Heal() {
+	p.mu.Lock()
+	clear(p.faults)
+	p.toLose = 0
+	p.mend()
+	p.mu.Unlock()
+	p.drain()
+}
+
+func (p *Proxy) begin(f *fault) (end func()) {
+	if f.flows&OnlyNew != 0 {
+		p.settle()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f.flows&OnlyNew != 0 {
+		f.after = p.accepted
+	}
+	p.faults[f] = struct{}{}
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if _, on := p.faults[f]; on {
+			delete(p.faults, f)
+			p.mend()
+		}
+	})
+}
+
+// mend lets go what no fault keeps any more.
+func (p *Proxy) mend() {
+	for c := range p.conns {
+		for _, s := range c.streams() {
+			if s.hole && !p.silences(s) {
+				c.close(true)
+			}
+			s.changed.Broadcast()
+		}
+	}
+}
+
+// drain waits until everything has been delivered that came in before and that nothing keeps. A receiver that does not
+// read holds it up only for a while.
+func (p *Proxy) drain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := map[*stream]uint64{}
+	for c := range p.conns {
+		for _, s := range c.streams() {
+			before[s] = s.arrived
+		}
+	}
+	late := false
+	alarm := time.AfterFunc(drainPatience, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		late = true
+		for s := range before {
+			s.changed.Broadcast()
+		}
+	})
+	defer alarm.Stop()
+	for s, arrived := range before {
+		for s.delivered < arrived && s.flowing() && !late {
+			s.changed.Wait()
+		}
+	}
+}
+
+func (p *Proxy) refuses() bool {
+	for f := range p.faults {
+		if f.kind == refusing {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Proxy) holds(s *stream) bool {
+	for f := range p.faults {
+		if f.kind == holding && f.concerns(s) && s.carries&f.flows != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// silences says whether everything is lost that s carries. A stream that also carries something else is spared.
+func (p *Proxy) silences(s *stream) bool {
+	for f := range p.faults {
+		if f.kind == silencing && f.concerns(s) && s.carries&^f.flows == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Proxy) delays(s *stream) (d time.Duration) {
+	for f := range p.faults {
+		if f.kind == delaying && f.concerns(s) && s.carries&f.flows != 0 {
+			d += f.delay
+		}
+	}
+	return d
+}

@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"time"
+)
+
+// A stream is one direction of a connection. One goroutine receives into its queue, always, and one delivers from it
+// when it may. So a client can leave while its bytes are held back, and they are not lost. All fields are guarded by
+// the proxy's mutex.
+type stream struct {
+	conn    *connection
+	carries Flow
+	changed *sync.Cond // on the proxy's mutex
+
+	queue     []chunk
+	size      int    // bytes in the queue
+	arrived   uint64 // chunks so far
+	delivered uint64 // of them
+	hole      bool   // it has lost something, and so all that follows
+	ended     bool   // nothing more comes in
+	done      bool   // all was delivered, up to the end
+}
+
+// A chunk is bytes that came in together, or the end of the stream.
+type chunk struct {
+	data []byte    // nil: the end
+	due  time.Time // not before
+}
+
+func (s *stream) init(c *connection, carries Flow) {
+	s.conn, s.carries, s.changed = c, carries, sync.NewCond(&c.proxy.mu)
+}
+
+// receive takes in what comes from a socket until its end.
+func (s *stream) receive(from net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			s.push(bytes.Clone(buf[:n]))
+		}
+		if err != nil {
+			s.push(nil) // an abrupt end too: it must not overtake what came before
+			return
+		}
+	}
+}
+
+// push takes in bytes, or nil for the end.
+func (s *stream) push(data []byte) {
+	p := s.conn.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s.size >= maxHeld && !s.conn.closed {
+		s.changed.Wait()
+	}
+	s.ended = data == nil
+	if s == &s.conn.up && data != nil {
+		s.conn.heard(data)
+	}
+	if s.hole || p.silences(s) {
+		s.hole = true
+		s.conn.closeIfOver()
+		return
+	}
+	s.queue = append(s.queue, chunk{data, time.Now().Add(p.delays(s))})
+	s.size += len(data)
+	s.arrived++
+	s.changed.Broadcast()
+}
+
+// deliver passes on to a socket what may pass, until the end. A receiver that is gone makes no difference to the
+// sender: what is sent to it is thrown away.
+func (s *stream) deliver(to net.Conn) {
+	p := s.conn.proxy
+	gone := false
+	for {
+		c, ok := s.next()
+		if !ok {
+			return
+		}
+		if c.data != nil && !gone {
+			_, err := to.Write(c.data)
+			gone = err != nil
+		}
+		p.mu.Lock()
+		s.delivered++
+		s.size -= len(c.data)
+		s.changed.Broadcast()
+		if c.data == nil && !s.conn.closed {
+			s.conn.finished(s)
+		}
+		p.mu.Unlock()
+		if c.data == nil {
+			return
+		}
+	}
+}
+
+// next waits for the next chunk that may pass. It is not ok if the connection was closed.
+func (s *stream) next() (c chunk, ok bool) {
+	p := s.conn.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !s.conn.closed {
+		if len(s.queue) == 0 || p.holds(s) {
+			s.changed.Wait()
+			continue
+		}
+		c = s.queue[0]
+		early := time.Until(c.due)
+		if early <= 0 {
+			s.queue = s.queue[1:]
+			return c, true
+		}
+		alarm := time.AfterFunc(early, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			s.changed.Broadcast()
+		})
+		s.changed.Wait()
+		alarm.Stop()
+	}
+	return chunk{}, false
+}
+
+// flowing says whether what is in the queue is passed on now, or being passed on.
+func (s *stream) flowing() bool {
+	if s.conn.closed || s.done {
+		return false
+	}
+	busy := s.arrived-s.delivered > uint64(len(s.queue)) // a chunk was taken out and is being written
+	return busy || !s.conn.proxy.holds(s) && time.Until(s.queue[0].due) <= 0
+}
