@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,27 @@ func TestSeveralCommands(t *testing.T) {
 	}
 	if warning := warehouse.stop(); warning != "" {
 		t.Errorf("warehouse says %q on stderr", warning)
+	}
+}
+
+// TestShopsShareAFile: two shops with nothing in common but a SQLite file sell what there is.
+func TestShopsShareAFile(t *testing.T) {
+	warehouse := start(t, "warehouse", "--addr=127.0.0.1:0", "--items=20")
+	var shops []string
+	var stops []func() string
+	locks := "--store=sqlite:" + filepath.Join(t.TempDir(), "shops.db")
+	for range 2 {
+		shop := start(t, "serve", "--addr=127.0.0.1:0", locks, "--work=1ms", "--stock-url="+warehouse.url)
+		shops, stops = append(shops, shop.url), append(stops, shop.stop)
+	}
+	code, stdout, stderr := runHere(t, "buy", "--shops="+strings.Join(shops, ","), "--stock-url="+warehouse.url, "--buyers=4")
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "sold          20  in ") {
+		t.Errorf("buy: exit code %d: %s\n%s", code, stderr, stdout)
+	}
+	for _, stop := range append(stops, warehouse.stop) {
+		if warning := stop(); warning != "" {
+			t.Errorf("stderr has %q", warning)
+		}
 	}
 }
 

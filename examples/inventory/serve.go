@@ -10,23 +10,23 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	_ "github.com/holdfast-go/holdfast/memstore" // for memory: URLs; import another store for its URLs
+	_ "github.com/holdfast-go/holdfast/stores" // all of them, since --store chooses
 )
 
 const serveAbout = `A shop. POST /buy sells one item, GET /stock shows how many there are, GET /healthz says
 that it runs.
 
-All shops of a warehouse need the same locks, so give them the same --store. With memory:
-the locks are in this process, and shops in other processes do not see them. Several
-processes need a store that processes share.`
+All shops of a warehouse need the same locks, so give them the same --store. Processes of
+one machine share a file with sqlite:PATH. With memory: the locks are in this process, and
+shops in other processes do not see them.`
 
 // memoryWarning is for those who start a second shop with a store of its own.
 const memoryWarning = "inventory: warning: the locks of a memory: store are in this process only; " +
-	"shops in other processes are not kept out, and together they oversell"
+	"shops in other processes are not kept out"
 
 func serveCommand(ctx context.Context, args []string, out, warn io.Writer) error {
 	fs := newFlags("serve", serveAbout,
-		"inventory serve --addr 127.0.0.1:8081 --stock-url http://127.0.0.1:8080 --store memory:")
+		"inventory serve --addr 127.0.0.1:8081 --stock-url http://127.0.0.1:8080 --store sqlite:shops.db")
 	addr := fs.String("addr", "127.0.0.1:8081", "`host:port` to listen on")
 	storeURL := fs.String("store", "", "`URL` of the store that keeps the locks")
 	rawStockURL := fs.String("stock-url", "", "`URL` of the warehouse")

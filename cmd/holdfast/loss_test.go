@@ -1,0 +1,310 @@
+//go:build unix
+
+package main_test
+
+import (
+	"database/sql"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // to get in the way of the store
+)
+
+// The scripts end with the test at the latest, since its folder is removed then.
+
+// ends is a script that runs until it is told to end, and says that it was.
+const ends = `trap 'echo told >> told; exit 5' TERM; touch running; while test -e running; do sleep 0.01; done`
+
+// stays is a script that ignores being told, and writes down when it last ran.
+const stays = `trap '' TERM INT; touch running; while test -e running; do date +%s.%N > .beat; mv .beat beat; sleep 0.02; done`
+
+// beat is when the script stays last ran.
+func (d *desk) beat() time.Time {
+	d.Helper()
+	d.appears("beat")
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(d.read("beat")), 64)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return time.UnixMicro(int64(seconds * 1e6))
+}
+
+// stands waits until the script stays does not run any more, and says since when.
+func (d *desk) stands() (last time.Time) {
+	d.Helper()
+	d.eventually("it stands still", func() bool {
+		last = d.beat()
+		time.Sleep(500 * time.Millisecond) // it beats every 20
+		return d.beat().Equal(last)
+	})
+	return last
+}
+
+// TestBroken has an operator take the lock away from a running command. What the command has started is told as well.
+func TestBroken(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--ttl", "1s", "x", "--", "sh", "-c", "("+ends+"); true")
+	d.appears("running")
+	if said := d.start("break", "--yes", "x").exits(0).said(); !strings.Contains(said, "broken: sh on ") {
+		t.Errorf("break says %q", said)
+	}
+	p.exits(79)
+	if d.read("told") != "told\n" || !strings.Contains(p.complained(), "lost x") {
+		t.Errorf("%q, %q", d.read("told"), p.complained())
+	}
+}
+
+// TestBrokenAndStubborn has a command that does not listen, with a child that does not listen either.
+func TestBrokenAndStubborn(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--ttl", "1s", "--kill-after", "300ms", "x", "--", "sh", "-c", "("+stays+") & "+"wait")
+	d.beat()
+	broken := time.Now()
+	d.start("break", "--yes", "x").exits(0)
+	p.exits(79)
+	last := d.beat()
+	if !d.stands().Equal(last) {
+		t.Error("it still ran when holdfast had ended")
+	}
+	if last.Before(broken) {
+		t.Error("it was not given its time")
+	}
+	if after := last.Sub(broken); after > 3*time.Second {
+		t.Errorf("it still ran after %v", after)
+	}
+}
+
+// TestNobodyListens has holdfast write to a pipe that nobody reads. It must look after its command all the same.
+func TestNobodyListens(t *testing.T) {
+	d := newDesk(t)
+	command := "holdfast run --ttl 1s --kill-after 300ms x -- sh -c '" + strings.ReplaceAll(stays, "'", `"`) + "' 2>&1"
+	p := d.shell("{ " + command + "; echo $? > code; } | true & until test -e code; do sleep 0.01; done")
+	d.beat()
+	d.start("break", "--yes", "x").exits(0)
+	p.exits(0)
+	if code := d.read("code"); code != "79\n" {
+		t.Errorf("it exits with %s", code)
+	}
+}
+
+// TestStoreTakenAway takes the store's file away under a running command, and puts something else in its place.
+func TestStoreTakenAway(t *testing.T) {
+	for name, replace := range map[string]func(d *desk){
+		"another file": func(d *desk) { d.start("run", "other", "--", "true").exits(0) },
+		"a folder":     func(d *desk) { d.mkdir("state/holdfast/locks.db") },
+		"nothing":      func(d *desk) { d.remove("state/holdfast") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			const ttl, killAfter = time.Second, 500 * time.Millisecond // and a grace of 1.5 s
+			p := d.start("run", "--ttl", "1s", "--kill-after", "500ms", "x", "--", "sh", "-c", stays)
+			d.beat()
+			taken := time.Now()
+			d.moveStore("state/holdfast", "away")
+			replace(d)
+			p.exits(79)
+			last := d.beat()
+			if late := last.Sub(taken); late > ttl+killAfter+time.Second {
+				t.Errorf("it still ran after %v, when the store may have granted the lock to another", late)
+			}
+			if last.Before(taken) {
+				t.Error("it did not run at all")
+			}
+			if !strings.Contains(p.complained(), "lost x") {
+				t.Errorf("it says %q", p.complained())
+			}
+		})
+	}
+}
+
+// TestStoreComesBack has the store say nothing until the lease has run out, and then answer again, while the command still
+// takes its time to end. The next must not have the lock before the command is dead.
+func TestStoreComesBack(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--ttl", "1s", "--kill-after", "3s", "x", "--", "sh", "-c", stays)
+	d.beat()
+	answer := d.silence()
+	d.eventually("the command is told to end", func() bool { return strings.Contains(p.complained(), "lost x") })
+	answer()
+	next := d.start("run", "x", "--", "sh", "-c", "cp beat beat-then; sleep 0.1; cp beat beat-now")
+	next.exits(0)
+	if then, now := d.read("beat-then"), d.read("beat-now"); then != now {
+		t.Errorf("the next ran beside it: it ran at %s and at %s", then, now)
+	}
+	p.exits(79)
+}
+
+// silence keeps the store from answering anyone, by taking the right to write and doing nothing with it.
+func (d *desk) silence() (end func()) {
+	d.Helper()
+	db, err := sql.Open("sqlite", d.path("state/holdfast/locks.db"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	d.eventually("it can be silenced", func() bool {
+		_, err := db.Exec("BEGIN IMMEDIATE")
+		return err == nil
+	})
+	return func() {
+		d.Helper()
+		if err := db.Close(); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// moveStore moves the files of the store.
+func (d *desk) moveStore(from, to string) {
+	d.Helper()
+	d.mkdir(to)
+	files, err := os.ReadDir(d.path(from))
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.Rename(d.path(from+"/"+f.Name()), d.path(to+"/"+f.Name())); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+func (d *desk) mkdir(name string) {
+	d.Helper()
+	if err := os.MkdirAll(d.path(name), 0o700); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *desk) remove(name string) {
+	d.Helper()
+	if err := os.RemoveAll(d.path(name)); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// TestPaused stops holdfast alone for longer than the store keeps its place. When it goes on, the command must die at once.
+func TestPaused(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--ttl", "500ms", "--kill-after", "2s", "x", "--", "sh", "-c", stays)
+	d.beat()
+	p.signal(syscall.SIGSTOP)
+	d.start("run", "x", "--", "true").exits(0) // the pause lasts until another has the lock
+	went := time.Now()
+	p.signal(syscall.SIGCONT)
+	p.exits(79)
+	if after := d.beat().Sub(went); after > time.Second {
+		t.Errorf("it still ran %v after its holder went on", after)
+	}
+}
+
+// TestPausedShortly stops holdfast for less than the ttl: nothing is lost.
+func TestPausedShortly(t *testing.T) {
+	d := newDesk(t)
+	p := d.holds("x", "--ttl", "1m")
+	p.signal(syscall.SIGSTOP)
+	d.start("run", "--no-wait", "x", "--", "true").exits(75)
+	p.signal(syscall.SIGCONT)
+	d.put("free-x")
+	p.exits(0)
+}
+
+// TestKilled kills holdfast. On Linux the command dies with it; the lock is free when the store has let go.
+func TestKilled(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--ttl", "2s", "--kill-after", "100ms", "x", "--", "sh", "-c", "echo $$ > pid; "+stays)
+	d.beat()
+	child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	p.signal(syscall.SIGKILL)
+	if runtime.GOOS == "linux" {
+		d.eventually("the command is gone", func() bool { return !runs(child) })
+	} else {
+		defer syscall.Kill(-child, syscall.SIGKILL)
+	}
+	d.start("run", "--no-wait", "x", "--", "true").exits(75)
+	d.start("run", "x", "--", "true").exits(0)
+	if took := time.Since(killed); took < 2500*time.Millisecond {
+		t.Errorf("the lock was free after %v, before the command had its grace", took)
+	}
+}
+
+// runs says whether there is such a process, other than one that nobody has buried yet.
+func runs(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z")
+}
+
+// TestSignals sends holdfast signals while the command runs. They are the command's.
+func TestSignals(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "TERM": syscall.SIGTERM,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "ALRM": syscall.SIGALRM, "WINCH": syscall.SIGWINCH,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if signal.Ignored(sig) {
+				t.Skip("it is ignored here")
+			}
+			d := newDesk(t)
+			p := d.start("run", "x", "--", "sh", "-c", "trap 'exit 42' "+name+"; touch running; while test -e running; do sleep 0.01; done")
+			d.appears("running")
+			p.signal(sig)
+			p.exits(42)
+		})
+	}
+	t.Run("not caught", func(t *testing.T) {
+		d := newDesk(t)
+		p := d.holds("x")
+		p.signal(syscall.SIGTERM)
+		p.exits(128 + 15)
+		d.start("run", "--no-wait", "x", "--", "true").exits(0)
+	})
+}
+
+// TestSignalsWhileWaiting ends the wait. Nobody is left in the line.
+func TestSignalsWhileWaiting(t *testing.T) {
+	d := newDesk(t)
+	first := d.holds("x")
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		p := d.start("run", "x", "--", "touch", "ran")
+		d.waiters("x", 1)
+		p.signal(sig)
+		p.exits(128 + int(sig))
+		if line := d.show("x"); len(line.Waiters) != 0 {
+			t.Errorf("it still stands in the line after %v: %+v", sig, line.Waiters)
+		}
+	}
+	d.put("free-x")
+	first.exits(0)
+	if d.has("ran") {
+		t.Error("a command ran after all")
+	}
+}
+
+// TestStoppedWithoutTerminal stops a command where no shell could continue it. Its lock is kept meanwhile.
+func TestStoppedWithoutTerminal(t *testing.T) {
+	if tty, err := os.Open("/dev/tty"); err == nil {
+		tty.Close()
+		t.Skip("here is a terminal")
+	}
+	d := newDesk(t)
+	p := d.start("run", "--ttl", "1s", "--kill-after", "100ms", "x", "--", "sh", "-c", stays)
+	d.beat()
+	p.signal(syscall.SIGTSTP)
+	stood := d.stands()
+	d.start("run", "--wait", "2500ms", "x", "--", "true").exits(75) // longer than ttl and grace together
+	p.signal(syscall.SIGCONT)
+	d.eventually("it goes on", func() bool { return d.beat().After(stood) })
+	p.signal(syscall.SIGUSR1)
+	p.exits(128 + int(syscall.SIGUSR1))
+}

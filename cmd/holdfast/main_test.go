@@ -1,0 +1,246 @@
+//go:build unix
+
+// These tests build the real command and use it as people do: in shells, from cron, at a terminal.
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// program is the command that the tests use.
+var program string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err == nil && code == 0 {
+		err = goleak.Find()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (int, error) {
+	folder, err := os.MkdirTemp("", "holdfast-e2e-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
+	program = filepath.Join(folder, "holdfast")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// A desk is where one test works: a folder with a store of its own.
+type desk struct {
+	*testing.T
+	folder string
+	env    []string
+}
+
+// newDesk makes a desk. Tests that have one run side by side.
+func newDesk(t *testing.T) *desk {
+	t.Parallel()
+	folder := t.TempDir()
+	d := &desk{T: t, folder: folder}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HOLDFAST_") {
+			d.env = append(d.env, v)
+		}
+	}
+	d.env = append(d.env, "XDG_STATE_HOME="+d.path("state"), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+	return d
+}
+
+func (d *desk) path(name string) string { return filepath.Join(d.folder, name) }
+
+// A process is the command while it runs.
+type process struct {
+	*exec.Cmd
+	desk        *desk
+	out, errors string // the files that it writes to
+	ended       chan struct{}
+}
+
+// start runs holdfast in the desk's folder.
+func (d *desk) start(args ...string) *process { return d.startProgram(program, args...) }
+
+// shell runs a script, in which holdfast is a command.
+func (d *desk) shell(script string) *process { return d.startProgram("/bin/sh", "-c", script) }
+
+func (d *desk) startProgram(name string, args ...string) *process {
+	d.Helper()
+	p := &process{Cmd: exec.Command(name, args...), desk: d, ended: make(chan struct{})}
+	p.Dir, p.Env = d.folder, d.env
+	out, errs := d.temp(), d.temp()
+	defer out.Close()
+	defer errs.Close()
+	p.Stdout, p.Stderr, p.out, p.errors = out, errs, out.Name(), errs.Name()
+	if err := p.Start(); err != nil {
+		d.Fatal(err)
+	}
+	go func() {
+		p.Wait() //nolint:errcheck // its end is looked at by code
+		close(p.ended)
+	}()
+	d.Cleanup(func() { p.Process.Kill(); <-p.ended }) //nolint:errcheck // mostly it has ended
+	return p
+}
+
+// temp is a new file for what a process writes.
+func (d *desk) temp() *os.File {
+	d.Helper()
+	f, err := os.CreateTemp(d.folder, ".output-")
+	if err != nil {
+		d.Fatal(err)
+	}
+	return f
+}
+
+// code waits for the end and returns the exit code, or minus the signal that ended it.
+func (p *process) code() int {
+	p.desk.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.desk.Fatalf("%v does not end; it said %q, %q", p.Args, p.said(), p.complained())
+	}
+	status := p.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return -int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+func (p *process) said() string       { return p.desk.read(p.out) }
+func (p *process) complained() string { return p.desk.read(p.errors) }
+
+// exits waits for the end and checks the exit code.
+func (p *process) exits(want int) *process {
+	p.desk.Helper()
+	if got := p.code(); got != want {
+		p.desk.Errorf("%v exits with %d, not %d; it said %q, %q", p.Args, got, want, p.said(), p.complained())
+	}
+	return p
+}
+
+func (p *process) signal(s os.Signal) {
+	p.desk.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		p.desk.Fatal(err)
+	}
+}
+
+func (d *desk) read(path string) string {
+	d.Helper()
+	if !filepath.IsAbs(path) {
+		path = d.path(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return string(text)
+}
+
+// has says whether a file of the desk is there.
+func (d *desk) has(name string) bool {
+	_, err := os.Stat(d.path(name))
+	return err == nil
+}
+
+// put makes an empty file, which is how a test tells a script to go on.
+func (d *desk) put(name string) {
+	d.Helper()
+	if err := os.WriteFile(d.path(name), nil, 0o600); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// eventually waits until something is so.
+func (d *desk) eventually(what string, is func() bool) {
+	d.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			d.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// appears waits for a file.
+func (d *desk) appears(name string) {
+	d.Helper()
+	d.eventually(name+" is there", func() bool { return d.has(name) })
+}
+
+// holds starts a command that holds a lock until the file free-NAME is there.
+func (d *desk) holds(name string, flags ...string) *process {
+	d.Helper()
+	args := append([]string{"run", name}, flags...)
+	p := d.start(append(args, "--", "sh", "-c", untilPut("held-"+name, "free-"+name))...)
+	d.appears("held-" + name)
+	return p
+}
+
+// untilPut is a script that says that it runs, and ends when it is told to.
+func untilPut(says, told string) string {
+	return fmt.Sprintf("echo $$ > .%[1]s && mv .%[1]s %[1]s; until test -e %[2]s; do sleep 0.01; done", says, told)
+}
+
+// A place is one of show --json.
+type place struct {
+	Owner struct {
+		Label string
+		PID   int
+	}
+	Token  string
+	Shared bool
+	LeftMS int64 `json:"left_ms"`
+}
+
+// show looks at a line.
+func (d *desk) show(name string, flags ...string) (line struct{ Holders, Waiters []place }) {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, append([]string{"show", "--json", name}, flags...)...)
+	cmd.Dir, cmd.Env = d.folder, d.env
+	out, err := cmd.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() != 1 {
+		d.Fatalf("show %s: %v, %s", name, err, e.Stderr)
+	}
+	if err := json.Unmarshal(out, &line); err != nil {
+		d.Fatalf("show %s: %v, %q", name, err, out)
+	}
+	return line
+}
+
+// waiters waits until so many wait.
+func (d *desk) waiters(name string, n int) {
+	d.Helper()
+	d.eventually(fmt.Sprintf("%d wait for %s", n, name), func() bool { return len(d.show(name).Waiters) == n })
+}
+
+// alone is a script that fails if it runs at the same time as itself: making the file fails if it is there.
+const alone = `(set -C; : > inside) 2>/dev/null || { echo overlap >> overlaps; exit 99; }
+%s
+rm inside`

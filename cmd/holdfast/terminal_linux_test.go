@@ -1,0 +1,372 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A console is a terminal with a program at it, and somebody who types and reads.
+type console struct {
+	*desk
+	*process
+	keys *os.File
+
+	mu   sync.Mutex
+	text strings.Builder // what is on the screen
+	seen int             // how much of it was read
+}
+
+// console starts a program at a terminal of its own.
+func (d *desk) console(name string, args ...string) *console {
+	d.Helper()
+	keys, screen := openPseudoTerminal(d)
+	defer screen.Close()
+	c := &console{desk: d, keys: keys, process: &process{Cmd: exec.Command(name, args...), desk: d, ended: make(chan struct{})}}
+	c.Dir, c.Env = d.folder, slices.Concat(d.env, []string{"PS1=ready> ", "ENV=", "TERM=dumb"})
+	c.Stdin, c.Stdout, c.Stderr = screen, screen, screen
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	c.out, c.errors = os.DevNull, os.DevNull
+	if err := c.Start(); err != nil {
+		d.Fatal(err)
+	}
+	go func() {
+		c.Wait() //nolint:errcheck // its end is looked at by code
+		close(c.ended)
+	}()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		page := make([]byte, 1024)
+		for {
+			n, err := keys.Read(page)
+			c.mu.Lock()
+			c.text.Write(page[:n])
+			c.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	d.Cleanup(func() {
+		c.Process.Kill() //nolint:errcheck // mostly it has ended
+		<-c.ended
+		keys.Close()
+		<-read
+		if d.Failed() {
+			d.Logf("the screen of %s:\n%s", c.Args, c.text.String())
+		}
+	})
+	return c
+}
+
+// openPseudoTerminal makes a terminal: what a person has of it, and what a program has.
+func openPseudoTerminal(d *desk) (keys, screen *os.File) {
+	d.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		d.Fatal(err)
+	}
+	raw, err := keys.SyscallConn() // Fd would make reads block for ever
+	if err != nil {
+		d.Fatal(err)
+	}
+	var number int
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
+			number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); err != nil || failed != nil {
+		d.Fatal(err, failed)
+	}
+	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return keys, screen
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+func (c *console) types(keys string) {
+	c.desk.Helper()
+	if _, err := c.keys.WriteString(keys); err != nil {
+		c.desk.Fatal(err)
+	}
+}
+
+// reads waits until the screen shows something new.
+func (c *console) reads(what string) {
+	c.desk.Helper()
+	c.eventually("the screen shows "+what, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i := strings.Index(c.text.String()[c.seen:], what)
+		if i >= 0 {
+			c.seen += i + len(what)
+		}
+		return i >= 0
+	})
+}
+
+// screen is all that was ever shown.
+func (c *console) screen() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.String()
+}
+
+// asks is a script that runs until it was typed a line.
+const asks = `touch running; read line; echo "got $line"`
+
+// TestCtrlC interrupts a command. The script that it is a line of ends too, as if holdfast were not there.
+func TestCtrlC(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-c", "holdfast run x -- sh -c '"+untilPut("held", "free")+"'; echo went on")
+	d.appears("held")
+	c.types(ctrlC)
+	if code := c.code(); code != -int(syscall.SIGINT) {
+		t.Errorf("the script ended with %d", code)
+	}
+	if strings.Contains(c.screen(), "went on") {
+		t.Error("the script went on")
+	}
+	d.start("run", "--no-wait", "x", "--", "true").exits(0)
+}
+
+// TestCtrlCHandled has a command that handles the key by itself.
+func TestCtrlCHandled(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-c", `holdfast run x -- sh -c 'trap "exit 7" INT; touch running; while test -e running; do sleep 0.01; done'; echo code $?`)
+	d.appears("running")
+	c.types(ctrlC)
+	c.reads("code 7")
+	c.exits(0)
+}
+
+// TestCtrlCWhileWaiting interrupts the wait. Holdfast leaves the line and then dies of the signal, so that shells know.
+func TestCtrlCWhileWaiting(t *testing.T) {
+	d := newDesk(t)
+	first := d.holds("x")
+	c := d.console(program, "run", "x", "--", "true")
+	d.waiters("x", 1)
+	c.types(ctrlC)
+	c.exits(-int(syscall.SIGINT))
+	if line := d.show("x"); len(line.Waiters) != 0 {
+		t.Errorf("it still stands in the line: %+v", line.Waiters)
+	}
+	d.put("free-x")
+	first.exits(0)
+}
+
+// TestTerminalIsTheCommands lets the command read from the terminal, and then the script that it is a line of.
+func TestTerminalIsTheCommands(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-c", "holdfast run x -- sh -c '"+asks+"'; "+asks)
+	d.appears("running")
+	c.types("one\n")
+	c.reads("got one")
+	c.types("two\n")
+	c.reads("got two")
+	c.exits(0)
+}
+
+// TestCtrlZ stops a job and continues it in time.
+func TestCtrlZ(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	c.types(`holdfast run --ttl 1m x -- sh -c '` + asks + `; trap "exit 9" INT; ` + stays[len("trap '' TERM INT; "):] + "'\n")
+	d.appears("running")
+	c.types(ctrlZ)
+	c.reads("Stopped")
+	c.reads("ready> ")
+	if state := stateOf(t, d.show("x").Holders[0].Owner.PID); state != "T" {
+		t.Errorf("holdfast is in the state %s", state)
+	}
+	c.types("fg\n")
+	c.types("one\n")
+	c.reads("got one")
+	d.beat()
+	c.types(ctrlZ)
+	c.reads("Stopped")
+	stood := d.beat()
+	if state := stateOf(t, d.leaderOf("x")); state != "T" {
+		t.Errorf("the command is in the state %s", state)
+	}
+	c.types("bg\n")
+	d.eventually("it goes on", func() bool { return d.beat().After(stood) })
+	c.reads("ready> ")
+	c.types("fg\n")
+	c.reads("holdfast run")
+	d.eventually("it has the terminal", func() bool { return c.foreground() == d.leaderOf("x") })
+	c.types(ctrlC)
+	c.reads("ready> ")
+	c.types("echo code $?\n")
+	c.reads("code 9")
+	c.types("exit 0\n")
+	c.exits(0)
+}
+
+// foreground is the group of processes that has the terminal.
+func (c *console) foreground() (group int) {
+	c.desk.Helper()
+	raw, err := c.keys.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { group, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
+	}
+	if err != nil {
+		c.desk.Fatal(err)
+	}
+	return group
+}
+
+// leaderOf is the command that runs under a lock: the only child of the holdfast that holds it.
+func (d *desk) leaderOf(name string) (pid int) {
+	d.Helper()
+	holder := d.show(name).Holders[0].Owner.PID
+	children, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", holder))
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, c := range children {
+		fmt.Sscan(d.read(c), &pid) //nolint:errcheck // most threads have none
+	}
+	return pid
+}
+
+// stateOf is the state of a process, as ps has it.
+func stateOf(t *testing.T, pid int) string {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return state[:1]
+}
+
+// TestCtrlZTooLong stops a job until its lock was lost. When it is continued, the command must not do one thing more: it
+// writes without a pause, so that a hundred microseconds would be seen.
+func TestCtrlZTooLong(t *testing.T) {
+	for name, c := range map[string]struct {
+		killAfter string
+		lost      func(d *desk)
+	}{
+		"another has it": {"100ms", func(d *desk) { d.start("run", "x", "--", "true").exits(0) }},
+		"within the grace": {"15s", func(d *desk) {
+			d.eventually("the lease is over", func() bool { return d.show("x").Holders[0].LeftMS < 15_900 })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			sh := d.console("sh", "-i")
+			sh.reads("ready> ")
+			sh.types("holdfast run --ttl 300ms --kill-after " + c.killAfter +
+				` x -- sh -c 'trap "" TERM; touch running; while test -e running; do echo >> log; done'` + "\n")
+			d.appears("log")
+			sh.types(ctrlZ)
+			sh.reads("Stopped")
+			stood := len(d.read("log"))
+			c.lost(d)
+			sh.types("fg\n")
+			continued := time.Now()
+			sh.reads("lost x")
+			sh.reads("ready> ")
+			if took := time.Since(continued); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			sh.types("echo code $?\n")
+			sh.reads("code 79")
+			if n := len(d.read("log")) - stood; n != 0 {
+				t.Errorf("the command ran on, and wrote %d times", n)
+			}
+			sh.types("exit 0\n")
+			sh.exits(0)
+		})
+	}
+}
+
+// TestCtrlZInPipe stops a job of which the command is one part, and which another part may need the terminal.
+func TestCtrlZInPipe(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	c.types("holdfast run x -- sh -c '" + stays[len("trap '' TERM INT; "):] + "' | cat\n")
+	d.beat()
+	c.types(ctrlZ)
+	c.reads("Stopped")
+	stood := d.beat()
+	if state := stateOf(t, d.leaderOf("x")); state != "T" {
+		t.Errorf("the shell shows a stopped job, and the command is in the state %s", state)
+	}
+	c.types("fg\n")
+	d.eventually("it goes on", func() bool { return d.beat().After(stood) })
+	c.types(ctrlC)
+	c.reads("ready> ")
+	c.types("exit 0\n")
+	c.exits(0)
+	d.start("run", "--no-wait", "x", "--", "true").exits(0)
+}
+
+// TestBackground starts a job in the background that then wants to read: it stops until it is brought to the front.
+func TestBackground(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	c.types("holdfast run --ttl 1m x -- sh -c '" + asks + "' &\n")
+	d.appears("running")
+	d.eventually("holdfast is stopped", func() bool {
+		holders := d.show("x").Holders
+		return len(holders) == 1 && stateOf(t, holders[0].Owner.PID) == "T"
+	})
+	c.types("fg\n")
+	c.types("one\n")
+	c.reads("got one")
+	c.reads("ready> ")
+	c.types("exit 0\n")
+	c.exits(0)
+}
+
+// TestNobodyToContinue presses the key where no shell has job control. The command goes on by itself.
+func TestNobodyToContinue(t *testing.T) {
+	d := newDesk(t)
+	c := d.console(program, "run", "x", "--", "sh", "-c", stays[len("trap '' TERM INT; "):])
+	d.beat()
+	c.types(ctrlZ)
+	pressed := time.Now()
+	d.eventually("it goes on", func() bool { return d.beat().Sub(pressed) > 200*time.Millisecond })
+	c.types(ctrlC)
+	c.exits(-int(syscall.SIGINT))
+}
+
+// TestBreakAsks answers the question at a terminal.
+func TestBreakAsks(t *testing.T) {
+	d := newDesk(t)
+	p := d.holds("x", "--ttl", "1s")
+	no := d.console(program, "break", "x")
+	no.reads("holds x since")
+	no.reads("Break it? [y/N]")
+	no.types("n\n")
+	no.reads("not broken")
+	no.exits(1)
+	yes := d.console(program, "break", "x")
+	yes.reads("Break it? [y/N]")
+	yes.types("y\n")
+	yes.reads("broken: ")
+	yes.exits(0)
+	p.exits(79)
+}

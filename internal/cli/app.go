@@ -1,0 +1,52 @@
+// Package cli is the command holdfast, one file for each of its commands. Main is all of it; the rest is inside so that
+// tests can run commands without a process around them.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// An app is one run of the program: what its commands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	args      []string
+	storeURL  string // --store
+	inProcess bool   // memory: is good enough for run, since all is one process: a test
+	last      func() // what is left to do when all else is done, or nil
+}
+
+// Main runs the command line and returns the exit code. See exit.go for what it can be.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	code := a.run(context.Background(), args)
+	if a.last != nil {
+		a.last()
+	}
+	return code
+}
+
+// run runs one command line.
+func (a *app) run(ctx context.Context, args []string) int {
+	a.args = args
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && err.Error() != "" {
+		a.say("%v", err)
+	}
+	return exitCode(err)
+}
+
+// say writes one line for people to stderr. Errors of the library already begin with the program's name.
+func (a *app) say(format string, args ...any) {
+	line := strings.TrimPrefix(strings.TrimSpace(fmt.Sprintf(format, args...)), "holdfast: ")
+	fmt.Fprintln(a.stderr, "holdfast:", printable(line))
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func newBreak(a *app) *cobra.Command {
+	var token string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "break NAME",
+		Short: "Take a lock away from its holder",
+		Long: `Take a lock away from its holder, for operators. The next in line gets it at once, while the
+old holder may still be at work until it learns of the loss. Make sure that it is dead, or that
+what the lock protects checks fencing tokens.
+
+It breaks the first holder, or with --token whoever has that token; one who waits loses its place
+and queues again. It asks first. It exits with 1 if nobody holds the lock, or if the answer is no.`,
+		Example: `  holdfast break backup
+  holdfast break --yes backup
+  holdfast break --token 446744073709 encoder`,
+		Args:              oneName,
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.breakLock(cmd.Context(), args[0], token, yes)
+		},
+	}
+	cmd.Flags().StringVar(&token, "token", "", "break the place with this `TOKEN`, as show has it")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// breakLock breaks one place of a line.
+func (a *app) breakLock(ctx context.Context, name, token string, yes bool) error {
+	if !yes && !a.hasPerson() {
+		return usageError("break asks before it breaks, and stdin is no terminal; give --yes if you are sure")
+	}
+	ask, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	s, err := a.open(ask)
+	if err != nil {
+		return err
+	}
+	defer s.Close() //nolint:errcheck // it held nothing
+	line, err := s.Inspect(ask, name)
+	if err != nil {
+		return err
+	}
+	place, err := choose(line, token)
+	if err != nil {
+		return err
+	}
+	holds := "holds"
+	if !place.Held {
+		holds = "waits for"
+	}
+	found := fmt.Sprintf("%s %s %s since %s (token %s)", shown(place.Owner.String()), holds, shown(name),
+		place.Since.Format(time.DateTime), place.Token)
+	if !yes && !a.confirm(found+". Break it?") {
+		return exitWith(exitNobody, "not broken")
+	}
+	ask, cancel = context.WithTimeout(ctx, askWithin) // the person may have taken his time
+	defer cancel()
+	err = s.Break(ask, name, place.Token)
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		return exitWith(exitNobody, "it was given back meanwhile")
+	}
+	if err == nil {
+		fmt.Fprintln(a.stdout, "broken:", found)
+	}
+	return err
+}
+
+// choose finds whom to break.
+func choose(line holdfast.Line, token string) (holdfast.Place, error) {
+	if token == "" {
+		if holders := line.Holders(); len(holders) > 0 {
+			return holders[0], nil
+		}
+		return holdfast.Place{}, nobodyHolds(line.Name)
+	}
+	t, err := holdfast.ParseToken(token)
+	if err != nil {
+		return holdfast.Place{}, usageError("--token: %w", err)
+	}
+	i := slices.IndexFunc(line.Places, func(p holdfast.Place) bool { return p.Token == t })
+	if i < 0 {
+		return holdfast.Place{}, exitWith(exitNobody, "nobody in the line of %s has the token %s", shown(line.Name), token)
+	}
+	return line.Places[i], nil
+}
+
+// hasPerson says whether somebody can be asked.
+func (a *app) hasPerson() bool {
+	f, ok := a.stdin.(*os.File)
+	return ok && isTerminal(f)
+}
+
+// confirm asks a question. Only a yes is a yes.
+func (a *app) confirm(question string) bool {
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // what cannot be read is no yes
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}

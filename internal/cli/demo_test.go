@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDemoUsage(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		code int
+		want string // on stderr
+	}{
+		{[]string{"demo", "now"}, exitUsage, `unknown command "now"`},
+		{[]string{"demo", "--items=few"}, exitUsage, "see holdfast demo --help"},
+		{[]string{"demo", "--workers=2"}, exitUsage, "the demo needs 3 to 16 workers"},
+		{[]string{"demo", "--items=0"}, exitUsage, "the demo needs 20 to 10000 items"},
+		{[]string{"demo", "--store=memory:"}, exitUsage, "a memory: store is inside one process"},
+		{[]string{"demo", "--store=abacus:"}, exitUnshown, `no store is registered for "abacus:"`},
+		{[]string{"demo", "worker"}, exitUnshown, "this command is for holdfast demo"},
+	} {
+		got := call(t, test.args...)
+		if got.code != test.code || got.out != "" || !strings.Contains(got.errors, test.want) ||
+			!strings.HasPrefix(got.errors, "holdfast: ") || strings.Count(got.errors, "\n") != 1 {
+			t.Errorf("%q: code %d, stdout %q, stderr %q; want %d and one line with %q",
+				test.args, got.code, got.out, got.errors, test.code, test.want)
+		}
+	}
+}
+
+func TestDemoHelp(t *testing.T) {
+	got := call(t, "demo", "--help")
+	for _, want := range []string{"holdfast demo --store redis://", "--items", "--workers", "--plain"} {
+		if got.code != 0 || !strings.Contains(got.out, want) {
+			t.Errorf("code %d, and the help has no %q:\n%s", got.code, want, got.out)
+		}
+	}
+	if strings.Contains(got.out, "worker ") {
+		t.Errorf("the help has what is only for the demo itself:\n%s", got.out)
+	}
+}

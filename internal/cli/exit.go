@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The exit codes that are holdfast's own. Where sysexits.h has a number for it, it is that one.
+const (
+	exitNobody   = 1   // show, break: nobody holds it
+	exitUsage    = 64  // EX_USAGE
+	exitStore    = 69  // EX_UNAVAILABLE
+	exitBusy     = 75  // EX_TEMPFAIL, unless --busy-exit says otherwise
+	exitLost     = 79  // beyond those of sysexits.h
+	exitNoExec   = 126 // as shells do
+	exitNoFile   = 127 // as shells do
+	exitSignaled = 128 // and the signal's number
+)
+
+// exitCodes is the table that people see. docs/cli.md has the same one, which a test compares.
+var exitCodes = []struct{ code, meaning string }{
+	{"0-255", "run: what the command exited with"},
+	{"128+n", "run: signal n ended the command, or the wait for the lock"},
+	{"1", "show, break: nobody holds the lock; break: the answer was no; demo: a round went wrong"},
+	{"64", "called wrongly: flags, names, the store's URL, or a use of the lock that does not fit"},
+	{"69", "the store failed: unreachable, refused, broken"},
+	{"75", "run: the lock is taken (another code with --busy-exit, 0 with --skip)"},
+	{"79", "run: the lock was lost while the command ran, whatever the command exited with"},
+	{"126", "run: the command cannot be executed"},
+	{"127", "run: the command was not found"},
+}
+
+// An exitError ends the program with a code. Its text may be empty: then there is nothing to say.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// exitWith is an error that ends the program with this code.
+func exitWith(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Errorf(format, args...)}
+}
+
+// usageError is what whoever called holdfast has to change.
+func usageError(format string, args ...any) error { return exitWith(exitUsage, format, args...) }
+
+// wrongUse are the errors of the library that whoever called holdfast has to change something about.
+var wrongUse = []error{
+	holdfast.ErrBadName, holdfast.ErrBadTTL, holdfast.ErrBadUnits, holdfast.ErrBadOption, holdfast.ErrMismatch,
+	holdfast.ErrUnsupported, holdfast.ErrReentered, holdfast.ErrUpgrade,
+}
+
+// exitCode is the code that the program ends with. What is no failure of the store, and has no code, is cobra's: a
+// command or an argument that it does not know.
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	for _, wrong := range wrongUse {
+		if errors.Is(err, wrong) {
+			return exitUsage
+		}
+	}
+	switch _, ofLibrary := errors.AsType[*holdfast.Error](err); {
+	case errors.Is(err, holdfast.ErrLocked), errors.Is(err, holdfast.ErrDeadlock):
+		return exitBusy
+	case errors.Is(err, holdfast.ErrNotHeld):
+		return exitNobody
+	case ofLibrary:
+		return exitStore
+	}
+	return exitUsage
+}
+
+// newExitCodes is a help topic: holdfast help exit-codes.
+func newExitCodes(*app) *cobra.Command {
+	var b strings.Builder
+	b.WriteString("What holdfast exits with:\n\n")
+	for _, e := range exitCodes {
+		fmt.Fprintf(&b, "  %-6s %s\n", e.code, e.meaning)
+	}
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What holdfast exits with",
+		Long:  strings.TrimSuffix(b.String(), "\n"),
+	}
+}

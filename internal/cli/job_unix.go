@@ -1,0 +1,197 @@
+//go:build unix
+
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// endingSignals end the wait for a lock. While a command runs they are passed on to it.
+var endingSignals = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+}
+
+// runningSignals are the others that matter while a command runs. SIGTSTP is passed on as well: holdfast must not
+// stop alone, since the command would then run on without anyone looking after its lease.
+var runningSignals = []os.Signal{syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGWINCH}
+
+// A child is the command while it runs: the process group that it leads. All of it is done by one goroutine, so that no
+// signal is sent to a group that was just reaped.
+type child struct {
+	job     *job
+	group   int // its process group, and the pid of its leader
+	tty     *terminal
+	told    bool // it was told to end
+	stopped bool // it is stopped, as far as we know
+}
+
+// run runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
+// did not start.
+func (j *job) run() (code int, err error) {
+	// On Linux the command dies with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tty := openTerminalFor(j.files[0], j.files[1])
+	defer tty.close()
+	notifyUnlessIgnored(j.signals, runningSignals)
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	tty.handOverAtStart(attributes)
+	dieWithUs(attributes)
+	if !j.watch.mayRun() {
+		j.sayLost()
+		return 0, nil
+	}
+	pid, err := syscall.ForkExec(j.path, j.argv, &syscall.ProcAttr{
+		Env:   j.env,
+		Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
+		Sys:   attributes,
+	})
+	stayAlive()
+	if err != nil {
+		tty.takeBack()
+		return 0, err
+	}
+	c := &child{job: j, group: pid, tty: tty}
+	status := c.untilItEnds()
+	if j.watch.why != nil {
+		c.endRest()
+	}
+	hadTerminal := tty.takeBack()
+	if status.Signaled() {
+		if status.Signal() == syscall.SIGINT && hadTerminal && j.watch.why == nil {
+			j.app.last = interruptGroup // nobody else saw that key
+		}
+		return exitSignaled + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+// stayAlive lets holdfast write its messages whatever comes of it: to a terminal that the command has (SIGTTOU would stop
+// it), or to a pipe that nobody reads (SIGPIPE would end it). It is called when the command has been started, which
+// must not inherit this.
+func stayAlive() { signal.Ignore(syscall.SIGTTOU, syscall.SIGPIPE) }
+
+// untilItEnds looks after the command until it ended.
+func (c *child) untilItEnds() syscall.WaitStatus {
+	timer := time.NewTimer(c.job.watch.next())
+	defer timer.Stop()
+	for {
+		var got os.Signal
+		select {
+		case got = <-c.job.signals:
+		case <-c.job.watch.lost():
+		case <-timer.C:
+		}
+		// The lease first, whatever woke us: we may have been stopped for long.
+		c.enforce()
+		c.handle(got)
+		if status, ended := c.look(); ended {
+			c.enforce() // it may have ended too late, or have left others behind
+			return status
+		}
+		timer.Reset(c.job.watch.next())
+	}
+}
+
+// enforce ends the command if it must not run any longer.
+func (c *child) enforce() {
+	w := c.job.watch
+	if w.mayRun() {
+		return
+	}
+	if !c.told {
+		c.told = true
+		c.signal(syscall.SIGTERM)
+		defer c.job.sayLost() // after what must not wait for a slow reader
+	}
+	// A stopped command hears of SIGTERM only when it runs again, and it must not.
+	if c.stopped || w.mustDie() {
+		c.signal(syscall.SIGKILL)
+	}
+}
+
+// handle does what a signal asks for. enforce was called just before.
+func (c *child) handle(sig os.Signal) {
+	switch sig {
+	case nil, syscall.SIGCHLD:
+	case syscall.SIGCONT:
+		c.resume()
+	default:
+		if sig != syscall.SIGTSTP || !c.told {
+			c.signal(sig.(syscall.Signal))
+		}
+	}
+}
+
+// look asks what became of the command.
+func (c *child) look() (syscall.WaitStatus, bool) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(c.group, &status, syscall.WNOHANG|waitOptions, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil: // somebody else took its last word
+			return syscall.WaitStatus(exitNoExec << 8), true
+		case pid == 0:
+			return 0, false
+		case status.Stopped():
+			c.stopped = true
+			c.enforce()
+			c.suspend()
+		case status.Continued():
+			c.stopped = false
+		default:
+			return status, true
+		}
+	}
+}
+
+// suspend stops holdfast and all of its own group, as the key that stopped the command would have. Then a shell sees
+// a stopped job. Where there is no terminal there is no shell to continue it: holdfast goes on, and renews the lease.
+func (c *child) suspend() {
+	if c.tty == nil || c.told {
+		return
+	}
+	c.tty.takeBack()
+	if !hasShell() {
+		c.resume()
+		return
+	}
+	// Holdfast itself has a handler for SIGTSTP, which Go never takes away again. SIGSTOP does without.
+	signal.Ignore(syscall.SIGTSTP)
+	syscall.Kill(0, syscall.SIGTSTP)           //nolint:errcheck // there is always such a group
+	syscall.Kill(os.Getpid(), syscall.SIGSTOP) //nolint:errcheck // nor can this fail
+	signal.Notify(c.job.signals, syscall.SIGTSTP)
+}
+
+// resume continues the command, with the terminal if holdfast was given it. enforce was called just before.
+func (c *child) resume() {
+	if c.told {
+		return // it is being killed, and must not run
+	}
+	c.tty.handOver(c.group)
+	c.stopped = false
+	c.signal(syscall.SIGCONT)
+}
+
+// signal sends a signal to the whole group.
+func (c *child) signal(s syscall.Signal) {
+	err := syscall.Kill(-c.group, s)
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
+		c.job.app.say("cannot send the command a signal (%v): %v", s, err)
+	}
+}
+
+// endRest waits for what is left of the group when its leader has ended, and kills it when its time is over. The number
+// of a group is not given to another while one of its processes is left.
+func (c *child) endRest() {
+	for syscall.Kill(-c.group, 0) == nil && !c.job.watch.mustDie() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	syscall.Kill(-c.group, syscall.SIGKILL) //nolint:errcheck // mostly nobody is left
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+	_ "github.com/holdfast-go/holdfast/stores" // all of them, by URL
+)
+
+// storeEnv names the store where --store does not. Unlike a flag it is not seen in a list of processes.
+const storeEnv = "HOLDFAST_STORE"
+
+// locate says which store is meant: that of --store, else of the environment, else the file in the user's state folder.
+func (a *app) locate() (store.Location, error) {
+	from, raw := "--store", a.storeURL
+	if raw == "" {
+		from, raw = storeEnv, os.Getenv(storeEnv)
+	}
+	if raw == "" {
+		return defaultLocation()
+	}
+	at, err := store.ParseLocation(raw)
+	if err != nil {
+		return at, usageError("%s: %w", from, err)
+	}
+	if from == storeEnv && isMasked(at) {
+		return at, usageError("the password in %s is masked, because holdfast run hands none on to its command; "+
+			"give this command --store, or its own %s", storeEnv, storeEnv)
+	}
+	return at, nil
+}
+
+// defaultLocation is the file in the user's state folder. The folder is made for the user alone.
+func defaultLocation() (store.Location, error) {
+	folder, err := stateFolder()
+	if err != nil {
+		return store.Location{}, usageError("where to keep locks? %w; give --store or %s", err, storeEnv)
+	}
+	folder = filepath.Join(folder, "holdfast")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return store.Location{}, exitWith(exitStore, "cannot make the folder for locks: %w", err)
+	}
+	return store.Location{Scheme: "sqlite", Path: filepath.Join(folder, "locks.db"), Query: url.Values{}}, nil
+}
+
+// stateFolder is where programs keep what they need from one run to the next.
+func stateFolder() (string, error) {
+	switch runtime.GOOS {
+	case "windows":
+		if folder := os.Getenv("LocalAppData"); folder != "" {
+			return folder, nil
+		}
+		return "", errors.New("%LocalAppData% is not set")
+	case "darwin":
+		return os.UserConfigDir() // ~/Library/Application Support
+	}
+	if folder := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(folder) { // others are to be ignored, says its specification
+		return folder, nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state"), err
+}
+
+// mask is what store.Location.String writes in place of a secret.
+const mask = "xxxxx"
+
+// isMasked says whether a location was written by store.Location.String and lost its secrets there.
+func isMasked(at store.Location) bool {
+	if at.User != nil {
+		if password, _ := at.User.Password(); password == mask {
+			return true
+		}
+	}
+	for _, values := range at.Query {
+		for _, v := range values {
+			if v == mask {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// absolute is the location as a command sees it that may run in another folder.
+func absolute(at store.Location) store.Location {
+	if at.Scheme == "sqlite" && len(at.Hosts) == 0 && at.Path != "" {
+		if path, err := filepath.Abs(at.Path); err == nil {
+			at.Path = path
+		}
+	}
+	return at
+}
+
+// A session is an open store, and what it can do.
+type session struct {
+	*holdfast.Client
+	at        store.Location
+	abilities store.Abilities
+}
+
+// open connects to the store.
+func (a *app) open(ctx context.Context) (*session, error) {
+	at, err := a.locate()
+	if err != nil {
+		return nil, err
+	}
+	return openAt(ctx, at)
+}
+
+func openAt(ctx context.Context, at store.Location) (*session, error) {
+	s, err := store.Open(ctx, at)
+	if err != nil {
+		code := exitUsage
+		if _, fault := errors.AsType[*store.Fault](err); fault || errors.Is(err, store.ErrFormat) || ctx.Err() != nil {
+			code = exitStore
+		}
+		return nil, &exitError{code, &holdfast.Error{Op: "open " + at.String(), Err: err}}
+	}
+	var options []holdfast.Option
+	if at.TTL > 0 {
+		options = append(options, holdfast.TTL(at.TTL))
+	}
+	return &session{holdfast.New(s, options...), at, s.Abilities()}, nil
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestDefaultLocation(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("another folder, by another variable")
+	}
+	home, state := t.TempDir(), filepath.Join(t.TempDir(), "50% #odd?")
+	t.Setenv("HOME", home)
+	t.Setenv(storeEnv, "")
+	for _, c := range []struct{ name, state, want string }{
+		{"by XDG", state, filepath.Join(state, "holdfast")},
+		{"by home", "", filepath.Join(home, ".local", "state", "holdfast")},
+		{"a relative folder is none", "elsewhere", filepath.Join(home, ".local", "state", "holdfast")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("XDG_STATE_HOME", c.state)
+			at, err := new(app).locate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at.Scheme != "sqlite" || at.Path != filepath.Join(c.want, "locks.db") {
+				t.Errorf("%s: %s", at.Scheme, at.Path)
+			}
+			again, err := store.ParseLocation(at.String())
+			if err != nil || again.Path != at.Path {
+				t.Errorf("%s reads as %s, %v", at, again.Path, err)
+			}
+			info, err := os.Stat(c.want)
+			if err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("the folder: %v, %v", info, err)
+			}
+		})
+	}
+	t.Run("no home", func(t *testing.T) {
+		t.Setenv("XDG_STATE_HOME", "")
+		t.Setenv("HOME", "")
+		if _, err := new(app).locate(); exitCode(err) != exitUsage {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("no folder", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("XDG_STATE_HOME", file)
+		if _, err := new(app).locate(); exitCode(err) != exitStore {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestLocate(t *testing.T) {
+	t.Setenv(storeEnv, "memory:environment")
+	for _, c := range []struct{ flag, want string }{
+		{"", "memory:environment"},
+		{"memory:flag", "memory:flag"},
+	} {
+		at, err := (&app{storeURL: c.flag}).locate()
+		if err != nil || at.String() != c.want {
+			t.Errorf("with --store=%s: %s, %v", c.flag, at, err)
+		}
+	}
+}
+
+func TestMaskedStoreIsRefused(t *testing.T) {
+	for _, raw := range []string{"redis://:hush@h", "redis://joe:hush@h:1/2?prefix=a", "redis://h?password=hush"} {
+		at, err := store.ParseLocation(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		masked := absolute(at).String()
+		if strings.Contains(masked, "hush") {
+			t.Fatalf("%s is handed on", masked)
+		}
+		t.Setenv(storeEnv, masked)
+		if _, err := new(app).locate(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "masked") {
+			t.Errorf("%s: %v", masked, err)
+		}
+		if _, err := (&app{storeURL: raw}).locate(); err != nil {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	t.Setenv(storeEnv, "redis://joe@h?prefix=a")
+	if _, err := new(app).locate(); err != nil {
+		t.Errorf("nothing was masked there: %v", err)
+	}
+}
+
+func TestNoPasswordIsShown(t *testing.T) {
+	for _, raw := range []string{
+		"redis://:hush@127.0.0.1:1:1", "redis://:hu%sh@h", "no scheme hush", "nosuch://joe:hush@h", "memory://:hush@h",
+		"redis://:hush@h?ttl=never", "redis://h?password=hush#x",
+	} {
+		r := call(t, "ls", "--store", raw)
+		if r.code != exitUsage || strings.Contains(r.errors, "hush") || !strings.HasPrefix(r.errors, "holdfast: ") {
+			t.Errorf("%s: %d, %s", raw, r.code, r.errors)
+		}
+	}
+}
+
+func TestAbsolute(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]string{
+		"sqlite:locks.db":      "sqlite:" + filepath.Join(here, "locks.db"),
+		"sqlite:/var/locks.db": "sqlite:/var/locks.db",
+		"redis://h/1":          "redis://h/1",
+		"memory:here":          "memory:here",
+	} {
+		at, err := store.ParseLocation(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := absolute(at).String(); got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// line sets up a line to look at: one who holds, and one who waits.
+func line(t *testing.T, name string) *holdfast.Lease {
+	t.Helper()
+	l := locked(t, name, holdfast.Label("first"))
+	c := client(t, holdfast.Label("second"))
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		c.Mutex(name).Lock(ctx) //nolint:errcheck // it waits until it is told to go, or has it when the first lost it
+	}()
+	t.Cleanup(func() { cancel(); <-gone })
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		seen, err := c.Inspect(t.Context(), name)
+		if err == nil && len(seen.Waiters()) == 1 {
+			return l
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits")
+		}
+	}
+}
+
+func TestShow(t *testing.T) {
+	l := line(t, "x")
+	r := call(t, "show", "x")
+	want := `(?s)^ +WHO +WHAT +SINCE +FOR +LEFT +TOKEN
+held +first on .* exclusive +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\S+ +\S+ +` + l.Token().String() + `
+waiting 1 +second on .* exclusive .*
+$`
+	if r.code != 0 || !regexp.MustCompile(want).MatchString(r.out) {
+		t.Errorf("%d, %s, %s", r.code, r.errors, r.out)
+	}
+	if r := call(t, "show", "y"); r.code != exitNobody || r.errors != "holdfast: nobody holds y\n" || r.out != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestShowJSON pins the shape that docs/cli.md promises.
+func TestShowJSON(t *testing.T) {
+	l := line(t, "x")
+	r := call(t, "show", "--json", "x")
+	if r.code != 0 {
+		t.Fatal(r.errors)
+	}
+	host, _ := os.Hostname()
+	hosted := ""
+	if host != "" {
+		hosted = fmt.Sprintf("\n        \"host\": %q,", host)
+	}
+	place := func(label, token string) string {
+		return `
+    {
+      "owner": {
+        "label": "` + label + `",` + hosted + `(
+        "address": ".*",)?
+        "pid": \d+,
+        "started": "` + rfc3339 + `"
+      },
+      "token": "` + token + `",
+      "kind": "lock",
+      "shared": false,
+      "since": "` + rfc3339 + `",
+      "for": "[^"]+",
+      "for_ms": \d+,
+      "left": "[^"]+",
+      "left_ms": \d+
+    }`
+	}
+	want := `^{
+  "name": "x",
+  "holders": \[` + place("first", l.Token().String()) + `
+  \],
+  "waiters": \[` + place("second", `\d+`) + `
+  \]
+}
+$`
+	if !regexp.MustCompile(want).MatchString(r.out) {
+		t.Errorf("got\n%s\nwant\n%s", r.out, want)
+	}
+	if r := call(t, "show", "--json", "y"); r.code != exitNobody || !strings.Contains(r.out, `"holders": []`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+const rfc3339 = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`
+
+func TestLs(t *testing.T) {
+	if r := call(t, "ls"); r.code != 0 || r.out != "" {
+		t.Errorf("%+v", r)
+	}
+	line(t, "deploy")
+	locked(t, "a\x1b[2J", holdfast.Label("evil\nlabel"))
+	c := client(t)
+	for range 2 {
+		if _, err := c.Semaphore("slots", 3).Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := call(t, "ls")
+	want := `^NAME +HOLDER +SINCE +FOR +WAITING
+"a\\x1b\[2J" +"evil\\nlabel on .*" .* 0
+deploy +first on .* 1
+slots +.* and 1 more .* 0
+$`
+	if r.code != 0 || !regexp.MustCompile(want).MatchString(r.out) {
+		t.Errorf("%d, %s\n%s", r.code, r.errors, r.out)
+	}
+	if r := call(t, "ls", "dep"); strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, "\ndeploy ") {
+		t.Errorf("%+v", r)
+	}
+	var list struct {
+		Store string
+		Locks []struct {
+			Name    string
+			Holders []struct {
+				Kind         string
+				Units, Limit int
+				Shared       bool
+			}
+		}
+	}
+	r = call(t, "ls", "--json")
+	if err := json.Unmarshal([]byte(r.out), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Locks) != 3 || !strings.Contains(list.Store, "memory") || list.Locks[0].Name != "a\x1b[2J" {
+		t.Errorf("%+v", list)
+	}
+	if slots := list.Locks[2].Holders; len(slots) != 2 || slots[0].Kind != "semaphore" || slots[0].Units != 1 ||
+		slots[0].Limit != 3 || !slots[0].Shared {
+		t.Errorf("%+v", slots)
+	}
+}
+
+func TestBreak(t *testing.T) {
+	if r := call(t, "break", "--yes", "x"); r.code != exitNobody || r.errors != "holdfast: nobody holds x\n" {
+		t.Errorf("%+v", r)
+	}
+	l := line(t, "x")
+	if r := call(t, "break", "--yes", "--token", "99999", "x"); r.code != exitNobody || !strings.Contains(r.errors, "99999") {
+		t.Errorf("%+v", r)
+	}
+	if err := l.Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := call(t, "break", "--yes", "--token", l.Token().String(), "x")
+	if r.code != 0 || !regexp.MustCompile(`^broken: first on .* holds x since .* \(token `+l.Token().String()+`\)\n$`).MatchString(r.out) {
+		t.Errorf("%+v", r)
+	}
+	<-l.Context().Done()
+}
+
+// TestBreakAsks checks that only a yes is a yes, and that the question says whom it is about.
+func TestBreakAsks(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "n\n": false, "\n": false, "": false, "yep\n": false} {
+		errs := new(strings.Builder)
+		a := &app{stdin: strings.NewReader(answer), stderr: errs}
+		if a.confirm("nightly holds x. Break it?") != want {
+			t.Errorf("%q is taken for %v", answer, !want)
+		}
+		if errs.String() != "nightly holds x. Break it? [y/N] " {
+			t.Error(errs)
+		}
+	}
+}
+
+// TestPrintable checks that nobody's name for a lock does anything to another's terminal.
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "plain", "zwei Wörter": "zwei Wörter", "two\nlines": "two lines", "\x1b[2J": `\u001b[2J`, "a\u202eb": `a\u202eb`,
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	locked(t, "x", holdfast.Label("evil\x1b[2J\nlabel"))
+	if r := callOnFiles(t, "run", "--no-wait", "x", "--", "true"); r.code != exitBusy || strings.Contains(r.errors, "\x1b") ||
+		strings.Count(r.errors, "\n") != 1 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func newLs(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls [PREFIX]",
+		Aliases: []string{"list"},
+		Short:   "List the locks that are held or waited for",
+		Long:    `List the locks that somebody holds or waits for, or those whose name begins with PREFIX.`,
+		Example: `  holdfast ls
+  holdfast ls deploy/
+  holdfast ls --json | jq -r '.locks[].name'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError("ls takes one prefix, not %d arguments", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
+			defer cancel()
+			s, err := a.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.Close() //nolint:errcheck // it held nothing
+			lines, err := s.lines(ctx, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(a.stdout, newListJSON(s.abilities.Store, lines, time.Now()))
+			}
+			return writeLines(a.stdout, lines, time.Now())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// lines are the lines of all names with this prefix, in the order of the names. A line that went empty meanwhile is
+// left out.
+func (s *session) lines(ctx context.Context, prefix string) ([]holdfast.Line, error) {
+	names, err := s.names(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	var lines []holdfast.Line
+	for _, name := range names {
+		line, err := s.Inspect(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(line.Places) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
+}
+
+func (s *session) names(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	for name, err := range s.Names(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// writeLines writes one row for each lock.
+func writeLines(w io.Writer, lines []holdfast.Line, now time.Time) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tHOLDER\tSINCE\tFOR\tWAITING")
+	for _, line := range lines {
+		holder, since, held := "nobody", "", ""
+		if holders := line.Holders(); len(holders) > 0 {
+			first := holders[0]
+			holder, since, held = shown(first.Owner.String()), first.Since.Format(time.DateTime), rounded(now.Sub(first.Since)).String()
+			if more := len(holders) - 1; more > 0 {
+				holder += fmt.Sprintf(" and %d more", more)
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", shown(line.Name), holder, since, held, len(line.Waiters()))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// storeOf is the URL of a store in memory that a test has for itself.
+func storeOf(t *testing.T) string { return "memory:" + strings.ReplaceAll(t.Name(), "/", "-") }
+
+// A result is what one call of the program said.
+type result struct {
+	code        int
+	out, errors string
+}
+
+// call runs a command line. It is given a store in memory unless it says otherwise.
+func call(t *testing.T, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, inProcess: true, storeURL: storeOf(t)}
+	code := a.run(t.Context(), append([]string{"--store=" + storeOf(t)}, args...))
+	return result{code, out.String(), errs.String()}
+}
+
+// callOnFiles is call for commands that run another program, which needs files.
+func callOnFiles(t *testing.T, args ...string) result {
+	t.Helper()
+	var files [3]*os.File
+	for i := range files {
+		f, err := os.CreateTemp(t.TempDir(), "stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		files[i] = f
+	}
+	a := &app{stdin: files[0], stdout: files[1], stderr: files[2], inProcess: true}
+	code := a.run(t.Context(), append([]string{"--store=" + storeOf(t)}, args...))
+	return result{code, read(t, files[1].Name()), read(t, files[2].Name())}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// client is somebody else who uses the test's store.
+func client(t *testing.T, options ...holdfast.Option) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.Open(t.Context(), storeOf(t), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// locked is a lock that somebody else holds.
+func locked(t *testing.T, name string, options ...holdfast.Option) *holdfast.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	l, err := client(t, options...).Mutex(name).Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// runFlags are the flags of run. A nil pointer is a flag that was not given.
+type runFlags struct {
+	wait      *time.Duration
+	noWait    bool
+	skip      bool
+	busyExit  int
+	shared    bool
+	slots     int
+	units     int
+	ttl       *time.Duration
+	grace     *time.Duration
+	killAfter *time.Duration
+	label     string
+	verbose   bool
+}
+
+func newRun(a *app) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run NAME [NAME...] [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command while holding a lock",
+		Long: `Run a command while holding a lock, and give the lock back when the command ends.
+With several names it takes all locks or none, without danger of a deadlock.
+
+The command finds the fencing token in HOLDFAST_TOKEN and the name in HOLDFAST_NAME
+(of several also HOLDFAST_TOKEN_1, HOLDFAST_NAME_1 and so on, in the order given), and
+the store in HOLDFAST_STORE, without a password. Holdfast exits as the command does;
+'holdfast help exit-codes' has the other codes.
+
+If the lock is lost (the store cannot be reached for too long, or an operator broke the
+lock), the command and all processes of its group get SIGTERM, and SIGKILL after
+--kill-after. They are gone before the store grants the lock to another, unless it was
+broken. Holdfast then exits with 79.
+
+A job that is stopped (Ctrl-Z) is not renewed. It loses its lock after the ttl and the
+grace. When it is continued too late, the command is killed before it runs again.
+
+What the command leaves behind in the background is not under the lock.`,
+		Example: `  holdfast run backup -- rsync -a /data /backup
+  holdfast run --skip nightly -- ./nightly.sh        # cron: not twice at once
+  holdfast run --wait 30s deploy -- ./deploy.sh      # give up after 30 s, with 75
+  holdfast run --shared catalog -- ./report.sh       # beside other readers
+  holdfast run --slots 3 encoder -- ffmpeg ...       # three at a time
+  holdfast run alice bob -- ./transfer.sh alice bob  # both or none`,
+		Args: func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			dash := cmd.ArgsLenAtDash()
+			r := &run{app: a, runFlags: f, names: args[:dash], command: args[dash:]}
+			return r.do(cmd.Context())
+		},
+		ValidArgsFunction: a.completeRun,
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return usageError("%v (see holdfast run --help; the command and its own flags come after --)", err)
+	})
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	durationVar(cmd, &f.wait, "wait", "how long to wait for the lock (default: until it is had)")
+	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait: exit at once if the lock is taken")
+	flags.BoolVar(&f.skip, "skip", false, "exit with 0 if the lock is taken; do not wait unless --wait is given")
+	flags.IntVar(&f.busyExit, "busy-exit", exitBusy, "exit `CODE` if the lock is taken")
+	flags.BoolVar(&f.shared, "shared", false, "take a read lock, which others can have at the same time")
+	flags.IntVar(&f.slots, "slots", 0, "take part of a semaphore with `N` units; all who use the name say the same N")
+	flags.IntVar(&f.units, "units", 1, "with --slots: take `K` of the N units")
+	durationVar(cmd, &f.ttl, "ttl", "how long the lock outlives holdfast without being renewed (default 30s)")
+	durationVar(cmd, &f.grace, "grace",
+		"how much longer the store keeps the lock, for the command to end\n(default: --kill-after and 1s, where the store can)")
+	durationVar(cmd, &f.killAfter, "kill-after", "how long the command may take to end if the lock is lost (default 5s)")
+	flags.StringVar(&f.label, "label", "", "a `WORD` for people who look at the line (default: the command's name)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say on stderr who held the lock, how long it took, and the token")
+	return cmd
+}
+
+// durationVar is a flag that is nil if it was not given.
+func durationVar(cmd *cobra.Command, p **time.Duration, name, usage string) {
+	cmd.Flags().Var(optionalDuration{p}, name, usage)
+}
+
+// An optionalDuration is the value of such a flag.
+type optionalDuration struct{ p **time.Duration }
+
+func (d optionalDuration) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err == nil && v < 0 {
+		err = errors.New("it must not be negative")
+	}
+	if err != nil {
+		return fmt.Errorf("%w (write 30s, 1m30s, 500ms)", err)
+	}
+	*d.p = &v
+	return nil
+}
+
+func (d optionalDuration) String() string {
+	if d.p == nil || *d.p == nil {
+		return ""
+	}
+	return (*d.p).String()
+}
+
+func (d optionalDuration) Type() string { return "duration" }
+
+// checkRunArgs says what is missing. dash is how many arguments stand before the --, or -1 without one.
+func checkRunArgs(dash int, args []string) error {
+	const form = "write: holdfast run NAME -- COMMAND"
+	switch {
+	case dash < 0:
+		return usageError("the command must come after --; %s", form)
+	case dash == 0:
+		return usageError("no name of a lock; %s", form)
+	case dash == len(args):
+		return usageError("no command after --; %s", form)
+	}
+	for _, name := range args[:dash] {
+		if err := store.CheckName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check says which flags do not fit.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch {
+	case given("wait") && f.noWait:
+		return usageError("--wait and --no-wait contradict each other")
+	case given("busy-exit") && f.skip:
+		return usageError("--skip and --busy-exit contradict each other: --skip exits with 0")
+	case f.shared && given("slots"):
+		return usageError("--shared and --slots contradict each other: a name is a lock or a semaphore")
+	case given("slots") && f.slots < 1:
+		return usageError("--slots must be at least 1")
+	case given("units") && !given("slots"):
+		return usageError("--units needs --slots, the number of units that there are")
+	case f.units < 1 || given("slots") && f.units > f.slots:
+		return usageError("--units must be from 1 to --slots")
+	case f.busyExit < 0 || f.busyExit > 255:
+		return usageError("--busy-exit must be from 0 to 255")
+	case f.ttl != nil && *f.ttl == 0:
+		return usageError("--ttl must be positive")
+	}
+	if f.skip {
+		f.busyExit = 0
+	}
+	if f.skip && f.wait == nil || f.wait != nil && *f.wait == 0 {
+		f.noWait = true
+	}
+	return nil
+}

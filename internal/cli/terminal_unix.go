@@ -1,0 +1,121 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A terminal is the one that holdfast was started at. Of those that it has, one process group at a time may read from
+// it, and gets the signals of its keys: the foreground group. A nil terminal is none, and does nothing.
+type terminal struct {
+	fd     int
+	shares bool // the command reads from it and writes to it, and nobody else does
+	handed bool // the command's group is the foreground group
+}
+
+// openTerminal finds the controlling terminal.
+func openTerminal() *terminal {
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return &terminal{fd: fd}
+}
+
+// openTerminalFor finds the controlling terminal, and whether a command on these files can have it for itself. It
+// cannot in a pipe: another part of the pipe, such as a pager, may need the terminal.
+func openTerminalFor(stdin, stdout *os.File) *terminal {
+	t := openTerminal()
+	if t != nil {
+		_, reads := foregroundOf(int(stdin.Fd()))
+		_, writes := foregroundOf(int(stdout.Fd()))
+		t.shares = reads == nil && writes == nil
+	}
+	return t
+}
+
+func (t *terminal) close() {
+	if t != nil {
+		unix.Close(t.fd) //nolint:errcheck // nothing was written
+	}
+}
+
+// foregroundOf is the foreground group of a terminal, if that is the controlling terminal.
+func foregroundOf(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCGPGRP) }
+
+// isOurs says whether holdfast's group is the foreground group.
+func (t *terminal) isOurs() bool {
+	group, err := foregroundOf(t.fd)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// handsOver says whether the command has the terminal when holdfast is in the foreground.
+func (t *terminal) handsOver() bool { return t != nil && t.shares }
+
+// handOverAtStart has the command begin in the foreground, if holdfast is there.
+func (t *terminal) handOverAtStart(a *syscall.SysProcAttr) {
+	if t.handsOver() && t.isOurs() {
+		a.Foreground, a.Ctty = true, t.fd
+		t.handed = true
+	}
+}
+
+// handOver puts the command's group in the foreground, if holdfast's is there.
+func (t *terminal) handOver(group int) {
+	if t.handsOver() && t.isOurs() {
+		t.handed = t.setForeground(group)
+	}
+}
+
+// takeBack puts holdfast's group in the foreground, if it handed the terminal over. It says whether it had.
+func (t *terminal) takeBack() bool {
+	if t == nil || !t.handed {
+		return false
+	}
+	t.setForeground(unix.Getpgrp())
+	t.handed = false
+	return true
+}
+
+func (t *terminal) setForeground(group int) bool {
+	return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) == nil
+}
+
+// hasShell says whether a shell may continue holdfast when it is stopped. Such a shell leads the session, and gives each
+// of its jobs a group of its own. In the group of the session's leader nobody is left who could.
+func hasShell() bool {
+	session, err := unix.Getsid(0)
+	return err == nil && session != unix.Getpgrp()
+}
+
+// isTerminal says whether a person may be at the other end.
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
+// interruptGroup does what Ctrl-C would have done, had the command not had the terminal for itself: it interrupts all
+// that was started together with holdfast, such as the script that it is a line of.
+func interruptGroup() { interrupt(0) }
+
+// dieOfInterrupt dies of SIGINT, if that came from the terminal. A shell tells this from an exit with 130: it ends a
+// loop or a script that holdfast was a part of.
+func dieOfInterrupt() {
+	t := openTerminal()
+	defer t.close()
+	if t != nil && t.isOurs() {
+		interrupt(os.Getpid())
+	}
+}
+
+func interrupt(pid int) {
+	signal.Reset(syscall.SIGINT)
+	syscall.Kill(pid, syscall.SIGINT) //nolint:errcheck // if it does not arrive, the exit code says it
+	time.Sleep(time.Second)           // it arrives meanwhile
+}

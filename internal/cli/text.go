@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// shown is a name or a label for people. Others chose it: it is quoted if it could do anything to a terminal, or be taken
+// for something else.
+func shown(s string) string {
+	for _, r := range s {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return strconv.Quote(s)
+		}
+	}
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+// printable is text in one line that does nothing to a terminal. Errors have names and labels in them.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			b.WriteByte(' ')
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
+
+// what is what a place has or wants, for people.
+func what(p holdfast.Place) string {
+	switch {
+	case p.Kind == store.Semaphore:
+		return fmt.Sprintf("%d of %d", p.Units, p.Limit)
+	case p.Token.Shared():
+		return "shared"
+	}
+	return "exclusive"
+}
+
+// rounded is a duration that people can read.
+func rounded(d time.Duration) time.Duration {
+	if d > -time.Second && d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// What --json writes. It is described in docs/cli.md: fields are added, never changed.
+type (
+	listJSON struct {
+		Store string     `json:"store"`
+		Locks []lineJSON `json:"locks"`
+	}
+	lineJSON struct {
+		Name    string      `json:"name"`
+		Holders []placeJSON `json:"holders"`
+		Waiters []placeJSON `json:"waiters"`
+	}
+	placeJSON struct {
+		Owner  store.Owner    `json:"owner"`
+		Token  holdfast.Token `json:"token"`
+		Kind   string         `json:"kind"`
+		Shared bool           `json:"shared"`
+		Units  int            `json:"units,omitempty"` // of semaphores
+		Limit  int            `json:"limit,omitempty"` // likewise
+		Since  time.Time      `json:"since"`
+		For    string         `json:"for"`
+		ForMS  int64          `json:"for_ms"`
+		Left   string         `json:"left"`
+		LeftMS int64          `json:"left_ms"`
+	}
+)
+
+func newListJSON(storeName string, lines []holdfast.Line, now time.Time) listJSON {
+	list := listJSON{storeName, make([]lineJSON, len(lines))}
+	for i, line := range lines {
+		list.Locks[i] = newLineJSON(line, now)
+	}
+	return list
+}
+
+func newLineJSON(line holdfast.Line, now time.Time) lineJSON {
+	return lineJSON{line.Name, placesJSON(line.Holders(), now), placesJSON(line.Waiters(), now)}
+}
+
+func placesJSON(places []holdfast.Place, now time.Time) []placeJSON {
+	all := make([]placeJSON, len(places))
+	for i, p := range places {
+		held := now.Sub(p.Since)
+		all[i] = placeJSON{
+			Owner: p.Owner, Token: p.Token, Kind: p.Kind.String(), Shared: p.Token.Shared(),
+			Since: p.Since, For: rounded(held).String(), ForMS: held.Milliseconds(),
+			Left: rounded(p.Left).String(), LeftMS: p.Left.Milliseconds(),
+		}
+		if p.Kind == store.Semaphore {
+			all[i].Units, all[i].Limit = p.Units, p.Limit
+		}
+	}
+	return all
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,34 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	_ "github.com/holdfast-go/holdfast/memstore" // for tests within one process
+)
+
+// workerEnv makes this binary a worker instead of the tests.
+const workerEnv = "HOLDFAST_TEST_DEMO_WORKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		if err := Work(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// workerCommand runs this binary as a worker. With the race detector it does not linger at its end.
+func workerCommand(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), workerEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	return cmd
+}

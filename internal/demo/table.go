@@ -1,0 +1,88 @@
+package demo
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// textWidth is how wide a line of text is at most.
+const textWidth = 98
+
+// introduce says what is about to be seen.
+func (r *run) introduce() {
+	stopping := "is stopped there (SIGSTOP) until the others have overtaken it"
+	if !r.pausable {
+		stopping = "is kept waiting there, since this system cannot stop a process"
+	}
+	r.tell(fmt.Sprintf("%d processes sell %d items. A sale reads the stock, takes a payment (%v), and writes the stock "+
+		"less one. In each round one process is killed in the middle of a sale, and one %s.",
+		r.Workers, r.Items, payment, stopping))
+	r.screen.say("")
+}
+
+// tell says a text in lines.
+func (r *run) tell(text string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > textWidth {
+			r.screen.say(line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	r.screen.say(line)
+}
+
+// columns of the table, and how wide each is.
+var columns = []struct {
+	head  string
+	width int
+}{
+	{"", 10}, {"sold", 6}, {"oversold", 10}, {"overlapping holds", 19}, {"stale writes refused", 22}, {"sold/s", 8},
+}
+
+// tabulate shows what the rounds came to.
+func (r *run) tabulate(rounds []*round) {
+	var head strings.Builder
+	for _, c := range columns {
+		fmt.Fprintf(&head, "%*s", c.width, c.head)
+	}
+	r.screen.say(r.screen.style().bold(head.String()))
+	for _, round := range rounds {
+		r.screen.say(row(r.screen.style(), round.name, &round.account))
+	}
+	r.screen.say("")
+}
+
+// row is a line of the table. What must be 0 is red if it is not.
+func row(s style, name string, a *account) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-*s", columns[0].width, name)
+	for i, n := range []int{a.sold, a.oversold(), a.overlaps(), a.refused, int(a.rate())} {
+		cell := fmt.Sprintf("%*s", columns[i+1].width, strconv.Itoa(n))
+		switch head := columns[i+1].head; {
+		case head != "oversold" && head != "overlapping holds":
+		case n == 0:
+			cell = s.good(cell)
+		default:
+			cell = s.bad(cell)
+		}
+		b.WriteString(cell)
+	}
+	return b.String()
+}
+
+// conclude says what a reader has seen, if every round showed what it is for.
+func (r *run) conclude() {
+	const first = "Without a lock, processes read the same stock and sell the same item. "
+	if r.pausable {
+		r.tell(first + "The naive lock was good until its holder was stopped: it woke up, wrote over the sales of the others, " +
+			"and deleted a lock that was no longer its own. With Holdfast it lost its lease while it slept, and the fence " +
+			"refused its late write: nothing was sold twice.")
+	} else {
+		r.tell(first + "The naive lock expired while its holder waited for a payment, and the next came in beside it. " +
+			"Holdfast renewed the lease meanwhile: nothing was sold twice.")
+	}
+	r.tell("(sold/s includes the wait for the locks of the killed and the stopped to run out.)")
+}
