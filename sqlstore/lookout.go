@@ -11,7 +11,7 @@ import (
 // How often the database is asked whether anything has changed, while a claim waits. With pushes it is a second
 // look, for a process that died between its commit and its push. Without them it is how grants are found.
 const (
-	lookSlowly  = 250 * time.Millisecond
+	lookSlowly  = time.Second
 	lookFast    = time.Millisecond
 	lookAtMost  = 50 * time.Millisecond
 	lookTimeout = 5 * time.Second

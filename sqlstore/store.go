@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type Store struct {
 	closed  atomic.Bool
 	failed  atomic.Bool // a call failed: pushes may have been lost with it
 	waiting lookout
+	listen  sync.Once
 	sweeper *time.Timer
 }
 
@@ -97,6 +99,7 @@ func (s *Store) standing(c *store.Claim, a *Answer, sent time.Time) store.Standi
 		}
 	}
 	if a.State != store.Gone {
+		s.listen.Do(func() { s.engine.Listen() }) // a holder too has something to hear: that it was broken
 		standing.Until = sent.Add(c.TTL - margin)
 	}
 	return standing

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,9 +21,11 @@ const (
 	mostJobs = 128
 
 	// How long to wait before asking again for the right to write, while another process has it. A transaction
-	// takes some ten microseconds.
-	firstPause   = 100 * time.Microsecond
-	longestPause = 4 * time.Millisecond
+	// takes some ten microseconds. Of those who stand in the queue one asks; without a queue all do, and so many
+	// would leave the machine no time for anything else.
+	firstPause     = 100 * time.Microsecond
+	longestPause   = 4 * time.Millisecond
+	pauseUnordered = 100 * time.Millisecond
 )
 
 // An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: so a caller whose
@@ -42,9 +45,11 @@ type engine struct {
 	jobs   []*job
 	closed bool
 	wake   chan struct{} // has room for one: there are jobs, or it is closed
+	quit   chan struct{} // closed with the engine
 	worker sync.WaitGroup
 
 	// The worker's own.
+	place    *place // in the queue of those who found the file busy; nil: none
 	file     *file
 	last     fs.FileInfo // of the file that is or was open
 	version  int64       // PRAGMA data_version, when Changed last looked
@@ -155,6 +160,7 @@ func answer(jobs []*job, err error) {
 func (e *engine) serve(tx *transaction, jobs []*job) {
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.taken.Swap(true) })
 	err := tx.serve(jobs)
+	e.leaveQueue()
 	if err == nil {
 		e.tell(tx.told)
 		answer(jobs, nil)
@@ -188,24 +194,47 @@ func (e *engine) outside(j *job) error {
 	return nil
 }
 
-// begin waits for the right to write, for as long as anybody wants it.
-func (e *engine) begin() (*transaction, error) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := e.ready()
-		if err == nil {
+// begin waits for the right to write, for as long as anybody wants it. Whoever finds the file busy stands in a queue
+// of processes and asks again only when it is first there.
+func (e *engine) begin() (tx *transaction, err error) {
+	pause, longest := firstPause, pauseUnordered
+	for {
+		if err = e.ready(); err == nil {
 			err = e.file.exec("BEGIN IMMEDIATE")
 		}
 		if err == nil {
-			return e.newTransaction()
+			tx, err = e.newTransaction()
+			break
 		}
 		if !isBusy(err) {
 			e.drop()
-			return nil, e.fault(err)
+			err = e.fault(err)
+			break
 		}
 		if !e.wanted() {
-			return nil, errNobody
+			err = errNobody
+			break
+		}
+		if e.place == nil {
+			if e.place = enterQueue(filepath.Dir(e.path), e.quit); e.place.ordered {
+				longest = longestPause
+				continue
+			}
 		}
 		time.Sleep(pause/2 + rand.N(pause/2))
+		pause = min(2*pause, longest)
+	}
+	if err != nil {
+		e.leaveQueue()
+	}
+	return tx, err
+}
+
+// leaveQueue lets the next process have its try.
+func (e *engine) leaveQueue() {
+	if e.place != nil {
+		e.place.leave()
+		e.place = nil
 	}
 }
 
@@ -283,7 +312,10 @@ func (e *engine) tell(told []message) {
 // Close implements sqlstore.Engine.
 func (e *engine) Close() error {
 	e.mu.Lock()
-	e.closed = true
+	if !e.closed {
+		e.closed = true
+		close(e.quit)
+	}
 	answer(e.jobs, store.ErrClosed)
 	e.jobs = nil
 	e.mu.Unlock()

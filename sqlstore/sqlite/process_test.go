@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func openClient(t testing.TB, path string, options ...holdfast.Option) *holdfast.Client {
@@ -199,5 +200,59 @@ func TestBusyFileHonoursContext(t *testing.T) {
 	}
 	if err := lease.Unlock(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCloseInTheQueue: the process ahead in the queue may be stopped, and never let anybody in. Close does not wait for
+// that.
+func TestCloseInTheQueue(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	f, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	if err := f.exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	ahead := enterQueue(filepath.Dir(path), nil)
+	if !ahead.ordered {
+		t.Skip("no queue on this system")
+	}
+	defer ahead.leave()
+	late := make(chan error, 1)
+	go func() { _, err := e.Join(t.Context(), newClaim("x")); late <- err }()
+	eventually(t, "it waits", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.jobs) == 1 })
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("Close waits")
+	}
+	if err := <-late; !errors.Is(err, store.ErrClosed) {
+		t.Errorf("the call under way: %v", err)
+	}
+}
+
+// TestBrokenHolderIsTold at once, though it never waited.
+func TestBrokenHolderIsTold(t *testing.T) {
+	path := newPath(t)
+	holder, operator := openClient(t, path), openClient(t, path)
+	lease, err := holder.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.Break(t.Context(), "x", lease.Token()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(5 * time.Second): // half of when it is renewed
+		t.Fatal("not told")
 	}
 }
