@@ -28,6 +28,7 @@ type lookout struct {
 	mu      sync.Mutex
 	claims  map[store.ID]store.Claim
 	running bool
+	fresh   bool // somebody was added since who was last asked
 }
 
 func (l *lookout) init(engine Engine, push func(store.ID, store.Standing)) {
@@ -44,6 +45,7 @@ func (l *lookout) add(c *store.Claim, ticket uint64) {
 		return
 	}
 	l.claims[c.ID] = store.Claim{ID: c.ID, Name: c.Name, Ask: c.Ask, Ticket: ticket}
+	l.fresh = true
 	if !l.running {
 		l.running = true
 		l.done.Go(l.watch)
@@ -64,15 +66,16 @@ func (l *lookout) close() {
 }
 
 // who are the claims that wait. If there are none, watch must end: the next to wait starts it again.
-func (l *lookout) who() []store.Claim {
+func (l *lookout) who() (claims []store.Claim, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	claims := make([]store.Claim, 0, len(l.claims))
+	claims = make([]store.Claim, 0, len(l.claims))
 	for _, c := range l.claims {
 		claims = append(claims, c)
 	}
 	l.running = len(claims) > 0
-	return claims
+	fresh, l.fresh = l.fresh, false
+	return claims, fresh
 }
 
 // watch looks until nobody waits any more. The first look is at once: the grant may have come before this client
@@ -83,8 +86,8 @@ func (l *lookout) watch() {
 	changed := true
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for claims := l.who(); len(claims) > 0; claims = l.who() {
-		if changed = changed || l.changed(); changed {
+	for claims, fresh := l.who(); len(claims) > 0; claims, fresh = l.who() {
+		if changed = changed || fresh || l.changed(); changed {
 			changed = !l.look(claims) // what failed is to be done again
 			pause = lookFast
 		} else {

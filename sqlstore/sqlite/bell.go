@@ -137,24 +137,52 @@ func readLetters(socket *net.UnixConn, hear func(store.ID, store.Standing)) {
 	}
 }
 
-// ring tells another process. If that process is dead, its socket is removed.
-func (b *bell) ring(m message) {
+// ring tells another process, and says whether it could.
+func (b *bell) ring(m message) bool {
+	socket := b.dial(m.inbox)
+	if socket == nil {
+		return false
+	}
+	defer func() { _ = socket.Close() }()
+	_ = socket.SetWriteDeadline(time.Now().Add(ringTimeout))
+	_, err := socket.Write(m.letter())
+	return err == nil
+}
+
+// dial connects to an inbox. If its process is dead, its socket is removed.
+func (b *bell) dial(inbox string) *net.UnixConn {
 	b.mu.Lock()
-	address, err := b.address(m.inbox)
+	address, err := b.address(inbox)
 	b.mu.Unlock()
 	if err != nil {
-		return
+		return nil
 	}
 	socket, err := net.DialUnix("unixgram", nil, address)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			_ = os.Remove(address.Name)
 		}
+		return nil
+	}
+	return socket
+}
+
+// mostDialled bounds how many sockets one sweep looks at.
+const mostDialled = 100
+
+// sweep removes the sockets of dead processes that had no claim, which nobody would ever write to.
+func (b *bell) sweep() {
+	folder, err := os.Open(b.folder)
+	if err != nil {
 		return
 	}
-	defer func() { _ = socket.Close() }()
-	_ = socket.SetWriteDeadline(time.Now().Add(ringTimeout))
-	_, _ = socket.Write(m.letter())
+	names, _ := folder.Readdirnames(mostDialled)
+	_ = folder.Close()
+	for _, name := range names {
+		if socket := b.dial(name); socket != nil {
+			_ = socket.Close()
+		}
+	}
 }
 
 func (b *bell) close() {

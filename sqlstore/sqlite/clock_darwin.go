@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readClock finds the machine's clock. On macOS CLOCK_MONOTONIC goes on while the machine sleeps.
+// readClock finds the machine's clock. On macOS CLOCK_MONOTONIC_RAW goes on while the machine sleeps, and nobody adjusts its pace.
 func readClock() (clock, error) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
@@ -15,7 +15,7 @@ func readClock() (clock, error) {
 	}
 	return clock{boot: id, now: func() time.Duration {
 		var t unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &t); err != nil {
 			panic("holdfast: the kernel has no such clock: " + err.Error())
 		}
 		return time.Duration(t.Nano())

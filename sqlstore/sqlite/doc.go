@@ -22,8 +22,14 @@
 // # What cannot be promised
 //
 // The file must be on a disk of this machine. SQLite's write-ahead mode does not work over a network file system, and
-// two machines would not agree on the time: a file that another machine writes to is refused.
+// two machines would not agree on the time: a file that another machine writes to is refused, once that is noticed. A
+// second machine that opens it takes it for its own, from before it was started, and empties it.
 //
-// Whoever deletes or replaces the file takes all locks away. Holders learn it when they next renew, and somebody else
-// can hold before that. Tokens still rise, because they follow the clock: a fence refuses the late writer.
+// Whoever deletes or replaces the file (with its -wal and -shm) takes all locks away. Holders learn it when they next
+// renew, and somebody else can hold before that. Tokens still rise, because they follow the clock: a fence refuses the
+// late writer.
+//
+// A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed. If the file
+// has other tables too, a write transaction on them that takes longer than a ttl costs leases. A process must not open
+// the file with a second SQLite library beside this one.
 package sqlite

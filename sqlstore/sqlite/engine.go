@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -51,9 +49,9 @@ type engine struct {
 	// The worker's own.
 	place    *place // in the queue of those who found the file busy; nil: none
 	file     *file
-	last     fs.FileInfo // of the file that is or was open
-	version  int64       // PRAGMA data_version, when Changed last looked
-	reopened bool        // since then
+	adopted  string // the identity of the file in which this start of the machine was seen
+	version  int64  // PRAGMA data_version, when Changed last looked
+	reopened bool   // since then
 }
 
 var _ sqlstore.Engine = (*engine)(nil)
@@ -62,7 +60,7 @@ var _ sqlstore.Engine = (*engine)(nil)
 type job struct {
 	do    func(*transaction) error // an error undoes the transaction
 	plain func() error             // instead of do: without a transaction
-	taken atomic.Bool              // by the worker, or back by the caller
+	gone  atomic.Bool              // its caller does not wait any more
 	done  chan error
 }
 
@@ -98,7 +96,7 @@ func (e *engine) submit(ctx context.Context, j *job) error {
 	case err := <-j.done:
 		return err
 	case <-ctx.Done():
-		j.taken.Store(true)
+		j.gone.Store(true)
 		return ctx.Err()
 	}
 }
@@ -119,7 +117,7 @@ func (e *engine) work() {
 			}
 			continue
 		}
-		switch tx, err := e.begin(); {
+		switch tx, err := e.begin(e.wanted); {
 		case err == nil:
 			e.serve(tx, e.take(mostJobs))
 		case !errors.Is(err, errNobody):
@@ -132,7 +130,7 @@ func (e *engine) work() {
 func (e *engine) next() (some, plain, closed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.taken.Load() })
+	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.gone.Load() })
 	some = len(e.jobs) > 0
 	return some, some && e.jobs[0].plain != nil, e.closed
 }
@@ -158,12 +156,12 @@ func answer(jobs []*job, err error) {
 
 // serve does jobs in one transaction, and each in its own if that fails: the fault of one is not the others'.
 func (e *engine) serve(tx *transaction, jobs []*job) {
-	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.taken.Swap(true) })
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.gone.Load() })
 	err := tx.serve(jobs)
 	e.leaveQueue()
 	if err == nil {
-		e.tell(tx.told)
 		answer(jobs, nil)
+		e.tell(tx.told)
 		return
 	}
 	e.drop()
@@ -172,8 +170,7 @@ func (e *engine) serve(tx *transaction, jobs []*job) {
 		return
 	}
 	for _, j := range jobs {
-		j.taken.Store(false)
-		if tx, err := e.begin(); err != nil {
+		if tx, err := e.begin(func() bool { return !j.gone.Load() && !e.isClosed() }); err != nil {
 			answer([]*job{j}, err)
 		} else {
 			e.serve(tx, []*job{j})
@@ -196,7 +193,7 @@ func (e *engine) outside(j *job) error {
 
 // begin waits for the right to write, for as long as anybody wants it. Whoever finds the file busy stands in a queue
 // of processes and asks again only when it is first there.
-func (e *engine) begin() (tx *transaction, err error) {
+func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
 	pause, longest := firstPause, pauseUnordered
 	for {
 		if err = e.ready(); err == nil {
@@ -211,7 +208,7 @@ func (e *engine) begin() (tx *transaction, err error) {
 			err = e.fault(err)
 			break
 		}
-		if !e.wanted() {
+		if !wanted() {
 			err = errNobody
 			break
 		}
@@ -238,28 +235,35 @@ func (e *engine) leaveQueue() {
 	}
 }
 
+func (e *engine) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
 // wanted says whether a caller still waits for an answer.
 func (e *engine) wanted() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.taken.Load() })
+	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.gone.Load() })
 }
 
 // ready makes sure that the file of this path is the one that is open. Somebody may have replaced it: then all
 // claims are those of the new one.
 func (e *engine) ready() error {
+	replaced := false
 	if e.file != nil {
-		if e.file.current(e.path) {
+		if e.file.current(e.path, e.clock.now()) {
 			return nil
 		}
+		replaced = true // noted now: the new file may have the inode of the old one as soon as that is closed
 		e.drop()
 	}
 	f, err := openFile(e.path)
 	if err != nil {
 		return err
 	}
-	replaced := e.last != nil && !os.SameFile(e.last, f.info)
-	e.file, e.last, e.reopened = f, f.info, true
+	e.file, e.reopened = f, true
 	if replaced {
 		e.push(store.Everyone, store.Standing{})
 	}
@@ -300,11 +304,13 @@ func (e *engine) Listen() bool { return e.bell.listen(e.inbox, e.push) }
 
 // tell passes on what a transaction has changed for others.
 func (e *engine) tell(told []message) {
+	deaf := map[string]bool{} // a process that was stopped must not hold up this one for each of its claims
 	for _, m := range told {
-		if m.inbox == e.inbox {
+		switch {
+		case m.inbox == e.inbox:
 			e.push(m.id, m.standing)
-		} else {
-			e.bell.ring(m)
+		case !deaf[m.inbox]:
+			deaf[m.inbox] = !e.bell.ring(m)
 		}
 	}
 }

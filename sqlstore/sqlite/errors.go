@@ -14,7 +14,7 @@ var (
 	errMoved     = errors.New("the file was replaced at this moment")
 	errNoWAL     = errors.New("write-ahead mode cannot be had here; the file must be on a local disk")
 	errNoMeta    = errors.New("the table holdfast_meta is empty; drop the tables of Holdfast, and they are made anew")
-	errElsewhere = errors.New("another machine, or a container with a clock of its own, writes to this file too; a SQLite store is for one machine")
+	errElsewhere = errors.New("another machine writes to this file too; a SQLite store is for one machine")
 )
 
 // code is SQLite's primary result code, or 0.

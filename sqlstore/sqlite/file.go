@@ -28,8 +28,10 @@ type file struct {
 	db         *sql.DB
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
-	info       fs.FileInfo // of what was opened
-	ours       bool        // this start of the machine was seen in it
+	info       fs.FileInfo   // of what was opened
+	index      fs.FileInfo   // of its log's index
+	indexed    time.Duration // when that was last looked at
+	installed  bool          // the tables are there
 
 	owner   *store.Owner // whom details describe
 	details string
@@ -83,17 +85,17 @@ func source(path string) string {
 		slashed = "/" + slashed // C:/ on Windows
 	}
 	u := url.URL{Scheme: "file", Path: slashed}
-	u.RawQuery = "_pragma=busy_timeout(0)&_pragma=synchronous(normal)"
+	u.RawQuery = "mode=rw&_pragma=busy_timeout(0)&_pragma=synchronous(normal)" // rw: makeFile makes it, and SQLite never
 	return u.String()
 }
 
 // prepare connects, and sets up what is not there.
 func (f *file) prepare(path string) (err error) {
 	f.db.SetMaxOpenConns(1)
-	if f.conn, err = f.db.Conn(always); err != nil {
+	if f.info, err = os.Stat(path); err != nil { // before it is opened: see the last lines
 		return err
 	}
-	if f.info, err = os.Stat(path); err != nil {
+	if f.conn, err = f.db.Conn(always); err != nil {
 		return err
 	}
 	var mode string
@@ -103,16 +105,34 @@ func (f *file) prepare(path string) (err error) {
 	if mode != "wal" {
 		return errNoWAL
 	}
-	if !f.current(path) {
+	if _, err := f.version(); err != nil { // the first read maps the index of the log
+		return err
+	}
+	if f.index, err = os.Stat(path + "-shm"); err != nil {
+		return errMoved
+	}
+	if info, err := os.Stat(path); err != nil || !os.SameFile(info, f.info) {
 		return errMoved
 	}
 	return nil
 }
 
-// current says whether what is open is still the file of this path.
-func (f *file) current(path string) bool {
+// indexEvery is how often the log's index is looked at.
+const indexEvery = 100 * time.Millisecond
+
+// current says whether what is open is still the file of this path. Whoever restores a copy may also remove the log
+// and its index alone: SQLite would go on in those that were removed.
+func (f *file) current(path string, now time.Duration) bool {
 	info, err := os.Stat(path)
-	return err == nil && os.SameFile(info, f.info)
+	if err != nil || !os.SameFile(info, f.info) {
+		return false
+	}
+	if now < f.indexed+indexEvery {
+		return true
+	}
+	f.indexed = now
+	index, err := os.Stat(path + "-shm")
+	return err == nil && os.SameFile(index, f.index)
 }
 
 // close closes what is open. The last process that closes the file tidies up after all.

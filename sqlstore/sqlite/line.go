@@ -22,21 +22,26 @@ type tally struct {
 	newer    bool  // something in it is of a newer format
 }
 
-// count reads the tally of a line. Most lines are empty, and to see that costs a quarter of counting.
+// count reads the tally of a line.
 func (tx *transaction) count(name string) (t tally, err error) {
-	args := []any{tx.prefix, name}
-	some, err := tx.one("SELECT 1 FROM holdfast_claims WHERE prefix = ? AND name = ? LIMIT 1", args, new(int))
-	if err != nil || !some {
-		return t, err
-	}
 	var kind string
 	var newest int64
-	_, err = tx.one(`SELECT count(*), sum(state = 'held'), sum(CASE state WHEN 'held' THEN units ELSE 0 END),
-		min(deadline), max(kind), max(capacity), max(format) FROM holdfast_claims WHERE prefix = ? AND name = ?`, args,
+	_, err = tx.one(`SELECT count(*), ifnull(sum(state = 'held'), 0), ifnull(sum(CASE state WHEN 'held' THEN units END), 0),
+		ifnull(min(deadline), 0), ifnull(max(kind), ''), ifnull(max(capacity), 0), ifnull(max(format), 0)
+		FROM holdfast_claims WHERE prefix = ? AND name = ?`, []any{tx.prefix, name},
 		&t.count, &t.held, &t.used, &t.earliest, &kind, &t.head.Limit, &newest)
 	t.newer = newest > format
 	t.head.Kind = kindOf(kind)
 	return t, err
+}
+
+// glance says whether a line has anybody, and whether a claim has a tombstone. Most lines are empty, and to see that
+// costs a quarter of counting.
+func (tx *transaction) glance(name string, id store.ID) (some, buried bool, err error) {
+	_, err = tx.one(`SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ? AND name = ?),
+		EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = ? AND deadline > ?)`,
+		[]any{tx.prefix, name, id.String(), tx.now}, &some, &buried)
+	return some, buried, err
 }
 
 // tidy removes what is out of a line, grants whoever then fits, and reads the tally of what is left.
@@ -71,12 +76,9 @@ func (tx *transaction) expire(name string) error {
 // settle grants all who fit and notes whom to tell.
 func (tx *transaction) settle(name string, t *tally) error {
 	prefix := line.Resume(t.head, t.held, t.used)
+	next := row{}
 	for t.held < t.count {
-		var next row
-		var id string
-		found, err := tx.one(`SELECT seat, ticket, id, kind, units, capacity, inbox FROM holdfast_claims
-			WHERE prefix = ? AND name = ? AND state = 'waiting' ORDER BY seat LIMIT 1`, []any{tx.prefix, name},
-			&next.seat, &next.ticket, &id, &next.kind, &next.units, &next.limit, &next.inbox)
+		found, err := tx.nextWaiting(name, &next)
 		if err != nil || !found || !prefix.Admit(next.ask()) {
 			return err
 		}
@@ -91,9 +93,16 @@ func (tx *transaction) settle(name string, t *tally) error {
 		}
 		t.held++
 		t.used += int64(next.units)
-		tx.tell(next.inbox, id, store.Standing{State: store.Held, Ticket: next.ticket})
+		tx.tell(next.inbox, next.id, store.Standing{State: store.Held, Ticket: next.ticket})
 	}
 	return nil
+}
+
+// nextWaiting reads the first that waits behind r's seat into r.
+func (tx *transaction) nextWaiting(name string, r *row) (bool, error) {
+	return tx.one(`SELECT seat, ticket, id, kind, units, capacity, inbox FROM holdfast_claims
+		WHERE prefix = ? AND name = ? AND seat > ? AND state = 'waiting' ORDER BY seat LIMIT 1`, []any{tx.prefix, name, r.seat},
+		&r.seat, &r.ticket, &r.id, &r.kind, &r.units, &r.limit, &r.inbox)
 }
 
 func (tx *transaction) tell(inbox, id string, standing store.Standing) {
@@ -116,25 +125,29 @@ func said(a sqlstore.Answer, err error) (sqlstore.Answer, error) {
 	return a, err
 }
 
-func (tx *transaction) join(c *store.Claim) (a sqlstore.Answer, err error) {
-	t, err := tx.tidy(c.Name)
-	if err != nil || t.newer {
-		return sqlstore.Answer{Err: newer(t)}, err
+func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
+	some, buried, err := tx.glance(c.Name, c.ID)
+	if err != nil {
+		return sqlstore.Answer{}, err
 	}
-	if t.count > 0 {
-		if r, found, err := tx.find(c); err != nil || found {
-			if err == nil {
-				err = tx.prolong(&r, c)
-			}
-			return tx.answer(&r), err
+	var t tally
+	if some {
+		var r row
+		var found bool
+		if t, err = tx.tidy(c.Name); err != nil || t.newer {
+			return sqlstore.Answer{Err: newer(t)}, err
+		}
+		if r, found, err = tx.find(c); err == nil && found {
+			err = tx.prolong(&r, c)
+		}
+		if err != nil || found {
+			return tx.answer(c.Name, &r, err)
 		}
 	}
-	buried, err := tx.heed(c.ID)
 	switch {
-	case err != nil || buried:
-		return sqlstore.Answer{}, err
-	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall), // one of its own is never too high
-		tx.mark >= store.MaxTicket-uint64(reserve.Microseconds()):
+	case buried:
+		return sqlstore.Answer{}, nil
+	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // one of its own is never too high
 		return sqlstore.Answer{Err: store.ErrFloor}, nil
 	case t.count > 0 && line.Mismatch(t.head, c.Ask):
 		return sqlstore.Answer{Err: store.ErrMismatch}, nil
@@ -159,8 +172,12 @@ func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Answer, error)
 
 // admit draws the ticket and gives c its place.
 func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Answer, error) {
-	a := sqlstore.Answer{State: store.Waiting, Ticket: tx.draw(c.Floor), Ahead: t.count}
-	seat := a.Ticket
+	ticket, ok := tx.draw(c.Floor)
+	if !ok {
+		return sqlstore.Answer{Err: store.ErrFloor}, nil
+	}
+	a := sqlstore.Answer{State: store.Waiting, Ticket: ticket, Ahead: t.count}
+	seat := ticket
 	if fits {
 		a.State = store.Held
 		if c.Exclusive() {
@@ -178,9 +195,10 @@ func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 	cs = slices.Clone(cs) // a job whose caller has gone must not read what is the caller's again
 	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
 		answers := make([]sqlstore.Answer, len(cs))
+		tidied := map[string]tally{}
 		for i := range cs {
 			var err error
-			if answers[i], err = tx.keep(&cs[i]); err != nil {
+			if answers[i], err = tx.keep(&cs[i], tidied); err != nil {
 				return nil, err
 			}
 		}
@@ -188,8 +206,9 @@ func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 	})
 }
 
-func (tx *transaction) keep(c *store.Claim) (sqlstore.Answer, error) {
-	t, err := tx.tidy(c.Name)
+// keep keeps one claim. A line that was tidied for another claim of the same call need not be tidied again.
+func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.Answer, error) {
+	t, err := tx.tidyOnce(c.Name, tidied)
 	if err != nil || t.newer {
 		return sqlstore.Answer{Err: newer(t)}, err
 	}
@@ -208,22 +227,31 @@ func (tx *transaction) keep(c *store.Claim) (sqlstore.Answer, error) {
 			return sqlstore.Answer{}, err
 		}
 	}
-	a := tx.answer(&r)
-	if a.State == store.Waiting {
-		a.Opens, err = tx.opens(c.Name, r.seat)
-	}
-	return a, err
+	return tx.answer(c.Name, &r, nil)
 }
 
-// opens is how long it takes until something ahead of a seat can run out.
-func (tx *transaction) opens(name string, seat uint64) (time.Duration, error) {
-	var earliest sql.NullInt64
-	_, err := tx.one("SELECT min(deadline) FROM holdfast_claims WHERE prefix = ? AND name = ? AND seat < ?",
-		[]any{tx.prefix, name, seat}, &earliest)
-	if !earliest.Valid {
-		return 0, err
+func (tx *transaction) tidyOnce(name string, tidied map[string]tally) (tally, error) {
+	if t, done := tidied[name]; done {
+		return t, nil
 	}
-	return max(time.Duration(earliest.Int64-tx.now), 1), err
+	t, err := tx.tidy(name)
+	tidied[name] = t
+	return t, err
+}
+
+// answer says where a claim stands that was kept, and how long it takes until something ahead of it can run out.
+func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, error) {
+	a := sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+	if err != nil || a.State != store.Waiting {
+		return a, err
+	}
+	var earliest sql.NullInt64
+	_, err = tx.one("SELECT min(deadline) FROM holdfast_claims WHERE prefix = ? AND name = ? AND seat < ?",
+		[]any{tx.prefix, name, r.seat}, &earliest)
+	if earliest.Valid {
+		a.Opens = max(time.Duration(earliest.Int64-tx.now), 1)
+	}
+	return a, err
 }
 
 // Leave implements sqlstore.Engine.
@@ -237,7 +265,11 @@ func (tx *transaction) leave(c *store.Claim) (sqlstore.Answer, error) {
 	if err != nil {
 		return sqlstore.Answer{}, err
 	}
-	t, err := tx.tidy(c.Name)
+	some, _, err := tx.glance(c.Name, store.ID{})
+	var t tally
+	if err == nil && some {
+		t, err = tx.tidy(c.Name)
+	}
 	if err == nil && !t.newer && !found && c.Ticket == 0 {
 		err = tx.exec(`INSERT INTO holdfast_tombstones (id, prefix, name, deadline) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			c.ID.String(), tx.prefix, c.Name, tx.now+int64(c.TTL))
@@ -270,29 +302,70 @@ func (tx *transaction) breakTicket(name string, ticket uint64) (sqlstore.Answer,
 	return sqlstore.Answer{}, err
 }
 
-// Look implements sqlstore.Engine.
+// Look implements sqlstore.Engine. Mostly there is nothing to do but to read, which keeps nobody from writing.
 func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.Answer, error) {
-	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
-		answers := make([]sqlstore.Answer, len(waiting))
-		tidied := map[string]bool{}
-		for i := range waiting {
-			c := &waiting[i]
-			if !tidied[c.Name] {
-				if _, err := tx.tidy(c.Name); err != nil {
-					return nil, err
-				}
-				tidied[c.Name] = true
-			}
-			r, found, err := tx.find(c)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				answers[i] = tx.answer(&r)
-			}
+	type seen struct {
+		answers []sqlstore.Answer
+		untidy  bool
+	}
+	s := new(seen)
+	err := e.submit(ctx, &job{done: make(chan error, 1), plain: func() (err error) {
+		if s.untidy = !e.file.installed; s.untidy {
+			return nil
 		}
-		return answers, nil
+		reader := &transaction{file: e.file, engine: e, prefix: e.prefix, now: int64(e.clock.now())}
+		s.answers, s.untidy, err = reader.look(waiting, reader.peek)
+		return err
+	}})
+	if err != nil || !s.untidy {
+		return s.answers, err
+	}
+	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
+		answers, _, err := tx.look(waiting, func(name string) (tally, bool, error) {
+			t, err := tx.tidy(name)
+			return t, false, err
+		})
+		return answers, err
 	})
+}
+
+// look reads where claims stand, and what tally says of their lines.
+func (tx *transaction) look(waiting []store.Claim, tally func(name string) (tally, bool, error)) (
+	answers []sqlstore.Answer, untidy bool, err error) {
+	answers = make([]sqlstore.Answer, len(waiting))
+	refused := map[string]error{}
+	for i := range waiting {
+		c := &waiting[i]
+		if _, done := refused[c.Name]; !done {
+			t, wants, err := tally(c.Name)
+			if err != nil {
+				return nil, false, err
+			}
+			refused[c.Name], untidy = newer(t), untidy || wants
+		}
+		if answers[i].Err = refused[c.Name]; answers[i].Err != nil {
+			continue
+		}
+		r, found, err := tx.find(c)
+		if err != nil {
+			return nil, false, err
+		}
+		if found {
+			answers[i] = sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+		}
+	}
+	return answers, untidy, nil
+}
+
+// peek counts a line, and says whether there is something in it to be done.
+func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
+	if t, err = tx.count(name); err != nil || t.count == 0 || t.newer {
+		return t, false, err
+	}
+	prefix := line.Resume(t.head, t.held, t.used)
+	next := row{}
+	found, err := tx.nextWaiting(name, &next)
+	return t, t.earliest <= tx.now || found && prefix.Admit(next.ask()), err
 }
 
 // Line implements sqlstore.Engine.
@@ -329,6 +402,7 @@ func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
 
 // Sweep implements sqlstore.Engine.
 func (e *engine) Sweep(ctx context.Context) error {
+	e.bell.sweep()
 	_, err := ask(ctx, e, (*transaction).sweep)
 	return err
 }

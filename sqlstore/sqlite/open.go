@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -56,7 +57,7 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 	case ":memory:":
 		return nil, errors.New("a file in memory is seen by nobody else: for locks within one process open memory: instead")
 	}
-	full, err := filepath.Abs(path)
+	full, err := resolve(path)
 	if err != nil {
 		return nil, fmt.Errorf("the path %q: %w", path, err)
 	}
@@ -69,12 +70,46 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 		o(e)
 	}
 	e.worker.Go(e.work)
-	if e.identity, err = ask(ctx, e, (*transaction).identity); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if e.identity, err = ask(bounded, e, (*transaction).identity); err != nil {
 		_ = e.Close()
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = e.fault(fmt.Errorf("another program has been writing to it for %v", openTimeout))
+		}
 		return nil, err
 	}
-	_ = e.Sweep(ctx) // what it cannot remove is in nobody's way here
+	_, _ = ask(bounded, e, (*transaction).sweep) // what it cannot remove is in nobody's way here
 	return e, nil
+}
+
+// openTimeout bounds Open.
+const openTimeout = 10 * time.Second
+
+// resolve makes a path one that all processes mean alike: absolute, and without symbolic links, since the sockets lie
+// beside the file itself.
+func resolve(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	for range 40 { // links that lead to links
+		if err != nil {
+			break
+		}
+		if direct, err := filepath.EvalSymlinks(path); err == nil {
+			return direct, nil
+		}
+		target, notLink := os.Readlink(path)
+		if notLink != nil { // it is not there yet
+			if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+				path = filepath.Join(folder, filepath.Base(path))
+			}
+			return path, nil
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return path, err
 }
 
 // Abilities implements sqlstore.Engine.

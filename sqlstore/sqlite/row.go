@@ -12,6 +12,7 @@ import (
 // A row is what the rule of the line needs of a claim.
 type row struct {
 	seat, ticket uint64
+	id           string
 	state        string
 	kind         string
 	units, limit int32
@@ -41,8 +42,8 @@ func stateOf(word string) store.State {
 // claim is the part of a query that picks one claim out of its line. It is looked for at the seats that it can have
 // if its ticket is known, and in the whole line if not.
 const (
-	claim       = " FROM holdfast_claims WHERE prefix = ? AND name = ? AND id = ? AND format <= ?"
-	claimSeated = claim + " AND seat = ?"
+	claim       = " FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND id = ?3 AND format <= ?4"
+	claimSeated = claim + " AND seat = ?5"
 )
 
 // pick runs a query that ends in claim until it finds the claim.
@@ -70,14 +71,10 @@ func (tx *transaction) find(c *store.Claim) (r row, found bool, err error) {
 // remove deletes a claim, and says whether it was there.
 func (tx *transaction) remove(c *store.Claim) (bool, error) {
 	return tx.pick(c, func(where string, args []any) (bool, error) {
-		n, err := tx.execCount("DELETE"+where, args...)
+		// Not in a line that has anything of a newer format: there only newer programs know what leaving does.
+		n, err := tx.execCount("DELETE"+where+" AND NOT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND format > ?4)", args...)
 		return n > 0, err
 	})
-}
-
-// answer says where a claim stands.
-func (*transaction) answer(r *row) sqlstore.Answer {
-	return sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
 }
 
 // insert writes a claim that has its answer.

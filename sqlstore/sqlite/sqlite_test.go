@@ -182,11 +182,8 @@ func TestManyTicketsInNoTime(t *testing.T) {
 	var last uint64
 	for round := range 20 {
 		drawn, err := ask(t.Context(), a, func(tx *transaction) (last uint64, err error) {
-			if _, err := tx.heed(store.ID{}); err != nil {
-				return 0, err
-			}
 			for range 2000 {
-				last = tx.draw(0)
+				last, _ = tx.draw(0)
 			}
 			return last, nil
 		})

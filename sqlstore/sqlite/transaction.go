@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -34,59 +33,50 @@ type message struct {
 // newTransaction goes on from BEGIN.
 func (e *engine) newTransaction() (*transaction, error) {
 	tx := &transaction{file: e.file, engine: e, prefix: e.prefix, now: int64(e.clock.now()), wall: e.wall()}
-	if !e.file.ours {
-		if err := tx.adopt(); err != nil {
-			e.drop() // and with it the transaction
-			return nil, e.fault(err)
-		}
+	if err := tx.heed(); err != nil {
+		e.drop() // and with it the transaction
+		return nil, e.fault(err)
 	}
 	return tx, nil
 }
 
-// adopt is what the first transaction on a file that was opened does before anything else: it makes the tables if
-// they are not there, and empties them if they are from before the machine was started.
-func (tx *transaction) adopt() error {
+// heed reads what the file says of itself. It makes the tables if they are not there, and empties them if they are
+// from before the machine was started.
+func (tx *transaction) heed() error {
 	if err := tx.install(); err != nil {
 		return err
 	}
-	_, err := tx.heed(store.ID{})
-	if errors.Is(err, errElsewhere) {
-		err = tx.forget()
-	}
-	tx.ours = err == nil
-	return err
-}
-
-// heed reads what the file says of itself, and whether a claim has a tombstone.
-func (tx *transaction) heed(id store.ID) (buried bool, err error) {
 	var written int
-	var boot string
-	var base int64
-	var mark uint64
-	found, err := tx.one(`SELECT format, boot, base, mark,
-		EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = ? AND deadline > ?) FROM holdfast_meta`,
-		[]any{id.String(), tx.now}, &written, &boot, &base, &mark, &buried)
+	var identity, boot string
+	found, err := tx.one("SELECT format, identity, boot, base, mark FROM holdfast_meta", nil,
+		&written, &identity, &boot, &tx.base, &tx.mark)
 	switch {
 	case err != nil:
-		return false, err
+		return err
 	case !found:
-		return false, errNoMeta
+		return errNoMeta
 	case written > format:
-		return false, fmt.Errorf("%w: the file has format %d, and this program knows %d", store.ErrFormat, written, format)
+		return fmt.Errorf("%w: the file has format %d, and this program knows %d", store.ErrFormat, written, format)
+	case boot == tx.engine.clock.boot:
+	case identity == tx.engine.adopted:
+		// A machine is not started anew under a living process. This file was ours, and is now another machine's.
+		return errElsewhere
+	default:
+		if err := tx.forget(); err != nil {
+			return err
+		}
 	}
-	if !tx.moved {
-		tx.base, tx.mark = base, mark
-	}
-	if boot != tx.engine.clock.boot {
-		return false, errElsewhere
-	}
-	return buried, nil
+	tx.engine.adopted = identity
+	return nil
 }
 
 // install makes the tables if they are not there.
 func (tx *transaction) install() error {
+	if tx.installed {
+		return nil
+	}
 	there, err := tx.one("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'holdfast_meta'", nil, new(int))
-	if err != nil || there {
+	if tx.installed = err == nil; err != nil || there {
 		return err
 	}
 	if _, err := tx.conn.ExecContext(always, schema); err != nil {
@@ -111,6 +101,7 @@ func (tx *transaction) forget() error {
 
 // serve does the jobs and commits. After an error nothing of it has happened, and the file must be dropped.
 func (tx *transaction) serve(jobs []*job) error {
+	tx.now = int64(tx.engine.clock.now()) // later than any of them was sent
 	for _, j := range jobs {
 		if err := j.do(tx); err != nil {
 			return err
@@ -144,7 +135,7 @@ func (tx *transaction) at(now time.Duration) uint64 { return uint64(tx.base + no
 // draw gives the next ticket: the time since the machine was started, which never goes back and is the same for all
 // processes, from a base that was chosen when the file was first used since then. So no counter has to be written for
 // each ticket. A floor above it moves the base.
-func (tx *transaction) draw(floor uint64) uint64 {
+func (tx *transaction) draw(floor uint64) (ticket uint64, ok bool) {
 	tx.last = max(tx.at(time.Duration(tx.now)), tx.last+1)
 	if floor >= tx.last {
 		tx.base += int64(floor + 1 - tx.last)
@@ -155,5 +146,5 @@ func (tx *transaction) draw(floor uint64) uint64 {
 		tx.mark = tx.last + uint64(reserve.Microseconds())
 		tx.moved = true
 	}
-	return tx.last
+	return tx.last, tx.last <= store.MaxTicket
 }
