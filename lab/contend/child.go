@@ -1,0 +1,69 @@
+package contend
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+)
+
+// childEnv makes a program a process of a crowd.
+const childEnv = "HOLDFAST_LAB_CONTEND"
+
+// How long a process lives at most, and how long it may take to give back what it has when it is told to stop.
+const (
+	lifetime = time.Hour
+	farewell = 20 * time.Second
+)
+
+// Child makes this program a process of a crowd, if a crowd has started it, and does not return then. It is called
+// before anything else, by the program that calls [Start]. Stores must be registered by then, which they are in
+// the program's own functions init and in TestMain.
+func Child() {
+	if os.Getenv(childEnv) == "" {
+		return
+	}
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve contends as in says, until that ends.
+func serve(in io.Reader, out io.Writer) error {
+	endAfter(lifetime)
+	lines := bufio.NewScanner(in)
+	if !lines.Scan() {
+		return errors.New("holdfast: contend: a process without an order")
+	}
+	c := &contenders{out: json.NewEncoder(out)}
+	if err := json.Unmarshal(lines.Bytes(), &c.order); err != nil {
+		return fmt.Errorf("holdfast: contend: an order that cannot be read: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		for lines.Scan() {
+			if round, err := strconv.ParseInt(lines.Text(), 10, 64); err == nil {
+				c.round.Store(round)
+			}
+		}
+		endAfter(farewell)
+		stop()
+	}()
+	return c.contend(ctx)
+}
+
+// endAfter ends this process, whatever it is doing.
+func endAfter(d time.Duration) {
+	time.AfterFunc(d, func() {
+		fmt.Fprintf(os.Stderr, "holdfast: contend: a process has not ended within %v\n", d)
+		os.Exit(1)
+	})
+}

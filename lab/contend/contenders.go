@@ -1,0 +1,156 @@
+package contend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lab/history"
+)
+
+// What there is to contend for: mutexes, a read-write lock and a semaphore.
+const (
+	mutexes   = 3
+	shelf     = "shelf"
+	pool      = "pool"
+	poolUnits = 3
+)
+
+const (
+	shortHold  = 5 * time.Millisecond  // most hold no longer than this
+	longEvery  = 200                   // and one in so many may hold for long
+	askEvery   = time.Millisecond      // how often a holder asks its lease whether it still believes
+	faultPause = 10 * time.Millisecond // before it is tried again after an error
+)
+
+// contenders are the goroutines of one process.
+type contenders struct {
+	order    order
+	locks    *holdfast.Client
+	recorder *history.Recorder
+	tally    tally
+	round    atomic.Int64 // of the moment
+
+	mu      sync.Mutex
+	out     *json.Encoder
+	through []int64 // by goroutine: the last round in which it has asked for a lock that it got
+	said    int64   // the last round that all were through
+}
+
+// contend lets all goroutines contend until ctx is done. It says when it begins, and at the end what came of it.
+func (c *contenders) contend(ctx context.Context) (err error) {
+	if c.locks, err = holdfast.Open(ctx, c.order.URL); err != nil {
+		return err
+	}
+	if c.recorder, err = history.Create(c.order.Dir, c.order.Process); err != nil {
+		return errors.Join(err, c.locks.Close())
+	}
+	c.through = make([]int64, c.order.Goroutines)
+	err = c.say(message{})
+	var running sync.WaitGroup
+	for i := range c.order.Goroutines {
+		running.Go(func() { c.run(ctx, i) })
+	}
+	running.Wait()
+	report := c.tally.report(c.order.Process)
+	return errors.Join(err, c.locks.Close(), c.recorder.Close(), c.say(message{Report: report}))
+}
+
+// run is one goroutine: it takes one lock after the other.
+func (c *contenders) run(ctx context.Context, i int) {
+	owner := strconv.Itoa(i)
+	for ctx.Err() == nil {
+		round := c.round.Load()
+		switch err := c.takeTurn(ctx, owner); {
+		case err == nil:
+			c.isThrough(i, round)
+		case ctx.Err() == nil:
+			c.tally.failed(err)
+			pause(ctx, faultPause)
+		}
+	}
+}
+
+// takeTurn takes a lock, holds it for a while, and gives it back. What happens once it was held is no error of the turn.
+func (c *contenders) takeTurn(ctx context.Context, owner string) error {
+	lease, hold, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	c.tally.acquired()
+	hold.Resource, hold.Owner, hold.Token = lease.Name(), owner, lease.Token()
+	belief, ok := c.recorder.Begin(hold, func() bool { return lease.Err() == nil })
+	if ok {
+		end := time.Now().Add(c.holdFor())
+		for left := time.Until(end); left > 0 && belief.Check(); left = time.Until(end) {
+			time.Sleep(min(left, askEvery))
+		}
+		belief.End()
+	}
+	if err := lease.Unlock(ctx); err != nil && ctx.Err() == nil {
+		c.tally.failed(err)
+	}
+	return nil
+}
+
+// holdFor is how long to hold. Those who do it for long are seldom, so that the others get their turns. And yet a fault
+// that strikes at any moment finds about half of the locks in their hands.
+func (c *contenders) holdFor() time.Duration {
+	if c.order.LongHold > 0 && rand.IntN(longEvery) == 0 {
+		return rand.N(c.order.LongHold)
+	}
+	return rand.N(shortHold)
+}
+
+// take waits for one of the locks, whichever it is to be.
+func (c *contenders) take(ctx context.Context) (lease *holdfast.Lease, h history.Hold, err error) {
+	switch n := rand.IntN(8); {
+	case n < mutexes:
+		h.Kind = history.Exclusive
+		lease, err = c.locks.Mutex(fmt.Sprintf("mutex %d", n)).Lock(ctx)
+	case n == mutexes:
+		h.Kind = history.Exclusive
+		lease, err = c.locks.RWMutex(shelf).Lock(ctx)
+	case n <= mutexes+2:
+		h.Kind = history.Shared
+		lease, err = c.locks.RWMutex(shelf).RLock(ctx)
+	default:
+		h.Kind, h.Units, h.Limit = history.Semaphore, 1+rand.IntN(2), poolUnits
+		lease, err = c.locks.Semaphore(pool, poolUnits).Acquire(ctx, h.Units)
+	}
+	return lease, h, err
+}
+
+// isThrough notes that a goroutine has got a lock that it asked for in this round, and says so if all have.
+func (c *contenders) isThrough(i int, round int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.through[i] = round
+	if all := slices.Min(c.through); all > c.said {
+		c.said = all
+		_ = c.out.Encode(message{Through: all}) // if nobody hears it, the input has ended too
+	}
+}
+
+func (c *contenders) say(m message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Encode(m)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,107 @@
+package contend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lab/history"
+)
+
+// A Plan says who contends.
+type Plan struct {
+	Dir        string        // an empty folder, for the histories
+	URLs       []string      // of the store, one for each process: each may have a way of its own
+	Goroutines int           // in each process
+	LongHold   time.Duration // some hold for as long as this; 0: all holds are short
+}
+
+// A Crowd is processes that contend for locks. Its methods are for one goroutine.
+type Crowd struct {
+	dir       string
+	processes []*process
+	round     int64
+}
+
+// Start starts the processes and returns when each of them has opened its store. The program that calls it must call
+// [Child] when it starts.
+func Start(ctx context.Context, p Plan) (*Crowd, error) {
+	if len(p.URLs) == 0 || p.Goroutines < 1 {
+		return nil, errors.New("holdfast: contend: a plan needs processes and goroutines")
+	}
+	c := &Crowd{dir: p.Dir}
+	for i, url := range p.URLs {
+		o := order{Process: fmt.Sprintf("process %d", i), URL: url, Dir: p.Dir, Goroutines: p.Goroutines, LongHold: p.LongHold}
+		started, err := start(&o)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.processes = append(c.processes, started)
+	}
+	if err := c.await(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Through returns when every goroutine of every process that lives has got a lock that it asked for after the call. A
+// process that has ended by itself is an error, and so is the end of ctx.
+func (c *Crowd) Through(ctx context.Context) error {
+	c.round++
+	for _, p := range c.processes {
+		if err := p.begin(c.round); err != nil {
+			return err
+		}
+	}
+	return c.await(ctx)
+}
+
+// await waits until all are through this round.
+func (c *Crowd) await(ctx context.Context) error {
+	for _, p := range c.processes {
+		if err := p.await(ctx, c.round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Kill ends one process as kill -9 does, counted from 0. The others go on.
+func (c *Crowd) Kill(i int) error { return c.processes[i].kill() }
+
+// Stop has all processes give back what they hold and end, and says what came of it. It kills them when ctx is done.
+// An error says that a process did not end well, or that its history cannot be read; what is known is told all the same.
+func (c *Crowd) Stop(ctx context.Context) (*Outcome, error) {
+	defer context.AfterFunc(ctx, func() {
+		for _, p := range c.processes {
+			_ = p.cmd.Process.Kill() // if it has ended, all the better
+		}
+	})()
+	for _, p := range c.processes {
+		p.stop()
+	}
+	o := &Outcome{}
+	var failed error
+	for _, p := range c.processes {
+		if p.ended {
+			continue
+		}
+		report, err := p.end()
+		if failed = errors.Join(failed, err); report != nil {
+			o.Reports = append(o.Reports, *report)
+		}
+	}
+	var err error
+	o.Holds, err = history.ReadDir(c.dir)
+	return o, errors.Join(failed, err)
+}
+
+// Close kills all processes that still run. After Stop there are none.
+func (c *Crowd) Close() error {
+	var failed error
+	for _, p := range c.processes {
+		failed = errors.Join(failed, p.kill())
+	}
+	return failed
+}
