@@ -5,4 +5,6 @@
 //   - [github.com/holdfast-go/holdfast/lab/history] records when who believed to hold what, in many processes on one
 //     clock.
 //   - [github.com/holdfast-go/holdfast/lab/check] finds in such a history what a lock must never allow.
+//   - [github.com/holdfast-go/holdfast/lab/contend] lets real processes contend for locks while a test breaks things,
+//     and checks what they believed.
 package lab
