@@ -11,6 +11,8 @@ TEST_TIMEOUT ?= 10m
 # Which benchmarks run, and how often each.
 BENCH ?= .
 COUNT ?= 1
+# Flags of the comparison with other locks.
+PEERS ?=
 # How long each fuzz target runs.
 FUZZTIME ?= 5m
 
@@ -43,12 +45,18 @@ lint: linter ## Check format, go vet and golangci-lint
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not formatted, run gofmt -w:"; echo "$$bad"; exit 1; }
 	@echo "==> go vet"
 	@go vet ./...
+	@go -C bench vet ./...
 	@echo "==> golangci-lint $(LINT_VERSION)"
 	@"$(LINT)" run ./...
+	@cd bench && "$(LINT)" run ./...
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, COUNT=n)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 0 ./...
+
+.PHONY: peers
+peers: ## Measure Holdfast beside other locks on Redis (PEERS=--quick for a short run)
+	go -C bench run . $(PEERS)
 
 .PHONY: soak
 soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each)
@@ -77,6 +85,7 @@ need:
 modules:
 	@echo "==> setup: Go modules"
 	@go mod download
+	@go -C bench mod download
 
 .PHONY: linter
 linter:
@@ -109,3 +118,4 @@ race:
 plain:
 	@echo "==> go test without the race detector, up to $(TEST_TIMEOUT) for each package"
 	@HOLDFAST_REQUIRE_SERVERS=1 go test -timeout $(TEST_TIMEOUT) ./...
+	@go -C bench test -timeout $(TEST_TIMEOUT) ./...

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// A contestant is a lock that is measured.
+type contestant struct {
+	name string
+	role role
+	on   *siteKind
+	// open makes its client in one process. where is the site's address.
+	open func(ctx context.Context, where string, ttl time.Duration) (locker, error)
+	// sends are the commands that it sends to a server that counts them. What its scripts call is not among them.
+	sends []string
+	// renews says that it keeps leases alive by itself. Those who do not are no part of a workload that holds leases.
+	renews bool
+	// onlyContended leaves it out where nobody waits: it differs from another contestant only in how it waits.
+	onlyContended bool
+}
+
+// A role says what a contestant is compared with.
+type role string
+
+const (
+	floor role = "floor" // the least that it could cost
+	peer  role = "peer"
+	ours  role = "holdfast"
+)
+
+// contestants are all, in the order of the table. Ratios are within what runs on the same kind of site.
+var contestants = []contestant{
+	{name: "raw", role: floor, on: redisSite, open: openRaw, sends: []string{"set", "del"}},
+	{name: "holdfast", role: ours, on: redisSite, open: holdfastOn("redis://"), sends: scripts, renews: true},
+	{name: "holdfast-strict", role: ours, on: redisSite, open: holdfastOn("redis://", strict), sends: scripts, onlyContended: true},
+	{name: "rueidislock", role: peer, on: redisSite, open: openRueidislock, sends: scripts, renews: true},
+	{name: "redsync", role: peer, on: redisSite, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
+	{name: "redsync-rueidis", role: peer, on: redisSite, open: openRedsync(redsyncRueidis), sends: setAndScripts},
+	{name: "redsync-eager", role: peer, on: redisSite, open: openRedsync(redsyncRueidis, eagerRedsync), sends: setAndScripts, onlyContended: true},
+	{name: "redislock", role: peer, on: redisSite, open: openRedislock(redislockExample), sends: scripts},
+	{name: "redislock-eager", role: peer, on: redisSite, open: openRedislock(eager), sends: scripts, onlyContended: true},
+
+	{name: "holdfast-sqlite", role: ours, on: folderSite, open: holdfastOn("sqlite:")},
+	{name: "flock", role: peer, on: folderSite, open: openFlock},
+}
+
+var (
+	scripts       = []string{"evalsha", "eval"}
+	setAndScripts = []string{"set", "evalsha", "eval"}
+)
+
+// eager is how long those who poll wait between two tries where they are set to poll as often as is bearable.
+const eager = time.Millisecond
+
+// takesPart says whether c is measured under w.
+func (c *contestant) takesPart(w *workload) bool {
+	if w.Leases > 0 {
+		return c.renews
+	}
+	return w.contended() || !c.onlyContended
+}
+
+func contestantNamed(name string) *contestant {
+	for i := range contestants {
+		if contestants[i].name == name {
+			return &contestants[i]
+		}
+	}
+	return nil
+}

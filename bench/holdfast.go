@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	_ "github.com/holdfast-go/holdfast/redisstore"
+	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"
+)
+
+// strict is Holdfast without hand-over inside a process: the store's line alone decides.
+var strict = holdfast.HandOver(0, 0)
+
+// holdfastOn opens Holdfast on a store, by a URL that begins so and ends with the site's address.
+func holdfastOn(scheme string, options ...holdfast.Option) func(context.Context, string, time.Duration) (locker, error) {
+	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+		client, err := holdfast.Open(ctx, scheme+where, slices.Concat(options, []holdfast.Option{holdfast.TTL(ttl)})...)
+		if err != nil {
+			return nil, err
+		}
+		return holdfastLocker{client}, nil
+	}
+}
+
+type holdfastLocker struct{ *holdfast.Client }
+
+func (l holdfastLocker) Acquire(ctx context.Context, name string) (lease, error) {
+	held, err := l.Mutex(name).Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return holdfastLease{held}, nil
+}
+
+type holdfastLease struct{ *holdfast.Lease }
+
+func (l holdfastLease) Release() error { return l.Unlock(context.Background()) }
+
+func (l holdfastLease) Fence() uint64 { return uint64(l.Token()) }

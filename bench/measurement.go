@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// startIn is how long workers are told beforehand when to begin. They are ready; it is for the message to arrive.
+const startIn = 20 * time.Millisecond
+
+var errTooLong = errors.New("it took too long")
+
+// measureOnce measures one contestant under one workload.
+func measureOnce(ctx context.Context, on site, c *contestant, w *workload) (m metrics, firstError string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.limit(), errTooLong)
+	defer cancel()
+	where, err := on.Fresh(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	var hands []*hand
+	defer func() {
+		for _, h := range hands {
+			h.dismiss()
+		}
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause // what was cut off has nothing more to say
+		}
+	}()
+	for p := range w.Processes {
+		h, err := hire(ctx, assignment{Contestant: c.name, Where: where, Process: p, Workload: *w})
+		if err != nil {
+			return nil, "", err
+		}
+		hands = append(hands, h)
+	}
+	for _, h := range hands {
+		if _, err := h.hear(); err != nil {
+			return nil, "", err
+		}
+	}
+	before, err := on.Usage(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	start := newClock().now() + int64(startIn)
+	for _, h := range hands {
+		if err := h.orders.Encode(begin{start}); err != nil {
+			return nil, "", err
+		}
+	}
+	if w.Leases > 0 {
+		m, err = measureLeases(ctx, on, c, w, hands[0])
+		return m, "", err
+	}
+	return measureLocking(ctx, on, c, w, hands, before)
+}
+
+// measureLocking hears what the workers did, and computes.
+func measureLocking(ctx context.Context, on site, c *contestant, w *workload, hands []*hand, before usage) (metrics, string, error) {
+	var tallies []tally
+	for _, h := range hands {
+		r, err := h.hear()
+		if err != nil {
+			return nil, "", err
+		}
+		tallies = append(tallies, r.Tallies...)
+	}
+	after, err := on.Usage(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	m := measure(tallies, w.Lasts)
+	if served := m[throughput] * w.Lasts.Seconds(); after.known && served > 0 {
+		used := after.since(before)
+		m[serverPerOp] = float64(used.cpu.Microseconds()) / served
+		m[callsPerOp] = float64(used.sent(c.sends)) / served
+	}
+	if w.Processes == 1 {
+		delete(m, handoverRate) // there is nobody to hand over to
+	}
+	for _, t := range tallies {
+		if t.FirstError != "" {
+			return m, t.FirstError, nil
+		}
+	}
+	return m, "", nil
+}
+
+// A hand is a worker as its parent sees it.
+type hand struct {
+	proc    *process
+	orders  *gob.Encoder
+	reports *gob.Decoder
+	pipe    *os.File // its standard output
+	stop    func() bool
+	said    words // on its standard error
+}
+
+// hire starts a worker. When ctx is done it is killed.
+func hire(ctx context.Context, a assignment) (*hand, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	// Not StdoutPipe: that is closed when the worker ends, whether everything was read or not.
+	pipe, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close() //nolint:errcheck // the worker has its own
+	h := &hand{pipe: pipe, reports: gob.NewDecoder(pipe)}
+	cmd := exec.Command(program, workerArg)
+	cmd.Stdout, cmd.Stderr = theirs, &h.said
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		h.proc, err = startProcess(cmd)
+	}
+	if err != nil {
+		return nil, errors.Join(err, pipe.Close())
+	}
+	h.stop = context.AfterFunc(ctx, h.proc.kill)
+	h.orders = gob.NewEncoder(in)
+	if err := h.orders.Encode(a); err != nil {
+		h.dismiss()
+		return nil, err
+	}
+	return h, nil
+}
+
+// hear waits for the next report. If the worker has failed or is gone, that is the error.
+func (h *hand) hear() (r report, err error) {
+	err = h.reports.Decode(&r)
+	switch {
+	case err == nil && r.Err == "":
+		return r, nil
+	case err == nil:
+		return r, errors.New(r.Err)
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		<-h.proc.done
+		return r, fmt.Errorf("a worker is gone: %v: %s", h.proc.cmd.ProcessState, h.said.String())
+	default:
+		return r, err
+	}
+}
+
+// dismiss ends the worker, which has nothing more to say.
+func (h *hand) dismiss() {
+	h.stop()
+	h.proc.kill()
+	_ = h.pipe.Close() // it was only read
+}
+
+// words are the first of what is written to it. The rest is mostly the same again.
+type words struct{ text []byte }
+
+// maxWords is how much is kept.
+const maxWords = 2048
+
+// Write keeps what there is room for.
+func (t *words) Write(p []byte) (int, error) {
+	t.text = append(t.text, p[:min(len(p), maxWords-len(t.text))]...)
+	return len(p), nil
+}
+
+func (t *words) String() string { return string(t.text) }

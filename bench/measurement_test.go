@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// small is a workload that real processes do in a moment.
+func small(processes, goroutines int) *workload {
+	return &workload{
+		Name: "small", Processes: processes, Goroutines: goroutines, Names: 1,
+		Lasts: 150 * time.Millisecond, TTL: lockTTL, columns: byHandover,
+	}
+}
+
+func measureTest(t *testing.T, ctx context.Context, name string, w *workload) (metrics, string, error) {
+	t.Helper()
+	on, err := startFolder(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Close()
+	return measureOnce(ctx, on, contestantNamed(name), w)
+}
+
+// The kernel's lock keeps real processes apart.
+func TestProcessesThatTakeTurns(t *testing.T) {
+	w := small(3, 2)
+	w.Work = time.Millisecond
+	m, firstError, err := measureTest(t, t.Context(), "flock", w)
+	if err != nil || firstError != "" {
+		t.Fatalf("%v, %s", err, firstError)
+	}
+	if m.faults() != 0 || m[throughput] < 20 || m[waitP99] == 0 {
+		t.Errorf("%v", m)
+	}
+	if most := float64(time.Second / w.Work); m[throughput] > most {
+		t.Errorf("%v locks a second, and with this work there can be only %v", m[throughput], most)
+	}
+}
+
+// A lock that lets everybody in is found out, across processes and within one.
+func TestProcessesThatDoNot(t *testing.T) {
+	for _, w := range []*workload{small(2, 1), small(1, 2)} {
+		w.Work = time.Millisecond
+		m, _, err := measureTest(t, t.Context(), "test-open-door", w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m[overlapCount] == 0 {
+			t.Errorf("%d processes with %d goroutines each: no overlap was seen: %v", w.Processes, w.Goroutines, m)
+		}
+		if _, there := m[handoverRate]; there != (w.Processes > 1) {
+			t.Errorf("%d processes: hand-overs are %v", w.Processes, m[handoverRate])
+		}
+	}
+}
+
+func TestGreedyLock(t *testing.T) {
+	w := small(1, 2)
+	w.Names = 2
+	m, _, err := measureTest(t, t.Context(), "test-greedy", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m[fairShare] != 0 || m[throughput] == 0 || m[evenP99] < 1000*milliseconds(w.Lasts)/2 {
+		t.Errorf("who waited in vain is not seen: %v", m)
+	}
+}
+
+func TestHeldLeases(t *testing.T) {
+	w := &workload{Name: "held", Processes: 1, Goroutines: 4, Names: 10, Leases: 10, TTL: 10 * time.Millisecond, columns: keeping}
+	m, _, err := measureTest(t, t.Context(), "test-open-door", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, there := m[serverCPU]; there || m[lostCount] != 0 || m[acquireRate] == 0 || m[goroutinesEach] != 0 {
+		t.Errorf("%v", m)
+	}
+	if _, _, err := measureTest(t, t.Context(), "flock", w); err == nil {
+		t.Error("leases that cannot say whether they are held were believed")
+	}
+}
+
+func TestContestantsThatFail(t *testing.T) {
+	m, firstError, err := measureTest(t, t.Context(), "test-fails", small(1, 1))
+	if err != nil || firstError != "test: failed" || m[errorCount] == 0 || m[throughput] == 0 {
+		t.Errorf("one that fails at times: %v, %q, %v", m, firstError, err)
+	}
+	for name, says := range map[string]string{"test-refused": "test: refused", "test-dies": "test: last words"} {
+		if m, _, err := measureTest(t, t.Context(), name, small(2, 1)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v; want an error that says %q", name, m, err, says)
+		}
+	}
+}
+
+// Whoever is told to stop ends the workers, whatever they are at.
+func TestStop(t *testing.T) {
+	stop := errors.New("test: stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(300*time.Millisecond, func() { cancel(stop) })
+	m, _, err := measureTest(t, ctx, "test-hangs", small(2, 1))
+	if !errors.Is(err, stop) {
+		t.Errorf("%v, %v; want %v", m, err, stop)
+	}
+}
+
+// A run that is stopped shows what there is.
+func TestStoppedRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &plan{rounds: 1, workloads: []*workload{small(1, 1)}}
+	for _, name := range []string{"flock", "test-hangs", "test-open-door"} {
+		p.contestants = append(p.contestants, contestantNamed(name))
+	}
+	r, err := p.run(ctx, func(_ string, args ...any) {
+		if slices.Contains(args, any("test-hangs")) {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, want %v", err, context.Canceled)
+	}
+	for i, want := range []int{1, 0, 0} {
+		if row := r.cases[0].rows[i]; len(row.rounds) != want {
+			t.Errorf("%s has %d rounds, want %d", row.contestant.name, len(row.rounds), want)
+		}
+	}
+}

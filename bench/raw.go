@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// rawLocker is the floor: SET NX PX and DEL, each one command, with nothing around them. It is not a lock that anybody
+// should use: whoever comes too late deletes another's.
+type rawLocker struct {
+	client rueidis.Client
+	ttl    time.Duration
+}
+
+func openRaw(_ context.Context, where string, ttl time.Duration) (locker, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{where}})
+	if err != nil {
+		return nil, err
+	}
+	return &rawLocker{client, ttl}, nil
+}
+
+func (l *rawLocker) Acquire(ctx context.Context, name string) (lease, error) {
+	for {
+		err := l.client.Do(ctx, l.client.B().Set().Key(name).Value("1").Nx().Px(l.ttl).Build()).Error()
+		if err == nil {
+			return rawLease{l, name}, nil
+		}
+		if !rueidis.IsRedisNil(err) {
+			return nil, err
+		}
+		if err := sleep(ctx, eager); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (l *rawLocker) Close() error {
+	l.client.Close()
+	return nil
+}
+
+type rawLease struct {
+	from *rawLocker
+	name string
+}
+
+func (l rawLease) Release() error {
+	client := l.from.client
+	return client.Do(context.Background(), client.B().Del().Key(l.name).Build()).Error()
+}
+
+// sleep waits for d, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// A plan is what to measure.
+type plan struct {
+	quick       bool
+	rounds      int
+	workloads   []*workload
+	contestants []*contestant
+}
+
+// newPlan chooses by regular expressions on names.
+func newPlan(quick bool, rounds int, cases, names *regexp.Regexp) (*plan, error) {
+	p := &plan{quick: quick, rounds: rounds}
+	for _, w := range workloads(quick) {
+		if cases.MatchString(w.Name) {
+			p.workloads = append(p.workloads, w)
+		}
+	}
+	for i := range contestants {
+		if c := &contestants[i]; names.MatchString(c.name) {
+			p.contestants = append(p.contestants, c)
+		}
+	}
+	if p.measurements(func(int, *workload, *contestant) error { return nil }) == 0 {
+		return nil, errors.New("no case with a contestant is chosen")
+	}
+	return p, nil
+}
+
+// measurements calls do for each measurement, in order, until it returns an error. It returns how many there were.
+func (p *plan) measurements(do func(round int, w *workload, c *contestant) error) (n int) {
+	for round := range p.rounds {
+		for _, w := range p.workloads {
+			if w.maxRounds > 0 && round >= w.maxRounds {
+				continue
+			}
+			for i := range p.contestants {
+				// Each round begins with another, so that nobody always comes after the same.
+				c := p.contestants[(i+round)%len(p.contestants)]
+				if !c.takesPart(w) {
+					continue
+				}
+				if do(round, w, c) != nil {
+					return n
+				}
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// takes is about how long the whole takes.
+func (p *plan) takes() (sum time.Duration) {
+	p.measurements(func(_ int, w *workload, _ *contestant) error {
+		sum += w.takes()
+		return nil
+	})
+	return sum
+}
+
+// A row is what was measured of a contestant under a workload. Where a round is nil, it failed.
+type row struct {
+	contestant *contestant
+	rounds     []metrics
+	failures   []string
+}
+
+// A result is what was measured under a workload.
+type result struct {
+	workload *workload
+	rows     []*row
+}
+
+// results are those of a whole run.
+type results struct {
+	plan  *plan
+	sites map[*siteKind]string // what they were
+	cases []*result
+}
+
+// row finds the row of a measurement, and makes it if need be.
+func (r *results) row(w *workload, c *contestant) *row {
+	for _, result := range r.cases {
+		for _, row := range result.rows {
+			if result.workload == w && row.contestant == c {
+				return row
+			}
+		}
+	}
+	panic("bench: a measurement that is not in the plan") // newResults has made them all
+}
+
+// newResults has an empty row for each measurement of the plan, in the order of the table.
+func newResults(p *plan) *results {
+	r := &results{plan: p, sites: map[*siteKind]string{}}
+	for _, w := range p.workloads {
+		result := &result{workload: w}
+		for _, c := range p.contestants {
+			if c.takesPart(w) {
+				result.rows = append(result.rows, &row{contestant: c})
+			}
+		}
+		r.cases = append(r.cases, result)
+	}
+	return r
+}
+
+// A sayFunc is told what happens, for whoever waits.
+type sayFunc func(format string, args ...any)
+
+// run measures everything. When ctx is done it stops: what was measured by then is in the results. A measurement that
+// fails is a failure of its contestant, and the run goes on.
+func (p *plan) run(ctx context.Context, say sayFunc) (*results, error) {
+	r := newResults(p)
+	sites := map[*siteKind]site{}
+	defer func() {
+		for _, s := range sites {
+			if err := s.Close(); err != nil {
+				say("bench: clearing up: %v\n", err)
+			}
+		}
+	}()
+	for _, c := range p.contestants {
+		if sites[c.on] != nil {
+			continue
+		}
+		s, err := c.on.start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sites[c.on], r.sites[c.on] = s, s.About()
+	}
+	p.measurements(func(round int, w *workload, c *contestant) error {
+		say("round %d of %d  %-10s  %-16s", round+1, p.rounds, w.Name, c.name)
+		m, firstError, err := measureOnce(ctx, sites[c.on], c, w)
+		if ctx.Err() != nil {
+			say("\n")
+			return ctx.Err()
+		}
+		row := r.row(w, c)
+		row.rounds = append(row.rounds, m)
+		if err != nil {
+			firstError = err.Error()
+		}
+		if firstError != "" {
+			row.failures = append(row.failures, firstError)
+		}
+		say("%s\n", oneLine(w, m, firstError))
+		return nil
+	})
+	return r, ctx.Err()
+}
+
+// oneLine is a measurement in a few words, for whoever waits.
+func oneLine(w *workload, m metrics, firstError string) string {
+	if firstError != "" {
+		return "  FAILED: " + firstError
+	}
+	text := ""
+	for _, name := range w.columns[:3] {
+		text += fmt.Sprintf("  %s %s", format(m, name), meanings[name].title)
+	}
+	if m.faults() > 0 {
+		text += fmt.Sprintf("  FAULTS: %.0f", m.faults())
+	}
+	return text
+}
+
+// ok says whether every measurement could be made, and Holdfast did nothing that must not be.
+func (r *results) ok() bool {
+	for _, result := range r.cases {
+		for _, row := range result.rows {
+			for _, m := range row.rounds {
+				if m == nil || row.contestant.role == ours && m.faults() > 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

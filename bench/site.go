@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// A site is what contestants keep their locks in, started for this run.
+type site interface {
+	// Fresh clears the site for the next measurement, and says where it is.
+	Fresh(ctx context.Context) (where string, err error)
+	// Usage is what the site has done since it was started. A site without a server has none.
+	Usage(ctx context.Context) (usage, error)
+	// About says which program and version it is.
+	About() string
+	Close() error
+}
+
+// usage is what a server has done.
+type usage struct {
+	known    bool
+	cpu      time.Duration
+	commands int64            // also those inside scripts
+	calls    map[string]int64 // of each command, likewise
+}
+
+// since is what was done between two looks.
+func (u usage) since(before usage) usage {
+	d := usage{known: u.known && before.known, cpu: u.cpu - before.cpu, commands: u.commands - before.commands}
+	d.calls = map[string]int64{}
+	for command, n := range u.calls {
+		d.calls[command] = n - before.calls[command]
+	}
+	return d
+}
+
+// sent is how many commands clients sent, if they send only these. A server also counts what a script calls.
+func (u usage) sent(commands []string) (n int64) {
+	for _, command := range commands {
+		n += u.calls[command]
+	}
+	return n
+}
+
+// A siteKind is how a kind of site is started.
+type siteKind struct {
+	name  string
+	start func(ctx context.Context) (site, error)
+}
+
+var (
+	redisSite  = &siteKind{"redis", startRedis}
+	folderSite = &siteKind{"file", startFolder}
+)
+
+// A folder is a site for locks that are files. Each measurement has a folder of its own in it.
+type folder struct {
+	dir string
+	n   int
+}
+
+func startFolder(context.Context) (site, error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return nil, err
+	}
+	return &folder{dir: dir}, nil
+}
+
+// Fresh makes the folder for a measurement. What it says is the path of a file in it that is not there yet.
+func (f *folder) Fresh(context.Context) (string, error) {
+	f.n++
+	dir := filepath.Join(f.dir, strconv.Itoa(f.n))
+	return filepath.Join(dir, "locks"), os.Mkdir(dir, 0o700)
+}
+
+func (f *folder) Usage(context.Context) (usage, error) { return usage{}, nil }
+
+func (f *folder) About() string { return "files in a temp folder" }
+
+func (f *folder) Close() error { return os.RemoveAll(f.dir) }
