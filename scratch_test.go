@@ -4,49 +4,97 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestCoreBringsNothingAlong makes a module that imports the core alone, as a user would, and looks at what it
-// gets: the standard library, and no requirement beside this module.
-func TestCoreBringsNothingAlong(t *testing.T) {
+const module = "github.com/holdfast-go/holdfast"
+
+// TestNothingElseComesAlong makes a module that imports the core and one store, as a user would, and looks at what it
+// gets: what that store needs, and nothing of the others.
+func TestNothingElseComesAlong(t *testing.T) {
+	for imports, allowed := range map[string][]string{
+		"":           {},
+		"memstore":   {},
+		"fence":      {},
+		"redisstore": {"github.com/redis/rueidis", "golang.org/x/sys"},
+		"sqlstore/sqlite": {"modernc.org/", "golang.org/x/sys", "github.com/dustin/go-humanize", "github.com/google/uuid",
+			"github.com/mattn/go-isatty", "github.com/ncruces/go-strftime", "github.com/remyoudompheng/bigfft"},
+	} {
+		t.Run(imports, func(t *testing.T) {
+			t.Parallel()
+			scratch := newScratch(t, imports)
+			scratch.run("mod", "tidy", "-e") // -e: what only the tests of a dependency need may not be at hand
+			for _, required := range scratch.required() {
+				if !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(required, a) }) {
+					t.Errorf("go.mod requires %s", required)
+				}
+			}
+			for imported := range strings.FieldsSeq(scratch.run("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")) {
+				own := imported == "scratch" || imported == module || strings.HasPrefix(imported, module+"/")
+				if !own && !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(imported, a) }) {
+					t.Errorf("it imports %s", imported)
+				}
+			}
+		})
+	}
+}
+
+// A scratch is a user's module.
+type scratch struct {
+	*testing.T
+	dir string
+}
+
+func newScratch(t *testing.T, imports string) *scratch {
+	t.Helper()
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const module = "github.com/holdfast-go/holdfast"
-	dir := t.TempDir()
+	main := "package main\n\nimport _ \"" + module + "\"\n"
+	if imports != "" {
+		main += "import _ \"" + module + "/" + imports + "\"\n"
+	}
+	s := &scratch{t, t.TempDir()}
 	for name, text := range map[string]string{
 		"go.mod":  "module scratch\n\ngo 1.26\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + here + "\n",
-		"main.go": "package main\n\nimport _ \"" + module + "\"\n\nfunc main() {}\n",
+		"main.go": main + "\nfunc main() {}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command("go", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*", "GONOSUMCHECK=1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
-	run("mod", "tidy")
-	for line := range strings.Lines(run("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")) {
-		if p := strings.TrimSpace(line); p != "scratch" && p != module && !strings.HasPrefix(p, module+"/") {
-			t.Errorf("the core imports %s", p)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return s
+}
+
+// run runs the go command in the module. All that it needs was fetched for this module.
+func (s *scratch) run(args ...string) string {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), "go", args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*", "GONOSUMCHECK=1")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatal(err)
+		s.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	if n := strings.Count(string(text), " v"); n != 1 {
-		t.Errorf("go.mod requires more than this module:\n%s", text)
+	return string(out)
+}
+
+// required are the modules in its go.mod, but for this one.
+func (s *scratch) required() []string {
+	s.Helper()
+	text := s.run("list", "-m", "-f", "{{if not .Main}}{{.Path}}{{end}}", "all")
+	written, err := os.ReadFile(filepath.Join(s.dir, "go.mod"))
+	if err != nil {
+		s.Fatal(err)
 	}
+	var required []string
+	for path := range strings.FieldsSeq(text) {
+		if path != module && strings.Contains(string(written), "\t"+path+" v") {
+			required = append(required, path)
+		}
+	}
+	return required
 }

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
 	_ "github.com/holdfast-go/holdfast/stores"
 )
 
 // TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
 func TestEveryStoreIsRegistered(t *testing.T) {
-	for _, url := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db")} {
+	redis := servers.Redis(t)
+	for _, url := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr()} {
 		locks, err := holdfast.Open(t.Context(), url)
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)

@@ -1,0 +1,136 @@
+package redisstore
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An about is what a record says of its claim beyond what the scripts look at. Its keys are short: the scripts pay for
+// each byte.
+type about struct {
+	ID      string       `json:"i,omitempty"`
+	Label   string       `json:"l,omitempty"`
+	Host    string       `json:"h,omitempty"`
+	Address string       `json:"a,omitempty"`
+	PID     int          `json:"p,omitempty"`
+	Started int64        `json:"s,omitempty"` // in nanoseconds since 1970
+	Turn    uint8        `json:"t,omitempty"`
+	Waits   []store.Wait `json:"w,omitempty"`
+}
+
+func newAbout(c *store.Claim) about {
+	o := c.Owner
+	a := about{o.ID, o.Label, o.Host, o.Address, o.PID, 0, c.Turn, c.Waits}
+	if !o.Started.IsZero() {
+		a.Started = o.Started.UnixNano()
+	}
+	return a
+}
+
+// tell writes it into a claim.
+func (a *about) tell(c *store.Claim) {
+	c.Owner = &store.Owner{ID: a.ID, Label: a.Label, Host: a.Host, Address: a.Address, PID: a.PID}
+	if a.Started != 0 {
+		c.Owner.Started = time.Unix(0, a.Started).UTC()
+	}
+	c.Turn, c.Waits = a.Turn, a.Waits
+}
+
+// A described owner is one whose about is written already. Most claims of a client have the same owner, and nothing else
+// to say.
+type described struct {
+	owner *store.Owner
+	text  string
+}
+
+// An encoder writes abouts, and remembers the last plain one.
+type encoder struct{ last atomic.Pointer[described] }
+
+func (e *encoder) about(c *store.Claim) string {
+	plain := c.Turn == 0 && len(c.Waits) == 0
+	if last := e.last.Load(); plain && last != nil && last.owner == c.Owner {
+		return last.text
+	}
+	text, err := json.Marshal(newAbout(c))
+	if err != nil {
+		text = []byte("{}") // strings and numbers can always be written
+	}
+	if plain {
+		e.last.Store(&described{c.Owner, string(text)})
+	}
+	return string(text)
+}
+
+// A words goes through the words of an answer. After the first that is missing or no number, bad is set.
+type words struct {
+	rest string
+	bad  bool
+}
+
+func (w *words) next() string {
+	word, rest, _ := strings.Cut(w.rest, " ")
+	w.rest = rest
+	w.bad = w.bad || word == ""
+	return word
+}
+
+func (w *words) number(bits int) int64 {
+	n, err := strconv.ParseInt(w.next(), 10, bits)
+	w.bad = w.bad || err != nil || n < 0
+	return n
+}
+
+func (w *words) ticket() uint64 { return uint64(w.number(64)) } //nolint:gosec // number refuses what is negative
+
+func (w *words) millis() time.Duration { return time.Duration(w.number(42)) * time.Millisecond }
+
+func (w *words) id() (id store.ID) {
+	w.bad = id.UnmarshalText([]byte(w.next())) != nil || w.bad
+	return id
+}
+
+// standing reads "h TICKET AHEAD", "w TICKET AHEAD AGAIN" or "g". Until is not set.
+func (w *words) standing() (s store.Standing, ok bool) {
+	switch w.next() {
+	case "h":
+		s = store.Standing{State: store.Held, Ticket: w.ticket(), Ahead: int(w.number(32))}
+	case "w":
+		s = store.Standing{State: store.Waiting, Ticket: w.ticket(), Ahead: int(w.number(32))}
+		s.AskAgain = time.Now().Add(w.millis() + askAfter)
+	case "g":
+	default:
+		return s, false
+	}
+	return s, !w.bad
+}
+
+// place reads what show in line.lua wrote: "STATE LEFT AGO ID RECORD".
+func (w *words) place(name string) (p store.Place, ok bool) {
+	switch w.next() {
+	case "h":
+		p.State = store.Held
+	case "w":
+		p.State = store.Waiting
+	default:
+		return p, false
+	}
+	p.Left = w.millis()
+	p.Since = time.Now().Add(-w.millis())
+	p.ID, p.Name = w.id(), name
+	p.Ticket = w.ticket()
+	w.next()                                                                                                 // since, by the server's clock
+	p.Ask = store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32)), Units: int32(w.number(32))} //nolint:gosec // 8 and 32 bits
+	p.TTL, p.Grace = w.millis(), w.millis()
+	w.next() // the channel
+	var a about
+	if json.Unmarshal([]byte(w.rest), &a) != nil {
+		return p, false
+	}
+	a.tell(&p.Claim)
+	return p, !w.bad
+}

@@ -1,0 +1,115 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A lock that nobody else wants costs one command, and giving it back another.
+func TestOneCommandEach(t *testing.T) {
+	server, s := newServer(t, "")
+	locks := holdfast.New(s)
+	defer locks.Close()
+	lockAndUnlock := func() {
+		lease, err := locks.Mutex("inventory:42").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lockAndUnlock() // the first time the server does not know the scripts yet
+
+	monitor, err := server.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer monitor.Close()
+	if _, err := monitor.Do("MONITOR"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		lockAndUnlock()
+	}
+	do(t, server, "ECHO", "the end")
+	var sent, inside []string
+	for {
+		line, err := monitor.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := line.(string) // TIME [DB CLIENT] "COMMAND" ...
+		if strings.Contains(text, "the end") {
+			break
+		}
+		_, command, _ := strings.Cut(text, "] ")
+		command, _, _ = strings.Cut(strings.Trim(command, `"`), `"`)
+		switch {
+		case strings.Contains(text, " lua]"):
+			inside = append(inside, strings.ToUpper(command))
+		case command != "PING": // rueidis asks whether a silent connection is there
+			sent = append(sent, command)
+		}
+	}
+	if got, want := strings.Join(sent, " "), "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA"; got != want {
+		t.Errorf("three times Lock and Unlock sent %s, want %s", got, want)
+	}
+	if got, want := strings.Join(inside[:4], " "), "INCR SET GETRANGE DEL"; got != want || len(inside) != 3*4 {
+		t.Errorf("in the scripts they were %d commands, and the first %s; want %s each time", len(inside), got, want)
+	}
+}
+
+// A hand-over costs the same in a line of a thousand as in one of ten.
+func TestHandOverCost(t *testing.T) {
+	server, s := newServer(t, "")
+	const handOvers = 5
+	cost := func(name string, waiters int) int {
+		line := make([]store.Claim, waiters+1)
+		for i := range line {
+			line[i] = claim(name)
+			state := store.Waiting
+			if i == 0 {
+				state = store.Held
+			}
+			join(t, s, &line[i], state)
+		}
+		before := calls(t, server, "")
+		for i := range handOvers {
+			leave(t, s, line[i])
+			keep(t, s, line[i+1], store.Held)
+		}
+		return calls(t, server, "") - before
+	}
+	short, long := cost("short", 10), cost("long", 1000)
+	if short == 0 || float64(long) > 1.2*float64(short) {
+		t.Errorf("%d hand-overs were %d commands in a line of 10, and %d in one of 1,000", handOvers, short, long)
+	}
+}
+
+// A batch is cut into scripts that are short each.
+func TestKeepInShortScripts(t *testing.T) {
+	server, s := newServer(t, "")
+	claims := make([]store.Claim, 512)
+	for i := range claims {
+		claims[i] = reader("crowd")
+		join(t, s, &claims[i], store.Held)
+	}
+	keep(t, s, claims[0], store.Held) // the server knows the script now
+	before := calls(t, server, "evalsha")
+	standings, err := s.Keep(t.Context(), claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range standings {
+		if k.Err != nil || k.State != store.Held || k.Ticket != claims[i].Ticket {
+			t.Fatalf("claim %d: %+v", i, k)
+		}
+	}
+	if n := calls(t, server, "evalsha") - before; n != 512/64 {
+		t.Errorf("512 claims were kept by %d scripts, want %d", n, 512/64)
+	}
+}

@@ -1,0 +1,28 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// LeaveText is the script that Leave runs.
+var LeaveText = leaveScript.text
+
+// KeysOf are the keys of a line.
+func KeysOf(prefix, name string) []string {
+	k := newKeySpace(prefix)
+	l := k.line(name)
+	return []string{l, l + ":r", l + ":o", l + ":d"}
+}
+
+// OpenThrough opens a store that is called by its URL and connects to another address, such as that of a proxy.
+func OpenThrough(ctx context.Context, at store.Location, address string) (*Store, error) {
+	options, set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	called := "redis at " + options.InitAddress[0]
+	options.InitAddress[0] = address
+	return connect(ctx, called, options, set)
+}

@@ -1,0 +1,343 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// checkFault demands an error that names the store, says this, and is final or not. It must not give secrets away.
+func checkFault(t *testing.T, err error, final bool, says ...string) {
+	t.Helper()
+	if _, ok := errors.AsType[*store.Fault](err); !ok {
+		t.Errorf("%v, which is no *store.Fault", err)
+		return
+	}
+	if store.Final(err) != final {
+		t.Errorf("%v: final is %t, want %t", err, !final, final)
+	}
+	for _, word := range append(says, "redis at ") {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v, which does not say %q", err, word)
+		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v, which has the password", err)
+	}
+}
+
+// everyCall is each of a store's calls, with what it says.
+func everyCall(s *redisstore.Store, c store.Claim) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Join":  func(ctx context.Context) error { _, err := s.Join(ctx, c); return err },
+		"Keep":  func(ctx context.Context) error { _, err := s.Keep(ctx, []store.Claim{c}); return err },
+		"Leave": func(ctx context.Context) error { return s.Leave(ctx, c) },
+		"Break": func(ctx context.Context) error { return s.Break(ctx, c.Name, 1) },
+		"Line":  func(ctx context.Context) error { _, err := s.Line(ctx, c.Name); return err },
+		"Names": func(ctx context.Context) error {
+			for _, err := range s.Names(ctx, "") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func TestOpenFaults(t *testing.T) {
+	locked := servers.Redis(t, servers.Password("open sesame"))
+	plain := servers.Redis(t)
+	certificates := servers.NewCertificates(t)
+	encrypted := servers.Redis(t, servers.TLS(certificates), servers.Args("--tls-auth-clients", "yes"))
+	replica := servers.Redis(t, servers.Args("--replicaof", "127.0.0.1 1"))
+	limited := servers.Redis(t, servers.Args("--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	l.Close()
+	for _, test := range []struct {
+		name, url string
+		final     bool
+		says      string
+	}{
+		{"no password", "redis://" + locked.Addr(), true, "it wants a password"},
+		{"wrong password", "redis://:secret@" + locked.Addr(), true, "does not know this user and password"},
+		{"wrong user", "redis://me:secret@" + locked.Addr(), true, "does not know this user and password"},
+		{"no such database", "redis://" + plain.Addr() + "/99", true, "no database of this number"},
+		{"TLS to a plain port", "rediss://" + plain.Addr(), false, "does it speak TLS there"},
+		{"an unknown authority", "rediss://" + encrypted.Addr(), true, "not trusted"},
+		{"another name", "rediss://" + encrypted.Addr() + "?server-name=elsewhere&ca=" + certificates.CAFile, true, "not trusted"},
+		{"plain to a TLS port", "redis://" + encrypted.Addr(), false, "cannot be reached"},
+		{"nobody there", "redis://" + nobody, false, "cannot be reached"},
+		{"no such socket", "redis+unix:///nowhere/at/all", false, "cannot be reached"},
+		{"a replica", "redis://" + replica.Addr(), true, "it is a replica"},
+		{"eviction", "redis://" + limited.Addr() + "?eviction=refuse", true, "volatile-lru"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // some take as long as a dial may
+			_, err := tryOpen(t, test.url)
+			checkFault(t, err, test.final, test.says)
+		})
+	}
+	t.Run("no certificate", func(t *testing.T) {
+		_, err := tryOpen(t, "rediss://"+encrypted.Addr()+"?ca="+certificates.CAFile)
+		// The server's alert may be overtaken by the end of the connection. Then nobody can know more.
+		if _, ok := errors.AsType[*store.Fault](err); !ok {
+			t.Errorf("%v, which is no *store.Fault", err)
+		}
+	})
+}
+
+// Through holdfast.Open, the error has the masked URL.
+func TestOpenMasksPassword(t *testing.T) {
+	server := servers.Redis(t)
+	_, err := holdfast.Open(t.Context(), "redis://me:secret@"+server.Addr())
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "redis://me:xxxxx@"+server.Addr()) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for url, says := range map[string]string{
+		"redis://":                                     "one host",
+		"redis://a,b":                                  "one host",
+		"redis://127.0.0.1/x":                          "database is a number",
+		"redis://127.0.0.1/-1":                         "database is a number",
+		"redis://127.0.0.1?guard=1":                    "guard is a duration",
+		"redis://127.0.0.1?guard=-1s":                  "guard is a duration",
+		"redis://127.0.0.1?eviction=no":                "eviction is",
+		"redis://127.0.0.1?ca=x":                       "unknown parameter",
+		"redis://127.0.0.1?gaurd=1s":                   "unknown parameter",
+		"redis+unix://host/path":                       "three slashes",
+		"redis+unix:path":                              "three slashes",
+		"redis+unix:///path?db=x":                      "database is a number",
+		"rediss://127.0.0.1?ca=/nowhere":               "ca: ",
+		"rediss://127.0.0.1?ca=/dev/null":              "no certificate",
+		"rediss://127.0.0.1?cert=/dev/null":            "go together",
+		"rediss://127.0.0.1?cert=/nowhere&key=/no":     "cert and key",
+		"rediss://127.0.0.1?insecure-skip-verify=yes!": "insecure-skip-verify is",
+	} {
+		if _, err := tryOpen(t, url); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, which does not say %q", url, err, says)
+		}
+	}
+}
+
+// What a server may say of itself that will not do.
+func TestUnusableServers(t *testing.T) {
+	for says, info := range map[string]string{
+		"6.2 is the oldest": strings.Replace(info, "7.0.15", "6.0.16", 1),
+		"a Sentinel":        strings.Replace(info, "standalone", "sentinel", 1),
+		"Redis Cluster":     strings.Replace(info, "standalone", "cluster", 1),
+		"a replica":         strings.Replace(info, "master", "slave", 1),
+	} {
+		f := newFake(t)
+		f.says("INFO", bulk(info))
+		_, err := tryOpen(t, "redis://"+f.addr())
+		checkFault(t, err, true, says)
+	}
+}
+
+// What a server answers a call with that cannot be served.
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		answer string
+		final  bool
+		says   string
+	}{
+		{"-LOADING Redis is loading the dataset in memory", false, "still loading"},
+		{"-READONLY You can't write against a read only replica. script: x, on @user_script:1.", false, "a replica"},
+		{"-ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -READONLY You can't write.", false, "a replica"},
+		{"-OOM command not allowed when used memory > 'maxmemory'. script: x, on @user_script:1.", false, "memory is full"},
+		{"-BUSY Redis is busy running a script.", false, "busy"},
+		{"-MISCONF Redis is configured to save RDB snapshots, but is currently unable to persist on disk.", false, "cannot save"},
+		{"-NOPERM this user has no permissions to run the 'evalsha' command", true, "lacks a permission"},
+		{"-ERR ACL failure in script: User x has no permissions to run the 'zadd' command", true, "lacks a permission"},
+		{"-WRONGTYPE Operation against a key holding the wrong kind of value script: x", true, "another kind"},
+		{"-MASTERDOWN Link with MASTER is down", false, "lost its master"},
+		{"-MOVED 3999 127.0.0.1:6381", true, "Cluster"},
+		{"-ERR something else", false, "something else"},
+		{"+OK", false, "shape"},
+		{":-42", false, "shape"},
+		{"$-1", false, "shape"},
+		{"*0", false, "shape"},
+		{"$3\r\nh x", false, "shape"},
+		{"$4\r\nh 1 ", false, "shape"},
+		{"*1\r\n$4\r\nh -1", false, "shape"},
+		{"*2\r\n$1\r\ng\r\n$1\r\ng", false, "shape"},
+		{"*3\r\n$2\r\nok\r\n$1\r\ng\r\n$1\r\ng", false, "shape"},
+		{"*1\r\n*1\r\n$7\r\nh 1 1 x", false, "shape"},
+		{"$5\r\nnewer", true, "newer version"},
+	} {
+		f := newFake(t)
+		f.says("EVALSHA", test.answer+"\r\n")
+		f.says("SCAN", "*2\r\n$1\r\n0\r\n*1\r\n"+bulk(redisstore.KeysOf("", "name")[0]))
+		s := openAt(t, "redis://"+f.addr())
+		for name, call := range everyCall(s, claim("name")) {
+			err := call(t.Context())
+			switch {
+			case test.says == "newer version":
+				if name != "Keep" && name != "Names" && name != "Line" && !errors.Is(err, store.ErrFormat) {
+					t.Errorf("%s answered with %q: %v", name, test.answer, err)
+				}
+			case name == "Names" && strings.HasPrefix(test.answer, "*"): // a list of one it takes for what it asked for
+			default:
+				t.Run(fmt.Sprintf("%s %.20q", name, test.answer), func(t *testing.T) { checkFault(t, err, test.final, test.says) })
+			}
+		}
+		s.Close()
+	}
+}
+
+// A server that takes every request and never answers.
+func TestSilentServer(t *testing.T) {
+	f := newFake(t)
+	s := openAt(t, "redis://"+f.addr())
+	c := claim("silent")
+	c.TTL = 200 * time.Millisecond
+	for name, call := range everyCall(s, c) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
+		}
+		cancel()
+	}
+	for _, name := range []string{"Join", "Keep", "Leave"} {
+		began := time.Now()
+		checkFault(t, everyCall(s, c)[name](context.Background()), false, "no answer in 200ms")
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
+		}
+	}
+}
+
+// Not even opening a store hangs, nor closing it.
+func TestServerThatOnlyAccepts(t *testing.T) {
+	f := newFake(t)
+	f.says("HELLO", "")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	at := locate(t, "redis://"+f.addr())
+	began := time.Now()
+	if _, err := store.Open(ctx, at); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Whoever calls while another waits for a connection gives up when his own context says so.
+func TestDialDoesNotHoldUp(t *testing.T) {
+	f := newFake(t)
+	s := openAt(t, "redis://"+f.addr())
+	f.says("HELLO", "")
+	f.says("EVALSHA", "") // and the connection ends
+	f.hangUp()
+	first := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_, err := s.Line(ctx, "first")
+		first <- err
+	}()
+	await(t, "the connection is noticed to be gone", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := s.Line(ctx, "second")
+		if took := time.Since(began); took > time.Second {
+			t.Fatalf("a call of 20 ms took %v", took)
+		}
+		return errors.Is(err, context.DeadlineExceeded)
+	})
+	<-first
+}
+
+// A foreign key under our name is refused and left alone, and the other claims of a batch are kept.
+func TestForeignKeys(t *testing.T) {
+	server, s := newServer(t, "")
+	good := claim("good")
+	join(t, s, &good, store.Held)
+	for _, plant := range [][]string{
+		{"LPUSH", "x"}, {"SADD", "x"}, {"HSET", "f", "x"}, {"ZADD", "1", "x"},
+		{"SET", "x"}, {"SET", ""}, {"SET", "1 s"}, {"SET", "1 s x"}, {"SET", "1 m 1 2"}, {"SET", "1 q 1 2 3 4 5"},
+	} {
+		key := redisstore.KeysOf("", "foreign")[0]
+		do(t, server, append([]string{plant[0], key}, plant[1:]...)...)
+		before := do(t, server, "DUMP", key)
+		c := claim("foreign")
+		for name, call := range everyCall(s, c) {
+			if name != "Names" {
+				t.Run(fmt.Sprint(name, plant), func(t *testing.T) { checkFault(t, call(t.Context()), true) })
+			}
+		}
+		standings, err := s.Keep(t.Context(), []store.Claim{c, good})
+		if err != nil || standings[1].Err != nil || standings[1].State != store.Held {
+			t.Errorf("beside a foreign key of %v: %+v and %v", plant, standings, err)
+		} else {
+			checkFault(t, standings[0].Err, true)
+		}
+		if after := do(t, server, "DUMP", key); after != before {
+			t.Errorf("the foreign key of %v was changed", plant)
+		}
+		do(t, server, "DEL", key)
+	}
+}
+
+// A real server that is full, busy, or made a replica: an error, and afterwards all goes on.
+func TestServerInTrouble(t *testing.T) {
+	server, s := newServer(t, "", servers.Args("--busy-reply-threshold", "10"))
+	holder := claim("held")
+	join(t, s, &holder, store.Held)
+	attempt := func() error {
+		c := claim("other")
+		_, err := s.Join(t.Context(), c)
+		if err == nil {
+			err = s.Leave(t.Context(), c)
+		}
+		return err
+	}
+	do(t, server, "CONFIG", "SET", "maxmemory", "1")
+	checkFault(t, attempt(), false, "memory is full")
+	keep(t, s, holder, store.Held) // what is held can be kept
+	do(t, server, "CONFIG", "SET", "maxmemory", "0")
+	if err := attempt(); err != nil {
+		t.Errorf("when there is memory again: %v", err)
+	}
+
+	do(t, server, "REPLICAOF", "127.0.0.1", "1")
+	checkFault(t, attempt(), false, "a replica")
+	do(t, server, "REPLICAOF", "NO", "ONE")
+	await(t, "it is the master again", func() bool { return attempt() == nil })
+
+	endless, err := server.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer endless.Close()
+	if err := endless.Send("EVAL", "while true do end", "0"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the server is busy", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c := claim("busy")
+		_, err := s.Join(ctx, c)
+		return err != nil && strings.Contains(err.Error(), "busy with somebody's script")
+	})
+	do(t, server, "SCRIPT", "KILL")
+	await(t, "the server is not busy any more", func() bool { return attempt() == nil })
+}

@@ -1,0 +1,99 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+)
+
+// TestClockSteps sets the server's clock while a crowd contends. Forward by more than the ttl is as a loss of data:
+// every claim is out at once, and whoever has one learns of it from its next renewal.
+func TestClockSteps(t *testing.T) {
+	for _, step := range []struct {
+		name  string
+		by    time.Duration
+		loses bool
+	}{
+		{"forward by less than the ttl", crowdTTL / 5, false},
+		{"forward by more than the ttl", 2 * crowdTTL, true},
+		{"back", -2 * crowdTTL, false},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			clock := servers.NewClock(t)
+			s := newScene(t, "", inMemory, servers.Env(clock.Env()...))
+			set := func() { clock.Step(step.by) }
+			if step.loses {
+				s.losing(set)
+			} else {
+				set()
+			}
+			s.slower = max(0, -step.by)
+			s.through()
+			s.end(harmless)
+		})
+	}
+}
+
+// A clock that is set forward by more than the ttl: the holder has the lock, and so has another, until the holder's next
+// renewal.
+func TestClockForwardByMoreThanTTL(t *testing.T) {
+	t.Parallel()
+	clock := servers.NewClock(t)
+	w := newWitness(t, inMemory, servers.Env(clock.Env()...))
+	holder := w.open(w.server.Addr(), "?ttl=10s")
+	next := w.open(w.server.Addr(), "?ttl=10s")
+	first := w.take(holder)
+	clock.Step(11 * time.Second)
+	second := w.take(next)
+	w.mustOverlap(first, second)
+	w.mustLose(first)
+}
+
+// By less than what a lease has left at least, which is two thirds of the ttl as long as renewals come through: nothing.
+func TestClockForwardByLessThanTTL(t *testing.T) {
+	t.Parallel()
+	clock := servers.NewClock(t)
+	w := newWitness(t, inMemory, servers.Env(clock.Env()...))
+	holder := w.open(w.server.Addr(), "?ttl=30s")
+	next := w.open(w.server.Addr(), "?ttl=30s")
+	w.take(holder)
+	clock.Step(19 * time.Second)
+	if _, err := next.Mutex(witnessed).TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+		t.Errorf("TryLock beside the holder: %v, want %v", err, holdfast.ErrLocked)
+	}
+}
+
+// A clock that is set back: whoever lives notices nothing. Whoever died before it, and could not renew after it, is in
+// the way for so much longer.
+func TestClockBack(t *testing.T) {
+	t.Parallel()
+	const ttl, step = time.Second, 2 * time.Second
+	clock := servers.NewClock(t)
+	w := newWitness(t, inMemory, servers.Env(clock.Env()...))
+	way := w.way()
+	holder := w.open(way.Addr(), "?ttl="+ttl.String())
+	next := w.open(w.server.Addr(), "?ttl="+ttl.String())
+
+	first := w.take(holder)
+	clock.Step(-time.Hour)
+	if _, err := next.Mutex(witnessed).TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+		t.Errorf("TryLock beside the holder: %v, want %v", err, holdfast.ErrLocked)
+	}
+	w.giveBack(first)
+	second := w.take(next)
+	w.giveBack(second)
+
+	third := w.take(holder)
+	mend := way.Cut()
+	clock.Step(-step)
+	began := time.Now()
+	fourth := w.take(next)
+	if took := time.Since(began); took < step || took > ttl+step+5*time.Second {
+		t.Errorf("the lock of a holder that was cut off was free after %v, want after the ttl of %v and the step of %v", took, ttl, step)
+	}
+	mend()
+	w.mustExclude(first, second, third, fourth)
+}

@@ -1,0 +1,121 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/lab/proxy"
+)
+
+// A fault is something that happens while a crowd contends.
+type fault struct {
+	name   string
+	query  string // of the store's URL
+	saves  bool   // the server saves what it does before it answers
+	strike func(s *scene)
+	effect effect
+}
+
+// inMemory is a server that does not wait for a disk, which may be slow.
+var inMemory = servers.Args("--appendonly", "no")
+
+// TestFaults is the table of docs/guarantees.md. Through every fault believed holds exclude each other and tokens rise,
+// but where the server loses what it has acknowledged: there only holds from before it and from a ttl after it do. With
+// a guard all do, even there. After every fault everyone gets a lock again, and at the end nothing is left.
+func TestFaults(t *testing.T) {
+	for _, f := range []fault{
+		{name: "kill -9, restart with data", saves: true, strike: func(s *scene) {
+			s.must(s.server.Kill())
+			s.must(s.server.Start())
+		}},
+		{name: "kill -9, restart without data", strike: func(s *scene) { s.losing(s.loseServer) }},
+		{name: "kill -9, restart without data, guard", query: "&guard=" + crowdTTL.String(), strike: (*scene).loseServer},
+		{name: "server stopped for less than the ttl", effect: harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
+		{name: "server stopped for more than the ttl", effect: mustHurt, strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
+		{name: "connections killed", strike: (*scene).killConnections},
+		{name: "scripts flushed", effect: harmless, strike: (*scene).flushScripts},
+		{name: "replies swallowed", effect: mustHurt, strike: func(s *scene) {
+			for _, p := range s.proxies {
+				p.LoseReplies(2) // both connections are silent from now on, and are never healed
+			}
+		}},
+		{name: "one process in silence", strike: func(s *scene) {
+			end := s.proxies[0].Silence(proxy.All)
+			time.Sleep(2 * crowdTTL) // that is the fault
+			end()
+		}},
+		{name: "late requests", strike: func(s *scene) { s.late(proxy.Requests) }},
+		{name: "late replies", strike: func(s *scene) { s.late(proxy.Down) }},
+		{name: "kill -9 of a process", effect: harmless, strike: func(s *scene) { s.must(s.crowd.Kill(0)) }},
+		{name: "kill -9 of all processes", effect: harmless, strike: func(s *scene) { s.must(s.crowd.Close()) }},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			persistence := inMemory
+			if f.saves {
+				persistence = servers.Args("--appendfsync", "always")
+			}
+			s := newScene(t, f.query, persistence)
+			f.strike(s)
+			s.through()
+			s.end(f.effect)
+		})
+	}
+}
+
+// loseServer starts the server again without its data. Half of the processes do not hear of it for a while.
+func (s *scene) loseServer() {
+	s.Helper()
+	mend1, mend2 := s.proxies[0].Cut(), s.proxies[1].Cut()
+	s.must(s.server.Kill())
+	s.must(s.server.LoseData())
+	s.must(s.server.Start())
+	time.Sleep(crowdTTL / 2) // that is the while
+	mend1()
+	mend2()
+}
+
+func (s *scene) pauseServer(d time.Duration) {
+	s.Helper()
+	s.must(s.server.Pause())
+	time.Sleep(d) // that is the fault
+	s.must(s.server.Continue())
+}
+
+// late keeps back what one process sends or hears until its claims have run out, and delivers it then.
+func (s *scene) late(flows proxy.Flow) {
+	s.Helper()
+	release := s.proxies[0].Hold(flows)
+	time.Sleep(2 * crowdTTL) // that is the fault
+	if s.proxies[0].Held(flows) == 0 {
+		s.Error("nothing was kept back")
+	}
+	release()
+}
+
+// killConnections ends all connections, again and again, each time when they are all there.
+func (s *scene) killConnections() {
+	s.Helper()
+	for range 5 {
+		for _, kind := range []string{"normal", "pubsub"} {
+			await(s, "all are connected", func() bool {
+				return strings.Count(do(s, s.server, "CLIENT", "LIST", "TYPE", kind), "name=holdfast") >= crowdProcesses
+			})
+			do(s, s.server, "CLIENT", "KILL", "TYPE", kind)
+		}
+	}
+}
+
+// flushScripts makes the server forget all scripts, again and again, each time when they have been missed.
+func (s *scene) flushScripts() {
+	s.Helper()
+	for range 5 {
+		do(s, s.server, "CONFIG", "RESETSTAT")
+		do(s, s.server, "SCRIPT", "FLUSH")
+		await(s, "the scripts are missed", func() bool {
+			return strings.Contains(do(s, s.server, "INFO", "errorstats"), "NOSCRIPT")
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// With a guard, a restart without data lets nobody in while an earlier lease may last. Without one it does: that is
+// what the guard is for.
+func TestGuard(t *testing.T) {
+	for query, want := range map[string]store.State{"": store.Held, "?guard=3s": store.Waiting} {
+		t.Run(want.String(), func(t *testing.T) {
+			server, s := newServer(t, query)
+			first, next := claim("guarded"), claim("guarded")
+			join(t, s, &first, want) // a database that was never used may be one that has lost its data
+			granted(t, s, first)
+			if err := server.Restart(false); err != nil {
+				t.Fatal(err)
+			}
+			started := time.Now()
+			reach(t, s)
+			standing := join(t, s, &next, want)
+			if want == store.Held {
+				return
+			}
+			keep(t, s, first, store.Gone)
+			if again := time.Until(standing.AskAgain); again <= 0 || again > 3*time.Second+100*time.Millisecond {
+				t.Errorf("who waits for the guard to end is to ask again in %v", again)
+			}
+			hasty := claim("guarded free")
+			hasty.Try = true
+			_, err := s.Join(t.Context(), hasty)
+			if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final {
+				t.Errorf("a Try while the guard lasts: %v, want a fault that passes", err)
+			}
+			time.Sleep(time.Until(standing.AskAgain)) // as a client would
+			keep(t, s, next, store.Held)
+			if after := time.Since(started); after < 3*time.Second-100*time.Millisecond {
+				t.Errorf("it was granted %v after the start, and the guard is 3s", after)
+			}
+		})
+	}
+}
+
+// FLUSHALL is a loss of data too.
+func TestGuardAfterFlush(t *testing.T) {
+	server, s := newServer(t, "?guard=1s")
+	first := claim("flushed")
+	join(t, s, &first, store.Waiting)
+	granted(t, s, first)
+	do(t, server, "FLUSHALL")
+	next := claim("flushed")
+	join(t, s, &next, store.Waiting)
+	granted(t, s, next)
+}
+
+// A hand-over is a grant as well: what the server remembers may be older than what it did.
+func TestGuardCoversHandOver(t *testing.T) {
+	server, s := newServer(t, "?guard=2s")
+	first, next := claim("handed"), claim("handed")
+	join(t, s, &first, store.Waiting)
+	granted(t, s, first)
+	join(t, s, &next, store.Waiting)
+	if err := server.Restart(true); err != nil {
+		t.Fatal(err)
+	}
+	reach(t, s)
+	keep(t, s, first, store.Held) // what is held stays held
+	leave(t, s, first)
+	keep(t, s, next, store.Waiting)
+	granted(t, s, next)
+}

@@ -1,0 +1,115 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Keep implements store.Store. The claims go out in batches, all at once: each is one run of a script, and in between
+// the server serves others.
+func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	ttl := MaxTTL
+	for i := range cs {
+		if err := store.CheckName(cs[i].Name); err != nil {
+			return nil, err
+		}
+		ttl = min(ttl, cs[i].TTL)
+	}
+	if err := s.alive(ctx); err != nil || len(cs) == 0 {
+		return nil, err
+	}
+	within, cancel := s.within(ctx, ttl)
+	defer cancel()
+	w, err := s.commands.get(within)
+	if err != nil {
+		return nil, s.failed(ctx, within, ttl, err)
+	}
+	standings := make([]store.Standing, 0, len(cs))
+	sent := time.Now()
+	for chunk, answer := range s.keepAll(within, w, cs, keepBatch) {
+		if err := answer.Error(); err != nil {
+			if _, said := rueidis.IsRedisErr(err); !said {
+				return nil, s.failed(ctx, within, ttl, err) // nothing came back: it is so for all
+			}
+		}
+		standings = append(standings, s.kept(within, w, chunk, answer, sent)...)
+	}
+	if err := standings[0].Err; err != nil && !slices.ContainsFunc(standings, func(k store.Standing) bool { return k.Err == nil }) {
+		return nil, err
+	}
+	return standings, nil
+}
+
+// keepAll sends the claims in batches of n, and yields each batch with its answer.
+func (s *Store) keepAll(ctx context.Context, w *wire, cs []store.Claim, n int) func(func([]store.Claim, rueidis.RedisResult) bool) {
+	return func(yield func([]store.Claim, rueidis.RedisResult) bool) {
+		var all []execution
+		for chunk := range slices.Chunk(cs, n) {
+			all = append(all, s.keeping(w, chunk))
+		}
+		i := 0
+		answers := keepScript.runAll(ctx, w, all)
+		for chunk := range slices.Chunk(cs, n) {
+			if !yield(chunk, answers[i]) {
+				return
+			}
+			i++
+		}
+	}
+}
+
+// keeping is one run of keep.lua.
+func (s *Store) keeping(w *wire, cs []store.Claim) execution {
+	e := execution{
+		keys: make([]string, 0, len(cs)+2),
+		args: append(make([]string, 0, 4*len(cs)+2), w.run, millis(s.guard)),
+	}
+	for i := range cs {
+		c := &cs[i]
+		e.keys = append(e.keys, s.keys.line(c.Name))
+		e.args = append(e.args, c.ID.String(), strconv.Itoa(int(max(c.Units, 1))), millis(c.TTL+c.Grace), s.encoder.about(c))
+	}
+	e.keys = append(e.keys, s.keys.mark, s.keys.run)
+	return e
+}
+
+// kept reads the answer about some claims. If the server refused, it is asked about each alone: a key that is not ours
+// under one name must not cost the other claims anything.
+func (s *Store) kept(ctx context.Context, w *wire, cs []store.Claim, answer rueidis.RedisResult, sent time.Time) []store.Standing {
+	standings := make([]store.Standing, len(cs))
+	texts, err := answer.AsStrSlice()
+	_, refused := rueidis.IsRedisErr(err)
+	switch {
+	case refused && len(cs) > 1:
+		i := 0
+		for one, answer := range s.keepAll(ctx, w, cs, 1) {
+			standings[i] = s.kept(ctx, w, one, answer, sent)[0]
+			i++
+		}
+		return standings
+	case err == nil && len(texts) == 1 && texts[0] != "ok":
+		err = s.refusedKey(texts[0], s.keys.run)
+	case err == nil && (len(texts) != len(cs)+1 || texts[0] != "ok"):
+		err = errShape
+	}
+	for i := range standings {
+		if err != nil {
+			standings[i].Err = s.fault(ctx, err)
+			continue
+		}
+		words := words{rest: texts[i+1]}
+		standing, ok := words.standing()
+		if !ok {
+			standing = store.Standing{Err: s.refused(texts[i+1], cs[i].Name)}
+		}
+		standing.Until = until(standing, sent, cs[i].TTL)
+		standings[i] = standing
+	}
+	return standings
+}

@@ -1,0 +1,65 @@
+-- keep.lua: says of some claims that they live on, and where each stands. It also looks whether the server is still the
+-- one that has raised the mark; each new connection begins with that, without any claim.
+--
+-- KEYS  L of the line of each claim (see line.lua); then the mark; then where the server's run and its beginning are kept
+-- ARGV  1, 2  the server's run, "1 RUN ", and the guard in milliseconds
+--       then for each claim its ID, its units, its ttl and grace together in milliseconds, and ABOUT
+-- Result      an answer for each: "h TICKET AHEAD", "w TICKET AHEAD AGAIN", "g", "newer", "foreign";
+--             before any, the word "newer" or "foreign" alone for what is written of the run, otherwise "ok"
+--
+-- Invariants
+--   After a change of run data may have been lost, and the mark with it: then it jumps to a minute ahead of the clock.
+--   Not to a minute ahead of itself: several jumps would add up to what a loss of data falls behind.
+--   A claim that is out is not prolonged. Units never grow. Only the claim with that ID is touched, but for what is
+--   out and whoever is granted.
+
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+local run, guard, runKey = ARGV[1], tonumber(ARGV[2]), KEYS[#KEYS]
+
+local seen = redis.call('GET', runKey)
+if seen and string.sub(seen, 1, 2) ~= '1 ' then
+	return {string.match(seen, '^%d+ ') and 'newer' or 'foreign'}
+end
+if not seen or string.sub(seen, 1, #run) ~= run then
+	local mark = KEYS[#KEYS - 1]
+	local last = tonumber(redis.call('GET', mark) or 0)
+	if not last then return {'foreign'} end
+	redis.call('SET', mark, string.format('%d', math.max(last + 1, now + 60000000)))
+	redis.call('SET', runKey, run .. string.sub(now, 1, -4))
+end
+--#include line.lua
+
+local function keep(l, id, asked, px, about)
+	if l.refusal then return l.refusal end
+	sweep(l)
+	local was = record(l, id)
+	if not was or was == 't' then
+		settle(l)
+		return 'g'
+	end
+	local ticket, since, kind, limit, units, ttl, grace, channel, said = parse(was)
+	asked = math.min(asked, units)
+	if asked < tonumber(units) then
+		if l.solo or redis.call('ZRANK', l.O, id) < l.held then l.used = l.used - (units - asked) end
+	end
+	prolong(l, id, px)
+	if asked < tonumber(units) or about ~= said then
+		local rest = table.concat({since, kind, limit, asked, ttl, grace, channel, about}, ' ')
+		if l.solo then
+			redis.call('SET', l.L, '1 s ' .. ticket .. ' ' .. id .. ' ' .. rest, 'KEEPTTL')
+		else
+			redis.call('HSET', l.R, id, ticket .. ' ' .. rest)
+		end
+	end
+	settle(l, id)
+	return standing(l, id, ticket)
+end
+
+local answers = {'ok'}
+for i = 1, #KEYS - 2 do
+	local a = 4 * i - 2
+	answers[i + 1] = keep(load(KEYS[i]), ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), ARGV[a + 4])
+end
+publish()
+return answers

@@ -1,0 +1,137 @@
+package redisstore_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/line"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestModel plays random programs on one line, and compares what the scripts make of it with package line.
+func TestModel(t *testing.T) {
+	server, s := newServer(t, "")
+	for seed := range uint64(20) {
+		m := &model{t: t, s: s, random: rand.New(rand.NewPCG(seed, 5)), name: "model", limit: int32(1 + seed%7)}
+		for range 40 {
+			m.step()
+			if m.check(); t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		}
+		for len(m.claims) > 0 {
+			m.leave()
+		}
+		m.check()
+		if n := do(t, server, append([]string{"EXISTS"}, redisstore.KeysOf("", m.name)...)...); n != "0" {
+			t.Fatalf("seed %d: the line is empty, and %s keys of it are left", seed, n)
+		}
+	}
+}
+
+// A model is what a line should be.
+type model struct {
+	t      *testing.T
+	s      *redisstore.Store
+	random *rand.Rand
+	name   string
+	limit  int32
+	claims []store.Claim // in order
+}
+
+func (m *model) step() {
+	switch n := m.random.IntN(10); {
+	case n < 5 || len(m.claims) == 0:
+		m.join()
+	case n < 7:
+		m.leave()
+	case n < 9:
+		m.shrink()
+	default:
+		m.breakOne()
+	}
+}
+
+// held is how many of these are held.
+func held(claims []store.Claim) int {
+	return line.Held(func(yield func(store.Ask) bool) {
+		for _, c := range claims {
+			if !yield(c.Ask) {
+				return
+			}
+		}
+	})
+}
+
+func (m *model) join() {
+	c := claim(m.name)
+	c.Ask = store.Ask{Kind: store.Semaphore, Units: 1 + m.random.Int32N(m.limit), Limit: m.limit}
+	c.Try = m.random.IntN(3) == 0
+	after := append(slices.Clone(m.claims), c)
+	want := store.Waiting
+	if held(after) == len(after) {
+		want = store.Held
+	} else if c.Try {
+		want = store.Gone
+	}
+	join(m.t, m.s, &c, want)
+	if want != store.Gone {
+		m.claims = append(m.claims, c)
+	}
+	other := claim(m.name)
+	if _, err := m.s.Join(m.t.Context(), other); len(m.claims) > 0 && !errors.Is(err, store.ErrMismatch) {
+		m.t.Errorf("a mutex among semaphores: %v, want %v", err, store.ErrMismatch)
+	} else if len(m.claims) == 0 {
+		leave(m.t, m.s, other)
+	}
+}
+
+func (m *model) leave() {
+	i := m.random.IntN(len(m.claims))
+	leave(m.t, m.s, m.claims[i])
+	m.claims = slices.Delete(m.claims, i, i+1)
+}
+
+func (m *model) shrink() {
+	c := &m.claims[m.random.IntN(len(m.claims))]
+	asked := *c
+	asked.Units = 1 + m.random.Int32N(m.limit)
+	asked.Turn++
+	ask(m.t, m.s, asked)
+	c.Units, c.Turn = min(c.Units, asked.Units), asked.Turn
+}
+
+func (m *model) breakOne() {
+	i := m.random.IntN(len(m.claims))
+	if err := m.s.Break(m.t.Context(), m.name, m.claims[i].Ticket); err != nil {
+		m.t.Errorf("Break: %v", err)
+	}
+	m.claims = slices.Delete(m.claims, i, i+1)
+}
+
+func (m *model) check() {
+	m.t.Helper()
+	l, err := m.s.Line(m.t.Context(), m.name)
+	if err != nil || len(l.Places) != len(m.claims) {
+		m.t.Fatalf("the line has %d places, want %d; %v", len(l.Places), len(m.claims), err)
+	}
+	held := held(m.claims)
+	for i, p := range l.Places {
+		want, c := store.Waiting, m.claims[i]
+		if i < held {
+			want = store.Held
+		}
+		if p.ID != c.ID || p.Ask != c.Ask || p.Turn != c.Turn || p.State != want {
+			m.t.Errorf("place %d is %v for %+v, %v; want %v for %+v, %v", i, p.ID, p.Ask, p.State, c.ID, c.Ask, want)
+		}
+	}
+	for i, c := range m.claims {
+		standing := ask(m.t, m.s, c)
+		if (standing.State == store.Held) != (i < held) || standing.Ahead != i {
+			m.t.Errorf("claim %d of which %d are held is %v with %d ahead", i, held, standing.State, standing.Ahead)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// After everything that can be done with a line, identity, mark and run are left, and each is one key for all names.
+func TestNothingIsLeft(t *testing.T) {
+	server, s := newServer(t, "")
+	short := func(c store.Claim) store.Claim {
+		c.TTL = 300 * time.Millisecond
+		return c
+	}
+	for _, name := range []string{"plain", "{brace}", "new\nline", "*", "a|b", "%7B"} {
+		left, dead, waiting := short(claim(name)), short(claim(name)), short(reader(name))
+		join(t, s, &left, store.Held)
+		join(t, s, &dead, store.Waiting)
+		leave(t, s, short(claim(name))) // a tombstone
+		leave(t, s, left)
+		join(t, s, &waiting, store.Waiting)
+		leave(t, s, short(claim(name+"'s tombstone alone")))
+	}
+	for _, key := range strings.Fields(strings.Trim(do(t, server, "KEYS", "holdfast:{|*"), "[]")) {
+		if left := do(t, server, "PTTL", key); !strings.Contains(key, "\n") && strings.HasPrefix(left, "-1") {
+			t.Errorf("the key %s has no expiry", key)
+		}
+	}
+	await(t, "all is gone", func() bool { return do(t, server, "DBSIZE") == "3" })
+}
+
+// A line that is used all the time keeps its keys, though none of them was made to last.
+func TestLineOutlivesItsFirstExpiry(t *testing.T) {
+	_, s := newServer(t, "")
+	holder, waiter := claim("lasting"), claim("lasting")
+	holder.TTL, waiter.TTL = 400*time.Millisecond, 400*time.Millisecond
+	join(t, s, &holder, store.Held)
+	join(t, s, &waiter, store.Waiting)
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		keep(t, s, holder, store.Held)
+		keep(t, s, waiter, store.Waiting)
+	}
+	leave(t, s, holder)
+	keep(t, s, waiter, store.Held)
+}
+
+// The order of a line that was empty but for a tombstone is a key made anew. It must expire too.
+func TestOrderMadeAnewExpires(t *testing.T) {
+	server, s := newServer(t, "")
+	leave(t, s, claim("anew")) // for 30 seconds
+	c := claim("anew")
+	join(t, s, &c, store.Held)
+	for _, key := range redisstore.KeysOf("", "anew") {
+		if left := do(t, server, "PTTL", key); strings.HasPrefix(left, "-") {
+			t.Errorf("the key %s expires in %s", key, left)
+		}
+	}
+	other := claim("anew")
+	other.Try = true
+	join(t, s, &other, store.Gone)
+}
+
+// A tombstone is not renewed by leaving again, or else a client that leaves for ever keeps it for ever.
+func TestTombstoneIsNotRenewed(t *testing.T) {
+	server, s := newServer(t, "")
+	c := claim("buried")
+	leave(t, s, c)
+	join(t, s, &c, store.Gone)
+	deadline := func() string { return do(t, server, "ZSCORE", redisstore.KeysOf("", "buried")[3], c.ID.String()) }
+	before := deadline()
+	time.Sleep(5 * time.Millisecond) // the server counts in milliseconds
+	leave(t, s, c)
+	if after := deadline(); after != before {
+		t.Errorf("the tombstone was to last until %s, and after leaving again until %s", before, after)
+	}
+}

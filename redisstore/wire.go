@@ -1,0 +1,246 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A wire is one connection to the server, shared by all calls: what is asked at the same time is sent together.
+//
+// It is a dedicated connection of rueidis and not the client's own pipeline, for three reasons. A dedicated connection
+// does not reconnect by itself, so that what is known of it (which run of the server it leads to) stays true. Whoever
+// calls while a new one is being made can give up when his context is done; in the pipeline he waits for the dial of
+// somebody else. And its end is noticed at once, also when nobody calls.
+//
+// No command is ever repeated by rueidis: it only does so to what only reads. Our scripts could be, as they know a claim
+// by its ID, but whether to try again is for the caller to say.
+type wire struct {
+	client rueidis.DedicatedClient
+	run    string // which run of the server it leads to, as the scripts want it: "1 RUN "
+	tasks  *sync.WaitGroup
+
+	met  time.Time // when the server told its time, on this machine's clock
+	told time.Time // what it told
+
+	// rueidis has room for a number of requests that were not answered yet. Where there is none it waits and does not
+	// look at the context. So we wait here, before it. A request that its caller has given up still takes its room,
+	// until one that was sent later has been answered.
+	room      chan struct{}
+	abandoned atomic.Int64 // how many were given up so far
+	returned  atomic.Int64 // how many of them were answered after all
+
+	once sync.Once
+	dead chan struct{} // closed when the connection has ended
+	why  error         // set before dead is closed
+}
+
+// The room of a wire. rueidis has 1024 places in a ring unless it was told otherwise, some of which it needs itself.
+const (
+	roomOnWire   = 256
+	mostAbandons = roomOnWire / 2 // a server that leaves so many unanswered is better asked on a new connection
+)
+
+var (
+	errCut      = errors.New("the connection ended")
+	errNoAnswer = errors.New("the server does not answer; connecting again")
+)
+
+// newWire takes a connection of its own from the client, and asks the server what it is. It may take as long as a dial.
+func (p *plug) newWire(client rueidis.Client, hooks rueidis.PubSubHooks) (*wire, *Server, error) {
+	conn, _ := client.Dedicate()
+	w := &wire{client: conn, tasks: &p.tasks, room: make(chan struct{}, roomOnWire), dead: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	server, err := askServer(ctx, conn)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	w.run = server.runText()
+	w.met = time.Now()
+	w.told = w.met.Add(server.Ahead)
+	// With hooks, rueidis reads in the background from now on: a call ends with its context, and the channel with the
+	// connection.
+	ended := conn.SetPubSubHooks(hooks)
+	w.tasks.Go(func() {
+		w.close(<-ended)
+	})
+	return w, server, nil
+}
+
+// serverMillis is the server's time as far as can be told from here. It is for people only.
+func (w *wire) serverMillis() int64 { return w.told.Add(time.Since(w.met)).UnixMilli() }
+
+// end notes that the connection has ended, and why.
+func (w *wire) end(why error) {
+	w.once.Do(func() {
+		if w.why = why; why == nil {
+			w.why = errCut
+		}
+		close(w.dead)
+	})
+}
+
+// close ends the connection. Calls under way fail.
+func (w *wire) close(why error) {
+	w.end(why)
+	w.client.Close()
+}
+
+// do sends a command and waits for its answer, or until ctx is done.
+func (w *wire) do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	before, err := w.enter(ctx)
+	if err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	answer := w.client.Do(ctx, command)
+	w.leave(before, answer)
+	return answer
+}
+
+// doAll sends several commands at once.
+func (w *wire) doAll(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+	before, err := w.enter(ctx)
+	if err != nil {
+		answers := make([]rueidis.RedisResult, len(commands))
+		for i := range answers {
+			answers[i] = rueidis.NewErrorResult(err)
+		}
+		return answers
+	}
+	answers := w.client.DoMulti(ctx, commands...)
+	w.leave(before, answers[len(answers)-1])
+	return answers
+}
+
+// enter takes room for a request. It returns how many were given up before it.
+func (w *wire) enter(ctx context.Context) (before int64, err error) {
+	select {
+	case w.room <- struct{}{}:
+	default:
+		select {
+		case w.room <- struct{}{}:
+		case <-w.dead:
+			return 0, w.why
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return w.abandoned.Load(), nil
+}
+
+// leave gives the room back, if the answer came. Answers come in order: with it have come those of all requests that
+// were given up before this one was sent.
+func (w *wire) leave(before int64, answer rueidis.RedisResult) {
+	if err := answer.NonRedisError(); err != nil && !rueidis.IsRedisNil(err) {
+		if w.abandoned.Add(1)-w.returned.Load() > mostAbandons {
+			w.tasks.Go(func() { w.close(errNoAnswer) })
+		}
+		return
+	}
+	<-w.room
+	for {
+		returned := w.returned.Load()
+		if before <= returned {
+			return
+		}
+		if w.returned.CompareAndSwap(returned, before) {
+			for range before - returned {
+				<-w.room
+			}
+			return
+		}
+	}
+}
+
+// A plug has one wire at a time, and gets another when it broke.
+type plug struct {
+	connect func() (*wire, error)
+
+	current atomic.Pointer[wire]
+
+	mu     sync.Mutex
+	dial   *dial // under way; nil: none
+	closed bool
+
+	tasks sync.WaitGroup // its goroutines, and those of its wires
+}
+
+// A dial is an attempt that all wait for who need a wire. It ends by itself: nobody's context can end it for others.
+type dial struct {
+	done chan struct{}
+	wire *wire
+	err  error
+}
+
+// dialTimeout bounds an attempt to connect.
+const dialTimeout = 5 * time.Second
+
+var errUnplugged = errors.New("unplugged")
+
+// get gives a wire that was not known to be dead a moment ago.
+func (p *plug) get(ctx context.Context) (*wire, error) {
+	if w := p.current.Load(); w != nil {
+		select {
+		case <-w.dead:
+		default:
+			return w, nil
+		}
+	}
+	d := p.dialing()
+	select {
+	case <-d.done:
+		return d.wire, d.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// dialing joins the attempt that is under way, or starts one.
+func (p *plug) dialing() *dial {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dial != nil {
+		return p.dial
+	}
+	d := &dial{done: make(chan struct{})}
+	if p.closed {
+		d.err = errUnplugged
+		close(d.done)
+		return d
+	}
+	p.dial = d
+	p.tasks.Go(func() {
+		d.wire, d.err = p.connect()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.closed && d.wire != nil {
+			w := d.wire
+			p.tasks.Go(func() { w.close(errUnplugged) })
+			d.wire, d.err = nil, errUnplugged
+		}
+		if d.wire != nil {
+			p.current.Store(d.wire)
+		}
+		p.dial = nil
+		close(d.done)
+	})
+	return d
+}
+
+// close ends the wire, and lets nobody make another.
+func (p *plug) close() {
+	p.mu.Lock()
+	p.closed = true
+	w := p.current.Load()
+	p.mu.Unlock()
+	if w != nil {
+		w.close(errUnplugged)
+	}
+	p.tasks.Wait()
+}
