@@ -8,10 +8,11 @@
 //
 // # How it works
 //
-// All calls of a client go through one connection. Whatever waits while a transaction runs shares the next one. A
-// transaction begins with the right to write (BEGIN IMMEDIATE), so that it has the file for itself; it removes what
-// is out, draws the ticket and evaluates the line. The file is in write-ahead mode: a process can be killed at any
-// moment and leaves a file that works.
+// All calls of a client go through one connection. A lock that nobody else wants is taken by one statement and given
+// back by one. Everything else is done in transactions, and whatever waits while one runs shares the next. A transaction
+// begins with the right to write (BEGIN IMMEDIATE), so that it has the file for itself; it removes what is out, draws the
+// ticket and evaluates the line. The file is in write-ahead mode: a process can be killed at any moment and leaves a file
+// that works.
 //
 // Time is the time since this machine was started, and every row counts from it, so that no clock that is set moves a
 // deadline. When the machine was started anew, everybody who held is dead, and the file is emptied.

@@ -46,7 +46,8 @@ type engine struct {
 	quit   chan struct{} // closed with the engine
 	worker sync.WaitGroup
 
-	// The worker's own.
+	// turn is filled by whoever uses what follows: the worker, or a caller on the quick way.
+	turn     chan struct{}
 	place    *place // in the queue of those who found the file busy; nil: none
 	file     *file
 	adopted  string // the identity of the file in which this start of the machine was seen
@@ -111,19 +112,32 @@ func (e *engine) work() {
 		case !some:
 			<-e.wake
 			continue
-		case plain:
+		}
+		e.turn <- struct{}{}
+		if plain {
 			for _, j := range e.take(1) {
 				j.done <- e.outside(j)
 			}
-			continue
+		} else {
+			e.transact()
 		}
-		switch tx, err := e.begin(e.wanted); {
-		case err == nil:
-			e.serve(tx, e.take(mostJobs))
-		case !errors.Is(err, errNobody):
-			answer(e.take(mostJobs), err)
-		}
+		<-e.turn
 	}
+}
+
+// transact serves what is to be done in one transaction.
+func (e *engine) transact() {
+	switch tx, err := e.begin(e.wanted); {
+	case err == nil:
+		e.serve(tx, e.take(mostJobs))
+	case !errors.Is(err, errNobody):
+		answer(e.take(mostJobs), err)
+	}
+}
+
+// alone is a transaction for a single statement, or for reading.
+func (e *engine) alone() *transaction {
+	return &transaction{file: e.file, engine: e, prefix: e.prefix, now: int64(e.clock.now()), wall: e.wall()}
 }
 
 // next says what is to be done next, and drops the jobs whose callers have gone.
@@ -331,6 +345,8 @@ func (e *engine) Close() error {
 	}
 	e.worker.Wait()
 	e.bell.close()
+	e.turn <- struct{}{}
+	defer func() { <-e.turn }()
 	if e.file == nil {
 		return nil
 	}

@@ -92,7 +92,9 @@ func source(path string) string {
 // prepare connects, and sets up what is not there.
 func (f *file) prepare(path string) (err error) {
 	f.db.SetMaxOpenConns(1)
-	if f.info, err = os.Stat(path); err != nil { // before it is opened: see the last lines
+	if f.info, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) { // before it is opened: see the last lines
+		return errMoved // it was there a moment ago
+	} else if err != nil {
 		return err
 	}
 	if f.conn, err = f.db.Conn(always); err != nil {

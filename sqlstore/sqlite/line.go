@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"time"
 
@@ -114,6 +115,10 @@ func (tx *transaction) tell(inbox, id string, standing store.Standing) {
 
 // Join implements sqlstore.Engine.
 func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
+	var a sqlstore.Answer
+	if e.quickly(func(tx *transaction) (done bool, err error) { a, done, err = tx.quickJoin(c); return done, err }) {
+		return a, nil
+	}
 	return said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
 }
 
@@ -256,6 +261,9 @@ func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, 
 
 // Leave implements sqlstore.Engine.
 func (e *engine) Leave(ctx context.Context, c *store.Claim) error {
+	if e.quickly(func(tx *transaction) (bool, error) { return tx.quickLeave(c) }) {
+		return nil
+	}
 	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.leave(c) }))
 	return err
 }
@@ -313,9 +321,12 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 		if s.untidy = !e.file.installed; s.untidy {
 			return nil
 		}
-		reader := &transaction{file: e.file, engine: e, prefix: e.prefix, now: int64(e.clock.now())}
+		if err := e.file.exec("BEGIN"); err != nil { // all that is read is of one moment
+			return err
+		}
+		reader := e.alone()
 		s.answers, s.untidy, err = reader.look(waiting, reader.peek)
-		return err
+		return errors.Join(err, e.file.exec("COMMIT"))
 	}})
 	if err != nil || !s.untidy {
 		return s.answers, err

@@ -61,7 +61,7 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 	if err != nil {
 		return nil, fmt.Errorf("the path %q: %w", path, err)
 	}
-	e := &engine{path: full, inbox: rand.Text(), wall: time.Now, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+	e := &engine{path: full, inbox: rand.Text(), wall: time.Now, wake: make(chan struct{}, 1), quit: make(chan struct{}), turn: make(chan struct{}, 1)}
 	if e.clock, err = readClock(); err != nil {
 		return nil, e.fault(err)
 	}

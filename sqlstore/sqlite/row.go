@@ -77,17 +77,25 @@ func (tx *transaction) remove(c *store.Claim) (bool, error) {
 	})
 }
 
+// values are what is written of a claim that joins, but for its ticket, seat and state.
+func (tx *transaction) values(c *store.Claim) ([]any, error) {
+	waits, details, err := tx.texts(c)
+	return []any{tx.prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit, tx.deadline(c), int64(c.TTL), int64(c.Grace),
+		tx.wall.UnixMicro(), c.Turn, tx.engine.inbox, waits, details, format}, err
+}
+
+// insertInto takes those values as ?1 to ?15; what follows gives ticket, seat and state.
+const insertInto = `INSERT INTO holdfast_claims (prefix, name, id, kind, units, capacity, deadline, ttl, grace,
+	since, turn, inbox, waits, details, format, ticket, seat, state)
+	SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, `
+
 // insert writes a claim that has its answer.
 func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Answer) error {
-	waits, details, err := tx.texts(c)
+	values, err := tx.values(c)
 	if err != nil {
 		return err
 	}
-	return tx.exec(`INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
-		deadline, ttl, grace, since, turn, inbox, waits, details, format)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		tx.prefix, c.Name, seat, a.Ticket, c.ID.String(), a.State.String(), c.Kind.String(), c.Units, c.Limit,
-		tx.deadline(c), int64(c.TTL), int64(c.Grace), tx.wall.UnixMicro(), c.Turn, tx.engine.inbox, waits, details, format)
+	return tx.exec(insertInto+"?16, ?17, ?18", append(values, a.Ticket, seat, a.State.String())...)
 }
 
 // prolong writes what a claim's owner says of it. The units become fewer, and never more (rule 6).

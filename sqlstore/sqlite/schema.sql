@@ -6,8 +6,7 @@ CREATE TABLE holdfast_meta (
 	format   INTEGER NOT NULL, -- of these tables. A program that knows only a smaller one touches nothing.
 	identity TEXT    NOT NULL, -- a random name of this file
 	boot     TEXT    NOT NULL, -- which start of the machine deadlines count from
-	base     INTEGER NOT NULL, -- a ticket is this and the microseconds since then
-	mark     INTEGER NOT NULL  -- no ticket above it was ever given
+	mark     INTEGER NOT NULL  -- the highest ticket ever given
 ) STRICT;
 
 CREATE TABLE holdfast_claims (
@@ -38,6 +37,10 @@ CREATE TABLE holdfast_claims (
 	PRIMARY KEY (prefix, name, seat),
 	CHECK (seat = CASE WHEN state = 'held' AND kind = 'lock' AND units = capacity THEN 0 ELSE ticket END)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER holdfast_drawn AFTER INSERT ON holdfast_claims BEGIN
+	UPDATE holdfast_meta SET mark = max(mark, NEW.ticket);
+END;
 
 -- Claims that were left before they were known to have joined. They must not join any more.
 CREATE TABLE holdfast_tombstones (

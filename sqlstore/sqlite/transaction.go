@@ -3,7 +3,6 @@ package sqlite
 import (
 	"crypto/rand"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -15,11 +14,8 @@ type transaction struct {
 	engine *engine
 	prefix string    // whose names are meant
 	now    int64     // since the machine was started, read when nobody else could write any more
-	wall   time.Time // for people
-	last   uint64    // the last ticket that this transaction gave
-	base   int64     // as in the file: see draw
-	mark   uint64
-	moved  bool      // base or mark must be written
+	wall   time.Time // for people, and for tickets
+	mark   uint64    // the highest ticket ever given
 	told   []message // whom to tell once it has happened
 }
 
@@ -32,7 +28,7 @@ type message struct {
 
 // newTransaction goes on from BEGIN.
 func (e *engine) newTransaction() (*transaction, error) {
-	tx := &transaction{file: e.file, engine: e, prefix: e.prefix, now: int64(e.clock.now()), wall: e.wall()}
+	tx := e.alone()
 	if err := tx.heed(); err != nil {
 		e.drop() // and with it the transaction
 		return nil, e.fault(err)
@@ -48,8 +44,8 @@ func (tx *transaction) heed() error {
 	}
 	var written int
 	var identity, boot string
-	found, err := tx.one("SELECT format, identity, boot, base, mark FROM holdfast_meta", nil,
-		&written, &identity, &boot, &tx.base, &tx.mark)
+	found, err := tx.one("SELECT format, identity, boot, mark FROM holdfast_meta", nil,
+		&written, &identity, &boot, &tx.mark)
 	switch {
 	case err != nil:
 		return err
@@ -82,7 +78,7 @@ func (tx *transaction) install() error {
 	if _, err := tx.conn.ExecContext(always, schema); err != nil {
 		return err
 	}
-	return tx.exec("INSERT INTO holdfast_meta (one, format, identity, boot, base, mark) VALUES (1, ?, ?, '', 0, 0)",
+	return tx.exec("INSERT INTO holdfast_meta (one, format, identity, boot, mark) VALUES (1, ?, ?, '', 0)",
 		format, rand.Text())
 }
 
@@ -94,9 +90,7 @@ func (tx *transaction) forget() error {
 	if err := tx.exec("DELETE FROM holdfast_tombstones"); err != nil {
 		return err
 	}
-	// Tickets go on above all that were given, and not below the clock: so they rise also when the file was lost.
-	tx.base = max(int64(tx.mark)+1, tx.wall.UnixMicro()) - time.Duration(tx.now).Microseconds()
-	return tx.exec("UPDATE holdfast_meta SET boot = ?, base = ?", tx.engine.clock.boot, tx.base)
+	return tx.exec("UPDATE holdfast_meta SET boot = ?", tx.engine.clock.boot)
 }
 
 // serve does the jobs and commits. After an error nothing of it has happened, and the file must be dropped.
@@ -107,16 +101,6 @@ func (tx *transaction) serve(jobs []*job) error {
 			return err
 		}
 	}
-	if tx.moved {
-		if err := tx.exec("UPDATE holdfast_meta SET base = ?, mark = ?", tx.base, tx.mark); err != nil {
-			return err
-		}
-	}
-	// The next transaction must find the clock above the tickets of this one. It has been above them for long, but
-	// for many tickets drawn in very little time.
-	for tx.last != 0 && tx.at(tx.engine.clock.now()) <= tx.last {
-		runtime.Gosched()
-	}
 	return tx.exec("COMMIT")
 }
 
@@ -126,25 +110,9 @@ func (tx *transaction) identity() (identity string, err error) {
 	return identity, err
 }
 
-// reserve is how far ahead of the clock the mark is set, so that it is seldom written.
-const reserve = 10 * time.Second
-
-// at is the ticket of an instant.
-func (tx *transaction) at(now time.Duration) uint64 { return uint64(tx.base + now.Microseconds()) }
-
-// draw gives the next ticket: the time since the machine was started, which never goes back and is the same for all
-// processes, from a base that was chosen when the file was first used since then. So no counter has to be written for
-// each ticket. A floor above it moves the base.
+// draw gives the next ticket: above all that were given, above the floor, and not below the clock, so that it rises also
+// when the file was lost. A trigger writes the mark when the claim is written. At the end of all tickets it is not ok.
 func (tx *transaction) draw(floor uint64) (ticket uint64, ok bool) {
-	tx.last = max(tx.at(time.Duration(tx.now)), tx.last+1)
-	if floor >= tx.last {
-		tx.base += int64(floor + 1 - tx.last)
-		tx.last = floor + 1
-		tx.moved = true
-	}
-	if tx.last > tx.mark {
-		tx.mark = tx.last + uint64(reserve.Microseconds())
-		tx.moved = true
-	}
-	return tx.last, tx.last <= store.MaxTicket
+	tx.mark = max(tx.mark+1, floor+1, uint64(max(tx.wall.UnixMicro(), 0)))
+	return tx.mark, tx.mark <= store.MaxTicket
 }

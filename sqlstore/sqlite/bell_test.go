@@ -1,0 +1,187 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// inbox makes a socket, as another process would have it.
+func inbox(t *testing.T, folder, name string) *net.UnixConn {
+	t.Helper()
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(folder, name), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	return socket
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// paths are one that is short enough for a socket's address, and one that is not.
+func paths(t *testing.T) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	long := filepath.Join(dir, strings.Repeat("long", 40))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := map[string]string{"short": filepath.Join(dir, "locks.db")}
+	if runtime.GOOS == "linux" { // elsewhere there is no way around it
+		p["long"] = filepath.Join(long, "locks.db")
+	}
+	return p
+}
+
+// TestStoppedProcessHoldsUpNobody: one that does not empty its inbox is waited for once, and not for each of its claims.
+// Others are told all the same.
+func TestStoppedProcessHoldsUpNobody(t *testing.T) {
+	path := newPath(t)
+	e, awake := open(t, path), open(t, path)
+	told := heard(awake)
+	if !awake.Listen() {
+		t.Fatal("no socket")
+	}
+	inbox(t, e.bell.folder, "stopped")
+	stopped := message{inbox: "stopped", id: store.ID{1}}
+	for n := 0; e.bell.ring(stopped); n++ {
+		if n == 100_000 {
+			t.Fatal("its inbox is never full")
+		}
+	}
+	const claims = 400
+	news := make([]message, claims, claims+1)
+	for i := range news {
+		news[i] = stopped
+	}
+	start := time.Now()
+	e.tell(append(news, message{inbox: awake.inbox, id: store.ID{2}}))
+	if took := time.Since(start); took > claims/2*ringTimeout {
+		t.Errorf("it took %v", took)
+	}
+	wantPush(t, told, store.ID{2})
+}
+
+// TestSweepOfSockets: those of processes that died without a claim are removed, and those of the living stay.
+func TestSweepOfSockets(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	living := inbox(t, e.bell.folder, "living")
+	dead := inbox(t, e.bell.folder, "dead")
+	dead.Close() // without removing its name, as kill -9 leaves it
+	if err := e.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if exists(dead.LocalAddr().String()) {
+		t.Error("that of the dead is still there")
+	}
+	if !exists(living.LocalAddr().String()) {
+		t.Error("that of the living is gone")
+	}
+}
+
+// TestWakeFolderMadeAnew: the last that closes its socket removes the folder. Whoever rang there before finds the new
+// one, however long its path is.
+func TestWakeFolderMadeAnew(t *testing.T) {
+	for what, path := range paths(t) {
+		a := open(t, path)
+		for range 2 {
+			b := open(t, path)
+			told := heard(b)
+			if !b.Listen() {
+				t.Fatalf("%s: no socket", what)
+			}
+			holder, waiter := newClaim("x"), newClaim("x")
+			join(t, a, holder, store.Held)
+			join(t, b, waiter, store.Waiting)
+			if err := a.Leave(t.Context(), holder); err != nil {
+				t.Fatal(err)
+			}
+			wantPush(t, told, waiter.ID)
+			if err := b.Leave(t.Context(), waiter); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if exists(path + "-wake") {
+				t.Fatalf("%s: the folder is still there", what)
+			}
+		}
+	}
+}
+
+// TestCloseRemovesItsSocket and no other, and the folder only with the last one. Then it does not listen any more.
+func TestCloseRemovesItsSocket(t *testing.T) {
+	for what, path := range paths(t) {
+		a, b := open(t, path), open(t, path)
+		if !a.Listen() || !b.Listen() {
+			t.Fatalf("%s: no sockets", what)
+		}
+		check := func(wantA, wantB bool) {
+			t.Helper()
+			gotA, gotB := exists(filepath.Join(path+"-wake", a.inbox)), exists(filepath.Join(path+"-wake", b.inbox))
+			if gotA != wantA || gotB != wantB {
+				t.Errorf("%s: sockets of a %v, of b %v", what, gotA, gotB)
+			}
+		}
+		check(true, true)
+		a.Close()
+		check(false, true)
+		b.Close()
+		if b.Listen() || exists(path+"-wake") {
+			t.Errorf("%s: it still listens, or the folder is left", what)
+		}
+	}
+}
+
+// TestLetters that are not understood are passed over: those of a later version, and what is no letter.
+func TestLetters(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	told := heard(e)
+	if !e.Listen() {
+		t.Fatal("no socket")
+	}
+	socket := e.bell.dial(e.inbox)
+	if socket == nil {
+		t.Fatal("nobody is there")
+	}
+	defer socket.Close()
+	understood := (&message{id: store.ID{9}}).letter()
+	for _, letter := range [][]byte{
+		append([]byte{letterVersion + 1}, understood[1:]...),
+		understood[:letterSize-1],
+		append(bytes.Clone(understood), 0),
+		{},
+		(&message{id: store.Everyone}).letter(),
+		understood,
+	} {
+		if _, err := socket.Write(letter); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantPush(t, told, store.ID{9})
+	e.Close() // and with it whoever reads letters
+	if n := len(told); n != 0 {
+		t.Errorf("told %d times more", n)
+	}
+}

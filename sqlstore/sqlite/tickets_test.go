@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestFloorThatIsTheNextTicket is passed too: a ticket is greater than its floor, in an empty line and in any other.
+func TestFloorThatIsTheNextTicket(t *testing.T) {
+	now := time.Now()
+	e := open(t, newPath(t), func(e *engine) { e.wall = func() time.Time { return now } })
+	last := join(t, e, newClaim("x"), store.Held)
+	for name, want := range map[string]store.State{"x": store.Waiting, "y": store.Held} {
+		c := newClaim(name)
+		c.Floor = last + 1
+		if last = join(t, e, c, want); last <= c.Floor {
+			t.Errorf("%s: ticket %d with floor %d", name, last, c.Floor)
+		}
+	}
+}
+
+// TestOwnFloorIsNeverTooHigh: a ticket that this file gave is believed, also when the clock was set back by more than
+// a floor may be ahead.
+func TestOwnFloorIsNeverTooHigh(t *testing.T) {
+	path := newPath(t)
+	c := newClaim("y")
+	c.Floor = join(t, open(t, path), newClaim("x"), store.Held)
+	if got := join(t, open(t, path, clockAt(-2*store.FloorAhead)), c, store.Held); got <= c.Floor {
+		t.Errorf("ticket %d with floor %d", got, c.Floor)
+	}
+}
+
+// TestFloorWithinATransaction: who comes after a floor in the same transaction is above it, and who comes later too.
+func TestFloorWithinATransaction(t *testing.T) {
+	e := open(t, newPath(t))
+	first, second := newClaim("x"), newClaim("y")
+	first.Floor = uint64(time.Now().Add(time.Hour).UnixMicro())
+	last, err := ask(t.Context(), e, func(tx *transaction) (uint64, error) {
+		a, err := tx.join(first)
+		if err != nil {
+			return 0, err
+		}
+		b, err := tx.join(second)
+		if a.Ticket <= first.Floor || b.Ticket <= a.Ticket {
+			t.Errorf("tickets %d and %d with floor %d", a.Ticket, b.Ticket, first.Floor)
+		}
+		return b.Ticket, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if third := join(t, e, newClaim("z"), store.Held); third <= last {
+		t.Errorf("ticket %d after %d", third, last)
+	}
+}
+
+// TestEndOfTickets: a ticket above the greatest is an error and not a ticket, whether the file or the clock is so far.
+func TestEndOfTickets(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	operate(t, path, "UPDATE holdfast_meta SET mark = ?", int64(store.MaxTicket))
+	future := func(e *engine) { e.wall = func() time.Time { return time.Date(3300, 1, 1, 0, 0, 0, 0, time.UTC) } }
+	for what, e := range map[string]*engine{"the file": e, "the clock": open(t, newPath(t), future)} {
+		if a, err := e.Join(t.Context(), newClaim("x")); !errors.Is(err, store.ErrFloor) {
+			t.Errorf("%s: ticket %d, %v", what, a.Ticket, err)
+		}
+		if l, err := e.Line(t.Context(), "x"); err != nil || len(l.Places) != 0 {
+			t.Errorf("%s: %d places, %v", what, len(l.Places), err)
+		}
+	}
+}

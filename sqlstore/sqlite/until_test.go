@@ -1,0 +1,52 @@
+package sqlite
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestDeadlineIsNeverBeforeUntil: a call can come after a transaction has begun and still be served by it. Its ttl
+// counts from after it was sent, or its client would believe for longer than the file.
+func TestDeadlineIsNeverBeforeUntil(t *testing.T) {
+	var beginning trap
+	var late atomic.Int64 // how long the worker did not get to run
+	e := open(t, newPath(t), begun(&beginning), func(e *engine) {
+		now := e.clock.now
+		e.clock.now = func() time.Duration { return now() + time.Duration(late.Load()) }
+	})
+	s := sqlstore.New(e)
+	defer s.Close()
+
+	reached, goOn := beginning.hold(t)
+	first := make(chan error, 1)
+	go func() { _, err := e.Names(t.Context(), ""); first <- err }()
+	<-reached
+	late.Store(int64(time.Hour))
+	c := newClaim("x")
+	var standing store.Standing
+	joined := make(chan error, 1)
+	go func() {
+		var err error
+		standing, err = s.Join(t.Context(), *c)
+		joined <- err
+	}()
+	waitForJobs(t, e, 2)
+	goOn()
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-joined; err != nil {
+		t.Fatal(err)
+	}
+	l, err := e.Line(t.Context(), "x")
+	if err != nil || len(l.Places) != 1 {
+		t.Fatalf("the line has %d places, %v", len(l.Places), err)
+	}
+	if left := time.Until(standing.Until); left > l.Places[0].Left {
+		t.Errorf("the client believes in %v, the file only in %v", left, l.Places[0].Left)
+	}
+}
