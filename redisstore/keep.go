@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -68,12 +67,12 @@ func (s *Store) keepAll(ctx context.Context, w *wire, cs []store.Claim, n int) f
 func (s *Store) keeping(w *wire, cs []store.Claim) execution {
 	e := execution{
 		keys: make([]string, 0, len(cs)+2),
-		args: append(make([]string, 0, 4*len(cs)+2), w.run, millis(s.guard)),
+		args: append(make([]string, 0, 3*len(cs)+2), w.run, millis(s.guard)),
 	}
 	for i := range cs {
 		c := &cs[i]
 		e.keys = append(e.keys, s.keys.line(c.Name))
-		e.args = append(e.args, c.ID.String(), strconv.Itoa(int(max(c.Units, 1))), millis(c.TTL+c.Grace), s.encoder.about(c))
+		e.args = append(e.args, c.ID.String(), millis(c.TTL+c.Grace), s.said(c))
 	}
 	e.keys = append(e.keys, s.keys.mark, s.keys.run)
 	return e

@@ -124,13 +124,23 @@ func (s *Store) describe(c *store.Claim, w *wire) string {
 	about := s.encoder.about(c)
 	b := make([]byte, 0, len(about)+128)
 	b = append(hex.AppendEncode(b, c.ID[:]), ' ')
-	for _, n := range [...]int64{
-		w.serverMillis(), int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL), ceilMillis(c.Grace),
-	} {
+	b = append(strconv.AppendInt(b, w.serverMillis(), 10), ' ')
+	return string(s.appendRest(b, c, about))
+}
+
+// said is what keep.lua is told of a claim: REST from KIND on.
+func (s *Store) said(c *store.Claim) string {
+	about := s.encoder.about(c)
+	return string(s.appendRest(make([]byte, 0, len(about)+80), c, about))
+}
+
+// appendRest appends "KIND LIMIT UNITS TTL GRACE CHANNEL ABOUT".
+func (s *Store) appendRest(b []byte, c *store.Claim, about string) []byte {
+	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL), ceilMillis(c.Grace)} {
 		b = append(strconv.AppendInt(b, n, 10), ' ')
 	}
 	b = append(append(b, s.channel...), ' ')
-	return string(append(b, about...))
+	return append(b, about...)
 }
 
 // Leave implements store.Store.
