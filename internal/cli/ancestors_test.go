@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,12 @@ func TestEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	outer := holding{"elsewhere", "o", 3 << 8}
+	for _, v := range os.Environ() { // what this test was started with is not what it is about
+		if key, _, _ := strings.Cut(v, "="); strings.HasPrefix(key, "HOLDFAST_") {
+			t.Setenv(key, "") // so that it comes back
+			_ = os.Unsetenv(key)
+		}
+	}
 	for key, value := range map[string]string{
 		"HOLDFAST_NAME": "old", "HOLDFAST_TOKEN_2": "old", "HOLDFAST_NAME_7": "old", "HOLDFAST_STORE": "old",
 		"HOLDFAST_HELD": outer.String(), "HOLDFAST_NAME_OF_MINE": "kept", "HOLDFAST_NAMES": "kept", "OTHER": "kept",
