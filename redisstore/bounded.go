@@ -27,7 +27,10 @@ func (s *Store) within(ctx context.Context, limit time.Duration) (context.Contex
 	}
 	now := time.Now()
 	b := s.shared.Load()
-	if b == nil || b.limit != limit || now.After(b.fresh) {
+	if b != nil && b.limit != limit && !now.After(b.fresh) {
+		return context.WithTimeout(s.life, limit) // calls of two limits must not leave a context each behind
+	}
+	if b == nil || now.After(b.fresh) {
 		b = &bounded{limit: limit, fresh: now.Add(limit / freshPart)}
 		b.Context, b.cancel = context.WithTimeout(s.life, limit) // it ends by itself: others may still use it
 		s.shared.Store(b)

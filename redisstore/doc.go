@@ -55,7 +55,11 @@
 // failover to a replica that lagged behind), then a claim may be granted while an earlier holder still believes, until
 // that one's next renewal or the end of its ttl. Its token is the smaller one, so that a fence refuses it. With guard=D
 // nothing is granted for D after a start or a loss of all data, which closes this hole if D is not below the longest ttl;
-// a database that was never used counts as one that lost its data. All clients must have the same guard.
+// a database that was never used counts as one that lost its data. All clients must have the same guard, those that only
+// look (Inspect, Names) too: whoever looks without it grants what is due.
+//
+// Tickets can fall behind when a master is demoted, resynchronised with less than it had, and promoted again, while a
+// connection to it stays open and idle the whole time.
 //
 // A lease is over 1 % of its ttl and 2 ms before the server lets it run out, so that the two clocks may differ in pace by
 // that much. A server clock that is set forward lets claims run out early by as much; set back, late.

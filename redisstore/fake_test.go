@@ -38,6 +38,7 @@ func newFake(t *testing.T) *fake {
 		"TIME":      fmt.Sprintf("*2\r\n%s%s", bulk(strconv.FormatInt(now.Unix(), 10)), bulk("0")),
 		"SUBSCRIBE": ">3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n",
 		"PING":      "+PONG\r\n",
+		"PUBLISH":   ":0\r\n",
 		"SET":       "+OK\r\n",
 		"GET":       bulk("1 identity"),
 		"ARRIVE":    "*1\r\n" + bulk("ok"),

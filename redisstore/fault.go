@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,11 @@ func explain(err error) (why error, final bool) {
 	return fmt.Errorf("it cannot be reached: %w", err), false
 }
 
+// passes says whether the server refuses everything for now: to ask about each claim alone would only add to its trouble.
+func passes(err error) bool {
+	return slices.ContainsFunc(refusals, func(r refusal) bool { return !r.final && strings.Contains(err.Error(), r.word) })
+}
+
 // isAlert says whether the other side ended TLS with an alert, as a server does that wants a certificate.
 func isAlert(err error) bool {
 	_, ok := errors.AsType[tls.AlertError](err)
@@ -101,6 +107,9 @@ func (s *Store) fault(ctx context.Context, err error) error {
 		return err
 	}
 	why, final := explain(err)
+	if s.secret != "" && strings.Contains(why.Error(), s.secret) { // a server repeats what it does not understand
+		why = errors.New(strings.ReplaceAll(why.Error(), s.secret, "xxxxx"))
+	}
 	return &store.Fault{Store: s.called, Final: final, Err: why}
 }
 

@@ -69,9 +69,9 @@ if was then
 	return finish()
 end
 
-local ahead = l.solo and 1 or redis.call('ZCARD', l.O)
+local ahead = l.solo and 1 or l.text and redis.call('ZCARD', l.O) or 0
 if ahead == 0 then
-	l.kind, l.limit = kind, limit
+	l.kind, l.limit, l.held, l.used = kind, limit, 0, 0
 elseif kind ~= l.kind or limit ~= l.limit then
 	return finish('mismatch')
 end

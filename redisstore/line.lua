@@ -4,7 +4,8 @@
 -- Expects    now       the server's time in microseconds, as text of 16 digits, read once
 --            guard     for how many milliseconds after a restart nothing is granted; 0: no guard
 --            run       with a guard: which run of the server the caller is connected to: "1 RUN "
---            runKey    with a guard: where the run and its beginning are kept: "1 RUN MILLISECONDS"
+--            runKey    with a guard: where the run and its beginning are kept: "1 RUN MILLISECONDS". If it is of a newer
+--                      version, the script ends with "newer".
 --
 -- A line has four keys. The last three are the first with something behind it. They are not among the scripts' KEYS: each
 -- key would cost as much as a small command, and most lines have only the first. They share its hash tag, so that they
@@ -33,11 +34,13 @@ local news = {} -- what to publish: channel -> lines
 local guarded = 0
 if guard > 0 then
 	local seen = redis.call('GET', runKey)
-	if not seen or string.sub(seen, 1, #run) ~= run then
-		seen = run .. ms
-		redis.call('SET', runKey, seen)
+	if seen and string.sub(seen, 1, 2) ~= '1 ' then return 'newer' end
+	local began = seen and string.sub(seen, 1, #run) == run and tonumber(string.sub(seen, #run + 1))
+	if not began or began > ms then -- another run, a loss of data, or a clock that was set back: it would last as much longer
+		began = ms
+		redis.call('SET', runKey, run .. ms)
 	end
-	guarded = math.max(0, tonumber(string.sub(seen, #run + 1)) + guard - ms)
+	guarded = math.max(0, began + guard - ms)
 end
 
 -- parse takes a record apart.
@@ -79,18 +82,24 @@ local function stay(l, deadline, px, made)
 	end
 end
 
--- unfold writes a line of one claim in the form for many.
+-- unfold gives a line the form for many. Whatever lies behind a first key that is missing, or is a line of one, was left
+-- over when somebody took the first key alone (an operator, an eviction): it must not come to stand in this line.
 local function unfold(l)
+	if l.text then return end
+	redis.call('DEL', l.R, l.O, l.D)
+	l.text = '' -- settle writes it
 	if not l.solo then return end
 	local ticket, _, _, _, _, ttl, grace = parse(l.record)
 	local px = ttl + grace
 	local left = redis.call('PTTL', l.L)
+	local time = redis.call('TIME') -- after PTTL: before Redis 7.2 time goes on in a script, and a deadline may be late, never early
 	if left < 0 then left = px end -- somebody took the expiry away
+	local deadline = time[1] * 1000 + math.floor(time[2] / 1000) + left + 1
 	redis.call('HSET', l.R, l.solo, l.record)
 	redis.call('ZADD', l.O, ticket, l.solo)
-	redis.call('ZADD', l.D, ms + left + 1, l.solo)
+	redis.call('ZADD', l.D, deadline, l.solo)
 	l.solo, l.record = nil, nil
-	stay(l, ms + left + 1, px, true)
+	stay(l, deadline, px, true)
 end
 
 -- record is what is written of a claim: nil if nothing, "t" if it has a tombstone.
@@ -137,13 +146,14 @@ end
 -- tell notes news for the process that a claim belongs to.
 local function tell(l, channel, word, id, ticket)
 	channel = string.match(l.L, '^(.-{[^|]*)|') .. '}:push:' .. channel
-	news[channel] = (news[channel] and news[channel] .. '\n' or '') .. word .. ' ' .. id .. ' ' .. ticket
+	local lines = news[channel] or {}
+	news[channel], lines[#lines + 1] = lines, word .. ' ' .. id .. ' ' .. ticket
 end
 
 -- settle grants all who fit, and writes down what has changed. Whoever is granted is told, but for own, who gets an
 -- answer.
 local function settle(l, own)
-	if l.solo then return end
+	if not l.text then return end -- nobody, or one who holds
 	while guarded == 0 and (l.held == 0 or l.used < l.limit) do
 		local id = redis.call('ZRANGE', l.O, l.held, l.held)[1]
 		if not id then break end
@@ -157,7 +167,7 @@ local function settle(l, own)
 		if id ~= own then tell(l, channel, 'h', id, ticket) end
 	end
 	if l.held == 0 and redis.call('EXISTS', l.D) == 0 then
-		if l.text then redis.call('DEL', l.L) end
+		redis.call('DEL', l.L)
 		l.text = nil
 		return
 	end
@@ -168,7 +178,7 @@ end
 
 -- publish tells everyone, each process once. It comes last: an answer that says so may be overtaken by it.
 local function publish()
-	for channel, lines in pairs(news) do redis.call('PUBLISH', channel, lines) end
+	for channel, lines in pairs(news) do redis.pcall('PUBLISH', channel, table.concat(lines, '\n')) end
 end
 
 -- prolong gives a claim that stands its time anew.
@@ -177,6 +187,7 @@ local function prolong(l, id, px)
 		redis.call('PEXPIRE', l.L, px)
 		return
 	end
+	redis.call('ZREM', l.D, '') -- a server that is full refuses ZADD as the first write of a script, and only as the first
 	redis.call('ZADD', l.D, ms + px + 1, id)
 	stay(l, ms + px + 1, px)
 end

@@ -3,8 +3,8 @@
 -- KEYS  L of each line (see line.lua); then where the server's run and its beginning are kept
 -- ARGV  1, 2  the server's run, "1 RUN ", and the guard in milliseconds
 --       3     "all" for every place, "any" only for whether there are any
--- Result      for each line: "newer", "foreign", or with "any" 0 or 1, or with "all" a list of places (see show in
---             line.lua), in order
+-- Result      "newer" for what is written of the run; otherwise for each line: "newer", "foreign", or with "any" 0 or 1,
+--             or with "all" a list of places (see show in line.lua), in order
 
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
@@ -32,9 +32,9 @@ for i = 1, #KEYS - 1 do
 		sweep(l)
 		settle(l)
 		if ARGV[3] == 'any' then
-			answer = (l.solo or redis.call('EXISTS', l.O) == 1) and 1 or 0
+			answer = (l.solo or l.text and redis.call('EXISTS', l.O) == 1) and 1 or 0
 		else
-			answer = l.solo and {first(l)} or places(l)
+			answer = l.solo and {first(l)} or l.text and places(l) or {}
 		end
 	end
 	answers[i] = answer

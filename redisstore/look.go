@@ -117,6 +117,9 @@ func (s *Store) list(ctx context.Context, names []string, what string) ([]rueidi
 	if err != nil {
 		return nil, err
 	}
+	if word, err := answer.ToString(); err == nil { // of the run, not of a line
+		return nil, s.refusedKey(word, s.keys.run)
+	}
 	answers, err := answer.ToArray()
 	if err == nil && len(answers) != len(names) {
 		err = fmt.Errorf("%w: %d lines, and %d were asked for", errShape, len(answers), len(names))

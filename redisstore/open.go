@@ -91,7 +91,10 @@ func newStore(called string, set settings) *Store {
 // start connects, looks whether the server will do, and begins to listen. Pushes come first: whoever waits can be told
 // from his first moment on.
 func (s *Store) start(ctx context.Context) error {
-	err := s.check(ctx, "prefix"+s.prefix)
+	err := s.alive(ctx)
+	if err == nil && s.prefix != "" {
+		err = store.CheckName(s.prefix)
+	}
 	if err == nil {
 		err = s.begin(ctx)
 	}
@@ -150,15 +153,24 @@ func (s *Store) connectCommands() (*wire, error) {
 	}
 	if err := server.usable(); err != nil {
 		err = fmt.Errorf("%w: %w", errUnusable, err)
-		w.close(err)
+		w.end(err)
 		return nil, err
 	}
 	if s.server.RunID == "" {
 		s.server = *server // before anybody else can look
 	}
-	if err := s.arrive(w); err != nil {
-		w.close(err)
+	err = s.arrive(w)
+	if err == nil { // a script that cannot publish fails after it has written
+		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
+		err = w.do(ctx, w.client.B().Publish().Channel(s.keys.pushes+s.channel).Message("").Build()).Error()
+		cancel()
+	}
+	if err != nil {
+		w.end(err)
 		return nil, err
+	}
+	if p := s.pushes.current.Load(); p != nil && p.run != w.run {
+		p.end(errCut) // it leads to another server, or another run: nothing comes over it any more
 	}
 	select {
 	case s.reached <- struct{}{}:
@@ -230,7 +242,7 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 // connect makes a store with a client of its own.
 func connect(ctx context.Context, called string, options rueidis.ClientOption, set settings) (s *Store, err error) {
 	s = newStore(called, set)
-	s.owned = true
+	s.owned, s.secret = true, options.Password
 	if s.client, err = s.newClient(options); err != nil {
 		s.end()
 		return nil, err

@@ -25,7 +25,7 @@ func (s *Store) connectPushes() (*wire, error) {
 	ctx, cancel := context.WithTimeout(s.life, dialTimeout)
 	defer cancel()
 	if err := w.do(ctx, w.client.B().Subscribe().Channel(s.keys.pushes+s.channel).Build()).Error(); err != nil {
-		w.close(err)
+		w.end(err)
 		return nil, err
 	}
 	return w, nil
@@ -76,7 +76,7 @@ func (s *Store) onMessage(m rueidis.PubSubMessage) {
 		default:
 			continue // of a newer version, or of a stranger; Keep tells
 		}
-		if id, ticket := w.id(), w.ticket(); !w.bad && id != store.Everyone {
+		if id, ticket := w.id(), w.ticket(); !w.bad && id != store.Everyone && ticket < maxExact {
 			s.deliver(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})
 		}
 	}

@@ -36,7 +36,8 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 type Store struct {
 	settings
 	client   rueidis.Client
-	owned    bool // whether the client is ours to close
+	secret   string // the password, which must not get into an error
+	owned    bool   // whether the client is ours to close
 	called   string
 	keys     keySpace
 	channel  string // where its pushes go, after keys.pushes

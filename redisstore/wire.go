@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,7 +69,12 @@ func (p *plug) newWire(client rueidis.Client, hooks rueidis.PubSubHooks) (*wire,
 	// connection.
 	ended := conn.SetPubSubHooks(hooks)
 	w.tasks.Go(func() {
-		w.close(<-ended)
+		select {
+		case why := <-ended:
+			w.end(why)
+		case <-w.dead:
+		}
+		w.client.Close()
 	})
 	return w, server, nil
 }
@@ -76,7 +82,8 @@ func (p *plug) newWire(client rueidis.Client, hooks rueidis.PubSubHooks) (*wire,
 // serverMillis is the server's time as far as can be told from here. It is for people only.
 func (w *wire) serverMillis() int64 { return w.told.Add(time.Since(w.met)).UnixMilli() }
 
-// end notes that the connection has ended, and why.
+// end ends the connection and notes why. It does not wait for it: the wire's own goroutine closes it, so that a call that
+// fails while the store is being closed starts nothing that Close does not know of.
 func (w *wire) end(why error) {
 	w.once.Do(func() {
 		if w.why = why; why == nil {
@@ -84,12 +91,6 @@ func (w *wire) end(why error) {
 		}
 		close(w.dead)
 	})
-}
-
-// close ends the connection. Calls under way fail.
-func (w *wire) close(why error) {
-	w.end(why)
-	w.client.Close()
 }
 
 // do sends a command and waits for its answer, or until ctx is done.
@@ -138,10 +139,17 @@ func (w *wire) enter(ctx context.Context) (before int64, err error) {
 // were given up before this one was sent.
 func (w *wire) leave(before int64, answer rueidis.RedisResult) {
 	if err := answer.NonRedisError(); err != nil && !rueidis.IsRedisNil(err) {
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+			w.end(err) // with RESP2, what has hooks is another connection than this one
+			return
+		}
 		if w.abandoned.Add(1)-w.returned.Load() > mostAbandons {
-			w.tasks.Go(func() { w.close(errNoAnswer) })
+			w.end(errNoAnswer)
 		}
 		return
+	}
+	if err := answer.Error(); err != nil && strings.Contains(err.Error(), "READONLY") {
+		w.end(errReplica) // the address may lead to the new master by now
 	}
 	<-w.room
 	for {
@@ -220,8 +228,7 @@ func (p *plug) dialing() *dial {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.closed && d.wire != nil {
-			w := d.wire
-			p.tasks.Go(func() { w.close(errUnplugged) })
+			d.wire.end(errUnplugged)
 			d.wire, d.err = nil, errUnplugged
 		}
 		if d.wire != nil {
@@ -240,7 +247,7 @@ func (p *plug) close() {
 	w := p.current.Load()
 	p.mu.Unlock()
 	if w != nil {
-		w.close(errUnplugged)
+		w.end(errUnplugged)
 	}
 	p.tasks.Wait()
 }
