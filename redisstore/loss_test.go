@@ -1,0 +1,133 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What is left when a server has lost a part of what it knew: one key of a line, its clock, or what was written of its
+// run.
+
+// loseFirstKey makes a line of two, and takes its first key alone, as an operator may, or an eviction.
+func loseFirstKey(t *testing.T, query string) (s *redisstore.Store, holder, waiter store.Claim) {
+	t.Helper()
+	server, s := newServer(t, query)
+	holder, waiter = claim("torn"), claim("torn")
+	await(t, "the guard is over, if there is one", func() bool {
+		early := claim("early")
+		early.Try = true
+		standing, err := s.Join(t.Context(), early)
+		return err == nil && standing.State == store.Held
+	})
+	join(t, s, &holder, store.Held)
+	join(t, s, &waiter, store.Waiting)
+	if n := do(t, server, "DEL", redisstore.KeysOf("", "torn")[0]); n != "1" {
+		t.Fatalf("%s keys were deleted, want one", n)
+	}
+	return s, holder, waiter
+}
+
+// A line whose first key is lost is lost as a whole. Its claims are gone, and nobody stands in it.
+func TestFirstKeyLostIsLineLost(t *testing.T) {
+	s, holder, waiter := loseFirstKey(t, "")
+	keep(t, s, holder, store.Gone)
+	keep(t, s, waiter, store.Gone)
+	line, err := s.Line(t.Context(), "torn")
+	if err != nil || len(line.Places) != 0 {
+		t.Errorf("the line is %+v and %v, want an empty one", line, err)
+	}
+}
+
+// What is left of such a line does not come back to life in the next one: a writer of before must not hold beside a
+// reader of now.
+func TestFirstKeyLostLeavesNobodyBehind(t *testing.T) {
+	s, holder, waiter := loseFirstKey(t, "")
+	now, next := reader("torn"), claim("torn")
+	join(t, s, &now, store.Held)
+	join(t, s, &next, store.Waiting) // the line takes the form for many again
+	leave(t, s, holder)
+	keep(t, s, waiter, store.Gone)
+	keep(t, s, now, store.Held)
+	line, err := s.Line(t.Context(), "torn")
+	if err != nil || len(line.Places) != 2 {
+		t.Errorf("the line is %+v and %v, want the two who joined last", line, err)
+	}
+}
+
+// Whoever holds the lock after such a loss goes on holding it when others join. The tickets of before are lower, and
+// must not come to stand before his.
+func TestFirstKeyLostKeepsNewHolder(t *testing.T) {
+	s, holder, _ := loseFirstKey(t, "")
+	now, next := claim("torn"), claim("torn")
+	join(t, s, &now, store.Held)
+	join(t, s, &next, store.Waiting)
+	keep(t, s, now, store.Held)
+	leave(t, s, holder)
+	keep(t, s, now, store.Held)
+	keep(t, s, next, store.Waiting)
+	leave(t, s, now)
+	keep(t, s, next, store.Held)
+}
+
+// With a guard a Join looks at the whole line, and must not take what is left of it for claims that stand.
+func TestFirstKeyLostWithGuard(t *testing.T) {
+	s, holder, waiter := loseFirstKey(t, "?guard=200ms")
+	now := claim("torn")
+	join(t, s, &now, store.Held)
+	keep(t, s, holder, store.Gone)
+	keep(t, s, waiter, store.Gone)
+	keep(t, s, now, store.Held)
+}
+
+// The first key is there and counts holders, and all others are lost: who comes next is not let in as the last of them.
+func TestOrderLostLetsOneIn(t *testing.T) {
+	server, s := newServer(t, "")
+	for range 3 {
+		c := reader("orderless")
+		join(t, s, &c, store.Held)
+	}
+	if n := do(t, server, append([]string{"DEL"}, redisstore.KeysOf("", "orderless")[1:]...)...); n != "3" {
+		t.Fatalf("%s keys were deleted, want three", n)
+	}
+	first, second := claim("orderless"), claim("orderless")
+	join(t, s, &first, store.Held)
+	join(t, s, &second, store.Waiting)
+	leave(t, s, first)
+	keep(t, s, second, store.Held)
+}
+
+// A guard counts from a time by the server's clock. If that is set back by an hour, the guard begins anew, and does not
+// last for an hour.
+func TestGuardWhenClockIsSetBack(t *testing.T) {
+	clock := servers.NewClock(t)
+	_, s := newServer(t, "?guard=1s", servers.Env(clock.Env()...))
+	clock.Step(-time.Hour)
+	c := claim("set back")
+	standing := join(t, s, &c, store.Waiting)
+	if again := time.Until(standing.AskAgain); again > time.Second+100*time.Millisecond {
+		t.Fatalf("the guard is 1s, and who waits for its end is to ask again in %v", again)
+	}
+	granted(t, s, c)
+}
+
+// With a guard, every call looks at what is written of the server's run. What a newer version has written there is
+// refused and left alone.
+func TestGuardLeavesNewerRunAlone(t *testing.T) {
+	const run, future = "holdfast:{}:run", "2 something of the future"
+	server, s := newServer(t, "?guard=1s")
+	do(t, server, "SET", run, future)
+	for name, call := range everyCall(s, claim("newer")) {
+		err := call(t.Context())
+		if name != "Names" && !errors.Is(err, store.ErrFormat) { // Names finds nobody to ask about
+			t.Errorf("%s: %v, want %v", name, err, store.ErrFormat)
+		}
+		if now := do(t, server, "GET", run); now != future {
+			t.Fatalf("%s has made %q of the run", name, now)
+		}
+	}
+}
