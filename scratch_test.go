@@ -85,15 +85,15 @@ func (s *scratch) run(args ...string) string {
 // required are the modules in its go.mod, but for this one.
 func (s *scratch) required() []string {
 	s.Helper()
-	text := s.run("list", "-m", "-f", "{{if not .Main}}{{.Path}}{{end}}", "all")
 	written, err := os.ReadFile(filepath.Join(s.dir, "go.mod"))
 	if err != nil {
 		s.Fatal(err)
 	}
 	var required []string
-	for path := range strings.FieldsSeq(text) {
-		if path != module && strings.Contains(string(written), "\t"+path+" v") {
-			required = append(required, path)
+	for line := range strings.Lines(string(written)) {
+		word := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(word) > 1 && strings.HasPrefix(word[1], "v") && word[0] != module {
+			required = append(required, word[0])
 		}
 	}
 	return required
