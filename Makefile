@@ -59,7 +59,7 @@ peers: ## Measure Holdfast beside other locks on Redis (PEERS=--quick for a shor
 	go -C bench run . $(PEERS)
 
 .PHONY: soak
-soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each)
+soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then tests that fail at times
 	@set -e; targets=$$(go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r pkg dir; do \
 		cat "$$dir"/*_test.go 2>/dev/null | \
 			sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$$pkg \1|p"; \
@@ -70,6 +70,7 @@ soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each)
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -timeout 0 "$$pkg" </dev/null; \
 	done
 	@echo "==> all fuzz targets ran without a finding"
+	HOLDFAST_SOAK=1 go test -count 10 -run '^TestCtrlZAgain$$' ./cmd/holdfast
 
 # The steps of the targets above.
 

@@ -83,7 +83,7 @@ func (l *lookout) who() (claims []store.Claim, fresh bool) {
 func (l *lookout) watch() {
 	listening := l.engine.Listen()
 	pause := lookFast
-	changed := true
+	changed := false // or not seen, since the last look failed
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for claims, fresh := l.who(); len(claims) > 0; claims, fresh = l.who() {
