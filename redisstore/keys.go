@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/percent"
 )
 
 // What a store writes lies under these names, where P and N are prefix and name, escaped:
@@ -18,56 +20,9 @@ const (
 	keyEnd  = "}"
 )
 
-// escaped are the bytes that are written as %XX in keys: those that the keys themselves, hash tags and patterns give a
-// meaning to, and those that a terminal would not show. No two names are escaped alike, a name that begins with another
-// is escaped to what begins with the other's, and a key has no character that is special in a pattern.
-func escaped(c byte) bool {
-	return c < ' ' || c == 0x7f || strings.IndexByte(`%{}|*?[]\`, c) >= 0
-}
-
-func escape(s string) string {
-	plain := 0
-	for plain < len(s) && !escaped(s[plain]) {
-		plain++
-	}
-	if plain == len(s) {
-		return s
-	}
-	const hexDigits = "0123456789ABCDEF"
-	b := append(make([]byte, 0, len(s)+16), s[:plain]...)
-	for i := plain; i < len(s); i++ {
-		if c := s[i]; escaped(c) {
-			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
-		} else {
-			b = append(b, c)
-		}
-	}
-	return string(b)
-}
-
-// unescape undoes escape. It says whether s can have come from there.
-func unescape(s string) (string, bool) {
-	if strings.IndexByte(s, '%') < 0 {
-		return s, true
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '%' {
-			if i+2 >= len(s) {
-				return "", false
-			}
-			high, low := strings.IndexByte("0123456789ABCDEF", s[i+1]), strings.IndexByte("0123456789ABCDEF", s[i+2])
-			if high < 0 || low < 0 {
-				return "", false
-			}
-			c = byte(high<<4 | low)
-			i += 2
-		}
-		b = append(b, c)
-	}
-	return string(b), true
-}
+// escaped are the characters that the keys themselves, hash tags and patterns give a meaning to. A key has none that is
+// special in a pattern.
+const escaped percent.Set = `{}|*?[]\`
 
 // keySpace makes the keys of one tenant.
 type keySpace struct {
@@ -79,7 +34,7 @@ type keySpace struct {
 }
 
 func newKeySpace(prefix string) keySpace {
-	p := escape(prefix)
+	p := escaped.Escape(prefix)
 	own := keyRoot + p + keyEnd + ":"
 	return keySpace{
 		lines:  keyRoot + p + "|",
@@ -91,7 +46,7 @@ func newKeySpace(prefix string) keySpace {
 }
 
 // line is the first key of a name's line. The scripts make the others of it.
-func (k *keySpace) line(name string) string { return k.lines + escape(name) + keyEnd }
+func (k *keySpace) line(name string) string { return k.lines + escaped.Escape(name) + keyEnd }
 
 // name is the name whose line has this key, if it is the first key of a line of this tenant.
 func (k *keySpace) name(key string) (string, bool) {
@@ -103,5 +58,5 @@ func (k *keySpace) name(key string) (string, bool) {
 	if !ok || rest == "" {
 		return "", false
 	}
-	return unescape(rest)
+	return percent.Unescape(rest)
 }

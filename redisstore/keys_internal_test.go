@@ -1,9 +1,6 @@
 package redisstore
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestKeys(t *testing.T) {
 	for _, test := range []struct{ prefix, name, want string }{
@@ -37,25 +34,4 @@ func TestKeysOfNoLine(t *testing.T) {
 			t.Errorf("the key %q counts as the line of %q", key, name)
 		}
 	}
-}
-
-func FuzzEscape(f *testing.F) {
-	f.Add("a", "b")
-	f.Add("a%", "a%25")
-	f.Add("{a}|*", "\x00\xff[")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		x, y := escape(a), escape(b)
-		if (a == b) != (x == y) {
-			t.Errorf("%q and %q are escaped to %q and %q", a, b, x, y)
-		}
-		if strings.HasPrefix(a, b) != strings.HasPrefix(x, y) && strings.HasPrefix(a, b) {
-			t.Errorf("%q begins with %q, and %q not with %q", a, b, x, y)
-		}
-		if strings.ContainsAny(x, `{}|*?[]\`+"\n\x00") {
-			t.Errorf("%q is escaped to %q", a, x)
-		}
-		if back, ok := unescape(x); !ok || back != a {
-			t.Errorf("%q comes back as %q", a, back)
-		}
-	})
 }

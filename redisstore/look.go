@@ -73,7 +73,7 @@ func (s *Store) scan(ctx context.Context, prefix string, cursor uint64) (names [
 		return nil, 0, err
 	}
 	answer, _, err := s.ask(ctx, askTimeout, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return w.do(ctx, w.client.B().Scan().Cursor(cursor).Match(s.keys.lines+escape(prefix)+"*").Count(scanPage).Build())
+		return w.do(ctx, w.client.B().Scan().Cursor(cursor).Match(s.keys.lines+escaped.Escape(prefix)+"*").Count(scanPage).Build())
 	})
 	if err != nil {
 		return nil, 0, err

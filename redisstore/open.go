@@ -3,14 +3,11 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -258,7 +256,7 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 	allowed := []string{"guard", "eviction"}
 	switch at.Scheme {
 	case "rediss":
-		allowed = append(allowed, "ca", "cert", "key", "server-name", "insecure-skip-verify")
+		allowed = append(allowed, tlsurl.Parameters...)
 	case "redis+unix":
 		allowed = append(allowed, "db")
 	}
@@ -297,7 +295,9 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 		}
 	}
 	if at.Scheme == "rediss" {
-		options.TLSConfig, err = tlsConfig(at, options.InitAddress[0])
+		if options.TLSConfig, err = tlsurl.Config(at); err == nil && options.TLSConfig.ServerName == "" {
+			options.TLSConfig.ServerName, _, err = net.SplitHostPort(options.InitAddress[0])
+		}
 	}
 	return options, set, err
 }
@@ -311,45 +311,4 @@ func address(hosts []string) ([]string, error) {
 		return hosts, nil
 	}
 	return []string{net.JoinHostPort(strings.Trim(hosts[0], "[]"), "6379")}, nil
-}
-
-// tlsConfig reads what a URL says about TLS.
-func tlsConfig(at store.Location, address string) (*tls.Config, error) {
-	q := at.Query
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
-	if q.Has("server-name") {
-		config.ServerName = q.Get("server-name")
-	}
-	switch q.Get("insecure-skip-verify") {
-	case "true":
-		config.InsecureSkipVerify = true //nolint:gosec // it was asked for, by this name
-	case "", "false":
-	default:
-		return nil, errors.New("insecure-skip-verify is true or false")
-	}
-	if q.Has("ca") {
-		pem, err := os.ReadFile(q.Get("ca"))
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s has no certificate in PEM", q.Get("ca"))
-		}
-	}
-	if q.Has("cert") != q.Has("key") {
-		return nil, errors.New("cert and key go together")
-	}
-	if q.Has("cert") {
-		pair, err := tls.LoadX509KeyPair(q.Get("cert"), q.Get("key"))
-		if err != nil {
-			return nil, fmt.Errorf("cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
