@@ -23,6 +23,12 @@ LINT_VERSION := $(shell awk '$$1 == "$(LINT_PKG)" { print $$2 }' tools/go.mod)
 TOOLS_DIR := $${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast/tools
 LINT := $(TOOLS_DIR)/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION 2>/dev/null)
 
+# The etcd that tests run against is built once too, since what systems come with is old. Tests find it by this name.
+ETCD_PKG := go.etcd.io/etcd/server/v3
+ETCD_VERSION := $(shell awk '$$1 == "$(ETCD_PKG)" { print $$2 }' tools/etcd/go.mod)
+SERVERS_DIR := $${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast/servers
+ETCD := $(SERVERS_DIR)/etcd-$(ETCD_VERSION)
+
 .PHONY: help
 help: ## Show this list
 	@echo "Holdfast. Targets:"
@@ -76,8 +82,8 @@ soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then tests that fai
 
 .PHONY: need
 need:
-	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter into a cache,"
-	@echo "    and installs the servers that tests run against, if they are missing"
+	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter and etcd into a cache,"
+	@echo "    and installs the other servers that tests run against, if they are missing"
 	@command -v go >/dev/null || { echo "Go is missing: see https://go.dev/dl/"; exit 1; }
 	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null || \
 		{ echo "The C compiler $$cc is missing. The race detector needs one."; exit 1; }
@@ -99,8 +105,18 @@ linter:
 	}
 
 .PHONY: servers
-servers:
+servers: etcd
 	@tools/install-servers
+
+.PHONY: etcd
+etcd:
+	@test -n "$(ETCD_VERSION)" || { echo "tools/etcd/go.mod names no etcd"; exit 1; }
+	@set -e; test -x "$(ETCD)" || { \
+		echo "==> setup: building etcd $(ETCD_VERSION), package by package; the first time takes minutes"; \
+		mkdir -p "$(SERVERS_DIR)"; \
+		GOWORK=off go -C tools/etcd build -v -o "$(ETCD).$$$$" $(ETCD_PKG); \
+		mv "$(ETCD).$$$$" "$(ETCD)"; \
+	}
 
 .PHONY: cross
 cross:

@@ -16,7 +16,8 @@ import (
 var shimSource []byte
 
 // A Clock is the wall clock that servers see, as a test sets it. It goes at the pace of the real one. Only the wall
-// clock moves: what a server counts on its monotonic clock goes on as before.
+// clock moves: what a server counts on its monotonic clock goes on as before. Etcd does not see it: a Go program asks
+// the kernel, and not the C library.
 type Clock struct {
 	shim   string
 	file   string

@@ -2,9 +2,11 @@
 //
 //	redis := servers.Redis(t, servers.Args("--appendfsync", "always"))
 //	client := dial(redis.Addr())
+//	etcd := servers.EtcdCluster(t, 3).Client(t)
 //
 // A server that is missing on this machine skips the test with a line that says what was left out and how to get
 // it. With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
+// Servers are looked for on the PATH, and etcd where `make servers` puts it, or HOLDFAST_ETCD says.
 //
 // # What happens
 //
@@ -24,8 +26,12 @@
 // Each method returns when it is so. They return errors rather than fail the test: any goroutine may call them. A
 // [Clock] steps the time that a server sees. What happens on the way to a server is for package lab/proxy.
 //
+// Stop asks a server to end and waits for it. Etcd waits in turn for clients who have streams open, for six seconds.
+// Kill takes no time, and what the server has acknowledged is still there after Start.
+//
 // # Adding a server
 //
 // A kind of server is a kind value (server.go): program, number of ports, arguments, and how to ask whether it is
-// ready. Its type embeds *[Server]. See redis.go. How to install the program goes into need.go.
+// ready. Its type embeds *[Server]. See redis.go. A cluster whose nodes must know each other's ports starts them
+// together: see etcd_cluster.go. How to install the program goes into need.go.
 package servers

@@ -3,12 +3,17 @@ package servers
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
-// howToGet says how to install the programs that tests need, on Debian.
+// etcdVersion is what tests run against. tools/etcd/go.mod says the same to the makefile, which builds it.
+const etcdVersion = "v3.7.3"
+
+// howToGet says how to get the programs that tests need, on Debian.
 var howToGet = map[string]string{
 	"redis-server": "apt-get install redis-server",
+	"etcd":         "make servers",
 	"cc":           "apt-get install gcc libc6-dev",
 }
 
@@ -16,7 +21,7 @@ var howToGet = map[string]string{
 // CI=true or HOLDFAST_REQUIRE_SERVERS set.
 func Need(t testing.TB, program string) (path string) {
 	t.Helper()
-	path, err := exec.LookPath(program)
+	path, err := find(program)
 	if err == nil {
 		return path
 	}
@@ -29,6 +34,26 @@ func Need(t testing.TB, program string) (path string) {
 	}
 	t.Skipf("left out, because %s is missing. To get it: %s", program, advice)
 	return ""
+}
+
+// find finds a program on the PATH. Only etcd lies in the cache where the makefile builds it, since what systems come
+// with is old. HOLDFAST_ETCD names another one.
+func find(program string) (path string, err error) {
+	if program != "etcd" {
+		return exec.LookPath(program)
+	}
+	if path = os.Getenv("HOLDFAST_ETCD"); path != "" {
+		return exec.LookPath(path)
+	}
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		cache = filepath.Join(home, ".cache")
+	}
+	return exec.LookPath(filepath.Join(cache, "holdfast", "servers", "etcd-"+etcdVersion))
 }
 
 func required() bool {

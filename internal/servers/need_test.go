@@ -1,6 +1,9 @@
 package servers
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -15,22 +18,79 @@ func TestNeed(t *testing.T) {
 		{"continuous integration", "true", "", true},
 		{"make test", "", "1", true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Setenv("PATH", t.TempDir())
-			t.Setenv("CI", test.ci)
-			t.Setenv("HOLDFAST_REQUIRE_SERVERS", test.require)
-			f := asTest(t, func(t testing.TB) {
-				Need(t, "redis-server")
-				t.Errorf("it went on")
-			})
-			if f.failed != test.fails || f.skipped == test.fails {
-				t.Errorf("failed: %t, skipped: %t", f.failed, f.skipped)
-			}
-			for _, word := range []string{"redis-server is missing", "apt-get install redis-server"} {
-				if !strings.Contains(f.said, word) {
-					t.Errorf("it does not say %q: %s", word, f.said)
+		for program, advice := range map[string]string{
+			"redis-server": "apt-get install redis-server",
+			"etcd":         "make servers",
+		} {
+			t.Run(test.name+"/"+program, func(t *testing.T) {
+				t.Setenv("PATH", t.TempDir())
+				t.Setenv("XDG_CACHE_HOME", t.TempDir())
+				t.Setenv("HOLDFAST_ETCD", "")
+				t.Setenv("CI", test.ci)
+				t.Setenv("HOLDFAST_REQUIRE_SERVERS", test.require)
+				f := asTest(t, func(t testing.TB) {
+					Need(t, program)
+					t.Errorf("it went on")
+				})
+				if f.failed != test.fails || f.skipped == test.fails {
+					t.Errorf("failed: %t, skipped: %t", f.failed, f.skipped)
 				}
+				for _, word := range []string{program + " is missing", advice} {
+					if !strings.Contains(f.said, word) {
+						t.Errorf("it does not say %q: %s", word, f.said)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestFindEtcd(t *testing.T) {
+	home := t.TempDir()
+	program := func(folders ...string) string {
+		path := filepath.Join(append([]string{home}, folders...)...)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	name := "etcd-" + etcdVersion
+	cached := program(".cache", "holdfast", "servers", name)
+	moved := program("elsewhere", "holdfast", "servers", name)
+	own := program("own")
+	for _, test := range []struct{ name, cache, override, want string }{
+		{"cache", "", "", cached},
+		{"another cache", filepath.Join(home, "elsewhere"), "", moved},
+		{"override", "", own, own},
+		{"override that is not there", "", filepath.Join(home, "nothing"), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("HOME", home)
+			t.Setenv("XDG_CACHE_HOME", test.cache)
+			t.Setenv("HOLDFAST_ETCD", test.override)
+			got, err := find("etcd")
+			if got != test.want || (err == nil) != (test.want != "") {
+				t.Errorf("found %q, want %q: %v", got, test.want, err)
 			}
 		})
+	}
+}
+
+// The version is said in tools/etcd/go.mod, for the makefile that builds it, and here. The two must be the same.
+func TestEtcdVersion(t *testing.T) {
+	mod, err := os.ReadFile("../../tools/etcd/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\tgo.etcd.io/etcd/server/v3 " + etcdVersion + " "; !strings.Contains(string(mod), want) {
+		t.Errorf("tools/etcd/go.mod does not require%s", want)
+	}
+	t.Setenv("HOLDFAST_ETCD", "") // it may be any version
+	said, err := exec.Command(Need(t, "etcd"), "--version").Output()
+	if want := "etcd Version: " + strings.TrimPrefix(etcdVersion, "v") + "\n"; !strings.HasPrefix(string(said), want) {
+		t.Errorf("the etcd in the cache says %q, want %q: %v", said, want, err)
 	}
 }

@@ -29,7 +29,7 @@ func Env(variables ...string) Option {
 	return func(s *settings) { s.env = append(s.env, variables...) }
 }
 
-// Password makes the server demand this password of its default user.
+// Password makes the server demand this password, of the default user of Redis or of the user root of etcd.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }
@@ -39,8 +39,8 @@ func ACL(lines ...string) Option {
 	return func(s *settings) { s.acl = append(s.acl, lines...) }
 }
 
-// TLS makes the server speak only TLS on its port. It takes clients without a certificate too. For a Redis server,
-// Args("--tls-auth-clients", "yes") refuses them.
+// TLS makes the server speak only TLS on its port. It takes clients without a certificate too. To refuse them, give a
+// Redis server Args("--tls-auth-clients", "yes") and etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile).
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.certificates = c }
 }

@@ -141,6 +141,16 @@ func (s *Server) firstStart() error {
 	})
 }
 
+// startHere starts it once, on the ports that are chosen.
+func (s *Server) startHere() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		return s.failed("start", errRunning)
+	}
+	return s.failed("start", s.startOnce())
+}
+
 // start starts it, again if its ports clash with somebody else's.
 func (s *Server) start(choosePorts func() error) error {
 	if s.proc != nil {

@@ -1,0 +1,131 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// etcdSocket is the file in a server's folder where it tells how it is, also while it serves no clients.
+const etcdSocket = "metrics"
+
+// EtcdCalls is what clients have asked of one method since the server was started.
+type EtcdCalls struct {
+	Started  int // calls, or streams
+	Received int // messages from clients; on a stream, its end counts as one more
+	Sent     int // messages to clients
+}
+
+// Calls counts what clients have asked, by method, such as Txn, LeaseKeepAlive or Watch. A method that was never
+// called may be missing.
+func (e *EtcdServer) Calls() (map[string]EtcdCalls, error) {
+	metrics, err := e.Metrics()
+	if err != nil {
+		return nil, err
+	}
+	calls := map[string]EtcdCalls{}
+	for series, value := range metrics {
+		name, _, _ := strings.Cut(series, "{")
+		method := grpcMethod.FindStringSubmatch(series)
+		if method == nil {
+			continue
+		}
+		c := calls[method[1]]
+		switch name {
+		case "grpc_server_started_total":
+			c.Started += int(value)
+		case "grpc_server_msg_received_total":
+			c.Received += int(value)
+		case "grpc_server_msg_sent_total":
+			c.Sent += int(value)
+		}
+		calls[method[1]] = c
+	}
+	return calls, nil
+}
+
+var grpcMethod = regexp.MustCompile(`[{,]grpc_method="(\w+)"`)
+
+// Metrics are what the server counts and measures since it was started. Each goes by its name and labels as etcd
+// writes them, such as etcd_server_has_leader or grpc_server_started_total{grpc_method="Txn",...}.
+func (e *EtcdServer) Metrics() (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), etcdPatience)
+	defer cancel()
+	page, err := e.getLocal(ctx, "/metrics")
+	if err != nil {
+		return nil, e.failed("metrics", err)
+	}
+	metrics := map[string]float64{}
+	for line := range strings.Lines(string(page)) {
+		line = strings.TrimSpace(line)
+		end := strings.LastIndexByte(line, ' ')
+		if strings.HasPrefix(line, "#") || end < 0 {
+			continue
+		}
+		if metrics[line[:end]], err = strconv.ParseFloat(line[end+1:], 64); err != nil {
+			return nil, e.failed("metrics", err)
+		}
+	}
+	return metrics, nil
+}
+
+// A raftStatus is what a node knows of its cluster.
+type raftStatus struct {
+	ID   string `json:"id"` // its own
+	Lead string `json:"lead"`
+	Term uint64 `json:"term"`
+}
+
+func (e *EtcdServer) raftStatus(ctx context.Context) (raftStatus, error) {
+	var variables struct {
+		Status raftStatus `json:"raft.status"`
+	}
+	page, err := e.get(ctx, "/debug/vars")
+	if err == nil {
+		err = json.Unmarshal(page, &variables)
+	}
+	return variables.Status, err
+}
+
+// getLocal gets a page from the server's socket.
+func (e *EtcdServer) getLocal(ctx context.Context, path string) ([]byte, error) {
+	return getPage(ctx, "http://localhost"+path, &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(e.dir, etcdSocket))
+		},
+	})
+}
+
+// get gets a page from the port for clients.
+func (e *EtcdServer) get(ctx context.Context, path string) ([]byte, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if c := e.cluster.certificates; c != nil {
+		transport.TLSClientConfig = c.Client.Clone()
+	}
+	return getPage(ctx, e.url()+path, transport)
+}
+
+func getPage(ctx context.Context, url string, via http.RoundTripper) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := via.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read
+	page, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, answer.Status, page)
+	}
+	return page, err
+}
