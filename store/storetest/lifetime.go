@@ -31,13 +31,13 @@ func deadHolderWithWaiter(t *trial) {
 	t.advance(t.ttl / 6)
 	waiter.join(store.Waiting)
 	holder.link.Kill()
-	alive := holder.sent
+	alive, least := holder.sent, t.ttl-t.slack
 	if t.able.SessionTTL > 0 {
-		alive = time.Now() // the session kept itself alive until now
+		alive, least = time.Now(), t.ttl/2 // the session kept itself alive until a third of its ttl ago, or less
 	}
 	waiter.await()
 	switch after := time.Since(alive); {
-	case after < t.ttl-t.slack:
+	case after < least:
 		t.errorf("the waiter was granted %v after the holder's last sign of life, and the ttl is %v", after, t.ttl)
 	case after > t.takeover():
 		t.errorf("the waiter was granted %v after the holder's last sign of life, and the store promises %v", after, t.takeover())
