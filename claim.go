@@ -31,6 +31,7 @@ type claim struct {
 
 	phase   phase
 	standby bool          // it is its relay's standby
+	shown   bool          // a guard goes by it: it is never anybody else's
 	calling bool          // a call about it is under way or about to be
 	again   bool          // something came up while a call was under way: ask again after it
 	fails   int32         // calls about it that failed in a row

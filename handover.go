@@ -192,7 +192,7 @@ func (c *Client) handTo(cl *claim, w *wish, l *Lease) {
 func (c *Client) passOn(cl *claim, now time.Time) *wish {
 	r := cl.relay
 	w := r.queue.first
-	if w == nil || !r.public || cl != r.claim || !cl.Exclusive() || !cl.owner.only(cl) || !w.owner.wantsOneThing() {
+	if w == nil || !r.public || cl != r.claim || cl.shown || !cl.Exclusive() || !cl.owner.only(cl) || !w.owner.wantsOneThing() {
 		return nil
 	}
 	s := w.lock.settings

@@ -141,7 +141,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 // Downgrade turns an exclusive lease into a shared one, with no moment between in which another writer could
 // get in. The old lease is over; the new one is returned, with a token marked as shared, and its context has
-// ctx's values. It fails only if the lease is not held or not exclusive.
+// ctx's values. It fails only if the lease is not held or not exclusive, or was re-entered, or shown to a guard.
 //
 // When Downgrade returns, other readers are let in. If the store could not be told before ctx was done, the new
 // lease is good all the same, and the store learns of it by the next renewal.
@@ -171,6 +171,10 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	if len(cl.more) > 0 {
 		c.mu.Unlock()
 		return nil, fmt.Errorf("%w: it was re-entered, and only the last lease of a lock can be downgraded", ErrUnsupported)
+	}
+	if cl.shown {
+		c.mu.Unlock()
+		return nil, errShown
 	}
 	// The exclusive lease ends before the store can hear of it, since from then on readers may get in.
 	if cl.phase != held || !l.end(&errDowngraded) {

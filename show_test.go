@@ -1,0 +1,63 @@
+package holdfast_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A guard that the store keeps goes by the claim. Two holders of one claim would be one to it.
+func TestShownClaimIsNotHandedOver(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		bubble(t, func(t *testing.T, r *rig) {
+			c := r.client()
+			first := r.lock(c.Mutex("x").Lock)
+			if shown {
+				if s, claim, err := first.Show(); err != nil || s == nil || claim.Ticket != first.Token().Ticket() || claim.Name != "x" {
+					t.Fatalf("Show gave %+v and %v", claim, err)
+				}
+			}
+			next := r.begin(c.Mutex("x").Lock)
+			synctest.Wait()
+			r.unlock(first)
+			synctest.Wait()
+			if !next.holds() {
+				t.Fatalf("the next does not hold: %v", next.err)
+			}
+			if handed := next.lease.Token().Ticket() == first.Token().Ticket(); handed == shown {
+				t.Errorf("shown: %v, and handed over: %v", shown, handed)
+			}
+			r.unlock(next.lease)
+			r.nobodyStands("x")
+		})
+	}
+}
+
+func TestShownClaimIsNotDowngraded(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		l := r.lock(r.client().RWMutex("x").Lock)
+		if _, _, err := l.Show(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrUnsupported) {
+			t.Errorf("Downgrade of a lease that was shown: %v", err)
+		}
+		if l.Err() != nil {
+			t.Errorf("the lease is over: %v", l.Err())
+		}
+		r.unlock(l)
+	})
+}
+
+func TestShowAfterTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		l := r.lock(c.Mutex("x").Lock)
+		r.unlock(l)
+		if _, _, err := l.Show(); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Show of a lease that was given back: %v", err)
+		}
+	})
+}
