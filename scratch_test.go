@@ -19,6 +19,9 @@ func TestNothingElseComesAlong(t *testing.T) {
 		"memstore":   {},
 		"fence":      {},
 		"redisstore": {"github.com/redis/rueidis", "golang.org/x/sys"},
+		"etcdstore": {"go.etcd.io/etcd/", "google.golang.org/", "go.uber.org/zap", "go.uber.org/multierr", "github.com/coreos/go-semver",
+			"github.com/coreos/go-systemd", "github.com/golang/protobuf", "github.com/grpc-ecosystem/grpc-gateway",
+			"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text"},
 		"sqlstore/sqlite": {"modernc.org/", "golang.org/x/sys", "github.com/dustin/go-humanize", "github.com/google/uuid",
 			"github.com/mattn/go-isatty", "github.com/ncruces/go-strftime", "github.com/remyoudompheng/bigfft"},
 	} {

@@ -11,8 +11,8 @@ import (
 
 // TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
 func TestEveryStoreIsRegistered(t *testing.T) {
-	redis := servers.Redis(t)
-	for _, url := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr()} {
+	redis, etcd := servers.Redis(t), servers.Etcd(t)
+	for _, url := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "etcd://" + etcd.Addr()} {
 		locks, err := holdfast.Open(t.Context(), url)
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)

@@ -1,0 +1,92 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A refusal is an error of etcd's that is explained better than in its own words.
+type refusal struct {
+	err   error
+	final bool
+	means string
+}
+
+var refusals = []refusal{
+	{rpctypes.ErrAuthFailed, true, "user or password is wrong"},
+	{rpctypes.ErrUserEmpty, true, "it wants a user and a password"},
+	{rpctypes.ErrUserNotFound, true, "it does not know this user"},
+	{rpctypes.ErrPermissionDenied, true, "this user lacks a permission"},
+	{rpctypes.ErrInvalidAuthToken, false, "the login has run out"},
+	{rpctypes.ErrAuthOldRevision, false, "users or roles have just changed"},
+	{rpctypes.ErrNoSpace, false, "its database is full (alarm NOSPACE): compact, defragment and disarm the alarm"},
+	{rpctypes.ErrCorrupt, true, "its data is corrupt (alarm CORRUPT)"},
+	{rpctypes.ErrNoLeader, false, "it has no leader: more than half of its members must be there"},
+	{rpctypes.ErrNotLeader, false, "it has just lost its leader"},
+	{rpctypes.ErrLeaderChanged, false, "it has just got another leader"},
+	{rpctypes.ErrTimeout, false, "it did not come to a decision in time; it may have no leader"},
+	{rpctypes.ErrTimeoutDueToLeaderFail, false, "it did not come to a decision in time, because it lost its leader"},
+	{rpctypes.ErrTimeoutDueToConnectionLost, false, "it did not come to a decision in time, because its members cannot reach each other"},
+	{rpctypes.ErrTooManyRequests, false, "it is overloaded"},
+	{rpctypes.ErrGRPCNotSupportedForLearner, true, "it is a learner, which takes no part in decisions; name the other members"},
+}
+
+// explain says what went wrong in a sentence, and whether trying again is of no use.
+func explain(err error) (why error, final bool) {
+	said := rpctypes.Error(err)
+	for _, r := range refusals {
+		if errors.Is(said, rpctypes.Error(r.err)) {
+			return fmt.Errorf("%s: %w", r.means, said), r.final
+		}
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "x509:") || strings.Contains(text, "certificate is not"):
+		return fmt.Errorf("its certificate is not trusted: %w", err), true
+	case strings.Contains(text, "first record does not look like a TLS handshake"):
+		return fmt.Errorf("it does not speak TLS there (etcd:// is without): %w", err), true
+	case strings.Contains(text, "authentication handshake failed: EOF"):
+		return fmt.Errorf("it hung up; does it speak TLS there (etcd:// is without)? %w", err), false
+	case strings.Contains(text, "tls:"):
+		return fmt.Errorf("TLS was refused: %w", err), true
+	case strings.Contains(text, "error reading server preface") && !strings.Contains(text, "reset"):
+		return fmt.Errorf("it does not answer as etcd does; does it speak TLS (etcds://)? %w", err), false
+	case code(err) == codes.Unavailable || code(err) == codes.DeadlineExceeded:
+		return fmt.Errorf("it cannot be reached: %w", err), false
+	}
+	return fmt.Errorf("it refused: %w", err), false
+}
+
+// fault makes an error of the store of what went wrong in a call with this context.
+func (s *Store) fault(ctx context.Context, err error) error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, already := errors.AsType[*store.Fault](err); already || store.Final(err) {
+		return err
+	}
+	why, final := explain(err)
+	return &store.Fault{Store: s.called, Final: final, Err: why}
+}
+
+// failed explains the error of a call that was bounded by limit if its caller did not bound it.
+func (s *Store) failed(ctx, within context.Context, limit time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	if within.Err() != nil && ctx.Err() == nil && !s.closed.Load() {
+		return &store.Fault{Store: s.called, Err: fmt.Errorf("no answer in %v", limit)}
+	}
+	return s.fault(ctx, err)
+}

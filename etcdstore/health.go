@@ -1,0 +1,91 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// statusTimeout is how long a member may take to say how it is, if others are there.
+const statusTimeout = 2 * time.Second
+
+// inspect asks every member how it is. One that is too old is refused. Those that cannot be reached now are not asked: it
+// is enough that somebody answers and has a leader.
+func (s *Store) inspect(ctx context.Context) error {
+	endpoints := s.client.Endpoints()
+	answers := make([]*etcdserverpb.StatusResponse, len(endpoints))
+	errs := make([]error, len(endpoints))
+	var asking sync.WaitGroup
+	for i, endpoint := range endpoints {
+		asking.Go(func() {
+			within, cancel := context.WithTimeout(ctx, statusTimeout)
+			defer cancel()
+			answers[i], errs[i] = s.status(within, endpoint)
+		})
+	}
+	asking.Wait()
+	led, answered := false, false
+	for i, answer := range answers {
+		if errs[i] != nil {
+			continue
+		}
+		answered = true
+		led = led || answer.Leader != 0
+		if tooOld(answer.Version) {
+			return &store.Fault{Store: s.called, Final: true,
+				Err: fmt.Errorf("%s is etcd %s, and %d.%d.%d is the oldest that will do", endpoints[i], answer.Version, oldest[0], oldest[1], oldest[2])}
+		}
+	}
+	switch {
+	case !answered:
+		return worst(errs)
+	case !led:
+		return &store.Fault{Store: s.called, Err: errors.New("it has no leader: more than half of its members must be there")}
+	}
+	return nil
+}
+
+// worst is the error that says most: one that will not go away by itself, if there is one.
+func worst(errs []error) error {
+	for _, err := range errs {
+		if _, final := explain(err); final {
+			return err
+		}
+	}
+	return errs[0]
+}
+
+// status asks one member, and does not wait if it cannot be reached.
+func (s *Store) status(ctx context.Context, endpoint string) (*etcdserverpb.StatusResponse, error) {
+	conn, err := s.client.Dial(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // the answer is there
+	return etcdserverpb.NewMaintenanceClient(conn).Status(ctx, &etcdserverpb.StatusRequest{})
+}
+
+// oldest is the first version in which a leader that was deposed no longer renews leases, nor takes them away.
+var oldest = [3]int{3, 5, 13}
+
+func tooOld(version string) bool {
+	version, _, _ = strings.Cut(version, "-")
+	for i, part := range strings.SplitN(version, ".", 3) {
+		n, err := strconv.Atoi(part)
+		if err != nil || n > oldest[i] {
+			return false // what cannot be read is no number that is too small
+		}
+		if n < oldest[i] {
+			return true
+		}
+	}
+	return false
+}

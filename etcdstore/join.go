@@ -1,0 +1,276 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast/line"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A joining is one call of Join.
+type joining struct {
+	*store.Claim
+	store   *Store
+	session *session
+	key     string
+	value   string
+	began   time.Time
+	unsure  bool    // something that it sent may still be done
+	there   []entry // who was in the line when it was tried
+}
+
+// Join implements store.Store.
+func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	if err := s.check(ctx, c.Name); err != nil {
+		return store.Standing{}, err
+	}
+	if store.FloorTooHigh(c.Floor, time.Now()) { // etcd has no clock to ask
+		return store.Standing{}, store.ErrFloor
+	}
+	within, cancel := within(ctx, c.TTL)
+	defer cancel()
+	j := &joining{Claim: &c, store: s, began: time.Now()}
+	for range epochTries {
+		ses, err := s.current(within)
+		if err != nil {
+			return store.Standing{}, s.failed(ctx, within, c.TTL, err)
+		}
+		if !j.sitDown(ses) {
+			continue
+		}
+		standing, again, err := j.attempt(within, ses)
+		if err != nil || !again && standing.State == store.Gone {
+			err = s.failed(ctx, within, c.TTL, err)
+			return standing, j.standUp(within, ses, err)
+		}
+		if !again {
+			return standing, nil
+		}
+	}
+	return store.Standing{}, j.standUp(within, j.session, s.fault(ctx, errEpoch))
+}
+
+// epochTries is how often a Join is tried while the session's epoch changes, or the session itself.
+const epochTries = 20
+
+var errEpoch = errors.New("its session changes too fast")
+
+// sitDown takes a seat for the claim under a session. It says whether the session is still there.
+func (j *joining) sitDown(ses *session) bool {
+	s := j.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != ses {
+		return false
+	}
+	if j.session != ses { // under another session, nothing of what was sent before can land
+		j.session, j.unsure = ses, false
+	}
+	if d, owed := s.debts[j.ID]; owed { // it joins again after an error
+		j.unsure = j.unsure || d.unsure
+		delete(s.debts, j.ID)
+	}
+	j.key = s.seat(ses, j.Name, j.ID)
+	return true
+}
+
+// standUp is for a claim that was not joined: it gives the seat back. If something that was sent may still be done, it is
+// made void first; where that fails, the error is not final.
+func (j *joining) standUp(ctx context.Context, ses *session, err error) error {
+	s := j.store
+	d := debt{id: j.ID, name: j.Name, key: j.key, session: ses, unsure: true}
+	switch {
+	case err != nil && !store.Final(err):
+		s.owe(d) // if it never sat down there is no session, and nothing is owed
+	case j.unsure:
+		if failed := s.repay(ctx, d); failed != nil {
+			return s.fault(ctx, failed)
+		}
+	default:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.places[j.ID] == nil && s.session == ses {
+			s.vacate(j.Name, j.ID)
+		}
+	}
+	return err
+}
+
+// attempt joins under a session. Again says that the session, or what was known of it, has changed meanwhile.
+func (j *joining) attempt(ctx context.Context, ses *session) (standing store.Standing, again bool, err error) {
+	s := j.store
+	r := record{
+		ID: j.ID, Kind: j.Kind, Units: j.Units, Limit: j.Limit, TTL: ses.ttl.Milliseconds(), Joined: millis(j.began),
+		Turn: j.Turn, Owner: j.Owner, Waits: j.Waits,
+	}
+	j.value = r.encode()
+	if j.Try {
+		joined, standing, again, err := j.try(ctx, ses)
+		if joined || again || err != nil {
+			return standing, again, err
+		}
+		if !j.mayFit(&standing) {
+			return standing, false, nil
+		}
+	}
+	answer, unsure, err := s.commit(ctx, transaction{
+		when:   []clientv3.Cmp{ses.inEpoch(), clientv3.Compare(clientv3.CreateRevision(j.key), "=", 0)},
+		then:   []clientv3.Op{clientv3.OpPut(j.key, j.value, clientv3.WithLease(ses.lease)), j.aheadOfLast()},
+		orElse: j.whyNot(ses),
+	})
+	j.unsure = j.unsure || unsure
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		s.lose(ses)
+		return standing, true, nil
+	case err != nil:
+		return standing, false, err
+	case !answer.Succeeded:
+		return j.refused(ctx, ses, answer)
+	}
+	return j.joined(ctx, ses, answer)
+}
+
+// aheadOfLast reads who stands ahead of the claim that was just put at the end: for one that wants everything only the one
+// before it, for the others the whole line.
+func (j *joining) aheadOfLast() clientv3.Op {
+	line := j.store.keys.line(j.Name)
+	if j.Units == j.Limit {
+		return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2))
+	}
+	return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+}
+
+// whyNot reads why a Join was not done: the session has another epoch or is gone, or the claim stands already.
+func (j *joining) whyNot(ses *session) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpGet(ses.key, clientv3.WithKeysOnly()), clientv3.OpGet(j.key)}
+}
+
+// refused finds out why a Join was not done.
+func (j *joining) refused(ctx context.Context, ses *session, answer *clientv3.TxnResponse) (standing store.Standing, again bool, err error) {
+	s := j.store
+	sessions, own := answer.Responses[0].GetResponseRange().Kvs, answer.Responses[1].GetResponseRange().Kvs
+	switch {
+	case len(sessions) == 0:
+		s.lose(ses)
+		return standing, true, nil
+	case len(own) == 0:
+		ses.opened(sessions[0].ModRevision)
+		return standing, true, nil
+	}
+	// It stands already: an answer was lost, or the claim joins twice at once.
+	r, err := decode(own[0].Value)
+	if err == nil && r.ID != j.ID {
+		err = errForeign
+	}
+	if err != nil {
+		return standing, false, s.unreadable(own[0].Key, err)
+	}
+	s.mu.Lock()
+	p := s.admit(j, ses, uint64(own[0].CreateRevision), answer.Header.Revision, string(own[0].Value), own[0].ModRevision) //nolint:gosec // a revision
+	p.ask.Units = min(p.ask.Units, r.Units)
+	s.mu.Unlock()
+	if err := s.look(ctx, []*place{p}); err != nil {
+		return standing, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.places[p.id] != p {
+		return store.Standing{}, false, nil
+	}
+	return ses.standing(p.state, p.ticket, -1), false, nil
+}
+
+// joined takes the claim into the line behind those who were read with it, or withdraws it.
+func (j *joining) joined(ctx context.Context, ses *session, answer *clientv3.TxnResponse) (standing store.Standing, again bool, err error) {
+	s := j.store
+	revision := answer.Header.Revision
+	ticket := uint64(revision) //nolint:gosec // it is positive
+	read := answer.Responses[1].GetResponseRange()
+	ahead := int(read.Count - 1)
+	state, blocker, err := j.judge(ctx, read.Kvs)
+	if err == nil && (ticket <= j.Floor || ticket > store.MaxTicket) { // an etcd that was restored from a backup
+		err = fmt.Errorf("%w: %s is at revision %d, and %d was seen", store.ErrFloor, s.called, revision, j.Floor)
+	}
+	if err != nil || j.Try && state != store.Held {
+		d := debt{id: j.ID, name: j.Name, key: j.key, session: ses, ticket: ticket, unsure: j.unsure}
+		if failed := s.repay(ctx, d); failed != nil {
+			return standing, false, failed // it may still stand: that is no final error
+		}
+		j.unsure = false
+		return store.Standing{Ahead: ahead}, false, err
+	}
+	if err := s.freshen(ctx, ses); err != nil {
+		return standing, false, err
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	if s.session != ses {
+		return standing, true, nil // it is gone with its session
+	}
+	p := s.admit(j, ses, ticket, revision, j.value, revision)
+	if state == store.Held {
+		s.hold(p, false)
+	} else if p.state == store.Waiting {
+		s.waitFor(p, blocker, revision)
+	}
+	return ses.standing(p.state, ticket, ahead), false, nil
+}
+
+// judge says where the claim stands behind those who were read with it.
+func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (store.State, blocker, error) {
+	s := j.store
+	entries, err := s.decodeLine(kvs)
+	if err != nil {
+		return store.Gone, blocker{}, err
+	}
+	ahead := entries[:len(entries)-1]
+	switch {
+	case len(ahead) == 0:
+		return store.Held, blocker{}, nil
+	case j.Units == j.Limit && line.Mismatch(ahead[0].ask(), j.Ask):
+		// The one before may itself be about to be withdrawn. What counts is the head of the line.
+		if err := j.matchesHead(ctx); err != nil {
+			return store.Gone, blocker{}, err
+		}
+	case line.Mismatch(ahead[0].ask(), j.Ask):
+		return store.Gone, blocker{}, store.ErrMismatch
+	}
+	state, b := evaluate(ahead, j.Ask)
+	return state, b, nil
+}
+
+// matchesHead compares the claim with the head of its line.
+func (j *joining) matchesHead(ctx context.Context) error {
+	s := j.store
+	answer, _, err := s.commit(ctx, transaction{then: []clientv3.Op{s.head(j.Name)}})
+	if err != nil {
+		return err
+	}
+	entries, err := s.decodeLine(answer.Responses[0].GetResponseRange().Kvs)
+	if err == nil && len(entries) > 0 && line.Mismatch(entries[0].ask(), j.Ask) {
+		err = store.ErrMismatch
+	}
+	return err
+}
+
+// head reads the first of a line.
+func (s *Store) head(name string) clientv3.Op {
+	return clientv3.OpGet(s.keys.line(name), clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
+}
+
+// freshen renews a session that has little time left, so that what was granted is of some use.
+func (s *Store) freshen(ctx context.Context, ses *session) error {
+	if time.Until(*ses.until.Load()) > ses.ttl/2 {
+		return nil
+	}
+	return s.beats.ask().await(ctx)
+}

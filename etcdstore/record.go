@@ -1,0 +1,99 @@
+package etcdstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// format is what every value begins with. Another number there is another format.
+const format = "1 "
+
+// A record is what the value of a claim's key says. Its place in the line is the key's create revision.
+type record struct {
+	ID      store.ID     `json:"id"`
+	Kind    store.Kind   `json:"kind"`
+	Units   int32        `json:"units"`
+	Limit   int32        `json:"limit"`
+	TTL     int64        `json:"ttl"`               // of its session, in milliseconds
+	Joined  int64        `json:"joined"`            // when, in milliseconds since 1970 by its client's clock: for people only
+	Granted int64        `json:"granted,omitempty"` // likewise, if it had to wait
+	Turn    uint8        `json:"turn,omitempty"`
+	Owner   *store.Owner `json:"owner"`
+	Waits   []store.Wait `json:"waits,omitempty"`
+}
+
+func (r *record) ask() store.Ask { return store.Ask{Kind: r.Kind, Units: r.Units, Limit: r.Limit} }
+
+// encode writes the record with its format.
+func (r *record) encode() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		text = []byte("{}") // strings and numbers can always be written
+	}
+	return format + string(text)
+}
+
+var errForeign = errors.New("holds what no version of holdfast has written")
+
+// decode reads a value. The error is errForeign or store.ErrFormat.
+func decode(value []byte) (r record, err error) {
+	version, text, _ := strings.Cut(string(value), " ")
+	switch {
+	case version+" " != format && strings.Trim(version, "0123456789") == "" && version != "":
+		return r, store.ErrFormat
+	case version+" " != format || json.Unmarshal([]byte(text), &r) != nil:
+		return r, errForeign
+	case r.Kind != store.Lock && r.Kind != store.Semaphore || r.Units < 1 || r.Units > r.Limit || r.Limit > store.MaxReaders:
+		return r, errForeign
+	}
+	if r.Owner == nil {
+		r.Owner = &store.Owner{}
+	}
+	return r, nil
+}
+
+// An entry is a claim as it stands in etcd.
+type entry struct {
+	record
+	kv *mvccpb.KeyValue
+}
+
+func (e *entry) ticket() uint64 { return uint64(e.kv.CreateRevision) } //nolint:gosec // revisions are positive
+
+// decodeLine reads the values of a line, in the order of arrival. One that cannot be read is an error: nobody may judge a
+// line that he understands in part.
+func (s *Store) decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
+	entries := make([]entry, len(kvs))
+	for i, kv := range kvs {
+		r, err := decode(kv.Value)
+		if err != nil {
+			return nil, s.unreadable(kv.Key, err)
+		}
+		entries[i] = entry{r, kv}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return int(a.kv.CreateRevision - b.kv.CreateRevision) })
+	return entries, nil
+}
+
+// unreadable is the error of a value that this version cannot read.
+func (s *Store) unreadable(key []byte, err error) error {
+	if errors.Is(err, store.ErrFormat) {
+		return fmt.Errorf("%w: the key %q in %s", err, key, s.called)
+	}
+	return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("the key %q %w", key, err)}
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

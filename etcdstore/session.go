@@ -1,0 +1,264 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A session is a lease that all claims of this client share. When it is lost, all of them are gone.
+//
+// It has a key of its own, whose mod revision is the session's epoch. A Join counts only in the epoch in which it was
+// sent. So one that may still be on its way can be made void for ever, by writing the key once more: no tombstone is
+// needed for its name, and nobody has to look out for what might land late (rule 8 of package store).
+type session struct {
+	lease clientv3.LeaseID
+	ttl   time.Duration // as the server granted it
+	key   string
+	epoch atomic.Int64
+	until atomic.Pointer[time.Time]
+}
+
+// drift is how much earlier than the server a client believes its session to be over: the two clocks may differ in pace
+// by 1 %.
+func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// acknowledged notes that the server has renewed the session when it got what was sent then. The server counts from when
+// it got it, which was later (rule 5).
+func (ses *session) acknowledged(sent time.Time) {
+	until := sent.Add(ses.ttl - drift(ses.ttl))
+	if old := ses.until.Load(); old == nil || until.After(*old) {
+		ses.until.Store(&until)
+	}
+}
+
+// opened says that the epoch is no earlier than this revision.
+func (ses *session) opened(epoch int64) {
+	for old := ses.epoch.Load(); epoch > old && !ses.epoch.CompareAndSwap(old, epoch); old = ses.epoch.Load() {
+	}
+}
+
+// inEpoch is true in etcd while the session lives and its epoch is the one that is known here.
+func (ses *session) inEpoch() clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(ses.key), "=", ses.epoch.Load())
+}
+
+// current is the session, or a new one if there is none.
+func (s *Store) current(ctx context.Context) (*session, error) {
+	for {
+		s.mu.Lock()
+		ses := s.session
+		s.mu.Unlock()
+		if ses != nil {
+			return ses, nil
+		}
+		if err := s.openings.ask().await(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// openSession makes a session. It is done by one goroutine at a time.
+func (s *Store) openSession() error {
+	s.mu.Lock()
+	there := s.session != nil
+	s.mu.Unlock()
+	if there {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.life, askTimeout)
+	defer cancel()
+	ses, err := s.newSession(ctx)
+	if err != nil {
+		return s.failed(s.life, ctx, askTimeout, err)
+	}
+	s.mu.Lock()
+	s.session = ses
+	s.mu.Unlock()
+	select {
+	case s.began <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (s *Store) newSession(ctx context.Context) (*session, error) {
+	ses := &session{}
+	var sent time.Time
+	_, err := s.elsewhere(ctx, func(ctx context.Context) error {
+		sent = time.Now()
+		granted, err := s.leases.LeaseGrant(ctx, &etcdserverpb.LeaseGrantRequest{TTL: int64((s.ttl + time.Second - 1) / time.Second)})
+		if err == nil {
+			ses.lease, ses.ttl = clientv3.LeaseID(granted.ID), time.Duration(granted.TTL)*time.Second
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	ses.acknowledged(sent)
+	ses.key = fmt.Sprintf("%s%016x", s.keys.sessions, int64(ses.lease))
+	answer, _, err := s.commit(ctx, transaction{
+		then: []clientv3.Op{clientv3.OpPut(ses.key, format+s.about, clientv3.WithLease(ses.lease))},
+	})
+	if err != nil {
+		return nil, err // the lease runs out
+	}
+	ses.opened(answer.Header.Revision)
+	return ses, nil
+}
+
+// lose ends a session that the server has no more. All of its claims are gone, and what was still to be cleaned up is too.
+func (s *Store) lose(ses *session) {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.session != ses {
+		return
+	}
+	s.session = nil
+	clear(s.debts)
+	clear(s.seats)
+	for _, p := range s.places {
+		s.gone(p)
+	}
+}
+
+// beat says to the server that the session lives on, and notes up to when it does. It is done by one goroutine at a time.
+func (s *Store) beat() error {
+	s.mu.Lock()
+	ses := s.session
+	s.mu.Unlock()
+	if ses == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.life, ses.ttl/2)
+	defer cancel()
+	var sent time.Time
+	var left int64
+	_, err := s.elsewhere(ctx, func(ctx context.Context) (err error) {
+		sent = time.Now()
+		left, err = s.pulse.renew(ctx, ses.lease)
+		return err
+	})
+	switch {
+	case err != nil:
+		return s.failed(s.life, ctx, ses.ttl/2, err)
+	case left <= 0:
+		s.lose(ses)
+		return nil
+	}
+	ses.acknowledged(sent)
+	return nil
+}
+
+// A pulse is the stream over which leases are renewed. It belongs to the goroutine that beats.
+type pulse struct {
+	open   func(context.Context) (etcdserverpb.Lease_LeaseKeepAliveClient, error)
+	life   context.Context
+	stream etcdserverpb.Lease_LeaseKeepAliveClient
+	cancel context.CancelFunc
+}
+
+// renew sends one renewal and waits for its answer: how many seconds the lease has, 0 if it is gone. The stream stays open
+// for the next. One that did not answer in time is given up, so that no answer is taken for another's.
+func (p *pulse) renew(ctx context.Context, lease clientv3.LeaseID) (left int64, err error) {
+	if p.stream == nil {
+		var within context.Context
+		within, p.cancel = context.WithCancel(p.life)
+		stop := context.AfterFunc(ctx, p.cancel)
+		p.stream, err = p.open(within)
+		stop()
+	}
+	if err == nil {
+		stop := context.AfterFunc(ctx, p.cancel)
+		left, err = p.exchange(lease)
+		stop()
+	}
+	if err == nil {
+		return left, nil
+	}
+	p.cancel()
+	p.stream = nil
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return 0, err
+}
+
+func (p *pulse) exchange(lease clientv3.LeaseID) (left int64, err error) {
+	if err := p.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil {
+		if _, reason := p.stream.Recv(); reason != nil { // Send says only that it has ended
+			err = reason
+		}
+		return 0, err
+	}
+	answer, err := p.stream.Recv()
+	switch {
+	case err != nil:
+		return 0, err
+	case answer.ID != int64(lease):
+		return 0, errors.New("etcd answered for another lease")
+	}
+	return answer.TTL, nil
+}
+
+// live beats for as long as the store lives, a third of the ttl after it last did, and cleans up after what failed.
+func (s *Store) live() {
+	for s.life.Err() == nil {
+		s.mu.Lock()
+		ses := s.session
+		s.mu.Unlock()
+		if ses == nil {
+			select {
+			case <-s.began:
+			case <-s.life.Done():
+			}
+			continue
+		}
+		due := time.Until(ses.until.Load().Add(drift(ses.ttl) - ses.ttl*2/3))
+		if s.failing {
+			due = max(due, ses.ttl/12)
+		}
+		select {
+		case <-time.After(due):
+		case <-s.life.Done():
+			return
+		}
+		s.failing = s.beats.ask().await(s.life) != nil
+		if s.failing {
+			s.client.ActiveConnection().ResetConnectBackoff() // a server that is back is not to be waited for
+		} else {
+			s.lookout.prod()
+			s.payDebts()
+		}
+	}
+}
+
+// revoke gives the session back, if the server can be reached.
+func (s *Store) revoke() {
+	s.mu.Lock()
+	ses := s.session
+	s.session = nil
+	s.mu.Unlock()
+	if ses == nil || !s.reachable() {
+		return // it runs out
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_, _ = s.leases.LeaseRevoke(ctx, &etcdserverpb.LeaseRevokeRequest{ID: int64(ses.lease)}) // otherwise it runs out
+}
+
+// standing is that of a claim under this session.
+func (ses *session) standing(state store.State, ticket uint64, ahead int) store.Standing {
+	if state == store.Gone {
+		return store.Standing{}
+	}
+	return store.Standing{State: state, Ticket: ticket, Until: *ses.until.Load(), Ahead: ahead}
+}
