@@ -27,7 +27,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, &Error{Op: "open " + at.String(), Err: err}
 	}
-	if at.TTL > 0 {
+	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already, as the server granted it
 		options = append([]Option{TTL(at.TTL)}, options...)
 	}
 	c := New(s, options...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -18,7 +19,8 @@ import (
 type joining struct {
 	*store.Claim
 	store   *Store
-	session *session
+	session *session // under which it has sat down
+	epoch   int64    // of the session then
 	key     string
 	value   string
 	began   time.Time
@@ -77,8 +79,13 @@ func (j *joining) sitDown(ses *session) bool {
 		j.unsure = j.unsure || d.unsure
 		delete(s.debts, j.ID)
 	}
-	j.key = s.seat(ses, j.Name, j.ID)
+	j.key, j.epoch = s.seat(ses, j.Name, j.ID), ses.epoch.Load()
 	return true
+}
+
+// inEpoch is true in etcd while the session lives and its epoch is the one in which the claim sat down.
+func (j *joining) inEpoch() clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(j.session.key), "=", j.epoch)
 }
 
 // standUp is for a claim that was not joined: it gives the seat back. If something that was sent may still be done, it is
@@ -121,7 +128,7 @@ func (j *joining) attempt(ctx context.Context, ses *session) (standing store.Sta
 		}
 	}
 	answer, unsure, err := s.commit(ctx, transaction{
-		when:   []clientv3.Cmp{ses.inEpoch(), clientv3.Compare(clientv3.CreateRevision(j.key), "=", 0)},
+		when:   []clientv3.Cmp{j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(j.key), "=", 0)},
 		then:   []clientv3.Op{clientv3.OpPut(j.key, j.value, clientv3.WithLease(ses.lease)), j.aheadOfLast()},
 		orElse: j.whyNot(ses),
 	})
@@ -148,64 +155,77 @@ func (j *joining) aheadOfLast() clientv3.Op {
 	return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 }
 
-// whyNot reads why a Join was not done: the session has another epoch or is gone, or the claim stands already.
+// whyNot reads why a Join was not done: the session is gone or has another epoch, or otherwise the claim stands already.
 func (j *joining) whyNot(ses *session) []clientv3.Op {
-	return []clientv3.Op{clientv3.OpGet(ses.key, clientv3.WithKeysOnly()), clientv3.OpGet(j.key)}
+	return []clientv3.Op{clientv3.OpGet(ses.key, clientv3.WithKeysOnly())}
 }
 
 // refused finds out why a Join was not done.
 func (j *joining) refused(ctx context.Context, ses *session, answer *clientv3.TxnResponse) (standing store.Standing, again bool, err error) {
 	s := j.store
-	sessions, own := answer.Responses[0].GetResponseRange().Kvs, answer.Responses[1].GetResponseRange().Kvs
+	sessions := answer.Responses[0].GetResponseRange().Kvs
 	switch {
-	case len(sessions) == 0:
+	case len(sessions) == 0 || sessions[0].ModRevision < j.epoch: // it is gone, or etcd went back in time (see look)
 		s.lose(ses)
 		return standing, true, nil
-	case len(own) == 0:
+	case sessions[0].ModRevision > j.epoch:
 		ses.opened(sessions[0].ModRevision)
 		return standing, true, nil
 	}
 	// It stands already: an answer was lost, or the claim joins twice at once.
-	r, err := decode(own[0].Value)
-	if err == nil && r.ID != j.ID {
-		err = errForeign
-	}
+	entries, revision, err := s.read(ctx, j.Name)
 	if err != nil {
-		return standing, false, s.unreadable(own[0].Key, err)
-	}
-	s.mu.Lock()
-	p := s.admit(j, ses, uint64(own[0].CreateRevision), answer.Header.Revision, string(own[0].Value), own[0].ModRevision) //nolint:gosec // a revision
-	p.ask.Units = min(p.ask.Units, r.Units)
-	s.mu.Unlock()
-	if err := s.look(ctx, []*place{p}); err != nil {
 		return standing, false, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.places[p.id] != p {
-		return store.Standing{}, false, nil
+	at := slices.IndexFunc(entries, func(e entry) bool { return string(e.kv.Key) == j.key })
+	switch {
+	case at < 0:
+		return standing, false, nil // it did, and is gone
+	case entries[at].ID != j.ID:
+		return standing, false, s.unreadable(entries[at].kv.Key, errForeign)
 	}
-	return ses.standing(p.state, p.ticket, -1), false, nil
+	own := entries[at]
+	l := landing{ticket: own.ticket(), asOf: revision, value: string(own.kv.Value), mod: own.kv.ModRevision, ahead: at}
+	j.Units = min(j.Units, own.Units)
+	if at > 0 && line.Mismatch(entries[0].ask(), j.Ask) {
+		err = store.ErrMismatch
+	}
+	l.state, l.blocker = evaluate(entries[:at], j.Ask)
+	return j.land(ctx, ses, l, err)
 }
 
-// joined takes the claim into the line behind those who were read with it, or withdraws it.
+// joined finds out where the claim stands that was just put at the end of the line.
 func (j *joining) joined(ctx context.Context, ses *session, answer *clientv3.TxnResponse) (standing store.Standing, again bool, err error) {
+	revision, read := answer.Header.Revision, answer.Responses[1].GetResponseRange()
+	l := landing{ticket: uint64(revision), asOf: revision, value: j.value, mod: revision, ahead: int(read.Count - 1)} //nolint:gosec // a revision
+	l.state, l.blocker, err = j.judge(ctx, read.Kvs)
+	return j.land(ctx, ses, l, err)
+}
+
+// A landing is where a claim came to stand.
+type landing struct {
+	ticket  uint64
+	asOf    int64 // the revision at which it stood so
+	value   string
+	mod     int64
+	state   store.State
+	blocker blocker
+	ahead   int
+}
+
+// land takes the claim into the line, or takes it out again if it may not stand there.
+func (j *joining) land(ctx context.Context, ses *session, l landing, err error) (standing store.Standing, again bool, _ error) {
 	s := j.store
-	revision := answer.Header.Revision
-	ticket := uint64(revision) //nolint:gosec // it is positive
-	read := answer.Responses[1].GetResponseRange()
-	ahead := int(read.Count - 1)
-	state, blocker, err := j.judge(ctx, read.Kvs)
-	if err == nil && (ticket <= j.Floor || ticket > store.MaxTicket) { // an etcd that was restored from a backup
-		err = fmt.Errorf("%w: %s is at revision %d, and %d was seen", store.ErrFloor, s.called, revision, j.Floor)
+	if err == nil && (l.ticket <= j.Floor || l.ticket > store.MaxTicket) { // an etcd that was restored from a backup
+		err = fmt.Errorf("%w: %s is at revision %d, and %d was seen", store.ErrFloor, s.called, l.ticket, j.Floor)
 	}
-	if err != nil || j.Try && state != store.Held {
-		d := debt{id: j.ID, name: j.Name, key: j.key, session: ses, ticket: ticket, unsure: j.unsure}
+	if err != nil || j.Try && l.state != store.Held {
+		d := debt{id: j.ID, name: j.Name, key: j.key, session: ses, ticket: l.ticket, unsure: j.unsure}
 		if failed := s.repay(ctx, d); failed != nil {
 			return standing, false, failed // it may still stand: that is no final error
 		}
 		j.unsure = false
-		return store.Standing{Ahead: ahead}, false, err
+		return store.Standing{Ahead: l.ahead}, false, err
 	}
 	if err := s.freshen(ctx, ses); err != nil {
 		return standing, false, err
@@ -215,13 +235,15 @@ func (j *joining) joined(ctx context.Context, ses *session, answer *clientv3.Txn
 	if s.session != ses {
 		return standing, true, nil // it is gone with its session
 	}
-	p := s.admit(j, ses, ticket, revision, j.value, revision)
-	if state == store.Held {
+	p := s.admit(j, ses, &l)
+	switch {
+	case p.state == store.Held || p.asOf > l.asOf: // it is known better
+	case l.state == store.Held:
 		s.hold(p, false)
-	} else if p.state == store.Waiting {
-		s.waitFor(p, blocker, revision)
+	default:
+		s.waitFor(p, l.blocker, l.asOf)
 	}
-	return ses.standing(p.state, ticket, ahead), false, nil
+	return ses.standing(p.state, p.ticket, l.ahead), false, nil
 }
 
 // judge says where the claim stands behind those who were read with it.

@@ -2,8 +2,10 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -75,7 +77,8 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.St
 		}
 	}
 	s.mu.Unlock()
-	if err := s.say(ctx, news); err != nil {
+	// A database that is full takes no news, and renews all the same.
+	if err := s.say(ctx, news); err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
 	if err := s.look(ctx, known); err != nil {

@@ -14,13 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// read reads a whole line.
-func (s *Store) read(ctx context.Context, name string) ([]entry, error) {
+// read reads a whole line, and says of which revision it is.
+func (s *Store) read(ctx context.Context, name string) (entries []entry, revision int64, err error) {
 	answer, _, err := s.commit(ctx, transaction{then: []clientv3.Op{clientv3.OpGet(s.keys.line(name), clientv3.WithPrefix())}})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return s.decodeLine(answer.Responses[0].GetResponseRange().Kvs)
+	entries, err = s.decodeLine(answer.Responses[0].GetResponseRange().Kvs)
+	return entries, answer.Header.Revision, err
 }
 
 // Line implements store.Store.
@@ -31,7 +32,7 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	}
 	within, cancel := within(ctx, askTimeout)
 	defer cancel()
-	entries, err := s.read(within, name)
+	entries, _, err := s.read(within, name)
 	if err != nil {
 		return l, s.failed(ctx, within, askTimeout, err)
 	}
@@ -105,7 +106,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	}
 	within, cancel := within(ctx, askTimeout)
 	defer cancel()
-	entries, err := s.read(within, name)
+	entries, _, err := s.read(within, name)
 	if err != nil {
 		return s.failed(ctx, within, askTimeout, err)
 	}

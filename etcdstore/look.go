@@ -83,7 +83,8 @@ type question struct {
 	wide    bool // who is ahead is read, and not just the blocker
 	ask     store.Ask
 	blocker blocker
-	waited  bool // it was waiting when the question was put
+	asOf    int64 // the newest revision that was known when the question was put
+	waited  bool  // it was waiting then
 }
 
 // lookOnce reads about one batch. It returns those who have to be looked at again.
@@ -120,7 +121,7 @@ func (s *Store) lookOnce(ctx context.Context, places []*place) (again []*place, 
 
 // question is what to read about p.
 func (s *Store) question(p *place) question {
-	q := question{place: p, ask: p.ask, blocker: p.blocker, waited: p.state == store.Waiting}
+	q := question{place: p, ask: p.ask, blocker: p.blocker, asOf: p.asOf, waited: p.state == store.Waiting}
 	q.ops = append(q.ops, clientv3.OpGet(p.key, clientv3.WithKeysOnly()))
 	if !q.waited {
 		return q
@@ -144,8 +145,15 @@ func (s *Store) question(p *place) question {
 // answered takes what was read about a place at a revision. It says whether that was enough.
 func (s *Store) answered(q *question, revision int64, answers []*etcdserverpb.ResponseOp) bool {
 	p := q.place
-	if s.places[p.id] != p || p.asOf > revision {
-		return true // it has left, or something newer is known
+	switch {
+	case s.places[p.id] != p:
+		return true // it has left
+	case revision < q.asOf:
+		// etcd went back in time: it was restored from a backup. Nothing that was known of it counts any more.
+		s.forsake(p.session)
+		return true
+	case p.asOf > revision:
+		return true // something newer is known by now
 	}
 	own := answers[0].GetResponseRange().Kvs
 	if len(own) == 0 || own[0].CreateRevision != int64(p.ticket) { //nolint:gosec // a revision

@@ -55,14 +55,13 @@ func (p *place) news(c *store.Claim) record {
 // write for it.
 const tellGrant = time.Second
 
-// admit notes that the claim of a Join stands, since which revision, and what its key says. If it is known already, it is
-// that one.
-func (s *Store) admit(j *joining, ses *session, ticket uint64, asOf int64, said string, mod int64) *place {
+// admit notes that the claim of a Join stands. If it is known already, it is that one.
+func (s *Store) admit(j *joining, ses *session, l *landing) *place {
 	p := s.places[j.ID]
-	if p == nil || p.ticket != ticket {
+	if p == nil || p.ticket != l.ticket {
 		p = &place{
-			id: j.ID, name: j.Name, key: j.key, ticket: ticket, session: ses, ask: j.Ask, joined: j.began,
-			state: store.Waiting, asOf: asOf, said: said, mod: mod,
+			id: j.ID, name: j.Name, key: j.key, ticket: l.ticket, session: ses, ask: j.Ask, joined: j.began,
+			state: store.Waiting, asOf: l.asOf, said: l.value, mod: l.mod,
 		}
 		s.places[j.ID] = p
 		s.watchSoon(p)

@@ -45,11 +45,6 @@ func (ses *session) opened(epoch int64) {
 	}
 }
 
-// inEpoch is true in etcd while the session lives and its epoch is the one that is known here.
-func (ses *session) inEpoch() clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(ses.key), "=", ses.epoch.Load())
-}
-
 // current is the session, or a new one if there is none.
 func (s *Store) current(ctx context.Context) (*session, error) {
 	for {
@@ -119,6 +114,11 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 func (s *Store) lose(ses *session) {
 	s.mu.Lock()
 	defer s.unlock()
+	s.forsake(ses)
+}
+
+// forsake is lose with mu held.
+func (s *Store) forsake(ses *session) {
 	if s.session != ses {
 		return
 	}
@@ -167,8 +167,20 @@ type pulse struct {
 }
 
 // renew sends one renewal and waits for its answer: how many seconds the lease has, 0 if it is gone. The stream stays open
-// for the next. One that did not answer in time is given up, so that no answer is taken for another's.
+// for the next. If it has ended since the last time, because its login has run out or its server was restarted, that says
+// nothing: another one is opened.
 func (p *pulse) renew(ctx context.Context, lease clientv3.LeaseID) (left int64, err error) {
+	old := p.stream != nil
+	left, err = p.renewOnce(ctx, lease)
+	if err != nil && old && ctx.Err() == nil {
+		left, err = p.renewOnce(ctx, lease)
+	}
+	return left, err
+}
+
+// renewOnce sends one renewal over the stream that there is, or a new one. A stream that did not answer in time is given up,
+// so that no answer is taken for another's.
+func (p *pulse) renewOnce(ctx context.Context, lease clientv3.LeaseID) (left int64, err error) {
 	if p.stream == nil {
 		var within context.Context
 		within, p.cancel = context.WithCancel(p.life)

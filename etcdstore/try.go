@@ -23,11 +23,11 @@ func (j *joining) try(ctx context.Context, ses *session) (joined bool, standing 
 	}
 	answer, unsure, err := s.commit(ctx, transaction{
 		when: []clientv3.Cmp{
-			ses.inEpoch(),
+			j.inEpoch(),
 			clientv3.Compare(clientv3.CreateRevision(names).WithPrefix(), "=", 0),
 		},
 		then:   []clientv3.Op{clientv3.OpPut(j.key, j.value, clientv3.WithLease(ses.lease)), clientv3.OpGet(j.key)},
-		orElse: append(j.whyNot(ses), read),
+		orElse: append(j.whyNot(ses), clientv3.OpGet(j.key, clientv3.WithCountOnly()), read),
 	})
 	j.unsure = j.unsure || unsure
 	switch {
@@ -40,8 +40,8 @@ func (j *joining) try(ctx context.Context, ses *session) (joined bool, standing 
 		standing, again, err = j.joined(ctx, ses, answer)
 		return true, standing, again, err
 	}
-	others := answer.Responses[2].GetResponseRange()
-	if len(answer.Responses[1].GetResponseRange().Kvs) > 0 || len(answer.Responses[0].GetResponseRange().Kvs) == 0 || others.Count == 0 {
+	own, others := answer.Responses[1].GetResponseRange(), answer.Responses[2].GetResponseRange()
+	if own.Count > 0 || others.Count == 0 {
 		standing, again, err = j.refused(ctx, ses, answer)
 		return true, standing, again, err
 	}

@@ -123,7 +123,7 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 		return nil, &exitError{code, &holdfast.Error{Op: "open " + at.String(), Err: err}}
 	}
 	var options []holdfast.Option
-	if at.TTL > 0 {
+	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already
 		options = append(options, holdfast.TTL(at.TTL))
 	}
 	return &session{holdfast.New(s, options...), at, s.Abilities()}, nil

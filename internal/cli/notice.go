@@ -68,10 +68,10 @@ func (n notice) killBy(until time.Time) time.Time { return until.Add(n.grace - n
 // ttlOf is the ttl that a lock will have.
 func ttlOf(asked *time.Duration, at store.Location, abilities *store.Abilities) time.Duration {
 	switch {
-	case asked != nil:
-		return max(*asked, abilities.SessionTTL)
 	case abilities.SessionTTL > 0:
 		return abilities.SessionTTL
+	case asked != nil:
+		return *asked
 	case at.TTL > 0:
 		return at.TTL
 	}

@@ -71,7 +71,8 @@ func TestTTLOf(t *testing.T) {
 		{"the URL", nil, short, 0, short},
 		{"the flag", &long, short, 0, long},
 		{"the session", nil, 0, short, short},
-		{"a session has no shorter locks", &short, 0, long, long},
+		{"all locks of a session have its ttl", &short, 0, long, long},
+		{"all locks of a session have its ttl, whoever asks for more", &long, 0, short, short},
 	} {
 		got := ttlOf(c.asked, store.Location{TTL: c.url}, &store.Abilities{SessionTTL: c.session})
 		if got != c.want {

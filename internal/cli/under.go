@@ -85,6 +85,9 @@ func (r *run) take(ctx context.Context) error {
 	if at.Scheme == "memory" && !r.app.inProcess {
 		return usageError("the store memory: is this process alone, and a lock in it keeps nobody out; give another --store")
 	}
+	if r.ttl != nil {
+		at.TTL = *r.ttl // where time is a session, it is the session's
+	}
 	if r.session, err = openAt(ctx, at); err != nil {
 		return err
 	}
@@ -139,7 +142,7 @@ func (r *run) options() []holdfast.Option {
 		label = label[:min(len(label), store.MaxName)]
 	}
 	options := []holdfast.Option{holdfast.Label(label)}
-	if r.ttl != nil {
+	if r.ttl != nil && r.session.abilities.SessionTTL == 0 {
 		options = append(options, holdfast.TTL(*r.ttl))
 	}
 	if r.notice.grace > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -27,6 +28,10 @@ func openHouse(ctx context.Context, url string) (*house, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: %w", err)
 	}
+	if at.TTL == 0 { // a store whose time is a session takes it from there
+		url += separator(url) + "ttl=" + shortTTL.String()
+		at.TTL = shortTTL
+	}
 	s, err := store.Open(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: open %s: %w", at, err)
@@ -36,6 +41,14 @@ func openHouse(ctx context.Context, url string) (*house, error) {
 	h.takeover = time.Duration(can.TakeoverTTLs)*h.ttl + can.TakeoverPlus
 	h.locks = holdfast.New(s, holdfast.TTL(h.ttl))
 	return h, nil
+}
+
+// separator is what comes before a further parameter of a URL.
+func separator(url string) string {
+	if strings.Contains(url, "?") {
+		return "&"
+	}
+	return "?"
 }
 
 // close takes out whoever was killed and still stands in the line, and closes the store.
