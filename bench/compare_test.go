@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"maps"
 	"math"
 	"os"
@@ -149,7 +150,7 @@ func TestOK(t *testing.T) {
 
 // Every round goes over all, and begins with another.
 func TestPlan(t *testing.T) {
-	p, err := newPlan(true, 5, regexp.MustCompile("."), regexp.MustCompile("^(raw|holdfast|rueidislock|redislock-eager)$"))
+	p, err := newPlan(true, 5, regexp.MustCompile("."), regexp.MustCompile("^(raw|holdfast|rueidislock|redislock-eager)$"), siteKinds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,13 +183,82 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestQuickIsQuick(t *testing.T) {
-	p, err := parsePlan(true, 0, ".", "^[^t]") // not those of the tests
+// planned is what a command line asks for.
+func planned(t *testing.T, args ...string) *plan {
+	t.Helper()
+	var f flags
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.define(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.plan()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.takes().Minutes() > 1 {
-		t.Errorf("it takes %v", p.takes())
+	return p
+}
+
+// notTests matches the contestants but for those of the tests.
+const notTests = "^[^t]"
+
+func TestQuickIsQuick(t *testing.T) {
+	for _, stores := range []string{defaultStores, "all"} {
+		if p := planned(t, "--quick", "--contestants", notTests, "--store", stores); p.takes().Minutes() > 1 {
+			t.Errorf("%s: it takes %v", stores, p.takes())
+		}
+	}
+}
+
+func TestStores(t *testing.T) {
+	redis := "raw holdfast holdfast-strict rueidislock redsync redsync-rueidis redsync-eager redislock redislock-eager"
+	file, etcd := "holdfast-sqlite flock", "raw-etcd holdfast-etcd concurrency"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, redis + " " + file},
+		{[]string{"--store", "redis"}, redis},
+		{[]string{"--store", "etcd"}, etcd},
+		{[]string{"--store", "etcd,file"}, file + " " + etcd},
+		{[]string{"--store", "all"}, redis + " " + file + " " + etcd},
+	} {
+		var names []string
+		for _, c := range planned(t, append(test.args, "--contestants", notTests)...).contestants {
+			names = append(names, c.name)
+		}
+		if got := strings.Join(names, " "); got != test.want {
+			t.Errorf("%q: %s, want %s", test.args, got, test.want)
+		}
+	}
+	if set := planned(t).servers; set != (serverSettings{nodes: 1}) {
+		t.Errorf("by default servers are set to %+v", set)
+	}
+	set := planned(t, "--store", "all", "--nodes", "3", "--no-fsync").servers
+	if set != (serverSettings{nodes: 3, noFsync: true}) {
+		t.Errorf("servers are set to %+v", set)
+	}
+}
+
+// Who keeps nobody out is no part of a case where somebody must wait.
+func TestTakesPart(t *testing.T) {
+	for name, want := range map[string]string{
+		"raw":            "one names goroutines processes work",
+		"raw-etcd":       "one names",
+		"concurrency":    "one names goroutines processes work",
+		"holdfast-etcd":  "one names goroutines processes work",
+		"redsync-eager":  "goroutines processes work",
+		"test-open-door": "one names goroutines processes work leases",
+	} {
+		var cases []string
+		for _, w := range workloads(true) {
+			if contestantNamed(name).takesPart(w) {
+				cases = append(cases, w.Name)
+			}
+		}
+		if got := strings.Join(cases, " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }
 
@@ -210,6 +280,9 @@ cmdstat_set:calls=7,usec=1,usec_per_call=0.1,rejected_calls=0,failed_calls=0
 	d := u.since(before)
 	if !d.known || d.cpu != 2750e6 || d.commands != 90 || d.sent(scripts) != 39 || d.sent(setAndScripts) != 46 {
 		t.Errorf("%+v", d)
+	}
+	if d.sent(nil) != 90 {
+		t.Errorf("all are %d, want 90", d.sent(nil))
 	}
 	if _, err := usageFrom(map[string]string{}); err == nil {
 		t.Error("a server that says nothing is believed")

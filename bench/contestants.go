@@ -12,12 +12,15 @@ type contestant struct {
 	on   *siteKind
 	// open makes its client in one process. where is the site's address.
 	open func(ctx context.Context, where string, ttl time.Duration) (locker, error)
-	// sends are the commands that it sends to a server that counts them. What its scripts call is not among them.
+	// sends are the commands that it sends to a server that counts them. What its scripts call is not among them. Where
+	// there are no scripts, nil is all.
 	sends []string
 	// renews says that it keeps leases alive by itself. Those who do not are no part of a workload that holds leases.
 	renews bool
 	// onlyContended leaves it out where nobody waits: it differs from another contestant only in how it waits.
 	onlyContended bool
+	// onlyAlone leaves it out where somebody waits: it keeps nobody out.
+	onlyAlone bool
 }
 
 // A role says what a contestant is compared with.
@@ -43,6 +46,10 @@ var contestants = []contestant{
 
 	{name: "holdfast-sqlite", role: ours, on: folderSite, open: holdfastOn("sqlite:")},
 	{name: "flock", role: peer, on: folderSite, open: openFlock},
+
+	{name: "raw-etcd", role: floor, on: etcdSite, open: openEtcdRaw, onlyAlone: true},
+	{name: "holdfast-etcd", role: ours, on: etcdSite, open: openHoldfastEtcd},
+	{name: "concurrency", role: peer, on: etcdSite, open: openEtcdRecipe},
 }
 
 var (
@@ -58,7 +65,10 @@ func (c *contestant) takesPart(w *workload) bool {
 	if w.Leases > 0 {
 		return c.renews
 	}
-	return w.contended() || !c.onlyContended
+	if w.contended() {
+		return !c.onlyAlone
+	}
+	return !c.onlyContended
 }
 
 func contestantNamed(name string) *contestant {

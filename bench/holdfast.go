@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	_ "github.com/holdfast-go/holdfast/etcdstore"
 	_ "github.com/holdfast-go/holdfast/redisstore"
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"
 )
@@ -22,6 +23,11 @@ func holdfastOn(scheme string, options ...holdfast.Option) func(context.Context,
 		}
 		return holdfastLocker{client}, nil
 	}
+}
+
+// openHoldfastEtcd opens Holdfast on etcd. There the ttl is that of the client's session.
+func openHoldfastEtcd(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	return holdfastOn("etcd://")(ctx, where+"?ttl="+ttl.String(), ttl)
 }
 
 type holdfastLocker struct{ *holdfast.Client }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -45,11 +44,8 @@ var errFaults = errors.New("something failed, or Holdfast did what must not be: 
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	quick := fs.Bool("quick", false, "a run of less than a minute, to see that all works; its numbers say little")
-	rounds := fs.Int("rounds", 0, "how often everything is measured, `N` times (default 5, with --quick 1)")
-	cases := fs.String("cases", ".", "measure the cases whose name matches this `regexp`")
-	names := fs.String("contestants", ".", "measure the contestants whose name matches this `regexp`")
-	file := fs.String("json", "", "write everything, every round too, to this `file`")
+	var f flags
+	f.define(fs)
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		_, err := io.WriteString(out, help(fs))
@@ -61,7 +57,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	if err != nil {
 		return &usageError{err}
 	}
-	p, err := parsePlan(*quick, *rounds, *cases, *names)
+	p, err := f.plan()
 	if err != nil {
 		return &usageError{err}
 	}
@@ -76,8 +72,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	if _, err := io.WriteString(out, r.describe()+r.tables()); err != nil {
 		return err
 	}
-	if *file != "" {
-		if err := r.writeJSON(*file); err != nil {
+	if f.file != "" {
+		if err := r.writeJSON(f.file); err != nil {
 			return err
 		}
 	}
@@ -90,26 +86,6 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	return nil
 }
 
-func parsePlan(quick bool, rounds int, cases, names string) (*plan, error) {
-	switch {
-	case rounds < 0:
-		return nil, fmt.Errorf("--rounds %d: it cannot be negative", rounds)
-	case rounds == 0 && quick:
-		rounds = 1
-	case rounds == 0:
-		rounds = 5
-	}
-	byCase, err := regexp.Compile(cases)
-	if err != nil {
-		return nil, fmt.Errorf("--cases: %w", err)
-	}
-	byName, err := regexp.Compile(names)
-	if err != nil {
-		return nil, fmt.Errorf("--contestants: %w", err)
-	}
-	return newPlan(quick, rounds, byCase, byName)
-}
-
 func help(fs *flag.FlagSet) string {
 	out := &strings.Builder{}
 	out.WriteString(`Bench measures Holdfast beside other locks, in interleaved rounds, on servers that it starts itself.
@@ -117,6 +93,7 @@ func help(fs *flag.FlagSet) string {
   go -C bench run . --quick
   go -C bench run . --json /tmp/bench.json
   go -C bench run . --cases '^names$' --contestants '^(raw|holdfast|rueidislock)$'
+  go -C bench run . --store etcd --nodes 3
 
 Flags:
 `)

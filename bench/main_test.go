@@ -111,6 +111,12 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--contestants", "["}, "--contestants"},
 		{[]string{"--cases", "no such case"}, "no case"},
 		{[]string{"--cases", "leases", "--contestants", "^raw$"}, "no case"},
+		{[]string{"--contestants", "^concurrency$"}, "--store"},
+		{[]string{"--store", "postgres"}, `no store "postgres"`},
+		{[]string{"--store", "redis,"}, `no store ""`},
+		{[]string{"--store", "etcd", "--nodes", "0"}, "--nodes 0"},
+		{[]string{"--nodes", "3"}, "about etcd"},
+		{[]string{"--store", "redis", "--no-fsync"}, "about etcd"},
 		{[]string{"quick"}, "only flags"},
 		{[]string{"--no-such-flag"}, "no-such-flag"},
 	} {
@@ -133,7 +139,10 @@ func TestHelp(t *testing.T) {
 	if err := command(t.Context(), []string{"--help"}, &out, &out); err != nil {
 		t.Fatal(err)
 	}
-	words := []string{"--quick", "--rounds N", "--cases regexp", "--contestants regexp", "--json file"}
+	words := []string{"--quick", "--rounds N", "--cases regexp", "--contestants regexp", "--store list", "--nodes N", "--no-fsync", "--json file"}
+	for _, kind := range siteKinds {
+		words = append(words, kind.name)
+	}
 	for _, w := range workloads(false) {
 		words = append(words, w.Name)
 	}

@@ -19,7 +19,7 @@ func small(processes, goroutines int) *workload {
 
 func measureTest(t *testing.T, ctx context.Context, name string, w *workload) (metrics, string, error) {
 	t.Helper()
-	on, err := startFolder(ctx)
+	on, err := startFolder(ctx, serverSettings{})
 	if err != nil {
 		t.Fatal(err)
 	}

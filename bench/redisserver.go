@@ -2,24 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
-)
-
-// How a server is started.
-const (
-	startPatience = 10 * time.Second
-	startTries    = 5 // somebody else may take the port between the look and the start
-	startPoll     = 10 * time.Millisecond
 )
 
 // A redisServer is a redis-server of our own in a temp folder, without persistence, on a free loopback port.
@@ -31,28 +21,15 @@ type redisServer struct {
 	client  rueidis.Client
 }
 
-func startRedis(ctx context.Context) (site, error) {
+func startRedis(ctx context.Context, _ serverSettings) (site, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("%w; on Debian: apt-get install redis-server", err)
 	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-redis-")
-	if err != nil {
-		return nil, err
-	}
-	for range startTries {
-		var s *redisServer
-		if s, err = startRedisOnce(ctx, program, dir); err == nil {
-			return s, nil
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, errors.Join(fmt.Errorf("redis-server: %w", err), os.RemoveAll(dir))
+	return startServer(ctx, "redis-server", func(dir string) (site, error) { return startRedisOnce(ctx, program, dir) })
 }
 
-func startRedisOnce(ctx context.Context, program, dir string) (*redisServer, error) {
+func startRedisOnce(ctx context.Context, program, dir string) (site, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -64,45 +41,12 @@ func startRedisOnce(ctx context.Context, program, dir string) (*redisServer, err
 	if err != nil {
 		return nil, err
 	}
-	s := &redisServer{dir: dir, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), proc: proc}
-	if err := s.awaitReady(ctx); err != nil {
-		proc.kill()
-		said, _ := os.ReadFile(log) // without it there is still the error
-		return nil, fmt.Errorf("%w; it said:\n%s", err, said)
+	s := &redisServer{dir: dir, addr: loopback(port), proc: proc}
+	if err := awaitReady(ctx, proc, log, s.connect); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
-
-// freePort is a port on which nobody listened a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
-}
-
-// awaitReady returns when the server answers, and is the process that was started.
-func (s *redisServer) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
-	for {
-		err := s.connect(ctx)
-		if err == nil || errors.Is(err, errStranger) {
-			return err
-		}
-		select {
-		case <-s.proc.done:
-			return errors.New("it ended at once")
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(startPoll):
-		}
-	}
-}
-
-var errStranger = errors.New("somebody else answers on its port")
 
 func (s *redisServer) connect(ctx context.Context) (err error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr}, DisableCache: true, ForceSingleClient: true})
@@ -157,11 +101,11 @@ func (s *redisServer) Usage(ctx context.Context) (usage, error) {
 
 func usageFrom(info map[string]string) (u usage, err error) {
 	for _, key := range []string{"used_cpu_user", "used_cpu_sys"} {
-		seconds, err := strconv.ParseFloat(info[key], 64)
+		value, err := strconv.ParseFloat(info[key], 64)
 		if err != nil {
 			return usage{}, fmt.Errorf("INFO: %s: %w", key, err)
 		}
-		u.cpu += time.Duration(seconds * float64(time.Second))
+		u.cpu += seconds(value)
 	}
 	if u.commands, err = strconv.ParseInt(info["total_commands_processed"], 10, 64); err != nil {
 		return usage{}, fmt.Errorf("INFO: total_commands_processed: %w", err)

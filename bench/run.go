@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -14,10 +15,11 @@ type plan struct {
 	rounds      int
 	workloads   []*workload
 	contestants []*contestant
+	servers     serverSettings
 }
 
-// newPlan chooses by regular expressions on names.
-func newPlan(quick bool, rounds int, cases, names *regexp.Regexp) (*plan, error) {
+// newPlan chooses by regular expressions on names, from the contestants on these kinds of site.
+func newPlan(quick bool, rounds int, cases, names *regexp.Regexp, on []*siteKind) (*plan, error) {
 	p := &plan{quick: quick, rounds: rounds}
 	for _, w := range workloads(quick) {
 		if cases.MatchString(w.Name) {
@@ -25,12 +27,12 @@ func newPlan(quick bool, rounds int, cases, names *regexp.Regexp) (*plan, error)
 		}
 	}
 	for i := range contestants {
-		if c := &contestants[i]; names.MatchString(c.name) {
+		if c := &contestants[i]; names.MatchString(c.name) && slices.Contains(on, c.on) {
 			p.contestants = append(p.contestants, c)
 		}
 	}
 	if p.measurements(func(int, *workload, *contestant) error { return nil }) == 0 {
-		return nil, errors.New("no case with a contestant is chosen")
+		return nil, errors.New("no case with a contestant is chosen: see --cases, --contestants and --store")
 	}
 	return p, nil
 }
@@ -123,7 +125,8 @@ func (p *plan) run(ctx context.Context, say sayFunc) (*results, error) {
 	r := newResults(p)
 	sites := map[*siteKind]site{}
 	defer func() {
-		for _, s := range sites {
+		for kind, s := range sites {
+			r.sites[kind] = s.About() // it knows more now than when it was started
 			if err := s.Close(); err != nil {
 				say("bench: clearing up: %v\n", err)
 			}
@@ -133,11 +136,11 @@ func (p *plan) run(ctx context.Context, say sayFunc) (*results, error) {
 		if sites[c.on] != nil {
 			continue
 		}
-		s, err := c.on.start(ctx)
+		s, err := c.on.start(ctx, p.servers)
 		if err != nil {
 			return nil, err
 		}
-		sites[c.on], r.sites[c.on] = s, s.About()
+		sites[c.on] = s
 	}
 	p.measurements(func(round int, w *workload, c *contestant) error {
 		say("round %d of %d  %-10s  %-16s", round+1, p.rounds, w.Name, c.name)

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -37,24 +40,58 @@ func (u usage) since(before usage) usage {
 	return d
 }
 
-// sent is how many commands clients sent, if they send only these. A server also counts what a script calls.
+// sent is how many commands clients sent, if they send only these. A server also counts what a script calls. Without
+// any it is all of them: nothing but clients calls.
 func (u usage) sent(commands []string) (n int64) {
+	if commands == nil {
+		return u.commands
+	}
 	for _, command := range commands {
 		n += u.calls[command]
 	}
 	return n
 }
 
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
 // A siteKind is how a kind of site is started.
 type siteKind struct {
 	name  string
-	start func(ctx context.Context) (site, error)
+	start func(context.Context, serverSettings) (site, error)
+}
+
+// serverSettings are what can be chosen about servers.
+type serverSettings struct {
+	nodes   int  // of etcd
+	noFsync bool // of etcd
 }
 
 var (
 	redisSite  = &siteKind{"redis", startRedis}
 	folderSite = &siteKind{"file", startFolder}
+	etcdSite   = &siteKind{"etcd", startEtcd}
 )
+
+// siteKinds are all that --store can choose from.
+var siteKinds = []*siteKind{redisSite, folderSite, etcdSite}
+
+// defaultStores are what is measured if nobody chooses.
+const defaultStores = "redis,file"
+
+// chooseSites reads a list of names, or all.
+func chooseSites(list string) (chosen []*siteKind, err error) {
+	if list == "all" {
+		return siteKinds, nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(siteKinds, func(k *siteKind) bool { return k.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no store %q", name)
+		}
+		chosen = append(chosen, siteKinds[i])
+	}
+	return chosen, nil
+}
 
 // A folder is a site for locks that are files. Each measurement has a folder of its own in it.
 type folder struct {
@@ -62,7 +99,7 @@ type folder struct {
 	n   int
 }
 
-func startFolder(context.Context) (site, error) {
+func startFolder(context.Context, serverSettings) (site, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+)
+
+// An etcdSession is what a process has of etcd: one client, and one lease that is kept alive.
+type etcdSession struct{ *concurrency.Session }
+
+func openEtcdSession(ctx context.Context, where string, ttl time.Duration) (etcdSession, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(where, ","), Context: ctx})
+	if err != nil {
+		return etcdSession{}, err
+	}
+	seconds := (ttl + time.Second - 1) / time.Second // etcd counts in whole ones
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(int(seconds)))
+	if err != nil {
+		return etcdSession{}, errors.Join(err, client.Close())
+	}
+	return etcdSession{session}, nil
+}
+
+func (s etcdSession) Close() error { return errors.Join(s.Session.Close(), s.Client().Close()) }
+
+// etcdRaw is the floor: a Put under the lease, and a Delete. It keeps nobody out.
+type etcdRaw struct{ etcdSession }
+
+func openEtcdRaw(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	s, err := openEtcdSession(ctx, where, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return etcdRaw{s}, nil
+}
+
+func (l etcdRaw) Acquire(ctx context.Context, name string) (lease, error) {
+	if _, err := l.Client().Put(ctx, name, "", clientv3.WithLease(l.Lease())); err != nil {
+		return nil, err
+	}
+	return leaseFunc(func() error {
+		_, err := l.Client().Delete(context.Background(), name)
+		return err
+	}), nil
+}
+
+// etcdRecipe is the lock that etcd's own client comes with. A Mutex keeps the key of its last Lock, so each lock has a
+// new one. That key is made of the name and the session: two Mutexes of one session and name have the same, and would
+// both be locked. So goroutines that want one name take turns before they ask etcd.
+type etcdRecipe struct {
+	etcdSession
+	gates sync.Map // by name: a channel with room for one
+}
+
+func openEtcdRecipe(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	s, err := openEtcdSession(ctx, where, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &etcdRecipe{etcdSession: s}, nil
+}
+
+func (l *etcdRecipe) Acquire(ctx context.Context, name string) (lease, error) {
+	gate := l.gate(name)
+	select {
+	case gate <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	mutex := concurrency.NewMutex(l.Session, name)
+	if err := mutex.Lock(ctx); err != nil {
+		<-gate
+		return nil, err
+	}
+	return leaseFunc(func() error {
+		err := mutex.Unlock(context.Background())
+		<-gate
+		return err
+	}), nil
+}
+
+func (l *etcdRecipe) gate(name string) chan struct{} {
+	gate, ok := l.gates.Load(name)
+	if !ok {
+		gate, _ = l.gates.LoadOrStore(name, make(chan struct{}, 1))
+	}
+	return gate.(chan struct{})
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+)
+
+// testEtcd starts an etcd, and demands at the end that nothing of it is left.
+func testEtcd(t *testing.T, set serverSettings) *etcdCluster {
+	t.Helper()
+	servers.Need(t, "etcd")
+	t.Setenv("TMPDIR", t.TempDir())
+	on, err := startEtcd(t.Context(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := on.(*etcdCluster)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, n := range c.nodes {
+			if n.proc.cmd.ProcessState == nil {
+				t.Errorf("%s still runs", n.name)
+			}
+		}
+		if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+			t.Errorf("it left %v, %v", left, err)
+		}
+	})
+	return c
+}
+
+func TestEtcd(t *testing.T) {
+	for name, set := range map[string]serverSettings{"one node": {nodes: 1}, "three nodes": {nodes: 3, noFsync: true}} {
+		t.Run(name, func(t *testing.T) {
+			c := testEtcd(t, set)
+			t.Run("settings", func(t *testing.T) { testEtcdSettings(t, c) })
+			t.Run("fresh", func(t *testing.T) { testEtcdFresh(t, c) })
+			t.Run("contestants", func(t *testing.T) { testEtcdContestants(t, c) })
+			t.Run("recipe in one process", func(t *testing.T) { testRecipeInOneProcess(t, c) })
+		})
+	}
+}
+
+// What is said of a server is what it does.
+func testEtcdSettings(t *testing.T, c *etcdCluster) {
+	set := c.settings
+	members, err := c.client.MemberList(t.Context())
+	if err != nil || len(members.Members) != set.nodes {
+		t.Errorf("the members are %v, %v; want %d", members, err, set.nodes)
+	}
+	before, err := c.Usage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsyncs := c.counts.fsyncs // etcd does some when it makes its log, whatever it is told
+	for range 3 {
+		if _, err := c.client.Put(t.Context(), "key", "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := c.Usage(t.Context())
+	if used := after.since(before); err != nil || !used.known || used.calls["Put"] != 3 || used.commands != 3 {
+		t.Errorf("the usage is %+v, %v", used, err)
+	}
+	if fsyncs = c.counts.fsyncs - fsyncs; (fsyncs > 0) == set.noFsync {
+		t.Errorf("for three writes it synced %d times", fsyncs)
+	}
+	want := []string{"etcd " + strings.TrimPrefix(etcdVersion, "v"), "1 node,", "with fsync", "each on average"}
+	if set.noFsync {
+		want = []string{"3 nodes,", "without fsync"}
+	}
+	for _, words := range want {
+		if !strings.Contains(c.About(), words) {
+			t.Errorf("it is %q, want %q in it", c.About(), words)
+		}
+	}
+}
+
+// A measurement finds nothing of the one before.
+func testEtcdFresh(t *testing.T, c *etcdCluster) {
+	ctx := t.Context()
+	put, err := c.client.Put(ctx, "key", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // also where there is nothing to remove
+		if _, err := c.Fresh(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := c.client.Get(ctx, "\x00", clientv3.WithFromKey())
+	if err != nil || len(left.Kvs) > 0 {
+		t.Errorf("there is still %v, %v", left, err)
+	}
+	if past, err := c.client.Get(ctx, "key", clientv3.WithRev(put.Header.Revision)); !errors.Is(err, rpctypes.ErrCompacted) {
+		t.Errorf("of the past there is still %v, %v", past, err)
+	}
+}
+
+// Locks of etcd keep processes apart, and cost what they cost.
+func testEtcdContestants(t *testing.T, c *etcdCluster) {
+	contended := small(2, 1)
+	contended.Work = time.Millisecond
+	for _, test := range []struct {
+		name string
+		w    *workload
+		most float64 // calls for each lock; two are needed
+	}{
+		{"raw-etcd", small(1, 1), 3},
+		{"holdfast-etcd", small(1, 1), 3},
+		{"concurrency", small(1, 1), 3},
+		{"holdfast-etcd", contended, 50},
+		{"concurrency", contended, 50},
+	} {
+		m, firstError, err := measureOnce(t.Context(), c, contestantNamed(test.name), test.w)
+		if err != nil || firstError != "" {
+			t.Fatalf("%s: %v, %s", test.name, err, firstError)
+		}
+		if m.faults() != 0 || m[throughput] == 0 || m[callsPerOp] < 2 || m[callsPerOp] > test.most {
+			t.Errorf("%s: %v", test.name, m)
+		}
+	}
+}
+
+// Two goroutines of one process never hold one name at once, whatever the recipe says.
+func testRecipeInOneProcess(t *testing.T, c *etcdCluster) {
+	where, err := c.Fresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := openEtcdRecipe(t.Context(), where, lockTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	first, err := l.Acquire(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.Acquire(t.Context(), "other name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, "name"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the second has it too: %v", err)
+	}
+	if err := errors.Join(first.Release(), other.Release()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := l.Acquire(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEtcdUsage(t *testing.T) {
+	const page = `# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 1.25
+grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",grpc_type="unary"} 1.5e+03
+grpc_server_msg_received_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"} 7
+grpc_server_msg_sent_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"} 900
+grpc_server_started_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",grpc_type="unary"} 1500
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} 3
+etcd_disk_wal_fsync_duration_seconds_sum 0.02
+etcd_disk_wal_fsync_duration_seconds_count 10
+`
+	counts := etcdCounts{usage: usage{calls: map[string]int64{}}}
+	for range 2 { // of two nodes
+		if err := counts.add(page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counts.cpu != 2500*time.Millisecond || counts.commands != 3014 || counts.calls["Txn"] != 3000 || counts.calls["Watch"] != 14 || len(counts.calls) != 2 {
+		t.Errorf("%+v", counts.usage)
+	}
+	c := etcdCluster{settings: serverSettings{nodes: 2}, version: "3", counts: counts}
+	if want := "etcd 3, 2 nodes, on loopback, with fsync, as it comes: 2ms each on average"; c.About() != want {
+		t.Errorf("it is %q, want %q", c.About(), want)
+	}
+	if err := counts.add(""); err == nil {
+		t.Error("a node that says nothing is believed")
+	}
+}
+
+// The program runs the etcd that the tests run.
+func TestFindEtcd(t *testing.T) {
+	want := servers.Need(t, "etcd")
+	if got, err := findEtcd(); err != nil || got != want {
+		t.Errorf("it is %s, %v; want %s", got, err, want)
+	}
+}
+
+// Who answers on the port of a node is it only with its token, and ready only when it serves.
+func TestEtcdCheck(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		variables string
+		health    int
+		want      string
+	}{
+		{"ready", `{"cmdline": ["etcd", "--initial-cluster-token", "TOKEN"]}`, http.StatusOK, ""},
+		{"without a leader", `{"cmdline": ["etcd", "--initial-cluster-token", "TOKEN"]}`, http.StatusServiceUnavailable, "503"},
+		{"stranger", `{"cmdline": ["etcd", "--initial-cluster-token", "OTHER"]}`, http.StatusOK, errStranger.Error()},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/health" {
+					w.WriteHeader(test.health)
+				}
+				_, _ = io.WriteString(w, test.variables)
+			}))
+			defer server.Close()
+			n := etcdNode{addr: server.Listener.Addr().String()}
+			err := n.check(t.Context(), "TOKEN")
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestNoEtcd(t *testing.T) {
+	t.Setenv("HOLDFAST_ETCD", "no-such-etcd")
+	if _, err := startEtcd(t.Context(), serverSettings{nodes: 1}); err == nil || !strings.Contains(err.Error(), "make servers") {
+		t.Errorf("%v does not say how to get it", err)
+	}
+}
+
+// A start that fails, or that is stopped, leaves nothing, and says what the server said.
+func TestEtcdThatDoesNotStart(t *testing.T) {
+	servers.Need(t, "etcd")
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := startEtcd(ctx, serverSettings{nodes: 3}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
+	}
+	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", "many")
+	if _, err := startEtcd(t.Context(), serverSettings{nodes: 1}); err == nil || !strings.Contains(err.Error(), "ended at once") {
+		t.Errorf("%v, want that it ended at once", err)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}

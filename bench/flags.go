@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// flags are what the command line says.
+type flags struct {
+	quick   bool
+	rounds  int
+	cases   string
+	names   string
+	stores  string
+	servers serverSettings
+	file    string
+}
+
+// define gives them their defaults, and has fs set them.
+func (f *flags) define(fs *flag.FlagSet) {
+	fs.BoolVar(&f.quick, "quick", false, "a run of less than a minute, to see that all works; its numbers say little")
+	fs.IntVar(&f.rounds, "rounds", 0, "how often everything is measured, `N` times (default 5, with --quick 1)")
+	fs.StringVar(&f.cases, "cases", ".", "measure the cases whose name matches this `regexp`")
+	fs.StringVar(&f.names, "contestants", ".", "measure the contestants whose name matches this `regexp`")
+	fs.StringVar(&f.stores, "store", defaultStores, "measure the contestants on these stores, a `list` of redis, file and etcd, or all (default "+defaultStores+")")
+	fs.IntVar(&f.servers.nodes, "nodes", 1, "how many nodes etcd has, `N` of them (default 1)")
+	fs.BoolVar(&f.servers.noFsync, "no-fsync", false, "etcd does not wait until the disk has what it writes; by default it does")
+	fs.StringVar(&f.file, "json", "", "write everything, every round too, to this `file`")
+}
+
+// plan is what they ask for.
+func (f *flags) plan() (*plan, error) {
+	rounds := f.rounds
+	switch {
+	case rounds < 0:
+		return nil, fmt.Errorf("--rounds %d: it cannot be negative", rounds)
+	case rounds == 0 && f.quick:
+		rounds = 1
+	case rounds == 0:
+		rounds = 5
+	}
+	byCase, err := regexp.Compile(f.cases)
+	if err != nil {
+		return nil, fmt.Errorf("--cases: %w", err)
+	}
+	byName, err := regexp.Compile(f.names)
+	if err != nil {
+		return nil, fmt.Errorf("--contestants: %w", err)
+	}
+	on, err := chooseSites(f.stores)
+	if err != nil {
+		return nil, fmt.Errorf("--store: %w", err)
+	}
+	if f.servers.nodes < 1 {
+		return nil, fmt.Errorf("--nodes %d: there must be one at least", f.servers.nodes)
+	}
+	if (f.servers.nodes > 1 || f.servers.noFsync) && !slices.Contains(on, etcdSite) {
+		return nil, errors.New("--nodes and --no-fsync are about etcd: --store etcd")
+	}
+	p, err := newPlan(f.quick, rounds, byCase, byName, on)
+	if err != nil {
+		return nil, err
+	}
+	p.servers = f.servers
+	return p, nil
+}
