@@ -26,9 +26,10 @@
 //
 // A client has one session, which is a lease in etcd, whatever the number of its locks. Its ttl is the ttl of all of them:
 // a lock cannot ask for less, and who asks for more gets the session's. The session is renewed over one stream, three times
-// per ttl and whenever locks are kept. A lock is believed until the ttl after the renewal was sent that etcd has answered,
-// less 1 % and 2 ms. etcd counts from when it got the renewal, so it never takes away what is still believed. When etcd has
-// the lease no more, everything that the client held is lost, and the next Lock begins a new session.
+// per ttl and whenever locks are kept, and each time together with a read that only the real leader can answer: one that was
+// deposed, and does not know it yet, must not extend anything. A lock is believed until the ttl after the renewal was sent
+// that etcd has answered, less 1 % and 2 ms. etcd counts from when it got the renewal, so it never takes away what is still
+// believed. When etcd has the lease no more, everything that the client held is lost, and the next Lock begins a new session.
 //
 // # What a line looks like
 //
@@ -56,7 +57,7 @@
 // nothing is granted and nothing renewed; what is held ends with its ttl on both sides.
 //
 // After the death of a client its locks are free when the ttl has passed and etcd has looked, which it does twice a second.
-// A new leader gives every lease its whole ttl again, so that it may take twice the ttl.
+// A new leader gives every lease its whole ttl again, so that it may take twice the ttl, and as long as elections take.
 //
 // An etcd that was restored from a backup has a lower revision than before. Clients that have seen a greater ticket get
 // [store.ErrFloor] rather than a token that a fence would refuse; new clients cannot know. Restore with --bump-revision and

@@ -17,6 +17,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		server := servers.Etcd(t)
 		return &harness{client: server.Client(t), endpoints: []string{server.Addr()}, restart: server.Restart}
@@ -24,6 +25,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestStoreOnThree(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		cluster := servers.EtcdCluster(t, 3)
 		return &harness{client: cluster.Client(t), endpoints: cluster.Endpoints(), restart: cluster.Restart}

@@ -41,6 +41,9 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	j := &joining{Claim: &c, store: s, began: time.Now()}
 	for range epochTries {
 		ses, err := s.current(within)
+		if err == nil {
+			err = s.paid(within, c.ID)
+		}
 		if err != nil {
 			return store.Standing{}, s.failed(ctx, within, c.TTL, err)
 		}
@@ -50,13 +53,13 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 		standing, again, err := j.attempt(within, ses)
 		if err != nil || !again && standing.State == store.Gone {
 			err = s.failed(ctx, within, c.TTL, err)
-			return standing, j.standUp(within, ses, err)
+			return standing, j.standUp(ctx, within, ses, err)
 		}
 		if !again {
 			return standing, nil
 		}
 	}
-	return store.Standing{}, j.standUp(within, j.session, s.fault(ctx, errEpoch))
+	return store.Standing{}, j.standUp(ctx, within, j.session, s.fault(ctx, errEpoch))
 }
 
 // epochTries is how often a Join is tried while the session's epoch changes, or the session itself.
@@ -64,20 +67,16 @@ const epochTries = 20
 
 var errEpoch = errors.New("its session changes too fast")
 
-// sitDown takes a seat for the claim under a session. It says whether the session is still there.
+// sitDown takes a seat for the claim under a session. It says whether the session is still there, and nothing is owed.
 func (j *joining) sitDown(ses *session) bool {
 	s := j.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session != ses {
+	if _, owed := s.debts[j.ID]; owed || s.session != ses {
 		return false
 	}
 	if j.session != ses { // under another session, nothing of what was sent before can land
 		j.session, j.unsure = ses, false
-	}
-	if d, owed := s.debts[j.ID]; owed { // it joins again after an error
-		j.unsure = j.unsure || d.unsure
-		delete(s.debts, j.ID)
 	}
 	j.key, j.epoch = s.seat(ses, j.Name, j.ID), ses.epoch.Load()
 	return true
@@ -90,22 +89,30 @@ func (j *joining) inEpoch() clientv3.Cmp {
 
 // standUp is for a claim that was not joined: it gives the seat back. If something that was sent may still be done, it is
 // made void first; where that fails, the error is not final.
-func (j *joining) standUp(ctx context.Context, ses *session, err error) error {
+func (j *joining) standUp(ctx, within context.Context, ses *session, err error) error {
 	s := j.store
 	d := debt{id: j.ID, name: j.Name, key: j.key, session: ses, unsure: true}
 	switch {
 	case err != nil && !store.Final(err):
 		s.owe(d) // if it never sat down there is no session, and nothing is owed
 	case j.unsure:
-		if failed := s.repay(ctx, d); failed != nil {
-			return s.fault(ctx, failed)
+		if failed := s.repay(within, d); failed != nil {
+			return notFinal(s.failed(ctx, within, j.TTL, failed))
 		}
 	default:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.places[j.ID] == nil && s.session == ses {
+		if _, owed := s.debts[j.ID]; !owed && s.places[j.ID] == nil && s.session == ses {
 			s.vacate(j.Name, j.ID)
 		}
+	}
+	return err
+}
+
+// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
+func notFinal(err error) error {
+	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
+		return &store.Fault{Store: f.Store, Err: f.Err}
 	}
 	return err
 }
@@ -181,8 +188,11 @@ func (j *joining) refused(ctx context.Context, ses *session, answer *clientv3.Tx
 	switch {
 	case at < 0:
 		return standing, false, nil // it did, and is gone
-	case entries[at].ID != j.ID:
+	case entries[at].kv.Lease != int64(ses.lease):
 		return standing, false, s.unreadable(entries[at].kv.Key, errForeign)
+	case entries[at].ID != j.ID:
+		// It is of this session, and nobody knows of it: nobody else would ever take it out.
+		return standing, true, s.takeOut(ctx, []debt{{key: j.key, session: ses, ticket: entries[at].ticket()}})
 	}
 	own := entries[at]
 	l := landing{ticket: own.ticket(), asOf: revision, value: string(own.kv.Value), mod: own.kv.ModRevision, ahead: at}
@@ -219,10 +229,11 @@ func (j *joining) land(ctx context.Context, ses *session, l landing, err error) 
 	if err == nil && (l.ticket <= j.Floor || l.ticket > store.MaxTicket) { // an etcd that was restored from a backup
 		err = fmt.Errorf("%w: %s is at revision %d, and %d was seen", store.ErrFloor, s.called, l.ticket, j.Floor)
 	}
-	if err != nil || j.Try && l.state != store.Held {
+	if (err != nil || j.Try && l.state != store.Held) && !s.stands(j.ID, l.ticket) {
 		d := debt{id: j.ID, name: j.Name, key: j.key, session: ses, ticket: l.ticket, unsure: j.unsure}
 		if failed := s.repay(ctx, d); failed != nil {
-			return standing, false, failed // it may still stand: that is no final error
+			j.unsure = true // it may still stand: that is no final error
+			return standing, false, failed
 		}
 		j.unsure = false
 		return store.Standing{Ahead: l.ahead}, false, err
@@ -244,6 +255,14 @@ func (j *joining) land(ctx context.Context, ses *session, l landing, err error) 
 		s.waitFor(p, l.blocker, l.asOf)
 	}
 	return ses.standing(p.state, p.ticket, l.ahead), false, nil
+}
+
+// stands says whether a claim is known to stand. Then a Join only asks where (step 3 of store.Store's Join).
+func (s *Store) stands(id store.ID, ticket uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.places[id]
+	return p != nil && p.ticket == ticket
 }
 
 // judge says where the claim stands behind those who were read with it.

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,7 +18,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	if err := s.alive(ctx); err != nil || len(cs) == 0 {
 		return nil, err
 	}
-	limit := slices.MinFunc(cs, func(a, b store.Claim) int { return int(a.TTL - b.TTL) }).TTL
+	limit := slices.MinFunc(cs, func(a, b store.Claim) int { return cmp.Compare(a.TTL, b.TTL) }).TTL
 	within, cancel := within(ctx, limit)
 	defer cancel()
 	standings := make([]store.Standing, len(cs))

@@ -177,8 +177,8 @@ func (s *Store) settle(ctx context.Context, debts []debt) (standing []debt, err 
 	return standing, nil
 }
 
-// payDebts takes out what could not be taken out when it was asked for.
-func (s *Store) payDebts() {
+// payDebts takes out what could not be taken out when it was asked for. It is done by one goroutine at a time.
+func (s *Store) payDebts() error {
 	s.mu.Lock()
 	debts := make([]debt, 0, len(s.debts))
 	for _, d := range s.debts {
@@ -190,8 +190,20 @@ func (s *Store) payDebts() {
 		err := s.takeOut(ctx, batch)
 		cancel()
 		if err != nil {
-			return // the next beat comes soon
+			return err
 		}
 		s.repaid(batch)
 	}
+	return nil
+}
+
+// paid waits until nothing is owed for a claim. What is left of it from before may be on its way out.
+func (s *Store) paid(ctx context.Context, id store.ID) error {
+	s.mu.Lock()
+	_, owed := s.debts[id]
+	s.mu.Unlock()
+	if !owed {
+		return nil
+	}
+	return s.payments.ask().await(ctx)
 }

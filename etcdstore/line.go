@@ -115,11 +115,11 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 		return store.ErrNotHeld
 	}
 	d := debt{key: string(entries[at].kv.Key), ticket: ticket}
-	answer, _, err := s.commit(within, transaction{when: []clientv3.Cmp{d.stands()}, then: []clientv3.Op{clientv3.OpDelete(d.key)}})
+	answer, unsure, err := s.commit(within, transaction{when: []clientv3.Cmp{d.stands()}, then: []clientv3.Op{clientv3.OpDelete(d.key)}})
 	switch {
 	case err != nil:
 		return s.failed(ctx, within, askTimeout, err)
-	case !answer.Succeeded:
+	case !answer.Succeeded && !unsure: // otherwise it was broken when it was first asked for
 		return store.ErrNotHeld
 	}
 	return nil

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -94,9 +95,13 @@ func (w *watch) creation() *etcdserverpb.WatchRequest {
 func (l *lookout) remove(w *watch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.watches[w.id]; !known {
-		return
+	if _, known := l.watches[w.id]; known {
+		l.discard(w)
 	}
+}
+
+// discard puts the end of w into the outbox.
+func (l *lookout) discard(w *watch) {
 	delete(l.watches, w.id)
 	l.put(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CancelRequest{
 		CancelRequest: &etcdserverpb.WatchCancelRequest{WatchId: w.id},
@@ -117,9 +122,13 @@ func (l *lookout) prod() {
 		return
 	}
 	l.prodded, l.heard = true, false
-	l.put(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_ProgressRequest{
-		ProgressRequest: &etcdserverpb.WatchProgressRequest{},
-	}})
+	// Before 3.7, etcd answers no request for progress while nothing is written. The creation of a watch it always answers.
+	for _, w := range l.watches {
+		sign := &watch{key: w.key}
+		l.create(sign)
+		l.discard(sign)
+		return
+	}
 }
 
 // run keeps a stream open for as long as the store lives, once there is something to watch.
@@ -188,7 +197,7 @@ func (l *lookout) begin(first bool, cut context.CancelFunc) (tell bool) {
 		l.creating = append(l.creating, w)
 		w.asOf = math.MaxInt64 // everyone is told below
 	}
-	slices.SortFunc(l.creating, func(a, b *watch) int { return int(a.id - b.id) })
+	slices.SortFunc(l.creating, func(a, b *watch) int { return cmp.Compare(a.id, b.id) })
 	for _, w := range l.creating {
 		l.put(w.creation())
 	}

@@ -79,6 +79,7 @@ func newStore(ctx context.Context, called string, client *clientv3.Client, owned
 	s.beats = rounds{work: s.beat, tasks: &s.tasks}
 	s.openings = rounds{work: s.openSession, tasks: &s.tasks}
 	s.looks = rounds{work: s.resolve, tasks: &s.tasks}
+	s.payments = rounds{work: s.payDebts, tasks: &s.tasks}
 	s.pulse = pulse{life: s.life, open: func(ctx context.Context) (etcdserverpb.Lease_LeaseKeepAliveClient, error) {
 		return s.leases.LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
 	}}

@@ -59,6 +59,9 @@ const tellGrant = time.Second
 func (s *Store) admit(j *joining, ses *session, l *landing) *place {
 	p := s.places[j.ID]
 	if p == nil || p.ticket != l.ticket {
+		if p != nil {
+			s.remove(p) // somebody took it out, and nobody has noticed
+		}
 		p = &place{
 			id: j.ID, name: j.Name, key: j.key, ticket: l.ticket, session: ses, ask: j.Ask, joined: j.began,
 			state: store.Waiting, asOf: l.asOf, said: l.value, mod: l.mod,

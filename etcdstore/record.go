@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (s *Store) decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 		}
 		entries[i] = entry{r, kv}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return int(a.kv.CreateRevision - b.kv.CreateRevision) })
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.kv.CreateRevision, b.kv.CreateRevision) })
 	return entries, nil
 }
 

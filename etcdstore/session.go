@@ -1,9 +1,11 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +67,11 @@ func (s *Store) openSession() error {
 	s.mu.Lock()
 	there := s.session != nil
 	s.mu.Unlock()
-	if there {
+	switch {
+	case there:
 		return nil
+	case s.closed.Load():
+		return store.ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(s.life, askTimeout)
 	defer cancel()
@@ -75,8 +80,11 @@ func (s *Store) openSession() error {
 		return s.failed(s.life, ctx, askTimeout, err)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return store.ErrClosed // its lease runs out
+	}
 	s.session = ses
-	s.mu.Unlock()
 	select {
 	case s.began <- struct{}{}:
 	default:
@@ -131,6 +139,11 @@ func (s *Store) forsake(ses *session) {
 }
 
 // beat says to the server that the session lives on, and notes up to when it does. It is done by one goroutine at a time.
+//
+// A leader that was suspended and deposed renews leases until it hears of its successor, which counts from its election
+// and may be about to take them away. So each renewal goes along with a read that only the real leader can answer. If both
+// answers are of one term, nobody was elected before they were asked for; and whoever is elected later gives every lease
+// its whole ttl again.
 func (s *Store) beat() error {
 	s.mu.Lock()
 	ses := s.session
@@ -140,22 +153,49 @@ func (s *Store) beat() error {
 	}
 	ctx, cancel := context.WithTimeout(s.life, ses.ttl/2)
 	defer cancel()
-	var sent time.Time
-	var left int64
-	_, err := s.elsewhere(ctx, func(ctx context.Context) (err error) {
-		sent = time.Now()
-		left, err = s.pulse.renew(ctx, ses.lease)
+	for {
+		sent := time.Now()
+		oneTerm, stands, err := s.beatOnce(ctx, ses)
+		switch {
+		case err != nil:
+			return s.failed(s.life, ctx, ses.ttl/2, err)
+		case !stands:
+			s.lose(ses)
+			return nil
+		case oneTerm:
+			ses.acknowledged(sent)
+			return nil
+		}
+		select { // there is a new leader, or about to be one
+		case <-time.After(electionPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// electionPause is how long a beat waits that met with an election.
+const electionPause = 20 * time.Millisecond
+
+// beatOnce renews the session and reads its key at the same time. It says whether both were answered in one term, and
+// whether the session stands.
+func (s *Store) beatOnce(ctx context.Context, ses *session) (oneTerm, stands bool, err error) {
+	var read *clientv3.TxnResponse
+	var readErr error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		read, _, readErr = s.commit(ctx, transaction{then: []clientv3.Op{clientv3.OpGet(ses.key, clientv3.WithKeysOnly())}})
+	})
+	var renewal *etcdserverpb.LeaseKeepAliveResponse
+	_, err = s.elsewhere(ctx, func(ctx context.Context) (err error) {
+		renewal, err = s.pulse.renew(ctx, ses.lease)
 		return err
 	})
-	switch {
-	case err != nil:
-		return s.failed(s.life, ctx, ses.ttl/2, err)
-	case left <= 0:
-		s.lose(ses)
-		return nil
+	reading.Wait()
+	if err = cmp.Or(err, readErr); err != nil {
+		return false, false, err
 	}
-	ses.acknowledged(sent)
-	return nil
+	stands = renewal.TTL > 0 && len(read.Responses[0].GetResponseRange().Kvs) > 0
+	return renewal.Header.RaftTerm == read.Header.RaftTerm, stands, nil
 }
 
 // A pulse is the stream over which leases are renewed. It belongs to the goroutine that beats.
@@ -166,21 +206,20 @@ type pulse struct {
 	cancel context.CancelFunc
 }
 
-// renew sends one renewal and waits for its answer: how many seconds the lease has, 0 if it is gone. The stream stays open
-// for the next. If it has ended since the last time, because its login has run out or its server was restarted, that says
+// renew sends one renewal and waits for its answer, whose TTL is 0 if the lease is gone. The stream stays open for the next. If it has ended since the last time, because its login has run out or its server was restarted, that says
 // nothing: another one is opened.
-func (p *pulse) renew(ctx context.Context, lease clientv3.LeaseID) (left int64, err error) {
+func (p *pulse) renew(ctx context.Context, lease clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
 	old := p.stream != nil
-	left, err = p.renewOnce(ctx, lease)
+	answer, err := p.renewOnce(ctx, lease)
 	if err != nil && old && ctx.Err() == nil {
-		left, err = p.renewOnce(ctx, lease)
+		answer, err = p.renewOnce(ctx, lease)
 	}
-	return left, err
+	return answer, err
 }
 
 // renewOnce sends one renewal over the stream that there is, or a new one. A stream that did not answer in time is given up,
 // so that no answer is taken for another's.
-func (p *pulse) renewOnce(ctx context.Context, lease clientv3.LeaseID) (left int64, err error) {
+func (p *pulse) renewOnce(ctx context.Context, lease clientv3.LeaseID) (answer *etcdserverpb.LeaseKeepAliveResponse, err error) {
 	if p.stream == nil {
 		var within context.Context
 		within, p.cancel = context.WithCancel(p.life)
@@ -190,35 +229,35 @@ func (p *pulse) renewOnce(ctx context.Context, lease clientv3.LeaseID) (left int
 	}
 	if err == nil {
 		stop := context.AfterFunc(ctx, p.cancel)
-		left, err = p.exchange(lease)
+		answer, err = p.exchange(lease)
 		stop()
 	}
 	if err == nil {
-		return left, nil
+		return answer, nil
 	}
 	p.cancel()
 	p.stream = nil
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return 0, err
+	return nil, err
 }
 
-func (p *pulse) exchange(lease clientv3.LeaseID) (left int64, err error) {
+func (p *pulse) exchange(lease clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
 	if err := p.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil {
 		if _, reason := p.stream.Recv(); reason != nil { // Send says only that it has ended
 			err = reason
 		}
-		return 0, err
+		return nil, err
 	}
 	answer, err := p.stream.Recv()
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case answer.ID != int64(lease):
-		return 0, errors.New("etcd answered for another lease")
+		return nil, errors.New("etcd answered for another lease")
 	}
-	return answer.TTL, nil
+	return answer, nil
 }
 
 // live beats for as long as the store lives, a third of the ttl after it last did, and cleans up after what failed.
@@ -248,7 +287,7 @@ func (s *Store) live() {
 			s.client.ActiveConnection().ResetConnectBackoff() // a server that is back is not to be waited for
 		} else {
 			s.lookout.prod()
-			s.payDebts()
+			_ = s.payments.ask().await(s.life) // what fails is tried again after the next beat
 		}
 	}
 }

@@ -48,6 +48,7 @@ type Store struct {
 	beats    rounds        // of the session
 	openings rounds        // of sessions
 	looks    rounds        // at places that are in doubt
+	payments rounds        // of debts
 	began    chan struct{} // holds a token when a session has begun
 	failing  bool          // the last beat failed; belongs to live
 
@@ -104,9 +105,10 @@ func (s *Store) Abilities() store.Abilities {
 		MinTTL:     s.ttl,
 		MaxTTL:     MaxTTL,
 		SessionTTL: s.ttl,
-		// A new leader gives every session its whole ttl again.
+		// A new leader gives every session its whole ttl again, and an election timeout more. With those of a second, which is
+		// etcd's default, elections and the look for what has run out add up to this.
 		TakeoverTTLs: 2,
-		TakeoverPlus: 2 * time.Second,
+		TakeoverPlus: 5 * time.Second,
 		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
@@ -120,7 +122,7 @@ func (s *Store) Close() error {
 	}
 	s.revoke()
 	s.end()
-	for _, r := range []*rounds{&s.beats, &s.openings, &s.looks} {
+	for _, r := range []*rounds{&s.beats, &s.openings, &s.looks, &s.payments} {
 		r.end()
 	}
 	s.mu.Lock()
