@@ -105,18 +105,33 @@ type saying struct {
 func (s *Store) say(ctx context.Context, news []saying) error {
 	for range lookDeep {
 		var overtaken []saying
-		for batch := range slices.Chunk(news, lookBatch) {
-			again, err := s.sayOnce(ctx, batch)
+		for len(news) > 0 {
+			n := sayable(news)
+			again, err := s.sayOnce(ctx, news[:n])
 			if err != nil {
 				return err
 			}
 			overtaken = append(overtaken, again...)
+			news = news[n:]
 		}
 		if news = overtaken; len(news) == 0 {
 			return nil
 		}
 	}
 	return nil // the next Keep says it
+}
+
+// maxSaid is how much is written at once. etcd takes requests of one and a half megabytes.
+const maxSaid = 1 << 20
+
+// sayable is how many of these can be written at once.
+func sayable(news []saying) (n int) {
+	for size := 0; n < min(len(news), lookBatch); n++ {
+		if size += len(news[n].key) + len(news[n].encode()); size > maxSaid && n > 0 {
+			break
+		}
+	}
+	return n
 }
 
 // sayOnce writes one batch. It returns what has to be written once more, over what landed in the meantime.

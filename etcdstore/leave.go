@@ -81,8 +81,13 @@ func (s *Store) readable(ctx context.Context, name string) error {
 	return err
 }
 
-// repay takes a claim out of its line, and owes it if that fails.
+// repay takes a claim out of its line, and owes it if that fails. What may still land costs the session a new epoch, and so
+// makes void what others are just sending: all who give up at the same time share one.
 func (s *Store) repay(ctx context.Context, d debt) error {
+	if d.unsure {
+		s.owe(d)
+		return s.payments.ask().await(ctx)
+	}
 	err := s.takeOut(ctx, []debt{d})
 	if err != nil {
 		s.owe(d)

@@ -166,7 +166,8 @@ func (s *Store) beat() error {
 			ses.acknowledged(sent)
 			return nil
 		}
-		select { // there is a new leader, or about to be one
+		s.pulse.drop() // others may have heard of it sooner
+		select {       // there is a new leader, or about to be one
 		case <-time.After(electionPause):
 		case <-ctx.Done():
 		}
@@ -241,6 +242,14 @@ func (p *pulse) renewOnce(ctx context.Context, lease clientv3.LeaseID) (answer *
 		err = ctx.Err()
 	}
 	return nil, err
+}
+
+// drop gives the stream up.
+func (p *pulse) drop() {
+	if p.stream != nil {
+		p.cancel()
+		p.stream = nil
+	}
 }
 
 func (p *pulse) exchange(lease clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
