@@ -27,3 +27,41 @@ func IDIn(value []byte) (store.ID, error) {
 	r, err := decode(value)
 	return r.ID, err
 }
+
+// LeaveOf is what Leave of this claim does to etcd, to be done once more.
+func LeaveOf(s *Store, c store.Claim) func(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.places[c.ID].debt()
+	return func(ctx context.Context) error { return s.takeOut(ctx, []debt{d}) }
+}
+
+// KeyOf is where a claim sits.
+func KeyOf(s *Store, c store.Claim) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.places[c.ID]; p != nil {
+		return p.key
+	}
+	return ""
+}
+
+// Seats are those of a store without a server.
+type Seats struct {
+	store   Store
+	session session
+}
+
+// NewSeats makes some.
+func NewSeats() *Seats {
+	return &Seats{store: Store{keys: newKeySpace(""), seats: map[string]*seats{}}, session: session{lease: 7}}
+}
+
+// Take is the key for a claim.
+func (s *Seats) Take(name string, id store.ID) string { return s.store.seat(&s.session, name, id) }
+
+// Free gives the seat of a claim back.
+func (s *Seats) Free(name string, id store.ID) { s.store.vacate(name, id) }
+
+// Names is how many names somebody sits at.
+func (s *Seats) Names() int { return len(s.store.seats) }

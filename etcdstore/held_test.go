@@ -83,7 +83,7 @@ func TestHeldThroughNews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Unlock(context.Background()) //nolint:errcheck // closing gives it back too
+	defer other.Unlock(context.Background())
 	if !write(t, client, held, "1") {
 		t.Error("the holder's write was refused")
 	}
@@ -91,7 +91,7 @@ func TestHeldThroughNews(t *testing.T) {
 
 func TestHeldOfAnotherStore(t *testing.T) {
 	locks := holdfast.New(memstore.New())
-	defer locks.Close() //nolint:errcheck // it has none
+	defer locks.Close()
 	lease, err := locks.Mutex("x").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/v3"
@@ -136,7 +137,7 @@ func (j *joining) attempt(ctx context.Context, ses *session) (standing store.Sta
 	}
 	answer, unsure, err := s.commit(ctx, transaction{
 		when:   []clientv3.Cmp{j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(j.key), "=", 0)},
-		then:   []clientv3.Op{clientv3.OpPut(j.key, j.value, clientv3.WithLease(ses.lease)), j.aheadOfLast()},
+		then:   []clientv3.Op{j.whoIsThere(), j.put()},
 		orElse: j.whyNot(ses),
 	})
 	j.unsure = j.unsure || unsure
@@ -149,15 +150,20 @@ func (j *joining) attempt(ctx context.Context, ses *session) (standing store.Sta
 	case !answer.Succeeded:
 		return j.refused(ctx, ses, answer)
 	}
-	return j.joined(ctx, ses, answer)
+	return j.joined(ctx, ses, answer.Header.Revision, answer.Responses[0].GetResponseRange())
 }
 
-// aheadOfLast reads who stands ahead of the claim that was just put at the end: for one that wants everything only the one
-// before it, for the others the whole line.
-func (j *joining) aheadOfLast() clientv3.Op {
+// put puts the claim at the end of the line.
+func (j *joining) put() clientv3.Op {
+	return clientv3.OpPut(j.key, j.value, clientv3.WithLease(j.session.lease))
+}
+
+// whoIsThere reads who stands in the line before the claim is put at its end: for one that wants everything only the last,
+// for the others all.
+func (j *joining) whoIsThere() clientv3.Op {
 	line := j.store.keys.line(j.Name)
 	if j.Units == j.Limit {
-		return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2))
+		return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1))
 	}
 	return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 }
@@ -204,11 +210,10 @@ func (j *joining) refused(ctx context.Context, ses *session, answer *clientv3.Tx
 	return j.land(ctx, ses, l, err)
 }
 
-// joined finds out where the claim stands that was just put at the end of the line.
-func (j *joining) joined(ctx context.Context, ses *session, answer *clientv3.TxnResponse) (standing store.Standing, again bool, err error) {
-	revision, read := answer.Header.Revision, answer.Responses[1].GetResponseRange()
-	l := landing{ticket: uint64(revision), asOf: revision, value: j.value, mod: revision, ahead: int(read.Count - 1)} //nolint:gosec // a revision
-	l.state, l.blocker, err = j.judge(ctx, read.Kvs)
+// joined finds out where the claim stands that was just put at the end of the line, behind those who were there.
+func (j *joining) joined(ctx context.Context, ses *session, revision int64, there *etcdserverpb.RangeResponse) (standing store.Standing, again bool, err error) {
+	l := landing{ticket: uint64(revision), asOf: revision, value: j.value, mod: revision, ahead: int(there.Count)} //nolint:gosec // a revision
+	l.state, l.blocker, err = j.judge(ctx, there.Kvs)
 	return j.land(ctx, ses, l, err)
 }
 
@@ -265,15 +270,12 @@ func (s *Store) stands(id store.ID, ticket uint64) bool {
 	return p != nil && p.ticket == ticket
 }
 
-// judge says where the claim stands behind those who were read with it.
-func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (store.State, blocker, error) {
-	s := j.store
-	entries, err := s.decodeLine(kvs)
-	if err != nil {
-		return store.Gone, blocker{}, err
-	}
-	ahead := entries[:len(entries)-1]
+// judge says where the claim stands behind those who were there.
+func (j *joining) judge(ctx context.Context, there []*mvccpb.KeyValue) (store.State, blocker, error) {
+	ahead, err := j.store.decodeLine(there)
 	switch {
+	case err != nil:
+		return store.Gone, blocker{}, err
 	case len(ahead) == 0:
 		return store.Held, blocker{}, nil
 	case j.Units == j.Limit && line.Mismatch(ahead[0].ask(), j.Ask):

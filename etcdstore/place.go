@@ -17,7 +17,8 @@ type place struct {
 	key     string
 	ticket  uint64 // the key's create revision
 	session *session
-	joined  time.Time
+	joined  time.Time // when Join was called
+	since   time.Time // when it was answered
 
 	ask     store.Ask
 	state   store.State // Waiting or Held
@@ -63,7 +64,7 @@ func (s *Store) admit(j *joining, ses *session, l *landing) *place {
 			s.remove(p) // somebody took it out, and nobody has noticed
 		}
 		p = &place{
-			id: j.ID, name: j.Name, key: j.key, ticket: l.ticket, session: ses, ask: j.Ask, joined: j.began,
+			id: j.ID, name: j.Name, key: j.key, ticket: l.ticket, session: ses, ask: j.Ask, joined: j.began, since: time.Now(),
 			state: store.Waiting, asOf: l.asOf, said: l.value, mod: l.mod,
 		}
 		s.places[j.ID] = p
@@ -184,7 +185,7 @@ func (s *Store) watchOwn() {
 	now := time.Now()
 	due := 0
 	for _, p := range s.unwatched {
-		if left := watchAfter - now.Sub(p.joined); left > watchAfter/8 {
+		if left := watchAfter - now.Sub(p.since); left > watchAfter/8 {
 			s.watchTimer.Reset(left)
 			break
 		}

@@ -1,7 +1,7 @@
 package etcdstore
 
 import (
-	"fmt"
+	"strconv"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -35,7 +35,7 @@ func (s *Store) seat(ses *session, name string, id store.ID) string {
 		in.used[n] = true
 		in.taken[id] = n
 	}
-	return fmt.Sprintf("%s%016x-%d", s.keys.line(name), int64(ses.lease), n)
+	return s.keys.line(name) + ses.name + "-" + strconv.Itoa(n)
 }
 
 // vacate frees the seat of a claim.

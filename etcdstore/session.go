@@ -23,6 +23,7 @@ import (
 type session struct {
 	lease clientv3.LeaseID
 	ttl   time.Duration // as the server granted it
+	name  string        // the lease in keys
 	key   string
 	epoch atomic.Int64
 	until atomic.Pointer[time.Time]
@@ -107,7 +108,8 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	ses.acknowledged(sent)
-	ses.key = fmt.Sprintf("%s%016x", s.keys.sessions, int64(ses.lease))
+	ses.name = fmt.Sprintf("%016x", int64(ses.lease))
+	ses.key = s.keys.sessions + ses.name
 	answer, _, err := s.commit(ctx, transaction{
 		then: []clientv3.Op{clientv3.OpPut(ses.key, format+s.about, clientv3.WithLease(ses.lease))},
 	})
@@ -192,7 +194,7 @@ func (s *Store) beatOnce(ctx context.Context, ses *session) (oneTerm, stands boo
 		return err
 	})
 	reading.Wait()
-	if err = cmp.Or(err, readErr); err != nil {
+	if err := cmp.Or(err, readErr); err != nil {
 		return false, false, err
 	}
 	stands = renewal.TTL > 0 && len(read.Responses[0].GetResponseRange().Kvs) > 0

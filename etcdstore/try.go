@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/v3"
 
@@ -19,14 +20,14 @@ func (j *joining) try(ctx context.Context, ses *session) (joined bool, standing 
 	names := s.keys.line(j.Name)
 	read := s.head(j.Name)
 	if j.Units < j.Limit {
-		read = j.aheadOfLast()
+		read = j.whoIsThere()
 	}
 	answer, unsure, err := s.commit(ctx, transaction{
 		when: []clientv3.Cmp{
 			j.inEpoch(),
 			clientv3.Compare(clientv3.CreateRevision(names).WithPrefix(), "=", 0),
 		},
-		then:   []clientv3.Op{clientv3.OpPut(j.key, j.value, clientv3.WithLease(ses.lease)), clientv3.OpGet(j.key)},
+		then:   []clientv3.Op{j.put()},
 		orElse: append(j.whyNot(ses), clientv3.OpGet(j.key, clientv3.WithCountOnly()), read),
 	})
 	j.unsure = j.unsure || unsure
@@ -37,7 +38,7 @@ func (j *joining) try(ctx context.Context, ses *session) (joined bool, standing 
 	case err != nil:
 		return false, standing, false, err
 	case answer.Succeeded:
-		standing, again, err = j.joined(ctx, ses, answer)
+		standing, again, err = j.joined(ctx, ses, answer.Header.Revision, &etcdserverpb.RangeResponse{})
 		return true, standing, again, err
 	}
 	own, others := answer.Responses[1].GetResponseRange(), answer.Responses[2].GetResponseRange()

@@ -1,0 +1,262 @@
+package etcdstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/etcdstore"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Servers in trouble: what a store says of it, and how it goes on afterwards.
+
+// Without a majority nothing is granted, and nobody says that somebody else has it.
+func TestNoLeader(t *testing.T) {
+	type change = func(*servers.EtcdServer) error
+	for name, test := range map[string]struct{ lose, mend change }{
+		"killed": {func(e *servers.EtcdServer) error { return e.Kill() }, func(e *servers.EtcdServer) error { return e.Start() }},
+		"paused": {func(e *servers.EtcdServer) error { return e.Pause() }, func(e *servers.EtcdServer) error { return e.Continue() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := servers.EtcdCluster(t, 3)
+			url := "etcd://" + strings.Join(cluster.Endpoints(), ",")
+			s := openAt(t, url)
+			held := claim("held")
+			join(t, s, &held, store.Held)
+			hasty := holdfast.New(openAt(t, url+"?ttl=1s"))
+			defer hasty.Close()
+			each := func(do change) {
+				for _, node := range cluster.Nodes[1:] {
+					if err := do(node); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			each(test.lose)
+			await(t, "the one that is left knows that it has no leader", func() bool {
+				metrics, err := cluster.Nodes[0].Metrics()
+				return err == nil && metrics["etcd_server_has_leader"] == 0
+			})
+			checkFault(t, openError(t, url), false, "no leader")
+			helpless(t, s, held)
+			if _, err := hasty.Mutex("nobody's").TryLock(t.Context()); err == nil || errors.Is(err, holdfast.ErrLocked) {
+				t.Errorf("TryLock without a majority: %v", err)
+			}
+			each(test.mend)
+			await(t, "it works again", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := s.Line(ctx, "held")
+				return err == nil
+			})
+			keep(t, s, held, store.Held)
+			works(t, s)
+		})
+	}
+}
+
+// helpless demands that no call of a store without a leader does anything, nor hangs.
+func helpless(t *testing.T, s *etcdstore.Store, held store.Claim) {
+	t.Helper()
+	calls := everyCall(s, claim("unlucky"))
+	calls["Keep of what is held"] = everyCall(s, held)["Keep"]
+	for name, call := range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		began := time.Now()
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			checkFault(t, err, false)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+		cancel()
+	}
+	bounded := claim("unlucky")
+	bounded.TTL = 200 * time.Millisecond
+	_, err := s.Join(t.Context(), bounded)
+	checkFault(t, err, false)
+}
+
+// A database that is full takes nobody in. Whoever stands in a line stays, is granted, and goes: none of that needs room.
+func TestDatabaseFull(t *testing.T) {
+	server, s := newServer(t, "", servers.Args("--quota-backend-bytes", "1000000"))
+	client := server.Client(t)
+	holder, second, third := claim("full"), claim("full"), claim("full")
+	join(t, s, &holder, store.Held)
+	join(t, s, &second, store.Waiting)
+	join(t, s, &third, store.Waiting)
+	fill(t, client)
+
+	_, err := s.Join(t.Context(), claim("other"))
+	checkFault(t, err, false, "its database is full", "NOSPACE")
+	_, err = s.Join(t.Context(), claim("full"))
+	checkFault(t, err, false, "its database is full")
+	checkFault(t, openError(t, "etcd://"+server.Addr()), false, "its database is full")
+	keep(t, s, holder, store.Held)
+	keep(t, s, second, store.Waiting)
+	holder.Turn = 1
+	keep(t, s, holder, store.Held) // with news that cannot be written
+	leave(t, s, holder)
+	await(t, "the next is granted", func() bool { return keepAny(t, s, second).State == store.Held })
+	leave(t, s, second)
+	await(t, "the next is granted", func() bool { return keepAny(t, s, third).State == store.Held })
+
+	empty(t, client, server.Addr())
+	keep(t, s, third, store.Held)
+	leave(t, s, third)
+	works(t, s)
+	another := openAt(t, "etcd://"+server.Addr())
+	works(t, another)
+}
+
+// keepAny keeps one claim, wherever it stands.
+func keepAny(t *testing.T, s *etcdstore.Store, c store.Claim) store.Standing {
+	t.Helper()
+	standings, err := s.Keep(t.Context(), []store.Claim{c})
+	if err != nil || standings[0].Err != nil {
+		t.Fatalf("Keep of %q: %+v and %v", c.Name, standings, err)
+	}
+	return standings[0]
+}
+
+// fill writes until there is no room. etcd looks at its size a moment later, so it must not be done too quickly.
+func fill(t *testing.T, client *clientv3.Client) {
+	t.Helper()
+	piece := strings.Repeat("x", 100<<10)
+	n := 0
+	await(t, "the database is full", func() bool {
+		n++
+		_, err := client.Put(t.Context(), fmt.Sprint("filling/", n), piece)
+		if err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Fatal(err)
+		}
+		return err != nil
+	})
+}
+
+// empty does what an operator does with a database that is full.
+func empty(t *testing.T, client *clientv3.Client, endpoint string) {
+	t.Helper()
+	answer, err := client.Delete(t.Context(), "filling/", clientv3.WithPrefix())
+	if err == nil {
+		_, err = client.Compact(t.Context(), answer.Header.Revision, clientv3.WithCompactPhysical())
+	}
+	if err == nil {
+		_, err = client.Defragment(t.Context(), endpoint)
+	}
+	if err == nil {
+		_, err = client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A login runs out: a simple one when it is not used, a JWT in any case. Nobody notices: not who goes on all the time, not
+// who comes after a pause, not who has waited meanwhile, and not who has lost his connection too.
+func TestLoginRunsOut(t *testing.T) {
+	pair := servers.NewCertificates(t)
+	for name, token := range map[string][]string{
+		// etcd looks once a second for the one, and rounds the other down to a second.
+		"simple": {"--auth-token", "simple", "--auth-token-ttl", "1"},
+		"JWT":    {"--auth-token", "jwt,ttl=2s,sign-method=ES256,pub-key=" + pair.CertFile + ",priv-key=" + pair.KeyFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := servers.Etcd(t, servers.Password("open sesame"), servers.Args(token...))
+			key, end := documentedRange(t, "")
+			addUser(t, server.Client(t), "me", key, end, clientv3.PermReadWrite)
+			p, err := proxy.Start("tcp", server.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			url := "etcd://me:secret@" + p.Addr()
+			locks := holdfast.New(openAt(t, url+"?ttl=5s"))
+			defer locks.Close()
+			lasting, err := locks.Mutex("lasting").Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			handOvers(t, server, p, openAt(t, url), openAt(t, url))
+			if err := lasting.Err(); err != nil {
+				t.Errorf("a lease that was held all the time: %v", err)
+			}
+		})
+	}
+}
+
+// handOvers passes a lock from one store to another, while their logins run out and their connections end.
+func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, to *etcdstore.Store) {
+	t.Helper()
+	const longer = 2200 * time.Millisecond // than a login lasts
+	told := make(chan store.ID, 1000)
+	to.Notify(func(id store.ID, _ store.Standing) { told <- id }) // or everyone
+	holder, waiter := claim("passed"), claim("passed")
+	pause := func() { time.Sleep(longer) }
+	reconnect := func() {
+		p.CloseAll()
+		for _, s := range []*etcdstore.Store{from, to} { // calls find out, and may fail by it
+			await(t, "it is connected again", func() bool {
+				_, err := s.Keep(t.Context(), []store.Claim{holder, waiter})
+				return err == nil
+			})
+		}
+	}
+	began := time.Now()
+	for _, test := range []struct {
+		name      string
+		meanwhile []func()
+		again     func() bool
+	}{
+		{"all the time", nil, func() bool { return time.Since(began) < longer }},
+		{"after a pause", []func(){pause}, nil},
+		{"after a new connection", []func(){reconnect}, nil},
+		{"after a pause and a new connection", []func(){pause, reconnect}, nil},
+	} {
+		before := logins(t, server)
+		for again := true; again; again = test.again != nil && test.again() {
+			holder, waiter = claim("passed"), claim("passed")
+			join(t, from, &holder, store.Held)
+			join(t, to, &waiter, store.Waiting)
+			keep(t, to, waiter, store.Waiting)
+			for _, happens := range test.meanwhile {
+				happens()
+			}
+			leave(t, from, holder)
+			for standing := (store.Standing{}); standing.State != store.Held; {
+				select {
+				case <-told:
+					standing = keepAny(t, to, waiter)
+				case <-time.After(5 * time.Second):
+					t.Fatalf("%s: whoever waits is not told", test.name)
+				}
+			}
+			leave(t, to, waiter)
+		}
+		if logins(t, server) == before {
+			t.Errorf("%s: nobody has logged in again, so that this shows nothing", test.name)
+		}
+	}
+}
+
+// logins is how often anybody has logged in so far.
+func logins(t *testing.T, server *servers.EtcdServer) int {
+	t.Helper()
+	calls, err := server.Calls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls["Authenticate"].Started
+}
