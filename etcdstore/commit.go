@@ -67,11 +67,12 @@ func (s *Store) elsewhere(ctx context.Context, call func(context.Context) error)
 	}
 }
 
-// heard says whether a call that failed so may have been heard, and be done. A refusal says that it was not done.
+// heard says whether a call that failed so may have been heard, and be done. A refusal says that it was not done, but for one:
+// the transaction with which a database becomes full is done, and answered with an error.
 func heard(err error) bool {
 	switch code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.OutOfRange,
-		codes.ResourceExhausted, codes.Unimplemented, codes.DataLoss:
+		codes.Unimplemented, codes.DataLoss:
 		return false
 	default:
 		return true

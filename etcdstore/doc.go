@@ -36,7 +36,7 @@
 // A claim is a key under the session's lease, and its place in the line is the key's create revision, which is also its
 // ticket. Join is one transaction that puts the key and reads who is ahead; Leave is one that deletes the key at that
 // create revision. A waiting claim watches what blocks it: one that wants everything, the claim before it; a reader, the last
-// ahead that is no reader; a part of a semaphore, the line. So a release wakes exactly the next. Whoever is told reads its
+// ahead that is no reader; a part of a semaphore, the line. So the release of a lock is news for nobody but the next. Whoever is told reads its
 // own key and who is ahead, in one transaction, before it believes that it holds. A claim that stands for more than a moment
 // also watches its own key: one that an operator deletes is noticed at once.
 //
@@ -53,7 +53,9 @@
 // # What holds, and what cannot
 //
 // Exclusion, order and tokens hold through the loss of any minority of members, of the leader, of the network between members
-// and of clocks, as far as their pace goes: a lease is measured by the pace of the leader's clock. With less than a majority
+// and of clocks, as far as their pace goes: a lease is measured by the pace of the leader's clock. (etcd's LeaseCheckpoint,
+// which is off unless it was asked for, may take from a lease of more than five minutes when the leader changes: leave it
+// off, or the ttl below that.) With less than a majority
 // nothing is granted and nothing renewed; what is held ends with its ttl on both sides.
 //
 // After the death of a client its locks are free when the ttl has passed and etcd has looked, which it does twice a second.

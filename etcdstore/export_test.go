@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -65,3 +66,19 @@ func (s *Seats) Free(name string, id store.ID) { s.store.vacate(name, id) }
 
 // Names is how many names somebody sits at.
 func (s *Seats) Names() int { return len(s.store.seats) }
+
+// Deafen makes the watches that there are tell nothing any more.
+func Deafen(s *Store) {
+	s.lookout.mu.Lock()
+	defer s.lookout.mu.Unlock()
+	for _, w := range s.lookout.watches {
+		w.told = func(*mvccpb.Event) {}
+	}
+}
+
+// Watches is how many watches there are.
+func Watches(s *Store) int {
+	s.lookout.mu.Lock()
+	defer s.lookout.mu.Unlock()
+	return len(s.lookout.watches)
+}

@@ -28,7 +28,7 @@ const (
 type Store struct {
 	client   *clientv3.Client
 	owned    bool        // whether the client is ours to close
-	kv       clientv3.KV // of the client, but without its retries
+	kv       clientv3.KV // over the client, but not through a namespace
 	leases   etcdserverpb.LeaseClient
 	called   string
 	about    string // what the session's key says, for people

@@ -1,0 +1,267 @@
+package etcdstore_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/holdfast-go/holdfast/etcdstore"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// part is a claim on part of what there is.
+func part(name string, kind store.Kind, units, limit int32) store.Claim {
+	c := claim(name)
+	c.Ask = store.Ask{Kind: kind, Units: units, Limit: limit}
+	return c
+}
+
+// listen notes who is told that he holds.
+func listen(s *etcdstore.Store) (held func() int) {
+	var mu sync.Mutex
+	told := map[store.ID]bool{}
+	s.Notify(func(id store.ID, standing store.Standing) {
+		mu.Lock()
+		defer mu.Unlock()
+		if standing.State == store.Held {
+			told[id] = true
+		}
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(told)
+	}
+}
+
+// Many who wait in one line read it together, and not each for himself: what they read would grow with the square of their
+// number.
+func TestLineIsReadTogether(t *testing.T) {
+	f := &ferry{}
+	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	held := listen(s)
+	holder := part("a", store.Semaphore, 2, 2)
+	join(t, s, &holder, store.Held)
+	waiting := make([]store.Claim, 150)
+	for i := range waiting {
+		waiting[i] = part("a", store.Semaphore, 1, 2)
+		join(t, s, &waiting[i], store.Waiting)
+	}
+	reads := 0
+	f.decide(func(r *etcdserverpb.TxnRequest) fate {
+		for _, op := range r.Success {
+			if read := op.GetRequestRange(); read != nil && len(read.RangeEnd) > 0 {
+				reads++
+			}
+		}
+		return delivered
+	})
+	standings, err := s.Keep(t.Context(), waiting)
+	if err != nil || slices.ContainsFunc(standings, func(s store.Standing) bool { return s.State != store.Waiting || s.Err != nil }) {
+		t.Fatalf("Keep: %v, %v", standings, err)
+	}
+	f.mu.Lock()
+	if reads > 20 { // whoever is told that his watch has begun looks too
+		t.Errorf("the line was read %d times for %d claims that wait in it", reads, len(waiting))
+	}
+	f.mu.Unlock()
+	leave(t, s, holder)
+	await(t, "two are told", func() bool { return held() == 2 })
+	for i, want := range []store.State{store.Held, store.Held, store.Waiting} {
+		keep(t, s, waiting[i], want)
+	}
+}
+
+// Readers behind a writer are all told when it leaves, or becomes a reader itself, also if there are many.
+func TestReadersBehindWriter(t *testing.T) {
+	server := servers.Etcd(t)
+	for name, end := range map[string]func(t *testing.T, s *etcdstore.Store, writer store.Claim){
+		"leaves": func(t *testing.T, s *etcdstore.Store, writer store.Claim) { leave(t, s, writer) },
+		"downgrades": func(t *testing.T, s *etcdstore.Store, writer store.Claim) {
+			writer.Units = 1
+			keep(t, s, writer, store.Held)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
+			held := listen(s)
+			writer, last := claim(name), claim(name)
+			join(t, other, &writer, store.Held)
+			for range 130 {
+				c := part(name, store.Lock, 1, store.MaxReaders)
+				join(t, s, &c, store.Waiting)
+			}
+			join(t, other, &last, store.Waiting)
+			end(t, other, writer)
+			await(t, "all readers are told", func() bool { return held() == 130 })
+			keep(t, other, last, store.Waiting)
+		})
+	}
+}
+
+// A line in a newer format concerns those behind what cannot be read, and nobody else.
+func TestNewerFormatBehind(t *testing.T) {
+	server, s := newServer(t, "")
+	holder, before, behind := part("a", store.Semaphore, 2, 2), part("a", store.Semaphore, 1, 2), part("a", store.Semaphore, 1, 2)
+	join(t, s, &holder, store.Held)
+	join(t, s, &before, store.Waiting)
+	join(t, s, &behind, store.Waiting)
+	client := server.Client(t)
+	if _, err := client.Put(t.Context(), etcdstore.LineKey("a")+"0000000000000001-0", "2 {}"); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, s, before, store.Waiting)
+	keep(t, s, behind, store.Waiting)
+	// Now one that stands between the two.
+	if _, err := client.Put(t.Context(), etcdstore.KeyOf(s, before), "2 {}"); err != nil {
+		t.Fatal(err)
+	}
+	standings, err := s.Keep(t.Context(), []store.Claim{behind, holder, before})
+	if err != nil || standings[0].Err == nil || standings[1].State != store.Held || standings[2].State != store.Waiting || standings[2].Err != nil {
+		t.Errorf("Keep: %+v, %v", standings, err)
+	}
+}
+
+// Much to say about many claims is more than etcd takes at once. It is no reason to lose them.
+func TestMuchToSay(t *testing.T) {
+	_, s := newServer(t, "")
+	claims := make([]store.Claim, 40)
+	for i := range claims {
+		claims[i] = claim(strings.Repeat("n", 100) + string(rune('A'+i)))
+		join(t, s, &claims[i], store.Held)
+		for range 80 {
+			claims[i].Waits = append(claims[i].Waits, store.Wait{Name: strings.Repeat("w", store.MaxName), ID: claims[i].ID})
+		}
+	}
+	standings, err := s.Keep(t.Context(), claims)
+	if err != nil || slices.ContainsFunc(standings, func(s store.Standing) bool { return s.State != store.Held }) {
+		t.Fatalf("Keep: %v", err)
+	}
+	for _, c := range claims {
+		line, err := s.Line(t.Context(), c.Name)
+		if err != nil || len(line.Places) != 1 || len(line.Places[0].Waits) != 80 {
+			t.Fatalf("%d places, %v", len(line.Places), err)
+		}
+	}
+}
+
+// Keep finds out what no event has told: that a claim was taken out, that another has become smaller, that one is next.
+func TestKeepTellsWhatWatchesDoNot(t *testing.T) {
+	server := servers.Etcd(t)
+	s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
+	writer, reader := claim("downgrade"), part("downgrade", store.Lock, 1, store.MaxReaders)
+	join(t, other, &writer, store.Held)
+	join(t, s, &reader, store.Waiting)
+	first, second, third := claim("next"), claim("next"), claim("next")
+	join(t, other, &first, store.Held)
+	join(t, other, &second, store.Waiting)
+	join(t, s, &third, store.Waiting)
+	broken := claim("broken")
+	join(t, s, &broken, store.Held)
+	await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 5 })
+	etcdstore.Deafen(s)
+
+	writer.Units = 1
+	keep(t, other, writer, store.Held)
+	keep(t, s, reader, store.Held)
+	leave(t, other, second)
+	keep(t, s, third, store.Waiting)
+	leave(t, other, first)
+	keep(t, s, third, store.Held)
+	if err := other.Break(t.Context(), "broken", broken.Ticket); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, s, broken, store.Gone)
+}
+
+// A waiting claim that becomes smaller may hold at once beside those who are there.
+func TestWaitingClaimShrinks(t *testing.T) {
+	server := servers.Etcd(t)
+	s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
+	reader, writer := part("a", store.Lock, 1, store.MaxReaders), claim("a")
+	join(t, other, &reader, store.Held)
+	join(t, s, &writer, store.Waiting)
+	writer.Units = 1
+	keep(t, s, writer, store.Held)
+	writer.Units = store.MaxReaders // one that was sent before, and is late
+	keep(t, s, writer, store.Held)
+	line, err := s.Line(t.Context(), "a")
+	if err != nil || len(line.Places) != 2 || line.Places[1].Units != 1 || line.Places[1].State != store.Held {
+		t.Errorf("%+v, %v", line, err)
+	}
+}
+
+// A look that fails is repeated: nobody has to ask for it.
+func TestFailedLookIsRepeated(t *testing.T) {
+	server := servers.Etcd(t)
+	f := &ferry{}
+	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	held := listen(s)
+	holder, c := claim("a"), claim("a")
+	join(t, other, &holder, store.Held)
+	join(t, s, &c, store.Waiting)
+	await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 2 })
+	failures := 0
+	f.decide(func(r *etcdserverpb.TxnRequest) fate {
+		if looks := slices.ContainsFunc(r.Success, func(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() != nil }); !looks || failures == 4 {
+			return delivered
+		}
+		failures++ // by every member, and then once more
+		return stranded
+	})
+	leave(t, other, holder)
+	await(t, "it is told", func() bool { return held() == 1 })
+	await(t, "only its own key is watched", func() bool { return etcdstore.Watches(s) == 1 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if failures != 4 {
+		t.Errorf("%d looks failed", failures)
+	}
+}
+
+// says says whether a transaction writes the news of a claim.
+func says(r *etcdserverpb.TxnRequest) bool {
+	return slices.ContainsFunc(r.Success, func(op *etcdserverpb.RequestOp) bool {
+		in := op.GetRequestTxn()
+		return in != nil && len(in.Success) == 1 && in.Success[0].GetRequestPut().GetIgnoreLease() && !in.Success[0].GetRequestPut().GetIgnoreValue()
+	})
+}
+
+// What a Keep says that lands late, or whose answer was lost, never makes a claim greater again.
+func TestLateNewsUndoNothing(t *testing.T) {
+	f := &ferry{}
+	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	for name, first := range map[string]fate{"late": stranded, "answer lost": unanswered} {
+		t.Run(name, func(t *testing.T) {
+			c := claim(name)
+			join(t, s, &c, store.Held)
+			great, small := c, c
+			great.Turn, small.Units = 1, 1
+			if first == unanswered { // then it is the smaller one that has landed, unknown to its client
+				great, small = small, great
+			}
+			f.decide(func(r *etcdserverpb.TxnRequest) fate {
+				if says(r) {
+					return first
+				}
+				return delivered
+			})
+			if _, err := s.Keep(t.Context(), []store.Claim{great}); err == nil {
+				t.Error("a Keep whose news were not answered for has no error")
+			}
+			f.free()
+			keep(t, s, small, store.Held)
+			if first == stranded {
+				f.land(t)
+			}
+			line, err := s.Line(t.Context(), name)
+			if err != nil || len(line.Places) != 1 || line.Places[0].Units != 1 {
+				t.Errorf("%+v, %v", line.Places, err)
+			}
+		})
+	}
+}

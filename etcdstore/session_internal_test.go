@@ -1,0 +1,306 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/line"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A renewals is a stream of renewals over which a test answers as etcd.
+type renewals struct {
+	grpc.ClientStream
+	ctx    context.Context
+	answer func() (*etcdserverpb.LeaseKeepAliveResponse, error)
+}
+
+func (r *renewals) Send(*etcdserverpb.LeaseKeepAliveRequest) error { return r.ctx.Err() }
+
+func (r *renewals) Recv() (*etcdserverpb.LeaseKeepAliveResponse, error) {
+	answer, err := r.answer()
+	return answer, errors.Join(err, r.ctx.Err())
+}
+
+// renewed runs a test with a store that has a session of ten seconds, in fake time. It needs no server but for renewals.
+func renewed(t *testing.T, answer func() (*etcdserverpb.LeaseKeepAliveResponse, error), test func(t *testing.T, s *Store, opened *int)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		opened := 0
+		s := &Store{client: clientv3.NewCtxClient(t.Context()), ttl: 10 * time.Second, places: map[store.ID]*place{}}
+		s.life, s.end = context.WithCancel(t.Context())
+		defer s.end()
+		s.pulse = pulse{life: s.life, open: func(ctx context.Context) (etcdserverpb.Lease_LeaseKeepAliveClient, error) {
+			opened++
+			return &renewals{ctx: ctx, answer: answer}, nil
+		}}
+		transacts(s, 0, inTerm(3))
+		s.session = &session{lease: 7, ttl: s.ttl}
+		s.session.acknowledged(time.Now())
+		test(t, s, &opened)
+	})
+}
+
+func lives(seconds int64) *etcdserverpb.LeaseKeepAliveResponse {
+	return &etcdserverpb.LeaseKeepAliveResponse{ID: 7, TTL: seconds, Header: &etcdserverpb.ResponseHeader{RaftTerm: 3}}
+}
+
+// A session is believed for its ttl from when the renewal was sent, less the drift, however late the answer comes.
+func TestUntilCountsFromSending(t *testing.T) {
+	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) {
+		time.Sleep(3 * time.Second)
+		return lives(10), nil
+	}
+	renewed(t, answer, func(t *testing.T, s *Store, _ *int) {
+		time.Sleep(time.Second)
+		sent := time.Now()
+		if err := s.beat(); err != nil {
+			t.Fatal(err)
+		}
+		got, want := s.session.until.Load().Sub(sent), 10*time.Second-102*time.Millisecond
+		if got != want {
+			t.Errorf("it is believed for %v after the renewal was sent; want %v", got, want)
+		}
+		s.session.acknowledged(sent.Add(-time.Second))
+		if s.session.until.Load().Sub(sent) != want {
+			t.Error("an older renewal has moved it back")
+		}
+	})
+}
+
+// A session that the server has no more is lost with all its claims.
+func TestLostSession(t *testing.T) {
+	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(0), nil }
+	renewed(t, answer, func(t *testing.T, s *Store, _ *int) {
+		var told []store.ID
+		s.Notify(func(id store.ID, standing store.Standing) {
+			if standing.State == store.Gone {
+				told = append(told, id)
+			}
+		})
+		s.places[store.ID{1}] = &place{id: store.ID{1}, session: s.session, state: store.Held}
+		if err := s.beat(); err != nil {
+			t.Fatal(err)
+		}
+		if s.session != nil || len(s.places) != 0 || len(told) != 1 {
+			t.Errorf("session %v, %d places, told %v", s.session, len(s.places), told)
+		}
+	})
+}
+
+// A stream that did not answer in time is not used again: its next answer would be the last question's.
+func TestSilentRenewalIsGivenUp(t *testing.T) {
+	silent := true
+	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) {
+		if silent {
+			time.Sleep(6 * time.Second)
+		}
+		return lives(10), nil
+	}
+	renewed(t, answer, func(t *testing.T, s *Store, opened *int) {
+		until := *s.session.until.Load()
+		if err := s.beat(); err == nil || store.Final(err) {
+			t.Fatalf("a renewal without an answer: %v", err)
+		}
+		if !s.session.until.Load().Equal(until) {
+			t.Error("a renewal that was not answered in time has moved Until")
+		}
+		silent = false
+		if err := s.beat(); err != nil || *opened != 2 {
+			t.Errorf("%v, and %d streams were opened", err, *opened)
+		}
+		if err := s.beat(); err != nil || *opened != 2 {
+			t.Errorf("%v, and %d streams were opened in the end", err, *opened)
+		}
+	})
+}
+
+// An answer for another lease renews nothing.
+func TestAnswerForAnotherLease(t *testing.T) {
+	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) {
+		return &etcdserverpb.LeaseKeepAliveResponse{ID: 8, TTL: 10}, nil
+	}
+	renewed(t, answer, func(t *testing.T, s *Store, _ *int) {
+		until := *s.session.until.Load()
+		time.Sleep(time.Second)
+		if err := s.beat(); err == nil || !s.session.until.Load().Equal(until) {
+			t.Errorf("%v, and it is believed until %v", err, s.session.until.Load())
+		}
+	})
+}
+
+// Whoever asks while a round is under way is served by the next: what this one finds may be older than his question.
+func TestRoundBeginsAfterItsQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tasks sync.WaitGroup
+		done := 0
+		r := rounds{tasks: &tasks, work: func() error { time.Sleep(time.Second); done++; return nil }}
+		first := r.ask()
+		time.Sleep(time.Second / 2)
+		second, third := r.ask(), r.ask()
+		if second == first || third != second {
+			t.Error("those who ask during a round have not got the next")
+		}
+		if err := second.await(t.Context()); err != nil || done != 2 {
+			t.Errorf("%v after %d rounds", err, done)
+		}
+		r.end()
+		if err := r.ask().await(t.Context()); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		tasks.Wait()
+	})
+}
+
+// Where a claim stands behind others is the rule of package line. What it waits for is enough to watch: as long as that stands
+// as it does, the claim waits, whatever becomes of the others.
+func TestEvaluate(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		ahead := make([]entry, random.IntN(5))
+		for i := range ahead {
+			ask := anAsk(random)
+			ahead[i] = entry{
+				record: record{Kind: ask.Kind, Units: ask.Units, Limit: ask.Limit},
+				kv:     &mvccpb.KeyValue{Key: []byte{byte('a' + i)}, CreateRevision: int64(i + 1), ModRevision: int64(i + 7)},
+			}
+		}
+		ask := anAsk(random)
+		state, b := evaluate(ahead, ask)
+		if want := stateBehind(ahead, ask); state != want {
+			t.Fatalf("%+v behind %+v: %v; want %v", ask, ahead, state, want)
+		}
+		if state == store.Held || b.key == "" {
+			continue
+		}
+		at := ahead[b.key[0]-'a']
+		if stateBehind([]entry{at}, ask) != store.Waiting || b != at.blocker() {
+			t.Fatalf("%+v behind %+v waits for %+v", ask, ahead, b)
+		}
+		if ask.Units == ask.Limit && at.kv != ahead[len(ahead)-1].kv {
+			t.Fatalf("%+v behind %+v waits for %+v, and not for the one before it: all would be told at once", ask, ahead, b)
+		}
+	}
+	reader := store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	writer := entry{record: record{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}, kv: &mvccpb.KeyValue{Key: []byte("a")}}
+	if _, b := evaluate([]entry{writer}, reader); b.key == "" {
+		t.Error("a reader behind a writer watches the whole line")
+	}
+}
+
+func anAsk(random *rand.Rand) store.Ask {
+	asks := []store.Ask{
+		{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		{Kind: store.Lock, Units: 1, Limit: store.MaxReaders},
+		{Kind: store.Semaphore, Units: 1, Limit: 3},
+		{Kind: store.Semaphore, Units: 2, Limit: 3},
+		{Kind: store.Semaphore, Units: 3, Limit: 3},
+	}
+	if random.IntN(4) > 0 {
+		asks = asks[:2]
+	}
+	return asks[random.IntN(len(asks))]
+}
+
+func stateBehind(ahead []entry, ask store.Ask) store.State {
+	held := line.Held(func(yield func(store.Ask) bool) {
+		for i := range ahead {
+			if !yield(ahead[i].ask()) {
+				return
+			}
+		}
+		yield(ask)
+	})
+	if held > len(ahead) {
+		return store.Held
+	}
+	return store.Waiting
+}
+
+// A slowLeases grants a lease after a while.
+type slowLeases struct{ etcdserverpb.LeaseClient }
+
+func (slowLeases) LeaseGrant(_ context.Context, r *etcdserverpb.LeaseGrantRequest, _ ...grpc.CallOption) (*etcdserverpb.LeaseGrantResponse, error) {
+	time.Sleep(3 * time.Second)
+	return &etcdserverpb.LeaseGrantResponse{ID: 7, TTL: r.TTL}, nil
+}
+
+// A slowKV does any transaction after a while, in a term, and has one key to show.
+type slowKV struct {
+	etcdserverpb.KVClient
+	takes time.Duration
+	term  func() uint64
+}
+
+func (kv slowKV) Txn(context.Context, *etcdserverpb.TxnRequest, ...grpc.CallOption) (*etcdserverpb.TxnResponse, error) {
+	time.Sleep(kv.takes)
+	return &etcdserverpb.TxnResponse{
+		Header: &etcdserverpb.ResponseHeader{Revision: 5, RaftTerm: kv.term()},
+		Responses: []*etcdserverpb.ResponseOp{{Response: &etcdserverpb.ResponseOp_ResponseRange{
+			ResponseRange: &etcdserverpb.RangeResponse{Kvs: []*mvccpb.KeyValue{{}}},
+		}}},
+	}, nil
+}
+
+// transacts has the store's transactions done so.
+func transacts(s *Store, takes time.Duration, term func() uint64) {
+	s.kv = clientv3.NewKVFromKVClient(slowKV{takes: takes, term: term}, s.client)
+}
+
+func inTerm(n uint64) func() uint64 { return func() uint64 { return n } }
+
+// A renewal and a read that were answered in two terms say nothing: the renewal may be of a leader that is none any more.
+func TestRenewalInTwoTerms(t *testing.T) {
+	renewed(t, func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(10), nil }, func(t *testing.T, s *Store, opened *int) {
+		began := time.Now()
+		transacts(s, 0, func() uint64 { // the leader of term 3 comes back after a second
+			if time.Since(began) < time.Second {
+				return 4
+			}
+			return 3
+		})
+		if err := s.beat(); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.session.until.Load().Sub(began); got < 10*time.Second || got > 11*time.Second {
+			t.Errorf("it is believed for %v", got)
+		}
+		if *opened == 1 {
+			t.Error("the same member was asked all the time")
+		}
+		began = began.Add(time.Hour)
+		until := *s.session.until.Load()
+		if err := s.beat(); err == nil || !s.session.until.Load().Equal(until) {
+			t.Errorf("after an answer of another leader: %v, and it is believed until %v", err, s.session.until.Load())
+		}
+	})
+}
+
+// A new session is believed from when its lease was asked for.
+func TestNewSessionCountsFromSending(t *testing.T) {
+	renewed(t, nil, func(t *testing.T, s *Store, _ *int) {
+		s.session = nil
+		s.leases = slowLeases{}
+		transacts(s, 2*time.Second, inTerm(3))
+		sent := time.Now()
+		if err := s.openSession(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.session.until.Load().Sub(sent), 10*time.Second-102*time.Millisecond; got != want {
+			t.Errorf("it is believed for %v after it was asked for; want %v", got, want)
+		}
+		if at := s.session.epoch.Load(); at != 5 {
+			t.Errorf("its epoch is %d", at)
+		}
+	})
+}
