@@ -39,31 +39,40 @@ func (s *Store) commit(ctx context.Context, t transaction) (answer *clientv3.Txn
 	return answer, unsure, err
 }
 
-// maxTries is to how many members a call is sent at most.
-const maxTries = 5
+// How long one member may take to answer if there are others: at first, and when all seem to be slow.
+const (
+	firstTry = 150 * time.Millisecond
+	lastTry  = 2 * time.Second
+)
 
-// tryFor is how long one member may take to answer, if there are others.
-func tryFor(ttl time.Duration) time.Duration {
-	return min(max(ttl/8, 150*time.Millisecond), 2*time.Second)
-}
+// maxRefusals is how many members may refuse a call, or not be reached, before it fails.
+const maxRefusals = 5
 
-// elsewhere makes a call, and makes it again if the member that it was sent to cannot be reached, is silent, or has no
-// leader: the client sends each call to the next member. The last try may take as long as ctx allows. Unsure says that one
-// that failed may nevertheless have been heard.
+// elsewhere makes a call, and makes it again if the member that it was sent to is silent, cannot be reached, or has no
+// leader. The client sends each call to the next member, but all calls of the process take turns: so a call may well meet
+// a silent one several times, and goes on for as long as ctx allows. Unsure says that one that failed may nevertheless
+// have been heard.
 func (s *Store) elsewhere(ctx context.Context, call func(context.Context) error) (unsure bool, err error) {
-	tries := min(len(s.client.Endpoints()), maxTries)
-	for try := 1; ; try++ {
-		if try >= tries {
-			err = call(ctx)
-			return unsure || err != nil && heard(err), err
-		}
-		within, cancel := context.WithTimeout(ctx, tryFor(s.ttl))
+	members := len(s.client.Endpoints())
+	if members == 1 {
+		err = call(ctx)
+		return err != nil && heard(err), err
+	}
+	refusals := 0
+	for patience := firstTry; ; patience = min(patience*5/4, lastTry) {
+		within, cancel := context.WithTimeout(ctx, patience)
 		err = call(within)
 		cancel()
-		if err == nil || ctx.Err() != nil || !anotherMayDo(err) {
-			return unsure || err != nil && heard(err), err
+		if err == nil {
+			return unsure, nil
 		}
 		unsure = unsure || heard(err)
+		if code(err) != codes.DeadlineExceeded {
+			refusals++
+		}
+		if ctx.Err() != nil || !anotherMayDo(err) || refusals == min(members, maxRefusals) {
+			return unsure, err
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -86,7 +87,11 @@ func (s *Store) readable(ctx context.Context, name string) error {
 func (s *Store) repay(ctx context.Context, d debt) error {
 	if d.unsure {
 		s.owe(d)
-		return s.payments.ask().await(ctx)
+		err := s.payments.ask().await(ctx)
+		for err != nil && ctx.Err() == nil && code(err) == codes.DeadlineExceeded { // the round's limit, not the caller's
+			err = s.payments.ask().await(ctx)
+		}
+		return err
 	}
 	err := s.takeOut(ctx, []debt{d})
 	if err != nil {
@@ -191,7 +196,7 @@ func (s *Store) payDebts() error {
 	}
 	s.mu.Unlock()
 	for batch := range slices.Chunk(debts, lookBatch) {
-		ctx, cancel := context.WithTimeout(s.life, max(s.ttl/4, tryFor(s.ttl)))
+		ctx, cancel := context.WithTimeout(s.life, s.ttl/2)
 		err := s.takeOut(ctx, batch)
 		cancel()
 		if err != nil {

@@ -279,7 +279,7 @@ func (s *Store) resolve() error {
 	}
 	clear(s.doubts)
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.life, max(s.ttl/4, tryFor(s.ttl)))
+	ctx, cancel := context.WithTimeout(s.life, s.ttl/2)
 	defer cancel()
 	err := s.look(ctx, places)
 	if err == nil || s.life.Err() != nil {

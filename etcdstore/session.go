@@ -314,7 +314,10 @@ func (s *Store) revoke() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_, _ = s.leases.LeaseRevoke(ctx, &etcdserverpb.LeaseRevokeRequest{ID: int64(ses.lease)}) // otherwise it runs out
+	_, _ = s.elsewhere(ctx, func(ctx context.Context) error { // if it fails, it runs out
+		_, err := s.leases.LeaseRevoke(ctx, &etcdserverpb.LeaseRevokeRequest{ID: int64(ses.lease)})
+		return err
+	})
 }
 
 // standing is that of a claim under this session.
