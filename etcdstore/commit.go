@@ -54,7 +54,7 @@ const maxRefusals = 5
 // have been heard.
 func (s *Store) elsewhere(ctx context.Context, call func(context.Context) error) (unsure bool, err error) {
 	members := len(s.client.Endpoints())
-	if members == 1 {
+	if members <= 1 {
 		err = call(ctx)
 		return err != nil && heard(err), err
 	}

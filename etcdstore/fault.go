@@ -58,7 +58,7 @@ func explain(err error) (why error, final bool) {
 	case strings.Contains(text, "tls:"):
 		return fmt.Errorf("TLS was refused: %w", err), true
 	case strings.Contains(text, "error reading server preface") && !strings.Contains(text, "reset"):
-		return fmt.Errorf("it closed the connection: it may be starting, or speak TLS (etcds://): %w", err), false
+		return fmt.Errorf("it cannot be reached: is it starting, or does it speak TLS (etcds://)? %w", err), false
 	case code(err) == codes.Unavailable || code(err) == codes.DeadlineExceeded:
 		return fmt.Errorf("it cannot be reached: %w", err), false
 	}

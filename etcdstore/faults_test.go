@@ -84,7 +84,7 @@ func (s *scene) killLeader() {
 func (s *scene) silence() {
 	s.Helper()
 	end := s.ways.silence(proxy.All)
-	time.Sleep(2 * sessionTTL) // that is the fault
+	time.Sleep(3 * sessionTTL) // that is the fault; etcd may need twice the ttl on a busy machine
 	end()
 }
 
