@@ -60,17 +60,18 @@ func (s *Store) elsewhere(ctx context.Context, call func(context.Context) error)
 	}
 	refusals := 0
 	for patience := firstTry; ; patience = min(patience*5/4, lastTry) {
-		within, cancel := context.WithTimeout(ctx, patience)
+		within, cancel := limited(ctx, patience)
 		err = call(within)
+		silent := within.Err() != nil
 		cancel()
 		if err == nil {
 			return unsure, nil
 		}
 		unsure = unsure || heard(err)
-		if code(err) != codes.DeadlineExceeded {
+		if !silent {
 			refusals++
 		}
-		if ctx.Err() != nil || !anotherMayDo(err) || refusals == min(members, maxRefusals) {
+		if ctx.Err() != nil || !silent && !anotherMayDo(err) || refusals == min(members, maxRefusals) {
 			return unsure, err
 		}
 	}

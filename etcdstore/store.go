@@ -160,5 +160,16 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, limit)
+	return limited(ctx, limit)
+}
+
+// limited is a context that ends after a while, and has no deadline. gRPC sends a deadline along with a call, as a header
+// that is different each time, and etcd then has a timer for the call: a tenth of what a lock costs it.
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	within, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(limit, cancel)
+	return within, func() {
+		timer.Stop()
+		cancel()
+	}
 }
