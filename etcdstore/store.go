@@ -163,8 +163,8 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return limited(ctx, limit)
 }
 
-// limited is a context that ends after a while, and has no deadline. gRPC sends a deadline along with a call, as a header
-// that is different each time, and etcd then has a timer for the call: a tenth of what a lock costs it.
+// limited is a context that ends after a while, and has no deadline. gRPC would send a deadline along with the call, as a
+// header that is different each time, and etcd would keep a timer for it.
 func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	within, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(limit, cancel)
