@@ -3,6 +3,7 @@
 //	redis := servers.Redis(t, servers.Args("--appendfsync", "always"))
 //	client := dial(redis.Addr())
 //	etcd := servers.EtcdCluster(t, 3).Client(t)
+//	old, err := servers.RedisSentinel(t).Master()
 //
 // A server that is missing on this machine skips the test with a line that says what was left out and how to get
 // it. With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
@@ -10,9 +11,10 @@
 //
 // # What happens
 //
-//  1. Ports are picked below 32768, where the kernel takes none for outgoing connections, and probed. Another test
-//     binary may take one between the probe and the start. Then the server says that its address is in use, and the
-//     start is tried again on other ports.
+//  1. Ports are picked below 32768, where the kernel takes none for outgoing connections, and probed. A stranger may
+//     take one between the probe and the start. Then the server says that its address is in use, and the start is
+//     tried again on other ports. On Linux a port is a test's own until the test ends, also while its server is
+//     stopped: no other test binary takes it.
 //  2. The server is ready when it answers on its port and is the process that was started. A stranger on that port
 //     is never taken for it.
 //  3. What the server prints goes into the file log of its folder. When the test fails, the end of it is printed and
@@ -29,9 +31,19 @@
 // Stop asks a server to end and waits for it. Etcd waits in turn for clients who have streams open, for six seconds.
 // Kill takes no time, and what the server has acknowledged is still there after Start.
 //
+// # More than one Redis
+//
+// [RedisReplicas] are a master and its replicas, whom the test promotes. [RedisSentinel] has sentinels that do so, and
+// [RedisCluster] is a cluster of masters with a replica each. They start within three seconds, and notice a dead master
+// far sooner than one would want in production. Kill a master and AwaitFailover; start it again and AwaitHealthy before
+// the next. [RedisServer.Lag] makes a replica fall behind its master.
+//
+// Stop lets a master wait for its replicas, for ten seconds if one of them lags or is paused. Kill does not.
+//
 // # Adding a server
 //
 // A kind of server is a kind value (server.go): program, number of ports, arguments, and how to ask whether it is
 // ready. Its type embeds *[Server]. See redis.go. A cluster whose nodes must know each other's ports starts them
-// together: see etcd_cluster.go. How to install the program goes into need.go.
+// together: see etcd_cluster.go. One whose nodes are told later lets each find its own: see redis_cluster.go. How to
+// install the program goes into need.go.
 package servers

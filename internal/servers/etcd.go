@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -105,21 +104,4 @@ func (e *EtcdServer) checkHealthy(ctx context.Context) error {
 // AwaitHealthy waits until it serves its clients. For a node that means that it has found a majority.
 func (e *EtcdServer) AwaitHealthy() error {
 	return e.failed("await health", poll(e.checkHealthy))
-}
-
-// poll asks until the answer is good.
-func poll(check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("not after %v: %w", startPatience, err)
-		case <-time.After(pollEvery):
-		}
-	}
 }

@@ -8,13 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// askPatience is how long a node may take to say whom it follows. One that is paused never does.
-const askPatience = 500 * time.Millisecond
 
 // EtcdServers are the nodes of one etcd cluster.
 type EtcdServers struct {
@@ -63,7 +59,7 @@ func (c *EtcdServers) firstStart() error {
 		if err := c.choosePorts(); err != nil {
 			return err
 		}
-		err = c.each(func(e *EtcdServer) error { return e.startHere() })
+		err = each(c.Nodes, func(e *EtcdServer) error { return e.startHere() })
 		if !errors.Is(err, errClash) {
 			break
 		}
@@ -93,7 +89,7 @@ func (c *EtcdServers) Restart(keepData bool) error {
 	if err := c.kill(keepData); err != nil {
 		return err
 	}
-	if err := c.each(func(e *EtcdServer) error { return e.Start() }); err != nil {
+	if err := each(c.Nodes, func(e *EtcdServer) error { return e.Start() }); err != nil {
 		return err
 	}
 	return c.awaitHealthy()
@@ -101,7 +97,7 @@ func (c *EtcdServers) Restart(keepData bool) error {
 
 // kill ends the nodes that run.
 func (c *EtcdServers) kill(keepData bool) error {
-	return c.each(func(e *EtcdServer) error {
+	return each(c.Nodes, func(e *EtcdServer) error {
 		if err := e.Kill(); err != nil && !errors.Is(err, errStopped) {
 			return err
 		}
@@ -112,20 +108,9 @@ func (c *EtcdServers) kill(keepData bool) error {
 	})
 }
 
-// each does something with all nodes at the same time.
-func (c *EtcdServers) each(do func(*EtcdServer) error) error {
-	errs := make([]error, len(c.Nodes))
-	var all sync.WaitGroup
-	for i, node := range c.Nodes {
-		all.Go(func() { errs[i] = do(node) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
 // awaitHealthy waits until every node serves clients, and demands the password of them if there is one.
 func (c *EtcdServers) awaitHealthy() error {
-	if err := c.each((*EtcdServer).AwaitHealthy); err != nil {
+	if err := each(c.Nodes, (*EtcdServer).AwaitHealthy); err != nil {
 		return err
 	}
 	return poll(c.demandLogin)
@@ -153,7 +138,7 @@ func (c *EtcdServers) leaderNow(ctx context.Context) *EtcdServer {
 	var mu sync.Mutex
 	followers := map[reign]int{}
 	claims := map[reign]*EtcdServer{}
-	_ = c.each(func(e *EtcdServer) error { // who does not answer does not count
+	_ = each(c.Nodes, func(e *EtcdServer) error { // who does not answer does not count
 		status, err := e.raftStatus(ctx)
 		if err != nil {
 			return err
@@ -176,13 +161,7 @@ func (c *EtcdServers) leaderNow(ctx context.Context) *EtcdServer {
 }
 
 // Endpoints are the addresses of all nodes, as host:port.
-func (c *EtcdServers) Endpoints() []string {
-	var addrs []string
-	for _, node := range c.Nodes {
-		addrs = append(addrs, node.Addr())
-	}
-	return addrs
-}
+func (c *EtcdServers) Endpoints() []string { return addrsOf(c.Nodes) }
 
 // Client makes a client of all nodes, which is logged in as root if there is a [Password]. It is closed with the test.
 func (c *EtcdServers) Client(t testing.TB) *clientv3.Client {

@@ -12,7 +12,7 @@ const etcdVersion = "v3.7.3"
 
 // howToGet says how to get the programs that tests need, on Debian.
 var howToGet = map[string]string{
-	"redis-server": "apt-get install redis-server",
+	"redis-server": "apt-get install redis-server (7.0 or newer; it is its own sentinel)",
 	"etcd":         "make servers",
 	"cc":           "apt-get install gcc libc6-dev",
 }

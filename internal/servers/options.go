@@ -1,20 +1,26 @@
 package servers
 
+import "crypto/rand"
+
 // An Option changes how a server is started.
 type Option func(*settings)
 
 type settings struct {
-	args         []string
-	env          []string
-	password     string
-	acl          []string
-	certificates *Certificates
+	args             []string
+	env              []string
+	user, password   string // as whom this package logs in, and the nodes of a cluster to each other
+	acl              []string
+	certificates     *Certificates
+	sentinelPassword string
 }
 
 func settingsOf(options []Option) *settings {
 	s := &settings{}
 	for _, option := range options {
 		option(s)
+	}
+	if s.acl != nil {
+		s.user, s.password = "holdfast-servers", rand.Text()
 	}
 	return s
 }
@@ -43,4 +49,10 @@ func ACL(lines ...string) Option {
 // Redis server Args("--tls-auth-clients", "yes") and etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile).
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.certificates = c }
+}
+
+// SentinelPassword makes the sentinels of [RedisSentinel] demand this password of their clients and of each other.
+// [Password] is for the servers that they watch.
+func SentinelPassword(password string) Option {
+	return func(s *settings) { s.sentinelPassword = password }
 }

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -14,11 +15,13 @@ const (
 	endOfPorts = 32768
 )
 
-// taken holds the ports of this process's servers, also while a server is stopped and its ports look free.
+// taken holds the ports of this process's servers, also while a server is stopped and its ports look free. Each is
+// reserved too, so that no other test binary takes it: sentinels and replicas would find a stranger where they look for
+// one of theirs.
 var taken = struct {
 	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+	reservations map[int]io.Closer // by port
+}{reservations: map[int]io.Closer{}}
 
 // pickPorts takes n ports that are free now. Somebody else may be quicker to use one: whoever starts a server on
 // them tries again then. They are given back with freePorts.
@@ -30,23 +33,44 @@ func pickPorts(n int) ([]int, error) {
 		if len(ports) == n {
 			return ports, nil
 		}
-		port := firstPort + rand.IntN(endOfPorts-firstPort)
-		if !taken.ports[port] && isFree(port) {
-			taken.ports[port] = true
+		if port := firstPort + rand.IntN(endOfPorts-firstPort); take(port) {
 			ports = append(ports, port)
 		}
 	}
-	for _, port := range ports {
-		delete(taken.ports, port)
-	}
+	giveBack(ports)
 	return nil, fmt.Errorf("no %d free ports from %d to %d", n, firstPort, endOfPorts-1)
+}
+
+// take takes a port, if it is free and nobody's. The caller has locked taken.
+func take(port int) bool {
+	if taken.reservations[port] != nil {
+		return false
+	}
+	reservation, err := reserve(port)
+	if err != nil {
+		return false
+	}
+	if !isFree(port) {
+		_ = reservation.Close()
+		return false
+	}
+	taken.reservations[port] = reservation
+	return true
 }
 
 func freePorts(ports []int) {
 	taken.Lock()
 	defer taken.Unlock()
+	giveBack(ports)
+}
+
+// giveBack ends what take began. A port that a test made up was never taken.
+func giveBack(ports []int) {
 	for _, port := range ports {
-		delete(taken.ports, port)
+		if reservation := taken.reservations[port]; reservation != nil {
+			_ = reservation.Close()
+		}
+		delete(taken.reservations, port)
 	}
 }
 

@@ -1,107 +1,136 @@
 package servers
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
-// A RedisServer is a Redis server that runs for one test.
+// A RedisServer is a Redis server that runs for one test: alone, as a node among others, or as a sentinel.
 type RedisServer struct {
 	*Server
-	user, password string // as whom this package logs in
-	certificates   *Certificates
+	set *settings
 }
 
 // Redis starts a Redis server. It keeps its data in an append-only file, so that what it has acknowledged is still
 // there after Kill and Start.
 func Redis(t testing.TB, options ...Option) *RedisServer {
 	t.Helper()
-	r := newRedis(t, options...)
+	r := newRedis(t, settingsOf(options))
 	if err := r.firstStart(); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func newRedis(t testing.TB, options ...Option) *RedisServer {
+func newRedis(t testing.TB, set *settings) *RedisServer {
 	t.Helper()
-	set := settingsOf(options)
-	r := &RedisServer{password: set.password, certificates: set.certificates}
+	return newRedisKind(t, set, 1, (*RedisServer).storeArgs)
+}
+
+// newRedisKind makes a server that has so many ports and these arguments, before those of the settings.
+func newRedisKind(t testing.TB, set *settings, portCount int, args func(*RedisServer) []string) *RedisServer {
+	t.Helper()
+	r := &RedisServer{set: set}
 	r.Server = newServer(t, kind{
 		program:   "redis-server",
-		portCount: 1,
+		portCount: portCount,
 		env:       set.env,
-		args:      func() []string { return append(r.baseArgs(), set.args...) },
+		args:      func() []string { return slices.Concat(args(r), set.args) },
 		ready:     r.checkReady,
 	})
-	if set.password != "" {
-		set.args = append([]string{"--requirepass", set.password}, set.args...)
-	}
-	if set.acl != nil {
-		file, err := r.writeACL(set.acl)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set.args = append([]string{"--aclfile", file}, set.args...)
+	if err := r.writeFiles(); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }
 
-func (r *RedisServer) baseArgs() []string {
-	port := strconv.Itoa(r.Port())
-	args := []string{
-		"--bind", "127.0.0.1",
-		"--unixsocket", r.Socket(),
-		"--dir", r.dataDir(),
+// writeFiles writes its config file, which is empty until the server writes down there whom it follows, and its users,
+// of whom one more than the test asked for is this package.
+func (r *RedisServer) writeFiles() error {
+	if err := os.WriteFile(r.configFile(), nil, 0o600); err != nil || r.set.acl == nil {
+		return err
+	}
+	mine := fmt.Sprintf("user %s on >%s ~* &* +@all", r.set.user, r.set.password)
+	lines := slices.Concat(r.set.acl, []string{mine})
+	return os.WriteFile(r.aclFile(), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+}
+
+func (r *RedisServer) configFile() string { return filepath.Join(r.dir, "redis.conf") }
+
+func (r *RedisServer) aclFile() string { return filepath.Join(r.dir, "users.acl") }
+
+// storeArgs are for a server that keeps data.
+func (r *RedisServer) storeArgs() []string {
+	args := append(r.baseArgs(),
 		"--save", "",
 		"--appendonly", "yes",
 		"--repl-diskless-sync-delay", "0", // a replica need not wait for others to come
+	)
+	if r.set.password != "" {
+		args = append(args, "--masterauth", r.set.password)
 	}
-	if r.certificates == nil {
+	if r.set.user != "" {
+		args = append(args, "--masteruser", r.set.user)
+	}
+	return args
+}
+
+// baseArgs are for a server of any kind: where it listens, and whom it listens to.
+func (r *RedisServer) baseArgs() []string {
+	args := []string{
+		r.configFile(),
+		"--bind", "127.0.0.1",
+		"--unixsocket", r.Socket(),
+		"--dir", r.dataDir(),
+	}
+	switch {
+	case r.set.acl != nil:
+		args = append(args, "--aclfile", r.aclFile())
+	case r.set.password != "":
+		args = append(args, "--requirepass", r.set.password)
+	}
+	port := strconv.Itoa(r.Port())
+	c := r.set.certificates
+	if c == nil {
 		return append(args, "--port", port)
 	}
 	return append(args, "--port", "0", "--tls-port", port,
-		"--tls-ca-cert-file", r.certificates.CAFile,
-		"--tls-cert-file", r.certificates.CertFile,
-		"--tls-key-file", r.certificates.KeyFile,
+		"--tls-ca-cert-file", c.CAFile,
+		"--tls-cert-file", c.CertFile,
+		"--tls-key-file", c.KeyFile,
 		"--tls-auth-clients", "optional",
 		"--tls-replication", "yes")
-}
-
-// writeACL writes the ACL file, with one user more, as whom this package logs in.
-func (r *RedisServer) writeACL(lines []string) (file string, err error) {
-	r.user, r.password = "holdfast-servers", rand.Text()
-	mine := fmt.Sprintf("user %s on >%s ~* &* +@all", r.user, r.password)
-	file = filepath.Join(r.dir, "users.acl")
-	return file, os.WriteFile(file, []byte(strings.Join(append(lines, mine), "\n")+"\n"), 0o600)
 }
 
 // Socket is the path of its Unix socket. It is open beside the port, and never speaks TLS.
 func (r *RedisServer) Socket() string { return filepath.Join(r.dir, "socket") }
 
 // Dial connects to the server and logs in.
-func (r *RedisServer) Dial() (*Conn, error) {
-	conn, err := net.DialTimeout("tcp", r.Addr(), answerPatience)
+func (r *RedisServer) Dial() (*Conn, error) { return r.dial(answerPatience) }
+
+func (r *RedisServer) dial(patience time.Duration) (*Conn, error) {
+	conn, err := net.DialTimeout("tcp", r.Addr(), patience)
 	if err != nil {
 		return nil, err
 	}
-	if r.certificates != nil {
-		conn = tls.Client(conn, r.certificates.Client)
+	if c := r.set.certificates; c != nil {
+		conn = tls.Client(conn, c.Client)
 	}
-	c := NewConn(conn, answerPatience)
-	if r.password == "" {
+	c := NewConn(conn, patience)
+	if r.set.password == "" {
 		return c, nil
 	}
-	auth := []string{"AUTH", r.user, r.password}
-	if r.user == "" {
-		auth = []string{"AUTH", r.password}
+	auth := []string{"AUTH", r.set.user, r.set.password}
+	if r.set.user == "" {
+		auth = []string{"AUTH", r.set.password}
 	}
 	if _, err := c.Do(auth...); err != nil {
 		_ = c.Close()
@@ -111,8 +140,13 @@ func (r *RedisServer) Dial() (*Conn, error) {
 }
 
 // Do sends one command over a connection of its own.
-func (r *RedisServer) Do(args ...string) (any, error) {
-	c, err := r.Dial()
+func (r *RedisServer) Do(args ...string) (any, error) { return r.do(answerPatience, args...) }
+
+// ask is Do for a server that may be paused.
+func (r *RedisServer) ask(args ...string) (any, error) { return r.do(askPatience, args...) }
+
+func (r *RedisServer) do(patience time.Duration, args ...string) (any, error) {
+	c, err := r.dial(patience)
 	if err != nil {
 		return nil, err
 	}

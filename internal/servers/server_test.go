@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,22 +47,60 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
+// Another test binary must not take a port of ours, also while it looks free.
+func TestPortIsReserved(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux reserves ports")
+	}
+	ports, err := pickPorts(1)
+	check(t, err)
+	defer freePorts(ports)
+	if stranger, err := reserve(ports[0]); err == nil {
+		stranger.Close()
+		t.Error("another test binary could take a port of ours")
+	}
+	freePorts(ports)
+	stranger, err := reserve(ports[0])
+	check(t, err)
+	taken.Lock()
+	defer taken.Unlock()
+	if take(ports[0]) {
+		t.Error("a port was taken that another test binary has")
+	}
+	check(t, stranger.Close())
+	if !take(ports[0]) {
+		t.Error("a port was not taken that the other test binary had given back")
+	}
+}
+
 // The probe said that the port was free, and a moment later another Redis has it.
 func TestStartAgainAfterClash(t *testing.T) {
 	stranger := Redis(t)
-	picks := 0
-	r := newRedis(t)
-	r.pick = func(n int) ([]int, error) {
-		if picks++; picks == 1 {
-			return []int{stranger.Port()}, nil
+	for _, test := range []struct {
+		name  string
+		r     *RedisServer
+		ports func(free []int) []int // what is picked first
+	}{
+		{"alone", newRedis(t, settingsOf(nil)), func([]int) []int { return []int{stranger.Port()} }},
+		{"port of a cluster", newClusterNode(t, settingsOf(nil)), func(free []int) []int {
+			return []int{free[0], stranger.Port()}
+		}},
+		{"sentinel", newSentinel(t, settingsOf(nil)), func([]int) []int { return []int{stranger.Port()} }},
+	} {
+		picks := 0
+		test.r.pick = func(n int) ([]int, error) {
+			free, err := pickPorts(n)
+			if picks++; picks == 1 {
+				defer freePorts(free)
+				return test.ports(free), err
+			}
+			return free, err
 		}
-		return pickPorts(n)
-	}
-	if err := r.firstStart(); err != nil {
-		t.Fatal(err)
-	}
-	if picks != 2 || r.Port() == stranger.Port() {
-		t.Errorf("it runs on port %d after %d picks, and the stranger on %d", r.Port(), picks, stranger.Port())
+		check(t, test.r.firstStart())
+		if picks != 2 || slices.Contains(test.r.ports, stranger.Port()) {
+			t.Errorf("%s: it runs on %v after %d picks, and the stranger on %d",
+				test.name, test.r.ports, picks, stranger.Port())
+		}
 	}
 }
 
