@@ -79,7 +79,7 @@ func (k *lock) obtain(ctx context.Context, w *wish) (*Lease, error) {
 		return nil, err
 	}
 	if !w.ask.Exclusive() && !k.client.abilities.Shared {
-		return nil, fmt.Errorf("%w: it has no shared locks", ErrUnsupported)
+		return nil, k.client.unshared()
 	}
 	w.lock, w.ctx, w.outer = k, ctx, leaseFrom(ctx)
 	if w.outer != nil {

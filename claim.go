@@ -174,6 +174,8 @@ func (c *Client) onPush(id store.ID, s store.Standing) {
 		c.gone(cl)
 	case s.State == store.Held && cl.phase == waiting:
 		c.pushedGrant(cl)
+	case s.State == store.Waiting && cl.phase == waiting:
+		c.ask(cl) // it may fit now, and the store cannot tell
 	}
 }
 
@@ -220,6 +222,7 @@ func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Tim
 	c.setUntil(cl, s.Until)
 	granted := s.State == store.Held && cl.phase == waiting && !cl.until.passed(c.start, now)
 	if granted {
+		cl.Ticket = s.Ticket // a store without a line draws it only now
 		c.hold(cl, now)
 	}
 	if c.later(cl, s, now); granted {

@@ -169,6 +169,15 @@ func (c *Client) warn(msg string, args ...any) {
 	}
 }
 
+// unshared says that the store has no shared locks, and where there are some.
+func (c *Client) unshared() error {
+	instead := c.abilities.Instead
+	if instead != "" {
+		instead = "; " + instead
+	}
+	return fmt.Errorf("%w: it has no shared locks%s", ErrUnsupported, instead)
+}
+
 // failed says what failed.
 func (c *Client) failed(op, name string, err error) error {
 	return &Error{Op: op, Name: name, Store: c.abilities.Store, Err: err}

@@ -77,6 +77,8 @@ func (e *LockedError) Error() string {
 	if !e.Since.IsZero() {
 		s = fmt.Sprintf("locked by %s since %s, for another %v unless renewed", e.Holder,
 			e.Since.Format(time.RFC3339), e.Left.Round(time.Millisecond))
+	} else if e.Holder != (store.Owner{}) {
+		s = fmt.Sprintf("locked by %s", e.Holder)
 	}
 	if e.Ahead > 1 {
 		s += fmt.Sprintf(", %d ahead", e.Ahead)

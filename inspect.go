@@ -22,7 +22,7 @@ type Place struct {
 	Kind  store.Kind
 	Units int           // how many of Limit it has or wants
 	Limit int           // of a lock, how many readers there can be
-	Since time.Time     // since when it holds, or waits
+	Since time.Time     // since when it holds, or waits; zero if the store cannot tell
 	Left  time.Duration // how long it still has if it is not renewed
 }
 

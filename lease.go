@@ -162,7 +162,7 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 		return nil, fmt.Errorf("%w: only an exclusive lease can be downgraded", ErrUnsupported)
 	}
 	if !c.abilities.Shared {
-		return nil, fmt.Errorf("%w: it has no shared locks", ErrUnsupported)
+		return nil, c.unshared()
 	}
 	if err := l.Err(); err != nil {
 		return nil, err

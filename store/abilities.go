@@ -16,6 +16,9 @@ type Abilities struct {
 	Shared bool // has shared claims: readers and semaphores
 	Grace  bool // can keep a place longer than its owner believes
 
+	// Instead says where to find what this store lacks, for the end of an error, as in "mode=line has them". May be empty.
+	Instead string
+
 	// MinTTL and MaxTTL bound the ttl of a claim. SessionTTL is not 0 if the store's time is a session that all
 	// claims of a client share: then it is the default, and the least that a claim can ask for.
 	MinTTL, MaxTTL, SessionTTL time.Duration

@@ -81,7 +81,7 @@ type Claim struct {
 	Try   bool          // join only if held at once
 
 	Floor  uint64 // in Join: the highest ticket this client has seen in this store
-	Ticket uint64 // as Join's acknowledgement gave it; 0 before that, also in Leave
+	Ticket uint64 // as Join's acknowledgement gave it, or without a line the grant; 0 before that, also in Leave
 
 	// What may change while the claim stands. Keep carries it.
 	Turn  uint8  // how often it was handed over inside its process

@@ -26,7 +26,8 @@
 // Rule 2, order. Tickets rise strictly per resource, and grants follow tickets. Ticket and place are given
 // under the resource's own serialisation (a script, a transaction that holds the resource's lock, a consensus
 // index), never before it: a ticket drawn first and placed later can be overtaken, and then a later holder has
-// a smaller token than an earlier one. A ticket is from 1 to [MaxTicket].
+// a smaller token than an earlier one. A ticket is from 1 to [MaxTicket]. A store without a line has no places: it
+// draws the ticket when it grants, and until then the claim has 0.
 //
 // Rule 3, floor. Join carries the highest ticket that this client has seen in this store. The store gives a
 // greater one, or, where it cannot, a final error: a store that lost its data must not hand out tokens that a
@@ -52,6 +53,8 @@
 // request, also about a claim that was deleted under a living session. Gone is final: a claim that was reported
 // Gone is never again reported as anything else. What follows for the caller:
 //   - A push that comes before Join's acknowledgement grants nothing. Ask with Keep.
+//   - A push of Waiting grants nothing either: whatever blocked the claim may be gone. Ask with Keep. So does a store
+//     without a line wake those who wait: nothing of them is known at the server, and their Keep tries again.
 //   - Waiting, in answer to a Keep that was sent after the claim was believed held, means that the store lost
 //     the grant. The claim is over: Leave it. Waiting in answer to an earlier Keep is old news: ignore it.
 //   - After pushes may have been lost (a reconnect), the store pushes for [Everyone], and the caller keeps

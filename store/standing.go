@@ -53,7 +53,7 @@ type Standing struct {
 type Place struct {
 	Claim
 	State State
-	Since time.Time     // when it was granted, or for a waiting claim when it joined; on this machine's clock
+	Since time.Time     // when it was granted, or for a waiting claim when it joined; on this machine's clock; zero: not known
 	Left  time.Duration // how long it still has if it is not kept again
 }
 

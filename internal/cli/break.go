@@ -65,8 +65,8 @@ func (a *app) breakLock(ctx context.Context, name, token string, yes bool) error
 	if !place.Held {
 		holds = "waits for"
 	}
-	found := fmt.Sprintf("%s %s %s since %s (token %s)", shown(place.Owner.String()), holds, shown(name),
-		place.Since.Format(time.DateTime), place.Token)
+	since, _ := sinceWhen(place, time.Now())
+	found := fmt.Sprintf("%s %s %s since %s (token %s)", shown(place.Owner.String()), holds, shown(name), since, place.Token)
 	if !yes && !a.confirm(found+". Break it?") {
 		return exitWith(exitNobody, "not broken")
 	}

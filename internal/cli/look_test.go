@@ -51,6 +51,21 @@ $`
 	}
 }
 
+// TestShowStranger has a holder of whom the store cannot tell since when it holds.
+func TestShowStranger(t *testing.T) {
+	var out strings.Builder
+	stranger := holdfast.Line{Name: "x", Places: []holdfast.Place{{Held: true, Left: time.Second}}}
+	if err := writeLine(&out, stranger, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`held +somebody .* \? +\? +1s `).MatchString(out.String()) {
+		t.Error(out.String())
+	}
+	if place := newLineJSON(stranger, time.Now()).Holders[0]; place.ForMS != 0 || place.For != "0s" {
+		t.Errorf("%+v", place)
+	}
+}
+
 // TestShowJSON pins the shape that docs/cli.md promises.
 func TestShowJSON(t *testing.T) {
 	l := line(t, "x")

@@ -96,7 +96,8 @@ func writeLines(w io.Writer, lines []holdfast.Line, now time.Time) error {
 		holder, since, held := "nobody", "", ""
 		if holders := line.Holders(); len(holders) > 0 {
 			first := holders[0]
-			holder, since, held = shown(first.Owner.String()), first.Since.Format(time.DateTime), rounded(now.Sub(first.Since)).String()
+			since, held = sinceWhen(first, now)
+			holder = shown(first.Owner.String())
 			if more := len(holders) - 1; more > 0 {
 				holder += fmt.Sprintf(" and %d more", more)
 			}

@@ -75,8 +75,9 @@ func writeLine(w io.Writer, line holdfast.Line, now time.Time) error {
 		if !p.Held {
 			place = fmt.Sprintf("waiting %d", i-len(line.Holders())+1)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%v\t%v\t%s\n", place, shown(p.Owner.String()), what(p),
-			p.Since.Format(time.DateTime), rounded(now.Sub(p.Since)), rounded(p.Left), p.Token)
+		since, held := sinceWhen(p, now)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%v\t%s\n", place, shown(p.Owner.String()), what(p),
+			since, held, rounded(p.Left), p.Token)
 	}
 	return t.Flush()
 }

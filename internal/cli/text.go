@@ -62,6 +62,15 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
+// sinceWhen says since when a place is held or waited in, and for how long that is. A lock of another library's does not
+// say.
+func sinceWhen(p holdfast.Place, now time.Time) (since, held string) {
+	if p.Since.IsZero() {
+		return "?", "?"
+	}
+	return p.Since.Format(time.DateTime), rounded(now.Sub(p.Since)).String()
+}
+
 // What --json writes. It is described in docs/cli.md: fields are added, never changed.
 type (
 	listJSON struct {
@@ -104,6 +113,9 @@ func placesJSON(places []holdfast.Place, now time.Time) []placeJSON {
 	all := make([]placeJSON, len(places))
 	for i, p := range places {
 		held := now.Sub(p.Since)
+		if p.Since.IsZero() {
+			held = 0
+		}
 		all[i] = placeJSON{
 			Owner: p.Owner, Token: p.Token, Kind: p.Kind.String(), Shared: p.Token.Shared(),
 			Since: p.Since, For: rounded(held).String(), ForMS: held.Milliseconds(),
