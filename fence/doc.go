@@ -18,6 +18,8 @@
 //   - The data is in this process: [Gate]. Enter before the first read, Do for the write.
 //   - The data is in a SQL database: [Row], in the same database. Enter before the first read, Do for the write, or
 //     all of it in one Do. Any database/sql driver will do; the [Dialect] says how statements are written.
+//   - The data is in Redis: [Key], in the same Redis, on one server or in a cluster. Enter before the first read, Do for the
+//     write, or all of it in one Do.
 //   - The data is behind an HTTP service: [RoundTripper] in the client sends the token and [Middleware] in the
 //     service checks it, with the service's Gate ([HoldGate]) or Row ([EnterRow]) as its guard.
 //   - There is no lock, or a second belt is wanted: [Versioned], the optimistic update of a SQL row.

@@ -55,7 +55,7 @@ func (r Row) Do(ctx context.Context, db *sql.DB, token holdfast.Token, write fun
 // With a *sql.Tx, as its first statement, it makes of that transaction what Do is: roll it back after an error. With
 // a *sql.DB it does not guard what is written later; that is for Do.
 func (r Row) Enter(ctx context.Context, db Querier, token holdfast.Token) error {
-	if err := r.checkName(); err != nil {
+	if err := checkName(r.name); err != nil {
 		return err
 	}
 	to := token
@@ -74,7 +74,7 @@ func (r Row) Enter(ctx context.Context, db Querier, token holdfast.Token) error 
 
 // Seen is the newest exclusive token that passed, or the floor that was set; 0 if there was none.
 func (r Row) Seen(ctx context.Context, db Querier) (holdfast.Token, error) {
-	if err := r.checkName(); err != nil {
+	if err := checkName(r.name); err != nil {
 		return 0, err
 	}
 	seen, err := r.table.read(ctx, db, sqlRead, r.name)
@@ -91,7 +91,7 @@ func (r Row) Seen(ctx context.Context, db Querier) (holdfast.Token, error) {
 // highest token of the old one. It can also lower the fence, and with 0 reset it: then a late writer of before
 // passes, so make sure that there is none.
 func (r Row) SetFloor(ctx context.Context, db Querier, token holdfast.Token) error {
-	if err := r.checkName(); err != nil {
+	if err := checkName(r.name); err != nil {
 		return err
 	}
 	if err := r.table.setFloor(ctx, db, r.name, token); err != nil {
@@ -101,8 +101,8 @@ func (r Row) SetFloor(ctx context.Context, db Querier, token holdfast.Token) err
 }
 
 // checkName accepts the names that locks can have.
-func (r Row) checkName() error {
-	if r.name == "" || len(r.name) > 512 || !utf8.ValidString(r.name) || strings.Contains(r.name, "\x00") {
+func checkName(name string) error {
+	if name == "" || len(name) > 512 || !utf8.ValidString(name) || strings.Contains(name, "\x00") {
 		return fmt.Errorf("%w: a fence's name is UTF-8 of 1 to 512 bytes without NUL", holdfast.ErrBadName)
 	}
 	return nil

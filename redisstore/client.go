@@ -26,12 +26,20 @@ var errNotYet = errors.New("not yet")
 // errHandshake is what becomes of TLS where nobody speaks it: Redis takes it for a command, and waits for its end.
 var errHandshake = errors.New("no answer to a TLS handshake; does it speak TLS there?")
 
-// newClient makes the client of a store that was opened by its URL. It connects to nothing yet: rueidis would begin with
-// a pipeline, and we use dedicated connections only (see wire).
-func (s *Store) newClient(options rueidis.ClientOption) (rueidis.Client, error) {
+// A dialFunc connects to an address, and speaks TLS there if there is a configuration for it.
+type dialFunc func(ctx context.Context, address string, config *tls.Config) (net.Conn, error)
+
+// newClient makes a client of this store's own for one server.
+func (s *Store) newClient(options rueidis.ClientOption, dial dialFunc) (rueidis.Client, error) {
+	return newClient(s.life, dialTimeout, options, dial)
+}
+
+// newClient makes a client for one server, whose connections end with life. It connects to nothing yet: rueidis would
+// begin with a pipeline, and we use dedicated connections only (see wire). To connect, and to be greeted there, may take
+// as long as patience each.
+func newClient(life context.Context, patience time.Duration, options rueidis.ClientOption, dial dialFunc) (rueidis.Client, error) {
 	options.ClientName = "holdfast"
 	options.ClientSetInfo = rueidis.DisableClientSetInfo
-	options.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: pingEvery}
 	options.ConnWriteTimeout = silenceWithin
 	options.ReadBufferEachConn, options.WriteBufferEachConn = bufferSize, bufferSize
 	options.BlockingPoolSize = mostWires
@@ -39,50 +47,95 @@ func (s *Store) newClient(options rueidis.ClientOption) (rueidis.Client, error) 
 	options.DisableCache = true
 	options.DisableRetry = true
 	options.ForceSingleClient = true
+	open, shut := context.WithCancel(life)
 	var ready atomic.Bool
-	options.DialCtxFn = func(_ context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	options.Dialer = net.Dialer{Timeout: patience, KeepAlive: pingEvery} // for how long and how often rueidis asks
+	options.DialCtxFn = func(_ context.Context, address string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
 		if !ready.Load() {
 			return nil, errNotYet
 		}
-		return s.dial(address, dialer, config)
+		ctx, cancel := context.WithTimeout(open, patience)
+		defer cancel()
+		conn, err := dial(ctx, address, config)
+		if err != nil {
+			return nil, err
+		}
+		d := &dialled{Conn: conn}
+		d.stop = context.AfterFunc(life, func() { cut(conn) })
+		return d, nil
 	}
 	client, err := rueidis.NewClient(options)
 	if client == nil {
+		shut()
 		return nil, err
 	}
 	ready.Store(true)
-	return client, nil
+	return &ownClient{client, shut}, nil
 }
 
-// dial connects, until the store is closed: then the connection ends at once, whatever it is doing.
-func (s *Store) dial(address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+// An ownClient is a client that, when it is closed, gives up connecting at once.
+type ownClient struct {
+	rueidis.Client
+	shut context.CancelFunc
+}
+
+// Close closes the client. Who has taken a connection from it closes that himself.
+func (c *ownClient) Close() {
+	c.shut()
+	c.Client.Close()
+}
+
+// dial connects.
+func (s *Store) dial(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
 	network := "tcp"
 	if strings.HasPrefix(address, "/") {
 		network = "unix"
 	}
-	ctx, cancel := context.WithTimeout(s.life, dialTimeout)
-	defer cancel()
-	conn, err := dialer.DialContext(ctx, network, address)
+	if config != nil && config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	if s.detour != nil {
+		address = s.detour(address)
+	}
+	var conn net.Conn
+	var err error
+	if s.path != nil {
+		conn, err = s.path(ctx, address)
+	} else {
+		dialer := net.Dialer{KeepAlive: pingEvery}
+		conn, err = dialer.DialContext(ctx, network, address)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if config != nil {
 		secured := tls.Client(conn, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			conn.Close() //nolint:errcheck // the handshake is what went wrong
-			if ctx.Err() != nil || errors.Is(err, io.EOF) {
+			cut(conn)
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, io.EOF) {
 				err = errHandshake
 			}
 			return nil, err
 		}
 		conn = secured
 	}
-	d := &dialled{Conn: conn}
-	d.stop = context.AfterFunc(s.life, func() { conn.Close() }) //nolint:errcheck // it is over
-	return d, nil
+	return conn, nil
 }
 
-// A dialled connection ends with its store.
+// cut ends a connection at once. Over TLS its Close would say goodbye first, and wait for a host that has vanished.
+func cut(conn net.Conn) {
+	for {
+		over, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			conn.Close() //nolint:errcheck // whoever uses it learns of it
+			return
+		}
+		conn = over.NetConn()
+	}
+}
+
+// A dialled connection ends with the life of its client, whatever it is doing.
 type dialled struct {
 	net.Conn
 	stop func() bool

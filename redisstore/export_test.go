@@ -24,5 +24,15 @@ func OpenThrough(ctx context.Context, at store.Location, address string) (*Store
 	}
 	called := "redis at " + options.InitAddress[0]
 	options.InitAddress[0] = address
-	return connect(ctx, called, options, set)
+	return openWith(ctx, called, options, set)
+}
+
+// OpenDetour opens a store whose connections go where detour says, such as to a proxy for each server.
+func OpenDetour(ctx context.Context, at store.Location, detour func(address string) string) (*Store, error) {
+	options, set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	set.detour = detour
+	return openWith(ctx, called(options), options, set)
 }

@@ -38,8 +38,10 @@ var refusals = []refusal{
 	{"DB index is out of range", true, "it has no database of this number"},
 	{"value is not an integer", true, "the mark is not what it should be"},
 	{"WRONGTYPE", true, "a key of another kind lies under one of our names"},
+	{"cluster support disabled", true, "it is no node of a Redis Cluster; name it with redis://"},
 	{"MOVED", true, errCluster.Error()},
 	{"CROSSSLOT", true, errCluster.Error()},
+	{"CLUSTERDOWN", false, "the cluster does not serve all slots now"},
 	{"LOADING", false, "it is still loading its data"},
 	{"MASTERDOWN", false, "it is a replica that has lost its master"},
 	{"READONLY", false, errReplica.Error()},
@@ -65,12 +67,20 @@ func explain(err error) (why error, final bool) {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var record tls.RecordHeaderError
+	var lost *lostError
+	var unacked *unackedError
 	switch {
+	case errors.As(err, &unacked):
+		return err, false
+	case errors.As(err, &lost):
+		return lost, lost.final
+	case errors.Is(err, errUnknown):
+		return err, true
 	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err):
 		return fmt.Errorf("%w: %w", errShape, err), false
 	case errors.Is(err, errHandshake):
 		return fmt.Errorf("it cannot be reached: %w", err), false
-	case errors.Is(err, errShape) || errors.Is(err, errUnusable):
+	case errors.Is(err, errShape) || errors.Is(err, errUnusable) || errors.Is(err, errNoNode):
 		return err, false // a replica can become the master
 	case errors.As(err, &record):
 		return fmt.Errorf("it does not speak TLS there (redis:// is without): %w", err), true
@@ -83,6 +93,24 @@ func explain(err error) (why error, final bool) {
 	}
 	return fmt.Errorf("it cannot be reached: %w", err), false
 }
+
+// A lostError says why nobody can say where the server is.
+type lostError struct {
+	what  string
+	whys  []error // one for each who was asked
+	final bool    // whether trying again is of no use with any of them
+}
+
+func newLost(what string) *lostError { return &lostError{what: what, final: true} }
+
+// add notes why one did not answer.
+func (e *lostError) add(who string, err error) {
+	why, final := explain(err)
+	e.whys = append(e.whys, fmt.Errorf("%s: %w", who, why))
+	e.final = e.final && final
+}
+
+func (e *lostError) Error() string { return fmt.Sprintf("%s: %v", e.what, errors.Join(e.whys...)) }
 
 // passes says whether the server refuses everything for now: to ask about each claim alone would only add to its trouble.
 func passes(err error) bool {
@@ -107,10 +135,34 @@ func (s *Store) fault(ctx context.Context, err error) error {
 		return err
 	}
 	why, final := explain(err)
-	if s.secret != "" && strings.Contains(why.Error(), s.secret) { // a server repeats what it does not understand
-		why = errors.New(strings.ReplaceAll(why.Error(), s.secret, "xxxxx"))
+	if s.cluster != nil && (isMoving(err) || strings.HasPrefix(err.Error(), "MOVED")) {
+		why, final = fmt.Errorf("%w: %w", errMoving, err), false
 	}
-	return &store.Fault{Store: s.called, Final: final, Err: why}
+	return &store.Fault{Store: s.called, Final: final, Err: s.masked(why)}
+}
+
+// hide notes a password.
+func (s *Store) hide(secret string) {
+	if secret != "" {
+		s.secrets.Store(secret, true)
+	}
+}
+
+// masked is an error without passwords: a server repeats what it does not understand. Longer ones come first: one may be
+// the beginning of another.
+func (s *Store) masked(err error) error {
+	var secrets []string
+	s.secrets.Range(func(secret, _ any) bool {
+		secrets = append(secrets, secret.(string))
+		return true
+	})
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	for _, secret := range secrets {
+		if text := err.Error(); strings.Contains(text, secret) {
+			err = errors.New(strings.ReplaceAll(text, secret, "xxxxx"))
+		}
+	}
+	return err
 }
 
 // silent is the fault of a call that was bounded by limit and not by its caller.

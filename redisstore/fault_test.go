@@ -241,6 +241,7 @@ func TestServerThatOnlyAccepts(t *testing.T) {
 
 // Whoever calls while another waits for a connection gives up when his own context says so.
 func TestDialDoesNotHoldUp(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	s := openAt(t, "redis://"+f.addr())
 	f.says("HELLO", "")

@@ -112,6 +112,12 @@ func (w *witness) take(locks *holdfast.Client) *testimony {
 	if err != nil {
 		w.Fatal(err)
 	}
+	return w.testify(locks, lease)
+}
+
+// testify begins to write down that a lease is held.
+func (w *witness) testify(locks *holdfast.Client, lease *holdfast.Lease) *testimony {
+	w.Helper()
 	hold := history.Hold{Resource: witnessed, Kind: history.Exclusive, Token: lease.Token()}
 	hold.Client = w.clients[locks]
 	belief, ok := w.recorder.Begin(hold, func() bool { return lease.Err() == nil })

@@ -11,6 +11,7 @@ import (
 // With a guard, a restart without data lets nobody in while an earlier lease may last. Without one it does: that is
 // what the guard is for.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	for query, want := range map[string]store.State{"": store.Held, "?guard=3s": store.Waiting} {
 		t.Run(want.String(), func(t *testing.T) {
 			server, s := newServer(t, query)
@@ -47,6 +48,7 @@ func TestGuard(t *testing.T) {
 
 // FLUSHALL is a loss of data too.
 func TestGuardAfterFlush(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "?guard=1s")
 	first := claim("flushed")
 	join(t, s, &first, store.Waiting)
@@ -59,6 +61,7 @@ func TestGuardAfterFlush(t *testing.T) {
 
 // A hand-over is a grant as well: what the server remembers may be older than what it did.
 func TestGuardCoversHandOver(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "?guard=2s")
 	first, next := claim("handed"), claim("handed")
 	join(t, s, &first, store.Waiting)

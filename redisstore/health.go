@@ -76,15 +76,19 @@ func (s *Server) runText() string { return "1 " + s.RunID[:min(len(s.RunID), 12)
 
 var (
 	errReplica = errors.New("it is a replica, which can only be read; name the master")
-	errCluster = errors.New("it is a node of a Redis Cluster, which this store cannot use yet")
+	errCluster = errors.New("it is a node of a Redis Cluster; name that with redis+cluster://")
 )
 
 // usable says whether locks can be kept there at all.
-func (s *Server) usable() error {
+func (s *Server) usable(inCluster bool) error {
 	switch {
+	case inCluster && s.Mode != "cluster":
+		return errors.New("it is no node of a Redis Cluster; name it with redis://")
+	case inCluster && s.olderThan(7, 0):
+		return fmt.Errorf("it is Redis %s, and in a cluster 7.0 is the oldest that will do", s.Version)
 	case s.Mode == "sentinel":
 		return errors.New("it is a Sentinel, which keeps no data; name the master")
-	case s.Mode == "cluster":
+	case s.Mode == "cluster" && !inCluster:
 		return errCluster
 	case s.Role != "" && s.Role != "master":
 		return errReplica

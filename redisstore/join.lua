@@ -9,6 +9,7 @@
 --       4  optional: "try" to join only if it is held at once
 --       5  optional: the guard in milliseconds
 --       6  optional: the server's run, "1 RUN "
+--       7  optional, in a cluster: "calm" if this slot was joined in over the same connection a moment ago, otherwise "idle"
 -- Result   the ticket as a number if it is held and nobody is ahead; otherwise "h TICKET AHEAD", "w TICKET AHEAD AGAIN",
 --          "g" (its tombstone was there), "l AHEAD PLACE" (a refused try, and who is first), "b LEFT" (a try while the
 --          guard lasts), "mismatch", "floor", "newer", "foreign"
@@ -16,18 +17,20 @@
 -- Invariants
 --   The ticket is above the floor, above the mark and above everyone in the line, and the mark is raised to it.
 --   Without a mark, data was lost: then it begins a minute ahead of the clock. (After a restart keep.lua sees to that,
---   before the first Join can come.)
+--   before the first Join can come.) So it does after a pause in a cluster: the node may have been a replica meanwhile, and
+--   know nothing of what its master gave before that died.
 --   What is refused leaves nothing but a higher mark.
 --
 -- Each command and each argument counts here: what comes first is all that a lock costs that nobody else wants.
 
+if ARGV[7] and string.sub(redis.call('GET', KEYS[3]) or '', 1, #ARGV[6]) ~= ARGV[6] then return 'run' end -- in a cluster
 local ticket = redis.call('INCR', KEYS[2])
 local now, refused
-if ticket < 1e15 or ticket <= tonumber(ARGV[3]) or ticket > 9007199254740000 then -- beyond it numbers are not exact
+if ticket < 1e15 or ticket <= tonumber(ARGV[3]) or ticket > 9007199254740000 or ARGV[7] == 'idle' then -- beyond it numbers are not exact
 	local time = redis.call('TIME')
 	now = time[1] .. string.sub('00000' .. time[2], -6)
 	local floor = tonumber(ARGV[3])
-	if ticket < 1e15 then ticket = now + 60000000 end
+	if ticket < 1e15 or ARGV[7] == 'idle' then ticket = math.max(ticket, now + 60000000) end
 	if ticket <= floor then
 		refused = floor - now > 86400000000
 		ticket = floor + 1
@@ -35,7 +38,7 @@ if ticket < 1e15 or ticket <= tonumber(ARGV[3]) or ticket > 9007199254740000 the
 	if refused or ticket > 9007199254740000 then return 'floor' end
 	redis.call('SET', KEYS[2], string.format('%d', ticket))
 end
-if not ARGV[5] and redis.call('SET', KEYS[1], string.format('1 s %d %s', ticket, ARGV[1]), 'NX', 'PX', ARGV[2]) then
+if (not ARGV[5] or ARGV[5] == '0') and redis.call('SET', KEYS[1], string.format('1 s %d %s', ticket, ARGV[1]), 'NX', 'PX', ARGV[2]) then
 	return ticket
 end
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Keep implements store.Store. The claims go out in batches, all at once: each is one run of a script, and in between
-// the server serves others.
+// the server serves others. In a cluster a batch is of one slot.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
 	ttl := MaxTTL
 	for i := range cs {
@@ -23,9 +23,28 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	if err := s.alive(ctx); err != nil || len(cs) == 0 {
 		return nil, err
 	}
+	var standings []store.Standing
+	var err error
+	if s.cluster == nil {
+		standings, err = s.keepHome(ctx, cs, ttl)
+	} else {
+		standings = s.keepSpread(ctx, cs, ttl)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := standings[0].Err; err != nil && !slices.ContainsFunc(standings, func(k store.Standing) bool { return k.Err == nil }) {
+		return nil, err
+	}
+	return standings, nil
+}
+
+// keepHome keeps claims on a single server.
+func (s *Store) keepHome(ctx context.Context, cs []store.Claim, ttl time.Duration) ([]store.Standing, error) {
+	ctx, receipt := s.withReceipt(ctx)
 	within, cancel := s.within(ctx, ttl)
 	defer cancel()
-	w, err := s.commands.get(within)
+	w, err := s.wireTo(within, s.shelf, granting)
 	if err != nil {
 		return nil, s.failed(ctx, within, ttl, err)
 	}
@@ -37,12 +56,29 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 				return nil, s.failed(ctx, within, ttl, err) // nothing came back: it is so for all
 			}
 		}
-		standings = append(standings, s.kept(within, w, chunk, answer, sent)...)
+		if mustAskEach(chunk, answer) {
+			for one, answer := range s.keepAll(within, w, chunk, 1) {
+				standings = append(standings, s.kept(within, s.shelf, one, answer, sent)...)
+			}
+			continue
+		}
+		standings = append(standings, s.kept(within, s.shelf, chunk, answer, sent)...)
 	}
-	if err := standings[0].Err; err != nil && !slices.ContainsFunc(standings, func(k store.Standing) bool { return k.Err == nil }) {
-		return nil, err
-	}
+	s.confirmed(ctx, receipt, cs, standings)
 	return standings, nil
+}
+
+// confirmed takes back what does not count, and notes who waits.
+func (s *Store) confirmed(ctx context.Context, receipt *receipt, cs []store.Claim, standings []store.Standing) {
+	if receipt == nil {
+		return
+	}
+	for i := range standings {
+		if short := receipt.check(standings[i]); short != nil {
+			standings[i] = store.Standing{Err: s.fault(ctx, short)}
+		}
+		s.confirmer.saw(&cs[i], standings[i], standings[i].Err)
+	}
 }
 
 // keepAll sends the claims in batches of n, and yields each batch with its answer.
@@ -50,7 +86,7 @@ func (s *Store) keepAll(ctx context.Context, w *wire, cs []store.Claim, n int) f
 	return func(yield func([]store.Claim, rueidis.RedisResult) bool) {
 		var all []execution
 		for chunk := range slices.Chunk(cs, n) {
-			all = append(all, s.keeping(w, chunk))
+			all = append(all, s.keeping(w, s.shelf, chunk))
 		}
 		i := 0
 		answers := keepScript.runAll(ctx, w, all)
@@ -64,7 +100,7 @@ func (s *Store) keepAll(ctx context.Context, w *wire, cs []store.Claim, n int) f
 }
 
 // keeping is one run of keep.lua.
-func (s *Store) keeping(w *wire, cs []store.Claim) execution {
+func (s *Store) keeping(w *wire, at *shelf, cs []store.Claim) execution {
 	e := execution{
 		keys: make([]string, 0, len(cs)+2),
 		args: append(make([]string, 0, 3*len(cs)+2), w.run, millis(s.guard)),
@@ -72,28 +108,27 @@ func (s *Store) keeping(w *wire, cs []store.Claim) execution {
 	for i := range cs {
 		c := &cs[i]
 		e.keys = append(e.keys, s.keys.line(c.Name))
-		e.args = append(e.args, c.ID.String(), millis(c.TTL+c.Grace), s.said(c))
+		e.args = append(e.args, c.ID.String(), millis(c.TTL+c.Grace), s.said(c, at))
 	}
-	e.keys = append(e.keys, s.keys.mark, s.keys.run)
+	e.keys = append(e.keys, at.mark, at.run)
 	return e
 }
 
-// kept reads the answer about some claims. If the server refused, it is asked about each alone: a key that is not ours
-// under one name must not cost the other claims anything.
-func (s *Store) kept(ctx context.Context, w *wire, cs []store.Claim, answer rueidis.RedisResult, sent time.Time) []store.Standing {
+// mustAskEach says whether the server refused a batch because of one claim in it, so that it is asked about each alone:
+// a key that is not ours under one name must not cost the other claims anything.
+func mustAskEach(cs []store.Claim, answer rueidis.RedisResult) bool {
+	err := answer.Error()
+	_, refused := rueidis.IsRedisErr(err)
+	return refused && len(cs) > 1 && !passes(err)
+}
+
+// kept reads the answer about some claims.
+func (s *Store) kept(ctx context.Context, at *shelf, cs []store.Claim, answer rueidis.RedisResult, sent time.Time) []store.Standing {
 	standings := make([]store.Standing, len(cs))
 	texts, err := answer.AsStrSlice()
-	_, refused := rueidis.IsRedisErr(err)
 	switch {
-	case refused && len(cs) > 1 && !passes(err):
-		i := 0
-		for one, answer := range s.keepAll(ctx, w, cs, 1) {
-			standings[i] = s.kept(ctx, w, one, answer, sent)[0]
-			i++
-		}
-		return standings
 	case err == nil && len(texts) == 1 && texts[0] != "ok":
-		err = s.refusedKey(texts[0], s.keys.run)
+		err = s.refusedKey(texts[0], at.run)
 	case err == nil && (len(texts) != len(cs)+1 || texts[0] != "ok"):
 		err = errShape
 	}

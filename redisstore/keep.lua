@@ -22,12 +22,13 @@ local seen = redis.call('GET', runKey)
 if seen and string.sub(seen, 1, 2) ~= '1 ' then
 	return {string.match(seen, '^%d+ ') and 'newer' or 'foreign'}
 end
-if not seen or string.sub(seen, 1, #run) ~= run then
+local another = not seen or string.sub(seen, 1, #run) ~= run
+if another or #KEYS == 2 then -- for a new connection always: a promotion does not change the run
 	local mark = KEYS[#KEYS - 1]
 	local last = tonumber(redis.call('GET', mark) or 0)
 	if not last then return {'foreign'} end
 	redis.call('SET', mark, string.format('%d', math.max(last + 1, now + 60000000)))
-	redis.call('SET', runKey, run .. string.sub(now, 1, -4))
+	if another then redis.call('SET', runKey, run .. string.sub(now, 1, -4)) end
 end
 
 -- quick is the quick way: the claim is alone in its line, and there is nothing new to say of it.

@@ -14,7 +14,12 @@ import (
 //	holdfast:{P}:id       the store's identity
 //	holdfast:{P}:push:X   the channel of one process
 //
-// The braces make all keys of a name lie on one node of a cluster.
+// The braces make all keys of a name lie in one slot of a cluster. There, mark, run and channel are for one slot each,
+// with a tag T that makes them lie in it (see tagOf):
+//
+//	holdfast:{T}:mark:P
+//	holdfast:{T}:run:P
+//	holdfast:{T}:push:P:X
 const (
 	keyRoot = "holdfast:{"
 	keyEnd  = "}"
@@ -26,6 +31,7 @@ const escaped percent.Set = `{}|*?[]\`
 
 // keySpace makes the keys of one tenant.
 type keySpace struct {
+	tenant string // P
 	lines  string // holdfast:{P|
 	mark   string
 	run    string
@@ -37,12 +43,34 @@ func newKeySpace(prefix string) keySpace {
 	p := escaped.Escape(prefix)
 	own := keyRoot + p + keyEnd + ":"
 	return keySpace{
+		tenant: p,
 		lines:  keyRoot + p + "|",
 		mark:   own + "mark",
 		run:    own + "run",
 		id:     own + "id",
 		pushes: own + "push:",
 	}
+}
+
+// A shelf is what is for many names, and lies where their lines lie.
+type shelf struct {
+	slot    int // in a cluster
+	mark    string
+	run     string
+	channel string // what is written with a claim about where its pushes go; a script makes the topic of it
+	topic   string // where they go
+}
+
+// shelf is the only one of a single server.
+func (k *keySpace) shelf(channel string) *shelf {
+	return &shelf{mark: k.mark, run: k.run, channel: channel, topic: k.pushes + channel}
+}
+
+// shelfIn is that of a slot in a cluster.
+func (k *keySpace) shelfIn(slot int, channel string) *shelf {
+	tag := tagOf(slot)
+	own := keyRoot + tag + keyEnd + ":"
+	return &shelf{slot, own + "mark:" + k.tenant, own + "run:" + k.tenant, tag + "/" + channel, own + "push:" + k.tenant + ":" + channel}
 }
 
 // line is the first key of a name's line. The scripts make the others of it.

@@ -9,7 +9,9 @@
 --
 -- A line has four keys. The last three are the first with something behind it. They are not among the scripts' KEYS: each
 -- key would cost as much as a small command, and most lines have only the first. They share its hash tag, so that they
--- lie where it lies.
+-- lie where it lies. In a cluster, a node from which their slot is just being moved refuses to touch one that has gone
+-- ahead, and the script ends there: whatever it may have done before must be safe to leave so. (A node to which a slot is
+-- being moved runs none: see cluster.go.)
 --   L     a string: "1 s TICKET ID REST" for a line of one claim, which is held, and whose deadline is the key's expiry;
 --         otherwise "1 m KIND LIMIT HELD USED EXPIRES": how many claims are held, with how many units, and when (in
 --         milliseconds) the four keys expire unless somebody prolongs them
@@ -143,10 +145,13 @@ local function sweep(l)
 	end
 end
 
--- tell notes news for the process that a claim belongs to.
+-- tell notes news for the process that a claim belongs to. In a cluster its channel is written TAG/CHANNEL, and there is
+-- one for each slot.
 local function tell(l, channel, word, id, ticket)
-	channel = string.match(l.L, '^(.-{[^|]*)|') .. '}:push:' .. channel
-	local lines = news[channel] or {}
+	local root, tenant = string.match(l.L, '^(.-{)([^|]*)|')
+	local tag, own = string.match(channel, '^(.*)/(.*)$')
+	channel = tag and root .. tag .. '}:push:' .. tenant .. ':' .. own or root .. tenant .. '}:push:' .. channel
+	local lines = news[channel] or {command = tag and 'SPUBLISH' or 'PUBLISH'}
 	news[channel], lines[#lines + 1] = lines, word .. ' ' .. id .. ' ' .. ticket
 end
 
@@ -178,18 +183,23 @@ end
 
 -- publish tells everyone, each process once. It comes last: an answer that says so may be overtaken by it.
 local function publish()
-	for channel, lines in pairs(news) do redis.pcall('PUBLISH', channel, table.concat(lines, '\n')) end
+	for channel, lines in pairs(news) do redis.pcall(lines.command, channel, table.concat(lines, '\n')) end
 end
 
--- prolong gives a claim that stands its time anew.
+-- prolong gives a claim that stands its time anew. It always writes something: a WAIT is about the last write of its
+-- connection (since Redis 7.2), and the grant that it is to vouch for may be another's.
 local function prolong(l, id, px)
 	if l.solo then
 		redis.call('PEXPIRE', l.L, px)
 		return
 	end
 	redis.call('ZREM', l.D, '') -- a server that is full refuses ZADD as the first write of a script, and only as the first
-	redis.call('ZADD', l.D, ms + px + 1, id)
-	stay(l, ms + px + 1, px)
+	local deadline = ms + px + 1
+	if redis.call('ZADD', l.D, 'CH', deadline, id) == 0 then
+		deadline = deadline + 1
+		redis.call('ZADD', l.D, deadline, id)
+	end
+	stay(l, deadline, px)
 end
 
 -- standing says where a claim stands: "h TICKET AHEAD", or "w TICKET AHEAD AGAIN" with how many milliseconds may pass

@@ -42,23 +42,80 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	return line, nil
 }
 
-// Names implements store.Store. The server gives its keys page by page; those that are ours are looked at, as a key may
-// be all that is left of a claim.
+// Names implements store.Store. The server gives its keys page by page, in a cluster one master after the other; those
+// that are ours are looked at, as a key may be all that is left of a claim.
+//
+// In a cluster a name may be missed whose slot is just being moved and has not arrived when Names ends.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen := map[string]bool{} // the server may name a key twice
+		seen := map[string]bool{} // a server may name a key twice, and a key may move from one to another
+		for n, err := range s.allNodes(ctx) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for name, err := range s.namesOf(ctx, n, prefix) {
+				if err != nil && s.replaced(ctx, n) {
+					break // whoever has its place comes next
+				}
+				if seen[name] && err == nil {
+					continue
+				}
+				seen[name] = true
+				if !yield(name, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// allNodes are all that keep lines. A master that has got slots while others were gone through comes once more.
+func (s *Store) allNodes(ctx context.Context) iter.Seq2[*node, error] {
+	return func(yield func(*node, error) bool) {
+		if s.cluster == nil {
+			yield(s.home, nil)
+			return
+		}
+		var done [slotCount]*node // who kept each slot when it was gone through
+		for range mostMoves {
+			if err := s.alive(ctx); err != nil {
+				yield(nil, err)
+				return
+			}
+			if err := s.cluster.refresh(ctx); err != nil {
+				yield(nil, s.fault(ctx, err))
+				return
+			}
+			changed := false
+			for _, n := range s.cluster.masters(&done) {
+				if changed = true; !yield(n, nil) {
+					return
+				}
+			}
+			if !changed {
+				return
+			}
+		}
+	}
+}
+
+// replaced says whether a node keeps nothing any more.
+func (s *Store) replaced(ctx context.Context, n *node) bool {
+	return s.cluster != nil && s.cluster.refresh(ctx) == nil && !s.cluster.has(n)
+}
+
+// namesOf are the names on one node. They end with the first error.
+func (s *Store) namesOf(ctx context.Context, n *node, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
 			var names []string
 			var err error
-			if names, cursor, err = s.scan(ctx, prefix, cursor); err != nil {
+			if names, cursor, err = s.scan(ctx, n, prefix, cursor); err != nil {
 				yield("", err)
 				return
 			}
 			for _, name := range names {
-				if seen[name] {
-					continue
-				}
-				seen[name] = true
 				if !yield(name, nil) {
 					return
 				}
@@ -68,19 +125,13 @@ func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 }
 
 // scan gives one page of names.
-func (s *Store) scan(ctx context.Context, prefix string, cursor uint64) (names []string, next uint64, err error) {
+func (s *Store) scan(ctx context.Context, n *node, prefix string, cursor uint64) (names []string, next uint64, err error) {
 	if err := s.alive(ctx); err != nil {
 		return nil, 0, err
 	}
-	answer, _, err := s.ask(ctx, askTimeout, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return w.do(ctx, w.client.B().Scan().Cursor(cursor).Match(s.keys.lines+escaped.Escape(prefix)+"*").Count(scanPage).Build())
-	})
+	page, err := s.page(ctx, n, prefix, cursor)
 	if err != nil {
 		return nil, 0, err
-	}
-	page, err := answer.AsScanEntry()
-	if err != nil {
-		return nil, 0, s.refused(err.Error(), prefix)
 	}
 	for _, key := range page.Elements {
 		if name, ok := s.keys.name(key); ok {
@@ -104,21 +155,47 @@ func (s *Store) scan(ctx context.Context, prefix string, cursor uint64) (names [
 	return living, page.Cursor, nil
 }
 
+// page gives one page of keys.
+func (s *Store) page(ctx context.Context, n *node, prefix string, cursor uint64) (page rueidis.ScanEntry, err error) {
+	within, cancel := s.within(ctx, askTimeout)
+	defer cancel()
+	w, err := n.commands.get(within)
+	if err != nil {
+		return page, s.failed(ctx, within, askTimeout, err)
+	}
+	answer := w.do(within, w.client.B().Scan().Cursor(cursor).Match(s.keys.lines+escaped.Escape(prefix)+"*").Count(scanPage).Build())
+	if err := answer.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return page, s.failed(ctx, within, askTimeout, err)
+	}
+	if page, err = answer.AsScanEntry(); err != nil {
+		return page, s.refused(err.Error(), prefix)
+	}
+	return page, nil
+}
+
 // list runs list.lua on the lines of some names.
 func (s *Store) list(ctx context.Context, names []string, what string) ([]rueidis.RedisMessage, error) {
+	if s.cluster == nil {
+		return s.listOn(ctx, s.shelf, names, what)
+	}
+	return s.listSpread(ctx, names, what)
+}
+
+// listOn runs list.lua on lines of one slot.
+func (s *Store) listOn(ctx context.Context, at *shelf, names []string, what string) ([]rueidis.RedisMessage, error) {
 	keys := make([]string, 0, len(names)+1)
 	for _, name := range names {
 		keys = append(keys, s.keys.line(name))
 	}
-	keys = append(keys, s.keys.run)
-	answer, _, err := s.ask(ctx, askTimeout, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	keys = append(keys, at.run)
+	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		return listScript.run(ctx, w, keys, []string{w.run, millis(s.guard), what})
 	})
 	if err != nil {
 		return nil, err
 	}
 	if word, err := answer.ToString(); err == nil { // of the run, not of a line
-		return nil, s.refusedKey(word, s.keys.run)
+		return nil, s.refusedKey(word, at.run)
 	}
 	answers, err := answer.ToArray()
 	if err == nil && len(answers) != len(names) {

@@ -9,13 +9,11 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -23,6 +21,10 @@ func init() {
 	store.Register("redis", open)
 	store.Register("rediss", open)
 	store.Register("redis+unix", open)
+	store.Register("redis+sentinel", open)
+	store.Register("rediss+sentinel", open)
+	store.Register("redis+cluster", open)
+	store.Register("rediss+cluster", open)
 }
 
 // settings are what options and parameters of the URL set.
@@ -30,7 +32,12 @@ type settings struct {
 	prefix         string
 	guard          time.Duration
 	refuseEviction bool
-	logger         *slog.Logger
+	plain          *plainSettings // nil: a line is kept
+	replicaSettings
+	inCluster bool // whether the addresses are those of a cluster
+	logger    *slog.Logger
+	path      func(ctx context.Context, address string) (net.Conn, error) // a way of the caller's own; nil: ours
+	detour    func(address string) string                                 // for tests: where to connect instead
 }
 
 // An Option is a setting of a store.
@@ -43,14 +50,26 @@ func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix
 // ttl, it keeps a lease from before from overlapping with one from after. All clients of a server should have the same.
 func Guard(d time.Duration) Option { return func(s *settings) { s.guard = d } }
 
-// RefuseEviction refuses a server that may throw away locks when its memory is full. Without it there is a warning.
+// WaitReplicas lets a grant or a renewal count only when n replicas have acknowledged it within the timeout. Otherwise it
+// is an error, and the claim is withdrawn, or not renewed. With as many as there are replicas, a failover to any of them
+// loses no grant. All clients of a server should have the same.
+func WaitReplicas(n int, timeout time.Duration) Option {
+	return func(s *settings) { s.replicaSettings = replicaSettings{n, timeout} }
+}
+
+// RefuseEviction refuses a server that may throw away locks when its memory is full. Without it there is a warning. In a
+// cluster that goes for each master: calls about the names that it keeps are refused.
 func RefuseEviction() Option { return func(s *settings) { s.refuseEviction = true } }
 
 // Logger is where warnings about the server go. The default is slog's.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 
 // New makes a store of a client that stays the caller's: Close does not close it. The store takes two connections of
-// its own out of the client's blocking pool. The client must be for one server, not for a cluster.
+// its own out of the client's blocking pool, in a cluster for each node.
+//
+// Of a client that follows Sentinel the store asks every second to which server it leads now, and leaves every other. So
+// it leaves a master that was replaced a second after the client has, and not before: rueidis listens to one sentinel and
+// believes it. A store that was opened with redis+sentinel:// listens to all of them.
 func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store, error) {
 	var set settings
 	for _, o := range options {
@@ -58,13 +77,18 @@ func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store,
 	}
 	addresses := slices.Sorted(maps.Keys(client.Nodes()))
 	s := newStore("redis at "+strings.Join(addresses, ","), set)
-	s.client = client
 	if client.Mode() == rueidis.ClientModeCluster {
-		s.end()
-		return nil, &store.Fault{Store: s.called, Final: true, Err: errCluster}
+		s.cluster = s.newCluster(addresses, s.given(client))
+	} else {
+		s.setHome(client, false)
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, err
+	}
+	if client.Mode() == rueidis.ClientModeSentinel {
+		s.follow(func(ctx context.Context) (string, error) {
+			return client.Do(ctx, client.B().Info().Section("server").Build()).ToString()
+		})
 	}
 	return s, nil
 }
@@ -73,6 +97,9 @@ func newStore(called string, set settings) *Store {
 	if set.logger == nil {
 		set.logger = slog.Default()
 	}
+	if set.plain != nil {
+		called = "plain " + called
+	}
 	s := &Store{
 		settings: set,
 		called:   called,
@@ -80,9 +107,10 @@ func newStore(called string, set settings) *Store {
 		channel:  strings.ToLower(rand.Text()[:16]),
 		reached:  make(chan struct{}, 1),
 	}
+	if set.replicas > 0 {
+		s.confirmer = newConfirmer()
+	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.commands.connect = s.connectCommands
-	s.pushes.connect = s.connectPushes
 	return s
 }
 
@@ -92,6 +120,12 @@ func (s *Store) start(ctx context.Context) error {
 	err := s.alive(ctx)
 	if err == nil && s.prefix != "" {
 		err = store.CheckName(s.prefix)
+	}
+	if err == nil {
+		err = s.replicaSettings.check()
+	}
+	if err == nil {
+		err = s.checkMode()
 	}
 	if err == nil {
 		err = s.begin(ctx)
@@ -105,22 +139,27 @@ func (s *Store) start(ctx context.Context) error {
 func (s *Store) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	for _, p := range []*plug{&s.commands, &s.pushes} {
+	if s.cluster != nil {
+		return s.beginInCluster(ctx)
+	}
+	for _, p := range []*plug{&s.home.commands, &s.home.pushes} {
 		if _, err := p.get(ctx); err != nil {
-			if errors.Is(err, errUnusable) {
-				return &store.Fault{Store: s.called, Final: true, Err: err}
-			}
-			return s.fault(ctx, err)
+			return s.openFault(ctx, err)
 		}
 	}
-	if s.refuseEviction && s.server.evicts() {
-		return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("%w %s: set maxmemory-policy to noeviction", errEvicts, s.server.Eviction)}
+	if err := s.inspect(&s.server, ""); err != nil {
+		return err
 	}
-	s.inspect()
 	if err := s.identify(ctx); err != nil {
 		return err
 	}
 	s.tasks.Go(s.listen)
+	if s.confirmer != nil {
+		s.tasks.Go(s.confirm)
+	}
+	if s.sentinels != nil {
+		s.tasks.Go(s.sentinels.watch)
+	}
 	return nil
 }
 
@@ -133,72 +172,68 @@ var (
 // start anew after a loss of data do.
 const farOff = 10 * time.Second
 
-// inspect warns about what is not as it should be.
-func (s *Store) inspect() {
-	if s.server.evicts() {
-		s.logger.Warn("holdfast: locks may be lost: "+errEvicts.Error(), "store", s.called, "policy", s.server.Eviction)
+// inspect refuses what will not do, and warns about what is not as it should be. In a cluster it looks at each master that
+// is met, now or later, and says which it means.
+func (s *Store) inspect(server *Server, node string) error {
+	called := s.called
+	if node != "" {
+		called += ", node " + node
 	}
-	if ahead := s.server.Ahead; ahead.Abs() > farOff {
-		s.logger.Warn("holdfast: the server's clock differs from this machine's", "store", s.called, "ahead", ahead.Round(time.Second))
+	if s.refuseEviction && server.evicts() {
+		return &store.Fault{Store: called, Final: true, Err: fmt.Errorf("%w %s: set maxmemory-policy to noeviction", errEvicts, server.Eviction)}
 	}
-}
-
-// connectCommands makes a connection for commands.
-func (s *Store) connectCommands() (*wire, error) {
-	w, server, err := s.commands.newWire(s.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
-	if err != nil {
-		return nil, err
+	if server.evicts() {
+		s.logger.Warn("holdfast: locks may be lost: "+errEvicts.Error(), "store", called, "policy", server.Eviction)
 	}
-	if err := server.usable(); err != nil {
-		err = fmt.Errorf("%w: %w", errUnusable, err)
-		w.end(err)
-		return nil, err
-	}
-	if s.server.RunID == "" {
-		s.server = *server // before anybody else can look
-	}
-	err = s.arrive(w)
-	if err == nil { // a script that cannot publish fails after it has written
-		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
-		err = w.do(ctx, w.client.B().Publish().Channel(s.keys.pushes+s.channel).Message("").Build()).Error()
-		cancel()
-	}
-	if err != nil {
-		w.end(err)
-		return nil, err
-	}
-	if p := s.pushes.current.Load(); p != nil && p.run != w.run {
-		p.end(errCut) // it leads to another server, or another run: nothing comes over it any more
-	}
-	select {
-	case s.reached <- struct{}{}:
-	default:
-	}
-	return w, nil
-}
-
-// arrive looks whether this run of the server has raised the mark yet. It comes before the first Join over this
-// connection, and no connection outlives the server: so it is enough. A guard begins here too, and not only when
-// somebody first asks for a lock.
-func (s *Store) arrive(w *wire) error {
-	ctx, cancel := context.WithTimeout(s.life, dialTimeout)
-	defer cancel()
-	said, err := keepScript.run(ctx, w, []string{s.keys.mark, s.keys.run}, []string{w.run, millis(s.guard)}).AsStrSlice()
-	switch {
-	case err != nil:
-		return err
-	case len(said) != 1:
-		return fmt.Errorf("%w: %q", errShape, said)
-	case said[0] != "ok":
-		return s.refusedKey(said[0], s.keys.run)
+	if ahead := server.Ahead; ahead.Abs() > farOff {
+		s.logger.Warn("holdfast: the server's clock differs from this machine's", "store", called, "ahead", ahead.Round(time.Second))
 	}
 	return nil
+}
+
+// openFault is why a store cannot be opened. What cannot keep locks now will not later, but for a replica: it may be
+// about to become the master.
+func (s *Store) openFault(ctx context.Context, err error) error {
+	if errors.Is(err, errUnusable) {
+		failingOver := errors.Is(err, errReplica) && (s.sentinels != nil || s.cluster != nil)
+		return &store.Fault{Store: s.called, Final: !failingOver, Err: err}
+	}
+	return s.fault(ctx, err)
+}
+
+// beginInCluster looks who keeps what, and connects to all masters. One that is down is no reason to give up.
+func (s *Store) beginInCluster(ctx context.Context) error {
+	if err := s.cluster.refresh(ctx); err != nil {
+		return s.fault(ctx, err)
+	}
+	for _, err := range s.cluster.connectAll(ctx) {
+		if err != nil && store.Final(s.openFault(ctx, err)) {
+			return s.openFault(ctx, err)
+		}
+	}
+	if err := s.identify(ctx); err != nil {
+		return err
+	}
+	if s.confirmer != nil {
+		s.tasks.Go(s.confirm)
+	}
+	return nil
+}
+
+// setHome makes this the client of the one server.
+func (s *Store) setHome(client rueidis.Client, owned bool) {
+	s.home = s.newNode("", client, owned)
+	s.shelf = s.keys.shelf(s.channel)
 }
 
 // identify asks for the identity that the server keeps for this prefix, and makes one up if it has none.
 func (s *Store) identify(ctx context.Context) error {
 	var id string
-	_, _, err := s.ask(ctx, askTimeout, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	at := s.shelf
+	if s.cluster != nil {
+		at = s.cluster.shelf(slotOf(s.keys.id))
+	}
+	_, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		b := w.client.B()
 		answers := w.doAll(ctx, []rueidis.Completed{
 			b.Set().Key(s.keys.id).Value("1 " + rand.Text()).Nx().Build(),
@@ -230,20 +265,46 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := connect(ctx, "redis at "+options.InitAddress[0], options, set)
+	s, err := openWith(ctx, called(options), options, set)
 	if err != nil {
 		return nil, err
+	}
+	if set.plain != nil {
+		return newPlain(s), nil
 	}
 	return s, nil
 }
 
-// connect makes a store with a client of its own.
-func connect(ctx context.Context, called string, options rueidis.ClientOption, set settings) (s *Store, err error) {
-	s = newStore(called, set)
-	s.owned, s.secret = true, options.Password
-	if s.client, err = s.newClient(options); err != nil {
-		s.end()
-		return nil, err
+// openWith makes a store with clients of its own.
+func openWith(ctx context.Context, called string, options rueidis.ClientOption, set settings) (*Store, error) {
+	return newStore(called, set).open(ctx, options)
+}
+
+// open makes the clients of a store, and starts it.
+func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store, error) {
+	s.hide(options.Password)
+	s.hide(options.Sentinel.Password)
+	dial := s.dial
+	if options.Sentinel.MasterSet != "" {
+		s.sentinels = s.newSentinels(options)
+		dial = s.sentinels.dial
+		options.InitAddress, options.Sentinel = []string{options.Sentinel.MasterSet}, rueidis.SentinelOption{}
+	}
+	connectTo := func(address string) (rueidis.Client, bool, error) {
+		options := options
+		options.InitAddress = []string{address}
+		client, err := s.newClient(options, dial)
+		return client, true, err
+	}
+	if s.inCluster {
+		s.cluster = s.newCluster(options.InitAddress, connectTo)
+	} else {
+		client, owned, err := connectTo(options.InitAddress[0])
+		if err != nil {
+			s.end()
+			return nil, err
+		}
+		s.setHome(client, owned)
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, err
@@ -253,14 +314,7 @@ func connect(ctx context.Context, called string, options rueidis.ClientOption, s
 
 // parse reads a URL.
 func parse(at store.Location) (options rueidis.ClientOption, set settings, err error) {
-	allowed := []string{"guard", "eviction"}
-	switch at.Scheme {
-	case "rediss":
-		allowed = append(allowed, tlsurl.Parameters...)
-	case "redis+unix":
-		allowed = append(allowed, "db")
-	}
-	if err := at.Allow(allowed...); err != nil {
+	if err := at.Allow(append(allowed(at.Scheme), "guard", "eviction", "mode", "retry", "drift", "wait-replicas", "wait-timeout")...); err != nil {
 		return options, set, err
 	}
 	set.prefix = at.Prefix
@@ -269,6 +323,12 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 			return options, set, errors.New("guard is a duration, as in guard=60s")
 		}
 	}
+	if set.replicaSettings, err = parseReplicas(at.Query); err != nil {
+		return options, set, err
+	}
+	if err := set.parseMode(at); err != nil {
+		return options, set, err
+	}
 	switch at.Query.Get("eviction") {
 	case "refuse":
 		set.refuseEviction = true
@@ -276,39 +336,7 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 	default:
 		return options, set, errors.New("eviction is warn or refuse")
 	}
-	if at.User != nil {
-		options.Username = at.User.Username()
-		options.Password, _ = at.User.Password()
-	}
-	db := strings.Trim(at.Path, "/")
-	if at.Scheme == "redis+unix" {
-		if db = at.Query.Get("db"); len(at.Hosts) > 0 || !strings.HasPrefix(at.Path, "/") {
-			return options, set, errors.New("write redis+unix:///path/of/the/socket, with three slashes")
-		}
-		options.InitAddress = []string{at.Path}
-	} else if options.InitAddress, err = address(at.Hosts); err != nil {
-		return options, set, err
-	}
-	if db != "" {
-		if options.SelectDB, err = strconv.Atoi(db); err != nil || options.SelectDB < 0 {
-			return options, set, errors.New("the database is a number, as in redis://127.0.0.1:6379/0")
-		}
-	}
-	if at.Scheme == "rediss" {
-		if options.TLSConfig, err = tlsurl.Config(at); err == nil && options.TLSConfig.ServerName == "" {
-			options.TLSConfig.ServerName, _, err = net.SplitHostPort(options.InitAddress[0])
-		}
-	}
+	set.inCluster = strings.HasSuffix(at.Scheme, "+cluster")
+	err = reach(at, &options)
 	return options, set, err
-}
-
-// address is the one host of a URL with its port.
-func address(hosts []string) ([]string, error) {
-	if len(hosts) != 1 {
-		return nil, errors.New("a redis store has one host, as in redis://127.0.0.1:6379")
-	}
-	if _, _, err := net.SplitHostPort(hosts[0]); err == nil {
-		return hosts, nil
-	}
-	return []string{net.JoinHostPort(strings.Trim(hosts[0], "[]"), "6379")}, nil
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,18 +18,62 @@ const (
 )
 
 // connectPushes makes a connection that pushes come over. Nothing else does: a long answer does not hold them up.
-func (s *Store) connectPushes() (*wire, error) {
-	w, _, err := s.pushes.newWire(s.client, rueidis.PubSubHooks{OnMessage: s.onMessage})
+func (s *Store) connectPushes(n *node) (*wire, error) {
+	var topics topics
+	w, _, err := n.pushes.newWire(n.client, rueidis.PubSubHooks{OnMessage: s.onMessage, OnSubscription: func(of rueidis.PubSubSubscription) {
+		if topics.note(of) {
+			s.deliver(store.Everyone, store.Standing{}) // the slot is kept elsewhere now
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}
+	w.topics = &topics
+	if s.cluster != nil {
+		w.tasks.Go(func() {
+			<-w.dead
+			s.deliver(store.Everyone, store.Standing{})
+		})
+		return w, nil
+	}
 	ctx, cancel := context.WithTimeout(s.life, dialTimeout)
 	defer cancel()
-	if err := w.do(ctx, w.client.B().Subscribe().Channel(s.keys.pushes+s.channel).Build()).Error(); err != nil {
+	if err := w.do(ctx, w.client.B().Subscribe().Channel(s.shelf.topic).Build()).Error(); err != nil {
 		w.end(err)
 		return nil, err
 	}
 	return w, nil
+}
+
+// topics are what a connection for pushes is subscribed to.
+type topics struct {
+	mu    sync.Mutex
+	heard map[string]bool
+}
+
+// note takes what the server says of a subscription. It says whether it has ended one: it does so when a slot is moved
+// to another node.
+func (t *topics) note(of rueidis.PubSubSubscription) (ended bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch of.Kind {
+	case "ssubscribe":
+		if t.heard == nil {
+			t.heard = map[string]bool{}
+		}
+		t.heard[of.Channel] = true
+	case "sunsubscribe":
+		ended = t.heard[of.Channel]
+		delete(t.heard, of.Channel)
+	}
+	return ended
+}
+
+// hears says whether what is published there comes over this connection.
+func (w *wire) hears(topic string) bool {
+	w.topics.mu.Lock()
+	defer w.topics.mu.Unlock()
+	return w.topics.heard[topic]
 }
 
 // listen stays connected for pushes until the store is closed. What was pushed while it was not is lost, so that
@@ -36,7 +81,7 @@ func (s *Store) connectPushes() (*wire, error) {
 func (s *Store) listen() {
 	pause := firstPause
 	for lost := false; ; {
-		w, err := s.pushes.get(s.life)
+		w, err := s.home.pushes.get(s.life)
 		if err == nil {
 			if lost {
 				s.deliver(store.Everyone, store.Standing{})
@@ -65,6 +110,9 @@ func (s *Store) listen() {
 
 // onMessage takes a push: lines of "h ID TICKET" for who holds now, and "g ID TICKET" for who is gone.
 func (s *Store) onMessage(m rueidis.PubSubMessage) {
+	if overhear := s.overhear.Load(); overhear != nil {
+		(*overhear)(m.Channel)
+	}
 	for line := range strings.SplitSeq(m.Message, "\n") {
 		w := words{rest: line}
 		var state store.State
@@ -76,7 +124,15 @@ func (s *Store) onMessage(m rueidis.PubSubMessage) {
 		default:
 			continue // of a newer version, or of a stranger; Keep tells
 		}
-		if id, ticket := w.id(), w.ticket(); !w.bad && id != store.Everyone && ticket < maxExact {
+		id, ticket := w.id(), w.ticket()
+		switch {
+		case w.bad || id == store.Everyone || ticket >= maxExact:
+		case s.confirmer != nil && state == store.Held:
+			s.confirmer.pushed(id)
+		default:
+			if s.confirmer != nil {
+				s.confirmer.forget(id)
+			}
 			s.deliver(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})
 		}
 	}

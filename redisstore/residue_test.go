@@ -35,6 +35,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // A line that is used all the time keeps its keys, though none of them was made to last.
 func TestLineOutlivesItsFirstExpiry(t *testing.T) {
+	t.Parallel()
 	_, s := newServer(t, "")
 	holder, waiter := claim("lasting"), claim("lasting")
 	holder.TTL, waiter.TTL = 400*time.Millisecond, 400*time.Millisecond

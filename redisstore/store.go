@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -35,19 +36,22 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 // A Store is one client's connection to a Redis server. It implements store.Store.
 type Store struct {
 	settings
-	client   rueidis.Client
-	secret   string // the password, which must not get into an error
-	owned    bool   // whether the client is ours to close
 	called   string
+	secrets  sync.Map // passwords, which must not get into an error
 	keys     keySpace
 	channel  string // where its pushes go, after keys.pushes
 	identity string
 	server   Server
+	met      sync.Once // sets server
 
-	commands plug
-	pushes   plug
-	encoder  encoder
-	notify   atomic.Pointer[func(store.ID, store.Standing)]
+	home      *node      // where everything is kept; nil in a cluster
+	shelf     *shelf     // the only one; nil in a cluster
+	cluster   *cluster   // nil: it is one server
+	confirmer *confirmer // with replicas that must acknowledge; otherwise nil
+	sentinels *sentinels // who know where that is; nil: it stays where it is
+	encoder   encoder
+	notify    atomic.Pointer[func(store.ID, store.Standing)]
+	overhear  atomic.Pointer[func(channel string)] // is told of every message: plain mode has channels of its own
 
 	closed  atomic.Bool
 	life    context.Context // ends with Close
@@ -70,22 +74,60 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	if c.Floor >= maxExact {
 		return store.Standing{}, store.ErrFloor
 	}
-	keys := append(make([]string, 0, 3), s.keys.line(c.Name), s.keys.mark)
+	join := s.join
+	if s.cluster != nil {
+		join = s.joinHeard
+	}
+	if s.confirmer == nil {
+		return join(ctx, c)
+	}
+	s.confirmer.joining(c)
+	standing, err := join(ctx, c)
+	s.confirmer.saw(&c, standing, err)
+	return standing, err
+}
+
+func (s *Store) join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	line := s.keys.line(c.Name)
+	at := s.shelfOf(line)
+	keys := append(make([]string, 0, 3), line, at.mark)
 	args := append(make([]string, 0, 6), "", millis(c.TTL+c.Grace), strconv.FormatUint(c.Floor, 10))
 	if c.Try {
 		args = append(args, "try")
 	}
-	answer, sent, err := s.ask(ctx, c.TTL, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		args[0] = s.describe(&c, w)
-		if s.guard == 0 {
+	ctx, receipt := s.withReceipt(ctx)
+	answer, sent, err := s.ask(ctx, c.TTL, at, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
+		args[0] = s.describe(&c, at, w)
+		if s.guard == 0 && s.cluster == nil {
 			return joinScript.run(ctx, w, keys, args)
 		}
-		return joinScript.run(ctx, w, append(keys, s.keys.run), append(append(args, "")[:4], millis(s.guard), w.run))
+		full := append(slices.Clone(args), "")[:4:4] // the fourth is empty unless it is a try
+		full = append(full, millis(s.guard), w.run)
+		joining := time.Now()
+		if s.cluster != nil {
+			full = append(full, w.pace(at.slot, joining))
+		}
+		answer := joinScript.run(ctx, w, append(keys, at.run), full)
+		if word, _ := answer.ToString(); word == "run" { // the slot has been elsewhere, and nobody said so on this connection
+			w.depart(at.slot)
+			if err := s.arriveFirst(ctx, w, at); err != nil {
+				return rueidis.NewErrorResult(err)
+			}
+			answer = joinScript.run(ctx, w, append(keys, at.run), full)
+		}
+		if s.cluster != nil && answer.Error() == nil {
+			w.joinedIn(at.slot, joining)
+		}
+		return answer
 	})
 	if err != nil {
 		return store.Standing{}, err
 	}
-	return s.joined(answer, sent, &c)
+	standing, err := s.joined(answer, sent, &c)
+	if short := receipt.check(standing); short != nil {
+		return store.Standing{}, s.fault(ctx, short)
+	}
+	return standing, err
 }
 
 // joined reads the answer to a Join.
@@ -121,26 +163,26 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 }
 
 // describe is what join.lua is told of a claim: "ID REST" (see line.lua).
-func (s *Store) describe(c *store.Claim, w *wire) string {
+func (s *Store) describe(c *store.Claim, at *shelf, w *wire) string {
 	about := s.encoder.about(c)
 	b := make([]byte, 0, len(about)+128)
 	b = append(hex.AppendEncode(b, c.ID[:]), ' ')
 	b = append(strconv.AppendInt(b, w.serverMillis(), 10), ' ')
-	return string(s.appendRest(b, c, about))
+	return string(appendRest(b, c, at, about))
 }
 
 // said is what keep.lua is told of a claim: REST from KIND on.
-func (s *Store) said(c *store.Claim) string {
+func (s *Store) said(c *store.Claim, at *shelf) string {
 	about := s.encoder.about(c)
-	return string(s.appendRest(make([]byte, 0, len(about)+80), c, about))
+	return string(appendRest(make([]byte, 0, len(about)+80), c, at, about))
 }
 
 // appendRest appends "KIND LIMIT UNITS TTL GRACE CHANNEL ABOUT".
-func (s *Store) appendRest(b []byte, c *store.Claim, about string) []byte {
+func appendRest(b []byte, c *store.Claim, at *shelf, about string) []byte {
 	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL), ceilMillis(c.Grace)} {
 		b = append(strconv.AppendInt(b, n, 10), ' ')
 	}
-	b = append(append(b, s.channel...), ' ')
+	b = append(append(b, at.channel...), ' ')
 	return append(b, about...)
 }
 
@@ -149,7 +191,12 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	if err := s.check(ctx, c.Name); err != nil {
 		return err
 	}
-	keys := append(make([]string, 0, 2), s.keys.line(c.Name))
+	if s.confirmer != nil {
+		s.confirmer.forget(c.ID)
+	}
+	line := s.keys.line(c.Name)
+	at := s.shelfOf(line)
+	keys := append(make([]string, 0, 2), line)
 	args := make([]string, 1, 4)
 	if c.Ticket != 0 {
 		args[0] = "1 s " + strconv.FormatUint(c.Ticket, 10) + " " + c.ID.String()
@@ -157,11 +204,11 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 		args[0] = c.ID.String()
 		args = append(args, millis(c.TTL)) // it may still come (rule 8 of package store)
 	}
-	answer, _, err := s.ask(ctx, c.TTL, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	answer, _, err := s.ask(ctx, c.TTL, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		if s.guard == 0 {
 			return leaveScript.run(ctx, w, keys, args)
 		}
-		return leaveScript.run(ctx, w, append(keys, s.keys.run), append(append(args, "0")[:2], millis(s.guard), w.run))
+		return leaveScript.run(ctx, w, append(keys, at.run), append(append(args, "0")[:2], millis(s.guard), w.run))
 	})
 	if err != nil {
 		return err
@@ -177,8 +224,10 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	if ticket > maxExact {
 		return store.ErrNotHeld
 	}
-	keys := []string{s.keys.line(name), s.keys.run}
-	answer, _, err := s.ask(ctx, askTimeout, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	line := s.keys.line(name)
+	at := s.shelfOf(line)
+	keys := []string{line, at.run}
+	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		return breakScript.run(ctx, w, keys, []string{strconv.FormatUint(ticket, 10), w.run, millis(s.guard)})
 	})
 	if err != nil {
@@ -228,12 +277,13 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.end()
-	s.tasks.Go(s.commands.close)
-	s.tasks.Go(s.pushes.close)
-	s.tasks.Wait()
-	if s.owned {
-		s.client.Close()
+	if s.cluster != nil {
+		s.cluster.close()
 	}
+	if s.home != nil {
+		s.home.close()
+	}
+	s.tasks.Wait()
 	return nil
 }
 
@@ -252,21 +302,70 @@ func (s *Store) alive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ask makes a call over the wire, and says when it was sent. If ctx has no deadline, it gives up after limit.
-func (s *Store) ask(ctx context.Context, limit time.Duration, call func(context.Context, *wire) rueidis.RedisResult) (
+// shelfOf is what lies where this line lies.
+func (s *Store) shelfOf(line string) *shelf {
+	if s.cluster == nil {
+		return s.shelf
+	}
+	return s.cluster.shelf(slotOf(line))
+}
+
+// A call asks something over a wire.
+type call = func(context.Context, *wire) rueidis.RedisResult
+
+// A manner says over which of a node's connections a call is made.
+type manner bool
+
+const (
+	plainly  manner = false
+	granting manner = true // it may grant or renew, so that replicas may have to acknowledge it
+)
+
+// ask makes a call about what lies on a shelf, and says when it was sent. If ctx has no deadline, it gives up after limit.
+func (s *Store) ask(ctx context.Context, limit time.Duration, at *shelf, how manner, call call) (
 	answer rueidis.RedisResult, sent time.Time, err error) {
 	within, cancel := s.within(ctx, limit)
 	defer cancel()
-	w, err := s.commands.get(within)
+	for attempt := 0; ; attempt++ {
+		var w *wire
+		if w, err = s.wireTo(within, at, how); err == nil {
+			sent = time.Now()
+			if err = s.arriveFirst(within, w, at); err == nil {
+				answer = call(within, w)
+				err = answer.Error()
+			}
+		}
+		if err == nil || errors.Is(err, rueidis.Nil) {
+			return answer, sent, nil
+		}
+		if s.cluster == nil || !s.cluster.again(within, at.slot, w, err, attempt) {
+			return answer, sent, s.failed(ctx, within, limit, err)
+		}
+	}
+}
+
+// wireTo is a connection to where a shelf is.
+func (s *Store) wireTo(ctx context.Context, at *shelf, how manner) (*wire, error) {
+	if s.cluster == nil {
+		return s.home.plug(s.replicas > 0 && how == granting).get(ctx)
+	}
+	n, err := s.cluster.keeper(ctx, at.slot)
+	if err != nil {
+		return nil, err
+	}
+	return n.plug(s.replicas > 0 && how == granting).get(ctx)
+}
+
+// arriveFirst looks at the mark of a slot before anything else is done there over this connection.
+func (s *Store) arriveFirst(ctx context.Context, w *wire, at *shelf) error {
+	if s.cluster == nil || w.hasArrived(at.slot) {
+		return nil
+	}
+	err := s.arrive(ctx, w, at)
 	if err == nil {
-		sent = time.Now()
-		answer = call(within, w)
-		err = answer.Error()
+		w.arrived(at.slot)
 	}
-	if err == nil || errors.Is(err, rueidis.Nil) {
-		return answer, sent, nil
-	}
-	return answer, sent, s.failed(ctx, within, limit, err)
+	return err
 }
 
 // failed explains the error of a call.

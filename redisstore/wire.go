@@ -24,6 +24,10 @@ type wire struct {
 	client rueidis.DedicatedClient
 	run    string // which run of the server it leads to, as the scripts want it: "1 RUN "
 	tasks  *sync.WaitGroup
+	slots  *[slotCount / 64]atomic.Uint64 // in a cluster: where it has arrived
+	joins  *[slotCount]atomic.Int64       // in a cluster: when a slot was last joined in, after met
+	topics *topics                        // of a connection for pushes
+	rounds *rounds                        // for what replicas must acknowledge; nil: what is asked is sent at once
 
 	met  time.Time // when the server told its time, on this machine's clock
 	told time.Time // what it told
@@ -54,7 +58,7 @@ var (
 // newWire takes a connection of its own from the client, and asks the server what it is. It may take as long as a dial.
 func (p *plug) newWire(client rueidis.Client, hooks rueidis.PubSubHooks) (*wire, *Server, error) {
 	conn, _ := client.Dedicate()
-	w := &wire{client: conn, tasks: &p.tasks, room: make(chan struct{}, roomOnWire), dead: make(chan struct{})}
+	w := &wire{client: conn, tasks: &p.tasks, slots: &[slotCount / 64]atomic.Uint64{}, room: make(chan struct{}, roomOnWire), dead: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
 	server, err := askServer(ctx, conn)
@@ -95,6 +99,9 @@ func (w *wire) end(why error) {
 
 // do sends a command and waits for its answer, or until ctx is done.
 func (w *wire) do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if w.rounds != nil {
+		return w.rounds.do(ctx, command)[0]
+	}
 	before, err := w.enter(ctx)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
@@ -106,13 +113,12 @@ func (w *wire) do(ctx context.Context, command rueidis.Completed) rueidis.RedisR
 
 // doAll sends several commands at once.
 func (w *wire) doAll(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+	if w.rounds != nil {
+		return w.rounds.do(ctx, commands...)
+	}
 	before, err := w.enter(ctx)
 	if err != nil {
-		answers := make([]rueidis.RedisResult, len(commands))
-		for i := range answers {
-			answers[i] = rueidis.NewErrorResult(err)
-		}
-		return answers
+		return errorResults(len(commands), err)
 	}
 	answers := w.client.DoMulti(ctx, commands...)
 	w.leave(before, answers[len(answers)-1])
@@ -148,9 +154,7 @@ func (w *wire) leave(before int64, answer rueidis.RedisResult) {
 		}
 		return
 	}
-	if err := answer.Error(); err != nil && strings.Contains(err.Error(), "READONLY") {
-		w.end(errReplica) // the address may lead to the new master by now
-	}
+	w.heed(answer)
 	<-w.room
 	for {
 		returned := w.returned.Load()
@@ -166,9 +170,40 @@ func (w *wire) leave(before int64, answer rueidis.RedisResult) {
 	}
 }
 
+// arrived notes that the mark of a slot has been looked at over this connection.
+func (w *wire) arrived(slot int) { w.slots[slot/64].Or(1 << (slot % 64)) }
+
+func (w *wire) hasArrived(slot int) bool { return w.slots[slot/64].Load()&(1<<(slot%64)) != 0 }
+
+// depart notes that the node does not have the slot any more. If it comes back, its mark has to be looked at anew.
+func (w *wire) depart(slot int) { w.slots[slot/64].And(^uint64(1 << (slot % 64))) }
+
+// shortestReign is less than it takes a node to become a replica, and the master again without what its own master knew.
+const shortestReign = time.Second
+
+// pace says whether the node has kept the slot without a break since it was last joined in: "calm" if that was a moment ago,
+// otherwise "idle". A connection outlives what becomes of its node.
+func (w *wire) pace(slot int, now time.Time) string {
+	if now.Sub(w.met)-time.Duration(w.joins[slot].Load()) < shortestReign {
+		return "calm"
+	}
+	return "idle"
+}
+
+// joinedIn notes that a Join was sent then, and answered.
+func (w *wire) joinedIn(slot int, sent time.Time) { w.joins[slot].Store(int64(sent.Sub(w.met))) }
+
+// heed looks for an answer that only a replica gives. The address may lead to the new master by now.
+func (w *wire) heed(answer rueidis.RedisResult) {
+	if err := answer.Error(); err != nil && strings.Contains(err.Error(), "READONLY") {
+		w.end(errReplica)
+	}
+}
+
 // A plug has one wire at a time, and gets another when it broke.
 type plug struct {
 	connect func() (*wire, error)
+	made    func(*wire) // is told of each new one
 
 	current atomic.Pointer[wire]
 
@@ -189,7 +224,7 @@ type dial struct {
 // dialTimeout bounds an attempt to connect.
 const dialTimeout = 5 * time.Second
 
-var errUnplugged = errors.New("unplugged")
+var errUnplugged = errors.New("the node is not in use any more")
 
 // get gives a wire that was not known to be dead a moment ago.
 func (p *plug) get(ctx context.Context) (*wire, error) {
@@ -224,30 +259,38 @@ func (p *plug) dialing() *dial {
 	}
 	p.dial = d
 	p.tasks.Go(func() {
-		d.wire, d.err = p.connect()
+		w, err := p.connect()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.closed && d.wire != nil {
-			d.wire.end(errUnplugged)
-			d.wire, d.err = nil, errUnplugged
+		switch {
+		case p.closed: // who waited knows already
+			if w != nil {
+				w.end(errUnplugged)
+			}
+			return
+		case w != nil:
+			p.current.Store(w)
+			p.made(w)
 		}
-		if d.wire != nil {
-			p.current.Store(d.wire)
-		}
+		d.wire, d.err = w, err
 		p.dial = nil
 		close(d.done)
 	})
 	return d
 }
 
-// close ends the wire, and lets nobody make another.
-func (p *plug) close() {
+// unplug ends the wire, and lets nobody make another. Who waits for one waits no longer.
+func (p *plug) unplug() {
 	p.mu.Lock()
 	p.closed = true
+	if p.dial != nil {
+		p.dial.err = errUnplugged
+		close(p.dial.done)
+		p.dial = nil
+	}
 	w := p.current.Load()
 	p.mu.Unlock()
 	if w != nil {
 		w.end(errUnplugged)
 	}
-	p.tasks.Wait()
 }

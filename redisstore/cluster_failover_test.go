@@ -1,0 +1,133 @@
+package redisstore_test
+
+import (
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// keeperOf is the node that keeps a name.
+func keeperOf(t testing.TB, c *servers.RedisClusterServers, name string) *servers.RedisServer {
+	t.Helper()
+	n, err := c.MasterOf(redisstore.KeysOf("", name)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Replicas are waited for where the slot is now: the old master refuses the WAIT and the command, and what it says of the
+// command tells where to go.
+func TestWaitReplicasFollowsFailover(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=2s")
+	holder := claim("acked")
+	join(t, s, &holder, store.Held)
+	if err := giveWay(c, []*servers.RedisServer{keeperOf(t, c, holder.Name)}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the new master renews", func() bool {
+		standings, err := s.Keep(t.Context(), []store.Claim{holder})
+		return err == nil && standings[0].Err == nil && standings[0].State == store.Held
+	})
+}
+
+// A client stays connected to a node that is demoted, lags, and is promoted again with less than it had to know. Its next
+// ticket is above those that it never heard of.
+func TestTicketsRiseOnIdleConnection(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	a, b := openAt(t, clusterURL(c)), openAt(t, clusterURL(c))
+	const name = "fall"
+	take := func(s *redisstore.Store) store.Claim {
+		own := claim(name)
+		join(t, s, &own, store.Held)
+		leave(t, s, own)
+		return own
+	}
+	take(a)
+	old := keeperOf(t, c, name)
+	if err := giveWay(c, []*servers.RedisServer{old}); err != nil {
+		t.Fatal(err)
+	}
+	next := keeperOf(t, c, name)
+	if next == old {
+		t.Fatal("the same node keeps it")
+	}
+	take(b)
+	replicated(t, next)
+	if err := old.Lag(); err != nil {
+		t.Fatal(err)
+	}
+	var lost store.Claim
+	for range 5 {
+		lost = take(b)
+	}
+	if err := next.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AwaitFailover(next); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.CatchUp(); err != nil {
+		t.Fatal(err)
+	}
+	var again store.Standing
+	await(t, "the old one serves again", func() bool {
+		var err error
+		again, err = a.Join(t.Context(), claim(name))
+		return err == nil
+	})
+	if again.Ticket <= lost.Ticket {
+		t.Errorf("ticket %d after %d", again.Ticket, lost.Ticket)
+	}
+}
+
+// A node and its replica are down for a while. The store finds it again when it is back, by the client that it was given.
+func TestNewInClusterNodeIsBack(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	down := c.Nodes[0]
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()[1:2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	s, err := redisstore.New(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var name string
+	for _, name = range spreadNames(t, c) {
+		if keeperOf(t, c, name) == down {
+			break
+		}
+	}
+	first := claim(name)
+	join(t, s, &first, store.Held)
+	replica, err := c.ReplicaOf(down)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*servers.RedisServer{replica, down} {
+		if err := n.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Keep(t.Context(), []store.Claim{first}); err == nil {
+		t.Error("it is kept where nobody is")
+	}
+	if err := down.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the store has it again", func() bool {
+		_, err := s.Join(t.Context(), claim(name))
+		return err == nil
+	})
+}

@@ -1,0 +1,280 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The host of a master is gone, and whoever connects to it hears nothing. Calls that wait for that go on with the new
+// master when there is one, and do not wait until the attempt has failed.
+func TestClusterHostIsGone(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	names := spreadNames(t, c)
+	master := keeperOf(t, c, names[0])
+	var gone atomic.Bool
+	s, err := redisstore.OpenDetour(t.Context(), locate(t, clusterURL(c)), func(address string) string {
+		if gone.Load() && address == master.Addr() {
+			select { // a dial into the dark
+			case <-t.Context().Done():
+			case <-time.After(20 * time.Second):
+			}
+		}
+		return address
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	holder, other := claim(names[0]), claim(names[1])
+	join(t, s, &holder, store.Held)
+	join(t, s, &other, store.Held)
+	replicated(t, master)
+	gone.Store(true)
+	if err := master.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "its end is noticed", func() bool { // an unknown outcome is an error, and not asked anew
+		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := s.Keep(short, []store.Claim{holder})
+		return err != nil
+	})
+	kept := make(chan error, 1)
+	go func() { // it waits from now on
+		standings, err := s.Keep(context.Background(), []store.Claim{holder})
+		if err == nil && standings[0].State != store.Held {
+			err = fmt.Errorf("it is %v", standings[0].State)
+		}
+		kept <- err
+	}()
+	if _, err := c.AwaitFailover(master); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-kept:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("5 seconds after the failover the call still waits for the old master")
+	}
+	keep(t, s, holder, store.Held)
+	keep(t, s, other, store.Held)
+}
+
+// A Join that is refused for good has joined nothing: who cannot be told that he holds now is taken out of the line.
+func TestRefusedJoinIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	url := strings.Replace(clusterURL(c), "://", "://me:secret@", 1)
+	for _, lacking := range []string{"-ssubscribe", "-spublish", "resetchannels"} {
+		for _, n := range c.Nodes {
+			do(t, n, "ACL", "SETUSER", "me", "reset", "on", ">secret", "~*", "&*", "+@all", lacking)
+		}
+		s := openAt(t, url)
+		holder := claim("untold " + lacking)
+		join(t, s, &holder, store.Held)
+		_, err := s.Join(t.Context(), claim(holder.Name))
+		checkFault(t, err, true, "lacks a permission")
+		if line, err := s.Line(t.Context(), holder.Name); err != nil || len(line.Places) != 1 {
+			t.Errorf("%s: the line is %+v and %v, want the holder alone", lacking, line.Places, err)
+		}
+	}
+}
+
+// A forgetful client does not know a node yet.
+type forgetful struct {
+	rueidis.Client
+	unknown string
+	learnt  atomic.Bool
+	asked   atomic.Int64 // how often it was asked for something itself, from which a real client learns
+}
+
+func (f *forgetful) Nodes() map[string]rueidis.Client {
+	nodes := f.Client.Nodes()
+	if !f.learnt.Load() {
+		delete(nodes, f.unknown)
+	}
+	return nodes
+}
+
+func (f *forgetful) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	f.asked.Add(1)
+	return f.Client.Do(ctx, command)
+}
+
+// A client that was handed in does not know one of the nodes yet. The others are served, and that one too when the client
+// has learnt of it.
+func TestNewInClusterUnknownNode(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	names := spreadNames(t, c)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()[:1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	identity, err := c.MasterOf("holdfast:{}:id") // without it there is no store
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keeperOf(t, c, names[0]) == identity {
+		names[0], names[1] = names[1], names[0]
+	}
+	known := &forgetful{Client: client, unknown: keeperOf(t, c, names[0]).Addr()}
+	s, err := redisstore.New(t.Context(), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, name := range names[1:] {
+		own := claim(name)
+		join(t, s, &own, store.Held)
+	}
+	_, err = s.Join(t.Context(), claim(names[0]))
+	checkFault(t, err, false, "does not know", known.unknown)
+	if known.asked.Load() == 0 {
+		t.Error("the client was not asked for anything from which it could learn")
+	}
+	known.learnt.Store(true)
+	await(t, "the node is served that the client has learnt of", func() bool {
+		_, err := s.Join(t.Context(), claim(names[0]))
+		return err == nil
+	})
+}
+
+// Nodes are called as the cluster wants them to be called, over TLS by names that their certificates have.
+func TestClusterByHostname(t *testing.T) {
+	t.Parallel()
+	certificates := servers.NewCertificates(t)
+	c := servers.RedisCluster(t, servers.TLS(certificates),
+		servers.Args("--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"))
+	var mu sync.Mutex
+	called := map[string]bool{}
+	seeds := strings.ReplaceAll(strings.Join(c.Addrs(), ","), "127.0.0.1", "localhost")
+	s, err := redisstore.OpenDetour(t.Context(), locate(t, "rediss+cluster://"+seeds+"?ca="+certificates.CAFile), func(address string) string {
+		host, port, _ := net.SplitHostPort(address)
+		mu.Lock()
+		called[host] = true
+		mu.Unlock()
+		return net.JoinHostPort("127.0.0.1", port)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	names := spreadNames(t, c)
+	for _, name := range names {
+		own := claim(name)
+		join(t, s, &own, store.Held)
+	}
+	if err := moveSlot(c, redisstore.KeysOf("", names[0])[0], nil); err != nil {
+		t.Fatal(err)
+	}
+	own := claim(names[0])
+	join(t, s, &own, store.Waiting)
+	mu.Lock()
+	defer mu.Unlock()
+	if !called["localhost"] || len(called) != 1 {
+		t.Errorf("nodes were called %v, and want to be called localhost", called)
+	}
+}
+
+// Each master is looked at, also one that becomes it later.
+func TestEveryMasterIsInspected(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	names := spreadNames(t, c)
+	careful := openAt(t, clusterURL(c)+"?eviction=refuse")
+	last := c.Nodes[2]
+	replica, err := c.ReplicaOf(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*servers.RedisServer{last, replica} {
+		do(t, n, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+	}
+	checkFault(t, openError(t, clusterURL(c)+"?eviction=refuse"), true, "noeviction", last.Addr())
+
+	var said bytes.Buffer
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()[:1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	warned, err := redisstore.New(t.Context(), client, redisstore.Logger(slog.New(slog.NewTextHandler(&said, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	warned.Close()
+	if n := strings.Count(said.String(), "locks may be lost"); n != 1 || !strings.Contains(said.String(), last.Addr()) {
+		t.Errorf("%d warnings, want one that names %s:\n%s", n, last.Addr(), &said)
+	}
+
+	if err := giveWay(c, []*servers.RedisServer{last}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		own := claim(name)
+		if keeperOf(t, c, name) != replica {
+			join(t, careful, &own, store.Held)
+			continue
+		}
+		await(t, "the new master is refused", func() bool {
+			_, err := careful.Join(t.Context(), own)
+			return store.Final(err) && strings.Contains(err.Error(), replica.Addr())
+		})
+	}
+}
+
+// A name is not lost because its slot is moved to a master whose names have been given already.
+func TestNamesWhileSlotMoves(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	s := openAt(t, clusterURL(c))
+	want := map[string]bool{}
+	var moving string
+	for i := range 60 {
+		own := claim(fmt.Sprint("name ", i))
+		join(t, s, &own, store.Held)
+		if want[own.Name] = true; keeperOf(t, c, own.Name) == c.Nodes[2] {
+			moving = own.Name
+		}
+	}
+	moved := false
+	for name, err := range s.Names(t.Context(), "name ") {
+		if err != nil || !want[name] {
+			t.Fatalf("%q and %v", name, err)
+		}
+		delete(want, name)
+		if !moved && keeperOf(t, c, name) == c.Nodes[1] { // the first node is done with
+			moved = true
+			key := redisstore.KeysOf("", moving)[0]
+			slot, err := c.KeySlot(key)
+			if err == nil {
+				err = c.MigrateSlot(slot, c.Nodes[2], c.Nodes[0], nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(want) > 0 || !moved {
+		t.Errorf("these names are missing: %v (%q was moved: %t)", want, moving, moved)
+	}
+}

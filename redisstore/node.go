@@ -1,0 +1,135 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+)
+
+// A node is a server that keeps locks, and the store's connections to it.
+type node struct {
+	address  string // of a node of a cluster
+	client   rueidis.Client
+	owned    bool // whether the client is ours to close
+	commands plug
+	pushes   plug
+	acked    plug // for what replicas must acknowledge; not connected where none has to
+}
+
+// newNode makes a node of a client that leads to one server. It does not connect yet.
+func (s *Store) newNode(address string, client rueidis.Client, owned bool) *node {
+	n := &node{address: address, client: client, owned: owned}
+	n.commands.connect = func() (*wire, error) { return s.connectCommands(n) }
+	n.acked.connect = func() (*wire, error) { return s.connectAcked(n) }
+	n.pushes.connect = func() (*wire, error) { return s.connectPushes(n) }
+	for _, p := range n.plugs() {
+		p.made = func(w *wire) { n.keepTo(w.run, errCut) }
+	}
+	return n
+}
+
+func (n *node) plugs() []*plug { return []*plug{&n.commands, &n.pushes, &n.acked} }
+
+// plug is for commands, or for those that replicas must acknowledge.
+func (n *node) plug(acked bool) *plug {
+	if acked {
+		return &n.acked
+	}
+	return &n.commands
+}
+
+// keepTo ends connections that lead to another run of the server, or to another server. They may be alive: nothing comes
+// over them any more, and who writes there writes for nobody.
+func (n *node) keepTo(run string, why error) {
+	for _, p := range n.plugs() {
+		if w := p.current.Load(); w != nil && w.run != run {
+			w.end(why)
+		}
+	}
+}
+
+// close ends the connections, and lets nobody make another. What is just being connected is given up if the client is
+// ours; otherwise it takes as long as the client lets it.
+func (n *node) close() {
+	for _, p := range n.plugs() {
+		p.unplug()
+	}
+	if n.owned {
+		n.client.Close()
+	}
+	for _, p := range n.plugs() {
+		p.tasks.Wait()
+	}
+}
+
+// connect makes a connection to the node that scripts can be run over.
+func (s *Store) connect(n *node, p *plug) (*wire, *Server, error) {
+	w, server, err := p.newWire(n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.cluster != nil {
+		w.joins = new([slotCount]atomic.Int64)
+	}
+	if err = server.usable(s.cluster != nil); err != nil {
+		err = fmt.Errorf("%w: %w", errUnusable, err)
+	} else if s.cluster == nil { // otherwise it is for each slot to do
+		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
+		err = s.arrive(ctx, w, s.shelf)
+		cancel()
+	}
+	if err != nil {
+		w.end(err)
+		return nil, nil, err
+	}
+	return w, server, nil
+}
+
+// connectCommands makes a connection for commands.
+func (s *Store) connectCommands(n *node) (*wire, error) {
+	w, server, err := s.connect(n, &n.commands)
+	if err != nil {
+		return nil, err
+	}
+	s.met.Do(func() { s.server = *server }) // before anybody else can look
+	if s.cluster == nil {                   // whoever may not publish has to learn it before somebody waits
+		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
+		defer cancel()
+		if err := w.do(ctx, w.client.B().Publish().Channel(s.shelf.topic).Message("").Build()).Error(); err != nil {
+			w.end(err)
+			return nil, err
+		}
+	}
+	select {
+	case s.reached <- struct{}{}:
+	default:
+	}
+	return w, nil
+}
+
+// connectAcked makes a connection for what replicas must acknowledge.
+func (s *Store) connectAcked(n *node) (*wire, error) {
+	w, _, err := s.connect(n, &n.acked)
+	if err == nil {
+		w.newRounds(s.replicaSettings)
+	}
+	return w, err
+}
+
+// arrive looks whether this run of the server has raised the mark yet. It comes before the first Join over this
+// connection (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here
+// too, and not only when somebody first asks for a lock.
+func (s *Store) arrive(ctx context.Context, w *wire, at *shelf) error {
+	said, err := keepScript.run(ctx, w, []string{at.mark, at.run}, []string{w.run, millis(s.guard)}).AsStrSlice()
+	switch {
+	case err != nil:
+		return err
+	case len(said) != 1:
+		return fmt.Errorf("%w: %q", errShape, said)
+	case said[0] != "ok":
+		return s.refusedKey(said[0], at.run)
+	}
+	return nil
+}

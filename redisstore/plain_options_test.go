@@ -1,0 +1,404 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestPlainURL(t *testing.T) {
+	server := servers.Redis(t)
+	for query, says := range map[string]string{
+		"mode=fancy":             "mode is line or plain",
+		"mode=plain&retry=0s":    "retry is a positive duration",
+		"mode=plain&retry=often": "retry is a positive duration",
+		"mode=plain&drift=0.6":   "drift is a part",
+		"mode=plain&drift=NaN":   "drift is a part",
+		"mode=plain&drift=1ms":   "drift is a part",
+		"mode=plain&guard=1s":    "mode=line",
+		"mode=line&retry=1s":     "for mode=plain",
+		"drift=0.1":              "for mode=plain",
+	} {
+		_, err := store.Open(t.Context(), locate(t, "redis://"+server.Addr()+"?"+query))
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want that it says %q", query, err, says)
+		}
+	}
+	openAt(t, "redis://"+server.Addr()+"?mode=line")
+}
+
+// The lease is over before the key is, by the drift.
+func TestPlainDrift(t *testing.T) {
+	server := servers.Redis(t)
+	for query, want := range map[string]time.Duration{"": 29_698 * time.Millisecond, "&drift=0.5": 14_998 * time.Millisecond, "&drift=0": 29_998 * time.Millisecond} {
+		began := time.Now()
+		c := claim("drift" + query)
+		standing, err := openPlain(t, server, query).Join(t.Context(), c)
+		if lasts := standing.Until.Sub(began); err != nil || lasts < want || lasts > want+time.Second {
+			t.Errorf("%q: it lasts %v of 30s, want %v; %v", query, lasts, want, err)
+		}
+	}
+}
+
+// What plain mode lacks says which mode has it.
+func TestPlainLacks(t *testing.T) {
+	server := servers.Redis(t)
+	locks := openLocks(t, server, "")
+	ctx := t.Context()
+	lease := lock(t, locks, "lacking")
+	defer lease.Unlock(ctx)
+	names := func() (err error) {
+		for _, err = range locks.Names(ctx, "") {
+			return err
+		}
+		return nil
+	}
+	for call, err := range map[string]error{
+		"RLock":     second(locks.RWMutex("r").RLock(ctx)),
+		"TryRLock":  second(locks.RWMutex("r").TryRLock(ctx)),
+		"Acquire":   second(locks.Semaphore("s", 3).Acquire(ctx, 1)),
+		"Downgrade": second(lease.Downgrade(ctx)),
+		"Names":     names(),
+		"a reader":  second(openPlain(t, server, "").Join(ctx, reader("r"))),
+	} {
+		if !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") {
+			t.Errorf("%s: %v, want that it is not supported, and that mode=line has it", call, err)
+		}
+	}
+	if writer, err := locks.RWMutex("w").Lock(ctx); err != nil {
+		t.Errorf("the write side of a read-write lock: %v", err)
+	} else {
+		unlock(t, writer)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// What is Holdfast's own comes with plain mode too: re-entrance, grace, looking, who leads.
+func TestPlainHasTheRest(t *testing.T) {
+	server := servers.Redis(t)
+	locks := openLocks(t, server, "", holdfast.Label("nightly"), holdfast.TTL(5*time.Second))
+	ctx := t.Context()
+	outer := lock(t, locks, "again", holdfast.Reentrant(), holdfast.Grace(25*time.Second))
+	inner, err := locks.Mutex("again", holdfast.Reentrant()).Lock(outer.Context())
+	if err != nil || inner.Token() != outer.Token() {
+		t.Fatalf("re-entered: %v", err)
+	}
+	if _, err := locks.Mutex("again").Lock(outer.Context()); !errors.Is(err, holdfast.ErrReentered) {
+		t.Errorf("taken again without the option: %v", err)
+	}
+	if left := number(t, do(t, server, "PTTL", "again")); left < 25_000 {
+		t.Errorf("a ttl of 5s with a grace of 25s: the key has %d ms left", left)
+	}
+	line, err := locks.Inspect(ctx, "again")
+	if err != nil || len(line.Places) != 1 {
+		t.Fatalf("Inspect: %+v, %v", line, err)
+	}
+	holder := line.Places[0]
+	if holder.Token != outer.Token() || !holder.Held || holder.Owner.Label != "nightly" || holder.Owner.PID == 0 ||
+		time.Since(holder.Since).Abs() > 5*time.Second || holder.Left <= 0 {
+		t.Errorf("Inspect shows %+v", holder)
+	}
+	unlock(t, inner)
+	if do(t, server, "EXISTS", "again") != "1" {
+		t.Error("the inner Unlock gave it back")
+	}
+	unlock(t, outer)
+
+	leads, err := locks.Election("chief").Campaign(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leader, err := locks.Election("chief").Leader(ctx); err != nil || leader.Info != "nightly" || leader.Token != leads.Token() {
+		t.Errorf("the leader is %+v, %v", leader, err)
+	}
+	unlock(t, leads)
+	if line, err := locks.Inspect(ctx, "again"); err != nil || len(line.Places) != 0 {
+		t.Errorf("given back, and Inspect shows %+v, %v", line, err)
+	}
+}
+
+// A program can give values of its own, and others can go by them.
+func TestPlainValue(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	client := handIn(t, server)
+	same := ""
+	value := redisstore.Value(func(c store.Claim) string {
+		if same != "" {
+			return same
+		}
+		return c.Owner.Label + "-" + c.ID.String()
+	})
+	s, err := redisstore.NewPlain(t.Context(), client, redisstore.Prefix("lock:"), redisstore.Retry(20*time.Millisecond), redisstore.Drift(0.02), value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks := holdfast.New(s, holdfast.Label("mine"), holdfast.TTL(800*time.Millisecond))
+	defer locks.Close()
+	lease := lock(t, locks, "valued")
+	mine := do(t, server, "GET", "lock:valued")
+	if !strings.HasPrefix(mine, "mine-") || len(mine) != len("mine-")+32 {
+		t.Errorf("the value is %q", mine)
+	}
+	time.Sleep(1600 * time.Millisecond) // two ttls
+	if err := lease.Err(); err != nil {
+		t.Error(err)
+	}
+	if err := locks.Break(t.Context(), "valued", lease.Token()); !errors.Is(err, holdfast.ErrUnsupported) {
+		t.Errorf("Break of a value that has no ticket: %v", err)
+	}
+	unlock(t, lease)
+	if do(t, server, "EXISTS", "lock:valued") != "0" {
+		t.Error("it was not given back")
+	}
+
+	// A program whose values are not unique breaks its own locks, but it does not get in twice.
+	same = "same"
+	lease = lock(t, locks, "valued")
+	if _, err := locks.Mutex("valued").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+		t.Errorf("TryLock with the value of the holder: %v", err)
+	}
+	unlock(t, lease)
+	empty, err := redisstore.NewPlain(t.Context(), client, redisstore.Value(func(store.Claim) string { return "" }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Close()
+	if _, err := empty.Join(t.Context(), claim("empty")); !store.Final(err) {
+		t.Errorf("an empty value: %v", err)
+	}
+}
+
+// A claim that joins again, because an answer was lost, has the ticket that it had, whoever made its value.
+func TestPlainJoinsAgain(t *testing.T) {
+	server := servers.Redis(t)
+	s, err := redisstore.NewPlain(t.Context(), handIn(t, server), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, s := range []*redisstore.Plain{s, openPlain(t, server, "")} {
+		c := claim("again")
+		standIn(t, s, &c, store.Held)
+		first := c.Ticket
+		if standIn(t, s, &c, store.Held); c.Ticket != first {
+			t.Errorf("joining again gave ticket %d, and before it was %d", c.Ticket, first)
+		}
+		if kept := keepOne(t, s, c); kept.State != store.Held || kept.Ticket != first {
+			t.Errorf("Keep: %v with ticket %d, want held with %d", kept.State, kept.Ticket, first)
+		}
+		leaveOne(t, s, c)
+	}
+}
+
+// handIn is a client of the program's own.
+func handIn(t *testing.T, server *servers.RedisServer) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func TestPlainOptionsAreForPlainMode(t *testing.T) {
+	client := handIn(t, servers.Redis(t))
+	for _, option := range []redisstore.Option{redisstore.Retry(time.Second), redisstore.Drift(0.1), redisstore.Value(nil)} {
+		if _, err := redisstore.New(t.Context(), client, option); !errors.Is(err, store.ErrUnsupported) {
+			t.Errorf("New with an option of plain mode: %v", err)
+		}
+	}
+	for _, option := range []redisstore.Option{redisstore.Retry(0), redisstore.Drift(-1), redisstore.Prefix("\x00"), redisstore.Guard(time.Second)} {
+		if _, err := redisstore.NewPlain(t.Context(), client, option); err == nil {
+			t.Error("NewPlain took an option that is wrong")
+		}
+	}
+}
+
+// A key of Holdfast's own is no name.
+func TestPlainOwnKeys(t *testing.T) {
+	server := servers.Redis(t)
+	if _, err := openLocks(t, server, "").Mutex("holdfast:{}:mark").TryLock(t.Context()); !errors.Is(err, holdfast.ErrBadName) {
+		t.Errorf("%v, want a bad name", err)
+	}
+	if _, err := openLocks(t, server, "&prefix=hold").Mutex("fast:{x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrBadName) {
+		t.Errorf("behind a prefix: %v, want a bad name", err)
+	}
+}
+
+// Plain mode and a line do not see each other, which the documentation says loudly.
+func TestPlainAndLineAreApart(t *testing.T) {
+	server := servers.Redis(t)
+	plain, line := openPlain(t, server, ""), openAt(t, "redis://"+server.Addr())
+	one, two := claim("same"), claim("same")
+	standIn(t, plain, &one, store.Held)
+	standIn(t, line, &two, store.Held)
+	if plain.Abilities().Identity == line.Abilities().Identity {
+		t.Error("they have one identity, as if they saw each other")
+	}
+}
+
+// To move from plain mode to a line without a pause, a release in between takes both. So each excludes the one before it.
+func TestPlainThenBothThenLine(t *testing.T) {
+	server := servers.Redis(t)
+	plain, line := openLocks(t, server, ""), holdfast.New(openAt(t, "redis://"+server.Addr()))
+	defer line.Close()
+	ctx := t.Context()
+	takes := map[string]func() (unlocker, error){
+		"plain": func() (unlocker, error) {
+			return plain.Mutex("moved", holdfast.Wait(50*time.Millisecond)).Lock(ctx)
+		},
+		"both": func() (unlocker, error) {
+			return holdfast.LockAll(ctx, plain.Mutex("moved", holdfast.Wait(50*time.Millisecond)), line.Mutex("moved"))
+		},
+		"line": func() (unlocker, error) {
+			return line.Mutex("moved", holdfast.Wait(50*time.Millisecond)).Lock(ctx)
+		},
+	}
+	for _, pair := range [][2]string{{"plain", "both"}, {"both", "plain"}, {"both", "line"}, {"line", "both"}, {"both", "both"}} {
+		held, err := takes[pair[0]]()
+		if err != nil {
+			t.Fatalf("%s: %v", pair[0], err)
+		}
+		if _, err := takes[pair[1]](); !errors.Is(err, holdfast.ErrLocked) {
+			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
+		}
+		if err := held.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// On the way from plain to line, the token of the line is the one for fences: the plain lock is taken first, and both draw
+// from one mark.
+func TestTokensRiseFromPlainToLine(t *testing.T) {
+	server := servers.Redis(t)
+	plain, line := openLocks(t, server, ""), holdfast.New(openAt(t, "redis://"+server.Addr()))
+	defer line.Close()
+	ctx := t.Context()
+	last := holdfast.Token(0)
+	drawn := func(release string, token holdfast.Token) {
+		if token <= last {
+			t.Errorf("release %s has token %v, and before it was %v", release, token, last)
+		}
+		last = token
+	}
+	for range 5 {
+		lease := lock(t, plain, "moved")
+		drawn("A", lease.Token())
+		unlock(t, lease)
+		both, err := holdfast.LockAll(ctx, plain.Mutex("moved"), line.Mutex("moved"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn("B, its plain lock", both.Tokens()[0])
+		drawn("B", both.Tokens()[1])
+		if err := both.Unlock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		lease = lock(t, line, "moved")
+		drawn("C", lease.Token())
+		unlock(t, lease)
+	}
+}
+
+// An unlocker is a lease, or several.
+type unlocker interface {
+	Unlock(ctx context.Context) error
+}
+
+// A prefix is put before the name as it is, so that another library's key can be named at all. So two prefixes can come to
+// mean the same key: then it is one lock, with one mark and one channel.
+func TestPlainPrefixesRunTogether(t *testing.T) {
+	server := servers.Redis(t)
+	short, long := openLocks(t, server, "&prefix=a"+never), openLocks(t, server, "&prefix=ab"+never)
+	lease := lock(t, short, "bc")
+	got := locking(t, long, "c")
+	waitsFor(t, server, "abc")
+	unlock(t, lease)
+	next := woken(t, got)
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %v after %v", next.Token(), lease.Token())
+	}
+	unlock(t, next)
+}
+
+// plainACL is the one of the package's documentation.
+var plainACL = strings.Fields("on >secret resetkeys ~lock:* ~holdfast:{}:* resetchannels &holdfast:{}:push:* -@all " +
+	"+ping +info +time +select +subscribe +unsubscribe +publish +eval +evalsha +get +set +incr +del +exists +pexpire +pttl")
+
+// plainTour does all that can be done in plain mode.
+func plainTour(ctx context.Context, at store.Location) error {
+	s, err := store.Open(ctx, at)
+	if err != nil {
+		return err
+	}
+	locks := holdfast.New(s)
+	defer locks.Close()
+	first, err := locks.Mutex("tour").Lock(ctx)
+	if err != nil {
+		return err
+	}
+	_, tried := locks.Mutex("tour").TryLock(ctx)
+	if !errors.Is(tried, holdfast.ErrLocked) {
+		return tried
+	}
+	kept := claim("kept")
+	if _, err := s.Join(ctx, kept); err != nil {
+		return err
+	}
+	standings, err := s.Keep(ctx, []store.Claim{kept})
+	if err != nil {
+		return err
+	}
+	if err := standings[0].Err; err != nil {
+		return err
+	}
+	if err := s.Leave(ctx, claim("kept")); err != nil { // with a tombstone
+		return err
+	}
+	if _, err := locks.Inspect(ctx, "tour"); err != nil {
+		return err
+	}
+	return locks.Break(ctx, "tour", first.Token())
+}
+
+func TestPlainACL(t *testing.T) {
+	server := servers.Redis(t)
+	at := locate(t, "redis://me:secret@"+server.Addr()+"/1?mode=plain&prefix=lock:")
+	set := func(rules []string) {
+		do(t, server, append([]string{"ACL", "SETUSER", "me", "reset"}, rules...)...)
+		do(t, server, "ACL", "LOG", "RESET")
+	}
+	set(plainACL)
+	if err := plainTour(t.Context(), at); err != nil {
+		t.Error(err)
+	}
+	if got := do(t, server, "ACL", "LOG"); got != "[]" {
+		t.Errorf("the server refused: %s", got)
+	}
+	for i, rule := range plainACL {
+		// rueidis pings when it is idle, and channels are left when there are many.
+		if !strings.ContainsAny(rule[:1], "+~&") || slices.Contains([]string{"+ping", "+unsubscribe"}, rule) {
+			continue
+		}
+		do(t, server, "FLUSHALL")
+		do(t, server, "SCRIPT", "FLUSH")
+		set(slices.Delete(slices.Clone(plainACL), i, i+1))
+		if err := plainTour(t.Context(), at); err == nil || !strings.Contains(err.Error(), "lacks a permission") {
+			t.Errorf("without %s: %v", rule, err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+-- plain_take.lua: takes a lock if it is free.
+--
+-- KEYS  1     the lock's key
+--       2     the mark: the highest ticket given, a number
+--       3     the claim's tombstone
+-- ARGV  1, 2  want and more
+--       3     with more: what follows the ticket in the value
+--       4     ttl and grace together, in milliseconds
+--       5     the floor: the highest ticket that this client has seen
+--       6     empty for the first try of a claim; otherwise its ticket, 0 if that is not known: an earlier try may have
+--             taken the lock, and its answer was lost
+-- Result      the ticket as a number if it is held; "g" if its tombstone is there; "floor"; otherwise a list that
+--             describes the holder
+
+-- draw gives a ticket above the mark and above the floor, and raises the mark to it. It is nil if the floor cannot be
+-- believed. Without a mark, data was lost: then it begins a minute ahead of the clock.
+local function draw()
+	local floor = tonumber(ARGV[5])
+	local ticket = redis.call('INCR', KEYS[2])
+	if ticket >= 1e15 and ticket > floor and ticket <= 9007199254740000 then return ticket end
+	local time = redis.call('TIME')
+	local now = time[1] * 1000000 + time[2]
+	if ticket < 1e15 then ticket = now + 60000000 end
+	if ticket <= floor then
+		if floor - now > 86400000000 then return nil end
+		ticket = floor + 1
+	end
+	if ticket > 9007199254740000 then return nil end -- beyond it numbers are not exact
+	redis.call('SET', KEYS[2], string.format('%d', ticket))
+	return ticket
+end
+
+local value = holder(KEYS[1])
+if value == nil then
+	if redis.call('EXISTS', KEYS[3]) == 1 then return 'g' end
+	local ticket = draw()
+	if not ticket then return 'floor' end
+	value = ARGV[1]
+	if ARGV[2] == 'more' then value = value .. string.format('%d', ticket) .. ' ' .. ARGV[3] end
+	redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[4])
+	return ticket
+end
+if ARGV[6] == '' or not owns(value, ARGV[1], ARGV[2]) then return show(KEYS[1], value) end
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+local ticket = ARGV[6]
+if ARGV[2] == 'more' then ticket = string.match(value, '^%d+', #ARGV[1] + 1) end
+if ticket == '0' then return draw() or 'floor' end
+return tonumber(ticket)

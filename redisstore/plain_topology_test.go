@@ -1,0 +1,87 @@
+package redisstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Plain mode follows a failover. What is held is still held by the new master, who waits is woken, and tokens rise.
+func TestPlainBySentinel(t *testing.T) {
+	t.Parallel()
+	watched := servers.RedisSentinel(t)
+	open := func() *holdfast.Client {
+		locks, err := holdfast.Open(t.Context(), sentinelURL(watched)+"?mode=plain"+never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { locks.Close() })
+		return locks
+	}
+	holder, other := open(), open()
+	lease := lock(t, holder, "followed")
+	got := locking(t, other, "followed")
+	master, err := watched.Master()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitsFor(t, master, "followed")
+	acknowledged(t, master, 2)
+	failover(t, watched)
+	if master, err = watched.Master(); err != nil {
+		t.Fatal(err)
+	}
+	waitsFor(t, master, "followed")
+	if err := lease.Err(); err != nil {
+		t.Errorf("the lease was lost by a failover that lost nothing: %v", err)
+	}
+	unlock(t, lease)
+	next := woken(t, got)
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %v after %v", next.Token(), lease.Token())
+	}
+	unlock(t, next)
+}
+
+// With replicas to be waited for, a grant that they have not acknowledged does not count, and is taken back. Nor does a
+// renewal count.
+func TestPlainWaitsForReplicas(t *testing.T) {
+	fleet := servers.RedisReplicas(t, 1)
+	server, replica := fleet.Master, fleet.Replicas[0]
+	s := openPlain(t, server, "&wait-replicas=1&wait-timeout=200ms")
+	c, late := claim("replicated"), claim("late")
+	standIn(t, s, &c, store.Held)
+	if err := replica.Lag(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Join(t.Context(), late); err == nil || store.Final(err) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+		t.Errorf("a grant that no replica has: %v", err)
+	}
+	leaveOne(t, s, late)
+	if do(t, server, "EXISTS", "late") != "0" {
+		t.Error("it was not taken back")
+	}
+	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
+		t.Errorf("a renewal that no replica has: %v", err)
+	}
+	if err := replica.CatchUp(); err != nil {
+		t.Fatal(err)
+	}
+	if got := keepOne(t, s, c); got.State != store.Held {
+		t.Errorf("when the replica is back it is %v", got.State)
+	}
+}
+
+// In a cluster a key's own name says where it lies, and plain mode has nothing beside it there yet.
+func TestPlainNotInCluster(t *testing.T) {
+	began := time.Now()
+	_, err := store.Open(t.Context(), locate(t, "redis+cluster://127.0.0.1:1?mode=plain"))
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") || time.Since(began) > time.Second {
+		t.Errorf("%v, want at once that mode=line can do it", err)
+	}
+}

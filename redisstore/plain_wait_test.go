@@ -1,0 +1,164 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// never is a retry that no test lives to see: whoever is granted was woken.
+const never = "&retry=1h"
+
+// soon bounds what a push brings about. The keeper by itself asks after a third of the ttl, which is 30 seconds here.
+const soon = 5 * time.Second
+
+// woken waits for a lease that a push brings.
+func woken(t *testing.T, got <-chan *holdfast.Lease) *holdfast.Lease {
+	t.Helper()
+	select {
+	case lease := <-got:
+		return lease
+	case <-time.After(soon):
+		t.Fatalf("nobody was woken within %v", soon)
+		return nil
+	}
+}
+
+// waitsFor waits until somebody listens for the release of a name.
+func waitsFor(t *testing.T, server *servers.RedisServer, name string) {
+	t.Helper()
+	await(t, "somebody waits for "+name, func() bool {
+		return strings.HasSuffix(do(t, server, "PUBSUB", "NUMSUB", "holdfast:{}:push:freed:"+name), " 1]")
+	})
+}
+
+// A release wakes those who wait, of this process and of others, and so does Break.
+func TestPlainReleaseWakes(t *testing.T) {
+	server := servers.Redis(t)
+	holder, other := openLocks(t, server, never), openLocks(t, server, never)
+	lease := lock(t, holder, "pushed")
+	got := locking(t, other, "pushed")
+	waitsFor(t, server, "pushed")
+	unlock(t, lease)
+	lease = woken(t, got)
+
+	got = locking(t, holder, "pushed")
+	await(t, "both listen", func() bool {
+		return strings.HasSuffix(do(t, server, "PUBSUB", "NUMSUB", "holdfast:{}:push:freed:pushed"), " 2]")
+	})
+	if err := holder.Break(t.Context(), "pushed", lease.Token()+1<<8); !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("Break of a token that nobody has: %v", err)
+	}
+	if err := holder.Break(t.Context(), "pushed", lease.Token()); err != nil {
+		t.Fatal(err)
+	}
+	unlock(t, woken(t, got))
+	if err := holder.Break(t.Context(), "pushed", lease.Token()); !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("Break of a lock that nobody holds: %v", err)
+	}
+}
+
+// The control of the test above: a release that is not told wakes nobody.
+func TestPlainSilentReleaseWakesNobody(t *testing.T) {
+	server := servers.Redis(t)
+	locks := openLocks(t, server, never)
+	do(t, server, "SET", "silent", "another's")
+	got := locking(t, locks, "silent")
+	waitsFor(t, server, "silent")
+	before := calls(t, server, "evalsha")
+	do(t, server, "DEL", "silent")
+	select {
+	case <-got:
+		if calls(t, server, "evalsha") == before {
+			t.Fatal("it was granted without a call")
+		}
+		t.Error("it was granted though nobody told it")
+	case <-time.After(300 * time.Millisecond):
+	}
+	do(t, server, "PUBLISH", "holdfast:{}:push:freed:silent", "")
+	unlock(t, woken(t, got))
+}
+
+// A release while the connection for pushes is down is not missed, and after that pushes come as before.
+func TestPlainWakesAfterReconnect(t *testing.T) {
+	server := servers.Redis(t)
+	holder, other := openLocks(t, server, never), openLocks(t, server, never)
+	for _, back := range []bool{false, true} {
+		lease := lock(t, holder, "cut")
+		got := locking(t, other, "cut")
+		waitsFor(t, server, "cut")
+		do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
+		if back {
+			waitsFor(t, server, "cut")
+			time.Sleep(50 * time.Millisecond) // what everyone is asked for after a reconnect is over
+		}
+		unlock(t, lease)
+		unlock(t, woken(t, got))
+	}
+}
+
+// Channels are left when many are idle. A process that waits for a name now and then does not collect them.
+func TestPlainChannelsAreLeft(t *testing.T) {
+	server := servers.Redis(t)
+	s := openPlain(t, server, never)
+	s.Notify(func(store.ID, store.Standing) {})
+	channels := func() int {
+		return strings.Count(do(t, server, "PUBSUB", "CHANNELS", "holdfast:{}:push:freed:*"), "freed:")
+	}
+	var waiters []store.Claim
+	for i := range 200 {
+		c := claim(fmt.Sprint("many ", i))
+		do(t, server, "SET", c.Name, "another's")
+		standIn(t, s, &c, store.Waiting)
+		waiters = append(waiters, c)
+	}
+	await(t, "all are listened for", func() bool { return channels() == len(waiters) })
+	for _, c := range waiters {
+		leaveOne(t, s, c)
+	}
+	await(t, "most are left", func() bool { return channels() <= 64 })
+}
+
+// Goroutines of several clients take turns at a lock. All must get through, one at a time, with rising tokens.
+func TestPlainContention(t *testing.T) {
+	server := servers.Redis(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var turn sync.Mutex
+	var last holdfast.Token
+	var workers sync.WaitGroup
+	for _, option := range []holdfast.Option{holdfast.HandOver(0, 0), holdfast.Wait(time.Minute), holdfast.TTL(5 * time.Second)} {
+		locks := openLocks(t, server, "", option)
+		for range 4 {
+			workers.Go(func() {
+				for range 25 {
+					err := locks.Mutex("contended").Do(ctx, func(ctx context.Context) error {
+						if !turn.TryLock() {
+							return errors.New("two at once")
+						}
+						defer turn.Unlock()
+						token, _ := holdfast.TokenFrom(ctx)
+						if token <= last {
+							return fmt.Errorf("token %v after %v", token, last)
+						}
+						last = token
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	workers.Wait()
+}

@@ -1,0 +1,101 @@
+package redisstore_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The node that was promoted dies before the demoted one has heard of its first grant, and the demoted one is promoted again
+// with nothing of that reign. A client that stayed connected to it all the time does not give out smaller tickets.
+func TestTicketsRiseAfterUnseenReign(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	a, b := openAt(t, clusterURL(c)), openAt(t, clusterURL(c))
+	const name = "fall"
+	take := func(s *redisstore.Store) store.Claim {
+		own := claim(name)
+		join(t, s, &own, store.Held)
+		leave(t, s, own)
+		return own
+	}
+	take(a)
+	old := keeperOf(t, c, name)
+	if err := giveWay(c, []*servers.RedisServer{old}); err != nil {
+		t.Fatal(err)
+	}
+	next := keeperOf(t, c, name)
+	replicated(t, next)
+	if err := old.Lag(); err != nil {
+		t.Fatal(err)
+	}
+	var lost store.Claim
+	for range 5 {
+		lost = take(b)
+	}
+	if err := next.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AwaitFailover(next); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.CatchUp(); err != nil {
+		t.Fatal(err)
+	}
+	var again store.Standing
+	await(t, "the old one serves again", func() bool {
+		var err error
+		again, err = a.Join(t.Context(), claim(name))
+		return err == nil
+	})
+	if again.Ticket <= lost.Ticket {
+		t.Errorf("ticket %d after %d", again.Ticket, lost.Ticket)
+	}
+}
+
+// A Keep writes also where it changes nothing. Since Redis 7.2 a WAIT is about the last write of its connection, and behind
+// a Keep it must not vouch for less than the claim's grant, which may be another's write.
+func TestKeepAlwaysWrites(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	s := openAt(t, "redis://"+server.Addr())
+	holder, waiter := claim("written"), claim("written")
+	join(t, s, &holder, store.Held)
+	join(t, s, &waiter, store.Waiting)
+	writes := func() int {
+		info := do(t, server, "INFO", "persistence")
+		_, rest, _ := strings.Cut(info, "rdb_changes_since_last_save:")
+		text, _, _ := strings.Cut(rest, "\r")
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := writes()
+	// One run of the script has one time: the second cannot move the deadline to another millisecond.
+	if _, err := s.Keep(t.Context(), []store.Claim{holder, holder}); err != nil {
+		t.Fatal(err)
+	}
+	if n := writes() - before; n < 2 {
+		t.Errorf("%d writes for two renewals", n)
+	}
+}
+
+// Where the server refuses to say what its replicas have, nothing counts.
+func TestRefusedWaitIsNoGrant(t *testing.T) {
+	t.Parallel()
+	r := servers.RedisReplicas(t, 1)
+	acknowledged(t, r.Master, 1)
+	do(t, r.Master, "ACL", "SETUSER", "me", "reset", "on", ">secret", "~*", "&*", "+@all", "-wait")
+	s := openAt(t, "redis://me:secret@"+r.Master.Addr()+"?wait-replicas=1")
+	for range 10 { // its answer and the end of the connection come at the same time
+		if standing, err := s.Join(t.Context(), claim("refused")); err == nil {
+			t.Fatalf("%+v", standing)
+		}
+	}
+}

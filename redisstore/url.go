@@ -1,0 +1,136 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	redisPort    = "6379"
+	sentinelPort = "26379"
+)
+
+// allowed are the parameters that a URL of this scheme may have for reaching the server.
+func allowed(scheme string) []string {
+	secure, form, _ := strings.Cut(scheme, "+")
+	var names []string
+	if secure == "rediss" {
+		names = append(names, tlsurl.Parameters...)
+	}
+	switch form {
+	case "unix":
+		names = append(names, "db")
+	case "sentinel":
+		names = append(names, "db", "sentinel-user", "sentinel-password")
+	}
+	return names
+}
+
+// reach reads from a URL where the server is, and how it is reached.
+func reach(at store.Location, options *rueidis.ClientOption) (err error) {
+	if at.User != nil {
+		options.Username = at.User.Username()
+		options.Password, _ = at.User.Password()
+	}
+	if strings.HasPrefix(at.Scheme, "rediss") {
+		if options.TLSConfig, err = tlsurl.Config(at); err != nil {
+			return err
+		}
+	}
+	db := at.Query.Get("db")
+	switch _, form, _ := strings.Cut(at.Scheme, "+"); form {
+	case "unix":
+		if len(at.Hosts) > 0 || !strings.HasPrefix(at.Path, "/") {
+			return errors.New("write redis+unix:///path/of/the/socket, with three slashes")
+		}
+		options.InitAddress = []string{at.Path}
+	case "cluster":
+		if len(at.Hosts) == 0 || strings.Trim(at.Path, "/") != "" {
+			return errors.New("write redis+cluster://h1:6379,h2:6379,h3:6379; a cluster has no databases")
+		}
+		options.InitAddress = withPorts(at.Hosts, redisPort)
+	case "sentinel":
+		if err := reachSentinels(at, options); err != nil {
+			return err
+		}
+	default:
+		if db = strings.Trim(at.Path, "/"); len(at.Hosts) != 1 {
+			return errors.New("a redis store has one host, as in redis://127.0.0.1:6379")
+		}
+		options.InitAddress = withPorts(at.Hosts, redisPort)
+	}
+	if db == "" {
+		return nil
+	}
+	if options.SelectDB, err = strconv.Atoi(db); err != nil || options.SelectDB < 0 {
+		return errors.New("the database is a number, as in redis://127.0.0.1:6379/0")
+	}
+	return nil
+}
+
+// reachSentinels reads whom to ask for the master, and what it is called there.
+func reachSentinels(at store.Location, options *rueidis.ClientOption) error {
+	name := strings.Trim(at.Path, "/")
+	if len(at.Hosts) == 0 || name == "" || strings.Contains(name, "/") {
+		return errors.New("write redis+sentinel://s1:26379,s2:26379,s3:26379/NAME, with the name that the sentinels know the master by")
+	}
+	options.InitAddress = withPorts(at.Hosts, sentinelPort)
+	options.Sentinel = rueidis.SentinelOption{
+		MasterSet: name,
+		TLSConfig: options.TLSConfig,
+		Username:  at.Query.Get("sentinel-user"),
+		Password:  at.Query.Get("sentinel-password"),
+	}
+	return nil
+}
+
+// parseReplicas reads how many replicas have to acknowledge.
+func parseReplicas(query url.Values) (r replicaSettings, err error) {
+	if !query.Has("wait-replicas") {
+		if query.Has("wait-timeout") {
+			return r, errors.New("wait-timeout goes with wait-replicas")
+		}
+		return r, nil
+	}
+	if r.replicas, err = strconv.Atoi(query.Get("wait-replicas")); err != nil || r.replicas < 1 {
+		return r, errors.New("wait-replicas is a number, as in wait-replicas=2")
+	}
+	r.patience = defaultPatience
+	if query.Has("wait-timeout") {
+		if r.patience, err = time.ParseDuration(query.Get("wait-timeout")); err != nil || r.check() != nil {
+			return r, fmt.Errorf("wait-timeout is a duration of at most %v, as in wait-timeout=500ms", mostPatience)
+		}
+	}
+	return r, nil
+}
+
+// withPorts are these hosts, each with its port.
+func withPorts(hosts []string, port string) []string {
+	addresses := make([]string, len(hosts))
+	for i, host := range hosts {
+		addresses[i] = host
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			addresses[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+	}
+	return addresses
+}
+
+// called names a store for people.
+func called(options rueidis.ClientOption) string {
+	name := "redis at " + strings.Join(options.InitAddress, ",")
+	if master := options.Sentinel.MasterSet; master != "" {
+		name += "/" + master
+	}
+	return name
+}

@@ -1,0 +1,188 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// OpenPath opens a store at a URL whose connections are made by dial.
+func OpenPath(ctx context.Context, at store.Location, dial func(ctx context.Context, address string) (net.Conn, error)) (*Store, error) {
+	options, set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	set.path = dial
+	return openWith(ctx, called(options), options, set)
+}
+
+// Who waits for a connection of a plug waits no longer when it is unplugged, though the attempt goes on.
+func TestUnpluggedWhileDialling(t *testing.T) {
+	t.Parallel()
+	dialling, release := make(chan struct{}), make(chan struct{})
+	p := plug{connect: func() (*wire, error) {
+		close(dialling)
+		<-release
+		return nil, errors.New("too late")
+	}}
+	got := make(chan error, 2)
+	for range cap(got) {
+		go func() {
+			_, err := p.get(context.Background())
+			got <- err
+		}()
+	}
+	<-dialling
+	p.unplug()
+	for range cap(got) {
+		select {
+		case err := <-got:
+			if !errors.Is(err, errUnplugged) {
+				t.Errorf("%v, want %v", err, errUnplugged)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("it waits for a connection that nobody will use")
+		}
+	}
+	close(release)
+	p.tasks.Wait()
+	if _, err := p.get(context.Background()); !errors.Is(err, errUnplugged) {
+		t.Errorf("later: %v, want %v", err, errUnplugged)
+	}
+}
+
+// A node whose host has vanished is closed at once, also while it is being connected to and the store lives on.
+func TestCloseVanishedNode(t *testing.T) {
+	t.Parallel()
+	dialling := make(chan struct{})
+	s := newStore("nowhere", settings{path: func(ctx context.Context, _ string) (net.Conn, error) {
+		close(dialling)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	defer s.end()
+	client, err := s.newClient(rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := s.newNode("dark:6379", client, true)
+	got := make(chan error, 1)
+	go func() {
+		_, err := n.commands.get(context.Background())
+		got <- err
+	}()
+	<-dialling
+	began := time.Now()
+	n.close()
+	if took := time.Since(began); took > dialTimeout/2 {
+		t.Errorf("closing took %v", took)
+	}
+	if err := <-got; !errors.Is(err, errUnplugged) {
+		t.Errorf("who waited: %v, want %v", err, errUnplugged)
+	}
+}
+
+// What sentinels say is believed by epoch, then by number.
+func TestLatestOfSentinels(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		said []saying
+		want string
+	}{
+		{[]saying{says(1, "a")}, "a"},
+		{[]saying{says(1, "a"), says(2, "b"), says(1, "a")}, "b"},
+		{[]saying{says(2, "b"), says(1, "a"), says(1, "a")}, "b"},
+		{[]saying{says(0, "a"), says(0, "b"), says(0, "b")}, "b"},
+		{[]saying{says(0, "a"), says(0, "b")}, "a"},
+	} {
+		if got := latestOf(test.said).address; got != test.want {
+			t.Errorf("of %v it is %s, want %s", test.said, got, test.want)
+		}
+	}
+}
+
+func says(epoch int64, address string) saying {
+	return saying{sentinel: "s", belief: belief{address: address, epoch: epoch}}
+}
+
+// Fewer than most of the sentinels cannot take back what was known, nor can an answer to an earlier question.
+func TestSentinelsAreBelieved(t *testing.T) {
+	t.Parallel()
+	s := newStore("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1", "2", "3"}})
+	defer s.store.end()
+	for _, test := range []struct {
+		what     string
+		question int
+		said     []saying
+		want     string // "": an error
+		left     bool   // whether connections to the master before are left
+	}{
+		{"the first", 1, []saying{says(4, "a")}, "a", false},
+		{"a failover", 2, []saying{says(4, "a"), says(5, "b")}, "b", true},
+		{"an earlier question", 1, []saying{says(4, "a"), says(4, "a"), says(4, "a")}, "b", false},
+		{"one that is behind", 3, []saying{says(4, "a")}, "", false},
+		{"the same again", 4, []saying{says(5, "b")}, "b", false},
+		{"a failover that only who was asked earlier has heard of", 3, []saying{says(6, "d")}, "d", true},
+		{"an earlier question again", 3, []saying{says(6, "b")}, "d", false},
+		{"most, set up anew", 5, []saying{says(0, "c"), says(0, "c")}, "c", true},
+		{"nobody", 6, nil, "", false},
+	} {
+		left := false
+		if s.known.address != "" {
+			s.open[&ledConn{leave: func() { left = true }}] = s.known.address
+		}
+		got, err := s.believe(test.question, test.said, newLost("nobody says"))
+		if got != test.want || (err != nil) != (test.want == "") {
+			t.Errorf("%s: %q and %v, want %q", test.what, got, err, test.want)
+		}
+		if left != test.left {
+			t.Errorf("%s: connections to the master before are left: %t", test.what, left)
+		}
+	}
+	_, err := s.believe(7, []saying{says(-1, "a")}, newLost("nobody says"))
+	if why, final := explain(err); final || !strings.Contains(why.Error(), "sentinel s: "+errBehind.Error()) {
+		t.Errorf("%v, which is final: %t", why, final)
+	}
+}
+
+// Passwords that change are hidden, and those of long ago forgotten.
+func TestRotatingPasswordsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := newStore("nowhere", settings{})
+	defer s.end()
+	var r rotation
+	for i := range 3 * mostPasswords {
+		r.hide(s, "always")
+		r.hide(s, fmt.Sprint("once ", i))
+	}
+	kept := 0
+	s.secrets.Range(func(_, _ any) bool { kept++; return true })
+	if kept > mostPasswords {
+		t.Errorf("%d passwords are kept", kept)
+	}
+	for _, recent := range []string{"always", fmt.Sprint("once ", 3*mostPasswords-1)} {
+		if got := s.masked(errors.New("it said " + recent)).Error(); got != "it said xxxxx" {
+			t.Errorf("%s: %s", recent, got)
+		}
+	}
+}
+
+// A password that is the beginning of another leaves nothing of that in an error.
+func TestPasswordsThatBeginAlike(t *testing.T) {
+	s := newStore("redis", settings{})
+	defer s.Close()
+	for n := range 20 { // in whatever order they come
+		s.hide("alike" + strings.Repeat("y", n))
+	}
+	if err := s.fault(t.Context(), errors.New("no command alikeyyy, alikeyyyyyyyyy")); strings.Contains(err.Error(), "y") {
+		t.Error(err)
+	}
+}
