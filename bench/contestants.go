@@ -44,6 +44,13 @@ var contestants = []contestant{
 	{name: "redislock", role: peer, on: redisSite, open: openRedislock(redislockExample), sends: scripts},
 	{name: "redislock-eager", role: peer, on: redisSite, open: openRedislock(eager), sends: scripts, onlyContended: true},
 
+	{name: "raw-sentinel", role: floor, on: sentinelSite, open: openRawSentinel, sends: []string{"set", "del"}},
+	{name: "holdfast-sentinel", role: ours, on: sentinelSite, open: holdfastOn("redis+sentinel://"), sends: scripts, renews: true},
+	{name: "holdfast-replicas", role: ours, on: sentinelSite, open: openHoldfastReplicas, sends: scriptsAndWait, renews: true},
+
+	{name: "raw-cluster", role: floor, on: clusterSite, open: openRaw, sends: []string{"set", "del"}},
+	{name: "holdfast-cluster", role: ours, on: clusterSite, open: holdfastOn("redis+cluster://"), sends: scripts, renews: true},
+
 	{name: "holdfast-sqlite", role: ours, on: folderSite, open: holdfastOn("sqlite:")},
 	{name: "flock", role: peer, on: folderSite, open: openFlock},
 
@@ -53,8 +60,9 @@ var contestants = []contestant{
 }
 
 var (
-	scripts       = []string{"evalsha", "eval"}
-	setAndScripts = []string{"set", "evalsha", "eval"}
+	scripts        = []string{"evalsha", "eval"}
+	setAndScripts  = []string{"set", "evalsha", "eval"}
+	scriptsAndWait = []string{"evalsha", "eval", "wait"}
 )
 
 // eager is how long those who poll wait between two tries where they are set to poll as often as is bearable.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,6 +29,11 @@ func holdfastOn(scheme string, options ...holdfast.Option) func(context.Context,
 // openHoldfastEtcd opens Holdfast on etcd. There the ttl is that of the client's session.
 func openHoldfastEtcd(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 	return holdfastOn("etcd://")(ctx, where+"?ttl="+ttl.String(), ttl)
+}
+
+// openHoldfastReplicas opens Holdfast so that a lock counts only when all replicas have acknowledged it.
+func openHoldfastReplicas(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	return holdfastOn("redis+sentinel://")(ctx, fmt.Sprintf("%s?wait-replicas=%d", where, groupReplicas), ttl)
 }
 
 type holdfastLocker struct{ *holdfast.Client }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"time"
@@ -77,7 +78,7 @@ func measureLocking(ctx context.Context, on site, c *contestant, w *workload, ha
 		return nil, "", err
 	}
 	m := measure(tallies, w.Lasts)
-	if served := m[throughput] * w.Lasts.Seconds(); after.known && served > 0 {
+	if served := math.Round(m[throughput] * w.Lasts.Seconds()); after.known && served > 0 {
 		used := after.since(before)
 		m[serverPerOp] = float64(used.cpu.Microseconds()) / served
 		m[callsPerOp] = float64(used.sent(c.sends)) / served
@@ -96,27 +97,42 @@ func measureLocking(ctx context.Context, on site, c *contestant, w *workload, ha
 // A hand is a worker as its parent sees it.
 type hand struct {
 	proc    *process
-	orders  *gob.Encoder
-	reports *gob.Decoder
+	orders  encoder
+	reports decoder
 	pipe    *os.File // its standard output
 	stop    func() bool
 	said    words // on its standard error
 }
 
-// hire starts a worker. When ctx is done it is killed.
+type (
+	encoder interface{ Encode(any) error }
+	decoder interface{ Decode(any) error }
+
+	// A tongue is how a worker and its parent write what they say.
+	tongue func(toWorker io.Writer, fromWorker io.Reader) (encoder, decoder)
+)
+
+func inGob(to io.Writer, from io.Reader) (encoder, decoder) {
+	return gob.NewEncoder(to), gob.NewDecoder(from)
+}
+
+// hire starts this program again, as a worker. When ctx is done it is killed.
 func hire(ctx context.Context, a assignment) (*hand, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+	return hireProgram(ctx, exec.Command(program, workerArg), inGob, a)
+}
+
+func hireProgram(ctx context.Context, cmd *exec.Cmd, speaks tongue, a assignment) (*hand, error) {
 	// Not StdoutPipe: that is closed when the worker ends, whether everything was read or not.
 	pipe, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close() //nolint:errcheck // the worker has its own
-	h := &hand{pipe: pipe, reports: gob.NewDecoder(pipe)}
-	cmd := exec.Command(program, workerArg)
+	h := &hand{pipe: pipe}
 	cmd.Stdout, cmd.Stderr = theirs, &h.said
 	in, err := cmd.StdinPipe()
 	if err == nil {
@@ -126,7 +142,7 @@ func hire(ctx context.Context, a assignment) (*hand, error) {
 		return nil, errors.Join(err, pipe.Close())
 	}
 	h.stop = context.AfterFunc(ctx, h.proc.kill)
-	h.orders = gob.NewEncoder(in)
+	h.orders, h.reports = speaks(in, pipe)
 	if err := h.orders.Encode(a); err != nil {
 		h.dismiss()
 		return nil, err

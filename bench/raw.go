@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,8 +15,22 @@ type rawLocker struct {
 	ttl    time.Duration
 }
 
+// openRaw opens it on one server, or on the nodes of a cluster.
 func openRaw(_ context.Context, where string, ttl time.Duration) (locker, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{where}})
+	return openRawWith(rueidis.ClientOption{InitAddress: strings.Split(where, ",")}, ttl)
+}
+
+// openRawSentinel opens it on the master that sentinels name.
+func openRawSentinel(_ context.Context, where string, ttl time.Duration) (locker, error) {
+	sentinels, master, _ := strings.Cut(where, "/")
+	return openRawWith(rueidis.ClientOption{
+		InitAddress: strings.Split(sentinels, ","),
+		Sentinel:    rueidis.SentinelOption{MasterSet: master},
+	}, ttl)
+}
+
+func openRawWith(options rueidis.ClientOption, ttl time.Duration) (locker, error) {
+	client, err := rueidis.NewClient(options)
 	if err != nil {
 		return nil, err
 	}

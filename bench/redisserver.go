@@ -12,36 +12,58 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A redisServer is a redis-server of our own in a temp folder, without persistence, on a free loopback port.
+// A redisServer is a redis-server of our own in a temp folder, on a free loopback port. Alone it is a site.
 type redisServer struct {
 	dir     string
 	addr    string
+	port    string // of addr
 	version string
 	proc    *process
 	client  rueidis.Client
 }
 
 func startRedis(ctx context.Context, _ serverSettings) (site, error) {
-	program, err := exec.LookPath("redis-server")
+	program, err := findRedis()
 	if err != nil {
-		return nil, fmt.Errorf("%w; on Debian: apt-get install redis-server", err)
+		return nil, err
 	}
-	return startServer(ctx, "redis-server", func(dir string) (site, error) { return startRedisOnce(ctx, program, dir) })
+	return startServer(ctx, "redis-server", func(dir string) (site, error) {
+		s, err := startRedisServer(ctx, program, dir, noPersistence...)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	})
 }
 
-func startRedisOnce(ctx context.Context, program, dir string) (site, error) {
+func findRedis() (string, error) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", fmt.Errorf("%w; on Debian: apt-get install redis-server", err)
+	}
+	return program, nil
+}
+
+// noPersistence are the arguments of a server that keeps nothing on its disk.
+var noPersistence = []string{"--save", "", "--appendonly", "no"}
+
+// startRedisServer starts one process, with these arguments more. It has a config file: a sentinel wants to write to it.
+func startRedisServer(ctx context.Context, program, dir string, args ...string) (*redisServer, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	log := filepath.Join(dir, "log")
-	proc, err := startProcess(exec.Command(program,
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
-		"--save", "", "--appendonly", "no", "--logfile", log))
+	config, log := filepath.Join(dir, "redis.conf"), filepath.Join(dir, "log")
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		return nil, err
+	}
+	proc, err := startProcess(exec.Command(program, append([]string{
+		config, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--logfile", log,
+	}, args...)...))
 	if err != nil {
 		return nil, err
 	}
-	s := &redisServer{dir: dir, addr: loopback(port), proc: proc}
+	s := &redisServer{dir: dir, addr: loopback(port), port: strconv.Itoa(port), proc: proc}
 	if err := awaitReady(ctx, proc, log, s.connect); err != nil {
 		return nil, err
 	}
@@ -77,7 +99,7 @@ func (s *redisServer) info(ctx context.Context) (map[string]string, error) {
 
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // the kind of a text in RESP3, which the client leaves there
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			info[name] = value
 		}
@@ -130,8 +152,17 @@ func (s *redisServer) About() string {
 	return "redis-server " + s.version + ", no persistence, on loopback"
 }
 
-func (s *redisServer) Close() error {
+// do sends a command of which only the success matters.
+func (s *redisServer) do(ctx context.Context, words ...string) error {
+	return s.client.Do(ctx, s.client.B().Arbitrary(words...).Build()).Error()
+}
+
+func (s *redisServer) end() {
 	s.client.Close()
 	s.proc.kill()
+}
+
+func (s *redisServer) Close() error {
+	s.end()
 	return os.RemoveAll(s.dir)
 }

@@ -67,13 +67,15 @@ type serverSettings struct {
 }
 
 var (
-	redisSite  = &siteKind{"redis", startRedis}
-	folderSite = &siteKind{"file", startFolder}
-	etcdSite   = &siteKind{"etcd", startEtcd}
+	redisSite    = &siteKind{"redis", startRedis}
+	sentinelSite = &siteKind{"redis-sentinel", startSentinel}
+	clusterSite  = &siteKind{"redis-cluster", startCluster}
+	folderSite   = &siteKind{"file", startFolder}
+	etcdSite     = &siteKind{"etcd", startEtcd}
 )
 
 // siteKinds are all that --store can choose from.
-var siteKinds = []*siteKind{redisSite, folderSite, etcdSite}
+var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, folderSite, etcdSite}
 
 // defaultStores are what is measured if nobody chooses.
 const defaultStores = "redis,file"

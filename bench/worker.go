@@ -19,7 +19,8 @@ import (
 //	parent: assignment   worker: report (it is connected and warm)
 //	parent: begin        worker: report (what it did; before that, for leases, two about how far it is)
 //
-// When its standard input ends, its parent is gone, and so is the worker.
+// When its standard input ends, its parent is gone, and so is the worker. testdata/node-redlock/worker.mjs does the same in
+// JSON.
 const workerArg = "worker"
 
 // An assignment is what a worker has to do.

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Plain mode and other libraries on one key: processes of both take turns, and never hold at once.
+
+func init() {
+	contestants = append(contestants, contestant{name: "test-plain", role: ours, on: redisSite, open: openPlain})
+}
+
+// openPlain is Holdfast in plain mode, each turn by way of the server. It looks often for what the others give back, so
+// that both sides have their turns.
+func openPlain(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	client, err := holdfast.Open(ctx, "redis://"+where+"?mode=plain&retry=2ms", holdfast.TTL(ttl), strict)
+	if err != nil {
+		return nil, err
+	}
+	return holdfastLocker{client}, nil
+}
+
+// interopFor is how long each pair contends: HOLDFAST_INTEROP=1m makes it a minute.
+func interopFor(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("HOLDFAST_INTEROP")
+	if text == "" {
+		return 2 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("HOLDFAST_INTEROP: %v", err)
+	}
+	return d
+}
+
+// A side is a kind of lock, and how a worker that uses it is hired.
+type side struct {
+	name string
+	hire func(context.Context, assignment) (*hand, error)
+}
+
+// sideOf is a contestant's.
+func sideOf(contestant string) side { return side{contestant, hire} }
+
+// An encounter is what came of processes that contended for one name.
+type encounter struct {
+	tallies []tally
+	sides   []side // of each process
+}
+
+// meet lets processes contend for one name on a fresh server, each with its own kind of lock.
+func meet(t *testing.T, lasts time.Duration, sides ...side) encounter {
+	t.Helper()
+	w := &workload{Name: "interop", Goroutines: 3, Names: 1, Work: time.Millisecond, Pause: time.Millisecond, Lasts: lasts, TTL: lockTTL}
+	ctx, cancel := context.WithTimeout(t.Context(), w.limit())
+	defer cancel()
+	on, err := startRedis(ctx, serverSettings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { on.Close() })
+	where, err := on.Fresh(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := encounter{sides: sides}
+	var hands []*hand
+	for p, side := range sides {
+		h, err := side.hire(ctx, assignment{Contestant: side.name, Where: where, Process: p, Workload: *w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(h.dismiss)
+		hands = append(hands, h)
+	}
+	for _, h := range hands {
+		if _, err := h.hear(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := newClock().now() + int64(startIn)
+	for _, h := range hands {
+		if err := h.orders.Encode(begin{start}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range hands {
+		r, err := h.hear()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.tallies = append(e.tallies, r.Tallies...)
+	}
+	return e
+}
+
+// turns are those of all, in order.
+func (e encounter) turns() []turn {
+	all := histories(e.tallies)
+	if len(all) != 1 {
+		return nil
+	}
+	return all[0]
+}
+
+// passed counts how often the lock went from one kind to another.
+func (e encounter) passed() map[string]int {
+	n := map[string]int{}
+	turns := e.turns()
+	for i := 1; i < len(turns); i++ {
+		n[e.sides[turns[i-1].process].name+" to "+e.sides[turns[i].process].name]++
+	}
+	return n
+}
+
+// faults is how many calls failed, and why the first did.
+func (e encounter) faults() (n int, first string) {
+	for _, t := range e.tallies {
+		if n += t.Errors; first == "" {
+			first = t.FirstError
+		}
+	}
+	return n, first
+}
+
+func TestPlainModeAmongOthers(t *testing.T) {
+	for _, peer := range []string{"redsync-eager", "redislock-eager"} {
+		t.Run(peer, func(t *testing.T) { testPlainModeBeside(t, sideOf(peer)) })
+	}
+}
+
+func testPlainModeBeside(t *testing.T, peer side) {
+	plain := sideOf("test-plain")
+	e := meet(t, interopFor(t), plain, peer, plain, peer)
+	turns := e.turns()
+	if n := overlaps(turns); n > 0 {
+		t.Errorf("%d of %d holds overlapped with another", n, len(turns))
+	}
+	if n := disorder(turns); n > 0 {
+		t.Errorf("%d tokens of Holdfast's did not rise", n)
+	}
+	if n, first := e.faults(); n > 0 {
+		t.Errorf("%d calls failed: %s", n, first)
+	}
+	passed := e.passed()
+	for _, way := range []string{plain.name + " to " + peer.name, peer.name + " to " + plain.name} {
+		if passed[way] < 20 {
+			t.Errorf("the lock went from %s %d times: that shows little", way, passed[way])
+		}
+	}
+	t.Logf("%d holds: %s", len(turns), strings.TrimPrefix(fmt.Sprint(passed), "map"))
+}
+
+// The control: a line of the same name is another lock, and the check above sees that.
+func TestLineAndOthersDoNotSeeEachOther(t *testing.T) { testLineBeside(t, sideOf("redsync-eager")) }
+
+func testLineBeside(t *testing.T, peer side) {
+	e := meet(t, 500*time.Millisecond, sideOf("holdfast"), peer)
+	if n, first := e.faults(); n > 0 {
+		t.Errorf("%d calls failed: %s", n, first)
+	}
+	if turns := e.turns(); overlaps(turns) == 0 {
+		t.Errorf("of %d holds with two locks of one name none overlapped: the check sees nothing", len(turns))
+	}
+}
