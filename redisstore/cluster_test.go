@@ -261,16 +261,11 @@ func TestSlotsAreMovedUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
 	key := redisstore.KeysOf("", "contended")[0]
-	moves := 0
 	takeTurns(t, clusterURL(c), func() {
 		if err := moveSlot(c, key, nil); err != nil {
 			t.Error(err)
 		}
-		moves++
 	})
-	if moves < 2 {
-		t.Errorf("the slot was moved %d times", moves)
-	}
 }
 
 // Names are those of all masters.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,21 +16,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// takeTurns lets goroutines of two clients take turns while there is trouble, again and again. All must get
-// through, one at a time, with rising tokens.
+// takeTurns lets goroutines of two clients take turns while there is trouble, again and again, three times at least. All
+// must get through, one at a time, with rising tokens.
 func takeTurns(t *testing.T, url string, trouble func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var turn sync.Mutex
 	var last holdfast.Token
+	var troubles atomic.Int64
 	var workers sync.WaitGroup
 	for range 2 {
 		locks := holdfast.New(openAt(t, url), holdfast.HandOver(0, 0))
 		t.Cleanup(func() { locks.Close() })
 		for range 4 {
 			workers.Go(func() {
-				for range 15 {
+				for i := 0; i < 15 || troubles.Load() < 3; i++ {
 					err := locks.Mutex("contended").Do(ctx, func(ctx context.Context) error {
 						if !turn.TryLock() {
 							return errors.New("two at once")
@@ -64,6 +66,7 @@ func takeTurns(t *testing.T, url string, trouble func()) {
 			return
 		case <-time.After(10 * time.Millisecond):
 			trouble()
+			troubles.Add(1)
 		}
 	}
 }
