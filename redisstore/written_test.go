@@ -6,56 +6,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
-	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// The node that was promoted dies before the demoted one has heard of its first grant, and the demoted one is promoted again
-// with nothing of that reign. A client that stayed connected to it all the time does not give out smaller tickets.
-func TestTicketsRiseAfterUnseenReign(t *testing.T) {
-	t.Parallel()
-	c := servers.RedisCluster(t)
-	a, b := openAt(t, clusterURL(c)), openAt(t, clusterURL(c))
-	const name = "fall"
-	take := func(s *redisstore.Store) store.Claim {
-		own := claim(name)
-		join(t, s, &own, store.Held)
-		leave(t, s, own)
-		return own
-	}
-	take(a)
-	old := keeperOf(t, c, name)
-	if err := giveWay(c, []*servers.RedisServer{old}); err != nil {
-		t.Fatal(err)
-	}
-	next := keeperOf(t, c, name)
-	replicated(t, next)
-	if err := old.Lag(); err != nil {
-		t.Fatal(err)
-	}
-	var lost store.Claim
-	for range 5 {
-		lost = take(b)
-	}
-	if err := next.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.AwaitFailover(next); err != nil {
-		t.Fatal(err)
-	}
-	if err := old.CatchUp(); err != nil {
-		t.Fatal(err)
-	}
-	var again store.Standing
-	await(t, "the old one serves again", func() bool {
-		var err error
-		again, err = a.Join(t.Context(), claim(name))
-		return err == nil
-	})
-	if again.Ticket <= lost.Ticket {
-		t.Errorf("ticket %d after %d", again.Ticket, lost.Ticket)
-	}
-}
 
 // A Keep writes also where it changes nothing. Since Redis 7.2 a WAIT is about the last write of its connection, and behind
 // a Keep it must not vouch for less than the claim's grant, which may be another's write.
