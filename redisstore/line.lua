@@ -187,7 +187,7 @@ local function publish()
 end
 
 -- prolong gives a claim that stands its time anew. It always writes something: a WAIT is about the last write of its
--- connection (since Redis 7.2), and the grant that it is to vouch for may be another's.
+-- connection (on some servers), and the grant that it is to vouch for may be another's.
 local function prolong(l, id, px)
 	if l.solo then
 		redis.call('PEXPIRE', l.L, px)
