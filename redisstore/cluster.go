@@ -87,36 +87,9 @@ func (c *cluster) node(address string) (*node, error) {
 		return nil, err
 	}
 	n := c.store.newNode(address, client, owned)
-	c.inspectFirst(n)
 	c.nodes[address] = n
 	c.store.tasks.Go(func() { c.attend(n) })
 	return n, nil
-}
-
-// inspectFirst lets a node be looked at before locks are first kept there.
-func (c *cluster) inspectFirst(n *node) {
-	var done atomic.Bool
-	for _, p := range []*plug{&n.commands, &n.acked} {
-		connect := p.connect
-		p.connect = func() (*wire, error) {
-			w, err := connect()
-			if err != nil || done.Load() {
-				return w, err
-			}
-			ctx, cancel := context.WithTimeout(c.store.life, dialTimeout)
-			defer cancel()
-			server, err := askServer(ctx, w.client)
-			if err == nil {
-				err = c.store.inspect(server, n.address)
-			}
-			if err != nil {
-				w.end(err)
-				return nil, err
-			}
-			done.Store(true)
-			return w, nil
-		}
-	}
 }
 
 // attend stays connected to a node until that is closed. While it is not, it looks around again and again: if another

@@ -16,6 +16,8 @@ type node struct {
 	commands plug
 	pushes   plug
 	acked    plug // for what replicas must acknowledge; not connected where none has to
+
+	inspected atomic.Bool // in a cluster: it was looked at before locks were first kept there
 }
 
 // newNode makes a node of a client that leads to one server. It does not connect yet.
@@ -70,15 +72,19 @@ func (s *Store) connect(n *node, p *plug) (*wire, *Server, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.cluster != nil {
-		w.joins = new([slotCount]atomic.Int64)
-	}
-	if err = server.usable(s.cluster != nil); err != nil {
+	switch err = server.usable(s.cluster != nil); {
+	case err != nil:
 		err = fmt.Errorf("%w: %w", errUnusable, err)
-	} else if s.cluster == nil { // otherwise it is for each slot to do
+	case s.cluster == nil:
 		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
 		err = s.arrive(ctx, w, s.shelf)
 		cancel()
+	default: // to arrive is for each slot to do
+		w.joins = new([slotCount]atomic.Int64)
+		if !n.inspected.Load() {
+			err = s.inspect(server, n.address)
+			n.inspected.Store(err == nil)
+		}
 	}
 	if err != nil {
 		w.end(err)
