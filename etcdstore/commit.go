@@ -71,7 +71,10 @@ func (s *Store) elsewhere(ctx context.Context, call func(context.Context) error)
 		if !silent {
 			refusals++
 		}
-		if ctx.Err() != nil || !silent && !anotherMayDo(err) || refusals == min(members, maxRefusals) {
+		switch {
+		case ctx.Err() != nil && silent:
+			return unsure, ctx.Err() // and not that this member's time was over, which says nothing to the caller
+		case ctx.Err() != nil, !silent && !anotherMayDo(err), refusals == min(members, maxRefusals):
 			return unsure, err
 		}
 	}
