@@ -98,9 +98,9 @@ func (c *cluster) node(address string) (*node, error) {
 func (c *cluster) attend(n *node) {
 	for patience := firstAttention; ; {
 		ctx, cancel := context.WithTimeout(c.store.life, patience)
-		if w, err := n.commands.get(ctx); err == nil {
+		if w, err := n.commands.Get(ctx); err == nil {
 			select {
-			case <-w.dead:
+			case <-w.Dead():
 			case <-c.store.life.Done():
 			}
 			patience = firstAttention
@@ -128,12 +128,12 @@ func (n *node) wireNow() *wire {
 	if n == nil {
 		return nil
 	}
-	w := n.commands.current.Load()
-	if w == nil {
+	w, ok := n.commands.Current()
+	if !ok {
 		return nil
 	}
 	select {
-	case <-w.dead:
+	case <-w.Dead():
 		return nil
 	default:
 		return w
@@ -174,7 +174,7 @@ func (c *cluster) connectAll(ctx context.Context) []error {
 	masters := c.masters(&[slotCount]*node{})
 	errs := make([]error, len(masters))
 	for i, n := range masters {
-		all.Go(func() { _, errs[i] = n.commands.get(ctx) })
+		all.Go(func() { _, errs[i] = n.commands.Get(ctx) })
 	}
 	all.Wait()
 	return errs

@@ -274,8 +274,8 @@ func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error
 	c.mu.Unlock()
 	var answers []rueidis.RedisResult
 	if w := n.wireNow(); w != nil {
-		b := w.client.B()
-		answers = w.doAll(ctx, []rueidis.Completed{b.ClusterNodes().Build(), b.ClusterSlots().Build()})
+		b := w.Client.B()
+		answers = w.DoAll(ctx, []rueidis.Completed{b.ClusterNodes().Build(), b.ClusterSlots().Build()})
 	} else {
 		client, owned, err := c.clients(address)
 		if err != nil {

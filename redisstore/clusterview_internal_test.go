@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -64,7 +65,7 @@ func newDeafCluster(t *testing.T) *cluster {
 	t.Helper()
 	s := newStore("redis at nowhere", settings{})
 	s.cluster = s.newCluster(nil, func(address string) (rueidis.Client, bool, error) {
-		client, err := s.newClient(rueidis.ClientOption{InitAddress: []string{address}},
+		client, err := rediswire.NewClient(s.life, dialTimeout, rueidis.ClientOption{InitAddress: []string{address}},
 			func(context.Context, string, *tls.Config) (net.Conn, error) {
 				return nil, errors.New("nobody is there")
 			})

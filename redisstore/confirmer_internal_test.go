@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -61,7 +62,7 @@ func TestConfirmerForgets(t *testing.T) {
 // Leave makes a store forget the claim, whether or not that works.
 func TestLeaveIsNotConfirmed(t *testing.T) {
 	s := newStore("nowhere", settings{replicaSettings: replicaSettings{1, defaultPatience}})
-	client, err := s.newClient(rueidis.ClientOption{InitAddress: []string{"nowhere:1"}}, s.dial)
+	client, err := rediswire.NewClient(s.life, dialTimeout, rueidis.ClientOption{InitAddress: []string{"nowhere:1"}}, s.way.Dial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestLeaveIsNotConfirmed(t *testing.T) {
 	defer s.Close()
 	own := store.Claim{ID: store.ID{1}, Name: "left", TTL: defaultPatience}
 	s.confirmer.joining(own)
-	s.home.commands.unplug() // nothing is sent
+	s.home.commands.Unplug() // nothing is sent
 	if err := s.Leave(t.Context(), own); err == nil || len(s.confirmer.stand) > 0 {
 		t.Errorf("%v, and %d are remembered", err, len(s.confirmer.stand))
 	}

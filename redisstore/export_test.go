@@ -7,7 +7,7 @@ import (
 )
 
 // LeaveText is the script that Leave runs.
-var LeaveText = leaveScript.text
+var LeaveText = leaveScript.Text()
 
 // KeysOf are the keys of a line.
 func KeysOf(prefix, name string) []string {
@@ -33,6 +33,6 @@ func OpenDetour(ctx context.Context, at store.Location, detour func(address stri
 	if err != nil {
 		return nil, err
 	}
-	set.detour = detour
+	set.way.Detour = detour
 	return openWith(ctx, called(options), options, set)
 }

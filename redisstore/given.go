@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 // given gives clients for the nodes of a cluster out of one that was handed in.
@@ -58,7 +60,7 @@ func (u *unknownNode) B() rueidis.Builder { return u.builder }
 
 // DoMulti says what is wrong.
 func (u *unknownNode) DoMulti(_ context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	return errorResults(len(commands), u.err)
+	return rediswire.ErrorResults(len(commands), u.err)
 }
 
 // Close does nothing: nothing was opened.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -89,7 +90,7 @@ func (s *Store) keepAll(ctx context.Context, w *wire, cs []store.Claim, n int) f
 			all = append(all, s.keeping(w, s.shelf, chunk))
 		}
 		i := 0
-		answers := keepScript.runAll(ctx, w, all)
+		answers := keepScript.RunAll(ctx, w, all)
 		for chunk := range slices.Chunk(cs, n) {
 			if !yield(chunk, answers[i]) {
 				return
@@ -102,15 +103,15 @@ func (s *Store) keepAll(ctx context.Context, w *wire, cs []store.Claim, n int) f
 // keeping is one run of keep.lua.
 func (s *Store) keeping(w *wire, at *shelf, cs []store.Claim) execution {
 	e := execution{
-		keys: make([]string, 0, len(cs)+2),
-		args: append(make([]string, 0, 3*len(cs)+2), w.run, millis(s.guard)),
+		Keys: make([]string, 0, len(cs)+2),
+		Args: append(make([]string, 0, 3*len(cs)+2), w.run, millis(s.guard)),
 	}
 	for i := range cs {
 		c := &cs[i]
-		e.keys = append(e.keys, s.keys.line(c.Name))
-		e.args = append(e.args, c.ID.String(), millis(c.TTL+c.Grace), s.said(c, at))
+		e.Keys = append(e.Keys, s.keys.line(c.Name))
+		e.Args = append(e.Args, c.ID.String(), millis(c.TTL+c.Grace), s.said(c, at))
 	}
-	e.keys = append(e.keys, at.mark, at.run)
+	e.Keys = append(e.Keys, at.mark, at.run)
 	return e
 }
 
@@ -119,7 +120,7 @@ func (s *Store) keeping(w *wire, at *shelf, cs []store.Claim) execution {
 func mustAskEach(cs []store.Claim, answer rueidis.RedisResult) bool {
 	err := answer.Error()
 	_, refused := rueidis.IsRedisErr(err)
-	return refused && len(cs) > 1 && !passes(err)
+	return refused && len(cs) > 1 && !rediswire.Passes(err)
 }
 
 // kept reads the answer about some claims.

@@ -159,11 +159,11 @@ func (s *Store) scan(ctx context.Context, n *node, prefix string, cursor uint64)
 func (s *Store) page(ctx context.Context, n *node, prefix string, cursor uint64) (page rueidis.ScanEntry, err error) {
 	within, cancel := s.within(ctx, askTimeout)
 	defer cancel()
-	w, err := n.commands.get(within)
+	w, err := n.commands.Get(within)
 	if err != nil {
 		return page, s.failed(ctx, within, askTimeout, err)
 	}
-	answer := w.do(within, w.client.B().Scan().Cursor(cursor).Match(s.keys.lines+escaped.Escape(prefix)+"*").Count(scanPage).Build())
+	answer := w.Do(within, w.Client.B().Scan().Cursor(cursor).Match(s.keys.lines+escaped.Escape(prefix)+"*").Count(scanPage).Build())
 	if err := answer.Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return page, s.failed(ctx, within, askTimeout, err)
 	}
@@ -189,7 +189,7 @@ func (s *Store) listOn(ctx context.Context, at *shelf, names []string, what stri
 	}
 	keys = append(keys, at.run)
 	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return listScript.run(ctx, w, keys, []string{w.run, millis(s.guard), what})
+		return listScript.Run(ctx, w, keys, []string{w.run, millis(s.guard), what})
 	})
 	if err != nil {
 		return nil, err

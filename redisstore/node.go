@@ -23,11 +23,11 @@ type node struct {
 // newNode makes a node of a client that leads to one server. It does not connect yet.
 func (s *Store) newNode(address string, client rueidis.Client, owned bool) *node {
 	n := &node{address: address, client: client, owned: owned}
-	n.commands.connect = func() (*wire, error) { return s.connectCommands(n) }
-	n.acked.connect = func() (*wire, error) { return s.connectAcked(n) }
-	n.pushes.connect = func() (*wire, error) { return s.connectPushes(n) }
+	n.commands.Connect = func() (*wire, error) { return s.connectCommands(n) }
+	n.acked.Connect = func() (*wire, error) { return s.connectAcked(n) }
+	n.pushes.Connect = func() (*wire, error) { return s.connectPushes(n) }
 	for _, p := range n.plugs() {
-		p.made = func(w *wire) { n.keepTo(w.run, errCut) }
+		p.Made = func(w *wire) { n.keepTo(w.run, errCut) }
 	}
 	return n
 }
@@ -46,8 +46,8 @@ func (n *node) plug(acked bool) *plug {
 // over them any more, and who writes there writes for nobody.
 func (n *node) keepTo(run string, why error) {
 	for _, p := range n.plugs() {
-		if w := p.current.Load(); w != nil && w.run != run {
-			w.end(why)
+		if w, ok := p.Current(); ok && w.run != run {
+			w.End(why)
 		}
 	}
 }
@@ -56,23 +56,23 @@ func (n *node) keepTo(run string, why error) {
 // ours; otherwise it takes as long as the client lets it.
 func (n *node) close() {
 	for _, p := range n.plugs() {
-		p.unplug()
+		p.Unplug()
 	}
 	if n.owned {
 		n.client.Close()
 	}
 	for _, p := range n.plugs() {
-		p.tasks.Wait()
+		p.Tasks.Wait()
 	}
 }
 
 // connect makes a connection to the node that scripts can be run over.
 func (s *Store) connect(n *node, p *plug) (*wire, *Server, error) {
-	w, server, err := p.newWire(n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+	w, server, err := newWire(p, n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
 	if err != nil {
 		return nil, nil, err
 	}
-	switch err = server.usable(s.cluster != nil); {
+	switch err = usable(&w.Info, s.cluster != nil); {
 	case err != nil:
 		err = fmt.Errorf("%w: %w", errUnusable, err)
 	case s.cluster == nil:
@@ -87,7 +87,7 @@ func (s *Store) connect(n *node, p *plug) (*wire, *Server, error) {
 		}
 	}
 	if err != nil {
-		w.end(err)
+		w.End(err)
 		return nil, nil, err
 	}
 	return w, server, nil
@@ -103,8 +103,8 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 	if s.cluster == nil {                   // whoever may not publish has to learn it before somebody waits
 		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
 		defer cancel()
-		if err := w.do(ctx, w.client.B().Publish().Channel(s.shelf.topic).Message("").Build()).Error(); err != nil {
-			w.end(err)
+		if err := w.Do(ctx, w.Client.B().Publish().Channel(s.shelf.topic).Message("").Build()).Error(); err != nil {
+			w.End(err)
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 func (s *Store) connectAcked(n *node) (*wire, error) {
 	w, _, err := s.connect(n, &n.acked)
 	if err == nil {
-		w.newRounds(s.replicaSettings)
+		w.newRounds(s.replicaSettings, &n.acked.Tasks)
 	}
 	return w, err
 }
@@ -128,7 +128,7 @@ func (s *Store) connectAcked(n *node) (*wire, error) {
 // connection (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here
 // too, and not only when somebody first asks for a lock.
 func (s *Store) arrive(ctx context.Context, w *wire, at *shelf) error {
-	said, err := keepScript.run(ctx, w, []string{at.mark, at.run}, []string{w.run, millis(s.guard)}).AsStrSlice()
+	said, err := keepScript.Run(ctx, w, []string{at.mark, at.run}, []string{w.run, millis(s.guard)}).AsStrSlice()
 	switch {
 	case err != nil:
 		return err

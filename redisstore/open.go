@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -36,8 +36,7 @@ type settings struct {
 	replicaSettings
 	inCluster bool // whether the addresses are those of a cluster
 	logger    *slog.Logger
-	path      func(ctx context.Context, address string) (net.Conn, error) // a way of the caller's own; nil: ours
-	detour    func(address string) string                                 // for tests: where to connect instead
+	way       rediswire.Way
 }
 
 // An Option is a setting of a store.
@@ -143,7 +142,7 @@ func (s *Store) begin(ctx context.Context) error {
 		return s.beginInCluster(ctx)
 	}
 	for _, p := range []*plug{&s.home.commands, &s.home.pushes} {
-		if _, err := p.get(ctx); err != nil {
+		if _, err := p.Get(ctx); err != nil {
 			return s.openFault(ctx, err)
 		}
 	}
@@ -179,10 +178,10 @@ func (s *Store) inspect(server *Server, node string) error {
 	if node != "" {
 		called += ", node " + node
 	}
-	if s.refuseEviction && server.evicts() {
+	if s.refuseEviction && server.evicts {
 		return &store.Fault{Store: called, Final: true, Err: fmt.Errorf("%w %s: set maxmemory-policy to noeviction", errEvicts, server.Eviction)}
 	}
-	if server.evicts() {
+	if server.evicts {
 		s.logger.Warn("holdfast: locks may be lost: "+errEvicts.Error(), "store", called, "policy", server.Eviction)
 	}
 	if ahead := server.Ahead; ahead.Abs() > farOff {
@@ -234,8 +233,8 @@ func (s *Store) identify(ctx context.Context) error {
 		at = s.cluster.shelf(slotOf(s.keys.id))
 	}
 	_, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		b := w.client.B()
-		answers := w.doAll(ctx, []rueidis.Completed{
+		b := w.Client.B()
+		answers := w.DoAll(ctx, []rueidis.Completed{
 			b.Set().Key(s.keys.id).Value("1 " + rand.Text()).Nx().Build(),
 			b.Get().Key(s.keys.id).Build(),
 		})
@@ -284,7 +283,7 @@ func openWith(ctx context.Context, called string, options rueidis.ClientOption, 
 func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store, error) {
 	s.hide(options.Password)
 	s.hide(options.Sentinel.Password)
-	dial := s.dial
+	dial := s.way.Dial
 	if options.Sentinel.MasterSet != "" {
 		s.sentinels = s.newSentinels(options)
 		dial = s.sentinels.dial
@@ -293,7 +292,7 @@ func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store,
 	connectTo := func(address string) (rueidis.Client, bool, error) {
 		options := options
 		options.InitAddress = []string{address}
-		client, err := s.newClient(options, dial)
+		client, err := rediswire.NewClient(s.life, dialTimeout, options, dial)
 		return client, true, err
 	}
 	if s.inCluster {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 // A Path says how servers are reached, for a program that has a way of its own: another client library (see
@@ -39,7 +41,7 @@ func Through(ctx context.Context, path Path, options ...Option) (*Store, error) 
 	if len(path.Addresses) == 0 || path.Dial == nil || path.Cluster && path.DB != 0 || !path.Cluster && len(path.Addresses) > 1 {
 		return nil, errors.New("holdfast: a path has a way to connect, and one address or those of a cluster, which has no databases")
 	}
-	set := settings{path: path.Dial, inCluster: path.Cluster}
+	set := settings{way: rediswire.Way{Path: path.Dial}, inCluster: path.Cluster}
 	for _, o := range options {
 		o(&set)
 	}
@@ -114,10 +116,9 @@ func (s *Store) follow(info func(context.Context) (string, error)) {
 
 // runIn is the run of the server that INFO tells of, as a wire has it; "": it tells of none.
 func runIn(info string) string {
-	for line := range strings.Lines(info) {
-		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "run_id:"); ok {
-			return (&Server{RunID: id}).runText()
-		}
+	said := rediswire.ReadInfo(info)
+	if said.Run() == "" {
+		return ""
 	}
-	return ""
+	return runText(&said)
 }

@@ -98,7 +98,7 @@ func (p *Plain) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	ctx, receipt := p.base.withReceipt(ctx)
 	answer, sent, err := p.base.ask(ctx, c.TTL, p.base.shelf, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		e := p.trying(b, before, &c, w)
-		return takeScript.run(ctx, w, e.keys, e.args)
+		return takeScript.Run(ctx, w, e.Keys, e.Args)
 	})
 	if err != nil {
 		if store.Final(err) {
@@ -120,8 +120,8 @@ func (p *Plain) trying(b *bid, before string, c *store.Claim, w *wire) execution
 	floor := max(c.Floor, p.seen)
 	p.mu.Unlock()
 	return execution{
-		keys: []string{b.key, p.base.shelf.mark, b.tombstone()},
-		args: []string{want, more, p.valueRest(c.Owner, w), millis(c.TTL + c.Grace), strconv.FormatUint(floor, 10), before},
+		Keys: []string{b.key, p.base.shelf.mark, b.tombstone()},
+		Args: []string{want, more, p.valueRest(c.Owner, w), millis(c.TTL + c.Grace), strconv.FormatUint(floor, 10), before},
 	}
 }
 
@@ -201,7 +201,7 @@ func (p *Plain) Leave(ctx context.Context, c store.Claim) error {
 		keys = append(keys, b.tombstone())
 	}
 	answer, _, err := p.base.ask(ctx, c.TTL, p.base.shelf, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return leavePlainScript.run(ctx, w, keys, args)
+		return leavePlainScript.Run(ctx, w, keys, args)
 	})
 	if err != nil {
 		// It will be repeated, but not for longer than this.

@@ -113,8 +113,8 @@ func (r *renewal) prolong(held []renewed) {
 		for _, k := range chunk {
 			want, more := k.bid.want()
 			c := &r.claims[k.i]
-			e.keys = append(e.keys, k.bid.key)
-			e.args = append(e.args, want, more, millis(c.TTL+c.Grace))
+			e.Keys = append(e.Keys, k.bid.key)
+			e.Args = append(e.Args, want, more, millis(c.TTL+c.Grace))
 		}
 		all = append(all, e)
 	}
@@ -122,7 +122,7 @@ func (r *renewal) prolong(held []renewed) {
 		return
 	}
 	sent := time.Now()
-	answers := keepPlainScript.runAll(r.ctx, r.wire, all)
+	answers := keepPlainScript.RunAll(r.ctx, r.wire, all)
 	for chunk := range slices.Chunk(held, keepBatch) {
 		r.prolonged(chunk, answers[0], sent)
 		answers = answers[1:]
@@ -160,7 +160,7 @@ func (r *renewal) tryAgain(waiting []renewed) {
 		all[n] = r.trying(k.bid, k.before, &r.claims[k.i], r.wire)
 	}
 	sent := time.Now()
-	for n, answer := range takeScript.runAll(r.ctx, r.wire, all) {
+	for n, answer := range takeScript.RunAll(r.ctx, r.wire, all) {
 		k := waiting[n]
 		err := answer.Error()
 		if err == nil {

@@ -19,7 +19,7 @@ func (p *Plain) Line(ctx context.Context, name string) (store.Line, error) {
 		return line, err
 	}
 	answer, _, err := p.base.ask(ctx, askTimeout, p.base.shelf, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return lookScript.run(ctx, w, []string{p.key(name)}, nil)
+		return lookScript.Run(ctx, w, []string{p.key(name)}, nil)
 	})
 	if err != nil {
 		return line, err
@@ -40,7 +40,7 @@ func (p *Plain) Break(ctx context.Context, name string, ticket uint64) error {
 	}
 	key := p.key(name)
 	answer, _, err := p.base.ask(ctx, askTimeout, p.base.shelf, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return breakPlainScript.run(ctx, w, []string{key}, []string{strconv.FormatUint(ticket, 10), p.channel(key)})
+		return breakPlainScript.Run(ctx, w, []string{key}, []string{strconv.FormatUint(ticket, 10), p.channel(key)})
 	})
 	if err != nil {
 		return err

@@ -169,7 +169,7 @@ func (p *Plain) wake(ids []store.ID) {
 // themselves, only slower.
 func (p *Plain) listen() {
 	for {
-		w, err := p.base.home.pushes.get(p.base.life)
+		w, err := p.base.home.pushes.Get(p.base.life)
 		if err == nil {
 			p.mu.Lock()
 			p.ears.deaf()
@@ -195,7 +195,7 @@ func (p *Plain) listenOn(w *wire) error {
 		fresh, idle := p.ears.wanting(), p.ears.tooMany()
 		p.mu.Unlock()
 		if len(fresh) > 0 {
-			if err := p.subscribe(w, w.client.B().Subscribe().Channel(p.channels(fresh)...).Build()); err != nil {
+			if err := p.subscribe(w, w.Client.B().Subscribe().Channel(p.channels(fresh)...).Build()); err != nil {
 				return err
 			}
 			p.mu.Lock()
@@ -204,13 +204,13 @@ func (p *Plain) listenOn(w *wire) error {
 			p.wake(wake)
 		}
 		if len(idle) > 0 {
-			if err := p.subscribe(w, w.client.B().Unsubscribe().Channel(p.channels(idle)...).Build()); err != nil {
+			if err := p.subscribe(w, w.Client.B().Unsubscribe().Channel(p.channels(idle)...).Build()); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-p.ears.work:
-		case <-w.dead:
+		case <-w.Dead():
 			return nil
 		case <-p.base.life.Done():
 			return nil
@@ -230,5 +230,5 @@ func (p *Plain) channels(keys []string) []string {
 func (p *Plain) subscribe(w *wire, command rueidis.Completed) error {
 	ctx, cancel := context.WithTimeout(p.base.life, dialTimeout)
 	defer cancel()
-	return w.do(ctx, command).Error()
+	return w.Do(ctx, command).Error()
 }

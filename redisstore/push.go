@@ -20,7 +20,7 @@ const (
 // connectPushes makes a connection that pushes come over. Nothing else does: a long answer does not hold them up.
 func (s *Store) connectPushes(n *node) (*wire, error) {
 	var topics topics
-	w, _, err := n.pushes.newWire(n.client, rueidis.PubSubHooks{OnMessage: s.onMessage, OnSubscription: func(of rueidis.PubSubSubscription) {
+	w, _, err := newWire(&n.pushes, n.client, rueidis.PubSubHooks{OnMessage: s.onMessage, OnSubscription: func(of rueidis.PubSubSubscription) {
 		if topics.note(of) {
 			s.deliver(store.Everyone, store.Standing{}) // the slot is kept elsewhere now
 		}
@@ -30,16 +30,16 @@ func (s *Store) connectPushes(n *node) (*wire, error) {
 	}
 	w.topics = &topics
 	if s.cluster != nil {
-		w.tasks.Go(func() {
-			<-w.dead
+		n.pushes.Tasks.Go(func() {
+			<-w.Dead()
 			s.deliver(store.Everyone, store.Standing{})
 		})
 		return w, nil
 	}
 	ctx, cancel := context.WithTimeout(s.life, dialTimeout)
 	defer cancel()
-	if err := w.do(ctx, w.client.B().Subscribe().Channel(s.shelf.topic).Build()).Error(); err != nil {
-		w.end(err)
+	if err := w.Do(ctx, w.Client.B().Subscribe().Channel(s.shelf.topic).Build()).Error(); err != nil {
+		w.End(err)
 		return nil, err
 	}
 	return w, nil
@@ -81,14 +81,14 @@ func (w *wire) hears(topic string) bool {
 func (s *Store) listen() {
 	pause := firstPause
 	for lost := false; ; {
-		w, err := s.home.pushes.get(s.life)
+		w, err := s.home.pushes.Get(s.life)
 		if err == nil {
 			if lost {
 				s.deliver(store.Everyone, store.Standing{})
 			}
 			connected := time.Now()
 			select {
-			case <-w.dead:
+			case <-w.Dead():
 			case <-s.life.Done():
 				return
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -76,9 +77,9 @@ type rounds struct {
 }
 
 // newRounds lets a wire send in rounds from now on.
-func (w *wire) newRounds(want replicaSettings) {
+func (w *wire) newRounds(want replicaSettings, tasks *sync.WaitGroup) {
 	w.rounds = &rounds{wire: w, want: want, due: make(chan struct{}, 1)}
-	w.tasks.Go(w.rounds.run)
+	tasks.Go(w.rounds.run)
 }
 
 // A round is what is sent at once.
@@ -113,15 +114,15 @@ func (r *rounds) do(ctx context.Context, commands ...rueidis.Completed) []rueidi
 		if mine.short != nil {
 			r, ok := ctx.Value(receiptKey{}).(*receipt)
 			if !ok { // nobody could say that it does not count
-				return errorResults(len(commands), mine.short)
+				return rediswire.ErrorResults(len(commands), mine.short)
 			}
 			r.short = mine.short
 		}
 		return own.answers
-	case <-r.wire.dead:
-		return errorResults(len(commands), r.wire.why)
+	case <-r.wire.Dead():
+		return rediswire.ErrorResults(len(commands), r.wire.Why())
 	case <-ctx.Done():
-		return errorResults(len(commands), ctx.Err())
+		return rediswire.ErrorResults(len(commands), ctx.Err())
 	}
 }
 
@@ -130,7 +131,7 @@ func (r *rounds) run() {
 	for {
 		select {
 		case <-r.due:
-		case <-r.wire.dead:
+		case <-r.wire.Dead():
 			return
 		}
 		r.mu.Lock()
@@ -146,12 +147,12 @@ func (r *rounds) run() {
 
 // send sends one round, and waits for replicas to have it.
 func (r *rounds) send(now *round) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.want.patience+silenceWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), r.want.patience+rediswire.SilenceWithin)
 	defer cancel()
 	var commands []rueidis.Completed
 	for _, q := range now.asked {
 		if err := q.ctx.Err(); err != nil { // its Leave and the tombstone of that may be over when it lands
-			q.answers = errorResults(len(q.commands), err)
+			q.answers = rediswire.ErrorResults(len(q.commands), err)
 			continue
 		}
 		commands = append(commands, q.commands...)
@@ -160,11 +161,11 @@ func (r *rounds) send(now *round) {
 	if n == 0 {
 		return
 	}
-	wait := r.wire.client.B().Wait().Numreplicas(int64(r.want.replicas)).Timeout(r.want.patience.Milliseconds()).Build()
-	answers := r.wire.client.DoMulti(ctx, append(commands, wait)...)
+	wait := r.wire.Client.B().Wait().Numreplicas(int64(r.want.replicas)).Timeout(r.want.patience.Milliseconds()).Build()
+	answers := r.wire.Client.DoMulti(ctx, append(commands, wait)...)
 	got, err := answers[n].ToInt64()
 	for i, answer := range answers[:n] {
-		r.wire.heed(answer)
+		r.wire.Heed(answer)
 		if err != nil && answer.Error() == nil { // what it was refused with tells more, such as where the slot is now
 			answers[i] = rueidis.NewErrorResult(err)
 		}
@@ -177,7 +178,7 @@ func (r *rounds) send(now *round) {
 	}
 	switch {
 	case err != nil:
-		r.wire.end(err) // who refuses to WAIT is a master no more
+		r.wire.End(err) // who refuses to WAIT is a master no more
 	case got < int64(r.want.replicas):
 		now.short = &unackedError{got, r.want}
 	}
@@ -282,13 +283,4 @@ func (s *Store) confirm() {
 			}
 		}
 	}
-}
-
-// errorResults are n answers that all say this.
-func errorResults(n int, err error) []rueidis.RedisResult {
-	answers := make([]rueidis.RedisResult, n)
-	for i := range answers {
-		answers[i] = rueidis.NewErrorResult(err)
-	}
-	return answers
 }

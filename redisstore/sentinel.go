@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 const (
@@ -76,12 +78,12 @@ func (s *sentinels) dial(ctx context.Context, _ string, config *tls.Config) (net
 	if !s.lead(led, address) {
 		return nil, errSwitched
 	}
-	conn, err := s.store.dial(ctx, address, config)
+	conn, err := s.store.way.Dial(ctx, address, config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, still := s.open[led]; !still {
 		if err == nil {
-			cut(conn)
+			rediswire.Cut(conn)
 		}
 		return nil, errSwitched
 	}
@@ -89,7 +91,7 @@ func (s *sentinels) dial(ctx context.Context, _ string, config *tls.Config) (net
 		delete(s.open, led)
 		return nil, err
 	}
-	led.Conn, led.leave = conn, func() { cut(conn) }
+	led.Conn, led.leave = conn, func() { rediswire.Cut(conn) }
 	return led, nil
 }
 
@@ -261,7 +263,7 @@ func (s *sentinels) ask(ctx context.Context, address string) (known belief, err 
 func (s *sentinels) with(life context.Context, address string, use func(rueidis.DedicatedClient) error) error {
 	options := s.options
 	options.InitAddress = []string{address}
-	client, err := newClient(life, sentinelPatience, options, s.store.dial)
+	client, err := rediswire.NewClient(life, sentinelPatience, options, s.store.way.Dial)
 	if err != nil {
 		return err
 	}

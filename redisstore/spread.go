@@ -74,7 +74,7 @@ func (s *Store) keepSlot(ctx context.Context, at *shelf, cs []store.Claim, ttl t
 	ctx, receipt := s.withReceipt(ctx)
 	answer, sent, err := s.ask(ctx, ttl, at, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		e := s.keeping(w, at, cs)
-		return keepScript.run(ctx, w, e.keys, e.args)
+		return keepScript.Run(ctx, w, e.Keys, e.Args)
 	})
 	if err != nil {
 		if mustAskEach(cs, answer) && !isMoving(answer.Error()) && !isMoved(answer.Error()) {
@@ -183,18 +183,18 @@ func (s *Store) subscribe(ctx context.Context, at *shelf) (w *wire, already bool
 	if err != nil {
 		return nil, false, err
 	}
-	if w, err = n.pushes.get(ctx); err != nil {
+	if w, err = n.pushes.Get(ctx); err != nil {
 		return nil, false, err
 	}
 	if w.hears(at.topic) {
 		return w, true, nil
 	}
-	if err := w.do(ctx, w.client.B().Ssubscribe().Channel(at.topic).Build()).Error(); err != nil {
+	if err := w.Do(ctx, w.Client.B().Ssubscribe().Channel(at.topic).Build()).Error(); err != nil {
 		return w, false, err
 	}
-	commands, err := n.commands.get(ctx)
+	commands, err := n.commands.Get(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	return commands, false, commands.do(ctx, commands.client.B().Spublish().Channel(at.topic).Message("").Build()).Error()
+	return commands, false, commands.Do(ctx, commands.Client.B().Spublish().Channel(at.topic).Message("").Build()).Error()
 }

@@ -99,7 +99,7 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Standing, error)
 	answer, sent, err := s.ask(ctx, c.TTL, at, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		args[0] = s.describe(&c, at, w)
 		if s.guard == 0 && s.cluster == nil {
-			return joinScript.run(ctx, w, keys, args)
+			return joinScript.Run(ctx, w, keys, args)
 		}
 		full := append(slices.Clone(args), "")[:4:4] // the fourth is empty unless it is a try
 		full = append(full, millis(s.guard), w.run)
@@ -107,13 +107,13 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Standing, error)
 		if s.cluster != nil {
 			full = append(full, w.pace(at.slot, joining))
 		}
-		answer := joinScript.run(ctx, w, append(keys, at.run), full)
+		answer := joinScript.Run(ctx, w, append(keys, at.run), full)
 		if word, _ := answer.ToString(); word == "run" { // the slot has been elsewhere, and nobody said so on this connection
 			w.depart(at.slot)
 			if err := s.arriveFirst(ctx, w, at); err != nil {
 				return rueidis.NewErrorResult(err)
 			}
-			answer = joinScript.run(ctx, w, append(keys, at.run), full)
+			answer = joinScript.Run(ctx, w, append(keys, at.run), full)
 		}
 		if s.cluster != nil && answer.Error() == nil {
 			w.joinedIn(at.slot, joining)
@@ -206,9 +206,9 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	}
 	answer, _, err := s.ask(ctx, c.TTL, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		if s.guard == 0 {
-			return leaveScript.run(ctx, w, keys, args)
+			return leaveScript.Run(ctx, w, keys, args)
 		}
-		return leaveScript.run(ctx, w, append(keys, at.run), append(append(args, "0")[:2], millis(s.guard), w.run))
+		return leaveScript.Run(ctx, w, append(keys, at.run), append(append(args, "0")[:2], millis(s.guard), w.run))
 	})
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	at := s.shelfOf(line)
 	keys := []string{line, at.run}
 	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return breakScript.run(ctx, w, keys, []string{strconv.FormatUint(ticket, 10), w.run, millis(s.guard)})
+		return breakScript.Run(ctx, w, keys, []string{strconv.FormatUint(ticket, 10), w.run, millis(s.guard)})
 	})
 	if err != nil {
 		return err
@@ -347,13 +347,13 @@ func (s *Store) ask(ctx context.Context, limit time.Duration, at *shelf, how man
 // wireTo is a connection to where a shelf is.
 func (s *Store) wireTo(ctx context.Context, at *shelf, how manner) (*wire, error) {
 	if s.cluster == nil {
-		return s.home.plug(s.replicas > 0 && how == granting).get(ctx)
+		return s.home.plug(s.replicas > 0 && how == granting).Get(ctx)
 	}
 	n, err := s.cluster.keeper(ctx, at.slot)
 	if err != nil {
 		return nil, err
 	}
-	return n.plug(s.replicas > 0 && how == granting).get(ctx)
+	return n.plug(s.replicas > 0 && how == granting).Get(ctx)
 }
 
 // arriveFirst looks at the mark of a slot before anything else is done there over this connection.

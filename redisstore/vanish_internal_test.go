@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -20,7 +21,7 @@ func OpenPath(ctx context.Context, at store.Location, dial func(ctx context.Cont
 	if err != nil {
 		return nil, err
 	}
-	set.path = dial
+	set.way.Path = dial
 	return openWith(ctx, called(options), options, set)
 }
 
@@ -28,7 +29,7 @@ func OpenPath(ctx context.Context, at store.Location, dial func(ctx context.Cont
 func TestUnpluggedWhileDialling(t *testing.T) {
 	t.Parallel()
 	dialling, release := make(chan struct{}), make(chan struct{})
-	p := plug{connect: func() (*wire, error) {
+	p := plug{Connect: func() (*wire, error) {
 		close(dialling)
 		<-release
 		return nil, errors.New("too late")
@@ -36,12 +37,12 @@ func TestUnpluggedWhileDialling(t *testing.T) {
 	got := make(chan error, 2)
 	for range cap(got) {
 		go func() {
-			_, err := p.get(context.Background())
+			_, err := p.Get(context.Background())
 			got <- err
 		}()
 	}
 	<-dialling
-	p.unplug()
+	p.Unplug()
 	for range cap(got) {
 		select {
 		case err := <-got:
@@ -53,8 +54,8 @@ func TestUnpluggedWhileDialling(t *testing.T) {
 		}
 	}
 	close(release)
-	p.tasks.Wait()
-	if _, err := p.get(context.Background()); !errors.Is(err, errUnplugged) {
+	p.Tasks.Wait()
+	if _, err := p.Get(context.Background()); !errors.Is(err, errUnplugged) {
 		t.Errorf("later: %v, want %v", err, errUnplugged)
 	}
 }
@@ -63,20 +64,20 @@ func TestUnpluggedWhileDialling(t *testing.T) {
 func TestCloseVanishedNode(t *testing.T) {
 	t.Parallel()
 	dialling := make(chan struct{})
-	s := newStore("nowhere", settings{path: func(ctx context.Context, _ string) (net.Conn, error) {
+	s := newStore("nowhere", settings{way: rediswire.Way{Path: func(ctx context.Context, _ string) (net.Conn, error) {
 		close(dialling)
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}})
+	}}})
 	defer s.end()
-	client, err := s.newClient(rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.dial)
+	client, err := rediswire.NewClient(s.life, dialTimeout, rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.way.Dial)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := s.newNode("dark:6379", client, true)
 	got := make(chan error, 1)
 	go func() {
-		_, err := n.commands.get(context.Background())
+		_, err := n.commands.Get(context.Background())
 		got <- err
 	}()
 	<-dialling

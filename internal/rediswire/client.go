@@ -1,4 +1,4 @@
-package redisstore
+package rediswire
 
 import (
 	"context"
@@ -14,33 +14,30 @@ import (
 )
 
 const (
-	bufferSize    = 1 << 16         // of a connection, each way; rueidis would take half a megabyte
-	pingEvery     = time.Second     // a connection that has been silent for so long is asked whether it is there
-	silenceWithin = 3 * time.Second // and given up if it does not answer for so long
-	mostWires     = 8               // two, and those that are just being closed
+	bufferSize = 1 << 16     // of a connection, each way; rueidis would take half a megabyte
+	pingEvery  = time.Second // a connection that has been silent for so long is asked whether it is there
+	mostWires  = 8           // two, and those that are just being closed
 )
+
+// SilenceWithin is how long a server may be silent that was asked whether it is there. Then the connection is given up.
+const SilenceWithin = 3 * time.Second
 
 // errNotYet is why rueidis does not get the connection that it wants when it is made.
 var errNotYet = errors.New("not yet")
 
-// errHandshake is what becomes of TLS where nobody speaks it: Redis takes it for a command, and waits for its end.
-var errHandshake = errors.New("no answer to a TLS handshake; does it speak TLS there?")
+// ErrHandshake is what becomes of TLS where nobody speaks it: Redis takes it for a command, and waits for its end.
+var ErrHandshake = errors.New("no answer to a TLS handshake; does it speak TLS there?")
 
-// A dialFunc connects to an address, and speaks TLS there if there is a configuration for it.
-type dialFunc func(ctx context.Context, address string, config *tls.Config) (net.Conn, error)
+// A DialFunc connects to an address, and speaks TLS there if there is a configuration for it.
+type DialFunc func(ctx context.Context, address string, config *tls.Config) (net.Conn, error)
 
-// newClient makes a client of this store's own for one server.
-func (s *Store) newClient(options rueidis.ClientOption, dial dialFunc) (rueidis.Client, error) {
-	return newClient(s.life, dialTimeout, options, dial)
-}
-
-// newClient makes a client for one server, whose connections end with life. It connects to nothing yet: rueidis would
-// begin with a pipeline, and we use dedicated connections only (see wire). To connect, and to be greeted there, may take
+// NewClient makes a client for one server, whose connections end with life. It connects to nothing yet: rueidis would
+// begin with a pipeline, and we use dedicated connections only (see Wire). To connect, and to be greeted there, may take
 // as long as patience each.
-func newClient(life context.Context, patience time.Duration, options rueidis.ClientOption, dial dialFunc) (rueidis.Client, error) {
+func NewClient(life context.Context, patience time.Duration, options rueidis.ClientOption, dial DialFunc) (rueidis.Client, error) {
 	options.ClientName = "holdfast"
 	options.ClientSetInfo = rueidis.DisableClientSetInfo
-	options.ConnWriteTimeout = silenceWithin
+	options.ConnWriteTimeout = SilenceWithin
 	options.ReadBufferEachConn, options.WriteBufferEachConn = bufferSize, bufferSize
 	options.BlockingPoolSize = mostWires
 	options.PipelineMultiplex = -1
@@ -61,7 +58,7 @@ func newClient(life context.Context, patience time.Duration, options rueidis.Cli
 			return nil, err
 		}
 		d := &dialled{Conn: conn}
-		d.stop = context.AfterFunc(life, func() { cut(conn) })
+		d.stop = context.AfterFunc(life, func() { Cut(conn) })
 		return d, nil
 	}
 	client, err := rueidis.NewClient(options)
@@ -85,8 +82,14 @@ func (c *ownClient) Close() {
 	c.Client.Close()
 }
 
-// dial connects.
-func (s *Store) dial(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
+// A Way is how servers are reached.
+type Way struct {
+	Path   func(ctx context.Context, address string) (net.Conn, error) // the caller's own; nil: ours
+	Detour func(address string) string                                 // for tests: where to connect instead; nil: nowhere
+}
+
+// Dial connects.
+func (w *Way) Dial(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
 	network := "tcp"
 	if strings.HasPrefix(address, "/") {
 		network = "unix"
@@ -95,13 +98,13 @@ func (s *Store) dial(ctx context.Context, address string, config *tls.Config) (n
 		config = config.Clone()
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	if s.detour != nil {
-		address = s.detour(address)
+	if w.Detour != nil {
+		address = w.Detour(address)
 	}
 	var conn net.Conn
 	var err error
-	if s.path != nil {
-		conn, err = s.path(ctx, address)
+	if w.Path != nil {
+		conn, err = w.Path(ctx, address)
 	} else {
 		dialer := net.Dialer{KeepAlive: pingEvery}
 		conn, err = dialer.DialContext(ctx, network, address)
@@ -112,9 +115,9 @@ func (s *Store) dial(ctx context.Context, address string, config *tls.Config) (n
 	if config != nil {
 		secured := tls.Client(conn, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			cut(conn)
+			Cut(conn)
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, io.EOF) {
-				err = errHandshake
+				err = ErrHandshake
 			}
 			return nil, err
 		}
@@ -123,8 +126,8 @@ func (s *Store) dial(ctx context.Context, address string, config *tls.Config) (n
 	return conn, nil
 }
 
-// cut ends a connection at once. Over TLS its Close would say goodbye first, and wait for a host that has vanished.
-func cut(conn net.Conn) {
+// Cut ends a connection at once. Over TLS its Close would say goodbye first, and wait for a host that has vanished.
+func Cut(conn net.Conn) {
 	for {
 		over, ok := conn.(interface{ NetConn() net.Conn })
 		if !ok {

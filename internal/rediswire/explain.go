@@ -1,0 +1,94 @@
+package rediswire
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// ErrCluster is why a node of a cluster will not do where one server is expected.
+var ErrCluster = errors.New("it is a node of a Redis Cluster; name that with redis+cluster://")
+
+// A refusal is an error that Redis answers with: its first word, and what it means for us.
+type refusal struct {
+	word  string
+	final bool
+	means string
+}
+
+// refusals are looked for in order. Those that pass by themselves, or that a failover mends, are not final.
+var refusals = []refusal{
+	{"WRONGPASS", true, "it does not know this user and password"},
+	{"NOAUTH", true, "it wants a password, and none was given"},
+	{"called without any password configured", true, "a password was given, and it has none"},
+	{"Client sent AUTH, but no password is set", true, "a password was given, and it has none"},
+	{"NOPERM", true, "this user lacks a permission"},
+	{"can't run this command or subcommand", true, "this user lacks a permission"}, // in a script of Redis 6
+	{"can't access", true, "this user lacks a permission"},                         // the same
+	{"ACL failure in script", true, "this user lacks a permission"},
+	{"DB index is out of range", true, "it has no database of this number"},
+	{"value is not an integer", true, "the mark is not what it should be"},
+	{"WRONGTYPE", true, "a key of another kind lies under one of our names"},
+	{"cluster support disabled", true, "it is no node of a Redis Cluster; name it with redis://"},
+	{"MOVED", true, ErrCluster.Error()},
+	{"CROSSSLOT", true, ErrCluster.Error()},
+	{"CLUSTERDOWN", false, "the cluster does not serve all slots now"},
+	{"LOADING", false, "it is still loading its data"},
+	{"MASTERDOWN", false, "it is a replica that has lost its master"},
+	{"READONLY", false, ErrReplica.Error()},
+	{"NOREPLICAS", false, "it has fewer replicas than it wants for a write"},
+	{"MISCONF", false, "it cannot save its data, and refuses writes until it can"},
+	{"OOM", false, "its memory is full"},
+	{"BUSY", false, "it is busy with somebody's script"},
+}
+
+// Explain says what went wrong in a sentence, and whether trying again is of no use.
+func Explain(err error) (why error, final bool) {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		said := e.Error()
+		for _, r := range refusals {
+			if strings.HasPrefix(said, r.word) || strings.Contains(said, "-"+r.word) ||
+				strings.Contains(r.word, " ") && strings.Contains(said, r.word) {
+				return fmt.Errorf("%s: %w", r.means, err), r.final
+			}
+		}
+		return fmt.Errorf("it refused: %w", err), false
+	}
+	var unverified *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var record tls.RecordHeaderError
+	switch {
+	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err):
+		return fmt.Errorf("%w: %w", ErrShape, err), false
+	case errors.Is(err, ErrHandshake):
+		return fmt.Errorf("it cannot be reached: %w", err), false
+	case errors.Is(err, ErrShape):
+		return err, false
+	case errors.As(err, &record):
+		return fmt.Errorf("it does not speak TLS there (redis:// is without): %w", err), true
+	case errors.As(err, &unverified) || errors.As(err, &unknown) || errors.As(err, &host):
+		return fmt.Errorf("its certificate is not trusted: %w", err), true
+	case errors.Is(err, rueidis.ErrClosing):
+		return fmt.Errorf("the connection was closed: %w", err), false
+	case isAlert(err):
+		return fmt.Errorf("TLS was refused: %w", err), true
+	}
+	return fmt.Errorf("it cannot be reached: %w", err), false
+}
+
+// Passes says whether the server refuses everything for now: to ask about each claim alone would only add to its trouble.
+func Passes(err error) bool {
+	return slices.ContainsFunc(refusals, func(r refusal) bool { return !r.final && strings.Contains(err.Error(), r.word) })
+}
+
+// isAlert says whether the other side ended TLS with an alert, as a server does that wants a certificate.
+func isAlert(err error) bool {
+	_, ok := errors.AsType[tls.AlertError](err)
+	return ok || strings.Contains(err.Error(), "remote error: tls:")
+}
