@@ -47,6 +47,10 @@ var refusals = []refusal{
 	{"BUSY", false, "it is busy with somebody's script"},
 }
 
+// repeated is what stands before the arguments of a command that a server does not know. It cuts them off after 128 bytes and
+// changes some, so that a password among them cannot be told from other text.
+const repeated = ", with args beginning with:"
+
 // Explain says what went wrong in a sentence, and whether trying again is of no use.
 func Explain(err error) (why error, final bool) {
 	if e, ok := rueidis.IsRedisErr(err); ok {
@@ -56,6 +60,9 @@ func Explain(err error) (why error, final bool) {
 				strings.Contains(r.word, " ") && strings.Contains(said, r.word) {
 				return fmt.Errorf("%s: %w", r.means, err), r.final
 			}
+		}
+		if said, _, repeats := strings.Cut(said, repeated); repeats {
+			return fmt.Errorf("it refused: %s", said), false
 		}
 		return fmt.Errorf("it refused: %w", err), false
 	}
