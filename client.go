@@ -68,8 +68,11 @@ func New(s store.Store, options ...Option) *Client {
 		c.abilities = s.Abilities()
 		s.Notify(c.onPush)
 	}
-	if c.abilities.SessionTTL > 0 {
+	switch {
+	case c.abilities.SessionTTL > 0:
 		c.settings.ttl = c.abilities.SessionTTL
+	case c.abilities.MaxTTL > 0:
+		c.settings.ttl = min(DefaultTTL, c.abilities.MaxTTL)
 	}
 	c.settings.apply(options, &c.abilities)
 	c.logger = c.settings.logger

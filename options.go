@@ -11,7 +11,8 @@ import (
 // longestFixed is the greatest FixedTTL: beyond it, instants no longer fit into 64 bits of nanoseconds.
 const longestFixed = 10 * 365 * 24 * time.Hour
 
-// DefaultTTL is the ttl if nobody sets one and the store has none of its own.
+// DefaultTTL is the ttl if nobody sets one and the store has none of its own. Where the store allows less, it is the most
+// that it allows.
 const DefaultTTL = 30 * time.Second
 
 // How far a lock passes from goroutine to goroutine of a process by default, and how far it can at most.
