@@ -1,0 +1,253 @@
+package vote
+
+import (
+	"strconv"
+	"time"
+)
+
+// State says where a claim stands, as its client knows it.
+type State uint8
+
+// The states of a claim.
+const (
+	Fresh   State = iota // it has not tried yet
+	Trying               // a take is under way
+	Waiting              // the last take was lost or failed: it holds nothing, and may try again
+	Held                 // it holds, while the clock is before its Until
+	Over                 // it has left, or is lost for ever
+)
+
+// A Verdict is how a call of a claim ended.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Won: it holds until Until.
+	Won Verdict = iota + 1
+	// Lost is for Try: somebody else has the lock, or the votes were split. It holds nothing.
+	Lost
+	// Faulty: too many nodes failed or have no vote. After Try it holds nothing; after Keep it was not renewed, and the
+	// old Until stands; after Leave it goes on giving back.
+	Faulty
+	// Gone is for Keep: it has run out, and its grace too, or so many nodes have another value that no majority is left.
+	Gone
+	// Free is for Leave: at a majority of nodes there is no key of this claim.
+	Free
+)
+
+// A Result is the answer to Try, Keep or Leave.
+type Result struct {
+	Verdict Verdict
+	Ticket  uint64        // Won
+	Until   time.Duration // Won: up to when it holds if it is not kept again
+	Again   time.Duration // Lost, and Faulty after Try: when to try again, if no push comes before
+	Awaits  int           // Lost, and Faulty after Try: the node whose push may come, which will be asked first
+	Holder  Answer        // Lost: what a node said of the holder; its Code is Denied if one did
+	Counted int           // Won: how many nodes count so far; Claim.Counted tells of those that answer later
+	Final   bool          // Faulty: trying again is of no use until somebody mends it; Claim.Said has the reasons
+}
+
+// A Step is what a claim wants after something happened.
+type Step struct {
+	Send    []Send        // to be sent now; the slice is the claim's again at the next step
+	Result  Result        // the answer to the call under way, once for each; Verdict 0: not yet
+	Settled bool          // all have answered the last take or keep, or had their time: less than all in Counted is jeopardy
+	Wake    time.Duration // when to call Wake, should nothing happen before; 0: not at all
+	Again   time.Duration // of a claim that waits: when to call Try; a push may move it. 0: not at all
+}
+
+// A Claim is one claim of one client. It is a machine without a lock: one step at a time.
+type Claim struct {
+	rules *Rules
+	key   string
+	id    string
+	ttl   time.Duration
+	life  time.Duration
+
+	state   State
+	call    Op // the call under way: Take, Keep or Leave; 0: none
+	tries   uint64
+	cur     *hold   // the last try; nil before the first
+	old     []*hold // earlier ones that are still given back
+	ceiling uint64  // a ticket that was found too high; 0: none
+	shunned uint64  // the nodes that were of no use when they were last asked: see first
+	leaveBy time.Duration
+	pacer   pacer
+	send    []Send
+}
+
+// NewClaim makes a claim on key. No two claims ever have the same id. The nodes keep the key for ttl and grace, which
+// together are not more than the deployment's max-ttl.
+func NewClaim(r *Rules, key, id string, ttl, grace time.Duration) *Claim {
+	return &Claim{rules: r, key: key, id: id, ttl: ttl, life: ttl + grace, pacer: pacer{Rules: r}}
+}
+
+// Try asks all nodes for the key, if the claim is fresh or waits. The ticket will be above floor. It will be the guess if a
+// majority accepts that along with the take, which saves a round; 0 is for none: see Guess.
+func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
+	c.send = c.send[:0]
+	if c.state == Fresh || c.state == Waiting {
+		c.tries++
+		c.retire()
+		c.cur = &hold{
+			Rules: c.rules, key: c.key, value: c.value(), ttl: c.ttl, life: c.life, try: c.tries, floor: floor, ceiling: c.ceiling,
+			began: now, seats: make([]seat, c.rules.Nodes), out: &c.send,
+		}
+		if guess != 0 && c.ceiling == 0 && !c.rules.Without.Has(WriteBack) {
+			c.cur.proposal = max(guess, floor+1)
+		}
+		c.state, c.call = Trying, Take
+		if c.probes(now) {
+			c.cur.probe(now, c.first())
+		} else {
+			c.cur.ask(now, Take)
+		}
+		c.pacer.told = 0
+	}
+	return c.step(now)
+}
+
+// value is unique for each try: see hold.
+func (c *Claim) value() string {
+	if c.rules.Without.Has(OwnValues) {
+		return c.id
+	}
+	return c.id + "." + strconv.FormatUint(c.tries, 10)
+}
+
+// Keep renews the claim at all nodes, if it is held.
+func (c *Claim) Keep(now time.Duration) Step {
+	c.send = c.send[:0]
+	switch {
+	case c.state != Held:
+	case c.expired(now): // nobody is asked to prolong what has run out
+		c.call = Keep
+	default:
+		c.call = Keep
+		c.cur.ask(now, Keep)
+	}
+	return c.step(now)
+}
+
+// Leave ends the claim, whatever it is doing. From here on its holder must not believe that it holds.
+func (c *Claim) Leave(now time.Duration) Step {
+	c.send = c.send[:0]
+	c.state, c.call = Over, Leave
+	c.leaveBy = now + c.rules.Timeout(c.ttl)
+	if c.cur != nil {
+		c.cur.giveUp()
+		c.cur.leave(now)
+	}
+	return c.step(now)
+}
+
+// Answer is what a node said to a request of this claim, or that the request failed. Answers may come in any order, late
+// and more than once.
+func (c *Claim) Answer(now time.Duration, node int, seq uint64, a Answer) Step {
+	c.send = c.send[:0]
+	if h := c.find(tryOf(seq)); h != nil {
+		h.answer(now, node, seq, &a)
+		if opOf(seq) == Take {
+			c.forgive(now, h, node, &a)
+		}
+	}
+	return c.step(now)
+}
+
+// Wake lets the claim see the time.
+func (c *Claim) Wake(now time.Duration) Step {
+	c.send = c.send[:0]
+	return c.step(now)
+}
+
+// Push says that a node told that the key is free there. It may be wrong. One that comes while a try is under way counts when
+// that is lost: the node may have denied the key before it told.
+func (c *Claim) Push(now time.Duration, node int) Step {
+	c.send = c.send[:0]
+	if c.state == Waiting || c.state == Trying {
+		c.pacer.freed(now, node)
+	}
+	return c.step(now)
+}
+
+// State is where the claim stands.
+func (c *Claim) State() State { return c.state }
+
+// Holds says whether the claim may be believed to hold at this time.
+func (c *Claim) Holds(now time.Duration) bool { return c.state == Held && now < c.cur.until }
+
+// expired says whether a claim that was held has run out. It never comes back: somebody else may have held since, with a
+// higher ticket.
+func (c *Claim) expired(now time.Duration) bool {
+	return now >= c.cur.until && !c.rules.Without.Has(Continuity)
+}
+
+// Counted is how many nodes count for the last take or keep so far.
+func (c *Claim) Counted() int { return c.cur.counted() }
+
+// Said is what a node said in the last round, for people. Its Code is Failed if it said nothing.
+func (c *Claim) Said(node int) Answer { return c.cur.seats[node].said }
+
+// Value is the value of the last try, as the nodes have it.
+func (c *Claim) Value() string { return c.cur.value }
+
+// Finished says that the claim is over and that nothing of it is left to be given back. It can be forgotten.
+func (c *Claim) Finished() bool {
+	return c.state == Over && len(c.old) == 0 && (c.cur == nil || c.cur.phase == done)
+}
+
+func (c *Claim) find(try uint64) *hold {
+	if c.cur != nil && c.cur.try == try {
+		return c.cur
+	}
+	for _, h := range c.old {
+		if h.try == try {
+			return h
+		}
+	}
+	return nil
+}
+
+// retire puts the last try among the old ones.
+func (c *Claim) retire() {
+	if c.cur != nil && c.cur.phase != done {
+		c.old = append(c.old, c.cur)
+	}
+}
+
+// step lets time pass, decides what can be decided, and says what is wanted.
+func (c *Claim) step(now time.Duration) (s Step) {
+	still := c.old[:0]
+	for _, h := range c.old {
+		if h.clock(now); h.phase != done {
+			still = append(still, h)
+			s.Wake = earlier(s.Wake, h.wake())
+		}
+	}
+	clear(c.old[len(still):])
+	c.old = still
+	if h := c.cur; h != nil {
+		h.clock(now)
+		s.Result = c.decide(now, h)
+		s.Settled = h.settle()
+		s.Wake = earlier(s.Wake, h.wake())
+	} else if c.call == Leave {
+		c.call, s.Result.Verdict = 0, Free
+	}
+	if c.call == Leave {
+		s.Wake = earlier(s.Wake, c.leaveBy)
+	}
+	if c.state == Waiting {
+		s.Again = c.pacer.again
+	}
+	s.Send = c.send
+	return s
+}
+
+// earlier is the first of two times of which 0 is none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
