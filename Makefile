@@ -65,7 +65,7 @@ peers: ## Measure Holdfast beside other locks on Redis (PEERS=--quick for a shor
 	go -C bench run . $(PEERS)
 
 .PHONY: soak
-soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then tests that fail at times
+soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then tests that fail at times and a million schedules
 	@set -e; targets=$$(go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r pkg dir; do \
 		cat "$$dir"/*_test.go 2>/dev/null | \
 			sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$$pkg \1|p"; \
@@ -77,6 +77,8 @@ soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then tests that fai
 	done
 	@echo "==> all fuzz targets ran without a finding"
 	HOLDFAST_SOAK=1 go test -count 10 -run '^TestCtrlZAgain$$' ./cmd/holdfast
+	@echo "==> a million schedules of Redlock"
+	HOLDFAST_SOAK=1 go test -run '^TestSchedules$$' -v -timeout 0 ./redlock/sim
 
 # The steps of the targets above.
 
@@ -132,7 +134,7 @@ race:
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests. They are in these
 # packages; all others have run as a whole with it.
-PLAIN := . ./internal/knot
+PLAIN := . ./internal/knot ./redlock/sim
 
 .PHONY: plain
 plain:

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"maps"
+	"time"
+
+	"github.com/holdfast-go/holdfast/redlock/vote"
+)
+
+// A server is a node, and what happens to it.
+type server struct {
+	node   vote.Node
+	number int
+	rate   rate
+	offset time.Duration
+	runs   int
+	run    string
+	up     bool
+	saved  *vote.Node // a copy of its data of some time ago
+	broke  time.Duration
+
+	dead    bool // it is down, and stays so
+	stepped bool // its clock has jumped: keys may outlive those who work on them
+}
+
+// clock is what the server shows at a true time.
+func (s *server) clock(t time.Duration) time.Duration { return s.offset + s.rate.from(t) }
+
+// start is a new process of the server.
+func (s *server) start() {
+	s.up = true
+	s.runs++
+	s.run = runID(s.number, s.runs)
+}
+
+// votes says whether it has its vote, and will say so.
+func (s *server) votes() bool {
+	r := s.node.Record
+	return !s.dead && r != nil && r.Votes && (r.Run == s.run || r.Trusted != 0)
+}
+
+// without is how many nodes have no vote.
+func (w *world) without() (n int) {
+	for _, s := range w.nodes {
+		if !s.votes() {
+			n++
+		}
+	}
+	return n
+}
+
+// mayLose says whether a node may lose its vote now: a majority always has it, but in the wild.
+func (w *world) mayLose(s *server) bool {
+	return w.wild || !s.votes() || w.without() < w.rules.Nodes-w.rules.Majority()
+}
+
+// arrives is a request that arrives at a node.
+func arrives(w *world, e *event) {
+	s := w.nodes[e.node]
+	if !s.up {
+		if w.trace != nil {
+			w.note("node %d is down: %s %s is lost", e.node, who(e), describe(e.req))
+		}
+		w.refused(e)
+		return
+	}
+	was := s.node.Keys[e.req.Key]
+	a, freed := s.node.Do(s.clock(w.now), s.run, e.req)
+	if w.trace != nil {
+		w.note("node %d: %s %s: %s", e.node, who(e), describe(e.req), tell(&a))
+	}
+	if is := s.node.Keys[e.req.Key]; is != was && is.Value == e.req.Value && e.life != nil {
+		w.watch(e, s)
+	}
+	w.spring(e, &a)
+	w.reply(e, &a)
+	if freed {
+		w.report.Seen[pushes]++
+		for _, c := range w.clients {
+			if c.alive && c.key == e.req.Key && !w.chance(w.weather.lose) {
+				w.at(w.now+w.delay(c, e.node), event{do: pushed, client: c, node: e.node})
+			}
+		}
+	}
+}
+
+// reply sends an answer on its way.
+func (w *world) reply(e *event, a *vote.Answer) {
+	if e.client == nil {
+		return
+	}
+	answer := *e
+	answer.do, answer.ans, answer.atNode = answered, a, false
+	if w.lost(e.client, e.node) {
+		if w.trace != nil {
+			w.note("the answer of node %d to %s is lost", e.node, who(e))
+		}
+		e.life.missed(w, e)
+		return
+	}
+	for range w.copies() {
+		w.deliver(&answer)
+	}
+}
+
+// refused is a connection to a node that is down: at times that is known at once, at times never.
+func (w *world) refused(e *event) {
+	if w.chance(500) {
+		w.reply(e, &vote.Answer{Code: vote.Failed, Unsent: !e.twice && w.chance(500)})
+	}
+}
+
+// What can happen to a server.
+
+func (w *world) crash(s *server, keep bool, down time.Duration) {
+	if !s.up {
+		return
+	}
+	s.up, s.broke, s.run = false, w.now, ""
+	switch {
+	case keep:
+		w.report.Seen[restarts]++
+		w.note("node %d crashes, and keeps its data", s.number)
+	case s.saved != nil && w.chance(300):
+		w.report.Seen[restores]++
+		w.note("node %d crashes, and comes back with old data", s.number)
+		s.node, s.saved = *s.saved, nil
+	default:
+		w.report.Seen[losses]++
+		w.note("node %d crashes, and its data is lost", s.number)
+		s.node = vote.Node{Off: w.off}
+	}
+	w.at(w.now+down, event{do: func(w *world, _ *event) {
+		if s.dead {
+			return
+		}
+		s.start()
+		w.note("node %d is up, run %s", s.number, s.run)
+	}})
+}
+
+// flush is a loss of data without a restart.
+func (w *world) flush(s *server) {
+	w.report.Seen[losses]++
+	w.note("node %d is flushed", s.number)
+	s.broke = w.now
+	s.node = vote.Node{Off: w.off}
+}
+
+// save copies what a server has.
+func (s *server) save() {
+	if s.node.Record == nil {
+		return
+	}
+	record := *s.node.Record
+	record.Trusted = 0 // an operator does not lie
+	s.saved = &vote.Node{Record: &record, Keys: maps.Clone(s.node.Keys), Tombs: maps.Clone(s.node.Tombs), Off: s.node.Off}
+}
