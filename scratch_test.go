@@ -19,6 +19,7 @@ func TestNothingElseComesAlong(t *testing.T) {
 		"memstore":   {},
 		"fence":      {},
 		"redisstore": {"github.com/redis/rueidis", "golang.org/x/sys"},
+		"redlock":    {"github.com/redis/rueidis", "golang.org/x/sys"},
 		"redisstore/goredis": {"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2",
 			"go.uber.org/atomic", "golang.org/x/sys"},
 		"etcdstore": {"go.etcd.io/etcd/", "google.golang.org/", "go.uber.org/zap", "go.uber.org/multierr", "github.com/coreos/go-semver",

@@ -2,17 +2,24 @@ package stores_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
 	_ "github.com/holdfast-go/holdfast/stores"
 )
 
 // TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
 func TestEveryStoreIsRegistered(t *testing.T) {
 	redis, etcd := servers.Redis(t), servers.Etcd(t)
-	for _, url := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "etcd://" + etcd.Addr()} {
+	urls := []string{
+		"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "etcd://" + etcd.Addr(),
+		redlockURL(t, servers.Redis(t), servers.Redis(t), servers.Redis(t)),
+	}
+	for _, url := range urls {
 		locks, err := holdfast.Open(t.Context(), url)
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
@@ -28,4 +35,22 @@ func TestEveryStoreIsRegistered(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// redlockURL is the URL of a deployment of these nodes, which are marked.
+func redlockURL(t *testing.T, nodes ...*servers.RedisServer) string {
+	t.Helper()
+	var hosts []string
+	for _, n := range nodes {
+		hosts = append(hosts, n.Addr())
+	}
+	url := "redlock://" + strings.Join(hosts, ",")
+	at, err := store.ParseLocation(url)
+	if err == nil {
+		_, err = redlock.Init(t.Context(), at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
 }

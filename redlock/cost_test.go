@@ -1,0 +1,89 @@
+package redlock_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestOneRoundTrip: a lock that nobody else wants costs one script at each node, its token with it; to give it back costs
+// one. Many locks are renewed with one.
+func TestOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options     []redlock.Option
+		least, most int // for a lock, at all three nodes
+	}{
+		"unsaved": {[]redlock.Option{redlock.UnsavedTokens()}, 3, 3},
+		"saved":   {nil, 3, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 3)
+			s := f.open(t, c.options...)
+			runs := func(what string, least, most int, call func()) {
+				t.Helper()
+				before := f.scripts(t)
+				call()
+				eventually(t, what, func() bool { return f.scripts(t)-before >= least })
+				time.Sleep(20 * time.Millisecond) // what should not come
+				if n := f.scripts(t) - before; n > most {
+					t.Errorf("%s ran %d scripts, want %d", what, n, most)
+				}
+			}
+			names := 0
+			lock := func() (c store.Claim) {
+				names++
+				c = claimOf("cost" + strconv.Itoa(names))
+				c.Ticket = hold(t, s, c).Ticket
+				return c
+			}
+			for range 3 { // the nodes do not know the scripts yet
+				held := lock()
+				_, err := s.Keep(t.Context(), []store.Claim{held})
+				must(t, err)
+				must(t, s.Leave(t.Context(), held))
+			}
+			eventually(t, "all is given back", func() bool { return s.Bids() == 0 })
+			var held []store.Claim
+			for range 5 {
+				runs("Lock", c.least, c.most, func() { held = append(held, lock()) })
+			}
+			runs("Keep", 3, 3, func() {
+				_, err := s.Keep(t.Context(), held)
+				must(t, err)
+			})
+			for _, c := range held {
+				runs("Unlock", 3, 3, func() { must(t, s.Leave(t.Context(), c)) })
+			}
+		})
+	}
+}
+
+// scripts is how many scripts the nodes have run.
+func (f *fleet) scripts(t testing.TB) (total int) {
+	t.Helper()
+	for _, n := range f.nodes {
+		total += evals(t, n)
+	}
+	return total
+}
+
+func evals(t testing.TB, n *servers.RedisServer) (total int) {
+	t.Helper()
+	for line := range strings.Lines(do(t, n, "INFO", "commandstats").(string)) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_eval"); ok {
+			_, rest, _ = strings.Cut(rest, "calls=")
+			calls, _, _ := strings.Cut(rest, ",")
+			count, err := strconv.Atoi(calls)
+			must(t, err)
+			total += count
+		}
+	}
+	return total
+}

@@ -1,0 +1,61 @@
+package redlock
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// OpenDetour opens the store at a URL over other addresses than those it names.
+func OpenDetour(ctx context.Context, at store.Location, detour func(address string) string, options ...Option) (*Store, error) {
+	to, set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range options {
+		o(&set)
+	}
+	set.way.Detour = detour
+	return openWith(ctx, to, set)
+}
+
+// Bids is how many claims a store knows.
+func (s *Store) Bids() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.bids)
+}
+
+// Listening is how many claims are to be woken by a release.
+func (s *Store) Listening() (n int) {
+	s.ears.mu.Lock()
+	defer s.ears.mu.Unlock()
+	for _, one := range s.ears.of {
+		n += len(one.bids)
+	}
+	return n
+}
+
+// What nodes keep.
+const (
+	RecordKey  = recordKey
+	LeftPrefix = leftPrefix
+	FreedTopic = freedTopic
+)
+
+// Under is how many requests are under way to a node.
+func (s *Store) Under(node int) int64 { return s.nodes[node].under.Load() }
+
+// Connected says whether there is a connection for commands to a node.
+func (s *Store) Connected(node int) bool {
+	w, ok := s.nodes[node].commands.Current()
+	if !ok {
+		return false
+	}
+	select {
+	case <-w.Dead():
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,126 @@
+package redlock_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+)
+
+// TestLossOfAllNodes has all nodes lose their data, at about the same time, while a holder and half of the processes do
+// not hear of it. The guard keeps everybody out until nobody can believe in what was lost. Where the nodes vote at once the
+// checkers find two that hold at the same time: so they would find it with the guard too.
+func TestLossOfAllNodes(t *testing.T) {
+	const maxTTL = 5 * time.Second
+	t.Run("guard", func(t *testing.T) {
+		s := newScene(t, maxTTL)
+		s.loseAll(func(*servers.RedisServer) error { return nil })
+		s.through()
+		s.awaitVotes(crowdNodes)
+		s.end()
+	})
+	t.Run("no guard", func(t *testing.T) {
+		s := newScene(t, maxTTL)
+		s.loseAll(s.vouch)
+		found := s.overlaps()
+		if len(found) == 0 {
+			t.Fatal("all nodes have lost a lock that is held, and nobody has seen two hold it at once")
+		}
+		t.Logf("%d overlaps, the first: %v", len(found), found[0])
+	})
+}
+
+// loseAll is the fault of TestLossOfAllNodes. Something is done with each node when it is back.
+func (s *scene) loseAll(back func(*servers.RedisServer) error) {
+	s.Helper()
+	w := s.newWitness("mutex 0")
+	var mends []func()
+	for _, way := range slices.Concat(s.ways[0], s.ways[1], w.ways) {
+		mends = append(mends, way.Cut())
+	}
+	errs := make([]error, len(s.nodes))
+	var all sync.WaitGroup
+	for i, node := range s.nodes {
+		all.Go(func() {
+			if errs[i] = errors.Join(node.Kill(), node.LoseData(), node.Start()); errs[i] == nil {
+				errs[i] = back(node)
+			}
+		})
+	}
+	all.Wait()
+	s.must(errors.Join(errs...))
+	if !w.belief.Check() {
+		s.Fatal("the restarts took longer than the lease")
+	}
+	if w.believe(2 * s.maxTTL) {
+		s.Fatal("nobody has told the witness that its time is up")
+	}
+	w.belief.End()
+	for _, mend := range mends {
+		mend()
+	}
+}
+
+// TestLossOfOneNodeAfterTheOther has one node lose its data, and the next when that one votes again. All the time a
+// majority votes, and everyone gets in.
+func TestLossOfOneNodeAfterTheOther(t *testing.T) {
+	s := newScene(t, crowdTTL)
+	for _, node := range s.nodes {
+		s.must(node.Kill())
+		s.through()
+		s.must(errors.Join(node.LoseData(), node.Start()))
+		s.awaitVotes(crowdNodes)
+	}
+	s.end()
+}
+
+// TestMinorityStopped has two nodes stand still. Everyone gets in, and what is held is renewed.
+func TestMinorityStopped(t *testing.T) {
+	s := newScene(t, 5*crowdTTL) // which is the witness's ttl: a busy machine alone does not use it up
+	w := s.newWitness("held all the time")
+	for _, node := range s.nodes[:2] {
+		s.must(node.Pause())
+	}
+	s.through()
+	if !w.believe(s.maxTTL + crowdTTL) {
+		t.Errorf("a lock was lost, and a majority was there: %v", w.lease.Err())
+	}
+	s.through()
+	for _, node := range s.nodes[:2] {
+		s.must(node.Continue())
+	}
+	s.through()
+	w.belief.End()
+	s.must(w.lease.Unlock(s.within()))
+	s.end()
+}
+
+// TestMajorityStopped has three nodes stand still for longer than a ttl. Those who ask meanwhile are told so.
+func TestMajorityStopped(t *testing.T) {
+	s := newScene(t, 2*crowdTTL)
+	stopped := s.nodes[:3]
+	for _, node := range stopped {
+		s.must(node.Pause())
+	}
+	time.Sleep(2 * crowdTTL) // that is the fault
+	for _, node := range stopped {
+		s.must(node.Continue())
+	}
+	s.through()
+	if total := s.end(); len(total.Faults) == 0 {
+		t.Error("nobody has felt the fault")
+	}
+}
+
+// TestHoldersKilled kills processes that hold locks and wait for them. The others get the locks when a ttl is over.
+func TestHoldersKilled(t *testing.T) {
+	s := newScene(t, 2*crowdTTL)
+	for i := range crowdProcesses - 1 {
+		s.must(s.crowd.Kill(i))
+		s.through()
+	}
+	s.end()
+}

@@ -1,0 +1,211 @@
+package redlock_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// hold joins, which must hold.
+func hold(t testing.TB, s store.Store, c store.Claim) store.Standing {
+	t.Helper()
+	standing, err := s.Join(t.Context(), c)
+	if err != nil || standing.State != store.Held {
+		t.Fatalf("Join of %q: %v, %v", c.Name, standing.State, err)
+	}
+	return standing
+}
+
+// faults are what befalls a node, and what it is said to have then.
+var faults = map[string]struct {
+	befall func(t testing.TB, n *servers.RedisServer)
+	want   string
+	counts bool // a lock that it has is renewed all the same
+}{
+	"down": {func(t testing.TB, n *servers.RedisServer) { must(t, n.Kill()) }, "it cannot be reached", false},
+	"silent": {func(t testing.TB, n *servers.RedisServer) {
+		must(t, n.Pause())
+		t.Cleanup(func() { must(t, n.Continue()) })
+	}, "no answer in", false},
+	"read-only": {func(t testing.TB, n *servers.RedisServer) {
+		must(t, n.Follow(servers.Redis(t)))
+	}, "it is a replica", false},
+	"out of memory": {func(t testing.TB, n *servers.RedisServer) {
+		do(t, n, "CONFIG", "SET", "maxmemory", "1")
+	}, "its memory is full", true},
+	"wrong password": {func(t testing.TB, n *servers.RedisServer) {
+		conn, err := n.Dial()
+		must(t, err)
+		defer conn.Close()
+		_, err = conn.Do("CONFIG", "SET", "requirepass", "another")
+		must(t, err)
+		_, err = conn.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		must(t, err)
+		_, err = conn.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		must(t, err)
+	}, "it wants a password, and none was given", false},
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func do(t testing.TB, n *servers.RedisServer, args ...string) any {
+	t.Helper()
+	answer, err := n.Do(args...)
+	must(t, err)
+	return answer
+}
+
+// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and given back about as
+// fast as before, and a client that comes now can open.
+func TestMinorityFaults(t *testing.T) {
+	t.Parallel()
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 5)
+			f.query = "max-ttl=4s&timeout=2s"
+			s := f.open(t)
+			held := claimOf("held")
+			hold(t, s, held)
+			for _, i := range []int{1, 3} {
+				fault.befall(t, f.nodes[i])
+			}
+			var took []time.Duration
+			for i := range 20 {
+				began := time.Now()
+				c := claimOf("free" + strconv.Itoa(i))
+				hold(t, s, c)
+				must(t, s.Leave(t.Context(), c))
+				took = append(took, time.Since(began))
+			}
+			if slices.Sort(took); took[10] > time.Second {
+				t.Errorf("with two nodes of five Lock and Unlock take %v", took)
+			}
+			standings, err := s.Keep(t.Context(), []store.Claim{held})
+			if err != nil || standings[0].State != store.Held {
+				t.Errorf("Keep: %+v, %v", standings, err)
+			}
+			eventually(t, "two nodes did not count for the renewal", func() bool {
+				missed := 0
+				if fault.counts {
+					missed = 2
+				}
+				for _, h := range s.Health(t.Context()) {
+					if h.Missed {
+						missed++
+					}
+					if ill := h.State == redlock.Ill; ill != (h.Err != nil) {
+						t.Errorf("%+v", h)
+					}
+				}
+				return missed == 2
+			})
+			must(t, s.Leave(t.Context(), held))
+		})
+	}
+}
+
+// TestMajorityFaults: three of five fail. Nothing is granted, the error comes within the timeout and names each of them with
+// what it said, and nothing is held afterwards.
+func TestMajorityFaults(t *testing.T) {
+	t.Parallel()
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 5)
+			f.query = "max-ttl=4s&timeout=300ms"
+			s := f.open(t)
+			for _, i := range []int{0, 2, 3} {
+				fault.befall(t, f.nodes[i])
+			}
+			var err error
+			for deadline := time.Now().Add(30 * time.Second); ; { // the first may still be served, or find a connection that ends
+				c := claimOf("lost")
+				began := time.Now()
+				if _, err = s.Join(t.Context(), c); time.Since(began) > 5*time.Second {
+					t.Errorf("it took %v", time.Since(began))
+				}
+				must(t, errors.Join(leaveBy(t, s, c)))
+				if err != nil && strings.Count(err.Error(), fault.want) == 3 || time.Now().After(deadline) {
+					break
+				}
+			}
+			found, ok := errors.AsType[*store.Fault](err)
+			if !ok || !strings.Contains(err.Error(), " of 5 nodes answered as they should, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
+				t.Fatalf("%v, want a fault that says %q of three nodes", err, fault.want)
+			}
+			if wantFinal := name == "wrong password"; found.Final != wantFinal {
+				t.Errorf("final is %v: %v", found.Final, err)
+			}
+			for _, i := range []int{0, 2, 3} {
+				if !strings.Contains(err.Error(), f.nodes[i].Addr()+": ") {
+					t.Errorf("%v does not name %s", err, f.nodes[i].Addr())
+				}
+			}
+			for _, i := range []int{1, 4} {
+				eventually(t, "the key is given back", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
+			}
+		})
+	}
+}
+
+// leaveBy leaves, which may fail where nodes do.
+func leaveBy(t testing.TB, s store.Store, c store.Claim) error {
+	t.Helper()
+	if err := s.Leave(t.Context(), c); err != nil {
+		if _, fault := errors.AsType[*store.Fault](err); !fault {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventually waits for something that must come true.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not after 30 seconds", what)
+		}
+	}
+}
+
+// TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the locks
+// that were given back meanwhile.
+func TestHungNodeCollectsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	s := f.open(t)
+	must(t, f.nodes[2].Pause())
+	t.Cleanup(func() { must(t, f.nodes[2].Continue()) })
+	lock := func() {
+		c := claimOf("hung")
+		hold(t, s, c)
+		must(t, s.Leave(t.Context(), c))
+	}
+	for hangs := time.Now().Add(2 * fleetTimeout); time.Now().Before(hangs); { // until that is known
+		lock()
+	}
+	before := s.Under(2)
+	for range 100 {
+		lock()
+	}
+	if n := s.Under(2); before == 0 || n > before {
+		t.Errorf("%d requests are under way to a node that hangs, and there were %d when that was known", n, before)
+	}
+	must(t, f.nodes[2].Continue())
+	eventually(t, "nothing is left of the claims", func() bool { return s.Bids() == 0 })
+	eventually(t, "the node that hung has no lock", func() bool { return do(t, f.nodes[2], "EXISTS", "hung") == int64(0) })
+}

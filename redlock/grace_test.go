@@ -1,0 +1,51 @@
+package redlock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestGraceOutlivesAKeep: a Keep is under way when the holder's time runs out. Its place is kept for the grace all the same,
+// since what it set going may still run, until it says that this has ended.
+func TestGraceOutlivesAKeep(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	s, other := f.open(t), f.open(t)
+	c := claimOf("grace")
+	c.TTL, c.Grace = time.Second, 3*time.Second
+	until := hold(t, s, c).Until
+	for _, n := range f.nodes[1:] {
+		must(t, n.Pause())
+	}
+	time.Sleep(time.Until(until) - 200*time.Millisecond)
+	all, err := s.Keep(t.Context(), []store.Claim{c})
+	for _, n := range f.nodes[1:] {
+		must(t, n.Continue())
+	}
+	if time.Now().Before(until) {
+		t.Fatalf("Keep ended too early: %v, %v", all, err)
+	}
+	if err == nil && all[0].State == store.Held {
+		t.Fatalf("Keep: %+v", all)
+	}
+	try := claimOf("grace")
+	for try.Try = true; time.Since(until) < 2*time.Second; try.ID[0]++ {
+		if standing, err := other.Join(t.Context(), try); err == nil && standing.State == store.Held {
+			t.Fatalf("somebody else has it %v after the holder's time, and the grace is %v", time.Since(until), c.Grace)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has run out") {
+		t.Errorf("Keep in the grace: %v", err)
+	}
+	must(t, s.Leave(t.Context(), c))
+	try.ID[1]++
+	eventually(t, "the grace ends when the holder leaves", func() bool {
+		standing, err := other.Join(t.Context(), try)
+		try.ID[1]++
+		return err == nil && standing.State == store.Held
+	})
+}

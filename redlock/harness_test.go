@@ -1,0 +1,305 @@
+package redlock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return newFleet(t, 5) })
+}
+
+// TestStoreWithTwoDown is the suite while two of five nodes are down.
+func TestStoreWithTwoDown(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		f := newFleet(t, 5)
+		for _, i := range []int{1, 4} {
+			f.kill(i)
+		}
+		return f
+	})
+}
+
+// A fleet is the masters of one deployment, with a hand on their switches.
+type fleet struct {
+	t     testing.TB
+	nodes []*servers.RedisServer
+	down  map[int]bool
+	query string // of its URL
+}
+
+// fleetTimeout is how long a node may take to answer: nearly the ttl of the suite. All share two cores, with other tests too.
+const fleetTimeout = 900 * time.Millisecond
+
+// newFleet starts so many masters and marks them.
+func newFleet(t testing.TB, count int, options ...servers.Option) *fleet {
+	t.Helper()
+	f := newFreshFleet(t, count, options...)
+	f.init()
+	return f
+}
+
+// newFreshFleet starts so many masters.
+func newFreshFleet(t testing.TB, count int, options ...servers.Option) *fleet {
+	t.Helper()
+	f := &fleet{t: t, nodes: make([]*servers.RedisServer, count), down: map[int]bool{}, query: fmt.Sprintf("timeout=%v&max-ttl=4s", fleetTimeout)}
+	for i := range f.nodes {
+		f.nodes[i] = servers.Redis(t, options...)
+	}
+	return f
+}
+
+// init marks fresh nodes as an operator does.
+func (f *fleet) init() {
+	f.t.Helper()
+	if _, err := redlock.Init(f.t.Context(), f.at("")); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) addresses() []string {
+	all := make([]string, len(f.nodes))
+	for i, n := range f.nodes {
+		all[i] = n.Addr()
+	}
+	return all
+}
+
+// at is the URL of the deployment, with this prefix.
+func (f *fleet) at(prefix string) store.Location {
+	f.t.Helper()
+	raw := "redlock://" + strings.Join(f.addresses(), ",") + "?" + f.query
+	if prefix != "" {
+		raw += "&prefix=" + url.QueryEscape(prefix)
+	}
+	return locate(f.t, raw)
+}
+
+func locate(t testing.TB, raw string) store.Location {
+	t.Helper()
+	at, err := store.ParseLocation(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// silent is for tests in which nodes are down on purpose.
+var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// Open gives each node a proxy, and ends a prefix with a separator: it is put before the name as it is.
+func (f *fleet) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
+	t.Helper()
+	if prefix != "" {
+		prefix += "|"
+	}
+	ways := map[string]*proxy.Proxy{}
+	var links fleetLink
+	for i, n := range f.nodes {
+		if f.down[i] {
+			continue
+		}
+		p, err := proxy.Start("tcp", n.Addr(), proxy.Classify(proxy.RESP2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		ways[n.Addr()] = p
+		links = append(links, p.Link())
+	}
+	s, err := redlock.OpenDetour(t.Context(), f.at(prefix), func(address string) string {
+		if p := ways[address]; p != nil {
+			return p.Addr()
+		}
+		return address
+	}, redlock.Logger(silent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, links
+}
+
+// open opens the store without proxies.
+func (f *fleet) open(t testing.TB, options ...redlock.Option) *redlock.Store {
+	t.Helper()
+	s, err := f.tryOpen(t, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (f *fleet) tryOpen(t testing.TB, options ...redlock.Option) (*redlock.Store, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	return redlock.OpenDetour(ctx, f.at(""), nil, append([]redlock.Option{redlock.Logger(silent)}, options...)...)
+}
+
+func (f *fleet) kill(i int) {
+	f.t.Helper()
+	if err := f.nodes[i].Kill(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.down[i] = true
+}
+
+func (f *fleet) Advance(d time.Duration) { time.Sleep(d) }
+
+// each does something at every node that is up, at once.
+func (f *fleet) each(do func(i int, n *servers.RedisServer) error) error {
+	errs := make([]error, len(f.nodes))
+	var all sync.WaitGroup
+	for i, n := range f.nodes {
+		if !f.down[i] {
+			all.Go(func() { errs[i] = do(i, n) })
+		}
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Restart restarts all nodes that are up: as planned, with their data and trusted to keep it, or without. Then they serve
+// their quarantine, and the clients that use them give them their vote back, all together if nobody votes any more.
+func (f *fleet) Restart(keepData bool) error {
+	err := f.each(func(_ int, n *servers.RedisServer) error {
+		if keepData {
+			if _, err := redlock.Trust(f.t.Context(), f.at(""), n.Addr()); err != nil {
+				return err
+			}
+		}
+		return n.Restart(keepData)
+	})
+	if err == nil && !keepData {
+		err = f.serve()
+	}
+	return err
+}
+
+// serve begins the quarantine of all nodes, and waits until it is served.
+func (f *fleet) serve() error {
+	s, err := f.tryOpen(f.t)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c := claimOf("quarantine")
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		_, err := s.Join(f.t.Context(), c)
+		if err == nil || time.Now().After(deadline) {
+			return errors.Join(err, s.Leave(f.t.Context(), c))
+		}
+	}
+}
+
+// claimOf is a claim of a mutex with an ID of its own. What it holds it holds for as long as a test takes.
+func claimOf(name string) store.Claim {
+	c := store.Claim{
+		Name: name, TTL: 4 * time.Second, Owner: &store.Owner{Label: "test"},
+		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+	}
+	rand.Read(c.ID[:])
+	return c
+}
+
+// Erase does what an operator has to do: a key that is only deleted is set again by the next renewal. Not all nodes need have
+// the key already: a lock is held when a majority has it.
+func (f *fleet) Erase(name string, id store.ID) error {
+	var mu sync.Mutex
+	held := ""
+	err := f.each(func(_ int, n *servers.RedisServer) error {
+		value, err := n.Do("GET", name)
+		text, _ := value.(string)
+		if text, _, _ = strings.Cut(text, " ticket "); strings.HasPrefix(text, "holdfast "+id.String()+" ") {
+			mu.Lock()
+			defer mu.Unlock()
+			held = text
+		}
+		return err
+	})
+	if err == nil && held == "" {
+		err = fmt.Errorf("%q is not held by %v", name, id)
+	}
+	if err != nil {
+		return err
+	}
+	return f.each(func(_ int, n *servers.RedisServer) error {
+		if _, err := n.Do("SET", redlock.LeftPrefix+held, "", "PX", "2000"); err != nil {
+			return err
+		}
+		_, err := n.Do("DEL", name)
+		return err
+	})
+}
+
+// Residue counts keys, and tombstones.
+func (f *fleet) Residue(name string) (int, error) {
+	var mu sync.Mutex
+	total := 0
+	err := f.each(func(_ int, n *servers.RedisServer) error {
+		keys, err := n.Do("EXISTS", name)
+		if err != nil {
+			return err
+		}
+		left, err := n.Do("KEYS", redlock.LeftPrefix+"*")
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		total += int(keys.(int64)) + len(left.([]any))
+		return nil
+	})
+	return total, err
+}
+
+// PlantNewer cannot: the key of a lock has no version. The record has one: see TestNewerRecord.
+func (f *fleet) PlantNewer(string) error { return errors.ErrUnsupported }
+
+// A fleetLink is the links to all nodes.
+type fleetLink []storetest.Link
+
+// all holds something back on all links.
+func (l fleetLink) all(hold func(storetest.Link) func()) (release func()) {
+	var releases []func()
+	for _, link := range l {
+		releases = append(releases, hold(link))
+	}
+	return func() {
+		for _, release := range releases {
+			release()
+		}
+	}
+}
+
+func (l fleetLink) each(do func(storetest.Link)) {
+	for _, link := range l {
+		do(link)
+	}
+}
+
+func (l fleetLink) HoldRequests() (release func()) { return l.all(storetest.Link.HoldRequests) }
+func (l fleetLink) HoldReplies() (release func())  { return l.all(storetest.Link.HoldReplies) }
+func (l fleetLink) HoldPushes() (release func())   { return l.all(storetest.Link.HoldPushes) }
+func (l fleetLink) DropPushes(on bool)             { l.each(func(k storetest.Link) { k.DropPushes(on) }) }
+func (l fleetLink) Cut()                           { l.each(storetest.Link.Cut) }
+func (l fleetLink) Heal()                          { l.each(storetest.Link.Heal) }
+func (l fleetLink) Kill()                          { l.each(storetest.Link.Kill) }

@@ -1,0 +1,272 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
+	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func init() {
+	store.Register("redlock", open)
+	store.Register("redlocks", open)
+}
+
+const (
+	driftPart   = 0.01                 // the part of a ttl by which clocks may differ in pace
+	retryWindow = 2 * time.Millisecond // over which those spread who try when a lock becomes free: about two round trips
+)
+
+// New makes a store of clients that stay the caller's, one for each node: Close does not close them. Each must lead to one
+// server. The store takes two connections of its own out of each client's blocking pool.
+//
+// It fails if fewer than a majority of the nodes can be reached, and if one of those that can will not do.
+func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Store, error) {
+	set := newSettings(options)
+	if err := set.check(); err != nil {
+		return nil, err
+	}
+	if err := checkCount(len(clients)); err != nil {
+		return nil, err
+	}
+	addresses := make([]string, len(clients))
+	for i, client := range clients {
+		addresses[i] = strings.Join(slices.Sorted(maps.Keys(client.Nodes())), "+")
+		if client.Mode() != rueidis.ClientModeStandalone {
+			return nil, fmt.Errorf("%w: the client for %s follows a cluster or Sentinel; a node is one master", store.ErrUnsupported, addresses[i])
+		}
+	}
+	s := newStore(addresses, set)
+	for i, client := range clients {
+		s.nodes[i] = s.newNode(i, addresses[i], client, false)
+	}
+	return s.opened(ctx)
+}
+
+// open connects to the nodes at a URL.
+func open(ctx context.Context, at store.Location) (store.Store, error) {
+	options, set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openWith(ctx, options, set)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openWith makes a store with clients of its own.
+func openWith(ctx context.Context, options rueidis.ClientOption, set settings) (*Store, error) {
+	s, err := reach(options, set)
+	if err != nil {
+		return nil, err
+	}
+	return s.opened(ctx)
+}
+
+// visit makes a store that was not opened, for operators. It connects when it is used.
+func visit(at store.Location) (*Store, error) {
+	options, set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	s, err := reach(options, set)
+	if err == nil {
+		s.admission = nil // who only visits changes nothing by himself
+	}
+	return s, err
+}
+
+// reach makes a store with clients of its own. It connects when it is used.
+func reach(options rueidis.ClientOption, set settings) (*Store, error) {
+	s := newStore(options.InitAddress, set)
+	if options.Password != "" {
+		s.secrets = append(s.secrets, options.Password)
+	}
+	for i, address := range options.InitAddress {
+		options.InitAddress = []string{address}
+		client, err := rediswire.NewClient(s.life, rediswire.DialTimeout, options, s.way.Dial)
+		if err != nil {
+			s.nodes = s.nodes[:i]
+			s.Close() //nolint:errcheck // it has none
+			return nil, err
+		}
+		s.nodes[i] = s.newNode(i, address, client, true)
+	}
+	return s, nil
+}
+
+func newStore(addresses []string, set settings) *Store {
+	if set.logger == nil {
+		set.logger = slog.Default()
+	}
+	s := &Store{
+		settings: set,
+		called:   "redlock at " + strings.Join(addresses, ","),
+		rules: vote.Rules{
+			Nodes: len(addresses), MaxTTL: set.maxTTL, Unsaved: set.unsaved, NodeTimeout: set.timeout,
+			DriftPart: driftPart, Retry: retryWindow, Chance: rand.N[time.Duration],
+		},
+		nodes: make([]*node, len(addresses)),
+		rota:  newRota(),
+		bids:  map[bidKey]*bid{},
+		wires: make([]*wire, len(addresses)),
+		idle:  make(chan struct{}, 1),
+	}
+	s.life, s.finish = context.WithCancel(context.Background())
+	s.admission = newAdmission(s)
+	s.ears.init(len(addresses))
+	s.tasks.Go(func() { s.rota.run(s.life) })
+	return s
+}
+
+// opened connects, looks whether the nodes will do, and begins to listen.
+func (s *Store) opened(ctx context.Context) (*Store, error) {
+	err := s.begin(ctx)
+	if err != nil {
+		s.Close() //nolint:errcheck // it has none
+		return nil, err
+	}
+	for _, n := range s.nodes {
+		s.tasks.Go(func() { s.stay(n) })
+		s.tasks.Go(func() { s.listen(n) })
+	}
+	return s, nil
+}
+
+const (
+	openTimeout = 10 * time.Second
+	lateness    = 500 * time.Millisecond // how long a majority waits for the rest when the store is opened
+)
+
+func (s *Store) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.suitable(ctx); err != nil {
+		return err
+	}
+	if err := s.identify(ctx); err != nil {
+		return err
+	}
+	return s.roll(ctx)
+}
+
+// An arrival is what came of connecting to a node.
+type arrival struct {
+	node *node
+	err  error
+	bad  bool // it was reached, and will not do
+}
+
+// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up,
+// as long as there is a majority without them.
+func (s *Store) suitable(ctx context.Context) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	arrivals := make(chan arrival, len(s.nodes))
+	for _, n := range s.nodes {
+		s.tasks.Go(func() { arrivals <- s.arrive(ctx, n) })
+	}
+	said := make([]vote.Answer, len(s.nodes))
+	var here uint64
+	late := time.NewTimer(openTimeout)
+	defer late.Stop()
+	for came, count := 0, 0; came < len(s.nodes); came++ {
+		select {
+		case a := <-arrivals:
+			if a.bad {
+				return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("%s: %s", a.node.address, s.mask(a.err.Error()))}
+			}
+			if said[a.node.index].Err = a.err; a.err == nil {
+				here |= 1 << a.node.index
+				if count++; count == s.rules.Majority() {
+					late.Reset(lateness)
+				}
+			}
+		case <-late.C:
+			came = len(s.nodes)
+		}
+	}
+	if err := s.enoughHere(ctx, said, here, time.Since(began)); err != nil {
+		return err
+	}
+	for i, n := range s.nodes {
+		if here&(1<<i) == 0 {
+			why, _ := s.reason(&said[i], lateness)
+			s.logger.Warn("holdfast: a node cannot be reached", "store", s.called, "node", n.address, "why", s.mask(why.Error()))
+		}
+	}
+	return nil
+}
+
+func (s *Store) enoughHere(ctx context.Context, said []vote.Answer, here uint64, waited time.Duration) error {
+	count := 0
+	for i := range s.nodes {
+		if here&(1<<i) != 0 {
+			count++
+		}
+	}
+	switch {
+	case count >= s.rules.Majority():
+		return nil
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	}
+	return s.noMajority(said, here, waited.Round(10*time.Millisecond))
+}
+
+// arrive connects to a node and looks whether it will do.
+func (s *Store) arrive(ctx context.Context, n *node) arrival {
+	w, err := n.wire(ctx)
+	if err != nil {
+		return arrival{n, err, errors.Is(err, errUnusable)}
+	}
+	n.judged.Store(true)
+	err = s.judge(ctx, n, w)
+	return arrival{n, err, err != nil}
+}
+
+// roll looks how the nodes stand, so that nobody is surprised: whether they are of this deployment, and whether enough vote.
+func (s *Store) roll(ctx context.Context) error {
+	var all []vote.Answer
+	for {
+		news := s.admission.next()
+		all = s.askAll(ctx, vote.Request{Op: vote.Look})
+		if err := s.enough(ctx, all); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(a vote.Answer) bool { return a.NeedsMark() }) || !s.await(ctx, news) {
+			break
+		}
+	}
+	var votes uint64
+	count := 0
+	for i := range all {
+		switch {
+		case all[i].Votes:
+			count++
+			votes |= 1 << i
+		case all[i].Code != vote.Failed:
+			why, _ := s.reason(&all[i], lookTimeout)
+			s.logger.Warn("holdfast: a node has no vote", "store", s.called, "node", s.nodes[i].address, "why", s.mask(why.Error()))
+		}
+	}
+	if count < s.rules.Majority() {
+		s.logger.Warn("holdfast: no lock can be had for now", "store", s.called, "why", s.noMajority(all, votes, lookTimeout))
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package redlock_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestRenewalsTakeTurns: many locks are renewed with few requests, and a node has one of them at a time. So the last of many
+// does not count as unanswered while a node is at work for the first.
+func TestRenewalsTakeTurns(t *testing.T) {
+	t.Parallel()
+	f := newFreshFleet(t, 3)
+	f.query = "max-ttl=20s&timeout=10s" // of which nothing is to be used up
+	f.init()
+	s := f.open(t)
+	held := make([]store.Claim, 200)
+	for i := range held {
+		held[i] = claimOf("held" + strconv.Itoa(i))
+		held[i].TTL = 20 * time.Second
+		held[i].Ticket = hold(t, s, held[i]).Ticket
+	}
+	eventually(t, "all is settled", func() bool { return s.Under(0)+s.Under(1)+s.Under(2) == 0 })
+	before := f.scripts(t)
+	for _, n := range f.nodes {
+		must(t, n.Pause())
+		t.Cleanup(func() { must(t, n.Continue()) })
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		standings, err := s.Keep(t.Context(), held)
+		if err != nil {
+			t.Error(err)
+		}
+		for i, standing := range standings {
+			if standing.State != store.Held {
+				t.Errorf("lock %d: %+v", i, standing)
+			}
+		}
+	}()
+	eventually(t, "the nodes are asked", func() bool { return s.Under(0) > 0 && s.Under(1) > 0 && s.Under(2) > 0 })
+	var most int64
+	for range 20 { // what should not come
+		time.Sleep(time.Millisecond)
+		most = max(most, s.Under(0), s.Under(1), s.Under(2))
+	}
+	for _, n := range f.nodes {
+		must(t, n.Continue())
+	}
+	<-done
+	if most > 1 {
+		t.Errorf("%d requests were under way at a node", most)
+	}
+	if n := f.scripts(t) - before; n > 3*4 {
+		t.Errorf("200 locks were renewed with %d scripts at 3 nodes", n)
+	}
+}
+
+// TestConnectsByItself: when a node is back the client is connected before it asks anything.
+func TestConnectsByItself(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	s := f.open(t)
+	must(t, f.nodes[2].Kill())
+	eventually(t, "the connection has ended", func() bool { return !s.Connected(2) })
+	must(t, f.nodes[2].Start())
+	eventually(t, "there is another", func() bool { return s.Connected(2) })
+}

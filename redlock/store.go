@@ -1,0 +1,374 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Store is one client of a deployment: of all its nodes together. It implements store.Store, but for what needs a line.
+// The package's documentation says what holds.
+//
+// It only carries: package vote decides. Each claim has a machine there, and a bid here that drives it.
+type Store struct {
+	settings
+	called   string
+	identity string
+	secrets  []string // passwords, which must not get into an error
+	rules    vote.Rules
+	nodes    []*node
+
+	rota      *rota
+	admission *admission
+	ears      ears
+	guess     vote.Guess                // the ticket of the next lock
+	owner     atomic.Pointer[described] // the last that was written into a value
+	notify    atomic.Pointer[func(store.ID, store.Standing)]
+	shared    atomic.Pointer[bounded]
+
+	mu    sync.Mutex
+	bids  map[bidKey]*bid
+	wires []*wire // the last connection to each node that was made
+	seen  uint64  // the highest ticket that this client was given
+
+	closed atomic.Bool
+	life   context.Context // ends with Close
+	finish context.CancelFunc
+	gate   sync.RWMutex // guards shut, and that no task begins after it
+	shut   bool
+	under  atomic.Int64  // requests under way
+	idle   chan struct{} // holds a token when there are none, after Close has begun
+	tasks  sync.WaitGroup
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Join implements store.Store: it tries once. A claim that does not get the lock waits in this client, and its Keep tries
+// again.
+func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	if err := s.check(ctx, c.Name); err != nil {
+		return store.Standing{}, err
+	}
+	if err := s.checkClaim(&c); err != nil {
+		return store.Standing{}, err
+	}
+	b, began := s.bid(&c), time.Now()
+	for {
+		news := s.admission.next()
+		p, err := b.advance(ctx, nil, s.floor(&c))
+		if p == nil && err == nil { // it has left
+			_, err = s.lookFor(ctx, &c, began)
+		}
+		if p == nil || err != nil {
+			return store.Standing{}, err
+		}
+		r, err := p.wait(ctx)
+		if unadmitted(err) && s.await(ctx, news) {
+			continue
+		}
+		if err != nil && err == ctx.Err() { //nolint:errorlint // it is the context's own
+			b.leave() //nolint:errcheck // whoever got an error holds nothing, whatever comes of it
+		}
+		return s.standing(b, &c, p, r, err)
+	}
+}
+
+// checkClaim refuses a claim that cannot be kept here.
+func (s *Store) checkClaim(c *store.Claim) error {
+	switch {
+	case !c.Exclusive():
+		return fmt.Errorf("%w: redlock has no shared locks; %s", store.ErrUnsupported, instead)
+	case c.TTL+c.Grace > s.maxTTL:
+		return fmt.Errorf("%w: ttl and grace are %v, and max-ttl of the deployment is %v", store.ErrUnsupported, c.TTL+c.Grace, s.maxTTL)
+	case c.Floor >= vote.MaxTicket:
+		return store.ErrFloor
+	}
+	return s.checkFloor(c.Floor)
+}
+
+// checkFloor refuses a floor that is too far ahead of the clocks of a majority, as far as they are known, before anything
+// is written. The nodes would refuse it too, but only when the lock is taken.
+func (s *Store) checkFloor(floor uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, refused := 0, 0
+	for _, w := range s.wires {
+		if w == nil {
+			continue
+		}
+		if known++; store.FloorTooHigh(floor, w.Info.Now()) {
+			refused++
+		}
+	}
+	if known > 0 && refused > known/2 {
+		return store.ErrFloor
+	}
+	return nil
+}
+
+// floor is above what every ticket must be.
+func (s *Store) floor(c *store.Claim) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(c.Floor, s.seen)
+}
+
+// standing is what has come of a call of a claim that stands.
+func (s *Store) standing(b *bid, c *store.Claim, p *pending, r vote.Result, err error) (store.Standing, error) {
+	switch {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), errors.Is(err, store.ErrClosed):
+		return store.Standing{}, err
+	case err != nil:
+		if p.kind == vote.Take && store.Final(err) {
+			b.leave() //nolint:errcheck // it holds nothing
+		}
+		return store.Standing{}, err
+	}
+	switch r.Verdict {
+	case vote.Won:
+		s.settle(b, r.Ticket)
+		return store.Standing{State: store.Held, Ticket: r.Ticket, Until: s.local(p.sent, r.Until)}, nil
+	case vote.Lost:
+		return s.lost(b, c, p, r), nil
+	default: // it is over
+		s.ears.remove(b)
+		return store.Standing{}, nil
+	}
+}
+
+// lost is the standing of a claim that did not get the lock.
+func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.Standing {
+	if !c.Try {
+		s.ears.open(b, r.Awaits)
+		return store.Standing{
+			State: store.Waiting, Ahead: -1, AskAgain: s.local(p.sent, r.Again),
+			Until: p.sent.Add(c.TTL - time.Duration(float64(c.TTL)*driftPart)),
+		}
+	}
+	b.leave() //nolint:errcheck // what it took it gives back already
+	gone := store.Standing{Ahead: -1}
+	if r.Holder.Code == vote.Denied {
+		gone.Ahead, gone.Holder = 1, holder(c.Name, &r.Holder)
+	}
+	return gone
+}
+
+// local is a time of a machine as an instant, with the wall clock as it was when the request was sent.
+func (s *Store) local(sent time.Time, t time.Duration) time.Time {
+	return sent.Add(t - s.rota.since(sent))
+}
+
+// Keep implements store.Store. What is held is renewed at all nodes, many locks with one request; who waits tries again.
+func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	for i := range cs {
+		if err := s.checkName(cs[i].Name); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.alive(ctx); err != nil || len(cs) == 0 {
+		return nil, err
+	}
+	began := time.Now()
+	out := make(outbox, len(s.nodes))
+	calls := make([]*pending, len(cs))
+	errs := make([]error, len(cs))
+	bids := make([]*bid, len(cs))
+	var wave renewals
+	for i := range cs {
+		if bids[i] = s.find(&cs[i]); bids[i] != nil {
+			calls[i], errs[i] = bids[i].advance(ctx, out, s.floor(&cs[i]))
+		}
+		if wave.add(calls[i]) {
+			s.flush(out)
+			clear(out)
+			wave.wait(ctx)
+		}
+	}
+	s.flush(out)
+	for i := range cs {
+		if calls[i] == nil && errs[i] == nil { // it is not known, or over
+			_, errs[i] = s.lookFor(ctx, &cs[i], began)
+		}
+	}
+	standings := make([]store.Standing, len(cs))
+	known := false
+	for i, p := range calls {
+		if p != nil {
+			var r vote.Result
+			r, errs[i] = p.wait(ctx)
+			standings[i], errs[i] = s.standing(bids[i], &cs[i], p, r, errs[i])
+		}
+		standings[i].Err = errs[i]
+		known = known || errs[i] == nil || store.Final(errs[i]) && !errors.Is(errs[i], store.ErrClosed)
+	}
+	if !known {
+		return nil, errs[0]
+	}
+	return standings, nil
+}
+
+// Leave implements store.Store. It returns when a majority has no key of the claim any more; the others are asked until
+// they have acknowledged it, or until it has run out there.
+func (s *Store) Leave(ctx context.Context, c store.Claim) error {
+	if err := s.check(ctx, c.Name); err != nil {
+		return err
+	}
+	b := s.find(&c)
+	if b == nil {
+		return s.leaveUnknown(ctx, &c)
+	}
+	s.ears.remove(b)
+	p, err := b.leave()
+	if err != nil {
+		return err
+	}
+	_, err = p.wait(ctx)
+	return err
+}
+
+// Notify implements store.Store.
+func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.notify.Store(&fn) }
+
+// deliver passes a push on to the client.
+func (s *Store) deliver(id store.ID, standing store.Standing) {
+	if notify := s.notify.Load(); notify != nil && !s.closed.Load() {
+		(*notify)(id, standing)
+	}
+}
+
+const instead = "redis://, etcd:// and sqlite: have them"
+
+// Abilities implements store.Store.
+func (s *Store) Abilities() store.Abilities {
+	a := store.Abilities{
+		Store:        s.called,
+		Identity:     s.identity,
+		Grace:        true,
+		Instead:      instead,
+		MinTTL:       MinTTL,
+		MaxTTL:       s.maxTTL,
+		TakeoverTTLs: 1,
+		TakeoverPlus: 2 * time.Second, // those who wait may split the votes a few times
+		Tokens:       store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack,
+	}
+	if s.unsaved {
+		a.Tokens = 0
+	}
+	return a
+}
+
+// Close implements store.Store. Locks that were not given back are held until their ttl has passed. What is on its way to
+// nodes that were not waited for has a moment to arrive.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if s.under.Load() > 0 {
+		timer := time.NewTimer(s.timeoutOf(s.maxTTL))
+		select {
+		case <-s.idle:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	s.gate.Lock()
+	s.shut = true
+	s.gate.Unlock()
+	s.finish()
+	for _, n := range s.nodes {
+		n.close()
+	}
+	s.tasks.Wait()
+	s.mu.Lock()
+	left := slices.Collect(maps.Values(s.bids))
+	clear(s.bids)
+	s.mu.Unlock()
+	for _, b := range left {
+		b.mu.Lock()
+		b.end(vote.Result{}, store.ErrClosed)
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+// check refuses a call that must not be made.
+func (s *Store) check(ctx context.Context, name string) error {
+	if err := s.checkName(name); err != nil {
+		return err
+	}
+	return s.alive(ctx)
+}
+
+// checkName refuses what is no name, and what is one of our own keys.
+func (s *Store) checkName(name string) error {
+	if err := store.CheckName(name); err != nil {
+		return err
+	}
+	if strings.HasPrefix(s.key(name), ownPrefix) {
+		return fmt.Errorf("%w: in redlock a name is a key, and what begins with %q is holdfast's own", store.ErrBadName, ownPrefix)
+	}
+	return nil
+}
+
+func (s *Store) alive(ctx context.Context) error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// key is where the lock of a name is.
+func (s *Store) key(name string) string { return s.prefix + name }
+
+// bid is the bid of a claim that joins. One that may wait hears of releases before it tries: one may be told while the
+// answer is on its way.
+func (s *Store) bid(c *store.Claim) *bid {
+	s.mu.Lock()
+	b := s.lookup(c)
+	if b == nil {
+		b = s.newBid(c)
+		s.bids[bidKey{b.id, b.key}] = b
+	}
+	s.mu.Unlock()
+	if !c.Try {
+		s.ears.add(b)
+	}
+	return b
+}
+
+// find is the bid of a claim; nil if this client has none.
+func (s *Store) find(c *store.Claim) *bid {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lookup(c)
+}
+
+// lookup is find for who has mu. An ID means nothing under another name.
+func (s *Store) lookup(c *store.Claim) *bid { return s.bids[bidKey{c.ID, s.key(c.Name)}] }
+
+// settle notes that a bid has the lock.
+func (s *Store) settle(b *bid, ticket uint64) {
+	s.ears.remove(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = max(s.seen, ticket)
+}
+
+// drop forgets a bid.
+func (s *Store) drop(b *bid) {
+	s.ears.forget(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key := (bidKey{b.id, b.key}); s.bids[key] == b {
+		delete(s.bids, key)
+	}
+}

@@ -1,0 +1,116 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const defaultPort = "6379"
+
+// parse reads a URL. The options are for all nodes, and InitAddress has their addresses.
+func parse(at store.Location) (options rueidis.ClientOption, set settings, err error) {
+	allowed := []string{"max-ttl", "tokens", "timeout", "allow"}
+	if at.Scheme == "redlocks" {
+		allowed = append(allowed, tlsurl.Parameters...)
+	}
+	if err := at.Allow(allowed...); err != nil {
+		return options, set, err
+	}
+	if set, err = parseSettings(at); err == nil {
+		err = set.check()
+	}
+	if err != nil {
+		return options, set, err
+	}
+	if err := checkCount(len(at.Hosts)); err != nil {
+		return options, set, err
+	}
+	for _, host := range at.Hosts {
+		host = withPort(host)
+		if slices.Contains(options.InitAddress, host) {
+			return options, set, fmt.Errorf("%s is named twice: each node must be a server of its own", host)
+		}
+		options.InitAddress = append(options.InitAddress, host)
+	}
+	if at.User != nil {
+		options.Username = at.User.Username()
+		options.Password, _ = at.User.Password()
+	}
+	if at.Scheme == "redlocks" {
+		if options.TLSConfig, err = tlsurl.Config(at); err != nil {
+			return options, set, err
+		}
+	}
+	if db := strings.Trim(at.Path, "/"); db != "" {
+		if options.SelectDB, err = strconv.Atoi(db); err != nil || options.SelectDB < 0 {
+			return options, set, errors.New("the database is a number, as in redlock://h1,h2,h3/0")
+		}
+	}
+	return options, set, nil
+}
+
+// withPort is a host with its port.
+func withPort(host string) string {
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		return net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
+	}
+	return host
+}
+
+// parseSettings reads the parameters that are not about reaching the nodes.
+func parseSettings(at store.Location) (settings, error) {
+	set := settings{prefix: at.Prefix, maxTTL: DefaultMaxTTL}
+	for name, to := range map[string]*time.Duration{"max-ttl": &set.maxTTL, "timeout": &set.timeout} {
+		if !at.Query.Has(name) {
+			continue
+		}
+		var err error
+		if *to, err = time.ParseDuration(at.Query.Get(name)); err != nil || *to <= 0 {
+			*to = -1 // check says what it should be
+		}
+	}
+	switch at.Query.Get("tokens") {
+	case "unsaved":
+		set.unsaved = true
+	case "", "saved":
+	default:
+		return set, errors.New("tokens is saved or unsaved")
+	}
+	for word := range strings.SplitSeq(at.Query.Get("allow"), ",") {
+		switch word {
+		case "replicas":
+			set.allowReplicas = true
+		case "eviction":
+			set.allowEviction = true
+		case "":
+		default:
+			return set, errors.New("allow is replicas, eviction or both, as in allow=replicas,eviction")
+		}
+	}
+	return set, nil
+}
+
+// checkCount refuses a number of nodes that makes no sense.
+func checkCount(n int) error {
+	switch {
+	case n < 3:
+		return fmt.Errorf("redlock needs 3 nodes or more, and these are %d: with fewer, no node may ever fail; write redlock://h1,h2,h3, or use redis:// for one", n)
+	case n%2 == 0:
+		return fmt.Errorf("redlock needs an odd number of nodes, and these are %d: a majority of them is %d, so that no more may fail than of %d; add one or leave one out", n, n/2+1, n-1)
+	case n > mostNodes:
+		return fmt.Errorf("redlock asks all nodes for every lock; %d are too many, and %d are the most", n, mostNodes)
+	}
+	return nil
+}
+
+const mostNodes = 63

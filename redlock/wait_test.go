@@ -1,0 +1,226 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestWaiterIsTold: a release is pushed to who waits, long before he would look by himself.
+func TestWaiterIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	a, b := f.open(t), f.open(t)
+	told := make(chan store.ID, 16)
+	b.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	holder, waiter := claimOf("told"), claimOf("told")
+	hold(t, a, holder)
+	standing, err := b.Join(t.Context(), waiter)
+	for {
+		if err != nil || standing.State != store.Waiting || standing.Ticket != 0 || standing.AskAgain.IsZero() {
+			t.Fatalf("Join: %+v, %v", standing, err)
+		}
+		select { // the first pushes only say that it listens now, and may have missed something
+		case <-told:
+			var all []store.Standing
+			if all, err = b.Keep(t.Context(), []store.Claim{waiter}); err == nil {
+				standing = all[0]
+			}
+			continue
+		case <-time.After(100 * time.Millisecond):
+		}
+		break
+	}
+	began := time.Now()
+	must(t, a.Leave(t.Context(), holder))
+	select {
+	case id := <-told:
+		if id != waiter.ID {
+			t.Fatalf("a push for %v", id)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody told the waiter")
+	}
+	if left := time.Until(standing.AskAgain); left < 0 && time.Since(began) > 300*time.Millisecond {
+		t.Errorf("it was told after %v, when it would have asked by itself", time.Since(began))
+	}
+	eventually(t, "the waiter holds", func() bool {
+		all, err := b.Keep(t.Context(), []store.Claim{waiter})
+		return err == nil && all[0].State == store.Held
+	})
+}
+
+// TestTryNamesTheHolder: a lost try is gone, and says who has the lock.
+func TestTryNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	a, b := f.open(t), f.open(t)
+	holder, other := claimOf("try"), claimOf("try")
+	holder.Ticket = hold(t, a, holder).Ticket
+	other.Try = true
+	standing, err := b.Join(t.Context(), other)
+	if err != nil || standing.State != store.Gone || standing.Holder == nil || standing.Holder.ID != holder.ID || standing.Holder.Owner.Label != "test" {
+		t.Fatalf("%+v, %v", standing, err)
+	}
+	line, err := b.Line(t.Context(), "try")
+	if err != nil || len(line.Places) != 1 || line.Places[0].ID != holder.ID || line.Places[0].Ticket != holder.Ticket {
+		t.Fatalf("%+v, %v", line, err)
+	}
+	// Another library has the key: it is a stranger, and cannot be broken.
+	for _, n := range f.nodes {
+		do(t, n, "SET", "theirs", "redsync's value", "PX", "60000")
+	}
+	other.Name = "theirs"
+	if standing, err = b.Join(t.Context(), other); err != nil || !strings.Contains(standing.Holder.Owner.String(), "redsync's value") {
+		t.Errorf("%+v, %v", standing, err)
+	}
+	if err := b.Break(t.Context(), "theirs", holder.Ticket); !errors.Is(err, store.ErrNotHeld) {
+		t.Error(err)
+	}
+}
+
+// TestUnsupported: what redlock lacks is refused with a sentence that says where it is.
+func TestUnsupported(t *testing.T) {
+	t.Parallel()
+	s := newFleet(t, 3).open(t)
+	reader := claimOf("shared")
+	reader.Units = 1
+	_, err := s.Join(t.Context(), reader)
+	for _, namesErr := range s.Names(t.Context(), "") {
+		err = errors.Join(err, namesErr)
+	}
+	if !errors.Is(err, store.ErrUnsupported) || strings.Count(err.Error(), "redis://") != 2 {
+		t.Error(err)
+	}
+	if _, err := s.Join(t.Context(), claimOf("holdfast:{}:redlock")); !errors.Is(err, store.ErrBadName) {
+		t.Errorf("one of our own keys: %v", err)
+	}
+}
+
+// A logbook collects what is logged.
+type logbook struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(p))
+	return len(p), nil
+}
+
+// count is how many lines have these words.
+func (l *logbook) count(words ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(line, w)
+		}
+		if all {
+			n++
+		}
+	}
+	return n
+}
+
+// TestJeopardy: that a node does not count for a lock that is held is logged once, and once that it counts again.
+func TestJeopardy(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	var log logbook
+	s := f.open(t, redlock.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	c := claimOf("jeopardy")
+	hold(t, s, c)
+	keep := func() {
+		t.Helper()
+		if all, err := s.Keep(t.Context(), []store.Claim{c}); err != nil || all[0].State != store.Held {
+			t.Fatalf("Keep: %+v, %v", all, err)
+		}
+	}
+	if _, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, f.nodes[1].Stop())
+	eventually(t, "the warning", func() bool { keep(); return log.count("jeopardy", f.nodes[1].Addr()) > 0 })
+	keep()
+	keep()
+	must(t, f.nodes[1].Start())
+	eventually(t, "the end of it", func() bool { keep(); return log.count("counts again", f.nodes[1].Addr()) > 0 })
+	if n := log.count("jeopardy"); n != 1 {
+		t.Errorf("it was warned %d times, want once: %q", n, log.lines)
+	}
+	if s.Health(t.Context())[1].Missed {
+		t.Error("it still counts as missed")
+	}
+}
+
+// TestPasswords: a wrong one is final, and never repeated.
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	f := newFreshFleet(t, 3, servers.Password("right"))
+	hosts := strings.Join(f.addresses(), ",")
+	if _, err := redlock.Init(t.Context(), locate(t, "redlock://:right@"+hosts)); err != nil {
+		t.Fatal(err)
+	}
+	open := func(raw string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s, err := store.Open(ctx, locate(t, raw))
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	if err := open("redlock://:right@" + hosts); err != nil {
+		t.Error(err)
+	}
+	err := open("redlock://:sesame@" + hosts)
+	if !store.Final(err) || strings.Count(err.Error(), "it does not know this user and password") != 3 || strings.Contains(err.Error(), "sesame") {
+		t.Error(err)
+	}
+}
+
+// TestSmallestUser: what the package's documentation says a user needs is enough for everything.
+func TestSmallestUser(t *testing.T) {
+	t.Parallel()
+	user := "user app on >secret ~app:* ~holdfast:{}:redlock* &holdfast:{}:redlock:freed:* " +
+		"+eval +evalsha +mget +set +del +exists +pexpire +pttl +time +publish +get +info +subscribe +unsubscribe +ping +hello"
+	f := newFreshFleet(t, 3, servers.ACL("user default off", user))
+	at := locate(t, "redlock://app:secret@"+strings.Join(f.addresses(), ",")+"?prefix=app:&timeout=2s")
+	if _, err := redlock.Init(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	a, err := redlock.OpenDetour(t.Context(), at, nil, redlock.Logger(silent))
+	must(t, err)
+	defer a.Close()
+	told := make(chan store.ID, 16)
+	a.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	holder, waiter := claimOf("least"), claimOf("least")
+	hold(t, a, holder)
+	if standing, err := a.Join(t.Context(), waiter); err != nil || standing.State != store.Waiting {
+		t.Fatalf("%+v, %v", standing, err)
+	}
+	must(t, a.Leave(t.Context(), holder))
+	eventually(t, "the waiter holds", func() bool {
+		<-told
+		all, err := a.Keep(t.Context(), []store.Claim{waiter})
+		return err == nil && all[0].State == store.Held
+	})
+	must(t, a.Leave(t.Context(), waiter))
+	for _, h := range a.Health(t.Context()) {
+		if h.State != redlock.Voting {
+			t.Errorf("%+v", h)
+		}
+	}
+}
