@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// newRedlock is about the nodes of a store of independent Redis masters.
+func newRedlock(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "redlock",
+		Short: "Set up and look at a majority of independent Redis masters",
+		Long: `Set up and look at the nodes of a store redlock://h1,h2,h3: Redis servers that know nothing of each
+other, of which a majority makes a lock. All of them have one max-ttl, which is a part of the URL.
+
+Without a URL these commands are about the store of --store or $HOLDFAST_STORE. That is where a URL
+with a password belongs: arguments are seen by everyone who lists processes.`,
+		Example: `  holdfast redlock init redlock://h1,h2,h3,h4,h5
+  holdfast redlock status redlock://h1,h2,h3,h4,h5
+  holdfast redlock trust redlock://h1,h2,h3,h4,h5 h2`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError("%s %s is not known; there are init, status and trust", cmd.CommandPath(), shown(args[0]))
+			}
+			return usageError("what about the nodes? write: %s status, or init, trust", cmd.CommandPath())
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.AddCommand(newRedlockInit(a), newRedlockStatus(a), newRedlockTrust(a))
+	return cmd
+}
+
+func newRedlockInit(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "init [URL]",
+		Short: "Let new nodes vote at once",
+		Long: `Mark new nodes, so that they vote at once. A node that has no mark may have had locks and lost them,
+and so it has no vote until max-ttl has passed. Run it once when a deployment is set up.
+
+It marks nothing where a node votes already: one that is new there cannot be told from one that has
+lost its data, and votes after max-ttl. Where no node votes it marks all of them, also those in
+quarantine: make sure that nobody holds a lock there.
+
+It shows how the nodes stand then, and exits with 69 if one of them could not be marked, or if no
+majority votes.`,
+		Example: `  holdfast redlock init redlock://h1,h2,h3,h4,h5
+  holdfast redlock init 'redlock://h1,h2,h3?max-ttl=30s'
+  HOLDFAST_STORE=redlock://:secret@h1,h2,h3 holdfast redlock init`,
+		Args:              atMostOneURL,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.showNodes(cmd, strings.Join(args, ""), a.initNodes, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// initNodes marks new nodes, and says so if there was nothing to mark.
+func (a *app) initNodes(ctx context.Context, at store.Location) ([]redlock.NodeHealth, error) {
+	nodes, err := redlock.Init(ctx, at)
+	if n := votes(nodes); err == nil && n > 0 && n < len(nodes) {
+		a.say("%d of %d nodes vote already, and so no other was marked; the others vote after max-ttl", n, len(nodes))
+	}
+	return nodes, err
+}
+
+func newRedlockStatus(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status [URL]",
+		Short: "Show which nodes vote, and what ails the others",
+		Long: `Show which nodes vote, which are in quarantine and for how long, and which are ill and why. It asks
+all of them at once, and changes nothing. It exits with 69 if no majority votes: nobody gets a lock
+then.`,
+		Example: `  holdfast redlock status redlock://h1,h2,h3,h4,h5
+  holdfast redlock status --json | jq -r '.nodes[] | select(.state != "voting") | .address'`,
+		Args:              atMostOneURL,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.showNodes(cmd, strings.Join(args, ""), redlock.Status, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func newRedlockTrust(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "trust [URL] NODE",
+		Short: "Say that the next restart of a node keeps all its data",
+		Long: `Say that the next restart of a node keeps all its data, if it comes within ten minutes. The node,
+named as in the URL, then goes on voting. Otherwise it has no vote for max-ttl after a restart.
+
+Say it only of a server that writes everything to its disk before it answers (appendonly yes and
+appendfsync always). If it loses anything all the same, two can hold one lock.`,
+		Example: `  holdfast redlock trust redlock://h1,h2,h3,h4,h5 h2
+  HOLDFAST_STORE=redlock://:secret@h1,h2,h3 holdfast redlock trust h2`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 || strings.Contains(args[len(args)-1], "://") {
+				return usageError("which node? write: %s URL NODE", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			node := args[len(args)-1]
+			at, err := a.locateNodes(cmd, strings.Join(args[:len(args)-1], ""))
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
+			defer cancel()
+			health, err := redlock.Trust(ctx, at, node)
+			if err != nil {
+				return nodesError(ctx, cmd, at, err)
+			}
+			_, err = fmt.Fprintf(a.stdout, "trusted: %s, if it is restarted within %v\n", shown(health.Address), rounded(health.Trusted))
+			return err
+		},
+	}
+}
+
+func atMostOneURL(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError("one URL is enough, and these are %d arguments; write: %s URL", len(args), cmd.CommandPath())
+	}
+	return nil
+}
+
+// locateNodes says which store is meant: that of the argument, else that of --store or of the environment.
+func (a *app) locateNodes(cmd *cobra.Command, argument string) (at store.Location, err error) {
+	switch {
+	case argument != "":
+		if at, err = store.ParseLocation(argument); err != nil {
+			return at, usageError("the URL: %w", err)
+		}
+	case a.storeURL == "" && os.Getenv(storeEnv) == "":
+		return at, usageError("which nodes? write: %s redlock://h1,h2,h3, or give --store or %s", cmd.CommandPath(), storeEnv)
+	default:
+		if at, err = a.locate(); err != nil {
+			return at, err
+		}
+	}
+	if at.Scheme != "redlock" && at.Scheme != "redlocks" {
+		return at, usageError("%s has no nodes that vote; they are named as in redlock://h1,h2,h3", at)
+	}
+	return at, nil
+}
+
+// showNodes does something with all nodes, and shows how they stand then.
+func (a *app) showNodes(
+	cmd *cobra.Command, url string, do func(context.Context, store.Location) ([]redlock.NodeHealth, error), asJSON bool,
+) error {
+	at, err := a.locateNodes(cmd, url)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
+	defer cancel()
+	nodes, failed := do(ctx, at)
+	if len(nodes) > 0 {
+		if asJSON {
+			err = writeJSON(a.stdout, newNodesJSON(at, nodes))
+		} else {
+			err = writeNodes(a.stdout, nodes)
+		}
+	}
+	switch {
+	case failed != nil:
+		return nodesError(ctx, cmd, at, failed)
+	case err != nil:
+		return err
+	case votes(nodes) < majority(nodes):
+		return exitWith(exitStore, "nobody gets a lock: no majority of the nodes votes")
+	}
+	return nil
+}
+
+// nodesError is an error of package redlock, with the code that the program ends with: what no node has said is about the
+// URL or the node's name.
+func nodesError(ctx context.Context, cmd *cobra.Command, at store.Location, err error) error {
+	code := exitUsage
+	if _, fault := errors.AsType[*store.Fault](err); fault || ctx.Err() != nil {
+		code = exitStore
+	}
+	return &exitError{code, &holdfast.Error{Op: "redlock " + cmd.Name() + " " + at.String(), Err: err}}
+}

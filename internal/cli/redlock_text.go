@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// worthTelling is how wrong a node's clock must be to be told of. Locks do not need it to be right, but people do.
+const worthTelling = time.Second
+
+func votes(nodes []redlock.NodeHealth) (n int) {
+	for i := range nodes {
+		if nodes[i].State == redlock.Voting {
+			n++
+		}
+	}
+	return n
+}
+
+func majority(nodes []redlock.NodeHealth) int { return len(nodes)/2 + 1 }
+
+// writeNodes writes one row for each node. What a node says of itself may be anybody's text.
+func writeNodes(w io.Writer, nodes []redlock.NodeHealth) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tSTATE\tMARK\tTOOK\tVERSION\tREMARKS")
+	for i := range nodes {
+		n := &nodes[i]
+		mark, version := "?", "?"
+		if n.Mark > 0 {
+			mark = strconv.FormatUint(n.Mark, 10)
+		}
+		if n.Version != "" {
+			version = shown(n.Version)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\t%s\n", shown(n.Address), n.State, mark, brief(n.Took), version,
+			printable(strings.Join(remarks(n), "; ")))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d of %d nodes vote, and %d are needed.\n", votes(nodes), len(nodes), majority(nodes))
+	return err
+}
+
+// remarks are what is to be said of a node.
+func remarks(n *redlock.NodeHealth) (all []string) {
+	switch n.State {
+	case redlock.Ill:
+		if n.Err != nil {
+			all = append(all, n.Err.Error())
+		}
+	case redlock.Quarantined:
+		all = append(all, fmt.Sprintf("it was restarted or lost its data: no vote for %v", rounded(n.Wait)))
+	case redlock.NeedsMark:
+		all = append(all, "the next lock gives it its vote back")
+	case redlock.Fresh:
+		all = append(all, fmt.Sprintf("it is new or has lost its data: no vote for %v from its first use", rounded(n.Wait)))
+	case redlock.Voting:
+	}
+	if n.Trusted > 0 {
+		all = append(all, fmt.Sprintf("a restart within %v is trusted", rounded(n.Trusted)))
+	}
+	if n.Ahead >= worthTelling {
+		all = append(all, fmt.Sprintf("its clock is %v ahead", rounded(n.Ahead)))
+	}
+	if n.Ahead <= -worthTelling {
+		all = append(all, fmt.Sprintf("its clock is %v behind", rounded(-n.Ahead)))
+	}
+	return append(all, n.Doubts...)
+}
+
+// brief is how long an answer took.
+func brief(d time.Duration) time.Duration {
+	if d < time.Millisecond {
+		return d.Round(time.Microsecond)
+	}
+	return rounded(d)
+}
+
+// What --json writes of nodes. It is described in docs/cli.md: fields are added, never changed.
+type (
+	nodesJSON struct {
+		Store    string     `json:"store"`
+		Votes    int        `json:"votes"`
+		Majority int        `json:"majority"`
+		Nodes    []nodeJSON `json:"nodes"`
+	}
+	nodeJSON struct {
+		Address   string   `json:"address"`
+		State     string   `json:"state"`
+		Mark      string   `json:"mark,omitempty"` // passes 2^53 some day, as tokens do
+		WaitMS    int64    `json:"wait_ms"`
+		TrustedMS int64    `json:"trusted_ms"`
+		AheadMS   int64    `json:"ahead_ms"`
+		TookMS    float64  `json:"took_ms"`
+		Version   string   `json:"version,omitempty"`
+		Doubts    []string `json:"doubts,omitempty"`
+		Error     string   `json:"error,omitempty"`
+	}
+)
+
+func newNodesJSON(at store.Location, nodes []redlock.NodeHealth) nodesJSON {
+	all := nodesJSON{at.String(), votes(nodes), majority(nodes), make([]nodeJSON, len(nodes))}
+	for i := range nodes {
+		n := &nodes[i]
+		j := nodeJSON{
+			Address: n.Address, State: n.State.String(),
+			WaitMS: n.Wait.Milliseconds(), TrustedMS: n.Trusted.Milliseconds(), AheadMS: n.Ahead.Milliseconds(),
+			TookMS:  float64(n.Took.Microseconds()) / 1000,
+			Version: n.Version, Doubts: n.Doubts,
+		}
+		if n.Mark > 0 {
+			j.Mark = strconv.FormatUint(n.Mark, 10)
+		}
+		if n.Err != nil {
+			j.Error = n.Err.Error()
+		}
+		all.Nodes[i] = j
+	}
+	return all
+}
