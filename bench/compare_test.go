@@ -213,6 +213,7 @@ func TestQuickIsQuick(t *testing.T) {
 func TestStores(t *testing.T) {
 	redis := "raw holdfast holdfast-strict rueidislock redsync redsync-rueidis redsync-eager redislock redislock-eager"
 	groups := "raw-sentinel holdfast-sentinel holdfast-replicas raw-cluster holdfast-cluster"
+	masters := "holdfast-master holdfast-redlock holdfast-redlock-unsaved redsync-redlock redsync-redlock-rueidis redsync-redlock-failfast redsync-redlock-eager"
 	file, etcd := "holdfast-sqlite flock", "raw-etcd holdfast-etcd concurrency"
 	for _, test := range []struct {
 		args []string
@@ -221,9 +222,10 @@ func TestStores(t *testing.T) {
 		{nil, redis + " " + file},
 		{[]string{"--store", "redis"}, redis},
 		{[]string{"--store", "redis,redis-sentinel,redis-cluster"}, redis + " " + groups},
+		{[]string{"--store", "redis-masters"}, masters},
 		{[]string{"--store", "etcd"}, etcd},
 		{[]string{"--store", "etcd,file"}, file + " " + etcd},
-		{[]string{"--store", "all"}, redis + " " + groups + " " + file + " " + etcd},
+		{[]string{"--store", "all"}, redis + " " + groups + " " + masters + " " + file + " " + etcd},
 	} {
 		var names []string
 		for _, c := range planned(t, append(test.args, "--contestants", notTests)...).contestants {
@@ -251,6 +253,11 @@ func TestTakesPart(t *testing.T) {
 		"holdfast-etcd":  "one names goroutines processes work",
 		"redsync-eager":  "goroutines processes work",
 		"test-open-door": "one names goroutines processes work leases",
+
+		"holdfast-master":       "one names goroutines processes work stopped leases",
+		"holdfast-redlock":      "one names goroutines processes work stopped leases",
+		"redsync-redlock":       "one names goroutines processes work stopped",
+		"redsync-redlock-eager": "goroutines processes work",
 	} {
 		var cases []string
 		for _, w := range workloads(true) {

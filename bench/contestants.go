@@ -51,6 +51,14 @@ var contestants = []contestant{
 	{name: "raw-cluster", role: floor, on: clusterSite, open: openRaw, sends: []string{"set", "del"}},
 	{name: "holdfast-cluster", role: ours, on: clusterSite, open: holdfastOn("redis+cluster://"), sends: scripts, renews: true},
 
+	{name: "holdfast-master", role: floor, on: mastersSite, open: openHoldfastMaster, sends: scripts, renews: true},
+	{name: "holdfast-redlock", role: ours, on: mastersSite, open: openHoldfastRedlock("saved"), sends: scripts, renews: true},
+	{name: "holdfast-redlock-unsaved", role: ours, on: mastersSite, open: openHoldfastUnsaved, sends: scripts, renews: true},
+	{name: "redsync-redlock", role: peer, on: mastersSite, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
+	{name: "redsync-redlock-rueidis", role: peer, on: mastersSite, open: openRedsync(redsyncRueidis), sends: setAndScripts},
+	{name: "redsync-redlock-failfast", role: peer, on: mastersSite, open: openRedsync(redsyncGoRedis, failFast), sends: setAndScripts},
+	{name: "redsync-redlock-eager", role: peer, on: mastersSite, open: openRedsync(redsyncRueidis, failFast, eagerRedsync), sends: setAndScripts, onlyContended: true},
+
 	{name: "holdfast-sqlite", role: ours, on: folderSite, open: holdfastOn("sqlite:")},
 	{name: "flock", role: peer, on: folderSite, open: openFlock},
 
@@ -72,6 +80,9 @@ const eager = time.Millisecond
 func (c *contestant) takesPart(w *workload) bool {
 	if w.Leases > 0 {
 		return c.renews
+	}
+	if w.Stops && c.on != mastersSite {
+		return false
 	}
 	if w.contended() {
 		return !c.onlyAlone

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	_ "github.com/holdfast-go/holdfast/etcdstore"
 	_ "github.com/holdfast-go/holdfast/redisstore"
+	_ "github.com/holdfast-go/holdfast/redlock"
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"
 )
 

@@ -56,13 +56,13 @@ type encounter struct {
 	sides   []side // of each process
 }
 
-// meet lets processes contend for one name on a fresh server, each with its own kind of lock.
-func meet(t *testing.T, lasts time.Duration, sides ...side) encounter {
+// meet lets processes contend for one name on fresh servers, each with its own kind of lock. Each pauses between two turns.
+func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...side) encounter {
 	t.Helper()
-	w := &workload{Name: "interop", Goroutines: 3, Names: 1, Work: time.Millisecond, Pause: time.Millisecond, Lasts: lasts, TTL: lockTTL}
+	w := &workload{Name: "interop", Goroutines: 3, Names: 1, Work: time.Millisecond, Pause: pause, Lasts: lasts, TTL: lockTTL}
 	ctx, cancel := context.WithTimeout(t.Context(), w.limit())
 	defer cancel()
-	on, err := startRedis(ctx, serverSettings{})
+	on, err := kind.start(ctx, serverSettings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,20 @@ func TestPlainModeAmongOthers(t *testing.T) {
 
 func testPlainModeBeside(t *testing.T, peer side) {
 	plain := sideOf("test-plain")
-	e := meet(t, interopFor(t), plain, peer, plain, peer)
+	takeTurns(t, plain, peer, meet(t, redisSite, interopFor(t), time.Millisecond, plain, peer, plain, peer))
+}
+
+// Redlock and redsync on the same five masters. Nobody tells Holdfast what redsync gives back, so the lock is left free for
+// most of the time.
+func TestRedlockAmongOthers(t *testing.T) {
+	ours, peer := sideOf("holdfast-redlock"), sideOf("redsync-redlock-eager")
+	takeTurns(t, ours, peer, meet(t, mastersSite, interopFor(t), 80*time.Millisecond, ours, peer, ours, peer))
+	t.Run("control", func(t *testing.T) { testBlind(t, mastersSite, sideOf("holdfast-master"), peer) })
+}
+
+// takeTurns demands that two sides have excluded each other.
+func takeTurns(t *testing.T, ours, peer side, e encounter) {
+	t.Helper()
 	turns := e.turns()
 	if n := overlaps(turns); n > 0 {
 		t.Errorf("%d of %d holds overlapped with another", n, len(turns))
@@ -151,8 +164,8 @@ func testPlainModeBeside(t *testing.T, peer side) {
 		t.Errorf("%d calls failed: %s", n, first)
 	}
 	passed := e.passed()
-	for _, way := range []string{plain.name + " to " + peer.name, peer.name + " to " + plain.name} {
-		if passed[way] < 20 {
+	for _, way := range []string{ours.name + " to " + peer.name, peer.name + " to " + ours.name} {
+		if passed[way] < 5 {
 			t.Errorf("the lock went from %s %d times: that shows little", way, passed[way])
 		}
 	}
@@ -162,8 +175,12 @@ func testPlainModeBeside(t *testing.T, peer side) {
 // The control: a line of the same name is another lock, and the check above sees that.
 func TestLineAndOthersDoNotSeeEachOther(t *testing.T) { testLineBeside(t, sideOf("redsync-eager")) }
 
-func testLineBeside(t *testing.T, peer side) {
-	e := meet(t, 500*time.Millisecond, sideOf("holdfast"), peer)
+func testLineBeside(t *testing.T, peer side) { testBlind(t, redisSite, sideOf("holdfast"), peer) }
+
+// testBlind demands that the checks see two sides that do not see each other.
+func testBlind(t *testing.T, kind *siteKind, ours, peer side) {
+	t.Helper()
+	e := meet(t, kind, 500*time.Millisecond, time.Millisecond, ours, peer)
 	if n, first := e.faults(); n > 0 {
 		t.Errorf("%d calls failed: %s", n, first)
 	}

@@ -94,6 +94,7 @@ func help(fs *flag.FlagSet) string {
   go -C bench run . --json /tmp/bench.json
   go -C bench run . --cases '^names$' --contestants '^(raw|holdfast|rueidislock)$'
   go -C bench run . --store redis,redis-sentinel,redis-cluster --contestants '^(raw|holdfast)'
+  go -C bench run . --store redis-masters --cases '^(one|work|stopped)$'
   go -C bench run . --store etcd --nodes 3
 
 Flags:
@@ -108,7 +109,7 @@ Flags:
 	}
 	out.WriteString("\nContestants (README.md says how each is set up):\n")
 	for _, c := range contestants {
-		fmt.Fprintf(out, "  %-18s %s, on %s\n", c.name, c.role, c.on.name)
+		fmt.Fprintf(out, "  %-24s %s, on %s\n", c.name, c.role, c.on.name)
 	}
 	return out.String()
 }

@@ -60,18 +60,29 @@ func measureOnce(ctx context.Context, on site, c *contestant, w *workload) (m me
 		m, err = measureLeases(ctx, on, c, w, hands[0])
 		return m, "", err
 	}
-	return measureLocking(ctx, on, c, w, hands, before)
+	if !w.Stops {
+		return measureLocking(ctx, on, c, w, hands, before)
+	}
+	return measureStop(ctx, on, w, hands, start)
+}
+
+// hearAll hears what the workers did.
+func hearAll(hands []*hand) (tallies []tally, err error) {
+	for _, h := range hands {
+		r, err := h.hear()
+		if err != nil {
+			return nil, err
+		}
+		tallies = append(tallies, r.Tallies...)
+	}
+	return tallies, nil
 }
 
 // measureLocking hears what the workers did, and computes.
 func measureLocking(ctx context.Context, on site, c *contestant, w *workload, hands []*hand, before usage) (metrics, string, error) {
-	var tallies []tally
-	for _, h := range hands {
-		r, err := h.hear()
-		if err != nil {
-			return nil, "", err
-		}
-		tallies = append(tallies, r.Tallies...)
+	tallies, err := hearAll(hands)
+	if err != nil {
+		return nil, "", err
 	}
 	after, err := on.Usage(ctx)
 	if err != nil {
@@ -86,12 +97,31 @@ func measureLocking(ctx context.Context, on site, c *contestant, w *workload, ha
 	if w.Processes == 1 {
 		delete(m, handoverRate) // there is nobody to hand over to
 	}
+	return m, firstErrorOf(tallies), nil
+}
+
+// measureStop does the same, and pauses a node meanwhile. It looks at no usage: that node would not say.
+func measureStop(ctx context.Context, on site, w *workload, hands []*hand, start int64) (m metrics, firstError string, err error) {
+	at, resume, err := w.stopHalfway(ctx, on, start)
+	if err != nil {
+		return nil, "", err
+	}
+	tallies, err := hearAll(hands)
+	if err := errors.Join(err, resume()); err != nil {
+		return nil, "", err
+	}
+	m = measure(tallies, w.Lasts)
+	compareHalves(m, tallies, at)
+	return m, firstErrorOf(tallies), nil
+}
+
+func firstErrorOf(tallies []tally) string {
 	for _, t := range tallies {
 		if t.FirstError != "" {
-			return m, t.FirstError, nil
+			return t.FirstError
 		}
 	}
-	return m, "", nil
+	return ""
 }
 
 // A hand is a worker as its parent sees it.

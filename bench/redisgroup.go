@@ -29,6 +29,7 @@ type redisGroup struct {
 	sentinels []*redisServer
 	where     string
 	madeOf    string
+	prepare   func(context.Context) error // what servers need that were emptied, or nil
 }
 
 // startSentinel starts a master with replicas, and the sentinels that watch it.
@@ -179,7 +180,10 @@ func (g *redisGroup) Fresh(ctx context.Context) (string, error) {
 			return g.where, err
 		}
 	}
-	return g.where, nil
+	if g.prepare == nil {
+		return g.where, nil
+	}
+	return g.where, g.prepare(ctx)
 }
 
 // Usage adds up the processor time of masters and replicas. Commands are those of the masters: a replica runs again

@@ -159,7 +159,7 @@ func TestWhoWaitsForReplicas(t *testing.T) {
 func TestGroupsThatDoNotStart(t *testing.T) {
 	servers.Need(t, "redis-server")
 	t.Setenv("TMPDIR", t.TempDir())
-	for _, kind := range []*siteKind{sentinelSite, clusterSite} {
+	for _, kind := range []*siteKind{sentinelSite, clusterSite, mastersSite} {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := kind.start(ctx, serverSettings{}); !errors.Is(err, context.Canceled) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -17,6 +18,9 @@ import (
 
 // eagerRedsync makes redsync try again every millisecond, rather than every 50 to 250.
 var eagerRedsync = redsync.WithRetryDelay(eager)
+
+// failFast makes redsync return when a majority has answered, rather than all.
+var failFast = redsync.WithFailFast(true)
 
 // A redsyncClient is one of the Redis clients that redsync can stand on.
 type redsyncClient func(where string) (pool redsyncredis.Pool, closes func() error, err error)
@@ -36,22 +40,28 @@ func redsyncRueidis(where string) (redsyncredis.Pool, func() error, error) {
 	return rueidisPool{client}, func() error { client.Close(); return nil }, nil
 }
 
+// openRedsync opens redsync on one server, or on a majority of several.
 func openRedsync(on redsyncClient, options ...redsync.Option) func(context.Context, string, time.Duration) (locker, error) {
 	return func(_ context.Context, where string, ttl time.Duration) (locker, error) {
-		pool, closes, err := on(where)
-		if err != nil {
-			return nil, err
-		}
 		// By default it gives up after 32 tries. Here the context says how long it waits.
-		options := slices.Concat(options, []redsync.Option{redsync.WithExpiry(ttl), redsync.WithTries(math.MaxInt)})
-		return &redsyncLocker{redsync.New(pool), options, closes}, nil
+		l := &redsyncLocker{options: slices.Concat(options, []redsync.Option{redsync.WithExpiry(ttl), redsync.WithTries(math.MaxInt)})}
+		var pools []redsyncredis.Pool
+		for addr := range strings.SplitSeq(where, ",") {
+			pool, closes, err := on(addr)
+			if err != nil {
+				return nil, errors.Join(err, l.Close())
+			}
+			pools, l.closes = append(pools, pool), append(l.closes, closes)
+		}
+		l.sync = redsync.New(pools...)
+		return l, nil
 	}
 }
 
 type redsyncLocker struct {
 	sync    *redsync.Redsync
 	options []redsync.Option
-	closes  func() error
+	closes  []func() error
 }
 
 func (l *redsyncLocker) Acquire(ctx context.Context, name string) (lease, error) {
@@ -62,7 +72,12 @@ func (l *redsyncLocker) Acquire(ctx context.Context, name string) (lease, error)
 	return redsyncLease{mutex}, nil
 }
 
-func (l *redsyncLocker) Close() error { return l.closes() }
+func (l *redsyncLocker) Close() (err error) {
+	for _, closes := range l.closes {
+		err = errors.Join(err, closes())
+	}
+	return err
+}
 
 type redsyncLease struct{ *redsync.Mutex }
 

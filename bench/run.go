@@ -143,7 +143,7 @@ func (p *plan) run(ctx context.Context, say sayFunc) (*results, error) {
 		sites[c.on] = s
 	}
 	p.measurements(func(round int, w *workload, c *contestant) error {
-		say("round %d of %d  %-10s  %-18s", round+1, p.rounds, w.Name, c.name)
+		say("round %d of %d  %-10s  %-24s", round+1, p.rounds, w.Name, c.name)
 		m, firstError, err := measureOnce(ctx, sites[c.on], c, w)
 		if ctx.Err() != nil {
 			say("\n")

@@ -70,12 +70,13 @@ var (
 	redisSite    = &siteKind{"redis", startRedis}
 	sentinelSite = &siteKind{"redis-sentinel", startSentinel}
 	clusterSite  = &siteKind{"redis-cluster", startCluster}
+	mastersSite  = &siteKind{"redis-masters", startMasters}
 	folderSite   = &siteKind{"file", startFolder}
 	etcdSite     = &siteKind{"etcd", startEtcd}
 )
 
 // siteKinds are all that --store can choose from.
-var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, folderSite, etcdSite}
+var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite}
 
 // defaultStores are what is measured if nobody chooses.
 const defaultStores = "redis,file"

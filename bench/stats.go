@@ -16,6 +16,9 @@ type hold struct {
 	Token    uint64
 }
 
+// cycle is the time in acquiring and releasing.
+func (h hold) cycle() int64 { return h.Begin - h.Asked + h.Released - h.End }
+
 // A tally is what one worker did.
 type tally struct {
 	Process    int
@@ -146,12 +149,31 @@ func handovers(turns []turn) (gaps []int64) {
 	return gaps
 }
 
+// timeHeld is how long somebody held the lock. What two hold at once counts once.
+func timeHeld(turns []turn) (sum int64) {
+	latest := int64(math.MinInt64)
+	for _, t := range turns {
+		if end := max(t.End, latest); end > latest {
+			sum += end - max(t.Begin, latest)
+			latest = end
+		}
+	}
+	return sum
+}
+
+// micros is a percentile of times, in microseconds. They need not be sorted.
+func micros(times []int64, p float64) float64 {
+	slices.Sort(times)
+	return float64(percentile(times, p)) / 1e3
+}
+
 // measure computes what is reported of a measurement that lasted so long.
 func measure(tallies []tally, lasted time.Duration) metrics {
 	var served []int
 	var waits, cycles, gaps []int64
 	var alike []weighted
 	var total, faults int
+	var used int64
 	for _, t := range tallies {
 		served = append(served, len(t.Holds))
 		total += len(t.Holds)
@@ -162,7 +184,7 @@ func measure(tallies []tally, lasted time.Duration) metrics {
 			alike = append(alike, weighted{wait, 1 / float64(len(own))})
 		}
 		for _, h := range t.Holds {
-			cycles = append(cycles, h.Begin-h.Asked+h.Released-h.End)
+			cycles = append(cycles, h.cycle())
 		}
 	}
 	m := metrics{errorCount: float64(faults)}
@@ -170,14 +192,12 @@ func measure(tallies []tally, lasted time.Duration) metrics {
 		m[overlapCount] += float64(overlaps(turns))
 		m[disorderCount] += float64(disorder(turns))
 		gaps = append(gaps, handovers(turns)...)
-	}
-	for _, values := range [][]int64{waits, cycles, gaps} {
-		slices.Sort(values)
+		used += timeHeld(turns)
 	}
 	slices.SortFunc(alike, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
-	micros := func(sorted []int64, p float64) float64 { return float64(percentile(sorted, p)) / 1e3 }
 	m[throughput] = float64(total) / lasted.Seconds()
 	m[fairShare] = fairness(served)
+	m[inUse] = 100 * float64(used) / float64(lasted)
 	m[handoverRate] = float64(len(gaps)) / lasted.Seconds()
 	if len(waits) > 0 {
 		m[waitP50], m[waitP99] = micros(waits, 50), micros(waits, 99)

@@ -105,14 +105,23 @@ func (w *worker) endWithParent() {
 	}
 }
 
+// warmTries is how often a worker tries to lock before it begins. While many start at once, a lock may take longer than one
+// that is strict about time allows.
+const warmTries = 10
+
 // warmUp has every goroutine lock once, each a name of its own, so that connections are open and scripts are loaded.
 func (w *worker) warmUp(ctx context.Context) error {
-	return w.together(func(g int) error {
-		l, err := w.locker.Acquire(ctx, fmt.Sprintf("warm-%d-%d", w.Process, g))
-		if err != nil {
-			return err
+	return w.together(func(g int) (err error) {
+		for i := range warmTries {
+			var l lease
+			if l, err = w.locker.Acquire(ctx, fmt.Sprintf("warm-%d-%d-%d", w.Process, g, i)); err == nil {
+				err = l.Release()
+			}
+			if err == nil {
+				return nil
+			}
 		}
-		return l.Release()
+		return err
 	})
 }
 

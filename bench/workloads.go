@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A workload is what contestants are put to.
 type workload struct {
@@ -14,6 +17,9 @@ type workload struct {
 	Pause      time.Duration // between giving back and asking again
 	Lasts      time.Duration
 	TTL        time.Duration
+
+	// With Stops, one of the site's nodes stands still from the middle on.
+	Stops bool
 
 	// With Leases, so many are taken by the goroutines, and then held for a ttl.
 	Leases int
@@ -31,6 +37,8 @@ var (
 	alone      = []metric{throughput, cycleP50, cycleP99, callsPerOp, serverPerOp, overlapCount, errorCount}
 	inProcess  = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, callsPerOp, overlapCount, errorCount}
 	byHandover = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, handoverRate, handoverP50, callsPerOp, overlapCount, errorCount}
+	whileUsed  = slices.Concat([]metric{throughput, inUse}, byHandover[1:])
+	halves     = []metric{throughput, beforeP50, afterP50, afterP99, afterToBefore, overlapCount, errorCount}
 	keeping    = []metric{acquireRate, goroutinesEach, bytesEach, clientCPU, serverCPU, calls, serverCommands, lostCount}
 )
 
@@ -65,7 +73,12 @@ func workloads(quick bool) []*workload {
 			Name: "work", About: "8 processes, 1 name, 2 ms of work and 10 ms between",
 			Processes: 8, Goroutines: 1, Names: 1, Lasts: paced,
 			Work: 2 * time.Millisecond, Pause: 10 * time.Millisecond,
-			columns: byHandover, compared: []metric{throughput, waitP50, waitP99, evenP50, evenP99, handoverRate},
+			columns: whileUsed, compared: []metric{throughput, inUse, waitP50, waitP99, evenP50, evenP99, handoverRate},
+		},
+		{
+			Name: "stopped", About: "1 goroutine, 1 name, and from the middle on one node stands still",
+			Processes: 1, Goroutines: 1, Names: 1, Lasts: 2 * lasts, Stops: true,
+			columns: halves, compared: []metric{beforeP50, afterP50, afterP99},
 		},
 		{
 			Name: "leases", About: "many leases held for a ttl by 1 process",
