@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/history"
 	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // TestRestartWithoutData is the schedule behind TestFaults' cells of that name, with nothing left to chance: the holder
@@ -103,16 +104,21 @@ func (w *witness) open(addr, query string) *holdfast.Client {
 	return locks
 }
 
-// take waits for the lock, and begins to write down that it is held.
+// take waits for the lock, and begins to write down that it is held. What may pass is tried again: on a busy machine a replica
+// acknowledges late.
 func (w *witness) take(locks *holdfast.Client) *testimony {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), crowdPatience)
 	defer cancel()
-	lease, err := locks.Mutex(witnessed).Lock(ctx)
-	if err != nil {
-		w.Fatal(err)
+	for {
+		lease, err := locks.Mutex(witnessed).Lock(ctx)
+		if err == nil {
+			return w.testify(locks, lease)
+		}
+		if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final || ctx.Err() != nil {
+			w.Fatal(err)
+		}
 	}
-	return w.testify(locks, lease)
 }
 
 // testify begins to write down that a lease is held.

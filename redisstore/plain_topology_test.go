@@ -53,7 +53,8 @@ func TestPlainBySentinel(t *testing.T) {
 func TestPlainWaitsForReplicas(t *testing.T) {
 	fleet := servers.RedisReplicas(t, 1)
 	server, replica := fleet.Master, fleet.Replicas[0]
-	s := openPlain(t, server, "&wait-replicas=1&wait-timeout=200ms")
+	acknowledged(t, server, 1)
+	s := openPlain(t, server, "&wait-replicas=1&wait-timeout=1s")
 	c, late := claim("replicated"), claim("late")
 	standIn(t, s, &c, store.Held)
 	if err := replica.Lag(); err != nil {

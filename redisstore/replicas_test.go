@@ -101,7 +101,7 @@ func TestUnacknowledgedRenewalIsNone(t *testing.T) {
 func TestPushedGrantIsConfirmed(t *testing.T) {
 	r := servers.RedisReplicas(t, 1)
 	acknowledged(t, r.Master, 1)
-	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=100ms")
+	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=500ms")
 	told := make(chan store.Standing, 10)
 	s.Notify(func(_ store.ID, standing store.Standing) { told <- standing })
 	holder, waiter, last := claim("pushed"), claim("pushed"), claim("pushed")

@@ -45,8 +45,10 @@ func TestStoreBySentinel(t *testing.T) {
 				if err := awaitReplicas(master, 2); err != nil {
 					return err
 				}
-				_, err = s.Failover()
-				return err
+				if _, err = s.Failover(); err != nil {
+					return err
+				}
+				return s.AwaitHealthy() // the old master serves until it has heard of it, and then hangs up
 			},
 		}
 	})
