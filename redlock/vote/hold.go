@@ -71,6 +71,7 @@ type seat struct {
 	silent   bool   // it has failed, so that no answer to that will come
 	stale    bool   // there is an earlier one too
 	acked    bool   // the key is not there, and will not be set any more
+	leave    uint64 // the round from which on a release counts: the key was set after the earlier ones
 	spared   bool   // leaving: it is not asked before it has answered the take
 }
 
@@ -126,7 +127,7 @@ func (h *hold) request(node int, op Op) {
 func (h *hold) answer(now time.Duration, node int, seq uint64, a *Answer) {
 	s, op, number := &h.seats[node], opOf(seq), roundOf(seq)
 	if op == Leave {
-		h.acknowledged(s, a)
+		h.acknowledged(s, number, a)
 		return
 	}
 	if op != Raise && a.Code != Failed {

@@ -87,8 +87,8 @@ func (h *hold) repeat(now time.Duration) {
 	}
 }
 
-func (h *hold) acknowledged(s *seat, a *Answer) {
-	if a.Code == Left {
+func (h *hold) acknowledged(s *seat, number uint64, a *Answer) {
+	if a.Code == Left && number >= s.leave {
 		s.acked = true
 		h.finish()
 	}
@@ -103,7 +103,8 @@ func (h *hold) late(now time.Duration, node int, op Op, a *Answer) {
 	switch {
 	case h.phase != leaving:
 	case set && (waited || !h.Without.Has(LeaveAgain)):
-		s.acked = false
+		h.round.number++
+		s.acked, s.leave = false, h.round.number
 		h.request(node, Leave)
 		h.lastSet, h.forget = now, max(h.forget, now+h.life) // it was set before now, whenever that was
 		h.again = min(h.again, now+h.pause)

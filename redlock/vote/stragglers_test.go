@@ -260,3 +260,27 @@ func TestForgetsAfterTwoLives(t *testing.T) {
 		t.Errorf("forgotten after %v", c.now)
 	}
 }
+
+// An acknowledgement that comes late is of the release that it answers: if the key was set after that, it says nothing.
+func TestLateAcknowledgement(t *testing.T) {
+	c := newTry(t, 3)
+	c.does(c.Try(0, 0, 0))
+	slow := c.to(2, Take)
+	c.does(c.Leave(0))
+	c.now = c.step.Wake
+	c.does(c.Wake(c.now)) // none has answered
+	first := c.to(2, Leave)
+	c.does(c.Answer(c.now, 2, slow.Seq, granted(1)))
+	c.to(2, Leave) // which is lost
+	c.does(c.Answer(c.now, 2, first.Seq, Answer{Code: Left}))
+	c.sent = nil
+	c.now += testTTL / 8
+	c.does(c.Wake(c.now))
+	again := c.to(2, Leave)
+	c.does(c.Answer(c.now, 2, again.Seq, Answer{Code: Left}))
+	c.now, c.sent = c.now+testTTL/2, nil
+	c.does(c.Wake(c.now))
+	if slices.ContainsFunc(c.sent, func(s Send) bool { return s.Node == 2 }) {
+		t.Error("it is asked again, and has acknowledged")
+	}
+}
