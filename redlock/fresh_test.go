@@ -57,6 +57,7 @@ func TestInit(t *testing.T) {
 	}
 	f.init()
 	hold(t, s, c)
+	eventually(t, "nothing is on its way", func() bool { return do(t, f.nodes[1], "EXISTS", "first") == int64(1) })
 
 	// A node that loses its data beside others that vote is not let in, neither before anybody has used it nor after.
 	do(t, f.nodes[1], "FLUSHALL")
