@@ -202,6 +202,13 @@ func (b *bid) answer(node int, e *errand, a vote.Answer) {
 	b.follow(b.claim.Answer(b.store.rota.now(), node, e.seq, a), nil)
 }
 
+// listens takes the news that it is told of releases from now on.
+func (b *bid) listens() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.follow(b.claim.Listen(b.store.rota.now()), nil)
+}
+
 // push takes the news that the key is free at a node.
 func (b *bid) push(node int) {
 	b.mu.Lock()

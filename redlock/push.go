@@ -235,7 +235,7 @@ func (s *Store) listenOn(n *node, w *wire) error {
 				return err
 			}
 			for _, b := range s.ears.hears(n.index, fresh) {
-				b.push(n.index)
+				b.listens()
 			}
 		}
 		select {

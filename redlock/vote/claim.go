@@ -102,7 +102,8 @@ func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
 		} else {
 			c.cur.ask(now, Take)
 		}
-		c.pacer.told = 0
+		c.cur.told = c.pacer.told>>c.pacer.awaited&1 != 0
+		c.pacer.told, c.pacer.listens = 0, false
 	}
 	return c.step(now)
 }
@@ -166,6 +167,16 @@ func (c *Claim) Push(now time.Duration, node int) Step {
 	c.send = c.send[:0]
 	if c.state == Waiting || c.state == Trying {
 		c.pacer.freed(now, node)
+	}
+	return c.step(now)
+}
+
+// Listen says that pushes are heard from now on. What was told before is lost on a claim that waits, so it is to look.
+func (c *Claim) Listen(now time.Duration) Step {
+	c.send = c.send[:0]
+	if c.state == Waiting || c.state == Trying {
+		c.pacer.listens = true
+		c.pacer.hurry(now)
 	}
 	return c.step(now)
 }

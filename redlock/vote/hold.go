@@ -37,6 +37,7 @@ type hold struct {
 
 	probing bool          // only one node was asked so far: see probe
 	probed  int           // which
+	told    bool          // that node has told of a release
 	probeBy time.Duration // and when the others are asked all the same
 
 	again  time.Duration // leaving: when to send again what is not acknowledged

@@ -12,6 +12,7 @@ type pacer struct {
 	splits  int           // how often of late the votes were split: the more, the longer the pauses
 	again   time.Duration // when to try
 	told    uint64        // the nodes that told of a release since the last try began
+	listens bool          // it hears of releases only since then
 	awaited int           // the node whose push is waited for
 }
 
@@ -38,7 +39,7 @@ func (p *pacer) lost(now time.Duration, h *hold, held bool, first int) {
 		p.again = now + p.chance(p.window())
 		p.splits = min(p.splits+1, mostSplits)
 	}
-	if p.told>>first&1 != 0 {
+	if p.told>>first&1 != 0 || p.listens {
 		p.hurry(now)
 	}
 }

@@ -81,12 +81,12 @@ func (h *hold) take(now time.Duration, node int) {
 	h.request(node, Take)
 }
 
-// decideProbe ends the try if the first node says that somebody else has the key, and otherwise lets it go on. It says
-// whether it has ended.
+// decideProbe ends the try if the first node, which has told of a release, says that somebody else has the key. Otherwise it
+// lets it go on: a release may have reached the others and not that node. It says whether it has ended.
 func (c *Claim) decideProbe(now time.Duration, h *hold) (r Result, over bool) {
 	s := &h.seats[h.probed]
 	switch {
-	case s.answered && s.said.Code == Denied:
+	case s.answered && s.said.Code == Denied && h.told:
 		return c.lose(now, h, false), true
 	case s.answered || now >= h.probeBy:
 		h.widen(now)

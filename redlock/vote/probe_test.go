@@ -15,6 +15,7 @@ func lost(t *testing.T) *try {
 	}
 	c.want(Lost)
 	c.answer(2, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+	c.does(c.Push(c.now, c.pacer.awaited))
 	c.now = c.step.Again
 	c.does(c.Try(c.now, 0, 0))
 	if len(c.sent) != 1 {
@@ -108,6 +109,7 @@ func TestProbeIsDeniedByItself(t *testing.T) {
 	}
 	c.want(Lost)
 	own := c.Value()
+	c.does(c.Push(c.now, first))
 	c.now, c.sent = c.step.Again, nil // the release is on its way
 	c.does(c.Try(c.now, 0, 0))
 	c.answer(first, Answer{Code: Denied, Holder: own, Left: testTTL})
@@ -167,6 +169,7 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 			c.answer(c.sent[0].Node, denied)
 		}
 		c.want(Lost)
+		c.does(c.Push(c.now, c.pacer.awaited))
 		c.now, c.sent = c.now+time.Second, nil
 		c.does(c.Try(c.now, 0, 0))
 	}
@@ -188,4 +191,30 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 	if c.cur.probed != first {
 		t.Errorf("node %d is asked first, and not %d", c.cur.probed, first)
 	}
+}
+
+// Who was not told by the first node goes on when that denies the key: a release may have reached the others alone. That it
+// only now hears of releases tells nothing.
+func TestProbeUntold(t *testing.T) {
+	c := newTry(t, 3)
+	c.does(c.Try(0, 0, 0))
+	for node := range 2 {
+		c.answer(node, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+	}
+	c.want(Lost)
+	c.does(c.Listen(c.now))
+	if c.step.Again > 10*time.Millisecond {
+		t.Errorf("it looks again after %v, and may have missed a release", c.step.Again)
+	}
+	c.now, c.sent = c.step.Again, nil
+	c.does(c.Try(c.now, 0, 0))
+	probed := c.sent[0].Node
+	c.answer(probed, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+	if c.last.Verdict != 0 || len(c.sent) != 2 {
+		t.Fatalf("%+v, and %v is on its way", c.last, c.ops())
+	}
+	for len(c.sent) > 0 && c.last.Verdict == 0 {
+		c.answer(c.sent[0].Node, granted(10))
+	}
+	c.want(Won)
 }
