@@ -128,16 +128,10 @@ func (n *node) wireNow() *wire {
 	if n == nil {
 		return nil
 	}
-	w, ok := n.commands.Current()
-	if !ok {
-		return nil
-	}
-	select {
-	case <-w.Dead():
-		return nil
-	default:
+	if w, ok := n.commands.Live(); ok {
 		return w
 	}
+	return nil
 }
 
 // keeper is the node that keeps a slot, as far as is known.

@@ -55,12 +55,8 @@ var (
 
 // wire gives a connection for commands. Ctx bounds how long one that is being made is waited for.
 func (n *node) wire(ctx context.Context) (*wire, error) {
-	if w, ok := n.commands.Current(); ok {
-		select {
-		case <-w.Dead():
-		default:
-			return w, nil
-		}
+	if w, ok := n.commands.Live(); ok {
+		return w, nil
 	}
 	if f := n.failed.Load(); f != nil && time.Since(f.at) < redialAfter {
 		return nil, f.err

@@ -165,12 +165,8 @@ func (s *Store) exchange(n *node, errands []errand) (answers []vote.Answer, unse
 
 // wireSoon gives a connection, or says that there is none for now. Whoever asked counts the node as failed by then.
 func (s *Store) wireSoon(n *node) (*wire, error) {
-	if w, ok := n.commands.Current(); ok {
-		select {
-		case <-w.Dead():
-		default:
-			return w, nil
-		}
+	if w, ok := n.commands.Live(); ok {
+		return w, nil
 	}
 	ctx, cancel := context.WithTimeout(s.life, s.timeoutOf(s.maxTTL))
 	defer cancel()

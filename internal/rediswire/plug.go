@@ -49,14 +49,23 @@ func (p *Plug[W]) Current() (w W, ok bool) {
 	return w, false
 }
 
+// Live is the current wire, if it was not known to be dead a moment ago.
+func (p *Plug[W]) Live() (w W, ok bool) {
+	if w, ok = p.Current(); !ok {
+		return w, false
+	}
+	select {
+	case <-w.Dead():
+		return w, false
+	default:
+		return w, true
+	}
+}
+
 // Get gives a wire that was not known to be dead a moment ago.
 func (p *Plug[W]) Get(ctx context.Context) (w W, err error) {
-	if w, ok := p.Current(); ok {
-		select {
-		case <-w.Dead():
-		default:
-			return w, nil
-		}
+	if w, ok := p.Live(); ok {
+		return w, nil
 	}
 	d := p.dialing()
 	select {
