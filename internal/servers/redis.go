@@ -72,6 +72,7 @@ func (r *RedisServer) storeArgs() []string {
 	args := append(r.baseArgs(),
 		"--save", "",
 		"--appendonly", "yes",
+		"--appendfsync", "no", // the kernel keeps what was written by a process that is killed
 		"--repl-diskless-sync-delay", "0", // a replica need not wait for others to come
 	)
 	if r.set.password != "" {

@@ -162,6 +162,7 @@ func TestRedisOptions(t *testing.T) {
 	}{
 		{"memory", []Option{Args("--maxmemory", "64mb")}, []string{"CONFIG", "GET", "maxmemory"}, "[maxmemory 67108864]"},
 		{"args win", []Option{Args("--appendonly", "no")}, []string{"CONFIG", "GET", "appendonly"}, "[appendonly no]"},
+		{"no fsync", nil, []string{"CONFIG", "GET", "appendfsync"}, "[appendfsync no]"},
 		{"fsync", []Option{Args("--appendfsync", "always")}, []string{"CONFIG", "GET", "appendfsync"}, "[appendfsync always]"},
 		{"password", []Option{Password("correct horse")}, []string{"ACL", "WHOAMI"}, "default"},
 		{"users", []Option{ACL("user default off", "user ann on >secret ~a:* +get")}, []string{"ACL", "USERS"}, "[ann default holdfast-servers]"},

@@ -21,7 +21,7 @@ const (
 	stopPatience  = 20 * time.Second
 	pollEvery     = 5 * time.Millisecond
 	maxClashes    = 20 // how often a start is tried on ports that somebody else took
-	tailLines     = 40 // what is printed of the log when a test fails
+	tailLines     = 12 // what is printed of the log when a test fails: five servers must not push the failure out of sight
 )
 
 var (

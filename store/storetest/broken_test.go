@@ -5,7 +5,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -87,6 +89,28 @@ func TestEveryRuleHasMutant(t *testing.T) {
 func TestHonestWrapperPasses(t *testing.T) {
 	storetest.RunFake(t, func(t testing.TB) storetest.Harness {
 		return newBroken(t, func(h *broken) { h.bug = func(*bug) {} })
+	})
+}
+
+// TestAskingTwicePasses shows a store without a line whose claim is in its own way for a moment after a release, as one of
+// Redlock may be: it is held when it is asked for the second time.
+func TestAskingTwicePasses(t *testing.T) {
+	storetest.RunFake(t, func(t testing.TB) storetest.Harness {
+		return newBroken(t, func(h *broken) {
+			h.bug = func(b *bug) {
+				var waits notes[store.ID, bool]
+				b.abilities = func(able *store.Abilities) { able.Line, able.Shared = false, false }
+				b.answers = func(c store.Claim, s *store.Standing) {
+					if s.State == store.Held && waits.get(c.ID) {
+						waits.set(c.ID, false)
+						s.State, s.Ticket, s.AskAgain = store.Waiting, 0, time.Now().Add(time.Millisecond)
+					} else if s.State == store.Waiting {
+						waits.set(c.ID, true)
+						s.Ticket = 0
+					}
+				}
+			}
+		})
 	})
 }
 

@@ -124,6 +124,19 @@ func (p *contender) await() {
 	p.demand("Keep", store.Held)
 }
 
+// succeed keeps a claim that waits and that nobody blocks any more, and demands that it is held. Where there is no line it may
+// have to ask once more: what it asked before may have landed after the release, and be in its own way for a moment.
+func (p *contender) succeed() {
+	if p.t.able.Line {
+		p.keep(store.Held)
+		return
+	}
+	if _, err := p.ask(); err != nil {
+		p.t.fatalf("Keep of %q while it waits: %v", p.claim.Name, err)
+	}
+	p.await()
+}
+
 // enter joins and waits until it is held.
 func (p *contender) enter() {
 	p.enrol()

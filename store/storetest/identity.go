@@ -46,7 +46,7 @@ func leavingTwice(t *trial) {
 	first.join(store.Held)
 	next.join(store.Waiting)
 	first.leave()
-	next.keep(store.Held)
+	next.succeed()
 	first.leave()
 	next.keep(store.Held)
 	t.open().mutex(name).try(store.Gone)

@@ -37,7 +37,7 @@ func ticketsRise(t *trial) {
 			rises(first)
 			second.join(store.Waiting)
 			first.leave()
-			second.keep(store.Held)
+			second.succeed()
 			rises(second)
 			second.leave()
 		}

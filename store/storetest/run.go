@@ -9,12 +9,13 @@ import (
 )
 
 // Run runs the suite in real time. One harness serves all cases, one after the other: starting a real server
-// for each would take too long. The cases use names of their own.
+// for each would take too long. The cases use names of their own. A case that fails while the machine stands still is played
+// again, and that is logged.
 func Run(t *testing.T, newHarness func(t testing.TB) Harness) {
 	h := newHarness(t)
 	each(t, func(t *testing.T, s scenario) outcome {
 		defer watch(t.Name(), realTime.watchdog)()
-		return s.play(t, h, realTime)
+		return playSteadily(t, realTime.ttl, func() outcome { return s.play(t, h, realTime) }, steady)
 	})
 }
 

@@ -28,7 +28,7 @@ type pace struct {
 
 var (
 	realTime = pace{
-		ttl: time.Second, moment: 50 * time.Millisecond, slack: 100 * time.Millisecond,
+		ttl: time.Second, moment: 50 * time.Millisecond, slack: 250 * time.Millisecond,
 		rounds: 3, many: 200, watchdog: 2 * time.Minute,
 	}
 	fakeTime = pace{

@@ -30,7 +30,7 @@ func lostPush(t *trial) {
 	waiter.link.DropPushes(true)
 	holder.leave()
 	t.settle()
-	waiter.keep(store.Held)
+	waiter.succeed()
 }
 
 // The push arrives when its claim has long left, and another holds.

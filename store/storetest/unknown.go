@@ -93,7 +93,7 @@ func answerToLeaveIsLost(t *trial) {
 	}
 	release()
 	holder.leave()
-	next.keep(store.Held)
+	next.succeed()
 }
 
 func waitIsGivenUp(t *trial) {

@@ -1,0 +1,71 @@
+package storetest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPlaySteadily plays a case that fails a number of times, on a machine that stands still in each play.
+func TestPlaySteadily(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		fails    int
+		gap      time.Duration
+		plays    int
+		failures int
+	}{
+		{"passes", 0, time.Second, 1, 0},
+		{"the machine runs", 1, 249 * time.Millisecond, 1, 1},
+		{"fails once", 1, 250 * time.Millisecond, 2, 0},
+		{"fails twice", 2, time.Second, 3, 0},
+		{"fails each time", 9, time.Second, 3, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plays := 0
+			play := func() (o outcome) {
+				if plays++; plays <= c.fails {
+					o.failures = []string{"a failure"}
+				}
+				return o
+			}
+			steady := func() func() time.Duration { return func() time.Duration { return c.gap } }
+			o := playSteadily(t, time.Second, play, steady)
+			if plays != c.plays || len(o.failures) != c.failures {
+				t.Errorf("played %d times, with %d failures in the end; want %d and %d", plays, len(o.failures), c.plays, c.failures)
+			}
+		})
+	}
+}
+
+func TestLongestGap(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after []time.Duration // the one before comes each tick, and at last the end
+		want  time.Duration
+	}{
+		{"at once", []time.Duration{0}, 0},
+		{"steady", []time.Duration{beat, beat, beat}, beat},
+		{"between", []time.Duration{beat, time.Second, beat}, time.Second},
+		{"at the end", []time.Duration{beat, time.Second}, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ticks, stop, gap := make(chan time.Time), make(chan struct{}), make(chan time.Duration)
+				go func() { gap <- longestGap(ticks, stop) }()
+				synctest.Wait()
+				for i, d := range c.after {
+					time.Sleep(d)
+					if i == len(c.after)-1 {
+						close(stop)
+					} else {
+						ticks <- time.Now()
+					}
+				}
+				if got := <-gap; got != c.want {
+					t.Errorf("got %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
