@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -11,11 +12,9 @@ import (
 // holder must not go on with the third, which had no key and would get one by its next renewal.
 func TestBreakAtBareMajority(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
-	f.query = "max-ttl=4s"
-	s, operator := f.open(t), f.open(t)
+	f := newCalmFleet(t, 3)
+	s, operator := f.open(t), f.open(t, redlock.NodeTimeout(500*time.Millisecond)) // who waits no longer for a node that is paused
 	c := claimOf("broken")
-	c.TTL = 4 * time.Second
 	c.Ticket = hold(t, s, c).Ticket
 	for _, n := range f.nodes {
 		eventually(t, "the node has it", func() bool { return do(t, n, "EXISTS", "broken") == int64(1) })

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -36,12 +37,21 @@ func (s *Store) Listening() (n int) {
 	return n
 }
 
+// FewUnder is how many requests may always be under way at a node.
+const FewUnder = fewUnder
+
 // What nodes keep.
 const (
 	RecordKey  = recordKey
 	LeftPrefix = leftPrefix
 	FreedTopic = freedTopic
 )
+
+// SetPoll sets how long a claim that waits goes without a look of its own. It is for a store that nobody uses yet.
+func (s *Store) SetPoll(d time.Duration) { s.rules.Poll = d }
+
+// Busy says whether requests are under way to any node, or what they were answered is just being thought about.
+func (s *Store) Busy() bool { return s.under.Load() > 0 }
 
 // Under is how many requests are under way to a node.
 func (s *Store) Under(node int) int64 { return s.nodes[node].under.Load() }

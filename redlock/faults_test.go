@@ -74,11 +74,12 @@ func TestMinorityFaults(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, 5)
-			f.query = "max-ttl=4s&timeout=2s"
+			f := newCalmFleet(t, 5)
+			f.query = "max-ttl=1m&timeout=6s" // which nobody may wait for
 			s := f.open(t)
 			held := claimOf("held")
 			hold(t, s, held)
+			settled(t, s) // a node that is full prolongs what it has, and takes nothing more
 			for _, i := range []int{1, 3} {
 				fault.befall(t, f.nodes[i])
 			}
@@ -90,7 +91,8 @@ func TestMinorityFaults(t *testing.T) {
 				must(t, s.Leave(t.Context(), c))
 				took = append(took, time.Since(began))
 			}
-			if slices.Sort(took); took[10] > time.Second {
+			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one at most.
+			if slices.Sort(took); took[len(took)-2] > 2*time.Second {
 				t.Errorf("with two nodes of five Lock and Unlock take %v", took)
 			}
 			standings, err := s.Keep(t.Context(), []store.Claim{held})
@@ -132,9 +134,9 @@ func TestMajorityFaults(t *testing.T) {
 			}
 			var err error
 			for deadline := time.Now().Add(30 * time.Second); ; { // the first may still be served, or find a connection that ends
-				c := claimOf("lost")
+				c := briefClaimOf("lost")
 				began := time.Now()
-				if _, err = s.Join(t.Context(), c); time.Since(began) > 5*time.Second {
+				if _, err = s.Join(t.Context(), c); time.Since(began) > 9*time.Second { // what nobody answers is given up after ten
 					t.Errorf("it took %v", time.Since(began))
 				}
 				must(t, errors.Join(leaveBy(t, s, c)))
@@ -187,22 +189,28 @@ func eventually(t testing.TB, what string, is func() bool) {
 func TestHungNodeCollectsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
+	f.query = "max-ttl=4s&timeout=2s"
 	s := f.open(t)
+	settled(t, s)
 	must(t, f.nodes[2].Pause())
 	t.Cleanup(func() { must(t, f.nodes[2].Continue()) })
 	lock := func() {
-		c := claimOf("hung")
+		c := briefClaimOf("hung")
 		hold(t, s, c)
 		must(t, s.Leave(t.Context(), c))
 	}
-	for hangs := time.Now().Add(2 * fleetTimeout); time.Now().Before(hangs); { // until that is known
-		lock()
+	// Until it is known that the node hangs: a few may wait there, and nothing is answered for longer than it may take.
+	for began := time.Now(); time.Since(began) < 3*time.Second || s.Under(2) <= redlock.FewUnder; lock() {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("%d requests are under way to a node that hangs", s.Under(2))
+		}
 	}
 	before := s.Under(2)
-	for range 100 {
+	const locks = 100 // each of which is one request there at least
+	for range locks {
 		lock()
 	}
-	if n := s.Under(2); before == 0 || n > before {
+	if n := s.Under(2); n > before+locks/2 { // one or two may just be turned away
 		t.Errorf("%d requests are under way to a node that hangs, and there were %d when that was known", n, before)
 	}
 	must(t, f.nodes[2].Continue())

@@ -14,13 +14,13 @@ import (
 // first. Nobody gives these locks back, so that no push would clear up after it.
 func TestLeaveWhileTrying(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
+	f := newCalmFleet(t, 3)
 	s := f.open(t)
 	var all sync.WaitGroup
 	for i := range 20 {
 		name := "taken" + strconv.Itoa(i)
 		for _, n := range f.nodes {
-			do(t, n, "SET", name, "somebody", "PX", "60000")
+			do(t, n, "SET", name, "somebody", "PX", "600000")
 		}
 		all.Go(func() {
 			for range 50 {

@@ -9,10 +9,10 @@ import (
 // the first who is shown, each time.
 func TestLineWithTwoDown(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 5)
+	f := newCalmFleet(t, 5)
 	s := f.open(t)
 	for i, value := range []string{"loser", "holder", "holder"} {
-		do(t, f.nodes[i], "SET", "who", value, "PX", "60000")
+		do(t, f.nodes[i], "SET", "who", value, "PX", "600000")
 	}
 	f.kill(3)
 	f.kill(4)

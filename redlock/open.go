@@ -84,7 +84,8 @@ func visit(at store.Location) (*Store, error) {
 	}
 	s, err := reach(options, set)
 	if err == nil {
-		s.admission = nil // who only visits changes nothing by himself
+		s.admission = nil                                           // who only visits changes nothing by himself
+		s.rules.NodeTimeout = max(s.rules.NodeTimeout, lookTimeout) // and waits for all nodes, not only for a majority
 	}
 	return s, err
 }

@@ -12,17 +12,14 @@ import (
 // does not count as unanswered while a node is at work for the first.
 func TestRenewalsTakeTurns(t *testing.T) {
 	t.Parallel()
-	f := newFreshFleet(t, 3)
-	f.query = "max-ttl=20s&timeout=10s" // of which nothing is to be used up
-	f.init()
+	f := newCalmFleet(t, 3)
 	s := f.open(t)
 	held := make([]store.Claim, 200)
 	for i := range held {
 		held[i] = claimOf("held" + strconv.Itoa(i))
-		held[i].TTL = 20 * time.Second
 		held[i].Ticket = hold(t, s, held[i]).Ticket
 	}
-	eventually(t, "all is settled", func() bool { return s.Under(0)+s.Under(1)+s.Under(2) == 0 })
+	settled(t, s)
 	before := f.scripts(t)
 	for _, n := range f.nodes {
 		must(t, n.Pause())

@@ -121,8 +121,20 @@ func (p *player) stepClock(d time.Duration) error {
 		d = -d
 	}
 	p.note("the clock steps by %v", d)
-	p.quiet()
-	now := p.now().Milliseconds()
+	for {
+		deadline := p.quiet()
+		if err := p.removeOut(p.now().Milliseconds()); err != nil {
+			return err
+		}
+		if p.now().Milliseconds() < deadline { // or something has run out meanwhile
+			p.clock.Step(d)
+			return nil
+		}
+	}
+}
+
+// removeOut removes what has run out by a time, in milliseconds since 1970.
+func (p *player) removeOut(now int64) error {
 	for key, e := range p.node.Keys {
 		if e.End < now {
 			delete(p.node.Keys, key)
@@ -139,7 +151,6 @@ func (p *player) stepClock(d time.Duration) error {
 			}
 		}
 	}
-	p.clock.Step(d)
 	return nil
 }
 

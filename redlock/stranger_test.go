@@ -11,10 +11,10 @@ import (
 // any other.
 func TestStrangersTicket(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3)
+	f := newCalmFleet(t, 3)
 	s := f.open(t)
 	for _, n := range f.nodes {
-		do(t, n, "SET", "theirs", "a ticket 99999999999999999999999999", "PX", "60000")
+		do(t, n, "SET", "theirs", "a ticket 99999999999999999999999999", "PX", "600000")
 	}
 	c := claimOf("theirs")
 	if standing, err := s.Join(t.Context(), c); err != nil || standing.State != store.Waiting {
