@@ -7,7 +7,7 @@ SHELL := /bin/sh
 .NOTPARALLEL:
 
 # How long `go test` may take for one package.
-TEST_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 20m
 # Which benchmarks run, and how often each.
 BENCH ?= .
 COUNT ?= 1

@@ -235,7 +235,7 @@ func (s slowLog) Waiting(ctx context.Context, r holdfast.Request) (context.Conte
 
 func ExampleObserver() {
 	ctx := context.Background()
-	locks := holdfast.New(memstore.New(), holdfast.Observe(slowLog{limit: 200 * time.Millisecond}))
+	locks := holdfast.New(memstore.New(), holdfast.Observe(slowLog{limit: time.Second}))
 	defer locks.Close()
 
 	lease, err := locks.Mutex("report").Lock(ctx)
@@ -243,7 +243,7 @@ func ExampleObserver() {
 		log.Fatal(err)
 	}
 	defer lease.Unlock(ctx)
-	_, err = locks.Mutex("report", holdfast.Wait(300*time.Millisecond)).Lock(ctx)
+	_, err = locks.Mutex("report", holdfast.Wait(1500*time.Millisecond)).Lock(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrLocked))
 	// Output:
 	// lock "report" took too long, got it: false

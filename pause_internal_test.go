@@ -18,7 +18,7 @@ import (
 
 const (
 	pausedChildEnv = "HOLDFAST_TEST_PAUSED_CHILD"
-	pausedTTL      = 2 * time.Second
+	pausedTTL      = 3 * time.Second
 )
 
 // In the child this binary is that one program, not the tests.

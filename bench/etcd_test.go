@@ -118,14 +118,15 @@ func testEtcdContestants(t *testing.T, c *etcdCluster) {
 	for _, test := range []struct {
 		name string
 		w    *workload
-		most float64 // calls for each lock; two are needed
+		most float64 // calls for each lock; two are needed, and two more for one that took so long that it was watched
 	}{
-		{"raw-etcd", small(1, 1), 3},
-		{"holdfast-etcd", small(1, 1), 3},
-		{"concurrency", small(1, 1), 3},
+		{"raw-etcd", small(1, 1), 5},
+		{"holdfast-etcd", small(1, 1), 5},
+		{"concurrency", small(1, 1), 5},
 		{"holdfast-etcd", contended, 50},
 		{"concurrency", contended, 50},
 	} {
+		test.w.Lasts = time.Second / 2 // a disk may take its time
 		m, firstError, err := measureOnce(t.Context(), c, contestantNamed(test.name), test.w)
 		if err != nil || firstError != "" {
 			t.Fatalf("%s: %v, %s", test.name, err, firstError)

@@ -97,9 +97,9 @@ func leave(t testing.TB, s *etcdstore.Store, c store.Claim) {
 // await waits until something is so.
 func await(t testing.TB, what string, isSo func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !isSo(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !isSo(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 20 seconds", what)
+			t.Fatalf("%s: not after 30 seconds", what)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestOneTransactionEach(t *testing.T) {
 	server, s := newServer(t, "")
 	locks := holdfast.New(s)
 	defer locks.Close()
-	const times, shortly, tooLong = 3, 5 * time.Millisecond, 20 * time.Millisecond
+	const shortly, tooLong = 5 * time.Millisecond, 20 * time.Millisecond
 	lockAndUnlock := func(hold time.Duration) (took time.Duration) {
 		began := time.Now()
 		lease, err := locks.Mutex("inventory:42").Lock(t.Context())
@@ -70,30 +70,35 @@ func TestOneTransactionEach(t *testing.T) {
 		return time.Since(began)
 	}
 	await(t, "the machine has time for this test", func() bool {
-		var slowest time.Duration
-		got := costOf(t, server, func() {
-			for range times {
-				slowest = max(slowest, lockAndUnlock(shortly))
-			}
-		})
-		if slowest > tooLong {
+		var took time.Duration
+		got := costOf(t, server, func() { took = lockAndUnlock(shortly) })
+		if took > tooLong || renewed(got) {
 			return false
 		}
-		if want := (callCounts{"Txn": {Started: 2 * times, Received: 2 * times, Sent: 2 * times}}); !maps.Equal(got, want) {
-			t.Errorf("%d times Lock and Unlock were %+v, want %+v", times, got, want)
+		if want := (callCounts{"Txn": {Started: 2, Received: 2, Sent: 2}}); !maps.Equal(got, want) {
+			t.Errorf("Lock and Unlock were %+v, want %+v", got, want)
 		}
 		return true
 	})
-	got := costOf(t, server, func() { lockAndUnlock(5 * tooLong) })
-	if got["Txn"].Received != 2 || got["Watch"].Received == 0 {
-		t.Errorf("a lock that is held for %v was %+v, want two transactions and a watch", 5*tooLong, got)
-	}
+	await(t, "nothing comes in between", func() bool {
+		got := costOf(t, server, func() { lockAndUnlock(5 * tooLong) })
+		if renewed(got) {
+			return false
+		}
+		if got["Txn"].Received != 2 || got["Watch"].Received == 0 {
+			t.Errorf("a lock that is held for %v was %+v, want two transactions and a watch", 5*tooLong, got)
+		}
+		return true
+	})
 }
+
+// renewed says whether a session was renewed meanwhile, by itself. That costs a transaction more.
+func renewed(asked callCounts) bool { return asked["LeaseKeepAlive"].Received > 0 }
 
 // Many leases of one client are kept by few calls, over one stream, and without a goroutine for each.
 func TestThousandLeases(t *testing.T) {
-	server, s := newServer(t, "?ttl=3s")
-	const many, batch, round = 1000, 60, time.Second // a third of the ttl
+	server, s := newServer(t, "?ttl=6s")
+	const many, batch, round = 1000, 60, 2 * time.Second // a third of the ttl
 	goroutines := runtime.NumGoroutine()
 	locks := holdfast.New(s)
 	defer locks.Close()
@@ -105,19 +110,26 @@ func TestThousandLeases(t *testing.T) {
 		}
 	}
 	checkGoroutines(t, goroutines, fmt.Sprint(many, " leases"))
-	before, err := server.Calls()
-	if err != nil {
-		t.Fatal(err)
+	calls := func() callCounts {
+		now, err := server.Calls()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
 	}
-	const rounds = 2
+	before, began := calls(), time.Now()
+	const rounds, least = 2, many / batch
 	time.Sleep(rounds * round) // is what it is about
-	after, err := server.Calls()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := after["Txn"].Received - before["Txn"].Received
-	if least, most := many/batch*(rounds-1), 2*many/batch*rounds; kept < least || kept > most {
-		t.Errorf("%d leases were kept for %v by %d transactions, want %d to %d", many, rounds*round, kept, least, most)
+	var after callCounts
+	kept := 0
+	await(t, "they are kept", func() bool {
+		after = calls()
+		kept = after["Txn"].Received - before["Txn"].Received
+		return kept >= least
+	})
+	took := time.Since(began)
+	if most := 2 * many / batch * (int(took/round) + 1); kept > most {
+		t.Errorf("%d leases were kept for %v by %d transactions, want %d at most", many, took, kept, most)
 	}
 	if beats := after["LeaseKeepAlive"]; beats.Started != 1 {
 		t.Errorf("%d leases have %d streams of renewals, want one", many, beats.Started)
@@ -132,13 +144,11 @@ func TestThousandLeases(t *testing.T) {
 	}
 }
 
-// checkGoroutines demands that there are not many more than before.
+// checkGoroutines demands that there are not many more than before, but for those that just come to an end.
 func checkGoroutines(t *testing.T, before int, of string) {
 	t.Helper()
 	const few = 12 // some of gRPC's, and those of two streams
-	if more := runtime.NumGoroutine() - before; more > few {
-		t.Errorf("%s have %d goroutines, want %d at most", of, more, few)
-	}
+	await(t, fmt.Sprintf("%s have %d goroutines at most", of, few), func() bool { return runtime.NumGoroutine()-before <= few })
 }
 
 // One Keep of a thousand claims is one renewal, with a read of its own, and a transaction for every sixty.
@@ -161,7 +171,8 @@ func TestKeepInBatches(t *testing.T) {
 		}
 	})
 	const least, most = 1000/128 + 1, 1000/60 + 2 // an operation for each, and etcd allows 128 in a transaction
-	if n := got["Txn"].Received; n < least || n > most || got["LeaseKeepAlive"].Received != 1 {
+	beats := got["LeaseKeepAlive"].Received       // the session may have its own just before
+	if n := got["Txn"].Received; n < least || n > most || beats < 1 || beats > 2 {
 		t.Errorf("1,000 claims were kept by %+v, want %d to %d transactions and one renewal", got, least, most)
 	}
 }
@@ -179,7 +190,9 @@ func TestHandOverCost(t *testing.T) {
 		})
 	}
 	const handOvers = 5
-	const slack = 4 // both sessions may be renewed meanwhile, and the streams of watches be asked for a sign of life
+	const slack = 4 // both sessions may be renewed meanwhile
+	// And their streams of watches be asked for a sign of life. Who leaves may still be told that its own key is gone, or not.
+	const noise = 4*slack + handOvers
 	cost := func(waiters int) callCounts {
 		line := make([]store.Claim, waiters+1)
 		stores := make([]*etcdstore.Store, len(line))
@@ -213,7 +226,7 @@ func TestHandOverCost(t *testing.T) {
 		return got
 	}
 	short, long := cost(10)["Watch"], cost(1000)["Watch"]
-	if long.Received > short.Received+slack || long.Sent > short.Sent+slack || short.Sent < handOvers {
+	if long.Received > short.Received+noise || long.Sent > short.Sent+noise || short.Sent < handOvers {
 		t.Errorf("%d hand-overs were these messages about watches: %+v in a line of 10, and %+v in one of 1,000", handOvers, short, long)
 	}
 }

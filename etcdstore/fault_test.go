@@ -115,14 +115,13 @@ func TestOpenFaults(t *testing.T) {
 		for _, user := range []string{"", "me:secret@"} {
 			t.Run(test.name+strings.TrimSuffix(user, ":secret@"), func(t *testing.T) {
 				t.Parallel() // some take as long as an answer may
-				began := time.Now()
 				err := openError(t, test.scheme+"://"+user+test.at)
 				checkFault(t, err, test.final)
 				if !regexp.MustCompile(test.says).MatchString(err.Error()) {
 					t.Errorf("%v, which does not say %q", err, test.says)
 				}
-				if took := time.Since(began); took > 2*time.Second && test.at != silent {
-					t.Errorf("it took %v to say so", took)
+				if test.at != silent && regexp.MustCompile("(?i)deadline ?exceeded").MatchString(err.Error()) {
+					t.Errorf("%v, which it could have said at once", err)
 				}
 			})
 		}

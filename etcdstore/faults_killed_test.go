@@ -19,7 +19,7 @@ func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		newWitness(t, newCluster(t)).takeOver(sessionTTL, func() {})
+		newWitness(t, newCluster(t)).takeOver(lastingTTL, func() {})
 	})
 	t.Run("and the leader", func(t *testing.T) {
 		t.Parallel()
@@ -39,13 +39,13 @@ func (w *witness) takeOver(ttl time.Duration, also func()) {
 	promised := w.promised(ttl)
 	h := w.startHolder("etcd", ttl)
 	next := w.wait(w.open("etcd", w.cluster.Endpoints(), ttl), 1)
-	h.kill()
 	killed := time.Now()
+	h.kill()
 	also()
 	second := next.granted()
 	took := time.Since(killed)
 	w.Logf("granted after %v, promised within %v", took, promised)
-	// It was renewed about a third of the ttl before it was killed, at the earliest.
+	// It was renewed about a third of the ttl before it was killed, or somewhat longer on a machine that is busy.
 	if took < ttl/4 || took > promised {
 		w.Errorf("the lock of a holder with a ttl of %v was free %v after it was killed, and %v is promised", ttl, took, promised)
 	}

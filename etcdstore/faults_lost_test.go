@@ -21,6 +21,10 @@ import (
 // longTTL is that of sessions which must not run out while a test lasts: what is gone was taken out.
 const longTTL = 30 * time.Second
 
+// lastingTTL is that of sessions which must not run out before something happens to them, and are to run out then. A machine
+// that is busy may be late with a renewal, or etcd with choosing a leader.
+const lastingTTL = 3 * sessionTTL
+
 // soon is within what must happen that does not wait for a ttl, or for a renewal. It is less than a third of longTTL.
 const soon = 5 * time.Second
 
@@ -121,10 +125,7 @@ func TestUnknownJoin(t *testing.T) {
 		locks := w.openThrough(ways.addrs(), 4*sessionTTL) // a shorter one asks another server sooner
 		session := w.sessionOf(locks)
 		release := ways[0].Hold(proxy.Requests)
-		w.untilSilence(locks, session)
-		if ways[0].Held(proxy.Requests) == 0 {
-			t.Error("nothing was kept back")
-		}
+		w.untilSilence(locks, session, func() bool { return ways[0].Held(proxy.Requests) > 0 })
 		before := handled(t, cluster.Nodes[0].Metrics)
 		release()
 		await(t, "what was late has arrived", func() bool { return handled(t, cluster.Nodes[0].Metrics) > before })
@@ -183,9 +184,10 @@ func (w *witness) loseAnswer(ways ways, ask func(context.Context)) {
 	ways.heal()
 }
 
-// untilSilence asks for the lock until a Join meets the silent server, and was taken back. The client sends each request to
-// the next server, and to another if it is not answered: so it may be granted the lock nevertheless.
-func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey) {
+// untilSilence asks for the lock until a Join meets the silent server, which has something kept back then, and was taken back.
+// The client sends each request to the next server, and to another if it is not answered: so it may be granted the lock
+// nevertheless.
+func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey, keptBack func() bool) {
 	w.Helper()
 	for try := range 20 {
 		for range try % 3 { // otherwise it might always be an Unlock that meets it
@@ -198,10 +200,10 @@ func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey) {
 		cancel()
 		if err != nil {
 			await(w, "the Join is taken back", func() bool { return w.written(session) > before && len(w.line()) == 0 })
-			return
+		} else {
+			w.must(lease.Unlock(w.Context()))
 		}
-		w.must(lease.Unlock(w.Context()))
-		if w.written(session) > before {
+		if w.written(session) > before && keptBack() {
 			return
 		}
 	}

@@ -28,15 +28,15 @@ var silences = []struct {
 	{"all is late", func(w ways) func() { return w.hold(proxy.All) }},
 	{"requests are late", func(w ways) func() { return w.hold(proxy.Requests) }},
 	{"answers are late", func(w ways) func() { return w.hold(proxy.Down) }},
-	{"answers are late, then all is lost", func(w ways) func() { return w.lateThenLost(func() {}) }},
+	{"answers are late, then all is lost", func(w ways) func() { return w.lateThenLost(lastingTTL, func() {}) }},
 }
 
-// lateThenLost holds answers back for nearly as long as a lease lasts, also those to what is asked now, and lets nothing
-// pass after them.
-func (w ways) lateThenLost(ask func()) (end func()) {
+// lateThenLost holds answers back for nearly as long as a lease with this ttl lasts, also those to what is asked now, and lets
+// nothing pass after them.
+func (w ways) lateThenLost(ttl time.Duration, ask func()) (end func()) {
 	release := w.hold(proxy.Down)
 	ask()
-	time.Sleep(sessionTTL * 9 / 10) // that is how late they are
+	time.Sleep(ttl * 9 / 10) // that is how late they are
 	endUp := w.silence(proxy.Requests)
 	release()
 	endDown := w.silence(proxy.Down)
@@ -59,8 +59,8 @@ func TestCutOff(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t, cluster)
 			ways := newWays(t, cluster.Endpoints())
-			cutOff := w.open("etcd", ways.addrs(), sessionTTL)
-			other := w.open("etcd", cluster.Endpoints(), sessionTTL)
+			cutOff := w.open("etcd", ways.addrs(), lastingTTL)
+			other := w.open("etcd", cluster.Endpoints(), lastingTTL)
 			first := w.take(cutOff)
 			next := w.wait(other, 1)
 			end := silence.begin(ways)
@@ -80,8 +80,8 @@ func TestCutOff(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
 		ways := newWays(t, cluster.Endpoints())
-		first := w.take(w.open(believerScheme, ways.addrs(), sessionTTL))
-		next := w.wait(w.open(believerScheme, cluster.Endpoints(), sessionTTL), 1)
+		first := w.take(w.open(believerScheme, ways.addrs(), lastingTTL))
+		next := w.wait(w.open(believerScheme, cluster.Endpoints(), lastingTTL), 1)
 		defer ways.silence(proxy.All)()
 		w.mustOverlap(next.granted(), first)
 	})
@@ -90,19 +90,19 @@ func TestCutOff(t *testing.T) {
 		w := newWitness(t, cluster)
 		ways := newWays(t, cluster.Endpoints())
 		key := etcdstore.LineKey(w.name) + "naive"
-		cutOff := newNaive(t, ways.addrs(), key, sessionTTL)
+		cutOff := newNaive(t, ways.addrs(), key, lastingTTL)
 		w.must(cutOff.take(t.Context()))
 		first, err := w.testify("cut off", 0, cutOff.believes)
 		w.must(err)
 		renewed := make(chan error, 1)
-		defer ways.lateThenLost(func() {
+		defer ways.lateThenLost(lastingTTL, func() {
 			go func() { renewed <- cutOff.renew(t.Context()) }()
 			await(t, "the renewal was answered", func() bool { return ways.held(proxy.Down) > 0 })
 		})()
 		w.must(<-renewed)
 		ctx, cancel := context.WithTimeout(t.Context(), faultPatience)
 		defer cancel()
-		other := newNaive(t, cluster.Endpoints(), key, sessionTTL)
+		other := newNaive(t, cluster.Endpoints(), key, lastingTTL)
 		w.must(other.take(ctx))
 		second, err := w.testify("other", 0, other.believes)
 		w.must(err)

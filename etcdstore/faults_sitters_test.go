@@ -14,6 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// satOn is what sitters lock.
+const satOn = "sat on"
+
 // sitFor is how long a sitter holds if nothing happens.
 const sitFor = sessionTTL / 2
 
@@ -67,7 +70,7 @@ func passes(err error) bool {
 
 // sit takes the lock once.
 func (s *sitters) sit(ctx context.Context, who int, locks *holdfast.Client, recorder *history.Recorder) error {
-	lease, err := locks.Mutex("sat on").Lock(ctx)
+	lease, err := locks.Mutex(satOn).Lock(ctx)
 	if err != nil {
 		return err
 	}

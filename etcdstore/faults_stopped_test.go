@@ -21,7 +21,7 @@ func TestStoppedHolder(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
 		var gate fence.Gate
-		h := w.startHolder("etcd", sessionTTL)
+		h := w.startHolder("etcd", lastingTTL)
 		w.must(gate.Enter(h.token))
 		second := w.stop(h)
 		if err := gate.Enter(h.token); err != nil {
@@ -44,7 +44,7 @@ func TestStoppedHolder(t *testing.T) {
 	t.Run("a believer is seen", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		h := w.startHolder(believerScheme, sessionTTL)
+		h := w.startHolder(believerScheme, lastingTTL)
 		second := w.stop(h)
 		w.must(h.cmd.Process.Signal(syscall.SIGCONT))
 		await(t, "the checkers see that two hold", func() bool {
@@ -58,7 +58,7 @@ func TestStoppedHolder(t *testing.T) {
 // stop stops a holder, until the next has got the lock.
 func (w *witness) stop(h *holder) *testimony {
 	w.Helper()
-	next := w.wait(w.open("etcd", w.cluster.Endpoints(), sessionTTL), 1)
+	next := w.wait(w.open("etcd", w.cluster.Endpoints(), lastingTTL), 1)
 	w.must(h.cmd.Process.Signal(syscall.SIGSTOP))
 	return next.granted()
 }

@@ -49,12 +49,12 @@ func TestTakenAway(t *testing.T) {
 		t.Run(taking.name+", a believer is seen", func(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t, cluster)
-			held := w.take(w.open(believerScheme, cluster.Endpoints(), sessionTTL))
+			held := w.take(w.open(believerScheme, cluster.Endpoints(), lastingTTL))
 			taking.take(w, held)
-			if noticed(held, sessionTTL) {
+			if noticed(held, lastingTTL) {
 				t.Error("a believer has noticed")
 			}
-			next := w.take(w.open("etcd", cluster.Endpoints(), sessionTTL))
+			next := w.take(w.open("etcd", cluster.Endpoints(), lastingTTL))
 			w.mustOverlap(next, held)
 		})
 	}
@@ -65,7 +65,7 @@ func (w *witness) takenAway(take func(*witness, *testimony)) {
 	const about = 200 * time.Millisecond
 	locks := w.open("etcd", w.cluster.Endpoints(), longTTL)
 	quickest := time.Hour // on a machine that is busy, one of a few is quick
-	for try := 0; quickest > about && try < 5; try++ {
+	for try := 0; quickest > about && try < 20; try++ {
 		held := w.take(locks)
 		take(w, held)
 		began := time.Now()
@@ -83,7 +83,7 @@ func (w *witness) takenAway(take func(*witness, *testimony)) {
 
 func (w *witness) takenAwayUnseen(take func(*witness, *testimony), withSession bool) {
 	w.Helper()
-	const ttl = 3 * time.Second
+	const ttl = 6 * time.Second
 	valve := newValve()
 	locks := w.openThrough(w.cluster.Endpoints(), ttl, grpc.WithChainStreamInterceptor(valve.intercept))
 	held := w.take(locks)

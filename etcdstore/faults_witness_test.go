@@ -205,7 +205,7 @@ func (w *witness) mustLose(held *testimony) {
 	w.Helper()
 	select {
 	case <-held.done:
-	case <-time.After(time.Second):
+	case <-time.After(soon):
 		w.Error("the lease is over, and those who wait for the end of its context are not told")
 	}
 	if err := held.Err(); !errors.Is(err, holdfast.ErrLost) {

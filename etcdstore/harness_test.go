@@ -20,7 +20,7 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		server := servers.Etcd(t)
-		return &harness{client: server.Client(t), endpoints: []string{server.Addr()}, restart: server.Restart}
+		return &harness{client: server.Client(t), nodes: []*servers.EtcdServer{server}, endpoints: []string{server.Addr()}, restart: server.Restart}
 	})
 }
 
@@ -28,13 +28,14 @@ func TestStoreOnThree(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		cluster := servers.EtcdCluster(t, 3)
-		return &harness{client: cluster.Client(t), endpoints: cluster.Endpoints(), restart: cluster.Restart}
+		return &harness{client: cluster.Client(t), nodes: cluster.Nodes, endpoints: cluster.Endpoints(), restart: cluster.Restart}
 	})
 }
 
 // A harness is an etcd with a hand on its switches.
 type harness struct {
 	client    *clientv3.Client // past the proxies
+	nodes     []*servers.EtcdServer
 	endpoints []string
 	restart   func(keepData bool) error
 }
@@ -63,6 +64,9 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 }
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
+
+// Unrest implements storetest.Restless: a server that stood still was not heard, and has had to find its leader again.
+func (h *harness) Unrest() int { return int(leaderChanges(h.nodes)) }
 
 func (h *harness) Restart(keepData bool) error { return h.restart(keepData) }
 

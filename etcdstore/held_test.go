@@ -26,7 +26,7 @@ func write(t *testing.T, client *clientv3.Client, held clientv3.Cmp, value strin
 // lockIn takes a lock in a client of its own, which must work.
 func lockIn(t *testing.T, client *clientv3.Client, options ...holdfast.Option) (*holdfast.Client, *holdfast.Lease) {
 	t.Helper()
-	s, err := etcdstore.New(t.Context(), client, etcdstore.TTL(sessionTTL))
+	s, err := etcdstore.New(t.Context(), client, etcdstore.TTL(longTTL))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func notJoined(t *testing.T, s *etcdstore.Store, c store.Claim, why error, stand
 // A claim that somebody broke does not come back with a Join of its own that was late.
 func TestBrokenClaimLandsNoMore(t *testing.T) {
 	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, time.Second)
+	s := aboard(t, servers.Etcd(t), f, lastingTTL)
 	c := claim("a")
 	f.next(stranded)
 	join(t, s, &c, store.Held)
@@ -162,7 +162,7 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 // Who joins again after an error is not taken out with what was left of the first time.
 func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
 	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, time.Second)
+	s := aboard(t, servers.Etcd(t), f, lastingTTL)
 	c, next := claim("a"), claim("a")
 	voiding := make(chan struct{}, 1)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
@@ -204,7 +204,7 @@ func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
 	}
 	for range 3 { // of what is paid after each beat
 		keep(t, s, c, store.Held)
-		time.Sleep(sessionTTL / 3)
+		time.Sleep(lastingTTL / 3)
 	}
 	join(t, s, &next, store.Waiting)
 }
@@ -227,7 +227,7 @@ func TestJoinAgainKeepsPlace(t *testing.T) {
 func TestNotTakenOutIsNotFinal(t *testing.T) {
 	server := servers.Etcd(t)
 	f := &ferry{}
-	s, other := aboard(t, server, f, time.Second), openAt(t, "etcd://"+server.Addr())
+	s, other := aboard(t, server, f, lastingTTL), openAt(t, "etcd://"+server.Addr())
 	holder, mad := claim("a"), claim("a")
 	mad.Ask = store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}
 	join(t, other, &holder, store.Held)

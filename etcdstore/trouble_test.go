@@ -54,6 +54,7 @@ func TestNoLeader(t *testing.T) {
 				t.Errorf("TryLock without a majority: %v", err)
 			}
 			each(test.mend)
+			each((*servers.EtcdServer).AwaitHealthy)
 			await(t, "it works again", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -239,7 +240,7 @@ func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, t
 				select {
 				case <-told:
 					standing = keepAny(t, to, waiter)
-				case <-time.After(5 * time.Second):
+				case <-time.After(20 * time.Second):
 					t.Fatalf("%s: whoever waits is not told", test.name)
 				}
 			}

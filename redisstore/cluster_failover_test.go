@@ -25,7 +25,7 @@ func keeperOf(t testing.TB, c *servers.RedisClusterServers, name string) *server
 func TestWaitReplicasFollowsFailover(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
-	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=2s")
+	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=10s")
 	holder := claim("acked")
 	join(t, s, &holder, store.Held)
 	if err := giveWay(c, []*servers.RedisServer{keeperOf(t, c, holder.Name)}); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -61,12 +60,7 @@ func TestOpenFaults(t *testing.T) {
 	encrypted := servers.Redis(t, servers.TLS(certificates), servers.Args("--tls-auth-clients", "yes"))
 	replica := servers.Redis(t, servers.Args("--replicaof", "127.0.0.1 1"))
 	limited := servers.Redis(t, servers.Args("--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := l.Addr().String()
-	l.Close()
+	const nobody = "127.0.0.1:1"
 	for _, test := range []struct {
 		name, url string
 		final     bool
@@ -204,10 +198,13 @@ func TestRefusals(t *testing.T) {
 // A server that takes every request and never answers.
 func TestSilentServer(t *testing.T) {
 	f := newFake(t)
-	s := openAt(t, "redis://"+f.addr())
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
-	for name, call := range everyCall(s, c) {
+	calls := func() map[string]func(context.Context) error { // of a new store: after some seconds it gives the connection up
+		return everyCall(openAt(t, "redis://"+f.addr()), c)
+	}
+	for name := range calls() {
+		call := calls()[name]
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
@@ -215,9 +212,9 @@ func TestSilentServer(t *testing.T) {
 		cancel()
 	}
 	for _, name := range []string{"Join", "Keep", "Leave"} {
-		began := time.Now()
-		checkFault(t, everyCall(s, c)[name](context.Background()), false, "no answer in 200ms")
-		if took := time.Since(began); took > 10*time.Second {
+		call, began := calls()[name], time.Now()
+		checkFault(t, call(context.Background()), false, "no answer in 200ms")
+		if took := time.Since(began); took > patience {
 			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
 		}
 	}
@@ -259,7 +256,7 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := s.Line(ctx, "second")
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 3*time.Second { // and a dial takes five
 			t.Fatalf("a call of 20 ms took %v", took)
 		}
 		return errors.Is(err, context.DeadlineExceeded)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 // do not.
 func TestRestartWithoutData(t *testing.T) {
 	for _, test := range []struct{ name, query string }{
-		{"no guard", "?ttl=10s"},
-		{"guard", "?ttl=3s&guard=3s"},
+		{"no guard", "?ttl=30s"},
+		{"guard", "?ttl=5s&guard=5s"}, // longer than a restart on a busy machine
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +116,7 @@ func (w *witness) take(locks *holdfast.Client) *testimony {
 		if err == nil {
 			return w.testify(locks, lease)
 		}
-		if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final || ctx.Err() != nil {
+		if !mayPass(err) || ctx.Err() != nil {
 			w.Fatal(err)
 		}
 	}
@@ -133,12 +134,20 @@ func (w *witness) testify(locks *holdfast.Client, lease *holdfast.Lease) *testim
 	return &testimony{lease, belief}
 }
 
+// giveBack gives the lock back. Where the store cannot be told just now, as over a connection that has just died, the client
+// goes on trying by itself.
 func (w *witness) giveBack(held *testimony) {
 	w.Helper()
 	held.belief.End()
-	if err := held.lease.Unlock(w.Context()); err != nil {
+	if err := held.lease.Unlock(w.Context()); err != nil && !mayPass(err) {
 		w.Fatal(err)
 	}
+}
+
+// mayPass says whether an error is a fault of the store that is not final.
+func mayPass(err error) bool {
+	fault, ok := errors.AsType[*store.Fault](err)
+	return ok && !fault.Final
 }
 
 // mustOverlap demands that these are believed at once, that the checkers see it, and that the later has the greater
@@ -176,15 +185,15 @@ func (w *witness) findings(held ...*testimony) (overlaps, tokens []check.Finding
 	return check.Overlap(holds), check.Tokens(holds)
 }
 
-// mustLose demands that a lease is lost at its next renewal, before its time runs out.
+// mustLose demands that a lease is lost at its next renewal, and not because its time runs out.
 func (w *witness) mustLose(held *testimony) {
 	w.Helper()
 	left := time.Until(held.lease.Until())
 	select {
 	case <-held.lease.Context().Done():
-	case <-time.After(left / 2):
+	case <-time.After(left):
 	}
-	if err := held.lease.Err(); !errors.Is(err, holdfast.ErrLost) {
-		w.Errorf("the server does not know a lease any more that had %v left, and half of that later it is %v", left, err)
+	if err := held.lease.Err(); !errors.Is(err, holdfast.ErrLost) || !strings.Contains(err.Error(), "the store no longer has it") {
+		w.Errorf("the server does not know a lease any more that had %v left, and so much later it is %v", left, err)
 	}
 }

@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 			if f.saves {
 				persistence = servers.Args("--appendfsync", "always")
 			}
-			s := newScene(t, f.query, persistence)
+			s := newScene(t, crowdTTL, f.query, persistence)
 			f.strike(s)
 			s.through()
 			s.end(f.effect)

@@ -106,14 +106,14 @@ func (f *fleet) PlantNewer(name string) error {
 // awaitTold waits for a push about a claim.
 func awaitTold(t testing.TB, told <-chan store.ID, id store.ID, what string) {
 	t.Helper()
-	for deadline := time.After(20 * time.Second); ; {
+	for deadline := time.After(patience); ; {
 		select {
 		case got := <-told:
 			if got == id {
 				return
 			}
 		case <-deadline:
-			t.Fatalf("%s: not after 20 seconds", what)
+			t.Fatalf("%s: not after %v", what, patience)
 		}
 	}
 }

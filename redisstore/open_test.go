@@ -63,7 +63,7 @@ func tour(ctx context.Context, s *redisstore.Store) error {
 		if err == nil {
 			select {
 			case <-pushed: // of who is gone, and of who holds now
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				err = errors.New("nobody was told")
 			}
 		}
@@ -131,6 +131,17 @@ func openError(t *testing.T, raw string) error {
 		t.Errorf("%s: it could be opened", raw)
 	}
 	return err
+}
+
+// refusal is why a store cannot be opened for good. While one of several servers has not answered, that is not known.
+func refusal(t *testing.T, raw string) (err error) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		began := time.Now()
+		if err = openError(t, raw); store.Final(err) || time.Since(began) < slow || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 func TestConnections(t *testing.T) {

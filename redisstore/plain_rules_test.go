@@ -49,7 +49,7 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 	await(t, "ours has run out", func() bool { return do(t, server, "EXISTS", "shared") == "0" })
 
 	const value = "holdfast is not mine"
-	do(t, server, "SET", "shared", value, "NX", "PX", "10000")
+	do(t, server, "SET", "shared", value, "NX", "PX", "60000")
 	ours.TTL = ttl
 	hasty, waiter, ghost := claim("shared"), claim("shared"), claim("shared")
 	hasty.Try = true
@@ -72,8 +72,8 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 	if got := do(t, server, "GET", "shared"); got != value {
 		t.Errorf("the value became %q", got)
 	}
-	if left := number(t, do(t, server, "PTTL", "shared")); left <= 0 || left > 10_000 {
-		t.Errorf("another's lock has %d ms left, and it was given 10 s", left)
+	if left := number(t, do(t, server, "PTTL", "shared")); left <= 0 || left > 60_000 {
+		t.Errorf("another's lock has %d ms left, and it was given a minute", left)
 	}
 }
 
@@ -123,9 +123,10 @@ func TestPlainWaitsForOtherTypes(t *testing.T) {
 func TestPlainRenewal(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
-	locks := openLocks(t, server, "", holdfast.TTL(800*time.Millisecond))
+	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
+	locks := openLocks(t, server, "", holdfast.TTL(ttl))
 	lost, replaced := lock(t, locks, "lost"), lock(t, locks, "replaced")
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if err := errors.Join(lost.Err(), replaced.Err()); err != nil {
 			t.Fatal(err)
 		}

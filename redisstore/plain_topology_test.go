@@ -16,7 +16,7 @@ func TestPlainBySentinel(t *testing.T) {
 	t.Parallel()
 	watched := servers.RedisSentinel(t)
 	open := func() *holdfast.Client {
-		locks, err := holdfast.Open(t.Context(), sentinelURL(watched)+"?mode=plain"+never)
+		locks, err := holdfast.Open(t.Context(), sentinelURL(watched)+"?mode=plain&ttl="+long.String()+never)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,10 +51,11 @@ func TestPlainBySentinel(t *testing.T) {
 // With replicas to be waited for, a grant that they have not acknowledged does not count, and is taken back. Nor does a
 // renewal count.
 func TestPlainWaitsForReplicas(t *testing.T) {
+	t.Parallel()
 	fleet := servers.RedisReplicas(t, 1)
 	server, replica := fleet.Master, fleet.Replicas[0]
 	acknowledged(t, server, 1)
-	s := openPlain(t, server, "&wait-replicas=1&wait-timeout=1s")
+	s := openPlain(t, server, "&wait-replicas=1&wait-timeout=2s")
 	c, late := claim("replicated"), claim("late")
 	standIn(t, s, &c, store.Held)
 	if err := replica.Lag(); err != nil {
@@ -73,16 +74,17 @@ func TestPlainWaitsForReplicas(t *testing.T) {
 	if err := replica.CatchUp(); err != nil {
 		t.Fatal(err)
 	}
-	if got := keepOne(t, s, c); got.State != store.Held {
-		t.Errorf("when the replica is back it is %v", got.State)
-	}
+	await(t, "it is held when the replica is back", func() bool {
+		standings, err := s.Keep(t.Context(), []store.Claim{c})
+		return err == nil && standings[0].Err == nil && standings[0].State == store.Held
+	})
 }
 
 // In a cluster a key's own name says where it lies, and plain mode has nothing beside it there yet.
 func TestPlainNotInCluster(t *testing.T) {
 	began := time.Now()
 	_, err := store.Open(t.Context(), locate(t, "redis+cluster://127.0.0.1:1?mode=plain"))
-	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") || time.Since(began) > time.Second {
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") || time.Since(began) > patience {
 		t.Errorf("%v, want at once that mode=line can do it", err)
 	}
 }

@@ -83,12 +83,12 @@ func TestJoinDoesNotOutliveItsTombstone(t *testing.T) {
 func TestUnacknowledgedRenewalIsNone(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t, 1)
-	a, _ := s.client(time.Second, "?wait-replicas=1&wait-timeout=50ms")
+	a, _ := s.client(3*time.Second, "?wait-replicas=1&wait-timeout=50ms")
 	held := s.take(a)
 	s.must(s.Replicas[0].Lag())
 	select {
 	case <-held.lease.Context().Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the lease lasts, and no replica has heard of its renewals")
 	}
 	if err := held.lease.Err(); !errors.Is(err, holdfast.ErrLost) || !strings.Contains(err.Error(), "could not be renewed") {
@@ -99,9 +99,10 @@ func TestUnacknowledgedRenewalIsNone(t *testing.T) {
 // A release grants the lock to the next in line. That counts when a Keep of the next has been acknowledged, and not by
 // the push alone.
 func TestPushedGrantIsConfirmed(t *testing.T) {
+	t.Parallel()
 	r := servers.RedisReplicas(t, 1)
 	acknowledged(t, r.Master, 1)
-	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=500ms")
+	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=2s")
 	told := make(chan store.Standing, 10)
 	s.Notify(func(_ store.ID, standing store.Standing) { told <- standing })
 	holder, waiter, last := claim("pushed"), claim("pushed"), claim("pushed")
@@ -114,7 +115,7 @@ func TestPushedGrantIsConfirmed(t *testing.T) {
 		if standing.State != store.Held || standing.Ticket != waiter.Ticket {
 			t.Errorf("told of %+v", standing)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nobody was told")
 	}
 	if err := r.Replicas[0].Lag(); err != nil {
@@ -157,7 +158,7 @@ func TestRoundsAreShared(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if took, n := time.Since(began), calls(t, r.Master, "wait"); n > 5 || took > 5*time.Second {
+	if took, n := time.Since(began), calls(t, r.Master, "wait"); n > many/5 || took > 10*time.Second { // each for itself: 15 seconds
 		t.Errorf("%d calls at once took %v and %d times WAIT", many, took, n)
 	}
 }

@@ -11,9 +11,10 @@ import (
 
 // After everything that can be done with a line, identity, mark and run are left, and each is one key for all names.
 func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	short := func(c store.Claim) store.Claim {
-		c.TTL = 300 * time.Millisecond
+		c.TTL = 3 * time.Second // longer than it takes to make a line
 		return c
 	}
 	for _, name := range []string{"plain", "{brace}", "new\nline", "*", "a|b", "%7B"} {
@@ -38,10 +39,11 @@ func TestLineOutlivesItsFirstExpiry(t *testing.T) {
 	t.Parallel()
 	_, s := newServer(t, "")
 	holder, waiter := claim("lasting"), claim("lasting")
-	holder.TTL, waiter.TTL = 400*time.Millisecond, 400*time.Millisecond
+	const short = 3 * time.Second // longer than a busy machine takes from one Keep to the next
+	holder.TTL, waiter.TTL = short, short
 	join(t, s, &holder, store.Held)
 	join(t, s, &waiter, store.Waiting)
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * short); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		keep(t, s, holder, store.Held)
 		keep(t, s, waiter, store.Waiting)
 	}
@@ -52,7 +54,7 @@ func TestLineOutlivesItsFirstExpiry(t *testing.T) {
 // The order of a line that was empty but for a tombstone is a key made anew. It must expire too.
 func TestOrderMadeAnewExpires(t *testing.T) {
 	server, s := newServer(t, "")
-	leave(t, s, claim("anew")) // for 30 seconds
+	leave(t, s, claim("anew")) // a tombstone
 	c := claim("anew")
 	join(t, s, &c, store.Held)
 	for _, key := range redisstore.KeysOf("", "anew") {

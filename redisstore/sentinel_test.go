@@ -249,7 +249,7 @@ func TestSentinelFaults(t *testing.T) {
 		{"wrong sentinel password", "rediss+sentinel://:open@" + at + "&sentinel-password=secret", true, "this user and password"},
 		{"wrong password", "rediss+sentinel://:secret@" + at + "&sentinel-password=sesame", true, "this user and password"},
 	} {
-		t.Run(test.name, func(t *testing.T) { checkFault(t, openError(t, test.url), test.final, test.says) })
+		t.Run(test.name, func(t *testing.T) { checkFault(t, refusal(t, test.url), test.final, test.says) })
 	}
 	for url, says := range map[string]string{
 		"redis+sentinel://a,b":                       "/NAME",

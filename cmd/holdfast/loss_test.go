@@ -49,7 +49,7 @@ func (d *desk) stands() (last time.Time) {
 // TestBroken has an operator take the lock away from a running command. What the command has started is told as well.
 func TestBroken(t *testing.T) {
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "1s", "x", "--", "sh", "-c", "("+ends+"); true")
+	p := d.start("run", "--ttl", "5s", "x", "--", "sh", "-c", "("+ends+"); true")
 	d.appears("running")
 	if said := d.start("break", "--yes", "x").exits(0).said(); !strings.Contains(said, "broken: sh on ") {
 		t.Errorf("break says %q", said)
@@ -63,19 +63,20 @@ func TestBroken(t *testing.T) {
 // TestBrokenAndStubborn has a command that does not listen, with a child that does not listen either.
 func TestBrokenAndStubborn(t *testing.T) {
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "1s", "--kill-after", "300ms", "x", "--", "sh", "-c", "("+stays+") & "+"wait")
+	p := d.start("run", "--ttl", "3s", "--kill-after", "300ms", "x", "--", "sh", "-c", "("+stays+") & "+"wait")
 	d.beat()
-	broken := time.Now()
+	begun := time.Now()
 	d.start("break", "--yes", "x").exits(0)
+	broken := time.Now()
 	p.exits(79)
 	last := d.beat()
 	if !d.stands().Equal(last) {
 		t.Error("it still ran when holdfast had ended")
 	}
-	if last.Before(broken) {
+	if last.Before(begun) {
 		t.Error("it was not given its time")
 	}
-	if after := last.Sub(broken); after > 3*time.Second {
+	if after := last.Sub(broken); after > 4*time.Second { // by itself it would have 5
 		t.Errorf("it still ran after %v", after)
 	}
 }
@@ -83,7 +84,7 @@ func TestBrokenAndStubborn(t *testing.T) {
 // TestNobodyListens has holdfast write to a pipe that nobody reads. It must look after its command all the same.
 func TestNobodyListens(t *testing.T) {
 	d := newDesk(t)
-	command := "holdfast run --ttl 1s --kill-after 300ms x -- sh -c '" + strings.ReplaceAll(stays, "'", `"`) + "' 2>&1"
+	command := "holdfast run --ttl 3s --kill-after 300ms x -- sh -c '" + strings.ReplaceAll(stays, "'", `"`) + "' 2>&1"
 	p := d.shell("{ " + command + "; echo $? > code; } | true & until test -e code; do sleep 0.01; done")
 	d.beat()
 	d.start("break", "--yes", "x").exits(0)
@@ -102,15 +103,15 @@ func TestStoreTakenAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			const ttl, killAfter = time.Second, 500 * time.Millisecond // and a grace of 1.5 s
-			p := d.start("run", "--ttl", "1s", "--kill-after", "500ms", "x", "--", "sh", "-c", stays)
+			const ttl, grace = time.Second, 4 * time.Second // so that a machine that is busy still kills it in time
+			p := d.start("run", "--ttl", "1s", "--kill-after", "500ms", "--grace", "4s", "x", "--", "sh", "-c", stays)
 			d.beat()
 			taken := time.Now()
 			d.moveStore("state/holdfast", "away")
 			replace(d)
 			p.exits(79)
 			last := d.beat()
-			if late := last.Sub(taken); late > ttl+killAfter+time.Second {
+			if late := last.Sub(taken); late > ttl+grace {
 				t.Errorf("it still ran after %v, when the store may have granted the lock to another", late)
 			}
 			if last.Before(taken) {
@@ -127,7 +128,7 @@ func TestStoreTakenAway(t *testing.T) {
 // takes its time to end. The next must not have the lock before the command is dead.
 func TestStoreComesBack(t *testing.T) {
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "1s", "--kill-after", "3s", "x", "--", "sh", "-c", stays)
+	p := d.start("run", "--ttl", "1s", "--kill-after", "3s", "--grace", "8s", "x", "--", "sh", "-c", stays)
 	d.beat()
 	answer := d.silence()
 	d.eventually("the command is told to end", func() bool { return strings.Contains(p.complained(), "lost x") })
@@ -192,14 +193,14 @@ func (d *desk) remove(name string) {
 // TestPaused stops holdfast alone for longer than the store keeps its place. When it goes on, the command must die at once.
 func TestPaused(t *testing.T) {
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "500ms", "--kill-after", "2s", "x", "--", "sh", "-c", stays)
+	p := d.start("run", "--ttl", "1s", "--kill-after", "4s", "x", "--", "sh", "-c", stays)
 	d.beat()
 	p.signal(syscall.SIGSTOP)
 	d.start("run", "x", "--", "true").exits(0) // the pause lasts until another has the lock
 	went := time.Now()
 	p.signal(syscall.SIGCONT)
 	p.exits(79)
-	if after := d.beat().Sub(went); after > time.Second {
+	if after := d.beat().Sub(went); after > 3*time.Second { // and not when it had its time
 		t.Errorf("it still ran %v after its holder went on", after)
 	}
 }
@@ -218,7 +219,7 @@ func TestPausedShortly(t *testing.T) {
 // TestKilled kills holdfast. On Linux the command dies with it; the lock is free when the store has let go.
 func TestKilled(t *testing.T) {
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "2s", "--kill-after", "100ms", "x", "--", "sh", "-c", "echo $$ > pid; "+stays)
+	p := d.start("run", "--ttl", "2s", "--kill-after", "2s", "x", "--", "sh", "-c", "echo $$ > pid; "+stays)
 	d.beat()
 	child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
 	if err != nil {
@@ -233,7 +234,8 @@ func TestKilled(t *testing.T) {
 	}
 	d.start("run", "--no-wait", "x", "--", "true").exits(75)
 	d.start("run", "x", "--", "true").exits(0)
-	if took := time.Since(killed); took < 2500*time.Millisecond {
+	// It was renewed a third of the ttl before, or somewhat longer on a machine that is busy.
+	if took := time.Since(killed); took < 3*time.Second {
 		t.Errorf("the lock was free after %v, before the command had its grace", took)
 	}
 }
@@ -301,11 +303,11 @@ func TestStoppedWithoutTerminal(t *testing.T) {
 		t.Skip("here is a terminal")
 	}
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "1s", "--kill-after", "100ms", "x", "--", "sh", "-c", stays)
+	p := d.start("run", "--ttl", "2s", "--kill-after", "100ms", "x", "--", "sh", "-c", stays)
 	d.beat()
 	p.signal(syscall.SIGTSTP)
 	stood := d.stands()
-	d.start("run", "--wait", "2500ms", "x", "--", "true").exits(75) // longer than ttl and grace together
+	d.start("run", "--wait", "4s", "x", "--", "true").exits(75) // longer than ttl and grace together
 	p.signal(syscall.SIGCONT)
 	d.eventually("it goes on", func() bool { return d.beat().After(stood) })
 	p.signal(syscall.SIGUSR1)

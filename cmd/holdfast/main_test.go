@@ -72,7 +72,7 @@ func buildAndRun(m *testing.M) (int, error) {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A desk is where one test works: a folder with a store of its own.
 type desk struct {

@@ -38,12 +38,12 @@ func TestExitCodes(t *testing.T) {
 		{"run --slots 2 taken -- true", 64, "another kind or limit"},
 		{"run --store sqlite:no/such/folder x -- true", 69, "folder"},
 		{"run --no-wait taken -- true", 75, "sh on "},
-		{"run --wait 50ms taken -- true", 75, "sh on "},
+		{"run --wait 500ms taken -- true", 75, "sh on "},
 		{"run --wait 0 taken -- true", 75, "sh on "},
 		{"run --no-wait --busy-exit 9 taken -- true", 9, "locked by"},
 		{"run --skip taken -- false", 0, ""},
 		{"run --skip --verbose taken -- false", 0, "locked by"},
-		{"run --skip --wait 50ms taken -- false", 0, ""},
+		{"run --skip --wait 500ms taken -- false", 0, ""},
 		{"run --skip x -- false", 1, ""},
 		{"run x -- ./no-program", 126, "no-program"},
 		{"run x -- ./no-such-program", 127, "not found"},
@@ -206,7 +206,7 @@ func TestSeveralNames(t *testing.T) {
 	d := newDesk(t)
 	b := d.holds("b")
 	d.start("run", "--no-wait", "a", "b", "c", "--", "true").exits(75)
-	d.start("run", "--wait", "100ms", "a", "b", "c", "--", "true").exits(75)
+	d.start("run", "--wait", "500ms", "a", "b", "c", "--", "true").exits(75)
 	d.start("run", "--no-wait", "a", "c", "a", "--", "true").exits(0)
 	d.put("free-b")
 	b.exits(0)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,9 +24,10 @@ func TestDemoProgram(t *testing.T) {
 		name        string
 		interruptAt string // the line; empty: none
 		code        int
-		last        string // a line of stdout, or all of stderr
+		last        string // a line of stdout, or all of stderr; a pattern
 	}{
-		{"to its end", "", 0, "Holdfast      20         0                  0                     1"},
+		// On a machine that is busy the fence may refuse more than the one write that the demo makes late.
+		{"to its end", "", 0, `(?m)^Holdfast      20         0                  0 +[1-9]\d* `},
 		{"interrupted", "Round 2", exitSignaled + int(syscall.SIGINT), "holdfast: the demo was ended by a signal: interrupt\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -52,7 +54,7 @@ func TestDemoProgram(t *testing.T) {
 				}
 			}
 			cmd.Wait() //nolint:errcheck // the code says it
-			if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(said.String()+errs.String(), test.last) {
+			if code := cmd.ProcessState.ExitCode(); code != test.code || !regexp.MustCompile(test.last).MatchString(said.String()+errs.String()) {
 				t.Errorf("code %d, want %d and %q:\n%s%s", code, test.code, test.last, &said, &errs)
 			}
 			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {

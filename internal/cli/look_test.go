@@ -25,7 +25,7 @@ func line(t *testing.T, name string) *holdfast.Lease {
 		c.Mutex(name).Lock(ctx) //nolint:errcheck // it waits until it is told to go, or has it when the first lost it
 	}()
 	t.Cleanup(func() { cancel(); <-gone })
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		seen, err := c.Inspect(t.Context(), name)
 		if err == nil && len(seen.Waiters()) == 1 {
 			return l

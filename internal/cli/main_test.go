@@ -73,7 +73,7 @@ func client(t *testing.T, options ...holdfast.Option) *holdfast.Client {
 // locked is a lock that somebody else holds.
 func locked(t *testing.T, name string, options ...holdfast.Option) *holdfast.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	l, err := client(t, options...).Mutex(name).Lock(ctx)
 	if err != nil {

@@ -115,7 +115,7 @@ func TestRedlockStatus(t *testing.T) {
 
 	// With its data, but by another run.
 	m.must(third.Start())
-	quarantined := anyNode + `quarantined +\d{16} .* it was restarted or lost its data: no vote for (59s|1m0s)\n`
+	quarantined := anyNode + `quarantined +\d{16} .* it was restarted or lost its data: no vote for (5\ds|1m0s)\n`
 	m.call(exitStore, fresh+voting+quarantined, "redlock", "status", m.url())
 
 	m.must(second.Pause())
@@ -169,8 +169,8 @@ func TestRedlockTrust(t *testing.T) {
 	m := newMasters(t, servers.Args("--appendfsync", "always"))
 	m.call(0, "", "redlock", "init", m.url())
 	node := m.servers[1]
-	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m59s|10m0s)\n$`, "redlock", "trust", m.url(), node.Addr())
-	m.call(0, voting+anyNode+`voting .* a restart within (9m59s|10m0s) is trusted\n`+voting, "redlock", "status", m.url())
+	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`, "redlock", "trust", m.url(), node.Addr())
+	m.call(0, voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting, "redlock", "status", m.url())
 	m.must(node.Restart(true))
 	m.call(0, voting+voting+voting, "redlock", "status", m.url())
 	m.must(node.Restart(true)) // it was for one

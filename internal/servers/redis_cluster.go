@@ -117,13 +117,17 @@ func (c *RedisClusterServers) Addrs() []string { return addrsOf(c.Nodes) }
 
 // KeySlot is the slot of a key, as the first node says that answers.
 func (c *RedisClusterServers) KeySlot(key string) (slot int, err error) {
-	for _, node := range c.Nodes {
-		var answer any
-		if answer, err = node.ask("CLUSTER", "KEYSLOT", key); err == nil {
-			return strconv.Atoi(fmt.Sprint(answer))
+	err = poll(func(context.Context) (err error) {
+		for _, node := range c.Nodes {
+			var answer any
+			if answer, err = node.ask("CLUSTER", "KEYSLOT", key); err == nil {
+				slot, err = strconv.Atoi(fmt.Sprint(answer))
+				return err
+			}
 		}
-	}
-	return 0, err
+		return err
+	})
+	return slot, err
 }
 
 // MasterOf is the node that serves a key, dead or alive, as most nodes say. If they do not agree, it waits until they

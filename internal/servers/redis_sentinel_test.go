@@ -20,7 +20,7 @@ func TestRedisSentinel(t *testing.T) {
 		refusesStrangers(t, r)
 	}
 	first := masterOf(t, s)
-	write(t, first, "key", "1", "2", "5000")
+	write(t, first, "key", "1", "2", "15000")
 	check(t, first.Kill())
 	second, err := s.AwaitFailover(first)
 	check(t, err)
@@ -34,7 +34,7 @@ func TestRedisSentinel(t *testing.T) {
 	check(t, s.Sentinels[0].Restart(true))
 	check(t, first.Start())
 	check(t, s.AwaitHealthy())
-	check(t, first.checkFollows(second))
+	checkSoon(t, func() error { return first.checkFollows(second) })
 	has(t, first, "key", "2")
 	if masterOf(t, s) != second {
 		t.Error("the old master leads again")
@@ -53,12 +53,14 @@ func TestRedisSentinelSplit(t *testing.T) {
 	check(t, first.Continue())
 	do(t, first, "SET", "key", "old")
 	do(t, second, "SET", "key", "new")
-	check(t, each(s.Nodes, func(r *RedisServer) error {
-		if r == first || r == second {
-			return r.checkRole("master")
-		}
-		return r.checkRole("slave")
-	}))
+	checkSoon(t, func() error {
+		return each(s.Nodes, func(r *RedisServer) error {
+			if r == first || r == second {
+				return r.checkRole("master")
+			}
+			return r.checkRole("slave")
+		})
+	})
 	check(t, each(s.Sentinels, func(r *RedisServer) error { return r.Continue() }))
 	check(t, s.AwaitHealthy())
 	has(t, first, "key", "new")
@@ -74,7 +76,7 @@ func TestRedisSentinelForced(t *testing.T) {
 		t.Errorf("%s is the master after %s, which has process %d", second.Addr(), first.Addr(), first.Pid())
 	}
 	check(t, s.AwaitHealthy())
-	check(t, first.checkFollows(second))
+	checkSoon(t, func() error { return first.checkFollows(second) })
 }
 
 // A master that is none of ours is nobody.
@@ -83,7 +85,7 @@ func TestRedisSentinelStranger(t *testing.T) {
 	check(t, sentinel.firstStart())
 	s := &RedisSentinelServers{MasterName: "holdfast", Nodes: []*RedisServer{ours}, Sentinels: []*RedisServer{sentinel}}
 	check(t, s.watch(sentinel))
-	if master, err := s.masterNow(); master != ours {
+	if master, err := s.Master(); master != ours {
 		t.Errorf("the master is not the one that is watched: %v", err)
 	}
 	s.Nodes[0] = stranger

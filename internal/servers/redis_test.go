@@ -139,7 +139,7 @@ func TestRedisCPUTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		used = after - before
-		return used >= 50*time.Millisecond
+		return used >= 200*time.Millisecond
 	})
 	idle, err := r.CPUTime()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // How long things may take on a machine that is busy with other tests, before they count as failed.
 const (
-	startPatience = 30 * time.Second
+	startPatience = time.Minute
 	stopPatience  = 20 * time.Second
 	pollEvery     = 5 * time.Millisecond
 	maxClashes    = 20 // how often a start is tried on ports that somebody else took

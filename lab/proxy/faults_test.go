@@ -161,9 +161,11 @@ func TestSilence(t *testing.T) {
 			fresh := dial(t, p)
 			old.send("1")
 			old.hearNothing()
+			checkLanded(t, e, test.landed[:min(2, len(test.landed))]...) // before 2, on a way of its own
 			fresh.send("2")
 			fresh.hearNothing()
 			checkLanded(t, e, test.landed...)
+			awaitHoles(t, p, 2)
 			end()
 			// A stream with a hole is of no use to anybody.
 			old.hearEnd()
@@ -193,6 +195,7 @@ func TestSilences(t *testing.T) {
 	c := dial(t, p)
 	first, second := p.Silence(All), p.Silence(Down)
 	c.send("1")
+	awaitHoles(t, p, 1)
 	c.hearNothing()
 	second()
 	c.hearNothing()
@@ -229,9 +232,9 @@ func TestDelay(t *testing.T) {
 func TestDelayKeepsOrder(t *testing.T) {
 	e, p := setUp(t)
 	c := dial(t, p)
-	end := p.Delay(Requests, moment)
+	end := p.Delay(Requests, 10*moment)
 	c.send("1")
-	await(t, "the request", func() bool { return p.Held(Requests) == 2 })
+	await(t, "the request", func() bool { return p.Held(Requests) == 2 || len(e.lines()) > 0 })
 	end()
 	c.send("2")
 	checkLanded(t, e, "1", "2")

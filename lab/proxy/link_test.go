@@ -71,6 +71,7 @@ func TestLinkDropsPushes(t *testing.T) {
 	link.DropPushes(true)
 	calls.send("lost")
 	calls.hear("re:lost")
+	awaitHoles(t, p, 1)
 	pushes.hearNothing()
 	link.DropPushes(false)
 	link.DropPushes(false)

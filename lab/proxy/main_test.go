@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	patience = 10 * time.Second      // for what must happen
+	patience = 30 * time.Second      // for what must happen
 	moment   = 50 * time.Millisecond // for what must not happen: time enough for it on loopback
 )
 
@@ -195,6 +195,22 @@ func startProxy(t *testing.T, network, address string, options ...Option) *Proxy
 		}
 	})
 	return p
+}
+
+// awaitHoles waits until so many connections have lost something.
+func awaitHoles(t *testing.T, p *Proxy, want int) {
+	t.Helper()
+	await(t, fmt.Sprintf("hole in %d connections", want), func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		n := 0
+		for c := range p.conns {
+			if c.up.hole || c.down.hole {
+				n++
+			}
+		}
+		return n == want
+	})
 }
 
 // await polls until something is so.

@@ -67,7 +67,7 @@ func TestStoppedProcessHoldsUpNobody(t *testing.T) {
 			t.Fatal("its inbox is never full")
 		}
 	}
-	const claims = 400
+	const claims = 2000
 	news := make([]message, claims, claims+1)
 	for i := range news {
 		news[i] = stopped

@@ -86,7 +86,7 @@ func (h *holder) token(t *testing.T) holdfast.Token {
 
 func (h *holder) kill() { _ = h.cmd.Process.Kill() }
 
-const childTTL = time.Second
+const childTTL = 2 * time.Second
 
 func childHold(args []string) error {
 	ctx := context.Background()
@@ -110,7 +110,7 @@ func childHold(args []string) error {
 // childCount adds to a number in a file, so many times, with no protection but the lock.
 func childCount(args []string) error {
 	ctx := context.Background()
-	locks, err := holdfast.Open(ctx, "sqlite:"+args[0], holdfast.TTL(5*time.Second))
+	locks, err := holdfast.Open(ctx, "sqlite:"+args[0], holdfast.TTL(30*time.Second))
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,9 @@ func childReadOnly(args []string) error {
 
 // openAnd opens a store and takes a lock and gives it back.
 func openAnd(path string) (*holdfast.Client, error) {
-	ctx, cancel := deadline(5 * time.Second)
+	ctx, cancel := deadline(30 * time.Second)
 	defer cancel()
-	locks, err := holdfast.Open(ctx, "sqlite:"+path, holdfast.TTL(300*time.Millisecond))
+	locks, err := holdfast.Open(ctx, "sqlite:"+path, holdfast.TTL(2*time.Second))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func childFull(args []string) error {
 		return err
 	}
 	defer locks.Close()
-	ctx, cancel := deadline(20 * time.Second)
+	ctx, cancel := deadline(30 * time.Second)
 	defer cancel()
 	lease, err := locks.Mutex("held").Lock(ctx)
 	if err != nil {

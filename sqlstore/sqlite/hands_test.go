@@ -112,7 +112,7 @@ func wantPush(t *testing.T, told <-chan store.ID, want store.ID) {
 		if id != want {
 			t.Errorf("told of %v, want %v", id, want)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatalf("never told of %v", want)
 	}
 }

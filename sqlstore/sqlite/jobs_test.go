@@ -59,7 +59,7 @@ func TestCloseAfterPoison(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("Close waits")
 	}
 	if err := <-joined; !errors.Is(err, store.ErrClosed) {

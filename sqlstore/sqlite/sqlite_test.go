@@ -213,7 +213,7 @@ func TestReplacedFile(t *testing.T) {
 	}
 	select {
 	case <-lease.Context().Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the old holder was not told")
 	}
 	if err := second.Unlock(t.Context()); err != nil {
@@ -315,7 +315,7 @@ func TestWithoutSockets(t *testing.T) {
 		if took := time.Since(given); took > time.Second {
 			t.Errorf("it took %v", took)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("never told")
 	}
 }
@@ -347,7 +347,7 @@ func TestLongPath(t *testing.T) {
 		if id != waiter.ID {
 			t.Errorf("told of %v", id)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("never told")
 	}
 	if _, err := os.Stat(path); err != nil {

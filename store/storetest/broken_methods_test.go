@@ -89,6 +89,21 @@ var brokenMethods = []mutant{
 			}
 		}
 	}},
+	{"a grant is as old as its claim", 0, "methods/line tells the time", nil, func(h *broken) {
+		h.bug = func(b *bug) {
+			var came notes[store.ID, time.Time]
+			b.line = func(ctx context.Context, name string) (store.Line, error) {
+				line, err := b.Store.Line(ctx, name)
+				for i, p := range line.Places {
+					if came.get(p.ID).IsZero() {
+						came.set(p.ID, p.Since)
+					}
+					line.Places[i].Since = came.get(p.ID)
+				}
+				return line, err
+			}
+		}
+	}},
 	{"looking makes a name", 0, "methods/an empty line", []int{10}, func(h *broken) {
 		var looked notes[string, bool]
 		h.bug = func(b *bug) {

@@ -20,6 +20,14 @@ type contender struct {
 	pushes int           // how many came; guarded by the client's mu
 }
 
+// lasts gives the claim a ttl that does not run out while a case has a few things to do, if it can have one of its own.
+func (p *contender) lasts() *contender {
+	if p.t.able.SessionTTL == 0 {
+		p.claim.TTL = min(4*p.t.ttl, p.t.able.MaxTTL)
+	}
+	return p
+}
+
 // attempt is one Join.
 func (p *contender) attempt() (store.Standing, error) {
 	ctx, cancel := p.t.context()

@@ -36,6 +36,12 @@ type Harness interface {
 	PlantNewer(name string) error
 }
 
+// A Restless is a harness whose servers may stand still by themselves, one by one, on a machine that runs.
+type Restless interface {
+	// Unrest counts how often that was noticed so far: by an election that nobody asked for, say.
+	Unrest() int
+}
+
 // A Link lies between one client and the server. It does to messages what a network does. Its methods take
 // effect before they return.
 //

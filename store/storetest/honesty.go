@@ -42,7 +42,7 @@ func cutOff(t *trial) {
 	holder.join(store.Held)
 	holder.link.Cut()
 	for _, call := range t.calls() {
-		ctx, cancel := context.WithTimeout(context.Background(), t.ttl) // not to be used up
+		ctx, cancel := t.context() // not to be used up
 		t.checkFault(call.name, call.do(ctx, holder.Store, holder.claim))
 		cancel()
 	}
@@ -66,7 +66,7 @@ func cutOffMeanwhile(t *trial) {
 
 func healed(t *trial) {
 	name := t.name("healed")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder, waiter := t.open().mutex(name).lasts(), t.open().mutex(name).lasts()
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
 	holder.link.Cut()
@@ -110,7 +110,11 @@ func silence(t *trial, hold func(Link) (release func()), deadline bool) {
 // mustReturn demands that calls have returned by now, and lets them do so otherwise.
 func (t *trial) mustReturn(returned map[string]<-chan struct{}, release func()) {
 	t.advance(t.slack + t.moment)
+	end := time.Now().Add(t.late)
 	for name, done := range returned {
+		for !closed(done) && time.Now().Before(end) {
+			t.settle()
+		}
 		if !closed(done) {
 			t.errorf("%s has not returned", name)
 		}

@@ -39,7 +39,7 @@ func deadHolderWithWaiter(t *trial) {
 	switch after := time.Since(alive); {
 	case after < least:
 		t.errorf("the waiter was granted %v after the holder's last sign of life, and the ttl is %v", after, t.ttl)
-	case after > t.takeover():
+	case after > t.takeover()+t.late:
 		t.errorf("the waiter was granted %v after the holder's last sign of life, and the store promises %v", after, t.takeover())
 	}
 }
@@ -175,7 +175,7 @@ func graceKeepsThePlace(t *trial) {
 	switch after := time.Since(holder.sent); {
 	case after < 2*t.ttl-t.slack:
 		t.errorf("the waiter was granted after %v, and ttl and grace are %v", after, 2*t.ttl)
-	case after > t.ttl+t.takeover():
+	case after > t.ttl+t.takeover()+t.late:
 		t.errorf("the waiter was granted after %v, and the store promises %v", after, t.ttl+t.takeover())
 	}
 	if believed := holder.until.Sub(holder.sent); believed > t.ttl {

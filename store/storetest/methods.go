@@ -154,7 +154,7 @@ func keepLargeBatch(t *trial) {
 // still on its way must not read them then.
 func batchIsTheCallers(t *trial) {
 	c := t.open()
-	holder, other := c.mutex(t.name("mine")), c.mutex(t.name("other"))
+	holder, other := c.mutex(t.name("mine")).lasts(), c.mutex(t.name("other")).lasts()
 	holder.join(store.Held)
 	other.join(store.Held)
 	release := c.link.HoldRequests()

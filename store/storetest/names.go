@@ -143,7 +143,7 @@ func tenantsAreApart(t *trial) {
 	name := t.name("shared")
 	claims := make([]*contender, len(tenants))
 	for i, c := range tenants {
-		claims[i] = c.mutex(name)
+		claims[i] = c.mutex(name).lasts()
 		claims[i].try(store.Held)
 	}
 	for i, p := range claims {
@@ -163,9 +163,9 @@ func tenantsAreApart(t *trial) {
 // Two prefixes with a name each, which are the same when written one after the other.
 func prefixesThatRunTogether(t *trial) {
 	short, long, none := t.openAt(t.mark), t.openAt(t.mark+"a"), t.open()
-	short.mutex("ab").try(store.Held)
-	long.mutex("b").try(store.Held)
-	none.mutex(t.mark + "ab").try(store.Held)
+	short.mutex("ab").lasts().try(store.Held)
+	long.mutex("b").lasts().try(store.Held)
+	none.mutex(t.mark + "ab").lasts().try(store.Held)
 	if !t.able.Line {
 		return
 	}

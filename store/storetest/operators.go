@@ -103,24 +103,26 @@ func (p *contender) checkPlace(place store.Place, state store.State) {
 func lineTellsTheTime(t *trial) {
 	name := t.name("time")
 	c := t.open()
-	holder, waiter := c.mutex(name), c.mutex(name)
+	holder, waiter := c.mutex(name).lasts(), c.mutex(name).lasts()
 	began := time.Now()
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
 	joined := time.Now()
-	t.advance(t.ttl / 4)
+	pause := t.ttl / 2
+	t.advance(pause)
 	for _, place := range c.line(name) {
 		if place.Since.Before(began.Add(-t.slack)) || place.Since.After(joined.Add(t.slack)) {
-			t.errorf("the line shows a claim as %v since %v ago, and it is %v", place.State, time.Since(place.Since), t.ttl/4)
+			t.errorf("the line shows a claim as %v since %v ago, and it is %v", place.State, time.Since(place.Since), pause)
 		}
-		if left := t.ttl - t.ttl/4 + t.slack; t.able.SessionTTL == 0 && place.Left > left {
-			t.errorf("the line shows a claim with %v left, %v after it was kept, and its ttl is %v", place.Left, t.ttl/4, t.ttl)
+		if ttl := holder.claim.TTL; t.able.SessionTTL == 0 && place.Left > ttl-pause+t.slack {
+			t.errorf("the line shows a claim with %v left, %v after it was kept, and its ttl is %v", place.Left, pause, ttl)
 		}
 	}
+	released := time.Now()
 	holder.leave()
 	waiter.keep(store.Held)
-	if since := time.Since(c.head(name).Since); since > t.ttl/8 {
-		t.errorf("the line shows a claim as held since %v ago that was just granted", since)
+	if since := c.head(name).Since; since.Before(released.Add(-t.slack)) {
+		t.errorf("the line shows a claim as held since %v before it was granted", released.Sub(since))
 	}
 }
 

@@ -9,13 +9,15 @@ import (
 )
 
 // Run runs the suite in real time. One harness serves all cases, one after the other: starting a real server
-// for each would take too long. The cases use names of their own. A case that fails while the machine stands still is played
-// again, and that is logged.
+// for each would take too long. The cases use names of their own. A case that fails while the machine or a server stands still
+// is played again, and that is logged.
 func Run(t *testing.T, newHarness func(t testing.TB) Harness) {
 	h := newHarness(t)
 	each(t, func(t *testing.T, s scenario) outcome {
 		defer watch(t.Name(), realTime.watchdog)()
-		return playSteadily(t, realTime.ttl, func() outcome { return s.play(t, h, realTime) }, steady)
+		return playSteadily(t, realTime.ttl, func() outcome { return s.play(t, h, realTime) }, func() (end func() time.Duration) {
+			return withServers(h, realTime.ttl, steady())
+		})
 	})
 }
 

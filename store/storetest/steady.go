@@ -21,6 +21,22 @@ func steady() (end func() time.Duration) {
 	}
 }
 
+// withServers makes of the machine's end one that has the servers stand still for a ttl if the harness has noticed anything.
+func withServers(h Harness, ttl time.Duration, machine func() time.Duration) (end func() time.Duration) {
+	r, ok := h.(Restless)
+	if !ok {
+		return machine
+	}
+	before := r.Unrest()
+	return func() time.Duration {
+		gap := machine()
+		if r.Unrest() != before {
+			return max(gap, ttl)
+		}
+		return gap
+	}
+}
+
 // longestGap is the longest time from one tick to when the next could be heard, or to the end.
 func longestGap(ticks <-chan time.Time, stop <-chan struct{}) (longest time.Duration) {
 	for last := time.Now(); ; {

@@ -1,9 +1,12 @@
 package storetest
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // TestPlaySteadily plays a case that fails a number of times, on a machine that stands still in each play.
@@ -35,6 +38,47 @@ func TestPlaySteadily(t *testing.T) {
 				t.Errorf("played %d times, with %d failures in the end; want %d and %d", plays, len(o.failures), c.plays, c.failures)
 			}
 		})
+	}
+}
+
+// An unreachable harness connects nobody.
+type unreachable struct{ Harness }
+
+func (unreachable) Open(t testing.TB, _ string) (store.Store, Link) {
+	t.Fatal("no answer")
+	return nil, nil
+}
+
+// TestFailureToConnect is one of the case, so that it can be played again, and not at once one of the test.
+func TestFailureToConnect(t *testing.T) {
+	never := scenario{run: func(*trial) { t.Error("it was played without a store") }}
+	if o := never.play(t, unreachable{}, fakeTime); len(o.failures) != 1 || !strings.Contains(o.failures[0], "no answer") {
+		t.Errorf("the failures are %q", o.failures)
+	}
+}
+
+// A restless harness counts what a test says.
+type restless struct {
+	Harness
+	unrest int
+}
+
+func (r *restless) Unrest() int { return r.unrest }
+
+// TestWithServers has servers stand still, or not, while the machine does for a moment.
+func TestWithServers(t *testing.T) {
+	machine := func() time.Duration { return beat }
+	if got := withServers(struct{ Harness }{}, time.Second, machine)(); got != beat {
+		t.Errorf("with servers of which nothing is known: %v", got)
+	}
+	h := &restless{unrest: 3}
+	calm, stirred := withServers(h, time.Second, machine), withServers(h, time.Second, machine)
+	if got := calm(); got != beat {
+		t.Errorf("with servers that run: %v", got)
+	}
+	h.unrest++
+	if got := stirred(); got != time.Second {
+		t.Errorf("with servers that stood still: %v", got)
 	}
 }
 

@@ -21,6 +21,7 @@ type pace struct {
 	ttl      time.Duration // of claims, if the store allows it
 	moment   time.Duration // a message that nothing holds back has arrived by then
 	slack    time.Duration // how late or early a clock may be read
+	late     time.Duration // how late a machine that has much to do may do what is due
 	rounds   int           // how often each of a crowd takes its turn
 	many     int           // how many claims a long line has
 	watchdog time.Duration
@@ -28,7 +29,7 @@ type pace struct {
 
 var (
 	realTime = pace{
-		ttl: time.Second, moment: 50 * time.Millisecond, slack: 250 * time.Millisecond,
+		ttl: time.Second, moment: 50 * time.Millisecond, slack: 250 * time.Millisecond, late: 2 * time.Second,
 		rounds: 3, many: 200, watchdog: 2 * time.Minute,
 	}
 	fakeTime = pace{
@@ -99,7 +100,7 @@ func (t *trial) open() *client { return t.openAt("") }
 
 // openAt connects a new client whose names begin with prefix.
 func (t *trial) openAt(prefix string) *client {
-	s, link := t.harness.Open(t.tb, prefix)
+	s, link := t.harness.Open(opener{t.tb, t}, prefix)
 	c := &client{Store: s, t: t, link: link, contenders: map[store.ID]*contender{}}
 	_, _ = rand.Read(c.id[:]) // never fails
 	s.Notify(c.onPush)
@@ -108,6 +109,19 @@ func (t *trial) openAt(prefix string) *client {
 	t.clients = append(t.clients, c)
 	return c
 }
+
+// An opener is the test as a harness sees it that connects a client. If it cannot, that is a failure of the case: it may be
+// played again.
+type opener struct {
+	testing.TB
+	t *trial
+}
+
+// Fatal ends the case.
+func (o opener) Fatal(args ...any) { o.t.fatalf("%s", fmt.Sprint(args...)) }
+
+// Fatalf ends the case.
+func (o opener) Fatalf(format string, args ...any) { o.t.fatalf(format, args...) }
 
 // name makes a name that no other case and no other run has.
 func (t *trial) name(word string) string { return t.mark + "/" + word }

@@ -67,7 +67,7 @@ func earlyPush(t *trial) {
 
 func grantedWhileCutOff(t *trial) {
 	name := t.name("cut")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder, waiter := t.open().mutex(name), t.open().mutex(name).lasts()
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
 	waiter.link.Cut()
@@ -82,7 +82,7 @@ func grantedWhileCutOff(t *trial) {
 // each claim to ask.
 func toldAfterCut(t *trial) {
 	name := t.name("told")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder, waiter := t.open().mutex(name), t.open().mutex(name).lasts()
 	holder.join(store.Held)
 	waiter.join(store.Waiting)
 	waiter.link.Cut()
@@ -92,7 +92,7 @@ func toldAfterCut(t *trial) {
 	waiter.reach()
 	select {
 	case <-waiter.pushed:
-	case <-time.After(t.ttl / 2):
+	case <-time.After(t.ttl/2 + t.late):
 		t.errorf("the store is connected again, and does not say that pushes may have been lost")
 	}
 	waiter.keep(store.Held)

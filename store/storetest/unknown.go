@@ -65,7 +65,7 @@ func answerToJoinIsLost(t *trial) {
 
 func answerToJoinIsLostWhileWaiting(t *trial) {
 	name := t.name("answer")
-	holder, ghost, next := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
+	holder, ghost, next := t.open().mutex(name).lasts(), t.open().mutex(name), t.open().mutex(name).lasts()
 	holder.join(store.Held)
 	release := ghost.link.HoldReplies()
 	ghost.giveUp()
@@ -82,7 +82,7 @@ func answerToJoinIsLostWhileWaiting(t *trial) {
 // Who does not know whether it has left leaves again.
 func answerToLeaveIsLost(t *trial) {
 	name := t.name("leave")
-	holder, next := t.open().mutex(name), t.open().mutex(name)
+	holder, next := t.open().mutex(name), t.open().mutex(name).lasts()
 	holder.join(store.Held)
 	next.join(store.Waiting)
 	release := holder.link.HoldReplies()

