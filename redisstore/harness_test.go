@@ -14,7 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, newHarness) }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, newHarness)
+}
 
 // A harness is a Redis server with a hand on its switches.
 type harness struct {
