@@ -59,7 +59,8 @@ type encounter struct {
 // meet lets processes contend for one name on fresh servers, each with its own kind of lock. Each pauses between two turns.
 func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...side) encounter {
 	t.Helper()
-	w := &workload{Name: "interop", Goroutines: 3, Names: 1, Work: time.Millisecond, Pause: pause, Lasts: lasts, TTL: time.Minute} // of which a node of several may take a twentieth to answer
+	// A node of several may take a twentieth of the ttl to answer.
+	w := &workload{Name: "interop", Goroutines: 3, Names: 1, Work: time.Millisecond, Pause: pause, Lasts: lasts, TTL: time.Minute}
 	ctx, cancel := context.WithTimeout(t.Context(), w.limit())
 	defer cancel()
 	on, err := kind.start(ctx, serverSettings{})

@@ -39,6 +39,10 @@
 // done by then. Its comment says which mistake the schedule is made for. A case that hangs ends the process after
 // a while, with its name and the stack of every goroutine.
 //
+// What a store promises it promises on a machine that runs. So in real time a case that fails while this machine stood still, or
+// one of the servers as far as its harness can tell (see [Restless]), is played again. That is logged, and the third verdict
+// counts whatever happened.
+//
 // Rule 0 stands for what the comments of [store.Store] say beside the numbered rules.
 //
 // # Trust
