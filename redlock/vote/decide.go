@@ -152,12 +152,12 @@ func (c *Claim) decideKeep(now time.Duration, h *hold) Result {
 	return Result{}
 }
 
-// freed says whether somebody else can have a majority now, by all that is known: where the key never was, a node may have
-// acknowledged its end and still be of no use to anybody.
+// freed says whether somebody else can have a majority now, by all that is known: a node that has failed or has no vote may
+// acknowledge the end of a key and still be of no use to anybody.
 func (h *hold) freed() bool {
-	had := h.count(func(s *seat) bool { return s.had })
-	acked := h.count(func(s *seat) bool { return s.had && s.acked })
-	return acked >= min(had, h.Majority()) && h.clean() >= h.Majority()
+	works := h.count(func(s *seat) bool { return s.works })
+	acked := h.count(func(s *seat) bool { return s.works && s.acked })
+	return acked >= min(works, h.Majority()) && h.clean() >= h.Majority()
 }
 
 func (c *Claim) decideLeave(now time.Duration, h *hold) Result {

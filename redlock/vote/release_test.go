@@ -84,6 +84,31 @@ func TestFreeWhereItWasHeld(t *testing.T) {
 	c.want(Faulty)
 }
 
+// A node that has denied the key works and has a vote: others can have it there. One of three that had the key and hangs is
+// not waited for then. What denied it was mostly an earlier lock of the same client, whose release was overtaken.
+func TestFreeWhereItWasDenied(t *testing.T) {
+	c := newTry(t, 5)
+	c.does(c.Try(0, 0, 0))
+	for range 2 {
+		for _, node := range []int{0, 2, 4} {
+			c.answer(node, granted(10))
+		}
+	}
+	c.want(Won)
+	c.does(c.Leave(0))
+	for node, votes := range map[int]bool{1: true, 3: false} {
+		c.answer(node, Answer{Code: Denied, Holder: "earlier", Votes: votes})
+	}
+	for _, node := range []int{3, 1, 0} {
+		c.answer(node, Answer{Code: Left})
+		if c.last.Verdict == Free {
+			t.Fatalf("free when node %d has answered", node)
+		}
+	}
+	c.answer(2, Answer{Code: Left})
+	c.want(Free)
+}
+
 // heldAtThree is a claim that leaves, which was held at three of five nodes.
 func heldAtThree(t *testing.T) *try {
 	t.Helper()
