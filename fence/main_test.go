@@ -7,17 +7,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/leaks"
 )
 
-func TestMain(m *testing.M) {
-	// For a cluster, rueidis closes a connection that it has no use for five seconds later, whether it was closed itself or not.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
-}
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // sqlite is a database of its own in a file, so that many connections can use it.
 func sqlite(t *testing.T, statements ...string) *sql.DB {

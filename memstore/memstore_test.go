@@ -3,12 +3,11 @@ package memstore_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/memharness"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestStore(t *testing.T) { storetest.RunFake(t, memharness.New) }

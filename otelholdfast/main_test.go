@@ -13,12 +13,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // A rig is an observer, and what came of what it was told.
 type rig struct {

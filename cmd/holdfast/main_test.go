@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/holdfast-go/holdfast/internal/leaks"
 )
 
 // program is the command that the tests use.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	code, err := buildAndRun(m)
 	if err == nil && code == 0 {
-		err = goleak.Find()
+		err = leaks.Find()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

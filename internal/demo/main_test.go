@@ -7,8 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-go/holdfast/internal/leaks"
 	_ "github.com/holdfast-go/holdfast/memstore" // for tests within one process
 )
 
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 // workerCommand runs this binary as a worker. With the race detector it does not linger at its end.

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/holdfast-go/holdfast/internal/leaks"
 )
 
 // In a child with this set, the tests are one test that starts a server, says where, and waits to be killed.
 const orphanEnv = "HOLDFAST_TEST_ORPHAN"
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestOrphan(t *testing.T) {
 	if os.Getenv(orphanEnv) == "" {

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-go/holdfast/internal/leaks"
 	_ "github.com/holdfast-go/holdfast/memstore"        // a store of each process alone: between processes it locks nothing
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite" // a store that needs no server
 )
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(beOrphaned(dir)) // it is killed before it comes to this
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 // patience is for what must happen, on a machine that is busy.

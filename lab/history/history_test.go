@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/holdfast-go/holdfast/internal/leaks"
 )
 
 // In a child with this set, the tests are one program that holds something and waits to be killed.
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		child(dir)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 // child records one hold that ends and one that goes on, and asks about the latter until it is killed.

@@ -10,17 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	if runChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 func TestContract(t *testing.T) {

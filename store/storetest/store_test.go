@@ -3,13 +3,12 @@ package storetest_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/memharness"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // TestHonestStorePasses shows that the suite asks nothing that a correct store cannot do.
 func TestHonestStorePasses(t *testing.T) {
