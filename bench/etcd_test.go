@@ -126,7 +126,7 @@ func testEtcdContestants(t *testing.T, c *etcdCluster) {
 		{"holdfast-etcd", contended, 50},
 		{"concurrency", contended, 50},
 	} {
-		test.w.Lasts = time.Second / 2 // a disk may take its time
+		test.w.Lasts = 2 * time.Second // a disk may take its time
 		m, firstError, err := measureOnce(t.Context(), c, contestantNamed(test.name), test.w)
 		if err != nil || firstError != "" {
 			t.Fatalf("%s: %v, %s", test.name, err, firstError)

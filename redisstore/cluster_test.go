@@ -26,7 +26,7 @@ func clusterURL(c *servers.RedisClusterServers) string {
 func TestStoreInCluster(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		c := servers.RedisCluster(t)
+		c := servers.RedisCluster(t, servers.Args("--cluster-node-timeout", "5000")) // only who was killed is to count as down
 		killed := false
 		return &fleet{
 			move:   func(key string) error { return moveSlot(c, key, nil) },

@@ -14,7 +14,7 @@ import (
 // Plain mode follows a failover. What is held is still held by the new master, who waits is woken, and tokens rise.
 func TestPlainBySentinel(t *testing.T) {
 	t.Parallel()
-	watched := servers.RedisSentinel(t)
+	watched := servers.RedisSentinel(t, calm)
 	open := func() *holdfast.Client {
 		locks, err := holdfast.Open(t.Context(), sentinelURL(watched)+"?mode=plain&ttl="+long.String()+never)
 		if err != nil {

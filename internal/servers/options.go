@@ -1,6 +1,9 @@
 package servers
 
-import "crypto/rand"
+import (
+	"crypto/rand"
+	"time"
+)
 
 // An Option changes how a server is started.
 type Option func(*settings)
@@ -12,6 +15,7 @@ type settings struct {
 	acl              []string
 	certificates     *Certificates
 	sentinelPassword string
+	downAfter        time.Duration // of the sentinels; 0: as soon as tests of failovers want it
 }
 
 func settingsOf(options []Option) *settings {
@@ -55,4 +59,10 @@ func TLS(c *Certificates) Option {
 // [Password] is for the servers that they watch.
 func SentinelPassword(password string) Option {
 	return func(s *settings) { s.sentinelPassword = password }
+}
+
+// DownAfter is how long the sentinels of [RedisSentinel] wait for an answer of a server before it counts as down. It is for
+// tests in which nobody is: on a busy machine one that is alive may be silent for a while.
+func DownAfter(d time.Duration) Option {
+	return func(s *settings) { s.downAfter = d }
 }

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,8 @@ import (
 const (
 	sentinelCount  = 3
 	sentinelQuorum = 2
-	watchedCount   = 3      // a master and two replicas
-	downAfter      = "1000" // milliseconds without an answer
+	watchedCount   = 3           // a master and two replicas
+	downAfter      = time.Second // without an answer
 	// failoverTimeout is how many milliseconds a failover may take. After twice that, the sentinels try again.
 	failoverTimeout = "2000"
 	// askAgain is when a forced failover that came to nothing is asked for again: later than it may take.
@@ -47,7 +48,7 @@ type RedisSentinelServers struct {
 }
 
 // RedisSentinel starts a Redis server, two replicas and three sentinels, of whom two must agree that the master is
-// down: a second after its last answer. When it returns, all of them know each other. The options are for the
+// down: a second after its last answer, or [DownAfter]. When it returns, all of them know each other. The options are for the
 // master and the replicas, and those of [TLS] and [SentinelPassword] for the sentinels too. A [Password] must have no
 // spaces: a sentinel writes it down without quotes, and could not read it when it is started again.
 func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
@@ -96,7 +97,7 @@ func (s *RedisSentinelServers) watch(sentinel *RedisServer) error {
 	master := s.Nodes[0]
 	commands := [][]string{
 		{"MONITOR", s.MasterName, "127.0.0.1", strconv.Itoa(master.Port()), strconv.Itoa(sentinelQuorum)},
-		{"SET", s.MasterName, "down-after-milliseconds", downAfter},
+		{"SET", s.MasterName, "down-after-milliseconds", strconv.FormatInt(cmp.Or(master.set.downAfter, downAfter).Milliseconds(), 10)},
 		{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", strconv.Itoa(watchedCount - 1)},
 	}
 	if master.set.user != "" {

@@ -149,7 +149,7 @@ func handOver(t *testing.T, locks *holdfast.Client, name string) holdfast.Token 
 
 // A failover client leads to whoever is the master, and so does the store.
 func TestFailoverClient(t *testing.T) {
-	s := servers.RedisSentinel(t, servers.Password("open sesame"))
+	s := servers.RedisSentinel(t, servers.Password("open sesame"), servers.DownAfter(time.Minute))
 	kept := open(t, redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.MasterName, SentinelAddrs: s.Addrs(), Password: "open sesame",
 	}))
