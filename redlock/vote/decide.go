@@ -112,7 +112,7 @@ func (c *Claim) win(h *hold) Result {
 func (c *Claim) lose(now time.Duration, h *hold, fault bool) Result {
 	r := Result{Verdict: Lost}
 	c.shun(h)
-	c.pacer.lost(now, h, c.held(h), c.first())
+	c.pacer.lost(now, h, c.held(h), fault, c.first())
 	r.Again, r.Awaits = c.pacer.again, c.pacer.awaited
 	for i := range h.seats {
 		said := &h.seats[i].said

@@ -14,6 +14,7 @@ type pacer struct {
 	told    uint64        // the nodes that told of a release since the last try began
 	listens bool          // it hears of releases only since then
 	awaited int           // the node whose push is waited for
+	barred  bool          // failures alone made the last try come to nothing: a release does not help
 }
 
 const (
@@ -30,8 +31,11 @@ func (p *pacer) won() { p.splits /= 2 }
 //
 // If somebody else holds, that is when he tells of his release, at any node. If nobody does, those who lost have been in each
 // other's way. So has one who was let in by the first node and by too few others: a release may be on its way to those.
-func (p *pacer) lost(now time.Duration, h *hold, held bool, first int) {
-	p.awaited = first
+//
+// If nodes fail that it cannot do without, no release brings that forward. Those who wait would drive each other on by what
+// they give back, at nodes that have enough to do.
+func (p *pacer) lost(now time.Duration, h *hold, held, barred bool, first int) {
+	p.awaited, p.barred = first, barred
 	if held && !h.seats[first].granted {
 		p.again = now + min(p.chance(p.poll()), p.runOut(&h.seats[first]))
 	} else {
@@ -82,7 +86,9 @@ func (p *pacer) freed(now time.Duration, node int) {
 
 // hurry lets the next try come soon.
 func (p *pacer) hurry(now time.Duration) {
-	p.again = min(p.again, now+p.spread(p.window()/probeParts))
+	if !p.barred {
+		p.again = min(p.again, now+p.spread(p.window()/probeParts))
+	}
 }
 
 // window is the time over which those who want the lock spread.

@@ -110,6 +110,43 @@ func TestReleaseOnItsWay(t *testing.T) {
 	}
 }
 
+// Who found too many nodes failing does not try sooner for a release: it would not get in. If all who wait told each other of
+// what they give back, each try would bring the next ones forward, at nodes that have enough to do.
+func TestPushAfterFailure(t *testing.T) {
+	for during := range 2 { // the try, or after it
+		c := newTry(t, 5)
+		for range mostSplits {
+			c.sent = nil // what the try before has sent is of no interest, nor its releases
+			c.does(c.Try(c.now, 0, 0))
+			c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Request.Op != Take })
+			if c.cur.probing {
+				c.answer(c.cur.probed, granted(10))
+			}
+			if during == 0 {
+				c.does(c.Push(c.now, c.first()))
+			}
+			for _, s := range slices.Clone(c.sent) {
+				if c.last.Verdict == 0 {
+					c.answer(s.Node, Answer{Code: Failed})
+				}
+			}
+			c.want(Faulty)
+			c.last = Result{}
+			late := c.pacer.again
+			for node := range 5 {
+				c.does(c.Push(c.now, node))
+			}
+			if c.step.Again != late || late < c.now+defaultRetry/2 {
+				t.Fatalf("it tries again after %v, and after a push after %v", late-c.now, c.step.Again-c.now)
+			}
+			c.now = late
+		}
+		if c.pacer.splits != mostSplits {
+			t.Errorf("the pauses do not become longer: %v", c.pacer.window())
+		}
+	}
+}
+
 // Those who have split the votes tell those who wait when they give back: nobody else will. Who gave way to a holder does not.
 func TestSplitsAreTold(t *testing.T) {
 	for holder, told := range map[string]bool{"": true, "one": false} {

@@ -5,8 +5,8 @@ import "time"
 // Those who wait for one lock are told of its release at the same time. If all of them then asked all nodes, they would
 // split the votes, and nobody would get in. So who has lost before asks one node first, the same for all who want that key:
 // whoever gets there first then meets nobody on his way. If that node has told of a release and now denies the key, somebody
-// was faster, and no other is asked. And so it is enough to hear of a release at that node. It is a matter of speed alone. Whatever the first node says, or fails to say, a majority
-// decides as always.
+// was faster, and no other is asked. And so it is enough to hear of a release at that node. It is a matter of speed alone.
+// Whatever the first node says, or fails to say, a majority decides as always.
 
 // probes says whether a try is to begin with one node: when others who wait may well try at the same time. Who tries when it
 // was not told to may know more than that node does.
