@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,6 +67,29 @@ func TestOneRoundTrip(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Those who carry requests are used again, and few are kept after many were needed at once.
+func TestCarriersRest(t *testing.T) {
+	t.Parallel()
+	f := newCalmFleet(t, 3)
+	s := f.open(t)
+	var wg sync.WaitGroup
+	for i := range 4 * redlock.MostResting {
+		wg.Go(func() {
+			c := claimOf("rest" + strconv.Itoa(i))
+			if _, err := s.Join(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+			if err := s.Leave(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	settled(t, s)
+	// One who comes back and finds enough of them is counted for a moment.
+	eventually(t, "a few rest", func() bool { n := s.Resting(); return n > 0 && n <= redlock.MostResting })
 }
 
 // settled waits until all that a store has sent was answered. When a call returns, a slow node may have yet to run its script.

@@ -53,6 +53,12 @@ func (s *Store) SetPoll(d time.Duration) { s.rules.Poll = d }
 // Busy says whether requests are under way to any node, or what they were answered is just being thought about.
 func (s *Store) Busy() bool { return s.under.Load() > 0 }
 
+// Resting is how many carriers wait for something to carry.
+func (s *Store) Resting() int64 { return s.resting.Load() }
+
+// MostResting is how many carriers rest at most.
+const MostResting = mostResting
+
 // Under is how many requests are under way to a node.
 func (s *Store) Under(node int) int64 { return s.nodes[node].under.Load() }
 

@@ -120,11 +120,12 @@ func newStore(addresses []string, set settings) *Store {
 			Nodes: len(addresses), MaxTTL: set.maxTTL, Unsaved: set.unsaved, NodeTimeout: set.timeout,
 			DriftPart: driftPart, Retry: retryWindow, Chance: rand.N[time.Duration],
 		},
-		nodes: make([]*node, len(addresses)),
-		rota:  newRota(),
-		bids:  map[bidKey]*bid{},
-		wires: make([]*wire, len(addresses)),
-		idle:  make(chan struct{}, 1),
+		nodes:   make([]*node, len(addresses)),
+		rota:    newRota(),
+		bids:    map[bidKey]*bid{},
+		wires:   make([]*wire, len(addresses)),
+		idle:    make(chan struct{}, 1),
+		freight: make(chan freight),
 	}
 	s.life, s.finish = context.WithCancel(context.Background())
 	s.admission = newAdmission(s)

@@ -96,14 +96,49 @@ func (s *Store) send(n *node, errands []errand) {
 		return
 	}
 	s.under.Add(1)
-	s.tasks.Go(func() {
-		defer s.sent()
-		answers := s.carry(n, errands)
-		for i := range errands {
-			s.notice(n.index, &answers[i])
-			errands[i].from.answer(n.index, &errands[i], answers[i])
+	load := freight{n, errands}
+	select {
+	case s.freight <- load:
+	default:
+		s.tasks.Go(func() { s.carrier(load) })
+	}
+}
+
+// A freight is what goes to a node as one request.
+type freight struct {
+	to      *node
+	errands []errand
+}
+
+// mostResting is how many carriers wait for the next freight.
+const mostResting = 16
+
+// carrier carries a freight, brings back the answers, and then waits for the next: to grow the stack of a new goroutine for
+// each request would be a good part of what a lock costs.
+func (s *Store) carrier(load freight) {
+	for {
+		s.bring(load.to, load.errands)
+		if s.resting.Add(1) > mostResting {
+			s.resting.Add(-1)
+			return
 		}
-	})
+		select {
+		case load = <-s.freight:
+			s.resting.Add(-1)
+		case <-s.life.Done():
+			return
+		}
+	}
+}
+
+// bring puts errands to a node, and the answers to the machines that have sent them.
+func (s *Store) bring(n *node, errands []errand) {
+	defer s.sent()
+	answers := s.carry(n, errands)
+	for i := range errands {
+		s.notice(n.index, &answers[i])
+		errands[i].from.answer(n.index, &errands[i], answers[i])
+	}
 }
 
 // sent notes that all is done about a request.

@@ -48,6 +48,9 @@ type Store struct {
 	under  atomic.Int64  // requests under way
 	idle   chan struct{} // holds a token when there are none, after Close has begun
 	tasks  sync.WaitGroup
+
+	freight chan freight // for carriers that rest
+	resting atomic.Int64 // how many do
 }
 
 var _ store.Store = (*Store)(nil)
