@@ -2,15 +2,19 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
+	"time"
 )
 
 const (
 	clusterMasters = 3
 	clusterSlots   = 16384
+	nodeTimeout    = 1500 * time.Millisecond // after its last answer, a node counts as down
 )
 
 // RedisClusterServers are the nodes of one Redis cluster. At the start the first three are masters, and each of the
@@ -18,7 +22,8 @@ const (
 //
 // Every node can be stopped, killed, paused and started again. One that loses its data is still the same node.
 type RedisClusterServers struct {
-	Nodes []*RedisServer
+	Nodes    []*RedisServer
+	promoted sync.Map // from each *RedisServer that took the place of its master, the time.Time when that was seen
 }
 
 // RedisCluster starts a Redis cluster of three masters, each with a third of the slots and one replica. All slots are
@@ -49,7 +54,7 @@ func (r *RedisServer) clusterArgs() []string {
 		"--cluster-config-file", r.dir+"/nodes.conf", // not among its data: who it is, it must not lose
 		"--cluster-announce-ip", "127.0.0.1",
 		"--cluster-port", strconv.Itoa(r.ports[1]),
-		"--cluster-node-timeout", "1500",
+		"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		"--cluster-allow-replica-migration", "no", // who copies whom is for the tests to know
 	)
 	if r.set.certificates != nil {
@@ -146,32 +151,77 @@ func (c *RedisClusterServers) ReplicaOf(master *RedisServer) (*RedisServer, erro
 	return c.named(func(view clusterView) string { return view.replicaOf(master.Addr()) })
 }
 
+// votesLast is how long a replica counts the votes for an election. If it is asked to take over twice within that time, it
+// takes itself for the master by the votes of the first time, until it hears that nobody else does: what it was told meanwhile
+// is lost.
+const votesLast = 4*nodeTimeout + time.Second
+
+// Failover has the replica of a master take its place though it lives, with all that was written, and returns it. One that
+// has done so a few seconds ago is given the time that it needs. It is asked again if it comes to nothing, for Redis gives up
+// without a word when the two do not agree in time.
+func (c *RedisClusterServers) Failover(master *RedisServer) (replica *RedisServer, err error) {
+	if replica, err = c.ReplicaOf(master); err != nil {
+		return nil, err
+	}
+	if last, ok := c.promoted.Load(replica); ok {
+		time.Sleep(time.Until(last.(time.Time).Add(votesLast)))
+	}
+	var asked time.Time
+	err = poll(func(context.Context) error {
+		_, err := c.heirNow(master)
+		if err != nil && time.Since(asked) > askAgain {
+			asked = time.Now()
+			_, failed := replica.ask("CLUSTER", "FAILOVER")
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+	return replica, err
+}
+
 // AwaitFailover waits until most nodes say that the old master's replica is the master now, and that all slots are
 // served, and returns it.
-func (c *RedisClusterServers) AwaitFailover(old *RedisServer) (*RedisServer, error) {
-	partner := c.Nodes[(slices.Index(c.Nodes, old)+clusterMasters)%len(c.Nodes)]
-	return c.named(func(view clusterView) string {
+func (c *RedisClusterServers) AwaitFailover(old *RedisServer) (heir *RedisServer, err error) {
+	err = poll(func(context.Context) (err error) {
+		heir, err = c.heirNow(old)
+		return err
+	})
+	return heir, err
+}
+
+// heirNow is the one that has taken the place of a master, and it is noted when that was.
+func (c *RedisClusterServers) heirNow(master *RedisServer) (*RedisServer, error) {
+	partner := c.Nodes[(slices.Index(c.Nodes, master)+clusterMasters)%len(c.Nodes)]
+	heir, err := c.namedNow(func(view clusterView) string {
 		if node := view.nodes[partner.Addr()]; view.ok && len(node.slots) > 0 {
 			return partner.Addr()
 		}
 		return ""
 	})
+	if err == nil {
+		c.promoted.Store(heir, time.Now())
+	}
+	return heir, err
 }
 
 // named waits until more than half of all nodes name the same one by its address.
 func (c *RedisClusterServers) named(name func(clusterView) (addr string)) (named *RedisServer, err error) {
 	err = poll(func(context.Context) (err error) {
-		named, err = agreed(c.Nodes, c.Nodes, func(r *RedisServer) (string, error) {
-			view, err := r.clusterView()
-			return name(view), err
-		})
+		named, err = c.namedNow(name)
 		return err
 	})
 	return named, err
 }
 
-// AwaitHealthy waits until all nodes that run see the same cluster, in which all slots are served, and every replica
-// that runs is in sync.
+func (c *RedisClusterServers) namedNow(name func(clusterView) (addr string)) (*RedisServer, error) {
+	return agreed(c.Nodes, c.Nodes, func(r *RedisServer) (string, error) {
+		view, err := r.clusterView()
+		return name(view), err
+	})
+}
+
+// AwaitHealthy waits until all nodes that run see the same cluster, in which all slots are served, and every one of them
+// serves some or copies who does, and is in sync.
 func (c *RedisClusterServers) AwaitHealthy() error {
 	return poll(func(context.Context) error {
 		view, err := c.commonView()
@@ -182,10 +232,14 @@ func (c *RedisClusterServers) AwaitHealthy() error {
 			return fmt.Errorf("not all slots are served: %s", view.roles())
 		}
 		return each(c.running(), func(r *RedisServer) error {
+			seen := view.nodes[r.Addr()]
 			for _, master := range c.Nodes {
-				if master.Addr() == view.nodes[r.Addr()].master {
+				if master.Addr() == seen.master {
 					return r.checkFollows(master)
 				}
+			}
+			if len(seen.slots) == 0 { // it has come back, and does not know yet who has taken its place
+				return fmt.Errorf("%s has no slots, and copies nobody", r.Addr())
 			}
 			return nil
 		})

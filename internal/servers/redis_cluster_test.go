@@ -65,6 +65,25 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
+// Two nodes change their roles again and again, faster than Redis thinks of.
+func TestRedisClusterFailover(t *testing.T) {
+	t.Parallel()
+	c := RedisCluster(t)
+	master := holderOf(t, c, "a")
+	for i := range 4 {
+		value := fmt.Sprint(i)
+		do(t, master, "SET", "a", value)
+		heir, err := c.Failover(master)
+		check(t, err)
+		if heir == master || holderOf(t, c, "a") != heir {
+			t.Fatalf("%s is to have taken over from %s", heir.Addr(), master.Addr())
+		}
+		has(t, heir, "a", value)
+		check(t, c.AwaitHealthy())
+		master = heir
+	}
+}
+
 func TestRedisClusterMigrateSlot(t *testing.T) {
 	t.Parallel()
 	c := RedisCluster(t, TLS(NewCertificates(t)), ACL("user default off"))

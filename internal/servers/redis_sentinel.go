@@ -19,8 +19,8 @@ const (
 	downAfter      = time.Second // without an answer
 	// failoverTimeout is how many milliseconds a failover may take. After twice that, the sentinels try again.
 	failoverTimeout = "2000"
-	// askAgain is when a forced failover that came to nothing is asked for again: later than it may take.
-	askAgain = 5 * time.Second
+	// askAgain is when a failover that came to nothing is asked for again: later than it may take.
+	askAgain = 6 * time.Second
 )
 
 // sentinelPace makes sentinels look and talk as often as tests want, where ten seconds are usual. Only Redis' own
