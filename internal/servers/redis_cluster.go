@@ -163,6 +163,7 @@ func (c *RedisClusterServers) Failover(master *RedisServer) (replica *RedisServe
 	if replica, err = c.ReplicaOf(master); err != nil {
 		return nil, err
 	}
+	c.promoted.LoadOrStore(master, time.Now()) // that was now at the latest
 	if last, ok := c.promoted.Load(replica); ok {
 		time.Sleep(time.Until(last.(time.Time).Add(votesLast)))
 	}

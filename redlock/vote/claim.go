@@ -71,9 +71,11 @@ type Claim struct {
 	old     []*hold // earlier ones that are still given back
 	ceiling uint64  // a ticket that was found too high; 0: none
 	shunned uint64  // the nodes that were of no use when they were last asked: see first
-	leaveBy time.Duration
 	pacer   pacer
 	send    []Send
+
+	leaveBy   time.Duration // up to when nodes that do not acknowledge a release are waited for
+	spareFrom time.Duration // and up to when, if enough others have that work
 }
 
 // NewClaim makes a claim on key. No two claims ever have the same id. The nodes keep the key for ttl and grace, which
@@ -134,7 +136,7 @@ func (c *Claim) Keep(now time.Duration) Step {
 func (c *Claim) Leave(now time.Duration) Step {
 	c.send = c.send[:0]
 	c.state, c.call = Over, Leave
-	c.leaveBy = now + c.rules.Timeout(c.ttl)
+	c.leaveBy, c.spareFrom = now+c.rules.Timeout(c.ttl), now+c.rules.Timeout(c.ttl)/4
 	if c.cur != nil {
 		c.cur.giveUp()
 		c.cur.leave(now)
@@ -247,6 +249,9 @@ func (c *Claim) step(now time.Duration) (s Step) {
 	}
 	if c.call == Leave {
 		s.Wake = earlier(s.Wake, c.leaveBy)
+		if now < c.spareFrom && c.cur.sparable() {
+			s.Wake = earlier(s.Wake, c.spareFrom)
+		}
 	}
 	if c.state == Waiting {
 		s.Again = c.pacer.again

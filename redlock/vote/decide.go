@@ -152,17 +152,25 @@ func (c *Claim) decideKeep(now time.Duration, h *hold) Result {
 	return Result{}
 }
 
-// freed says whether somebody else can have a majority now, by all that is known: a node that has failed or has no vote may
-// acknowledge the end of a key and still be of no use to anybody.
+// freed says whether somebody else can have a majority now, by all that is known: where the key never was, a node may have
+// acknowledged its end and still be of no use to anybody.
 func (h *hold) freed() bool {
-	works := h.count(func(s *seat) bool { return s.works })
-	acked := h.count(func(s *seat) bool { return s.works && s.acked })
-	return acked >= min(works, h.Majority()) && h.clean() >= h.Majority()
+	had := h.count(func(s *seat) bool { return s.had })
+	acked := h.count(func(s *seat) bool { return s.had && s.acked })
+	return acked >= min(had, h.Majority()) && h.clean() >= h.Majority()
+}
+
+// sparable says whether a majority has acknowledged that works, though at some of its nodes somebody else had the key. He may
+// still have it, so that those that had it are waited for, but not for long.
+func (h *hold) sparable() bool {
+	return h.count(func(s *seat) bool { return s.acked && (s.had || s.denied) }) >= h.Majority()
 }
 
 func (c *Claim) decideLeave(now time.Duration, h *hold) Result {
 	switch {
 	case h.phase == done || h.freed():
+		return Result{Verdict: Free}
+	case now >= c.spareFrom && h.sparable(): // one that had it hangs, or is slow
 		return Result{Verdict: Free}
 	case now >= c.leaveBy && h.clean() >= h.Majority(): // of those that had it some are down, and enough others are there
 		return Result{Verdict: Free}

@@ -63,7 +63,8 @@ type seat struct {
 	answered bool   // the round
 	counted  bool   // in the last take or keep, for the holder
 	granted  bool   // the take
-	works    bool   // it has said that the key is there, or with a vote that somebody else has it
+	had      bool   // it has said that the key is there
+	denied   bool   // it has said that somebody else has it, and has a vote
 	mark     uint64 // that it had then
 	mad      bool   // the mark is so high that no ticket above it can be drawn: the grant does not count
 	raised   bool   // it has the ticket: the proposal while it is taken, and later the one that was drawn
@@ -133,7 +134,8 @@ func (h *hold) answer(now time.Duration, node int, seq uint64, a *Answer) {
 	}
 	if op != Raise && a.Code != Failed {
 		h.lastSet = now
-		s.works = s.works || a.Code == Granted || a.Code == Kept || a.Code == Repaired || a.Code == Denied && a.Votes
+		s.had = s.had || a.Code == Granted || a.Code == Kept || a.Code == Repaired
+		s.denied = a.Code == Denied && a.Votes
 	}
 	if op != Raise && s.pending == number {
 		if s.silent = a.Code == Failed; !s.silent || a.Unsent {

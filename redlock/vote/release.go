@@ -89,7 +89,7 @@ func (h *hold) repeat(now time.Duration) {
 
 func (h *hold) acknowledged(s *seat, number uint64, a *Answer) {
 	if a.Code == Left && number >= s.leave {
-		s.acked = true
+		s.acked, s.denied = true, s.denied && a.Votes
 		h.finish()
 	}
 }

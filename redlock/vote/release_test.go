@@ -85,7 +85,8 @@ func TestFreeWhereItWasHeld(t *testing.T) {
 }
 
 // A node that has denied the key works and has a vote: others can have it there. One of three that had the key and hangs is
-// not waited for then. What denied it was mostly an earlier lock of the same client, whose release was overtaken.
+// not waited for then for all its time. What denied it was mostly an earlier lock of the same client, whose release was
+// overtaken. It may be somebody else's too, so that those that had the key are given a moment.
 func TestFreeWhereItWasDenied(t *testing.T) {
 	c := newTry(t, 5)
 	c.does(c.Try(0, 0, 0))
@@ -99,14 +100,40 @@ func TestFreeWhereItWasDenied(t *testing.T) {
 	for node, votes := range map[int]bool{1: true, 3: false} {
 		c.answer(node, Answer{Code: Denied, Holder: "earlier", Votes: votes})
 	}
-	for _, node := range []int{3, 1, 0} {
-		c.answer(node, Answer{Code: Left})
+	for _, node := range []int{3, 1, 0, 2} {
+		c.answer(node, Answer{Code: Left, Votes: true})
 		if c.last.Verdict == Free {
 			t.Fatalf("free when node %d has answered", node)
 		}
 	}
-	c.answer(2, Answer{Code: Left})
+	c.now = c.rules.Timeout(testTTL) / 4
+	if c.step.Wake > c.now {
+		t.Fatal("it is woken only at", c.step.Wake)
+	}
+	c.does(c.Wake(c.now))
 	c.want(Free)
+}
+
+// One that denied the key and has lost its vote since is of no use to anybody.
+func TestNotFreeWithoutVotes(t *testing.T) {
+	c := newTry(t, 5)
+	c.does(c.Try(0, 0, 0))
+	for range 2 {
+		for _, node := range []int{0, 2, 4} {
+			c.answer(node, granted(10))
+		}
+	}
+	for _, node := range []int{1, 3} {
+		c.answer(node, Answer{Code: Denied, Holder: "other", Votes: true})
+	}
+	c.does(c.Leave(0))
+	for _, node := range []int{1, 3, 0} {
+		c.answer(node, Answer{Code: Left})
+	}
+	c.now = c.rules.Timeout(testTTL) / 2
+	if c.does(c.Wake(c.now)); c.last.Verdict == Free {
+		t.Error("free, and of those with a vote one has given it back")
+	}
 }
 
 // heldAtThree is a claim that leaves, which was held at three of five nodes.
