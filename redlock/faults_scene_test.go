@@ -42,10 +42,9 @@ const (
 // recordKey is where a node has its record.
 const recordKey = "holdfast:{}:redlock"
 
-// explains matches a fault of the crowd that says why there was no majority. On a busy machine nodes are late that nothing ails,
-// and quarantines of many lengths are too many texts for the crowd to tell them all apart.
-var explains = regexp.MustCompile(`^others$|[0-2] of 5 nodes answered .*(` +
-	`cannot be reached|no answer in|has not answered|answered too late|too many requests|has no vote|getting its vote back|connection was closed)`)
+// explains matches a fault of the crowd that says why there was no majority. On a busy machine nodes are late that nothing ails.
+var explains = regexp.MustCompile(`[0-2] of 5 nodes answered .*(` +
+	`cannot be reached|no answer in|has not answered|answered too late|has no vote|getting its vote back|connection was closed)`)
 
 // A scene is masters, processes that contend for their locks, and proxies on the way of each process to each master.
 type scene struct {

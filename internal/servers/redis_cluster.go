@@ -28,7 +28,7 @@ type RedisClusterServers struct {
 
 // RedisCluster starts a Redis cluster of three masters, each with a third of the slots and one replica. All slots are
 // served and all replicas in sync when it returns. The options are for every node. A node counts as down 1.5 seconds
-// after its last answer, unless [Args] have another --cluster-node-timeout.
+// after its last answer.
 func RedisCluster(t testing.TB, options ...Option) *RedisClusterServers {
 	t.Helper()
 	set := settingsOf(options)

@@ -88,14 +88,7 @@ func TestFreeWhereItWasHeld(t *testing.T) {
 // not waited for then for all its time. What denied it was mostly an earlier lock of the same client, whose release was
 // overtaken. It may be somebody else's too, so that those that had the key are given a moment.
 func TestFreeWhereItWasDenied(t *testing.T) {
-	c := newTry(t, 5)
-	c.does(c.Try(0, 0, 0))
-	for range 2 {
-		for _, node := range []int{0, 2, 4} {
-			c.answer(node, granted(10))
-		}
-	}
-	c.want(Won)
+	c := takenAtThree(t)
 	c.does(c.Leave(0))
 	for node, votes := range map[int]bool{1: true, 3: false} {
 		c.answer(node, Answer{Code: Denied, Holder: "earlier", Votes: votes})
@@ -116,13 +109,7 @@ func TestFreeWhereItWasDenied(t *testing.T) {
 
 // One that denied the key and has lost its vote since is of no use to anybody.
 func TestNotFreeWithoutVotes(t *testing.T) {
-	c := newTry(t, 5)
-	c.does(c.Try(0, 0, 0))
-	for range 2 {
-		for _, node := range []int{0, 2, 4} {
-			c.answer(node, granted(10))
-		}
-	}
+	c := takenAtThree(t)
 	for _, node := range []int{1, 3} {
 		c.answer(node, Answer{Code: Denied, Holder: "other", Votes: true})
 	}
@@ -134,6 +121,20 @@ func TestNotFreeWithoutVotes(t *testing.T) {
 	if c.does(c.Wake(c.now)); c.last.Verdict == Free {
 		t.Error("free, and of those with a vote one has given it back")
 	}
+}
+
+// takenAtThree is a claim that holds at three of five nodes. Nodes 1 and 3 have yet to answer.
+func takenAtThree(t *testing.T) *try {
+	t.Helper()
+	c := newTry(t, 5)
+	c.does(c.Try(0, 0, 0))
+	for range 2 {
+		for _, node := range []int{0, 2, 4} {
+			c.answer(node, granted(10))
+		}
+	}
+	c.want(Won)
+	return c
 }
 
 // heldAtThree is a claim that leaves, which was held at three of five nodes.
