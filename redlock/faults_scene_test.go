@@ -42,9 +42,8 @@ const (
 // recordKey is where a node has its record.
 const recordKey = "holdfast:{}:redlock"
 
-// explains matches a fault of the crowd that says why there was no majority. On a busy machine nodes are late that nothing ails.
-var explains = regexp.MustCompile(`[0-2] of 5 nodes answered .*(` +
-	`cannot be reached|no answer in|has not answered|answered too late|has no vote|getting its vote back|connection was closed)`)
+// explains matches a fault of the crowd that says why there was no majority.
+var explains = regexp.MustCompile(`[0-2] of 5 nodes answered .*(cannot be reached|no answer in|has not answered|has no vote|getting its vote back|connection was closed)`)
 
 // A scene is masters, processes that contend for their locks, and proxies on the way of each process to each master.
 type scene struct {

@@ -2,6 +2,7 @@ package contend
 
 import (
 	"errors"
+	"regexp"
 	"sync"
 
 	"github.com/holdfast-go/holdfast"
@@ -41,7 +42,11 @@ func (t *tally) failed(err error) {
 	}
 }
 
+// lengths are times in a text, such as how long a node still has no vote: errors that differ in nothing else are one kind.
+var lengths = regexp.MustCompile(`\b([0-9]+(\.[0-9]+)?(h|m|s|ms|µs|ns))+\b`)
+
 func count(texts map[string]int, text string) map[string]int {
+	text = lengths.ReplaceAllString(text, "…")
 	if texts == nil {
 		texts = map[string]int{}
 	}
