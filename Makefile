@@ -32,7 +32,7 @@ ETCD := $(SERVERS_DIR)/etcd-$(ETCD_VERSION)
 .PHONY: help
 help: ## Show this list
 	@echo "Holdfast. Targets:"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: need modules linter servers ## Fetch modules, build the linter, install servers; test does this first
@@ -78,6 +78,10 @@ soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then play a million
 	@echo "==> all fuzz targets ran without a finding"
 	@echo "==> a million schedules of Redlock"
 	HOLDFAST_SOAK=1 go test -run '^TestSchedules$$' -v -timeout 0 ./redlock/sim
+
+.PHONY: outdated
+outdated: ## List the modules, tools and servers that have newer releases
+	@tools/outdated
 
 # The steps of the targets above.
 
