@@ -112,6 +112,7 @@ linter:
 .PHONY: servers
 servers: etcd
 	@tools/install-servers
+	@tools/install-valkey
 
 .PHONY: etcd
 etcd:

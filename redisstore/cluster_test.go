@@ -21,37 +21,41 @@ func clusterURL(c *servers.RedisClusterServers) string {
 	return "redis+cluster://" + strings.Join(c.Addrs(), ",")
 }
 
-// Where the suite restarts the server, each master gives way to its replica, and the first time one is killed before.
-// Where it takes a claim away behind the store's back, the slot has just been moved to another node.
 func TestStoreInCluster(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		c := servers.RedisCluster(t)
-		killed := false
-		return &fleet{
-			move:   func(key string) error { return moveSlot(c, key, nil) },
-			url:    clusterURL(c),
-			nodes:  c.Nodes,
-			master: c.MasterOf,
-			restart: func(keepData bool) error {
-				if keepData && !killed {
-					killed = true
-					if err := killMaster(c, c.Nodes[0]); err != nil {
-						return err
-					}
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return newClusterFleet(t) })
+}
+
+// newClusterFleet starts a cluster. Where the suite restarts the server, each master gives way to its replica, and the first
+// time one is killed before. Where it takes a claim away behind the store's back, the slot has just been moved to another
+// node.
+func newClusterFleet(t testing.TB, options ...servers.Option) *fleet {
+	t.Helper()
+	c := servers.RedisCluster(t, options...)
+	killed := false
+	return &fleet{
+		move:   func(key string) error { return moveSlot(c, key, nil) },
+		url:    clusterURL(c),
+		nodes:  c.Nodes,
+		master: c.MasterOf,
+		restart: func(keepData bool) error {
+			if keepData && !killed {
+				killed = true
+				if err := killMaster(c, c.Nodes[0]); err != nil {
+					return err
 				}
-				if keepData {
-					return giveWay(c, masters(t, c))
+			}
+			if keepData {
+				return giveWay(c, masters(t, c))
+			}
+			for _, master := range masters(t, c) {
+				if _, err := master.Do("FLUSHALL"); err != nil {
+					return err
 				}
-				for _, master := range masters(t, c) {
-					if _, err := master.Do("FLUSHALL"); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-		}
-	})
+			}
+			return nil
+		},
+	}
 }
 
 // masters are the nodes that keep slots.
@@ -282,7 +286,7 @@ func TestClusterFaults(t *testing.T) {
 	at := strings.Join(guarded.Addrs(), ",") + "?ca=" + certificates.CAFile
 	works(t, openAt(t, "rediss+cluster://:open@"+at))
 	checkFault(t, refusal(t, "rediss+cluster://:secret@"+at), true, "this user and password")
-	checkFault(t, openError(t, "redis+cluster://"+plain.Addr()), true, "it is no node of a Redis Cluster")
+	checkFault(t, openError(t, "redis+cluster://"+plain.Addr()), true, "it is no node of a cluster")
 	checkFault(t, openError(t, "rediss://:open@"+guarded.Nodes[0].Addr()+"?ca="+certificates.CAFile), true, "redis+cluster://")
 	works(t, openAt(t, "rediss+cluster://:open@"+guarded.Nodes[3].Addr()+"?ca="+certificates.CAFile)) // a replica knows as much
 	for url, says := range map[string]string{

@@ -129,12 +129,39 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+// What other servers say of themselves that speak like Redis, in the fields that matter here.
+const (
+	valkeyInfo = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:standalone\r\n" +
+		"run_id:0123456789abcdef0123456789abcdef01234567\r\nrole:master\r\n"
+	dragonflyInfo = "redis_version:7.4.0\r\ndragonfly_version:df-v1.40.1\r\nredis_mode:standalone\r\nrole:master\r\n" +
+		"master_replid:0123456789abcdef0123456789abcdef01234567\r\n"
+	keydbInfo = "redis_version:6.3.4\r\nredis_mode:standalone\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n" +
+		"features:cluster_mget\r\nrole:master\r\nmvcc_depth:0\r\n"
+)
+
+// Servers that speak like Redis are told by their own names.
+func TestServersHaveNames(t *testing.T) {
+	for want, info := range map[string]string{"7.0.15": info, "Valkey 8.0.1": valkeyInfo, "KeyDB 6.3.4": keydbInfo} {
+		f := newFake(t)
+		f.says("INFO", bulk(info))
+		if got := openAt(t, "redis://"+f.addr()).Server(); got.Version != want || got.Mode != "standalone" {
+			t.Errorf("%+v, want %s, standalone", got, want)
+		}
+	}
+}
+
 // What a server may say of itself that will not do.
 func TestUnusableServers(t *testing.T) {
 	for says, info := range map[string]string{
+		"it is Dragonfly df-v1.40.1, whose INFO has no run_id": dragonflyInfo,
+		"it is KeyDB 6.3.4 as an active replica":               strings.Replace(keydbInfo, "master", "active-replica", 1),
+		"it is KeyDB 6.0.16, and Redis 6.2 is the oldest":      strings.Replace(keydbInfo, "6.3.4", "6.0.16", 1),
+		"it is a Sentinel":                     strings.Replace(valkeyInfo, "standalone", "sentinel", 1),
+		"it is a node of a cluster; name that": strings.Replace(valkeyInfo, "standalone", "cluster", 1),
+
 		"6.2 is the oldest": strings.Replace(info, "7.0.15", "6.0.16", 1),
 		"a Sentinel":        strings.Replace(info, "standalone", "sentinel", 1),
-		"Redis Cluster":     strings.Replace(info, "standalone", "cluster", 1),
+		"node of a cluster": strings.Replace(info, "standalone", "cluster", 1),
 		"a replica":         strings.Replace(info, "master", "slave", 1),
 	} {
 		f := newFake(t)

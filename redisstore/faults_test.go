@@ -14,6 +14,7 @@ type fault struct {
 	name   string
 	query  string // of the store's URL
 	saves  bool   // the server saves what it does before it answers
+	valkey bool   // the server is Valkey
 	strike func(s *scene)
 	effect effect
 }
@@ -26,10 +27,8 @@ var inMemory = servers.Args("--appendonly", "no")
 // a guard all do, even there. After every fault everyone gets a lock again, and at the end nothing is left.
 func TestFaults(t *testing.T) {
 	for _, f := range []fault{
-		{name: "kill -9, restart with data", saves: true, strike: func(s *scene) {
-			s.must(s.server.Kill())
-			s.must(s.server.Start())
-		}},
+		{name: "kill -9, restart with data", saves: true, strike: (*scene).killServer},
+		{name: "kill -9, restart with data, Valkey", saves: true, valkey: true, strike: (*scene).killServer},
 		{name: "kill -9, restart without data", strike: func(s *scene) { s.losing(s.loseServer) }},
 		{name: "kill -9, restart without data, guard", query: "&guard=" + crowdTTL.String(), strike: (*scene).loseServer},
 		{name: "server stopped for less than the ttl", effect: harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
@@ -53,16 +52,26 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			persistence := inMemory
+			options := []servers.Option{inMemory}
 			if f.saves {
-				persistence = servers.Args("--appendfsync", "always")
+				options[0] = servers.Args("--appendfsync", "always")
 			}
-			s := newScene(t, crowdTTL, f.query, persistence)
+			if f.valkey {
+				options = append(options, servers.Valkey())
+			}
+			s := newScene(t, crowdTTL, f.query, options...)
 			f.strike(s)
 			s.through()
 			s.end(f.effect)
 		})
 	}
+}
+
+// killServer starts the server again with its data.
+func (s *scene) killServer() {
+	s.Helper()
+	s.must(s.server.Kill())
+	s.must(s.server.Start())
 }
 
 // loseServer starts the server again without its data. Half of the processes do not hear of it for a while.

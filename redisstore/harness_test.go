@@ -16,7 +16,7 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, newHarness)
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
 }
 
 // A harness is a Redis server with a hand on its switches.
@@ -25,7 +25,9 @@ type harness struct {
 	server *servers.RedisServer
 }
 
-func newHarness(t testing.TB) storetest.Harness { return &harness{t, servers.Redis(t)} }
+func newHarness(t testing.TB, options ...servers.Option) *harness {
+	return &harness{t, servers.Redis(t, options...)}
+}
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()

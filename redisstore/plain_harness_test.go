@@ -16,14 +16,14 @@ import (
 
 func TestPlainStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, newPlainHarness)
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return newPlainHarness(t) })
 }
 
 // A plainHarness is a Redis server for stores in plain mode.
 type plainHarness struct{ harness }
 
-func newPlainHarness(t testing.TB) storetest.Harness {
-	return &plainHarness{harness{t, servers.Redis(t)}}
+func newPlainHarness(t testing.TB, options ...servers.Option) *plainHarness {
+	return &plainHarness{*newHarness(t, options...)}
 }
 
 // Open ends a prefix with a separator. In plain mode it is put before the name as it is, and so it is for whoever chooses

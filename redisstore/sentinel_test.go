@@ -23,38 +23,41 @@ func sentinelURL(s *servers.RedisSentinelServers) string {
 // calm is for tests in which a master is replaced only when they say so, however busy the machine is.
 var calm = servers.DownAfter(time.Minute)
 
-// Where the suite restarts the server, another becomes the master.
 func TestStoreBySentinel(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		s := servers.RedisSentinel(t, calm)
-		return &fleet{
-			url:    sentinelURL(s),
-			nodes:  s.Nodes,
-			master: func(string) (*servers.RedisServer, error) { return s.Master() },
-			restart: func(keepData bool) error {
-				if err := s.AwaitHealthy(); err != nil {
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return newSentinelFleet(t, calm) })
+}
+
+// newSentinelFleet starts servers that sentinels watch. Where the suite restarts the server, another becomes the master.
+func newSentinelFleet(t testing.TB, options ...servers.Option) *fleet {
+	t.Helper()
+	s := servers.RedisSentinel(t, options...)
+	return &fleet{
+		url:    sentinelURL(s),
+		nodes:  s.Nodes,
+		master: func(string) (*servers.RedisServer, error) { return s.Master() },
+		restart: func(keepData bool) error {
+			if err := s.AwaitHealthy(); err != nil {
+				return err
+			}
+			master, err := s.Master()
+			if err != nil {
+				return err
+			}
+			if !keepData {
+				if _, err := master.Do("FLUSHALL"); err != nil {
 					return err
 				}
-				master, err := s.Master()
-				if err != nil {
-					return err
-				}
-				if !keepData {
-					if _, err := master.Do("FLUSHALL"); err != nil {
-						return err
-					}
-				}
-				if err := awaitReplicas(master, 2); err != nil {
-					return err
-				}
-				if _, err = s.Failover(); err != nil {
-					return err
-				}
-				return s.AwaitHealthy() // the old master serves until it has heard of it, and then hangs up
-			},
-		}
-	})
+			}
+			if err := awaitReplicas(master, 2); err != nil {
+				return err
+			}
+			if _, err = s.Failover(); err != nil {
+				return err
+			}
+			return s.AwaitHealthy() // the old master serves until it has heard of it, and then hangs up
+		},
+	}
 }
 
 // failover makes another server the master, and waits until all is well again.

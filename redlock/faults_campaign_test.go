@@ -67,14 +67,18 @@ func (s *scene) loseAll(back func(*servers.RedisServer) error) {
 // TestLossOfOneNodeAfterTheOther has one node lose its data, and the next when that one votes again. All the time a
 // majority votes, and everyone gets in.
 func TestLossOfOneNodeAfterTheOther(t *testing.T) {
-	s := newScene(t, crowdTTL)
-	for _, node := range s.nodes {
-		s.must(node.Kill())
-		s.through()
-		s.must(errors.Join(node.LoseData(), node.Start()))
-		s.awaitVotes(crowdNodes)
+	for name, options := range map[string][]servers.Option{"Redis": nil, "Valkey": {servers.Valkey()}} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, crowdTTL, options...)
+			for _, node := range s.nodes {
+				s.must(node.Kill())
+				s.through()
+				s.must(errors.Join(node.LoseData(), node.Start()))
+				s.awaitVotes(crowdNodes)
+			}
+			s.end()
+		})
 	}
-	s.end()
 }
 
 // TestMinorityStopped has two nodes stand still. Everyone gets in, and what is held is renewed.

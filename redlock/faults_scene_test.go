@@ -56,11 +56,11 @@ type scene struct {
 }
 
 // newScene starts masters that vote, and a crowd that has settled down.
-func newScene(t *testing.T, maxTTL time.Duration) *scene {
+func newScene(t *testing.T, maxTTL time.Duration, options ...servers.Option) *scene {
 	t.Helper()
 	s := &scene{T: t, maxTTL: maxTTL, dir: evidence(t)}
 	for range crowdNodes {
-		s.nodes = append(s.nodes, servers.Redis(t, servers.Args("--appendonly", "no")))
+		s.nodes = append(s.nodes, servers.Redis(t, append(options, servers.Args("--appendonly", "no"))...))
 	}
 	_, err := redlock.Init(s.within(), s.location())
 	s.must(err)

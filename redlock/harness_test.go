@@ -26,6 +26,13 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return newFleet(t, 5) })
 }
 
+// TestStoreOnValkey is some rules of the suite, with five masters of Valkey.
+func TestStoreOnValkey(t *testing.T) {
+	t.Parallel()
+	start := func(t testing.TB) storetest.Harness { return newFleet(t, 5, servers.Valkey()) }
+	storetest.RunSome(t, start, "exclusion", "order", "floor")
+}
+
 // TestStoreWithTwoDown is the suite while two of five nodes are down.
 func TestStoreWithTwoDown(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ type NodeHealth struct {
 	Wait    time.Duration // Quarantined: how long it still has no vote; Fresh: how long it would have none without Init
 	Mark    uint64        // the highest ticket known there; 0: not known
 	Trusted time.Duration // how much longer a restart is believed to keep all data; 0: it is not
-	Version string        // of Redis; empty: not known
+	Version string        // of Redis, or as in "Valkey 8.0.1"; empty: not known
 	Ahead   time.Duration // how far its clock is ahead of this machine's, give or take the time of a message
 	Took    time.Duration // how long it took to answer
 	Missed  bool          // it did not count when this client last renewed a lock: one that is held is in jeopardy
@@ -84,7 +84,7 @@ func (s *Store) examine(ctx context.Context, n *node) NodeHealth {
 		a = vote.Answer{Code: vote.Failed, Err: err}
 	}
 	if w != nil {
-		h.Version, h.Ahead = w.Info.Get("redis_version"), w.Info.Ahead()
+		h.Version, h.Ahead = w.Info.Version(), w.Info.Ahead()
 	}
 	if err := s.ill(&a); err != nil {
 		h.Err = errors.New(s.mask(err.Error()))

@@ -15,16 +15,19 @@ var errUnusable = errors.New("it cannot be a node")
 
 // usable says whether a server can be a node at all.
 func usable(info *rediswire.Info) error {
-	mode, role := info.Get("redis_mode"), info.Get("role")
+	mode, role := info.Mode(), info.Get("role")
+	lacks := info.Lacks()
 	switch {
 	case mode == "sentinel":
 		return errors.New("it is a Sentinel, which keeps no data; name masters that nobody watches")
 	case mode == "cluster":
-		return errors.New("it is a node of a Redis Cluster, which moves keys and fails over; redlock needs masters of their own")
+		return errors.New("it is a node of a cluster, which moves keys and fails over; redlock needs masters of their own")
+	case lacks != nil:
+		return lacks
 	case role != "" && role != "master":
 		return errors.New("it is a replica, and no vote of its own; redlock needs independent masters")
 	case info.OlderThan(6, 2):
-		return fmt.Errorf("it is Redis %s, and 6.2 is the oldest that will do", info.Get("redis_version"))
+		return fmt.Errorf("it is %s, and Redis 6.2 is the oldest that will do", info)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func TestOpenRefuses(t *testing.T) {
 		must(t, sentinel.Kill())
 	}
 	clustered := servers.Redis(t, servers.Args("--cluster-enabled", "yes"))
+	valkeys := servers.Redis(t, servers.Args("--cluster-enabled", "yes"), servers.Valkey())
 	evicting := servers.Redis(t, servers.Args("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))
 	for name, c := range map[string]struct {
 		third string
@@ -59,7 +60,8 @@ func TestOpenRefuses(t *testing.T) {
 		"replicas":         {replica.Master.Addr(), "replicas", "it has 1 replica"},
 		"a sentinel":       {watched.Sentinels[0].Addr(), "", "it is a Sentinel"},
 		"watched":          {watched.Nodes[0].Addr(), "replicas", "it has 2 replicas"},
-		"a cluster":        {clustered.Addr(), "", "it is a node of a Redis Cluster"},
+		"a cluster":        {clustered.Addr(), "", "it is a node of a cluster"},
+		"a Valkey cluster": {valkeys.Addr(), "", "it is a node of a cluster"},
 		"eviction":         {evicting.Addr(), "eviction", "set maxmemory-policy to noeviction"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +97,14 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("Status sees a Valkey cluster", func(t *testing.T) {
+		t.Parallel()
+		at := locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+valkeys.Addr())
+		eventually(t, "it has no vote", func() bool {
+			health, err := redlock.Status(t.Context(), at)
+			return err == nil && health[2].State == redlock.Ill && strings.Contains(health[2].Err.Error(), "it is a node of a cluster")
+		})
+	})
 	t.Run("Status sees a Sentinel", func(t *testing.T) {
 		t.Parallel()
 		at := locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+watched.Nodes[0].Addr())

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrCluster is why a node of a cluster will not do where one server is expected.
-var ErrCluster = errors.New("it is a node of a Redis Cluster; name that with redis+cluster://")
+var ErrCluster = errors.New("it is a node of a cluster; name that with redis+cluster://")
 
 // A refusal is an error that Redis answers with: its first word, and what it means for us.
 type refusal struct {
@@ -34,7 +34,11 @@ var refusals = []refusal{
 	{"DB index is out of range", true, "it has no database of this number"},
 	{"value is not an integer", true, "the mark is not what it should be"},
 	{"WRONGTYPE", true, "a key of another kind lies under one of our names"},
-	{"cluster support disabled", true, "it is no node of a Redis Cluster; name it with redis://"},
+	{"undeclared key", true, "it refuses scripts that touch keys which were not named beforehand, as those of a queue do; " +
+		"Dragonfly allows it with --default_lua_flags=allow-undeclared-keys"},
+	{"command called from script", true, "it lacks a command that locks need"},
+	{"not allowed from script", true, "it keeps scripts from a command that locks need"},
+	{"cluster support disabled", true, "it is no node of a cluster; name it with redis://"},
 	{"MOVED", true, ErrCluster.Error()},
 	{"CROSSSLOT", true, ErrCluster.Error()},
 	{"CLUSTERDOWN", false, "the cluster does not serve all slots now"},

@@ -1,6 +1,7 @@
 package rediswire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,10 +32,10 @@ func askInfo(ctx context.Context, conn rueidis.DedicatedClient) (Info, error) {
 		return Info{}, err
 	}
 	info := ReadInfo(text)
-	if info.Get("redis_version") == "" || info.Get("run_id") == "" {
-		return Info{}, fmt.Errorf("%w: INFO names neither version nor run id; is it a Redis server?", ErrShape)
+	if info.Get("redis_version") == "" {
+		return Info{}, fmt.Errorf("%w: INFO names no version; is it a Redis server?", ErrShape)
 	}
-	if info.Get("redis_mode") == "sentinel" { // which has no TIME, and is not what is wanted here anyway
+	if info.Mode() == "sentinel" { // which has no TIME, and is not what is wanted here anyway
 		return info, nil
 	}
 	clock, err := answers[1].AsStrSlice()
@@ -76,6 +77,38 @@ func serverTime(clock []string) (time.Time, error) {
 
 // Get is what the server says under a name, as in Get("redis_version"); empty: nothing.
 func (i *Info) Get(name string) string { return i.fields[name] }
+
+// Mode is how the server runs: standalone, sentinel or cluster. Since version 8, Valkey has a word of its own for it.
+func (i *Info) Mode() string { return cmp.Or(i.Get("server_mode"), i.Get("redis_mode")) }
+
+// String names the server with its version, as in "Redis 7.0.15". For others, redis_version is only what they resemble.
+func (i *Info) String() string {
+	switch {
+	case i.Get("valkey_version") != "":
+		return "Valkey " + i.Get("valkey_version")
+	case i.Get("dragonfly_version") != "":
+		return "Dragonfly " + i.Get("dragonfly_version")
+	case i.Get("mvcc_depth") != "": // which no other has
+		return "KeyDB " + i.Get("redis_version")
+	}
+	return "Redis " + i.Get("redis_version")
+}
+
+// Version is the server's version, with its name if it is not Redis.
+func (i *Info) Version() string { return strings.TrimPrefix(i.String(), "Redis ") }
+
+// Lacks says what a server that only resembles Redis lacks for keeping locks in any way; nil: nothing that it tells.
+func (i *Info) Lacks() error {
+	switch {
+	case i.Get("run_id") == "":
+		return fmt.Errorf("it is %s, whose INFO has no run_id: nobody would notice a restart, and that locks may be lost with it; "+
+			"no setting of it helps, use Redis or Valkey", i)
+	case i.Get("role") == "active-replica":
+		return fmt.Errorf("it is %s as an active replica: its peers take writes too, and the latest wins, so that two clients would "+
+			"hold one lock; set active-replica no", i)
+	}
+	return nil
+}
 
 // Run names the server's run in what scripts write.
 func (i *Info) Run() string { return i.Get("run_id")[:min(len(i.Get("run_id")), 12)] }

@@ -7,7 +7,7 @@
 //
 // A server that is missing on this machine skips the test with a line that says what was left out and how to get
 // it. With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
-// Servers are looked for on the PATH, and etcd where `make servers` puts it, or HOLDFAST_ETCD says.
+// Servers are looked for on the PATH, and etcd and Valkey where `make servers` puts them; HOLDFAST_ETCD names another etcd.
 //
 // # What happens
 //
@@ -37,6 +37,8 @@
 // [RedisCluster] is a cluster of masters with a replica each. They start within three seconds, and notice a dead master
 // far sooner than one would want in production. Kill a master and AwaitFailover; start it again and AwaitHealthy before
 // the next. [RedisServer.Lag] makes a replica fall behind its master.
+//
+// Each of them, and [Redis], starts Valkey with the option [Valkey].
 //
 // Stop lets a master wait for its replicas, for ten seconds if one of them lags or is paused. Kill does not.
 //

@@ -10,11 +10,15 @@ import (
 // etcdVersion is what tests run against. tools/etcd/go.mod says the same to the makefile, which builds it.
 const etcdVersion = "v3.7.3"
 
+// valkeyVersion is the first number of the Valkey that tests run against. tools/install-valkey says the same.
+const valkeyVersion = "8"
+
 // howToGet says how to get the programs that tests need, on Debian.
 var howToGet = map[string]string{
-	"redis-server": "apt-get install redis-server (7.0 or newer; it is its own sentinel)",
-	"etcd":         "make servers",
-	"cc":           "apt-get install gcc libc6-dev",
+	"redis-server":  "apt-get install redis-server (7.0 or newer; it is its own sentinel)",
+	"valkey-server": "make servers, or put Valkey 8 or newer on the PATH",
+	"etcd":          "make servers",
+	"cc":            "apt-get install gcc libc6-dev",
 }
 
 // Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with
@@ -36,15 +40,25 @@ func Need(t testing.TB, program string) (path string) {
 	return ""
 }
 
-// find finds a program on the PATH. Only etcd lies in the cache where the makefile builds it, since what systems come
-// with is old. HOLDFAST_ETCD names another one.
+// find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems come
+// with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH.
 func find(program string) (path string, err error) {
-	if program != "etcd" {
-		return exec.LookPath(program)
+	switch program {
+	case "etcd":
+		if path = os.Getenv("HOLDFAST_ETCD"); path != "" {
+			return exec.LookPath(path)
+		}
+		return findCached("etcd-" + etcdVersion)
+	case "valkey-server":
+		if path, err = findCached("valkey-server-" + valkeyVersion); err == nil {
+			return path, nil
+		}
 	}
-	if path = os.Getenv("HOLDFAST_ETCD"); path != "" {
-		return exec.LookPath(path)
-	}
+	return exec.LookPath(program)
+}
+
+// findCached finds a program in the cache.
+func findCached(name string) (path string, err error) {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
 		home, err := os.UserHomeDir()
@@ -53,7 +67,7 @@ func find(program string) (path string, err error) {
 		}
 		cache = filepath.Join(home, ".cache")
 	}
-	return exec.LookPath(filepath.Join(cache, "holdfast", "servers", "etcd-"+etcdVersion))
+	return exec.LookPath(filepath.Join(cache, "holdfast", "servers", name))
 }
 
 func required() bool {

@@ -19,8 +19,9 @@ func TestNeed(t *testing.T) {
 		{"make test", "", "1", true},
 	} {
 		for program, advice := range map[string]string{
-			"redis-server": "apt-get install redis-server",
-			"etcd":         "make servers",
+			"redis-server":  "apt-get install redis-server",
+			"valkey-server": "make servers",
+			"etcd":          "make servers",
 		} {
 			t.Run(test.name+"/"+program, func(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
@@ -76,6 +77,47 @@ func TestFindEtcd(t *testing.T) {
 				t.Errorf("found %q, want %q: %v", got, test.want, err)
 			}
 		})
+	}
+}
+
+// Valkey is found in the cache, and otherwise on the PATH.
+func TestFindValkey(t *testing.T) {
+	cache, path := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("PATH", path)
+	if got, err := find("valkey-server"); err == nil {
+		t.Errorf("found %q, where there is none", got)
+	}
+	for _, want := range []string{
+		filepath.Join(path, "valkey-server"),
+		filepath.Join(cache, "holdfast", "servers", "valkey-server-"+valkeyVersion),
+	} {
+		if err := os.MkdirAll(filepath.Dir(want), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(want, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := find("valkey-server"); got != want {
+			t.Errorf("found %q, want %q: %v", got, want, err)
+		}
+	}
+}
+
+// The version is said in tools/install-valkey, which puts it into the cache, and here. The two must be the same.
+func TestValkeyVersion(t *testing.T) {
+	script, err := os.ReadFile("../../tools/install-valkey")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nversion=" + valkeyVersion + " "; !strings.Contains(string(script), want) {
+		t.Errorf("tools/install-valkey does not say%s", want)
+	}
+	said, err := exec.Command(Need(t, "valkey-server"), "--version").Output()
+	_, number, _ := strings.Cut(string(said), " v=")
+	major, _, _ := strings.Cut(number, ".")
+	if major < valkeyVersion && len(major) == 1 {
+		t.Errorf("it says %q, want %s or later: %v", said, valkeyVersion, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 type Option func(*settings)
 
 type settings struct {
+	program          string // of Redis and what speaks like it; empty: redis-server
 	args             []string
 	env              []string
 	user, password   string // as whom this package logs in, and the nodes of a cluster to each other
@@ -27,6 +28,11 @@ func settingsOf(options []Option) *settings {
 		s.user, s.password = "holdfast-servers", rand.Text()
 	}
 	return s
+}
+
+// Valkey starts Valkey where otherwise Redis would be started.
+func Valkey() Option {
+	return func(s *settings) { s.program = "valkey-server" }
 }
 
 // Args are arguments of the program, such as "--appendfsync", "always". They come last, and so win.

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// A RedisServer is a Redis server that runs for one test: alone, as a node among others, or as a sentinel.
+// A RedisServer is a server of Redis, or of [Valkey], that runs for one test: alone, as a node among others, or as a sentinel.
 type RedisServer struct {
 	*Server
 	set *settings
@@ -40,7 +41,7 @@ func newRedisKind(t testing.TB, set *settings, portCount int, args func(*RedisSe
 	t.Helper()
 	r := &RedisServer{set: set}
 	r.Server = newServer(t, kind{
-		program:   "redis-server",
+		program:   cmp.Or(set.program, "redis-server"),
 		portCount: portCount,
 		env:       set.env,
 		args:      func() []string { return slices.Concat(args(r), set.args) },

@@ -56,7 +56,7 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	watched := RedisReplicas(t, watchedCount-1, options...)
 	s := &RedisSentinelServers{MasterName: "holdfast", Nodes: append([]*RedisServer{watched.Master}, watched.Replicas...)}
 	set := watched.Master.set
-	set = &settings{password: set.sentinelPassword, certificates: set.certificates}
+	set = &settings{program: set.program, password: set.sentinelPassword, certificates: set.certificates}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, newSentinel(t, set))
 	}

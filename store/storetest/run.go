@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,9 +12,21 @@ import (
 // Run runs the suite in real time. One harness serves all cases, one after the other: starting a real server
 // for each would take too long. The cases use names of their own. A case that fails while the machine or a server stands still
 // is played again, and that is logged.
-func Run(t *testing.T, newHarness func(t testing.TB) Harness) {
+func Run(t *testing.T, newHarness func(t testing.TB) Harness) { runRules(t, newHarness, suite) }
+
+// RunSome is Run for some of the rules, by their names. It is for a server that is to be one that has passed them all, as
+// another program that speaks the same protocol.
+func RunSome(t *testing.T, newHarness func(t testing.TB) Harness, rules ...string) {
+	chosen := slices.DeleteFunc(slices.Clone(suite), func(r rule) bool { return !slices.Contains(rules, r.name) })
+	if len(chosen) != len(rules) || len(rules) == 0 {
+		t.Fatalf("%q: not all of them are names of rules, or one is there twice", rules)
+	}
+	runRules(t, newHarness, chosen)
+}
+
+func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule) {
 	h := newHarness(t)
-	each(t, func(t *testing.T, s scenario) outcome {
+	each(t, rules, func(t *testing.T, s scenario) outcome {
 		defer watch(t.Name(), realTime.watchdog)()
 		return playSteadily(t, realTime.ttl, func() outcome { return s.play(t, h, realTime) }, func() (end func() time.Duration) {
 			return withServers(h, realTime.ttl, steady())
@@ -24,12 +37,12 @@ func Run(t *testing.T, newHarness func(t testing.TB) Harness) {
 // RunFake runs the suite in fake time: each case has a bubble of testing/synctest and a harness of its own. It is
 // for stores that live in this process. All of their goroutines must end when the store is closed.
 func RunFake(t *testing.T, newHarness func(t testing.TB) Harness) {
-	each(t, func(t *testing.T, s scenario) outcome { return s.playFake(t, newHarness, fakeTime) })
+	each(t, suite, func(t *testing.T, s scenario) outcome { return s.playFake(t, newHarness, fakeTime) })
 }
 
 // each makes a subtest of every case.
-func each(t *testing.T, play func(*testing.T, scenario) outcome) {
-	for _, r := range suite {
+func each(t *testing.T, rules []rule, play func(*testing.T, scenario) outcome) {
+	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			for _, s := range r.cases {
 				t.Run(s.name, func(t *testing.T) {
