@@ -1,5 +1,6 @@
-// Package redisstore keeps locks in Redis, 6.2 or later, or in a server that speaks like it: on one server, on whichever
-// Sentinel says is the master, or in a cluster (7.0 or later).
+// Package redisstore keeps locks in Redis, 6.2 or later, or in Valkey, 8 or later: on one server, on whichever Sentinel
+// says is the master, or in a cluster (Redis 7.0 or later). A server that only resembles them is asked when the store is
+// opened, and refused where it lacks what locks need.
 //
 //	import _ "github.com/holdfast-go/holdfast/redisstore"
 //
@@ -20,6 +21,7 @@
 //	redis+sentinel://USER:PASSWORD@S1:PORT,S2:PORT,S3:PORT/NAME    the master that these sentinels call so
 //	redis+cluster://USER:PASSWORD@H1:PORT,H2:PORT,H3:PORT          the cluster that these are nodes of
 //	rediss+sentinel://…, rediss+cluster://…                        the same over TLS
+//	valkey://…, valkeys://…, valkey+unix:///…, valkey+sentinel://… and so on, the same under another name
 //
 //	prefix=P                keeps tenants of one database apart
 //	ttl=10s                 the default ttl
@@ -30,12 +32,12 @@
 //	eviction=refuse         refuse a server that may throw away locks when its memory is full (default: warn)
 //	wait-replicas=2         a grant or a renewal counts only when so many replicas have acknowledged it
 //	wait-timeout=1s         how long they may take; well below a quarter of the ttl
-//	db=1                    the database, for redis+unix and redis+sentinel
+//	db=1                    the database, over a Unix socket and by Sentinel
 //	sentinel-user=U, sentinel-password=P    what the sentinels themselves want
-//	ca=FILE                 for rediss: whom to trust, instead of the system's authorities
-//	cert=FILE, key=FILE     for rediss: the client's certificate
-//	server-name=NAME        for rediss: the name that the server's certificate must have
-//	insecure-skip-verify=true   for rediss: trust anybody
+//	ca=FILE                 over TLS: whom to trust, instead of the system's authorities
+//	cert=FILE, key=FILE     over TLS: the client's certificate
+//	server-name=NAME        over TLS: the name that the server's certificate must have
+//	insecure-skip-verify=true   over TLS: trust anybody
 //
 // # What a line looks like
 //

@@ -22,7 +22,7 @@ func OpenThrough(ctx context.Context, at store.Location, address string) (*Store
 	if err != nil {
 		return nil, err
 	}
-	called := "redis at " + options.InitAddress[0]
+	called := called(at.Scheme, options)
 	options.InitAddress[0] = address
 	return openWith(ctx, called, options, set)
 }
@@ -34,5 +34,5 @@ func OpenDetour(ctx context.Context, at store.Location, detour func(address stri
 		return nil, err
 	}
 	set.way.Detour = detour
-	return openWith(ctx, called(options), options, set)
+	return openWith(ctx, called(at.Scheme, options), options, set)
 }

@@ -22,11 +22,12 @@ func TestStore(t *testing.T) {
 // A harness is a Redis server with a hand on its switches.
 type harness struct {
 	t      testing.TB
+	scheme string
 	server *servers.RedisServer
 }
 
 func newHarness(t testing.TB, options ...servers.Option) *harness {
-	return &harness{t, servers.Redis(t, options...)}
+	return &harness{t, "redis", servers.Redis(t, options...)}
 }
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
@@ -36,7 +37,7 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	at := locate(t, "redis://"+h.server.Addr()+"?prefix="+url.QueryEscape(prefix))
+	at := locate(t, h.scheme+"://"+h.server.Addr()+"?prefix="+url.QueryEscape(prefix))
 	s, err := redisstore.OpenThrough(t.Context(), at, p.Addr())
 	if err != nil {
 		t.Fatal(err)

@@ -18,13 +18,10 @@ import (
 )
 
 func init() {
-	store.Register("redis", open)
-	store.Register("rediss", open)
-	store.Register("redis+unix", open)
-	store.Register("redis+sentinel", open)
-	store.Register("rediss+sentinel", open)
-	store.Register("redis+cluster", open)
-	store.Register("rediss+cluster", open)
+	for _, form := range []string{"", "s", "+unix", "+sentinel", "s+sentinel", "+cluster", "s+cluster"} {
+		store.Register("redis"+form, open)
+		store.Register("valkey"+form, open)
+	}
 }
 
 // settings are what options and parameters of the URL set.
@@ -264,7 +261,7 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openWith(ctx, called(options), options, set)
+	s, err := openWith(ctx, called(at.Scheme, options), options, set)
 	if err != nil {
 		return nil, err
 	}

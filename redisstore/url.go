@@ -20,14 +20,22 @@ const (
 	sentinelPort = "26379"
 )
 
+// product is what a scheme calls the server, redis or valkey, and whether it is reached over TLS.
+func product(scheme string) (name string, secure bool) {
+	base, _, _ := strings.Cut(scheme, "+")
+	if name = "redis"; strings.HasPrefix(base, "valkey") {
+		name = "valkey"
+	}
+	return name, base != name
+}
+
 // allowed are the parameters that a URL of this scheme may have for reaching the server.
 func allowed(scheme string) []string {
-	secure, form, _ := strings.Cut(scheme, "+")
 	var names []string
-	if secure == "rediss" {
+	if _, secure := product(scheme); secure {
 		names = append(names, tlsurl.Parameters...)
 	}
-	switch form {
+	switch _, form, _ := strings.Cut(scheme, "+"); form {
 	case "unix":
 		names = append(names, "db")
 	case "sentinel":
@@ -42,7 +50,8 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 		options.Username = at.User.Username()
 		options.Password, _ = at.User.Password()
 	}
-	if strings.HasPrefix(at.Scheme, "rediss") {
+	name, secure := product(at.Scheme)
+	if secure {
 		if options.TLSConfig, err = tlsurl.Config(at); err != nil {
 			return err
 		}
@@ -51,12 +60,12 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 	switch _, form, _ := strings.Cut(at.Scheme, "+"); form {
 	case "unix":
 		if len(at.Hosts) > 0 || !strings.HasPrefix(at.Path, "/") {
-			return errors.New("write redis+unix:///path/of/the/socket, with three slashes")
+			return errors.New("write " + at.Scheme + ":///path/of/the/socket, with three slashes")
 		}
 		options.InitAddress = []string{at.Path}
 	case "cluster":
 		if len(at.Hosts) == 0 || strings.Trim(at.Path, "/") != "" {
-			return errors.New("write redis+cluster://h1:6379,h2:6379,h3:6379; a cluster has no databases")
+			return errors.New("write " + at.Scheme + "://h1:6379,h2:6379,h3:6379; a cluster has no databases")
 		}
 		options.InitAddress = withPorts(at.Hosts, redisPort)
 	case "sentinel":
@@ -65,7 +74,7 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 		}
 	default:
 		if db = strings.Trim(at.Path, "/"); len(at.Hosts) != 1 {
-			return errors.New("a redis store has one host, as in redis://127.0.0.1:6379")
+			return fmt.Errorf("a %s store has one host, as in %s://127.0.0.1:6379", name, at.Scheme)
 		}
 		options.InitAddress = withPorts(at.Hosts, redisPort)
 	}
@@ -73,7 +82,7 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 		return nil
 	}
 	if options.SelectDB, err = strconv.Atoi(db); err != nil || options.SelectDB < 0 {
-		return errors.New("the database is a number, as in redis://127.0.0.1:6379/0")
+		return fmt.Errorf("the database is a number, as in %s://127.0.0.1:6379/0", name)
 	}
 	return nil
 }
@@ -82,7 +91,8 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 func reachSentinels(at store.Location, options *rueidis.ClientOption) error {
 	name := strings.Trim(at.Path, "/")
 	if len(at.Hosts) == 0 || name == "" || strings.Contains(name, "/") {
-		return errors.New("write redis+sentinel://s1:26379,s2:26379,s3:26379/NAME, with the name that the sentinels know the master by")
+		return errors.New("write " + at.Scheme + "://s1:26379,s2:26379,s3:26379/NAME, " +
+			"with the name that the sentinels know the master by")
 	}
 	options.InitAddress = withPorts(at.Hosts, sentinelPort)
 	options.Sentinel = rueidis.SentinelOption{
@@ -127,8 +137,9 @@ func withPorts(hosts []string, port string) []string {
 }
 
 // called names a store for people.
-func called(options rueidis.ClientOption) string {
-	name := "redis at " + strings.Join(options.InitAddress, ",")
+func called(scheme string, options rueidis.ClientOption) string {
+	name, _ := product(scheme)
+	name += " at " + strings.Join(options.InitAddress, ",")
 	if master := options.Sentinel.MasterSet; master != "" {
 		name += "/" + master
 	}

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
@@ -11,14 +12,64 @@ import (
 // replica each, of which one is killed. Some rules are enough here: the whole suite runs against Redis.
 func TestStoreOnValkey(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) storetest.Harness{
-		"one server": func(t testing.TB) storetest.Harness { return newHarness(t, servers.Valkey()) },
-		"plain mode": func(t testing.TB) storetest.Harness { return newPlainHarness(t, servers.Valkey()) },
-		"sentinels":  func(t testing.TB) storetest.Harness { return newSentinelFleet(t, calm, servers.Valkey()) },
-		"cluster":    func(t testing.TB) storetest.Harness { return newClusterFleet(t, servers.Valkey()) },
+		"one server": func(t testing.TB) storetest.Harness {
+			h := newHarness(t, servers.Valkey())
+			h.scheme = "valkey"
+			return h
+		},
+		"plain mode": func(t testing.TB) storetest.Harness {
+			h := newPlainHarness(t, servers.Valkey())
+			h.scheme = "valkey"
+			return h
+		},
+		"sentinels": func(t testing.TB) storetest.Harness {
+			f := newSentinelFleet(t, calm, servers.Valkey())
+			f.url = asValkey(f.url)
+			return f
+		},
+		"cluster": func(t testing.TB) storetest.Harness {
+			f := newClusterFleet(t, servers.Valkey())
+			f.url = asValkey(f.url)
+			return f
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.RunSome(t, start, "exclusion", "order", "floor")
 		})
+	}
+}
+
+// asValkey is a URL of Redis with the scheme of Valkey.
+func asValkey(url string) string { return strings.Replace(url, "redis", "valkey", 1) }
+
+// Every scheme of Redis has one of Valkey, which leads to the same store whatever the server is.
+func TestValkeySchemes(t *testing.T) {
+	certificates := servers.NewCertificates(t)
+	plain, encrypted := servers.Redis(t, servers.Valkey()), servers.Redis(t, servers.Valkey(), servers.TLS(certificates))
+	for _, url := range []string{
+		"redis://" + plain.Addr(),
+		"redis+unix://" + plain.Socket() + "?db=0",
+		"rediss://" + encrypted.Addr() + "?ca=" + certificates.CAFile,
+	} {
+		redis, valkey := openAt(t, url), openAt(t, asValkey(url))
+		works(t, valkey)
+		if a, b := redis.Abilities(), valkey.Abilities(); a.Identity != b.Identity || b.Store != asValkey(a.Store) {
+			t.Errorf("%s: %q is %q, and %q is %q", url, a.Store, a.Identity, b.Store, b.Identity)
+		}
+	}
+	for url, says := range map[string]string{
+		"valkey://a,b":                       "as in valkey://",
+		"valkeys://127.0.0.1?ca=/nowhere":    "ca: ",
+		"valkeys+cluster://h?ca=/nowhere":    "ca: ",
+		"valkeys+sentinel://h/n?ca=/nowhere": "ca: ",
+		"valkey://127.0.0.1?ca=x":            "unknown parameter",
+		"valkey+unix:path":                   "write valkey+unix:///",
+		"valkey+cluster://127.0.0.1/1":       "write valkey+cluster://",
+		"valkey+sentinel://127.0.0.1":        "write valkey+sentinel://",
+	} {
+		if err := openError(t, url); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, which does not say %q", url, err, says)
+		}
 	}
 }

@@ -22,7 +22,7 @@ func OpenPath(ctx context.Context, at store.Location, dial func(ctx context.Cont
 		return nil, err
 	}
 	set.way.Path = dial
-	return openWith(ctx, called(options), options, set)
+	return openWith(ctx, called(at.Scheme, options), options, set)
 }
 
 // Who waits for a connection of a plug waits no longer when it is unplugged, though the attempt goes on.

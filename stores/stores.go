@@ -8,7 +8,7 @@ package stores
 import (
 	_ "github.com/holdfast-go/holdfast/etcdstore"       // etcd: etcds:
 	_ "github.com/holdfast-go/holdfast/memstore"        // memory:
-	_ "github.com/holdfast-go/holdfast/redisstore"      // redis: rediss: redis+unix:
+	_ "github.com/holdfast-go/holdfast/redisstore"      // redis: valkey: and their variants
 	_ "github.com/holdfast-go/holdfast/redlock"         // redlock: redlocks:
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite" // sqlite:
 )

@@ -16,7 +16,8 @@ import (
 func TestEveryStoreIsRegistered(t *testing.T) {
 	redis, etcd := servers.Redis(t), servers.Etcd(t)
 	urls := []string{
-		"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "etcd://" + etcd.Addr(),
+		"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "valkey://" + redis.Addr(),
+		"etcd://" + etcd.Addr(),
 		redlockURL(t, servers.Redis(t), servers.Redis(t), servers.Redis(t)),
 	}
 	for _, url := range urls {
