@@ -371,10 +371,17 @@ func TestSmallestACLInCluster(t *testing.T) {
 	}
 	url := strings.Replace(clusterURL(c), "://", "://me:secret@", 1)
 	works(t, openAt(t, url+"?prefix="+prefix))
+	probed := 0
 	for _, n := range c.Nodes {
 		if got := do(t, n, "ACL", "LOG"); got != "[]" {
 			t.Errorf("the server refused: %s", got)
 		}
+		if do(t, n, "SCRIPT", "EXISTS", redisstore.ProbeName) == "[1]" {
+			probed++
+		}
+	}
+	if probed == 0 {
+		t.Error("no node was asked whether it will do")
 	}
 	checkFault(t, openError(t, url+"?prefix=other"), true, "lacks a permission")
 	for _, n := range c.Nodes { // whoever may not be told learns it when he waits

@@ -2,12 +2,20 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha1"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // LeaveText is the script that Leave runs.
 var LeaveText = leaveScript.Text()
+
+// ProbeText is the script that shows whether a server will do, and ProbeName is what the server knows it by.
+var (
+	ProbeText = probeScript.Text()
+	ProbeName = fmt.Sprintf("%x", sha1.Sum([]byte(ProbeText)))
+)
 
 // KeysOf are the keys of a line.
 func KeysOf(prefix, name string) []string {

@@ -41,6 +41,7 @@ func newFake(t *testing.T) *fake {
 		"PUBLISH":   ":0\r\n",
 		"SET":       "+OK\r\n",
 		"GET":       bulk("1 identity"),
+		"PROBE":     bulk("ok"),
 		"ARRIVE":    "*1\r\n" + bulk("ok"),
 	}}
 	var conns sync.WaitGroup
@@ -103,10 +104,13 @@ func (f *fake) serve(conn net.Conn) {
 	}
 }
 
-// commandOf is what a client wants. The script that each connection begins with has a name of its own.
+// commandOf is what a client wants. The two scripts that each connection begins with have names of their own.
 func commandOf(args []string) string {
 	command := strings.ToUpper(args[0])
 	if command == "EVALSHA" && strings.HasSuffix(args[3], ":mark") {
+		if args[2] == "1" {
+			return "PROBE"
+		}
 		return "ARRIVE"
 	}
 	return command

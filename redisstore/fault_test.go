@@ -171,6 +171,55 @@ func TestUnusableServers(t *testing.T) {
 	}
 }
 
+// A server that does not do what the scripts need is refused when the store is opened, whatever it calls itself, and before
+// anything was written there.
+func TestServersAreProbed(t *testing.T) {
+	const undeclared = "-ERR Error running script (call to f_1): @user_script:3: script tried accessing undeclared key, key: x"
+	for _, test := range []struct {
+		command, answer, says string
+	}{
+		{"PROBE", undeclared, "--default_lua_flags=allow-undeclared-keys"},
+		{"PROBE", "-ERR This Redis command is not allowed from script script: f_1", "keeps scripts from a command that locks need"},
+		{"PROBE", "-ERR Unknown Redis command called from script script: f_1", "lacks a command that locks need"},
+		{"PROBE", "-ERR unknown command 'EVALSHA', with args beginning with: 'abc' ", "it runs no scripts: it refused: unknown command 'EVALSHA'"},
+		{"PROBE", "-NOPERM this user has no permissions to run the 'evalsha' command", "lacks a permission"},
+		{"PROBE", ":1", "shape"},
+	} {
+		f := newFake(t)
+		f.says(test.command, test.answer+"\r\n")
+		f.says("ARRIVE", "-ERR it was written to\r\n")
+		err := openError(t, "redis://"+f.addr())
+		checkFault(t, err, test.says != "shape", test.says)
+	}
+}
+
+// The probe does what the scripts do: on a real server it is told "ok" and changes nothing, and what it does is refused to a
+// user who may not do it.
+func TestProbe(t *testing.T) {
+	for name, options := range map[string][]servers.Option{"Redis": nil, "Valkey": {servers.Valkey()}} {
+		t.Run(name, func(t *testing.T) {
+			server := servers.Redis(t, options...)
+			probe := func(keys ...string) string {
+				return do(t, server, append([]string{"EVAL", redisstore.ProbeText, "1"}, keys...)...)
+			}
+			if got := probe("{p}:mark", "{p}:run", "{p}:push"); got != "ok" {
+				t.Errorf("the probe says %s", got)
+			}
+			if got := do(t, server, "DBSIZE"); got != "0" {
+				t.Errorf("it has left %s keys", got)
+			}
+			do(t, server, "CONFIG", "RESETSTAT")
+			probe("{p}:mark", "{p}:run", "{p}:push")
+			stats := do(t, server, "INFO", "commandstats")
+			for _, command := range []string{"time", "get", "publish"} {
+				if !strings.Contains(stats, "cmdstat_"+command+":calls=1,") {
+					t.Errorf("the probe does no %s:\n%s", command, stats)
+				}
+			}
+		})
+	}
+}
+
 // What a server answers a call with that cannot be served.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
@@ -188,7 +237,7 @@ func TestRefusals(t *testing.T) {
 		{"-ERR ACL failure in script: User x has no permissions to run the 'zadd' command", true, "lacks a permission"},
 		{"-WRONGTYPE Operation against a key holding the wrong kind of value script: x", true, "another kind"},
 		{"-MASTERDOWN Link with MASTER is down", false, "lost its master"},
-		{"-MOVED 3999 127.0.0.1:6381", true, "Cluster"},
+		{"-MOVED 3999 127.0.0.1:6381", true, "node of a cluster"},
 		{"-ERR something else", false, "something else"},
 		{"+OK", false, "shape"},
 		{":-42", false, "shape"},

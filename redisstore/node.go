@@ -3,9 +3,12 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 // A node is a server that keeps locks, and the store's connections to it.
@@ -77,7 +80,9 @@ func (s *Store) connect(n *node, p *plug) (*wire, *Server, error) {
 		err = fmt.Errorf("%w: %w", errUnusable, err)
 	case s.cluster == nil:
 		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
-		err = s.arrive(ctx, w, s.shelf)
+		if err = s.probe(ctx, w, s.shelf); err == nil {
+			err = s.arrive(ctx, w, s.shelf)
+		}
 		cancel()
 	default: // to arrive is for each slot to do
 		w.joins = new([slotCount]atomic.Int64)
@@ -100,14 +105,6 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 		return nil, err
 	}
 	s.met.Do(func() { s.server = *server }) // before anybody else can look
-	if s.cluster == nil {                   // whoever may not publish has to learn it before somebody waits
-		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
-		defer cancel()
-		if err := w.Do(ctx, w.Client.B().Publish().Channel(s.shelf.topic).Message("").Build()).Error(); err != nil {
-			w.End(err)
-			return nil, err
-		}
-	}
 	select {
 	case s.reached <- struct{}{}:
 	default:
@@ -122,6 +119,28 @@ func (s *Store) connectAcked(n *node) (*wire, error) {
 		w.newRounds(s.replicaSettings, &n.acked.Tasks)
 	}
 	return w, err
+}
+
+// probe looks whether the server does what the scripts need, before anything is written there: servers that resemble Redis
+// are judged by what they do, and a user who may not publish learns it before somebody waits. In a cluster, who may not
+// publish learns it when waiting.
+func (s *Store) probe(ctx context.Context, w *wire, at *shelf) error {
+	undeclared, topic := at.run, at.topic
+	if s.plain != nil { // its scripts name all of their keys
+		undeclared = ""
+	}
+	if s.cluster != nil {
+		topic = ""
+	}
+	said, err := probeScript.Run(ctx, w, []string{at.mark}, []string{undeclared, topic}).ToString()
+	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "unknown command") {
+		why, _ := rediswire.Explain(err)
+		return fmt.Errorf("%w: it runs no scripts: %w", errUnusable, why)
+	}
+	if err == nil && said != "ok" {
+		err = fmt.Errorf("%w: %q", errShape, said)
+	}
+	return err
 }
 
 // arrive looks whether this run of the server has raised the mark yet. It comes before the first Join over this

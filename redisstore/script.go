@@ -11,6 +11,8 @@ import (
 var (
 	//go:embed line.lua
 	lineSource string
+	//go:embed probe.lua
+	probeSource string
 	//go:embed join.lua
 	joinSource string
 	//go:embed keep.lua
@@ -22,6 +24,7 @@ var (
 	//go:embed list.lua
 	listSource string
 
+	probeScript = newScript(probeSource)
 	joinScript  = newScript(joinSource)
 	keepScript  = newScript(keepSource)
 	leaveScript = newScript(leaveSource)

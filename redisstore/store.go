@@ -361,6 +361,12 @@ func (s *Store) arriveFirst(ctx context.Context, w *wire, at *shelf) error {
 	if s.cluster == nil || w.hasArrived(at.slot) {
 		return nil
 	}
+	if !w.probed.Load() {
+		if err := s.probe(ctx, w, at); err != nil {
+			return err
+		}
+		w.probed.Store(true)
+	}
 	err := s.arrive(ctx, w, at)
 	if err == nil {
 		w.arrived(at.slot)

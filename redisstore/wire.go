@@ -33,6 +33,7 @@ type wire struct {
 	run    string                         // which run of the server it leads to, as the scripts want it: "1 RUN "
 	slots  *[slotCount / 64]atomic.Uint64 // in a cluster: where it has arrived
 	joins  *[slotCount]atomic.Int64       // in a cluster: when a slot was last joined in, after made
+	probed atomic.Bool                    // in a cluster: the node does what the scripts need
 	made   time.Time
 	topics *topics // of a connection for pushes
 	rounds *rounds // for what replicas must acknowledge; nil: what is asked is sent at once

@@ -30,6 +30,7 @@ var refusals = []refusal{
 	{"NOPERM", true, "this user lacks a permission"},
 	{"can't run this command or subcommand", true, "this user lacks a permission"}, // in a script of Redis 6
 	{"can't access", true, "this user lacks a permission"},                         // the same
+	{"can't publish to the channel", true, "this user lacks a permission"},         // in a script, up to Redis 7.0
 	{"ACL failure in script", true, "this user lacks a permission"},
 	{"DB index is out of range", true, "it has no database of this number"},
 	{"value is not an integer", true, "the mark is not what it should be"},
