@@ -36,3 +36,6 @@ func OpenDetour(ctx context.Context, at store.Location, detour func(address stri
 	set.way.Detour = detour
 	return openWith(ctx, called(options), options, set)
 }
+
+// Topic is the channel that the store's pushes come over, on a single server.
+func (s *Store) Topic() string { return s.shelf.topic }

@@ -53,6 +53,10 @@
 // request, also about a claim that was deleted under a living session. Gone is final: a claim that was reported
 // Gone is never again reported as anything else. What follows for the caller:
 //   - A push that comes before Join's acknowledgement grants nothing. Ask with Keep.
+//   - A push may be forged, by strangers who can publish where the store does. A pushed Held is believed only for the claim's
+//     own ID, which nobody can guess, and with the ticket that Join's acknowledgement gave. With another ticket it is a reason to
+//     ask, and so is a pushed Gone. So a store pushes Held with the ticket, and names a waiting claim in nothing that others
+//     can hear before its grant: not in a message, a channel or a key.
 //   - A push of Waiting grants nothing either: whatever blocked the claim may be gone. Ask with Keep. So does a store
 //     without a line wake those who wait: nothing of them is known at the server, and their Keep tries again.
 //   - Waiting, in answer to a Keep that was sent after the claim was believed held, means that the store lost
