@@ -36,14 +36,15 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 		var ok bool
 		words := words{rest: text}
 		if line.Places[i], ok = words.place(name); !ok {
-			return store.Line{Name: name}, s.refused(text, name)
+			return store.Line{Name: name}, s.refused("foreign", name)
 		}
 	}
 	return line, nil
 }
 
 // Names implements store.Store. The server gives its keys page by page, in a cluster one master after the other; those
-// that are ours are looked at, as a key may be all that is left of a claim.
+// that are ours are looked at, as a key may be all that is left of a claim. A key that cannot be read is named too: Line says
+// what is the matter with it.
 //
 // In a cluster a name may be missed whose slot is just being moved and has not arrived when Names ends.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
@@ -148,7 +149,7 @@ func (s *Store) scan(ctx context.Context, n *node, prefix string, cursor uint64)
 	living := names[:0]
 	for i, name := range names {
 		word, _ := answers[i].ToString()
-		if n, err := answers[i].AsInt64(); err == nil && n == 1 || word == "newer" {
+		if n, err := answers[i].AsInt64(); err == nil && n == 1 || word == "newer" || word == "foreign" {
 			living = append(living, name)
 		}
 	}

@@ -41,7 +41,8 @@ type Store interface {
 	Line(ctx context.Context, name string) (Line, error)
 
 	// Names goes through the names that begin with prefix and have a line, in no particular order. Names that
-	// come or go meanwhile may be seen or not. The first error ends it.
+	// come or go meanwhile may be seen or not. A line that cannot be read, since it was written by hand or by a newer
+	// version, costs the others nothing: it is named, and Line says what is the matter. The first error ends it.
 	Names(ctx context.Context, prefix string) iter.Seq2[string, error]
 
 	// Notify sets whom to tell of grants and losses between calls. It is called once, before the first Join.
