@@ -33,7 +33,8 @@
 // greater one, or, where it cannot, a final error: a store that lost its data must not hand out tokens that a
 // fence has already passed. A floor more than [FloorAhead] ahead of the server's clock in microseconds is
 // refused with [ErrFloor], not believed: one mad client must not push everyone's tickets to the end of their
-// range.
+// range. Where the highest ticket can be set by hand, one that [MarkTooHigh] refuses is neither counted on from nor lowered:
+// the error ([BadMark]) says where it is kept, and claims that stand are kept all the same.
 //
 // Rule 4, time. A claim not kept for its ttl (and grace), by the store's clock or session and never by a
 // client's wall clock, is out. Every operation first removes what is out, so that a late Keep gets Gone, and
