@@ -154,9 +154,9 @@ func (c *Client) setUntil(cl *claim, t time.Time) {
 	cl.until.set(c.start, t, cl.end)
 }
 
-// onPush takes news from the store. It may be lost, late, early or forged (rule 7 of package store): only a grant with the
-// ticket that an answer has brought is believed, and anything else is a reason to ask. Its ticket does not raise the floor:
-// a mad one would make this client unusable.
+// onPush takes news from the store. It may be lost, late, early or forged (rule 7 of package store): only a grant with
+// the ticket that an answer has brought is believed, and anything else is a reason to ask. Its ticket does not raise
+// the floor: a mad one would make this client unusable.
 func (c *Client) onPush(id store.ID, s store.Standing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +181,8 @@ func (c *Client) onPush(id store.ID, s store.Standing) {
 	}
 }
 
-// doubt asks the store about a claim after a push that is not believed. Strangers may have forged it, and may send more: so it
-// asks at once, and for all that come within ttl/16 after that once more at their end (see later).
+// doubt asks the store about a claim after a push that is not believed. Strangers may have forged it, and may send
+// more: so it asks at once, and for all that come within ttl/16 after that once more at their end (see later).
 func (c *Client) doubt(cl *claim) {
 	now := c.now()
 	if now < cl.hushed {

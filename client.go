@@ -14,7 +14,8 @@ import (
 // closeTimeout bounds how long Close tries to give back what is held. The rest runs out with its ttl.
 const closeTimeout = 5 * time.Second
 
-// idsAtOnce is for how many IDs random bytes are drawn together: one by one they would cost as much as the rest of a lock.
+// idsAtOnce is for how many IDs random bytes are drawn together: one by one they would cost as much as the rest of a
+// lock.
 const idsAtOnce = 64
 
 // leavers is how many releases Close has under way at once.
@@ -148,8 +149,8 @@ func (c *Client) leaveAll(claims []*claim) {
 
 func (c *Client) isClosed() bool { return c.closed.Err() != nil }
 
-// nextID draws an ID that nobody can guess: a stranger who knew that of a waiting claim could forge its grant (rule 7 of
-// package store).
+// nextID draws an ID that nobody can guess: a stranger who knew that of a waiting claim could forge its grant (rule 7
+// of package store).
 func (c *Client) nextID() (id store.ID) {
 	if len(c.unused) == 0 {
 		rand.Read(c.random[:])

@@ -33,8 +33,8 @@ func (r *rig) pushed() *pushedRig {
 	return p
 }
 
-// TestPushedGrantNeedsItsTicket: a grant is pushed for a claim that waits. It is believed only with the claim's own ticket;
-// with another one the store is asked, which says that the claim still waits.
+// TestPushedGrantNeedsItsTicket: a grant is pushed for a claim that waits. It is believed only with the claim's own
+// ticket; with another one the store is asked, which says that the claim still waits.
 func TestPushedGrantNeedsItsTicket(t *testing.T) {
 	for what, test := range map[string]struct {
 		ticket   func(own uint64) uint64
@@ -84,8 +84,8 @@ func TestPushedLossIsAskedAfter(t *testing.T) {
 	}
 }
 
-// TestFloodOfPushesIsBounded: somebody pushes again and again what is not so, a thousand times per ttl. That costs a bounded number
-// of calls, and what is true is still noticed.
+// TestFloodOfPushesIsBounded: somebody pushes again and again what is not so, a thousand times per ttl. That costs a
+// bounded number of calls, and what is true is still noticed.
 func TestFloodOfPushesIsBounded(t *testing.T) {
 	for what, forged := range map[string]store.State{"losses": store.Gone, "grants": store.Held} {
 		t.Run(what, func(t *testing.T) {

@@ -159,8 +159,8 @@ func forgeries(id store.ID, ticket uint64) string {
 	return strings.Join(lines, "\n")
 }
 
-// A stranger overhears the grant of one claim, and publishes grants for those that the same client made before and after
-// it. Nobody believes them.
+// A stranger overhears the grant of one claim, and publishes grants for those that the same client made before and
+// after it. Nobody believes them.
 func TestForgedGrantIsNotBelieved(t *testing.T) {
 	r := newRobbery(t, "heard", "wanted", "last")
 	r.release("heard")
@@ -212,8 +212,8 @@ func TestReplayedGrantIsNotBelieved(t *testing.T) {
 	}
 }
 
-// Until it is granted, the ID of a claim is in nothing that a stranger hears, in any mode: not in what its client does, nor in
-// what is told when others come, are renewed, leave or are broken.
+// Until it is granted, the ID of a claim is in nothing that a stranger hears, in any mode: not in what its client does,
+// nor in what is told when others come, are renewed, leave or are broken.
 func TestWaitingIDIsNotPublished(t *testing.T) {
 	for _, query := range []string{"", "?mode=plain"} {
 		t.Run(query, func(t *testing.T) {

@@ -19,8 +19,8 @@
 --   Without a mark, data was lost: then it begins a minute ahead of the clock. (After a restart keep.lua sees to that,
 --   before the first Join can come.) So it does after a pause in a cluster: the node may have been a replica meanwhile, and
 --   know nothing of what its master gave before that died.
---   A mark beyond the year 2100, and more than a day ahead of the clock, was set by hand: no ticket is drawn from it. (Below
---   that, it may be the clock that was set back.)
+--   A mark beyond the year 2100, and more than a day ahead of the clock, was set by hand: no ticket is drawn from it.
+--   (Below that, it may be the clock that was set back.)
 --   What is refused leaves nothing but a higher mark.
 --
 -- Each command and each argument counts here: what comes first is all that a lock costs that nobody else wants.
@@ -37,7 +37,7 @@ local now, refused
 if ticket < 1e15 or ticket <= tonumber(ARGV[3]) or ticket > 4102444800000000 or ARGV[7] == 'idle' then
 	local time = redis.call('TIME')
 	now = time[1] .. string.sub('00000' .. time[2], -6)
-	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- beyond it numbers are not exact
+	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- the last exact one
 		return 'mark ' .. redis.call('GET', KEYS[2])
 	end
 	local floor = tonumber(ARGV[3])

@@ -10,8 +10,8 @@
 --
 -- Invariants
 --   After a change of run data may have been lost, and the mark with it: then it jumps to a minute ahead of the clock.
---   Not to a minute ahead of itself: several jumps would add up to what a loss of data falls behind. One that was set far
---   ahead by hand is left as it is: who holds is renewed all the same.
+--   Not to a minute ahead of itself: several jumps would add up to what a loss of data falls behind.
+--   A mark that was set far ahead by hand is left as it is, and the claims are kept.
 --   A claim that is out is not prolonged. Units never grow. Only the claim with that ID is touched, but for what is
 --   out and whoever is granted.
 

@@ -4,8 +4,8 @@
 -- ARGV  1, 2  the server's run, "1 RUN ", and the guard in milliseconds
 --       3     "any" only for whether there are any; otherwise a ticket, for the places behind it
 --       4     with a ticket: how many places at most
--- Result      "newer" for what is written of the run; otherwise for each line: "newer", "foreign", or with "any" 0 or 1, or
---             with a ticket a list of how many stand in it, and the places (see show in line.lua), in order
+-- Result      "newer" for what is written of the run; otherwise for each line: "newer", "foreign", or with "any" 0 or 1,
+--             or with a ticket a list of how many stand in it, and the places (see show in line.lua), in order
 --
 -- Invariant: what it costs grows with how many places it gives, not with how many there are, but for those who are out.
 

@@ -17,8 +17,8 @@ const scanPage = 256
 // linePage is how many places of a line are read at once. The server serves nobody else meanwhile.
 const linePage = 1000
 
-// Line implements store.Store. A long line is read page by page, and each page is of a moment of its own: who comes or leaves
-// meanwhile may be shown or not, and who was waiting when the first page was read is shown as waiting.
+// Line implements store.Store. A long line is read page by page, and each page is of a moment of its own: who comes or
+// leaves meanwhile may be shown or not, and who was waiting when the first page was read is shown as waiting.
 func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	line := store.Line{Name: name}
 	if err := s.check(ctx, name); err != nil {
@@ -76,8 +76,8 @@ func (s *Store) readPage(ctx context.Context, name string, after uint64) (places
 }
 
 // Names implements store.Store. The server gives its keys page by page, in a cluster one master after the other; those
-// that are ours are looked at, as a key may be all that is left of a claim. A key that cannot be read is named too: Line says
-// what is the matter with it.
+// that are ours are looked at, as a key may be all that is left of a claim. A key that cannot be read is named too:
+// Line says what is the matter with it.
 //
 // In a cluster a name may be missed whose slot is just being moved and has not arrived when Names ends.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The pages of a line are read one after the other, and meanwhile some leave and others are granted. Those who hold come first
-// all the same.
+// The pages of a line are read one after the other, and meanwhile some leave and others are granted. Those who hold
+// come first all the same.
 func TestPagesOfChangingLine(t *testing.T) {
 	page := func(states string) (places []store.Place) {
 		for _, state := range states {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// crowd puts claims behind those that stand in a line, many in each script: one by one would take minutes. They have the tickets
-// from first on.
+// crowd puts claims behind those that stand in a line, many in each script: one by one would take minutes. They have
+// the tickets from first on.
 func crowd(t testing.TB, server *servers.RedisServer, name string, first uint64, claims int) {
 	t.Helper()
 	const script = `
@@ -27,11 +27,13 @@ func crowd(t testing.TB, server *servers.RedisServer, name string, first uint64,
 		return n`
 	for at := 0; at < claims; at += 5000 {
 		n := min(5000, claims-at)
-		do(t, server, "EVAL", script, "1", redisstore.KeysOf("", name)[0], strconv.FormatUint(first+uint64(at), 10), strconv.Itoa(n))
+		from := strconv.FormatUint(first+uint64(at), 10)
+		do(t, server, "EVAL", script, "1", redisstore.KeysOf("", name)[0], from, strconv.Itoa(n))
 	}
 }
 
-// Who stands in a long line is read in short scripts, between which the server serves others and the caller can give up.
+// Who stands in a long line is read in short scripts, between which the server serves others and the caller can give
+// up.
 func TestLongLineIsReadInPages(t *testing.T) {
 	const claims, most = 50_000, 1000
 	server, s := newServer(t, "")

@@ -12,8 +12,8 @@
 -- Result      the ticket as a number if it is held; "g" if its tombstone is there; "floor"; "mark MARK" as in
 --             join.lua; otherwise a list that describes the holder
 
--- draw gives a ticket above the mark and above the floor, and raises the mark to it. It is nil if the floor or the mark cannot
--- be believed, and a word says which. Without a mark, data was lost: then it begins a minute ahead of the clock.
+-- draw gives a ticket above the mark and above the floor, and raises the mark to it. It is nil if the floor or the mark
+-- cannot be believed, and a word says which. Without a mark, data was lost: then it begins a minute ahead of the clock.
 local function draw()
 	local floor = tonumber(ARGV[5])
 	local ticket = redis.pcall('INCR', KEYS[2])
@@ -26,7 +26,7 @@ local function draw()
 	if ticket >= 1e15 and ticket > floor and ticket <= 4102444800000000 then return ticket end
 	local time = redis.call('TIME')
 	local now = time[1] * 1000000 + time[2]
-	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- beyond it numbers are not exact
+	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- the last exact one
 		return nil, 'mark ' .. redis.call('GET', KEYS[2])
 	end
 	if ticket < 1e15 then ticket = now + 60000000 end

@@ -131,8 +131,9 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// Somebody has set the mark to where no clock has ever been. No ticket is given from there, and the error says what to do. The
-// mark is not lowered, who holds is renewed, also over a new connection, and without the mark tickets go on rising.
+// Somebody has set the mark to where no clock has ever been. No ticket is given from there, and the error says what to
+// do. The mark is not lowered, who holds is renewed, also over a new connection, and without the mark tickets go on
+// rising.
 func TestMarkSetByHand(t *testing.T) {
 	for _, query := range []string{"", "mode=plain"} {
 		for _, mark := range []string{"5000000000000000", "9007199254740990", "9223372036854775807"} {

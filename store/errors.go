@@ -25,12 +25,12 @@ func FloorTooHigh(floor uint64, now time.Time) bool {
 	return floor >= MaxTicket || floor > uint64(now.Add(FloorAhead).UnixMicro())
 }
 
-// LastMark is the first microsecond of the year 2100. A store's highest ticket is beyond it only if somebody has set it.
+// LastMark is the first microsecond of the year 2100. A highest ticket beyond it was set by hand.
 const LastMark = 4_102_444_800_000_000
 
-// MarkTooHigh says whether a store's highest ticket must not be counted on from at the server's time now: it is beyond LastMark,
-// and as far ahead of the clock as a floor may not be. One that is only ahead of the clock is believed: it may be the clock
-// that was set back.
+// MarkTooHigh says whether a store's highest ticket must not be counted on from at the server's time now: it is beyond
+// LastMark, and as far ahead of the clock as a floor may not be. One that is only ahead of the clock is believed: it
+// may be the clock that was set back.
 func MarkTooHigh(mark uint64, now time.Time) bool { return mark > LastMark && FloorTooHigh(mark, now) }
 
 // BadMark is the error of such a mark, which is kept there. It wraps ErrFloor.

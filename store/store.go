@@ -37,8 +37,8 @@ type Store interface {
 	// owner is told with a push if the store can, and by its next Keep in any case.
 	Break(ctx context.Context, name string, ticket uint64) error
 
-	// Line reports who stands in the line of name. A name that nobody claims has an empty line. A store may read a long line in
-	// parts, so that it holds up nobody else: who comes or leaves meanwhile may be seen or not.
+	// Line reports who stands in the line of name. A name that nobody claims has an empty line. A store may read a long
+	// line in parts, so that it holds up nobody else: who comes or leaves meanwhile may be seen or not.
 	Line(ctx context.Context, name string) (Line, error)
 
 	// Names goes through the names that begin with prefix and have a line, in no particular order. Names that

@@ -61,8 +61,8 @@ func newLs(a *app) *cobra.Command {
 }
 
 // lines are the lines of all names with this prefix, in the order of the names. A line that went empty meanwhile is
-// left out. One that cannot be read, and never will be, is skipped, with an error that says why; if that is so for all, it is
-// the error of the whole.
+// left out. One that cannot be read, and never will be, is skipped, with an error that says why; if that is so for all,
+// it is the error of the whole.
 func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Line, skipped []error, err error) {
 	names, err := s.names(ctx, prefix)
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// TestLsSkipsWhatItCannotRead: somebody wrote keys among those of the store that are none of Holdfast's, or are of a newer
-// version. The other locks are listed, and one line says what is not.
+// TestLsSkipsWhatItCannotRead: somebody wrote keys among those of the store that are none of Holdfast's, or are of a
+// newer version. The other locks are listed, and one line says what is not.
 func TestLsSkipsWhatItCannotRead(t *testing.T) {
-	for store, begin := range map[string]func(t *testing.T) (url string, plant func(name, value string), wrongType func(name string)){
+	type planter = func(t *testing.T) (url string, plant func(name, value string), wrongType func(name string))
+	for store, begin := range map[string]planter{
 		"redis": func(t *testing.T) (string, func(string, string), func(string)) {
 			server := servers.Redis(t)
 			do := func(command, name, value string) {
@@ -48,8 +49,8 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 			}
 			wrongType("a%1Btype")
 			r := bare(t, "ls", "--store", url)
-			if r.code != 0 || !strings.Contains(r.out, "\ngood ") ||
-				!regexp.MustCompile(`^holdfast: 1 name was skipped: "a\\x1btype": .*no version of holdfast.*\n$`).MatchString(r.errors) {
+			want := regexp.MustCompile(`^holdfast: 1 name was skipped: "a\\x1btype": .*no version of holdfast.*\n$`)
+			if r.code != 0 || !strings.Contains(r.out, "\ngood ") || !want.MatchString(r.errors) {
 				t.Errorf("one: %+v", r)
 			}
 			plant("foreign", "what is this")

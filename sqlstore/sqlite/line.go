@@ -156,7 +156,8 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // one of its own is never too high
 		return sqlstore.Answer{Err: store.ErrFloor}, nil
 	case store.MarkTooHigh(tx.mark, tx.wall):
-		return sqlstore.Answer{Err: store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))}, nil
+		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
+		return sqlstore.Answer{Err: err}, nil
 	case t.count > 0 && line.Mismatch(t.head, c.Ask):
 		return sqlstore.Answer{Err: store.ErrMismatch}, nil
 	}

@@ -74,8 +74,8 @@ func TestEndOfTickets(t *testing.T) {
 	}
 }
 
-// TestMarkSetByHand: somebody has set the mark to where no clock has ever been. No ticket is given from there, in an empty line or
-// another, and the error says why.
+// TestMarkSetByHand: somebody has set the mark to where no clock has ever been. No ticket is given from there, in an
+// empty line or another, and the error says why.
 func TestMarkSetByHand(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
