@@ -198,7 +198,7 @@ func (c *Client) newClaim(w *wish) *claim {
 		ID: c.nextID(), Name: w.lock.name, Ask: w.ask, TTL: s.ttl, Grace: s.grace, Try: w.try,
 		Floor: c.floor, Owner: w.shown(),
 	}}
-	c.claims[count(cl.ID)] = cl
+	c.claims[cl.ID] = cl
 	return cl
 }
 

@@ -43,6 +43,7 @@ type claim struct {
 	err     error         // the last failure of the store to answer about it; nil if it answered since
 	heldFor uint64        // how many calls of Keep had been made when it was first believed held
 	since   time.Duration // when that was, on the monotonic clock
+	hushed  int64         // no doubtful push makes us ask before this, on the monotonic clock
 
 	due    int64 // when to speak with the store about it again
 	pos    int   // its index in the agenda, or agenda.Off
@@ -125,7 +126,7 @@ func (c *Client) endLeases(cl *claim, why *error) {
 // drop forgets cl: the store has it no more, or is just being told.
 func (c *Client) drop(cl *claim) {
 	c.unschedule(cl)
-	delete(c.claims, count(cl.ID))
+	delete(c.claims, cl.ID)
 	cl.phase = over
 	c.vacate(cl)
 	c.disown(cl)
@@ -143,7 +144,7 @@ func (c *Client) retire(cl *claim) {
 	cl.phase = leaving
 	cl.fails = 0
 	cl.giveUp = c.now() + int64(cl.TTL+cl.Grace)
-	c.claims[count(cl.ID)] = cl
+	c.claims[cl.ID] = cl
 	c.vacate(cl)
 	c.disown(cl)
 }
@@ -153,8 +154,9 @@ func (c *Client) setUntil(cl *claim, t time.Time) {
 	cl.until.set(c.start, t, cl.end)
 }
 
-// onPush takes news from the store. It may be lost, late or early (rule 7 of package store). Its ticket does not raise the
-// floor: an answer has brought that of every claim we know, and a mad one would make this client unusable.
+// onPush takes news from the store. It may be lost, late, early or forged (rule 7 of package store): only a grant with
+// the ticket that an answer has brought is believed, and anything else is a reason to ask. Its ticket does not raise
+// the floor: a mad one would make this client unusable.
 func (c *Client) onPush(id store.ID, s store.Standing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,18 +167,29 @@ func (c *Client) onPush(id store.ID, s store.Standing) {
 		c.keepEverything()
 		return
 	}
-	cl := c.claims[count(id)]
+	cl := c.claims[id]
 	switch {
-	case cl == nil || cl.ID != id:
+	case cl == nil:
 	case cl.phase == joining:
 		c.ask(cl)
-	case s.State == store.Gone && (cl.phase == held || cl.phase == waiting):
-		c.gone(cl)
-	case s.State == store.Held && cl.phase == waiting:
-		c.pushedGrant(cl)
 	case s.State == store.Waiting && cl.phase == waiting:
 		c.ask(cl) // it may fit now, and the store cannot tell
+	case s.State == store.Held && cl.phase == waiting && cl.Ticket != 0 && s.Ticket == cl.Ticket:
+		c.pushedGrant(cl)
+	case s.State == store.Held && cl.phase == waiting, s.State == store.Gone && (cl.phase == held || cl.phase == waiting):
+		c.doubt(cl)
 	}
+}
+
+// doubt asks the store about a claim after a push that is not believed. Strangers may have forged it, and may send
+// more: so it asks at once, and for all that come within ttl/16 after that once more at their end (see later).
+func (c *Client) doubt(cl *claim) {
+	now := c.now()
+	if now < cl.hushed {
+		return
+	}
+	cl.hushed = now + int64(cl.TTL/doubtPause)
+	c.ask(cl)
 }
 
 // pushedGrant believes a push, as far as the last acknowledged call goes. If that is not far enough, Keep has

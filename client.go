@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,6 +13,10 @@ import (
 
 // closeTimeout bounds how long Close tries to give back what is held. The rest runs out with its ttl.
 const closeTimeout = 5 * time.Second
+
+// idsAtOnce is for how many IDs random bytes are drawn together: one by one they would cost as much as the rest of a
+// lock.
+const idsAtOnce = 64
 
 // leavers is how many releases Close has under way at once.
 const leavers = 64
@@ -27,7 +30,6 @@ type Client struct {
 	logger    *slog.Logger
 
 	start time.Time // what monotonic instants count from
-	id    [10]byte  // the client's part of every claim's ID
 
 	closed   context.Context // done when Close was called
 	close    context.CancelFunc
@@ -35,9 +37,10 @@ type Client struct {
 	calls    sync.WaitGroup // calls of the store that Close waits for
 
 	mu     sync.Mutex
-	made   uint64            // how many IDs
-	floor  uint64            // the highest ticket seen
-	claims map[uint64]*claim // by the count in their IDs
+	random [idsAtOnce * len(store.ID{})]byte
+	unused []byte // the end of random, for IDs
+	floor  uint64 // the highest ticket seen
+	claims map[store.ID]*claim
 	relays map[string]*relay // by name, those that Locks of this process share
 	owners map[string]*owner // by id, those that have or want something
 	keeper keeper
@@ -48,14 +51,13 @@ func New(s store.Store, options ...Option) *Client {
 	c := &Client{
 		store:  s,
 		start:  time.Now(),
-		claims: map[uint64]*claim{},
+		claims: map[store.ID]*claim{},
 		relays: map[string]*relay{},
 		owners: map[string]*owner{},
 	}
 	c.closed, c.close = context.WithCancel(context.Background())
 	c.finished = make(chan struct{})
 	c.keeper.ahead = c.start.UnixNano()
-	rand.Read(c.id[:])
 	c.settings = &settings{
 		ttl:      DefaultTTL,
 		turns:    DefaultTurns,
@@ -147,16 +149,16 @@ func (c *Client) leaveAll(claims []*claim) {
 
 func (c *Client) isClosed() bool { return c.closed.Err() != nil }
 
-// nextID makes an ID that was never used.
+// nextID draws an ID that nobody can guess: a stranger who knew that of a waiting claim could forge its grant (rule 7
+// of package store).
 func (c *Client) nextID() (id store.ID) {
-	c.made++
-	binary.BigEndian.PutUint64(id[8:], c.made) // the count has 48 bits; its upper two bytes are overwritten
-	copy(id[:], c.id[:])
+	if len(c.unused) == 0 {
+		rand.Read(c.random[:])
+		c.unused = c.random[:]
+	}
+	c.unused = c.unused[copy(id[:], c.unused):]
 	return id
 }
-
-// count is the part of an ID that tells the claims of one client apart.
-func count(id store.ID) uint64 { return binary.BigEndian.Uint64(id[8:]) }
 
 // see raises the floor.
 func (c *Client) see(ticket uint64) { c.floor = max(c.floor, ticket) }

@@ -41,7 +41,8 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 				r.Error(err)
 			}
 		},
-		"broken, and the push says so": func(_ *rig, _ *holdfast.Lease, d *detour, id store.ID) {
+		"broken, and the push says so": func(r *rig, _ *holdfast.Lease, d *detour, id store.ID) {
+			r.server.Erase("x", id)
 			d.push(id, store.Standing{State: store.Gone})
 		},
 		"run out": func(r *rig, _ *holdfast.Lease, _ *detour, _ store.ID) { r.pass(2 * ttl) },
@@ -185,24 +186,6 @@ func TestCloseWaitsForAnUnlockThatIsUnderWay(t *testing.T) {
 		}
 		if synctest.Wait(); leaves.Load() != 1 {
 			t.Errorf("%d leaves", leaves.Load())
-		}
-	})
-}
-
-// TestPushForTheSameCountOfAnotherClient is not for this one.
-func TestPushForTheSameCountOfAnotherClient(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		var id store.ID
-		d := &detour{}
-		d.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
-			id = c.ID
-			return d.Store.Join(ctx, c)
-		}
-		l := r.lock(r.around(d).Mutex("x").Lock)
-		id[0]++
-		d.push(id, store.Standing{State: store.Gone})
-		if l.Err() != nil {
-			t.Fatalf("it says %v", l.Err())
 		}
 	})
 }

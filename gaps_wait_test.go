@@ -156,13 +156,14 @@ func TestPushedGrantIsConfirmedSoon(t *testing.T) {
 			var joined store.Claim
 			d := &detour{}
 			d.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
-				joined = c
-				return d.Store.Join(ctx, c)
+				standing, err := d.Store.Join(ctx, c)
+				joined, joined.Ticket = c, standing.Ticket
+				return standing, err
 			}
 			c := r.around(d)
 			first := r.lock(r.client().Mutex("x").Lock)
 			waiter := r.begin(c.Mutex("x").Lock)
-			d.push(joined.ID, store.Standing{State: store.Held})
+			d.push(joined.ID, store.Standing{State: store.Held, Ticket: joined.Ticket})
 			r.pass(soon)
 			if !waiter.done() || waiter.err == nil && !errors.Is(waiter.lease.Err(), holdfast.ErrLost) || first.Err() != nil {
 				t.Fatal("it goes on believing the push")

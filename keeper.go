@@ -40,6 +40,7 @@ const (
 	earlyBy       = 32                     // what is due within ttl/32 goes along with what is due now
 	leastPause    = 4                      // a claim is kept again after a quarter of what it has left, at the earliest
 	confirmWithin = 100                    // a pushed grant is confirmed after ttl/100
+	doubtPause    = 16                     // pushes that are not believed make us ask up to three times in ttl/16
 	pulse         = time.Second            // the clocks are compared at least this often while claims stand
 	jump          = 100 * time.Millisecond // how far the wall clock runs ahead before it is looked into
 	leastAsk      = time.Millisecond       // how soon a store can make us ask again
@@ -297,6 +298,9 @@ func (c *Client) later(cl *claim, s store.Standing, now time.Time) {
 	due := max(until-cl.TTL*2/3, mono+max((until-mono)/leastPause, leastAsk))
 	if cl.phase == waiting && !s.AskAgain.IsZero() {
 		due = min(due, max(s.AskAgain.Sub(c.start), mono+leastAsk))
+	}
+	if cl.hushed > int64(mono) {
+		due = min(due, time.Duration(cl.hushed))
 	}
 	cl.due = int64(due)
 	if cl.again {

@@ -149,7 +149,7 @@
 //
 //	user holdfast on >PASSWORD resetkeys ~holdfast:{P|* ~holdfast:{P}:* resetchannels &holdfast:{P}:push:* -@all
 //	    +ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del +exists +pexpire
-//	    +pexpireat +pttl +hget +hset +hdel +hgetall +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard
+//	    +pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard
 //
 // With replicas to wait for also +wait. In a cluster the keys are
 //

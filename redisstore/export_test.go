@@ -44,3 +44,9 @@ func OpenDetour(ctx context.Context, at store.Location, detour func(address stri
 	set.way.Detour = detour
 	return openWith(ctx, called(at.Scheme, options), options, set)
 }
+
+// Topic is the channel that the store's pushes come over, on a single server.
+func (s *Store) Topic() string { return s.shelf.topic }
+
+// Mark is the key of the mark on a single server.
+func Mark(prefix string) string { k := newKeySpace(prefix); return k.mark }

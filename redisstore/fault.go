@@ -94,6 +94,11 @@ func (s *Store) silent(limit time.Duration) error {
 	return &store.Fault{Store: s.called, Err: fmt.Errorf("no answer in %v", limit)}
 }
 
+// badMark is the error of a mark that nobody can have counted up to.
+func (s *Store) badMark(at *shelf, mark string) error {
+	return store.BadMark(fmt.Sprintf("the key %q in %s", at.mark, s.called), mark)
+}
+
 // refused turns a word of a script about the line of a name into an error.
 func (s *Store) refused(word, name string) error { return s.refusedKey(word, s.keys.line(name)) }
 

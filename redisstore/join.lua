@@ -12,23 +12,34 @@
 --       7  optional, in a cluster: "calm" if this slot was joined in over the same connection a moment ago, otherwise "idle"
 -- Result   the ticket as a number if it is held and nobody is ahead; otherwise "h TICKET AHEAD", "w TICKET AHEAD AGAIN",
 --          "g" (its tombstone was there), "l AHEAD PLACE" (a refused try, and who is first), "b LEFT" (a try while the
---          guard lasts), "mismatch", "floor", "newer", "foreign"
+--          guard lasts), "mismatch", "floor", "newer", "foreign", "mark MARK" (nobody has counted that far)
 --
 -- Invariants
 --   The ticket is above the floor, above the mark and above everyone in the line, and the mark is raised to it.
 --   Without a mark, data was lost: then it begins a minute ahead of the clock. (After a restart keep.lua sees to that,
 --   before the first Join can come.) So it does after a pause in a cluster: the node may have been a replica meanwhile, and
 --   know nothing of what its master gave before that died.
+--   A mark beyond the year 2100, and more than a day ahead of the clock, was set by hand: no ticket is drawn from it.
+--   (Below that, it may be the clock that was set back.)
 --   What is refused leaves nothing but a higher mark.
 --
 -- Each command and each argument counts here: what comes first is all that a lock costs that nobody else wants.
 
 if ARGV[7] and string.sub(redis.call('GET', KEYS[3]) or '', 1, #ARGV[6]) ~= ARGV[6] then return 'run' end -- in a cluster
-local ticket = redis.call('INCR', KEYS[2])
+local ticket = redis.pcall('INCR', KEYS[2])
+if type(ticket) == 'table' then
+	if not string.find(ticket.err, 'overflow', 1, true) and not string.find(ticket.err, 'not an integer', 1, true) then
+		redis.call('INCR', KEYS[2]) -- which fails, and says why
+	end
+	return 'mark ' .. redis.call('GET', KEYS[2])
+end
 local now, refused
-if ticket < 1e15 or ticket <= tonumber(ARGV[3]) or ticket > 9007199254740000 or ARGV[7] == 'idle' then -- beyond it numbers are not exact
+if ticket < 1e15 or ticket <= tonumber(ARGV[3]) or ticket > 4102444800000000 or ARGV[7] == 'idle' then
 	local time = redis.call('TIME')
 	now = time[1] .. string.sub('00000' .. time[2], -6)
+	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- the last exact one
+		return 'mark ' .. redis.call('GET', KEYS[2])
+	end
 	local floor = tonumber(ARGV[3])
 	if ticket < 1e15 or ARGV[7] == 'idle' then ticket = math.max(ticket, now + 60000000) end
 	if ticket <= floor then

@@ -11,6 +11,7 @@
 -- Invariants
 --   After a change of run data may have been lost, and the mark with it: then it jumps to a minute ahead of the clock.
 --   Not to a minute ahead of itself: several jumps would add up to what a loss of data falls behind.
+--   A mark that was set far ahead by hand is left as it is, and the claims are kept.
 --   A claim that is out is not prolonged. Units never grow. Only the claim with that ID is touched, but for what is
 --   out and whoever is granted.
 
@@ -27,7 +28,9 @@ if another or #KEYS == 2 then -- for a new connection always: a promotion does n
 	local mark = KEYS[#KEYS - 1]
 	local last = tonumber(redis.call('GET', mark) or 0)
 	if not last then return {'foreign'} end
-	redis.call('SET', mark, string.format('%d', math.max(last + 1, now + 60000000)))
+	if last <= 4102444800000000 or last - now <= 86400000000 then -- otherwise join.lua refuses it
+		redis.call('SET', mark, string.format('%d', math.max(last + 1, now + 60000000)))
+	end
 	if another then redis.call('SET', runKey, run .. string.sub(now, 1, -4)) end
 end
 

@@ -53,7 +53,12 @@ end
 -- load reads a line. If it has a refusal, nothing may be done with it but to say so.
 local function load(L)
 	local l = {L = L, R = L .. ':r', O = L .. ':o', D = L .. ':d', held = 0, used = 0, expires = 0}
-	local text = redis.call('GET', L)
+	local text = redis.pcall('GET', L)
+	if type(text) == 'table' then
+		if not string.find(text.err, 'WRONGTYPE', 1, true) then redis.call('GET', L) end -- which fails, and says why
+		l.refusal = 'foreign'
+		return l
+	end
 	if not text then return l end
 	local version, form, rest = string.match(text, '^(%d+) (%l?) ?(.*)$')
 	if version ~= '1' then

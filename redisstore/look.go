@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -13,37 +14,70 @@ import (
 // scanPage is about how many keys the server looks at for one page of Names.
 const scanPage = 256
 
-// Line implements store.Store.
+// linePage is how many places of a line are read at once. The server serves nobody else meanwhile.
+const linePage = 1000
+
+// Line implements store.Store. A long line is read page by page, and each page is of a moment of its own: who comes or
+// leaves meanwhile may be shown or not, and who was waiting when the first page was read is shown as waiting.
 func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	line := store.Line{Name: name}
 	if err := s.check(ctx, name); err != nil {
 		return line, err
 	}
-	answers, err := s.list(ctx, []string{name}, "all")
+	places, count, err := s.readPage(ctx, name, 0)
+	for page := places; err == nil && len(page) == linePage && len(places) < count; places = joinPages(places, page) {
+		page, _, err = s.readPage(ctx, name, page[linePage-1].Ticket)
+	}
 	if err != nil {
 		return line, err
 	}
-	if answers[0].IsString() {
-		word, _ := answers[0].ToString()
-		return line, s.refused(word, name)
-	}
-	texts, err := answers[0].AsStrSlice()
-	if err != nil {
-		return line, s.refused(err.Error(), name)
-	}
-	line.Places = make([]store.Place, len(texts))
-	for i, text := range texts {
-		var ok bool
-		words := words{rest: text}
-		if line.Places[i], ok = words.place(name); !ok {
-			return store.Line{Name: name}, s.refused(text, name)
-		}
-	}
+	line.Places = places
 	return line, nil
 }
 
+// joinPages appends a page of a line to those before it. Behind one who waited everybody did.
+func joinPages(places, page []store.Place) []store.Place {
+	if n := len(places); n > 0 && places[n-1].State == store.Waiting {
+		for i := range page {
+			page[i].State = store.Waiting
+		}
+	}
+	return append(places, page...)
+}
+
+// readPage reads the places behind a ticket, up to linePage of them, and how many there are in all.
+func (s *Store) readPage(ctx context.Context, name string, after uint64) (places []store.Place, count int, err error) {
+	answers, err := s.list(ctx, []string{name}, strconv.FormatUint(after, 10), strconv.Itoa(linePage))
+	if err != nil {
+		return nil, 0, err
+	}
+	if answers[0].IsString() {
+		word, _ := answers[0].ToString()
+		return nil, 0, s.refused(word, name)
+	}
+	texts, err := answers[0].ToArray()
+	if err != nil || len(texts) == 0 {
+		return nil, 0, s.refused(fmt.Sprint(err), name)
+	}
+	n, err := texts[0].AsInt64()
+	if err != nil {
+		return nil, 0, s.refused(err.Error(), name)
+	}
+	places = make([]store.Place, len(texts)-1)
+	for i := range places {
+		text, err := texts[i+1].ToString()
+		words := words{rest: text}
+		var ok bool
+		if places[i], ok = words.place(name); !ok || err != nil {
+			return nil, 0, s.refused("foreign", name)
+		}
+	}
+	return places, int(n), nil
+}
+
 // Names implements store.Store. The server gives its keys page by page, in a cluster one master after the other; those
-// that are ours are looked at, as a key may be all that is left of a claim.
+// that are ours are looked at, as a key may be all that is left of a claim. A key that cannot be read is named too:
+// Line says what is the matter with it.
 //
 // In a cluster a name may be missed whose slot is just being moved and has not arrived when Names ends.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
@@ -148,7 +182,7 @@ func (s *Store) scan(ctx context.Context, n *node, prefix string, cursor uint64)
 	living := names[:0]
 	for i, name := range names {
 		word, _ := answers[i].ToString()
-		if n, err := answers[i].AsInt64(); err == nil && n == 1 || word == "newer" {
+		if n, err := answers[i].AsInt64(); err == nil && n == 1 || word == "newer" || word == "foreign" {
 			living = append(living, name)
 		}
 	}
@@ -174,22 +208,22 @@ func (s *Store) page(ctx context.Context, n *node, prefix string, cursor uint64)
 }
 
 // list runs list.lua on the lines of some names.
-func (s *Store) list(ctx context.Context, names []string, what string) ([]rueidis.RedisMessage, error) {
+func (s *Store) list(ctx context.Context, names []string, what ...string) ([]rueidis.RedisMessage, error) {
 	if s.cluster == nil {
-		return s.listOn(ctx, s.shelf, names, what)
+		return s.listOn(ctx, s.shelf, names, what...)
 	}
-	return s.listSpread(ctx, names, what)
+	return s.listSpread(ctx, names, what...)
 }
 
 // listOn runs list.lua on lines of one slot.
-func (s *Store) listOn(ctx context.Context, at *shelf, names []string, what string) ([]rueidis.RedisMessage, error) {
+func (s *Store) listOn(ctx context.Context, at *shelf, names []string, what ...string) ([]rueidis.RedisMessage, error) {
 	keys := make([]string, 0, len(names)+1)
 	for _, name := range names {
 		keys = append(keys, s.keys.line(name))
 	}
 	keys = append(keys, at.run)
 	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return listScript.Run(ctx, w, keys, []string{w.run, millis(s.guard), what})
+		return listScript.Run(ctx, w, keys, append([]string{w.run, millis(s.guard)}, what...))
 	})
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func works(t *testing.T, s *redisstore.Store) {
 func smallestACL(prefix string) string {
 	return strings.NewReplacer("{P", "{"+prefix).Replace("user me on >secret resetkeys ~holdfast:{P|* ~holdfast:{P}:* resetchannels &holdfast:{P}:push:* -@all " +
 		"+ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del +exists +pexpire " +
-		"+pexpireat +pttl +hget +hset +hdel +hgetall +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard")
+		"+pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard")
 }
 
 func TestSmallestACL(t *testing.T) {

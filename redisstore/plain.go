@@ -145,6 +145,9 @@ func (p *Plain) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *sto
 		case "floor":
 			return store.Standing{}, store.ErrFloor
 		}
+		if mark, bad := strings.CutPrefix(word, "mark "); bad {
+			return store.Standing{}, p.base.badMark(p.base.shelf, mark)
+		}
 		return store.Standing{}, p.strange(word)
 	}
 	holder, err := p.readHolder(answer, c.Name)

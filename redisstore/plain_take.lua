@@ -9,23 +9,32 @@
 --       5     the floor: the highest ticket that this client has seen
 --       6     empty for the first try of a claim; otherwise its ticket, 0 if that is not known: an earlier try may have
 --             taken the lock, and its answer was lost
--- Result      the ticket as a number if it is held; "g" if its tombstone is there; "floor"; otherwise a list that
---             describes the holder
+-- Result      the ticket as a number if it is held; "g" if its tombstone is there; "floor"; "mark MARK" as in
+--             join.lua; otherwise a list that describes the holder
 
--- draw gives a ticket above the mark and above the floor, and raises the mark to it. It is nil if the floor cannot be
--- believed. Without a mark, data was lost: then it begins a minute ahead of the clock.
+-- draw gives a ticket above the mark and above the floor, and raises the mark to it. It is nil if the floor or the mark
+-- cannot be believed, and a word says which. Without a mark, data was lost: then it begins a minute ahead of the clock.
 local function draw()
 	local floor = tonumber(ARGV[5])
-	local ticket = redis.call('INCR', KEYS[2])
-	if ticket >= 1e15 and ticket > floor and ticket <= 9007199254740000 then return ticket end
+	local ticket = redis.pcall('INCR', KEYS[2])
+	if type(ticket) == 'table' then
+		if not string.find(ticket.err, 'overflow', 1, true) and not string.find(ticket.err, 'not an integer', 1, true) then
+			redis.call('INCR', KEYS[2]) -- which fails, and says why
+		end
+		return nil, 'mark ' .. redis.call('GET', KEYS[2])
+	end
+	if ticket >= 1e15 and ticket > floor and ticket <= 4102444800000000 then return ticket end
 	local time = redis.call('TIME')
 	local now = time[1] * 1000000 + time[2]
+	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- the last exact one
+		return nil, 'mark ' .. redis.call('GET', KEYS[2])
+	end
 	if ticket < 1e15 then ticket = now + 60000000 end
 	if ticket <= floor then
-		if floor - now > 86400000000 then return nil end
+		if floor - now > 86400000000 then return nil, 'floor' end
 		ticket = floor + 1
 	end
-	if ticket > 9007199254740000 then return nil end -- beyond it numbers are not exact
+	if ticket > 9007199254740000 then return nil, 'floor' end
 	redis.call('SET', KEYS[2], string.format('%d', ticket))
 	return ticket
 end
@@ -33,8 +42,8 @@ end
 local value = holder(KEYS[1])
 if value == nil then
 	if redis.call('EXISTS', KEYS[3]) == 1 then return 'g' end
-	local ticket = draw()
-	if not ticket then return 'floor' end
+	local ticket, refusal = draw()
+	if not ticket then return refusal end
 	value = ARGV[1]
 	if ARGV[2] == 'more' then value = value .. string.format('%d', ticket) .. ' ' .. ARGV[3] end
 	redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[4])
@@ -44,5 +53,8 @@ if ARGV[6] == '' or not owns(value, ARGV[1], ARGV[2]) then return show(KEYS[1], 
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 local ticket = ARGV[6]
 if ARGV[2] == 'more' then ticket = string.match(value, '^%d+', #ARGV[1] + 1) end
-if ticket == '0' then return draw() or 'floor' end
+if ticket == '0' then
+	local drawn, refusal = draw()
+	return drawn or refusal
+end
 return tonumber(ticket)

@@ -130,9 +130,6 @@ func (s *Store) onMessage(m rueidis.PubSubMessage) {
 		case s.confirmer != nil && state == store.Held:
 			s.confirmer.pushed(id)
 		default:
-			if s.confirmer != nil {
-				s.confirmer.forget(id)
-			}
 			s.deliver(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})
 		}
 	}

@@ -92,7 +92,7 @@ func (s *Store) keepSlot(ctx context.Context, at *shelf, cs []store.Claim, ttl t
 }
 
 // listSpread runs list.lua on lines in a cluster.
-func (s *Store) listSpread(ctx context.Context, names []string, what string) ([]rueidis.RedisMessage, error) {
+func (s *Store) listSpread(ctx context.Context, names []string, what ...string) ([]rueidis.RedisMessage, error) {
 	answers := make([]rueidis.RedisMessage, len(names))
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -103,7 +103,7 @@ func (s *Store) listSpread(ctx context.Context, names []string, what string) ([]
 			for i, place := range places {
 				some[i] = names[place]
 			}
-			got, err := s.listOn(ctx, at, some, what)
+			got, err := s.listOn(ctx, at, some, what...)
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()

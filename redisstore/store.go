@@ -158,6 +158,8 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 		left := w.millis()
 		return store.Standing{}, &store.Fault{Store: s.called,
 			Err: fmt.Errorf("it was started again or has lost its data, and nothing is granted for another %v (guard)", left)}
+	case "mark":
+		return store.Standing{}, s.badMark(s.shelfOf(s.keys.line(c.Name)), w.rest)
 	}
 	return store.Standing{}, s.refused(text, c.Name)
 }

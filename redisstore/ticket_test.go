@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,5 +128,53 @@ func TestFloors(t *testing.T) {
 	do(t, server, "SET", "holdfast:{}:mark", "9007199254740990")
 	if _, err := s.Join(t.Context(), exhausted); !errors.Is(err, store.ErrFloor) {
 		t.Errorf("where tickets end: %v, want %v", err, store.ErrFloor)
+	}
+}
+
+// Somebody has set the mark to where no clock has ever been. No ticket is given from there, and the error says what to
+// do. The mark is not lowered, who holds is renewed, also over a new connection, and without the mark tickets go on
+// rising.
+func TestMarkSetByHand(t *testing.T) {
+	for _, query := range []string{"", "mode=plain"} {
+		for _, mark := range []string{"5000000000000000", "9007199254740990", "9223372036854775807"} {
+			t.Run(query+mark, func(t *testing.T) {
+				server := servers.Redis(t)
+				open := func() store.Store {
+					s, err := store.Open(t.Context(), locate(t, "redis://"+server.Addr()+"?"+query))
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { s.Close() })
+					return s
+				}
+				s := open()
+				holder := claim("held")
+				standIn(t, s, &holder, store.Held)
+				do(t, server, "SET", redisstore.Mark(""), mark)
+				another := open()
+				for _, s := range []store.Store{s, another} {
+					standing, err := s.Join(t.Context(), claim("refused"))
+					if err == nil || !store.Final(err) || !strings.Contains(err.Error(), redisstore.Mark("")) ||
+						!strings.Contains(err.Error(), "by hand") {
+						t.Fatalf("%+v, %v", standing, err)
+					}
+				}
+				if standing := keepOne(t, s, holder); standing.State != store.Held {
+					t.Errorf("the holder: %+v", standing)
+				}
+				now, err := strconv.ParseUint(do(t, server, "GET", redisstore.Mark("")), 10, 64)
+				if was, _ := strconv.ParseUint(mark, 10, 64); err != nil || now < was {
+					t.Errorf("the mark was %s and is %d, %v", mark, now, err)
+				}
+				if n := do(t, server, "EXISTS", redisstore.KeysOf("", "refused")[0], "refused"); n != "0" {
+					t.Errorf("%s keys were left", n)
+				}
+				do(t, server, "DEL", redisstore.Mark(""))
+				next := claim("next")
+				if standIn(t, another, &next, store.Held); next.Ticket <= holder.Ticket {
+					t.Errorf("ticket %d after %d", next.Ticket, holder.Ticket)
+				}
+			})
+		}
 	}
 }

@@ -14,14 +14,12 @@ const MaxReaders = 1 << 20
 // signed 64-bit number, which is what SQL has. As microseconds of a clock it lasts beyond the year 3000.
 const MaxTicket = 1<<55 - 1
 
-// ID names one claim. The client makes it and never uses it again: it is the client's random part and a count.
+// ID names one claim. The client makes it and never uses it again. All of it is random, and nobody can guess it:
+// whoever knows the ID of a claim that waits can forge its grant where pushes can be forged (rule 7).
 type ID [16]byte
 
 // Everyone is the ID in a push that says: pushes may have been lost, keep everything once.
 var Everyone ID
-
-// Client is the part of the ID that all claims of one client share, for a store that addresses its pushes.
-func (id ID) Client() [10]byte { return [10]byte(id[:10]) }
 
 // String writes the ID in hexadecimal.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }

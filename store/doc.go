@@ -29,11 +29,12 @@
 // a smaller token than an earlier one. A ticket is from 1 to [MaxTicket]. A store without a line has no places: it
 // draws the ticket when it grants, and until then the claim has 0.
 //
-// Rule 3, floor. Join carries the highest ticket that this client has seen in this store. The store gives a
-// greater one, or, where it cannot, a final error: a store that lost its data must not hand out tokens that a
-// fence has already passed. A floor more than [FloorAhead] ahead of the server's clock in microseconds is
-// refused with [ErrFloor], not believed: one mad client must not push everyone's tickets to the end of their
-// range.
+// Rule 3, floor. Join carries the highest ticket that this client has seen in this store. The store gives a greater
+// one, or, where it cannot, a final error: a store that lost its data must not hand out tokens that a fence has already
+// passed. A floor more than [FloorAhead] ahead of the server's clock in microseconds is refused with [ErrFloor], not
+// believed: one mad client must not push everyone's tickets to the end of their range. Where the highest ticket can be
+// set by hand, one that [MarkTooHigh] refuses is neither counted on from nor lowered: the error ([BadMark]) says where
+// it is kept, and claims that stand are kept all the same.
 //
 // Rule 4, time. A claim not kept for its ttl (and grace), by the store's clock or session and never by a
 // client's wall clock, is out. Every operation first removes what is out, so that a late Keep gets Gone, and
@@ -53,6 +54,11 @@
 // request, also about a claim that was deleted under a living session. Gone is final: a claim that was reported
 // Gone is never again reported as anything else. What follows for the caller:
 //   - A push that comes before Join's acknowledgement grants nothing. Ask with Keep.
+//   - A push may be forged, by strangers who can publish where the store does. A pushed Held is believed only for the
+//     claim's own ID, which nobody can guess, and with the ticket that Join's acknowledgement gave. With another ticket
+//     it is a reason to ask, and so is a pushed Gone. So a store that pushes Held does it with the ticket, and until
+//     then has the claim's ID in nothing that a mere subscriber hears: not in a message, nor in the name of a channel
+//     or of a key.
 //   - A push of Waiting grants nothing either: whatever blocked the claim may be gone. Ask with Keep. So does a store
 //     without a line wake those who wait: nothing of them is known at the server, and their Keep tries again.
 //   - Waiting, in answer to a Keep that was sent after the claim was believed held, means that the store lost

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -22,6 +23,20 @@ const FloorAhead = 24 * time.Hour
 // FloorTooHigh says whether a floor must be refused at the server's time now.
 func FloorTooHigh(floor uint64, now time.Time) bool {
 	return floor >= MaxTicket || floor > uint64(now.Add(FloorAhead).UnixMicro())
+}
+
+// LastMark is the first microsecond of the year 2100. A highest ticket beyond it was set by hand.
+const LastMark = 4_102_444_800_000_000
+
+// MarkTooHigh says whether a store's highest ticket must not be counted on from at the server's time now: it is beyond
+// LastMark, and as far ahead of the clock as a floor may not be. One that is only ahead of the clock is believed: it
+// may be the clock that was set back.
+func MarkTooHigh(mark uint64, now time.Time) bool { return mark > LastMark && FloorTooHigh(mark, now) }
+
+// BadMark is the error of such a mark, which is kept there. It wraps ErrFloor.
+func BadMark(where, mark string) error {
+	return fmt.Errorf("%w: %s says that the highest ticket is %.32s, which is beyond the year 2100 and was set by hand; "+
+		"docs/operations.md says how to mend it", ErrFloor, where, mark)
 }
 
 // A Fault is a failure of the store itself: unreachable, refused, wrong password, read-only. It is never read

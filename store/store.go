@@ -37,11 +37,13 @@ type Store interface {
 	// owner is told with a push if the store can, and by its next Keep in any case.
 	Break(ctx context.Context, name string, ticket uint64) error
 
-	// Line reports who stands in the line of name. A name that nobody claims has an empty line.
+	// Line reports who stands in the line of name. A name that nobody claims has an empty line. A store may read a long
+	// line in parts, so that it holds up nobody else: who comes or leaves meanwhile may be seen or not.
 	Line(ctx context.Context, name string) (Line, error)
 
 	// Names goes through the names that begin with prefix and have a line, in no particular order. Names that
-	// come or go meanwhile may be seen or not. The first error ends it.
+	// come or go meanwhile may be seen or not. A line that cannot be read, since it was written by hand or by a newer
+	// version, costs the others nothing: it is named, and Line says what is the matter. The first error ends it.
 	Names(ctx context.Context, prefix string) iter.Seq2[string, error]
 
 	// Notify sets whom to tell of grants and losses between calls. It is called once, before the first Join.

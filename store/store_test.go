@@ -103,13 +103,41 @@ func TestIDInText(t *testing.T) {
 		t.Fatalf("%s, %v", text, err)
 	}
 	var back store.ID
-	if err := json.Unmarshal(text, &back); err != nil || back != id || back.Client() != [10]byte{0: 1, 9: 2} {
+	if err := json.Unmarshal(text, &back); err != nil || back != id {
 		t.Fatalf("%v, %v", back, err)
 	}
 	for _, bad := range []string{"", "00", strings.Repeat("0", 33), strings.Repeat("g", 32)} {
 		if err := back.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
+	}
+}
+
+// A mark is refused only if no clock has ever been there: one that is ahead of a clock may have been left by it.
+func TestMarkTooHigh(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		mark uint64
+		now  time.Time
+		want bool
+	}{
+		{0, now, false},
+		{uint64(now.UnixMicro()), now, false},
+		{uint64(now.AddDate(0, 0, 3).UnixMicro()), now, false},
+		{uint64(now.UnixMicro()), time.Unix(0, 0), false}, // a machine without a battery
+		{store.LastMark, now, false},
+		{store.LastMark + 1, now, true},
+		{store.LastMark + 1, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), false},
+		{1<<53 - 1, now, true},
+		{store.MaxTicket, now, true},
+		{1<<64 - 1, now, true},
+	} {
+		if got := store.MarkTooHigh(test.mark, test.now); got != test.want {
+			t.Errorf("%d at %v: %v", test.mark, test.now, got)
+		}
+	}
+	if err := store.BadMark("here", "7"); !errors.Is(err, store.ErrFloor) || !store.Final(err) {
+		t.Error(err)
 	}
 }
 

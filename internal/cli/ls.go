@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func newLs(a *app) *cobra.Command {
@@ -39,9 +41,14 @@ func newLs(a *app) *cobra.Command {
 				return err
 			}
 			defer s.Close() //nolint:errcheck // it held nothing
-			lines, err := s.lines(ctx, strings.Join(args, ""))
+			lines, skipped, err := s.lines(ctx, strings.Join(args, ""))
 			if err != nil {
 				return err
+			}
+			if n := len(skipped); n == 1 {
+				a.say("1 name was skipped: %v", skipped[0])
+			} else if n > 1 {
+				a.say("%d names were skipped, the first: %v", n, skipped[0])
 			}
 			if asJSON {
 				return writeJSON(a.stdout, newListJSON(s.abilities.Store, lines, time.Now()))
@@ -54,23 +61,36 @@ func newLs(a *app) *cobra.Command {
 }
 
 // lines are the lines of all names with this prefix, in the order of the names. A line that went empty meanwhile is
-// left out.
-func (s *session) lines(ctx context.Context, prefix string) ([]holdfast.Line, error) {
+// left out. One that cannot be read, and never will be, is skipped, with an error that says why; if that is so for all,
+// it is the error of the whole.
+func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Line, skipped []error, err error) {
 	names, err := s.names(ctx, prefix)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var lines []holdfast.Line
 	for _, name := range names {
 		line, err := s.Inspect(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if len(line.Places) > 0 {
+		switch {
+		case err != nil && !store.Final(err):
+			return nil, nil, err
+		case err != nil:
+			skipped = append(skipped, fmt.Errorf("%s: %w", shown(name), innermost(err)))
+		case len(line.Places) > 0:
 			lines = append(lines, line)
 		}
 	}
-	return lines, nil
+	if len(skipped) > 0 && len(skipped) == len(names) {
+		return nil, nil, skipped[0]
+	}
+	return lines, skipped, nil
+}
+
+// innermost is an error without the call and the name that it was about.
+func innermost(err error) error {
+	if e, ok := errors.AsType[*holdfast.Error](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 func (s *session) names(ctx context.Context, prefix string) ([]string, error) {

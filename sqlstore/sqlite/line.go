@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/line"
@@ -154,6 +155,9 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 		return sqlstore.Answer{}, nil
 	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // one of its own is never too high
 		return sqlstore.Answer{Err: store.ErrFloor}, nil
+	case store.MarkTooHigh(tx.mark, tx.wall):
+		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
+		return sqlstore.Answer{Err: err}, nil
 	case t.count > 0 && line.Mismatch(t.head, c.Ask):
 		return sqlstore.Answer{Err: store.ErrMismatch}, nil
 	}

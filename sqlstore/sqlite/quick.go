@@ -34,7 +34,7 @@ func (e *engine) quickly(do func(*transaction) (bool, error)) bool {
 	return err == nil && done
 }
 
-// quickJoin puts c into an empty line, and says whether it did.
+// quickJoin puts c into an empty line, and says whether it did. A ticket beyond LastMark is for the long way to judge.
 func (tx *transaction) quickJoin(c *store.Claim) (a sqlstore.Answer, done bool, err error) {
 	if store.FloorTooHigh(c.Floor, tx.wall) {
 		return a, false, nil
@@ -53,7 +53,7 @@ func (tx *transaction) quickJoin(c *store.Claim) (a sqlstore.Answer, done bool, 
 		AND NOT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ?1 AND name = ?2)
 		AND NOT EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = ?3)
 		RETURNING ticket`,
-		append(values, int64(c.Floor), tx.engine.clock.boot, int64(store.MaxTicket)), &a.Ticket)
+		append(values, int64(c.Floor), tx.engine.clock.boot, int64(store.LastMark)), &a.Ticket)
 	a.State = store.Held
 	return a, done, err
 }

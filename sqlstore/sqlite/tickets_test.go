@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,5 +71,24 @@ func TestEndOfTickets(t *testing.T) {
 		if l, err := e.Line(t.Context(), "x"); err != nil || len(l.Places) != 0 {
 			t.Errorf("%s: %d places, %v", what, len(l.Places), err)
 		}
+	}
+}
+
+// TestMarkSetByHand: somebody has set the mark to where no clock has ever been. No ticket is given from there, in an
+// empty line or another, and the error says why.
+func TestMarkSetByHand(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	before := join(t, e, newClaim("held"), store.Held)
+	operate(t, path, "UPDATE holdfast_meta SET mark = ?", int64(5e15))
+	for _, name := range []string{"held", "free"} {
+		a, err := e.Join(t.Context(), newClaim(name))
+		if !errors.Is(err, store.ErrFloor) || !strings.Contains(err.Error(), "by hand") {
+			t.Errorf("%s: ticket %d, %v", name, a.Ticket, err)
+		}
+	}
+	operate(t, path, "UPDATE holdfast_meta SET mark = (SELECT ifnull(max(ticket), 0) FROM holdfast_claims)")
+	if next := join(t, e, newClaim("next"), store.Held); next <= before {
+		t.Errorf("ticket %d after %d", next, before)
 	}
 }

@@ -44,6 +44,12 @@ func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
 			s.Ticket = call(c.ID, s.Ticket)
 		}
 	}
+	b.notify = func(fn func(store.ID, store.Standing)) {
+		b.Store.Notify(func(id store.ID, s store.Standing) {
+			s.Ticket = call(id, s.Ticket)
+			fn(id, s)
+		})
+	}
 	b.breaks = func(ctx context.Context, name string, ticket uint64) error {
 		for _, p := range b.places(name) {
 			if call(p.ID, p.Ticket) == ticket {

@@ -80,6 +80,16 @@ var brokenTruth = []mutant{
 			}
 		}
 	}},
+	{"a grant is pushed without its ticket", 7, "truth/a push has the ticket", nil, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.notify = func(fn func(store.ID, store.Standing)) {
+				b.Store.Notify(func(id store.ID, s store.Standing) {
+					s.Ticket = 0
+					fn(id, s)
+				})
+			}
+		}
+	}},
 	{"gone is said once", 7, "truth/gone is final", nil, func(h *broken) {
 		h.bug = func(b *bug) {
 			var stood, said notes[store.ID, bool]

@@ -55,7 +55,7 @@ func (c *client) contend(name string, ask store.Ask) *contender {
 }
 
 // onPush wakes the claim that a push is for. What the push says is not believed: Keep tells.
-func (c *client) onPush(id store.ID, _ store.Standing) {
+func (c *client) onPush(id store.ID, standing store.Standing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id == store.Everyone {
@@ -63,6 +63,9 @@ func (c *client) onPush(id store.ID, _ store.Standing) {
 			p.wake()
 		}
 	} else if p := c.contenders[id]; p != nil {
+		if standing.State == store.Held {
+			p.granted = append(p.granted, standing.Ticket)
+		}
 		p.wake()
 	}
 }

@@ -18,6 +18,8 @@ type contender struct {
 
 	pushed chan struct{} // holds a token after a push
 	pushes int           // how many came; guarded by the client's mu
+
+	granted []uint64 // the tickets of the grants that were pushed; guarded by the client's mu
 }
 
 // lasts gives the claim a ttl that does not run out while a case has a few things to do, if it can have one of its own.

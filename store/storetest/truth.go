@@ -11,6 +11,7 @@ var truth = rule{7, "truth", "A push can be lost, late or early. Keep tells the 
 	{"a lost push", 0, lostPush},
 	{"a late push", aLine, latePush},
 	{"an early push", aLine, earlyPush},
+	{"a push has the ticket", aLine, pushHasTicket},
 	{"granted while cut off", aLine, grantedWhileCutOff},
 	{"told after a cut", aLine, toldAfterCut},
 	{"erased while held", 0, erasedWhileHeld},
@@ -63,6 +64,23 @@ func earlyPush(t *trial) {
 	release()
 	<-joined
 	waiter.keep(store.Held)
+}
+
+// A push that grants may have been forged, and is believed only with the claim's ticket.
+func pushHasTicket(t *trial) {
+	name := t.name("ticket")
+	holder, waiter := t.open().mutex(name), t.open().mutex(name).lasts()
+	holder.join(store.Held)
+	waiter.join(store.Waiting)
+	holder.leave()
+	waiter.await()
+	waiter.mu.Lock()
+	defer waiter.mu.Unlock()
+	for _, ticket := range waiter.granted {
+		if ticket != waiter.claim.Ticket {
+			t.errorf("a grant was pushed with ticket %d, and the claim has %d", ticket, waiter.claim.Ticket)
+		}
+	}
 }
 
 func grantedWhileCutOff(t *trial) {

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+)
+
+// TestLsSkipsWhatItCannotRead: somebody wrote keys among those of the store that are none of Holdfast's, or are of a
+// newer version. The other locks are listed, and one line says what is not.
+func TestLsSkipsWhatItCannotRead(t *testing.T) {
+	type planter = func(t *testing.T) (url string, plant func(name, value string), wrongType func(name string))
+	for store, begin := range map[string]planter{
+		"redis": func(t *testing.T) (string, func(string, string), func(string)) {
+			server := servers.Redis(t)
+			do := func(command, name, value string) {
+				if _, err := server.Do(command, "holdfast:{|"+name+"}", value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return "redis://" + server.Addr(), func(name, value string) { do("SET", name, value) },
+				func(name string) { do("LPUSH", name, "x") }
+		},
+		"etcd": func(t *testing.T) (string, func(string, string), func(string)) {
+			server := servers.Etcd(t)
+			client := server.Client(t)
+			plant := func(name, value string) {
+				if _, err := client.Put(t.Context(), "holdfast//line/"+name+"/1", value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return "etcd://" + server.Addr(), plant, func(name string) { plant(name, "{}") }
+		},
+	} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			url, plant, wrongType := begin(t)
+			c, err := holdfast.Open(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Mutex("good").Lock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wrongType("a%1Btype")
+			r := bare(t, "ls", "--store", url)
+			want := regexp.MustCompile(`^holdfast: 1 name was skipped: "a\\x1btype": .*no version of holdfast.*\n$`)
+			if r.code != 0 || !strings.Contains(r.out, "\ngood ") || !want.MatchString(r.errors) {
+				t.Errorf("one: %+v", r)
+			}
+			plant("foreign", "what is this")
+			plant("newer", "2 something of the future")
+			plant("\xff", "no name at all")
+			r = bare(t, "ls", "--json", "--store", url)
+			var list struct{ Locks []struct{ Name string } }
+			if err := json.Unmarshal([]byte(r.out), &list); err != nil || len(list.Locks) != 1 || list.Locks[0].Name != "good" {
+				t.Errorf("%v, %+v", err, r)
+			}
+			if r.code != 0 || !regexp.MustCompile(`^holdfast: 4 names were skipped, the first: .*\n$`).MatchString(r.errors) {
+				t.Errorf("four: %+v", r)
+			}
+			// If nothing at all could be read, that is an error.
+			if r := bare(t, "ls", "for", "--store", url); r.code == 0 || !strings.Contains(r.errors, "no version of holdfast") {
+				t.Errorf("only that: %+v", r)
+			}
+		})
+	}
+}

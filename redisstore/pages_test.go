@@ -1,0 +1,107 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// crowd puts claims behind those that stand in a line, many in each script: one by one would take minutes. They have
+// the tickets from first on.
+func crowd(t testing.TB, server *servers.RedisServer, name string, first uint64, claims int) {
+	t.Helper()
+	const script = `
+		local L, ticket, n, ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), redis.call('TIME')[1] * 1000
+		for i = 0, n - 1 do
+			local id = string.format('%032x', ticket + i)
+			redis.call('HSET', L .. ':r', id, string.format('%d %d 1 1048576 1048576 600000 0 nobody {}', ticket + i, ms))
+			redis.call('ZADD', L .. ':o', string.format('%d', ticket + i), id)
+			redis.call('ZADD', L .. ':d', string.format('%d', ms + 600000), id)
+		end
+		return n`
+	for at := 0; at < claims; at += 5000 {
+		n := min(5000, claims-at)
+		from := strconv.FormatUint(first+uint64(at), 10)
+		do(t, server, "EVAL", script, "1", redisstore.KeysOf("", name)[0], from, strconv.Itoa(n))
+	}
+}
+
+// Who stands in a long line is read in short scripts, between which the server serves others and the caller can give
+// up.
+func TestLongLineIsReadInPages(t *testing.T) {
+	const claims, most = 50_000, 1000
+	server, s := newServer(t, "")
+	holder, waiter := claim("x"), claim("x")
+	join(t, s, &holder, store.Held)
+	join(t, s, &waiter, store.Waiting)
+	crowd(t, server, "x", waiter.Ticket+1, claims)
+
+	do(t, server, "CONFIG", "SET", "slowlog-log-slower-than", "200000") // microseconds, on a busy machine
+	do(t, server, "SLOWLOG", "RESET")
+	before := calls(t, server, "evalsha")
+	line, err := s.Line(t.Context(), "x")
+	if err != nil || len(line.Places) != claims+2 {
+		t.Fatalf("%d places, %v", len(line.Places), err)
+	}
+	if scripts := calls(t, server, "evalsha") - before; scripts < claims/most {
+		t.Errorf("%d places were read by %d scripts, of which none may read more than %d", claims, scripts, most)
+	}
+	if slow := do(t, server, "SLOWLOG", "GET"); slow != "[]" {
+		t.Errorf("a command was slow: %.300s", slow)
+	}
+	if !slices.IsSortedFunc(line.Places, func(a, b store.Place) int { return int(a.Ticket) - int(b.Ticket) }) {
+		t.Error("they are not in order")
+	}
+	for i, p := range line.Places {
+		if (p.State == store.Held) != (i == 0) || i > 1 && p.Ticket != waiter.Ticket+uint64(i-1) {
+			t.Fatalf("place %d: %+v", i, p)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	before = calls(t, server, "evalsha")
+	given := make(chan error)
+	go func() {
+		_, err := s.Line(ctx, "x")
+		given <- err
+	}()
+	await(t, "some pages were read", func() bool { return calls(t, server, "evalsha")-before > 2 })
+	cancel()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Errorf("a Line that was given up: %v", err)
+	}
+	if scripts := calls(t, server, "evalsha") - before; scripts >= claims/most {
+		t.Errorf("it went on for %d scripts", scripts)
+	}
+}
+
+// What joining, renewing, being granted and leaving cost is the same in a line of 30,000 as in a short one.
+func TestLongLineCostsNoMore(t *testing.T) {
+	server, s := newServer(t, "")
+	cost := func(name string, claims int) (n int) {
+		holder, next, last := claim(name), claim(name), claim(name)
+		join(t, s, &holder, store.Held)
+		join(t, s, &next, store.Waiting)
+		crowd(t, server, name, next.Ticket+1, claims)
+		do(t, server, "SET", redisstore.Mark(""), strconv.FormatUint(next.Ticket+uint64(claims), 10))
+		before := calls(t, server, "")
+		join(t, s, &last, store.Waiting)
+		keep(t, s, last, store.Waiting)
+		leave(t, s, holder)
+		keep(t, s, next, store.Held)
+		leave(t, s, last)
+		return calls(t, server, "") - before
+	}
+	cost("warm", 1) // the server knows the scripts then
+	short, long := cost("short", 1), cost("long", 30_000)
+	if long > short+5 { // the time may be another when something is granted
+		t.Errorf("%d commands in a short line, %d in a long one", short, long)
+	}
+}
