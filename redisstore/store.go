@@ -158,6 +158,8 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 		left := w.millis()
 		return store.Standing{}, &store.Fault{Store: s.called,
 			Err: fmt.Errorf("it was started again or has lost its data, and nothing is granted for another %v (guard)", left)}
+	case "mismatch":
+		return store.Standing{}, &store.MismatchError{InUse: store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))}}
 	}
 	return store.Standing{}, s.refused(text, c.Name)
 }

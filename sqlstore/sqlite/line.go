@@ -155,7 +155,7 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // one of its own is never too high
 		return sqlstore.Answer{Err: store.ErrFloor}, nil
 	case t.count > 0 && line.Mismatch(t.head, c.Ask):
-		return sqlstore.Answer{Err: store.ErrMismatch}, nil
+		return sqlstore.Answer{Err: &store.MismatchError{InUse: t.head}}, nil
 	}
 	prefix := line.Resume(t.head, t.held, t.used)
 	fits := t.held == t.count && prefix.Admit(c.Ask)
