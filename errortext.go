@@ -58,7 +58,7 @@ func text(err error, said mentioned) string {
 			return chain(parts, said)
 		}
 	}
-	return strings.TrimPrefix(err.Error(), prefix)
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), prefix), "\n", "; ")
 }
 
 // joined returns the parts of an error of errors.Join, which would write one in a line each.

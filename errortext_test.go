@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -367,9 +366,14 @@ var faultScenes = map[string]errorScene{
 		see(second.err)
 	},
 	"a cause of many lines": func(r *rig, name string, see func(error)) {
-		c := holdfast.New(&faulty{Store: r.server.Connect(), err: errors.Join(io.ErrUnexpectedEOF, net.ErrClosed)})
-		defer c.Close()
-		see(errorOf(c.Mutex(name).Lock(r.Context())))
+		for _, err := range []error{
+			errors.Join(io.ErrUnexpectedEOF, errors.New("and more")),
+			fmt.Errorf("nodes: %w", errors.Join(io.ErrUnexpectedEOF, errors.New("and more"))),
+		} {
+			c := holdfast.New(&faulty{Store: r.server.Connect(), err: err})
+			defer c.Close()
+			see(errorOf(c.Mutex(name).Lock(r.Context())))
+		}
 	},
 }
 

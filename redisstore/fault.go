@@ -45,7 +45,13 @@ func (e *lostError) add(who string, err error) {
 	e.final = e.final && final
 }
 
-func (e *lostError) Error() string { return fmt.Sprintf("%s: %v", e.what, errors.Join(e.whys...)) }
+func (e *lostError) Error() string {
+	whys := make([]string, len(e.whys))
+	for i, why := range e.whys {
+		whys[i] = why.Error()
+	}
+	return e.what + ": " + strings.Join(whys, "; ")
+}
 
 // fault makes an error of the store of what went wrong in a call with this context.
 func (s *Store) fault(ctx context.Context, err error) error {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -33,8 +34,8 @@ type Fault struct {
 	Err   error
 }
 
-// Error names the store and what went wrong.
-func (f *Fault) Error() string { return f.Store + ": " + f.Err.Error() }
+// Error names the store and what went wrong, in one line.
+func (f *Fault) Error() string { return f.Store + ": " + strings.ReplaceAll(f.Err.Error(), "\n", "; ") }
 
 // Unwrap gives what went wrong.
 func (f *Fault) Unwrap() error { return f.Err }
