@@ -294,7 +294,7 @@ func (w *wish) giveUp(patience context.Context) error {
 	stood, fault := w.leave()
 	why := done(patience)
 	if fault != nil { // the store is ill: that is not contention
-		return fmt.Errorf("%w: %w", why, fault)
+		return errors.Join(why, fault)
 	}
 	if !errors.Is(why, context.DeadlineExceeded) {
 		return why
@@ -329,7 +329,7 @@ func (w *wish) leave() (stood store.Claim, fault error) {
 	}
 	for _, cl := range []*claim{r.claim, r.standby} {
 		if cl != nil {
-			stood, fault = cl.Claim, cl.err
+			stood, fault = cl.Claim, cl.fault()
 		}
 	}
 	r.queue.remove(w)
@@ -343,7 +343,7 @@ func (c *Client) lookWhoHolds(name string, stood store.Claim, why error) error {
 	defer cancel()
 	line, err := c.store.Line(ctx, name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", why, err) // that is not contention
+		return errors.Join(why, c.silence(ctx, lookWithin, err)) // that is not contention
 	}
 	var holder *store.Place
 	ahead := 0

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -21,8 +20,8 @@ const (
 	over
 )
 
-// A claim is a place in a line, as this client knows it. All but until and ended, which are read and written without a
-// lock, and ID, Name, Kind, Limit and Grace, which do not change, is guarded by the client's mu.
+// A claim is a place in a line, as this client knows it. All but until, ended and failed, which are read and written
+// without a lock, and ID, Name, Kind, Limit and Grace, which do not change, is guarded by the client's mu.
 type claim struct {
 	store.Claim
 	until instant     // up to when it stands, as the last acknowledged Join or Keep said
@@ -30,20 +29,20 @@ type claim struct {
 	end   *time.Time  // FixedTTL: when it is over, once it is held
 
 	phase   phase
-	standby bool          // it is its relay's standby
-	shown   bool          // a guard goes by it: it is never anybody else's
-	calling bool          // a call about it is under way or about to be
-	again   bool          // something came up while a call was under way: ask again after it
-	fails   int32         // calls about it that failed in a row
-	relay   *relay        // whom it is for
-	owner   *owner        // nil: its ID stands for its owner
-	lease   *Lease        // when held, once somebody has taken it
-	first   Lease         // where lease points to at first: one allocation for both
-	more    []*Lease      // further leases of the same owner, by re-entrance
-	err     error         // the last failure of the store to answer about it; nil if it answered since
-	heldFor uint64        // how many calls of Keep had been made when it was first believed held
-	since   time.Duration // when that was, on the monotonic clock
-	hushed  int64         // no doubtful push makes us ask before this, on the monotonic clock
+	standby bool                  // it is its relay's standby
+	shown   bool                  // a guard goes by it: it is never anybody else's
+	calling bool                  // a call about it is under way or about to be
+	again   bool                  // something came up while a call was under way: ask again after it
+	fails   int32                 // calls about it that failed in a row
+	relay   *relay                // whom it is for
+	owner   *owner                // nil: its ID stands for its owner
+	lease   *Lease                // when held, once somebody has taken it
+	first   Lease                 // where lease points to at first: one allocation for both
+	more    []*Lease              // further leases of the same owner, by re-entrance
+	failed  atomic.Pointer[error] // the last failure of the store to answer about it; nil if it answered since
+	heldFor uint64                // how many calls of Keep had been made when it was first believed held
+	since   time.Duration         // when that was, on the monotonic clock
+	hushed  int64                 // no doubtful push makes us ask before this, on the monotonic clock
 
 	due    int64 // when to speak with the store about it again
 	pos    int   // its index in the agenda, or agenda.Off
@@ -73,7 +72,7 @@ func (c *Client) isOver(cl *claim, now time.Time) bool {
 // has a grace, something that its holder set going may still be under way: then the store keeps the place until the
 // holder has given its leases back, or the grace is over.
 func (c *Client) lose(cl *claim, why error) {
-	c.endLeases(cl, &why)
+	c.endLeases(cl, why)
 	if cl.Grace > 0 && cl.lease != nil && !errors.Is(why, errWithdrawn) {
 		c.retire(cl)
 		cl.lingers, cl.calling = true, false
@@ -103,7 +102,7 @@ func (c *Client) givenBack(l *Lease) {
 // gone is what the store says of a claim that it has no more.
 func (c *Client) gone(cl *claim) {
 	waited := cl.phase == waiting
-	c.endLeases(cl, &errWithdrawn)
+	c.endLeases(cl, errWithdrawn)
 	c.drop(cl)
 	if waited {
 		c.abandon(cl, errPlaceLost)
@@ -113,13 +112,14 @@ func (c *Client) gone(cl *claim) {
 }
 
 // endLeases makes the leases over that cl has, as far as nobody has found that out before.
-func (c *Client) endLeases(cl *claim, why *error) {
+func (c *Client) endLeases(cl *claim, why error) {
+	lost := c.failed(opHold, cl.Name, why)
 	for _, l := range cl.more {
-		l.end(why)
+		l.end(&lost)
 	}
 	if cl.lease != nil {
-		cl.lease.end(why)
-		c.warn("holdfast: lease lost", "name", cl.Name, "token", cl.lease.token, "err", *why)
+		cl.lease.end(&lost)
+		c.warn("holdfast: lease lost", "name", cl.Name, "token", cl.lease.token, "err", lost)
 	}
 }
 
@@ -217,7 +217,8 @@ func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Tim
 		return
 	}
 	c.see(s.Ticket)
-	cl.fails, cl.err = 0, nil
+	cl.fails = 0
+	cl.failed.Store(nil)
 	switch {
 	case s.State == store.Gone:
 		c.gone(cl)
@@ -246,7 +247,7 @@ func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Tim
 // unanswered notes that the store did not answer, or that it did not know.
 func (c *Client) unanswered(cl *claim, err error) {
 	cl.calling = false
-	cl.err = err
+	cl.failed.Store(&err)
 	cl.fails++
 	cl.due = c.now() + int64(backoff(cl.TTL, cl.fails))
 	if cl.fails == 1 {
@@ -264,12 +265,29 @@ func (c *Client) unanswered(cl *claim, err error) {
 	c.schedule(cl)
 }
 
-// ranOut is why a lease is lost whose time passed.
+// ranOut is why a lease is lost whose time passed. It needs no lock.
 func (cl *claim) ranOut() error {
-	if cl.err == nil || errors.Is(cl.err, ErrLost) {
+	fault := cl.fault()
+	if fault == nil || errors.Is(fault, ErrLost) {
 		return errRanOut
 	}
-	return fmt.Errorf("%w: it could not be renewed: %w", errRanOut, cl.err)
+	return errors.Join(errNotRenewed, fault)
+}
+
+// fault is the last failure of the store to answer about the claim, or nil if it has answered since.
+func (cl *claim) fault() error {
+	if err := cl.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// sharedBy is what the holders of a lease that is not exclusive are.
+func (cl *claim) sharedBy() string {
+	if cl.Kind == store.Semaphore {
+		return "semaphore's"
+	}
+	return "reader's"
 }
 
 // StandAt notes where on the keeper's agenda it is.

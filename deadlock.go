@@ -39,13 +39,17 @@ type DeadlockStep struct {
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString("deadlock")
-	for i, s := range e.Cycle {
+	const most = 4 // steps that are written
+	for i, s := range e.Cycle[:min(len(e.Cycle), most)] {
 		does := "holds"
 		if !s.BlockerHolds {
 			does = "waits for, further ahead,"
 		}
-		fmt.Fprintf(&b, "%s %s waits for %q since %s, which %s %s since %s", []string{":", ";"}[min(i, 1)],
-			s.Owner, s.Name, s.Since.Format(time.RFC3339), s.Blocker, does, s.BlockerSince.Format(time.RFC3339))
+		fmt.Fprintf(&b, "%s %s waits for %s since %s, which %s %s since %s", []string{":", ";"}[min(i, 1)],
+			s.Owner, store.Quote(s.Name), s.Since.Format(time.RFC3339), s.Blocker, does, s.BlockerSince.Format(time.RFC3339))
+	}
+	if more := len(e.Cycle) - most; more > 0 {
+		fmt.Fprintf(&b, "; and %d more", more)
 	}
 	return b.String()
 }

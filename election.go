@@ -99,7 +99,7 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) 
 		if err == nil {
 			led := time.Now()
 			if err, lost := under(ctx, l, fn); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
-				return both(err, lost)
+				return withLoss(err, lost)
 			}
 			if time.Since(led) > observeEvery {
 				fails = 0

@@ -10,13 +10,15 @@ import (
 )
 
 // What can go wrong, to be asked for with errors.Is. A failure of the store itself is none of these: it is a
-// [store.Fault], and never read as contention.
+// [store.Fault], and never read as contention. An ErrMismatch is also a [store.MismatchError], which says how the name is
+// in use.
 var (
 	ErrLocked      = errors.New("holdfast: locked")                                     // somebody else holds it
 	ErrLost        = errors.New("holdfast: lease lost")                                 // it ended before it was given back
 	ErrNotHeld     = store.ErrNotHeld                                                   // it was given back already, or never held
 	ErrReentered   = errors.New("holdfast: taken again under its own lease")            // see the option Reentrant
 	ErrUpgrade     = errors.New("holdfast: a shared lease cannot become a greater one") // it would wait for itself
+	ErrDowngrade   = errors.New("holdfast: this lease cannot be downgraded")            // not a writer's, re-entered, or shown
 	ErrDeadlock    = errors.New("holdfast: deadlock")                                   // the wait could not end: see DeadlockError
 	ErrBadName     = store.ErrBadName                                                   // empty, too long, not UTF-8, or with a NUL byte
 	ErrBadTTL      = errors.New("holdfast: bad ttl")                                    // not positive, or not what the store can do
@@ -31,33 +33,20 @@ var (
 	ErrFormat      = store.ErrFormat                                                    // the store holds data of a newer version
 )
 
-// An Error says which operation on which name failed, on which store.
+// An Error says which operation on which name failed, on which store, and why.
 type Error struct {
 	Op    string // lock, unlock, acquire, inspect, ...
-	Name  string
-	Store string
+	Name  string // empty: it is about no name
+	Store string // empty: it is about no store
 	Err   error
 }
 
-// Error writes it in one line.
-func (e *Error) Error() string {
-	if e.Name == "" || e.Store == "" {
-		return fmt.Sprintf("holdfast: %s: %s", e.Op, plain(e.Err))
-	}
-	return fmt.Sprintf("holdfast: %s %q on %s: %s", e.Op, e.Name, e.Store, plain(e.Err))
-}
+// Error writes it in one line. The prefix, the store and a cause stand in it once, however many errors of this package
+// are wrapped in one another.
+func (e *Error) Error() string { return prefix + e.text(mentioned{}) }
 
 // Unwrap gives the reason.
 func (e *Error) Unwrap() error { return e.Err }
-
-// plain is an error's text without the prefix that the outer error has already said.
-func plain(err error) string {
-	const prefix = "holdfast: "
-	if s := err.Error(); len(s) > len(prefix) && s[:len(prefix)] == prefix {
-		return s[len(prefix):]
-	}
-	return err.Error()
-}
 
 // A LockedError says who is in the way. It is ErrLocked and, if a Lock ran into its deadline, that context's
 // error too. What is not known is zero, and Ahead -1.
@@ -72,7 +61,9 @@ type LockedError struct {
 }
 
 // Error writes it in one line.
-func (e *LockedError) Error() string {
+func (e *LockedError) Error() string { return e.text(mentioned{}) }
+
+func (e *LockedError) text(said mentioned) string {
 	s := "locked"
 	if !e.Since.IsZero() {
 		s = fmt.Sprintf("locked by %s since %s, for another %v unless renewed", e.Holder,
@@ -84,7 +75,7 @@ func (e *LockedError) Error() string {
 		s += fmt.Sprintf(", %d ahead", e.Ahead)
 	}
 	if e.cause != nil {
-		s += ": " + e.cause.Error()
+		s += ": " + text(e.cause, said)
 	}
 	return s
 }
@@ -113,5 +104,8 @@ func done(ctx context.Context) error {
 	if errors.Is(cause, err) {
 		return cause
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	if lost, ok := errors.AsType[*partLost](cause); ok {
+		return lost.err
+	}
+	return errors.Join(err, cause)
 }

@@ -165,7 +165,7 @@ func ExampleLease_Context() {
 	fmt.Println(context.Cause(lease.Context()))
 	fmt.Println(errors.Is(lease.Unlock(ctx), holdfast.ErrLost))
 	// Output:
-	// holdfast: lease lost: the store no longer has it
+	// holdfast: hold "import" on memory: lease lost: the store no longer has it
 	// true
 }
 

@@ -163,7 +163,7 @@ func (c *Client) deliver(cl *claim) {
 	r := cl.relay
 	if cl.standby {
 		// The store grants the standby only when it has the claim no more, whatever its holder believes.
-		c.endLeases(r.claim, &errWithdrawn)
+		c.endLeases(r.claim, errWithdrawn)
 		c.drop(r.claim)
 	}
 	r.lost = 0

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -262,12 +263,16 @@ func (c *Client) keep(ctx context.Context, batch []*claim, claims []store.Claim)
 	sent := c.keeper.sent
 	c.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(ctx, callTimeout(ttl))
+	limit := callTimeout(ttl)
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	observer, began := c.settings.observer, time.Time{}
 	if observer != nil {
 		began = time.Now()
 	}
-	standings, err := c.store.Keep(ctx, claims)
+	standings, err := c.store.Keep(bounded, claims)
+	if ctx.Err() == nil {
+		err = c.silence(bounded, limit, err)
+	}
 	cancel()
 	if err == nil && len(standings) != len(claims) {
 		err = &store.Fault{Store: c.abilities.Store, Err: fmt.Errorf("it answered for %d claims of %d", len(standings), len(claims))}
@@ -322,12 +327,20 @@ func callTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/patience, leastPatience), mostPatience)
 }
 
+// silence turns the error of a call that only this client bounded, by limit, into what it means: the store did not answer.
+func (c *Client) silence(ctx context.Context, limit time.Duration, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &store.Fault{Store: c.abilities.Store, Err: fmt.Errorf("no answer in %v", limit)}
+}
+
 // leaveDue tells the store to take out what is queued, one by one. What the store has forgotten by itself meanwhile
 // is not worth a call.
 func (c *Client) leaveDue() {
 	gone := func(cl *claim) bool {
 		if cl.phase == leaving && c.now() >= cl.giveUp {
-			c.warn("holdfast: not given back; the store forgets it by itself", "name", cl.Name, "err", cl.err)
+			c.warn("holdfast: not given back; the store forgets it by itself", "name", cl.Name, "err", cl.fault())
 			c.drop(cl)
 		}
 		return cl.phase == leaving
@@ -351,7 +364,8 @@ func (c *Client) leaveAgain(cl *claim) {
 		c.drop(cl)
 		return
 	}
-	cl.err = err
+	err = c.silence(ctx, callTimeout(cl.TTL), err)
+	cl.failed.Store(&err)
 	cl.fails++
 	cl.due = c.now() + int64(backoff(cl.TTL, cl.fails))
 	c.schedule(cl)

@@ -25,14 +25,18 @@ type Lease struct {
 	ended  atomic.Pointer[error]        // why it is over; nil while it lives
 }
 
-// Why a lease is over other than by loss.
+// Why a lease is over, by loss or otherwise. The error of a loss also names the lease and its store: see endLeases.
 var (
 	errUnlocked   = fmt.Errorf("%w: it was given back", ErrNotHeld)
 	errDowngraded = fmt.Errorf("%w: it was downgraded", ErrNotHeld)
-	errRanOut     = fmt.Errorf("%w: its time ran out", ErrLost)
-	errWithdrawn  = fmt.Errorf("%w: the store no longer has it", ErrLost)
 	errClosed     = ErrClosed
+	errRanOut     = fmt.Errorf("%w: its time ran out", ErrLost)
+	errNotRenewed = fmt.Errorf("%w: it could not be renewed", ErrLost)
+	errWithdrawn  = fmt.Errorf("%w: the store no longer has it", ErrLost)
 )
+
+// opHold is the operation that fails when a lease is lost.
+const opHold = "hold"
 
 // lease makes l the lease of cl for w. Its context has the values of w's, and its end only if it is bound.
 func (c *Client) lease(w *wish, l *Lease, cl *claim) *Lease {
@@ -90,7 +94,8 @@ func (l *Lease) errAt(now time.Time) error {
 	}
 	if l.client.isOver(l.claim, now) {
 		l.claim.ended.Store(true) // from now on no renewal revives it
-		l.end(&errRanOut)
+		lost := l.client.failed(opHold, l.claim.Name, l.claim.ranOut())
+		l.end(&lost)
 		return *l.ended.Load()
 	}
 	return nil
@@ -141,7 +146,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 // Downgrade turns an exclusive lease into a shared one, with no moment between in which another writer could
 // get in. The old lease is over; the new one is returned, with a token marked as shared, and its context has
-// ctx's values. It fails only if the lease is not held or not exclusive, or was re-entered, or shown to a guard.
+// ctx's values. It fails if the lease is not held, and with ErrDowngrade if it is not a writer's, was re-entered, or was
+// shown to a guard.
 //
 // When Downgrade returns, other readers are let in. If the store could not be told before ctx was done, the new
 // lease is good all the same, and the store learns of it by the next renewal.
@@ -159,7 +165,7 @@ func (l *Lease) Downgrade(ctx context.Context) (*Lease, error) {
 func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	c, cl := l.client, l.claim
 	if l.token.Shared() {
-		return nil, fmt.Errorf("%w: only an exclusive lease can be downgraded", ErrUnsupported)
+		return nil, fmt.Errorf("%w: only a writer's can, and it is a %s", ErrDowngrade, l.claim.sharedBy())
 	}
 	if !c.abilities.Shared {
 		return nil, c.unshared()
@@ -170,7 +176,7 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	c.mu.Lock()
 	if len(cl.more) > 0 {
 		c.mu.Unlock()
-		return nil, fmt.Errorf("%w: it was re-entered, and only the last lease of a lock can be downgraded", ErrUnsupported)
+		return nil, fmt.Errorf("%w: it was re-entered, and only the last lease of a lock can be", ErrDowngrade)
 	}
 	if cl.shown {
 		c.mu.Unlock()

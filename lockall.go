@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Part is one of the locks that LockAll takes: a *Mutex or a *RWMutex (for writing), RWMutex.Reader, or
@@ -64,6 +66,9 @@ func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 		return nil, &Error{Op: op, Err: ErrNilContext}
 	}
 	ordered, err := order(parts)
+	if one, ok := err.(*Error); ok && len(parts) == 1 { //nolint:errorlint // of one lock the error is that lock's own
+		return nil, one
+	}
 	if err != nil {
 		return nil, &Error{Op: op, Err: err}
 	}
@@ -98,11 +103,17 @@ func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 func (p *part) take(wait, under context.Context) (*Lease, error) {
 	wait, cancel := context.WithCancelCause(wait)
 	defer cancel(nil)
-	defer context.AfterFunc(under, func() { cancel(context.Cause(under)) })()
+	defer context.AfterFunc(under, func() { cancel(&partLost{context.Cause(under)}) })()
 	w := p.wish
 	w.patience, w.bound = wait, true
 	return p.lock.acquire(under, &w)
 }
+
+// A partLost ends the wait for one lock because another that was taken before it is lost. The caller's own context lives, so
+// that the wait ends with err and not with that of a context.
+type partLost struct{ err error }
+
+func (p *partLost) Error() string { return p.err.Error() }
 
 // order checks the parts, merges those of one lock, and sorts them.
 func order(parts []Part) ([]part, error) {
@@ -117,7 +128,7 @@ func order(parts []Part) ([]part, error) {
 		p := given.part()
 		p.uses, p.wait = []int{i}, p.lock.settings.wait
 		if err := errors.Join(p.err, p.lock.err); err != nil {
-			return nil, fmt.Errorf("part %d, %q: %w", i, p.lock.name, err)
+			return nil, p.refused(i, len(parts), err)
 		}
 		same := slices.IndexFunc(all, func(q part) bool { return compare(q, p) == 0 })
 		if same < 0 {
@@ -125,11 +136,21 @@ func order(parts []Part) ([]part, error) {
 			continue
 		}
 		if err := all[same].merge(p); err != nil {
-			return nil, fmt.Errorf("part %d, %q: %w", i, p.lock.name, err)
+			return nil, p.refused(i, len(parts), err)
 		}
 	}
 	slices.SortFunc(all, compare)
 	return all, nil
+}
+
+// refused is the error of the i-th of n parts, which cannot be taken. Of several it has the number too: that says more than
+// a bad name does.
+func (p *part) refused(i, n int, err error) error {
+	op := p.wish.op
+	if n > 1 {
+		op = fmt.Sprintf("part %d: %s", i, op)
+	}
+	return p.lock.client.failed(op, p.lock.name, err)
 }
 
 // compare is the one order in which everybody takes locks. What is equal is the same lock.
@@ -145,7 +166,7 @@ func (p *part) merge(q part) error {
 	a, b := &p.wish.ask, q.wish.ask
 	switch {
 	case a.Kind != b.Kind || a.Limit != b.Limit:
-		return ErrMismatch
+		return &store.MismatchError{InUse: *a}
 	case a.Kind == wholeLock.Kind:
 		if b.Units > a.Units {
 			p.wish = q.wish
@@ -183,7 +204,7 @@ func (m *MultiLease) Context() context.Context { return m.leases[len(m.leases)-1
 func (m *MultiLease) Err() error {
 	for _, l := range m.leases {
 		if err := l.Err(); err != nil {
-			return l.client.failed("hold", l.claim.Name, err)
+			return l.client.failed(opHold, l.claim.Name, err)
 		}
 	}
 	return nil
@@ -201,9 +222,18 @@ func (m *MultiLease) Until() time.Time {
 }
 
 // Unlock gives all of them back, the last first. See Lease.Unlock. The error names those that were lost.
-func (m *MultiLease) Unlock(ctx context.Context) (err error) {
+func (m *MultiLease) Unlock(ctx context.Context) error {
+	var errs []error
 	for _, l := range slices.Backward(m.leases) {
-		err = both(err, l.Unlock(ctx))
+		if err := l.Unlock(ctx); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	return err
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return &several{errs}
 }

@@ -244,7 +244,7 @@ func (a *actor) use(l *holdfast.Lease, y *attempt) *holdfast.Lease {
 			}
 			l = shared
 			a.linger()
-		case !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrUnsupported):
+		case !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrDowngrade):
 			a.b.complain(a.who, "Downgrade: %v", err)
 		}
 	}
@@ -331,7 +331,7 @@ func (a *actor) refused(y *attempt, err error) {
 		{"given up", errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), y.bounded || y.around != nil},
 		{"ErrLocked", errors.Is(err, holdfast.ErrLocked), y.bounded || y.around != nil || strings.HasPrefix(y.op, "Try")},
 		{"ErrReentered", errors.Is(err, holdfast.ErrReentered), y.same && !y.reentrant},
-		{"ErrUpgrade", errors.Is(err, holdfast.ErrUpgrade), y.same && y.reentrant},
+		{"ErrUpgrade", errors.Is(err, holdfast.ErrUpgrade), y.same},
 		{"fault", errors.As(err, &fault), len(a.links) > 0},
 		{"lost while it was granted", errors.Is(err, holdfast.ErrLost), len(a.links) > 0},
 	} {

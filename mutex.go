@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -56,7 +55,8 @@ func (k *lock) do(ctx context.Context, w *wish, fn func(context.Context) error) 
 	if err != nil {
 		return err
 	}
-	return both(under(ctx, l, fn))
+	err, lost := under(ctx, l, fn)
+	return withLoss(err, lost)
 }
 
 // under runs fn under a lease and gives it back, also when fn panics. It returns fn's error, and whether the lease
@@ -72,12 +72,16 @@ func under(ctx context.Context, l *Lease, fn func(context.Context) error) (err, 
 	return fn(l.Context()), nil
 }
 
-// both is one error of two, in one line. Either may be nil.
-func both(a, b error) error {
-	if a == nil || b == nil {
-		return cmp.Or(a, b)
+// withLoss returns the error of a function and that of the lease that it ran under. Either may be nil. A function that
+// returns the cause of its context has told of the loss already.
+func withLoss(err, lost error) error {
+	if err == nil || lost == nil {
+		return cmp.Or(err, lost)
 	}
-	return fmt.Errorf("%w; %w", a, b)
+	if errors.Is(err, errors.Unwrap(lost)) {
+		return err
+	}
+	return &several{[]error{lost, err}}
 }
 
-var errNoFunction = errors.New("holdfast: Do was given no function")
+var errNoFunction = errors.New("it was given no function")

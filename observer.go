@@ -65,6 +65,9 @@ func (w *wish) observed(o Observer) (*Lease, error) {
 	ctx, over := o.Waiting(w.ctx, w.request())
 	w.ctx = ctx
 	l, err := w.fulfil()
+	if err != nil {
+		err = w.lock.client.failed(w.op, w.lock.name, err)
+	}
 	if over != nil {
 		over(err)
 	}

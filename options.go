@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -108,7 +109,7 @@ func Owner(id string) Option {
 	return func(s *settings) {
 		s.ownerID = id
 		if err := store.CheckName(id); err != nil {
-			s.wrong(fmt.Errorf("%w: Owner: an identity is like a name: %w", ErrBadOption, err))
+			s.wrong(errors.Join(fmt.Errorf("%w: Owner: an identity is like a name", ErrBadOption), err))
 		}
 	}
 }
@@ -182,9 +183,9 @@ func (s *settings) apply(options []Option, a *store.Abilities) {
 func (s *settings) fit(a *store.Abilities) {
 	switch {
 	case s.ttl < a.MinTTL || s.ttl > a.MaxTTL:
-		s.wrong(fmt.Errorf("%w: %v: %s can do %v to %v", ErrBadTTL, s.ttl, a.Store, a.MinTTL, a.MaxTTL))
+		s.wrong(fmt.Errorf("%w: %v: the store can do %v to %v", ErrBadTTL, s.ttl, a.MinTTL, a.MaxTTL))
 	case s.ttl < a.SessionTTL:
-		s.wrong(fmt.Errorf("%w: %v: the session with %s has %v, and a lock cannot have less", ErrBadTTL, s.ttl, a.Store, a.SessionTTL))
+		s.wrong(fmt.Errorf("%w: %v: the session with the store has %v, and a lock cannot have less", ErrBadTTL, s.ttl, a.SessionTTL))
 	case a.SessionTTL > 0:
 		s.ttl = a.SessionTTL // what it is, whoever asks for more
 	}
@@ -195,6 +196,6 @@ func (s *settings) fit(a *store.Abilities) {
 		s.wrong(fmt.Errorf("%w: Grace(%v): %v is the most", ErrBadOption, s.grace, a.MaxTTL))
 	}
 	if s.grace != 0 && !a.Grace {
-		s.wrong(fmt.Errorf("%w: Grace on %s", ErrUnsupported, a.Store))
+		s.wrong(fmt.Errorf("%w: Grace", ErrUnsupported))
 	}
 }

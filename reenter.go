@@ -25,6 +25,9 @@ func (w *wish) reenter() (*Lease, error) {
 			}
 			continue // it was lost just now
 		}
+		if w.ask.Kind == store.Lock && w.ask.Units > l.units() {
+			return nil, ErrUpgrade
+		}
 		// Of a semaphore one can have more than one lease, as long as that can ever be granted. A reader that reads
 		// again would wait behind a writer that waits for it.
 		if has += l.units(); w.ask.Kind == store.Lock || has+w.ask.Units > w.ask.Limit {
@@ -43,6 +46,9 @@ func (w *wish) enterAgain(l *Lease) (*Lease, error) {
 		return nil, nil
 	}
 	if w.ask.Units > cl.Units {
+		if cl.Kind == store.Lock {
+			return nil, ErrUpgrade
+		}
 		return nil, fmt.Errorf("%w: it has %d units of %d, and %d are wanted", ErrUpgrade, cl.Units, cl.Limit, w.ask.Units)
 	}
 	first := cl.lease

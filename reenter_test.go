@@ -169,7 +169,7 @@ func TestReenteredLockIsNotDowngraded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := outer.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrUnsupported) || outer.Err() != nil {
+		if _, err := outer.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrDowngrade) || outer.Err() != nil {
 			t.Fatalf("got %v", err)
 		}
 		r.unlock(inner)

@@ -114,7 +114,7 @@ func TestDowngrade(t *testing.T) {
 		if token, ok := holdfast.TokenFrom(shared.Context()); !ok || token != shared.Token() {
 			t.Fatalf("the new context has %v", token)
 		}
-		if _, err := shared.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrUnsupported) {
+		if _, err := shared.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrDowngrade) {
 			t.Fatalf("a second downgrade: %v", err)
 		}
 		r.pass(10 * ttl) // renewal does not undo it

@@ -29,4 +29,4 @@ func (l *Lease) show() (store.Store, store.Claim, error) {
 	return c.store, l.claim.Claim, nil
 }
 
-var errShown = fmt.Errorf("%w: its claim was shown to the store's own guard, which knows no downgrade", ErrUnsupported)
+var errShown = fmt.Errorf("%w: its claim was shown to the store's own guard, which knows no downgrade", ErrDowngrade)

@@ -41,7 +41,7 @@ func TestShownClaimIsNotDowngraded(t *testing.T) {
 		if _, _, err := l.Show(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrUnsupported) {
+		if _, err := l.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrDowngrade) {
 			t.Errorf("Downgrade of a lease that was shown: %v", err)
 		}
 		if l.Err() != nil {

@@ -52,7 +52,7 @@ func (t *Token) UnmarshalText(text []byte) error {
 func ParseToken(s string) (Token, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil || Token(n).Ticket() == 0 || Token(n).Ticket() > store.MaxTicket {
-		return 0, fmt.Errorf("holdfast: %q is no token: a token is a positive decimal number", s)
+		return 0, fmt.Errorf("holdfast: %s is no token: a token is a positive decimal number", store.Quote(s))
 	}
 	return Token(n), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -39,6 +40,8 @@ var refusals = []refusal{
 	{rpctypes.ErrGRPCNotSupportedForLearner, true, "it is a learner, which takes no part in decisions; name the other members"},
 }
 
+var errCut = errors.New("it cannot be reached: the connection ended")
+
 // explain says what went wrong in a sentence, and whether trying again is of no use.
 func explain(err error) (why error, final bool) {
 	said := rpctypes.Error(err)
@@ -49,6 +52,8 @@ func explain(err error) (why error, final bool) {
 	}
 	text := err.Error()
 	switch {
+	case strings.Contains(text, net.ErrClosed.Error()): // gRPC has closed it, because it was of no use
+		return errCut, false
 	case strings.Contains(text, "x509:") || strings.Contains(text, "certificate is not"):
 		return fmt.Errorf("its certificate is not trusted: %w", err), true
 	case strings.Contains(text, "first record does not look like a TLS handshake"):

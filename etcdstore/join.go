@@ -204,7 +204,7 @@ func (j *joining) refused(ctx context.Context, ses *session, answer *clientv3.Tx
 	l := landing{ticket: own.ticket(), asOf: revision, value: string(own.kv.Value), mod: own.kv.ModRevision, ahead: at}
 	j.Units = min(j.Units, own.Units)
 	if at > 0 && line.Mismatch(entries[0].ask(), j.Ask) {
-		err = store.ErrMismatch
+		err = &store.MismatchError{InUse: entries[0].ask()}
 	}
 	l.state, l.blocker = evaluate(entries[:at], j.Ask)
 	return j.land(ctx, ses, l, err)
@@ -232,7 +232,7 @@ type landing struct {
 func (j *joining) land(ctx context.Context, ses *session, l landing, err error) (standing store.Standing, again bool, _ error) {
 	s := j.store
 	if err == nil && (l.ticket <= j.Floor || l.ticket > store.MaxTicket) { // an etcd that was restored from a backup
-		err = fmt.Errorf("%w: %s is at revision %d, and %d was seen", store.ErrFloor, s.called, l.ticket, j.Floor)
+		err = fmt.Errorf("%w: it is at revision %d, and %d was seen", store.ErrFloor, l.ticket, j.Floor)
 	}
 	if (err != nil || j.Try && l.state != store.Held) && !s.stands(j.ID, l.ticket) {
 		d := debt{id: j.ID, name: j.Name, key: j.key, session: ses, ticket: l.ticket, unsure: j.unsure}
@@ -284,7 +284,7 @@ func (j *joining) judge(ctx context.Context, there []*mvccpb.KeyValue) (store.St
 			return store.Gone, blocker{}, err
 		}
 	case line.Mismatch(ahead[0].ask(), j.Ask):
-		return store.Gone, blocker{}, store.ErrMismatch
+		return store.Gone, blocker{}, &store.MismatchError{InUse: ahead[0].ask()}
 	}
 	state, b := evaluate(ahead, j.Ask)
 	return state, b, nil
@@ -299,7 +299,7 @@ func (j *joining) matchesHead(ctx context.Context) error {
 	}
 	entries, err := s.decodeLine(answer.Responses[0].GetResponseRange().Kvs)
 	if err == nil && len(entries) > 0 && line.Mismatch(entries[0].ask(), j.Ask) {
-		err = store.ErrMismatch
+		err = &store.MismatchError{InUse: entries[0].ask()}
 	}
 	return err
 }

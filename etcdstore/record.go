@@ -87,9 +87,9 @@ func (s *Store) decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 // unreadable is the error of a value that this version cannot read.
 func (s *Store) unreadable(key []byte, err error) error {
 	if errors.Is(err, store.ErrFormat) {
-		return fmt.Errorf("%w: the key %q in %s", err, key, s.called)
+		return fmt.Errorf("%w: the key %s", err, store.Quote(string(key)))
 	}
-	return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("the key %q %w", key, err)}
+	return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("the key %s %w", store.Quote(string(key)), err)}
 }
 
 func millis(t time.Time) int64 {

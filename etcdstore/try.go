@@ -48,7 +48,7 @@ func (j *joining) try(ctx context.Context, ses *session) (joined bool, standing 
 	}
 	j.there, err = s.decodeLine(others.Kvs)
 	if err == nil && line.Mismatch(j.there[0].ask(), j.Ask) {
-		err = store.ErrMismatch
+		err = &store.MismatchError{InUse: j.there[0].ask()}
 	}
 	standing.Ahead = int(others.Count)
 	return false, standing, false, err

@@ -117,7 +117,7 @@ func (k Key) eval(ctx context.Context, script string, keys, args []string) (any,
 // failed says which fence could not be asked and, if the context has ended, why.
 func (k Key) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", err, cause)
+		err = errors.Join(err, cause)
 	}
 	if strings.Contains(err.Error(), "CROSSSLOT") {
 		err = fmt.Errorf("in a cluster all keys must have the hash tag of the fence: %w", err)

@@ -111,7 +111,7 @@ func checkName(name string) error {
 // failed says which fence could not be asked and, if the context has ended, why.
 func (r Row) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", err, cause)
+		err = errors.Join(err, cause)
 	}
 	return &holdfast.Error{Op: "fence", Name: r.name, Store: r.table.Dialect.String(), Err: err}
 }

@@ -188,7 +188,7 @@ func (s *Server) join(from *Store, c *store.Claim) (store.Standing, error) {
 		return store.Standing{}, store.ErrFloor
 	}
 	if q != nil && q.first != nil && line.Mismatch(q.first.claim.Ask, c.Ask) {
-		return store.Standing{}, store.ErrMismatch
+		return store.Standing{}, &store.MismatchError{InUse: q.first.claim.Ask}
 	}
 	if c.Try && q != nil && !q.fits(c.Ask) {
 		holder := q.first.seen(now)

@@ -45,7 +45,13 @@ func (e *lostError) add(who string, err error) {
 	e.final = e.final && final
 }
 
-func (e *lostError) Error() string { return fmt.Sprintf("%s: %v", e.what, errors.Join(e.whys...)) }
+func (e *lostError) Error() string {
+	whys := make([]string, len(e.whys))
+	for i, why := range e.whys {
+		whys[i] = why.Error()
+	}
+	return e.what + ": " + strings.Join(whys, "; ")
+}
 
 // fault makes an error of the store of what went wrong in a call with this context.
 func (s *Store) fault(ctx context.Context, err error) error {
@@ -105,14 +111,12 @@ func (s *Store) refused(word, name string) error { return s.refusedKey(word, s.k
 // refusedKey turns a word of a script about a key into an error.
 func (s *Store) refusedKey(word, key string) error {
 	switch word {
-	case "mismatch":
-		return store.ErrMismatch
 	case "floor":
 		return store.ErrFloor
 	case "newer":
-		return fmt.Errorf("%w: the key %q in %s", store.ErrFormat, key, s.called)
+		return fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(key))
 	case "foreign":
-		return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("the key %q holds what no version of holdfast has written", key)}
+		return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("the key %s holds what no version of holdfast has written", store.Quote(key))}
 	}
 	return &store.Fault{Store: s.called, Err: fmt.Errorf("%w: %.100q", errShape, word)}
 }

@@ -12,7 +12,8 @@
 --       7  optional, in a cluster: "calm" if this slot was joined in over the same connection a moment ago, otherwise "idle"
 -- Result   the ticket as a number if it is held and nobody is ahead; otherwise "h TICKET AHEAD", "w TICKET AHEAD AGAIN",
 --          "g" (its tombstone was there), "l AHEAD PLACE" (a refused try, and who is first), "b LEFT" (a try while the
---          guard lasts), "mismatch", "floor", "newer", "foreign", "mark MARK" (nobody has counted that far)
+--          guard lasts), "mismatch KIND LIMIT" (what the line has), "floor", "newer", "foreign",
+--          "mark MARK" (nobody has counted that far)
 --
 -- Invariants
 --   The ticket is above the floor, above the mark and above everyone in the line, and the mark is raised to it.
@@ -87,7 +88,7 @@ local ahead = l.solo and 1 or l.text and redis.call('ZCARD', l.O) or 0
 if ahead == 0 then
 	l.kind, l.limit, l.held, l.used = kind, limit, 0, 0
 elseif kind ~= l.kind or limit ~= l.limit then
-	return finish('mismatch')
+	return finish(string.format('mismatch %s %d', l.kind, l.limit))
 end
 if ARGV[4] == 'try' then
 	settle(l) -- so that ahead and held agree

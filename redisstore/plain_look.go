@@ -53,7 +53,7 @@ func (p *Plain) Break(ctx context.Context, name string, ticket uint64) error {
 	case "nobody":
 		return store.ErrNotHeld
 	case "stranger":
-		return fmt.Errorf("%w: the holder's value is not Holdfast's own and has no ticket; to break it, delete the key %q by hand", store.ErrUnsupported, key)
+		return fmt.Errorf("%w: the holder's value is not Holdfast's own and has no ticket; to break it, delete the key %s by hand", store.ErrUnsupported, store.Quote(key))
 	default:
 		return p.strange(fmt.Sprint(word, err))
 	}

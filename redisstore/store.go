@@ -160,6 +160,8 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 			Err: fmt.Errorf("it was started again or has lost its data, and nothing is granted for another %v (guard)", left)}
 	case "mark":
 		return store.Standing{}, s.badMark(s.shelfOf(s.keys.line(c.Name)), w.rest)
+	case "mismatch":
+		return store.Standing{}, &store.MismatchError{InUse: store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))}}
 	}
 	return store.Standing{}, s.refused(text, c.Name)
 }

@@ -39,7 +39,7 @@ func (s *Store) identify(ctx context.Context) error {
 	}
 	version, id, _ := strings.Cut(id, " ")
 	if version != "1" {
-		return fmt.Errorf("%w: the key %q in %s", store.ErrFormat, identityKey, s.called)
+		return fmt.Errorf("%w: the key %q", store.ErrFormat, identityKey)
 	}
 	s.identity = id + " redlock/" + s.prefix
 	return nil

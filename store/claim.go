@@ -104,17 +104,17 @@ type Wait struct {
 	ID   ID     `json:"id"`
 }
 
-// String writes the owner for people, as in "nightly on web-1 (pid 4711)".
+// String writes the owner for people, as in "nightly on web-1 (pid 4711)", in one line that does nothing to a terminal.
 func (o Owner) String() string {
-	s := o.Host
+	s := shown(o.Host)
 	if s == "" {
-		s = o.Address
+		s = shown(o.Address)
 	}
 	if o.Label != "" {
-		s = strings.TrimSuffix(o.Label+" on "+s, " on ")
+		s = strings.TrimSuffix(shown(o.Label)+" on "+s, " on ")
 	}
 	if o.ID != "" {
-		s = strings.TrimSuffix(o.ID+", "+s, ", ")
+		s = strings.TrimSuffix(shown(o.ID)+", "+s, ", ")
 	}
 	if o.PID != 0 {
 		s += " (pid " + strconv.Itoa(o.PID) + ")"

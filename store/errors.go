@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -47,11 +48,27 @@ type Fault struct {
 	Err   error
 }
 
-// Error names the store and what went wrong.
-func (f *Fault) Error() string { return f.Store + ": " + f.Err.Error() }
+// Error names the store and what went wrong, in one line.
+func (f *Fault) Error() string { return f.Store + ": " + strings.ReplaceAll(f.Err.Error(), "\n", "; ") }
 
 // Unwrap gives what went wrong.
 func (f *Fault) Unwrap() error { return f.Err }
+
+// A MismatchError is ErrMismatch, and says how the name is in use.
+type MismatchError struct {
+	InUse Ask // the kind and the limit of the head of the line; Units means nothing
+}
+
+// Error names the kind that is in use, and of a semaphore the limit.
+func (e *MismatchError) Error() string {
+	if e.InUse.Kind == Semaphore {
+		return fmt.Sprintf("the name is in use as a semaphore of %d", e.InUse.Limit)
+	}
+	return "the name is in use as a " + e.InUse.Kind.String()
+}
+
+// Unwrap makes it ErrMismatch.
+func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
 // Final says whether err will come again however often the call is repeated.
 func Final(err error) bool {

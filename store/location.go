@@ -96,7 +96,7 @@ func (l *Location) takeCommon() error {
 	l.Prefix = l.Query.Get("prefix")
 	if l.Prefix != "" {
 		if err := CheckName(l.Prefix); err != nil {
-			return fmt.Errorf("the prefix: %w", err)
+			return fmt.Errorf("%w (the prefix)", err)
 		}
 	}
 	if l.Query.Has("ttl") {

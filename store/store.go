@@ -14,8 +14,8 @@ type Store interface {
 	//  2. What is out is removed (rule 4).
 	//  3. If c.ID already stands, it is kept, and its standing is the answer: an answer that was lost can be
 	//     asked for again. If it has a tombstone, the answer is Gone (rule 8).
-	//  4. If c's kind or limit differs from the head's, the error is ErrMismatch and nothing was joined. A
-	//     store that must write before it can look withdraws what it wrote, and never lets it hold.
+	//  4. If c's kind or limit differs from the head's, the error is a *MismatchError with what the head has, and
+	//     nothing was joined. A store that must write before it can look withdraws what it wrote, and never lets it hold.
 	//  5. The ticket is drawn, above c.Floor, and c takes its place, under one serialisation.
 	//  6. With c.Try it joins only if it is held at once. Otherwise the answer is Gone, with the Holder if the
 	//     store knows it for nothing.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -45,8 +46,32 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// say writes one line for people to stderr. Errors of the library already begin with the program's name.
+// say writes one line for people to stderr, which begins with the program's name.
 func (a *app) say(format string, args ...any) {
-	line := strings.TrimPrefix(strings.TrimSpace(fmt.Sprintf(format, args...)), "holdfast: ")
+	line := strings.TrimSpace(fmt.Errorf(format, unprefixed(args)...).Error())
 	fmt.Fprintln(a.stderr, "holdfast:", printable(line))
+}
+
+// A bareError is an error of the library, or several, without the prefix: say has written the program's name.
+type bareError struct{ error }
+
+func (e bareError) Error() string {
+	lines := strings.Split(e.error.Error(), "\n") // of errors.Join
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(line, "holdfast: ")
+	}
+	return strings.Join(lines, "; ")
+}
+
+func (e bareError) Unwrap() error { return e.error }
+
+// unprefixed is args for a format, with errors that have no prefix of their own.
+func unprefixed(args []any) []any {
+	all := slices.Clone(args)
+	for i, arg := range all {
+		if err, ok := arg.(error); ok {
+			all[i] = bareError{err}
+		}
+	}
+	return all
 }

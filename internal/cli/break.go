@@ -96,7 +96,7 @@ func choose(line holdfast.Line, token string) (holdfast.Place, error) {
 	}
 	i := slices.IndexFunc(line.Places, func(p holdfast.Place) bool { return p.Token == t })
 	if i < 0 {
-		return holdfast.Place{}, exitWith(exitNobody, "nobody in the line of %s has the token %s", shown(line.Name), token)
+		return holdfast.Place{}, exitWith(exitNobody, "nobody in the line of %s has the token %s", called(line.Name), token)
 	}
 	return line.Places[i], nil
 }

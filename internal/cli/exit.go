@@ -52,7 +52,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // exitWith is an error that ends the program with this code.
 func exitWith(code int, format string, args ...any) error {
-	return &exitError{code, fmt.Errorf(format, args...)}
+	return &exitError{code, fmt.Errorf(format, unprefixed(args)...)}
 }
 
 // usageError is what whoever called holdfast has to change.

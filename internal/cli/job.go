@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"strings"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // A job is a command that runs under a grip. How it is run depends on the system: see job_unix.go and job_windows.go.
@@ -17,11 +20,15 @@ type job struct {
 	app     *app
 }
 
-// sayLost says that the command must end, and why.
+// sayLost says that the command must end, and why. The library's error names what is lost.
 func (j *job) sayLost() {
+	if _, ok := errors.AsType[*holdfast.Error](j.watch.why); ok {
+		j.app.say("the command must end: %v", j.watch.why)
+		return
+	}
 	names := make([]string, len(j.names))
 	for i, n := range j.names {
-		names[i] = shown(n)
+		names[i] = called(n)
 	}
 	j.app.say("lost %s, so the command must end: %v", strings.Join(names, ", "), j.watch.why)
 }

@@ -120,7 +120,7 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 		if _, fault := errors.AsType[*store.Fault](err); fault || errors.Is(err, store.ErrFormat) || ctx.Err() != nil {
 			code = exitStore
 		}
-		return nil, &exitError{code, &holdfast.Error{Op: "open " + at.String(), Err: err}}
+		return nil, &exitError{code, &holdfast.Error{Op: "open", Store: at.String(), Err: err}}
 	}
 	var options []holdfast.Option
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already

@@ -129,7 +129,7 @@ func TestLs(t *testing.T) {
 	}
 	r := call(t, "ls")
 	want := `^NAME +HOLDER +SINCE +FOR +WAITING
-"a\\x1b\[2J" +"evil\\nlabel on .*" .* 0
+"a\\x1b\[2J" +"evil\\nlabel" on .* 0
 deploy +first on .* 1
 slots +.* and 1 more .* 0
 $`

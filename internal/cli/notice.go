@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -82,6 +83,7 @@ func ttlOf(asked *time.Duration, at store.Location, abilities *store.Abilities) 
 type watch struct {
 	grip   grip
 	notice notice
+	store  string    // its name, for people
 	why    error     // why the command must end; nil while it may run
 	killAt time.Time // when it is killed, if it must end
 }
@@ -101,7 +103,7 @@ func (w *watch) mayRun() bool {
 			w.why = cause // it says more
 		}
 	case passed(w.notice.tellBy(until)):
-		w.why = errNotRenewed
+		w.why = fmt.Errorf("%w on %s", errNotRenewed, w.store)
 	default:
 		return true
 	}

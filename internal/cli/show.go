@@ -61,7 +61,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func nobodyHolds(name string) error { return exitWith(exitNobody, "nobody holds %s", shown(name)) }
+func nobodyHolds(name string) error { return exitWith(exitNobody, "nobody holds %s", called(name)) }
 
 // writeLine writes a line for people.
 func writeLine(w io.Writer, line holdfast.Line, now time.Time) error {

@@ -27,6 +27,14 @@ func shown(s string) string {
 	return s
 }
 
+// called is a name in a message, where a long one is cut.
+func called(name string) string {
+	if quoted := store.Quote(name); strings.HasSuffix(quoted, "…") {
+		return quoted
+	}
+	return shown(name)
+}
+
 // printable is text in one line that does nothing to a terminal. Errors have names and labels in them.
 func printable(text string) string {
 	var b strings.Builder

@@ -61,7 +61,7 @@ func (r *run) do(ctx context.Context) error {
 	}
 	j := &job{
 		path: path, argv: r.command, env: r.environment(), files: files,
-		watch: &watch{grip: r.grip, notice: r.notice}, signals: signals, names: r.names, app: r.app,
+		watch: &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}, signals: signals, names: r.names, app: r.app,
 	}
 	code, err := j.run()
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
@@ -104,7 +104,7 @@ func (r *run) take(ctx context.Context) error {
 	}
 	if r.verbose {
 		for i, token := range r.grip.Tokens() {
-			r.app.say("took %s after %v, token %s", shown(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)
+			r.app.say("took %s after %v, token %s", called(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)
 		}
 	}
 	return nil
@@ -121,10 +121,11 @@ func (r *run) grab(ctx context.Context) (grip, error) {
 	}
 	if r.verbose {
 		g, err := tryAll(ctx, all)
-		if !errors.Is(err, holdfast.ErrLocked) {
+		locked, ok := errors.AsType[*holdfast.LockedError](err)
+		if !ok {
 			return g, err
 		}
-		r.app.say("waiting: %v", err)
+		r.app.say("waiting for %s: %v", called(locked.Name), locked)
 	}
 	if r.wait != nil {
 		var cancel context.CancelFunc

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -92,7 +93,7 @@ func (r *run) run(ctx context.Context) (err error) {
 	for i, round := range rounds {
 		r.screen.say(r.screen.style().bold(fmt.Sprintf("Round %d: %s", i+1, round.title)))
 		if err := round.run(ctx); err != nil {
-			return fmt.Errorf("holdfast: round %d: %w", i+1, err)
+			return &holdfast.Error{Op: fmt.Sprintf("round %d", i+1), Err: err}
 		}
 		r.screen.say("")
 	}

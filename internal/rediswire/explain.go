@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -86,8 +87,8 @@ func Explain(err error) (why error, final bool) {
 		return fmt.Errorf("it does not speak TLS there (redis:// is without): %w", err), true
 	case errors.As(err, &unverified) || errors.As(err, &unknown) || errors.As(err, &host):
 		return fmt.Errorf("its certificate is not trusted: %w", err), true
-	case errors.Is(err, rueidis.ErrClosing):
-		return fmt.Errorf("the connection was closed: %w", err), false
+	case errors.Is(err, rueidis.ErrClosing), strings.Contains(err.Error(), net.ErrClosed.Error()):
+		return fmt.Errorf("it cannot be reached: %w", ErrCut), false // we have closed it ourselves, because it was of no use
 	case isAlert(err):
 		return fmt.Errorf("TLS was refused: %w", err), true
 	}

@@ -159,7 +159,7 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
 		return sqlstore.Answer{Err: err}, nil
 	case t.count > 0 && line.Mismatch(t.head, c.Ask):
-		return sqlstore.Answer{Err: store.ErrMismatch}, nil
+		return sqlstore.Answer{Err: &store.MismatchError{InUse: t.head}}, nil
 	}
 	prefix := line.Resume(t.head, t.held, t.used)
 	fits := t.held == t.count && prefix.Admit(c.Ask)

@@ -46,6 +46,28 @@ var brokenMethods = []mutant{
 			}
 		}
 	}},
+	{"a mismatch with no reason", 0, "methods/mismatch", nil, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+				standing, err := b.Store.Join(ctx, c)
+				if errors.Is(err, store.ErrMismatch) {
+					err = store.ErrMismatch
+				}
+				return standing, err
+			}
+		}
+	}},
+	{"a mismatch with what was asked for", 0, "methods/mismatch", nil, func(h *broken) {
+		h.bug = func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+				standing, err := b.Store.Join(ctx, c)
+				if errors.Is(err, store.ErrMismatch) {
+					err = &store.MismatchError{InUse: c.Ask}
+				}
+				return standing, err
+			}
+		}
+	}},
 	{"break finds everybody", 0, "methods/break nobody", []int{4}, func(h *broken) {
 		h.bug = func(b *bug) {
 			b.breaks = func(ctx context.Context, name string, ticket uint64) error {

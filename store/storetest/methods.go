@@ -74,22 +74,27 @@ func tryAmongReaders(t *trial) {
 func mismatch(t *trial) {
 	name := t.name("mismatch")
 	a, b := t.open(), t.open()
-	refused := func(p *contender) {
+	refused := func(p *contender, inUse store.Ask) {
 		standing, err := p.attempt()
 		if !errors.Is(err, store.ErrMismatch) || !store.Final(err) {
 			t.errorf("Join of another kind or limit: %v and %v, want %v", standing.State, err, store.ErrMismatch)
+		}
+		if said, ok := errors.AsType[*store.MismatchError](err); ok && (said.InUse.Kind != inUse.Kind || said.InUse.Limit != inUse.Limit) {
+			t.errorf("Join of another kind or limit says that the name is in use as %+v, and it is as %+v", said.InUse, inUse)
+		} else if !ok {
+			t.errorf("Join of another kind or limit: %v, which does not say how the name is in use", err)
 		}
 		p.keep(store.Gone)
 	}
 	lock := a.reader(name)
 	lock.join(store.Held)
-	refused(b.semaphore(name, 1, store.MaxReaders))
+	refused(b.semaphore(name, 1, store.MaxReaders), lock.claim.Ask)
 	lock.leave()
 
 	three := b.semaphore(name, 1, 3)
 	three.try(store.Held)
-	refused(a.semaphore(name, 1, 4))
-	refused(a.mutex(name))
+	refused(a.semaphore(name, 1, 4), three.claim.Ask)
+	refused(a.mutex(name), three.claim.Ask)
 	a.semaphore(name, 2, 3).try(store.Held) // nothing stands in its way
 }
 

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMessagesSayOneThing: whatever goes wrong, the program's name stands in its message once, and so does the store's.
+func TestMessagesSayOneThing(t *testing.T) {
+	long := strings.Repeat("nightly/", 62)
+	for what, scene := range map[string]struct {
+		args []string
+		says string
+	}{
+		"taken":           {[]string{"run", "--no-wait", "taken", "--", "true"}, `trylock "taken" on memory: locked by `},
+		"waited":          {[]string{"run", "--wait", "10ms", "taken", "--", "true"}, `lock "taken" on memory: locked by `},
+		"waited, verbose": {[]string{"run", "-v", "--wait", "10ms", "taken", "--", "true"}, "waiting for taken: locked by "},
+		"mismatch":        {[]string{"run", "--slots", "3", "taken", "--", "true"}, "in use as a lock"},
+		"ttl":             {[]string{"run", "--ttl", "1000h", "--kill-after", "0", "x", "--", "true"}, `lock "x" on memory: bad ttl: 1000h0m0s: the store can do`},
+		"ttl of two":      {[]string{"run", "--ttl", "1000h", "--kill-after", "0", "x", "y", "--", "true"}, `lock all: part 0: lock "x" on memory: bad ttl`},
+		"no token":        {[]string{"break", "--yes", "--token", "x", "taken"}, `--token: "x" is no token`},
+		"nobody":          {[]string{"show", long}, `nobody holds "nightly/`},
+		"nobody, broken":  {[]string{"break", "--yes", long}, `nobody holds "nightly/`},
+		"URL":             {[]string{"--store", "memory:?prefix=%00", "ls"}, "bad name: it has a NUL byte (the prefix)"},
+		"parameter":       {[]string{"--store", "memory:?x=y", "ls"}, `open memory:?x=y: unknown parameter "x"`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			locked(t, "taken")
+			r := callOnFiles(t, scene.args...)
+			lines := strings.Split(strings.TrimSuffix(r.errors, "\n"), "\n")
+			if !strings.Contains(r.errors, scene.says) {
+				t.Errorf("it says %q, want %q", r.errors, scene.says)
+			}
+			for _, line := range lines {
+				if strings.Count(line, "holdfast:") != 1 || strings.Count(line, " on memory") > 1 || len(line) > 400 {
+					t.Errorf("it says %q", line)
+				}
+			}
+		})
+	}
+}
+
+// TestLossIsSaidOnce: a lock is broken while its command runs.
+func TestLossIsSaidOnce(t *testing.T) {
+	for _, flag := range []string{"--wait=1m", "--no-wait"} {
+		t.Run(flag, func(t *testing.T) {
+			c := client(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			go func() {
+				for ctx.Err() == nil {
+					line, err := c.Inspect(ctx, "x")
+					if holders := line.Holders(); err == nil && len(holders) > 0 {
+						c.Break(ctx, "x", holders[0].Token)
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			r := callOnFiles(t, "run", flag, "x", "--", "sleep", "60")
+			const want = "holdfast: the command must end: hold \"x\" on memory: lease lost: the store no longer has it\n"
+			if r.code != exitLost || r.errors != want {
+				t.Errorf("%d, %q, want %q", r.code, r.errors, want)
+			}
+		})
+	}
+}
+
+// TestNotRenewedNamesTheStore: a command that must end before the lease does is told which store did not renew it.
+func TestNotRenewedNamesTheStore(t *testing.T) {
+	w := &watch{grip: newFakeGrip(0), notice: notice{killAfter: time.Second}, store: "memory"}
+	if w.mayRun() || fmt.Sprint(w.why) != "it could not be renewed in time on memory" {
+		t.Errorf("it must end because of %v", w.why)
+	}
+}

@@ -1,0 +1,31 @@
+package rediswire
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// TestExplainClosedConnection: we close a connection that is of no use while others still read from it. What they get is said
+// in our words, not in those of package net or rueidis.
+func TestExplainClosedConnection(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	_, closed := conn.Read(make([]byte, 1))
+	for _, err := range []error{closed, rueidis.ErrClosing} {
+		why, final := Explain(err)
+		if final || why.Error() != "it cannot be reached: the connection ended" || strings.Contains(why.Error(), "closed network") {
+			t.Errorf("%v: %v, final %v", err, why, final)
+		}
+	}
+}
