@@ -73,7 +73,7 @@ const mask = "xxxxx"
 // isMasked says whether a location was written by store.Location.String and lost its secrets there.
 func isMasked(at store.Location) bool {
 	if at.User != nil {
-		if password, _ := at.User.Password(); password == mask {
+		if password, _ := at.User.Password(); password == mask || password == "" && at.User.Username() == mask {
 			return true
 		}
 	}
@@ -116,11 +116,14 @@ func (a *app) open(ctx context.Context) (*session, error) {
 func openAt(ctx context.Context, at store.Location) (*session, error) {
 	s, err := store.Open(ctx, at)
 	if err != nil {
-		code := exitUsage
+		code, op := exitUsage, "open"
 		if _, fault := errors.AsType[*store.Fault](err); fault || errors.Is(err, store.ErrFormat) || ctx.Err() != nil {
 			code = exitStore
 		}
-		return nil, &exitError{code, &holdfast.Error{Op: "open " + at.String(), Err: err}}
+		if !store.Rejected(err) {
+			op += " " + at.String()
+		}
+		return nil, &exitError{code, &holdfast.Error{Op: op, Err: err}}
 	}
 	var options []holdfast.Option
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already

@@ -34,6 +34,9 @@ func openHouse(ctx context.Context, url string) (*house, error) {
 	}
 	s, err := store.Open(ctx, at)
 	if err != nil {
+		if store.Rejected(err) {
+			return nil, fmt.Errorf("holdfast: open: %w", err)
+		}
 		return nil, fmt.Errorf("holdfast: open %s: %w", at, err)
 	}
 	can := s.Abilities()
