@@ -13,8 +13,8 @@ import (
 //
 //	locks, err := holdfast.Open(ctx, "memory:")
 //
-// Every store's URL can have two parameters. prefix is put before every name, for many tenants on one server.
-// ttl sets the default ttl, as in ttl=10s; the option TTL comes before it. Errors never show a password, nor any part of a URL
+// Every store's URL can have two parameters. prefix is put before every name, for many tenants on one server. ttl sets
+// the default ttl, as in ttl=10s; the option TTL comes before it. Errors never show a password, nor any part of a URL
 // that is refused.
 func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 	if ctx == nil {

@@ -37,6 +37,8 @@
 //	server-name=NAME        for rediss: the name that the server's certificate must have
 //	insecure-skip-verify=true   for rediss: trust anybody
 //
+// In a user, a password or a parameter, / is written %2F, ? %3F, # %23, & %26, @ %40 and % %25.
+//
 // # What a line looks like
 //
 // A line of one claim, which is what most locks are most of the time, is one string with an expiry. Taking it is INCR

@@ -26,11 +26,12 @@ type Location struct {
 }
 
 // escapes tells the author of a URL that was taken apart otherwise than meant what may be the cause.
-const escapes = "in a user, a password or a parameter, write / as %2F, ? as %3F, # as %23, & as %26, @ as %40 and % as %25"
+const escapes = "in a user, a password or a parameter, write / as %2F, ? as %3F, # as %23, & as %26, @ as %40 " +
+	"and % as %25"
 
-// ParseLocation takes a store's URL apart. Its errors say which part is malformed, and never repeat any of it: what was
-// meant to be a password can be anywhere. An @ in the path is refused unless it is written as %40, since it is most often
-// the one before the host of a URL with a slash too few or too many.
+// ParseLocation takes a store's URL apart. Its errors say which part is malformed, and never repeat any of it: what
+// was meant to be a password can be anywhere. An @ in the path is refused unless it is written as %40, since it is
+// most often the one before the host of a URL with a slash too few or too many.
 func ParseLocation(raw string) (l Location, err error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if l.Scheme = strings.ToLower(scheme); !ok || !isScheme(l.Scheme) {
@@ -51,8 +52,8 @@ func ParseLocation(raw string) (l Location, err error) {
 		authority, rest = after[:end], after[end:]
 	}
 	if strings.Contains(rest, "@") {
-		return Location{}, errors.New("the URL's path has an @: user and password are written scheme://user:password@host, " +
-			"with / as %2F in them; an @ that belongs to a path is written %40")
+		return Location{}, errors.New("the URL's path has an @: user and password are written " +
+			"scheme://user:password@host, with / as %2F in them; an @ that belongs to a path is written %40")
 	}
 	if l.Path, err = url.PathUnescape(rest); err != nil {
 		return Location{}, errors.New("the URL's path is malformed (% is written as %25)")
@@ -96,7 +97,7 @@ func (l *Location) setAuthority(authority string) error {
 	l.Hosts = strings.Split(hosts, ",")
 	for _, h := range l.Hosts {
 		if !isHost(h) {
-			return errors.New("a host or port in the URL is malformed; hosts are written h1:port,h2:port, and " + escapes)
+			return errors.New("a host or port in the URL is malformed; hosts are written h1:port,h2:port; " + escapes)
 		}
 	}
 	return nil
@@ -151,9 +152,9 @@ var parameters = map[string]bool{
 	"sentinel-user": false, "sentinel-password": false,
 }
 
-// Allow refuses a URL with parameters other than these, prefix and ttl, and with one of them given twice. A
-// misspelt parameter must not be taken for a default. The error names it only if another store has it: it may be a piece of
-// a password.
+// Allow refuses a URL with parameters other than these, prefix and ttl, and with one of them given twice. A misspelt
+// parameter must not be taken for a default. The error names it only if another store has it: it may be a piece of a
+// password.
 func (l Location) Allow(names ...string) error {
 	for name, values := range l.Query {
 		if !slices.Contains(names, name) {
@@ -162,7 +163,8 @@ func (l Location) Allow(names ...string) error {
 				unknown += fmt.Sprintf(" %q", name)
 			}
 			known := slices.Sorted(slices.Values(append([]string{"prefix", "ttl"}, names...)))
-			return fmt.Errorf("%s in the URL of a %s store, which has %s; %s", unknown, l.Scheme, strings.Join(known, ", "), escapes)
+			return fmt.Errorf("%s in the URL of a %s store, which has %s; %s",
+				unknown, l.Scheme, strings.Join(known, ", "), escapes)
 		}
 		if len(values) > 1 {
 			return fmt.Errorf("parameter %q is given %d times", name, len(values))
@@ -174,9 +176,10 @@ func (l Location) Allow(names ...string) error {
 // mask stands for what may be a secret.
 const mask = "xxxxx"
 
-// String writes the URL for errors and logs, with xxxxx in place of passwords, of a user without a password (which is most
-// often a password in the wrong place), and of parameters that are not known to be harmless. It shows hosts, path, prefix and
-// ttl. A URL that its store has [Rejected] must not be printed at all: what is shown may not be what its author meant there.
+// String writes the URL for errors and logs, with xxxxx in place of passwords, of a user without a password (which is
+// most often a password in the wrong place), and of parameters that are not known to be harmless. It shows hosts,
+// path, prefix and ttl. A URL that its store has [Rejected] must not be printed at all: what is shown may not be what
+// its author meant there.
 func (l Location) String() string {
 	var b strings.Builder
 	b.WriteString(l.Scheme + ":")

@@ -39,8 +39,8 @@ func Open(ctx context.Context, at Location) (Store, error) {
 	registry.Unlock()
 	if open == nil {
 		slices.Sort(known)
-		return nil, fmt.Errorf("no store is registered for the URL's scheme (known: %s); import the store's package, or "+
-			"holdfast/stores for all", strings.Join(known, ", "))
+		return nil, fmt.Errorf("no store is registered for the URL's scheme (known: %s); import the store's "+
+			"package, or holdfast/stores for all", strings.Join(known, ", "))
 	}
 	return open(ctx, at)
 }
@@ -51,5 +51,10 @@ func Rejected(err error) bool {
 	if _, fault := errors.AsType[*Fault](err); fault {
 		return false
 	}
-	return err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	for _, other := range []error{ErrFormat, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return err != nil
 }

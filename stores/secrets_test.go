@@ -39,8 +39,8 @@ func schemes(t testing.TB) []string {
 	return strings.Split(known[1], ", ")
 }
 
-// TestMisplacedSecrets: somebody opens a URL with a secret in its place or in any other. Nothing that is printed or logged
-// shows a piece of the secret.
+// TestMisplacedSecrets: somebody opens a URL with a secret in its place or in any other. Nothing that is printed or
+// logged shows a piece of the secret.
 func TestMisplacedSecrets(t *testing.T) {
 	t.Chdir(t.TempDir())
 	log := captureLog(t)
@@ -115,8 +115,9 @@ func printedOf(ctx context.Context, url string) (printed string, err error) {
 	return all.String(), err
 }
 
-// TestSecretsOfOpenStores: a client locks and unlocks, its server dies, and it tries again. Neither errors nor logs, traces,
-// metrics or the store's name show the password. A user without a password is kept from them too, when the server repeats it.
+// TestSecretsOfOpenStores: a client locks and unlocks, its server dies, and it tries again. Neither errors nor logs,
+// traces, metrics or the store's name show the password. A user without a password is kept from them too, when the
+// server repeats it.
 func TestSecretsOfOpenStores(t *testing.T) {
 	log := captureLog(t)
 	secret := misplaced.Of("$", "-")
@@ -137,7 +138,7 @@ func TestSecretsOfOpenStores(t *testing.T) {
 	t.Run("a user without a password", func(t *testing.T) {
 		var hosts []string
 		for range 3 {
-			hosts = append(hosts, refusingServer(t, "-NOPERM User "+secret.Text+" has no permissions to run the 'hello' command\r\n"))
+			hosts = append(hosts, refusingServer(t, "-NOPERM User "+secret.Text+" has no permissions\r\n"))
 		}
 		for _, url := range []string{"redis://$@" + hosts[0], "redlock://$@" + strings.Join(hosts, ",")} {
 			printed, err := printedOf(t.Context(), strings.ReplaceAll(url, "$", secret.Text))
@@ -222,9 +223,9 @@ func checkOpenStore(t *testing.T, log *logBuffer, secret misplaced.URL, url stri
 	}
 }
 
-// FuzzMisplacedSecrets: a URL with a secret anywhere is opened with a context that is done, so that nothing is reached. If it
-// is rejected, nothing of the secret is shown. If it is accepted, the secret is shown only where it is in a part that is meant
-// to be shown.
+// FuzzMisplacedSecrets: a URL with a secret anywhere is opened with a context that is done, so that nothing is
+// reached. If it is rejected, nothing of the secret is shown. If it is accepted, the secret is shown only where it is
+// in a part that is meant to be shown.
 func FuzzMisplacedSecrets(f *testing.F) {
 	for _, scheme := range schemes(f) {
 		f.Add(scheme+"://user:", "/", "@127.0.0.1:1")
@@ -248,7 +249,7 @@ func FuzzMisplacedSecrets(f *testing.F) {
 		if password, has := at.User.Password(); has && password != "" {
 			shown += at.User.Username()
 		}
-		for _, name := range strings.Fields("ca cert key server-name mode eviction tokens allow timeout guard retry drift") {
+		for _, name := range strings.Fields("ca cert key server-name") {
 			shown += at.Query.Get(name)
 		}
 		if store.Rejected(err) || !url.In(shown) {

@@ -89,8 +89,8 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// argumentError is err, unless it comes from the library that reads the command line and repeats an argument that may be a
-// URL with a password, as of holdfast -store=URL.
+// argumentError is err, unless it comes from the library that reads the command line and repeats an argument that may
+// be a URL with a password, as of holdfast -store=URL.
 func argumentError(err error) error {
 	_, own := errors.AsType[*exitError](err)
 	_, ofLibrary := errors.AsType[*holdfast.Error](err)
@@ -102,7 +102,8 @@ func argumentError(err error) error {
 		text, _, _ = strings.Cut(text, "=")
 	}
 	if mayBeURL(text) {
-		text = "an argument is not understood; it is not repeated here, because it may have a password in it; a store is given as --store URL"
+		text = "an argument is not understood; it is not repeated here, because it may have a password in it; " +
+			"a store is given as --store URL"
 	}
 	if text == err.Error() {
 		return err

@@ -30,7 +30,7 @@ func (a *app) locate() (store.Location, error) {
 		return at, usageError("%s: %w", from, err)
 	}
 	if from == storeEnv && isMasked(at) {
-		return at, usageError("the password in %s is masked, because holdfast run hands none on to its command; "+
+		return at, usageError("a part of %s is masked, because holdfast run hands no password on to its command; "+
 			"give this command --store, or its own %s", storeEnv, storeEnv)
 	}
 	return at, nil

@@ -77,8 +77,8 @@ func TestLocate(t *testing.T) {
 
 func TestMaskedStoreIsRefused(t *testing.T) {
 	for _, raw := range []string{
-		"redis://:hush@h", "redis://joe:hush@h:1/2?prefix=a", "redis://h?password=hush", "redis://hush@h", "redis://hush:@h",
-		"redis://h?hush=1", "redis+sentinel://h/main?sentinel-user=hush",
+		"redis://:hush@h", "redis://joe:hush@h:1/2?prefix=a", "redis://h?password=hush", "redis://hush@h",
+		"redis://hush:@h", "redis://h?hush=1", "redis+sentinel://h/main?sentinel-user=hush",
 	} {
 		at, err := store.ParseLocation(raw)
 		if err != nil {
@@ -114,8 +114,8 @@ func TestNoPasswordIsShown(t *testing.T) {
 	}
 }
 
-// TestMisplacedSecrets: somebody gives the program a URL with a secret in its place or in any other, in each of the ways to
-// give one, or where none is expected. Nothing that the program prints shows a piece of the secret.
+// TestMisplacedSecrets: somebody gives the program a URL with a secret in its place or in any other, in each of the
+// ways to give one, or where none is expected. Nothing that the program prints shows a piece of the secret.
 func TestMisplacedSecrets(t *testing.T) {
 	t.Setenv(storeEnv, "")
 	const sample = 7 // of so many URLs one is enough here: package stores opens all

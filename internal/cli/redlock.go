@@ -29,7 +29,8 @@ with a password belongs: arguments are seen by everyone who lists processes.`,
   holdfast redlock trust redlock://h1,h2,h3,h4,h5 h2`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError("%s %s is not known; there are init, status and trust", cmd.CommandPath(), repeated(args[0]))
+				return usageError("%s %s is not known; there are init, status and trust",
+					cmd.CommandPath(), repeated(args[0]))
 			}
 			return usageError("what about the nodes? write: %s status, or init, trust", cmd.CommandPath())
 		},

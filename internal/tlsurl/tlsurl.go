@@ -15,8 +15,8 @@ import (
 // Parameters are the names of the parameters that Config reads.
 var Parameters = []string{"ca", "cert", "key", "server-name", "insecure-skip-verify"}
 
-// Config makes a configuration of a URL's parameters. ServerName is empty if the URL does not set it. Errors do not show what
-// is given as a file's name: it may be the key itself.
+// Config makes a configuration of a URL's parameters. ServerName is empty if the URL does not set it. Errors do not
+// show what is given as a file's name: it may be the key itself.
 func Config(at store.Location) (*tls.Config, error) {
 	q := at.Query
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: q.Get("server-name")}
