@@ -127,13 +127,13 @@ func TestOpen(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                                    "begins with a scheme",
 		"nonsense":                            "begins with a scheme",
-		"gopher://x":                          `no store is registered for "gopher:"`,
-		"memory:?tll=5s":                      `unknown parameter "tll"`,
+		"gopher://x":                          "no store is registered for the URL's scheme",
+		"memory:?tll=5s":                      "unknown parameter in the URL of a memory store, which has prefix, ttl",
 		"memory:?ttl=fast":                    "ttl is a positive duration",
 		"memory:?ttl=1ns":                     "bad ttl",
 		"memory://host":                       "has no host",
 		"gopher://u:s3cret@x/%z":              "malformed",
-		"gopher://u:s3cret@x?password=s3cret": "gopher://u:xxxxx@x?password=xxxxx",
+		"gopher://u:s3cret@x?password=s3cret": "no store is registered",
 	} {
 		c, err := holdfast.Open(ctx, url)
 		if err == nil {

@@ -16,8 +16,9 @@ const opOpen = "open"
 //
 //	locks, err := holdfast.Open(ctx, "memory:")
 //
-// Every store's URL can have two parameters. prefix is put before every name, for many tenants on one server.
-// ttl sets the default ttl, as in ttl=10s; the option TTL comes before it. Errors never show a password.
+// Every store's URL can have two parameters. prefix is put before every name, for many tenants on one server. ttl sets
+// the default ttl, as in ttl=10s; the option TTL comes before it. Errors never show a password, nor any part of a URL
+// that is refused.
 func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 	if ctx == nil {
 		return nil, &Error{Op: opOpen, Err: ErrNilContext}
@@ -28,7 +29,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 	}
 	s, err := store.Open(ctx, at)
 	if err != nil {
-		return nil, &Error{Op: opOpen, Store: at.String(), Err: err}
+		return nil, &Error{Op: opOpen, Store: at.ShownFor(err), Err: err}
 	}
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already, as the server granted it
 		options = append([]Option{TTL(at.TTL)}, options...)

@@ -39,6 +39,8 @@
 //	server-name=NAME        over TLS: the name that the server's certificate must have
 //	insecure-skip-verify=true   over TLS: trust anybody
 //
+// In a user, a password or a parameter, / is written %2F, ? %3F, # %23, & %26, @ %40 and % %25.
+//
 // # What a line looks like
 //
 // A line of one claim, which is what most locks are most of the time, is one string with an expiry. Taking it is INCR

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -278,8 +279,9 @@ func openWith(ctx context.Context, called string, options rueidis.ClientOption, 
 
 // open makes the clients of a store, and starts it.
 func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store, error) {
-	s.hide(options.Password)
-	s.hide(options.Sentinel.Password)
+	// A user without a password is most often a password in the wrong place.
+	s.hide(cmp.Or(options.Password, options.Username))
+	s.hide(cmp.Or(options.Sentinel.Password, options.Sentinel.Username))
 	dial := s.way.Dial
 	if options.Sentinel.MasterSet != "" {
 		s.sentinels = s.newSentinels(options)

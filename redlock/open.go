@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,8 +94,9 @@ func visit(at store.Location) (*Store, error) {
 // reach makes a store with clients of its own. It connects when it is used.
 func reach(options rueidis.ClientOption, set settings) (*Store, error) {
 	s := newStore(options.InitAddress, set)
-	if options.Password != "" {
-		s.secrets = append(s.secrets, options.Password)
+	// A user without a password is most often a password in the wrong place.
+	if secret := cmp.Or(options.Password, options.Username); secret != "" {
+		s.secrets = append(s.secrets, secret)
 	}
 	for i, address := range options.InitAddress {
 		options.InitAddress = []string{address}

@@ -20,7 +20,7 @@ func TestURLs(t *testing.T) {
 	for raw, want := range map[string]string{
 		"redlock://h1,h2":                            "needs 3 nodes or more, and these are 2",
 		"redlock://h1,h2,h3,h4":                      "odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3",
-		"redlock://h1,h2,h1:6379":                    "h1:6379 is named twice",
+		"redlock://h1,h2,h1:6379":                    "a node is named twice",
 		"redlock://h1,h2,h3/x":                       "the database is a number",
 		"redlock://h1,h2,h3?max-ttl=abc":             "max-ttl is a duration",
 		"redlock://h1,h2,h3?max-ttl=10ms":            "max-ttl is a duration from 100ms",

@@ -38,7 +38,7 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 	for _, host := range at.Hosts {
 		host = withPort(host)
 		if slices.Contains(options.InitAddress, host) {
-			return options, set, fmt.Errorf("%s is named twice: each node must be a server of its own", host)
+			return options, set, errors.New("a node is named twice: each must be a server of its own")
 		}
 		options.InitAddress = append(options.InitAddress, host)
 	}

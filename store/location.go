@@ -3,10 +3,13 @@ package store
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // A Location is the URL of a store, taken apart. It differs from a plain URL in that it may name several hosts,
@@ -22,7 +25,13 @@ type Location struct {
 	TTL    time.Duration // ?ttl=, 0 if absent
 }
 
-// ParseLocation takes a store's URL apart. Its errors never repeat the URL, which may hold a password.
+// escapes tells the author of a URL that was taken apart otherwise than meant what may be the cause.
+const escapes = "in a user, a password or a parameter, write / as %2F, ? as %3F, # as %23, & as %26, @ as %40 " +
+	"and % as %25"
+
+// ParseLocation takes a store's URL apart. Its errors say which part is malformed, and never repeat any of it: what
+// was meant to be a password can be anywhere. An @ in the path is refused unless it is written as %40, since it is
+// most often the one before the host of a URL with a slash too few or too many.
 func ParseLocation(raw string) (l Location, err error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if l.Scheme = strings.ToLower(scheme); !ok || !isScheme(l.Scheme) {
@@ -42,11 +51,15 @@ func ParseLocation(raw string) (l Location, err error) {
 		}
 		authority, rest = after[:end], after[end:]
 	}
+	if strings.Contains(rest, "@") {
+		return Location{}, errors.New("the URL's path has an @: user and password are written " +
+			"scheme://user:password@host, with / as %2F in them; an @ that belongs to a path is written %40")
+	}
 	if l.Path, err = url.PathUnescape(rest); err != nil {
 		return Location{}, errors.New("the URL's path is malformed (% is written as %25)")
 	}
 	if l.Query, err = url.ParseQuery(query); err != nil {
-		return Location{}, errors.New("the URL's parameters are malformed (special characters are written as %XX)")
+		return Location{}, errors.New("the URL's parameters are malformed; " + escapes)
 	}
 	if err := l.setAuthority(authority); err != nil {
 		return Location{}, err
@@ -74,7 +87,7 @@ func (l *Location) setAuthority(authority string) error {
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		u, err := url.Parse("x://" + authority[:at] + "@host")
 		if err != nil {
-			return errors.New("the URL's user or password is malformed (special characters are written as %XX)")
+			return errors.New("the URL's user or password is malformed; " + escapes)
 		}
 		l.User, hosts = u.User, authority[at+1:]
 	}
@@ -83,12 +96,31 @@ func (l *Location) setAuthority(authority string) error {
 	}
 	l.Hosts = strings.Split(hosts, ",")
 	for _, h := range l.Hosts {
-		u, err := url.Parse("x://" + h)
-		if err != nil || u.Host != h || u.Hostname() == "" || h[0] != '[' && strings.Count(h, ":") > 1 {
-			return errors.New("a host in the URL is malformed; hosts are written h1:port,h2:port")
+		if !isHost(h) {
+			return errors.New("a host or port in the URL is malformed; hosts are written h1:port,h2:port; " + escapes)
 		}
 	}
 	return nil
+}
+
+// isHost reports whether s is a host with or without a port: a name, or an address, one of IPv6 in brackets.
+func isHost(s string) bool {
+	u, err := url.Parse("x://" + s)
+	if err != nil || u.Host != s || u.Hostname() == "" {
+		return false
+	}
+	if port := u.Port(); port != "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+	}
+	if s[0] == '[' {
+		_, err := netip.ParseAddr(u.Hostname())
+		return err == nil
+	}
+	return !strings.ContainsFunc(u.Hostname(), func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-._", c)
+	})
 }
 
 // takeCommon moves the parameters that every store has out of the query.
@@ -111,12 +143,28 @@ func (l *Location) takeCommon() error {
 	return nil
 }
 
-// Allow refuses a URL with parameters other than these, prefix and ttl, and with one of them given twice. A
-// misspelt parameter must not be taken for a default.
-func (l Location) Allow(parameters ...string) error {
+// parameters are the names of all stores' parameters, and whether String shows their values. What is not among them is
+// masked, name and value.
+var parameters = map[string]bool{
+	"allow": true, "ca": true, "cert": true, "db": true, "drift": true, "eviction": true, "guard": true,
+	"insecure-skip-verify": true, "key": true, "max-ttl": true, "mode": true, "retry": true, "server-name": true,
+	"timeout": true, "tokens": true, "wait-replicas": true, "wait-timeout": true,
+	"sentinel-user": false, "sentinel-password": false,
+}
+
+// Allow refuses a URL with parameters other than these, prefix and ttl, and with one of them given twice. A misspelt
+// parameter must not be taken for a default. The error names it only if another store has it: it may be a piece of a
+// password.
+func (l Location) Allow(names ...string) error {
 	for name, values := range l.Query {
-		if !slices.Contains(parameters, name) {
-			return fmt.Errorf("unknown parameter %q in the URL of a %s store", name, l.Scheme)
+		if !slices.Contains(names, name) {
+			unknown := "unknown parameter"
+			if _, known := parameters[name]; known {
+				unknown += fmt.Sprintf(" %q", name)
+			}
+			known := slices.Sorted(slices.Values(append([]string{"prefix", "ttl"}, names...)))
+			return fmt.Errorf("%s in the URL of a %s store, which has %s; %s",
+				unknown, l.Scheme, strings.Join(known, ", "), escapes)
 		}
 		if len(values) > 1 {
 			return fmt.Errorf("parameter %q is given %d times", name, len(values))
@@ -125,26 +173,51 @@ func (l Location) Allow(parameters ...string) error {
 	return nil
 }
 
-// String writes the URL with the password masked, for errors and logs.
+// mask stands for what may be a secret.
+const mask = "xxxxx"
+
+// String writes the URL for errors and logs, with xxxxx in place of passwords, of a user without a password (which is
+// most often a password in the wrong place), and of parameters that are not known to be harmless. It shows hosts,
+// path, prefix and ttl. A URL that its store has [Rejected] must not be printed at all: what is shown may not be what
+// its author meant there.
 func (l Location) String() string {
 	var b strings.Builder
 	b.WriteString(l.Scheme + ":")
 	if len(l.Hosts) > 0 || l.User != nil || strings.HasPrefix(l.Path, "//") {
-		b.WriteString("//")
-		if l.User != nil {
-			b.WriteString(url.User(l.User.Username()).String())
-			if _, has := l.User.Password(); has {
-				b.WriteString(":xxxxx")
-			}
-			b.WriteString("@")
-		}
-		b.WriteString(strings.Join(l.Hosts, ","))
+		b.WriteString("//" + l.maskedUser() + strings.Join(l.Hosts, ","))
 	}
-	b.WriteString((&url.URL{Path: l.Path}).EscapedPath())
+	path := (&url.URL{Path: l.Path}).EscapedPath()
+	b.WriteString(strings.ReplaceAll(path, "@", "%40")) // as ParseLocation wants it
+	if query := l.maskedQuery(); len(query) > 0 {
+		b.WriteString("?" + query.Encode())
+	}
+	return b.String()
+}
+
+// maskedUser is the user and the @ after it, or empty.
+func (l Location) maskedUser() string {
+	if l.User == nil {
+		return ""
+	}
+	if password, _ := l.User.Password(); password != "" {
+		return url.User(l.User.Username()).String() + ":" + mask + "@"
+	}
+	if l.User.Username() != "" {
+		return mask + "@"
+	}
+	return "@"
+}
+
+// maskedQuery is the parameters, with prefix and ttl.
+func (l Location) maskedQuery() url.Values {
 	query := url.Values{}
 	for name, values := range l.Query {
-		if secret(name) {
-			values = []string{"xxxxx"}
+		shown, known := parameters[name]
+		if !known {
+			name = mask
+		}
+		if !shown {
+			values = []string{mask}
 		}
 		query[name] = values
 	}
@@ -154,19 +227,5 @@ func (l Location) String() string {
 	if l.TTL != 0 {
 		query.Set("ttl", l.TTL.String())
 	}
-	if len(query) > 0 {
-		b.WriteString("?" + query.Encode())
-	}
-	return b.String()
-}
-
-// secret says whether a parameter of this name may hold a secret.
-func secret(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"pass", "secret", "token", "auth", "credential"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return query
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,8 +39,31 @@ func Open(ctx context.Context, at Location) (Store, error) {
 	registry.Unlock()
 	if open == nil {
 		slices.Sort(known)
-		return nil, fmt.Errorf("no store is registered for %q (known: %s); import the store's package, or holdfast/stores for all",
-			at.Scheme+":", strings.Join(known, ", "))
+		return nil, fmt.Errorf("no store is registered for the URL's scheme (known: %s); import the store's "+
+			"package, or holdfast/stores for all", strings.Join(known, ", "))
 	}
 	return open(ctx, at)
+}
+
+// Rejected reports whether an error of Open is about the location itself, as opposed to the store that it names. Such a
+// location must not be printed, not even masked: a part of it may be a password that its author meant to be elsewhere.
+func Rejected(err error) bool {
+	if _, fault := errors.AsType[*Fault](err); fault {
+		return false
+	}
+	for _, other := range []error{ErrFormat, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return err != nil
+}
+
+// ShownFor returns the location as a message about err, an error of Open, may show it: masked, or not at all if the location
+// was rejected.
+func (l Location) ShownFor(err error) string {
+	if Rejected(err) {
+		return ""
+	}
+	return l.String()
 }

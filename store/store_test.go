@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,13 +57,53 @@ func TestParseLocationRefuses(t *testing.T) {
 	for _, raw := range []string{
 		"", "x", "://h", "redis://u:s3cret@h:port", "redis://u:s3cret@h:1:2", "redis://u:s3cret@,h", "redis://s3cret%zz@h",
 		"redis://h#s3cret", "redis://u:s3cret@h?a=%zz", "redis://u:s3cret@h?ttl=0s", "redis://u:s3cret@h?ttl=-1s",
-		"redis://u:s3cret@h?prefix=%00", "redis:%zz",
+		"redis://u:s3cret@h?prefix=%00", "redis:%zz", "redis:u:s3cret@h", "redis:/u:s3cret@h", "redis:///:s3cret@h",
+		"redis://u:12/s3cret@h", "redis://h:s3cret", "redis://h:99999", "redis://s3cret!",
+		"redis://[s3cret]", "redis://[::1]s3cret",
 	} {
 		l, err := store.ParseLocation(raw)
 		if err == nil {
 			t.Errorf("%q became %+v", raw, l)
 		} else if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: the error shows what it was given: %v", raw, err)
+		}
+	}
+}
+
+// String shows no password, no user that may be one, and no parameter that is not known to be harmless.
+func TestLocationString(t *testing.T) {
+	for raw, want := range map[string]string{
+		"redis://me:s3cret@h:1/2?prefix=p&ttl=1s":          "redis://me:xxxxx@h:1/2?prefix=p&ttl=1s",
+		"redis://:s3cret@h":                                "redis://:xxxxx@h",
+		"redis://s3cret@h":                                 "redis://xxxxx@h",
+		"redis://s3cret:@h":                                "redis://xxxxx@h",
+		"redis://@h":                                       "redis://@h",
+		"redis://h?pwd=s3cret":                             "redis://h?xxxxx=xxxxx",
+		"redis://h?s3cret&guard=1s":                        "redis://h?guard=1s&xxxxx=xxxxx",
+		"redis+sentinel://h/main?sentinel-password=s3cret": "redis+sentinel://h/main?sentinel-password=xxxxx",
+		"rediss://h?ca=/ca.pem&server-name=n":              "rediss://h?ca=%2Fca.pem&server-name=n",
+		"sqlite:/home/me%40corp/a%3Fb.db":                  "sqlite:/home/me%40corp/a%3Fb.db",
+	} {
+		l, err := store.ParseLocation(raw)
+		if err != nil || l.String() != want {
+			t.Errorf("%s: %s, %v; want %s", raw, l, err, want)
+		}
+	}
+}
+
+// Only an error about the store that was reached lets its URL be shown.
+func TestRejected(t *testing.T) {
+	for err, want := range map[error]bool{
+		errors.New("the database is a number"): true,
+		fmt.Errorf("x: %w", store.ErrBadName):  true,
+		&store.Fault{Err: errors.New("down")}:  false,
+		fmt.Errorf("x: %w", store.ErrFormat):   false,
+		context.DeadlineExceeded:               false,
+		fmt.Errorf("x: %w", context.Canceled):  false,
+		nil:                                    false,
+	} {
+		if store.Rejected(err) != want {
+			t.Errorf("%v: %v", err, !want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestEveryStoreIsRegistered(t *testing.T) {
 	urls := []string{
 		"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "valkey://" + redis.Addr(),
 		"etcd://" + etcd.Addr(),
-		redlockURL(t, servers.Redis(t), servers.Redis(t), servers.Redis(t)),
+		redlockURL(t, "", servers.Redis(t), servers.Redis(t), servers.Redis(t)),
 	}
 	for _, url := range urls {
 		locks, err := holdfast.Open(t.Context(), url)
@@ -38,14 +38,14 @@ func TestEveryStoreIsRegistered(t *testing.T) {
 	}
 }
 
-// redlockURL is the URL of a deployment of these nodes, which are marked.
-func redlockURL(t *testing.T, nodes ...*servers.RedisServer) string {
+// redlockURL is the URL of a deployment of these nodes, which are marked. The user may be empty.
+func redlockURL(t *testing.T, user string, nodes ...*servers.RedisServer) string {
 	t.Helper()
 	var hosts []string
 	for _, n := range nodes {
 		hosts = append(hosts, n.Addr())
 	}
-	url := "redlock://" + strings.Join(hosts, ",")
+	url := "redlock://" + user + strings.Join(hosts, ",")
 	at, err := store.ParseLocation(url)
 	if err == nil {
 		_, err = redlock.Init(t.Context(), at)

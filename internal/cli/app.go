@@ -39,7 +39,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	err := argumentError(root.ExecuteContext(ctx))
 	if err != nil && err.Error() != "" {
 		a.say("%v", err)
 	}

@@ -37,7 +37,7 @@ func newCompletion(a *app) *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(a.stdout)
 			}
-			return usageError("%s is not known; there are bash, zsh, fish and powershell", shown(args[0]))
+			return usageError("%s is not known; there are bash, zsh, fish and powershell", repeated(args[0]))
 		},
 	}
 }

@@ -16,7 +16,7 @@ func TestDemoUsage(t *testing.T) {
 		{[]string{"demo", "--workers=2"}, exitUsage, "the demo needs 3 to 16 workers"},
 		{[]string{"demo", "--items=0"}, exitUsage, "the demo needs 20 to 10000 items"},
 		{[]string{"demo", "--store=memory:"}, exitUsage, "a memory: store is inside one process"},
-		{[]string{"demo", "--store=abacus:"}, exitUnshown, `no store is registered for "abacus:"`},
+		{[]string{"demo", "--store=abacus:"}, exitUnshown, `no store is registered`},
 		{[]string{"demo", "worker"}, exitUnshown, "this command is for holdfast demo"},
 	} {
 		got := call(t, test.args...)

@@ -89,6 +89,39 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
+// argumentError is err, unless it comes from the library that reads the command line and repeats an argument that may
+// be a URL with a password, as of holdfast -store=URL.
+func argumentError(err error) error {
+	_, own := errors.AsType[*exitError](err)
+	_, ofLibrary := errors.AsType[*holdfast.Error](err)
+	if err == nil || own || ofLibrary {
+		return err
+	}
+	text := err.Error()
+	if strings.HasPrefix(text, "unknown shorthand flag") {
+		text, _, _ = strings.Cut(text, "=")
+	}
+	if mayBeURL(text) {
+		text = "an argument is not understood; it is not repeated here, because it may have a password in it; " +
+			"a store is given as --store URL"
+	}
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
+}
+
+// repeated is an argument that is not understood, for a message, unless it may be a URL with a password.
+func repeated(argument string) string {
+	if mayBeURL(argument) {
+		return "what is given"
+	}
+	return shown(argument)
+}
+
+// mayBeURL reports whether a text may have a store's URL in it.
+func mayBeURL(text string) bool { return strings.Contains(text, "@") || strings.Contains(text, ":/") }
+
 // newExitCodes is a help topic: holdfast help exit-codes.
 func newExitCodes(*app) *cobra.Command {
 	var b strings.Builder

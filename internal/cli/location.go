@@ -30,7 +30,7 @@ func (a *app) locate() (store.Location, error) {
 		return at, usageError("%s: %w", from, err)
 	}
 	if from == storeEnv && isMasked(at) {
-		return at, usageError("the password in %s is masked, because holdfast run hands none on to its command; "+
+		return at, usageError("a part of %s is masked, because holdfast run hands no password on to its command; "+
 			"give this command --store, or its own %s", storeEnv, storeEnv)
 	}
 	return at, nil
@@ -73,7 +73,7 @@ const mask = "xxxxx"
 // isMasked says whether a location was written by store.Location.String and lost its secrets there.
 func isMasked(at store.Location) bool {
 	if at.User != nil {
-		if password, _ := at.User.Password(); password == mask {
+		if password, _ := at.User.Password(); password == mask || password == "" && at.User.Username() == mask {
 			return true
 		}
 	}
@@ -120,7 +120,7 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 		if _, fault := errors.AsType[*store.Fault](err); fault || errors.Is(err, store.ErrFormat) || ctx.Err() != nil {
 			code = exitStore
 		}
-		return nil, &exitError{code, &holdfast.Error{Op: "open", Store: at.String(), Err: err}}
+		return nil, &exitError{code, &holdfast.Error{Op: "open", Store: at.ShownFor(err), Err: err}}
 	}
 	var options []holdfast.Option
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already

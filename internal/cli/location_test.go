@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/misplaced"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -74,7 +76,10 @@ func TestLocate(t *testing.T) {
 }
 
 func TestMaskedStoreIsRefused(t *testing.T) {
-	for _, raw := range []string{"redis://:hush@h", "redis://joe:hush@h:1/2?prefix=a", "redis://h?password=hush"} {
+	for _, raw := range []string{
+		"redis://:hush@h", "redis://joe:hush@h:1/2?prefix=a", "redis://h?password=hush", "redis://hush@h",
+		"redis://hush:@h", "redis://h?hush=1", "redis+sentinel://h/main?sentinel-user=hush",
+	} {
 		at, err := store.ParseLocation(raw)
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +96,7 @@ func TestMaskedStoreIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
-	t.Setenv(storeEnv, "redis://joe@h?prefix=a")
+	t.Setenv(storeEnv, "redis://h/1?prefix=a&guard=1s")
 	if _, err := new(app).locate(); err != nil {
 		t.Errorf("nothing was masked there: %v", err)
 	}
@@ -107,6 +112,55 @@ func TestNoPasswordIsShown(t *testing.T) {
 			t.Errorf("%s: %d, %s", raw, r.code, r.errors)
 		}
 	}
+}
+
+// TestMisplacedSecrets: somebody gives the program a URL with a secret in its place or in any other, in each of the
+// ways to give one, or where none is expected. Nothing that the program prints shows a piece of the secret.
+func TestMisplacedSecrets(t *testing.T) {
+	t.Setenv(storeEnv, "")
+	const sample = 7 // of so many URLs one is enough here: package stores opens all
+	for way, c := range map[string]struct {
+		scheme    string
+		args      []string // URL stands for it
+		misplaced bool     // no URL is expected there, and what does not look like one is repeated
+	}{
+		"--store":        {"redis+sentinel", []string{"ls", "--json", "--store", "URL"}, false},
+		"-store=":        {"redis", []string{"ls", "-store=URL"}, false},
+		"demo --store":   {"etcd", []string{"demo", "--store", "URL"}, false},
+		"redlock status": {"redlock", []string{"redlock", "status", "--json", "URL"}, false},
+		"redlock trust":  {"redlock", []string{"redlock", "trust", "URL", "h1"}, false},
+		"redlock":        {"redlock", []string{"redlock", "URL"}, true},
+		"as a command":   {"redis", []string{"URL"}, true},
+		"in a flag":      {"redis", []string{"run", "--wait", "URL", "x", "--", "true"}, true},
+	} {
+		t.Run(way, func(t *testing.T) {
+			n := 0
+			for url := range misplaced.URLs(c.scheme) {
+				if n++; n%sample != 0 {
+					continue
+				}
+				args := slices.Clone(c.args)
+				for i := range args {
+					args[i] = strings.Replace(args[i], "URL", url.Text, 1)
+				}
+				if r := bare(t, args...); url.In(r.errors+r.out) && (!c.misplaced || mayBeURL(url.Text)) {
+					t.Errorf("%q: %+v", url.Text, r)
+				}
+			}
+		})
+	}
+	t.Run(storeEnv, func(t *testing.T) {
+		n := 0
+		for url := range misplaced.URLs("redis") {
+			if n++; n%sample != 0 {
+				continue
+			}
+			t.Setenv(storeEnv, url.Text)
+			if r := bare(t, "ls"); r.code == 0 || url.In(r.errors+r.out) {
+				t.Errorf("%q: %+v", url.Text, r)
+			}
+		}
+	})
 }
 
 func TestAbsolute(t *testing.T) {

@@ -29,7 +29,8 @@ with a password belongs: arguments are seen by everyone who lists processes.`,
   holdfast redlock trust redlock://h1,h2,h3,h4,h5 h2`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError("%s %s is not known; there are init, status and trust", cmd.CommandPath(), shown(args[0]))
+				return usageError("%s %s is not known; there are init, status and trust",
+					cmd.CommandPath(), repeated(args[0]))
 			}
 			return usageError("what about the nodes? write: %s status, or init, trust", cmd.CommandPath())
 		},
@@ -107,7 +108,7 @@ appendfsync always). If it loses anything all the same, two can hold one lock.`,
 		Example: `  holdfast redlock trust redlock://h1,h2,h3,h4,h5 h2
   HOLDFAST_STORE=redlock://:secret@h1,h2,h3 holdfast redlock trust h2`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 || strings.Contains(args[len(args)-1], "://") {
+			if len(args) < 1 || len(args) > 2 || strings.ContainsAny(args[len(args)-1], "@/") {
 				return usageError("which node? write: %s URL NODE", cmd.CommandPath())
 			}
 			return nil
@@ -153,7 +154,7 @@ func (a *app) locateNodes(cmd *cobra.Command, argument string) (at store.Locatio
 		}
 	}
 	if at.Scheme != "redlock" && at.Scheme != "redlocks" {
-		return at, usageError("%s has no nodes that vote; they are named as in redlock://h1,h2,h3", at)
+		return at, usageError("this store has no nodes that vote; they are named as in redlock://h1,h2,h3")
 	}
 	return at, nil
 }
@@ -190,9 +191,12 @@ func (a *app) showNodes(
 // nodesError is an error of package redlock, with the code that the program ends with: what no node has said is about the
 // URL or the node's name.
 func nodesError(ctx context.Context, cmd *cobra.Command, at store.Location, err error) error {
-	code := exitUsage
+	code, op := exitUsage, "redlock "+cmd.Name()
 	if _, fault := errors.AsType[*store.Fault](err); fault || ctx.Err() != nil {
 		code = exitStore
 	}
-	return &exitError{code, &holdfast.Error{Op: "redlock " + cmd.Name() + " " + at.String(), Err: err}}
+	if !store.Rejected(err) {
+		op += " " + at.String()
+	}
+	return &exitError{code, &holdfast.Error{Op: op, Err: err}}
 }

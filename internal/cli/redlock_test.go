@@ -197,13 +197,15 @@ func TestWrongUseOfRedlock(t *testing.T) {
 		{"redlock status redlock://:hush@h1,h2", "3 nodes"},
 		{"redlock init redlock://:hush@h1,h2,h3,h4", "odd"},
 		{"redlock init redlock://:hush@h1,h2,h3?max-ttl=soon", "max-ttl"},
-		{"redlock status redlock://:hush@h1,h2,h3?maxttl=3s", "maxttl"},
+		{"redlock status redlock://:hush@h1,h2,h3?maxttl=3s", "which has allow, max-ttl"},
 		{"redlock status redis://:hush@h1", "no nodes"},
 		{"redlock status h1,h2,h3", "scheme"},
 		{"redlock trust", "which node"},
 		{"redlock trust redlock://h1,h2,h3", "which node"},
 		{"redlock trust h1 h2 h3", "which node"},
 		{"redlock trust h1", "which nodes"},
+		{"redlock trust redlock://h1,h2,h3 redlock:hush@h1", "which node"},
+		{"redlock redlock://:hush@h1,h2,h3", "is not known"},
 		{"redlock trust redlock://:hush@h1,h2,h3 h4", "h4"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

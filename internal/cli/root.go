@@ -22,7 +22,7 @@ this machine. Whoever comes first has the lock; the others wait in line.`,
 	root.PersistentFlags().StringVar(&a.storeURL, "store", "",
 		"`URL` of the store (default: $HOLDFAST_STORE, else a file in your state folder)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%v (see %s --help)", err, cmd.CommandPath())
+		return usageError("%v (see %s --help)", argumentError(err), cmd.CommandPath())
 	})
 	root.AddCommand(
 		newRun(a),

@@ -66,7 +66,8 @@ What the command leaves behind in the background is not under the lock.`,
 		ValidArgsFunction: a.completeRun,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usageError("%v (see holdfast run --help; the command and its own flags come after --)", err)
+		return usageError("%v (see holdfast run --help; the command and its own flags come after --)",
+			argumentError(err))
 	})
 	flags := cmd.Flags()
 	flags.SortFlags = false

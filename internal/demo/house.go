@@ -34,7 +34,7 @@ func openHouse(ctx context.Context, url string) (*house, error) {
 	}
 	s, err := store.Open(ctx, at)
 	if err != nil {
-		return nil, &holdfast.Error{Op: "open", Store: at.String(), Err: err}
+		return nil, &holdfast.Error{Op: "open", Store: at.ShownFor(err), Err: err}
 	}
 	can := s.Abilities()
 	h := &house{url: url, place: can.Store, name: unique(), ttl: max(shortTTL, can.MinTTL, can.SessionTTL)}

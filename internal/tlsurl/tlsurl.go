@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -14,7 +15,8 @@ import (
 // Parameters are the names of the parameters that Config reads.
 var Parameters = []string{"ca", "cert", "key", "server-name", "insecure-skip-verify"}
 
-// Config makes a configuration of a URL's parameters. ServerName is empty if the URL does not set it.
+// Config makes a configuration of a URL's parameters. ServerName is empty if the URL does not set it. Errors do not
+// show what is given as a file's name: it may be the key itself.
 func Config(at store.Location) (*tls.Config, error) {
 	q := at.Query
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: q.Get("server-name")}
@@ -28,11 +30,11 @@ func Config(at store.Location) (*tls.Config, error) {
 	if q.Has("ca") {
 		pem, err := os.ReadFile(q.Get("ca"))
 		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
+			return nil, fmt.Errorf("ca: the file cannot be read: %w", reason(err))
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s has no certificate in PEM", q.Get("ca"))
+			return nil, errors.New("ca: the file has no certificate in PEM")
 		}
 	}
 	if q.Has("cert") != q.Has("key") {
@@ -41,9 +43,17 @@ func Config(at store.Location) (*tls.Config, error) {
 	if q.Has("cert") {
 		pair, err := tls.LoadX509KeyPair(q.Get("cert"), q.Get("key"))
 		if err != nil {
-			return nil, fmt.Errorf("cert and key: %w", err)
+			return nil, fmt.Errorf("cert and key: the files cannot be used: %w", reason(err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// reason is why a file cannot be read, without its name.
+func reason(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }

@@ -3,6 +3,8 @@
 //
 //	locks, err := holdfast.Open(ctx, "sqlite:/var/lib/app/locks.db")
 //
+// In a URL ?, #, % and @ of a path are written %3F, %23, %25 and %40. [Open] takes the path as it is.
+//
 // The file is made if it is not there, readable and writable by its owner only. It can be a file that has other
 // tables too: those of Holdfast begin with holdfast_, and the view holdfast_lines shows people who holds what.
 //

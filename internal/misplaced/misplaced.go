@@ -1,0 +1,123 @@
+// Package misplaced makes URLs of stores that hold a secret, in its place or where its author did not mean it to be,
+// for tests that look for it in what is printed.
+package misplaced
+
+import (
+	"iter"
+	"strings"
+)
+
+// A URL is a store's URL with a secret in it.
+type URL struct {
+	Text   string
+	pieces []string // of the secret, in lower case
+}
+
+// Of makes a URL of a text in which $ stands for the secret, which is two words with a separator between them.
+func Of(text, separator string) URL { return of(text, "w7kfirst", separator, "z9qsecond") }
+
+func of(text, first, separator, second string) URL {
+	return URL{strings.ReplaceAll(text, "$", first+separator+second), []string{first, second}}
+}
+
+// In reports whether a piece of the secret can be recognised in what was printed.
+func (u URL) In(printed string) bool {
+	printed = strings.ToLower(printed)
+	for _, piece := range u.pieces {
+		if strings.Contains(printed, piece) {
+			return true
+		}
+	}
+	return false
+}
+
+// separators stand between the two words of a secret. Most of them end a part of a URL.
+var separators = []string{
+	"", "/", "?", "#", "@", ":", "&", "=", "%", ",", ";", "+", " ", "\\", "[", "]", "\"", "\n", "//", "://", "?a=",
+	"&a=", "/?",
+	"%2F", "%3F", "%40", "%zz", "%00",
+}
+
+// nobody is an address where no server listens.
+const nobody = "127.0.0.1:1"
+
+// places are the places of a secret, $. SCHEME and HOST are those of the store.
+var places = []string{
+	// Where a password belongs, and what becomes of that with a slash too few or too many.
+	"SCHEME://:$@HOST", "SCHEME://user:$@HOST", "SCHEME://user:$@HOST/0", "SCHEME://user:$@HOST?prefix=p",
+	"SCHEME://user:$@",
+	"SCHEME:user:$@HOST", "SCHEME:/user:$@HOST", "SCHEME:///user:$@HOST", "SCHEME:////user:$@HOST",
+	"SCHEME:\\\\user:$@HOST",
+	"SCHEME::$@HOST", "SCHEME:/:$@HOST", "SCHEME:///:$@HOST", "SCHEME:$@HOST", "SCHEME:/$@HOST", "SCHEME:///$@HOST",
+	"SCHEME:SCHEME://user:$@HOST", "SCHEME://SCHEME://user:$@HOST", "SCHEME://user:12/$@HOST",
+	"SCHEME://user:12?$@HOST",
+	"SCHEME://user:12#$@HOST", "SCHEME://user:12?a=$@HOST", "SCHEME://user:12/3/$@HOST?prefix=p",
+	"SCHEME://user:$%40HOST",
+	"SCHEME://user:$", "SCHEME://:$", "SCHEME://user:$@HOST:x", "SCHEME://user:$@HOST?ttl=never",
+	"SCHEME://user:$@HOST/%zz",
+	"SCHEME://user:$@HOST?tll=1s", "SCHEME://user:$@ HOST",
+	"SCHEME://user:$@/nowhere/socket", "SCHEME://:$@/nowhere/socket?db=1",
+	// As the user.
+	"SCHEME://$@HOST", "SCHEME://$@/nowhere/socket", "SCHEME://$:@HOST", "SCHEME://$@",
+	// As a port, a database, a fragment or a scheme.
+	"SCHEME://HOST:$", "SCHEME://127.0.0.1:$", "SCHEME://HOST,127.0.0.1:$", "SCHEME://HOST/0/$", "SCHEME://HOST/0$",
+	"SCHEME://HOST#$",
+	"$://HOST", "$:", "$:user@HOST", "SCHEME+$://HOST", "SCHEME$://HOST", "$", "$@HOST", "user:$@HOST",
+	"//user:$@HOST", "://:$@HOST",
+	"\"SCHEME://user:$@HOST\"", "HOLDFAST_STORE=SCHEME://user:$@HOST", " SCHEME://user:$@HOST", "SCHEME//user:$@HOST",
+	// As a parameter's name, in a parameter that no store has, and in one that has no room for it.
+	"SCHEME://HOST?$", "SCHEME://HOST?$=1", "SCHEME://HOST?prefix=p&$", "SCHEME://HOST/0?pwd=$",
+	"SCHEME://HOST?password=$",
+	"SCHEME://HOST?user=me&pass=$", "SCHEME:/tmp/x?pwd=$", "SCHEME:?password=$", "SCHEME://HOST?PREFIX=$",
+	"SCHEME://HOST?ttl=$",
+	"SCHEME://HOST?db=$", "SCHEME:///tmp/x?db=$", "SCHEME://HOST?guard=$", "SCHEME://HOST?eviction=$",
+	"SCHEME://HOST?mode=$",
+	"SCHEME://HOST?mode=plain&retry=$", "SCHEME://HOST?mode=plain&drift=$", "SCHEME://HOST?wait-replicas=$",
+	"SCHEME://HOST?wait-replicas=1&wait-timeout=$", "SCHEME://HOST?max-ttl=$", "SCHEME://HOST?tokens=$",
+	"SCHEME://HOST?timeout=$",
+	"SCHEME://HOST?allow=$", "SCHEME://HOST?insecure-skip-verify=$", "SCHEME://HOST?ca=$", "SCHEME://HOST?key=$",
+	"SCHEME://HOST?cert=$&key=$", "SCHEME://HOST?prefix=%00$", "SCHEME://HOST/main?sentinel-password=$",
+	"SCHEME://HOST/main?sentinel-user=$", "SCHEME://HOST/main?sentinel-user=me&sentinel-password=$",
+	"SCHEME://HOST/main?db=$",
+	"SCHEME://HOST/main?sentinel-password=$&db=x", "SCHEME://user:$@HOST/main?db=0",
+}
+
+// wellFormed has the separators with which a place makes a URL that can be meant: the two words are user and password
+// then, or a password and a host.
+var wellFormed = map[string]string{
+	"SCHEME://$@HOST": ":", "SCHEME://$:@HOST": ":", "SCHEME://$@/nowhere/socket": ":", "SCHEME://user:$": "@",
+	"SCHEME://:$": "@", "SCHEME://HOST:$": "@",
+	"SCHEME://127.0.0.1:$": "@", "SCHEME://HOST,127.0.0.1:$": "@",
+}
+
+// URLs makes URLs of these schemes with a secret in every place. What a store is meant to show is none of them: its
+// hosts, the path of its file or socket, the name of a Sentinel's master, the prefix, and a user whose password is
+// given too.
+func URLs(schemes ...string) iter.Seq[URL] {
+	return func(yield func(URL) bool) {
+		for _, scheme := range schemes {
+			host := nobody
+			if strings.HasPrefix(scheme, "redlock") {
+				host = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+			}
+			for _, place := range places {
+				if strings.HasSuffix(scheme, "+sentinel") && place == "SCHEME://HOST/0$" {
+					continue // that is the name of the master
+				}
+				text := strings.NewReplacer("SCHEME", scheme, "HOST", host).Replace(place)
+				for _, separator := range separators {
+					if separator != "" && separator == wellFormed[place] {
+						continue
+					}
+					if !yield(Of(text, separator)) {
+						return
+					}
+				}
+				// Digits can be taken for a port or a database.
+				if !yield(of(text, "90210", "/", "z9qsecond")) || !yield(of(text, "54321", "?", "z9qsecond")) {
+					return
+				}
+			}
+		}
+	}
+}
