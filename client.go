@@ -37,6 +37,7 @@ type Client struct {
 	mu     sync.Mutex
 	made   uint64            // how many IDs
 	floor  uint64            // the highest ticket seen
+	heard  uint64            // how often the store has answered about a claim
 	claims map[uint64]*claim // by the count in their IDs
 	relays map[string]*relay // by name, those that Locks of this process share
 	owners map[string]*owner // by id, those that have or want something

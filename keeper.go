@@ -344,6 +344,7 @@ func (c *Client) leaveAgain(cl *claim) {
 	}
 	cl.calling = false
 	if err == nil || store.Final(err) {
+		c.heard++
 		c.drop(cl)
 		return
 	}

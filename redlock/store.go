@@ -27,6 +27,7 @@ type Store struct {
 	rules    vote.Rules
 	nodes    []*node
 
+	joins     chan struct{} // holds a token for each Join that is put to the nodes
 	rota      *rota
 	admission *admission
 	ears      ears
@@ -65,6 +66,10 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 		return store.Standing{}, err
 	}
 	b, began := s.bid(&c), time.Now()
+	if err := s.enter(ctx, c.TTL); err != nil {
+		return store.Standing{}, err
+	}
+	defer func() { <-s.joins }()
 	for {
 		news := s.admission.next()
 		p, err := b.advance(ctx, nil, s.floor(&c))
@@ -82,6 +87,31 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 			b.leave() //nolint:errcheck // whoever got an error holds nothing, whatever comes of it
 		}
 		return s.standing(b, &c, p, r, err)
+	}
+}
+
+// mostJoins is how many Joins are put to the nodes at once. The time that a node has to answer begins when it is
+// asked: if it were asked for thousands at once, all answers would be too late, again and again.
+const mostJoins = 64
+
+// enter waits until the nodes can be asked for one more claim, but for no longer than its ttl.
+func (s *Store) enter(ctx context.Context, ttl time.Duration) error {
+	select {
+	case s.joins <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(ttl)
+	defer timer.Stop()
+	select {
+	case s.joins <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return &store.Fault{Store: s.called, Err: fmt.Errorf("too many other locks were asked for, for %v", ttl)}
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.life.Done():
+		return store.ErrClosed
 	}
 }
 
@@ -185,18 +215,26 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	calls := make([]*pending, len(cs))
 	errs := make([]error, len(cs))
 	bids := make([]*bid, len(cs))
-	var wave renewals
-	for i := range cs {
-		if bids[i] = s.find(&cs[i]); bids[i] != nil {
-			calls[i], errs[i] = bids[i].advance(ctx, out, s.floor(&cs[i]))
+	for _, waits := range []bool{false, true} { // what is held is not to be late because others try
+		var wave renewals
+		for i := range cs {
+			if waits != (cs[i].Ticket == 0) {
+				continue
+			}
+			if bids[i] = s.find(&cs[i]); bids[i] != nil {
+				if errs[i] = ctx.Err(); errs[i] == nil {
+					calls[i], errs[i] = bids[i].advance(ctx, out, s.floor(&cs[i]))
+				}
+			}
+			if wave.add(calls[i]) {
+				s.flush(out)
+				clear(out)
+				wave.wait(ctx)
+			}
 		}
-		if wave.add(calls[i]) {
-			s.flush(out)
-			clear(out)
-			wave.wait(ctx)
-		}
+		s.flush(out)
+		clear(out)
 	}
-	s.flush(out)
 	for i := range cs {
 		if calls[i] == nil && errs[i] == nil { // it is not known, or over
 			_, errs[i] = s.lookFor(ctx, &cs[i], began)
@@ -219,8 +257,9 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	return standings, nil
 }
 
-// Leave implements store.Store. It returns when a majority has no key of the claim any more; the others are asked until
-// they have acknowledged it, or until it has run out there.
+// Leave implements store.Store. It returns when a majority has no key of the claim any more; the others are asked
+// until they have acknowledged it, or until it has run out there. Nodes that are only slow are waited for, for the
+// claim's ttl.
 func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	if err := s.check(ctx, c.Name); err != nil {
 		return err
@@ -230,12 +269,15 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 		return s.leaveUnknown(ctx, &c)
 	}
 	s.ears.remove(b)
-	p, err := b.leave()
-	if err != nil {
-		return err
+	for limit := time.Now().Add(c.TTL); ; {
+		p, err := b.leave()
+		if err != nil {
+			return err
+		}
+		if _, err = p.wait(ctx); !store.Busy(err) || time.Now().After(limit) {
+			return err
+		}
 	}
-	_, err = p.wait(ctx)
-	return err
 }
 
 // Notify implements store.Store.
