@@ -80,8 +80,8 @@ func TestStoreOutOfReach(t *testing.T) {
 		for name, m := range map[string]*holdfast.Mutex{"queued": c.Mutex("x"), "alone": alone} {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
 			_, err := m.Lock(ctx)
+			cancel()
 			if took := time.Since(began); took != time.Second || !isFault(err) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s, with a deadline, after %v: %v", name, took, err)
 			}

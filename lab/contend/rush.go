@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -27,6 +28,7 @@ func Rush(ctx context.Context, n, limit int, take func(context.Context) (*holdfa
 		if holding.Add(1) > int64(limit) {
 			tooMany.Add(1)
 		}
+		runtime.Gosched() // if another holds too, let it be seen
 		holding.Add(-1)
 		if err := lease.Unlock(own); err != nil {
 			return fmt.Errorf("unlock: %w", err)
@@ -63,9 +65,11 @@ func Once(ctx context.Context, dir, name string, urls ...string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	failed := c.Through(ctx)
+	if err := c.Through(ctx); err != nil {
+		return err
+	}
 	o, err := c.Stop(ctx)
-	if err = errors.Join(failed, err); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, f := range o.Findings() {

@@ -3,6 +3,7 @@ package contend
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -47,8 +48,7 @@ func Stampede(t *testing.T, h Herd) {
 			if err != nil {
 				return err
 			}
-			defer locks.Close()
-			return rush(locks)
+			return errors.Join(rush(locks), locks.Close())
 		}
 	}
 	one := func(n int) func(*holdfast.Client) error {
