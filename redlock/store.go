@@ -27,7 +27,7 @@ type Store struct {
 	rules    vote.Rules
 	nodes    []*node
 
-	joins     chan struct{} // holds a token for each Join that is put to the nodes
+	joins     throttle
 	rota      *rota
 	admission *admission
 	ears      ears
@@ -65,16 +65,27 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	if err := s.checkClaim(&c); err != nil {
 		return store.Standing{}, err
 	}
-	b, began := s.bid(&c), time.Now()
-	if err := s.enter(ctx, c.TTL); err != nil {
+	b := s.bid(&c)
+	if c.Try { // it is not to wait, and nobody repeats it
+		return s.take(ctx, b, &c)
+	}
+	if err := s.joins.enter(ctx, c.TTL); errors.Is(err, errCrowded) {
+		return store.Standing{}, &store.Fault{Store: s.called, Err: err}
+	} else if err != nil {
 		return store.Standing{}, err
 	}
-	defer func() { <-s.joins }()
-	for {
+	standing, err := s.take(ctx, b, &c)
+	s.joins.leave(store.Busy(err))
+	return standing, err
+}
+
+// take has a bid try, or asks after one that has joined already.
+func (s *Store) take(ctx context.Context, b *bid, c *store.Claim) (store.Standing, error) {
+	for began := time.Now(); ; {
 		news := s.admission.next()
-		p, err := b.advance(ctx, nil, s.floor(&c))
+		p, err := b.advance(ctx, nil, s.floor(c))
 		if p == nil && err == nil { // it has left
-			_, err = s.lookFor(ctx, &c, began)
+			_, err = s.lookFor(ctx, c, began)
 		}
 		if p == nil || err != nil {
 			return store.Standing{}, err
@@ -86,32 +97,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 		if err != nil && err == ctx.Err() { //nolint:errorlint // it is the context's own
 			b.leave() //nolint:errcheck // whoever got an error holds nothing, whatever comes of it
 		}
-		return s.standing(b, &c, p, r, err)
-	}
-}
-
-// mostJoins is how many Joins are put to the nodes at once. The time that a node has to answer begins when it is
-// asked: if it were asked for thousands at once, all answers would be too late, again and again.
-const mostJoins = 64
-
-// enter waits until the nodes can be asked for one more claim, but for no longer than its ttl.
-func (s *Store) enter(ctx context.Context, ttl time.Duration) error {
-	select {
-	case s.joins <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(ttl)
-	defer timer.Stop()
-	select {
-	case s.joins <- struct{}{}:
-		return nil
-	case <-timer.C:
-		return &store.Fault{Store: s.called, Err: fmt.Errorf("too many other locks were asked for, for %v", ttl)}
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.life.Done():
-		return store.ErrClosed
+		return s.standing(b, c, p, r, err)
 	}
 }
 
