@@ -54,6 +54,7 @@ type wish struct {
 	alone bool // never handed over inside the process, nor received so
 
 	patience context.Context // what bounds the wait; nil: ctx and the option Wait
+	outage   *outage         // of its own Joins; nil: the last one did not fail
 
 	// What it is given, and its place in the process's own queue. Guarded by the client's mu.
 	owner      *owner
@@ -93,7 +94,7 @@ func (k *lock) obtain(ctx context.Context, w *wish) (*Lease, error) {
 	return w.fulfil()
 }
 
-// fulfil gets the lock, however often its place in the line is lost meanwhile.
+// fulfil gets the lock, however often a Join fails or its place in the line is lost meanwhile.
 func (w *wish) fulfil() (*Lease, error) {
 	patience := w.patience
 	if patience == nil {
@@ -106,19 +107,19 @@ func (w *wish) fulfil() (*Lease, error) {
 	}
 	for fails := int32(1); ; fails++ {
 		if patience.Err() != nil {
-			return nil, done(patience)
+			return nil, w.outage.explain(done(patience))
 		}
 		l, err := w.enter(patience)
 		if !errors.Is(err, errPlaceLost) {
 			return l, err
 		}
-		// The place in the line was lost: the store lost its data, or an operator broke the claim. Nothing was
-		// held yet, so nothing is lost but the place.
-		w.lock.client.pause(patience, backoff(time.Second, fails))
+		// The place in the line was lost: the Join failed, the store lost its data, or an operator broke the claim.
+		// Nothing was held yet, so nothing is lost but the place.
+		w.lock.client.pause(patience, max(backoff(time.Second, fails), w.outage.pause(w.lock.settings.ttl)))
 	}
 }
 
-// errPlaceLost says that a claim that waited is gone, and another has to be made.
+// errPlaceLost says that a claim that waited is gone, or could not join, and another has to be made.
 var errPlaceLost = errors.New("the place in the line was lost")
 
 // enter joins the line, by itself or behind others of this process, and waits in it.
@@ -131,6 +132,11 @@ func (w *wish) enter(patience context.Context) (*Lease, error) {
 	}
 	c.own(w)
 	queued, err := w.stand(patience)
+	if err == nil {
+		w.outage = nil
+	} else if !w.try && c.tryAgain(&w.outage, w.lock.name, err) {
+		err = errPlaceLost
+	}
 	var search *search
 	if queued != nil {
 		search = c.newSearch(queued)
@@ -171,13 +177,17 @@ func (w *wish) stand(patience context.Context) (queued *wish, err error) {
 	c.mu.Unlock()
 	standing, err := c.store.Join(patience, cl.Claim)
 	if err != nil && errors.Is(err, patience.Err()) {
-		err = done(patience) // with its cause
+		err = w.outage.explain(done(patience)) // with its cause
 	}
 	c.mu.Lock()
 	err = c.joined(cl, standing, err)
 	c.calls.Done()
 	r = cl.relay
 	switch {
+	case err != nil && r.public && c.tryAgain(&r.outage, cl.Name, err):
+		queued = w.queueIn(r, true)
+		c.staff(r) // it sends another claim, for all who wait here
+		return queued, nil
 	case err != nil:
 		c.staff(r) // others may have queued meanwhile: this error is not theirs
 		return nil, err
@@ -205,6 +215,9 @@ func (c *Client) newClaim(w *wish) *claim {
 // joined takes the store's answer to a Join. Without an error the claim is held, or waits.
 func (c *Client) joined(cl *claim, s store.Standing, err error) error {
 	closed := c.isClosed()
+	if err == nil || store.Final(err) {
+		c.heard++
+	}
 	if err != nil {
 		switch {
 		case store.Final(err):
@@ -219,6 +232,7 @@ func (c *Client) joined(cl *claim, s store.Standing, err error) error {
 	}
 	c.see(s.Ticket)
 	cl.Ticket = s.Ticket
+	cl.failed.Store(nil)
 	switch {
 	case s.State == store.Gone && cl.Try:
 		c.drop(cl)

@@ -216,6 +216,7 @@ func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Tim
 		c.unanswered(cl, s.Err)
 		return
 	}
+	c.heard++
 	c.see(s.Ticket)
 	cl.fails = 0
 	cl.failed.Store(nil)

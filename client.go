@@ -40,6 +40,7 @@ type Client struct {
 	random [idsAtOnce * len(store.ID{})]byte
 	unused []byte // the end of random, for IDs
 	floor  uint64 // the highest ticket seen
+	heard  uint64 // how often the store has answered about a claim
 	claims map[store.ID]*claim
 	relays map[string]*relay // by name, those that Locks of this process share
 	owners map[string]*owner // by id, those that have or want something

@@ -48,4 +48,9 @@
 // Every error of an operation is an [*Error] that names the operation, the lock and the store. Contention is
 // ErrLocked, with a [*LockedError] that says who is in the way. A store that cannot be reached is never taken
 // for contention. If a client cannot be sure that it holds, it does not hold.
+//
+// A call that waits rides out failures of the store that may pass, within its context. It returns one at once if that
+// cannot mend by itself, such as a wrong password, and in any case when the store has answered nothing to this client
+// for ten seconds after the call's first try has failed. Once a call stands in the store's line, its context alone
+// ends the wait. TryLock says what is wrong at once.
 package holdfast

@@ -13,9 +13,10 @@ import (
 //
 // A call that must not take part has a relay of its own, with a queue of one and no standby.
 type relay struct {
-	lock    *lock // what the claim was made for
-	public  bool  // it is the one that others of this process find
-	lost    int32 // how often its place in the line was lost in a row
+	lock    *lock   // what the claim was made for
+	public  bool    // it is the one that others of this process find
+	lost    int32   // how often its place in the line was lost in a row
+	outage  *outage // of the Joins that were made for its queue; nil: the last one did not fail
 	claim   *claim
 	standby *claim
 	queue   queue
@@ -33,12 +34,14 @@ func (r *relay) suits(s *settings) bool {
 	return !r.free() && r.lock.settings.ttl == s.ttl && r.lock.settings.grace == s.grace
 }
 
-// sharesRelay says whether w may wait behind others of its process and be handed their claim. An owner that holds
-// or waits for anything else may not: others must see in the store whom they wait for, or a deadlock with it could
-// not be found.
+// sharesRelay says whether w may wait behind others of its process and be handed their claim. An owner that holds or
+// waits for anything else may not: others must see in the store whom they wait for, or a deadlock with it could not
+// be found. Where the store has no line, the process's own queue is used also if nothing is handed over: claims that
+// all try by themselves would only be in each other's way.
 func (w *wish) sharesRelay() bool {
 	s := w.lock.settings
-	return s.turns > 0 && w.ask.Exclusive() && !w.try && !w.alone && s.fixed == 0 && w.owner.wantsOneThing()
+	queues := s.turns > 0 || !w.lock.client.abilities.Line
+	return queues && w.ask.Exclusive() && !w.try && !w.alone && s.fixed == 0 && w.owner.wantsOneThing()
 }
 
 // publish lets others of this process queue behind cl, in r or in a new relay. Its owner is whoever holds it:
@@ -98,20 +101,25 @@ func (c *Client) dismiss(r *relay) {
 func (c *Client) send(r *relay) *claim {
 	cl := c.newClaim(r.queue.first)
 	cl.relay = r
-	lost := r.lost
+	cl.failed.Store(r.outage.last())
+	pause := r.outage.pause(cl.TTL)
+	if r.lost > 1 { // a store that loses what it has must not be asked in a hot loop
+		pause = max(pause, backoff(time.Second, r.lost-1))
+	}
 	c.calls.Go(func() {
-		if lost > 1 { // a store that loses what it has must not be asked in a hot loop
-			c.pause(c.closed, backoff(time.Second, lost-1))
+		if pause > 0 {
+			c.pause(c.closed, pause)
 		}
 		standing, err := c.store.Join(c.closed, cl.Claim)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		switch err = c.joined(cl, standing, err); {
-		case err != nil:
+		if err = c.joined(cl, standing, err); err != nil {
 			c.abandon(cl, err)
-		case cl.phase == held:
+			return
+		}
+		if r.outage = nil; cl.phase == held {
 			c.deliver(cl)
-		default:
+		} else {
 			c.staff(r)
 		}
 	})
@@ -119,7 +127,8 @@ func (c *Client) send(r *relay) *claim {
 }
 
 // abandon is what a claim that failed means for those who wait for it: they get its error. Those who can still be
-// handed another claim go on, and so do those who have only lost their place, in the same order, with a new claim.
+// handed another claim go on, and so do those who have only lost their place, or whose Join is tried again, in the same
+// order, with a new claim.
 func (c *Client) abandon(cl *claim, err error) {
 	r := cl.relay
 	switch {
@@ -127,7 +136,10 @@ func (c *Client) abandon(cl *claim, err error) {
 		r.lost++
 	case cl.standby:
 		c.sendLater(r, backoff(cl.TTL, 1))
+	case r.public && r.claim == nil && r.queue.first != nil && c.tryAgain(&r.outage, cl.Name, err):
+		// staff sends another
 	case r.claim == nil:
+		r.outage = nil
 		for w := r.queue.pop(); w != nil; w = r.queue.pop() {
 			w.fail(err)
 		}

@@ -361,6 +361,7 @@ func (c *Client) leaveAgain(cl *claim) {
 	}
 	cl.calling = false
 	if err == nil || store.Final(err) {
+		c.heard++
 		c.drop(cl)
 		return
 	}

@@ -123,9 +123,10 @@ func Reentrant() Option { return func(s *settings) { s.reentrant = true } }
 // unlocked by other goroutines than those that wait, where a cycle of waits may be none.
 func NoDeadlockCheck() Option { return func(s *settings) { s.noDeadlock = true } }
 
-// HandOver bounds how often, and for how long after it was granted, a lock passes from goroutine to goroutine of
-// this process before it is given back to the store. More turns are faster, and let other processes wait longer.
-// With 0 turns the store's line alone decides: strictly first come, first served, at a round trip each.
+// HandOver bounds how often, and for how long after it was granted, a lock passes from goroutine to goroutine of this
+// process before it is given back to the store. More turns are faster, and let other processes wait longer. With 0
+// turns the store's line alone decides: strictly first come, first served, at a round trip each. A store without a
+// line is then asked for one goroutine after the other.
 func HandOver(turns int, d time.Duration) Option {
 	return func(s *settings) {
 		s.turns, s.turnsFor = turns, d

@@ -4,10 +4,12 @@
 //
 // # What holds
 //
-// A lock is held when a majority of the nodes has granted it and there is time left, reckoned from when they were asked.
-// Up to half of the nodes, rounded down, may be down, silent, read-only, out of memory or unreachable; locking goes on at
-// the pace of the fastest majority. If more fail, calls fail within the timeout, with an error that says of each node what
-// is the matter, and nobody holds anything.
+// A lock is held when a majority of the nodes has granted it and there is time left, reckoned from when they were
+// asked. Up to half of the nodes, rounded down, may be down, silent, read-only, out of memory or unreachable; locking
+// goes on at the pace of the fastest majority. If more fail, a try fails within the timeout, with an error that says
+// of each node what is the matter, and holds nothing. Calls that wait then try again, with pauses that grow, as far
+// as their context allows; they end with that error if no majority has answered anything for ten seconds. Nodes that
+// are connected and only slow end no wait, and a release waits for them too, for the ttl.
 //
 // A node that was restarted or has lost its data has no vote for max-ttl, so that it cannot grant what it has forgotten.
 // That is checked at the node, in each script. It needs all clients of the nodes to be Holdfast's. New nodes are marked once

@@ -56,11 +56,13 @@ func (s *Store) noMajority(said []vote.Answer, counts uint64, timeout time.Durat
 	return s.fault(&lack{said: said, counts: counts, timeout: timeout})
 }
 
-// fault makes an error of a lack. It is final if so many nodes refuse for good that there is no majority without them.
+// fault makes an error of a lack. It is final if so many nodes refuse for good that there is no majority without
+// them, and the store is busy if there is a majority of nodes that vote, as far as is known, of which some were too
+// slow.
 func (s *Store) fault(l *lack) error {
 	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority()}
 	finals := map[error]int{}
-	final, quarantined, marks := 0, 0, 0
+	final, quarantined, marks, able := 0, 0, 0, 0
 	var waits []time.Duration
 	for i := range s.nodes {
 		if l.counts&(1<<i) != 0 {
@@ -81,7 +83,9 @@ func (s *Store) fault(l *lack) error {
 		case cause != nil:
 			final++
 			finals[cause]++
-		case a.Code == vote.Failed || a.Votes:
+		case a.Votes || s.nodes[i].late(a):
+			able++
+		case a.Code == vote.Failed:
 		case a.NeedsMark():
 			marks++
 		default:
@@ -103,7 +107,7 @@ func (s *Store) fault(l *lack) error {
 	case marks+quarantined >= missing:
 		e.wait = max(waits[missing-marks-1].Round(time.Second), time.Second)
 	}
-	return &store.Fault{Store: s.called, Final: final > spare, Err: e}
+	return &store.Fault{Store: s.called, Final: final > spare, Busy: missing > 0 && able >= missing, Err: e}
 }
 
 // errFinal is the cause of what will not get better by itself and has no name of its own.
@@ -143,6 +147,20 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 		return errors.New("it has served its quarantine and is just getting its vote back"), nil
 	}
 	return fmt.Errorf("it has no vote for another %v, since it was started again, or is new, or has lost its data", a.Wait.Round(time.Millisecond)), nil
+}
+
+// late says whether a node failed only because it did not answer in time: it is connected. A connection on which
+// nothing is answered for some seconds is given up.
+func (n *node) late(a *vote.Answer) bool {
+	if a.Code != vote.Failed {
+		return false
+	}
+	if _, connected := n.commands.Live(); !connected {
+		return false
+	}
+	_, silent := errors.AsType[silence](a.Err)
+	return a.Err == nil || silent || errors.Is(a.Err, errHangs) || errors.Is(a.Err, errBusy) ||
+		errors.Is(a.Err, errLate) || errors.Is(a.Err, context.DeadlineExceeded)
 }
 
 // A silence is how long a node did not answer.

@@ -128,6 +128,7 @@ func newStore(addresses []string, set settings) *Store {
 		wires:   make([]*wire, len(addresses)),
 		idle:    make(chan struct{}, 1),
 		freight: make(chan freight),
+		joins:   throttle{limit: mostJoins},
 	}
 	s.life, s.finish = context.WithCancel(context.Background())
 	s.admission = newAdmission(s)

@@ -63,18 +63,23 @@ func (s *Store) flush(out outbox) {
 // renewals are those of one Keep that were begun and may be under way. There are never more than go to a node as one
 // request: the time that a node has begins for all of them when they are sent, and would be over for the last of many while
 // the node, or a busy machine, is at work for the first.
+//
+// Tries of claims that wait go in smaller waves: each is a request of its own to every node.
 type renewals struct {
 	calls  []*pending
 	silent bool // none of a number was answered: then the rest need not wait for each other
 }
 
+// tryBatch is how many claims of one Keep try at once.
+const tryBatch = 16
+
 // add adds a call, and says whether those so far are to be sent and waited for.
 func (r *renewals) add(p *pending) bool {
-	if p == nil || p.kind != vote.Keep || r.silent {
+	if p == nil || p.kind == vote.Keep && r.silent {
 		return false
 	}
 	r.calls = append(r.calls, p)
-	return len(r.calls) == keepBatch
+	return len(r.calls) == keepBatch || p.kind == vote.Take && len(r.calls) >= tryBatch
 }
 
 // wait waits until they are over.

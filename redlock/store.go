@@ -27,6 +27,7 @@ type Store struct {
 	rules    vote.Rules
 	nodes    []*node
 
+	joins     throttle
 	rota      *rota
 	admission *admission
 	ears      ears
@@ -64,12 +65,27 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	if err := s.checkClaim(&c); err != nil {
 		return store.Standing{}, err
 	}
-	b, began := s.bid(&c), time.Now()
-	for {
+	b := s.bid(&c)
+	if c.Try { // it is not to wait, and nobody repeats it
+		return s.take(ctx, b, &c)
+	}
+	if err := s.joins.enter(ctx, c.TTL); errors.Is(err, errCrowded) {
+		return store.Standing{}, &store.Fault{Store: s.called, Err: err}
+	} else if err != nil {
+		return store.Standing{}, err
+	}
+	standing, err := s.take(ctx, b, &c)
+	s.joins.leave(store.Busy(err))
+	return standing, err
+}
+
+// take has a bid try, or asks after one that has joined already.
+func (s *Store) take(ctx context.Context, b *bid, c *store.Claim) (store.Standing, error) {
+	for began := time.Now(); ; {
 		news := s.admission.next()
-		p, err := b.advance(ctx, nil, s.floor(&c))
+		p, err := b.advance(ctx, nil, s.floor(c))
 		if p == nil && err == nil { // it has left
-			_, err = s.lookFor(ctx, &c, began)
+			_, err = s.lookFor(ctx, c, began)
 		}
 		if p == nil || err != nil {
 			return store.Standing{}, err
@@ -81,7 +97,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 		if err != nil && err == ctx.Err() { //nolint:errorlint // it is the context's own
 			b.leave() //nolint:errcheck // whoever got an error holds nothing, whatever comes of it
 		}
-		return s.standing(b, &c, p, r, err)
+		return s.standing(b, c, p, r, err)
 	}
 }
 
@@ -185,18 +201,26 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	calls := make([]*pending, len(cs))
 	errs := make([]error, len(cs))
 	bids := make([]*bid, len(cs))
-	var wave renewals
-	for i := range cs {
-		if bids[i] = s.find(&cs[i]); bids[i] != nil {
-			calls[i], errs[i] = bids[i].advance(ctx, out, s.floor(&cs[i]))
+	for _, waits := range []bool{false, true} { // what is held is not to be late because others try
+		var wave renewals
+		for i := range cs {
+			if waits != (cs[i].Ticket == 0) {
+				continue
+			}
+			if bids[i] = s.find(&cs[i]); bids[i] != nil {
+				if errs[i] = ctx.Err(); errs[i] == nil {
+					calls[i], errs[i] = bids[i].advance(ctx, out, s.floor(&cs[i]))
+				}
+			}
+			if wave.add(calls[i]) {
+				s.flush(out)
+				clear(out)
+				wave.wait(ctx)
+			}
 		}
-		if wave.add(calls[i]) {
-			s.flush(out)
-			clear(out)
-			wave.wait(ctx)
-		}
+		s.flush(out)
+		clear(out)
 	}
-	s.flush(out)
 	for i := range cs {
 		if calls[i] == nil && errs[i] == nil { // it is not known, or over
 			_, errs[i] = s.lookFor(ctx, &cs[i], began)
@@ -219,8 +243,9 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	return standings, nil
 }
 
-// Leave implements store.Store. It returns when a majority has no key of the claim any more; the others are asked until
-// they have acknowledged it, or until it has run out there.
+// Leave implements store.Store. It returns when a majority has no key of the claim any more; the others are asked
+// until they have acknowledged it, or until it has run out there. Nodes that are only slow are waited for, for the
+// claim's ttl.
 func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	if err := s.check(ctx, c.Name); err != nil {
 		return err
@@ -230,12 +255,15 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 		return s.leaveUnknown(ctx, &c)
 	}
 	s.ears.remove(b)
-	p, err := b.leave()
-	if err != nil {
-		return err
+	for limit := time.Now().Add(c.TTL); ; {
+		p, err := b.leave()
+		if err != nil {
+			return err
+		}
+		if _, err = p.wait(ctx); !store.Busy(err) || time.Now().After(limit) {
+			return err
+		}
 	}
-	_, err = p.wait(ctx)
-	return err
 }
 
 // Notify implements store.Store.

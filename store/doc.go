@@ -82,7 +82,11 @@
 // Rule 11, honest errors. Unreachable, refused, wrong password, too old, read-only: a [Fault] naming the store
 // and the masked address, retryable or final, and never a standing. A call returns when its context is done.
 // Join, Keep and Leave whose context has no deadline give up after the claim's ttl, with a Fault that is not
-// final: an answer that late says nothing any more.
+// final: an answer that late says nothing any more. What follows for the caller:
+//   - A Join that failed is not repeated: it may still land. Whoever waits leaves that claim and joins with a new one,
+//     after a pause, for as long as its own context allows. A final Fault ends that, and so does a while in which the
+//     store answers nothing at all.
+//   - A Fault is Busy if the store is connected, and only did not answer in time. Then it is not that while yet.
 //
 // Rule 12, format. What is written carries a version. A client that meets a newer one says so with [ErrFormat]
 // and touches nothing.

@@ -45,6 +45,7 @@ func BadMark(where, mark string) error {
 type Fault struct {
 	Store string // name and masked address
 	Final bool   // trying again is of no use until somebody mends it
+	Busy  bool   // it is connected, and was only too slow: a caller that waits tries again for as long as it may
 	Err   error
 }
 
@@ -81,6 +82,12 @@ func Final(err error) bool {
 		}
 	}
 	return false
+}
+
+// Busy says whether err is of a store that is there, and was only too slow.
+func Busy(err error) bool {
+	f, ok := errors.AsType[*Fault](err)
+	return ok && f.Busy && !f.Final
 }
 
 var finals = []error{ErrBadName, ErrMismatch, ErrNotHeld, ErrClosed, ErrUnsupported, ErrFloor, ErrFormat}

@@ -24,22 +24,22 @@ type Wire struct {
 	Info   Info // what the server said when the connection was made
 
 	// rueidis has room for a number of requests that were not answered yet. Where there is none it waits and does not
-	// look at the context. So we wait here, before it. A request that its caller has given up still takes its room,
-	// until one that was sent later has been answered.
+	// look at the context. So we wait here, before it. A request that its caller has abandoned still takes its room,
+	// until one that was sent later has been answered: see catchUp.
 	room      chan struct{}
-	abandoned atomic.Int64 // how many were given up so far
-	returned  atomic.Int64 // how many of them were answered after all
+	abandoned atomic.Int64  // how many were abandoned so far
+	returned  atomic.Int64  // how many of them were answered after all
+	behind    chan struct{} // holds a token when requests were abandoned since catchUp began
 
 	once sync.Once
-	dead chan struct{} // closed when the connection has ended
-	why  error         // set before dead is closed
+	life context.Context // done when the connection has ended
+	kill context.CancelFunc
+	why  error // set before life is done
 }
 
-// The room of a wire. rueidis has 1024 places in a ring unless it was told otherwise, some of which it needs itself.
-const (
-	roomOnWire   = 256
-	mostAbandons = roomOnWire / 2 // a server that leaves so many unanswered is better asked on a new connection
-)
+// roomOnWire is the room of a wire. rueidis has 1024 places in a ring unless it was told otherwise, some of which it
+// needs itself.
+const roomOnWire = 256
 
 // Why a wire has ended.
 var (
@@ -52,7 +52,8 @@ var (
 // Tasks is told of the wire's goroutine.
 func Connect(tasks *sync.WaitGroup, client rueidis.Client, hooks rueidis.PubSubHooks) (*Wire, error) {
 	conn, _ := client.Dedicate()
-	w := &Wire{Client: conn, room: make(chan struct{}, roomOnWire), dead: make(chan struct{})}
+	w := &Wire{Client: conn, room: make(chan struct{}, roomOnWire), behind: make(chan struct{}, 1)}
+	w.life, w.kill = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(context.Background(), DialTimeout)
 	defer cancel()
 	var err error
@@ -64,18 +65,41 @@ func Connect(tasks *sync.WaitGroup, client rueidis.Client, hooks rueidis.PubSubH
 	// connection.
 	ended := conn.SetPubSubHooks(hooks)
 	tasks.Go(func() {
-		select {
-		case why := <-ended:
-			w.End(why)
-		case <-w.dead:
+		defer w.Client.Close()
+		for {
+			select {
+			case why := <-ended:
+				w.End(why)
+			case <-w.life.Done():
+				return
+			case <-w.behind:
+				w.catchUp()
+			}
 		}
-		w.Client.Close()
 	})
 	return w, nil
 }
 
+// catchUp brings back the room of requests that were abandoned, also when nobody sends another. However many they
+// are, the connection goes on: others use it, and the server may just be busy. It ends if the server answers nothing
+// for as long as it may be silent.
+func (w *Wire) catchUp() {
+	before := w.abandoned.Load()
+	ctx, cancel := context.WithTimeout(w.life, SilenceWithin)
+	defer cancel()
+	err := w.Client.Do(ctx, w.Client.B().Ping().Build()).NonRedisError()
+	switch {
+	case err == nil:
+		w.caughtUp(before)
+	case ctx.Err() != nil:
+		w.End(ErrNoAnswer)
+	default:
+		w.End(err)
+	}
+}
+
 // Dead is closed when the connection has ended.
-func (w *Wire) Dead() <-chan struct{} { return w.dead }
+func (w *Wire) Dead() <-chan struct{} { return w.life.Done() }
 
 // Why says why it has ended, once it has.
 func (w *Wire) Why() error { return w.why }
@@ -87,7 +111,7 @@ func (w *Wire) End(why error) {
 		if w.why = why; why == nil {
 			w.why = ErrCut
 		}
-		close(w.dead)
+		w.kill()
 	})
 }
 
@@ -122,14 +146,14 @@ func ErrorResults(n int, err error) []rueidis.RedisResult {
 	return answers
 }
 
-// enter takes room for a request. It returns how many were given up before it.
+// enter takes room for a request. It returns how many were abandoned before it.
 func (w *Wire) enter(ctx context.Context) (before int64, err error) {
 	select {
 	case w.room <- struct{}{}:
 	default:
 		select {
 		case w.room <- struct{}{}:
-		case <-w.dead:
+		case <-w.life.Done():
 			return 0, w.why
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -138,21 +162,28 @@ func (w *Wire) enter(ctx context.Context) (before int64, err error) {
 	return w.abandoned.Load(), nil
 }
 
-// leave gives the room back, if the answer came. Answers come in order: with it have come those of all requests that
-// were given up before this one was sent.
+// leave gives the room back, if the answer came.
 func (w *Wire) leave(before int64, answer rueidis.RedisResult) {
 	if err := answer.NonRedisError(); err != nil && !rueidis.IsRedisNil(err) {
 		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 			w.End(err) // with RESP2, what has hooks is another connection than this one
 			return
 		}
-		if w.abandoned.Add(1)-w.returned.Load() > mostAbandons {
-			w.End(ErrNoAnswer)
+		w.abandoned.Add(1)
+		select {
+		case w.behind <- struct{}{}:
+		default:
 		}
 		return
 	}
 	w.Heed(answer)
 	<-w.room
+	w.caughtUp(before)
+}
+
+// caughtUp gives back the room of requests that were abandoned before one was sent that is answered now: answers come
+// in order.
+func (w *Wire) caughtUp(before int64) {
 	for {
 		returned := w.returned.Load()
 		if before <= returned {

@@ -42,7 +42,7 @@ func serve(in io.Reader, out io.Writer) error {
 	if !lines.Scan() {
 		return errors.New("holdfast: contend: a process without an order")
 	}
-	c := &contenders{out: json.NewEncoder(out)}
+	c := newContenders(out)
 	if err := json.Unmarshal(lines.Bytes(), &c.order); err != nil {
 		return fmt.Errorf("holdfast: contend: an order that cannot be read: %w", err)
 	}
@@ -51,7 +51,7 @@ func serve(in io.Reader, out io.Writer) error {
 	go func() {
 		for lines.Scan() {
 			if round, err := strconv.ParseInt(lines.Text(), 10, 64); err == nil {
-				c.round.Store(round)
+				c.begin(round)
 			}
 		}
 		endAfter(farewell)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -40,9 +41,40 @@ type contenders struct {
 	round    atomic.Int64 // of the moment
 
 	mu      sync.Mutex
+	begun   chan struct{} // closed and made anew when a round begins
 	out     *json.Encoder
 	through []int64 // by goroutine: the last round in which it has asked for a lock that it got
 	said    int64   // the last round that all were through
+}
+
+func newContenders(out io.Writer) *contenders {
+	return &contenders{begun: make(chan struct{}), out: json.NewEncoder(out)}
+}
+
+// begin begins a round.
+func (c *contenders) begin(round int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.round.Store(round)
+	close(c.begun)
+	c.begun = make(chan struct{})
+}
+
+// await waits until a round has begun. It returns false if ctx is done before.
+func (c *contenders) await(ctx context.Context, round int64) bool {
+	for {
+		c.mu.Lock()
+		begun := c.begun
+		c.mu.Unlock()
+		if c.round.Load() >= round {
+			return true
+		}
+		select {
+		case <-begun:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // contend lets all goroutines contend until ctx is done. It says when it begins, and at the end what came of it.
@@ -57,7 +89,11 @@ func (c *contenders) contend(ctx context.Context) (err error) {
 	err = c.say(message{})
 	var running sync.WaitGroup
 	for i := range c.order.Goroutines {
-		running.Go(func() { c.run(ctx, i) })
+		if c.order.Once != "" {
+			running.Go(func() { c.runOnce(ctx, i) })
+		} else {
+			running.Go(func() { c.run(ctx, i) })
+		}
 	}
 	running.Wait()
 	report := c.tally.report(c.order.Process)
@@ -76,6 +112,16 @@ func (c *contenders) run(ctx context.Context, i int) {
 			c.tally.failed(err)
 			pause(ctx, faultPause)
 		}
+	}
+}
+
+// runOnce is one goroutine that takes one lock in each round. After an error it is through all the same.
+func (c *contenders) runOnce(ctx context.Context, i int) {
+	for round := int64(1); c.await(ctx, round); round = c.round.Load() + 1 {
+		if err := c.takeTurn(ctx, strconv.Itoa(i)); err != nil {
+			c.tally.failed(err)
+		}
+		c.isThrough(i, round)
 	}
 }
 
@@ -104,6 +150,9 @@ func (c *contenders) takeTurn(ctx context.Context, owner string) error {
 // holdFor is how long to hold. Those who do it for long are seldom, so that the others get their turns. And yet a fault
 // that strikes at any moment finds about half of the locks in their hands.
 func (c *contenders) holdFor() time.Duration {
+	if c.order.Once != "" {
+		return 0
+	}
 	if c.order.LongHold > 0 && rand.IntN(longEvery) == 0 {
 		return rand.N(c.order.LongHold)
 	}
@@ -113,6 +162,9 @@ func (c *contenders) holdFor() time.Duration {
 // take waits for one of the locks, whichever it is to be.
 func (c *contenders) take(ctx context.Context) (lease *holdfast.Lease, h history.Hold, err error) {
 	switch n := rand.IntN(8); {
+	case c.order.Once != "":
+		h.Kind = history.Exclusive
+		lease, err = c.locks.Mutex(c.order.Once).Lock(ctx)
 	case n < mutexes:
 		h.Kind = history.Exclusive
 		lease, err = c.locks.Mutex(fmt.Sprintf("mutex %d", n)).Lock(ctx)

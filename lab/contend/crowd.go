@@ -15,6 +15,7 @@ type Plan struct {
 	URLs       []string      // of the store, one for each process: each may have a way of its own
 	Goroutines int           // in each process
 	LongHold   time.Duration // some hold for as long as this; 0: all holds are short
+	Once       string        // a mutex that each goroutine takes once in every round; empty: any lock, all the time
 }
 
 // A Crowd is processes that contend for locks. Its methods are for one goroutine.
@@ -32,7 +33,10 @@ func Start(ctx context.Context, p Plan) (*Crowd, error) {
 	}
 	c := &Crowd{dir: p.Dir}
 	for i, url := range p.URLs {
-		o := order{Process: fmt.Sprintf("process %d", i), URL: url, Dir: p.Dir, Goroutines: p.Goroutines, LongHold: p.LongHold}
+		o := order{
+			Process: fmt.Sprintf("process %d", i), URL: url, Dir: p.Dir,
+			Goroutines: p.Goroutines, LongHold: p.LongHold, Once: p.Once,
+		}
 		started, err := start(&o)
 		if err != nil {
 			return nil, errors.Join(err, c.Close())

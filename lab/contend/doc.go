@@ -18,6 +18,11 @@
 // history. An error of the store is counted, and the goroutine tries again. Nobody gives up waiting: a waiter who is
 // forgotten stays forgotten, and Through tells.
 //
+// # A crowd that comes at once
+//
+// [Rush] and [Once] let goroutines of one client, or processes, take a lock once, all at the same moment, and return
+// what went wrong. [Stampede] is both as a test that every store passes.
+//
 // # How it ends
 //
 // A process ends when its input does. So it ends with the process that started it, however that one ends, and within

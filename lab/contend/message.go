@@ -11,6 +11,7 @@ type order struct {
 	Dir        string        // for its history
 	Goroutines int           // how many contend
 	LongHold   time.Duration // for how long some hold at most
+	Once       string        // what each takes once in a round; empty: see Plan
 }
 
 // A message is a line that a process writes.

@@ -1,0 +1,69 @@
+package holdfast
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// outageLimit is how long after its first failed Join a call goes on trying, if the store answers nothing to this
+// client meanwhile. So a store that cannot be reached is noticed, and one that is only overloaded fails nobody who
+// waits.
+const outageLimit = 10 * time.Second
+
+// An outage is a run of Joins that failed: those of one call, or those of one relay.
+type outage struct {
+	err   error         // the last failure
+	fails int32         // how many in a row
+	since time.Duration // when the first one failed, or the first after the store was last known to be there
+	heard uint64        // the client's count of answers at that time
+}
+
+// tryAgain notes that a Join failed, and reports whether to make another claim: the one that failed is withdrawn, and
+// never holds. It is called with mu held.
+func (c *Client) tryAgain(o **outage, name string, err error) bool {
+	if c.isClosed() {
+		return false
+	}
+	late := errors.Is(err, ErrLost) // it was granted, but the answer came too late
+	if _, fault := errors.AsType[*store.Fault](err); !late && (!fault || store.Final(err)) {
+		return false
+	}
+	now := time.Duration(c.now())
+	if *o == nil {
+		*o = &outage{since: now, heard: c.heard}
+		c.warn("holdfast: not joined; trying again", "name", name, "err", err)
+	}
+	if (*o).heard != c.heard || store.Busy(err) {
+		(*o).since, (*o).heard = now, c.heard
+	}
+	(*o).err = err
+	(*o).fails++
+	return now-(*o).since < outageLimit
+}
+
+// pause is how long to wait before the next try.
+func (o *outage) pause(ttl time.Duration) time.Duration {
+	if o == nil {
+		return 0
+	}
+	return backoff(ttl, o.fails)
+}
+
+// last is the last failure, or nil if there was none.
+func (o *outage) last() *error {
+	if o == nil {
+		return nil
+	}
+	err := o.err
+	return &err
+}
+
+// explain adds the last failure to the error of a context that ended the outage for its caller.
+func (o *outage) explain(why error) error {
+	if o == nil {
+		return why
+	}
+	return errors.Join(why, o.err)
+}

@@ -1,0 +1,239 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// outageLimit is how long Lock goes on trying when nothing is answered.
+const outageLimit = 10 * time.Second
+
+// isFault reports whether err is a failure of the store that may pass.
+func isFault(err error) bool {
+	_, fault := errors.AsType[*store.Fault](err)
+	return fault && !store.Final(err)
+}
+
+// TestLockRidesOutAnOutage: the store cannot be reached when Lock is called, and can be a few seconds later. All who
+// want the lock get it, in the order in which they came if their process hands it over. TryLock says at once what is
+// wrong.
+func TestLockRidesOutAnOutage(t *testing.T) {
+	for _, turns := range []int{0, holdfast.DefaultTurns} {
+		t.Run(fmt.Sprintf("%d turns", turns), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				c, link := r.linked(holdfast.HandOver(turns, time.Second))
+				link.Cut()
+				var mu sync.Mutex
+				var got []int
+				var calls []*call
+				for i := range 5 {
+					calls = append(calls, r.begin(func(ctx context.Context) (*holdfast.Lease, error) {
+						l, err := c.Mutex("x").Lock(ctx)
+						if err == nil {
+							mu.Lock()
+							got = append(got, i)
+							mu.Unlock()
+							err = l.Unlock(ctx)
+						}
+						return l, err
+					}))
+				}
+				began := time.Now()
+				if _, err := c.Mutex("x").TryLock(t.Context()); !isFault(err) || time.Since(began) != 0 {
+					t.Fatalf("TryLock, after %v: %v", time.Since(began), err)
+				}
+				r.pass(outageLimit * 3 / 4)
+				link.Heal()
+				r.pass(2 * time.Second)
+				for i, call := range calls {
+					if !call.done() || call.err != nil {
+						t.Fatalf("call %d: done %v, %v", i, call.done(), call.err)
+					}
+				}
+				if want := []int{0, 1, 2, 3, 4}; turns > 0 && !slices.Equal(got, want) {
+					t.Errorf("they got it in the order %v, want %v", got, want)
+				}
+				r.nobodyStands("x")
+			})
+		})
+	}
+}
+
+// TestStoreOutOfReach: nothing is answered to the whole client. Lock says so ten seconds after its first try has
+// failed, to all who wait in the process, and soon after its deadline to a caller that has one.
+func TestStoreOutOfReach(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		link.Cut()
+		calls := r.beginMany(3, c.Mutex("x").Lock)
+		alone := c.Mutex("x", holdfast.HandOver(0, 0))
+		for name, m := range map[string]*holdfast.Mutex{"queued": c.Mutex("x"), "alone": alone} {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := m.Lock(ctx)
+			cancel()
+			if took := time.Since(began); took != time.Second || !isFault(err) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s, with a deadline, after %v: %v", name, took, err)
+			}
+		}
+		r.pass(outageLimit - 3*time.Second)
+		if slices.ContainsFunc(calls, (*call).done) {
+			t.Fatal("a call has given up early")
+		}
+		r.pass(4 * time.Second)
+		for i, call := range calls {
+			if !call.done() || !isFault(call.err) {
+				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
+			}
+		}
+	})
+}
+
+// TestOverloadedStore: Joins fail for longer than the limit, but the store answers something now and then. Then
+// nobody who has time is sent away.
+func TestOverloadedStore(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var failing atomic.Bool
+		failing.Store(true)
+		fault := &store.Fault{Store: "overloaded", Err: errors.New("no answer in time")}
+		d := &detour{Store: r.server.Connect()}
+		d.join = func(ctx context.Context, cl store.Claim) (store.Standing, error) {
+			if failing.Load() && cl.Name == "x" {
+				return store.Standing{}, fault
+			}
+			return d.Store.Join(ctx, cl)
+		}
+		c := r.around(d)
+		calls := append(r.beginMany(2, c.Mutex("x").Lock), r.begin(c.RWMutex("x").RLock))
+		for range 12 {
+			r.pass(outageLimit / 4)
+			r.unlock(r.lock(c.Mutex("y").Lock))
+		}
+		if failing.Store(false); slices.ContainsFunc(calls, (*call).done) {
+			t.Fatal("a call has given up though the store lives")
+		}
+		for range calls { // whoever comes first
+			r.pass(2 * time.Second)
+			for _, call := range calls {
+				if call.holds() {
+					r.unlock(call.lease)
+				}
+			}
+		}
+		for i, call := range calls {
+			if !call.done() || call.err != nil {
+				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
+			}
+		}
+	})
+}
+
+// TestBusyStore: nothing is answered for longer than the limit, and the store says all the while that it is there. Then
+// nobody who has time is sent away either.
+func TestBusyStore(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var quick atomic.Bool
+		d := &detour{Store: r.server.Connect()}
+		d.join = func(ctx context.Context, cl store.Claim) (store.Standing, error) {
+			if !quick.Load() {
+				return store.Standing{}, &store.Fault{Store: "busy", Busy: true, Err: errors.New("no answer in time")}
+			}
+			return d.Store.Join(ctx, cl)
+		}
+		c := r.around(d)
+		queued, alone := r.begin(c.Mutex("x").Lock), r.begin(c.Mutex("y", holdfast.HandOver(0, 0)).Lock)
+		r.pass(3 * outageLimit)
+		quick.Store(true)
+		if r.pass(2 * time.Second); !queued.holds() || !alone.holds() {
+			t.Errorf("%v, %v", queued.err, alone.err)
+		}
+	})
+}
+
+// TestFinalFaultEndsTheWait: what will not mend by itself is an error at once.
+func TestFinalFaultEndsTheWait(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var final atomic.Bool
+		d := &detour{Store: r.server.Connect()}
+		d.join = func(context.Context, store.Claim) (store.Standing, error) {
+			return store.Standing{}, &store.Fault{Store: "x", Final: final.Load(), Err: errors.New("as it was told")}
+		}
+		c := r.around(d)
+		calls := append(r.beginMany(2, c.Mutex("x").Lock), r.begin(c.Mutex("x", holdfast.HandOver(0, 0)).Lock))
+		r.pass(time.Second)
+		final.Store(true)
+		r.pass(2 * time.Second)
+		for i, call := range calls {
+			if !call.done() || !store.Final(call.err) {
+				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
+			}
+		}
+	})
+}
+
+// TestRetriedJoinLandsLate: the request of a Join that failed arrives when its caller has got the lock by a later
+// one. Neither that caller nor anybody else holds because of it, and it stands in nobody's way.
+func TestRetriedJoinLandsLate(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var mu sync.Mutex
+		var late []store.Claim
+		d := &detour{Store: r.server.Connect()}
+		d.join = func(ctx context.Context, cl store.Claim) (store.Standing, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(late) < 2 {
+				late = append(late, cl)
+				return store.Standing{}, &store.Fault{Store: "x", Err: errors.New("cut")}
+			}
+			return d.Store.Join(ctx, cl)
+		}
+		c := r.around(d)
+		held := r.begin(c.Mutex("x").Lock)
+		r.pass(5 * time.Second)
+		if !held.holds() {
+			t.Fatalf("done %v, %v", held.done(), held.err)
+		}
+		for _, cl := range late {
+			if s, err := d.Store.Join(t.Context(), cl); err != nil || s.State != store.Gone {
+				t.Errorf("a Join that was given up stands: %v, %v", s.State, err)
+			}
+		}
+		if err := held.lease.Err(); err != nil {
+			t.Error(err)
+		}
+		r.unlock(held.lease)
+		r.unlock(r.lock(r.client().Mutex("x").TryLock))
+		r.nobodyStands("x")
+	})
+}
+
+// TestAnswerThatCameTooLateIsNotTheEnd: Lock goes on with a new claim when the answer to its Join took longer than
+// the ttl.
+func TestAnswerThatCameTooLateIsNotTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		release := link.HoldReplies()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		slow := r.begin(func(context.Context) (*holdfast.Lease, error) { return c.Mutex("x").Lock(ctx) })
+		r.pass(ttl)
+		release()
+		if synctest.Wait(); slow.done() {
+			t.Fatalf("got %v, %v", slow.lease, slow.err)
+		}
+		r.unlock(r.lock(r.client().Mutex("x").TryLock))
+		if r.pass(2 * time.Second); !slow.holds() {
+			t.Fatalf("got %v, %v", slow.lease, slow.err)
+		}
+	})
+}

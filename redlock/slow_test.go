@@ -1,0 +1,102 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestSlowNodes: three nodes of five answer later than they may. TryLock says so at once, and so does a caller's
+// deadline. Lock without a deadline goes on, and has the lock when the nodes are quick again. A release waits for
+// slow nodes.
+func TestSlowNodes(t *testing.T) {
+	t.Parallel()
+	f := newFreshFleet(t, 5)
+	f.query = "timeout=150ms"
+	f.init()
+	ways := map[string]*proxy.Proxy{}
+	for _, n := range f.nodes {
+		p, err := proxy.Start("tcp", n.Addr())
+		must(t, err)
+		t.Cleanup(func() { p.Close() })
+		ways[n.Addr()] = p
+	}
+	detour := func(address string) string { return ways[address].Addr() }
+	s, err := redlock.OpenDetour(t.Context(), f.at(""), detour, redlock.Logger(silent))
+	must(t, err)
+	locks := holdfast.New(s)
+	defer locks.Close()
+	slow := func() (end func()) {
+		var ends []func()
+		for _, n := range f.nodes[:3] {
+			ends = append(ends, ways[n.Addr()].Delay(proxy.Replies, 500*time.Millisecond))
+		}
+		return func() {
+			for _, end := range ends {
+				end()
+			}
+		}
+	}
+	m := locks.Mutex("slow")
+	held, err := m.Lock(t.Context())
+	must(t, err)
+
+	quick := slow()
+	if err := held.Unlock(t.Context()); err != nil {
+		t.Errorf("a release at slow nodes: %v", err)
+	}
+	began := time.Now()
+	if _, err := m.TryLock(t.Context()); !store.Busy(err) {
+		t.Errorf("TryLock, after %v: %v", time.Since(began), err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err = m.Lock(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) || !store.Busy(err) || errors.Is(err, holdfast.ErrLocked) {
+		t.Errorf("Lock with a deadline, after %v: %v", time.Since(began), err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		lease, err := m.Lock(t.Context())
+		if err == nil {
+			err = lease.Unlock(t.Context())
+		}
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		t.Errorf("Lock at slow nodes: %v", err)
+	case <-time.After(time.Second):
+		quick()
+		if err := <-got; err != nil {
+			t.Errorf("Lock after the nodes were slow: %v", err)
+		}
+	}
+}
+
+// TestStoppedNodesAreNotSlow: of nodes that stand still it is known after some seconds that they are not only slow.
+func TestStoppedNodesAreNotSlow(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	s := f.open(t)
+	for _, n := range f.nodes[1:] {
+		must(t, n.Pause())
+		t.Cleanup(func() { must(t, n.Continue()) })
+	}
+	eventually(t, "two nodes of three are out of reach", func() bool {
+		c := briefClaimOf("x")
+		_, err := s.Join(t.Context(), c)
+		must(t, leaveBy(t, s, c))
+		_, fault := errors.AsType[*store.Fault](err)
+		if !fault || store.Final(err) {
+			t.Fatal(err)
+		}
+		return !store.Busy(err)
+	})
+}
