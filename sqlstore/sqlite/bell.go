@@ -202,3 +202,10 @@ func (b *bell) close() {
 	}
 	b.reading.Wait()
 }
+
+func openFolder(path string) (*os.File, error) {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.Open(path)
+}

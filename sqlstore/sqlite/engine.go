@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,13 @@ const (
 	firstPause     = 100 * time.Microsecond
 	longestPause   = 4 * time.Millisecond
 	pauseUnordered = 100 * time.Millisecond
+
+	// crowdedFor is how long a process queues after it has last met others at the file. A process that asks without
+	// queueing, and has just been served, is the first to ask again: it would overtake those in the queue.
+	crowdedFor = 50 * time.Millisecond
+
+	// glanceEvery is how often a process that does not queue looks whether others do.
+	glanceEvery = time.Millisecond
 )
 
 // An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: so a caller whose
@@ -48,7 +54,9 @@ type engine struct {
 
 	// turn is filled by whoever uses what follows: the worker, or a caller on the quick way.
 	turn     chan struct{}
-	place    *place // in the queue of those who found the file busy; nil: none
+	queue    queue
+	crowded  time.Duration // when others were last met at the file
+	glanced  time.Duration // when the queue was last looked at
 	file     *file
 	adopted  string // the identity of the file in which this start of the machine was seen
 	version  int64  // PRAGMA data_version, when Changed last looked
@@ -172,7 +180,7 @@ func answer(jobs []*job, err error) {
 func (e *engine) serve(tx *transaction, jobs []*job) {
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.gone.Load() })
 	err := tx.serve(jobs)
-	e.leaveQueue()
+	e.queue.leave()
 	if err == nil {
 		answer(jobs, nil)
 		e.tell(tx.told)
@@ -205,11 +213,18 @@ func (e *engine) outside(j *job) error {
 	return nil
 }
 
-// begin waits for the right to write, for as long as anybody wants it. Whoever finds the file busy stands in a queue
-// of processes and asks again only when it is first there.
+// begin waits for the right to write, for as long as anybody wants it. A process that finds the file busy stands in a
+// queue of processes and asks again when it is first there, and now and then if the queue does not move.
 func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
-	pause, longest := firstPause, pauseUnordered
+	pause, queued, first := firstPause, false, false
 	for {
+		if !queued && e.meetsOthers(e.clock.now()) {
+			queued = true
+			if others, patience := e.queue.enter(); others {
+				e.queue.wait(patience, e.quit)
+				e.crowded = e.clock.now()
+			}
+		}
 		if err = e.ready(); err == nil {
 			err = e.file.exec("BEGIN IMMEDIATE")
 		}
@@ -226,27 +241,35 @@ func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
 			err = errNobody
 			break
 		}
-		if e.place == nil {
-			if e.place = enterQueue(filepath.Dir(e.path), e.quit); e.place.ordered {
-				longest = longestPause
-				continue
-			}
+		if e.crowded = e.clock.now(); !queued {
+			continue
 		}
-		time.Sleep(pause/2 + rand.N(pause/2))
-		pause = min(2*pause, longest)
+		if first {
+			time.Sleep(pause/2 + rand.N(pause/2))
+			pause = min(2*pause, longestPause)
+			continue
+		}
+		if first = e.queue.wait(pause/2+rand.N(pause/2), e.quit); first {
+			pause = firstPause
+		} else {
+			pause = min(2*pause, pauseUnordered)
+		}
 	}
 	if err != nil {
-		e.leaveQueue()
+		e.queue.leave()
 	}
 	return tx, err
 }
 
-// leaveQueue lets the next process have its try.
-func (e *engine) leaveQueue() {
-	if e.place != nil {
-		e.place.leave()
-		e.place = nil
+// meetsOthers reports whether other processes were at the file a moment ago. Then it is this process's turn when the
+// queue says so.
+func (e *engine) meetsOthers(now time.Duration) bool {
+	if now >= e.glanced+glanceEvery {
+		if e.glanced = now; e.queue.busy() {
+			e.crowded = now
+		}
 	}
+	return e.crowded > 0 && now < e.crowded+crowdedFor
 }
 
 func (e *engine) isClosed() bool {

@@ -66,6 +66,7 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 		return nil, e.fault(err)
 	}
 	e.bell.folder = full + "-wake"
+	e.queue.openFolder = func() (*os.File, error) { return openFolder(e.bell.folder) }
 	for _, o := range options {
 		o(e)
 	}

@@ -224,8 +224,8 @@ func TestCloseInTheQueue(t *testing.T) {
 	if err := f.exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	ahead := enterQueue(filepath.Dir(path), nil)
-	if !ahead.ordered {
+	ahead := queue{openFolder: e.queue.openFolder}
+	if ahead.enter(); !ahead.wait(0, nil) {
 		t.Skip("no queue on this system")
 	}
 	defer ahead.leave()
