@@ -20,6 +20,9 @@
 // Whoever grants a claim to another process tells exactly that process, with a datagram to its socket in the folder
 // PATH-wake. Where sockets cannot be had, a client that waits looks whether the file has changed, at most 50 ms apart.
 //
+// The kernel closes the socket of a process that dies. So a claim of a process that was killed, or has ended without
+// releasing it, is removed as soon as it is in another's way, and not only when its ttl has passed.
+//
 // # What cannot be promised
 //
 // The file must be on a disk of this machine. SQLite's write-ahead mode does not work over a network file system, and
@@ -30,7 +33,9 @@
 // renew, and somebody else can hold before that. Tokens still rise, because they follow the clock: a fence refuses the
 // late writer.
 //
-// A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed. If the file
-// has other tables too, a write transaction on them that takes longer than a ttl costs leases. A process must not open
+// A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed: nobody can take,
+// renew or release, and leases that cannot be renewed for their ttl are lost. A transaction takes some ten microseconds. A
+// process that is stopped at any other moment stops nobody, and keeps what it holds for the ttl. If the file has other
+// tables too, a write transaction on them that takes longer than a ttl costs leases. A process must not open
 // the file with a second SQLite library beside this one.
 package sqlite

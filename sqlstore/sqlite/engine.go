@@ -38,7 +38,6 @@ const (
 type engine struct {
 	path     string
 	prefix   string
-	inbox    string // the name of this client's socket
 	identity string
 	clock    clock
 	wall     func() time.Time
@@ -47,6 +46,7 @@ type engine struct {
 
 	mu     sync.Mutex
 	jobs   []*job
+	claims map[store.ID]struct{} // that this client may have in the file
 	closed bool
 	wake   chan struct{} // has room for one: there are jobs, or it is closed
 	quit   chan struct{} // closed with the engine
@@ -58,9 +58,10 @@ type engine struct {
 	crowded  time.Duration // when others were last met at the file
 	glanced  time.Duration // when the queue was last looked at
 	file     *file
-	adopted  string // the identity of the file in which this start of the machine was seen
-	version  int64  // PRAGMA data_version, when Changed last looked
-	reopened bool   // since then
+	adopted  string   // the identity of the file in which this start of the machine was seen
+	version  int64    // PRAGMA data_version, when Changed last looked
+	stale    bool     // since then the file was opened anew, or this client has written
+	blockers []string // inboxes of those who were ahead of this client's claims when Look last looked
 }
 
 var _ sqlstore.Engine = (*engine)(nil)
@@ -90,16 +91,8 @@ func ask[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)
 }
 
 func (e *engine) submit(ctx context.Context, j *job) error {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
+	if !e.enqueue(j) {
 		return store.ErrClosed
-	}
-	e.jobs = append(e.jobs, j)
-	e.mu.Unlock()
-	select {
-	case e.wake <- struct{}{}:
-	default: // the worker has been woken already
 	}
 	select {
 	case err := <-j.done:
@@ -108,6 +101,21 @@ func (e *engine) submit(ctx context.Context, j *job) error {
 		j.gone.Store(true)
 		return ctx.Err()
 	}
+}
+
+// enqueue gives the worker a job, unless the engine is closed.
+func (e *engine) enqueue(j *job) bool {
+	e.mu.Lock()
+	open := !e.closed
+	if open {
+		e.jobs = append(e.jobs, j)
+	}
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default: // the worker has been woken already
+	}
+	return open
 }
 
 // work does what is to be done until the engine is closed.
@@ -182,6 +190,8 @@ func (e *engine) serve(tx *transaction, jobs []*job) {
 	err := tx.serve(jobs)
 	e.queue.leave()
 	if err == nil {
+		e.stale = true
+		e.bell.remove(tx.buried)
 		answer(jobs, nil)
 		e.tell(tx.told)
 		return
@@ -300,7 +310,7 @@ func (e *engine) ready() error {
 	if err != nil {
 		return err
 	}
-	e.file, e.reopened = f, true
+	e.file, e.stale = f, true
 	if replaced {
 		e.push(store.Everyone, store.Standing{})
 	}
@@ -315,13 +325,13 @@ func (e *engine) drop() {
 	}
 }
 
-// Changed implements sqlstore.Engine.
+// Changed implements sqlstore.Engine. A client ahead of this client's claims that has died is a change too.
 func (e *engine) Changed(ctx context.Context) (bool, error) {
 	changed := new(bool)
 	err := e.submit(ctx, &job{done: make(chan error, 1), plain: func() error {
 		version, err := e.file.version()
-		*changed = e.reopened || version != e.version
-		e.version, e.reopened = version, false
+		*changed = e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.bell.dead)
+		e.version, e.stale = version, false
 		return err
 	}})
 	return err == nil && *changed, err
@@ -337,18 +347,39 @@ func (e *engine) push(id store.ID, standing store.Standing) {
 }
 
 // Listen implements sqlstore.Engine.
-func (e *engine) Listen() bool { return e.bell.listen(e.inbox, e.push) }
+func (e *engine) Listen() bool { return e.bell.listen(e.push) }
 
-// tell passes on what a transaction has changed for others.
+// Inherit implements store.Inheritor.
+func (e *engine) Inherit() (end func(), err error) { return e.bell.inherit() }
+
+// tell passes on what a transaction has changed for others. A grant to a client that is dead is not the end of it.
 func (e *engine) tell(told []message) {
+	var dead []string
+	own := e.bell.name()
 	deaf := map[string]bool{} // a process that was stopped must not hold up this one for each of its claims
 	for _, m := range told {
 		switch {
-		case m.inbox == e.inbox:
+		case m.inbox == own:
 			e.push(m.id, m.standing)
 		case !deaf[m.inbox]:
-			deaf[m.inbox] = !e.bell.ring(m)
+			if deaf[m.inbox] = !e.bell.ring(m); deaf[m.inbox] && e.bell.dead(m.inbox) {
+				dead = append(dead, m.inbox)
+			}
 		}
+	}
+	if len(dead) > 0 {
+		e.enqueue(&job{do: func(tx *transaction) error { return tx.bury(dead) }, done: make(chan error, 1)})
+	}
+}
+
+// claimed notes that a claim may stand in the file from now on, or that it does not any more.
+func (e *engine) claimed(id store.ID, stands bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if stands {
+		e.claims[id] = struct{}{}
+	} else {
+		delete(e.claims, id)
 	}
 }
 
@@ -367,9 +398,9 @@ func (e *engine) Close() error {
 	default:
 	}
 	e.worker.Wait()
-	e.bell.close()
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
+	e.bell.close(len(e.claims) > 0) // now that nothing is written any more
 	if e.file == nil {
 		return nil
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -61,12 +60,15 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 	if err != nil {
 		return nil, fmt.Errorf("the path %q: %w", path, err)
 	}
-	e := &engine{path: full, inbox: rand.Text(), wall: time.Now, wake: make(chan struct{}, 1), quit: make(chan struct{}), turn: make(chan struct{}, 1)}
+	e := &engine{
+		path: full, wall: time.Now, claims: map[store.ID]struct{}{},
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), turn: make(chan struct{}, 1),
+	}
 	if e.clock, err = readClock(); err != nil {
 		return nil, e.fault(err)
 	}
 	e.bell.folder = full + "-wake"
-	e.queue.openFolder = func() (*os.File, error) { return openFolder(e.bell.folder) }
+	e.queue.folder = e.bell.folder
 	for _, o := range options {
 		o(e)
 	}
@@ -80,7 +82,7 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 		}
 		return nil, err
 	}
-	_, _ = ask(bounded, e, (*transaction).sweep) // what it cannot remove is in nobody's way here
+	_ = e.Sweep(bounded) // what it cannot remove is in nobody's way here
 	return e, nil
 }
 

@@ -92,12 +92,18 @@ const lookSlowly = 200 * time.Millisecond // much less than sqlstore's
 
 func waitForWaiter(t *testing.T, locks *holdfast.Client, name string) {
 	t.Helper()
+	waiters(t, locks, name, 1)
+}
+
+// waiters waits until so many wait.
+func waiters(t *testing.T, locks *holdfast.Client, name string, want int) {
+	t.Helper()
 	eventually(t, "somebody waits", func() bool {
 		line, err := locks.Inspect(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(line.Waiters()) > 0
+		return len(line.Waiters()) >= want
 	})
 }
 
@@ -224,7 +230,7 @@ func TestCloseInTheQueue(t *testing.T) {
 	if err := f.exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	ahead := queue{openFolder: e.queue.openFolder}
+	ahead := queue{folder: e.queue.folder}
 	if ahead.enter(); !ahead.wait(0, nil) {
 		t.Skip("no queue on this system")
 	}

@@ -13,7 +13,7 @@ import (
 //
 // Its methods are called by one goroutine at a time.
 type queue struct {
-	openFolder func() (*os.File, error)
+	folder string
 
 	mu      sync.Mutex
 	lock    *os.File      // the folder, while this process is first
@@ -34,7 +34,10 @@ func (q *queue) enter() (others bool, patience time.Duration) {
 	defer q.mu.Unlock()
 	defer func() { q.met = others }()
 	if q.granted == nil {
-		folder, err := q.openFolder()
+		if err := makeFolder(q.folder); err != nil {
+			return false, 0
+		}
+		folder, err := os.Open(q.folder)
 		if err != nil {
 			return false, 0
 		}
@@ -69,7 +72,7 @@ func (q *queue) giveWay() {
 
 // busy reports whether another process is in the queue.
 func (q *queue) busy() bool {
-	folder, err := q.openFolder()
+	folder, err := os.Open(q.folder)
 	if err != nil {
 		return false
 	}

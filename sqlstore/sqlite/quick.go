@@ -35,6 +35,7 @@ func (e *engine) quickly(do func(*transaction) (bool, error)) bool {
 	case err != nil:
 		e.drop()
 	}
+	e.stale = e.stale || done
 	return err == nil && done
 }
 
