@@ -29,6 +29,7 @@ import (
 // restored backup would have it, is not taken for it.
 type bell struct {
 	folder string
+	shared bool // with other users
 
 	mu      sync.Mutex
 	inbox   string   // the name of the socket, once it was asked for
@@ -78,7 +79,7 @@ const listenTries = 5
 
 // makeInbox binds a socket, and then gives it its name.
 func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
-	if err := makeFolder(b.folder); err != nil {
+	if err := makeFolder(b.folder, b.shared); err != nil {
 		return nil, "", err
 	}
 	bound := rand.Text()
@@ -102,6 +103,9 @@ func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
 		_ = os.Remove(b.path(bound))
 		return nil, "", err
 	}
+	if b.shared {
+		share(b.path(inbox), strings.TrimSuffix(b.folder, "-wake"))
+	}
 	return socket, inbox, nil
 }
 
@@ -116,6 +120,11 @@ func (b *bell) path(inbox string) string { return filepath.Join(b.folder, inbox)
 func (b *bell) address(inbox string) (*net.UnixAddr, error) {
 	if inbox == "" || strings.ContainsFunc(inbox, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		return nil, fs.ErrInvalid
+	}
+	if !b.shared {
+		if err := checkFolder(b.folder); err != nil {
+			return nil, err
+		}
 	}
 	path := b.path(inbox)
 	if len(path) <= longestAddress {
@@ -271,7 +280,9 @@ func (b *bell) close(left bool) {
 		}
 		_ = socket.Close()
 	}
-	_ = os.Remove(b.folder) // if nobody else has a socket in it
+	if b.shared || checkFolder(b.folder) == nil {
+		_ = os.Remove(b.folder) // if nobody else has a socket in it
+	}
 	if dir != nil {
 		_ = dir.Close()
 	}
@@ -279,9 +290,13 @@ func (b *bell) close(left bool) {
 }
 
 // makeFolder makes the folder of the sockets.
-func makeFolder(path string) error {
-	if err := os.Mkdir(path, 0o700); !errors.Is(err, fs.ErrExist) {
-		return err
+func makeFolder(path string, shared bool) error {
+	err := os.Mkdir(path, 0o700)
+	if shared && err == nil {
+		share(path, strings.TrimSuffix(path, "-wake"))
 	}
-	return nil
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }

@@ -6,6 +6,10 @@
 // The file is made if it is not there, readable and writable by its owner only. It can be a file that has other
 // tables too: those of Holdfast begin with holdfast_, and the view holdfast_lines shows people who holds what.
 //
+// A file that another user owns, or can replace or write, is refused, and so is one in a folder that others can write to,
+// unless the folder is sticky, as /tmp is. Links that another user can have put there are not followed. Users who share a file
+// knowingly say so, with ?shared=yes ([Shared]). This is not looked at on Windows.
+//
 // # How it works
 //
 // All calls of a client go through one connection. A lock that nobody else wants is taken by one statement and given

@@ -37,6 +37,7 @@ const (
 // each job would have to grow its stack for SQLite each time, which takes longer than the job.)
 type engine struct {
 	path     string
+	shared   bool // with other users
 	prefix   string
 	identity string
 	clock    clock
@@ -306,7 +307,7 @@ func (e *engine) ready() error {
 		replaced = true // noted now: the new file may have the inode of the old one as soon as that is closed
 		e.drop()
 	}
-	f, err := openFile(e.path)
+	f, err := e.openChecked()
 	if err != nil {
 		return err
 	}
@@ -315,6 +316,24 @@ func (e *engine) ready() error {
 		e.push(store.Everyone, store.Standing{})
 	}
 	return nil
+}
+
+// openChecked opens the file if no other user can have put it there. What SQLite makes beside it is looked at when it is
+// made.
+func (e *engine) openChecked() (*file, error) {
+	if e.shared {
+		return openFile(e.path, sharedMode)
+	}
+	if err := checkFiles(e.path); err != nil {
+		return nil, err
+	}
+	f, err := openFile(e.path, privateMode)
+	if err == nil {
+		if err = checkFiles(e.path); err != nil {
+			_ = f.close()
+		}
+	}
+	return f, err
 }
 
 // drop closes the file. The next job opens it again: whatever was wrong with the connection is then gone.

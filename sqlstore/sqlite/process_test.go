@@ -172,7 +172,7 @@ func killOne(t *testing.T, path string, after time.Duration) {
 // checkFile lets SQLite itself check the file.
 func checkFile(t *testing.T, path string) {
 	t.Helper()
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func checkFile(t *testing.T, path string) {
 func TestBusyFileHonoursContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	locks := openClient(t, path)
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestBusyFileHonoursContext(t *testing.T) {
 func TestCloseInTheQueue(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}

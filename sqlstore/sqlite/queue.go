@@ -14,6 +14,7 @@ import (
 // Its methods are called by one goroutine at a time.
 type queue struct {
 	folder string
+	shared bool // with other users
 
 	mu      sync.Mutex
 	lock    *os.File      // the folder, while this process is first
@@ -34,7 +35,7 @@ func (q *queue) enter() (others bool, patience time.Duration) {
 	defer q.mu.Unlock()
 	defer func() { q.met = others }()
 	if q.granted == nil {
-		if err := makeFolder(q.folder); err != nil {
+		if err := makeFolder(q.folder, q.shared); err != nil {
 			return false, 0
 		}
 		folder, err := os.Open(q.folder)
