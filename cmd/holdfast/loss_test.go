@@ -161,6 +161,48 @@ func (d *desk) silence() (end func()) {
 	}
 }
 
+// TestWaitIsBounded: another program sits on the file. Runs that wait for a bounded time, or not at all, end in about that
+// time, and say that the store did not answer: whether the lock is taken is not known.
+func TestWaitIsBounded(t *testing.T) {
+	d := newDesk(t)
+	d.start("run", "x", "--", "true").exits(0)
+	answer := d.silence()
+	defer answer()
+	for _, c := range []struct {
+		flag string
+		most time.Duration // far more than it takes on a machine that is not busy, and less than before
+	}{{"--wait=1s", 4 * time.Second}, {"--no-wait", 5500 * time.Millisecond}, {"--skip", 5500 * time.Millisecond}} {
+		start := time.Now()
+		p := d.start("run", c.flag, "x", "--", "touch", "ran").exits(69)
+		if took := time.Since(start); took > c.most {
+			t.Errorf("%s: it took %v", c.flag, took)
+		}
+		if said := p.complained(); !strings.Contains(said, "another program has been writing to it for") {
+			t.Errorf("%s: it says %q", c.flag, said)
+		}
+	}
+	if d.has("ran") {
+		t.Error("a command ran")
+	}
+}
+
+// TestWaitIsBoundedInTheLine: the other program comes while the run waits in the line.
+func TestWaitIsBoundedInTheLine(t *testing.T) {
+	d := newDesk(t)
+	first := d.holds("x")
+	start := time.Now()
+	p := d.start("run", "--wait=2s", "x", "--", "touch", "ran")
+	d.waiters("x", 1)
+	answer := d.silence()
+	p.exits(69)
+	if took := time.Since(start); took > 5*time.Second { // before it was 2 s, and 5 for Close
+		t.Errorf("it took %v", took)
+	}
+	answer()
+	d.put("free-x")
+	first.exits(0)
+}
+
 // moveStore moves the files of the store.
 func (d *desk) moveStore(from, to string) {
 	d.Helper()

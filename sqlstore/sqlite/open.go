@@ -90,12 +90,13 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 	e.bell.folder, e.bell.shared = cmp.Or(e.bell.folder, full+"-wake"), e.shared
 	e.queue.folder, e.queue.shared = e.bell.folder, e.shared
 	e.worker.Go(e.work)
+	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	if e.identity, err = ask(bounded, e, (*transaction).identity); err != nil {
 		_ = e.Close()
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			err = e.fault(fmt.Errorf("another program has been writing to it for %v", openTimeout))
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = e.fault(fmt.Errorf("another program has been writing to it for %v: %w", time.Since(began).Round(time.Millisecond), err))
 		}
 		return nil, err
 	}
