@@ -28,7 +28,8 @@ type Engine interface {
 	// should have been granted: a claim may have been taken out by hand.
 	Look(ctx context.Context, waiting []store.Claim) ([]Answer, error)
 
-	// Changed says whether anybody else may have written since it was last asked. It costs next to nothing.
+	// Changed says whether anybody may have written since it was last asked, or has died who was ahead of a claim
+	// when Look last looked. It costs next to nothing.
 	Changed(ctx context.Context) (bool, error)
 
 	// Sweep removes what is out in all lines.

@@ -9,9 +9,10 @@ import (
 )
 
 // How often the database is asked whether anything has changed, while a claim waits. With pushes it is a second
-// look, for a process that died between its commit and its push. Without them it is how grants are found.
+// look, for a holder that died, and for a process that died between its commit and its push. Without them it is how grants
+// are found.
 const (
-	lookSlowly  = time.Second
+	lookSlowly  = 200 * time.Millisecond
 	lookFast    = time.Millisecond
 	lookAtMost  = 50 * time.Millisecond
 	lookTimeout = 5 * time.Second

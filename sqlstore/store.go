@@ -160,7 +160,16 @@ func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.notify.Store(&fn) 
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities { return s.able }
 
-// Close implements store.Store. Claims that were not left stand until their ttl has passed.
+// Inherit implements store.Inheritor, for engines that do.
+func (s *Store) Inherit() (end func(), err error) {
+	if e, ok := s.engine.(store.Inheritor); ok {
+		return e.Inherit()
+	}
+	return func() {}, nil
+}
+
+// Close implements store.Store. Claims that were not left stand until their ttl has passed, or until the engine finds
+// that their client is gone.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil

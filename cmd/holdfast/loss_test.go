@@ -161,6 +161,48 @@ func (d *desk) silence() (end func()) {
 	}
 }
 
+// TestWaitIsBounded: another program sits on the file. Runs that wait for a bounded time, or not at all, end in about that
+// time, and say that the store did not answer: whether the lock is taken is not known.
+func TestWaitIsBounded(t *testing.T) {
+	d := newDesk(t)
+	d.start("run", "x", "--", "true").exits(0)
+	answer := d.silence()
+	defer answer()
+	for _, c := range []struct {
+		flag string
+		most time.Duration // far more than it takes on a machine that is not busy, and less than before
+	}{{"--wait=1s", 4 * time.Second}, {"--no-wait", 5500 * time.Millisecond}, {"--skip", 5500 * time.Millisecond}} {
+		start := time.Now()
+		p := d.start("run", c.flag, "x", "--", "touch", "ran").exits(69)
+		if took := time.Since(start); took > c.most {
+			t.Errorf("%s: it took %v", c.flag, took)
+		}
+		if said := p.complained(); !strings.Contains(said, "another program has been writing to it for") {
+			t.Errorf("%s: it says %q", c.flag, said)
+		}
+	}
+	if d.has("ran") {
+		t.Error("a command ran")
+	}
+}
+
+// TestWaitIsBoundedInTheLine: the other program comes while the run waits in the line.
+func TestWaitIsBoundedInTheLine(t *testing.T) {
+	d := newDesk(t)
+	first := d.holds("x")
+	start := time.Now()
+	p := d.start("run", "--wait=2s", "x", "--", "touch", "ran")
+	d.waiters("x", 1)
+	answer := d.silence()
+	p.exits(69)
+	if took := time.Since(start); took > 5*time.Second { // before it was 2 s, and 5 for Close
+		t.Errorf("it took %v", took)
+	}
+	answer()
+	d.put("free-x")
+	first.exits(0)
+}
+
 // moveStore moves the files of the store.
 func (d *desk) moveStore(from, to string) {
 	d.Helper()
@@ -216,28 +258,66 @@ func TestPausedShortly(t *testing.T) {
 	p.exits(0)
 }
 
-// TestKilled kills holdfast. On Linux the command dies with it; the lock is free when the store has let go.
+// TestKilled kills holdfast while another waits. On Linux the command dies with it. The other gets the lock at once, and
+// not when the ttl has passed, but never while a process of the command lives: here one that has only lost its parents.
 func TestKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the command runs on there")
+	}
+	for name, c := range map[string]struct {
+		script string
+		lives  bool // a process of the command is left
+	}{
+		"all dead":          {"echo $$ > pid; touch running; while test -e running; do sleep 0.01; done", false},
+		"a process is left": {"(trap '' TERM; touch running; while test -e running; do sleep 0.01; done) & echo $$ > pid; wait", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			p := d.start("run", "--ttl", "10m", "x", "--", "sh", "-c", c.script)
+			d.appears("running")
+			d.appears("pid")
+			next := d.start("run", "x", "--", "touch", "next")
+			d.waiters("x", 1)
+			p.signal(syscall.SIGKILL)
+			d.eventually("the command is gone", func() bool {
+				child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
+				return err == nil && !runs(child)
+			})
+			if c.lives {
+				d.start("run", "--no-wait", "x", "--", "touch", "beside").exits(75)
+				if d.has("next") || d.has("beside") {
+					t.Error("another ran beside it")
+				}
+				d.remove("running")
+			}
+			freed := time.Now()
+			next.exits(0)
+			if took := time.Since(freed); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// TestSkipAfterKill: a job of cron was killed. The next one runs.
+func TestSkipAfterKill(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the command runs on there")
+	}
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "2s", "--kill-after", "2s", "x", "--", "sh", "-c", "echo $$ > pid; "+stays)
-	d.beat()
+	p := d.start("run", "--ttl", "10m", "x", "--", "sh", "-c", "echo $$ > pid; touch running; while test -e running; do sleep 0.01; done")
+	d.appears("running")
 	child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed := time.Now()
 	p.signal(syscall.SIGKILL)
-	if runtime.GOOS == "linux" {
-		d.eventually("the command is gone", func() bool { return !runs(child) })
-	} else {
-		defer syscall.Kill(-child, syscall.SIGKILL)
-	}
-	d.start("run", "--no-wait", "x", "--", "true").exits(75)
-	d.start("run", "x", "--", "true").exits(0)
-	// It was renewed a third of the ttl before, or somewhat longer on a machine that is busy.
-	if took := time.Since(killed); took < 3*time.Second {
-		t.Errorf("the lock was free after %v, before the command had its grace", took)
-	}
+	d.remove("running") // its sleep ends too
+	d.eventually("the command is gone", func() bool { return !runs(child) })
+	d.eventually("the next one runs", func() bool {
+		d.start("run", "--skip", "x", "--", "touch", "ran").exits(0)
+		return d.has("ran")
+	})
 }
 
 // runs says whether there is such a process, other than one that nobody has buried yet.

@@ -116,7 +116,8 @@ func TestEnvironmentOfTheCommand(t *testing.T) {
 	}
 }
 
-// TestStreams checks that the command has holdfast's own input and output, and nothing else that is open.
+// TestStreams checks that the command has holdfast's own input and output, and nothing else that is open but the descriptor
+// by which the store knows that it lives. That has a number of two digits: scripts use the others.
 func TestStreams(t *testing.T) {
 	d := newDesk(t)
 	p := d.shell(`printf 'one\ntwo\n' | (read first; holdfast run x -- sh -c 'read second; echo $second; echo bad >&2'; echo $first)`).exits(0)
@@ -126,7 +127,9 @@ func TestStreams(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		const list = "ls /proc/$$/fd"
 		without, with := d.shell(list).exits(0), d.start("run", "x", "--", "sh", "-c", list).exits(0)
-		if with.said() != without.said() {
+		had := strings.Fields(without.said())
+		more := slices.DeleteFunc(strings.Fields(with.said()), func(fd string) bool { return slices.Contains(had, fd) })
+		if len(more) != 1 || len(more[0]) < 2 {
 			t.Errorf("open files: %q, and without holdfast %q", with.said(), without.said())
 		}
 	}

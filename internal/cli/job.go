@@ -18,6 +18,19 @@ type job struct {
 	signals chan os.Signal // what reaches holdfast while the command runs
 	names   []string
 	app     *app
+	inherit func() (end func(), err error) // has the command inherit what the store knows its life by; nil: nothing
+}
+
+// start starts the command by fork.
+func (j *job) start(fork func() (pid int, err error)) (pid int, err error) {
+	if j.inherit != nil {
+		end, err := j.inherit()
+		if err != nil {
+			return 0, err
+		}
+		defer end()
+	}
+	return fork()
 }
 
 // sayLost says that the command must end, and why. The library's error names what is lost.

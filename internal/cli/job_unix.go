@@ -46,10 +46,12 @@ func (j *job) run() (code int, err error) {
 		j.sayLost()
 		return 0, nil
 	}
-	pid, err := syscall.ForkExec(j.path, j.argv, &syscall.ProcAttr{
-		Env:   j.env,
-		Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
-		Sys:   attributes,
+	pid, err := j.start(func() (int, error) {
+		return syscall.ForkExec(j.path, j.argv, &syscall.ProcAttr{
+			Env:   j.env,
+			Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
+			Sys:   attributes,
+		})
 	})
 	stayAlive()
 	if err != nil {

@@ -102,6 +102,7 @@ type session struct {
 	*holdfast.Client
 	at        store.Location
 	abilities store.Abilities
+	inherit   func() (end func(), err error) // of store.Inheritor; nil if the store is none
 }
 
 // open connects to the store.
@@ -126,5 +127,9 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already
 		options = append(options, holdfast.TTL(at.TTL))
 	}
-	return &session{holdfast.New(s, options...), at, s.Abilities()}, nil
+	opened := &session{Client: holdfast.New(s, options...), at: at, abilities: s.Abilities()}
+	if i, ok := s.(store.Inheritor); ok {
+		opened.inherit = i.Inherit
+	}
+	return opened, nil
 }

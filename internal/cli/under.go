@@ -17,6 +17,19 @@ import (
 // unlockWithin bounds how long a lock is given back. What the store does not confirm by then runs out with its ttl.
 const unlockWithin = 5 * time.Second
 
+const (
+	// noWaitWithin bounds --no-wait: it does not wait for the lock, but the store must answer.
+	noWaitWithin = 3 * time.Second
+
+	// leastOpen is how long the store may take to open, however short --wait is, and leastTry how long the lock is
+	// then tried for. A machine that is busy is no reason to say that a lock is taken.
+	leastOpen = time.Second
+	leastTry  = 100 * time.Millisecond
+
+	// closeWithin bounds how long a run whose time is over takes to leave the line.
+	closeWithin = 500 * time.Millisecond
+)
+
 // A run is one command that is run under locks: what was asked for, and what was got.
 type run struct {
 	*runFlags
@@ -48,7 +61,7 @@ func (r *run) do(ctx context.Context) error {
 	err = r.take(waiting)
 	sig := waiting.stop()
 	if r.session != nil {
-		defer r.session.Close() //nolint:errcheck // what could not be given back was said, or runs out
+		defer r.close(r.grip == nil && sig == nil && r.within() > 0)
 	}
 	switch {
 	case sig != nil && r.grip != nil:
@@ -61,7 +74,8 @@ func (r *run) do(ctx context.Context) error {
 	}
 	j := &job{
 		path: path, argv: r.command, env: r.environment(), files: files,
-		watch: &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}, signals: signals, names: r.names, app: r.app,
+		watch: &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}, signals: signals, names: r.names,
+		app: r.app, inherit: r.session.inherit,
 	}
 	code, err := j.run()
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
@@ -76,6 +90,43 @@ func (r *run) do(ctx context.Context) error {
 	return nil
 }
 
+// close closes the store. What could not be released was said, or runs out. A run whose time is over does not wait long for a
+// store that does not answer.
+func (r *run) close(late bool) {
+	if !late {
+		r.session.Close() //nolint:errcheck // see above
+		return
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		r.session.Close() //nolint:errcheck // see above
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeWithin):
+	}
+}
+
+// within is how long all may take until the locks are had, or 0 if that has no bound.
+func (r *run) within() time.Duration {
+	switch {
+	case r.noWait:
+		return noWaitWithin
+	case r.wait != nil:
+		return *r.wait
+	}
+	return 0
+}
+
+// bounded bounds a step of what may take so long since began, and gives it least in any case.
+func bounded(ctx context.Context, began time.Time, within, least time.Duration) (context.Context, context.CancelFunc) {
+	if within == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, max(within-time.Since(began), least))
+}
+
 // take opens the store and takes the locks.
 func (r *run) take(ctx context.Context) error {
 	at, err := r.app.locate()
@@ -88,9 +139,14 @@ func (r *run) take(ctx context.Context) error {
 	if r.ttl != nil {
 		at.TTL = *r.ttl // where time is a session, it is the session's
 	}
-	if r.session, err = openAt(ctx, at); err != nil {
+	began := time.Now()
+	opening, cancel := bounded(ctx, began, r.within(), leastOpen)
+	defer cancel()
+	if r.session, err = openAt(opening, at); err != nil {
 		return err
 	}
+	ctx, cancel = bounded(ctx, began, r.within(), leastTry)
+	defer cancel()
 	ttl := ttlOf(r.ttl, at, &r.session.abilities)
 	if r.notice, err = newNotice(r.killAfter, r.runFlags.grace, ttl, r.session.abilities.Grace); err != nil {
 		return err
@@ -98,8 +154,11 @@ func (r *run) take(ctx context.Context) error {
 	if err := r.refuseNested(ctx); err != nil {
 		return err
 	}
-	began := time.Now()
+	began = time.Now()
 	if r.grip, err = r.grab(ctx); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && exitCode(err) == exitStore {
+			return exitWith(exitStore, "no answer within %v: %w", r.within(), err)
+		}
 		return err
 	}
 	if r.verbose {
@@ -126,11 +185,6 @@ func (r *run) grab(ctx context.Context) (grip, error) {
 			return g, err
 		}
 		r.app.say("waiting for %s: %v", called(locked.Name), locked)
-	}
-	if r.wait != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, *r.wait)
-		defer cancel()
 	}
 	return takeAll(ctx, all)
 }

@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,15 +20,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bell tells other processes of their grants: each client that waits has a datagram socket in a folder beside the
-// file. A datagram is only ever a hint that saves time. It can be lost, since a client that waits also looks.
+// A bell tells other processes of their grants: each client that has claims has a datagram socket in a folder beside the
+// file, its inbox. A datagram is only ever a hint that saves time. It can be lost, since a client that waits also looks.
+//
+// The socket also tells whether its client lives: the kernel refuses to connect to a socket that no process has open any
+// more. A socket is renamed to the name in the table when it is bound, and the name has the number of its inode. So what is
+// found under that name, and has that number, was open before the first claim was written; and a copy of it, as a
+// restored backup would have it, is not taken for it.
 type bell struct {
 	folder string
+	shared bool // with other users
 
 	mu      sync.Mutex
+	inbox   string   // the name of the socket, once it was asked for
 	dir     *os.File // the folder, kept open where its path is too long for a socket's address
 	socket  *net.UnixConn
-	failed  bool // no socket can be had
 	closed  bool
 	reading sync.WaitGroup
 }
@@ -37,17 +45,17 @@ const longestAddress = 100
 // ringTimeout bounds how long a ring waits for a process that does not empty its inbox.
 const ringTimeout = 5 * time.Millisecond
 
-// listen makes the inbox, if it is not there yet, and says whether there is one.
-func (b *bell) listen(inbox string, hear func(store.ID, store.Standing)) bool {
+// listen makes the inbox, if it is not there yet, and says whether there is one. Its name does not change any more.
+func (b *bell) listen(hear func(store.ID, store.Standing)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.socket != nil || b.failed || b.closed {
+	if b.inbox != "" || b.closed {
 		return b.socket != nil
 	}
 	for range listenTries {
-		socket, err := b.makeInbox(inbox)
+		socket, inbox, err := b.makeInbox()
 		if err == nil {
-			b.socket = socket
+			b.socket, b.inbox = socket, inbox
 			b.reading.Go(func() { readLetters(socket, hear) })
 			return true
 		}
@@ -55,30 +63,70 @@ func (b *bell) listen(inbox string, hear func(store.ID, store.Standing)) bool {
 			break
 		}
 	}
-	b.failed = true
+	b.inbox = rand.Text() // no socket can be had
 	return false
+}
+
+// name is the name of the inbox.
+func (b *bell) name() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inbox
 }
 
 // listenTries is how often an inbox is tried to be made: whoever closes the last other one removes the folder.
 const listenTries = 5
 
-func (b *bell) makeInbox(inbox string) (*net.UnixConn, error) {
-	if err := os.Mkdir(b.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+// makeInbox binds a socket, and then gives it its name.
+func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
+	if err := makeFolder(b.folder, b.shared); err != nil {
+		return nil, "", err
 	}
-	address, err := b.address(inbox)
+	bound := rand.Text()
+	address, err := b.address(bound)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return net.ListenUnixgram("unixgram", address)
+	if socket, err = net.ListenUnixgram("unixgram", address); err != nil {
+		return nil, "", err
+	}
+	info, err := os.Lstat(b.path(bound))
+	if err == nil {
+		inbox = bound + inodeMark + inode(info)
+		_, err = b.address(inbox)
+	}
+	if err == nil {
+		err = os.Rename(b.path(bound), b.path(inbox))
+	}
+	if err != nil {
+		_ = socket.Close()
+		_ = os.Remove(b.path(bound))
+		return nil, "", err
+	}
+	if b.shared {
+		share(b.path(inbox), strings.TrimSuffix(b.folder, "-wake"))
+	}
+	return socket, inbox, nil
 }
+
+// inodeMark separates the number of an inode from the rest of an inbox's name, which has no small letters. Names without
+// it were made by earlier versions.
+const inodeMark = "i"
+
+// path is where the inbox of this name is.
+func (b *bell) path(inbox string) string { return filepath.Join(b.folder, inbox) }
 
 // address is where an inbox is. Its name comes from the table: it must not lead out of the folder.
 func (b *bell) address(inbox string) (*net.UnixAddr, error) {
 	if inbox == "" || strings.ContainsFunc(inbox, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		return nil, fs.ErrInvalid
 	}
-	path := filepath.Join(b.folder, inbox)
+	if !b.shared {
+		if err := checkFolder(b.folder); err != nil {
+			return nil, err
+		}
+	}
+	path := b.path(inbox)
 	if len(path) <= longestAddress {
 		return &net.UnixAddr{Name: path, Net: "unixgram"}, nil
 	}
@@ -139,7 +187,7 @@ func readLetters(socket *net.UnixConn, hear func(store.ID, store.Standing)) {
 
 // ring tells another process, and says whether it could.
 func (b *bell) ring(m message) bool {
-	socket := b.dial(m.inbox)
+	socket, _ := b.dial(m.inbox)
 	if socket == nil {
 		return false
 	}
@@ -149,56 +197,106 @@ func (b *bell) ring(m message) bool {
 	return err == nil
 }
 
-// dial connects to an inbox. If its process is dead, its socket is removed.
-func (b *bell) dial(inbox string) *net.UnixConn {
+// dial connects to an inbox. It is refused if nobody has it open any more.
+func (b *bell) dial(inbox string) (socket *net.UnixConn, refused bool) {
 	b.mu.Lock()
 	address, err := b.address(inbox)
 	b.mu.Unlock()
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	socket, err := net.DialUnix("unixgram", nil, address)
+	socket, err = net.DialUnix("unixgram", nil, address)
 	if err != nil {
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			_ = os.Remove(address.Name)
-		}
-		return nil
+		return nil, errors.Is(err, syscall.ECONNREFUSED)
 	}
-	return socket
+	return socket, false
+}
+
+// dead reports whether the client of an inbox is known to be dead, or to have closed its store. Of a client whose socket
+// is missing, or is not its own, nothing is known: its claims stand until their ttl has passed.
+func (b *bell) dead(inbox string) bool { return b.isOwn(inbox) && b.refuses(inbox) && b.isOwn(inbox) }
+
+// isOwn reports whether the socket of this name is the one that was bound by its client.
+func (b *bell) isOwn(inbox string) bool {
+	_, number, marked := strings.Cut(inbox, inodeMark)
+	if !marked {
+		return false
+	}
+	info, err := os.Lstat(b.path(inbox))
+	return err == nil && info.Mode().Type() == fs.ModeSocket && inode(info) == number
+}
+
+func (b *bell) refuses(inbox string) bool {
+	socket, refused := b.dial(inbox)
+	if socket != nil {
+		_ = socket.Close()
+	}
+	return refused
+}
+
+// remove removes the sockets of dead clients that have no claims.
+func (b *bell) remove(inboxes []string) {
+	for _, inbox := range inboxes {
+		if b.refuses(inbox) {
+			_ = os.Remove(b.path(inbox))
+		}
+	}
 }
 
 // mostDialled bounds how many sockets one sweep looks at.
-const mostDialled = 100
+const mostDialled = 1000
 
-// sweep removes the sockets of dead processes that had no claim, which nobody would ever write to.
-func (b *bell) sweep() {
+// sweep returns the inboxes of dead clients, and removes the sockets of those that cannot have left claims to be found by.
+// A large folder is looked at in parts, which are chosen at random so that all have their turn.
+func (b *bell) sweep() (dead []string) {
 	folder, err := os.Open(b.folder)
 	if err != nil {
-		return
+		return nil
 	}
-	names, _ := folder.Readdirnames(mostDialled)
+	names, _ := folder.Readdirnames(-1)
 	_ = folder.Close()
-	for _, name := range names {
-		if socket := b.dial(name); socket != nil {
-			_ = socket.Close()
+	mathrand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names[:min(len(names), mostDialled)] {
+		switch {
+		case b.dead(name):
+			dead = append(dead, name)
+		case b.refuses(name):
+			_ = os.Remove(b.path(name))
 		}
 	}
+	return dead
 }
 
-func (b *bell) close() {
+// close closes the socket. If claims are left, its name stays for others to find them by.
+func (b *bell) close(left bool) {
 	b.mu.Lock()
 	b.closed = true
 	socket, dir := b.socket, b.dir
 	b.socket = nil
 	b.mu.Unlock()
 	if socket != nil {
-		name := socket.LocalAddr().String()
+		if !left {
+			_ = os.Remove(b.path(b.inbox))
+		}
 		_ = socket.Close()
-		_ = os.Remove(name)
-		_ = os.Remove(b.folder) // if nobody else has one in it
+	}
+	if b.shared || checkFolder(b.folder) == nil {
+		_ = os.Remove(b.folder) // if nobody else has a socket in it
 	}
 	if dir != nil {
 		_ = dir.Close()
 	}
 	b.reading.Wait()
+}
+
+// makeFolder makes the folder of the sockets.
+func makeFolder(path string, shared bool) error {
+	err := os.Mkdir(path, 0o700)
+	if shared && err == nil {
+		share(path, strings.TrimSuffix(path, "-wake"))
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }

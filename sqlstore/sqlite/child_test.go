@@ -17,6 +17,7 @@ import (
 var childJobs = map[string]func(args []string) error{
 	"hold":  childHold,
 	"count": childCount,
+	"stay":  childStay,
 }
 
 const childVariable = "HOLDFAST_TEST_CHILD"
@@ -55,7 +56,12 @@ type holder struct {
 
 func startHolder(t *testing.T, path, name string) *holder {
 	t.Helper()
-	h := &holder{cmd: childCommand(t, "hold", path, name, childTTL.String())}
+	return startHolderFor(t, path, name, childTTL)
+}
+
+func startHolderFor(t *testing.T, path, name string, ttl time.Duration) *holder {
+	t.Helper()
+	h := &holder{cmd: childCommand(t, "hold", path, name, ttl.String())}
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +111,12 @@ func childHold(args []string) error {
 		_, err := io.Copy(io.Discard, os.Stdin)
 		return err
 	})
+}
+
+// childStay does nothing until its input ends.
+func childStay([]string) error {
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // childCount adds to a number in a file, so many times, with no protection but the lock.

@@ -8,6 +8,10 @@
 // The file is made if it is not there, readable and writable by its owner only. It can be a file that has other
 // tables too: those of Holdfast begin with holdfast_, and the view holdfast_lines shows people who holds what.
 //
+// A file that another user owns, or can replace or write, is refused, and so is one in a folder that others can write to,
+// unless the folder is sticky, as /tmp is. Links that another user can have put there are not followed. Users who share a file
+// knowingly say so, with ?shared=yes ([Shared]). This is not looked at on Windows.
+//
 // # How it works
 //
 // All calls of a client go through one connection. A lock that nobody else wants is taken by one statement and given
@@ -22,6 +26,9 @@
 // Whoever grants a claim to another process tells exactly that process, with a datagram to its socket in the folder
 // PATH-wake. Where sockets cannot be had, a client that waits looks whether the file has changed, at most 50 ms apart.
 //
+// The kernel closes the socket of a process that dies. So a claim of a process that was killed, or has ended without
+// releasing it, is removed as soon as it is in another's way, and not only when its ttl has passed.
+//
 // # What cannot be promised
 //
 // The file must be on a disk of this machine. SQLite's write-ahead mode does not work over a network file system, and
@@ -32,7 +39,9 @@
 // renew, and somebody else can hold before that. Tokens still rise, because they follow the clock: a fence refuses the
 // late writer.
 //
-// A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed. If the file
-// has other tables too, a write transaction on them that takes longer than a ttl costs leases. A process must not open
+// A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed: nobody can take,
+// renew or release, and leases that cannot be renewed for their ttl are lost. A transaction takes some ten microseconds. A
+// process that is stopped at any other moment stops nobody, and keeps what it holds for the ttl. If the file has other
+// tables too, a write transaction on them that takes longer than a ttl costs leases. A process must not open
 // the file with a second SQLite library beside this one.
 package sqlite

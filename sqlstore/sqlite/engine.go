@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,13 @@ const (
 	firstPause     = 100 * time.Microsecond
 	longestPause   = 4 * time.Millisecond
 	pauseUnordered = 100 * time.Millisecond
+
+	// crowdedFor is how long a process queues after it has last met others at the file. A process that asks without
+	// queueing, and has just been served, is the first to ask again: it would overtake those in the queue.
+	crowdedFor = 50 * time.Millisecond
+
+	// glanceEvery is how often a process that does not queue looks whether others do.
+	glanceEvery = time.Millisecond
 )
 
 // An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: so a caller whose
@@ -31,8 +37,8 @@ const (
 // each job would have to grow its stack for SQLite each time, which takes longer than the job.)
 type engine struct {
 	path     string
+	shared   bool // with other users
 	prefix   string
-	inbox    string // the name of this client's socket
 	identity string
 	clock    clock
 	wall     func() time.Time
@@ -41,6 +47,7 @@ type engine struct {
 
 	mu     sync.Mutex
 	jobs   []*job
+	claims map[store.ID]struct{} // that this client may have in the file
 	closed bool
 	wake   chan struct{} // has room for one: there are jobs, or it is closed
 	quit   chan struct{} // closed with the engine
@@ -48,11 +55,14 @@ type engine struct {
 
 	// turn is filled by whoever uses what follows: the worker, or a caller on the quick way.
 	turn     chan struct{}
-	place    *place // in the queue of those who found the file busy; nil: none
+	queue    queue
+	crowded  time.Duration // when others were last met at the file
+	glanced  time.Duration // when the queue was last looked at
 	file     *file
-	adopted  string // the identity of the file in which this start of the machine was seen
-	version  int64  // PRAGMA data_version, when Changed last looked
-	reopened bool   // since then
+	adopted  string   // the identity of the file in which this start of the machine was seen
+	version  int64    // PRAGMA data_version, when Changed last looked
+	stale    bool     // since then the file was opened anew, or this client has written
+	blockers []string // inboxes of those who were ahead of this client's claims when Look last looked
 }
 
 var _ sqlstore.Engine = (*engine)(nil)
@@ -82,16 +92,8 @@ func ask[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)
 }
 
 func (e *engine) submit(ctx context.Context, j *job) error {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
+	if !e.enqueue(j) {
 		return store.ErrClosed
-	}
-	e.jobs = append(e.jobs, j)
-	e.mu.Unlock()
-	select {
-	case e.wake <- struct{}{}:
-	default: // the worker has been woken already
 	}
 	select {
 	case err := <-j.done:
@@ -100,6 +102,21 @@ func (e *engine) submit(ctx context.Context, j *job) error {
 		j.gone.Store(true)
 		return ctx.Err()
 	}
+}
+
+// enqueue gives the worker a job, unless the engine is closed.
+func (e *engine) enqueue(j *job) bool {
+	e.mu.Lock()
+	open := !e.closed
+	if open {
+		e.jobs = append(e.jobs, j)
+	}
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default: // the worker has been woken already
+	}
+	return open
 }
 
 // work does what is to be done until the engine is closed.
@@ -172,8 +189,10 @@ func answer(jobs []*job, err error) {
 func (e *engine) serve(tx *transaction, jobs []*job) {
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.gone.Load() })
 	err := tx.serve(jobs)
-	e.leaveQueue()
+	e.queue.leave()
 	if err == nil {
+		e.stale = true
+		e.bell.remove(tx.buried)
 		answer(jobs, nil)
 		e.tell(tx.told)
 		return
@@ -205,11 +224,18 @@ func (e *engine) outside(j *job) error {
 	return nil
 }
 
-// begin waits for the right to write, for as long as anybody wants it. Whoever finds the file busy stands in a queue
-// of processes and asks again only when it is first there.
+// begin waits for the right to write, for as long as anybody wants it. A process that finds the file busy stands in a
+// queue of processes and asks again when it is first there, and now and then if the queue does not move.
 func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
-	pause, longest := firstPause, pauseUnordered
+	pause, queued, first := firstPause, false, false
 	for {
+		if !queued && e.meetsOthers(e.clock.now()) {
+			queued = true
+			if others, patience := e.queue.enter(); others {
+				e.queue.wait(patience, e.quit)
+				e.crowded = e.clock.now()
+			}
+		}
 		if err = e.ready(); err == nil {
 			err = e.file.exec("BEGIN IMMEDIATE")
 		}
@@ -226,27 +252,35 @@ func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
 			err = errNobody
 			break
 		}
-		if e.place == nil {
-			if e.place = enterQueue(filepath.Dir(e.path), e.quit); e.place.ordered {
-				longest = longestPause
-				continue
-			}
+		if e.crowded = e.clock.now(); !queued {
+			continue
 		}
-		time.Sleep(pause/2 + rand.N(pause/2))
-		pause = min(2*pause, longest)
+		if first {
+			time.Sleep(pause/2 + rand.N(pause/2))
+			pause = min(2*pause, longestPause)
+			continue
+		}
+		if first = e.queue.wait(pause/2+rand.N(pause/2), e.quit); first {
+			pause = firstPause
+		} else {
+			pause = min(2*pause, pauseUnordered)
+		}
 	}
 	if err != nil {
-		e.leaveQueue()
+		e.queue.leave()
 	}
 	return tx, err
 }
 
-// leaveQueue lets the next process have its try.
-func (e *engine) leaveQueue() {
-	if e.place != nil {
-		e.place.leave()
-		e.place = nil
+// meetsOthers reports whether other processes were at the file a moment ago. Then it is this process's turn when the
+// queue says so.
+func (e *engine) meetsOthers(now time.Duration) bool {
+	if now >= e.glanced+glanceEvery {
+		if e.glanced = now; e.queue.busy() {
+			e.crowded = now
+		}
 	}
+	return e.crowded > 0 && now < e.crowded+crowdedFor
 }
 
 func (e *engine) isClosed() bool {
@@ -273,15 +307,33 @@ func (e *engine) ready() error {
 		replaced = true // noted now: the new file may have the inode of the old one as soon as that is closed
 		e.drop()
 	}
-	f, err := openFile(e.path)
+	f, err := e.openChecked()
 	if err != nil {
 		return err
 	}
-	e.file, e.reopened = f, true
+	e.file, e.stale = f, true
 	if replaced {
 		e.push(store.Everyone, store.Standing{})
 	}
 	return nil
+}
+
+// openChecked opens the file if no other user can have put it there. What SQLite makes beside it is looked at when it is
+// made.
+func (e *engine) openChecked() (*file, error) {
+	if e.shared {
+		return openFile(e.path, sharedMode)
+	}
+	if err := checkFiles(e.path); err != nil {
+		return nil, err
+	}
+	f, err := openFile(e.path, privateMode)
+	if err == nil {
+		if err = checkFiles(e.path); err != nil {
+			_ = f.close()
+		}
+	}
+	return f, err
 }
 
 // drop closes the file. The next job opens it again: whatever was wrong with the connection is then gone.
@@ -292,13 +344,13 @@ func (e *engine) drop() {
 	}
 }
 
-// Changed implements sqlstore.Engine.
+// Changed implements sqlstore.Engine. A client ahead of this client's claims that has died is a change too.
 func (e *engine) Changed(ctx context.Context) (bool, error) {
 	changed := new(bool)
 	err := e.submit(ctx, &job{done: make(chan error, 1), plain: func() error {
 		version, err := e.file.version()
-		*changed = e.reopened || version != e.version
-		e.version, e.reopened = version, false
+		*changed = e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.bell.dead)
+		e.version, e.stale = version, false
 		return err
 	}})
 	return err == nil && *changed, err
@@ -314,18 +366,39 @@ func (e *engine) push(id store.ID, standing store.Standing) {
 }
 
 // Listen implements sqlstore.Engine.
-func (e *engine) Listen() bool { return e.bell.listen(e.inbox, e.push) }
+func (e *engine) Listen() bool { return e.bell.listen(e.push) }
 
-// tell passes on what a transaction has changed for others.
+// Inherit implements store.Inheritor.
+func (e *engine) Inherit() (end func(), err error) { return e.bell.inherit() }
+
+// tell passes on what a transaction has changed for others. A grant to a client that is dead is not the end of it.
 func (e *engine) tell(told []message) {
+	var dead []string
+	own := e.bell.name()
 	deaf := map[string]bool{} // a process that was stopped must not hold up this one for each of its claims
 	for _, m := range told {
 		switch {
-		case m.inbox == e.inbox:
+		case m.inbox == own:
 			e.push(m.id, m.standing)
 		case !deaf[m.inbox]:
-			deaf[m.inbox] = !e.bell.ring(m)
+			if deaf[m.inbox] = !e.bell.ring(m); deaf[m.inbox] && e.bell.dead(m.inbox) {
+				dead = append(dead, m.inbox)
+			}
 		}
+	}
+	if len(dead) > 0 {
+		e.enqueue(&job{do: func(tx *transaction) error { return tx.bury(dead) }, done: make(chan error, 1)})
+	}
+}
+
+// claimed notes that a claim may stand in the file from now on, or that it does not any more.
+func (e *engine) claimed(id store.ID, stands bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if stands {
+		e.claims[id] = struct{}{}
+	} else {
+		delete(e.claims, id)
 	}
 }
 
@@ -344,9 +417,9 @@ func (e *engine) Close() error {
 	default:
 	}
 	e.worker.Wait()
-	e.bell.close()
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
+	e.bell.close(len(e.claims) > 0) // now that nothing is written any more
 	if e.file == nil {
 		return nil
 	}

@@ -17,6 +17,11 @@ var (
 	errElsewhere = errors.New("another machine writes to this file too; a SQLite store is for one machine")
 )
 
+// An othersError says that a file is refused because of what other users can do to it.
+type othersError struct{ what string }
+
+func (e *othersError) Error() string { return e.what + "; if that is meant, open it with ?shared=yes" }
+
 // code is SQLite's primary result code, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
@@ -50,10 +55,14 @@ func (e *engine) fault(err error) error {
 	case result.SQLITE_CORRUPT:
 		err = fmt.Errorf("the file is damaged; restore it, or delete it while nobody uses it: %w", err)
 	case result.SQLITE_CANTOPEN, result.SQLITE_PERM, result.SQLITE_AUTH:
+		if owner := belongsTo(e.path); owner != "" {
+			err = fmt.Errorf("the file belongs to %s: %w", owner, err)
+			break
+		}
 		err = fmt.Errorf("the file cannot be opened; its folder must be there and be writable: %w", err)
 	default:
 		switch {
-		case errors.Is(err, errNoWAL), errors.Is(err, errNoMeta), errors.Is(err, errElsewhere):
+		case errors.Is(err, errNoWAL), errors.Is(err, errNoMeta), errors.Is(err, errElsewhere), isOthers(err):
 		case errors.Is(err, fs.ErrNotExist):
 			err = errors.New("the folder is not there")
 		case errors.Is(err, fs.ErrPermission):
@@ -63,4 +72,9 @@ func (e *engine) fault(err error) error {
 		}
 	}
 	return &store.Fault{Store: e.String(), Final: final, Err: err}
+}
+
+func isOthers(err error) bool {
+	_, ok := errors.AsType[*othersError](err)
+	return ok
 }

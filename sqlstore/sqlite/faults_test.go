@@ -60,7 +60,7 @@ func operate(t testing.TB, path, statement string, args ...any) {
 }
 
 func tryOperate(path, statement string, args ...any) error {
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		return err
 	}

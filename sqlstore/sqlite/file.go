@@ -44,9 +44,15 @@ var always = context.Background()
 // file when it closes any descriptor of that file: no other store of this process may have opened it meanwhile.
 var making sync.Mutex
 
-// openFile opens the database at path, and makes it if it is not there.
-func openFile(path string) (*file, error) {
-	if err := makeFile(path); err != nil {
+// The modes of a file that is made.
+const (
+	privateMode = 0o600
+	sharedMode  = 0o660
+)
+
+// openFile opens the database at path, and makes it with this mode if it is not there.
+func openFile(path string, mode fs.FileMode) (*file, error) {
+	if err := makeFile(path, mode); err != nil {
 		return nil, err
 	}
 	db, err := sql.Open("sqlite", source(path))
@@ -61,21 +67,24 @@ func openFile(path string) (*file, error) {
 	return f, nil
 }
 
-// makeFile makes an empty file for its owner only. SQLite would make one that everybody can read.
-func makeFile(path string) error {
+// makeFile makes an empty file of this mode. SQLite would make one that everybody can read.
+func makeFile(path string, mode fs.FileMode) error {
 	making.Lock()
 	defer making.Unlock()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, privateMode)
 	if errors.Is(err, fs.ErrExist) {
 		return nil // another process was faster
 	}
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	if mode != privateMode {
+		err = f.Chmod(mode) // whatever the umask is
+	}
+	return errors.Join(err, f.Close())
 }
 
 // source is the driver's name for the file. A path is data: whatever it holds is escaped.

@@ -56,9 +56,9 @@ func begun(p *trap) Option {
 // visit opens a file as another program.
 func visit(t *testing.T, path string) *file {
 	t.Helper()
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	for isBusy(err) {
-		f, err = openFile(path)
+		f, err = openFile(path, privateMode)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -116,11 +116,17 @@ func (tx *transaction) tell(inbox, id string, standing store.Standing) {
 
 // Join implements sqlstore.Engine.
 func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
+	e.Listen() // before anything is written: its inbox says whether a claim's client lives
+	e.claimed(c.ID, true)
 	var a sqlstore.Answer
 	if e.quickly(func(tx *transaction) (done bool, err error) { a, done, err = tx.quickJoin(c); return done, err }) {
 		return a, nil
 	}
-	return said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
+	a, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
+	if err == nil && a.State == store.Gone {
+		e.claimed(c.ID, false)
+	}
+	return a, err
 }
 
 // said brings an answer's own error to the caller. It undid nothing.
@@ -150,6 +156,17 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 			return tx.answer(c.Name, &r, err)
 		}
 	}
+	prefix := line.Resume(t.head, t.held, t.used)
+	fits := t.held == t.count && prefix.Admit(c.Ask)
+	if t.count > 0 && !fits {
+		found, err := tx.buryIn(c.Name)
+		if err != nil {
+			return sqlstore.Answer{}, err
+		}
+		if found {
+			return tx.join(c) // nobody is found twice
+		}
+	}
 	switch {
 	case buried:
 		return sqlstore.Answer{}, nil
@@ -161,8 +178,6 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 	case t.count > 0 && line.Mismatch(t.head, c.Ask):
 		return sqlstore.Answer{Err: &store.MismatchError{InUse: t.head}}, nil
 	}
-	prefix := line.Resume(t.head, t.held, t.used)
-	fits := t.held == t.count && prefix.Admit(c.Ask)
 	if c.Try && !fits {
 		return tx.refuse(c, &t)
 	}
@@ -202,7 +217,7 @@ func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Answ
 // Keep implements sqlstore.Engine.
 func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer, error) {
 	cs = slices.Clone(cs) // a job whose caller has gone must not read what is the caller's again
-	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
+	answers, err := ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
 		answers := make([]sqlstore.Answer, len(cs))
 		tidied := map[string]tally{}
 		for i := range cs {
@@ -213,6 +228,12 @@ func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 		}
 		return answers, nil
 	})
+	for i := range answers {
+		if answers[i].Err == nil && answers[i].State == store.Gone {
+			e.claimed(cs[i].ID, false)
+		}
+	}
+	return answers, err
 }
 
 // keep keeps one claim. A line that was tidied for another claim of the same call need not be tidied again.
@@ -266,9 +287,13 @@ func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, 
 // Leave implements sqlstore.Engine.
 func (e *engine) Leave(ctx context.Context, c *store.Claim) error {
 	if e.quickly(func(tx *transaction) (bool, error) { return tx.quickLeave(c) }) {
+		e.claimed(c.ID, false)
 		return nil
 	}
 	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.leave(c) }))
+	if err == nil {
+		e.claimed(c.ID, false)
+	}
 	return err
 }
 
@@ -329,6 +354,7 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 			return err
 		}
 		reader := e.alone()
+		e.blockers = nil
 		s.answers, s.untidy, err = reader.look(waiting, reader.peek)
 		return errors.Join(err, e.file.exec("COMMIT"))
 	}})
@@ -337,6 +363,9 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 	}
 	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
 		answers, _, err := tx.look(waiting, func(name string) (tally, bool, error) {
+			if _, err := tx.buryIn(name); err != nil {
+				return tally{}, false, err
+			}
 			t, err := tx.tidy(name)
 			return t, false, err
 		})
@@ -380,7 +409,12 @@ func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	prefix := line.Resume(t.head, t.held, t.used)
 	next := row{}
 	found, err := tx.nextWaiting(name, &next)
-	return t, t.earliest <= tx.now || found && prefix.Admit(next.ask()), err
+	if untidy = t.earliest <= tx.now || found && prefix.Admit(next.ask()); err != nil || untidy {
+		return t, untidy, err
+	}
+	dead, alive, err := tx.blockers(name)
+	tx.engine.blockers = append(tx.engine.blockers, alive...)
+	return t, len(dead) > 0, err
 }
 
 // Line implements sqlstore.Engine.
@@ -390,6 +424,9 @@ func (e *engine) Line(ctx context.Context, name string) (store.Line, error) {
 		refused error
 	}
 	a, err := ask(ctx, e, func(tx *transaction) (a answer, err error) {
+		if _, err := tx.buryIn(name); err != nil {
+			return a, err
+		}
 		t, err := tx.tidy(name)
 		if err != nil || t.newer {
 			return answer{refused: newer(t)}, err
@@ -417,8 +454,13 @@ func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
 
 // Sweep implements sqlstore.Engine.
 func (e *engine) Sweep(ctx context.Context) error {
-	e.bell.sweep()
-	_, err := ask(ctx, e, (*transaction).sweep)
+	dead := e.bell.sweep()
+	_, err := ask(ctx, e, func(tx *transaction) (struct{}, error) {
+		if err := tx.bury(dead); err != nil {
+			return struct{}{}, err
+		}
+		return tx.sweep()
+	})
 	return err
 }
 
@@ -427,27 +469,35 @@ const mostSwept = 1000
 
 // sweep removes what is out in lines of all prefixes.
 func (tx *transaction) sweep() (struct{}, error) {
-	type resource struct{ prefix, name string }
-	var out []resource
-	err := tx.each("SELECT DISTINCT prefix, name FROM holdfast_claims WHERE deadline <= ? AND format <= ? LIMIT ?",
-		[]any{tx.now, format, mostSwept}, func(rows *sql.Rows) error {
-			var r resource
-			err := rows.Scan(&r.prefix, &r.name)
-			out = append(out, r)
-			return err
-		})
+	_, err := tx.eachLine("deadline <= ?", tx.now, func(name string) error {
+		_, err := tx.tidy(name)
+		return err
+	})
 	if err != nil {
 		return struct{}{}, err
 	}
+	return struct{}{}, tx.exec("DELETE FROM holdfast_tombstones WHERE deadline <= ?", tx.now)
+}
+
+// eachLine calls do for the lines, of all prefixes, that have a claim of which where is true. It reports whether these
+// were all.
+func (tx *transaction) eachLine(where string, arg any, do func(name string) error) (all bool, err error) {
+	type resource struct{ prefix, name string }
+	var lines []resource
+	err = tx.each("SELECT DISTINCT prefix, name FROM holdfast_claims WHERE "+where+" AND format <= ? LIMIT ?",
+		[]any{arg, format, mostSwept}, func(rows *sql.Rows) error {
+			var r resource
+			err := rows.Scan(&r.prefix, &r.name)
+			lines = append(lines, r)
+			return err
+		})
 	own := tx.prefix
 	defer func() { tx.prefix = own }()
-	for _, r := range out {
-		tx.prefix = r.prefix
-		if _, err := tx.tidy(r.name); err != nil {
-			return struct{}{}, err
-		}
+	for i := 0; err == nil && i < len(lines); i++ {
+		tx.prefix = lines[i].prefix
+		err = do(lines[i].name)
 	}
-	return struct{}{}, tx.exec("DELETE FROM holdfast_tombstones WHERE deadline <= ?", tx.now)
+	return len(lines) < mostSwept, err
 }
 
 func newer(t tally) error {

@@ -140,7 +140,7 @@ func TestKeepMovesTheInbox(t *testing.T) {
 	if _, err := b.Keep(t.Context(), []store.Claim{*c}); err != nil {
 		t.Fatal(err)
 	}
-	if countRows(t, path, "holdfast_claims WHERE inbox = ?", b.inbox) != 1 {
+	if countRows(t, path, "holdfast_claims WHERE inbox = ?", b.bell.name()) != 1 {
 		t.Error("it is told at the old place")
 	}
 }

@@ -1,12 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/holdfast-go/holdfast/sqlstore"
@@ -22,13 +20,20 @@ const (
 )
 
 func openURL(ctx context.Context, at store.Location) (store.Store, error) {
-	if err := at.Allow(); err != nil {
+	if err := at.Allow("shared"); err != nil {
 		return nil, err
 	}
 	if len(at.Hosts) > 0 || at.User != nil {
 		return nil, errors.New("a SQLite store has no host: write sqlite:PATH, as in sqlite:/var/lib/app/locks.db")
 	}
-	s, err := Open(ctx, at.Path, Prefix(at.Prefix))
+	options := []Option{Prefix(at.Prefix)}
+	if at.Query.Has("shared") {
+		if at.Query.Get("shared") != "yes" {
+			return nil, errors.New("shared is yes, or is left out")
+		}
+		options = append(options, Shared())
+	}
+	s, err := Open(ctx, at.Path, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +45,15 @@ type Option func(*engine)
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
 func Prefix(prefix string) Option { return func(e *engine) { e.prefix = prefix } }
+
+// Shared is for users who share a file knowingly: none of them is protected from the others. The file and its folder may
+// belong to another user, links are followed whoever made them, and a file that is made is for its group too (0660). By
+// URL it is ?shared=yes. The folder should have the group, and the setgid bit, so that all that is made in it has the group.
+//
+// Without it, a file is refused if another user owns it or can replace or write it: one who made it first, or put a link in
+// its place, could take locks away, or have tables added to a database that is not his. Root and whoever owns the root
+// folder are trusted.
+func Shared() Option { return func(e *engine) { e.shared = true } }
 
 // Open opens the SQLite file at path, and makes it if it is not there. The folder must be there.
 func Open(ctx context.Context, path string, options ...Option) (*sqlstore.Store, error) {
@@ -57,60 +71,41 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 	case ":memory:":
 		return nil, errors.New("a file in memory is seen by nobody else: for locks within one process open memory: instead")
 	}
-	full, err := resolve(path)
-	if err != nil {
-		return nil, fmt.Errorf("the path %q: %w", path, err)
+	e := &engine{
+		path: path, wall: time.Now, claims: map[store.ID]struct{}{},
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
-	e := &engine{path: full, inbox: rand.Text(), wall: time.Now, wake: make(chan struct{}, 1), quit: make(chan struct{}), turn: make(chan struct{}, 1)}
+	var err error
 	if e.clock, err = readClock(); err != nil {
 		return nil, e.fault(err)
 	}
-	e.bell.folder = full + "-wake"
 	for _, o := range options {
 		o(e)
 	}
+	full, err := resolve(path, e.shared)
+	if err != nil {
+		return nil, e.fault(err)
+	}
+	e.path = full
+	e.bell.folder, e.bell.shared = cmp.Or(e.bell.folder, full+"-wake"), e.shared
+	e.queue.folder, e.queue.shared = e.bell.folder, e.shared
 	e.worker.Go(e.work)
+	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	if e.identity, err = ask(bounded, e, (*transaction).identity); err != nil {
 		_ = e.Close()
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			err = e.fault(fmt.Errorf("another program has been writing to it for %v", openTimeout))
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = e.fault(fmt.Errorf("another program has been writing to it for %v: %w", time.Since(began).Round(time.Millisecond), err))
 		}
 		return nil, err
 	}
-	_, _ = ask(bounded, e, (*transaction).sweep) // what it cannot remove is in nobody's way here
+	_ = e.Sweep(bounded) // what it cannot remove is in nobody's way here
 	return e, nil
 }
 
 // openTimeout bounds Open.
 const openTimeout = 10 * time.Second
-
-// resolve makes a path one that all processes mean alike: absolute, and without symbolic links, since the sockets lie
-// beside the file itself.
-func resolve(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	for range 40 { // links that lead to links
-		if err != nil {
-			break
-		}
-		if direct, err := filepath.EvalSymlinks(path); err == nil {
-			return direct, nil
-		}
-		target, notLink := os.Readlink(path)
-		if notLink != nil { // it is not there yet
-			if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-				path = filepath.Join(folder, filepath.Base(path))
-			}
-			return path, nil
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		path = target
-	}
-	return path, err
-}
 
 // Abilities implements sqlstore.Engine.
 func (e *engine) Abilities() store.Abilities {

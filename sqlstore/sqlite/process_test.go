@@ -92,12 +92,18 @@ const lookSlowly = 200 * time.Millisecond // much less than sqlstore's
 
 func waitForWaiter(t *testing.T, locks *holdfast.Client, name string) {
 	t.Helper()
+	waiters(t, locks, name, 1)
+}
+
+// waiters waits until so many wait.
+func waiters(t *testing.T, locks *holdfast.Client, name string, want int) {
+	t.Helper()
 	eventually(t, "somebody waits", func() bool {
 		line, err := locks.Inspect(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(line.Waiters()) > 0
+		return len(line.Waiters()) >= want
 	})
 }
 
@@ -166,7 +172,7 @@ func killOne(t *testing.T, path string, after time.Duration) {
 // checkFile lets SQLite itself check the file.
 func checkFile(t *testing.T, path string) {
 	t.Helper()
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +187,7 @@ func checkFile(t *testing.T, path string) {
 func TestBusyFileHonoursContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	locks := openClient(t, path)
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +222,7 @@ func TestBusyFileHonoursContext(t *testing.T) {
 func TestCloseInTheQueue(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,8 +230,8 @@ func TestCloseInTheQueue(t *testing.T) {
 	if err := f.exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	ahead := enterQueue(filepath.Dir(path), nil)
-	if !ahead.ordered {
+	ahead := queue{folder: e.queue.folder}
+	if ahead.enter(); !ahead.wait(0, nil) {
 		t.Skip("no queue on this system")
 	}
 	defer ahead.leave()

@@ -1,24 +1,128 @@
 package sqlite
 
-// A place is one in the queue of processes that found the file busy. The queue is a lock on the file's folder, which
-// the kernel gives in order. It is politeness and nothing else: it keeps many processes from asking SQLite again and
-// again at the same time. Whether one may write is for SQLite to say.
-type place struct {
-	ordered bool   // there is a queue, and this place is its first
-	leave   func() // lets the next one in
+import (
+	"os"
+	"sync"
+	"time"
+)
+
+// A queue orders the processes that find the file busy: a lock on the folder beside the file, which the kernel grants in
+// order of arrival. It is politeness and nothing else: it keeps many processes from asking SQLite again and again at the
+// same time, and one from being overtaken for ever. Whether a process may write is for SQLite to say. So nobody relies
+// on the queue: the process at its head may be stopped.
+//
+// Its methods are called by one goroutine at a time.
+type queue struct {
+	folder string
+	shared bool // with other users
+
+	mu      sync.Mutex
+	lock    *os.File      // the folder, while this process is first
+	granted chan struct{} // closed when the request under way has been answered; nil: there is none
+	wanted  bool          // the request under way is still wanted
+	stuck   bool          // it has been waited for in vain
+	met     bool          // others were there when this process last came
 }
 
-// enterQueue waits until this process is first in the queue, or until quit is closed.
-func enterQueue(folder string, quit <-chan struct{}) *place {
-	unlock, locked := lockFolder(folder)
-	if locked == nil {
-		return &place{leave: func() {}}
+// queueTimeout is how long a process waits in the queue before it asks SQLite out of turn.
+const queueTimeout = 200 * time.Millisecond
+
+// enter takes a place in the queue, and reports whether there are others in it, and how long to wait for them. The kernel
+// cannot be told to forget a request. So one that was given up stays, one at most, and keeps its place for the next call.
+func (q *queue) enter() (others bool, patience time.Duration) {
+	q.giveWay()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	defer func() { q.met = others }()
+	if q.granted == nil {
+		if err := makeFolder(q.folder, q.shared); err != nil {
+			return false, 0
+		}
+		folder, err := os.Open(q.folder)
+		if err != nil {
+			return false, 0
+		}
+		busy, err := tryLockFolder(folder, true)
+		switch {
+		case err != nil:
+			_ = folder.Close()
+			return false, 0
+		case !busy:
+			q.lock = folder
+			return false, 0
+		}
+		q.granted, q.stuck = make(chan struct{}), false
+		go q.await(folder, q.granted)
 	}
+	if q.wanted = true; !q.stuck {
+		patience = queueTimeout
+	}
+	return true, patience
+}
+
+// giveWay waits until another process has the lock, if others were there last time. The kernel wakes the next of the queue
+// when a lock is released, but grants the lock to the first that asks: this process would be faster.
+func (q *queue) giveWay() {
+	if !q.met {
+		return
+	}
+	for start := time.Now(); !q.busy() && time.Since(start) < time.Millisecond; {
+		time.Sleep(firstPause / 2)
+	}
+}
+
+// busy reports whether another process is in the queue.
+func (q *queue) busy() bool {
+	folder, err := os.Open(q.folder)
+	if err != nil {
+		return false
+	}
+	defer folder.Close()
+	busy, _ := tryLockFolder(folder, false)
+	return busy
+}
+
+// await waits for the lock.
+func (q *queue) await(folder *os.File, granted chan<- struct{}) {
+	err := lockFolder(folder)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.granted = nil; err == nil && q.wanted {
+		q.lock = folder
+	} else {
+		_ = folder.Close() // which releases the lock
+	}
+	close(granted)
+}
+
+// wait waits for d at most, or until this process is first in the queue, or quit is closed. It reports whether it is
+// first.
+func (q *queue) wait(d time.Duration, quit <-chan struct{}) (first bool) {
+	q.mu.Lock()
+	first, granted := q.lock != nil, q.granted
+	q.mu.Unlock()
+	if first {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case err := <-locked:
-		return &place{ordered: err == nil, leave: unlock}
+	case <-granted:
+	case <-timer.C:
 	case <-quit:
-		go func() { <-locked; unlock() }() // the kernel cannot be told that nobody waits any more
-		return &place{leave: func() {}}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stuck = q.lock == nil
+	return q.lock != nil
+}
+
+// leave lets the next process be first.
+func (q *queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.wanted = false; q.lock != nil {
+		_ = q.lock.Close()
+		q.lock = nil
 	}
 }

@@ -9,19 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFolder asks for the lock on a folder. The channel says when it has it. It is nil if that cannot be asked for.
-func lockFolder(folder string) (unlock func(), locked <-chan error) {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return nil, nil
+// tryLockFolder locks a folder, unless it is busy.
+func tryLockFolder(folder *os.File, exclusive bool) (busy bool, err error) {
+	how := unix.LOCK_SH
+	if exclusive {
+		how = unix.LOCK_EX
 	}
-	done := make(chan error, 1)
-	go func() {
-		err := error(unix.EINTR)
-		for errors.Is(err, unix.EINTR) {
-			err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+	err = flock(folder, how|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}
+
+// lockFolder waits until it has locked a folder.
+func lockFolder(folder *os.File) error { return flock(folder, unix.LOCK_EX) }
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
 		}
-		done <- err
-	}()
-	return func() { _ = dir.Close() }, done // which gives the lock back
+	}
 }

@@ -1,4 +1,12 @@
 package sqlite
 
-// lockFolder cannot lock a folder on Windows.
-func lockFolder(string) (unlock func(), locked <-chan error) { return nil, nil }
+import (
+	"errors"
+	"os"
+)
+
+// Windows cannot lock a folder.
+
+func tryLockFolder(*os.File, bool) (busy bool, err error) { return false, errors.ErrUnsupported }
+
+func lockFolder(*os.File) error { return errors.ErrUnsupported }

@@ -24,13 +24,18 @@ func (e *engine) quickly(do func(*transaction) (bool, error)) bool {
 	e.mu.Lock()
 	first := len(e.jobs) == 0 && !e.closed // nobody is overtaken
 	e.mu.Unlock()
-	if !first || e.file == nil || !e.file.installed || !e.file.current(e.path, e.clock.now()) {
+	now := e.clock.now()
+	if e.meetsOthers(now) || !first || e.file == nil || !e.file.installed || !e.file.current(e.path, now) {
 		return false
 	}
 	done, err := do(e.alone())
-	if err != nil && !isBusy(err) {
+	switch {
+	case isBusy(err):
+		e.crowded = now
+	case err != nil:
 		e.drop()
 	}
+	e.stale = e.stale || done
 	return err == nil && done
 }
 

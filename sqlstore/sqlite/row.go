@@ -81,7 +81,7 @@ func (tx *transaction) remove(c *store.Claim) (bool, error) {
 func (tx *transaction) values(c *store.Claim) ([]any, error) {
 	waits, details, err := tx.texts(c)
 	return []any{tx.prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit, tx.deadline(c), int64(c.TTL), int64(c.Grace),
-		tx.wall.UnixMicro(), c.Turn, tx.engine.inbox, waits, details, format}, err
+		tx.wall.UnixMicro(), c.Turn, tx.engine.bell.name(), waits, details, format}, err
 }
 
 // insertInto takes those values as ?1 to ?15; what follows gives ticket, seat and state.
@@ -111,7 +111,7 @@ func (tx *transaction) prolong(r *row, c *store.Claim) error {
 	err = tx.exec(`UPDATE holdfast_claims SET seat = ?, units = ?, deadline = ?, ttl = ?, grace = ?, turn = ?,
 		inbox = ?, waits = ?, details = ? WHERE prefix = ? AND name = ? AND seat = ?`,
 		seat, r.units, tx.deadline(c), int64(c.TTL), int64(c.Grace), c.Turn,
-		tx.engine.inbox, waits, details, tx.prefix, c.Name, r.seat)
+		tx.engine.bell.name(), waits, details, tx.prefix, c.Name, r.seat)
 	r.seat = seat
 	return err
 }

@@ -85,7 +85,7 @@ func TestReadableByPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Unlock(t.Context())
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func TestRestOfTheFile(t *testing.T) {
 	operate(t, path, "INSERT INTO stock VALUES ('chair', 7)")
 	e := open(t, path)
 	join(t, e, newClaim("x"), store.Held)
-	f, err := openFile(path)
+	f, err := openFile(path, privateMode)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ type transaction struct {
 	wall   time.Time // for people, and for tickets
 	mark   uint64    // the highest ticket ever given
 	told   []message // whom to tell once it has happened
+	buried []string  // inboxes of dead clients that then have no claims any more
 }
 
 // A message is news for the client that has this inbox.

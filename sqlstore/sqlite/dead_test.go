@@ -1,0 +1,277 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// long is a ttl that no test waits for.
+const long = 10 * time.Minute
+
+// soon is how long something may take that takes a fraction of a second on a machine that is not busy.
+const soon = 10 * time.Second
+
+// startLong starts a child that takes a lock with a ttl that nobody waits for.
+func startLong(t *testing.T, path, name string) *holder {
+	t.Helper()
+	return startHolderFor(t, path, name, long)
+}
+
+// bury kills a child and waits until it is gone.
+func (h *holder) bury() {
+	h.kill()
+	_ = h.cmd.Wait()
+}
+
+// TestKilledHolderIsFoundOut: a process is killed while it holds a lock and another waits for it. The other has it at once,
+// and not when the ttl has passed, and its token is greater.
+func TestKilledHolderIsFoundOut(t *testing.T) {
+	path := newPath(t)
+	locks := openClient(t, path)
+	first := startLong(t, path, "x")
+	seen := first.token(t)
+	for range 3 {
+		next := startLong(t, path, "x")
+		waitForWaiter(t, locks, "x")
+		first.bury()
+		buried := time.Now()
+		token := next.token(t)
+		if took := time.Since(buried); took > soon {
+			t.Errorf("it took %v", took)
+		}
+		if token <= seen {
+			t.Errorf("token %v after %v", token, seen)
+		}
+		first, seen = next, token
+	}
+	first.bury()
+	if _, err := locks.Mutex("x").TryLock(t.Context()); err != nil {
+		t.Errorf("TryLock after the holder was killed: %v", err)
+	}
+}
+
+// TestKilledWaiterIsPassedOver: the process that was next in line is dead when the holder releases.
+func TestKilledWaiterIsPassedOver(t *testing.T) {
+	path := newPath(t)
+	locks := openClient(t, path, holdfast.TTL(long))
+	lease, err := locks.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := startLong(t, path, "x")
+	waiters(t, locks, "x", 1)
+	last := startLong(t, path, "x")
+	waiters(t, locks, "x", 2)
+	next.bury()
+	if err := lease.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	last.token(t)
+	if took := time.Since(start); took > soon {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestDeadWaiterBlocksNobody: a dead process that wanted more than is free does not keep others from what is.
+func TestDeadWaiterBlocksNobody(t *testing.T) {
+	path := newPath(t)
+	holder, dead, living := open(t, path), open(t, path), open(t, path)
+	units := func(n int32) *store.Claim {
+		c := newClaim("x")
+		c.TTL, c.Ask = long, store.Ask{Kind: store.Semaphore, Units: n, Limit: 5}
+		return c
+	}
+	join(t, holder, units(3), store.Held)
+	join(t, dead, units(4), store.Waiting)
+	die(t, dead)
+	join(t, living, units(1), store.Held)
+}
+
+// die has an engine leave its claims as a process does that is killed.
+func die(t *testing.T, e *engine) {
+	t.Helper()
+	if len(e.claims) == 0 {
+		t.Fatal("it has no claims")
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClosedWithoutLeaving frees what was held: nobody is there any more who could use it.
+func TestClosedWithoutLeaving(t *testing.T) {
+	path := newPath(t)
+	a, b := open(t, path), open(t, path)
+	for _, name := range []string{"x", "y"} {
+		c := newClaim(name)
+		c.TTL = long
+		join(t, a, c, store.Held)
+	}
+	die(t, a)
+	join(t, b, newClaim("x"), store.Held)
+	if n := countRows(t, path, "holdfast_claims WHERE name = 'y'"); n != 0 {
+		t.Error("what it had elsewhere is still there")
+	}
+	if exists(a.bell.path(a.bell.name())) {
+		t.Error("its socket is still there")
+	}
+}
+
+// TestLivingIsNeverBuried, whatever happens to the sockets: its claims stand until their ttl has passed.
+func TestLivingIsNeverBuried(t *testing.T) {
+	for what, happens := range map[string]func(t *testing.T, folder string){
+		"nothing": func(*testing.T, string) {},
+		"removed": func(t *testing.T, folder string) { check(t, os.RemoveAll(folder)) },
+		"renamed": func(t *testing.T, folder string) { check(t, os.Rename(folder, folder+".old")) },
+		"copied": func(t *testing.T, folder string) {
+			check(t, os.Rename(folder, folder+".old"))
+			restore(t, folder+".old", folder)
+		},
+		"restored": func(t *testing.T, folder string) {
+			names := listed(t, folder)
+			check(t, os.RemoveAll(folder))
+			for _, name := range names {
+				inbox(t, folder, name).Close()
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path := newPath(t)
+			a, b := open(t, path), open(t, path)
+			held := newClaim("x")
+			held.TTL = long
+			join(t, a, held, store.Held)
+			happens(t, path+"-wake")
+			join(t, b, newClaim("x"), store.Waiting)
+			check(t, b.Sweep(t.Context()))
+			if _, err := b.Look(t.Context(), []store.Claim{*held}); err != nil {
+				t.Fatal(err)
+			}
+			if answers, err := a.Keep(t.Context(), []store.Claim{*held}); err != nil || answers[0].State != store.Held {
+				t.Errorf("it stands at %v, %v", answers, err)
+			}
+		})
+	}
+}
+
+// restore makes dead sockets with the names of those in another folder.
+func restore(t *testing.T, from, to string) {
+	t.Helper()
+	check(t, os.Mkdir(to, 0o700))
+	for _, name := range listed(t, from) {
+		inbox(t, to, name).Close()
+	}
+}
+
+func listed(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEarlierIsNeverBuried: of a client of an earlier version nobody knows that it is dead.
+func TestEarlierIsNeverBuried(t *testing.T) {
+	path := newPath(t)
+	a, b := open(t, path), open(t, path)
+	held := newClaim("x")
+	held.TTL = long
+	join(t, a, held, store.Held)
+	dead := inbox(t, path+"-wake", "EARLIER")
+	dead.Close()
+	operate(t, path, "UPDATE holdfast_claims SET inbox = 'EARLIER'")
+	join(t, b, newClaim("x"), store.Waiting)
+	check(t, b.Sweep(t.Context()))
+	wantState(t, path, held, store.Held)
+}
+
+// TestStoppedHolderIsNotDead: a process that stands still keeps its lock for its ttl.
+func TestStoppedHolderIsNotDead(t *testing.T) {
+	path := newPath(t)
+	locks := openClient(t, path)
+	h := startLong(t, path, "x")
+	h.token(t)
+	stop(t, h.cmd)
+	for range 3 {
+		if _, err := locks.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
+			t.Errorf("got %v", err)
+		}
+		check(t, open(t, path).Close()) // which sweeps
+	}
+}
+
+// TestInherited: a process that was started in between keeps the claims of a client that is gone, until it ends.
+func TestInherited(t *testing.T) {
+	path := newPath(t)
+	a, b := open(t, path), open(t, path)
+	held := newClaim("x")
+	held.TTL = long
+	join(t, a, held, store.Held)
+	end, err := sqlstore.New(a).Inherit()
+	check(t, err)
+	child := childCommand(t, "stay")
+	in, err := child.StdinPipe()
+	check(t, err)
+	check(t, child.Start())
+	end()
+	late := childCommand(t, "stay") // starts too late to keep anything
+	lateIn, err := late.StdinPipe()
+	check(t, err)
+	check(t, late.Start())
+	die(t, a)
+	join(t, b, newClaim("x"), store.Waiting)
+	wantState(t, path, held, store.Held)
+	in.Close()
+	check(t, child.Wait())
+	if a, err := b.Look(t.Context(), []store.Claim{*held}); err != nil || a[0].State != store.Gone {
+		t.Errorf("it stands at %v, %v", a, err)
+	}
+	lateIn.Close()
+	check(t, late.Wait())
+}
+
+// TestOpenSweepsSockets of processes that were killed, wherever they are in a large folder.
+func TestOpenSweepsSockets(t *testing.T) {
+	path := newPath(t)
+	open(t, path)
+	folder := path + "-wake"
+	for i := range mostDialled / 2 {
+		inbox(t, folder, fmt.Sprintf("LIVING%d", i))
+	}
+	for i := range mostDialled / 2 {
+		inbox(t, folder, fmt.Sprintf("DEAD%d", i)).Close()
+	}
+	h := startLong(t, path, "x")
+	h.token(t)
+	h.bury()
+	eventually(t, "all dead are swept", func() bool {
+		check(t, open(t, path).Close())
+		return len(listed(t, folder)) == mostDialled/2
+	})
+	if n := countRows(t, path, "holdfast_claims"); n != 0 {
+		t.Errorf("%d claims of the dead are left", n)
+	}
+}
