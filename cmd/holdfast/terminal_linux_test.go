@@ -392,3 +392,75 @@ func TestBreakAsks(t *testing.T) {
 	yes.exits(0)
 	p.exits(79)
 }
+
+// shapes are pipelines of which one part is a command that reads from the terminal, or sets it up, while its own input or
+// output is something else. %s is that command.
+var shapes = map[string]string{
+	"output to a pipe":         "holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"output to a file":         "holdfast run --ttl 1m x -- sh -c '%s' > out",
+	"input from a pipe":        "seq 500 | holdfast run --ttl 1m x -- sh -c '%s'",
+	"input from a file":        "holdfast run --ttl 1m x -- sh -c '%s' < /dev/null",
+	"in the middle of a pipe":  "seq 500 | holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"one holdfast in another":  "holdfast run --ttl 1m y -- holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"two pipes in each other":  "holdfast run --ttl 1m y -- sh -c \"holdfast run --ttl 1m x -- sh -c \\\"%s\\\" | cat\" | cat",
+	"in a subshell of a pipe":  "(holdfast run --ttl 1m x -- sh -c '%s') | cat",
+	"nothing but the terminal": "holdfast run --ttl 1m x -- sh -c '%s'",
+}
+
+// reader reads two lines from the terminal. It first sets it up, as pagers and editors do.
+const reader = `stty sane < /dev/tty; touch running; read one < /dev/tty; touch again; read two < /dev/tty; echo $one $two > log`
+
+// TestReadsTerminal has commands of all shapes read from the terminal, be stopped and continued, and be interrupted.
+func TestReadsTerminal(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			c := d.console("sh", "-i")
+			c.reads("ready> ")
+			script := reader
+			if strings.Contains(shape, `\"%s\"`) {
+				script = strings.ReplaceAll(script, "$", `\\\$`)
+			}
+			c.types(fmt.Sprintf(shape, script) + "\n")
+			d.appears("running")
+			c.types(ctrlZ)
+			c.reads("Stopped")
+			c.reads("ready> ")
+			c.types("fg\n")
+			c.types("first\n")
+			d.appears("again")
+			c.types("second\n")
+			c.reads("ready> ")
+			if got := d.read("log"); got != "first second\n" {
+				t.Errorf("it read %q", got)
+			}
+
+			d.remove("running")
+			c.types(fmt.Sprintf(shape, script) + "; echo went on\n")
+			d.appears("running")
+			c.types(ctrlC)
+			c.reads("ready> ")
+			if strings.Contains(c.screen(), "\nwent on") {
+				t.Error("the line went on after Ctrl-C")
+			}
+			d.start("run", "--no-wait", "x", "--", "true").exits(0)
+			c.types("exit 0\n")
+			c.exits(0)
+		})
+	}
+}
+
+// TestPagerKeepsTerminal has another part of the pipe read from the terminal while the command runs.
+func TestPagerKeepsTerminal(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	c.types("holdfast run x -- sh -c '" + untilPut("held", "free") + `' | sh -c 'read line < /dev/tty; echo "got $line"; cat'` + "\n")
+	d.appears("held")
+	c.types("one\n")
+	c.reads("got one")
+	d.put("free")
+	c.reads("ready> ")
+	c.types("exit 0\n")
+	c.exits(0)
+}

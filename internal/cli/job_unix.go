@@ -142,7 +142,7 @@ func (c *child) look() (syscall.WaitStatus, bool) {
 		case status.Stopped():
 			c.stopped = true
 			c.enforce()
-			c.suspend()
+			c.onStop(status.StopSignal())
 		case status.Continued():
 			c.stopped = false
 		default:
@@ -151,30 +151,56 @@ func (c *child) look() (syscall.WaitStatus, bool) {
 	}
 }
 
+// onStop decides what follows when the command was stopped by sig. A command in the background that reads from the
+// terminal or sets it up is stopped by the kernel. If holdfast is in the foreground, the command gets the terminal and
+// goes on. Any other stop is a stop of the whole job.
+func (c *child) onStop(sig syscall.Signal) {
+	wantsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
+	if wantsTerminal && !c.told && c.tty.handOver(c.group) {
+		c.proceed()
+		return
+	}
+	c.suspend(wantsTerminal)
+}
+
 // suspend stops holdfast and all of its own group, as the key that stopped the command would have. Then a shell sees
-// a stopped job. Where there is no terminal there is no shell to continue it: holdfast goes on, and renews the lease.
-func (c *child) suspend() {
+// a stopped job. If the command wants the terminal, they stop as if they wanted it themselves: whoever started holdfast
+// may be another holdfast, which then hands it over. Where there is no terminal there is no shell to continue the job:
+// holdfast goes on, and renews the lease.
+func (c *child) suspend(wantsTerminal bool) {
 	if c.tty == nil || c.told {
 		return
 	}
 	c.tty.takeBack()
-	if !hasShell() {
-		c.resume()
-		return
+	switch {
+	case !hasShell():
+		if !wantsTerminal { // else it would be stopped again at once
+			c.resume()
+		}
+	case wantsTerminal:
+		syscall.Kill(0, syscall.SIGTTIN) //nolint:errcheck // there is always such a group
+	default:
+		// Holdfast itself has a handler for SIGTSTP, which Go never takes away again. SIGSTOP does without.
+		signal.Ignore(syscall.SIGTSTP)
+		syscall.Kill(0, syscall.SIGTSTP)           //nolint:errcheck // there is always such a group
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP) //nolint:errcheck // nor can this fail
+		signal.Notify(c.job.signals, syscall.SIGTSTP)
 	}
-	// Holdfast itself has a handler for SIGTSTP, which Go never takes away again. SIGSTOP does without.
-	signal.Ignore(syscall.SIGTSTP)
-	syscall.Kill(0, syscall.SIGTSTP)           //nolint:errcheck // there is always such a group
-	syscall.Kill(os.Getpid(), syscall.SIGSTOP) //nolint:errcheck // nor can this fail
-	signal.Notify(c.job.signals, syscall.SIGTSTP)
 }
 
-// resume continues the command, with the terminal if holdfast was given it. enforce was called just before.
+// resume continues the command when holdfast was continued. enforce was called just before.
 func (c *child) resume() {
 	if c.told {
 		return // it is being killed, and must not run
 	}
-	c.tty.handOver(c.group)
+	if c.tty != nil && c.tty.alone {
+		c.tty.handOver(c.group)
+	}
+	c.proceed()
+}
+
+// proceed lets a stopped command run again.
+func (c *child) proceed() {
 	c.stopped = false
 	c.signal(syscall.SIGCONT)
 }

@@ -15,7 +15,7 @@ import (
 // it, and gets the signals of its keys: the foreground group. A nil terminal is none, and does nothing.
 type terminal struct {
 	fd     int
-	shares bool // the command reads from it and writes to it, and nobody else does
+	alone  bool // the command reads from it and writes to it, and is no part of a pipe
 	handed bool // the command's group is the foreground group
 }
 
@@ -28,14 +28,15 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd}
 }
 
-// openTerminalFor finds the controlling terminal, and whether a command on these files can have it for itself. It
-// cannot in a pipe: another part of the pipe, such as a pager, may need the terminal.
+// openTerminalFor finds the controlling terminal for a command on these files. A command that both reads from the terminal
+// and writes to it has it from the start. Any other may be a part of a pipe, of which another part, such as a pager, needs
+// the terminal: it gets the terminal when it asks for it (see child.onStop).
 func openTerminalFor(stdin, stdout *os.File) *terminal {
 	t := openTerminal()
 	if t != nil {
 		_, reads := foregroundOf(int(stdin.Fd()))
 		_, writes := foregroundOf(int(stdout.Fd()))
-		t.shares = reads == nil && writes == nil
+		t.alone = reads == nil && writes == nil
 	}
 	return t
 }
@@ -55,22 +56,21 @@ func (t *terminal) isOurs() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// handsOver says whether the command has the terminal when holdfast is in the foreground.
-func (t *terminal) handsOver() bool { return t != nil && t.shares }
-
-// handOverAtStart has the command begin in the foreground, if holdfast is there.
+// handOverAtStart has the command begin in the foreground, if holdfast is there and the command has the terminal alone.
 func (t *terminal) handOverAtStart(a *syscall.SysProcAttr) {
-	if t.handsOver() && t.isOurs() {
+	if t != nil && t.alone && t.isOurs() {
 		a.Foreground, a.Ctty = true, t.fd
 		t.handed = true
 	}
 }
 
-// handOver puts the command's group in the foreground, if holdfast's is there.
-func (t *terminal) handOver(group int) {
-	if t.handsOver() && t.isOurs() {
-		t.handed = t.setForeground(group)
+// handOver puts the command's group in the foreground, if holdfast's is there. It reports whether it did.
+func (t *terminal) handOver(group int) bool {
+	if t == nil || !t.isOurs() {
+		return false
 	}
+	t.handed = t.setForeground(group)
+	return t.handed
 }
 
 // takeBack puts holdfast's group in the foreground, if it handed the terminal over. It says whether it had.
