@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"strings"
+	"time"
 )
 
 // A job is a command that runs under a grip. How it is run depends on the system: see job_unix.go and job_windows.go.
@@ -15,6 +16,8 @@ type job struct {
 	signals chan os.Signal // what reaches holdfast while the command runs
 	names   []string
 	app     *app
+
+	killAfter *time.Duration // how long the command may take to end when holdfast is told to end; nil is for ever
 }
 
 // sayLost says that the command must end, and why.

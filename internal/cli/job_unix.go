@@ -26,8 +26,9 @@ type child struct {
 	job     *job
 	group   int // its process group, and the pid of its leader
 	tty     *terminal
-	told    bool // it was told to end
-	stopped bool // it is stopped, as far as we know
+	told    bool      // it was told to end because the lock is lost
+	stopped bool      // it is stopped, as far as we know
+	killAt  time.Time // when it is killed because holdfast was told to end; zero if it was not
 }
 
 // run runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
@@ -46,7 +47,7 @@ func (j *job) run() (code int, err error) {
 		j.sayLost()
 		return 0, nil
 	}
-	pid, err := syscall.ForkExec(j.path, j.argv, &syscall.ProcAttr{
+	pid, err := forkExec(j.path, j.argv, &syscall.ProcAttr{
 		Env:   j.env,
 		Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
 		Sys:   attributes,
@@ -58,13 +59,16 @@ func (j *job) run() (code int, err error) {
 	}
 	c := &child{job: j, group: pid, tty: tty}
 	status := c.untilItEnds()
-	if j.watch.why != nil {
+	if j.watch.why != nil || !c.killAt.IsZero() {
 		c.endRest()
 	}
 	hadTerminal := tty.takeBack()
 	if status.Signaled() {
-		if status.Signal() == syscall.SIGINT && hadTerminal && j.watch.why == nil {
-			j.app.last = interruptGroup // nobody else saw that key
+		if status.Signal() == syscall.SIGINT && j.watch.why == nil {
+			j.app.last = dieOfInterrupt
+			if hadTerminal {
+				j.app.last = interruptGroup // nobody else saw that key
+			}
 		}
 		return exitSignaled + int(status.Signal()), nil
 	}
@@ -94,25 +98,31 @@ func (c *child) untilItEnds() syscall.WaitStatus {
 			c.enforce() // it may have ended too late, or have left others behind
 			return status
 		}
-		timer.Reset(c.job.watch.next())
+		next := c.job.watch.next()
+		if !c.killAt.IsZero() {
+			next = min(next, max(time.Until(c.killAt), time.Millisecond))
+		}
+		timer.Reset(next)
 	}
 }
 
 // enforce ends the command if it must not run any longer.
 func (c *child) enforce() {
-	w := c.job.watch
-	if w.mayRun() {
-		return
-	}
-	if !c.told {
+	lost := !c.job.watch.mayRun()
+	if lost && !c.told {
 		c.told = true
 		c.signal(syscall.SIGTERM)
 		defer c.job.sayLost() // after what must not wait for a slow reader
 	}
 	// A stopped command hears of SIGTERM only when it runs again, and it must not.
-	if c.stopped || w.mustDie() {
+	if lost && c.stopped || c.overdue() {
 		c.signal(syscall.SIGKILL)
 	}
+}
+
+// overdue reports whether the command was told to end and has had its time for that.
+func (c *child) overdue() bool {
+	return c.job.watch.mustDie() || !c.killAt.IsZero() && passed(c.killAt)
 }
 
 // handle does what a signal asks for. enforce was called just before.
@@ -125,20 +135,25 @@ func (c *child) handle(sig os.Signal) {
 		if sig != syscall.SIGTSTP || !c.told {
 			c.signal(sig.(syscall.Signal))
 		}
+		if within := c.job.killAfter; sig == syscall.SIGTERM && within != nil && c.killAt.IsZero() {
+			c.killAt = time.Now().Add(*within)
+		}
 	}
 }
 
-// look asks what became of the command.
+// look asks what became of the command. It also reaps processes that others have left to holdfast, as the first process
+// of a container gets them.
 func (c *child) look() (syscall.WaitStatus, bool) {
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(c.group, &status, syscall.WNOHANG|waitOptions, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|waitOptions, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil: // somebody else took its last word
 			return syscall.WaitStatus(exitNoExec << 8), true
 		case pid == 0:
 			return 0, false
+		case pid != c.group:
 		case status.Stopped():
 			c.stopped = true
 			c.enforce()
@@ -216,7 +231,9 @@ func (c *child) signal(s syscall.Signal) {
 // endRest waits for what is left of the group when its leader has ended, and kills it when its time is over. The number
 // of a group is not given to another while one of its processes is left.
 func (c *child) endRest() {
-	for syscall.Kill(-c.group, 0) == nil && !c.job.watch.mustDie() {
+	for syscall.Kill(-c.group, 0) == nil && !c.overdue() {
+		c.enforce()
+		c.look() // what is dead and not reaped still counts as one of the group
 		time.Sleep(10 * time.Millisecond)
 	}
 	syscall.Kill(-c.group, syscall.SIGKILL) //nolint:errcheck // mostly nobody is left
