@@ -464,3 +464,77 @@ func TestPagerKeepsTerminal(t *testing.T) {
 	c.types("exit 0\n")
 	c.exits(0)
 }
+
+// TestForeground has the command and another part of the pipe read from one terminal, both get each key once, and be
+// stopped and continued together.
+func TestForeground(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	const script = `trap "echo >> $0-keys" INT; stty sane < /dev/tty; touch $0-runs; ` +
+		`until read line < /dev/tty; do :; done; echo $line > $0-read; until test -e free; do sleep 0.01; done`
+	c.types("holdfast run --foreground --ttl 1m x -- sh -c '" + script + "' one | sh -c '" + script + "' two\n")
+	d.appears("one-runs")
+	d.appears("two-runs")
+	c.types(ctrlZ)
+	c.reads("Stopped")
+	c.reads("ready> ")
+	holder := d.show("x").Holders[0].Owner.PID
+	if command := d.leaderOf("x"); stateOf(t, holder) != "T" || stateOf(t, command) != "T" {
+		t.Errorf("holdfast is in the state %s, and the command in %s", stateOf(t, holder), stateOf(t, command))
+	}
+	c.types("fg\n")
+	c.types("first\n")
+	d.eventually("one has read", func() bool { return d.has("one-read") || d.has("two-read") })
+	c.types("second\n")
+	d.appears("one-read")
+	d.appears("two-read")
+	c.types(ctrlC)
+	d.appears("one-keys")
+	d.appears("two-keys")
+	d.put("free")
+	c.reads("ready> ")
+	if d.read("one-keys") != "\n" || d.read("two-keys") != "\n" {
+		t.Errorf("a key came %q and %q", d.read("one-keys"), d.read("two-keys"))
+	}
+	c.types("holdfast run --foreground x -- sh -c 'touch running; sleep 100' | cat\n")
+	d.appears("running")
+	c.types(ctrlC)
+	c.reads("ready> ")
+	c.types("exit 0\n")
+	c.exits(0)
+	d.start("run", "--no-wait", "x", "--", "true").exits(0)
+}
+
+// TestForegroundLost has the lock lost. All that the command has started is ended, also where it made itself a session
+// and its parent has gone.
+func TestForegroundLost(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--foreground", "--ttl", "3s", "--kill-after", "300ms", "x", "--", "sh", "-c",
+		"(setsid sh -c \""+stays+"\" &); echo $$ > pid; trap '' TERM; while :; do sleep 0.05; done")
+	d.beat()
+	d.start("break", "--yes", "x").exits(0)
+	p.exits(79)
+	last := d.beat()
+	if !d.stands().Equal(last) {
+		t.Error("it still ran when holdfast had ended")
+	}
+}
+
+// TestForegroundSignals passes on what is sent to holdfast alone. After SIGTERM it ends all that the command started.
+func TestForegroundSignals(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--foreground", "x", "--", "sh", "-c",
+		"trap 'exit 42' USR1; touch running; while test -e running; do sleep 0.01; done")
+	d.appears("running")
+	p.signal(syscall.SIGUSR1)
+	p.exits(42)
+	q := d.start("run", "--foreground", "--kill-after", "0.3", "x", "--", "sh", "-c",
+		"("+stays+") & trap 'exit 3' TERM; wait")
+	d.beat()
+	q.signal(syscall.SIGTERM)
+	q.exits(3)
+	if last := d.beat(); !d.stands().Equal(last) {
+		t.Error("it still ran when holdfast had ended")
+	}
+}

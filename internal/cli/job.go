@@ -17,6 +17,8 @@ type job struct {
 	names   []string
 	app     *app
 
+	foreground bool // the command stays in the process group of holdfast
+
 	killAfter *time.Duration // how long the command may take to end when holdfast is told to end; nil is for ever
 }
 

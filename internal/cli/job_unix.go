@@ -24,10 +24,11 @@ var runningSignals = []os.Signal{syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGTS
 // signal is sent to a group that was just reaped.
 type child struct {
 	job     *job
-	group   int // its process group, and the pid of its leader
+	group   int // its process group unless it is in holdfast's, and the pid of its leader
 	tty     *terminal
 	told    bool      // it was told to end because the lock is lost
 	stopped bool      // it is stopped, as far as we know
+	ended   bool      // it was reaped
 	killAt  time.Time // when it is killed because holdfast was told to end; zero if it was not
 }
 
@@ -39,8 +40,12 @@ func (j *job) run() (code int, err error) {
 	defer runtime.UnlockOSThread()
 	tty := openTerminalFor(j.files[0], j.files[1])
 	defer tty.close()
+	if j.foreground {
+		tty.share()
+		adoptOrphans()
+	}
 	notifyUnlessIgnored(j.signals, runningSignals)
-	attributes := &syscall.SysProcAttr{Setpgid: true}
+	attributes := &syscall.SysProcAttr{Setpgid: !j.foreground}
 	tty.handOverAtStart(attributes)
 	dieWithUs(attributes)
 	if !j.watch.mayRun() {
@@ -131,10 +136,13 @@ func (c *child) handle(sig os.Signal) {
 	case nil, syscall.SIGCHLD:
 	case syscall.SIGCONT:
 		c.resume()
-	default:
-		if sig != syscall.SIGTSTP || !c.told {
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGWINCH:
+		// These come from the terminal, as a rule, which sends them to all of its foreground group.
+		if !c.job.foreground && (sig != syscall.SIGTSTP || !c.told) {
 			c.signal(sig.(syscall.Signal))
 		}
+	default:
+		c.signal(sig.(syscall.Signal))
 		if within := c.job.killAfter; sig == syscall.SIGTERM && within != nil && c.killAt.IsZero() {
 			c.killAt = time.Now().Add(*within)
 		}
@@ -161,6 +169,7 @@ func (c *child) look() (syscall.WaitStatus, bool) {
 		case status.Continued():
 			c.stopped = false
 		default:
+			c.ended = true
 			return status, true
 		}
 	}
@@ -171,11 +180,19 @@ func (c *child) look() (syscall.WaitStatus, bool) {
 // goes on. Any other stop is a stop of the whole job.
 func (c *child) onStop(sig syscall.Signal) {
 	wantsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
-	if wantsTerminal && !c.told && c.tty.handOver(c.group) {
+	if wantsTerminal && !c.told && c.giveTerminal() {
 		c.proceed()
 		return
 	}
 	c.suspend(wantsTerminal)
+}
+
+// giveTerminal lets the command have the terminal, if holdfast is in the foreground. It reports whether it did.
+func (c *child) giveTerminal() bool {
+	if c.job.foreground {
+		return c.tty.isOurs()
+	}
+	return c.tty.handOver(c.group)
 }
 
 // suspend stops holdfast and all of its own group, as the key that stopped the command would have. Then a shell sees
@@ -220,21 +237,45 @@ func (c *child) proceed() {
 	c.signal(syscall.SIGCONT)
 }
 
-// signal sends a signal to the whole group.
+// signal sends a signal to the whole group, or to the command and all its descendants if they are in holdfast's group.
 func (c *child) signal(s syscall.Signal) {
-	err := syscall.Kill(-c.group, s)
+	var err error
+	switch {
+	case !c.job.foreground:
+		err = syscall.Kill(-c.group, s)
+	case c.ended:
+		err = signalTree(c.group, s)
+	default:
+		err = errors.Join(syscall.Kill(c.group, s), signalTree(c.group, s))
+	}
 	if err != nil && !errors.Is(err, syscall.ESRCH) {
 		c.job.app.say("cannot send the command a signal (%v): %v", s, err)
 	}
 }
 
-// endRest waits for what is left of the group when its leader has ended, and kills it when its time is over. The number
-// of a group is not given to another while one of its processes is left.
+// endRest waits for what is left of the command when its leader has ended, and kills it when its time is over. The
+// number of a group is not given to another while one of its processes is left.
 func (c *child) endRest() {
-	for syscall.Kill(-c.group, 0) == nil && !c.overdue() {
+	for c.isLeft() && !c.overdue() {
 		c.enforce()
 		c.look() // what is dead and not reaped still counts as one of the group
 		time.Sleep(10 * time.Millisecond)
 	}
-	syscall.Kill(-c.group, syscall.SIGKILL) //nolint:errcheck // mostly nobody is left
+	if !c.job.foreground {
+		syscall.Kill(-c.group, syscall.SIGKILL) //nolint:errcheck // mostly nobody is left
+		return
+	}
+	for tries := 0; c.isLeft() && tries < 100; tries++ { // new ones may have been started meanwhile
+		c.signal(syscall.SIGKILL)
+		c.look()
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// isLeft reports whether a process of the command is left.
+func (c *child) isLeft() bool {
+	if c.job.foreground {
+		return len(tree()) > 0
+	}
+	return syscall.Kill(-c.group, 0) == nil
 }

@@ -12,18 +12,19 @@ import (
 
 // runFlags are the flags of run. A nil pointer is a flag that was not given.
 type runFlags struct {
-	wait      *time.Duration
-	noWait    bool
-	skip      bool
-	busyExit  int
-	shared    bool
-	slots     int
-	units     int
-	ttl       *time.Duration
-	grace     *time.Duration
-	killAfter *time.Duration
-	label     string
-	verbose   bool
+	wait       *time.Duration
+	noWait     bool
+	skip       bool
+	busyExit   int
+	shared     bool
+	slots      int
+	units      int
+	ttl        *time.Duration
+	grace      *time.Duration
+	killAfter  *time.Duration
+	label      string
+	foreground bool
+	verbose    bool
 }
 
 func newRun(a *app) *cobra.Command {
@@ -84,6 +85,8 @@ What the command leaves behind in the background is not under the lock.`,
 	durationVar(cmd, &f.killAfter, "kill-after",
 		"how long the command may take to end if the lock is lost (default 5s),\n"+
 			"or if holdfast gets SIGTERM (default: for ever)")
+	flags.BoolVar(&f.foreground, "foreground", false,
+		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
 	flags.StringVar(&f.label, "label", "", "a `WORD` for people who look at the line (default: the command's name)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say on stderr who held the lock, how long it took, and the token")
 	return cmd

@@ -50,15 +50,25 @@ func (t *terminal) close() {
 // foregroundOf is the foreground group of a terminal, if that is the controlling terminal.
 func foregroundOf(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCGPGRP) }
 
+// share has the command use the terminal as a member of holdfast's group: it is never handed over.
+func (t *terminal) share() {
+	if t != nil {
+		t.alone = false
+	}
+}
+
 // isOurs says whether holdfast's group is the foreground group.
 func (t *terminal) isOurs() bool {
+	if t == nil {
+		return false
+	}
 	group, err := foregroundOf(t.fd)
 	return err == nil && group == unix.Getpgrp()
 }
 
 // handOverAtStart has the command begin in the foreground, if holdfast is there and the command has the terminal alone.
 func (t *terminal) handOverAtStart(a *syscall.SysProcAttr) {
-	if t != nil && t.alone && t.isOurs() {
+	if t.isOurs() && t.alone {
 		a.Foreground, a.Ctty = true, t.fd
 		t.handed = true
 	}
@@ -66,7 +76,7 @@ func (t *terminal) handOverAtStart(a *syscall.SysProcAttr) {
 
 // handOver puts the command's group in the foreground, if holdfast's is there. It reports whether it did.
 func (t *terminal) handOver(group int) bool {
-	if t == nil || !t.isOurs() {
+	if !t.isOurs() {
 		return false
 	}
 	t.handed = t.setForeground(group)
@@ -109,7 +119,7 @@ func interruptGroup() { interrupt(0) }
 func dieOfInterrupt() {
 	t := openTerminal()
 	defer t.close()
-	if t != nil && t.isOurs() {
+	if t.isOurs() {
 		interrupt(os.Getpid())
 	}
 }

@@ -62,7 +62,7 @@ func (r *run) do(ctx context.Context) error {
 	j := &job{
 		path: path, argv: r.command, env: r.environment(), files: files,
 		watch: &watch{grip: r.grip, notice: r.notice}, signals: signals, names: r.names, app: r.app,
-		killAfter: r.killAfter,
+		killAfter: r.killAfter, foreground: r.foreground,
 	}
 	code, err := j.run()
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
