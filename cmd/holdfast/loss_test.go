@@ -284,7 +284,7 @@ func TestKillAfterTerm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			p := d.start("run", "--ttl", "1m", "--kill-after", "0.5", "x", "--", "sh", "-c", script)
+			p := d.start("run", "--ttl", "1m", "--kill-after", "500ms", "x", "--", "sh", "-c", script)
 			d.beat()
 			if name == "stopped by somebody" {
 				p.signal(syscall.SIGTSTP)

@@ -147,6 +147,23 @@ func TestCtrlC(t *testing.T) {
 	d.start("run", "--no-wait", "x", "--", "true").exits(0)
 }
 
+// TestCtrlCRedirected interrupts a command that does not have the terminal. Bash ends a script only if what it waited for
+// died of the signal.
+func TestCtrlCRedirected(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	d := newDesk(t)
+	c := d.console(bash, "-c", "holdfast run x -- sh -c '"+untilPut("held", "free")+"' > out; echo went on")
+	d.appears("held")
+	c.types(ctrlC)
+	c.exits(-int(syscall.SIGINT))
+	if strings.Contains(c.screen(), "went on") {
+		t.Error("the script went on")
+	}
+}
+
 // TestCtrlCHandled has a command that handles the key by itself.
 func TestCtrlCHandled(t *testing.T) {
 	d := newDesk(t)
@@ -320,6 +337,33 @@ func TestCtrlZTooLong(t *testing.T) {
 			sh.exits(0)
 		})
 	}
+}
+
+// TestCtrlZTooLongInPipe is the same for a command in a pipe that has got the terminal.
+func TestCtrlZTooLongInPipe(t *testing.T) {
+	d := newDesk(t)
+	sh := d.console("sh", "-i")
+	sh.reads("ready> ")
+	sh.types("{ holdfast run --ttl 2s --kill-after 100ms " +
+		`x -- sh -c 'trap "" TERM; read line < /dev/tty; while :; do echo >> log; done'; echo $? > code; } | cat` + "\n")
+	sh.types("one\n")
+	d.appears("log")
+	sh.types(ctrlZ)
+	sh.reads("Stopped")
+	stood := len(d.read("log"))
+	d.start("run", "x", "--", "true").exits(0)
+	sh.types("fg\n")
+	sh.reads("lost x")
+	d.appears("code")
+	if n := len(d.read("log")) - stood; n != 0 {
+		t.Errorf("the command ran on, and wrote %d times", n)
+	}
+	if code := d.read("code"); code != "79\n" {
+		t.Errorf("it exits with %s", code)
+	}
+	sh.reads("ready> ")
+	sh.types("exit 0\n")
+	sh.exits(0)
 }
 
 // TestCtrlZInPipe stops a job of which the command is one part, and which another part may need the terminal.
