@@ -353,6 +353,59 @@ func TestSignals(t *testing.T) {
 	})
 }
 
+// TestKillAfterTerm tells holdfast to end while its command does not listen. With --kill-after the command is killed
+// then, and so is what it started; the lock is kept until all of it is dead. Without, it may take its time.
+func TestKillAfterTerm(t *testing.T) {
+	for name, script := range map[string]string{
+		"stubborn":                 stays,
+		"stubborn in the rest":     "(" + stays + ") & trap 'exit 3' TERM; wait",
+		"stopped by somebody":      stays,
+		"stubborn, and told often": stays,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			p := d.start("run", "--ttl", "1m", "--kill-after", "500ms", "x", "--", "sh", "-c", script)
+			d.beat()
+			if name == "stopped by somebody" {
+				p.signal(syscall.SIGTSTP)
+				d.stands()
+			}
+			told := time.Now()
+			p.signal(syscall.SIGTERM)
+			for name == "stubborn, and told often" && time.Since(told) < 2*time.Second && d.has("running") {
+				time.Sleep(50 * time.Millisecond) // the time in which a later signal could put off the end
+				p.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+			}
+			want := 128 + 9
+			if name == "stubborn in the rest" {
+				want = 3
+			}
+			p.exits(want)
+			last := d.beat()
+			if !d.stands().Equal(last) {
+				t.Error("it still ran when holdfast had ended")
+			}
+			if name == "stubborn" && last.Before(told) {
+				t.Error("it was not given its time")
+			}
+			d.start("run", "--no-wait", "x", "--", "true").exits(0)
+		})
+	}
+	t.Run("without the flag", func(t *testing.T) {
+		d := newDesk(t)
+		p := d.start("run", "--ttl", "1m", "x", "--", "sh", "-c", "trap '' TERM; "+untilPut("held", "free"))
+		d.appears("held")
+		p.signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+			t.Error("it was killed")
+		case <-time.After(6 * time.Second): // the default of the flag, and one more
+		}
+		d.put("free")
+		p.exits(0)
+	})
+}
+
 // TestSignalsWhileWaiting ends the wait. Nobody is left in the line.
 func TestSignalsWhileWaiting(t *testing.T) {
 	d := newDesk(t)

@@ -23,9 +23,11 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(beatsOnly) != "" {
-		beatOn()
-		return
+	for variable, do := range instead {
+		if os.Getenv(variable) != "" {
+			do()
+			return
+		}
 	}
 	code, err := buildAndRun(m)
 	if err == nil && code == 0 {
@@ -37,6 +39,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// instead is what a run of this test binary does instead of testing, by the variable that is set for it.
+var instead = map[string]func(){beatsOnly: beatOn}
 
 // beatsOnly is set for a run of this test binary that only beats.
 const beatsOnly = "HOLDFAST_TEST_BEATS"
@@ -113,8 +118,13 @@ func (d *desk) shell(script string) *process { return d.startProgram("/bin/sh", 
 
 func (d *desk) startProgram(name string, args ...string) *process {
 	d.Helper()
-	p := &process{Cmd: exec.Command(name, args...), desk: d, ended: make(chan struct{})}
-	p.Dir, p.Env = d.folder, d.env
+	return d.startCommand(exec.Command(name, args...))
+}
+
+func (d *desk) startCommand(cmd *exec.Cmd) *process {
+	d.Helper()
+	p := &process{Cmd: cmd, desk: d, ended: make(chan struct{})}
+	p.Dir, p.Env = d.folder, append(p.Env, d.env...)
 	out, errs := d.temp(), d.temp()
 	defer out.Close()
 	defer errs.Close()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -223,6 +224,53 @@ func TestSeveralNames(t *testing.T) {
 	}
 	if n := strings.Count(d.read("done"), "\n"); n != 6 {
 		t.Errorf("%d of 6 ran", n)
+	}
+}
+
+// TestScriptWithoutShebang runs files that the kernel does not take for programs. A shell runs them if they are text.
+func TestScriptWithoutShebang(t *testing.T) {
+	d := newDesk(t)
+	for name, text := range map[string]string{
+		"script": "echo \"$0 got $# $2\"\nexit 5\n", "-e": "exit 6\n", "empty": "", "binary": "\x7fELF\x00\x00\nexit 7\n",
+	} {
+		if err := os.WriteFile(d.path(name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := d.start("run", "x", "--", "./script", "a", "b c").exits(5); p.said() != "./script got 2 b c\n" {
+		t.Errorf("it says %q", p.said())
+	}
+	d.start("run", "x", "--", "./empty").exits(0)
+	if p := d.start("run", "x", "--", "./binary").exits(126); !strings.Contains(p.complained(), "cannot be executed") {
+		t.Errorf("it says %q", p.complained())
+	}
+	d.shell("PATH=.:$PATH; holdfast run x -- -e").exits(6)
+	d.shell("PATH=$PWD:$PATH; holdfast run x -- script").exits(5)
+}
+
+// TestOneLineOfError has stores log before they fail. The error alone is what is said.
+func TestOneLineOfError(t *testing.T) {
+	d := newDesk(t)
+	var hosts []string
+	for range 3 {
+		hosts = append(hosts, servers.Redis(t).Addr())
+	}
+	fresh := "redlock://" + strings.Join(hosts, ",")
+	for _, args := range []string{
+		"run --no-wait --store " + fresh + " x -- true", // none of the nodes has a vote yet
+		"run --no-wait --store " + fresh + ",127.0.0.1:1,127.0.0.1:2 x -- true",
+		"ls --store redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+	} {
+		p := d.start(strings.Fields(args)...).exits(69)
+		if said := p.complained(); strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "holdfast: ") {
+			t.Errorf("%s: it says %q", args, said)
+		}
+	}
+	d.start("redlock", "init", fresh).exits(0)
+	p := d.start("run", "--store", fresh+",127.0.0.1:1,127.0.0.1:2", "x", "--", "true").exits(0)
+	said := p.complained()
+	if strings.Count(said, "holdfast: a node cannot be reached; ") != 2 || strings.Count(said, "\n") != 2 {
+		t.Errorf("it says of nodes that it does without: %q", said)
 	}
 }
 

@@ -147,6 +147,23 @@ func TestCtrlC(t *testing.T) {
 	d.start("run", "--no-wait", "x", "--", "true").exits(0)
 }
 
+// TestCtrlCRedirected interrupts a command that does not have the terminal. Bash ends a script only if what it waited for
+// died of the signal.
+func TestCtrlCRedirected(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	d := newDesk(t)
+	c := d.console(bash, "-c", "holdfast run x -- sh -c '"+untilPut("held", "free")+"' > out; echo went on")
+	d.appears("held")
+	c.types(ctrlC)
+	c.exits(-int(syscall.SIGINT))
+	if strings.Contains(c.screen(), "went on") {
+		t.Error("the script went on")
+	}
+}
+
 // TestCtrlCHandled has a command that handles the key by itself.
 func TestCtrlCHandled(t *testing.T) {
 	d := newDesk(t)
@@ -322,6 +339,33 @@ func TestCtrlZTooLong(t *testing.T) {
 	}
 }
 
+// TestCtrlZTooLongInPipe is the same for a command in a pipe that has got the terminal.
+func TestCtrlZTooLongInPipe(t *testing.T) {
+	d := newDesk(t)
+	sh := d.console("sh", "-i")
+	sh.reads("ready> ")
+	sh.types("{ holdfast run --ttl 2s --kill-after 100ms " +
+		`x -- sh -c 'trap "" TERM; read line < /dev/tty; while :; do echo >> log; done'; echo $? > code; } | cat` + "\n")
+	sh.types("one\n")
+	d.appears("log")
+	sh.types(ctrlZ)
+	sh.reads("Stopped")
+	stood := len(d.read("log"))
+	d.start("run", "x", "--", "true").exits(0)
+	sh.types("fg\n")
+	sh.reads("lost x")
+	d.appears("code")
+	if n := len(d.read("log")) - stood; n != 0 {
+		t.Errorf("the command ran on, and wrote %d times", n)
+	}
+	if code := d.read("code"); code != "79\n" {
+		t.Errorf("it exits with %s", code)
+	}
+	sh.reads("ready> ")
+	sh.types("exit 0\n")
+	sh.exits(0)
+}
+
 // TestCtrlZInPipe stops a job of which the command is one part, and which another part may need the terminal.
 func TestCtrlZInPipe(t *testing.T) {
 	d := newDesk(t)
@@ -391,4 +435,150 @@ func TestBreakAsks(t *testing.T) {
 	yes.reads("broken: ")
 	yes.exits(0)
 	p.exits(79)
+}
+
+// shapes are pipelines of which one part is a command that reads from the terminal, or sets it up, while its own input or
+// output is something else. %s is that command.
+var shapes = map[string]string{
+	"output to a pipe":         "holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"output to a file":         "holdfast run --ttl 1m x -- sh -c '%s' > out",
+	"input from a pipe":        "seq 500 | holdfast run --ttl 1m x -- sh -c '%s'",
+	"input from a file":        "holdfast run --ttl 1m x -- sh -c '%s' < /dev/null",
+	"in the middle of a pipe":  "seq 500 | holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"one holdfast in another":  "holdfast run --ttl 1m y -- holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"two pipes in each other":  "holdfast run --ttl 1m y -- sh -c \"holdfast run --ttl 1m x -- sh -c \\\"%s\\\" | cat\" | cat",
+	"in a subshell of a pipe":  "(holdfast run --ttl 1m x -- sh -c '%s') | cat",
+	"nothing but the terminal": "holdfast run --ttl 1m x -- sh -c '%s'",
+}
+
+// reader reads two lines from the terminal. It first sets it up, as pagers and editors do.
+const reader = `stty sane < /dev/tty; touch running; read one < /dev/tty; touch again; read two < /dev/tty; echo $one $two > log`
+
+// TestReadsTerminal has commands of all shapes read from the terminal, be stopped and continued, and be interrupted.
+func TestReadsTerminal(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			c := d.console("sh", "-i")
+			c.reads("ready> ")
+			script := reader
+			if strings.Contains(shape, `\"%s\"`) {
+				script = strings.ReplaceAll(script, "$", `\\\$`)
+			}
+			c.types(fmt.Sprintf(shape, script) + "\n")
+			d.appears("running")
+			c.types(ctrlZ)
+			c.reads("Stopped")
+			c.reads("ready> ")
+			c.types("fg\n")
+			c.types("first\n")
+			d.appears("again")
+			c.types("second\n")
+			c.reads("ready> ")
+			if got := d.read("log"); got != "first second\n" {
+				t.Errorf("it read %q", got)
+			}
+
+			d.remove("running")
+			c.types(fmt.Sprintf(shape, script) + "; echo went on\n")
+			d.appears("running")
+			c.types(ctrlC)
+			c.reads("ready> ")
+			if strings.Contains(c.screen(), "\nwent on") {
+				t.Error("the line went on after Ctrl-C")
+			}
+			d.start("run", "--no-wait", "x", "--", "true").exits(0)
+			c.types("exit 0\n")
+			c.exits(0)
+		})
+	}
+}
+
+// TestPagerKeepsTerminal has another part of the pipe read from the terminal while the command runs.
+func TestPagerKeepsTerminal(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	c.types("holdfast run x -- sh -c '" + untilPut("held", "free") + `' | sh -c 'read line < /dev/tty; echo "got $line"; cat'` + "\n")
+	d.appears("held")
+	c.types("one\n")
+	c.reads("got one")
+	d.put("free")
+	c.reads("ready> ")
+	c.types("exit 0\n")
+	c.exits(0)
+}
+
+// TestForeground has the command and another part of the pipe read from one terminal, both get each key once, and be
+// stopped and continued together.
+func TestForeground(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	const script = `trap "echo >> $0-keys" INT; stty sane < /dev/tty; touch $0-runs; ` +
+		`until read line < /dev/tty; do :; done; echo $line > $0-read; until test -e free; do sleep 0.01; done`
+	c.types("holdfast run --foreground --ttl 1m x -- sh -c '" + script + "' one | sh -c '" + script + "' two\n")
+	d.appears("one-runs")
+	d.appears("two-runs")
+	c.types(ctrlZ)
+	c.reads("Stopped")
+	c.reads("ready> ")
+	holder := d.show("x").Holders[0].Owner.PID
+	if command := d.leaderOf("x"); stateOf(t, holder) != "T" || stateOf(t, command) != "T" {
+		t.Errorf("holdfast is in the state %s, and the command in %s", stateOf(t, holder), stateOf(t, command))
+	}
+	c.types("fg\n")
+	c.types("first\n")
+	d.eventually("one has read", func() bool { return d.has("one-read") || d.has("two-read") })
+	c.types("second\n")
+	d.appears("one-read")
+	d.appears("two-read")
+	c.types(ctrlC)
+	d.appears("one-keys")
+	d.appears("two-keys")
+	d.put("free")
+	c.reads("ready> ")
+	if d.read("one-keys") != "\n" || d.read("two-keys") != "\n" {
+		t.Errorf("a key came %q and %q", d.read("one-keys"), d.read("two-keys"))
+	}
+	c.types("holdfast run --foreground x -- sh -c 'touch running; sleep 100' | cat\n")
+	d.appears("running")
+	c.types(ctrlC)
+	c.reads("ready> ")
+	c.types("exit 0\n")
+	c.exits(0)
+	d.start("run", "--no-wait", "x", "--", "true").exits(0)
+}
+
+// TestForegroundLost has the lock lost. All that the command has started is ended, also where it made itself a session
+// and its parent has gone.
+func TestForegroundLost(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--foreground", "--ttl", "3s", "--kill-after", "300ms", "x", "--", "sh", "-c",
+		"(setsid sh -c \""+stays+"\" &); echo $$ > pid; trap '' TERM; while :; do sleep 0.05; done")
+	d.beat()
+	d.start("break", "--yes", "x").exits(0)
+	p.exits(79)
+	last := d.beat()
+	if !d.stands().Equal(last) {
+		t.Error("it still ran when holdfast had ended")
+	}
+}
+
+// TestForegroundSignals passes on what is sent to holdfast alone. After SIGTERM it ends all that the command started.
+func TestForegroundSignals(t *testing.T) {
+	d := newDesk(t)
+	p := d.start("run", "--foreground", "x", "--", "sh", "-c",
+		"trap 'exit 42' USR1; touch running; while test -e running; do sleep 0.01; done")
+	d.appears("running")
+	p.signal(syscall.SIGUSR1)
+	p.exits(42)
+	q := d.start("run", "--foreground", "--kill-after", "0.3", "x", "--", "sh", "-c",
+		"("+stays+") & trap 'exit 3' TERM; wait")
+	d.beat()
+	q.signal(syscall.SIGTERM)
+	q.exits(3)
+	if last := d.beat(); !d.stands().Equal(last) {
+		t.Error("it still ran when holdfast had ended")
+	}
 }

@@ -6,8 +6,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // An app is one run of the program: what its commands share.
@@ -19,12 +22,18 @@ type app struct {
 	storeURL  string // --store
 	inProcess bool   // memory: is good enough for run, since all is one process: a test
 	last      func() // what is left to do when all else is done, or nil
+	journal   journal
 }
 
 // Main runs the command line and returns the exit code. See exit.go for what it can be.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a.journal.write = func(line string) { a.say("%s", line) }
+	slog.SetDefault(slog.New(&a.journal))
 	code := a.run(context.Background(), args)
+	if code == 0 {
+		a.journal.opened()
+	}
 	if a.last != nil {
 		a.last()
 	}
@@ -35,6 +44,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func (a *app) run(ctx context.Context, args []string) int {
 	a.args = args
 	root := newRoot(a)
+	if slices.Contains(args, cobra.ShellCompRequestCmd) {
+		plainUsage(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)

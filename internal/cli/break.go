@@ -48,7 +48,7 @@ func (a *app) breakLock(ctx context.Context, name, token string, yes bool) error
 	}
 	ask, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	s, err := a.open(ask)
+	s, err := a.openToLook(ask)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // completeWithin bounds how long the Tab key asks the store.
@@ -29,7 +33,7 @@ func newCompletion(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch root := cmd.Root(); args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(a.stdout, true)
+				return writeBashCompletion(a.stdout, root)
 			case "zsh":
 				return root.GenZshCompletion(a.stdout)
 			case "fish":
@@ -39,6 +43,65 @@ func newCompletion(a *app) *cobra.Command {
 			}
 			return usageError("%s is not known; there are bash, zsh, fish and powershell", repeated(args[0]))
 		},
+	}
+}
+
+// bashWords does for cobra's script what _get_comp_words_by_ref of the package bash-completion does, where that is not
+// loaded: it sets cur, prev, words and cword of its caller, with the words that bash splits at = and : put together.
+const bashWords = `
+__holdfast_words()
+{
+    if declare -F _get_comp_words_by_ref >/dev/null; then
+        _get_comp_words_by_ref "$@"
+        return
+    fi
+    local i n=0 word joins=0 rest=$COMP_LINE
+    words=("")
+    cword=0
+    for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
+        word=${COMP_WORDS[i]}
+        if ((i > 0)) && [[ $rest == [[:space:]]* ]]; then
+            joins=0 # they are apart
+        elif [[ -n $word && -z ${word//[=:]/} ]]; then
+            joins=1
+        fi
+        if ((i > 0 && !joins)); then
+            ((n += 1))
+        fi
+        words[n]+=$word
+        if ((i <= COMP_CWORD)); then
+            cword=$n
+        fi
+        [[ -n $word && -z ${word//[=:]/} ]] && joins=1 || joins=0
+        rest=${rest#"${rest%%[![:space:]]*}"}
+        rest=${rest#"$word"}
+    done
+    cur=${words[cword]}
+    prev=
+    if ((cword > 0)); then
+        prev=${words[cword - 1]}
+    fi
+}
+`
+
+// writeBashCompletion writes cobra's script, made to work without the package bash-completion.
+func writeBashCompletion(w io.Writer, root *cobra.Command) error {
+	var script bytes.Buffer
+	if err := root.GenBashCompletionV2(&script, true); err != nil {
+		return err
+	}
+	text := strings.Replace(script.String(), "    _get_comp_words_by_ref ", "    __holdfast_words ", 1)
+	_, err := io.WriteString(w, text+bashWords)
+	return err
+}
+
+// plainUsage takes the marks of pflag out of all usages. Completion shows usages as they are.
+func plainUsage(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, sub := range cmd.Commands() {
+		plainUsage(sub)
 	}
 }
 
@@ -66,9 +129,10 @@ func (a *app) completeNames(cmd *cobra.Command, begin string) ([]string, cobra.S
 	found := make(chan []string, 1)
 	go func() {
 		var names []string
-		if s, err := a.open(ctx); err == nil {
+		if s, err := a.openToLook(ctx); err == nil {
 			names, _ = s.names(ctx, begin)
-			s.Close() //nolint:errcheck // it held nothing
+			names = slices.DeleteFunc(names, func(n string) bool { return shown(n) != n }) // a terminal shows them as they are
+			s.Close()                                                                      //nolint:errcheck // it held nothing
 		}
 		found <- names
 	}()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -19,6 +20,10 @@ type job struct {
 	names   []string
 	app     *app
 	inherit func() (end func(), err error) // has the command inherit what the store knows its life by; nil: nothing
+
+	foreground bool // the command stays in the process group of holdfast
+
+	killAfter *time.Duration // how long the command may take to end when holdfast is told to end; nil is for ever
 }
 
 // start starts the command by fork.

@@ -24,10 +24,12 @@ var runningSignals = []os.Signal{syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGTS
 // signal is sent to a group that was just reaped.
 type child struct {
 	job     *job
-	group   int // its process group, and the pid of its leader
+	group   int // its process group unless it is in holdfast's, and the pid of its leader
 	tty     *terminal
-	told    bool // it was told to end
-	stopped bool // it is stopped, as far as we know
+	told    bool      // it was told to end because the lock is lost
+	stopped bool      // it is stopped, as far as we know
+	ended   bool      // it was reaped
+	killAt  time.Time // when it is killed because holdfast was told to end; zero if it was not
 }
 
 // run runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
@@ -38,8 +40,12 @@ func (j *job) run() (code int, err error) {
 	defer runtime.UnlockOSThread()
 	tty := openTerminalFor(j.files[0], j.files[1])
 	defer tty.close()
+	if j.foreground {
+		tty.share()
+		adoptOrphans()
+	}
 	notifyUnlessIgnored(j.signals, runningSignals)
-	attributes := &syscall.SysProcAttr{Setpgid: true}
+	attributes := &syscall.SysProcAttr{Setpgid: !j.foreground}
 	tty.handOverAtStart(attributes)
 	dieWithUs(attributes)
 	if !j.watch.mayRun() {
@@ -47,7 +53,7 @@ func (j *job) run() (code int, err error) {
 		return 0, nil
 	}
 	pid, err := j.start(func() (int, error) {
-		return syscall.ForkExec(j.path, j.argv, &syscall.ProcAttr{
+		return forkExec(j.path, j.argv, &syscall.ProcAttr{
 			Env:   j.env,
 			Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
 			Sys:   attributes,
@@ -60,13 +66,16 @@ func (j *job) run() (code int, err error) {
 	}
 	c := &child{job: j, group: pid, tty: tty}
 	status := c.untilItEnds()
-	if j.watch.why != nil {
+	if j.watch.why != nil || !c.killAt.IsZero() {
 		c.endRest()
 	}
 	hadTerminal := tty.takeBack()
 	if status.Signaled() {
-		if status.Signal() == syscall.SIGINT && hadTerminal && j.watch.why == nil {
-			j.app.last = interruptGroup // nobody else saw that key
+		if status.Signal() == syscall.SIGINT && j.watch.why == nil {
+			j.app.last = dieOfInterrupt
+			if hadTerminal {
+				j.app.last = interruptGroup // nobody else saw that key
+			}
 		}
 		return exitSignaled + int(status.Signal()), nil
 	}
@@ -96,25 +105,31 @@ func (c *child) untilItEnds() syscall.WaitStatus {
 			c.enforce() // it may have ended too late, or have left others behind
 			return status
 		}
-		timer.Reset(c.job.watch.next())
+		next := c.job.watch.next()
+		if !c.killAt.IsZero() {
+			next = min(next, max(time.Until(c.killAt), time.Millisecond))
+		}
+		timer.Reset(next)
 	}
 }
 
 // enforce ends the command if it must not run any longer.
 func (c *child) enforce() {
-	w := c.job.watch
-	if w.mayRun() {
-		return
-	}
-	if !c.told {
+	lost := !c.job.watch.mayRun()
+	if lost && !c.told {
 		c.told = true
 		c.signal(syscall.SIGTERM)
 		defer c.job.sayLost() // after what must not wait for a slow reader
 	}
 	// A stopped command hears of SIGTERM only when it runs again, and it must not.
-	if c.stopped || w.mustDie() {
+	if lost && c.stopped || c.overdue() {
 		c.signal(syscall.SIGKILL)
 	}
+}
+
+// overdue reports whether the command was told to end and has had its time for that.
+func (c *child) overdue() bool {
+	return c.job.watch.mustDie() || !c.killAt.IsZero() && passed(c.killAt)
 }
 
 // handle does what a signal asks for. enforce was called just before.
@@ -123,77 +138,146 @@ func (c *child) handle(sig os.Signal) {
 	case nil, syscall.SIGCHLD:
 	case syscall.SIGCONT:
 		c.resume()
-	default:
-		if sig != syscall.SIGTSTP || !c.told {
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGWINCH:
+		// These come from the terminal, as a rule, which sends them to all of its foreground group.
+		if !c.job.foreground && (sig != syscall.SIGTSTP || !c.told) {
 			c.signal(sig.(syscall.Signal))
+		}
+	default:
+		c.signal(sig.(syscall.Signal))
+		if within := c.job.killAfter; sig == syscall.SIGTERM && within != nil && c.killAt.IsZero() {
+			c.killAt = time.Now().Add(*within)
 		}
 	}
 }
 
-// look asks what became of the command.
+// look asks what became of the command. It also reaps processes that others have left to holdfast, as the first process
+// of a container gets them.
 func (c *child) look() (syscall.WaitStatus, bool) {
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(c.group, &status, syscall.WNOHANG|waitOptions, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|waitOptions, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil: // somebody else took its last word
 			return syscall.WaitStatus(exitNoExec << 8), true
 		case pid == 0:
 			return 0, false
+		case pid != c.group:
 		case status.Stopped():
 			c.stopped = true
 			c.enforce()
-			c.suspend()
+			c.onStop(status.StopSignal())
 		case status.Continued():
 			c.stopped = false
 		default:
+			c.ended = true
 			return status, true
 		}
 	}
 }
 
+// onStop decides what follows when the command was stopped by sig. A command in the background that reads from the
+// terminal or sets it up is stopped by the kernel. If holdfast is in the foreground, the command gets the terminal and
+// goes on. Any other stop is a stop of the whole job.
+func (c *child) onStop(sig syscall.Signal) {
+	wantsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
+	if wantsTerminal && !c.told && c.giveTerminal() {
+		c.proceed()
+		return
+	}
+	c.suspend(wantsTerminal)
+}
+
+// giveTerminal lets the command have the terminal, if holdfast is in the foreground. It reports whether it did.
+func (c *child) giveTerminal() bool {
+	if c.job.foreground {
+		return c.tty.isOurs()
+	}
+	return c.tty.handOver(c.group)
+}
+
 // suspend stops holdfast and all of its own group, as the key that stopped the command would have. Then a shell sees
-// a stopped job. Where there is no terminal there is no shell to continue it: holdfast goes on, and renews the lease.
-func (c *child) suspend() {
+// a stopped job. If the command wants the terminal, they stop as if they wanted it themselves: whoever started holdfast
+// may be another holdfast, which then hands it over. Where there is no terminal there is no shell to continue the job:
+// holdfast goes on, and renews the lease.
+func (c *child) suspend(wantsTerminal bool) {
 	if c.tty == nil || c.told {
 		return
 	}
 	c.tty.takeBack()
-	if !hasShell() {
-		c.resume()
-		return
+	switch {
+	case !hasShell():
+		if !wantsTerminal { // else it would be stopped again at once
+			c.resume()
+		}
+	case wantsTerminal:
+		syscall.Kill(0, syscall.SIGTTIN) //nolint:errcheck // there is always such a group
+	default:
+		// Holdfast itself has a handler for SIGTSTP, which Go never takes away again. SIGSTOP does without.
+		signal.Ignore(syscall.SIGTSTP)
+		syscall.Kill(0, syscall.SIGTSTP)           //nolint:errcheck // there is always such a group
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP) //nolint:errcheck // nor can this fail
+		signal.Notify(c.job.signals, syscall.SIGTSTP)
 	}
-	// Holdfast itself has a handler for SIGTSTP, which Go never takes away again. SIGSTOP does without.
-	signal.Ignore(syscall.SIGTSTP)
-	syscall.Kill(0, syscall.SIGTSTP)           //nolint:errcheck // there is always such a group
-	syscall.Kill(os.Getpid(), syscall.SIGSTOP) //nolint:errcheck // nor can this fail
-	signal.Notify(c.job.signals, syscall.SIGTSTP)
 }
 
-// resume continues the command, with the terminal if holdfast was given it. enforce was called just before.
+// resume continues the command when holdfast was continued. enforce was called just before.
 func (c *child) resume() {
 	if c.told {
 		return // it is being killed, and must not run
 	}
-	c.tty.handOver(c.group)
+	if c.tty != nil && c.tty.alone {
+		c.tty.handOver(c.group)
+	}
+	c.proceed()
+}
+
+// proceed lets a stopped command run again.
+func (c *child) proceed() {
 	c.stopped = false
 	c.signal(syscall.SIGCONT)
 }
 
-// signal sends a signal to the whole group.
+// signal sends a signal to the whole group, or to the command and all its descendants if they are in holdfast's group.
 func (c *child) signal(s syscall.Signal) {
-	err := syscall.Kill(-c.group, s)
+	var err error
+	switch {
+	case !c.job.foreground:
+		err = syscall.Kill(-c.group, s)
+	case c.ended:
+		err = signalTree(c.group, s)
+	default:
+		err = errors.Join(syscall.Kill(c.group, s), signalTree(c.group, s))
+	}
 	if err != nil && !errors.Is(err, syscall.ESRCH) {
 		c.job.app.say("cannot send the command a signal (%v): %v", s, err)
 	}
 }
 
-// endRest waits for what is left of the group when its leader has ended, and kills it when its time is over. The number
-// of a group is not given to another while one of its processes is left.
+// endRest waits for what is left of the command when its leader has ended, and kills it when its time is over. The
+// number of a group is not given to another while one of its processes is left.
 func (c *child) endRest() {
-	for syscall.Kill(-c.group, 0) == nil && !c.job.watch.mustDie() {
+	for c.isLeft() && !c.overdue() {
+		c.enforce()
+		c.look() // what is dead and not reaped still counts as one of the group
 		time.Sleep(10 * time.Millisecond)
 	}
-	syscall.Kill(-c.group, syscall.SIGKILL) //nolint:errcheck // mostly nobody is left
+	if !c.job.foreground {
+		syscall.Kill(-c.group, syscall.SIGKILL) //nolint:errcheck // mostly nobody is left
+		return
+	}
+	for tries := 0; c.isLeft() && tries < 100; tries++ { // new ones may have been started meanwhile
+		c.signal(syscall.SIGKILL)
+		c.look()
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// isLeft reports whether a process of the command is left.
+func (c *child) isLeft() bool {
+	if c.job.foreground {
+		return len(tree()) > 0
+	}
+	return syscall.Kill(-c.group, 0) == nil
 }

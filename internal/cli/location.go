@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 	_ "github.com/holdfast-go/holdfast/stores" // all of them, by URL
 )
@@ -20,10 +22,14 @@ const storeEnv = "HOLDFAST_STORE"
 func (a *app) locate() (store.Location, error) {
 	from, raw := "--store", a.storeURL
 	if raw == "" {
-		from, raw = storeEnv, os.Getenv(storeEnv)
-	}
-	if raw == "" {
-		return defaultLocation()
+		var given bool
+		from = storeEnv
+		switch raw, given = os.LookupEnv(storeEnv); {
+		case !given:
+			return defaultLocation()
+		case raw == "":
+			return store.Location{}, usageError("%s is empty; unset it for the default", storeEnv)
+		}
 	}
 	at, err := store.ParseLocation(raw)
 	if err != nil {
@@ -36,17 +42,30 @@ func (a *app) locate() (store.Location, error) {
 	return at, nil
 }
 
-// defaultLocation is the file in the user's state folder. The folder is made for the user alone.
+// defaultLocation is the file in the user's state folder.
 func defaultLocation() (store.Location, error) {
 	folder, err := stateFolder()
 	if err != nil {
 		return store.Location{}, usageError("where to keep locks? %w; give --store or %s", err, storeEnv)
 	}
-	folder = filepath.Join(folder, "holdfast")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return store.Location{}, exitWith(exitStore, "cannot make the folder for locks: %w", err)
+	return store.Location{Scheme: "sqlite", Path: filepath.Join(folder, "holdfast", "locks.db"), Query: url.Values{}}, nil
+}
+
+// isDefault reports whether at is the default location, given or not.
+func isDefault(at store.Location) bool {
+	usual, err := defaultLocation()
+	return err == nil && at.Scheme == usual.Scheme && at.Path == usual.Path
+}
+
+// makeStateFolder makes the folder of the default location, for the user alone, if that is where the store is.
+func makeStateFolder(at store.Location) error {
+	if !isDefault(at) {
+		return nil
 	}
-	return store.Location{Scheme: "sqlite", Path: filepath.Join(folder, "locks.db"), Query: url.Values{}}, nil
+	if err := os.MkdirAll(filepath.Dir(at.Path), 0o700); err != nil {
+		return exitWith(exitStore, "cannot make the folder for locks: %w", err)
+	}
+	return nil
 }
 
 // stateFolder is where programs keep what they need from one run to the next.
@@ -105,13 +124,31 @@ type session struct {
 	inherit   func() (end func(), err error) // of store.Inheritor; nil if the store is none
 }
 
-// open connects to the store.
-func (a *app) open(ctx context.Context) (*session, error) {
+// openToLook connects to the store for commands that look at locks, and does not make it. A file that is not there has
+// no locks: a session with an empty store in memory stands for it.
+func (a *app) openToLook(ctx context.Context) (*session, error) {
 	at, err := a.locate()
 	if err != nil {
 		return nil, err
 	}
+	if isMissing(at) {
+		return &session{
+			Client: holdfast.New(memstore.New()), at: at, abilities: store.Abilities{Store: "sqlite at " + at.Path},
+		}, nil
+	}
 	return openAt(ctx, at)
+}
+
+// isMissing reports whether at is a file that is not there, in a folder that is there or is the one that run makes.
+func isMissing(at store.Location) bool {
+	if at.Scheme != "sqlite" || len(at.Hosts) > 0 || at.Path == "" {
+		return false
+	}
+	if _, err := os.Stat(at.Path); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	_, err := os.Stat(filepath.Dir(at.Path))
+	return err == nil || isDefault(at)
 }
 
 func openAt(ctx context.Context, at store.Location) (*session, error) {

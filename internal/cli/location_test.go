@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,7 +19,7 @@ func TestDefaultLocation(t *testing.T) {
 	}
 	home, state := t.TempDir(), filepath.Join(t.TempDir(), "50% #odd?")
 	t.Setenv("HOME", home)
-	t.Setenv(storeEnv, "")
+	unsetStoreEnv(t)
 	for _, c := range []struct{ name, state, want string }{
 		{"by XDG", state, filepath.Join(state, "holdfast")},
 		{"by home", "", filepath.Join(home, ".local", "state", "holdfast")},
@@ -36,6 +37,9 @@ func TestDefaultLocation(t *testing.T) {
 			again, err := store.ParseLocation(at.String())
 			if err != nil || again.Path != at.Path {
 				t.Errorf("%s reads as %s, %v", at, again.Path, err)
+			}
+			if err := makeStateFolder(at); err != nil {
+				t.Fatal(err)
 			}
 			info, err := os.Stat(c.want)
 			if err != nil || info.Mode().Perm() != 0o700 {
@@ -56,10 +60,86 @@ func TestDefaultLocation(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("XDG_STATE_HOME", file)
-		if _, err := new(app).locate(); exitCode(err) != exitStore {
+		at, err := new(app).locate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := makeStateFolder(at); exitCode(err) != exitStore {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// unsetStoreEnv takes the variable away for a test.
+func unsetStoreEnv(t *testing.T) {
+	t.Helper()
+	t.Setenv(storeEnv, "") // which sets it back afterwards
+	if err := os.Unsetenv(storeEnv); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEmptyStore gives an empty URL, as --store "$UNSET" does. Nobody meant the local file by that.
+func TestEmptyStore(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	for _, args := range []string{"run x -- true", "ls", "show x", "break --yes x", "demo", "redlock status"} {
+		unsetStoreEnv(t)
+		r := callOnFiles(t, append([]string{"--store="}, strings.Fields(args)...)...)
+		if r.code != exitUsage || !strings.Contains(r.errors, "empty") || strings.Count(r.errors, "\n") != 1 {
+			t.Errorf("--store= %s: %+v", args, r)
+		}
+	}
+	t.Setenv(storeEnv, "")
+	if _, err := new(app).locate(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), storeEnv+" is empty") {
+		t.Errorf("an empty %s: %v", storeEnv, err)
+	}
+}
+
+// TestLookingMakesNothing looks at a file that is not there: there are no locks, and afterwards there still is no file.
+func TestLookingMakesNothing(t *testing.T) {
+	unsetStoreEnv(t)
+	folder := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", filepath.Join(folder, "state"))
+	t.Setenv("HOME", folder)
+	for _, store := range []string{"", "sqlite:" + filepath.Join(folder, "locks.db")} {
+		for _, c := range []struct {
+			args string
+			code int
+			out  string
+		}{
+			{"ls", 0, ""},
+			{"ls --json", 0, `"locks": []`},
+			{"show x", exitNobody, ""},
+			{"show --json x", exitNobody, `"holders": []`},
+			{"break --yes x", exitNobody, ""},
+			{"__complete show ", 0, ":4"},
+		} {
+			args := strings.Split(c.args, " ")
+			if store != "" {
+				args = slices.Insert(args, 1, "--store", store)
+			}
+			var out, errs bytes.Buffer
+			a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+			code := a.run(t.Context(), args)
+			if code != c.code || !strings.Contains(out.String(), c.out) || c.out == "" && out.Len() > 0 {
+				t.Errorf("%q: %d, %q, %q", args, code, out.String(), errs.String())
+			}
+			if c.code == exitNobody && errs.String() != "holdfast: nobody holds x\n" {
+				t.Errorf("%q: %q", args, errs.String())
+			}
+			if c.args == "ls --json" && !strings.Contains(out.String(), `"store": "sqlite at `+folder) {
+				t.Errorf("%q: %q", args, out.String())
+			}
+		}
+	}
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	r := callOnFiles(t, "ls", "--store", "sqlite:"+filepath.Join(folder, "no", "folder", "locks.db"))
+	if r.code != exitStore {
+		t.Errorf("without its folder: %+v", r)
+	}
 }
 
 func TestLocate(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -208,5 +209,27 @@ func TestPrintable(t *testing.T) {
 	if r := callOnFiles(t, "run", "--no-wait", "x", "--", "true"); r.code != exitBusy || strings.Contains(r.errors, "\x1b") ||
 		strings.Count(r.errors, "\n") != 1 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestJSONIsPrintable checks that no character of a name or label does anything to a terminal, nor is changed.
+func TestJSONIsPrintable(t *testing.T) {
+	odd := "a\x1b\x7f\u0085\u009b31m\u00ad\u061c\u200b\u200e\u2028\u202e\u2066\ufeff" +
+		"\U000e0041\U0001f512 ö\u00a0\"\\/<>&\n"
+	locked(t, odd, holdfast.Label(odd))
+	for _, args := range [][]string{{"ls", "--json"}, {"show", "--json", odd}, {"ls"}, {"show", odd}} {
+		r := call(t, args...)
+		for _, c := range r.out {
+			if c != '\n' && !unicode.IsPrint(c) {
+				t.Errorf("%s writes %U", args[0], c)
+			}
+		}
+		if args[len(args)-1] == "--json" {
+			var list listJSON
+			err := json.Unmarshal([]byte(r.out), &list)
+			if err != nil || list.Locks[0].Name != odd || list.Locks[0].Holders[0].Owner.Label != odd {
+				t.Errorf("%v, %+v", err, list)
+			}
+		}
 	}
 }

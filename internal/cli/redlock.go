@@ -139,6 +139,11 @@ func atMostOneURL(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+func hasStoreEnv() bool {
+	_, given := os.LookupEnv(storeEnv)
+	return given
+}
+
 // locateNodes says which store is meant: that of the argument, else that of --store or of the environment.
 func (a *app) locateNodes(cmd *cobra.Command, argument string) (at store.Location, err error) {
 	switch {
@@ -146,7 +151,7 @@ func (a *app) locateNodes(cmd *cobra.Command, argument string) (at store.Locatio
 		if at, err = store.ParseLocation(argument); err != nil {
 			return at, usageError("the URL: %w", err)
 		}
-	case a.storeURL == "" && os.Getenv(storeEnv) == "":
+	case a.storeURL == "" && !hasStoreEnv():
 		return at, usageError("which nodes? write: %s redlock://h1,h2,h3, or give --store or %s", cmd.CommandPath(), storeEnv)
 	default:
 		if at, err = a.locate(); err != nil {

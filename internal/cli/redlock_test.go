@@ -75,7 +75,7 @@ const (
 )
 
 func TestRedlockInit(t *testing.T) {
-	t.Setenv(storeEnv, "")
+	unsetStoreEnv(t)
 	m := newMasters(t)
 	fresh := anyNode + `fresh +\? .* it is new or has lost its data: no vote for 1m0s from its first use\n`
 	r := m.call(exitStore, header+strings.Repeat(fresh, 3)+`0 of 3 nodes vote, and 2 are needed\.\n$`, "redlock", "status", m.url())
@@ -187,7 +187,7 @@ func TestRedlockTrust(t *testing.T) {
 
 // TestWrongUseOfRedlock is TestWrongUse for these commands.
 func TestWrongUseOfRedlock(t *testing.T) {
-	t.Setenv(storeEnv, "")
+	unsetStoreEnv(t)
 	for _, c := range []struct{ args, says string }{
 		{"redlock", "status, or init, trust"},
 		{"redlock nonsense", "is not known"},

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,18 +12,19 @@ import (
 
 // runFlags are the flags of run. A nil pointer is a flag that was not given.
 type runFlags struct {
-	wait      *time.Duration
-	noWait    bool
-	skip      bool
-	busyExit  int
-	shared    bool
-	slots     int
-	units     int
-	ttl       *time.Duration
-	grace     *time.Duration
-	killAfter *time.Duration
-	label     string
-	verbose   bool
+	wait       *time.Duration
+	noWait     bool
+	skip       bool
+	busyExit   int
+	shared     bool
+	slots      int
+	units      int
+	ttl        *time.Duration
+	grace      *time.Duration
+	killAfter  *time.Duration
+	label      string
+	foreground bool
+	verbose    bool
 }
 
 func newRun(a *app) *cobra.Command {
@@ -42,7 +43,8 @@ the store in HOLDFAST_STORE, without a password. Holdfast exits as the command d
 If the lock is lost (the store cannot be reached for too long, or an operator broke the
 lock), the command and all processes of its group get SIGTERM, and SIGKILL after
 --kill-after. They are gone before the store grants the lock to another, unless it was
-broken. Holdfast then exits with 79.
+broken. Holdfast then exits with 79. If --kill-after is given, it also holds for a SIGTERM
+that holdfast gets and passes on.
 
 A job that is stopped (Ctrl-Z) is not renewed. It loses its lock after the ttl and the
 grace. When it is continued too late, the command is killed before it runs again.
@@ -50,7 +52,7 @@ grace. When it is continued too late, the command is killed before it runs again
 What the command leaves behind in the background is not under the lock.`,
 		Example: `  holdfast run backup -- rsync -a /data /backup
   holdfast run --skip nightly -- ./nightly.sh        # cron: not twice at once
-  holdfast run --wait 30s deploy -- ./deploy.sh      # give up after 30 s, with 75
+  holdfast run --wait 30 deploy -- ./deploy.sh       # give up after 30 s, with 75
   holdfast run --shared catalog -- ./report.sh       # beside other readers
   holdfast run --slots 3 encoder -- ffmpeg ...       # three at a time
   holdfast run alice bob -- ./transfer.sh alice bob  # both or none`,
@@ -81,7 +83,11 @@ What the command leaves behind in the background is not under the lock.`,
 	durationVar(cmd, &f.ttl, "ttl", "how long the lock outlives holdfast without being renewed (default 30s)")
 	durationVar(cmd, &f.grace, "grace",
 		"how much longer the store keeps the lock, for the command to end\n(default: --kill-after and 1s, where the store can)")
-	durationVar(cmd, &f.killAfter, "kill-after", "how long the command may take to end if the lock is lost (default 5s)")
+	durationVar(cmd, &f.killAfter, "kill-after",
+		"how long the command may take to end if the lock is lost (default 5s),\n"+
+			"or if holdfast gets SIGTERM (default: for ever)")
+	flags.BoolVar(&f.foreground, "foreground", false,
+		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
 	flags.StringVar(&f.label, "label", "", "a `WORD` for people who look at the line (default: the command's name)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say on stderr who held the lock, how long it took, and the token")
 	return cmd
@@ -95,13 +101,18 @@ func durationVar(cmd *cobra.Command, p **time.Duration, name, usage string) {
 // An optionalDuration is the value of such a flag.
 type optionalDuration struct{ p **time.Duration }
 
+// Set takes what time.ParseDuration does, and a number without a unit as seconds, as flock and timeout take it.
 func (d optionalDuration) Set(s string) error {
-	v, err := time.ParseDuration(s)
-	if err == nil && v < 0 {
-		err = errors.New("it must not be negative")
+	text := s
+	if strings.Trim(s, "+-.0123456789") == "" {
+		text += "s"
 	}
-	if err != nil {
-		return fmt.Errorf("%w (write 30s, 1m30s, 500ms)", err)
+	v, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return errors.New("it is no duration (write 30s, 1m30s, 500ms, or seconds: 30, 0.5)")
+	case v < 0:
+		return errors.New("it must not be negative")
 	}
 	*d.p = &v
 	return nil

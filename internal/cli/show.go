@@ -29,7 +29,7 @@ holds the lock.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
 			defer cancel()
-			s, err := a.open(ctx)
+			s, err := a.openToLook(ctx)
 			if err != nil {
 				return err
 			}

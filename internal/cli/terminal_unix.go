@@ -15,7 +15,7 @@ import (
 // it, and gets the signals of its keys: the foreground group. A nil terminal is none, and does nothing.
 type terminal struct {
 	fd     int
-	shares bool // the command reads from it and writes to it, and nobody else does
+	alone  bool // the command reads from it and writes to it, and is no part of a pipe
 	handed bool // the command's group is the foreground group
 }
 
@@ -28,14 +28,15 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd}
 }
 
-// openTerminalFor finds the controlling terminal, and whether a command on these files can have it for itself. It
-// cannot in a pipe: another part of the pipe, such as a pager, may need the terminal.
+// openTerminalFor finds the controlling terminal for a command on these files. A command that both reads from the terminal
+// and writes to it has it from the start. Any other may be a part of a pipe, of which another part, such as a pager, needs
+// the terminal: it gets the terminal when it asks for it (see child.onStop).
 func openTerminalFor(stdin, stdout *os.File) *terminal {
 	t := openTerminal()
 	if t != nil {
 		_, reads := foregroundOf(int(stdin.Fd()))
 		_, writes := foregroundOf(int(stdout.Fd()))
-		t.shares = reads == nil && writes == nil
+		t.alone = reads == nil && writes == nil
 	}
 	return t
 }
@@ -49,28 +50,37 @@ func (t *terminal) close() {
 // foregroundOf is the foreground group of a terminal, if that is the controlling terminal.
 func foregroundOf(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCGPGRP) }
 
+// share has the command use the terminal as a member of holdfast's group: it is never handed over.
+func (t *terminal) share() {
+	if t != nil {
+		t.alone = false
+	}
+}
+
 // isOurs says whether holdfast's group is the foreground group.
 func (t *terminal) isOurs() bool {
+	if t == nil {
+		return false
+	}
 	group, err := foregroundOf(t.fd)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// handsOver says whether the command has the terminal when holdfast is in the foreground.
-func (t *terminal) handsOver() bool { return t != nil && t.shares }
-
-// handOverAtStart has the command begin in the foreground, if holdfast is there.
+// handOverAtStart has the command begin in the foreground, if holdfast is there and the command has the terminal alone.
 func (t *terminal) handOverAtStart(a *syscall.SysProcAttr) {
-	if t.handsOver() && t.isOurs() {
+	if t.isOurs() && t.alone {
 		a.Foreground, a.Ctty = true, t.fd
 		t.handed = true
 	}
 }
 
-// handOver puts the command's group in the foreground, if holdfast's is there.
-func (t *terminal) handOver(group int) {
-	if t.handsOver() && t.isOurs() {
-		t.handed = t.setForeground(group)
+// handOver puts the command's group in the foreground, if holdfast's is there. It reports whether it did.
+func (t *terminal) handOver(group int) bool {
+	if !t.isOurs() {
+		return false
 	}
+	t.handed = t.setForeground(group)
+	return t.handed
 }
 
 // takeBack puts holdfast's group in the foreground, if it handed the terminal over. It says whether it had.
@@ -109,7 +119,7 @@ func interruptGroup() { interrupt(0) }
 func dieOfInterrupt() {
 	t := openTerminal()
 	defer t.close()
-	if t != nil && t.isOurs() {
+	if t.isOurs() {
 		interrupt(os.Getpid())
 	}
 }

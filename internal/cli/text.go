@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
@@ -136,9 +138,27 @@ func placesJSON(places []holdfast.Place, now time.Time) []placeJSON {
 	return all
 }
 
+// writeJSON writes v as JSON that does nothing to a terminal: characters that cannot be printed are escaped.
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var raw bytes.Buffer
+	e := json.NewEncoder(&raw)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	for _, r := range raw.String() { // only in strings of JSON there are others than ASCII
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }

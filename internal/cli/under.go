@@ -75,7 +75,7 @@ func (r *run) do(ctx context.Context) error {
 	j := &job{
 		path: path, argv: r.command, env: r.environment(), files: files,
 		watch: &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}, signals: signals, names: r.names,
-		app: r.app, inherit: r.session.inherit,
+		app: r.app, inherit: r.session.inherit, killAfter: r.killAfter, foreground: r.foreground,
 	}
 	code, err := j.run()
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
@@ -136,6 +136,12 @@ func (r *run) take(ctx context.Context) error {
 	if at.Scheme == "memory" && !r.app.inProcess {
 		return usageError("the store memory: is this process alone, and a lock in it keeps nobody out; give another --store")
 	}
+	if err := makeStateFolder(at); err != nil {
+		return err
+	}
+	if r.verbose {
+		r.app.journal.opened()
+	}
 	if r.ttl != nil {
 		at.TTL = *r.ttl // where time is a session, it is the session's
 	}
@@ -161,6 +167,7 @@ func (r *run) take(ctx context.Context) error {
 		}
 		return err
 	}
+	r.app.journal.opened()
 	if r.verbose {
 		for i, token := range r.grip.Tokens() {
 			r.app.say("took %s after %v, token %s", called(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)

@@ -1,11 +1,18 @@
 package cli
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // TestWrongUse calls holdfast wrongly. Each time it has to say so in one line, and what to do about it.
@@ -31,6 +38,14 @@ func TestWrongUse(t *testing.T) {
 		{"run --ttl 1000000h x -- true", "ttl"},
 		{"run --wait soon x -- true", "write 30s"},
 		{"run --wait -1s x -- true", "negative"},
+		{"run --wait -1 x -- true", "negative"},
+		{"run --wait 1.2.3 x -- true", "write 30s"},
+		{"run --wait . x -- true", "write 30s"},
+		{"run --wait - x -- true", "write 30s"},
+		{"run --wait 1e3 x -- true", "write 30s"},
+		{"run --wait inf x -- true", "write 30s"},
+		{"run --wait 99999999999999 x -- true", "write 30s"},
+		{"run --wait= x -- true", "write 30s"},
 		{"run --grace 1s --kill-after 1m x -- true", "too long"},
 		{"run --label " + strings.Repeat("l", 513) + " x -- true", "512"},
 		{"run " + strings.Repeat("n", 513) + " -- true", "512"},
@@ -56,6 +71,23 @@ func TestWrongUse(t *testing.T) {
 				t.Errorf("not one line: %q, %q", r.errors, r.out)
 			}
 		})
+	}
+}
+
+// TestDurations: a number is seconds, as flock and timeout take it, for every flag that is a duration.
+func TestDurations(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30": 30 * time.Second, "0.5": 500 * time.Millisecond, ".5": 500 * time.Millisecond, "0": 0, "+1": time.Second,
+		"30s": 30 * time.Second, "1m30s": 90 * time.Second, "500ms": 500 * time.Millisecond, "1h": time.Hour,
+	} {
+		var got *time.Duration
+		if err := (optionalDuration{&got}).Set(text); err != nil || *got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	flags := strings.Fields("--wait 2 --ttl 60 --kill-after 0.5 --grace 3")
+	if r := callOnFiles(t, append(append([]string{"run", "x"}, flags...), "--", "true")...); r.code != 0 {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -122,6 +154,9 @@ func TestVersion(t *testing.T) {
 	if r := call(t, "version"); r.code != 0 || !regexp.MustCompile(`^holdfast \S+ \(.*go1\..*\)\n$`).MatchString(r.out) {
 		t.Errorf("%+v", r)
 	}
+	if flag, command := call(t, "--version"), call(t, "version"); flag.code != 0 || flag.out != command.out {
+		t.Errorf("%+v, and not %+v", flag, command)
+	}
 	if r := call(t, "version", "--json"); r.code != 0 || !strings.Contains(r.out, `"go": "go1.`) {
 		t.Errorf("%+v", r)
 	}
@@ -149,6 +184,131 @@ func TestCompletion(t *testing.T) {
 	} {
 		if r := call(t, append([]string{"__completeNoDesc"}, strings.Split(c.args, " ")...)...); r.out != c.want {
 			t.Errorf("%s: %q, want %q", c.args, r.out, c.want)
+		}
+	}
+}
+
+// TestCompletionDescriptions checks that descriptions are plain text.
+func TestCompletionDescriptions(t *testing.T) {
+	locked(t, "good")
+	locked(t, "evil\x1b[2J")
+	for _, args := range []string{"", "run -", "break -", "show -", "demo -"} {
+		r := call(t, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if strings.Contains(r.out, "`") || !strings.Contains(r.out, "\t") {
+			t.Errorf("%s: %s", args, r.out)
+		}
+	}
+	if r := call(t, "run", "--help"); !strings.Contains(r.out, "--slots N ") || !strings.Contains(r.out, "--store URL ") {
+		t.Errorf("the help does not name what flags take: %s", r.out)
+	}
+	if r := call(t, "__completeNoDesc", "show", ""); r.out != "good\n:4\n" {
+		t.Errorf("%q", r.out)
+	}
+}
+
+// TestBareBash completes in a bash without the package bash-completion.
+func TestBareBash(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	folder := t.TempDir()
+	script := filepath.Join(folder, "script")
+	if err := os.WriteFile(script, []byte(call(t, "completion", "bash").out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Words come as bash has them: split at = and :, with the last one being completed.
+	for _, c := range []struct{ line, words, asked, reply string }{
+		{"holdfast show de", "holdfast show de", "show de", "deploy"},
+		{"holdfast show ", "holdfast show ''", "show ", "deploy"},
+		{"holdfast show a:b", "holdfast show a : b", "show a:b", ""},
+		{"holdfast show a: ", "holdfast show a : ''", "show a: ", "deploy"},
+		{"holdfast --store=sqlite:x show d", "holdfast --store = sqlite : x show d", "--store=sqlite:x show d", "deploy"},
+		{"holdfast --store redis://h:1 ls d", "holdfast --store redis : //h : 1 ls d", "--store redis://h:1 ls d", "deploy"},
+		{"holdfast run --wait=", "holdfast run --wait = ''", "run --wait=", "deploy"},
+		{"holdfast  ls  d", "holdfast ls d", "ls d", "deploy"},
+	} {
+		cmd := exec.CommandContext(t.Context(), bash, "--noprofile", "--norc", "-c", `
+			source "$0"
+			holdfast() { echo "$*" >&3; printf 'deploy\tit is\n:4\n'; }
+			COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+			eval "COMP_WORDS=($2)"
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+			declare -F _get_comp_words_by_ref && exit 9
+			exec 3>&1
+			__start_holdfast 2>/dev/null
+			echo "${COMPREPLY[*]}"`, script, c.line, c.words)
+		out, err := cmd.CombinedOutput()
+		if want := "__complete " + c.asked + "\n" + c.reply + "\n"; err != nil || string(out) != want {
+			t.Errorf("%s: %v, %q, want %q", c.line, err, out, want)
+		}
+	}
+}
+
+// schemes are those that a store is registered for.
+func schemes(t *testing.T) []string {
+	t.Helper()
+	_, err := store.Open(t.Context(), store.Location{Scheme: "no-such"})
+	found := regexp.MustCompile(`\(known: (.*?)\)`).FindStringSubmatch(err.Error())
+	if found == nil {
+		t.Fatal(err)
+	}
+	return strings.Split(found[1], ", ")
+}
+
+// TestHelpListsStores compares the list of the help with the stores that there are.
+func TestHelpListsStores(t *testing.T) {
+	var listed []string
+	help := call(t, "--help").out
+	for _, s := range stores {
+		scheme, _, _ := strings.Cut(s.url, ":")
+		listed = append(listed, scheme)
+		line := `(?m)^  ` + regexp.QuoteMeta(s.url) + ` +` + regexp.QuoteMeta(s.meaning) + `$`
+		if !regexp.MustCompile(line).MatchString(help) {
+			t.Errorf("no line for %s:\n%s", s.url, help)
+		}
+	}
+	slices.Sort(listed)
+	known := slices.DeleteFunc(schemes(t), func(s string) bool { return strings.HasPrefix(s, "valkey") && s != "valkey" })
+	if !slices.Equal(listed, known) {
+		t.Errorf("listed are %q, and there are %q", listed, known)
+	}
+}
+
+// TestReadmeCompiles compiles the Go code of the README: programs as they are, and parts with the imports they need.
+func TestReadmeCompiles(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "../../README.md"), -1)
+	if len(blocks) < 2 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	for i, b := range blocks {
+		code := b[1]
+		if !strings.HasPrefix(code, "package ") {
+			code = "package main\nimport (\n\"context\"\n\"database/sql\"\n\"github.com/holdfast-go/holdfast\"\n" +
+				"\"github.com/holdfast-go/holdfast/fence\"\n)\nvar _ = sell\nfunc main() {}\n" + code
+		}
+		file := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
+			t.Errorf("block %d: %v\n%s\n%s", i, err, out, code)
+		}
+	}
+}
+
+// TestDocumentedStoresExist reads the URLs of stores in what people read first.
+func TestDocumentedStoresExist(t *testing.T) {
+	known := schemes(t)
+	for _, file := range []string{"../../docs/cli.md", "../../README.md"} {
+		urls := regexp.MustCompile(`\b([a-z][a-z0-9+]*)(://|:[A-Z/])\S*`).FindAllStringSubmatch(read(t, file), -1)
+		if len(urls) < 3 {
+			t.Errorf("%s has %d URLs", file, len(urls))
+		}
+		for _, u := range urls {
+			if u[1] != "https" && u[1] != "http" && !slices.Contains(known, u[1]) {
+				t.Errorf("%s shows %s, and there is no such store", file, u[0])
+			}
 		}
 	}
 }

@@ -27,23 +27,27 @@ func newVersion(a *app) *cobra.Command {
   holdfast version --json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := version()
 			if asJSON {
-				return writeJSON(a.stdout, v)
+				return writeJSON(a.stdout, version())
 			}
-			built := v.Go + ", " + v.Platform
-			if v.Revision != "" {
-				built = "revision " + v.Revision + ", " + built
-			}
-			if v.Modified {
-				built += ", modified"
-			}
-			_, err := fmt.Fprintf(a.stdout, "holdfast %s (%s)\n", v.Version, built)
+			_, err := fmt.Fprintln(a.stdout, version())
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// String is the version in one line.
+func (v versionJSON) String() string {
+	built := v.Go + ", " + v.Platform
+	if v.Revision != "" {
+		built = "revision " + v.Revision + ", " + built
+	}
+	if v.Modified {
+		built += ", modified"
+	}
+	return fmt.Sprintf("holdfast %s (%s)", v.Version, built)
 }
 
 // version reads what the build wrote into the program.

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes holdfast the parent of those descendants whose own parent has ended, so that tree finds them.
+func adoptOrphans() {
+	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) //nolint:errcheck // every kernel since 3.4 can
+}
+
+// tree finds all living descendants of holdfast, with the parent of each.
+func tree() map[int]int {
+	parents := map[int]int{}
+	all, _ := os.ReadDir("/proc") // without it only the command itself can be ended
+	for _, entry := range all {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			if parent := parentOf(pid); parent > 0 {
+				parents[pid] = parent
+			}
+		}
+	}
+	found := map[int]int{}
+	for grown := true; grown; {
+		grown = false
+		for pid, parent := range parents {
+			_, known := found[pid]
+			_, below := found[parent]
+			if !known && (below || parent == os.Getpid()) {
+				found[pid] = parent
+				grown = true
+			}
+		}
+	}
+	return found
+}
+
+// parentOf is the parent of a process, or 0 if it has ended.
+func parentOf(pid int) (parent int) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	var state string
+	rest := stat[bytes.LastIndexByte(stat, ')')+1:] // before it is a name that the process chose
+	if _, err := fmt.Sscan(string(rest), &state, &parent); err != nil || state == "Z" || state == "X" {
+		return 0
+	}
+	return parent
+}
+
+// signalTree sends a signal to all descendants of holdfast but the command itself.
+func signalTree(command int, s syscall.Signal) (failed error) {
+	for pid, parent := range tree() {
+		if pid == command {
+			continue
+		}
+		if err := signalChild(pid, parent, s); err != nil && !errors.Is(err, unix.ESRCH) {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// signalChild sends a signal to a process with this parent. If its number was given to another process meanwhile, that
+// one is left alone: it has another parent.
+func signalChild(pid, parent int, s syscall.Signal) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return err
+	case parentOf(pid) != parent:
+		err = unix.ESRCH
+	case err != nil: // a kernel before 5.3, or a sandbox
+		return syscall.Kill(pid, s)
+	default:
+		err = unix.PidfdSendSignal(fd, s, nil, 0)
+	}
+	if fd >= 0 {
+		unix.Close(fd) //nolint:errcheck // nothing was written
+	}
+	return err
+}
