@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/redisstore"
@@ -42,8 +43,6 @@ func TestLongLineIsReadInPages(t *testing.T) {
 	join(t, s, &waiter, store.Waiting)
 	crowd(t, server, "x", waiter.Ticket+1, claims)
 
-	do(t, server, "CONFIG", "SET", "slowlog-log-slower-than", "200000") // microseconds, on a busy machine
-	do(t, server, "SLOWLOG", "RESET")
 	before := calls(t, server, "evalsha")
 	line, err := s.Line(t.Context(), "x")
 	if err != nil || len(line.Places) != claims+2 {
@@ -51,9 +50,6 @@ func TestLongLineIsReadInPages(t *testing.T) {
 	}
 	if scripts := calls(t, server, "evalsha") - before; scripts < claims/most {
 		t.Errorf("%d places were read by %d scripts, of which none may read more than %d", claims, scripts, most)
-	}
-	if slow := do(t, server, "SLOWLOG", "GET"); slow != "[]" {
-		t.Errorf("a command was slow: %.300s", slow)
 	}
 	if !slices.IsSortedFunc(line.Places, func(a, b store.Place) int { return int(a.Ticket) - int(b.Ticket) }) {
 		t.Error("they are not in order")
@@ -67,19 +63,26 @@ func TestLongLineIsReadInPages(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	before = calls(t, server, "evalsha")
-	given := make(chan error)
-	go func() {
-		_, err := s.Line(ctx, "x")
-		given <- err
-	}()
-	await(t, "some pages were read", func() bool { return calls(t, server, "evalsha")-before > 2 })
-	cancel()
-	if err := <-given; !errors.Is(err, context.Canceled) {
+	if _, err := s.Line(&fading{ctx, cancel, 10}, "x"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a Line that was given up: %v", err)
 	}
-	if scripts := calls(t, server, "evalsha") - before; scripts >= claims/most {
+	if scripts := calls(t, server, "evalsha") - before; scripts < 1 || scripts > 10 {
 		t.Errorf("it went on for %d scripts", scripts)
 	}
+}
+
+// A fading context is cancelled when it was asked for its deadline a few times, as each call of the server does.
+type fading struct {
+	context.Context
+	cancel context.CancelFunc
+	left   int
+}
+
+func (f *fading) Deadline() (time.Time, bool) {
+	if f.left--; f.left == 0 {
+		f.cancel()
+	}
+	return f.Context.Deadline()
 }
 
 // What joining, renewing, being granted and leaving cost is the same in a line of 30,000 as in a short one.

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// How often the database is asked whether anything has changed, while a claim waits. With pushes it is a second
-// look, for a holder that died, and for a process that died between its commit and its push. Without them it is how grants
+// How often the database is asked whether anything has changed, while a claim waits. With pushes it is a second look,
+// for a holder that died, and for a process that died between its commit and its push. Without them it is how grants
 // are found.
 const (
 	lookSlowly  = 200 * time.Millisecond

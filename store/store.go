@@ -59,11 +59,12 @@ type Store interface {
 	Close() error
 }
 
-// An Inheritor is implemented by a Store that learns from the operating system when its client's process has died, and then removes the
-// client's claims before their ttl has passed. The client may start a process that works under its claims. As long as that
-// one lives, or a process that it has started, the claims stand for their ttl.
+// An Inheritor is implemented by a Store that learns from the operating system when its client's process has died,
+// and then removes the client's claims before their ttl has passed. The client may start a process that works under
+// its claims. As long as that one lives, or a process that it has started, the claims stand for their ttl.
 type Inheritor interface {
-	// Inherit has every process that the client starts from now on, until end is called, inherit an open descriptor. The
-	// client is not taken for dead while any process has it open. On systems that have no such thing it does nothing.
+	// Inherit has every process that the client starts from now on, until end is called, inherit an open descriptor.
+	// The client is not taken for dead while any process has it open. On systems that have no such thing it does
+	// nothing.
 	Inherit() (end func(), err error)
 }

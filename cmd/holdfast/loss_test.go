@@ -21,6 +21,9 @@ import (
 // ends is a script that runs until it is told to end, and says that it was.
 const ends = `trap 'echo told >> told; exit 5' TERM; touch running; while test -e running; do sleep 0.01; done`
 
+// runs is a script that runs until it is allowed to end.
+const runs = `touch running; while test -e running; do sleep 0.01; done`
+
 // stays is a script that ignores being told, and writes down when it last ran.
 const stays = `trap '' TERM INT; touch running; while test -e running; do date +%s.%N > .beat; mv .beat beat; sleep 0.02; done`
 
@@ -161,8 +164,8 @@ func (d *desk) silence() (end func()) {
 	}
 }
 
-// TestWaitIsBounded: another program sits on the file. Runs that wait for a bounded time, or not at all, end in about that
-// time, and say that the store did not answer: whether the lock is taken is not known.
+// TestWaitIsBounded: another program sits on the file. Runs that wait for a bounded time, or not at all, end in about
+// that time, and say that the store did not answer: whether the lock is taken is not known.
 func TestWaitIsBounded(t *testing.T) {
 	d := newDesk(t)
 	d.start("run", "x", "--", "true").exits(0)
@@ -258,8 +261,9 @@ func TestPausedShortly(t *testing.T) {
 	p.exits(0)
 }
 
-// TestKilled kills holdfast while another waits. On Linux the command dies with it. The other gets the lock at once, and
-// not when the ttl has passed, but never while a process of the command lives: here one that has only lost its parents.
+// TestKilled kills holdfast while another waits. On Linux the command dies with it. The other gets the lock at once,
+// and not when the ttl has passed, but never while a process of the command lives: here one that has only lost its
+// parents.
 func TestKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the command runs on there")
@@ -268,8 +272,8 @@ func TestKilled(t *testing.T) {
 		script string
 		lives  bool // a process of the command is left
 	}{
-		"all dead":          {"echo $$ > pid; touch running; while test -e running; do sleep 0.01; done", false},
-		"a process is left": {"(trap '' TERM; touch running; while test -e running; do sleep 0.01; done) & echo $$ > pid; wait", true},
+		"all dead":          {"echo $$ > pid; " + runs, false},
+		"a process is left": {"(trap '' TERM; " + runs + ") & echo $$ > pid; wait", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -281,7 +285,7 @@ func TestKilled(t *testing.T) {
 			p.signal(syscall.SIGKILL)
 			d.eventually("the command is gone", func() bool {
 				child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
-				return err == nil && !runs(child)
+				return err == nil && !lives(child)
 			})
 			if c.lives {
 				d.start("run", "--no-wait", "x", "--", "touch", "beside").exits(75)
@@ -305,7 +309,7 @@ func TestSkipAfterKill(t *testing.T) {
 		t.Skip("the command runs on there")
 	}
 	d := newDesk(t)
-	p := d.start("run", "--ttl", "10m", "x", "--", "sh", "-c", "echo $$ > pid; touch running; while test -e running; do sleep 0.01; done")
+	p := d.start("run", "--ttl", "10m", "x", "--", "sh", "-c", "echo $$ > pid; "+runs)
 	d.appears("running")
 	child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
 	if err != nil {
@@ -313,15 +317,15 @@ func TestSkipAfterKill(t *testing.T) {
 	}
 	p.signal(syscall.SIGKILL)
 	d.remove("running") // its sleep ends too
-	d.eventually("the command is gone", func() bool { return !runs(child) })
+	d.eventually("the command is gone", func() bool { return !lives(child) })
 	d.eventually("the next one runs", func() bool {
 		d.start("run", "--skip", "x", "--", "touch", "ran").exits(0)
 		return d.has("ran")
 	})
 }
 
-// runs says whether there is such a process, other than one that nobody has buried yet.
-func runs(pid int) bool {
+// lives says whether there is such a process, other than one that nobody has buried yet.
+func lives(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return err == nil && !strings.HasPrefix(state, "Z")

@@ -117,8 +117,8 @@ func TestEnvironmentOfTheCommand(t *testing.T) {
 	}
 }
 
-// TestStreams checks that the command has holdfast's own input and output, and nothing else that is open but the descriptor
-// by which the store knows that it lives. That has a number of two digits: scripts use the others.
+// TestStreams checks that the command has holdfast's own input and output, and nothing else that is open but the
+// descriptor by which the store knows that it lives. That has a number of two digits: scripts use the others.
 func TestStreams(t *testing.T) {
 	d := newDesk(t)
 	p := d.shell(`printf 'one\ntwo\n' | (read first; holdfast run x -- sh -c 'read second; echo $second; echo bad >&2'; echo $first)`).exits(0)

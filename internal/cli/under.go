@@ -90,8 +90,8 @@ func (r *run) do(ctx context.Context) error {
 	return nil
 }
 
-// close closes the store. What could not be released was said, or runs out. A run whose time is over does not wait long for a
-// store that does not answer.
+// close closes the store. What could not be released was said, or runs out. A run whose time is over does not wait
+// long for a store that does not answer.
 func (r *run) close(late bool) {
 	if !late {
 		r.session.Close() //nolint:errcheck // see above

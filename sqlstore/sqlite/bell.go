@@ -20,13 +20,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bell tells other processes of their grants: each client that has claims has a datagram socket in a folder beside the
-// file, its inbox. A datagram is only ever a hint that saves time. It can be lost, since a client that waits also looks.
+// A bell tells other processes of their grants: each client that has claims has a datagram socket in a folder beside
+// the file, its inbox. A datagram is only ever a hint that saves time. It can be lost, since a client that waits also
+// looks.
 //
-// The socket also tells whether its client lives: the kernel refuses to connect to a socket that no process has open any
-// more. A socket is renamed to the name in the table when it is bound, and the name has the number of its inode. So what is
-// found under that name, and has that number, was open before the first claim was written; and a copy of it, as a
-// restored backup would have it, is not taken for it.
+// The socket also tells whether its client lives: the kernel refuses to connect to a socket that no process has open
+// any more. A socket is renamed to the name in the table when it is bound, and the name has the number of its inode.
+// So what is found under that name, and has that number, was open before the first claim was written; and a copy of
+// it, as a restored backup would have it, is not taken for it.
 type bell struct {
 	folder string
 	shared bool // with other users
@@ -109,8 +110,8 @@ func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
 	return socket, inbox, nil
 }
 
-// inodeMark separates the number of an inode from the rest of an inbox's name, which has no small letters. Names without
-// it were made by earlier versions.
+// inodeMark separates the number of an inode from the rest of an inbox's name, which has no small letters. Names
+// without it were made by earlier versions.
 const inodeMark = "i"
 
 // path is where the inbox of this name is.
@@ -212,8 +213,8 @@ func (b *bell) dial(inbox string) (socket *net.UnixConn, refused bool) {
 	return socket, false
 }
 
-// dead reports whether the client of an inbox is known to be dead, or to have closed its store. Of a client whose socket
-// is missing, or is not its own, nothing is known: its claims stand until their ttl has passed.
+// dead reports whether the client of an inbox is known to be dead, or to have closed its store. Of a client whose
+// socket is missing, or is not its own, nothing is known: its claims stand until their ttl has passed.
 func (b *bell) dead(inbox string) bool { return b.isOwn(inbox) && b.refuses(inbox) && b.isOwn(inbox) }
 
 // isOwn reports whether the socket of this name is the one that was bound by its client.
@@ -246,8 +247,8 @@ func (b *bell) remove(inboxes []string) {
 // mostDialled bounds how many sockets one sweep looks at.
 const mostDialled = 1000
 
-// sweep returns the inboxes of dead clients, and removes the sockets of those that cannot have left claims to be found by.
-// A large folder is looked at in parts, which are chosen at random so that all have their turn.
+// sweep returns the inboxes of dead clients, and removes the sockets of those that cannot have left claims to be
+// found by. A large folder is looked at in parts, which are chosen at random so that all have their turn.
 func (b *bell) sweep() (dead []string) {
 	folder, err := os.Open(b.folder)
 	if err != nil {

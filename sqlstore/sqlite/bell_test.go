@@ -98,8 +98,8 @@ func TestSweepOfSockets(t *testing.T) {
 	}
 }
 
-// TestWakeFolderMadeAnew: an operator removes the folder. A client that rang there before finds the new one, however long
-// its path is.
+// TestWakeFolderMadeAnew: an operator removes the folder. A client that rang there before finds the new one, however
+// long its path is.
 func TestWakeFolderMadeAnew(t *testing.T) {
 	for what, path := range paths(t) {
 		a := open(t, path)
@@ -136,7 +136,7 @@ func TestCloseRemovesItsSocket(t *testing.T) {
 		}
 		check := func(wantA, wantB bool) {
 			t.Helper()
-			gotA, gotB := exists(filepath.Join(path+"-wake", a.bell.name())), exists(filepath.Join(path+"-wake", b.bell.name()))
+			gotA, gotB := exists(a.bell.path(a.bell.name())), exists(b.bell.path(b.bell.name()))
 			if gotA != wantA || gotB != wantB {
 				t.Errorf("%s: sockets of a %v, of b %v", what, gotA, gotB)
 			}

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// The kernel knows which processes are dead (see bell). Claims of a client whose socket nobody has open any more are removed
-// as soon as they are in another's way, and by the sweep. Nobody else's claim is ever touched for that: a client that is only
-// stopped, or whose socket is missing, keeps its claims until their ttl has passed.
+// The kernel knows which processes are dead (see bell). Claims of a client whose socket nobody has open any more are
+// removed as soon as they are in another's way, and by the sweep. Nobody else's claim is ever touched for that: a
+// client that is only stopped, or whose socket is missing, keeps its claims until their ttl has passed.
 
 // mostTested bounds how many clients one look at a line tests.
 const mostTested = 32
 
-// blockers tests the clients that are in the way in a line: all that hold, or so many of them chosen at random, and those
-// that wait up to the first that lives.
+// blockers tests the clients that are in the way in a line: all that hold, or so many of them chosen at random, and
+// those that wait up to the first that lives.
 func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 	var holders, waiters []string
 	err = tx.each("SELECT inbox, state FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
@@ -58,8 +58,8 @@ func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 	return dead, alive, nil
 }
 
-// buryIn removes the dead that are in the way in a line, with all that they had elsewhere. It reports whether there were
-// any; they are then not there any more.
+// buryIn removes the dead that are in the way in a line, with all that they had elsewhere. It reports whether there
+// were any; they are then not there any more.
 func (tx *transaction) buryIn(name string) (found bool, err error) {
 	dead, _, err := tx.blockers(name)
 	for i := 0; err == nil && i < len(dead); i++ {

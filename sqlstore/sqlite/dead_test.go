@@ -32,8 +32,8 @@ func (h *holder) bury() {
 	_ = h.cmd.Wait()
 }
 
-// TestKilledHolderIsFoundOut: a process is killed while it holds a lock and another waits for it. The other has it at once,
-// and not when the ttl has passed, and its token is greater.
+// TestKilledHolderIsFoundOut: a process is killed while it holds a lock and another waits for it. The other has it at
+// once, and not when the ttl has passed, and its token is greater.
 func TestKilledHolderIsFoundOut(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path)

@@ -8,9 +8,9 @@
 // The file is made if it is not there, readable and writable by its owner only. It can be a file that has other
 // tables too: those of Holdfast begin with holdfast_, and the view holdfast_lines shows people who holds what.
 //
-// A file that another user owns, or can replace or write, is refused, and so is one in a folder that others can write to,
-// unless the folder is sticky, as /tmp is. Links that another user can have put there are not followed. Users who share a file
-// knowingly say so, with ?shared=yes ([Shared]). This is not looked at on Windows.
+// A file that another user owns, or can replace or write, is refused, and so is one in a folder that others can write
+// to, unless the folder is sticky, as /tmp is. Links that another user can have put there are not followed. Users who
+// share a file knowingly say so, with ?shared=yes ([Shared]). This is not looked at on Windows.
 //
 // # How it works
 //
@@ -39,9 +39,9 @@
 // renew, and somebody else can hold before that. Tokens still rise, because they follow the clock: a fence refuses the
 // late writer.
 //
-// A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed: nobody can take,
-// renew or release, and leases that cannot be renewed for their ttl are lost. A transaction takes some ten microseconds. A
-// process that is stopped at any other moment stops nobody, and keeps what it holds for the ttl. If the file has other
-// tables too, a write transaction on them that takes longer than a ttl costs leases. A process must not open
-// the file with a second SQLite library beside this one.
+// A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed: nobody can
+// take, renew or release, and leases that cannot be renewed for their ttl are lost. A transaction takes some ten
+// microseconds. A process that is stopped at any other moment stops nobody, and keeps what it holds for the ttl. If
+// the file has other tables too, a write transaction on them that takes longer than a ttl costs leases. A process
+// must not open the file with a second SQLite library beside this one.
 package sqlite

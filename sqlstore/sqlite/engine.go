@@ -318,8 +318,8 @@ func (e *engine) ready() error {
 	return nil
 }
 
-// openChecked opens the file if no other user can have put it there. What SQLite makes beside it is looked at when it is
-// made.
+// openChecked opens the file if no other user can have put it there. What SQLite makes beside it is looked at when it
+// is made.
 func (e *engine) openChecked() (*file, error) {
 	if e.shared {
 		return openFile(e.path, sharedMode)
@@ -419,7 +419,10 @@ func (e *engine) Close() error {
 	e.worker.Wait()
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
-	e.bell.close(len(e.claims) > 0) // now that nothing is written any more
+	e.mu.Lock()
+	left := len(e.claims) > 0
+	e.mu.Unlock()
+	e.bell.close(left) // now that nothing is written any more
 	if e.file == nil {
 		return nil
 	}

@@ -46,13 +46,14 @@ type Option func(*engine)
 // Prefix separates tenants: stores with different prefixes never see each other's names.
 func Prefix(prefix string) Option { return func(e *engine) { e.prefix = prefix } }
 
-// Shared is for users who share a file knowingly: none of them is protected from the others. The file and its folder may
-// belong to another user, links are followed whoever made them, and a file that is made is for its group too (0660). By
-// URL it is ?shared=yes. The folder should have the group, and the setgid bit, so that all that is made in it has the group.
+// Shared is for users who share a file knowingly: none of them is protected from the others. The file and its folder
+// may belong to another user, links are followed whoever made them, and a file that is made is for its group too
+// (0660). By URL it is ?shared=yes. The folder should have the group, and the setgid bit, so that all that is made in
+// it has the group.
 //
-// Without it, a file is refused if another user owns it or can replace or write it: one who made it first, or put a link in
-// its place, could take locks away, or have tables added to a database that is not his. Root and whoever owns the root
-// folder are trusted.
+// Without it, a file is refused if another user owns it or can replace or write it: one who made it first, or put a
+// link in its place, could take locks away, or have tables added to a database that is not his. Root and whoever owns
+// the root folder are trusted.
 func Shared() Option { return func(e *engine) { e.shared = true } }
 
 // Open opens the SQLite file at path, and makes it if it is not there. The folder must be there.
@@ -96,7 +97,8 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 	if e.identity, err = ask(bounded, e, (*transaction).identity); err != nil {
 		_ = e.Close()
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = e.fault(fmt.Errorf("another program has been writing to it for %v: %w", time.Since(began).Round(time.Millisecond), err))
+			took := time.Since(began).Round(time.Millisecond)
+			err = e.fault(fmt.Errorf("another program has been writing to it for %v: %w", took, err))
 		}
 		return nil, err
 	}

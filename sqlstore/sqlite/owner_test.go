@@ -31,17 +31,26 @@ func makeEmpty(t *testing.T, path string) {
 	check(t, os.WriteFile(path, nil, 0o600))
 }
 
-// TestOthersFilesAreRefused: another user has made the file before, or a part of it, or can replace it. The error says whose
-// it is, and nothing is made or written.
+func makeStrangers(t *testing.T, path string) {
+	t.Helper()
+	makeEmpty(t, path)
+	strangers(t, path)
+}
+
+// TestOthersFilesAreRefused: another user has made the file before, or a part of it, or can replace it. The error
+// says whose it is, and nothing is made or written.
 func TestOthersFilesAreRefused(t *testing.T) {
 	for what, c := range map[string]struct {
 		prepare func(t *testing.T, path string)
 		says    string
 	}{
-		"file":   {func(t *testing.T, path string) { makeEmpty(t, path); strangers(t, path) }, "belongs to user 65533"},
-		"wal":    {func(t *testing.T, path string) { makeEmpty(t, path+"-wal"); strangers(t, path+"-wal") }, "-wal belongs to"},
-		"shm":    {func(t *testing.T, path string) { makeEmpty(t, path+"-shm"); strangers(t, path+"-shm") }, "-shm belongs to"},
-		"wake":   {func(t *testing.T, path string) { check(t, os.Mkdir(path+"-wake", 0o777)); strangers(t, path+"-wake") }, "-wake belongs to"},
+		"file": {func(t *testing.T, path string) { makeStrangers(t, path) }, "belongs to user 65533"},
+		"wal":  {func(t *testing.T, path string) { makeStrangers(t, path+"-wal") }, "-wal belongs to"},
+		"shm":  {func(t *testing.T, path string) { makeStrangers(t, path+"-shm") }, "-shm belongs to"},
+		"wake": {func(t *testing.T, path string) {
+			check(t, os.Mkdir(path+"-wake", 0o777))
+			strangers(t, path+"-wake")
+		}, "-wake belongs to"},
 		"folder": {func(t *testing.T, path string) { strangers(t, filepath.Dir(path)) }, "folder belongs to user 65533"},
 		"link in a folder for all": {func(t *testing.T, path string) {
 			check(t, os.Chmod(filepath.Dir(path), 0o777|fs.ModeSticky))
@@ -103,8 +112,8 @@ func TestOwnLinksAreFollowed(t *testing.T) {
 	}
 }
 
-// TestReplacedByOthers: the file of a running client is taken away, and another user puts a link or a file of his own in its
-// place.
+// TestReplacedByOthers: the file of a running client is taken away, and another user puts a link or a file of his own
+// in its place.
 func TestReplacedByOthers(t *testing.T) {
 	for _, what := range []string{"file", "link"} {
 		path, mine := newPath(t), newPath(t)

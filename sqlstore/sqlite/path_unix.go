@@ -25,8 +25,8 @@ func resolve(path string, shared bool) (string, error) {
 	for links := 0; len(rest) > 0; {
 		next := filepath.Join(direct, rest[0])
 		info, err := os.Lstat(next)
-		if err != nil {
-			return filepath.Join(append([]string{direct}, rest...)...), nil // it is not there yet, or opening it says why not
+		if err != nil { // it is not there yet, or opening it says why not
+			return filepath.Join(append([]string{direct}, rest...)...), nil //nolint:nilerr // see above
 		}
 		rest = rest[1:]
 		if info.Mode().Type() != fs.ModeSymlink {
@@ -120,8 +120,8 @@ func checkFolder(path string) error {
 
 func stat(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
 
-// trusted reports whether a file's owner is this user, or one who can do everything anyway: root, or the owner of the root
-// folder, which is who root appears to be in a user namespace.
+// trusted reports whether a file's owner is this user, or one who can do everything anyway: root, or the owner of the
+// root folder, which is who root appears to be in a user namespace.
 func trusted(info fs.FileInfo) bool {
 	uid := stat(info).Uid
 	if uid == uint32(os.Geteuid()) || uid == 0 {
@@ -131,8 +131,8 @@ func trusted(info fs.FileInfo) bool {
 	return err == nil && uid == stat(root).Uid
 }
 
-// writable reports whether other users can write to a file. A user's own group, which has the user's number, and root's are
-// nobody else's.
+// writable reports whether other users can write to a file. A user's own group, which has the user's number, and
+// root's are nobody else's.
 func writable(info fs.FileInfo) bool {
 	gid, mode := int(stat(info).Gid), info.Mode()
 	private := gid == 0 || gid == os.Getegid() && gid == os.Geteuid()

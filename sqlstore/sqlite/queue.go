@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A queue orders the processes that find the file busy: a lock on the folder beside the file, which the kernel grants in
-// order of arrival. It is politeness and nothing else: it keeps many processes from asking SQLite again and again at the
-// same time, and one from being overtaken for ever. Whether a process may write is for SQLite to say. So nobody relies
-// on the queue: the process at its head may be stopped.
+// A queue orders the processes that find the file busy: a lock on the folder beside the file, which the kernel grants
+// in order of arrival. It is politeness and nothing else: it keeps many processes from asking SQLite again and again
+// at the same time, and one from being overtaken for ever. Whether a process may write is for SQLite to say. So
+// nobody relies on the queue: the process at its head may be stopped.
 //
 // Its methods are called by one goroutine at a time.
 type queue struct {
@@ -27,8 +27,9 @@ type queue struct {
 // queueTimeout is how long a process waits in the queue before it asks SQLite out of turn.
 const queueTimeout = 200 * time.Millisecond
 
-// enter takes a place in the queue, and reports whether there are others in it, and how long to wait for them. The kernel
-// cannot be told to forget a request. So one that was given up stays, one at most, and keeps its place for the next call.
+// enter takes a place in the queue, and reports whether there are others in it, and how long to wait for them. The
+// kernel cannot be told to forget a request. So one that was given up stays, one at most, and keeps its place for the
+// next call.
 func (q *queue) enter() (others bool, patience time.Duration) {
 	q.giveWay()
 	q.mu.Lock()
@@ -60,8 +61,8 @@ func (q *queue) enter() (others bool, patience time.Duration) {
 	return true, patience
 }
 
-// giveWay waits until another process has the lock, if others were there last time. The kernel wakes the next of the queue
-// when a lock is released, but grants the lock to the first that asks: this process would be faster.
+// giveWay waits until another process has the lock, if others were there last time. The kernel wakes the next of the
+// queue when a lock is released, but grants the lock to the first that asks: this process would be faster.
 func (q *queue) giveWay() {
 	if !q.met {
 		return
@@ -77,7 +78,7 @@ func (q *queue) busy() bool {
 	if err != nil {
 		return false
 	}
-	defer folder.Close()
+	defer func() { _ = folder.Close() }()
 	busy, _ := tryLockFolder(folder, false)
 	return busy
 }

@@ -32,8 +32,8 @@ func stop(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// TestStoppedInTheQueue: a process is stopped while it is first in the queue for a busy file. When the file is free, all
-// others are served all the same.
+// TestStoppedInTheQueue: a process is stopped while it is first in the queue for a busy file. When the file is free,
+// all others are served all the same.
 func TestStoppedInTheQueue(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
@@ -78,7 +78,8 @@ func TestStoppedInTheQueue(t *testing.T) {
 	h.token(t)
 }
 
-// TestTwoFilesTwoQueues: files in one folder have nothing to do with each other, nor has a program that locks the folder.
+// TestTwoFilesTwoQueues: files in one folder have nothing to do with each other, nor has a program that locks the
+// folder.
 func TestTwoFilesTwoQueues(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path+"2")
@@ -94,7 +95,7 @@ func TestTwoFilesTwoQueues(t *testing.T) {
 		if others, _ := e.queue.enter(); others || !e.queue.wait(0, nil) {
 			t.Errorf("others %v, or not first", others)
 		}
-		defer e.queue.leave()
+		t.Cleanup(e.queue.leave)
 	}
 }
 
@@ -121,7 +122,7 @@ func childBusy(args []string) error {
 		if err := lease.Unlock(ctx); err != nil {
 			return err
 		}
-		fmt.Fprintln(out, began.UnixNano(), time.Now().UnixNano())
+		_, _ = fmt.Fprintln(out, began.UnixNano(), time.Now().UnixNano())
 	}
 	return nil
 }
@@ -129,8 +130,8 @@ func childBusy(args []string) error {
 // A step is when a busy child began to take its lock, and when it had released it.
 type step struct{ began, ended int64 }
 
-// TestBusyProcessesAreServedInOrder: of eight processes that use one file without a pause, each that has just been served
-// could be the first to ask again. None is overtaken many times by any other.
+// TestBusyProcessesAreServedInOrder: of eight processes that use one file without a pause, each that has just been
+// served could be the first to ask again. None is overtaken many times by any other.
 func TestBusyProcessesAreServedInOrder(t *testing.T) {
 	path := newPath(t)
 	open(t, path)

@@ -21,7 +21,8 @@ import (
 
 func init() { childJobs["storm"] = childStorm }
 
-// childStorm takes one lock again and again, and prints when it has it and when it begins to release it, until its input ends.
+// childStorm takes one lock again and again, and prints when it has it and when it begins to release it, until its
+// input ends.
 func childStorm(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }()
@@ -128,8 +129,8 @@ func (s *storm) pause(i int) {
 	s.stopped = append(s.stopped, step{began, time.Now().UnixNano()})
 }
 
-// longest is how long the lock was free, at most, until somebody had it, apart from when a process stood still: that one may
-// have been the next, or in the middle of its transaction.
+// longest is how long the lock was free, at most, until somebody had it, apart from when a process stood still: that
+// one may have been the next, or in the middle of its transaction.
 func (s *storm) longest() (longest time.Duration) {
 	slices.Sort(s.taken)
 	slices.Sort(s.freed)
@@ -147,8 +148,8 @@ func (s *storm) longest() (longest time.Duration) {
 	return longest
 }
 
-// TestStopAndKillStorm: thirty processes want one lock, with a ttl that nobody waits for. Random ones, and often the holder,
-// are stopped and continued, or killed and replaced. Whenever the lock is free, somebody has it soon.
+// TestStopAndKillStorm: thirty processes want one lock, with a ttl that nobody waits for. Random ones, and often the
+// holder, are stopped and continued, or killed and replaced. Whenever the lock is free, somebody has it soon.
 func TestStopAndKillStorm(t *testing.T) {
 	s := &storm{t: t, path: newPath(t)}
 	for range 30 {
