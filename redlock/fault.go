@@ -107,7 +107,7 @@ func (s *Store) fault(l *lack) error {
 	case marks+quarantined >= missing:
 		e.wait = max(waits[missing-marks-1].Round(time.Second), time.Second)
 	}
-	return &store.Fault{Store: s.called, Final: final > spare, Busy: missing > 0 && able >= missing, Err: e}
+	return &store.Fault{Store: s.called, Final: final > spare, Busy: final <= spare && able >= missing, Err: e}
 }
 
 // errFinal is the cause of what will not get better by itself and has no name of its own.

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // TestLossOfAllNodes has all nodes lose their data, at about the same time, while a holder and half of the processes do
@@ -102,21 +104,28 @@ func TestMinorityStopped(t *testing.T) {
 	s.end()
 }
 
-// TestMajorityStopped has three nodes stand still for longer than a ttl. Those who ask meanwhile are told so.
+// TestMajorityStopped has three nodes stand still for longer than a ttl. Who tries meanwhile is told so, and who waits has a
+// lock when they go on.
 func TestMajorityStopped(t *testing.T) {
 	s := newScene(t, 2*crowdTTL)
+	locks, err := holdfast.Open(s.within(), s.newWay(crowdTimeout))
+	s.must(err)
+	defer locks.Close()
 	stopped := s.nodes[:3]
 	for _, node := range stopped {
 		s.must(node.Pause())
 	}
-	time.Sleep(2 * crowdTTL) // that is the fault
+	for end := time.Now().Add(2 * crowdTTL); time.Now().Before(end); { // that is the fault
+		_, err := locks.Mutex("tried").TryLock(s.within())
+		if _, fault := errors.AsType[*store.Fault](err); !fault || store.Final(err) || !explains.MatchString(err.Error()) {
+			t.Errorf("TryLock while three nodes stand still: %v", err)
+		}
+	}
 	for _, node := range stopped {
 		s.must(node.Continue())
 	}
 	s.through()
-	if total := s.end(); len(total.Faults) == 0 {
-		t.Error("nobody has felt the fault")
-	}
+	s.end()
 }
 
 // TestHoldersKilled kills processes that hold locks and wait for them. The others get the locks when a ttl is over.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const silent50 = "no answer in 50ms"
@@ -105,5 +106,21 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { play(newStage(t, 4*time.Second, 0)) })
 		})
+	}
+}
+
+// TestLateMajority: if a majority has done as it was asked, but too late, nodes were only slow.
+func TestLateMajority(t *testing.T) {
+	s := newStage(t, time.Second, 0).bid.store
+	said := make([]vote.Answer, 5)
+	if err := s.noMajority(said, 0b111, time.Second); !store.Busy(err) {
+		t.Errorf("three of five did: %v", err)
+	}
+	if err := s.noMajority(said, 0b11, time.Second); store.Busy(err) { // and no connection to the others
+		t.Errorf("two of five did: %v", err)
+	}
+	said[2], said[3] = denied, denied
+	if err := s.noMajority(said, 0b11, time.Second); !store.Busy(err) {
+		t.Errorf("two of five did, and two more vote: %v", err)
 	}
 }
