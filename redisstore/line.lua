@@ -200,8 +200,8 @@ local function prolong(l, id, px)
 	end
 	redis.call('ZREM', l.D, '') -- a server that is full refuses ZADD as the first write of a script, and only as the first
 	local deadline = ms + px + 1
-	if redis.call('ZADD', l.D, 'CH', deadline, id) == 0 then
-		deadline = deadline + 1
+	if redis.call('ZADD', l.D, 'CH', deadline, id) == 0 then -- it was prolonged in this millisecond before
+		redis.call('ZADD', l.D, deadline + 1, id)
 		redis.call('ZADD', l.D, deadline, id)
 	end
 	stay(l, deadline, px)
