@@ -218,12 +218,10 @@ local function standing(l, id, ticket)
 	return 'w ' .. ticket .. ' ' .. rank .. ' ' .. again
 end
 
--- show describes a place: "STATE LEFT AGO ID RECORD", with times in milliseconds. A deadline that prolong moved on by a
--- millisecond more is not shown.
+-- show describes a place: "STATE LEFT AGO ID RECORD", with times in milliseconds.
 local function show(l, rank, id, was, deadline)
-	local _, since, _, _, _, ttl, grace = parse(was)
-	local left = math.max(0, math.min(deadline - ms - 1, ttl + grace))
-	return table.concat({rank < l.held and 'h' or 'w', left, math.max(0, ms - since), id, was}, ' ')
+	local _, since = parse(was)
+	return table.concat({rank < l.held and 'h' or 'w', math.max(0, deadline - ms - 1), math.max(0, ms - since), id, was}, ' ')
 end
 
 -- first describes the head of the line; empty if there is none.
