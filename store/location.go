@@ -147,8 +147,8 @@ func (l *Location) takeCommon() error {
 // masked, name and value.
 var parameters = map[string]bool{
 	"allow": true, "ca": true, "cert": true, "db": true, "drift": true, "eviction": true, "guard": true,
-	"insecure-skip-verify": true, "key": true, "max-ttl": true, "mode": true, "retry": true, "server-name": true, "shared": true,
-	"timeout": true, "tokens": true, "wait-replicas": true, "wait-timeout": true,
+	"insecure-skip-verify": true, "key": true, "max-ttl": true, "mode": true, "retry": true, "server-name": true,
+	"shared": true, "timeout": true, "tokens": true, "wait-replicas": true, "wait-timeout": true,
 	"sentinel-user": false, "sentinel-password": false,
 }
 
