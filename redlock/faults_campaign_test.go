@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -115,8 +116,9 @@ func TestMajorityStopped(t *testing.T) {
 	for _, node := range stopped {
 		s.must(node.Pause())
 	}
-	for end := time.Now().Add(2 * crowdTTL); time.Now().Before(end); { // that is the fault
-		_, err := locks.Mutex("tried").TryLock(s.within())
+	end := time.Now().Add(2 * crowdTTL) // that is the fault
+	for i := 0; time.Now().Before(end); i++ {
+		_, err := locks.Mutex(fmt.Sprintf("tried %d", i)).TryLock(s.within())
 		if _, fault := errors.AsType[*store.Fault](err); !fault || store.Final(err) || !explains.MatchString(err.Error()) {
 			t.Errorf("TryLock while three nodes stand still: %v", err)
 		}
