@@ -159,7 +159,10 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 		return store.Standing{}, &store.Fault{Store: s.called,
 			Err: fmt.Errorf("it was started again or has lost its data, and nothing is granted for another %v (guard)", left)}
 	case "mismatch":
-		return store.Standing{}, &store.MismatchError{InUse: store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))}}
+		inUse := store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))} //nolint:gosec // of so many bits
+		if !w.bad {
+			return store.Standing{}, &store.MismatchError{InUse: inUse}
+		}
 	}
 	return store.Standing{}, s.refused(text, c.Name)
 }

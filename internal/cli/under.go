@@ -61,7 +61,8 @@ func (r *run) do(ctx context.Context) error {
 	}
 	j := &job{
 		path: path, argv: r.command, env: r.environment(), files: files,
-		watch: &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}, signals: signals, names: r.names, app: r.app,
+		watch:   &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store},
+		signals: signals, names: r.names, app: r.app,
 	}
 	code, err := j.run()
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
