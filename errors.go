@@ -10,15 +10,15 @@ import (
 )
 
 // What can go wrong, to be asked for with errors.Is. A failure of the store itself is none of these: it is a
-// [store.Fault], and never read as contention. An ErrMismatch is also a [store.MismatchError], which says how the name is
-// in use.
+// [store.Fault], and never read as contention. An ErrMismatch is also a [store.MismatchError], which says how the
+// name is in use.
 var (
 	ErrLocked      = errors.New("holdfast: locked")                                     // somebody else holds it
 	ErrLost        = errors.New("holdfast: lease lost")                                 // it ended before it was given back
 	ErrNotHeld     = store.ErrNotHeld                                                   // it was given back already, or never held
 	ErrReentered   = errors.New("holdfast: taken again under its own lease")            // see the option Reentrant
 	ErrUpgrade     = errors.New("holdfast: a shared lease cannot become a greater one") // it would wait for itself
-	ErrDowngrade   = errors.New("holdfast: this lease cannot be downgraded")            // not a writer's, re-entered, or shown
+	ErrDowngrade   = errors.New("holdfast: this lease cannot be downgraded")            // no writer's, re-entered, or shown
 	ErrDeadlock    = errors.New("holdfast: deadlock")                                   // the wait could not end: see DeadlockError
 	ErrBadName     = store.ErrBadName                                                   // empty, too long, not UTF-8, or with a NUL byte
 	ErrBadTTL      = errors.New("holdfast: bad ttl")                                    // not positive, or not what the store can do

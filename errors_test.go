@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestMismatchSaysWhatIsInUse: a name is in use as one thing and asked for as another. The error says what it is in use as.
+// TestMismatchSaysWhatIsInUse: a name is in use as one thing and asked for as another. The error says what it is in
+// use as.
 func TestMismatchSaysWhatIsInUse(t *testing.T) {
 	for says, scene := range map[string]func(r *rig, c *holdfast.Client) error{
 		"in use as a semaphore of 3": func(r *rig, c *holdfast.Client) error {
@@ -38,8 +39,8 @@ func TestMismatchSaysWhatIsInUse(t *testing.T) {
 	}
 }
 
-// TestDowngradeOfWhatIsNoWriters: a semaphore's and a reader's lease cannot be downgraded. That is the caller's mistake, and
-// nothing that another store could do.
+// TestDowngradeOfWhatIsNoWriters: a semaphore's and a reader's lease cannot be downgraded. That is the caller's
+// mistake, and nothing that another store could do.
 func TestDowngradeOfWhatIsNoWriters(t *testing.T) {
 	for says, lock := range map[string]func(*holdfast.Client) locker{
 		"semaphore's": func(c *holdfast.Client) locker { return units(c.Semaphore("x", 1), 1) },
@@ -49,7 +50,8 @@ func TestDowngradeOfWhatIsNoWriters(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				l := r.lock(lock(r.client()))
 				_, err := l.Downgrade(t.Context())
-				if !errors.Is(err, holdfast.ErrDowngrade) || errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), says) {
+				if !errors.Is(err, holdfast.ErrDowngrade) || errors.Is(err, holdfast.ErrUnsupported) ||
+					!strings.Contains(err.Error(), says) {
 					t.Errorf("got %v", err)
 				}
 				if l.Err() != nil {
@@ -84,8 +86,8 @@ func TestReaderCannotBecomeAWriter(t *testing.T) {
 	})
 }
 
-// TestLockAllLosesAPartWhileItWaits: LockAll has one lock and waits for another. When the first is lost, it says so and names
-// it, also to an observer: nobody has cancelled anything.
+// TestLockAllLosesAPartWhileItWaits: LockAll has one lock and waits for another. When the first is lost, it says so
+// and names it, also to an observer: nobody has cancelled anything.
 func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.lock(r.client().Mutex("second").Lock)
@@ -117,8 +119,8 @@ func (o *lastWait) Waiting(ctx context.Context, _ holdfast.Request) (context.Con
 	}
 }
 
-// TestLeaseLostToSilence: the store stops answering and the lease runs out. The error says that the store was silent, and not
-// that some timer of this package has ended; whoever asks first, the lease or its keeper.
+// TestLeaseLostToSilence: the store stops answering and the lease runs out. The error says that the store was
+// silent, and not that some timer of this package has ended; whoever asks first, the lease or its keeper.
 func TestLeaseLostToSilence(t *testing.T) {
 	for _, how := range []string{"told by the keeper", "asked"} {
 		t.Run(how, func(t *testing.T) {
@@ -148,15 +150,16 @@ func TestLeaseLostToSilence(t *testing.T) {
 // TestDoThatLost: fn's error and the loss can both be found in Do's error, whatever fn makes of the loss.
 func TestDoThatLost(t *testing.T) {
 	broken := errors.New("no disk")
+	const lost = `"x" on memory: lease lost: the store no longer has it`
 	for what, scene := range map[string]struct {
 		returns func(context.Context) error
 		is      error
 		says    string
 	}{
-		"nothing":   {func(context.Context) error { return nil }, nil, `holdfast: unlock "x" on memory: lease lost: the store no longer has it`},
-		"its own":   {func(context.Context) error { return broken }, broken, `holdfast: unlock "x" on memory: lease lost: the store no longer has it; no disk`},
-		"ctx.Err":   {context.Context.Err, context.Canceled, `holdfast: unlock "x" on memory: lease lost: the store no longer has it`},
-		"ctx.Cause": {context.Cause, nil, `holdfast: hold "x" on memory: lease lost: the store no longer has it`},
+		"nothing":   {func(context.Context) error { return nil }, nil, "holdfast: unlock " + lost},
+		"its own":   {func(context.Context) error { return broken }, broken, "holdfast: unlock " + lost + "; no disk"},
+		"ctx.Err":   {context.Context.Err, context.Canceled, "holdfast: unlock " + lost},
+		"ctx.Cause": {context.Cause, nil, "holdfast: hold " + lost},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {

@@ -87,7 +87,8 @@ func chain(errs []error, said mentioned) string {
 // A several is more than one error, each of its own.
 type several struct{ errs []error }
 
-// Error writes them in one line. Of further locks that failed in the same operation it has only the names, and not too many.
+// Error writes them in one line. Of further locks that failed in the same operation it has only the names, and not
+// too many.
 func (s *several) Error() string {
 	var said mentioned
 	var b strings.Builder

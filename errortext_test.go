@@ -19,8 +19,8 @@ import (
 // An errorScene brings about errors of one kind, on locks whose names begin with name, and shows each of them.
 type errorScene func(r *rig, name string, see func(error))
 
-// TestErrorsSayOneThing brings about errors of every kind that the package has. Whatever the name, the text has the prefix
-// once, the store's name at most once, no clause twice, no control characters and a bounded length.
+// TestErrorsSayOneThing brings about errors of every kind that the package has. Whatever the name, the text has the
+// prefix once, the store's name at most once, no clause twice, no control characters and a bounded length.
 func TestErrorsSayOneThing(t *testing.T) {
 	for _, scenes := range []map[string]errorScene{contentionScenes, misuseScenes, lossScenes, faultScenes} {
 		for what, scene := range scenes {
@@ -371,8 +371,8 @@ var faultScenes = map[string]errorScene{
 			fmt.Errorf("nodes: %w", errors.Join(io.ErrUnexpectedEOF, errors.New("and more"))),
 		} {
 			c := holdfast.New(&faulty{Store: r.server.Connect(), err: err})
-			defer c.Close()
 			see(errorOf(c.Mutex(name).Lock(r.Context())))
+			c.Close()
 		}
 	},
 }

@@ -327,7 +327,8 @@ func callTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/patience, leastPatience), mostPatience)
 }
 
-// silence turns the error of a call that only this client bounded, by limit, into what it means: the store did not answer.
+// silence turns the error of a call that only this client bounded, by limit, into what it means: the store did not
+// answer.
 func (c *Client) silence(ctx context.Context, limit time.Duration, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
 		return err

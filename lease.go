@@ -146,8 +146,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 // Downgrade turns an exclusive lease into a shared one, with no moment between in which another writer could
 // get in. The old lease is over; the new one is returned, with a token marked as shared, and its context has
-// ctx's values. It fails if the lease is not held, and with ErrDowngrade if it is not a writer's, was re-entered, or was
-// shown to a guard.
+// ctx's values. It fails if the lease is not held, and with ErrDowngrade if it is not a writer's, was re-entered, or
+// was shown to a guard.
 //
 // When Downgrade returns, other readers are let in. If the store could not be told before ctx was done, the new
 // lease is good all the same, and the store learns of it by the next renewal.

@@ -109,8 +109,8 @@ func (p *part) take(wait, under context.Context) (*Lease, error) {
 	return p.lock.acquire(under, &w)
 }
 
-// A partLost ends the wait for one lock because another that was taken before it is lost. The caller's own context lives, so
-// that the wait ends with err and not with that of a context.
+// A partLost ends the wait for one lock because another that was taken before it is lost. The caller's own context
+// lives, so that the wait ends with err and not with that of a context.
 type partLost struct{ err error }
 
 func (p *partLost) Error() string { return p.err.Error() }
@@ -143,8 +143,8 @@ func order(parts []Part) ([]part, error) {
 	return all, nil
 }
 
-// refused is the error of the i-th of n parts, which cannot be taken. Of several it has the number too: that says more than
-// a bad name does.
+// refused is the error of the i-th of n parts, which cannot be taken. Of several it has the number too: that says
+// more than a bad name does.
 func (p *part) refused(i, n int, err error) error {
 	op := p.wish.op
 	if n > 1 {

@@ -186,7 +186,7 @@ func (s *settings) fit(a *store.Abilities) {
 	case s.ttl < a.MinTTL || s.ttl > a.MaxTTL:
 		s.wrong(fmt.Errorf("%w: %v: the store can do %v to %v", ErrBadTTL, s.ttl, a.MinTTL, a.MaxTTL))
 	case s.ttl < a.SessionTTL:
-		s.wrong(fmt.Errorf("%w: %v: the session with the store has %v, and a lock cannot have less", ErrBadTTL, s.ttl, a.SessionTTL))
+		s.wrong(fmt.Errorf("%w: %v: the store's session has %v, and a lock cannot have less", ErrBadTTL, s.ttl, a.SessionTTL))
 	case a.SessionTTL > 0:
 		s.ttl = a.SessionTTL // what it is, whoever asks for more
 	}

@@ -116,7 +116,8 @@ func (s *Store) refusedKey(word, key string) error {
 	case "newer":
 		return fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(key))
 	case "foreign":
-		return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("the key %s holds what no version of holdfast has written", store.Quote(key))}
+		err := fmt.Errorf("the key %s holds what no version of holdfast has written", store.Quote(key))
+		return &store.Fault{Store: s.called, Final: true, Err: err}
 	}
 	return &store.Fault{Store: s.called, Err: fmt.Errorf("%w: %.100q", errShape, word)}
 }

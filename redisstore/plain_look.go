@@ -53,7 +53,8 @@ func (p *Plain) Break(ctx context.Context, name string, ticket uint64) error {
 	case "nobody":
 		return store.ErrNotHeld
 	case "stranger":
-		return fmt.Errorf("%w: the holder's value is not Holdfast's own and has no ticket; to break it, delete the key %s by hand", store.ErrUnsupported, store.Quote(key))
+		return fmt.Errorf("%w: the holder's value is not Holdfast's own and has no ticket; to break it, "+
+			"delete the key %s by hand", store.ErrUnsupported, store.Quote(key))
 	default:
 		return p.strange(fmt.Sprint(word, err))
 	}

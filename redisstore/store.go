@@ -161,7 +161,10 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 	case "mark":
 		return store.Standing{}, s.badMark(s.shelfOf(s.keys.line(c.Name)), w.rest)
 	case "mismatch":
-		return store.Standing{}, &store.MismatchError{InUse: store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))}}
+		inUse := store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))} //nolint:gosec // of so many bits
+		if !w.bad {
+			return store.Standing{}, &store.MismatchError{InUse: inUse}
+		}
 	}
 	return store.Standing{}, s.refused(text, c.Name)
 }

@@ -28,7 +28,8 @@ func Quote(name string) string {
 
 // shown is a word for a message: as it is if it is short and printable, and otherwise quoted.
 func shown(word string) string {
-	if len(word) > longestShown || strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
+	if len(word) > longestShown || strings.ContainsFunc(word, hidden) {
 		return Quote(word)
 	}
 	return word

@@ -31,11 +31,13 @@ func TestQuote(t *testing.T) {
 func TestOwnerInOneLine(t *testing.T) {
 	for _, evil := range []string{"a\nb", "\x1b[2J", "\u202e", "\xff", strings.Repeat("x", 500)} {
 		text := store.Owner{ID: evil, Label: evil, Host: evil, PID: 7}.String()
-		if len(text) > 400 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+		if len(text) > 400 || !utf8.ValidString(text) || strings.ContainsFunc(text, hidden) {
 			t.Errorf("%q", text)
 		}
 	}
-	if got := (store.Owner{ID: "job 7", Label: "nightly", Host: "web-1", PID: 4711}).String(); got != "job 7, nightly on web-1 (pid 4711)" {
+	plain := store.Owner{ID: "job 7", Label: "nightly", Host: "web-1", PID: 4711}
+	if got := plain.String(); got != "job 7, nightly on web-1 (pid 4711)" {
 		t.Error(got)
 	}
 }

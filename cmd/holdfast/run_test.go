@@ -36,7 +36,7 @@ func TestExitCodes(t *testing.T) {
 		{"run x --ttl soon -- true", 64, "ttl"},
 		{"run --store nosuch:x x -- true", 64, "no store"},
 		{"run --store memory: x -- true", 64, "keeps nobody out"},
-		{"run --slots 2 taken -- true", 64, "another kind or limit"},
+		{"run --slots 2 taken -- true", 64, "in use as a lock"},
 		{"run --store sqlite:no/such/folder x -- true", 69, "folder"},
 		{"run --no-wait taken -- true", 75, "sh on "},
 		{"run --wait 500ms taken -- true", 75, "sh on "},

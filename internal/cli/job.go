@@ -38,15 +38,16 @@ func (j *job) start(fork func() (pid int, err error)) (pid int, err error) {
 	return fork()
 }
 
-// sayLost says that the command must end, and why. The library's error names what is lost.
+// sayLost says that the command must end, and why.
 func (j *job) sayLost() {
-	if _, ok := errors.AsType[*holdfast.Error](j.watch.why); ok {
-		j.app.say("the command must end: %v", j.watch.why)
-		return
-	}
 	names := make([]string, len(j.names))
 	for i, n := range j.names {
 		names[i] = called(n)
 	}
-	j.app.say("lost %s, so the command must end: %v", strings.Join(names, ", "), j.watch.why)
+	why := j.watch.why
+	if e, ok := errors.AsType[*holdfast.Error](why); ok {
+		why = e.Err // what is lost is said here
+	}
+	lost := &holdfast.Error{Op: "lost " + strings.Join(names, ", "), Store: j.watch.store, Err: why}
+	j.app.say("%v; the command must end", lost)
 }

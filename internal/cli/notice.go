@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -103,7 +102,7 @@ func (w *watch) mayRun() bool {
 			w.why = cause // it says more
 		}
 	case passed(w.notice.tellBy(until)):
-		w.why = fmt.Errorf("%w on %s", errNotRenewed, w.store)
+		w.why = errNotRenewed
 	default:
 		return true
 	}

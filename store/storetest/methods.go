@@ -79,10 +79,9 @@ func mismatch(t *trial) {
 		if !errors.Is(err, store.ErrMismatch) || !store.Final(err) {
 			t.errorf("Join of another kind or limit: %v and %v, want %v", standing.State, err, store.ErrMismatch)
 		}
-		if said, ok := errors.AsType[*store.MismatchError](err); ok && (said.InUse.Kind != inUse.Kind || said.InUse.Limit != inUse.Limit) {
-			t.errorf("Join of another kind or limit says that the name is in use as %+v, and it is as %+v", said.InUse, inUse)
-		} else if !ok {
-			t.errorf("Join of another kind or limit: %v, which does not say how the name is in use", err)
+		said, ok := errors.AsType[*store.MismatchError](err)
+		if !ok || said.InUse.Kind != inUse.Kind || said.InUse.Limit != inUse.Limit {
+			t.errorf("Join of another kind or limit: %v, and the name is in use with %+v", err, inUse)
 		}
 		p.keep(store.Gone)
 	}
