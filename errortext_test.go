@@ -371,7 +371,7 @@ var faultScenes = map[string]errorScene{
 			fmt.Errorf("nodes: %w", errors.Join(io.ErrUnexpectedEOF, errors.New("and more"))),
 		} {
 			c := holdfast.New(&faulty{Store: r.server.Connect(), err: err})
-			see(errorOf(c.Mutex(name).Lock(r.Context())))
+			see(errorOf(c.Mutex(name).TryLock(r.Context())))
 			c.Close()
 		}
 	},

@@ -49,7 +49,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{"warehouse --addr=nowhere", "listen tcp: address nowhere"},
 		{"serve --store=memory --stock-url=http://127.0.0.1:1", "a store's URL begins with a scheme"},
-		{"serve --store=abacus: --stock-url=http://127.0.0.1:1", `no store is registered for "abacus:"`},
+		{"serve --store=abacus: --stock-url=http://127.0.0.1:1", "no store is registered for the URL's scheme"},
 		{"serve --no-lock --addr=nowhere --stock-url=http://127.0.0.1:1", "listen tcp: address nowhere"},
 		{"buy --shops=http://127.0.0.1:1 --stock-url=http://127.0.0.1:1", "the warehouse does not answer"},
 	} {

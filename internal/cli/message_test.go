@@ -24,7 +24,7 @@ func TestMessagesSayOneThing(t *testing.T) {
 		"nobody":          {[]string{"show", long}, `nobody holds "nightly/`},
 		"nobody, broken":  {[]string{"break", "--yes", long}, `nobody holds "nightly/`},
 		"URL":             {[]string{"--store", "memory:?prefix=%00", "ls"}, "bad name: it has a NUL byte (the prefix)"},
-		"parameter":       {[]string{"--store", "memory:?x=y", "ls"}, `open memory:?x=y: unknown parameter "x"`},
+		"parameter":       {[]string{"--store", "memory:?x=y", "ls"}, "holdfast: open: unknown parameter in the URL of a memory store"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			locked(t, "taken")
