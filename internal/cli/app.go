@@ -23,6 +23,7 @@ type app struct {
 	inProcess bool   // memory: is good enough for run, since all is one process: a test
 	last      func() // what is left to do when all else is done, or nil
 	journal   journal
+	silent    bool // warnings are not written either: the command was skipped
 }
 
 // Main runs the command line and returns the exit code. See exit.go for what it can be.
@@ -31,7 +32,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.journal.write = func(line string) { a.say("%s", line) }
 	slog.SetDefault(slog.New(&a.journal))
 	code := a.run(context.Background(), args)
-	if code == 0 {
+	if code == 0 && !a.silent {
 		a.journal.opened()
 	}
 	if a.last != nil {

@@ -37,7 +37,7 @@ func (j *journal) Enabled(_ context.Context, level slog.Level) bool { return lev
 // Handle implements slog.Handler.
 func (j *journal) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
-	b.WriteString(r.Message)
+	b.WriteString(strings.TrimPrefix(r.Message, "holdfast: ")) // say writes that
 	r.Attrs(func(a slog.Attr) bool {
 		fmt.Fprintf(&b, "; %s: %v", a.Key, a.Value)
 		return true

@@ -35,18 +35,21 @@ func call(t *testing.T, args ...string) result {
 // callOnFiles is call for commands that run another program, which needs files.
 func callOnFiles(t *testing.T, args ...string) result {
 	t.Helper()
-	var files [3]*os.File
-	for i := range files {
-		f, err := os.CreateTemp(t.TempDir(), "stream")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		files[i] = f
-	}
+	files := [3]*os.File{temp(t), temp(t), temp(t)}
 	a := &app{stdin: files[0], stdout: files[1], stderr: files[2], inProcess: true}
 	code := a.run(t.Context(), append([]string{"--store=" + storeOf(t)}, args...))
 	return result{code, read(t, files[1].Name()), read(t, files[2].Name())}
+}
+
+// temp is an empty file.
+func temp(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }
 
 func read(t *testing.T, path string) string {

@@ -220,6 +220,7 @@ func (r *run) refused(err error) error {
 	case exitCode(err) != exitBusy:
 		return err
 	case r.skip && !r.verbose:
+		r.app.silent = true
 		return &exitError{code: r.busyExit}
 	}
 	return &exitError{r.busyExit, err}
