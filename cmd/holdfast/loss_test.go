@@ -97,6 +97,22 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
+// TestNobodyReads has holdfast write to a pipe that is full and is not read, as with a pager that waits for a key. The
+// command must be killed in time all the same.
+func TestNobodyReads(t *testing.T) {
+	d := newDesk(t)
+	script := "yes >&2 & " + strings.ReplaceAll(stays, "'", `"`)
+	command := "holdfast run --ttl 3s --kill-after 300ms x -- sh -c '" + script + "'"
+	p := d.shell("{ " + command + "; echo $? > code; } 2>&1 | until test -e code; do sleep 0.01; done")
+	d.beat()
+	time.Sleep(200 * time.Millisecond) // the pipe is full after a moment
+	d.start("break", "--yes", "x").exits(0)
+	p.exits(0)
+	if code := d.read("code"); code != "79\n" {
+		t.Errorf("it exits with %s", code)
+	}
+}
+
 // TestStoreTakenAway takes the store's file away under a running command, and puts something else in its place.
 func TestStoreTakenAway(t *testing.T) {
 	for name, replace := range map[string]func(d *desk){

@@ -80,6 +80,24 @@ func TestReapsLost(t *testing.T) {
 	}
 }
 
+// TestForegroundSparesOthers has a script start a process and become holdfast. That process is no part of the command: it
+// gets none of its signals, and is not waited for.
+func TestForegroundSparesOthers(t *testing.T) {
+	d := newDesk(t)
+	p := d.shell("sh -c '" + untilPut("beside", "free") + "; touch freed' & " +
+		"exec holdfast run --foreground --kill-after 20s x -- sh -c '" + untilPut("held", "never") + "'")
+	d.appears("beside")
+	d.appears("held")
+	told := time.Now()
+	p.signal(syscall.SIGTERM)
+	p.exits(128 + 15)
+	if took := time.Since(told); took > 10*time.Second {
+		t.Errorf("it ended after %v", took)
+	}
+	d.put("free")
+	d.appears("freed")
+}
+
 // children is how many processes have this parent.
 func children(t *testing.T, parent int) (n int) {
 	t.Helper()

@@ -30,7 +30,14 @@ type child struct {
 	stopped bool      // it is stopped, as far as we know
 	ended   bool      // it was reaped
 	killAt  time.Time // when it is killed because holdfast was told to end; zero if it was not
+
+	others  map[int]bool  // children of holdfast that are none of the command's, as of the script that became holdfast
+	refused bool          // it was said that the command cannot be sent signals
+	said    chan struct{} // closed when the last message is written; nil if there was none
 }
+
+// sayWithin bounds how long holdfast waits for a reader of its messages when the command has ended.
+const sayWithin = time.Second
 
 // run runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
 // did not start.
@@ -52,6 +59,10 @@ func (j *job) run() (code int, err error) {
 		j.sayLost()
 		return 0, nil
 	}
+	c := &child{job: j, tty: tty}
+	if j.foreground {
+		c.others = children()
+	}
 	pid, err := j.start(func() (int, error) {
 		return forkExec(j.path, j.argv, &syscall.ProcAttr{
 			Env:   j.env,
@@ -64,12 +75,13 @@ func (j *job) run() (code int, err error) {
 		tty.takeBack()
 		return 0, err
 	}
-	c := &child{job: j, group: pid, tty: tty}
+	c.group = pid
 	status := c.untilItEnds()
 	if j.watch.why != nil || !c.killAt.IsZero() {
 		c.endRest()
 	}
 	hadTerminal := tty.takeBack()
+	c.finishSaying()
 	if status.Signaled() {
 		if status.Signal() == syscall.SIGINT && j.watch.why == nil {
 			j.app.last = dieOfInterrupt
@@ -119,11 +131,36 @@ func (c *child) enforce() {
 	if lost && !c.told {
 		c.told = true
 		c.signal(syscall.SIGTERM)
-		defer c.job.sayLost() // after what must not wait for a slow reader
+		c.say(c.job.sayLost)
 	}
 	// A stopped command hears of SIGTERM only when it runs again, and it must not.
 	if lost && c.stopped || c.overdue() {
 		c.signal(syscall.SIGKILL)
+	}
+}
+
+// say calls a function that writes a message, after all earlier ones. It does not wait for that: a reader may be slow,
+// or have stopped the terminal, and the command must be ended in time all the same.
+func (c *child) say(write func()) {
+	before, done := c.said, make(chan struct{})
+	c.said = done
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		write()
+	}()
+}
+
+// finishSaying waits until all messages are written, but not for long.
+func (c *child) finishSaying() {
+	if c.said == nil {
+		return
+	}
+	select {
+	case <-c.said:
+	case <-time.After(sayWithin):
 	}
 }
 
@@ -164,6 +201,9 @@ func (c *child) look() (syscall.WaitStatus, bool) {
 		case pid == 0:
 			return 0, false
 		case pid != c.group:
+			if status.Exited() || status.Signaled() {
+				delete(c.others, pid) // from now on the number may be another's
+			}
 		case status.Stopped():
 			c.stopped = true
 			c.enforce()
@@ -240,18 +280,20 @@ func (c *child) proceed() {
 }
 
 // signal sends a signal to the whole group, or to the command and all its descendants if they are in holdfast's group.
+// It says once if that is not allowed, as with a command that runs as another user.
 func (c *child) signal(s syscall.Signal) {
 	var err error
 	switch {
 	case !c.job.foreground:
 		err = syscall.Kill(-c.group, s)
 	case c.ended:
-		err = signalTree(c.group, s)
+		err = signalTree(c.group, c.others, s)
 	default:
-		err = errors.Join(syscall.Kill(c.group, s), signalTree(c.group, s))
+		err = errors.Join(syscall.Kill(c.group, s), signalTree(c.group, c.others, s))
 	}
-	if err != nil && !errors.Is(err, syscall.ESRCH) {
-		c.job.app.say("cannot send the command a signal (%v): %v", s, err)
+	if err != nil && !errors.Is(err, syscall.ESRCH) && !c.refused {
+		c.refused = true
+		c.say(func() { c.job.app.say("cannot send the command a signal (%v): %v", s, err) })
 	}
 }
 
@@ -277,7 +319,7 @@ func (c *child) endRest() {
 // isLeft reports whether a process of the command is left.
 func (c *child) isLeft() bool {
 	if c.job.foreground {
-		return len(tree()) > 0
+		return len(tree(c.others)) > 0
 	}
 	return syscall.Kill(-c.group, 0) == nil
 }

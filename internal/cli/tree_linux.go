@@ -16,8 +16,20 @@ func adoptOrphans() {
 	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) //nolint:errcheck // every kernel since 3.4 can
 }
 
-// tree finds all living descendants of holdfast, with the parent of each.
-func tree() map[int]int {
+// children finds the living children of holdfast. Before it starts the command they are those of a program that became
+// holdfast by exec, as a script may.
+func children() map[int]bool {
+	found := map[int]bool{}
+	for pid, parent := range parents() {
+		if parent == os.Getpid() {
+			found[pid] = true
+		}
+	}
+	return found
+}
+
+// parents finds the parent of every living process.
+func parents() map[int]int {
 	parents := map[int]int{}
 	all, _ := os.ReadDir("/proc") // without it only the command itself can be ended
 	for _, entry := range all {
@@ -27,13 +39,18 @@ func tree() map[int]int {
 			}
 		}
 	}
-	found := map[int]int{}
+	return parents
+}
+
+// tree finds the living descendants of holdfast but others and what those have started, with the parent of each.
+func tree(others map[int]bool) map[int]int {
+	parents, found := parents(), map[int]int{}
 	for grown := true; grown; {
 		grown = false
 		for pid, parent := range parents {
 			_, known := found[pid]
 			_, below := found[parent]
-			if !known && (below || parent == os.Getpid()) {
+			if !known && !others[pid] && (below || parent == os.Getpid()) {
 				found[pid] = parent
 				grown = true
 			}
@@ -56,9 +73,9 @@ func parentOf(pid int) (parent int) {
 	return parent
 }
 
-// signalTree sends a signal to all descendants of holdfast but the command itself.
-func signalTree(command int, s syscall.Signal) (failed error) {
-	for pid, parent := range tree() {
+// signalTree sends a signal to all that tree finds but the command itself.
+func signalTree(command int, others map[int]bool, s syscall.Signal) (failed error) {
+	for pid, parent := range tree(others) {
 		if pid == command {
 			continue
 		}

@@ -8,6 +8,9 @@ import "syscall"
 func adoptOrphans() {}
 
 // tree would find what the command has started. This system cannot.
-func tree() map[int]int { return nil }
+func tree(map[int]bool) map[int]int { return nil }
 
-func signalTree(int, syscall.Signal) error { return nil }
+// children would find the children of holdfast, for tree.
+func children() map[int]bool { return nil }
+
+func signalTree(int, map[int]bool, syscall.Signal) error { return nil }
