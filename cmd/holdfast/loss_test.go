@@ -58,7 +58,7 @@ func TestBroken(t *testing.T) {
 		t.Errorf("break says %q", said)
 	}
 	p.exits(79)
-	if d.read("told") != "told\n" || !strings.Contains(p.complained(), `the command must end: hold "x" on sqlite at `) {
+	if d.read("told") != "told\n" || !strings.Contains(p.complained(), "lost x on sqlite at ") {
 		t.Errorf("%q, %q", d.read("told"), p.complained())
 	}
 }

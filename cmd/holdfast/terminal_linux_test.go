@@ -494,6 +494,19 @@ func TestReadsTerminal(t *testing.T) {
 	}
 }
 
+// TestNobodyGivesTerminal has a command read from the terminal that no shell knows of: it is hung up, and the lock is free.
+// Without that it would be stopped for ever, and its lock renewed.
+func TestNobodyGivesTerminal(t *testing.T) {
+	d := newDesk(t)
+	c := d.console("sh", "-i")
+	c.reads("ready> ")
+	c.types("(holdfast run x -- sh -c 'touch running; read line < /dev/tty; sleep 600' &)\n")
+	d.appears("running")
+	d.start("run", "--wait", "20", "x", "--", "true").exits(0)
+	c.types("exit 0\n")
+	c.exits(0)
+}
+
 // TestPagerKeepsTerminal has another part of the pipe read from the terminal while the command runs.
 func TestPagerKeepsTerminal(t *testing.T) {
 	d := newDesk(t)

@@ -240,17 +240,18 @@ func (c *child) giveTerminal() bool {
 // suspend stops holdfast and all of its own group, as the key that stopped the command would have. Then a shell sees
 // a stopped job. If the command wants the terminal, they stop as if they wanted it themselves: whoever started holdfast
 // may be another holdfast, which then hands it over. Where there is no terminal there is no shell to continue the job:
-// holdfast goes on, and renews the lease.
+// holdfast goes on, and renews the lease. A command that wants a terminal there would be stopped for ever: it is hung up.
 func (c *child) suspend(wantsTerminal bool) {
 	if c.tty == nil || c.told {
 		return
 	}
 	c.tty.takeBack()
 	switch {
+	case !hasShell() && wantsTerminal:
+		c.signal(syscall.SIGHUP) // as the kernel ends a stopped group that nobody can continue
+		c.proceed()
 	case !hasShell():
-		if !wantsTerminal { // else it would be stopped again at once
-			c.resume()
-		}
+		c.resume()
 	case wantsTerminal:
 		syscall.Kill(0, syscall.SIGTTIN) //nolint:errcheck // there is always such a group
 	default:

@@ -97,11 +97,23 @@ func (t *terminal) setForeground(group int) bool {
 	return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) == nil
 }
 
-// hasShell says whether a shell may continue holdfast when it is stopped. Such a shell leads the session, and gives each
-// of its jobs a group of its own. In the group of the session's leader nobody is left who could.
+// hasShell reports whether a shell may continue holdfast when it is stopped: whether holdfast, or an ancestor in its group,
+// has a parent in another group of the same session. The kernel calls a group without one orphaned, and does not let a
+// terminal stop it.
 func hasShell() bool {
 	session, err := unix.Getsid(0)
-	return err == nil && session != unix.Getpgrp()
+	if err != nil || session == unix.Getpgrp() {
+		return false
+	}
+	for pid := os.Getpid(); ; {
+		if pid = parentOf(pid); pid == 0 {
+			return !knowsParents
+		}
+		if group, err := unix.Getpgid(pid); err != nil || group != unix.Getpgrp() {
+			of, err := unix.Getsid(pid)
+			return err == nil && of == session
+		}
+	}
 }
 
 // isTerminal says whether a person may be at the other end.

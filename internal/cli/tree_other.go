@@ -2,7 +2,10 @@
 
 package cli
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // adoptOrphans would make holdfast the parent of orphans. This system cannot.
 func adoptOrphans() {}
@@ -14,3 +17,14 @@ func tree(map[int]bool) map[int]int { return nil }
 func children() map[int]bool { return nil }
 
 func signalTree(int, map[int]bool, syscall.Signal) error { return nil }
+
+// knowsParents says that parentOf finds the parent of any process.
+const knowsParents = false
+
+// parentOf is the parent of holdfast, and of others not known.
+func parentOf(pid int) int {
+	if pid == os.Getpid() {
+		return os.Getppid()
+	}
+	return 0
+}
