@@ -258,10 +258,11 @@ func (b *bell) sweep() (dead []string) {
 	_ = folder.Close()
 	mathrand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for _, name := range names[:min(len(names), mostDialled)] {
-		switch {
-		case b.dead(name):
+		switch own := b.isOwn(name); {
+		case !b.refuses(name):
+		case own && b.isOwn(name): // as in dead, with one call of connect
 			dead = append(dead, name)
-		case b.refuses(name):
+		default:
 			_ = os.Remove(b.path(name))
 		}
 	}

@@ -275,3 +275,60 @@ func TestOpenSweepsSockets(t *testing.T) {
 		t.Errorf("%d claims of the dead are left", n)
 	}
 }
+
+// TestManyDeadAreFoundInOneLook: many processes that waited were killed at once. They are not found a few at a time,
+// by a transaction that goes through the line again for each few.
+func TestManyDeadAreFoundInOneLook(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	join(t, e, newClaim("x"), store.Held)
+	const many = 100
+	clients := make([]bell, many)
+	for i := range clients {
+		client := &clients[i]
+		c := newClaim("x")
+		c.TTL = long
+		join(t, e, c, store.Waiting)
+		client.folder = path + "-wake"
+		if !client.listen(func(store.ID, store.Standing) {}) {
+			t.Fatal("no socket")
+		}
+		operate(t, path, "UPDATE holdfast_claims SET inbox = ? WHERE ticket = ?", client.name(), int64(c.Ticket))
+	}
+	for i := range clients {
+		clients[i].close(true)
+	}
+	dead, err := ask(t.Context(), e, func(tx *transaction) ([]string, error) {
+		dead, _, err := tx.blockers("x")
+		return dead, err
+	})
+	if err != nil || len(dead) != many {
+		t.Errorf("found %d of %d, %v", len(dead), many, err)
+	}
+	join(t, e, newClaim("x"), store.Waiting)
+	if n := countRows(t, path, "holdfast_claims"); n != 2 {
+		t.Errorf("%d claims are left, want the holder's and the new one", n)
+	}
+	if left := listed(t, path+"-wake"); len(left) != 1 {
+		t.Errorf("%d sockets are left", len(left))
+	}
+}
+
+// TestBlockersAreTestedOnce: a client that is ahead of many claims is not asked for each whether it lives.
+func TestBlockersAreTestedOnce(t *testing.T) {
+	path := newPath(t)
+	a, b := open(t, path), open(t, path)
+	var waiting []store.Claim
+	for i := range 20 {
+		name := fmt.Sprintf("x%d", i)
+		join(t, a, newClaim(name), store.Held)
+		c := newClaim(name)
+		join(t, b, c, store.Waiting)
+		waiting = append(waiting, *c)
+	}
+	_, err := b.Look(t.Context(), waiting)
+	check(t, err)
+	if len(b.blockers) != 1 {
+		t.Errorf("%d blockers, want one", len(b.blockers))
+	}
+}

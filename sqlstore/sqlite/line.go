@@ -356,6 +356,8 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 		reader := e.alone()
 		e.blockers = nil
 		s.answers, s.untidy, err = reader.look(waiting, reader.peek)
+		slices.Sort(e.blockers) // one client may be ahead of many claims
+		e.blockers = slices.Compact(e.blockers)
 		return errors.Join(err, e.file.exec("COMMIT"))
 	}})
 	if err != nil || !s.untidy {
