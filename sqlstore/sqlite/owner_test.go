@@ -149,6 +149,21 @@ func TestSharedModes(t *testing.T) {
 	}
 }
 
+// TestShareFollowsNoLink: another of the group has put a link in the place of a socket, or of their folder. The file
+// that it leads to stays as private as it is.
+func TestShareFollowsNoLink(t *testing.T) {
+	folder := t.TempDir()
+	like, link, mine := filepath.Join(folder, "locks.db"), filepath.Join(folder, "link"), filepath.Join(folder, "mine")
+	makeEmpty(t, like)
+	check(t, os.Chmod(like, 0o666))
+	makeEmpty(t, mine)
+	check(t, os.Symlink(mine, link))
+	share(link, like)
+	if info, err := os.Lstat(mine); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
 // TestQueueIsPrivate: another user can neither lock the queue nor enter its folder.
 func TestQueueIsPrivate(t *testing.T) {
 	path := newPath(t)

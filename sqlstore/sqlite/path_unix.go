@@ -168,7 +168,11 @@ func share(path, like string) {
 		return
 	}
 	mode := model.Mode().Perm()
-	_ = os.Chmod(path, mode|mode>>1&0o111|mode>>2&0o111|info.Mode()&fs.ModeSetgid)
+	mode |= mode>>1&0o111 | mode>>2&0o111
+	if info.Mode()&fs.ModeSetgid != 0 {
+		mode |= syscall.S_ISGID
+	}
+	_ = chmod(path, uint32(mode))
 }
 
 // inode is the number of a file on its disk. No other file has it while this one is open.
