@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,6 +166,40 @@ func TestHungCallsDoNotHoldUpOthers(t *testing.T) {
 		r.pass(time.Minute)
 		if short.Err() != nil {
 			t.Fatalf("the store answers for it, and it was lost: %v", short.Err())
+		}
+	})
+}
+
+// TestPartlySilentStore: a Keep is answered for one claim, and for others only says that its time is over. That time is
+// the keeper's own: whoever is told of it learns that the store was silent, and not that a deadline of his has passed.
+func TestPartlySilentStore(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d := &detour{}
+		d.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+			<-ctx.Done()
+			standings, err := d.Store.Keep(t.Context(), cs)
+			for i := range cs {
+				if cs[i].Name != "answered" {
+					standings[i] = store.Standing{Err: ctx.Err()}
+				}
+			}
+			return standings, err
+		}
+		c := r.around(d)
+		r.lock(r.client().Mutex("taken").Lock)
+		answered, silent := r.lock(c.Mutex("answered").Lock), r.lock(c.Mutex("silent").Lock)
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := r.begin(func(context.Context) (*holdfast.Lease, error) { return c.Mutex("taken").Lock(ctx) })
+		r.pass(ttl * 3 / 4)
+		cancel()
+		r.pass(ttl)
+		if answered.Err() != nil {
+			t.Errorf("what is answered for is lost: %v", answered.Err())
+		}
+		for err, want := range map[error]error{silent.Err(): holdfast.ErrLost, waiter.err: context.Canceled} {
+			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in") {
+				t.Errorf("%v, want %v", err, want)
+			}
 		}
 	})
 }

@@ -149,6 +149,9 @@ func (cl *claim) earliness() int64 {
 // queue puts cl in line for a call of the store.
 func (c *Client) queue(cl *claim) {
 	cl.calling, cl.again, cl.lingers = true, false, false
+	if cl.hushed != 0 && cl.hushed <= c.now() {
+		cl.hushed = 0
+	}
 	if cl.phase == leaving {
 		c.keeper.leaves.queue = append(c.keeper.leaves.queue, cl)
 	} else {
@@ -272,6 +275,9 @@ func (c *Client) keep(ctx context.Context, batch []*claim, claims []store.Claim)
 	standings, err := c.store.Keep(bounded, claims)
 	if ctx.Err() == nil {
 		err = c.silence(bounded, limit, err)
+		for i := range standings {
+			standings[i].Err = c.silence(bounded, limit, standings[i].Err)
+		}
 	}
 	cancel()
 	if err == nil && len(standings) != len(claims) {
@@ -304,8 +310,8 @@ func (c *Client) later(cl *claim, s store.Standing, now time.Time) {
 	if cl.phase == waiting && !s.AskAgain.IsZero() {
 		due = min(due, max(s.AskAgain.Sub(c.start), mono+leastAsk))
 	}
-	if cl.hushed > int64(mono) {
-		due = min(due, time.Duration(cl.hushed))
+	if cl.hushed != 0 { // more may have been pushed since the call was queued
+		due = min(due, max(time.Duration(cl.hushed), mono+leastAsk))
 	}
 	cl.due = int64(due)
 	if cl.again {

@@ -1,6 +1,7 @@
 package rediswire
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -91,6 +92,9 @@ func Explain(err error) (why error, final bool) {
 		return fmt.Errorf("it cannot be reached: %w", ErrCut), false // we have closed it ourselves, because it was of no use
 	case isAlert(err):
 		return fmt.Errorf("TLS was refused: %w", err), true
+	}
+	if errors.Is(err, context.DeadlineExceeded) { // of a dial, and not of the caller's context
+		err = errors.New(err.Error())
 	}
 	return fmt.Errorf("it cannot be reached: %w", err), false
 }

@@ -1,8 +1,11 @@
 package rediswire
 
 import (
+	"context"
+	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -26,5 +29,15 @@ func TestExplainClosedConnection(t *testing.T) {
 		if final || why.Error() != "it cannot be reached: the connection ended" {
 			t.Errorf("%v: %v, final %v", err, why, final)
 		}
+	}
+}
+
+// TestExplainDialTimeout: a dial that took too long is not the deadline of a caller, who may have none.
+func TestExplainDialTimeout(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	_, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1")
+	if why, final := Explain(err); final || errors.Is(why, context.DeadlineExceeded) || !strings.Contains(why.Error(), "i/o timeout") {
+		t.Errorf("%v, final %v", why, final)
 	}
 }
