@@ -42,7 +42,7 @@ type claim struct {
 	failed  atomic.Pointer[error] // the last failure of the store to answer about it; nil if it answered since
 	heldFor uint64                // how many calls of Keep had been made when it was first believed held
 	since   time.Duration         // when that was, on the monotonic clock
-	hushed  int64                 // no doubtful push makes us ask before this, on the monotonic clock
+	hushed  int64                 // no doubtful push makes us ask before this, on the monotonic clock; 0: any does
 
 	due    int64 // when to speak with the store about it again
 	pos    int   // its index in the agenda, or agenda.Off

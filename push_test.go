@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
@@ -82,6 +84,35 @@ func TestPushedLossIsAskedAfter(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPushedLossWhileAnAnswerIsLate: a forged loss is asked after, and the answer takes longer than pushes are hushed
+// for. A true loss that is pushed meanwhile is asked after when it has come.
+func TestPushedLossWhileAnAnswerIsLate(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		const late = ttl / 8
+		var own store.Claim
+		d := &detour{}
+		d.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			standing, err := d.Store.Join(ctx, c)
+			own, own.Ticket = c, standing.Ticket
+			return standing, err
+		}
+		answer := sync.OnceFunc(func() { time.Sleep(late) })
+		d.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+			standings, err := d.Store.Keep(ctx, cs)
+			answer()
+			return standings, err
+		}
+		l := r.lock(r.around(d).Mutex("x").Lock)
+		d.push(own.ID, store.Standing{State: store.Gone, Ticket: own.Ticket})
+		r.pass(late / 4)
+		r.server.Erase("x", own.ID)
+		d.push(own.ID, store.Standing{State: store.Gone, Ticket: own.Ticket})
+		if r.pass(late); !errors.Is(l.Err(), holdfast.ErrLost) {
+			t.Fatalf("not noticed: %v", l.Err())
+		}
+	})
 }
 
 // TestFloodOfPushesIsBounded: somebody pushes again and again what is not so, a thousand times per ttl. That costs a
