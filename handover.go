@@ -107,8 +107,8 @@ func (c *Client) send(r *relay) *claim {
 		pause = max(pause, backoff(time.Second, r.lost-1))
 	}
 	c.calls.Go(func() {
-		if pause > 0 {
-			c.pause(c.closed, pause)
+		if pause > 0 && !c.wantedAfter(cl, pause) {
+			return
 		}
 		standing, err := c.store.Join(c.closed, cl.Claim)
 		c.mu.Lock()
@@ -124,6 +124,22 @@ func (c *Client) send(r *relay) *claim {
 		}
 	})
 	return cl
+}
+
+// wantedAfter waits before a Join that follows a failure, and reports whether anybody still waits for it. If not, cl is
+// forgotten: the store has never heard of it.
+func (c *Client) wantedAfter(cl *claim, pause time.Duration) bool {
+	c.pause(c.closed, pause)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := cl.relay
+	if !c.isClosed() && r.queue.first != nil {
+		return true
+	}
+	c.drop(cl)
+	r.outage = nil
+	c.staff(r)
+	return false
 }
 
 // abandon is what a claim that failed means for those who wait for it: they get its error. Those who can still be

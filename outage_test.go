@@ -69,6 +69,42 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 	}
 }
 
+// TestNobodyJoinsForNobody: all who wait give up, or the client is closed, while a failed Join is to be tried again after
+// a pause. Then it is not, and there is nothing to take back but the one that failed.
+func TestNobodyJoinsForNobody(t *testing.T) {
+	for what, end := range map[string]func(c *holdfast.Client, cancel func()){
+		"given up": func(_ *holdfast.Client, cancel func()) { cancel() },
+		"closed":   func(c *holdfast.Client, _ func()) { c.Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				var joins, leaves atomic.Int32
+				d := &detour{}
+				d.join = func(context.Context, store.Claim) (store.Standing, error) {
+					joins.Add(1)
+					return store.Standing{}, &store.Fault{Store: "down", Err: errors.New("down")}
+				}
+				d.leave = func(context.Context, store.Claim) error {
+					leaves.Add(1)
+					return nil
+				}
+				c := r.around(d)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				waiter := r.begin(func(context.Context) (*holdfast.Lease, error) { return c.Mutex("x").Lock(ctx) })
+				end(c, cancel)
+				r.pass(outageLimit)
+				if !waiter.done() || waiter.err == nil {
+					t.Fatalf("done %v, %v", waiter.done(), waiter.err)
+				}
+				if joins.Load() != 1 || leaves.Load() != 1 {
+					t.Errorf("%d Joins and %d Leaves", joins.Load(), leaves.Load())
+				}
+			})
+		})
+	}
+}
+
 // TestStoreOutOfReach: nothing is answered to the whole client. Lock says so ten seconds after its first try has
 // failed, to all who wait in the process, and soon after its deadline to a caller that has one.
 func TestStoreOutOfReach(t *testing.T) {
