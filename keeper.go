@@ -368,7 +368,9 @@ func (c *Client) leaveAgain(cl *claim) {
 	}
 	cl.calling = false
 	if err == nil || store.Final(err) {
-		c.heard++
+		if cl.Ticket != 0 { // that of a Join which failed does not say that the next one will be answered
+			c.heard++
+		}
 		c.drop(cl)
 		return
 	}

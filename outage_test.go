@@ -135,6 +135,24 @@ func TestStoreOutOfReach(t *testing.T) {
 	})
 }
 
+// TestJoinsAloneFail: the store takes back what has failed, and never lets anybody join. Lock says so.
+func TestJoinsAloneFail(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d := &detour{}
+		d.join = func(context.Context, store.Claim) (store.Standing, error) {
+			return store.Standing{}, &store.Fault{Store: "full", Err: errors.New("out of memory")}
+		}
+		c := r.around(d)
+		calls := append(r.beginMany(2, c.Mutex("x").Lock), r.begin(c.RWMutex("y").RLock))
+		r.pass(outageLimit + 2*time.Second)
+		for i, call := range calls {
+			if !call.done() || !isFault(call.err) {
+				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
+			}
+		}
+	})
+}
+
 // TestOverloadedStore: Joins fail for longer than the limit, but the store answers something now and then. Then
 // nobody who has time is sent away.
 func TestOverloadedStore(t *testing.T) {
