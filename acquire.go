@@ -255,7 +255,7 @@ func (c *Client) joined(cl *claim, s store.Standing, err error) error {
 	c.hold(cl, now)
 	if cl.until.passed(c.start, now) {
 		c.withdraw(cl)
-		return fmt.Errorf("%w: it was granted, but the answer took longer than the ttl of %v", ErrLost, cl.TTL)
+		return fmt.Errorf("%w of %v", errLateGrant, cl.TTL)
 	}
 	c.later(cl, s, now)
 	return nil

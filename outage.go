@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -11,6 +12,9 @@ import (
 // client meanwhile. So a store that cannot be reached is noticed, and one that is only overloaded fails nobody who
 // waits.
 const outageLimit = 10 * time.Second
+
+// errLateGrant is why a grant is of no use. The store is there, and the next one may be in time.
+var errLateGrant = fmt.Errorf("%w: it was granted, but the answer took longer than the ttl", ErrLost)
 
 // An outage is a run of Joins that failed: those of one call, or those of one relay.
 type outage struct {
@@ -26,8 +30,7 @@ func (c *Client) tryAgain(o **outage, name string, err error) bool {
 	if c.isClosed() {
 		return false
 	}
-	late := errors.Is(err, ErrLost) // it was granted, but the answer came too late
-	if _, fault := errors.AsType[*store.Fault](err); !late && (!fault || store.Final(err)) {
+	if _, fault := errors.AsType[*store.Fault](err); !errors.Is(err, errLateGrant) && (!fault || store.Final(err)) {
 		return false
 	}
 	now := time.Duration(c.now())

@@ -70,7 +70,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 		return s.take(ctx, b, &c)
 	}
 	if err := s.joins.enter(ctx, c.TTL); errors.Is(err, errCrowded) {
-		return store.Standing{}, &store.Fault{Store: s.called, Err: err}
+		return store.Standing{}, &store.Fault{Store: s.called, Busy: true, Err: err}
 	} else if err != nil {
 		return store.Standing{}, err
 	}

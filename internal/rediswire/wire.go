@@ -27,6 +27,7 @@ type Wire struct {
 	// look at the context. So we wait here, before it. A request that its caller has abandoned still takes its room,
 	// until one that was sent later has been answered: see catchUp.
 	room      chan struct{}
+	answered  atomic.Int64  // how many were answered in time
 	abandoned atomic.Int64  // how many were abandoned so far
 	returned  atomic.Int64  // how many of them were answered after all
 	behind    chan struct{} // holds a token when requests were abandoned since catchUp began
@@ -84,13 +85,15 @@ func Connect(tasks *sync.WaitGroup, client rueidis.Client, hooks rueidis.PubSubH
 // are, the connection goes on: others use it, and the server may just be busy. It ends if the server answers nothing
 // for as long as it may be silent.
 func (w *Wire) catchUp() {
-	before := w.abandoned.Load()
+	before, answered := w.abandoned.Load(), w.answered.Load()
 	ctx, cancel := context.WithTimeout(w.life, SilenceWithin)
 	defer cancel()
 	err := w.Client.Do(ctx, w.Client.B().Ping().Build()).NonRedisError()
 	switch {
 	case err == nil:
 		w.caughtUp(before)
+	case ctx.Err() != nil && w.answered.Load() != answered:
+		w.fallBehind() // it is slow, and not silent
 	case ctx.Err() != nil:
 		w.End(ErrNoAnswer)
 	default:
@@ -170,15 +173,21 @@ func (w *Wire) leave(before int64, answer rueidis.RedisResult) {
 			return
 		}
 		w.abandoned.Add(1)
-		select {
-		case w.behind <- struct{}{}:
-		default:
-		}
+		w.fallBehind()
 		return
 	}
+	w.answered.Add(1)
 	w.Heed(answer)
 	<-w.room
 	w.caughtUp(before)
+}
+
+// fallBehind sees to it that catchUp runs.
+func (w *Wire) fallBehind() {
+	select {
+	case w.behind <- struct{}{}:
+	default:
+	}
 }
 
 // caughtUp gives back the room of requests that were abandoned before one was sent that is answered now: answers come
