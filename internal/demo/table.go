@@ -84,5 +84,5 @@ func (r *run) conclude() {
 		r.tell(first + "The naive lock expired while its holder waited for a payment, and the next came in beside it. " +
 			"Holdfast renewed the lease meanwhile: nothing was sold twice.")
 	}
-	r.tell("(sold/s includes the wait for the locks of the killed and the stopped to run out.)")
+	r.tell("(sold/s includes the waits for locks whose holders were killed or stopped.)")
 }
