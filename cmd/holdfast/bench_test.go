@@ -22,8 +22,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 	folder := b.TempDir()
 	nothing := buildNothing(b, folder)
-	b.Setenv("XDG_STATE_HOME", folder)
-	b.Setenv("HOLDFAST_STORE", "")
+	b.Setenv("HOLDFAST_STORE", "sqlite:"+filepath.Join(folder, "locks.db"))
 	file := filepath.Join(folder, "file")
 	cost := func(name string, args ...string) time.Duration {
 		cmd := exec.Command(name, args...)
