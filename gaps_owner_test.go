@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestWhoGivesWayDoesNotDependOnWhoLooksFirst: two clients deadlock, and the waiting claim with the larger ID gives way,
-// whichever began to look earlier. Otherwise two that look at the same time could both give way.
+// TestWhoGivesWayDoesNotDependOnWhoLooksFirst: two clients deadlock, and the waiting claim with the larger ID gives
+// way, whichever began to look earlier. Otherwise two that look at the same time could both give way.
 func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		clients := [2]*holdfast.Client{r.client(), r.client()}

@@ -26,9 +26,9 @@ func TestStoreInCluster(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return newClusterFleet(t) })
 }
 
-// newClusterFleet starts a cluster. Where the suite restarts the server, each master gives way to its replica, and the first
-// time one is killed before. Where it takes a claim away behind the store's back, the slot has just been moved to another
-// node.
+// newClusterFleet starts a cluster. Where the suite restarts the server, each master gives way to its replica, and the
+// first time one is killed before. Where it takes a claim away behind the store's back, the slot has just been moved to
+// another node.
 func newClusterFleet(t testing.TB, options ...servers.Option) *fleet {
 	t.Helper()
 	c := servers.RedisCluster(t, options...)

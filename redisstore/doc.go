@@ -1,6 +1,6 @@
 // Package redisstore keeps locks in Redis, 6.2 or later, or in Valkey, 8 or later: on one server, on whichever Sentinel
-// says is the master, or in a cluster (Redis 7.0 or later). A server that only resembles them is asked when the store is
-// opened, and refused where it lacks what locks need.
+// says is the master, or in a cluster (Redis 7.0 or later). A server that only resembles them is asked when the store
+// is opened, and refused where it lacks what locks need.
 //
 //	import _ "github.com/holdfast-go/holdfast/redisstore"
 //

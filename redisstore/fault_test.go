@@ -171,8 +171,8 @@ func TestUnusableServers(t *testing.T) {
 	}
 }
 
-// A server that does not do what the scripts need is refused when the store is opened, whatever it calls itself, and before
-// anything was written there.
+// A server that does not do what the scripts need is refused when the store is opened, whatever it calls itself, and
+// before anything was written there.
 func TestServersAreProbed(t *testing.T) {
 	const undeclared = "-ERR Error running script (call to f_1): @user_script:3: script tried accessing undeclared key, key: x"
 	for _, test := range []struct {
@@ -193,8 +193,8 @@ func TestServersAreProbed(t *testing.T) {
 	}
 }
 
-// The probe does what the scripts do: on a real server it is told "ok" and changes nothing, and what it does is refused to a
-// user who may not do it.
+// The probe does what the scripts do: on a real server it is told "ok" and changes nothing, and what it does is refused
+// to a user who may not do it.
 func TestProbe(t *testing.T) {
 	for name, options := range map[string][]servers.Option{"Redis": nil, "Valkey": {servers.Valkey()}} {
 		t.Run(name, func(t *testing.T) {

@@ -121,9 +121,9 @@ func (s *Store) connectAcked(n *node) (*wire, error) {
 	return w, err
 }
 
-// probe looks whether the server does what the scripts need, before anything is written there: servers that resemble Redis
-// are judged by what they do, and a user who may not publish learns it before somebody waits. In a cluster, who may not
-// publish learns it when waiting.
+// probe looks whether the server does what the scripts need, before anything is written there: servers that resemble
+// Redis are judged by what they do, and a user who may not publish learns it before somebody waits. In a cluster, who
+// may not publish learns it when waiting.
 func (s *Store) probe(ctx context.Context, w *wire, at *shelf) error {
 	undeclared, topic := at.run, at.topic
 	if s.plain != nil { // its scripts name all of their keys

@@ -28,7 +28,8 @@ func TestStoreBySentinel(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return newSentinelFleet(t, calm) })
 }
 
-// newSentinelFleet starts servers that sentinels watch. Where the suite restarts the server, another becomes the master.
+// newSentinelFleet starts servers that sentinels watch. Where the suite restarts the server, another becomes the
+// master.
 func newSentinelFleet(t testing.TB, options ...servers.Option) *fleet {
 	t.Helper()
 	s := servers.RedisSentinel(t, options...)

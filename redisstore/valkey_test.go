@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Valkey keeps locks as Redis does: alone, in plain mode, watched by sentinels, and as a cluster of three masters with a
-// replica each, of which one is killed. Some rules are enough here: the whole suite runs against Redis.
+// Valkey keeps locks as Redis does: alone, in plain mode, watched by sentinels, and as a cluster of three masters with
+// a replica each, of which one is killed. Some rules are enough here: the whole suite runs against Redis.
 func TestStoreOnValkey(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) storetest.Harness{
 		"one server": func(t testing.TB) storetest.Harness {

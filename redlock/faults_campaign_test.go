@@ -105,8 +105,8 @@ func TestMinorityStopped(t *testing.T) {
 	s.end()
 }
 
-// TestMajorityStopped has three nodes stand still for longer than a ttl. Who tries meanwhile is told so, and who waits has a
-// lock when they go on.
+// TestMajorityStopped has three nodes stand still for longer than a ttl. Who tries meanwhile is told so, and who waits
+// has a lock when they go on.
 func TestMajorityStopped(t *testing.T) {
 	s := newScene(t, 2*crowdTTL)
 	locks, err := holdfast.Open(s.within(), s.newWay(crowdTimeout))

@@ -59,8 +59,8 @@ func Rejected(err error) bool {
 	return err != nil
 }
 
-// ShownFor returns the location as a message about err, an error of Open, may show it: masked, or not at all if the location
-// was rejected.
+// ShownFor returns the location as a message about err, an error of Open, may show it: masked, or not at all if the
+// location was rejected.
 func (l Location) ShownFor(err error) string {
 	if Rejected(err) {
 		return ""

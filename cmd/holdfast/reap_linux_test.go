@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopts is set for a run of this test binary that becomes the program of its arguments, as one that gets the orphans of
-// its descendants.
+// adopts is set for a run of this test binary that becomes the program of its arguments, as one that gets the orphans
+// of its descendants.
 const adopts = "HOLDFAST_TEST_ADOPTS"
 
 func init() { instead[adopts] = adopt }
@@ -62,8 +62,8 @@ func TestReaps(t *testing.T) {
 	}
 }
 
-// TestReapsLost has the lock lost while the command's group is more than its leader. Zombies must not count as a rest that
-// has to be waited for.
+// TestReapsLost has the lock lost while the command's group is more than its leader. Zombies must not count as a rest
+// that has to be waited for.
 func TestReapsLost(t *testing.T) {
 	d := newDesk(t)
 	cmd := exec.Command(os.Args[0], program, "run", "--ttl", "1m", "--kill-after", "30s", "x", "--", "sh", "-c",
@@ -80,8 +80,8 @@ func TestReapsLost(t *testing.T) {
 	}
 }
 
-// TestForegroundSparesOthers has a script start a process and become holdfast. That process is no part of the command: it
-// gets none of its signals, and is not waited for.
+// TestForegroundSparesOthers has a script start a process and become holdfast. That process is no part of the command:
+// it gets none of its signals, and is not waited for.
 func TestForegroundSparesOthers(t *testing.T) {
 	d := newDesk(t)
 	p := d.shell("sh -c '" + untilPut("beside", "free") + "; touch freed' & " +

@@ -147,8 +147,8 @@ func TestCtrlC(t *testing.T) {
 	d.start("run", "--no-wait", "x", "--", "true").exits(0)
 }
 
-// TestCtrlCRedirected interrupts a command that does not have the terminal. Bash ends a script only if what it waited for
-// died of the signal.
+// TestCtrlCRedirected interrupts a command that does not have the terminal. Bash ends a script only if what it waited
+// for died of the signal.
 func TestCtrlCRedirected(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -437,8 +437,8 @@ func TestBreakAsks(t *testing.T) {
 	p.exits(79)
 }
 
-// shapes are pipelines of which one part is a command that reads from the terminal, or sets it up, while its own input or
-// output is something else. %s is that command.
+// shapes are pipelines of which one part is a command that reads from the terminal, or sets it up, while its own input
+// or output is something else. %s is that command.
 var shapes = map[string]string{
 	"output to a pipe":         "holdfast run --ttl 1m x -- sh -c '%s' | cat",
 	"output to a file":         "holdfast run --ttl 1m x -- sh -c '%s' > out",
@@ -494,8 +494,8 @@ func TestReadsTerminal(t *testing.T) {
 	}
 }
 
-// TestNobodyGivesTerminal has a command read from the terminal that no shell knows of: it is hung up, and the lock is free.
-// Without that it would be stopped for ever, and its lock renewed.
+// TestNobodyGivesTerminal has a command read from the terminal that no shell knows of: it is hung up, and the lock is
+// free. Without that it would be stopped for ever, and its lock renewed.
 func TestNobodyGivesTerminal(t *testing.T) {
 	d := newDesk(t)
 	c := d.console("sh", "-i")

@@ -237,10 +237,11 @@ func (c *child) giveTerminal() bool {
 	return c.tty.handOver(c.group)
 }
 
-// suspend stops holdfast and all of its own group, as the key that stopped the command would have. Then a shell sees
-// a stopped job. If the command wants the terminal, they stop as if they wanted it themselves: whoever started holdfast
+// suspend stops holdfast and all of its own group, as the key that stopped the command would have. Then a shell sees a
+// stopped job. If the command wants the terminal, they stop as if they wanted it themselves: whoever started holdfast
 // may be another holdfast, which then hands it over. Where there is no terminal there is no shell to continue the job:
-// holdfast goes on, and renews the lease. A command that wants a terminal there would be stopped for ever: it is hung up.
+// holdfast goes on, and renews the lease. A command that wants a terminal there would be stopped for ever: it is hung
+// up.
 func (c *child) suspend(wantsTerminal bool) {
 	if c.tty == nil || c.told {
 		return

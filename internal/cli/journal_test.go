@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestJournal has a store log before and after the journal is opened. Each record is one line without the prefix that the
-// program writes itself.
+// TestJournal has a store log before and after the journal is opened. Each record is one line without the prefix that
+// the program writes itself.
 func TestJournal(t *testing.T) {
 	var lines []string
 	j := &journal{write: func(line string) { lines = append(lines, line) }}

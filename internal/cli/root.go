@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// stores are the URLs that people see in the help: every scheme that is registered. Of Valkey there is one: the others are
-// those of Redis.
+// stores are the URLs that people see in the help: every scheme that is registered. Of Valkey there is one: the others
+// are those of Redis.
 var stores = []struct{ url, meaning string }{
 	{"sqlite:PATH", "a file, for the processes of one machine"},
 	{"redis://HOST:6379", "a Redis server"},

@@ -28,9 +28,9 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd}
 }
 
-// openTerminalFor finds the controlling terminal for a command on these files. A command that both reads from the terminal
-// and writes to it has it from the start. Any other may be a part of a pipe, of which another part, such as a pager, needs
-// the terminal: it gets the terminal when it asks for it (see child.onStop).
+// openTerminalFor finds the controlling terminal for a command on these files. A command that both reads from the
+// terminal and writes to it has it from the start. Any other may be a part of a pipe, of which another part, such as a
+// pager, needs the terminal: it gets the terminal when it asks for it (see child.onStop).
 func openTerminalFor(stdin, stdout *os.File) *terminal {
 	t := openTerminal()
 	if t != nil {
@@ -97,9 +97,9 @@ func (t *terminal) setForeground(group int) bool {
 	return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) == nil
 }
 
-// hasShell reports whether a shell may continue holdfast when it is stopped: whether holdfast, or an ancestor in its group,
-// has a parent in another group of the same session. The kernel calls a group without one orphaned, and does not let a
-// terminal stop it.
+// hasShell reports whether a shell may continue holdfast when it is stopped: whether holdfast, or an ancestor in its
+// group, has a parent in another group of the same session. The kernel calls a group without one orphaned, and does not
+// let a terminal stop it.
 func hasShell() bool {
 	session, err := unix.Getsid(0)
 	if err != nil || session == unix.Getpgrp() {

@@ -5,9 +5,10 @@
 //	etcd := servers.EtcdCluster(t, 3).Client(t)
 //	old, err := servers.RedisSentinel(t).Master()
 //
-// A server that is missing on this machine skips the test with a line that says what was left out and how to get
-// it. With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
-// Servers are looked for on the PATH, and etcd and Valkey where `make servers` puts them; HOLDFAST_ETCD names another etcd.
+// A server that is missing on this machine skips the test with a line that says what was left out and how to get it.
+// With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
+// Servers are looked for on the PATH, and etcd and Valkey where `make servers` puts them; HOLDFAST_ETCD names another
+// etcd.
 //
 // # What happens
 //

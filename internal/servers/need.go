@@ -40,8 +40,8 @@ func Need(t testing.TB, program string) (path string) {
 	return ""
 }
 
-// find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems come
-// with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH.
+// find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems
+// come with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH.
 func find(program string) (path string, err error) {
 	switch program {
 	case "etcd":

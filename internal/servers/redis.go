@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// A RedisServer is a server of Redis, or of [Valkey], that runs for one test: alone, as a node among others, or as a sentinel.
+// A RedisServer is a server of Redis, or of [Valkey], that runs for one test: alone, as a node among others, or as a
+// sentinel.
 type RedisServer struct {
 	*Server
 	set *settings

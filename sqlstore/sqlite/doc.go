@@ -39,9 +39,9 @@
 // renew, and somebody else can hold before that. Tokens still rise, because they follow the clock: a fence refuses the
 // late writer.
 //
-// The file and its folder must be seen alike by all: a container that has them in an overlay of its own, beside one that
-// sees them directly, has other locks, and takes living clients for dead. Root uses another user's file as that user
-// (sudo -u): the sockets of root, or a folder for them that root made, are closed to the user.
+// The file and its folder must be seen alike by all: a container that has them in an overlay of its own, beside one
+// that sees them directly, has other locks, and takes living clients for dead. Root uses another user's file as that
+// user (sudo -u): the sockets of root, or a folder for them that root made, are closed to the user.
 //
 // A process that is stopped in the middle of a transaction stops everybody, until it goes on or is killed: nobody can
 // take, renew or release, and leases that cannot be renewed for their ttl are lost. A transaction takes some ten

@@ -14,8 +14,8 @@ import (
 // is played again, and that is logged.
 func Run(t *testing.T, newHarness func(t testing.TB) Harness) { runRules(t, newHarness, suite) }
 
-// RunSome is Run for some of the rules, by their names. It is for a server that is to be one that has passed them all, as
-// another program that speaks the same protocol.
+// RunSome is Run for some of the rules, by their names. It is for a server that is to be one that has passed them all,
+// as another program that speaks the same protocol.
 func RunSome(t *testing.T, newHarness func(t testing.TB) Harness, rules ...string) {
 	chosen := slices.DeleteFunc(slices.Clone(suite), func(r rule) bool { return !slices.Contains(rules, r.name) })
 	if len(chosen) != len(rules) || len(rules) == 0 {
