@@ -129,14 +129,20 @@ func (c *console) screen() string {
 	return c.text.String()
 }
 
+// In these scripts a shell says with a redirection that it runs, and starts nothing before a key is pressed: dash forgets a
+// Ctrl-C that comes before it has returned from vfork, whoever runs it.
+
 // asks is a script that runs until it was typed a line.
-const asks = `touch running; read line; echo "got $line"`
+const asks = `: > running; read line; echo "got $line"`
+
+// sleeps is a script that runs until it is interrupted.
+const sleeps = `: > running; exec sleep 600`
 
 // TestCtrlC interrupts a command. The script that it is a line of ends too, as if holdfast were not there.
 func TestCtrlC(t *testing.T) {
 	d := newDesk(t)
-	c := d.console("sh", "-c", "holdfast run x -- sh -c '"+untilPut("held", "free")+"'; echo went on")
-	d.appears("held")
+	c := d.console("sh", "-c", "holdfast run x -- sh -c '"+sleeps+"'; echo went on")
+	d.appears("running")
 	c.types(ctrlC)
 	if code := c.code(); code != -int(syscall.SIGINT) {
 		t.Errorf("the script ended with %d", code)
@@ -155,8 +161,8 @@ func TestCtrlCRedirected(t *testing.T) {
 		t.Skip("no bash")
 	}
 	d := newDesk(t)
-	c := d.console(bash, "-c", "holdfast run x -- sh -c '"+untilPut("held", "free")+"' > out; echo went on")
-	d.appears("held")
+	c := d.console(bash, "-c", "holdfast run x -- sh -c '"+sleeps+"' > out; echo went on")
+	d.appears("running")
 	c.types(ctrlC)
 	c.exits(-int(syscall.SIGINT))
 	if strings.Contains(c.screen(), "went on") {
@@ -167,7 +173,7 @@ func TestCtrlCRedirected(t *testing.T) {
 // TestCtrlCHandled has a command that handles the key by itself.
 func TestCtrlCHandled(t *testing.T) {
 	d := newDesk(t)
-	c := d.console("sh", "-c", `holdfast run x -- sh -c 'trap "exit 7" INT; touch running; while test -e running; do sleep 0.01; done'; echo code $?`)
+	c := d.console("sh", "-c", `holdfast run x -- sh -c 'trap "exit 7" INT; : > running; while :; do :; done'; echo code $?`)
 	d.appears("running")
 	c.types(ctrlC)
 	c.reads("code 7")
@@ -452,7 +458,7 @@ var shapes = map[string]string{
 }
 
 // reader reads two lines from the terminal. It first sets it up, as pagers and editors do.
-const reader = `stty sane < /dev/tty; touch running; read one < /dev/tty; touch again; read two < /dev/tty; echo $one $two > log`
+const reader = `stty sane < /dev/tty; : > running; read one < /dev/tty; : > again; read two < /dev/tty; echo $one $two > log`
 
 // TestReadsTerminal has commands of all shapes read from the terminal, be stopped and continued, and be interrupted.
 func TestReadsTerminal(t *testing.T) {
@@ -528,8 +534,8 @@ func TestForeground(t *testing.T) {
 	d := newDesk(t)
 	c := d.console("sh", "-i")
 	c.reads("ready> ")
-	const script = `trap "echo >> $0-keys" INT; stty sane < /dev/tty; touch $0-runs; ` +
-		`until read line < /dev/tty; do :; done; echo $line > $0-read; until test -e free; do sleep 0.01; done`
+	const script = `trap "echo >> $0-keys" INT; stty sane < /dev/tty; : > $0-runs; ` +
+		`until read line < /dev/tty; do :; done; echo $line > $0-read; until test -e free; do :; done`
 	c.types("holdfast run --foreground --ttl 1m x -- sh -c '" + script + "' one | sh -c '" + script + "' two\n")
 	d.appears("one-runs")
 	d.appears("two-runs")
@@ -554,7 +560,7 @@ func TestForeground(t *testing.T) {
 	if d.read("one-keys") != "\n" || d.read("two-keys") != "\n" {
 		t.Errorf("a key came %q and %q", d.read("one-keys"), d.read("two-keys"))
 	}
-	c.types("holdfast run --foreground x -- sh -c 'touch running; sleep 100' | cat\n")
+	c.types("holdfast run --foreground x -- sh -c '" + sleeps + "' | cat\n")
 	d.appears("running")
 	c.types(ctrlC)
 	c.reads("ready> ")
