@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/agenda"
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // A Server keeps the lines of all who are connected to it. It needs no closing.
@@ -309,7 +310,7 @@ func (p *place) standing() store.Standing {
 	return store.Standing{
 		State:  p.state(),
 		Ticket: p.claim.Ticket,
-		Until:  p.deadline.Add(-p.claim.Grace - margin),
+		Until:  p.deadline.Add(-p.claim.Grace - frame.OneClock.Plus),
 		Ahead:  -1,
 	}
 }

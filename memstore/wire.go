@@ -2,10 +2,8 @@ package memstore
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // A Wire lies between a Store and its Server. Tests put one there to delay, lose or cut what passes. Without
@@ -18,40 +16,20 @@ type Wire interface {
 	Push(do func())
 }
 
-// askTimeout bounds the calls that no ttl bounds.
-const askTimeout = 10 * time.Second
-
-// overWire sends a request to the server, if there is a wire over it, and brings the answer back. Without a
-// deadline it gives up after limit.
-func overWire[T any](ctx context.Context, st *Store, limit time.Duration, do func() (T, error)) (T, error) {
-	if st.wire == nil {
+// overWire sends a request to the server, if there is a wire over it, and brings the response back.
+func overWire[T any](call *frame.Call, w Wire, do func() (T, error)) (T, error) {
+	if w == nil {
 		return do()
 	}
-	bounded := ctx
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	// A request whose caller has given up may still run, and writes its answer here, where nobody looks.
-	answer := new(struct {
+	// A request whose caller has given up may still run, and writes its response here, where nobody looks.
+	response := new(struct {
 		value T
 		err   error
 	})
-	err := st.wire.Call(bounded, func() { answer.value, answer.err = do() })
-	if err != nil {
-		st.failed.Store(true)
+	err := w.Call(call.Context, func() { response.value, response.err = do() })
+	if err = call.Outcome(err); err != nil {
 		var none T
-		if ctx.Err() != nil {
-			return none, ctx.Err()
-		}
-		if bounded.Err() != nil {
-			err = fmt.Errorf("no answer in %v", limit)
-		}
-		return none, &store.Fault{Store: st.Abilities().Store, Err: err}
+		return none, err
 	}
-	if st.failed.CompareAndSwap(true, false) {
-		st.deliver(store.Everyone, store.Standing{})
-	}
-	return answer.value, answer.err
+	return response.value, response.err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // How often the database is asked whether anything has changed, while a claim waits. With pushes it is a second look,
@@ -21,10 +22,7 @@ const (
 // A lookout watches the claims of a client that wait. Its goroutine exists only while there are any.
 type lookout struct {
 	engine Engine
-	push   func(store.ID, store.Standing)
-	ctx    context.Context // ends with close
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	frame  *frame.Frame
 
 	mu      sync.Mutex
 	claims  map[store.ID]store.Claim
@@ -32,9 +30,8 @@ type lookout struct {
 	fresh   bool // somebody was added since who was last asked
 }
 
-func (l *lookout) init(engine Engine, push func(store.ID, store.Standing)) {
-	l.engine, l.push = engine, push
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+func (l *lookout) init(engine Engine, f *frame.Frame) {
+	l.engine, l.frame = engine, f
 	l.claims = map[store.ID]store.Claim{}
 }
 
@@ -42,14 +39,14 @@ func (l *lookout) init(engine Engine, push func(store.ID, store.Standing)) {
 func (l *lookout) add(c *store.Claim, ticket uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.claims[c.ID]; known || l.ctx.Err() != nil {
+	if _, known := l.claims[c.ID]; known || l.frame.Life().Err() != nil {
 		return
 	}
 	l.claims[c.ID] = store.Claim{ID: c.ID, Name: c.Name, Ask: c.Ask, Ticket: ticket}
 	l.fresh = true
 	if !l.running {
 		l.running = true
-		l.done.Go(l.watch)
+		l.frame.Go(l.watch)
 	}
 }
 
@@ -60,10 +57,10 @@ func (l *lookout) remove(id store.ID) {
 }
 
 func (l *lookout) close() {
-	l.mu.Lock()
-	l.cancel()
+	l.mu.Lock() // nothing is started after it
+	l.frame.End()
 	l.mu.Unlock()
-	l.done.Wait()
+	l.frame.Wait()
 }
 
 // who are the claims that wait. If there are none, watch must end: the next to wait starts it again.
@@ -99,7 +96,7 @@ func (l *lookout) watch() {
 		}
 		timer.Reset(pause)
 		select {
-		case <-l.ctx.Done():
+		case <-l.frame.Life().Done():
 			return
 		case <-timer.C:
 		}
@@ -107,7 +104,7 @@ func (l *lookout) watch() {
 }
 
 func (l *lookout) changed() bool {
-	ctx, cancel := context.WithTimeout(l.ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(l.frame.Life(), lookTimeout)
 	defer cancel()
 	changed, err := l.engine.Changed(ctx)
 	return changed || err != nil
@@ -115,7 +112,7 @@ func (l *lookout) changed() bool {
 
 // look tells of those who no longer wait. It says whether it could see.
 func (l *lookout) look(claims []store.Claim) bool {
-	ctx, cancel := context.WithTimeout(l.ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(l.frame.Life(), lookTimeout)
 	defer cancel()
 	answers, err := l.engine.Look(ctx, claims)
 	if err != nil {
@@ -124,7 +121,7 @@ func (l *lookout) look(claims []store.Claim) bool {
 	for i, a := range answers {
 		if a.Err == nil && a.State != store.Waiting {
 			l.remove(claims[i].ID)
-			l.push(claims[i].ID, store.Standing{State: a.State, Ticket: claims[i].Ticket})
+			l.frame.Push(claims[i].ID, store.Standing{State: a.State, Ticket: claims[i].Ticket})
 		}
 	}
 	return true

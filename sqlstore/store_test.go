@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // TestEveryoneAfterAFault: pushes may have been lost with a call that failed. Everyone is told when one works again,
@@ -75,13 +76,13 @@ func TestCallsGiveUp(t *testing.T) {
 			return err
 		}, short.TTL},
 		"Leave": {func(ctx context.Context, s *Store) error { return s.Leave(ctx, short) }, short.TTL},
-		"Break": {func(ctx context.Context, s *Store) error { return s.Break(ctx, "x", 5) }, askTimeout},
-		"Line":  {func(ctx context.Context, s *Store) error { _, err := s.Line(ctx, "x"); return err }, askTimeout},
+		"Break": {func(ctx context.Context, s *Store) error { return s.Break(ctx, "x", 5) }, frame.AskTimeout},
+		"Line":  {func(ctx context.Context, s *Store) error { _, err := s.Line(ctx, "x"); return err }, frame.AskTimeout},
 		"Names": {func(ctx context.Context, s *Store) (err error) {
 			for _, err = range s.Names(ctx, "") {
 			}
 			return err
-		}, askTimeout},
+		}, frame.AskTimeout},
 	} {
 		f := new(fake)
 		bubble(t, f, func(t *testing.T, s *Store, _ <-chan push) {
@@ -115,7 +116,7 @@ func TestUntilCountsFromSending(t *testing.T) {
 		f.on("Keep", slow)
 		sent, c := time.Now(), claim(1)
 		check := func(what string, standing store.Standing) {
-			if want := sent.Add(ttl - margin); !standing.Until.Equal(want) {
+			if want := sent.Add(ttl - frame.OneClock.Plus); !standing.Until.Equal(want) {
 				t.Errorf("%s: until %v after it was sent", what, standing.Until.Sub(sent))
 			}
 			if !standing.AskAgain.Equal(sent.Add(late + f.opens)) {

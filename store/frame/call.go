@@ -1,0 +1,98 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Call is one operation under way.
+type Call struct {
+	// Context is the caller's, bounded if that has no deadline (rule 11 of package store).
+	Context context.Context
+	// Sent is when the operation began: the server counts ttls from later on (rule 5).
+	Sent time.Time
+
+	frame  *Frame
+	caller context.Context
+	limit  time.Duration
+	cancel context.CancelFunc
+}
+
+// Begin checks an operation and begins it. If ctx has no deadline, it is given up after limit. End must be called.
+func (f *Frame) Begin(ctx context.Context, name string, limit time.Duration) (Call, error) {
+	if err := f.Check(ctx, name); err != nil {
+		return Call{}, err
+	}
+	return f.Call(ctx, limit), nil
+}
+
+// Call is Begin for an operation that has been checked.
+func (f *Frame) Call(ctx context.Context, limit time.Duration) Call {
+	within, cancel := Within(ctx, limit)
+	return Call{Context: within, Sent: time.Now(), frame: f, caller: ctx, limit: limit, cancel: cancel}
+}
+
+// End releases what Begin has taken.
+func (c *Call) End() { c.cancel() }
+
+// Until is the instant up to which a claim is valid in this state if the call succeeded.
+func (c *Call) Until(state store.State, ttl time.Duration) time.Time {
+	return c.frame.Drift.Until(state, c.Sent, ttl)
+}
+
+// Outcome turns the error of the operation into the one that the caller gets: ErrClosed if the store was closed
+// meanwhile, the caller's own context's error, an error of package store as it is, and everything else as a *store.Fault.
+func (c *Call) Outcome(err error) error { return c.frame.Outcome(c.caller, c.Context, c.limit, err) }
+
+// Outcome is [Call.Outcome] for a call that was bounded by [Within] or [Frame.Shared].
+func (f *Frame) Outcome(caller, within context.Context, limit time.Duration, err error) error {
+	if err == nil {
+		if f.PushesWithCalls {
+			f.PushesResumed()
+		}
+		return nil
+	}
+	if isResponse(err) {
+		return f.Fault(caller, err)
+	}
+	if f.PushesWithCalls {
+		f.PushesLost()
+	}
+	if within.Err() != nil && caller.Err() == nil && !f.closed.Load() {
+		return f.Silent(limit)
+	}
+	return f.Fault(caller, err)
+}
+
+// isResponse reports whether err is something that the server said, rather than a failure.
+func isResponse(err error) bool {
+	_, fault := errors.AsType[*store.Fault](err)
+	return !fault && store.Final(err)
+}
+
+// Fault is [Call.Outcome] for a failure that was not bounded by the frame.
+func (f *Frame) Fault(caller context.Context, err error) error {
+	if f.closed.Load() {
+		return store.ErrClosed
+	}
+	if caller.Err() != nil {
+		return caller.Err()
+	}
+	if _, already := errors.AsType[*store.Fault](err); already || isResponse(err) {
+		return err
+	}
+	why, final := err, false
+	if f.Explain != nil {
+		why, final = f.Explain(err)
+	}
+	return &store.Fault{Store: f.Name, Final: final, Err: f.Mask(why)}
+}
+
+// Silent is the fault of a server that has not responded within limit.
+func (f *Frame) Silent(limit time.Duration) error {
+	return &store.Fault{Store: f.Name, Err: fmt.Errorf("no answer in %v", limit)}
+}

@@ -1,0 +1,23 @@
+// Package frame is the part of a store that does not depend on its server. A store has a [Frame] as a field, and is
+// then little more than its operations.
+//
+// The Frame refuses calls with a bad name and calls on a closed store, bounds calls that have no deadline, turns
+// failures into a [store.Fault] without secrets, computes Until from the time of sending, and delivers pushes. An
+// operation looks like this:
+//
+//	func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+//		call, err := s.frame.Begin(ctx, c.Name, c.TTL)
+//		if err != nil {
+//			return store.Standing{}, err
+//		}
+//		defer call.End()
+//		standing, err := s.send(call.Context, &c)
+//		if err := call.Outcome(err); err != nil {
+//			return store.Standing{}, err
+//		}
+//		standing.Until = call.Until(standing.State, c.TTL)
+//		return standing, nil
+//	}
+//
+// docs/writing-a-store.md walks through a whole store.
+package frame

@@ -1,0 +1,140 @@
+package frame
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// AskTimeout bounds calls that have neither a deadline nor a ttl.
+const AskTimeout = 10 * time.Second
+
+// A Config says what a store's frame has to know of it.
+type Config struct {
+	// Name is what messages call the store: its kind and its masked address.
+	Name string
+
+	// Drift is how much earlier than the server a client takes its claim for expired.
+	Drift Drift
+
+	// Explain turns an error of the store's client library into a sentence, and reports whether a retry is of no use. A
+	// *store.Fault and the errors of package store don't come here. nil: errors stay as they are, and a retry may help.
+	Explain func(error) (why error, final bool)
+
+	// PushesWithCalls says that pushes arrive the same way as responses, so that a failed call may have lost some. The
+	// first call that succeeds after it tells the client with a push for store.Everyone.
+	PushesWithCalls bool
+}
+
+// A Frame is the common part of one open store. Its methods may be called by many goroutines at once.
+type Frame struct {
+	Config
+
+	notify  atomic.Pointer[func(store.ID, store.Standing)]
+	unheard atomic.Bool // pushes may have been lost
+	closed  atomic.Bool
+	life    context.Context
+	end     context.CancelFunc
+	tasks   sync.WaitGroup
+	secrets secrets
+	shared  atomic.Pointer[sharedLimit]
+}
+
+// New returns the frame of a store that has just been opened.
+func New(config Config) *Frame {
+	f := &Frame{Config: config}
+	f.life, f.end = context.WithCancel(context.Background())
+	return f
+}
+
+// Check refuses a call that must not be sent: its name is bad, the store is closed, or ctx is done.
+func (f *Frame) Check(ctx context.Context, name string) error {
+	if err := store.CheckName(name); err != nil {
+		return err
+	}
+	return f.Alive(ctx)
+}
+
+// Alive is Check for a call without a name.
+func (f *Frame) Alive(ctx context.Context) error {
+	if f.closed.Load() {
+		return store.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// CheckAll is Check for the claims of a Keep. It returns the shortest of their ttls, which bounds the call.
+func (f *Frame) CheckAll(ctx context.Context, claims []store.Claim) (limit time.Duration, err error) {
+	for i := range claims {
+		if err := store.CheckName(claims[i].Name); err != nil {
+			return 0, err
+		}
+		if i == 0 || claims[i].TTL < limit {
+			limit = claims[i].TTL
+		}
+	}
+	return limit, f.Alive(ctx)
+}
+
+// Notify sets the receiver of pushes (see store.Store).
+func (f *Frame) Notify(fn func(store.ID, store.Standing)) { f.notify.Store(&fn) }
+
+// Push delivers a push to the client. Before Notify and after Close there is nobody to deliver it to.
+func (f *Frame) Push(id store.ID, standing store.Standing) {
+	if notify := f.notify.Load(); notify != nil && !f.closed.Load() {
+		(*notify)(id, standing)
+	}
+}
+
+// PushesLost notes that pushes may have been lost, as when the connection they come over has ended.
+func (f *Frame) PushesLost() { f.unheard.Store(true) }
+
+// PushesResumed notes that pushes arrive again. If some may have been lost, it tells the client so.
+func (f *Frame) PushesResumed() {
+	if f.unheard.Load() && f.unheard.CompareAndSwap(true, false) {
+		f.Push(store.Everyone, store.Standing{})
+	}
+}
+
+// Life returns a context that ends with the store, for its background work.
+func (f *Frame) Life() context.Context { return f.life }
+
+// Go runs background work of the store, which must return when Life has ended.
+func (f *Frame) Go(work func()) { f.tasks.Go(work) }
+
+// Closed reports whether Close has begun.
+func (f *Frame) Closed() bool { return f.closed.Load() }
+
+// Shut begins to close the store: calls are refused from now on. It reports false if that has happened before.
+func (f *Frame) Shut() bool { return !f.closed.Swap(true) }
+
+// End ends Life. Wait waits for the background work to return.
+func (f *Frame) End() { f.end() }
+
+// Wait waits until everything that Go has started has returned.
+func (f *Frame) Wait() { f.tasks.Wait() }
+
+// Names yields what list returns, for a store that reads its names at once. The store is checked when the names are
+// asked for.
+func (f *Frame) Names(ctx context.Context, list func(context.Context) ([]string, error)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		err := f.Alive(ctx)
+		var names []string
+		if err == nil {
+			names, err = list(ctx)
+		}
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
