@@ -8,6 +8,10 @@ SHELL := /bin/sh
 
 # How long `go test` may take for one package.
 TEST_TIMEOUT ?= 20m
+# Whose tests run beside those that need no server, as in STORES="redis etcd"; without it, all. Servers of other stores
+# are not needed then.
+STORES ?=
+export HOLDFAST_STORES := $(STORES)
 # Which benchmarks run, and how often each.
 BENCH ?= .
 COUNT ?= 1
@@ -42,7 +46,7 @@ demo: ## Sell one stock from many processes: without a lock, with a naive one, w
 	go run ./cmd/holdfast demo
 
 .PHONY: test
-test: setup lint cross race plain ## Run all checks and tests, as continuous integration does
+test: setup lint cross race plain ## Run all checks and tests, as continuous integration does (STORES="redis etcd")
 	@echo "==> all checks and tests passed"
 
 .PHONY: lint
@@ -90,6 +94,7 @@ need:
 	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter and etcd into a cache,"
 	@echo "    and installs the other servers that tests run against, if they are missing"
 	@command -v go >/dev/null || { echo "Go is missing: see https://go.dev/dl/"; exit 1; }
+	@tools/packages $(STORES) >/dev/null
 	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null || \
 		{ echo "The C compiler $$cc is missing. The race detector needs one."; exit 1; }
 
@@ -109,8 +114,14 @@ linter:
 		mv "$(LINT).$$$$" "$(LINT)"; \
 	}
 
+# needs tells whether the tests of one of these stores run.
+needs = $(if $(strip $(STORES)),$(filter $(1),$(STORES)),all)
+
 .PHONY: servers
-servers: etcd
+servers: $(if $(call needs,etcd),etcd) $(if $(call needs,redis redlock),redis)
+
+.PHONY: redis
+redis:
 	@tools/install-servers
 	@tools/install-valkey
 
@@ -134,7 +145,7 @@ cross:
 .PHONY: race
 race:
 	@echo "==> go test -race, up to $(TEST_TIMEOUT) for each package"
-	@HOLDFAST_REQUIRE_SERVERS=1 go test -race -timeout $(TEST_TIMEOUT) ./...
+	@packages=$$(tools/packages $(STORES)) && HOLDFAST_REQUIRE_SERVERS=1 go test -race -timeout $(TEST_TIMEOUT) $$packages
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests. They are in these
 # packages; all others have run as a whole with it.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -21,10 +23,20 @@ var howToGet = map[string]string{
 	"cc":            "apt-get install gcc libc6-dev",
 }
 
+// storesOf says which stores need a server.
+var storesOf = map[string][]string{
+	"redis-server":  {"redis", "redlock"},
+	"valkey-server": {"redis", "redlock"},
+	"etcd":          {"etcd"},
+}
+
 // Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with
-// CI=true or HOLDFAST_REQUIRE_SERVERS set.
+// CI=true or HOLDFAST_REQUIRE_SERVERS set. If HOLDFAST_STORES names stores, tests with the servers of others are skipped.
 func Need(t testing.TB, program string) (path string) {
 	t.Helper()
+	if stores := strings.Fields(os.Getenv("HOLDFAST_STORES")); !asked(stores, program) {
+		t.Skipf("left out, because only the stores %s are asked for, and none of them needs %s", stores, program)
+	}
 	path, err := find(program)
 	if err == nil {
 		return path
@@ -38,6 +50,15 @@ func Need(t testing.TB, program string) (path string) {
 	}
 	t.Skipf("left out, because %s is missing. To get it: %s", program, advice)
 	return ""
+}
+
+// asked reports whether one of these stores needs a program. Without any, all are meant.
+func asked(stores []string, program string) bool {
+	users, isServer := storesOf[program]
+	if len(stores) == 0 || !isServer {
+		return true
+	}
+	return slices.ContainsFunc(users, func(user string) bool { return slices.Contains(stores, user) })
 }
 
 // find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems

@@ -27,6 +27,7 @@ func TestNeed(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
 				t.Setenv("XDG_CACHE_HOME", t.TempDir())
 				t.Setenv("HOLDFAST_ETCD", "")
+				t.Setenv("HOLDFAST_STORES", "")
 				t.Setenv("CI", test.ci)
 				t.Setenv("HOLDFAST_REQUIRE_SERVERS", test.require)
 				f := asTest(t, func(t testing.TB) {
@@ -40,6 +41,31 @@ func TestNeed(t *testing.T) {
 					if !strings.Contains(f.said, word) {
 						t.Errorf("it does not say %q: %s", word, f.said)
 					}
+				}
+			})
+		}
+	}
+}
+
+// TestNeedOfOtherStores: a server that none of the stores needs that are asked for is not needed, though it is required.
+func TestNeedOfOtherStores(t *testing.T) {
+	for stores, want := range map[string]map[string]bool{
+		"":           {"redis-server": true, "etcd": true},
+		"redis":      {"redis-server": true, "valkey-server": true, "etcd": false, "cc": true},
+		"etcd":       {"redis-server": false, "valkey-server": false, "etcd": true},
+		"redis etcd": {"redis-server": true, "etcd": true},
+		"sqlite":     {"redis-server": false, "etcd": false, "cc": true},
+	} {
+		for program, needed := range want {
+			t.Run(stores+"/"+program, func(t *testing.T) {
+				t.Setenv("PATH", t.TempDir())
+				t.Setenv("XDG_CACHE_HOME", t.TempDir())
+				t.Setenv("HOLDFAST_ETCD", "")
+				t.Setenv("HOLDFAST_REQUIRE_SERVERS", "1")
+				t.Setenv("HOLDFAST_STORES", stores)
+				f := asTest(t, func(t testing.TB) { Need(t, program) })
+				if f.failed != needed || f.skipped == needed {
+					t.Errorf("failed: %t, skipped: %t: %s", f.failed, f.skipped, f.said)
 				}
 			})
 		}
