@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/child"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -60,7 +61,7 @@ func (p *Plan) Check() error {
 // Run sells the stock three times and shows what came of it. The error says which round did not show what it is for.
 // When it returns, also because ctx is done, no process and no file of the demo is left.
 func Run(ctx context.Context, p *Plan) error {
-	return (&run{Plan: p, pausable: canPause}).run(ctx)
+	return (&run{Plan: p, pausable: child.CanPause}).run(ctx)
 }
 
 // A run is a plan that is carried out.

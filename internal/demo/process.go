@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // farewell is how long a worker that is told to end may take to give its lock back.
@@ -30,7 +32,7 @@ type process struct {
 func startProcess(ctx context.Context, command func(context.Context) *exec.Cmd, o *order) (*process, error) {
 	p := &process{number: o.Worker, cmd: command(ctx)}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = childAttributes()
+	p.cmd.SysProcAttr = child.Attributes()
 	p.cmd.WaitDelay = farewell
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -90,6 +92,6 @@ func (p *process) kill() error {
 }
 
 // pause stops the worker, wherever it is, until resume.
-func (p *process) pause() error { return pause(p.cmd.Process) }
+func (p *process) pause() error { return child.Pause(p.cmd.Process) }
 
-func (p *process) resume() error { return resume(p.cmd.Process) }
+func (p *process) resume() error { return child.Resume(p.cmd.Process) }

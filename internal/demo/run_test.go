@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // A staff is the worker processes that a test has started.
@@ -59,7 +60,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	var crew staff
 	var out bytes.Buffer
-	r := &run{Plan: &Plan{Items: 24, Workers: 4, Command: crew.command, Out: &out}, pausable: canPause}
+	r := &run{Plan: &Plan{Items: 24, Workers: 4, Command: crew.command, Out: &out}, pausable: child.CanPause}
 	if err := r.run(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
@@ -78,7 +79,7 @@ func TestDemo(t *testing.T) {
 		`(?m)^naive lock  +\d+ +[1-9]\d* +[1-9]\d* +0 +\d+$`,
 		`(?m)^Holdfast  +24 +0 +0 +[1-9]\d* +\d+$`,
 	} {
-		if canPause && !regexp.MustCompile(want).MatchString(out.String()) {
+		if child.CanPause && !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("the output does not have %s", want)
 		}
 	}
@@ -118,7 +119,7 @@ func TestDemoWithoutPausing(t *testing.T) {
 // TestWithoutTheFence is a control: with the lock alone the late write is taken, and the verdict sees it. So it is the
 // fence that the third round rests on, and the third round can fail.
 func TestWithoutTheFence(t *testing.T) {
-	if !canPause {
+	if !child.CanPause {
 		t.Skip("nobody is late on a system that cannot stop a process")
 	}
 	t.Parallel()
@@ -187,13 +188,13 @@ func TestInterrupted(t *testing.T) {
 			defer interrupt()
 			var crew staff
 			url := "sqlite:" + filepath.Join(t.TempDir(), "mine.db")
-			r := &run{Plan: &Plan{Items: 20, Workers: workers, Command: crew.command, Store: url}, pausable: canPause}
+			r := &run{Plan: &Plan{Items: 20, Workers: workers, Command: crew.command, Store: url}, pausable: child.CanPause}
 			r.screen = &spy{lines: lines{out: t.Output()}, fate: fate, title: "Round 3", seen: interrupt}
 			if err := r.run(ctx); !errors.Is(err, context.Canceled) {
 				t.Fatalf("an interrupted run ends with %v", err)
 			}
 			crew.check(t, 3*workers)
-			if n := crew.died(); canPause && n > 3 {
+			if n := crew.died(); child.CanPause && n > 3 {
 				t.Errorf("%d processes died of a signal, one of each round was killed: the others must end by themselves", n)
 			}
 			checkGone(t, r.folder)
@@ -245,7 +246,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.plan.Out = t.Output()
-			r := &run{Plan: &test.plan, pausable: canPause}
+			r := &run{Plan: &test.plan, pausable: child.CanPause}
 			err := r.run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "holdfast: ") {
 				t.Errorf("got %v, want an error with %q", err, test.want)

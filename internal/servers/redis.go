@@ -171,7 +171,7 @@ func (r *RedisServer) checkReady() error {
 	if err != nil {
 		return err
 	}
-	mine := fmt.Sprintf("process_id:%d\r\n", r.proc.cmd.Process.Pid)
+	mine := fmt.Sprintf("process_id:%d\r\n", r.proc.Cmd.Process.Pid)
 	if text, _ := info.(string); !strings.Contains(text, "\r\n"+mine) {
 		return fmt.Errorf("somebody else answers on %s", r.Addr())
 	}

@@ -117,39 +117,10 @@ func TestStateErrors(t *testing.T) {
 	}
 	for what, act := range map[string]func() error{
 		"stop": r.Stop, "kill": r.Kill, "pause": r.Pause, "continue": r.Continue,
-		"CPU time": func() error { _, err := r.CPUTime(); return err },
 	} {
 		if err := act(); err == nil || !strings.Contains(err.Error(), "redis-server: "+what) {
 			t.Errorf("%s of a stopped server: %v", what, err)
 		}
-	}
-}
-
-func TestRedisCPUTime(t *testing.T) {
-	r := Redis(t)
-	before, err := r.CPUTime()
-	if err != nil {
-		t.Skip(err)
-	}
-	var used time.Duration
-	await(t, "processor time that was used", func() bool {
-		do(t, r, "EVAL", "local n = 0; for i = 1, 1e6 do n = n + i end; return n", "0")
-		after, err := r.CPUTime()
-		if err != nil {
-			t.Fatal(err)
-		}
-		used = after - before
-		return used >= 200*time.Millisecond
-	})
-	idle, err := r.CPUTime()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Restart(true) != nil {
-		t.Fatal("no restart")
-	}
-	if fresh, err := r.CPUTime(); err != nil || fresh >= idle {
-		t.Errorf("a new process has used %v, and the old one had used %v: %v", fresh, idle, err)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // How long things may take on a machine that is busy with other tests, before they count as failed.
@@ -49,7 +51,7 @@ type Server struct {
 	ports []int // once they are chosen
 
 	mu   sync.Mutex
-	proc *process // nil while it is stopped
+	proc *child.Process // nil while it is stopped
 }
 
 // newServer makes the folder of a server that is to run for t, and ends and clears up with it. It is not started yet,
@@ -109,17 +111,7 @@ func (s *Server) Pid() int {
 	if s.proc == nil {
 		return 0
 	}
-	return s.proc.cmd.Process.Pid
-}
-
-// CPUTime is the processor time that its process has used since it was started, in steps of 10 ms. Only Linux can
-// tell.
-func (s *Server) CPUTime() (used time.Duration, err error) {
-	err = s.withProcess("CPU time", func(p *process) error {
-		used, err = cpuTime(p.cmd.Process.Pid)
-		return err
-	})
-	return used, err
+	return s.proc.Cmd.Process.Pid
 }
 
 // Start starts it again after Stop or Kill, on the same ports and with the data that is there.
@@ -182,7 +174,7 @@ func (s *Server) startOnce() error {
 	cmd := exec.Command(s.path, s.args()...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), s.env...)
-	proc, err := startProcess(cmd)
+	proc, err := child.Start(cmd)
 	if err != nil {
 		return err
 	}
@@ -191,7 +183,7 @@ func (s *Server) startOnce() error {
 	if err == nil {
 		return nil
 	}
-	err = errors.Join(err, proc.kill())
+	err = errors.Join(err, proc.Kill())
 	s.proc = nil
 	said := s.logTail(before.Size())
 	// Every server says it in the words of the C library.
@@ -206,15 +198,15 @@ func (s *Server) awaitReady() error {
 	for {
 		err := s.ready()
 		switch {
-		case s.proc.ended():
-			return fmt.Errorf("it ended at once: %v", s.proc.cmd.ProcessState)
+		case s.proc.Ended():
+			return fmt.Errorf("it ended at once: %v", s.proc.Cmd.ProcessState)
 		case err == nil:
 			return nil
 		case time.Now().After(deadline):
 			return fmt.Errorf("it was not ready after %v: %w", startPatience, err)
 		}
 		select {
-		case <-s.proc.done:
+		case <-s.proc.Done:
 		case <-time.After(pollEvery):
 		}
 	}
@@ -222,16 +214,16 @@ func (s *Server) awaitReady() error {
 
 // Stop ends it in good order, as an operator does.
 func (s *Server) Stop() error {
-	return s.end("stop", func(p *process) error { return p.terminate(stopPatience) })
+	return s.end("stop", func(p *child.Process) error { return p.Terminate(stopPatience) })
 }
 
 // Kill ends it as kill -9 does.
-func (s *Server) Kill() error { return s.end("kill", (*process).kill) }
+func (s *Server) Kill() error { return s.end("kill", (*child.Process).Kill) }
 
-func (s *Server) end(what string, end func(*process) error) error {
-	return s.withProcess(what, func(p *process) error {
+func (s *Server) end(what string, end func(*child.Process) error) error {
+	return s.withProcess(what, func(p *child.Process) error {
 		err := end(p)
-		if p.ended() {
+		if p.Ended() {
 			s.proc = nil
 		}
 		return err
@@ -267,15 +259,15 @@ func (s *Server) Restart(keepData bool) error {
 // Pause makes it stand still, as a machine does that swaps or is suspended. Its connections stay open, and the
 // kernel still accepts new ones for it.
 func (s *Server) Pause() error {
-	return s.withProcess("pause", func(p *process) error {
-		if err := suspend(p.cmd.Process); err != nil {
+	return s.withProcess("pause", func(p *child.Process) error {
+		if err := child.Pause(p.Cmd.Process); err != nil {
 			return err
 		}
 		for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(pollEvery) {
-			if p.ended() {
+			if p.Ended() {
 				return errStopped
 			}
-			if paused, err := isPaused(p.cmd.Process.Pid); paused || err != nil {
+			if paused, err := isPaused(p.Cmd.Process.Pid); paused || err != nil {
 				return err
 			}
 		}
@@ -285,11 +277,11 @@ func (s *Server) Pause() error {
 
 // Continue ends a Pause.
 func (s *Server) Continue() error {
-	return s.withProcess("continue", func(p *process) error { return resume(p.cmd.Process) })
+	return s.withProcess("continue", func(p *child.Process) error { return child.Resume(p.Cmd.Process) })
 }
 
 // withProcess does something with the process of the moment.
-func (s *Server) withProcess(what string, do func(*process) error) error {
+func (s *Server) withProcess(what string, do func(*child.Process) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {

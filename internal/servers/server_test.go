@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 func TestPortsAreOurs(t *testing.T) {
@@ -185,7 +187,7 @@ func TestServerEndsWithTheTest(t *testing.T) {
 
 func TestServerEndsWithTheTestBinary(t *testing.T) {
 	Need(t, "redis-server")
-	if !endsWithParent {
+	if !child.EndsWithParent {
 		t.Skip("only Linux ends a child with its parent")
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestOrphan$")
