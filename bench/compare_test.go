@@ -272,16 +272,11 @@ func TestTakesPart(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	text := strings.ReplaceAll(`# CPU
-used_cpu_sys:1.5
-used_cpu_user:2.25
-# Stats
-total_commands_processed:100
-# Commandstats
-cmdstat_evalsha:calls=40,usec=10,usec_per_call=0.25,rejected_calls=0,failed_calls=0
-cmdstat_set:calls=7,usec=1,usec_per_call=0.1,rejected_calls=0,failed_calls=0
-`, "\n", "\r\n")
-	u, err := usageFrom(parseInfo(text))
+	u, err := usageFrom(map[string]string{
+		"used_cpu_sys": "1.5", "used_cpu_user": "2.25", "total_commands_processed": "100",
+		"cmdstat_evalsha": "calls=40,usec=10,usec_per_call=0.25,rejected_calls=0,failed_calls=0",
+		"cmdstat_set":     "calls=7,usec=1,usec_per_call=0.1,rejected_calls=0,failed_calls=0",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,7 @@ func inJSON(to io.Writer, from io.Reader) (encoder, decoder) {
 func TestPlainModeAmongNodeRedlock(t *testing.T) {
 	for _, peer := range nodeRedlock(t) {
 		t.Run(peer.name, func(t *testing.T) {
+			t.Parallel()
 			testPlainModeBeside(t, peer)
 			t.Run("control", func(t *testing.T) { testLineBeside(t, peer) })
 		})

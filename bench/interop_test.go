@@ -134,7 +134,10 @@ func (e encounter) faults() (n int, first string) {
 
 func TestPlainModeAmongOthers(t *testing.T) {
 	for _, peer := range []string{"redsync-eager", "redislock-eager"} {
-		t.Run(peer, func(t *testing.T) { testPlainModeBeside(t, sideOf(peer)) })
+		t.Run(peer, func(t *testing.T) {
+			t.Parallel()
+			testPlainModeBeside(t, sideOf(peer))
+		})
 	}
 }
 
@@ -145,6 +148,7 @@ func testPlainModeBeside(t *testing.T, peer side) {
 // Redlock and redsync on the same five masters. Nobody tells Holdfast what redsync gives back, so the lock is left free for
 // most of the time.
 func TestRedlockAmongOthers(t *testing.T) {
+	t.Parallel()
 	ours, peer := sideOf("holdfast-redlock"), sideOf("redsync-redlock-eager")
 	takeTurns(t, mastersSite, 80*time.Millisecond, ours, peer)
 	t.Run("control", func(t *testing.T) { testBlind(t, mastersSite, sideOf("holdfast-master"), peer) })
@@ -186,7 +190,10 @@ func excludes(t *testing.T, e encounter) {
 }
 
 // The control: a line of the same name is another lock, and the check above sees that.
-func TestLineAndOthersDoNotSeeEachOther(t *testing.T) { testLineBeside(t, sideOf("redsync-eager")) }
+func TestLineAndOthersDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	testLineBeside(t, sideOf("redsync-eager"))
+}
 
 func testLineBeside(t *testing.T, peer side) { testBlind(t, redisSite, sideOf("holdfast"), peer) }
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // startIn is how long workers are told beforehand when to begin. They are ready; it is for the message to arrive.
@@ -115,6 +117,45 @@ func measureStop(ctx context.Context, on site, w *workload, hands []*hand, start
 	return m, firstErrorOf(tallies), nil
 }
 
+// stopHalfway pauses a node when half of the workload is over. It returns when that is, and what ends it.
+func (w *workload) stopHalfway(ctx context.Context, on site, start int64) (at int64, resume func() error, err error) {
+	nodes, ok := on.(pausable)
+	if !ok {
+		return 0, nil, errNoPause
+	}
+	clock := newClock()
+	if err := sleep(ctx, clock.until(start)+w.Lasts/2); err != nil {
+		return 0, nil, err
+	}
+	resume, err = nodes.Pause()
+	return clock.now(), resume, err
+}
+
+// compareHalves adds what locks cost before a node was stopped, and after it. A turn during which that happened counts
+// for neither.
+func compareHalves(m metrics, tallies []tally, stopped int64) {
+	var before, after []int64
+	for _, t := range tallies {
+		for _, h := range t.Holds {
+			switch {
+			case h.Released < stopped:
+				before = append(before, h.cycle())
+			case h.Asked > stopped:
+				after = append(after, h.cycle())
+			}
+		}
+	}
+	if len(before) > 0 {
+		m[beforeP50] = micros(before, 50)
+	}
+	if len(after) > 0 {
+		m[afterP50], m[afterP99] = micros(after, 50), micros(after, 99)
+	}
+	if len(before) > 0 && len(after) > 0 {
+		m[afterToBefore] = m[afterP50] / m[beforeP50]
+	}
+}
+
 func firstErrorOf(tallies []tally) string {
 	for _, t := range tallies {
 		if t.FirstError != "" {
@@ -126,7 +167,7 @@ func firstErrorOf(tallies []tally) string {
 
 // A hand is a worker as its parent sees it.
 type hand struct {
-	proc    *process
+	proc    *child.Process
 	orders  encoder
 	reports decoder
 	pipe    *os.File // its standard output
@@ -166,12 +207,12 @@ func hireProgram(ctx context.Context, cmd *exec.Cmd, speaks tongue, a assignment
 	cmd.Stdout, cmd.Stderr = theirs, &h.said
 	in, err := cmd.StdinPipe()
 	if err == nil {
-		h.proc, err = startProcess(cmd)
+		h.proc, err = child.Start(cmd)
 	}
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	h.stop = context.AfterFunc(ctx, h.proc.kill)
+	h.stop = context.AfterFunc(ctx, func() { _ = h.proc.Kill() })
 	h.orders, h.reports = speaks(in, pipe)
 	if err := h.orders.Encode(a); err != nil {
 		h.dismiss()
@@ -189,8 +230,8 @@ func (h *hand) hear() (r report, err error) {
 	case err == nil:
 		return r, errors.New(r.Err)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		<-h.proc.done
-		return r, fmt.Errorf("a worker is gone: %v: %s", h.proc.cmd.ProcessState, h.said.String())
+		<-h.proc.Done
+		return r, fmt.Errorf("a worker is gone: %v: %s", h.proc.Cmd.ProcessState, h.said.String())
 	default:
 		return r, err
 	}
@@ -199,7 +240,7 @@ func (h *hand) hear() (r report, err error) {
 // dismiss ends the worker, which has nothing more to say.
 func (h *hand) dismiss() {
 	h.stop()
-	h.proc.kill()
+	_ = h.proc.Kill()  // if it has ended already, all the better
 	_ = h.pipe.Close() // it was only read
 }
 

@@ -31,6 +31,7 @@ func measureTest(t *testing.T, ctx context.Context, name string, w *workload) (m
 
 // The kernel's lock keeps real processes apart.
 func TestProcessesThatTakeTurns(t *testing.T) {
+	t.Parallel()
 	w := small(3, 2)
 	w.Work = time.Millisecond
 	m, firstError, err := measureTest(t, t.Context(), "flock", w)
@@ -47,6 +48,7 @@ func TestProcessesThatTakeTurns(t *testing.T) {
 
 // A lock that lets everybody in is found out, across processes and within one.
 func TestProcessesThatDoNot(t *testing.T) {
+	t.Parallel()
 	for _, w := range []*workload{small(2, 1), small(1, 2)} {
 		w.Work = time.Millisecond
 		m, _, err := measureTest(t, t.Context(), "test-open-door", w)
@@ -63,6 +65,7 @@ func TestProcessesThatDoNot(t *testing.T) {
 }
 
 func TestGreedyLock(t *testing.T) {
+	t.Parallel()
 	w := small(1, 2)
 	w.Names, w.Work = 2, time.Millisecond
 	m, _, err := measureTest(t, t.Context(), "test-greedy", w)
@@ -90,6 +93,7 @@ func TestHeldLeases(t *testing.T) {
 }
 
 func TestContestantsThatFail(t *testing.T) {
+	t.Parallel()
 	m, firstError, err := measureTest(t, t.Context(), "test-fails", small(1, 1))
 	if err != nil || firstError != "test: failed" || m[errorCount] == 0 || m[throughput] == 0 {
 		t.Errorf("one that fails at times: %v, %q, %v", m, firstError, err)
@@ -114,6 +118,7 @@ func TestStop(t *testing.T) {
 
 // A run that is stopped shows what there is.
 func TestStoppedRun(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &plan{rounds: 1, workloads: []*workload{small(1, 1)}}
 	for _, name := range []string{"flock", "test-hangs", "test-open-door"} {

@@ -33,7 +33,11 @@ func RedisCluster(t testing.TB, options ...Option) *RedisClusterServers {
 	t.Helper()
 	set := settingsOf(options)
 	c := &RedisClusterServers{}
-	for range 2 * clusterMasters {
+	nodes := 2 * clusterMasters
+	if set.noReplicas {
+		nodes = clusterMasters
+	}
+	for range nodes {
 		c.Nodes = append(c.Nodes, newClusterNode(t, set))
 	}
 	if err := c.firstStart(); err != nil {
@@ -54,9 +58,11 @@ func (r *RedisServer) clusterArgs() []string {
 		"--cluster-config-file", r.dir+"/nodes.conf", // not among its data: who it is, it must not lose
 		"--cluster-announce-ip", "127.0.0.1",
 		"--cluster-port", strconv.Itoa(r.ports[1]),
-		"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		"--cluster-allow-replica-migration", "no", // who copies whom is for the tests to know
 	)
+	if !r.set.ownTimeouts {
+		args = append(args, "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10))
+	}
 	if r.set.certificates != nil {
 		args = append(args, "--tls-cluster", "yes")
 	}

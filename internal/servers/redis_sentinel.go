@@ -56,7 +56,7 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	watched := RedisReplicas(t, watchedCount-1, options...)
 	s := &RedisSentinelServers{MasterName: "holdfast", Nodes: append([]*RedisServer{watched.Master}, watched.Replicas...)}
 	set := watched.Master.set
-	set = &settings{program: set.program, password: set.sentinelPassword, certificates: set.certificates}
+	set = &settings{program: set.program, password: set.sentinelPassword, certificates: set.certificates, ownTimeouts: set.ownTimeouts}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, newSentinel(t, set))
 	}
@@ -69,6 +69,9 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 func newSentinel(t testing.TB, set *settings) *RedisServer {
 	t.Helper()
 	r := newRedisKind(t, set, 1, func(r *RedisServer) []string { return append(r.baseArgs(), "--sentinel") })
+	if set.ownTimeouts {
+		return r
+	}
 	r.ready = func() error {
 		if err := r.checkReady(); err != nil {
 			return err
@@ -97,8 +100,12 @@ func (s *RedisSentinelServers) watch(sentinel *RedisServer) error {
 	master := s.Nodes[0]
 	commands := [][]string{
 		{"MONITOR", s.MasterName, "127.0.0.1", strconv.Itoa(master.Port()), strconv.Itoa(sentinelQuorum)},
-		{"SET", s.MasterName, "down-after-milliseconds", strconv.FormatInt(cmp.Or(master.set.downAfter, downAfter).Milliseconds(), 10)},
-		{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", strconv.Itoa(watchedCount - 1)},
+	}
+	if !master.set.ownTimeouts {
+		down := strconv.FormatInt(cmp.Or(master.set.downAfter, downAfter).Milliseconds(), 10)
+		commands = append(commands,
+			[]string{"SET", s.MasterName, "down-after-milliseconds", down},
+			[]string{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", strconv.Itoa(watchedCount - 1)})
 	}
 	if master.set.user != "" {
 		commands = append(commands, []string{"SET", s.MasterName, "auth-user", master.set.user})
