@@ -103,32 +103,14 @@ func testEtcdFresh(t *testing.T, c *etcdCluster) {
 	}
 }
 
-// Locks of etcd keep processes apart, and cost what they cost.
+// Locks of etcd keep processes apart, and cost what they cost: two calls, and two more for one that took so long that it
+// was watched.
 func testEtcdContestants(t *testing.T, c *etcdCluster) {
-	contended := small(2, 1)
-	contended.Work = time.Millisecond
-	for _, test := range []struct {
-		name string
-		w    *workload
-		most float64 // calls for each lock; two are needed, and two more for one that took so long that it was watched
-	}{
-		{"raw-etcd", small(1, 1), 5},
-		{"holdfast-etcd", small(1, 1), 5},
-		{"concurrency", small(1, 1), 5},
-		{"holdfast-etcd", contended, 50},
-		{"concurrency", contended, 50},
-	} {
-		if !c.settings.noFsync {
-			test.w.Lasts = 2 * time.Second // a disk may take its time
-		}
-		m, firstError, err := measureOnce(t.Context(), c, contestantNamed(test.name), test.w)
-		if err != nil || firstError != "" {
-			t.Fatalf("%s: %v, %s", test.name, err, firstError)
-		}
-		if m.faults() != 0 || m[throughput] == 0 || m[callsPerOp] < 2 || m[callsPerOp] > test.most {
-			t.Errorf("%s: %v", test.name, m)
-		}
+	lasts := 2 * time.Second // a disk may take its time
+	if c.settings.noFsync {
+		lasts = time.Second
 	}
+	testContestants(t, c, lasts, callLimits{2, 5, 50}, "raw-etcd", "holdfast-etcd", "concurrency")
 }
 
 // Two goroutines of one process never hold one name at once, whatever the recipe says.

@@ -72,35 +72,21 @@ func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...sid
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := encounter{sides: sides}
-	var hands []*hand
-	for p, side := range sides {
-		h, err := side.hire(ctx, assignment{Contestant: side.name, Where: where, Process: p, Workload: *w})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(h.dismiss)
-		hands = append(hands, h)
+	hands, err := hireAll(len(sides), func(p int) (*hand, error) {
+		return sides[p].hire(ctx, assignment{Contestant: sides[p].name, Where: where, Process: p, Workload: *w})
+	})
+	defer dismissAll(hands)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, h := range hands {
-		if _, err := h.hear(); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := beginAll(hands); err != nil {
+		t.Fatal(err)
 	}
-	start := newClock().now() + int64(startIn)
-	for _, h := range hands {
-		if err := h.orders.Encode(begin{start}); err != nil {
-			t.Fatal(err)
-		}
+	tallies, err := hearAll(hands)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, h := range hands {
-		r, err := h.hear()
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.tallies = append(e.tallies, r.Tallies...)
-	}
-	return e
+	return encounter{tallies, sides}
 }
 
 // turns are those of all, in order.

@@ -27,36 +27,25 @@ func measureOnce(ctx context.Context, on site, c *contestant, w *workload) (m me
 	if err != nil {
 		return nil, "", err
 	}
-	var hands []*hand
 	defer func() {
-		for _, h := range hands {
-			h.dismiss()
-		}
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause // what was cut off has nothing more to say
 		}
 	}()
-	for p := range w.Processes {
-		h, err := hire(ctx, assignment{Contestant: c.name, Where: where, Process: p, Workload: *w})
-		if err != nil {
-			return nil, "", err
-		}
-		hands = append(hands, h)
-	}
-	for _, h := range hands {
-		if _, err := h.hear(); err != nil {
-			return nil, "", err
-		}
+	hands, err := hireAll(w.Processes, func(p int) (*hand, error) {
+		return hire(ctx, assignment{Contestant: c.name, Where: where, Process: p, Workload: *w})
+	})
+	defer dismissAll(hands)
+	if err != nil {
+		return nil, "", err
 	}
 	before, err := on.Usage(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	start := newClock().now() + int64(startIn)
-	for _, h := range hands {
-		if err := h.orders.Encode(begin{start}); err != nil {
-			return nil, "", err
-		}
+	start, err := beginAll(hands)
+	if err != nil {
+		return nil, "", err
 	}
 	if w.Leases > 0 {
 		m, err = measureLeases(ctx, on, c, w, hands[0])
@@ -66,6 +55,40 @@ func measureOnce(ctx context.Context, on site, c *contestant, w *workload) (m me
 		return measureLocking(ctx, on, c, w, hands, before)
 	}
 	return measureStop(ctx, on, w, hands, start)
+}
+
+// hireAll hires workers and waits until all of them are ready. Whatever it returns has to be dismissed.
+func hireAll(n int, hire func(p int) (*hand, error)) (hands []*hand, err error) {
+	for p := range n {
+		h, err := hire(p)
+		if err != nil {
+			return hands, err
+		}
+		hands = append(hands, h)
+	}
+	for _, h := range hands {
+		if _, err := h.hear(); err != nil {
+			return hands, err
+		}
+	}
+	return hands, nil
+}
+
+// beginAll has all workers begin at one instant.
+func beginAll(hands []*hand) (start int64, err error) {
+	start = newClock().now() + int64(startIn)
+	for _, h := range hands {
+		if err := h.orders.Encode(begin{start}); err != nil {
+			return start, err
+		}
+	}
+	return start, nil
+}
+
+func dismissAll(hands []*hand) {
+	for _, h := range hands {
+		h.dismiss()
+	}
 }
 
 // hearAll hears what the workers did.

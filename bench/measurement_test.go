@@ -29,6 +29,39 @@ func measureTest(t *testing.T, ctx context.Context, name string, w *workload) (m
 	return measureOnce(ctx, on, contestantNamed(name), w)
 }
 
+// measureWell measures a contestant of which nothing may fail.
+func measureWell(t *testing.T, on site, name string, w *workload) metrics {
+	t.Helper()
+	m, firstError, err := measureOnce(t.Context(), on, contestantNamed(name), w)
+	if err != nil || firstError != "" {
+		t.Fatalf("%s: %v, %s", name, err, firstError)
+	}
+	return m
+}
+
+// callLimits are what a lock costs: at least, at most alone, and at most while others want it.
+type callLimits struct{ least, alone, contended float64 }
+
+// testContestants measures contestants alone and contended, if they take part in that: no two hold at once, and a lock costs
+// what it may.
+func testContestants(t *testing.T, on site, lasts time.Duration, may callLimits, names ...string) {
+	t.Helper()
+	contended := small(2, 1)
+	contended.Work = time.Millisecond
+	for _, name := range names {
+		for w, most := range map[*workload]float64{small(1, 1): may.alone, contended: may.contended} {
+			if !contestantNamed(name).takesPart(w) {
+				continue
+			}
+			w.Lasts, w.TTL = lasts, time.Minute // a node of several may take a twentieth of the ttl to answer
+			m := measureWell(t, on, name, w)
+			if m.faults() != 0 || m[throughput] == 0 || m[callsPerOp] < may.least || m[callsPerOp] > most {
+				t.Errorf("%s: %v, want from %v to %v calls for a lock", name, m, may.least, most)
+			}
+		}
+	}
+}
+
 // The kernel's lock keeps real processes apart.
 func TestProcessesThatTakeTurns(t *testing.T) {
 	t.Parallel()

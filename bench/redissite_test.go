@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -69,7 +70,7 @@ func TestSentinel(t *testing.T) {
 	}
 	defer client.Close()
 	testFresh(t, s, client)
-	testContestants(t, s, "raw-sentinel", "holdfast-sentinel", "holdfast-replicas")
+	testContestants(t, s, time.Second, callLimits{2, 4, math.MaxInt}, "raw-sentinel", "holdfast-sentinel", "holdfast-replicas")
 }
 
 func TestCluster(t *testing.T) {
@@ -86,7 +87,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("a client sees %d nodes, want 3", n)
 	}
 	testFresh(t, s, client)
-	testContestants(t, s, "raw-cluster", "holdfast-cluster")
+	testContestants(t, s, time.Second, callLimits{2, 4, math.MaxInt}, "raw-cluster", "holdfast-cluster")
 }
 
 // testFresh demands that what is written is counted once, is on every master, and is gone when it has to be.
@@ -131,24 +132,6 @@ func size(t *testing.T, s *servers.RedisServer) int64 {
 	return n.(int64)
 }
 
-// testContestants measures them alone and contended: no two hold at once, and a lock costs a few calls.
-func testContestants(t *testing.T, s *redisServers, names ...string) {
-	t.Helper()
-	contended := small(2, 1)
-	contended.Work = time.Millisecond
-	for _, name := range names {
-		for _, w := range []*workload{small(1, 1), contended} {
-			m, firstError, err := measureOnce(t.Context(), s, contestantNamed(name), w)
-			if err != nil || firstError != "" {
-				t.Fatalf("%s: %v, %s", name, err, firstError)
-			}
-			if m.faults() != 0 || m[throughput] == 0 || m[callsPerOp] < 2 || !w.contended() && m[callsPerOp] > 4 {
-				t.Errorf("%s: %v", name, m)
-			}
-		}
-	}
-}
-
 // A lock that replicas have to acknowledge asks them, and one that has not does not.
 func TestWhoWaitsForReplicas(t *testing.T) {
 	s := testSite(t, sentinelSite)
@@ -157,9 +140,7 @@ func TestWhoWaitsForReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, firstError, err := measureOnce(t.Context(), s, contestantNamed(name), small(1, 1)); err != nil || firstError != "" {
-			t.Fatalf("%s: %v, %s", name, err, firstError)
-		}
+		measureWell(t, s, name, small(1, 1))
 		after, err := s.Usage(t.Context())
 		if n := after.since(before).calls["wait"]; err != nil || (n > 0) != waits {
 			t.Errorf("%s sent WAIT %d times, %v", name, n, err)
@@ -196,23 +177,10 @@ func TestMasters(t *testing.T) {
 			t.Errorf("%s has %d keys, want the record alone", m.Addr(), n)
 		}
 	}
-	contended := small(2, 1)
-	contended.Work = time.Millisecond
-	for _, name := range []string{"holdfast-master", "holdfast-redlock", "holdfast-redlock-unsaved", "redsync-redlock", "redsync-redlock-rueidis", "redsync-redlock-failfast"} {
-		for _, w := range []*workload{small(1, 1), contended} {
-			w.TTL = time.Minute // a node may take a twentieth of it to answer
-			m, firstError, err := measureOnce(t.Context(), s, contestantNamed(name), w)
-			if err != nil || firstError != "" {
-				t.Fatalf("%s: %v, %s", name, err, firstError)
-			}
-			if m.faults() != 0 || m[throughput] == 0 {
-				t.Errorf("%s: %v", name, m)
-			}
-			if least := float64(2 * (independentMasters/2 + 1)); name != "holdfast-master" && m[callsPerOp] < least {
-				t.Errorf("%s: %v calls for a lock, want %v at least: a majority is asked twice", name, m[callsPerOp], least)
-			}
-		}
-	}
+	testContestants(t, s, time.Second, callLimits{0, math.MaxInt, math.MaxInt}, "holdfast-master")
+	majority := callLimits{2 * (independentMasters/2 + 1), math.MaxInt, math.MaxInt} // it is asked twice
+	testContestants(t, s, time.Second, majority, "holdfast-redlock", "holdfast-redlock-unsaved",
+		"redsync-redlock", "redsync-redlock-rueidis", "redsync-redlock-failfast")
 }
 
 // A master that stands still is noticed by who needs it, and is on its feet again afterwards.
@@ -221,15 +189,12 @@ func TestMasterStopped(t *testing.T) {
 	w := small(1, 1)
 	// A node has a twentieth of the ttl to answer. A half is longer: a turn that the stop makes wait is not its only one.
 	w.Lasts, w.TTL, w.Stops = 6*time.Second, 20*time.Second, true
-	m, firstError, err := measureOnce(t.Context(), s, contestantNamed("holdfast-redlock"), w)
-	if err != nil || firstError != "" {
-		t.Fatalf("%v, %s", err, firstError)
-	}
+	m := measureWell(t, s, "holdfast-redlock", w)
 	if m.faults() != 0 || m[beforeP50] == 0 || m[afterP50] == 0 || m[afterToBefore] != m[afterP50]/m[beforeP50] {
 		t.Errorf("%v", m)
 	}
 	// Redsync waits for all nodes: with one that stands still it has next to nothing done.
-	m, _, err = measureOnce(t.Context(), s, contestantNamed("redsync-redlock"), w)
+	m, _, err := measureOnce(t.Context(), s, contestantNamed("redsync-redlock"), w)
 	if err != nil || m[beforeP50] == 0 || m[afterP50] > 0 && m[afterToBefore] < 5 {
 		t.Errorf("%v, %v", m, err)
 	}
