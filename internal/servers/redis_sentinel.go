@@ -126,13 +126,7 @@ func (s *RedisSentinelServers) Addrs() []string { return addrsOf(s.Sentinels) }
 
 // Master is the server that a majority of the sentinels names as the master, dead or alive. If they do not agree, it
 // waits until they do.
-func (s *RedisSentinelServers) Master() (master *RedisServer, err error) {
-	err = poll(func(context.Context) (err error) {
-		master, err = s.masterNow()
-		return err
-	})
-	return master, err
-}
+func (s *RedisSentinelServers) Master() (*RedisServer, error) { return pollFor(s.masterNow) }
 
 func (s *RedisSentinelServers) masterNow() (*RedisServer, error) {
 	return agreed(s.Sentinels, s.Nodes, func(sentinel *RedisServer) (string, error) {
@@ -156,16 +150,13 @@ func (s *RedisSentinelServers) Failover() (master *RedisServer, err error) {
 		return nil, err
 	}
 	var asked time.Time
-	err = poll(func(context.Context) (err error) {
-		if master, err = s.successor(old); err == nil {
-			return nil
-		}
-		if time.Since(asked) > askAgain {
+	return pollFor(func() (*RedisServer, error) {
+		master, err := s.successor(old)
+		if err != nil && time.Since(asked) > askAgain {
 			asked, err = time.Now(), errors.Join(err, s.demandFailover())
 		}
-		return err
+		return master, err
 	})
-	return master, err
 }
 
 // demandFailover asks one of the sentinels for a failover. It may come to nothing all the same: if it knows too little
@@ -184,12 +175,8 @@ func (s *RedisSentinelServers) demandFailover() error {
 
 // AwaitFailover waits until a majority of the sentinels names another master than old, which takes itself for the
 // master too, and returns it.
-func (s *RedisSentinelServers) AwaitFailover(old *RedisServer) (master *RedisServer, err error) {
-	err = poll(func(context.Context) (err error) {
-		master, err = s.successor(old)
-		return err
-	})
-	return master, err
+func (s *RedisSentinelServers) AwaitFailover(old *RedisServer) (*RedisServer, error) {
+	return pollFor(func() (*RedisServer, error) { return s.successor(old) })
 }
 
 func (s *RedisSentinelServers) successor(old *RedisServer) (*RedisServer, error) {

@@ -114,49 +114,42 @@ func (s *Server) Pid() int {
 	return s.proc.Cmd.Process.Pid
 }
 
-// Start starts it again after Stop or Kill, on the same ports and with the data that is there.
-func (s *Server) Start() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Another test binary may just be probing one of the ports.
-	return s.start(func() error { return nil })
-}
-
-// firstStart starts it on free ports, for as long as somebody else is quicker.
-func (s *Server) firstStart() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.start(func() (err error) {
-		freePorts(s.ports)
-		s.ports, err = s.pick(s.portCount)
-		return err
-	})
-}
+// Start starts it again after Stop or Kill, on the same ports and with the data that is there. Another test binary may
+// just be probing one of the ports, so it tries again.
+func (s *Server) Start() error { return s.start(maxClashes, nil) }
 
 // startHere starts it once, on the ports that are chosen.
-func (s *Server) startHere() error {
+func (s *Server) startHere() error { return s.start(1, nil) }
+
+// firstStart starts it on free ports, for as long as somebody else is quicker.
+func (s *Server) firstStart() error { return s.start(maxClashes, s.choosePorts) }
+
+// choosePorts chooses free ports, and frees those that it had.
+func (s *Server) choosePorts() (err error) {
+	freePorts(s.ports)
+	s.ports, err = s.pick(s.portCount)
+	return err
+}
+
+// start starts it, and again if its ports clash with somebody else's. Before each try it prepares, unless that is nil.
+func (s *Server) start(tries int, prepare func() error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
 		return s.failed("start", errRunning)
 	}
-	return s.failed("start", s.startOnce())
-}
-
-// start starts it, again if its ports clash with somebody else's.
-func (s *Server) start(choosePorts func() error) error {
-	if s.proc != nil {
-		return s.failed("start", errRunning)
-	}
-	var err error
-	for range maxClashes {
-		if err = choosePorts(); err != nil {
-			break
+	for try := range tries {
+		if try > 0 {
+			time.Sleep(pollEvery) // not to spin
+		}
+		if prepare != nil {
+			if err = prepare(); err != nil {
+				break
+			}
 		}
 		if err = s.startOnce(); !errors.Is(err, errClash) {
 			break
 		}
-		time.Sleep(pollEvery) // not to spin
 	}
 	return s.failed("start", err)
 }
@@ -234,13 +227,11 @@ func (s *Server) end(what string, end func(*child.Process) error) error {
 func (s *Server) LoseData() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc != nil {
-		return s.failed("lose data", errRunning)
+	err := errRunning
+	if s.proc == nil {
+		err = errors.Join(os.RemoveAll(s.dataDir()), os.MkdirAll(s.dataDir(), 0o700))
 	}
-	if err := os.RemoveAll(s.dataDir()); err != nil {
-		return s.failed("lose data", err)
-	}
-	return s.failed("lose data", os.Mkdir(s.dataDir(), 0o700))
+	return s.failed("lose data", err)
 }
 
 // Restart stops it and starts it again on the same ports, with its data or without.

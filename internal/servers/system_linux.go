@@ -3,9 +3,18 @@ package servers
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 )
+
+// reserve keeps a port from every other test binary, or fails if one of them has it. The kernel knows the name, in no
+// folder, until it is closed or this process ends.
+func reserve(port int) (io.Closer, error) {
+	return net.ListenPacket("unixgram", "@holdfast-port-"+strconv.Itoa(port))
+}
 
 // isPaused reports whether every thread of the process stands still.
 func isPaused(pid int) (bool, error) {
