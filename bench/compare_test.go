@@ -94,17 +94,11 @@ quick: it fell
 
 func TestJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.json")
-	if err := sample().writeJSON(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sample().writeJSON(file))
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var run jsonRun
-	if err := json.Unmarshal(text, &run); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &run))
 	we, quick := run.Cases[0].Contestants[1], run.Cases[0].Contestants[3]
 	if we.Name != "we" || we.Role != ours || we.Site != "here" || we.Median[throughput] != 70 || we.BestPeer[throughput] != "quick" {
 		t.Errorf("we are %+v", we)
@@ -151,9 +145,7 @@ func TestOK(t *testing.T) {
 // Every round goes over all, and begins with another.
 func TestPlan(t *testing.T) {
 	p, err := newPlan(true, 5, regexp.MustCompile("."), regexp.MustCompile("^(raw|holdfast|rueidislock|redislock-eager)$"), siteKinds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	orders := map[string][]string{}
 	n := p.measurements(func(round int, w *workload, c *contestant) error {
 		if len(orders[w.Name]) <= round {
@@ -189,13 +181,9 @@ func planned(t *testing.T, args ...string) *plan {
 	var f flags
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.define(fs)
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.Parse(args))
 	p, err := f.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -277,9 +265,7 @@ func TestUsage(t *testing.T) {
 		"cmdstat_evalsha": "calls=40,usec=10,usec_per_call=0.25,rejected_calls=0,failed_calls=0",
 		"cmdstat_set":     "calls=7,usec=1,usec_per_call=0.1,rejected_calls=0,failed_calls=0",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := usage{known: true, cpu: 1e9, commands: 10, calls: map[string]int64{"evalsha": 1}}
 	d := u.since(before)
 	if !d.known || d.cpu != 2750e6 || d.commands != 90 || d.sent(scripts) != 39 || d.sent(setAndScripts) != 46 {

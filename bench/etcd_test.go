@@ -19,9 +19,7 @@ func testEtcd(t *testing.T, set serverSettings) *etcdCluster {
 	t.Helper()
 	servers.Need(t, "etcd")
 	on, err := startEtcd(t.Context(), set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := on.(*etcdCluster)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -55,9 +53,7 @@ func testEtcdSettings(t *testing.T, c *etcdCluster) {
 		t.Errorf("the members are %v, %v; want %d", members, err, set.nodes)
 	}
 	before, err := c.Usage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fsyncs := c.counts.fsyncs // etcd does some when it makes its log, whatever it is told
 	for range 3 {
 		if _, err := c.client.Put(t.Context(), "key", "1"); err != nil {
@@ -86,9 +82,7 @@ func testEtcdSettings(t *testing.T, c *etcdCluster) {
 func testEtcdFresh(t *testing.T, c *etcdCluster) {
 	ctx := t.Context()
 	put, err := c.client.Put(ctx, "key", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 { // also where there is nothing to remove
 		if _, err := c.Fresh(ctx); err != nil {
 			t.Fatal(err)
@@ -116,34 +110,22 @@ func testEtcdContestants(t *testing.T, c *etcdCluster) {
 // Two goroutines of one process never hold one name at once, whatever the recipe says.
 func testRecipeInOneProcess(t *testing.T, c *etcdCluster) {
 	where, err := c.Fresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := openEtcdRecipe(t.Context(), where, lockTTL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	first, err := l.Acquire(t.Context(), "name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, err := l.Acquire(t.Context(), "other name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := l.Acquire(ctx, "name"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the second has it too: %v", err)
 	}
-	if err := errors.Join(first.Release(), other.Release()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(first.Release(), other.Release()))
 	again, err := l.Acquire(t.Context(), "name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := again.Release(); err != nil {
 		t.Error(err)
 	}
@@ -162,9 +144,7 @@ func TestEtcdUsage(t *testing.T) {
 	}
 	counts := etcdCounts{usage: usage{calls: map[string]int64{}}}
 	for range 2 { // of two nodes
-		if err := counts.add(node); err != nil {
-			t.Fatal(err)
-		}
+		must(t, counts.add(node))
 	}
 	if counts.cpu != 2500*time.Millisecond || counts.commands != 3014 || counts.calls["Txn"] != 3000 || counts.calls["Watch"] != 14 || len(counts.calls) != 2 {
 		t.Errorf("%+v", counts.usage)

@@ -64,28 +64,20 @@ func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...sid
 	ctx, cancel := context.WithTimeout(t.Context(), w.limit())
 	defer cancel()
 	on, err := kind.start(ctx, serverSettings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { on.Close() })
 	where, err := on.Fresh(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hands, err := hireAll(len(sides), func(p int) (*hand, error) {
 		return sides[p].hire(ctx, assignment{Contestant: sides[p].name, Where: where, Process: p, Workload: *w})
 	})
 	defer dismissAll(hands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := beginAll(hands); err != nil {
 		t.Fatal(err)
 	}
 	tallies, err := hearAll(hands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return encounter{tallies, sides}
 }
 

@@ -22,9 +22,7 @@ func small(processes, goroutines int) *workload {
 func measureTest(t *testing.T, ctx context.Context, name string, w *workload) (metrics, string, error) {
 	t.Helper()
 	on, err := startFolder(ctx, serverSettings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer on.Close()
 	return measureOnce(ctx, on, contestantNamed(name), w)
 }
@@ -85,9 +83,7 @@ func TestProcessesThatDoNot(t *testing.T) {
 	for _, w := range []*workload{small(2, 1), small(1, 2)} {
 		w.Work = time.Millisecond
 		m, _, err := measureTest(t, t.Context(), "test-open-door", w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if m[overlapCount] == 0 {
 			t.Errorf("%d processes with %d goroutines each: no overlap was seen: %v", w.Processes, w.Goroutines, m)
 		}
@@ -102,9 +98,7 @@ func TestGreedyLock(t *testing.T) {
 	w := small(1, 2)
 	w.Names, w.Work = 2, time.Millisecond
 	m, _, err := measureTest(t, t.Context(), "test-greedy", w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if m[fairShare] != 0 || m[throughput] == 0 || m[evenP99] < 1000*milliseconds(w.Lasts)/10 {
 		t.Errorf("who waited in vain is not seen: %v", m)
 	}
@@ -113,9 +107,7 @@ func TestGreedyLock(t *testing.T) {
 func TestHeldLeases(t *testing.T) {
 	w := &workload{Name: "held", Processes: 1, Goroutines: 4, Names: 10, Leases: 10, TTL: 10 * time.Millisecond, columns: keeping}
 	m, _, err := measureTest(t, t.Context(), "test-open-door", w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// Goroutines that have taken or warmed up and are just about to end may still be counted, or have been.
 	if _, there := m[serverCPU]; there || m[lostCount] != 0 || m[acquireRate] == 0 || math.Abs(m[goroutinesEach]) > 0.4 {
 		t.Errorf("%v", m)

@@ -23,9 +23,7 @@ func testSite(t *testing.T, kind *siteKind) *redisServers {
 	t.Parallel()
 	servers.Need(t, "redis-server")
 	on, err := kind.start(t.Context(), serverSettings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := on.(*redisServers)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -65,9 +63,7 @@ func TestSentinel(t *testing.T) {
 		}
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{master.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.Close()
 	testFresh(t, s, client)
 	testContestants(t, s, time.Second, callLimits{2, 4, math.MaxInt}, "raw-sentinel", "holdfast-sentinel", "holdfast-replicas")
@@ -79,9 +75,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("it is %q, want %q", s.About(), want)
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: strings.Split(s.where, ",")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.Close()
 	if n := len(client.Nodes()); n != 3 {
 		t.Errorf("a client sees %d nodes, want 3", n)
@@ -95,13 +89,9 @@ func testFresh(t *testing.T, s *redisServers, client rueidis.Client) {
 	t.Helper()
 	const keys = 100
 	before, err := s.Usage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range keys {
-		if err := client.Do(t.Context(), client.B().Set().Key(fmt.Sprint("key", i)).Value("1").Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Do(t.Context(), client.B().Set().Key(fmt.Sprint("key", i)).Value("1").Build()).Error())
 	}
 	after, err := s.Usage(t.Context())
 	if used := after.since(before); err != nil || !used.known || used.calls["set"] != keys || used.cpu <= 0 || used.commands < keys {
@@ -126,9 +116,7 @@ func testFresh(t *testing.T, s *redisServers, client rueidis.Client) {
 func size(t *testing.T, s *servers.RedisServer) int64 {
 	t.Helper()
 	n, err := s.Do("DBSIZE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n.(int64)
 }
 
@@ -137,9 +125,7 @@ func TestWhoWaitsForReplicas(t *testing.T) {
 	s := testSite(t, sentinelSite)
 	for name, waits := range map[string]bool{"holdfast-sentinel": false, "holdfast-replicas": true} {
 		before, err := s.Usage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		measureWell(t, s, name, small(1, 1))
 		after, err := s.Usage(t.Context())
 		if n := after.since(before).calls["wait"]; err != nil || (n > 0) != waits {
@@ -213,9 +199,7 @@ func TestNothingToStop(t *testing.T) {
 		t.Errorf("%v, want %v", err, errNoPause)
 	}
 	s := testSite(t, mastersSite)
-	if err := s.masters[independentMasters-1].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.masters[independentMasters-1].Kill())
 	if _, err := s.Pause(); err == nil {
 		t.Error("a master that is dead was paused")
 	}

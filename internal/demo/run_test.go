@@ -125,15 +125,11 @@ func TestWithoutTheFence(t *testing.T) {
 	t.Parallel()
 	r := &run{Plan: &Plan{Items: 20, Workers: 3, Command: workerCommand}, pausable: true, folder: t.TempDir()}
 	r.screen = &lines{out: t.Output()}
-	locks, err := r.openHouse(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks, err := r.openStore(t.Context())
+	must(t, err)
 	unfenced := r.fenced(locks)
 	unfenced.order.Fence = false
-	if err := errors.Join(unfenced.run(t.Context()), locks.close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(unfenced.run(t.Context()), locks.close()))
 	a := &unfenced.account
 	if a.oversold() == 0 || a.refused != 0 || a.showsSafety(true) == nil {
 		t.Errorf("%d were oversold and %d writes refused: the fence makes no difference", a.oversold(), a.refused)
@@ -200,9 +196,7 @@ func TestInterrupted(t *testing.T) {
 			checkGone(t, r.folder)
 
 			locks, err := holdfast.Open(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer locks.Close()
 			for name, err := range locks.Names(t.Context(), "") {
 				t.Errorf("left in the store: %q, %v", name, err)
@@ -221,9 +215,7 @@ func checkGone(t *testing.T, folder string) {
 // TestFailures: a worker that cannot work ends the run, with its reason, and nothing is left.
 func TestFailures(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "no.db")
-	if err := os.WriteFile(broken, bytes.Repeat([]byte("this is no database"), 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, bytes.Repeat([]byte("this is no database"), 100), 0o600))
 	for _, test := range []struct {
 		name string
 		plan Plan
