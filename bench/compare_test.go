@@ -44,7 +44,7 @@ func TestStandings(t *testing.T) {
 	for _, s := range sample().cases[0].standings() {
 		var toFloor, toBest metrics
 		best := map[metric]string{throughput: "quick", cycleP50: "quick"}
-		switch s.contestant.name {
+		switch s.Name {
 		case "we":
 			// The second round was ten times as fast for all. Ratios are within rounds: 0.5, 0.6, 0.7 and 2, 2.
 			toFloor, toBest = metrics{throughput: 0.6, cycleP50: 1 / 0.6}, metrics{throughput: 2, cycleP50: 0.5}
@@ -54,13 +54,13 @@ func TestStandings(t *testing.T) {
 			continue
 		}
 		for name := range meanings {
-			if math.Abs(s.toFloor[name]-toFloor[name]) > 1e-9 || math.Abs(s.toBest[name]-toBest[name]) > 1e-9 {
+			if math.Abs(s.ToFloor[name]-toFloor[name]) > 1e-9 || math.Abs(s.ToBest[name]-toBest[name]) > 1e-9 {
 				t.Errorf("%s: %s is %v of the floor's and %v of the best peer's, want %v and %v",
-					s.contestant.name, name, s.toFloor[name], s.toBest[name], toFloor[name], toBest[name])
+					s.Name, name, s.ToFloor[name], s.ToBest[name], toFloor[name], toBest[name])
 			}
 		}
-		if !maps.Equal(s.bestPeer, best) {
-			t.Errorf("%s: the best peers are %v, want %v", s.contestant.name, s.bestPeer, best)
+		if !maps.Equal(s.BestPeer, best) {
+			t.Errorf("%s: the best peers are %v, want %v", s.Name, s.BestPeer, best)
 		}
 	}
 }
