@@ -1,28 +1,37 @@
 package main
 
-// standing is a row's medians, and how they compare.
+// A standing is a row, its medians, and how they compare. It is also what is written as JSON.
 type standing struct {
-	*row
-	median   metrics
-	toFloor  metrics
-	toBest   metrics
-	bestPeer map[metric]string // who it was compared with
+	Name     string            `json:"name"`
+	Role     role              `json:"role"`
+	Site     string            `json:"site"`
+	Median   metrics           `json:"median"` // of faults the sum
+	ToFloor  metrics           `json:"to_floor,omitempty"`
+	ToBest   metrics           `json:"to_best_peer,omitempty"`
+	BestPeer map[metric]string `json:"best_peer,omitempty"` // who it was compared with
+	Rounds   []metrics         `json:"rounds"`              // null for one that failed
+	Failures []string          `json:"failures,omitempty"`
 }
 
 // standings compares the rows of a workload, each with those on the same kind of site.
 func (r *result) standings() []standing {
 	var all []standing
 	for _, row := range r.rows {
-		s := standing{row: row, median: summarize(row.rounds), toFloor: metrics{}, toBest: metrics{}, bestPeer: map[metric]string{}}
+		c := row.contestant
+		s := standing{
+			Name: c.name, Role: c.role, Site: c.on.name, Median: summarize(row.rounds),
+			ToFloor: metrics{}, ToBest: metrics{}, BestPeer: map[metric]string{},
+			Rounds: row.rounds, Failures: row.failures,
+		}
 		for _, name := range r.workload.compared {
-			if f := r.floor(row.contestant.on); f != nil {
+			if f := r.floor(c.on); f != nil {
 				if x, ok := ratio(row.rounds, f.rounds, name); ok {
-					s.toFloor[name] = x
+					s.ToFloor[name] = x
 				}
 			}
-			if best := r.bestPeer(row.contestant.on, name); best != nil {
+			if best := r.bestPeer(c.on, name); best != nil {
 				if x, ok := ratio(row.rounds, best.rounds, name); ok {
-					s.toBest[name], s.bestPeer[name] = x, best.contestant.name
+					s.ToBest[name], s.BestPeer[name] = x, best.contestant.name
 				}
 			}
 		}

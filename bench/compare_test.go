@@ -44,7 +44,7 @@ func TestStandings(t *testing.T) {
 	for _, s := range sample().cases[0].standings() {
 		var toFloor, toBest metrics
 		best := map[metric]string{throughput: "quick", cycleP50: "quick"}
-		switch s.contestant.name {
+		switch s.Name {
 		case "we":
 			// The second round was ten times as fast for all. Ratios are within rounds: 0.5, 0.6, 0.7 and 2, 2.
 			toFloor, toBest = metrics{throughput: 0.6, cycleP50: 1 / 0.6}, metrics{throughput: 2, cycleP50: 0.5}
@@ -54,13 +54,13 @@ func TestStandings(t *testing.T) {
 			continue
 		}
 		for name := range meanings {
-			if math.Abs(s.toFloor[name]-toFloor[name]) > 1e-9 || math.Abs(s.toBest[name]-toBest[name]) > 1e-9 {
+			if math.Abs(s.ToFloor[name]-toFloor[name]) > 1e-9 || math.Abs(s.ToBest[name]-toBest[name]) > 1e-9 {
 				t.Errorf("%s: %s is %v of the floor's and %v of the best peer's, want %v and %v",
-					s.contestant.name, name, s.toFloor[name], s.toBest[name], toFloor[name], toBest[name])
+					s.Name, name, s.ToFloor[name], s.ToBest[name], toFloor[name], toBest[name])
 			}
 		}
-		if !maps.Equal(s.bestPeer, best) {
-			t.Errorf("%s: the best peers are %v, want %v", s.contestant.name, s.bestPeer, best)
+		if !maps.Equal(s.BestPeer, best) {
+			t.Errorf("%s: the best peers are %v, want %v", s.Name, s.BestPeer, best)
 		}
 	}
 }
@@ -94,17 +94,11 @@ quick: it fell
 
 func TestJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.json")
-	if err := sample().writeJSON(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sample().writeJSON(file))
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var run jsonRun
-	if err := json.Unmarshal(text, &run); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &run))
 	we, quick := run.Cases[0].Contestants[1], run.Cases[0].Contestants[3]
 	if we.Name != "we" || we.Role != ours || we.Site != "here" || we.Median[throughput] != 70 || we.BestPeer[throughput] != "quick" {
 		t.Errorf("we are %+v", we)
@@ -151,9 +145,7 @@ func TestOK(t *testing.T) {
 // Every round goes over all, and begins with another.
 func TestPlan(t *testing.T) {
 	p, err := newPlan(true, 5, regexp.MustCompile("."), regexp.MustCompile("^(raw|holdfast|rueidislock|redislock-eager)$"), siteKinds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	orders := map[string][]string{}
 	n := p.measurements(func(round int, w *workload, c *contestant) error {
 		if len(orders[w.Name]) <= round {
@@ -189,13 +181,9 @@ func planned(t *testing.T, args ...string) *plan {
 	var f flags
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.define(fs)
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.Parse(args))
 	p, err := f.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -272,19 +260,12 @@ func TestTakesPart(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	text := strings.ReplaceAll(`# CPU
-used_cpu_sys:1.5
-used_cpu_user:2.25
-# Stats
-total_commands_processed:100
-# Commandstats
-cmdstat_evalsha:calls=40,usec=10,usec_per_call=0.25,rejected_calls=0,failed_calls=0
-cmdstat_set:calls=7,usec=1,usec_per_call=0.1,rejected_calls=0,failed_calls=0
-`, "\n", "\r\n")
-	u, err := usageFrom(parseInfo(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	u, err := usageFrom(map[string]string{
+		"used_cpu_sys": "1.5", "used_cpu_user": "2.25", "total_commands_processed": "100",
+		"cmdstat_evalsha": "calls=40,usec=10,usec_per_call=0.25,rejected_calls=0,failed_calls=0",
+		"cmdstat_set":     "calls=7,usec=1,usec_per_call=0.1,rejected_calls=0,failed_calls=0",
+	})
+	must(t, err)
 	before := usage{known: true, cpu: 1e9, commands: 10, calls: map[string]int64{"evalsha": 1}}
 	d := u.since(before)
 	if !d.known || d.cpu != 2750e6 || d.commands != 90 || d.sent(scripts) != 39 || d.sent(setAndScripts) != 46 {

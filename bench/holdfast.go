@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -34,7 +35,28 @@ func openHoldfastEtcd(ctx context.Context, where string, ttl time.Duration) (loc
 
 // openHoldfastReplicas opens Holdfast so that a lock counts only when all replicas have acknowledged it.
 func openHoldfastReplicas(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-	return holdfastOn("redis+sentinel://")(ctx, fmt.Sprintf("%s?wait-replicas=%d", where, groupReplicas), ttl)
+	return holdfastOn("redis+sentinel://")(ctx, fmt.Sprintf("%s?wait-replicas=%d", where, sentinelReplicas), ttl)
+}
+
+// openHoldfastMaster opens Holdfast on the first of several masters alone.
+func openHoldfastMaster(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	first, _, _ := strings.Cut(where, ",")
+	return holdfastOn("redis://")(ctx, first, ttl)
+}
+
+// openHoldfastRedlock opens Holdfast on a majority of masters. A node has as long to answer as redsync gives it: here all
+// of them share one machine with all workers.
+func openHoldfastRedlock(tokens string) func(context.Context, string, time.Duration) (locker, error) {
+	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+		return holdfastOn("redlock://")(ctx, fmt.Sprintf("%s?tokens=%s&timeout=%v", where, tokens, ttl/20), ttl)
+	}
+}
+
+// openHoldfastUnsaved opens Holdfast so that a majority need not have a token before the lock is held. Then tokens are not
+// for fences, and are not looked at.
+func openHoldfastUnsaved(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	l, err := openHoldfastRedlock("unsaved")(ctx, where, ttl)
+	return unfencedLocker{l}, err
 }
 
 type holdfastLocker struct{ *holdfast.Client }
@@ -52,3 +74,16 @@ type holdfastLease struct{ *holdfast.Lease }
 func (l holdfastLease) Release() error { return l.Unlock(context.Background()) }
 
 func (l holdfastLease) Fence() uint64 { return uint64(l.Token()) }
+
+type unfencedLocker struct{ locker }
+
+func (l unfencedLocker) Acquire(ctx context.Context, name string) (lease, error) {
+	held, err := l.locker.Acquire(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return unfencedLease{held.(keptLease)}, nil
+}
+
+// An unfencedLease is only what its interface has.
+type unfencedLease struct{ keptLease }

@@ -45,9 +45,7 @@ func nodeRedlock(t *testing.T) []side {
 	t.Helper()
 	node, npm := needProgram(t, "node"), needProgram(t, "npm")
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "node-redlock"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "node-redlock"))))
 	ctx, cancel := context.WithTimeout(t.Context(), npmPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund",
@@ -70,6 +68,7 @@ func inJSON(to io.Writer, from io.Reader) (encoder, decoder) {
 func TestPlainModeAmongNodeRedlock(t *testing.T) {
 	for _, peer := range nodeRedlock(t) {
 		t.Run(peer.name, func(t *testing.T) {
+			t.Parallel()
 			testPlainModeBeside(t, peer)
 			t.Run("control", func(t *testing.T) { testLineBeside(t, peer) })
 		})
@@ -82,9 +81,7 @@ func TestNodeHasTheSameClock(t *testing.T) {
 	before := c.surely()
 	said, err := exec.CommandContext(t.Context(), node, "-e", "console.log(String(process.hrtime.bigint()))").Output()
 	after := c.now()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if at, err := strconv.ParseInt(strings.TrimSpace(string(said)), 10, 64); err != nil || at < before || at > after {
 		t.Errorf("between %d and %d its clock said %d, %v", before, after, at, err)
 	}

@@ -64,43 +64,21 @@ func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...sid
 	ctx, cancel := context.WithTimeout(t.Context(), w.limit())
 	defer cancel()
 	on, err := kind.start(ctx, serverSettings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { on.Close() })
 	where, err := on.Fresh(ctx)
-	if err != nil {
+	must(t, err)
+	hands, err := hireAll(len(sides), func(p int) (*hand, error) {
+		return sides[p].hire(ctx, assignment{Contestant: sides[p].name, Where: where, Process: p, Workload: *w})
+	})
+	defer dismissAll(hands)
+	must(t, err)
+	if _, err := beginAll(hands); err != nil {
 		t.Fatal(err)
 	}
-	e := encounter{sides: sides}
-	var hands []*hand
-	for p, side := range sides {
-		h, err := side.hire(ctx, assignment{Contestant: side.name, Where: where, Process: p, Workload: *w})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(h.dismiss)
-		hands = append(hands, h)
-	}
-	for _, h := range hands {
-		if _, err := h.hear(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start := newClock().now() + int64(startIn)
-	for _, h := range hands {
-		if err := h.orders.Encode(begin{start}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, h := range hands {
-		r, err := h.hear()
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.tallies = append(e.tallies, r.Tallies...)
-	}
-	return e
+	tallies, err := hearAll(hands)
+	must(t, err)
+	return encounter{tallies, sides}
 }
 
 // turns are those of all, in order.
@@ -134,7 +112,10 @@ func (e encounter) faults() (n int, first string) {
 
 func TestPlainModeAmongOthers(t *testing.T) {
 	for _, peer := range []string{"redsync-eager", "redislock-eager"} {
-		t.Run(peer, func(t *testing.T) { testPlainModeBeside(t, sideOf(peer)) })
+		t.Run(peer, func(t *testing.T) {
+			t.Parallel()
+			testPlainModeBeside(t, sideOf(peer))
+		})
 	}
 }
 
@@ -145,6 +126,7 @@ func testPlainModeBeside(t *testing.T, peer side) {
 // Redlock and redsync on the same five masters. Nobody tells Holdfast what redsync gives back, so the lock is left free for
 // most of the time.
 func TestRedlockAmongOthers(t *testing.T) {
+	t.Parallel()
 	ours, peer := sideOf("holdfast-redlock"), sideOf("redsync-redlock-eager")
 	takeTurns(t, mastersSite, 80*time.Millisecond, ours, peer)
 	t.Run("control", func(t *testing.T) { testBlind(t, mastersSite, sideOf("holdfast-master"), peer) })
@@ -186,7 +168,10 @@ func excludes(t *testing.T, e encounter) {
 }
 
 // The control: a line of the same name is another lock, and the check above sees that.
-func TestLineAndOthersDoNotSeeEachOther(t *testing.T) { testLineBeside(t, sideOf("redsync-eager")) }
+func TestLineAndOthersDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	testLineBeside(t, sideOf("redsync-eager"))
+}
 
 func testLineBeside(t *testing.T, peer side) { testBlind(t, redisSite, sideOf("holdfast"), peer) }
 

@@ -27,28 +27,17 @@ type (
 		Cases   []jsonCase        `json:"cases"`
 	}
 	jsonCase struct {
-		Name        string           `json:"name"`
-		About       string           `json:"about"`
-		Processes   int              `json:"processes"`
-		Goroutines  int              `json:"goroutines"`
-		Names       int              `json:"names"`
-		WorkMS      float64          `json:"work_ms"`
-		PauseMS     float64          `json:"pause_ms"`
-		Seconds     float64          `json:"seconds"`
-		TTLSeconds  float64          `json:"ttl_s"`
-		Leases      int              `json:"leases,omitempty"`
-		Contestants []jsonContestant `json:"contestants"`
-	}
-	jsonContestant struct {
-		Name     string            `json:"name"`
-		Role     role              `json:"role"`
-		Site     string            `json:"site"`
-		Median   metrics           `json:"median"` // of faults the sum
-		ToFloor  metrics           `json:"to_floor,omitempty"`
-		ToBest   metrics           `json:"to_best_peer,omitempty"`
-		BestPeer map[metric]string `json:"best_peer,omitempty"`
-		Rounds   []metrics         `json:"rounds"` // null for one that failed
-		Failures []string          `json:"failures,omitempty"`
+		Name        string     `json:"name"`
+		About       string     `json:"about"`
+		Processes   int        `json:"processes"`
+		Goroutines  int        `json:"goroutines"`
+		Names       int        `json:"names"`
+		WorkMS      float64    `json:"work_ms"`
+		PauseMS     float64    `json:"pause_ms"`
+		Seconds     float64    `json:"seconds"`
+		TTLSeconds  float64    `json:"ttl_s"`
+		Leases      int        `json:"leases,omitempty"`
+		Contestants []standing `json:"contestants"`
 	}
 )
 
@@ -65,13 +54,7 @@ func (r *results) json() jsonRun {
 		c := jsonCase{
 			Name: w.Name, About: w.describe(), Processes: w.Processes, Goroutines: w.Goroutines, Names: w.Names, Leases: w.Leases,
 			WorkMS: milliseconds(w.Work), PauseMS: milliseconds(w.Pause), Seconds: w.Lasts.Seconds(), TTLSeconds: w.TTL.Seconds(),
-		}
-		for _, s := range result.standings() {
-			c.Contestants = append(c.Contestants, jsonContestant{
-				Name: s.contestant.name, Role: s.contestant.role, Site: s.contestant.on.name,
-				Median: s.median, ToFloor: s.toFloor, ToBest: s.toBest, BestPeer: s.bestPeer,
-				Rounds: s.rounds, Failures: s.failures,
-			})
+			Contestants: result.standings(),
 		}
 		run.Cases = append(run.Cases, c)
 	}

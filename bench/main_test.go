@@ -136,9 +136,7 @@ func TestCommandLine(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var out bytes.Buffer
-	if err := command(t.Context(), []string{"--help"}, &out, &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command(t.Context(), []string{"--help"}, &out, &out))
 	words := []string{"--quick", "--rounds N", "--cases regexp", "--contestants regexp", "--store list", "--nodes N", "--no-fsync", "--json file"}
 	for _, kind := range siteKinds {
 		words = append(words, kind.name)
@@ -153,5 +151,13 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("the help does not say %q", word)
 		}
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

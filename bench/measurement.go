@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // startIn is how long workers are told beforehand when to begin. They are ready; it is for the message to arrive.
@@ -25,36 +27,25 @@ func measureOnce(ctx context.Context, on site, c *contestant, w *workload) (m me
 	if err != nil {
 		return nil, "", err
 	}
-	var hands []*hand
 	defer func() {
-		for _, h := range hands {
-			h.dismiss()
-		}
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause // what was cut off has nothing more to say
 		}
 	}()
-	for p := range w.Processes {
-		h, err := hire(ctx, assignment{Contestant: c.name, Where: where, Process: p, Workload: *w})
-		if err != nil {
-			return nil, "", err
-		}
-		hands = append(hands, h)
-	}
-	for _, h := range hands {
-		if _, err := h.hear(); err != nil {
-			return nil, "", err
-		}
+	hands, err := hireAll(w.Processes, func(p int) (*hand, error) {
+		return hire(ctx, assignment{Contestant: c.name, Where: where, Process: p, Workload: *w})
+	})
+	defer dismissAll(hands)
+	if err != nil {
+		return nil, "", err
 	}
 	before, err := on.Usage(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	start := newClock().now() + int64(startIn)
-	for _, h := range hands {
-		if err := h.orders.Encode(begin{start}); err != nil {
-			return nil, "", err
-		}
+	start, err := beginAll(hands)
+	if err != nil {
+		return nil, "", err
 	}
 	if w.Leases > 0 {
 		m, err = measureLeases(ctx, on, c, w, hands[0])
@@ -64,6 +55,40 @@ func measureOnce(ctx context.Context, on site, c *contestant, w *workload) (m me
 		return measureLocking(ctx, on, c, w, hands, before)
 	}
 	return measureStop(ctx, on, w, hands, start)
+}
+
+// hireAll hires workers and waits until all of them are ready. Whatever it returns has to be dismissed.
+func hireAll(n int, hire func(p int) (*hand, error)) (hands []*hand, err error) {
+	for p := range n {
+		h, err := hire(p)
+		if err != nil {
+			return hands, err
+		}
+		hands = append(hands, h)
+	}
+	for _, h := range hands {
+		if _, err := h.hear(); err != nil {
+			return hands, err
+		}
+	}
+	return hands, nil
+}
+
+// beginAll has all workers begin at one instant.
+func beginAll(hands []*hand) (start int64, err error) {
+	start = newClock().now() + int64(startIn)
+	for _, h := range hands {
+		if err := h.orders.Encode(begin{start}); err != nil {
+			return start, err
+		}
+	}
+	return start, nil
+}
+
+func dismissAll(hands []*hand) {
+	for _, h := range hands {
+		h.dismiss()
+	}
 }
 
 // hearAll hears what the workers did.
@@ -115,6 +140,45 @@ func measureStop(ctx context.Context, on site, w *workload, hands []*hand, start
 	return m, firstErrorOf(tallies), nil
 }
 
+// stopHalfway pauses a node when half of the workload is over. It returns when that is, and what ends it.
+func (w *workload) stopHalfway(ctx context.Context, on site, start int64) (at int64, resume func() error, err error) {
+	nodes, ok := on.(pausable)
+	if !ok {
+		return 0, nil, errNoPause
+	}
+	clock := newClock()
+	if err := sleep(ctx, clock.until(start)+w.Lasts/2); err != nil {
+		return 0, nil, err
+	}
+	resume, err = nodes.Pause()
+	return clock.now(), resume, err
+}
+
+// compareHalves adds what locks cost before a node was stopped, and after it. A turn during which that happened counts
+// for neither.
+func compareHalves(m metrics, tallies []tally, stopped int64) {
+	var before, after []int64
+	for _, t := range tallies {
+		for _, h := range t.Holds {
+			switch {
+			case h.Released < stopped:
+				before = append(before, h.cycle())
+			case h.Asked > stopped:
+				after = append(after, h.cycle())
+			}
+		}
+	}
+	if len(before) > 0 {
+		m[beforeP50] = micros(before, 50)
+	}
+	if len(after) > 0 {
+		m[afterP50], m[afterP99] = micros(after, 50), micros(after, 99)
+	}
+	if len(before) > 0 && len(after) > 0 {
+		m[afterToBefore] = m[afterP50] / m[beforeP50]
+	}
+}
+
 func firstErrorOf(tallies []tally) string {
 	for _, t := range tallies {
 		if t.FirstError != "" {
@@ -126,7 +190,7 @@ func firstErrorOf(tallies []tally) string {
 
 // A hand is a worker as its parent sees it.
 type hand struct {
-	proc    *process
+	proc    *child.Process
 	orders  encoder
 	reports decoder
 	pipe    *os.File // its standard output
@@ -166,12 +230,12 @@ func hireProgram(ctx context.Context, cmd *exec.Cmd, speaks tongue, a assignment
 	cmd.Stdout, cmd.Stderr = theirs, &h.said
 	in, err := cmd.StdinPipe()
 	if err == nil {
-		h.proc, err = startProcess(cmd)
+		h.proc, err = child.Start(cmd)
 	}
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	h.stop = context.AfterFunc(ctx, h.proc.kill)
+	h.stop = context.AfterFunc(ctx, func() { _ = h.proc.Kill() })
 	h.orders, h.reports = speaks(in, pipe)
 	if err := h.orders.Encode(a); err != nil {
 		h.dismiss()
@@ -189,8 +253,8 @@ func (h *hand) hear() (r report, err error) {
 	case err == nil:
 		return r, errors.New(r.Err)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		<-h.proc.done
-		return r, fmt.Errorf("a worker is gone: %v: %s", h.proc.cmd.ProcessState, h.said.String())
+		<-h.proc.Done
+		return r, fmt.Errorf("a worker is gone: %v: %s", h.proc.Cmd.ProcessState, h.said.String())
 	default:
 		return r, err
 	}
@@ -199,7 +263,7 @@ func (h *hand) hear() (r report, err error) {
 // dismiss ends the worker, which has nothing more to say.
 func (h *hand) dismiss() {
 	h.stop()
-	h.proc.kill()
+	_ = h.proc.Kill()  // if it has ended already, all the better
 	_ = h.pipe.Close() // it was only read
 }
 

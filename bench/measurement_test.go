@@ -22,15 +22,47 @@ func small(processes, goroutines int) *workload {
 func measureTest(t *testing.T, ctx context.Context, name string, w *workload) (metrics, string, error) {
 	t.Helper()
 	on, err := startFolder(ctx, serverSettings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer on.Close()
 	return measureOnce(ctx, on, contestantNamed(name), w)
 }
 
+// measureWell measures a contestant of which nothing may fail.
+func measureWell(t *testing.T, on site, name string, w *workload) metrics {
+	t.Helper()
+	m, firstError, err := measureOnce(t.Context(), on, contestantNamed(name), w)
+	if err != nil || firstError != "" {
+		t.Fatalf("%s: %v, %s", name, err, firstError)
+	}
+	return m
+}
+
+// callLimits are what a lock costs: at least, at most alone, and at most while others want it.
+type callLimits struct{ least, alone, contended float64 }
+
+// testContestants measures contestants alone and contended, if they take part in that: no two hold at once, and a lock costs
+// what it may.
+func testContestants(t *testing.T, on site, lasts time.Duration, may callLimits, names ...string) {
+	t.Helper()
+	contended := small(2, 1)
+	contended.Work = time.Millisecond
+	for _, name := range names {
+		for w, most := range map[*workload]float64{small(1, 1): may.alone, contended: may.contended} {
+			if !contestantNamed(name).takesPart(w) {
+				continue
+			}
+			w.Lasts, w.TTL = lasts, time.Minute // a node of several may take a twentieth of the ttl to answer
+			m := measureWell(t, on, name, w)
+			if m.faults() != 0 || m[throughput] == 0 || m[callsPerOp] < may.least || m[callsPerOp] > most {
+				t.Errorf("%s: %v, want from %v to %v calls for a lock", name, m, may.least, most)
+			}
+		}
+	}
+}
+
 // The kernel's lock keeps real processes apart.
 func TestProcessesThatTakeTurns(t *testing.T) {
+	t.Parallel()
 	w := small(3, 2)
 	w.Work = time.Millisecond
 	m, firstError, err := measureTest(t, t.Context(), "flock", w)
@@ -47,12 +79,11 @@ func TestProcessesThatTakeTurns(t *testing.T) {
 
 // A lock that lets everybody in is found out, across processes and within one.
 func TestProcessesThatDoNot(t *testing.T) {
+	t.Parallel()
 	for _, w := range []*workload{small(2, 1), small(1, 2)} {
 		w.Work = time.Millisecond
 		m, _, err := measureTest(t, t.Context(), "test-open-door", w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if m[overlapCount] == 0 {
 			t.Errorf("%d processes with %d goroutines each: no overlap was seen: %v", w.Processes, w.Goroutines, m)
 		}
@@ -63,12 +94,11 @@ func TestProcessesThatDoNot(t *testing.T) {
 }
 
 func TestGreedyLock(t *testing.T) {
+	t.Parallel()
 	w := small(1, 2)
 	w.Names, w.Work = 2, time.Millisecond
 	m, _, err := measureTest(t, t.Context(), "test-greedy", w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if m[fairShare] != 0 || m[throughput] == 0 || m[evenP99] < 1000*milliseconds(w.Lasts)/10 {
 		t.Errorf("who waited in vain is not seen: %v", m)
 	}
@@ -77,9 +107,7 @@ func TestGreedyLock(t *testing.T) {
 func TestHeldLeases(t *testing.T) {
 	w := &workload{Name: "held", Processes: 1, Goroutines: 4, Names: 10, Leases: 10, TTL: 10 * time.Millisecond, columns: keeping}
 	m, _, err := measureTest(t, t.Context(), "test-open-door", w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// Goroutines that have taken or warmed up and are just about to end may still be counted, or have been.
 	if _, there := m[serverCPU]; there || m[lostCount] != 0 || m[acquireRate] == 0 || math.Abs(m[goroutinesEach]) > 0.4 {
 		t.Errorf("%v", m)
@@ -90,6 +118,7 @@ func TestHeldLeases(t *testing.T) {
 }
 
 func TestContestantsThatFail(t *testing.T) {
+	t.Parallel()
 	m, firstError, err := measureTest(t, t.Context(), "test-fails", small(1, 1))
 	if err != nil || firstError != "test: failed" || m[errorCount] == 0 || m[throughput] == 0 {
 		t.Errorf("one that fails at times: %v, %q, %v", m, firstError, err)
@@ -114,6 +143,7 @@ func TestStop(t *testing.T) {
 
 // A run that is stopped shows what there is.
 func TestStoppedRun(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &plan{rounds: 1, workloads: []*workload{small(1, 1)}}
 	for _, name := range []string{"flock", "test-hangs", "test-open-door"} {

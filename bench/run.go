@@ -89,18 +89,6 @@ type results struct {
 	cases []*result
 }
 
-// row finds the row of a measurement, and makes it if need be.
-func (r *results) row(w *workload, c *contestant) *row {
-	for _, result := range r.cases {
-		for _, row := range result.rows {
-			if result.workload == w && row.contestant == c {
-				return row
-			}
-		}
-	}
-	panic("bench: a measurement that is not in the plan") // newResults has made them all
-}
-
 // newResults has an empty row for each measurement of the plan, in the order of the table.
 func newResults(p *plan) *results {
 	r := &results{plan: p, sites: map[*siteKind]string{}}
@@ -114,6 +102,21 @@ func newResults(p *plan) *results {
 		r.cases = append(r.cases, result)
 	}
 	return r
+}
+
+// add adds what a measurement came to.
+func (r *results) add(w *workload, c *contestant, m metrics, failure string) {
+	for _, result := range r.cases {
+		for _, row := range result.rows {
+			if result.workload != w || row.contestant != c {
+				continue
+			}
+			row.rounds = append(row.rounds, m)
+			if failure != "" {
+				row.failures = append(row.failures, failure)
+			}
+		}
+	}
 }
 
 // A sayFunc is told what happens, for whoever waits.
@@ -149,14 +152,10 @@ func (p *plan) run(ctx context.Context, say sayFunc) (*results, error) {
 			say("\n")
 			return ctx.Err()
 		}
-		row := r.row(w, c)
-		row.rounds = append(row.rounds, m)
 		if err != nil {
 			firstError = err.Error()
 		}
-		if firstError != "" {
-			row.failures = append(row.failures, firstError)
-		}
+		r.add(w, c, m, firstError)
 		say("%s\n", oneLine(w, m, firstError))
 		return nil
 	})

@@ -67,10 +67,10 @@ type serverSettings struct {
 }
 
 var (
-	redisSite    = &siteKind{"redis", startRedis}
-	sentinelSite = &siteKind{"redis-sentinel", startSentinel}
-	clusterSite  = &siteKind{"redis-cluster", startCluster}
-	mastersSite  = &siteKind{"redis-masters", startMasters}
+	redisSite    = &siteKind{"redis", startRedis((*redisServers).formAlone)}
+	sentinelSite = &siteKind{"redis-sentinel", startRedis((*redisServers).formSentinel)}
+	clusterSite  = &siteKind{"redis-cluster", startRedis((*redisServers).formCluster)}
+	mastersSite  = &siteKind{"redis-masters", startRedis((*redisServers).formMasters)}
 	folderSite   = &siteKind{"file", startFolder}
 	etcdSite     = &siteKind{"etcd", startEtcd}
 )

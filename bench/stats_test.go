@@ -234,3 +234,43 @@ func TestClock(t *testing.T) {
 		}
 	}
 }
+
+func TestCompareHalves(t *testing.T) {
+	turn := func(asked, cycle int64) hold {
+		return hold{Asked: asked, Begin: asked + cycle, End: asked + cycle, Released: asked + cycle}
+	}
+	before := []hold{turn(0, 10e3), turn(20e3, 20e3), turn(50e3, 30e3)}
+	during, after := turn(90e3, 20e3), []hold{turn(110e3, 60e3), turn(170e3, 40e3)}
+	m := metrics{}
+	compareHalves(m, []tally{{Holds: append(before, during)}, {Holds: after}}, 100e3)
+	if m[beforeP50] != 20 || m[afterP50] != 40 || m[afterP99] != 60 || m[afterToBefore] != 2 {
+		t.Errorf("%v", m)
+	}
+	m = metrics{}
+	if compareHalves(m, []tally{{Holds: before}}, 100e3); m[beforeP50] != 20 || len(m) != 1 {
+		t.Errorf("of a lock that nobody got any more: %v", m)
+	}
+}
+
+func TestTimeHeld(t *testing.T) {
+	turns := func(times ...int64) (all []turn) {
+		for i := 0; i < len(times); i += 2 {
+			all = append(all, turn{hold: hold{Begin: times[i], End: times[i+1]}})
+		}
+		return all
+	}
+	for _, test := range []struct {
+		name  string
+		turns []turn
+		want  int64
+	}{
+		{"nobody", nil, 0},
+		{"one after the other", turns(0, 10, 20, 35), 25},
+		{"two at once", turns(0, 10, 5, 12), 12},
+		{"one inside another", turns(0, 10, 2, 4, 11, 12), 11},
+	} {
+		if got := timeHeld(test.turns); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}

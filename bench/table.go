@@ -22,8 +22,8 @@ func (r *results) tables() string {
 		fmt.Fprintln(out)
 		writeTable(out, ratioTable(w, standings))
 		for _, s := range standings {
-			for _, failure := range slices.Compact(s.failures) {
-				fmt.Fprintf(out, "\n%s: %s\n", s.contestant.name, strings.TrimSpace(failure))
+			for _, failure := range slices.Compact(s.Failures) {
+				fmt.Fprintf(out, "\n%s: %s\n", s.Name, strings.TrimSpace(failure))
 			}
 		}
 	}
@@ -44,9 +44,9 @@ func valueTable(w *workload, standings []standing) [][]string {
 	}
 	table := [][]string{head}
 	for _, s := range standings {
-		line := []string{s.contestant.name}
+		line := []string{s.Name}
 		for _, name := range w.columns {
-			line = append(line, format(s.median, name))
+			line = append(line, format(s.Median, name))
 		}
 		table = append(table, line)
 	}
@@ -61,13 +61,13 @@ func ratioTable(w *workload, standings []standing) [][]string {
 	}
 	table := [][]string{head}
 	for _, s := range standings {
-		line := []string{s.contestant.name}
+		line := []string{s.Name}
 		for _, name := range w.compared {
-			best := times(s.toBest, name)
-			if s.contestant.name == s.bestPeer[name] {
+			best := times(s.ToBest, name)
+			if s.Name == s.BestPeer[name] {
 				best = "best"
 			}
-			line = append(line, times(s.toFloor, name)+" / "+best)
+			line = append(line, times(s.ToFloor, name)+" / "+best)
 		}
 		table = append(table, line)
 	}

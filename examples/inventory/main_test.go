@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,83 +14,88 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestWrongUsage(t *testing.T) {
-	const stock = "--stock-url=http://127.0.0.1:1"
+func TestRun(t *testing.T) {
 	for _, test := range []struct {
-		args string
-		want string // in the error
+		args   string
+		code   int
+		stdout string // a part of it; empty: nothing
+		stderr string // a part of its one line; empty: nothing
 	}{
-		{"", "which command?"},
-		{"steal", `unknown command "steal"`},
-		{"demo now", `demo: unexpected argument "now"`},
-		{"demo --fast", "demo: flag provided but not defined: -fast"},
-		{"warehouse --items=-1", "warehouse: --items must be at least 0"},
-		{"warehouse --items=many", `warehouse: invalid value "many" for flag -items`},
-		{"serve --store=memory:", "serve: --stock-url is missing"},
-		{"serve --store=memory: --stock-url=127.0.0.1:1", "serve: --stock-url: \"127.0.0.1:1\" is no URL"},
-		{"serve " + stock, "serve: give either --store or --no-lock"},
-		{"serve --store=memory: --no-lock " + stock, "serve: give either --store or --no-lock"},
-		{"buy " + stock, "buy: --shops is missing"},
-		{"buy --shops=http://127.0.0.1:1,ftp://shop " + stock, `buy: --shops: "ftp://shop" is no URL`},
-		{"buy --shops=http://127.0.0.1:1", "buy: --stock-url is missing"},
-		{"buy --shops=http://127.0.0.1:1 --buyers=0 " + stock, "buy: --buyers must be at least 1"},
-		{"buy --shops=http://127.0.0.1:1 --requests=0 " + stock, "buy: --requests must be at least 1"},
+		{"sale --work=1ms", 0, "sold         100  in ", ""},
+		{"sale --no-lock --buyers=64", 1, "in stock     100\n", "OVERSOLD by "},
+		{"", 0, "inventory sale", ""},
+		{"--help", 0, "inventory sale", ""},
+		{"serve -h", 0, "inventory sale", ""},
+		{"steal", 2, "", `unexpected argument "steal"`},
+		{"sale now", 2, "", `unexpected argument "now"`},
+		{"sale --fast", 2, "", "flag provided but not defined: -fast"},
+		{"warehouse --items=-1", 2, "", "--items must be at least 0"},
+		{"warehouse --items=many", 2, "", `invalid value "many" for flag -items`},
+		{"buy --buyers=0", 2, "", "--buyers and --requests at least 1"},
+		{"buy --requests=0", 2, "", "--buyers and --requests at least 1"},
+		{"warehouse --addr=nowhere", 1, "", "listen tcp: address nowhere"},
+		{"serve --no-lock --addr=nowhere", 1, "", "listen tcp: address nowhere"},
+		{"serve --store=memory", 1, "", "a store's URL begins with a scheme"},
+		{"sale --store=abacus:", 1, "", "no store is registered for the URL's scheme"},
+		{"buy --stock-url=http://127.0.0.1:1", 1, "", "the warehouse does not answer"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
-			code, stdout, stderr := runHere(t, strings.Fields(test.args)...)
-			if code != 2 || stdout != "" {
-				t.Errorf("exit code %d, want 2; on stdout %q, want nothing", code, stdout)
+			var stdout, stderr bytes.Buffer
+			if code := run(t.Context(), strings.Fields(test.args), &stdout, &stderr); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			checkErrorLine(t, stderr, test.want)
-		})
-	}
-}
-
-func TestFailures(t *testing.T) {
-	for _, test := range []struct {
-		args string
-		want string // in the error
-	}{
-		{"warehouse --addr=nowhere", "listen tcp: address nowhere"},
-		{"serve --store=memory --stock-url=http://127.0.0.1:1", "a store's URL begins with a scheme"},
-		{"serve --store=abacus: --stock-url=http://127.0.0.1:1", "no store is registered for the URL's scheme"},
-		{"serve --no-lock --addr=nowhere --stock-url=http://127.0.0.1:1", "listen tcp: address nowhere"},
-		{"buy --shops=http://127.0.0.1:1 --stock-url=http://127.0.0.1:1", "the warehouse does not answer"},
-	} {
-		t.Run(test.args, func(t *testing.T) {
-			code, stdout, stderr := runHere(t, strings.Fields(test.args)...)
-			if code != 1 || stdout != "" {
-				t.Errorf("exit code %d, want 1; on stdout %q, want nothing", code, stdout)
+			if !strings.Contains(stdout.String(), test.stdout) || test.stdout == "" && stdout.Len() > 0 {
+				t.Errorf("stdout %q, want %q", &stdout, test.stdout)
 			}
-			checkErrorLine(t, stderr, test.want)
-		})
-	}
-}
-
-func TestHelp(t *testing.T) {
-	for _, args := range []string{"--help", "-h", "help", "demo --help", "warehouse -h", "serve --help", "buy --help"} {
-		t.Run(args, func(t *testing.T) {
-			code, stdout, stderr := runHere(t, strings.Fields(args)...)
-			if code != 0 || stderr != "" || !strings.Contains(stdout, "inventory ") {
-				t.Errorf("exit code %d, stderr %q, stdout %q", code, stderr, stdout)
+			line, rest, _ := strings.Cut(stderr.String(), "\n")
+			if !strings.Contains(line, test.stderr) || (line == "") != (test.stderr == "") || rest != "" ||
+				line != "" && !strings.HasPrefix(line, "inventory: ") {
+				t.Errorf("stderr %q, want one line that says %q", &stderr, test.stderr)
 			}
 		})
 	}
 }
 
-// runHere runs the program within the test.
-func runHere(t *testing.T, args ...string) (code int, stdout, stderr string) {
+// TestShopsShareAFile runs the program as several processes would: a warehouse, two shops with nothing in common but a
+// SQLite file, buyers, and Ctrl-C.
+func TestShopsShareAFile(t *testing.T) {
+	warehouse := start(t, "warehouse", "--items=20")
+	locks := "--store=sqlite:" + filepath.Join(t.TempDir(), "shops.db")
+	first := start(t, "serve", locks, "--work=1ms", "--stock-url="+warehouse)
+	second := start(t, "serve", locks, "--work=1ms", "--stock-url="+warehouse)
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"buy", "--shops=" + first + "," + second, "--stock-url=" + warehouse, "--buyers=4"}, &stdout, &stderr)
+	if code != 0 || stderr.Len() > 0 {
+		t.Errorf("buy: exit code %d: %s", code, &stderr)
+	}
+	for _, line := range []string{"in stock      20\n", "sold          20  in ", "sold out       4 ", "errors         0\n", "left           0\n"} {
+		if !strings.Contains(stdout.String(), line) {
+			t.Errorf("buy has no line %q:\n%s", line, &stdout)
+		}
+	}
+}
+
+// start runs a command until the test ends, which ends it as Ctrl-C does. It returns the URL that the command says.
+func start(t *testing.T, args ...string) (url string) {
 	t.Helper()
-	var out, err bytes.Buffer
-	code = run(t.Context(), args, &out, &err)
-	return code, out.String(), err.String()
-}
-
-// checkErrorLine checks that stderr is one line that starts with the program's name and says want.
-func checkErrorLine(t *testing.T, stderr, want string) {
-	t.Helper()
-	line, rest, ended := strings.Cut(stderr, "\n")
-	if !strings.HasPrefix(line, "inventory: ") || !strings.Contains(line, want) || !ended || rest != "" {
-		t.Errorf("stderr %q, want one line that starts with inventory: and says %q", stderr, want)
+	ctx, interrupt := context.WithCancel(t.Context())
+	reader, stdout := io.Pipe()
+	var stderr bytes.Buffer
+	exited := make(chan int, 1)
+	go func() {
+		defer stdout.Close()
+		exited <- run(ctx, append(args, "--addr=127.0.0.1:0"), stdout, &stderr)
+	}()
+	t.Cleanup(func() {
+		interrupt()
+		if code := <-exited; code != 0 || stderr.Len() > 0 {
+			t.Errorf("%v: exit code %d: %s", args, code, &stderr)
+		}
+	})
+	line, err := bufio.NewReader(reader).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
 	}
+	_, url, _ = strings.Cut(strings.TrimSpace(line), " at ")
+	return url
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -16,27 +17,20 @@ const (
 
 	// patience is how long a buyer waits for the lock.
 	patience = 10 * time.Second
-
-	// warehouseConns is how many connections to the warehouse a shop keeps.
-	warehouseConns = 32
 )
 
 var errSoldOut = errors.New("sold out")
 
-// A shop sells items of a stock that it shares with other shops.
+// A shop sells items of a warehouse that it shares with other shops.
 type shop struct {
 	locks *holdfast.Client // nil: it sells without a lock
 	stock *stock
-	work  func(context.Context) error // what a sale takes between read and write
+	work  func(context.Context) error // what a sale takes between reading and writing the stock
 }
 
-func newShop(locks *holdfast.Client, stockURL string, work func(context.Context) error) *shop {
-	return &shop{locks: locks, stock: &stock{stockURL, newHTTPClient(warehouseConns)}, work: work}
-}
-
-// close gives back what the shop holds. Its site must be closed before.
+// close releases what the shop holds. Its server must be closed before.
 func (s *shop) close() error {
-	s.stock.close()
+	s.stock.client.CloseIdleConnections()
 	if s.locks == nil {
 		return nil
 	}
@@ -45,22 +39,27 @@ func (s *shop) close() error {
 
 func (s *shop) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /buy", s.buy)
-	mux.HandleFunc("GET /stock", s.showStock)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("POST /buy", func(w http.ResponseWriter, r *http.Request) {
+		left, err := s.sell(r.Context())
+		answer(w, err, "sold, %d left\n", left)
+	})
+	mux.HandleFunc("GET /stock", func(w http.ResponseWriter, r *http.Request) {
+		count, err := s.stock.count(r.Context())
+		answer(w, err, "%d\n", count)
+	})
 	return mux
 }
 
-// buy answers 200 if an item was sold, 409 if there is none left, and 503 if the shop cannot tell.
-func (s *shop) buy(w http.ResponseWriter, r *http.Request) {
-	left, err := s.sell(r.Context())
+// answer says 200 if all went well, 409 if there is nothing left, and 503 if the shop cannot tell.
+func answer(w http.ResponseWriter, err error, format string, n int) {
 	switch {
 	case err == nil:
-		fmt.Fprintf(w, "sold, %d left\n", left)
+		fmt.Fprintf(w, format, n)
 	case errors.Is(err, errSoldOut):
-		http.Error(w, errSoldOut.Error(), http.StatusConflict)
+		http.Error(w, err.Error(), http.StatusConflict)
 	default:
-		unavailable(w, err)
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, strings.ReplaceAll(err.Error(), "\n", "; "), http.StatusServiceUnavailable)
 	}
 }
 
@@ -95,28 +94,11 @@ func (s *shop) takeOne(ctx context.Context) (left int, err error) {
 	return count - 1, s.stock.set(ctx, count-1)
 }
 
-func (s *shop) showStock(w http.ResponseWriter, r *http.Request) {
-	count, err := s.stock.count(r.Context())
-	if err != nil {
-		unavailable(w, err)
-		return
-	}
-	fmt.Fprintln(w, count)
-}
-
-// unavailable turns a buyer away who may come again.
-func unavailable(w http.ResponseWriter, err error) {
-	w.Header().Set("Retry-After", "1")
-	http.Error(w, oneLine(err), http.StatusServiceUnavailable)
-}
-
 // payment is work that takes a while, as asking a bank does. It ends early if the lease is lost.
 func payment(takes time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
-		timer := time.NewTimer(takes)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(takes):
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)

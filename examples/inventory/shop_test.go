@@ -1,71 +1,83 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-func TestShopSells(t *testing.T) {
-	w := &warehouse{count: 1}
-	s := openTestShop(t, w, holdfast.New(memstore.New()), payment(0))
-	s.check(http.MethodGet, "/healthz", http.StatusOK, "ok")
-	s.check(http.MethodGet, "/stock", http.StatusOK, "1")
-	s.check(http.MethodPost, "/buy", http.StatusOK, "sold, 0 left")
-	s.check(http.MethodPost, "/buy", http.StatusConflict, "sold out")
-	s.check(http.MethodGet, "/stock", http.StatusOK, "0")
-	if w.gate.Seen() == 0 {
-		t.Error("the shop sent no fencing token")
-	}
+// site serves a handler until the test ends.
+func site(t *testing.T, handler http.Handler) (url string) {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
-func TestShopWithClosedLocksSellsNothing(t *testing.T) {
-	locks := holdfast.New(memstore.New())
-	if err := locks.Close(); err != nil {
-		t.Fatal(err)
-	}
-	w := &warehouse{count: 1}
-	s := openTestShop(t, w, locks, payment(0))
-	s.check(http.MethodPost, "/buy", http.StatusServiceUnavailable, "closed")
-	w.check(t, 1, 0)
-}
-
-func TestShopWithUnreachableLocksSellsNothing(t *testing.T) {
-	locks := holdfast.New(memstore.NewServer().Connect(memstore.Over(cutWire{})))
-	w := &warehouse{count: 1}
-	s := openTestShop(t, w, locks, payment(0))
-	s.check(http.MethodPost, "/buy", http.StatusServiceUnavailable, "no route to the store")
-	w.check(t, 1, 0)
-}
-
-func TestShopThatLosesTheLockWritesNothing(t *testing.T) {
-	server := memstore.NewServer()
-	w := &warehouse{count: 1}
-	s := openTestShop(t, w, holdfast.New(server.Connect()), func(ctx context.Context) error {
-		server.Restart(false) // it forgets who holds the lock
-		<-ctx.Done()
-		return context.Cause(ctx)
+// openShop opens a shop of a warehouse until the test ends.
+func openShop(t *testing.T, stockURL string, locks *holdfast.Client, work func(context.Context) error) (url string) {
+	t.Helper()
+	s := &shop{locks, newStock(stockURL), work}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
 	})
-	s.check(http.MethodPost, "/buy", http.StatusServiceUnavailable, "lease lost")
-	w.check(t, 1, 0)
+	return site(t, s.handler())
 }
 
-func TestShopWithoutWarehouse(t *testing.T) {
-	gone, err := openSite("127.0.0.1:0", http.NotFoundHandler())
+// check sends a request, and compares the status and a part of the text.
+func check(t *testing.T, method, url, token, body string, status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gone.close(); err != nil {
+	if token != "" {
+		r.Header.Set(fence.Header, token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s := openTestShopAt(t, gone.url, nil, payment(0))
-	s.check(http.MethodPost, "/buy", http.StatusServiceUnavailable, "the warehouse does not answer")
-	s.check(http.MethodGet, "/stock", http.StatusServiceUnavailable, "the warehouse does not answer")
+	defer answer.Body.Close()
+	got, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != status || !strings.Contains(string(got), text) {
+		t.Errorf("%s %s: %d %q, want %d and a line with %q: %v", method, url, answer.StatusCode, got, status, text, err)
+	}
+}
+
+// has demands that so many items are left.
+func (w *warehouse) has(t *testing.T, want int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.count != want {
+		t.Errorf("%d items are left, want %d", w.count, want)
+	}
+}
+
+func TestShopSells(t *testing.T) {
+	w := &warehouse{count: 1}
+	shop := openShop(t, site(t, w.handler()), holdfast.New(memstore.New()), payment(0))
+	check(t, http.MethodGet, shop+"/stock", "", "", http.StatusOK, "1")
+	check(t, http.MethodPost, shop+"/buy", "", "", http.StatusOK, "sold, 0 left")
+	check(t, http.MethodPost, shop+"/buy", "", "", http.StatusConflict, "sold out")
+	check(t, http.MethodGet, shop+"/stock", "", "", http.StatusOK, "0")
+	if w.gate.Seen() == 0 {
+		t.Error("the shop sent no fencing token")
+	}
 }
 
 // A cutWire lets nothing through.
@@ -74,76 +86,101 @@ type cutWire struct{}
 func (cutWire) Call(context.Context, func()) error { return errors.New("no route to the store") }
 func (cutWire) Push(func())                        {}
 
-// A testSite is a site that a test asks.
-type testSite struct {
-	t      *testing.T
-	url    string
-	client *http.Client
+// A shop asks for the lock for as long as a buyer waits, and the warehouse for nothing.
+func TestShopWithUnreachableLocksSellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := holdfast.New(memstore.NewServer().Connect(memstore.Over(cutWire{})))
+		s := &shop{locks, newStock("http://127.0.0.1:1"), payment(0)}
+		answer := httptest.NewRecorder()
+		s.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/buy", http.NoBody))
+		if text := answer.Body.String(); answer.Code != http.StatusServiceUnavailable || !strings.Contains(text, "no route to the store") {
+			t.Errorf("%d %s", answer.Code, text)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
-func openTestSite(t *testing.T, handler http.Handler) *testSite {
-	t.Helper()
-	s, err := openSite("127.0.0.1:0", handler)
-	if err != nil {
+// Whatever happens to its lock, a shop without it sells nothing.
+func TestShopWithoutLockSellsNothing(t *testing.T) {
+	closed := holdfast.New(memstore.New())
+	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	client := newHTTPClient(1)
-	t.Cleanup(func() {
-		client.CloseIdleConnections()
-		if err := s.close(); err != nil {
-			t.Error(err)
+	server := memstore.NewServer()
+	for name, test := range map[string]struct {
+		locks *holdfast.Client
+		work  func(context.Context) error
+		says  string
+	}{
+		"closed": {closed, payment(0), "closed"},
+		"lost": {holdfast.New(server.Connect()), func(ctx context.Context) error {
+			server.Restart(false) // it forgets who holds the lock
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}, "lease lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &warehouse{count: 1}
+			shop := openShop(t, site(t, w.handler()), test.locks, test.work)
+			check(t, http.MethodPost, shop+"/buy", "", "", http.StatusServiceUnavailable, test.says)
+			w.has(t, 1)
+		})
+	}
+}
+
+func TestShopWithoutWarehouse(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	shop := openShop(t, gone.URL, nil, payment(0))
+	check(t, http.MethodPost, shop+"/buy", "", "", http.StatusServiceUnavailable, "the warehouse does not answer")
+	check(t, http.MethodGet, shop+"/stock", "", "", http.StatusServiceUnavailable, "the warehouse does not answer")
+}
+
+// meeting makes work that is done when n sales are at it at the same time.
+func meeting(n int32) func(context.Context) error {
+	var arrived atomic.Int32
+	all := make(chan struct{})
+	return func(ctx context.Context) error {
+		if arrived.Add(1) == n {
+			close(all)
 		}
-	})
-	return &testSite{t, s.url, client}
-}
-
-func openTestShop(t *testing.T, w *warehouse, locks *holdfast.Client, work func(context.Context) error) *testSite {
-	t.Helper()
-	return openTestShopAt(t, openTestSite(t, w.handler()).url, locks, work)
-}
-
-func openTestShopAt(t *testing.T, stockURL string, locks *holdfast.Client, work func(context.Context) error) *testSite {
-	t.Helper()
-	s := newShop(locks, stockURL, work)
-	t.Cleanup(func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
+		select {
+		case <-all:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	})
-	return openTestSite(t, s.handler())
-}
-
-// check asks the site, and compares the status and a part of the text.
-func (s *testSite) check(method, path string, status int, text string) {
-	s.t.Helper()
-	s.checkWith(method, path, "", "", status, text)
-}
-
-// checkWith is check with a token and a body.
-func (s *testSite) checkWith(method, path, token, body string, status int, text string) {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if token != "" {
-		r.Header.Set(tokenHeader, token)
-	}
-	gotStatus, gotText, err := send(s.client, r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if gotStatus != status || !strings.Contains(gotText, text) || strings.Contains(gotText, "\n") {
-		s.t.Errorf("%s %s: %d %q, want %d and a line with %q", method, path, gotStatus, gotText, status, text)
 	}
 }
 
-// check compares what is in the warehouse.
-func (w *warehouse) check(t *testing.T, count, writes int) {
-	t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.count != count || w.writes != writes {
-		t.Errorf("%d items after %d writes, want %d after %d", w.count, w.writes, count, writes)
+// The account of the buyers tells of an item that was sold twice, of shops that fail, and of an interruption. The first
+// needs no luck: each sale waits until the other has read the stock too.
+func TestRush(t *testing.T) {
+	interrupted, interrupt := context.WithCancel(t.Context())
+	for name, test := range map[string]struct {
+		ctx  context.Context
+		work func(context.Context) error
+		want string
+		says string
+	}{
+		"sold twice": {t.Context(), meeting(2), "sold           2 ", "OVERSOLD by 1: 2 sold, 1 in stock"},
+		"failed":     {t.Context(), func(context.Context) error { return errors.New("no money") }, "errors         2\n", "2 requests failed, the first: "},
+		"interrupted": {interrupted, func(sale context.Context) error {
+			interrupt()
+			<-sale.Done() // the shop learns it from the buyer, who hangs up
+			return sale.Err()
+		}, "", "interrupted after 0 sales"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stock := site(t, (&warehouse{count: 1}).handler())
+			shops := []string{openShop(t, stock, nil, test.work), openShop(t, stock, nil, test.work)}
+			var out bytes.Buffer
+			err := rush(test.ctx, stock, shops, 2, 2, &out)
+			if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(out.String(), test.want) {
+				t.Errorf("%v\n%s", err, &out)
+			}
+		})
 	}
 }

@@ -2,19 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 )
-
-// tokenHeader carries the fencing token of whoever reads or writes the stock under a lock.
-const tokenHeader = "Fencing-Token"
 
 // A warehouse keeps a count that anyone can read and write. It stands for a database without transactions: each
 // request is safe by itself, but between one's read and one's write others can write too.
@@ -24,88 +23,99 @@ const tokenHeader = "Fencing-Token"
 type warehouse struct {
 	gate fence.Gate
 
-	mu     sync.Mutex
-	count  int
-	writes int
+	mu    sync.Mutex
+	count int
 }
 
 func (w *warehouse) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /stock", w.getStock)
 	mux.HandleFunc("PUT /stock", w.putStock)
-	mux.HandleFunc("GET /writes", w.getWrites)
-	return mux
+	// Reads are fenced too. Otherwise a late writer could get in between the read and the write of the next one.
+	fenced := fence.Middleware(mux, fence.HoldGate(func(*http.Request) *fence.Gate { return &w.gate }))
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(fence.Header) == "" {
+			mux.ServeHTTP(rw, r)
+		} else {
+			fenced.ServeHTTP(rw, r)
+		}
+	})
 }
 
-func (w *warehouse) getStock(rw http.ResponseWriter, r *http.Request) {
-	// The fence rises on the read that comes before the write. Otherwise a late writer could get in between.
-	w.fenced(rw, r, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		fmt.Fprintln(rw, w.count)
-	})
+func (w *warehouse) getStock(rw http.ResponseWriter, _ *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprintln(rw, w.count)
 }
 
 func (w *warehouse) putStock(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, 64))
-	if err != nil {
-		http.Error(rw, "the body is too long for a number", http.StatusBadRequest)
-		return
-	}
-	count, err := strconv.Atoi(strings.TrimSpace(string(body)))
-	if err != nil || count < 0 {
+	count, notNumber := strconv.Atoi(strings.TrimSpace(string(body)))
+	if err != nil || notNumber != nil || count < 0 {
 		http.Error(rw, "the body must be a number, and not negative", http.StatusBadRequest)
 		return
 	}
-	w.fenced(rw, r, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.count = count
-		w.writes++
-		rw.WriteHeader(http.StatusNoContent)
-	})
-}
-
-func (w *warehouse) getWrites(rw http.ResponseWriter, _ *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fmt.Fprintln(rw, w.writes)
+	w.count = count
 }
 
-// fenced answers a request unless its token is stale. Check and answer are one step.
-func (w *warehouse) fenced(rw http.ResponseWriter, r *http.Request, answer func()) {
-	header := r.Header.Get(tokenHeader)
-	if header == "" {
-		answer()
-		return
-	}
-	token, err := holdfast.ParseToken(header)
-	if err != nil {
-		http.Error(rw, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if err := w.gate.Do(token, func() error { answer(); return nil }); err != nil {
-		http.Error(rw, err.Error(), http.StatusPreconditionFailed)
-	}
+// A stock is the warehouse as its clients see it.
+type stock struct {
+	url    string
+	client *http.Client
 }
 
-func warehouseCommand(ctx context.Context, args []string, out, _ io.Writer) error {
-	fs := newFlags("warehouse",
-		"Keeps the stock. GET /stock reads it, PUT /stock sets it, GET /writes counts how often it was set.",
-		"inventory warehouse --addr 127.0.0.1:8080 --items 100")
-	addr := fs.String("addr", "127.0.0.1:8080", "`host:port` to listen on")
-	items := fs.Int("items", 100, "how many items there are at the start")
-	if err := parse(fs, args, out); err != nil {
-		return err
-	}
-	if err := atLeast(fs, "items", *items, 0); err != nil {
-		return err
-	}
-	w := &warehouse{count: *items}
-	s, err := openSite(*addr, w.handler())
+// newStock makes a client that sends the token of the lease whose context a request has.
+func newStock(url string) *stock {
+	return &stock{url, &http.Client{Transport: &fence.RoundTripper{Base: transport()}, Timeout: 30 * time.Second}}
+}
+
+func (s *stock) count(ctx context.Context) (int, error) {
+	text, err := s.ask(ctx, http.MethodGet, "")
 	if err != nil {
-		return err
+		return 0, err
 	}
-	fmt.Fprintf(out, "warehouse with %d items at %s\n", *items, s.url)
-	return s.run(ctx)
+	return strconv.Atoi(text)
+}
+
+func (s *stock) set(ctx context.Context, count int) error {
+	_, err := s.ask(ctx, http.MethodPut, strconv.Itoa(count))
+	return err
+}
+
+func (s *stock) ask(ctx context.Context, method, body string) (string, error) {
+	status, text, err := send(ctx, s.client, method, s.url+"/stock", body)
+	switch {
+	case errors.Is(err, holdfast.ErrStale):
+		return "", fmt.Errorf("the warehouse refuses: %w", err)
+	case err != nil:
+		return "", fmt.Errorf("the warehouse does not answer: %w", err)
+	case status != http.StatusOK:
+		return "", fmt.Errorf("the warehouse refuses: %s", text)
+	}
+	return text, nil
+}
+
+// send sends a request and reads the answer to its end, so that the connection can be used again.
+func send(ctx context.Context, c *http.Client, method, url, body string) (status int, text string, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	all, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, strings.TrimSpace(string(all)), err
+}
+
+// transport keeps a connection for each of many requests at a time. Whoever makes one closes its idle connections: a
+// server that shuts down would wait for them.
+func transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 1000
+	return t
 }

@@ -6,24 +6,21 @@ import (
 )
 
 func TestWarehouseTakesAnyWrite(t *testing.T) {
-	w := &warehouse{count: 3}
-	s := openTestSite(t, w.handler())
-	s.check(http.MethodGet, "/stock", http.StatusOK, "3")
-	s.checkWith(http.MethodPut, "/stock", "", "7\n", http.StatusNoContent, "")
-	s.checkWith(http.MethodPut, "/stock", "", "5", http.StatusNoContent, "")
-	s.check(http.MethodGet, "/stock", http.StatusOK, "5")
-	s.check(http.MethodGet, "/writes", http.StatusOK, "2")
+	stock := site(t, (&warehouse{count: 3}).handler()) + "/stock"
+	check(t, http.MethodGet, stock, "", "", http.StatusOK, "3")
+	check(t, http.MethodPut, stock, "", "7\n", http.StatusOK, "")
+	check(t, http.MethodPut, stock, "", "5", http.StatusOK, "")
+	check(t, http.MethodGet, stock, "", "", http.StatusOK, "5")
 }
 
 func TestWarehouseRefusesWhatIsNoCount(t *testing.T) {
 	w := &warehouse{count: 3}
-	s := openTestSite(t, w.handler())
-	for _, body := range []string{"", "-1", "3 items", "99999999999999999999"} {
-		s.checkWith(http.MethodPut, "/stock", "", body, http.StatusBadRequest, "must be a number")
+	stock := site(t, w.handler()) + "/stock"
+	for _, body := range []string{"", "-1", "3 items", "99999999999999999999", string(make([]byte, 100))} {
+		check(t, http.MethodPut, stock, "", body, http.StatusBadRequest, "must be a number")
 	}
-	s.checkWith(http.MethodPut, "/stock", "", string(make([]byte, 100)), http.StatusBadRequest, "too long")
-	s.checkWith(http.MethodPut, "/stock", "abc", "1", http.StatusBadRequest, "no token")
-	w.check(t, 3, 0)
+	check(t, http.MethodPut, stock, "abc", "1", http.StatusBadRequest, "not one decimal token")
+	w.has(t, 3)
 }
 
 // TestWarehouseRefusesALateWriter plays a shop that was paused between its read and its write, for so long that
@@ -31,11 +28,11 @@ func TestWarehouseRefusesWhatIsNoCount(t *testing.T) {
 func TestWarehouseRefusesALateWriter(t *testing.T) {
 	const late, next = "256", "512"
 	w := &warehouse{count: 3}
-	s := openTestSite(t, w.handler())
-	s.checkWith(http.MethodGet, "/stock", late, "", http.StatusOK, "3")
-	s.checkWith(http.MethodGet, "/stock", next, "", http.StatusOK, "3")
-	s.checkWith(http.MethodPut, "/stock", late, "2", http.StatusPreconditionFailed, "stale token")
-	s.checkWith(http.MethodPut, "/stock", next, "2", http.StatusNoContent, "")
-	s.checkWith(http.MethodGet, "/stock", late, "", http.StatusPreconditionFailed, "stale token")
-	w.check(t, 2, 1)
+	stock := site(t, w.handler()) + "/stock"
+	check(t, http.MethodGet, stock, late, "", http.StatusOK, "3")
+	check(t, http.MethodGet, stock, next, "", http.StatusOK, "3")
+	check(t, http.MethodPut, stock, late, "2", http.StatusConflict, "stale token")
+	check(t, http.MethodPut, stock, next, "2", http.StatusOK, "")
+	check(t, http.MethodGet, stock, late, "", http.StatusConflict, "stale token")
+	w.has(t, 2)
 }

@@ -12,6 +12,10 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	_ "github.com/holdfast-go/holdfast/memstore" // for the URL memory:
 )
 
 const about = `A red packet: a sum of money in random shares. Whoever clicks first draws a share, once.
@@ -77,3 +81,60 @@ func parse(args []string, out io.Writer) (p party, err error) {
 	}
 	return p, nil
 }
+
+// roundTrip is how long the database of a real service would take.
+const roundTrip = time.Millisecond
+
+// A party is what the command line says.
+type party struct {
+	cents  int
+	shares int
+	users  int
+	noLock bool
+}
+
+// play opens a packet, lets the users click, and checks the money.
+func (p *party) play(ctx context.Context, out io.Writer) (err error) {
+	h := &host{packet: &packet{shares: split(p.cents, p.shares)}, work: pause(roundTrip)}
+	if !p.noLock {
+		if h.locks, err = holdfast.Open(ctx, "memory:"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, h.locks.Close()) }()
+	}
+	came := clickTwice(ctx, h, p.users)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d draws", came.drew)
+	}
+	found := h.packet.audit()
+	printReport(out, p, &came, &found)
+	if came.failed > 0 {
+		return fmt.Errorf("%d clicks failed, the first: %w", came.failed, came.failure)
+	}
+	return found.problem()
+}
+
+// printReport writes what came of all clicks, and then of the money.
+func printReport(out io.Writer, p *party, came *outcome, found *audit) {
+	how := "with a lock"
+	if p.noLock {
+		how = "without a lock"
+	}
+	fmt.Fprintf(out, "A red packet of %s in %d shares. %d users click twice each, %s.\n\n",
+		money(p.cents), p.shares, p.users, how)
+	row := func(name string, value any) { fmt.Fprintf(out, "%-24s%8v\n", name, value) }
+	row("drew a share", came.drew)
+	row("came too late", came.late)
+	row("had drawn before", came.again)
+	row("were told: busy", came.busy)
+	row("errors", came.failed)
+	fmt.Fprintln(out)
+	row("in the packet at first", money(found.total))
+	row("paid", money(found.paid))
+	row("left", money(found.left))
+	row("users who drew twice", found.users)
+	row("shares drawn twice", found.shares)
+}
+
+// money writes cents.
+func money(cents int) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }

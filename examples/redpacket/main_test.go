@@ -29,19 +29,7 @@ func TestRun(t *testing.T) {
 		{"--cents=3 --shares=4", 2, "", "--cents must be at least --shares"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
-			code, stdout, stderr := runHere(t.Context(), strings.Fields(test.args)...)
-			if code != test.code {
-				t.Errorf("exit code %d, want %d", code, test.code)
-			}
-			if !strings.Contains(stdout, test.stdout) || test.stdout == "" && stdout != "" {
-				t.Errorf("stdout %q, want %q", stdout, test.stdout)
-			}
-			if test.stderr == "" && stderr != "" {
-				t.Errorf("stderr %q, want nothing", stderr)
-			}
-			if test.stderr != "" {
-				checkErrorLine(t, stderr, test.stderr)
-			}
+			checkRun(t, t.Context(), test.args, test.code, test.stdout, test.stderr)
 		})
 	}
 }
@@ -49,25 +37,22 @@ func TestRun(t *testing.T) {
 func TestRunIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code, stdout, stderr := runHere(ctx)
-	if code != 1 || stdout != "" {
-		t.Errorf("exit code %d, stdout %q", code, stdout)
-	}
-	checkErrorLine(t, stderr, "interrupted after 0 draws")
+	checkRun(t, ctx, "", 1, "", "interrupted after 0 draws")
 }
 
-// runHere runs the program within the test.
-func runHere(ctx context.Context, args ...string) (code int, stdout, stderr string) {
-	var out, err bytes.Buffer
-	code = run(ctx, args, &out, &err)
-	return code, out.String(), err.String()
-}
-
-// checkErrorLine checks that stderr is one line that starts with the program's name and says want.
-func checkErrorLine(t *testing.T, stderr, want string) {
+// checkRun runs the program within the test. What stdout must have, or stderr in its one line, may be nothing.
+func checkRun(t *testing.T, ctx context.Context, args string, wantCode int, wantOut, wantErr string) {
 	t.Helper()
-	line, rest, ended := strings.Cut(stderr, "\n")
-	if !strings.HasPrefix(line, "redpacket: ") || !strings.Contains(line, want) || !ended || rest != "" {
-		t.Errorf("stderr %q, want one line that starts with redpacket: and says %q", stderr, want)
+	var stdout, stderr bytes.Buffer
+	if code := run(ctx, strings.Fields(args), &stdout, &stderr); code != wantCode {
+		t.Errorf("exit code %d, want %d", code, wantCode)
+	}
+	if !strings.Contains(stdout.String(), wantOut) || wantOut == "" && stdout.Len() > 0 {
+		t.Errorf("stdout %q, want %q", &stdout, wantOut)
+	}
+	line, rest, _ := strings.Cut(stderr.String(), "\n")
+	if !strings.Contains(line, wantErr) || (line == "") != (wantErr == "") || rest != "" ||
+		line != "" && !strings.HasPrefix(line, "redpacket: ") {
+		t.Errorf("stderr %q, want one line that says %q", &stderr, wantErr)
 	}
 }

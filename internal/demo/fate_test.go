@@ -74,9 +74,7 @@ func TestStoppedInsideACall(t *testing.T) {
 		r := &round{pausable: true, takeover: time.Second}
 		r.plot.late = &latecomer{worker: 1, item: 10, overtaken: make(chan struct{})}
 		s := &sleeper{onEnd: func() { r.plot.late.saw(2, &report{Item: 1}) }}
-		if err := r.holdUp(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.holdUp(t.Context(), s))
 		if s.calls != "prpr" {
 			t.Errorf("it was paused and resumed like this: %s", s.calls)
 		}

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"math/rand/v2"
 	"time"
-
-	"github.com/holdfast-go/holdfast"
 )
 
 const naiveSchema = `CREATE TABLE naive_locks (name TEXT PRIMARY KEY, expires INTEGER NOT NULL)`
@@ -25,22 +23,20 @@ func newNaive(db *sql.DB, name string, ttl time.Duration) *naive {
 	return &naive{db, name, ttl, time.Now}
 }
 
-func (n *naive) close() error { return nil }
-
 func (n *naive) acquire(ctx context.Context) (hold, error) {
 	for {
 		taken, err := n.try(ctx)
 		if err != nil {
-			return nil, err
+			return hold{}, err
 		}
 		if taken {
-			return n, nil
+			return n.hold(), nil
 		}
 		// Nobody wakes those who wait: they ask again and again, and the luckiest is next.
 		select {
 		case <-time.After(time.Millisecond + rand.N(2*time.Millisecond)):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return hold{}, ctx.Err()
 		}
 	}
 }
@@ -71,11 +67,15 @@ func (n *naive) try(ctx context.Context) (taken bool, err error) {
 	return rows == 1, tx.Commit()
 }
 
-// Mistake: there is no fencing token, so what the lock protects cannot tell a late holder from the rightful one.
-func (*naive) token() holdfast.Token { return 0 }
-
-// Mistake: the holder never looks whether its time is over. It believes until it releases.
-func (*naive) until() moment { return forever }
+func (n *naive) hold() hold {
+	return hold{
+		// Mistake: what the lock protects cannot tell a late holder from the rightful one without a fencing token.
+		token: 0,
+		// Mistake: the holder never looks whether its time is over. It believes until it releases.
+		until:   never,
+		release: n.release,
+	}
+}
 
 func (n *naive) release(ctx context.Context) error {
 	// Mistake: it deletes the lock, whoever has it by now. That one goes on, the next comes in beside him, and the

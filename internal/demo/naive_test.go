@@ -24,9 +24,7 @@ func naivePair(t *testing.T) (a, b *naive) {
 func newStock(t *testing.T, items int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "stock.db")
-	if err := makeStock(t.Context(), path, items); err != nil {
-		t.Fatal(err)
-	}
+	must(t, makeStock(t.Context(), path, items))
 	return path
 }
 
@@ -39,9 +37,7 @@ func (n *naive) ahead(d time.Duration) {
 func (n *naive) check(t *testing.T, who string, want bool) {
 	t.Helper()
 	taken, err := n.try(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if taken != want {
 		t.Fatalf("%s: taken is %v, want %v", who, taken, want)
 	}
@@ -56,9 +52,7 @@ func TestNaiveLockWorksWhileNobodyIsSlow(t *testing.T) {
 	if _, err := b.acquire(ctx); err == nil {
 		t.Fatal("two hold it")
 	}
-	if err := a.release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.release(t.Context()))
 	b.check(t, "one who comes after it was released", true)
 }
 
@@ -68,7 +62,7 @@ func TestNaiveMistakeNobodyRenews(t *testing.T) {
 	a.ahead(time.Second)
 	b.ahead(time.Second)
 	b.check(t, "the next, when the ttl is over", true)
-	if a.until() != forever {
+	if a.hold().until() != forever {
 		t.Error("the slow one has noticed: then this is no naive lock")
 	}
 }
@@ -85,15 +79,13 @@ func TestNaiveMistakeDeletesAnothersLock(t *testing.T) {
 	a.check(t, "one who will be slow", true)
 	b.ahead(time.Second)
 	b.check(t, "the next", true)
-	if err := a.release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.release(t.Context()))
 	a.check(t, "a third, while the second holds it", true)
 }
 
 func TestNaiveMistakeNoToken(t *testing.T) {
 	a, _ := naivePair(t)
-	if a.token() != 0 {
+	if a.hold().token != 0 {
 		t.Error("it has a token: then a fence could stop it")
 	}
 }

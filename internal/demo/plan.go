@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/child"
+	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite" // for the file that the demo makes if it is given no store
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -60,7 +63,7 @@ func (p *Plan) Check() error {
 // Run sells the stock three times and shows what came of it. The error says which round did not show what it is for.
 // When it returns, also because ctx is done, no process and no file of the demo is left.
 func Run(ctx context.Context, p *Plan) error {
-	return (&run{Plan: p, pausable: canPause}).run(ctx)
+	return (&run{Plan: p, pausable: child.CanPause}).run(ctx)
 }
 
 // A run is a plan that is carried out.
@@ -79,7 +82,7 @@ func (r *run) run(ctx context.Context) (err error) {
 		return fmt.Errorf("holdfast: the demo has no place for its files: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.folder)) }()
-	locks, err := r.openHouse(ctx)
+	locks, err := r.openStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,12 +108,12 @@ func (r *run) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// openHouse opens the store for Holdfast: the reader's, or a file of the demo's own.
-func (r *run) openHouse(ctx context.Context) (*house, error) {
+// openStore opens the store for Holdfast: the reader's, or a file of the demo's own.
+func (r *run) openStore(ctx context.Context) (*demoStore, error) {
 	if r.Store != "" {
-		return openHouse(ctx, r.Store)
+		return openStore(ctx, r.Store)
 	}
-	locks, err := openHouse(ctx, store.Location{Scheme: "sqlite", Path: filepath.Join(r.folder, "locks.db")}.String())
+	locks, err := openStore(ctx, store.Location{Scheme: "sqlite", Path: filepath.Join(r.folder, "locks.db")}.String())
 	if err == nil {
 		locks.place = "a SQLite file"
 	}
@@ -140,7 +143,7 @@ func (r *run) naive() *round {
 		order{Lock: naiveLock, Name: "stock", TTL: shortTTL})
 }
 
-func (r *run) fenced(locks *house) *round {
+func (r *run) fenced(locks *demoStore) *round {
 	round := r.round("Holdfast", fmt.Sprintf("Holdfast on %s, with leases of %v and a fence at the stock", locks.place, locks.ttl),
 		order{Lock: holdfastLock, Fence: true, Store: locks.url, Name: locks.name, TTL: locks.ttl})
 	round.takeover = locks.takeover
@@ -158,3 +161,62 @@ func (r *run) round(name, title string, o order) *round {
 
 // unique is a name that nobody else uses, in a store that may be somebody's.
 func unique() string { return "holdfast-demo-" + rand.Text() }
+
+// A demoStore is the store for Holdfast as the coordinator uses it. It learns what the store can do before the first
+// round, and leaves nothing in it after the last.
+type demoStore struct {
+	url      string
+	place    string // for people
+	name     string // of the one lock
+	ttl      time.Duration
+	takeover time.Duration
+	locks    *holdfast.Client
+}
+
+func openStore(ctx context.Context, url string) (*demoStore, error) {
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: %w", err)
+	}
+	if at.TTL == 0 { // a store whose time is a session takes it from there
+		url += separator(url) + "ttl=" + shortTTL.String()
+		at.TTL = shortTTL
+	}
+	s, err := store.Open(ctx, at)
+	if err != nil {
+		return nil, &holdfast.Error{Op: "open", Store: at.ShownFor(err), Err: err}
+	}
+	can := s.Abilities()
+	h := &demoStore{url: url, place: can.Store, name: unique(), ttl: max(shortTTL, can.MinTTL, can.SessionTTL)}
+	h.takeover = time.Duration(can.TakeoverTTLs)*h.ttl + can.TakeoverPlus
+	h.locks = holdfast.New(s, holdfast.TTL(h.ttl))
+	return h, nil
+}
+
+// separator is what comes before a further parameter of a URL.
+func separator(url string) string {
+	if strings.Contains(url, "?") {
+		return "&"
+	}
+	return "?"
+}
+
+// close takes out whoever was killed and still stands in the line, and closes the store.
+func (h *demoStore) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	return errors.Join(h.sweep(ctx), h.locks.Close())
+}
+
+func (h *demoStore) sweep(ctx context.Context) error {
+	line, err := h.locks.Inspect(ctx, h.name)
+	if err != nil {
+		return err
+	}
+	for _, place := range line.Places {
+		if err := h.locks.Break(ctx, h.name, place.Token); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
+			return err
+		}
+	}
+	return nil
+}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // A staff is the worker processes that a test has started.
@@ -59,7 +60,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	var crew staff
 	var out bytes.Buffer
-	r := &run{Plan: &Plan{Items: 24, Workers: 4, Command: crew.command, Out: &out}, pausable: canPause}
+	r := &run{Plan: &Plan{Items: 24, Workers: 4, Command: crew.command, Out: &out}, pausable: child.CanPause}
 	if err := r.run(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
@@ -78,7 +79,7 @@ func TestDemo(t *testing.T) {
 		`(?m)^naive lock  +\d+ +[1-9]\d* +[1-9]\d* +0 +\d+$`,
 		`(?m)^Holdfast  +24 +0 +0 +[1-9]\d* +\d+$`,
 	} {
-		if canPause && !regexp.MustCompile(want).MatchString(out.String()) {
+		if child.CanPause && !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("the output does not have %s", want)
 		}
 	}
@@ -118,21 +119,17 @@ func TestDemoWithoutPausing(t *testing.T) {
 // TestWithoutTheFence is a control: with the lock alone the late write is taken, and the verdict sees it. So it is the
 // fence that the third round rests on, and the third round can fail.
 func TestWithoutTheFence(t *testing.T) {
-	if !canPause {
+	if !child.CanPause {
 		t.Skip("nobody is late on a system that cannot stop a process")
 	}
 	t.Parallel()
 	r := &run{Plan: &Plan{Items: 20, Workers: 3, Command: workerCommand}, pausable: true, folder: t.TempDir()}
 	r.screen = &lines{out: t.Output()}
-	locks, err := r.openHouse(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks, err := r.openStore(t.Context())
+	must(t, err)
 	unfenced := r.fenced(locks)
 	unfenced.order.Fence = false
-	if err := errors.Join(unfenced.run(t.Context()), locks.close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(unfenced.run(t.Context()), locks.close()))
 	a := &unfenced.account
 	if a.oversold() == 0 || a.refused != 0 || a.showsSafety(true) == nil {
 		t.Errorf("%d were oversold and %d writes refused: the fence makes no difference", a.oversold(), a.refused)
@@ -187,21 +184,19 @@ func TestInterrupted(t *testing.T) {
 			defer interrupt()
 			var crew staff
 			url := "sqlite:" + filepath.Join(t.TempDir(), "mine.db")
-			r := &run{Plan: &Plan{Items: 20, Workers: workers, Command: crew.command, Store: url}, pausable: canPause}
+			r := &run{Plan: &Plan{Items: 20, Workers: workers, Command: crew.command, Store: url}, pausable: child.CanPause}
 			r.screen = &spy{lines: lines{out: t.Output()}, fate: fate, title: "Round 3", seen: interrupt}
 			if err := r.run(ctx); !errors.Is(err, context.Canceled) {
 				t.Fatalf("an interrupted run ends with %v", err)
 			}
 			crew.check(t, 3*workers)
-			if n := crew.died(); canPause && n > 3 {
+			if n := crew.died(); child.CanPause && n > 3 {
 				t.Errorf("%d processes died of a signal, one of each round was killed: the others must end by themselves", n)
 			}
 			checkGone(t, r.folder)
 
 			locks, err := holdfast.Open(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer locks.Close()
 			for name, err := range locks.Names(t.Context(), "") {
 				t.Errorf("left in the store: %q, %v", name, err)
@@ -220,9 +215,7 @@ func checkGone(t *testing.T, folder string) {
 // TestFailures: a worker that cannot work ends the run, with its reason, and nothing is left.
 func TestFailures(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "no.db")
-	if err := os.WriteFile(broken, bytes.Repeat([]byte("this is no database"), 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, bytes.Repeat([]byte("this is no database"), 100), 0o600))
 	for _, test := range []struct {
 		name string
 		plan Plan
@@ -245,7 +238,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.plan.Out = t.Output()
-			r := &run{Plan: &test.plan, pausable: canPause}
+			r := &run{Plan: &test.plan, pausable: child.CanPause}
 			err := r.run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "holdfast: ") {
 				t.Errorf("got %v, want an error with %q", err, test.want)

@@ -87,9 +87,7 @@ func TestColours(t *testing.T) {
 // TestNoTerminal: a file is none.
 func TestNoTerminal(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, plain := newScreen(f, false).(*lines); !plain {
 		t.Error("a file is taken for a terminal")

@@ -22,9 +22,7 @@ func TestLateWriteToTheStock(t *testing.T) {
 		first.checkLeft(t, olderToken, 10)
 		for item := 10; item > 5; item-- {
 			second.checkLeft(t, newerToken, item)
-			if err := second.sell(t.Context(), newerToken, item, 2); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second.sell(t.Context(), newerToken, item, 2))
 		}
 		err := first.sell(t.Context(), olderToken, 10, 1)
 		if fenced {
@@ -38,9 +36,7 @@ func TestLateWriteToTheStock(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		second.checkLeft(t, newerToken, 9) // five sales undone
 		second.checkSales(t, 6)
 	}
@@ -48,13 +44,9 @@ func TestLateWriteToTheStock(t *testing.T) {
 
 func TestStockWithAnyPath(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "a b?mode=memory&c#d%20e")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o700))
 	path := filepath.Join(folder, "stock.db")
-	if err := makeStock(t.Context(), path, 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, makeStock(t.Context(), path, 3))
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +56,7 @@ func TestStockWithAnyPath(t *testing.T) {
 func openTestStock(t *testing.T, path string, fenced bool) *stock {
 	t.Helper()
 	s, err := openStock(path, fenced)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.close(); err != nil {
 			t.Error(err)
@@ -78,9 +68,7 @@ func openTestStock(t *testing.T, path string, fenced bool) *stock {
 func (s *stock) checkLeft(t *testing.T, token holdfast.Token, want int) {
 	t.Helper()
 	got, err := s.read(t.Context(), token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != want {
 		t.Errorf("%d are left, want %d", got, want)
 	}
@@ -89,9 +77,7 @@ func (s *stock) checkLeft(t *testing.T, token holdfast.Token, want int) {
 func (s *stock) checkSales(t *testing.T, want int) {
 	t.Helper()
 	got, err := s.count(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != want {
 		t.Errorf("%d sales, want %d", got, want)
 	}

@@ -10,9 +10,7 @@ import (
 // TestTerminal asks a real terminal.
 func TestTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer terminal.Close()
 	for _, test := range []struct {
 		columns         uint16
@@ -28,9 +26,7 @@ func TestTerminal(t *testing.T) {
 	} {
 		t.Setenv("TERM", test.term)
 		t.Setenv("NO_COLOR", test.noColour)
-		if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: test.columns}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: test.columns}))
 		s := newScreen(terminal, test.plain)
 		if _, moves := s.(*live); moves != test.moves || bool(s.style()) != test.coloured {
 			t.Errorf("%+v: it moves: %v, it has colours: %v", test, moves, s.style())

@@ -76,7 +76,7 @@ func (w *worker) serve(ctx context.Context) (done reportKind, err error) {
 		return "", err
 	}
 	r := report{Hold: span{Begin: now(), End: held.until()}}
-	err = w.sell(ctx, held.token(), &r)
+	err = w.sell(ctx, held.token, &r)
 	// The belief ends here at the latest, before the release: others may be inside before release returns.
 	r.Hold.End = min(now(), held.until())
 	if err := errors.Join(err, held.release(ctx)); err != nil {

@@ -36,9 +36,7 @@ func employ(t *testing.T, first string) *desk {
 func (o *order) line(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

@@ -1,4 +1,4 @@
-// Package leaks fails a test binary that leaves goroutines behind.
+// Package leaks fails a test binary that leaves goroutines behind, or a parent that leaves processes.
 package leaks
 
 import (

@@ -32,6 +32,10 @@
 // Stop asks a server to end and waits for it. Etcd waits in turn for clients who have streams open, for six seconds.
 // Kill takes no time, and what the server has acknowledged is still there after Start.
 //
+// # Programs
+//
+// [Outside] starts servers for a program that is not a test, such as the one in bench.
+//
 // # More than one Redis
 //
 // [RedisReplicas] are a master and its replicas, whom the test promotes. [RedisSentinel] has sentinels that do so, and

@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,14 +27,21 @@ func Etcd(t testing.TB, options ...Option) *EtcdServer {
 	return EtcdCluster(t, 1, options...).Nodes[0]
 }
 
+// etcdTimeouts make for a new leader after half a second, on a machine that is busy with other tests.
+var etcdTimeouts = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
+
 func newEtcd(t testing.TB, cluster *EtcdServers, name string, set *settings) *EtcdServer {
 	t.Helper()
 	e := &EtcdServer{name: name, cluster: cluster}
+	args := slices.Concat(etcdTimeouts, set.args)
+	if set.ownTimeouts {
+		args = set.args
+	}
 	e.Server = newServer(t, kind{
 		program:   "etcd",
 		portCount: 2, // for clients and for the other nodes
 		env:       set.env,
-		args:      func() []string { return append(e.baseArgs(), set.args...) },
+		args:      func() []string { return append(e.baseArgs(), args...) },
 		ready:     e.checkReady,
 	})
 	return e
@@ -50,9 +58,6 @@ func (e *EtcdServer) baseArgs() []string {
 		"--listen-metrics-urls", "unix://" + etcdSocket, // in its folder
 		"--initial-cluster", e.cluster.initial(),
 		"--initial-cluster-token", e.cluster.token,
-		// A new leader after half a second, on a machine that is busy with other tests.
-		"--heartbeat-interval", "50",
-		"--election-timeout", "500",
 		"--unsafe-no-fsync",  // the kernel keeps what was written by a process that is killed
 		"--bcrypt-cost", "4", // the least: a login takes no time
 		"--log-level", "warn",

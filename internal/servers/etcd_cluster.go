@@ -8,8 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // EtcdServers are the nodes of one etcd cluster.
@@ -56,7 +59,7 @@ func (c *EtcdServers) initial() string {
 func (c *EtcdServers) firstStart() error {
 	var err error
 	for range maxClashes {
-		if err := c.choosePorts(); err != nil {
+		if err := each(c.Nodes, func(e *EtcdServer) error { return e.choosePorts() }); err != nil {
 			return err
 		}
 		err = each(c.Nodes, func(e *EtcdServer) error { return e.startHere() })
@@ -71,16 +74,6 @@ func (c *EtcdServers) firstStart() error {
 		return err
 	}
 	return c.awaitHealthy()
-}
-
-func (c *EtcdServers) choosePorts() (err error) {
-	for _, node := range c.Nodes {
-		freePorts(node.ports)
-		if node.ports, err = node.pick(node.portCount); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Restart kills all nodes at once and starts them again on the same ports, with their data or without. It does not stop
@@ -117,19 +110,10 @@ func (c *EtcdServers) awaitHealthy() error {
 }
 
 // Leader is the node that leads, as it and a majority say. If there is none, it waits for one.
-func (c *EtcdServers) Leader() (leader *EtcdServer, err error) {
-	err = poll(func(ctx context.Context) error {
-		leader = c.leaderNow(ctx)
-		if leader == nil {
-			return errors.New("etcd: no node leads a majority")
-		}
-		return nil
-	})
-	return leader, err
-}
+func (c *EtcdServers) Leader() (*EtcdServer, error) { return pollFor(c.leaderNow) }
 
-func (c *EtcdServers) leaderNow(ctx context.Context) *EtcdServer {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+func (c *EtcdServers) leaderNow() (*EtcdServer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	type reign struct {
 		leader string
@@ -154,10 +138,10 @@ func (c *EtcdServers) leaderNow(ctx context.Context) *EtcdServer {
 	})
 	for r, leader := range claims {
 		if followers[r] > len(c.Nodes)/2 {
-			return leader
+			return leader, nil
 		}
 	}
-	return nil
+	return nil, errors.New("etcd: no node leads a majority")
 }
 
 // Endpoints are the addresses of all nodes, as host:port.
@@ -167,4 +151,65 @@ func (c *EtcdServers) Endpoints() []string { return addrsOf(c.Nodes) }
 func (c *EtcdServers) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	return c.client(t, c.Endpoints())
+}
+
+// etcdPatience is how long an etcd server may take to answer. By itself it gives up after six seconds.
+const etcdPatience = 8 * time.Second
+
+// etcdUser is who may do everything in an etcd that demands a login. Etcd knows this name.
+const etcdUser = "root"
+
+func (c *EtcdServers) client(t testing.TB, endpoints []string) *clientv3.Client {
+	t.Helper()
+	config := c.config(endpoints)
+	if c.password != "" {
+		config.Username, config.Password = etcdUser, c.password
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // the test may have closed it
+	return client
+}
+
+func (c *EtcdServers) config(endpoints []string) clientv3.Config {
+	config := clientv3.Config{
+		Endpoints:   endpoints,
+		DialTimeout: etcdPatience,
+		Logger:      zap.NewNop(), // tests end servers on purpose
+	}
+	if c.certificates != nil {
+		config.TLS = c.certificates.Client.Clone()
+	}
+	return config
+}
+
+// demandLogin has etcd demand a login of every client, if there is a password and it does not yet.
+func (c *EtcdServers) demandLogin(ctx context.Context) error {
+	if c.password == "" {
+		return nil
+	}
+	client, err := clientv3.New(c.config(c.Endpoints()))
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // the answer is there
+	if _, err := client.Authenticate(ctx, etcdUser, c.password); !errors.Is(err, rpctypes.ErrAuthNotEnabled) {
+		return err
+	}
+	// An earlier attempt may have come half way.
+	_, err = client.UserAdd(ctx, etcdUser, c.password)
+	if err != nil && !errors.Is(err, rpctypes.ErrUserAlreadyExist) {
+		return err
+	}
+	_, err = client.RoleAdd(ctx, etcdUser)
+	if err != nil && !errors.Is(err, rpctypes.ErrRoleAlreadyExist) {
+		return err
+	}
+	if _, err = client.UserGrantRole(ctx, etcdUser, etcdUser); err != nil {
+		return err
+	}
+	_, err = client.AuthEnable(ctx)
+	return err
 }

@@ -27,9 +27,11 @@ type EtcdCalls struct {
 // called may be missing.
 func (e *EtcdServer) Calls() (map[string]EtcdCalls, error) {
 	metrics, err := e.Metrics()
-	if err != nil {
-		return nil, err
-	}
+	return EtcdCallsIn(metrics), err
+}
+
+// EtcdCallsIn counts the calls in what Metrics has returned.
+func EtcdCallsIn(metrics map[string]float64) map[string]EtcdCalls {
 	calls := map[string]EtcdCalls{}
 	for series, value := range metrics {
 		name, _, _ := strings.Cut(series, "{")
@@ -48,7 +50,7 @@ func (e *EtcdServer) Calls() (map[string]EtcdCalls, error) {
 		}
 		calls[method[1]] = c
 	}
-	return calls, nil
+	return calls
 }
 
 var grpcMethod = regexp.MustCompile(`[{,]grpc_method="(\w+)"`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -38,42 +37,11 @@ func get(t *testing.T, c *clientv3.Client, key string) string {
 	return string(answer.Kvs[0].Value)
 }
 
-// check takes an error as the end of the test.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestEtcdRestart(t *testing.T) {
 	t.Parallel()
 	e := Etcd(t)
-	pid, addr := e.Pid(), e.Addr()
 	c := e.Client(t)
-	is := func(step, want string) {
-		t.Helper()
-		if got := get(t, c, "key"); got != want {
-			t.Errorf("%s: the key is %s, want %s", step, got, want)
-		}
-		if e.Pid() == pid || e.Addr() != addr {
-			t.Errorf("%s: process %d on %s, before it was %d on %s", step, e.Pid(), e.Addr(), pid, addr)
-		}
-		pid = e.Pid()
-	}
-	put(t, c, "key", "1")
-	check(t, e.Restart(true))
-	is("restart with data", "1")
-	put(t, c, "key", "2")
-	check(t, e.Kill())
-	if conn, err := net.Dial("tcp", addr); err == nil || e.Pid() != 0 {
-		t.Errorf("a server that was killed answers on %v, or has process %d", conn, e.Pid())
-	}
-	check(t, e.Start())
-	is("start after kill -9", "2")
-	check(t, e.Pause())
-	check(t, e.Restart(false)) // Stop wakes it first
-	is("restart without data", "<nil>")
+	testRestart(t, e.Server, func(value string) { put(t, c, "key", value) }, func() string { return get(t, c, "key") })
 }
 
 func TestEtcdPause(t *testing.T) {

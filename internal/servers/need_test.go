@@ -76,12 +76,8 @@ func TestFindEtcd(t *testing.T) {
 	home := t.TempDir()
 	program := func(folders ...string) string {
 		path := filepath.Join(append([]string{home}, folders...)...)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700))
 		return path
 	}
 	name := "etcd-" + etcdVersion
@@ -118,12 +114,8 @@ func TestFindValkey(t *testing.T) {
 		filepath.Join(path, "valkey-server"),
 		filepath.Join(cache, "holdfast", "servers", "valkey-server-"+valkeyVersion),
 	} {
-		if err := os.MkdirAll(filepath.Dir(want), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(want, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(want), 0o700))
+		check(t, os.WriteFile(want, []byte("#!/bin/sh\n"), 0o700))
 		if got, err := find("valkey-server"); got != want {
 			t.Errorf("found %q, want %q: %v", got, want, err)
 		}
@@ -133,9 +125,7 @@ func TestFindValkey(t *testing.T) {
 // The version is said in tools/install-valkey, which puts it into the cache, and here. The two must be the same.
 func TestValkeyVersion(t *testing.T) {
 	script, err := os.ReadFile("../../tools/install-valkey")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if want := "\nversion=" + valkeyVersion + " "; !strings.Contains(string(script), want) {
 		t.Errorf("tools/install-valkey does not say%s", want)
 	}
@@ -150,9 +140,7 @@ func TestValkeyVersion(t *testing.T) {
 // The version is said in tools/etcd/go.mod, for the makefile that builds it, and here. The two must be the same.
 func TestEtcdVersion(t *testing.T) {
 	mod, err := os.ReadFile("../../tools/etcd/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if want := "\tgo.etcd.io/etcd/server/v3 " + etcdVersion + " "; !strings.Contains(string(mod), want) {
 		t.Errorf("tools/etcd/go.mod does not require%s", want)
 	}

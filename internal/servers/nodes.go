@@ -69,3 +69,12 @@ func poll(check func(context.Context) error) error {
 		}
 	}
 }
+
+// pollFor asks until there is an answer.
+func pollFor[A any](ask func() (A, error)) (answer A, err error) {
+	err = poll(func(context.Context) (err error) {
+		answer, err = ask()
+		return err
+	})
+	return answer, err
+}

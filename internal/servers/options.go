@@ -17,6 +17,8 @@ type settings struct {
 	certificates     *Certificates
 	sentinelPassword string
 	downAfter        time.Duration // of the sentinels; 0: as soon as tests of failovers want it
+	ownTimeouts      bool
+	noReplicas       bool
 }
 
 func settingsOf(options []Option) *settings {
@@ -71,4 +73,15 @@ func SentinelPassword(password string) Option {
 // tests in which nobody is: on a busy machine one that is alive may be silent for a while.
 func DownAfter(d time.Duration) Option {
 	return func(s *settings) { s.downAfter = d }
+}
+
+// OwnTimeouts leaves nodes and sentinels with the timeouts that they come with, for measurements. Otherwise they notice a
+// dead node as soon as tests of failovers want it, and look for one as often.
+func OwnTimeouts() Option {
+	return func(s *settings) { s.ownTimeouts = true }
+}
+
+// NoReplicas leaves the masters of [RedisCluster] alone.
+func NoReplicas() Option {
+	return func(s *settings) { s.noReplicas = true }
 }

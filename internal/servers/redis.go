@@ -157,22 +157,32 @@ func (r *RedisServer) do(patience time.Duration, args ...string) (any, error) {
 	return c.Do(args...)
 }
 
+// Info is a section of what the server says about itself, such as "server" or "everything".
+func (r *RedisServer) Info(section string) (map[string]string, error) {
+	answer, err := r.Do("INFO", section)
+	return parseInfo(answer), err
+}
+
+func parseInfo(answer any) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(fmt.Sprint(answer)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}
+
 // checkReady demands that the server answers, has loaded its data, and is the process that was started.
 func (r *RedisServer) checkReady() error {
-	c, err := r.Dial()
+	if _, err := r.Do("PING"); err != nil {
+		return err
+	}
+	info, err := r.Info("server")
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // the answer is there
-	if _, err := c.Do("PING"); err != nil {
-		return err
-	}
-	info, err := c.Do("INFO", "server")
-	if err != nil {
-		return err
-	}
-	mine := fmt.Sprintf("process_id:%d\r\n", r.proc.cmd.Process.Pid)
-	if text, _ := info.(string); !strings.Contains(text, "\r\n"+mine) {
+	if info["process_id"] != strconv.Itoa(r.proc.Cmd.Process.Pid) {
 		return fmt.Errorf("somebody else answers on %s", r.Addr())
 	}
 	return nil

@@ -33,7 +33,11 @@ func RedisCluster(t testing.TB, options ...Option) *RedisClusterServers {
 	t.Helper()
 	set := settingsOf(options)
 	c := &RedisClusterServers{}
-	for range 2 * clusterMasters {
+	nodes := 2 * clusterMasters
+	if set.noReplicas {
+		nodes = clusterMasters
+	}
+	for range nodes {
 		c.Nodes = append(c.Nodes, newClusterNode(t, set))
 	}
 	if err := c.firstStart(); err != nil {
@@ -54,9 +58,11 @@ func (r *RedisServer) clusterArgs() []string {
 		"--cluster-config-file", r.dir+"/nodes.conf", // not among its data: who it is, it must not lose
 		"--cluster-announce-ip", "127.0.0.1",
 		"--cluster-port", strconv.Itoa(r.ports[1]),
-		"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		"--cluster-allow-replica-migration", "no", // who copies whom is for the tests to know
 	)
+	if !r.set.ownTimeouts {
+		args = append(args, "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10))
+	}
 	if r.set.certificates != nil {
 		args = append(args, "--tls-cluster", "yes")
 	}
@@ -74,11 +80,7 @@ func (c *RedisClusterServers) firstStart() error {
 			return node.failed("join", err)
 		}
 	}
-	err := poll(func(context.Context) error {
-		_, err := c.commonView()
-		return err
-	})
-	if err != nil {
+	if _, err := pollFor(c.commonView); err != nil {
 		return err
 	}
 	for i, node := range c.Nodes[clusterMasters:] {
@@ -122,17 +124,15 @@ func (c *RedisClusterServers) Addrs() []string { return addrsOf(c.Nodes) }
 
 // KeySlot is the slot of a key, as the first node says that answers.
 func (c *RedisClusterServers) KeySlot(key string) (slot int, err error) {
-	err = poll(func(context.Context) (err error) {
+	return pollFor(func() (slot int, err error) {
 		for _, node := range c.Nodes {
 			var answer any
 			if answer, err = node.ask("CLUSTER", "KEYSLOT", key); err == nil {
-				slot, err = strconv.Atoi(fmt.Sprint(answer))
-				return err
+				return strconv.Atoi(fmt.Sprint(answer))
 			}
 		}
-		return err
+		return 0, err
 	})
-	return slot, err
 }
 
 // MasterOf is the node that serves a key, dead or alive, as most nodes say. If they do not agree, it waits until they
@@ -183,11 +183,7 @@ func (c *RedisClusterServers) Failover(master *RedisServer) (replica *RedisServe
 // AwaitFailover waits until most nodes say that the old master's replica is the master now, and that all slots are
 // served, and returns it.
 func (c *RedisClusterServers) AwaitFailover(old *RedisServer) (heir *RedisServer, err error) {
-	err = poll(func(context.Context) (err error) {
-		heir, err = c.heirNow(old)
-		return err
-	})
-	return heir, err
+	return pollFor(func() (*RedisServer, error) { return c.heirNow(old) })
 }
 
 // heirNow is the one that has taken the place of a master, and it is noted when that was.
@@ -206,12 +202,8 @@ func (c *RedisClusterServers) heirNow(master *RedisServer) (*RedisServer, error)
 }
 
 // named waits until more than half of all nodes name the same one by its address.
-func (c *RedisClusterServers) named(name func(clusterView) (addr string)) (named *RedisServer, err error) {
-	err = poll(func(context.Context) (err error) {
-		named, err = c.namedNow(name)
-		return err
-	})
-	return named, err
+func (c *RedisClusterServers) named(name func(clusterView) (addr string)) (*RedisServer, error) {
+	return pollFor(func() (*RedisServer, error) { return c.namedNow(name) })
 }
 
 func (c *RedisClusterServers) namedNow(name func(clusterView) (addr string)) (*RedisServer, error) {

@@ -121,16 +121,7 @@ func (r *RedisServer) checkRole(role string) error {
 // replication is what it says of whom it copies, and who copies it.
 func (r *RedisServer) replication() (map[string]string, error) {
 	answer, err := r.ask("INFO", "replication")
-	if err != nil {
-		return nil, err
-	}
-	info := map[string]string{}
-	for line := range strings.Lines(fmt.Sprint(answer)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info, nil
+	return parseInfo(answer), err
 }
 
 // Lag makes a replica receive what its master writes, and neither apply nor acknowledge it. Its master does not wait

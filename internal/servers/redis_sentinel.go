@@ -56,7 +56,7 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	watched := RedisReplicas(t, watchedCount-1, options...)
 	s := &RedisSentinelServers{MasterName: "holdfast", Nodes: append([]*RedisServer{watched.Master}, watched.Replicas...)}
 	set := watched.Master.set
-	set = &settings{program: set.program, password: set.sentinelPassword, certificates: set.certificates}
+	set = &settings{program: set.program, password: set.sentinelPassword, certificates: set.certificates, ownTimeouts: set.ownTimeouts}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, newSentinel(t, set))
 	}
@@ -69,6 +69,9 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 func newSentinel(t testing.TB, set *settings) *RedisServer {
 	t.Helper()
 	r := newRedisKind(t, set, 1, func(r *RedisServer) []string { return append(r.baseArgs(), "--sentinel") })
+	if set.ownTimeouts {
+		return r
+	}
 	r.ready = func() error {
 		if err := r.checkReady(); err != nil {
 			return err
@@ -97,8 +100,12 @@ func (s *RedisSentinelServers) watch(sentinel *RedisServer) error {
 	master := s.Nodes[0]
 	commands := [][]string{
 		{"MONITOR", s.MasterName, "127.0.0.1", strconv.Itoa(master.Port()), strconv.Itoa(sentinelQuorum)},
-		{"SET", s.MasterName, "down-after-milliseconds", strconv.FormatInt(cmp.Or(master.set.downAfter, downAfter).Milliseconds(), 10)},
-		{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", strconv.Itoa(watchedCount - 1)},
+	}
+	if !master.set.ownTimeouts {
+		down := strconv.FormatInt(cmp.Or(master.set.downAfter, downAfter).Milliseconds(), 10)
+		commands = append(commands,
+			[]string{"SET", s.MasterName, "down-after-milliseconds", down},
+			[]string{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", strconv.Itoa(watchedCount - 1)})
 	}
 	if master.set.user != "" {
 		commands = append(commands, []string{"SET", s.MasterName, "auth-user", master.set.user})
@@ -119,13 +126,7 @@ func (s *RedisSentinelServers) Addrs() []string { return addrsOf(s.Sentinels) }
 
 // Master is the server that a majority of the sentinels names as the master, dead or alive. If they do not agree, it
 // waits until they do.
-func (s *RedisSentinelServers) Master() (master *RedisServer, err error) {
-	err = poll(func(context.Context) (err error) {
-		master, err = s.masterNow()
-		return err
-	})
-	return master, err
-}
+func (s *RedisSentinelServers) Master() (*RedisServer, error) { return pollFor(s.masterNow) }
 
 func (s *RedisSentinelServers) masterNow() (*RedisServer, error) {
 	return agreed(s.Sentinels, s.Nodes, func(sentinel *RedisServer) (string, error) {
@@ -149,16 +150,13 @@ func (s *RedisSentinelServers) Failover() (master *RedisServer, err error) {
 		return nil, err
 	}
 	var asked time.Time
-	err = poll(func(context.Context) (err error) {
-		if master, err = s.successor(old); err == nil {
-			return nil
-		}
-		if time.Since(asked) > askAgain {
+	return pollFor(func() (*RedisServer, error) {
+		master, err := s.successor(old)
+		if err != nil && time.Since(asked) > askAgain {
 			asked, err = time.Now(), errors.Join(err, s.demandFailover())
 		}
-		return err
+		return master, err
 	})
-	return master, err
 }
 
 // demandFailover asks one of the sentinels for a failover. It may come to nothing all the same: if it knows too little
@@ -177,12 +175,8 @@ func (s *RedisSentinelServers) demandFailover() error {
 
 // AwaitFailover waits until a majority of the sentinels names another master than old, which takes itself for the
 // master too, and returns it.
-func (s *RedisSentinelServers) AwaitFailover(old *RedisServer) (master *RedisServer, err error) {
-	err = poll(func(context.Context) (err error) {
-		master, err = s.successor(old)
-		return err
-	})
-	return master, err
+func (s *RedisSentinelServers) AwaitFailover(old *RedisServer) (*RedisServer, error) {
+	return pollFor(func() (*RedisServer, error) { return s.successor(old) })
 }
 
 func (s *RedisSentinelServers) successor(old *RedisServer) (*RedisServer, error) {

@@ -26,9 +26,7 @@ func TestRedis(t *testing.T) {
 		t.Errorf("SET: %s", got)
 	}
 	conn, err := net.Dial("unix", r.Socket())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c := NewConn(conn, answerPatience)
 	defer c.Close()
 	for _, test := range []struct{ command, want string }{
@@ -52,55 +50,20 @@ func TestRedis(t *testing.T) {
 
 func TestRedisRestart(t *testing.T) {
 	r := Redis(t)
-	pid, addr := r.Pid(), r.Addr()
-	check := func(step, want string) {
-		t.Helper()
-		if got := do(t, r, "GET", "key"); got != want {
-			t.Errorf("%s: the key is %s, want %s", step, got, want)
-		}
-		if r.Pid() == pid || r.Addr() != addr {
-			t.Errorf("%s: process %d on %s, before it was %d on %s", step, r.Pid(), r.Addr(), pid, addr)
-		}
-		pid = r.Pid()
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	do(t, r, "SET", "key", "1")
-	must(r.Restart(true))
-	check("restart with data", "1")
-	do(t, r, "SET", "key", "2")
-	must(r.Kill())
-	if _, err := r.Do("PING"); err == nil || r.Pid() != 0 {
-		t.Errorf("a server that was killed answers, or has process %d", r.Pid())
-	}
-	must(r.Start())
-	check("start after kill -9", "2")
-	must(r.Pause())
-	must(r.Restart(false)) // Stop wakes it first
-	check("restart without data", "<nil>")
+	testRestart(t, r.Server, func(value string) { do(t, r, "SET", "key", value) }, func() string { return do(t, r, "GET", "key") })
 }
 
 func TestRedisPause(t *testing.T) {
 	r := Redis(t)
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.Pause())
 	conn, err := net.Dial("tcp", r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c := NewConn(conn, 200*time.Millisecond)
 	defer c.Close()
 	if answer, err := c.Do("PING"); err == nil {
 		t.Errorf("a paused server answers %v", answer)
 	}
-	if err := r.Continue(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.Continue())
 	c.patience = answerPatience
 	if answer, err := c.Receive(); answer != "PONG" {
 		t.Errorf("a server that goes on answers %v, %v", answer, err)
@@ -112,44 +75,13 @@ func TestStateErrors(t *testing.T) {
 	if r.Start() == nil || r.LoseData() == nil {
 		t.Error("a running server was started, or lost its data")
 	}
-	if err := r.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.Stop())
 	for what, act := range map[string]func() error{
 		"stop": r.Stop, "kill": r.Kill, "pause": r.Pause, "continue": r.Continue,
-		"CPU time": func() error { _, err := r.CPUTime(); return err },
 	} {
 		if err := act(); err == nil || !strings.Contains(err.Error(), "redis-server: "+what) {
 			t.Errorf("%s of a stopped server: %v", what, err)
 		}
-	}
-}
-
-func TestRedisCPUTime(t *testing.T) {
-	r := Redis(t)
-	before, err := r.CPUTime()
-	if err != nil {
-		t.Skip(err)
-	}
-	var used time.Duration
-	await(t, "processor time that was used", func() bool {
-		do(t, r, "EVAL", "local n = 0; for i = 1, 1e6 do n = n + i end; return n", "0")
-		after, err := r.CPUTime()
-		if err != nil {
-			t.Fatal(err)
-		}
-		used = after - before
-		return used >= 200*time.Millisecond
-	})
-	idle, err := r.CPUTime()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Restart(true) != nil {
-		t.Fatal("no restart")
-	}
-	if fresh, err := r.CPUTime(); err != nil || fresh >= idle {
-		t.Errorf("a new process has used %v, and the old one had used %v: %v", fresh, idle, err)
 	}
 }
 
@@ -190,9 +122,7 @@ func TestRedisRefuses(t *testing.T) {
 func refusesStrangers(t *testing.T, r *RedisServer) {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c := NewConn(conn, answerPatience)
 	defer c.Close()
 	if answer, err := c.Do("PING"); err == nil {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // How long things may take on a machine that is busy with other tests, before they count as failed.
@@ -49,7 +51,7 @@ type Server struct {
 	ports []int // once they are chosen
 
 	mu   sync.Mutex
-	proc *process // nil while it is stopped
+	proc *child.Process // nil while it is stopped
 }
 
 // newServer makes the folder of a server that is to run for t, and ends and clears up with it. It is not started yet,
@@ -109,62 +111,45 @@ func (s *Server) Pid() int {
 	if s.proc == nil {
 		return 0
 	}
-	return s.proc.cmd.Process.Pid
+	return s.proc.Cmd.Process.Pid
 }
 
-// CPUTime is the processor time that its process has used since it was started, in steps of 10 ms. Only Linux can
-// tell.
-func (s *Server) CPUTime() (used time.Duration, err error) {
-	err = s.withProcess("CPU time", func(p *process) error {
-		used, err = cpuTime(p.cmd.Process.Pid)
-		return err
-	})
-	return used, err
-}
-
-// Start starts it again after Stop or Kill, on the same ports and with the data that is there.
-func (s *Server) Start() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Another test binary may just be probing one of the ports.
-	return s.start(func() error { return nil })
-}
-
-// firstStart starts it on free ports, for as long as somebody else is quicker.
-func (s *Server) firstStart() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.start(func() (err error) {
-		freePorts(s.ports)
-		s.ports, err = s.pick(s.portCount)
-		return err
-	})
-}
+// Start starts it again after Stop or Kill, on the same ports and with the data that is there. Another test binary may
+// just be probing one of the ports, so it tries again.
+func (s *Server) Start() error { return s.start(maxClashes, nil) }
 
 // startHere starts it once, on the ports that are chosen.
-func (s *Server) startHere() error {
+func (s *Server) startHere() error { return s.start(1, nil) }
+
+// firstStart starts it on free ports, for as long as somebody else is quicker.
+func (s *Server) firstStart() error { return s.start(maxClashes, s.choosePorts) }
+
+// choosePorts chooses free ports, and frees those that it had.
+func (s *Server) choosePorts() (err error) {
+	freePorts(s.ports)
+	s.ports, err = s.pick(s.portCount)
+	return err
+}
+
+// start starts it, and again if its ports clash with somebody else's. Before each try it prepares, unless that is nil.
+func (s *Server) start(tries int, prepare func() error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
 		return s.failed("start", errRunning)
 	}
-	return s.failed("start", s.startOnce())
-}
-
-// start starts it, again if its ports clash with somebody else's.
-func (s *Server) start(choosePorts func() error) error {
-	if s.proc != nil {
-		return s.failed("start", errRunning)
-	}
-	var err error
-	for range maxClashes {
-		if err = choosePorts(); err != nil {
-			break
+	for try := range tries {
+		if try > 0 {
+			time.Sleep(pollEvery) // not to spin
+		}
+		if prepare != nil {
+			if err = prepare(); err != nil {
+				break
+			}
 		}
 		if err = s.startOnce(); !errors.Is(err, errClash) {
 			break
 		}
-		time.Sleep(pollEvery) // not to spin
 	}
 	return s.failed("start", err)
 }
@@ -182,7 +167,7 @@ func (s *Server) startOnce() error {
 	cmd := exec.Command(s.path, s.args()...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), s.env...)
-	proc, err := startProcess(cmd)
+	proc, err := child.Start(cmd)
 	if err != nil {
 		return err
 	}
@@ -191,7 +176,7 @@ func (s *Server) startOnce() error {
 	if err == nil {
 		return nil
 	}
-	err = errors.Join(err, proc.kill())
+	err = errors.Join(err, proc.Kill())
 	s.proc = nil
 	said := s.logTail(before.Size())
 	// Every server says it in the words of the C library.
@@ -206,15 +191,15 @@ func (s *Server) awaitReady() error {
 	for {
 		err := s.ready()
 		switch {
-		case s.proc.ended():
-			return fmt.Errorf("it ended at once: %v", s.proc.cmd.ProcessState)
+		case s.proc.Ended():
+			return fmt.Errorf("it ended at once: %v", s.proc.Cmd.ProcessState)
 		case err == nil:
 			return nil
 		case time.Now().After(deadline):
 			return fmt.Errorf("it was not ready after %v: %w", startPatience, err)
 		}
 		select {
-		case <-s.proc.done:
+		case <-s.proc.Done:
 		case <-time.After(pollEvery):
 		}
 	}
@@ -222,16 +207,16 @@ func (s *Server) awaitReady() error {
 
 // Stop ends it in good order, as an operator does.
 func (s *Server) Stop() error {
-	return s.end("stop", func(p *process) error { return p.terminate(stopPatience) })
+	return s.end("stop", func(p *child.Process) error { return p.Terminate(stopPatience) })
 }
 
 // Kill ends it as kill -9 does.
-func (s *Server) Kill() error { return s.end("kill", (*process).kill) }
+func (s *Server) Kill() error { return s.end("kill", (*child.Process).Kill) }
 
-func (s *Server) end(what string, end func(*process) error) error {
-	return s.withProcess(what, func(p *process) error {
+func (s *Server) end(what string, end func(*child.Process) error) error {
+	return s.withProcess(what, func(p *child.Process) error {
 		err := end(p)
-		if p.ended() {
+		if p.Ended() {
 			s.proc = nil
 		}
 		return err
@@ -242,13 +227,11 @@ func (s *Server) end(what string, end func(*process) error) error {
 func (s *Server) LoseData() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc != nil {
-		return s.failed("lose data", errRunning)
+	err := errRunning
+	if s.proc == nil {
+		err = errors.Join(os.RemoveAll(s.dataDir()), os.MkdirAll(s.dataDir(), 0o700))
 	}
-	if err := os.RemoveAll(s.dataDir()); err != nil {
-		return s.failed("lose data", err)
-	}
-	return s.failed("lose data", os.Mkdir(s.dataDir(), 0o700))
+	return s.failed("lose data", err)
 }
 
 // Restart stops it and starts it again on the same ports, with its data or without.
@@ -267,15 +250,15 @@ func (s *Server) Restart(keepData bool) error {
 // Pause makes it stand still, as a machine does that swaps or is suspended. Its connections stay open, and the
 // kernel still accepts new ones for it.
 func (s *Server) Pause() error {
-	return s.withProcess("pause", func(p *process) error {
-		if err := suspend(p.cmd.Process); err != nil {
+	return s.withProcess("pause", func(p *child.Process) error {
+		if err := child.Pause(p.Cmd.Process); err != nil {
 			return err
 		}
 		for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(pollEvery) {
-			if p.ended() {
+			if p.Ended() {
 				return errStopped
 			}
-			if paused, err := isPaused(p.cmd.Process.Pid); paused || err != nil {
+			if paused, err := isPaused(p.Cmd.Process.Pid); paused || err != nil {
 				return err
 			}
 		}
@@ -285,11 +268,11 @@ func (s *Server) Pause() error {
 
 // Continue ends a Pause.
 func (s *Server) Continue() error {
-	return s.withProcess("continue", func(p *process) error { return resume(p.cmd.Process) })
+	return s.withProcess("continue", func(p *child.Process) error { return child.Resume(p.Cmd.Process) })
 }
 
 // withProcess does something with the process of the moment.
-func (s *Server) withProcess(what string, do func(*process) error) error {
+func (s *Server) withProcess(what string, do func(*child.Process) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 func TestPortsAreOurs(t *testing.T) {
@@ -106,20 +108,14 @@ func TestStartAgainAfterClash(t *testing.T) {
 // A server that is started again has no other port to go to. It waits for a stranger who probes its port.
 func TestStartAgainOnTheSamePort(t *testing.T) {
 	r := Redis(t)
-	if err := r.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.Stop())
 	stranger, err := net.Listen("tcp", r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	started := make(chan error, 1)
 	go func() { started <- r.Start() }()
 	await(t, "a clash in the log", func() bool { return strings.Contains(r.logTail(0), "in use") })
 	stranger.Close()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-started)
 }
 
 func TestWrongArgument(t *testing.T) {
@@ -185,19 +181,15 @@ func TestServerEndsWithTheTest(t *testing.T) {
 
 func TestServerEndsWithTheTestBinary(t *testing.T) {
 	Need(t, "redis-server")
-	if !endsWithParent {
+	if !child.EndsWithParent {
 		t.Skip("only Linux ends a child with its parent")
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestOrphan$")
 	child.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
 	child.Stderr = os.Stderr
 	pipe, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, child.Start())
 	defer child.Wait()
 	defer child.Process.Kill()
 	var addr string
@@ -211,9 +203,7 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 		t.Fatalf("the child's server: %v", err)
 	}
 	defer conn.Close()
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, child.Process.Kill())
 	await(t, "the end of the server", func() bool {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
@@ -231,4 +221,41 @@ func await(t *testing.T, what string, so func() bool) {
 			t.Fatalf("no %s after %v", what, startPatience)
 		}
 	}
+}
+
+// check takes an error as the end of the test.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testRestart demands that a server that was stopped or killed starts again where it was, with its data or without.
+func testRestart(t *testing.T, s *Server, set func(value string), get func() string) {
+	t.Helper()
+	pid, addr := s.Pid(), s.Addr()
+	is := func(step, want string) {
+		t.Helper()
+		if got := get(); got != want {
+			t.Errorf("%s: the key is %s, want %s", step, got, want)
+		}
+		if s.Pid() == pid || s.Addr() != addr {
+			t.Errorf("%s: process %d on %s, before it was %d on %s", step, s.Pid(), s.Addr(), pid, addr)
+		}
+		pid = s.Pid()
+	}
+	set("1")
+	check(t, s.Restart(true))
+	is("restart with data", "1")
+	set("2")
+	check(t, s.Kill())
+	if conn, err := net.Dial("tcp", addr); err == nil || s.Pid() != 0 {
+		t.Errorf("a server that was killed answers on %v, or has process %d", conn, s.Pid())
+	}
+	check(t, s.Start())
+	is("start after kill -9", "2")
+	check(t, s.Pause())
+	check(t, s.Restart(false)) // Stop wakes it first
+	is("restart without data", "<nil>")
 }

@@ -19,9 +19,7 @@ func TestCrowd(t *testing.T) {
 	url := sqliteURL(t) + "?ttl=5s"
 	c := startCrowd(t, url, url)
 	through(t, c)
-	if err := c.Kill(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Kill(0))
 	through(t, c)
 	o := stop(t, c)
 	for _, finding := range o.Findings() {
@@ -68,25 +66,19 @@ func TestNoLock(t *testing.T) {
 func TestSomebodyIsStuck(t *testing.T) {
 	url := sqliteURL(t)
 	locks, err := holdfast.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer locks.Close()
 	c := startCrowd(t, url)
 	through(t, c)
 	lease, err := locks.Mutex("mutex 0").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for err = nil; err == nil; { // sooner or later somebody asks for that one
 		err = c.Through(within(t, time.Second))
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one of the locks is never free, and what comes of it is: %v", err)
 	}
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lease.Unlock(t.Context()))
 	through(t, c)
 	stop(t, c)
 }
@@ -95,9 +87,7 @@ func TestSomebodyIsStuck(t *testing.T) {
 func TestProcessEnds(t *testing.T) {
 	url := sqliteURL(t) + "?ttl=1s" // what it holds must not be in the way of the other for long
 	c := startCrowd(t, url, url)
-	if err := c.processes[1].cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.processes[1].cmd.Process.Kill())
 	if err := c.Through(within(t, patience)); err == nil || !strings.Contains(err.Error(), "process 1") {
 		t.Errorf("process 1 has ended, and yet: %v", err)
 	}

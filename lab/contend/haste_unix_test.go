@@ -14,9 +14,7 @@ import (
 func TestStopInHaste(t *testing.T) {
 	c := startCrowd(t, sqliteURL(t))
 	process := c.processes[0].cmd.Process
-	if err := process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, process.Signal(syscall.SIGSTOP))
 	defer time.AfterFunc(patience/3, func() { _ = process.Signal(syscall.SIGCONT) }).Stop() // then it has ended well
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

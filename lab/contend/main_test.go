@@ -36,9 +36,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func startCrowd(t *testing.T, urls ...string) *Crowd {
 	t.Helper()
 	c, err := Start(within(t, patience), Plan{Dir: t.TempDir(), URLs: urls, Goroutines: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -54,16 +52,20 @@ func sqliteURL(t *testing.T) string {
 
 func through(t *testing.T, c *Crowd) {
 	t.Helper()
-	if err := c.Through(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Through(within(t, patience)))
 }
 
 func stop(t *testing.T, c *Crowd) *Outcome {
 	t.Helper()
 	o, err := c.Stop(within(t, patience))
+	must(t, err)
+	return o
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o
 }

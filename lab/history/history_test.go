@@ -46,23 +46,17 @@ func child(dir string) {
 func create(t *testing.T, dir, process string) *Recorder {
 	t.Helper()
 	r, err := Create(dir, process)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
 func closeAndRead(t *testing.T, dir string, rs ...*Recorder) []Hold {
 	t.Helper()
 	for _, r := range rs {
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Close())
 	}
 	holds, err := ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return holds
 }
 
@@ -140,23 +134,17 @@ func TestProcesses(t *testing.T) {
 	cmd.Env = append(os.Environ(), childEnv+"="+dir)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := create(t, dir, "parent")
 	around, _ := r.Begin(Hold{Resource: "around", Kind: Shared}, nil)
 	before := Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	says := bufio.NewScanner(pipe)
 	if !says.Scan() || says.Text() != "recorded" {
 		t.Errorf("the child says %q", says.Text())
 	}
 	after := Now()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	around.End()
 	holds := closeAndRead(t, dir, r)
@@ -206,9 +194,7 @@ func TestManyGoroutines(t *testing.T) {
 
 func TestRecordingFails(t *testing.T) {
 	r := create(t, t.TempDir(), "p")
-	if err := r.file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.file.Close())
 	b, _ := r.Begin(Hold{Resource: "x", Kind: Exclusive}, nil)
 	b.End()
 	if err := r.Close(); !errors.Is(err, os.ErrClosed) || !strings.HasPrefix(err.Error(), "holdfast: ") {
@@ -244,9 +230,7 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for i, text := range test.files {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)+suffix), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)+suffix), []byte(text), 0o600))
 		}
 		_, err := ReadDir(dir)
 		switch {
@@ -304,5 +288,13 @@ func BenchmarkRecord(b *testing.B) {
 	for b.Loop() {
 		belief, _ := r.Begin(h, nil)
 		belief.End()
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

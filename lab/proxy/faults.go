@@ -37,8 +37,6 @@ type fault struct {
 	delay time.Duration
 }
 
-func (f *fault) concerns(s *stream) bool { return s.conn.number > f.after }
-
 // Hold keeps bytes of these flows on their way until release. They are delivered when release returns, unless another
 // fault keeps them or the receiver does not read.
 func (p *Proxy) Hold(flows Flow) (release func()) {
@@ -163,39 +161,33 @@ func (p *Proxy) drain() {
 	}
 }
 
-func (p *Proxy) refuses() bool {
+// any reports whether there is a fault of this kind that fits.
+func (p *Proxy) any(kind faultKind, fits func(*fault) bool) bool {
 	for f := range p.faults {
-		if f.kind == refusing {
+		if f.kind == kind && fits(f) {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *Proxy) holds(s *stream) bool {
-	for f := range p.faults {
-		if f.kind == holding && f.concerns(s) && s.carries&f.flows != 0 {
-			return true
-		}
-	}
-	return false
-}
+func (p *Proxy) refuses() bool { return p.any(refusing, func(*fault) bool { return true }) }
 
-// silences says whether everything is lost that s carries. A stream that also carries something else is spared.
+func (p *Proxy) holds(s *stream) bool { return p.any(holding, s.touchedBy) }
+
+// silences reports whether everything is lost that s carries. A stream that also carries something else is spared.
 func (p *Proxy) silences(s *stream) bool {
-	for f := range p.faults {
-		if f.kind == silencing && f.concerns(s) && s.carries&^f.flows == 0 {
-			return true
-		}
-	}
-	return false
+	return p.any(silencing, func(f *fault) bool { return s.touchedBy(f) && s.carries&^f.flows == 0 })
 }
 
 func (p *Proxy) delays(s *stream) (d time.Duration) {
 	for f := range p.faults {
-		if f.kind == delaying && f.concerns(s) && s.carries&f.flows != 0 {
+		if f.kind == delaying && s.touchedBy(f) {
 			d += f.delay
 		}
 	}
 	return d
 }
+
+// touchedBy reports whether a fault concerns something that s carries.
+func (s *stream) touchedBy(f *fault) bool { return s.conn.number > f.after && s.carries&f.flows != 0 }

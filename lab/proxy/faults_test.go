@@ -84,9 +84,7 @@ func TestReleaseDelivers(t *testing.T) {
 // A receiver that does not read must not hold up whoever releases.
 func TestReleaseDoesNotHang(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	p := startProxy(t, "tcp", l.Addr().String())
 	release := p.Hold(Requests)

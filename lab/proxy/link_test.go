@@ -128,9 +128,7 @@ func TestLinkWithRedis(t *testing.T) {
 	connect := func() *servers.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return servers.NewConn(conn, patience)
 	}
@@ -153,9 +151,7 @@ func TestLinkWithRedis(t *testing.T) {
 
 	// A request that was held back lands though its client has gone.
 	release = link.HoldRequests()
-	if err := calls.Send("SET", "late", "1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, calls.Send("SET", "late", "1"))
 	await(t, "the request", func() bool { return p.Held(Requests) > 0 })
 	calls.Close()
 	answer, err = redis.Do("EXISTS", "late")

@@ -37,9 +37,7 @@ type echo struct {
 func startEcho(t *testing.T, network, address string) *echo {
 	t.Helper()
 	listener, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := &echo{listener: listener, conns: map[net.Conn]bool{}}
 	e.running.Go(func() {
 		for {
@@ -111,9 +109,7 @@ type client struct {
 func dial(t *testing.T, p *Proxy) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return &client{t, conn, bufio.NewReader(conn)}
 }
@@ -186,9 +182,7 @@ func setUp(t *testing.T, options ...Option) (*echo, *Proxy) {
 func startProxy(t *testing.T, network, address string, options ...Option) *Proxy {
 	t.Helper()
 	p, err := Start(network, address, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -228,5 +222,13 @@ func checkLanded(t *testing.T, e *echo, want ...string) {
 	await(t, fmt.Sprintf("landing of %d lines", len(want)), func() bool { return len(e.lines()) >= len(want) })
 	if got := e.lines(); !slices.Equal(got, want) {
 		t.Errorf("landed: %q, want %q", got, want)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

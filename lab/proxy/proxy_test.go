@@ -15,9 +15,7 @@ import (
 
 func TestPass(t *testing.T) {
 	dir, err := os.MkdirTemp("", "proxy") //nolint:usetesting // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir)
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(dir, "socket")} {
 		t.Run(network, func(t *testing.T) {
@@ -44,9 +42,7 @@ func TestHalfClose(t *testing.T) {
 	_, p := setUp(t)
 	c := dial(t, p)
 	c.send("1")
-	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Conn.(*net.TCPConn).CloseWrite())
 	c.hear("re:1")
 	c.hearEnd()
 	await(t, "end of the connection", func() bool { return p.Connections() == 0 })
@@ -111,9 +107,7 @@ func TestHeldIsBounded(t *testing.T) {
 	c := dial(t, p)
 	chunk := bytes.Repeat([]byte("x"), 1<<20)
 	for sent := 0; ; {
-		if err := c.SetWriteDeadline(time.Now().Add(moment)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetWriteDeadline(time.Now().Add(moment)))
 		n, err := c.Write(chunk)
 		if isTimeout(err) && p.Held(Requests) >= maxHeld {
 			break
@@ -137,9 +131,7 @@ func TestCloseWithEverythingGoingOn(t *testing.T) {
 	}
 	await(t, "requests on their way", func() bool { return p.Held(Requests) == 10 })
 	for range 2 {
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Close())
 	}
 	if p.Connections() != 0 {
 		t.Errorf("%d connections after Close", p.Connections())

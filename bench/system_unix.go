@@ -39,3 +39,10 @@ func (l flockLocker) Acquire(_ context.Context, name string) (lease, error) {
 }
 
 func (flockLocker) Close() error { return nil }
+
+// cpuTime is how much processor time this process has used.
+func cpuTime() (time.Duration, error) {
+	var u unix.Rusage
+	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package main
-
-import "syscall"
-
-func attachedAttributes() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,76 @@
+// Package child starts processes that end with the one that started them.
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// A Process is one run of a program.
+type Process struct {
+	Cmd  *exec.Cmd
+	Done chan struct{} // closed when it has ended; Cmd.ProcessState says how
+}
+
+// Start starts cmd with [Attributes].
+func Start(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{Cmd: cmd, Done: make(chan struct{})}
+	cmd.SysProcAttr = Attributes()
+	started := make(chan error)
+	go func() {
+		// To the kernel, the parent is the thread that made the child. It must not end before the child does.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // cmd.ProcessState says how it ended
+			close(p.Done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Terminate asks the process to end, and kills it if it has not after patience.
+func (p *Process) Terminate(patience time.Duration) error {
+	_ = Resume(p.Cmd.Process) // a paused one would not listen
+	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return errors.Join(err, p.Kill())
+	}
+	select {
+	case <-p.Done:
+		return nil
+	case <-time.After(patience):
+		return errors.Join(fmt.Errorf("it did not end within %v and was killed", patience), p.Kill())
+	}
+}
+
+// Kill ends the process and those of its group, and returns when it has ended.
+func (p *Process) Kill() error {
+	if p.Ended() {
+		return nil // its id may be another's by now
+	}
+	if err := killGroup(p.Cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.Done
+	return nil
+}

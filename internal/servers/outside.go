@@ -1,0 +1,65 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Outside starts servers for a program that is not a test. Start calls the functions of this package with t, which
+// stands in for the test. If one of them fails, that is the error, and nothing is left of those that had started. Stop
+// ends the servers and removes their folders. A server that is on its way is not interrupted when ctx is done, but none
+// is left then either.
+func Outside(ctx context.Context, start func(t testing.TB)) (stop func() error, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o := &outside{}
+	if o.try(start); ctx.Err() != nil {
+		o.errs = append(o.errs, ctx.Err())
+	}
+	if len(o.errs) > 0 {
+		return nil, o.stop()
+	}
+	return o.stop, nil
+}
+
+// outside stands in for the test.
+type outside struct {
+	testing.TB // nil: what is not below is not called
+	errs       []error
+	cleanups   []func()
+}
+
+// try calls start, until that fails.
+func (o *outside) try(start func(testing.TB)) {
+	defer func() {
+		if r := recover(); r != nil && r != any(o) {
+			panic(r)
+		}
+	}()
+	start(o)
+}
+
+func (o *outside) stop() error {
+	for _, cleanup := range slices.Backward(o.cleanups) {
+		cleanup()
+	}
+	return errors.Join(o.errs...)
+}
+
+func (o *outside) Helper()                   {}
+func (o *outside) Failed() bool              { return false } // folders are removed: the error has the end of the log
+func (o *outside) Cleanup(f func())          { o.cleanups = append(o.cleanups, f) }
+func (o *outside) Errorf(s string, a ...any) { o.errs = append(o.errs, fmt.Errorf(s, a...)) }
+
+func (o *outside) Fatal(a ...any) { o.Fatalf("%s", fmt.Sprint(a...)) }
+
+func (o *outside) Fatalf(s string, a ...any) {
+	o.Errorf(s, a...)
+	panic(o)
+}
+
+func (o *outside) Skipf(s string, a ...any) { o.Fatalf(s, a...) }
