@@ -17,43 +17,21 @@ import (
 // long is a ttl that no test waits for.
 const long = 10 * time.Minute
 
+func longClaim(name string) *store.Claim {
+	c := newClaim(name)
+	c.TTL = long
+	return c
+}
+
 // soon is how long something may take that takes a fraction of a second on a machine that is not busy.
 const soon = 10 * time.Second
-
-// startLong starts a child that takes a lock with a ttl that nobody waits for.
-func startLong(t *testing.T, path, name string) *holder {
-	t.Helper()
-	return startHolderFor(t, path, name, long)
-}
-
-// bury kills a child and waits until it is gone.
-func (h *holder) bury() {
-	h.kill()
-	_ = h.cmd.Wait()
-}
 
 // TestKilledHolderIsFoundOut: a process is killed while it holds a lock and another waits for it. The other has it at
 // once, and not when the ttl has passed, and its token is greater.
 func TestKilledHolderIsFoundOut(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path)
-	first := startLong(t, path, "x")
-	seen := first.token(t)
-	for range 3 {
-		next := startLong(t, path, "x")
-		waitForWaiter(t, locks, "x")
-		first.bury()
-		buried := time.Now()
-		token := next.token(t)
-		if took := time.Since(buried); took > soon {
-			t.Errorf("it took %v", took)
-		}
-		if token <= seen {
-			t.Errorf("token %v after %v", token, seen)
-		}
-		first, seen = next, token
-	}
-	first.bury()
+	killInTurn(t, locks, path, long, soon).bury()
 	if _, err := locks.Mutex("x").TryLock(t.Context()); err != nil {
 		t.Errorf("TryLock after the holder was killed: %v", err)
 	}
@@ -63,18 +41,13 @@ func TestKilledHolderIsFoundOut(t *testing.T) {
 func TestKilledWaiterIsPassedOver(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path, holdfast.TTL(long))
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := startLong(t, path, "x")
+	lease := lock(t, locks, "x")
+	next := startHolder(t, path, "x", long)
 	waiters(t, locks, "x", 1)
-	last := startLong(t, path, "x")
+	last := startHolder(t, path, "x", long)
 	waiters(t, locks, "x", 2)
 	next.bury()
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, lease.Unlock(t.Context()))
 	start := time.Now()
 	last.token(t)
 	if took := time.Since(start); took > soon {
@@ -87,8 +60,8 @@ func TestDeadWaiterBlocksNobody(t *testing.T) {
 	path := newPath(t)
 	holder, dead, living := open(t, path), open(t, path), open(t, path)
 	units := func(n int32) *store.Claim {
-		c := newClaim("x")
-		c.TTL, c.Ask = long, store.Ask{Kind: store.Semaphore, Units: n, Limit: 5}
+		c := longClaim("x")
+		c.Ask = store.Ask{Kind: store.Semaphore, Units: n, Limit: 5}
 		return c
 	}
 	join(t, holder, units(3), store.Held)
@@ -103,9 +76,7 @@ func die(t *testing.T, e *engine) {
 	if len(e.claims) == 0 {
 		t.Fatal("it has no claims")
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Close())
 }
 
 // TestClosedWithoutLeaving frees what was held: nobody is there any more who could use it.
@@ -113,9 +84,7 @@ func TestClosedWithoutLeaving(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
 	for _, name := range []string{"x", "y"} {
-		c := newClaim(name)
-		c.TTL = long
-		join(t, a, c, store.Held)
+		join(t, a, longClaim(name), store.Held)
 	}
 	die(t, a)
 	join(t, b, newClaim("x"), store.Held)
@@ -148,8 +117,7 @@ func TestLivingIsNeverBuried(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			path := newPath(t)
 			a, b := open(t, path), open(t, path)
-			held := newClaim("x")
-			held.TTL = long
+			held := longClaim("x")
 			join(t, a, held, store.Held)
 			happens(t, path+"-wake")
 			join(t, b, newClaim("x"), store.Waiting)
@@ -176,9 +144,7 @@ func restore(t *testing.T, from, to string) {
 func listed(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -186,19 +152,11 @@ func listed(t *testing.T, folder string) []string {
 	return names
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestEarlierIsNeverBuried: of a client of an earlier version nobody knows that it is dead.
 func TestEarlierIsNeverBuried(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
-	held := newClaim("x")
-	held.TTL = long
+	held := longClaim("x")
 	join(t, a, held, store.Held)
 	dead := inbox(t, path+"-wake", "EARLIER")
 	dead.Close()
@@ -212,9 +170,9 @@ func TestEarlierIsNeverBuried(t *testing.T) {
 func TestStoppedHolderIsNotDead(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path)
-	h := startLong(t, path, "x")
+	h := startHolder(t, path, "x", long)
 	h.token(t)
-	stop(t, h.cmd)
+	stop(t, h)
 	for range 3 {
 		if _, err := locks.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Errorf("got %v", err)
@@ -227,30 +185,21 @@ func TestStoppedHolderIsNotDead(t *testing.T) {
 func TestInherited(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
-	held := newClaim("x")
-	held.TTL = long
+	held := longClaim("x")
 	join(t, a, held, store.Held)
 	end, err := sqlstore.New(a).Inherit()
 	check(t, err)
-	child := childCommand(t, "stay")
-	in, err := child.StdinPipe()
-	check(t, err)
-	check(t, child.Start())
+	heir := startChild(t, "stay")
 	end()
-	late := childCommand(t, "stay") // starts too late to keep anything
-	lateIn, err := late.StdinPipe()
-	check(t, err)
-	check(t, late.Start())
+	startChild(t, "stay") // too late to keep anything
 	die(t, a)
 	join(t, b, newClaim("x"), store.Waiting)
 	wantState(t, path, held, store.Held)
-	in.Close()
-	check(t, child.Wait())
+	heir.in.Close()
+	check(t, heir.Wait())
 	if a, err := b.Look(t.Context(), []store.Claim{*held}); err != nil || a[0].State != store.Gone {
 		t.Errorf("it stands at %v, %v", a, err)
 	}
-	lateIn.Close()
-	check(t, late.Wait())
 }
 
 // TestOpenSweepsSockets of processes that were killed, wherever they are in a large folder.
@@ -264,7 +213,7 @@ func TestOpenSweepsSockets(t *testing.T) {
 	for i := range mostDialled / 2 {
 		inbox(t, folder, fmt.Sprintf("DEAD%d", i)).Close()
 	}
-	h := startLong(t, path, "x")
+	h := startHolder(t, path, "x", long)
 	h.token(t)
 	h.bury()
 	eventually(t, "all dead are swept", func() bool {
@@ -286,8 +235,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 	clients := make([]bell, many)
 	for i := range clients {
 		client := &clients[i]
-		c := newClaim("x")
-		c.TTL = long
+		c := longClaim("x")
 		join(t, e, c, store.Waiting)
 		client.folder = path + "-wake"
 		if !client.listen(func(store.ID, store.Standing) {}) {

@@ -114,9 +114,7 @@ func TestSweepPastNewer(t *testing.T) {
 		SELECT '', 'newer ' || i, 7, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', ? FROM n`,
 		mostSwept, format+1)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1")
-	if err := e.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Sweep(t.Context()))
 	if n := countRows(t, path, "holdfast_claims WHERE name = 'z'"); n != 0 {
 		t.Error("a dead claim stays for what is newer")
 	}

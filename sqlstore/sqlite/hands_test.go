@@ -60,9 +60,7 @@ func visit(t *testing.T, path string) *file {
 	for isBusy(err) {
 		f, err = openFile(path, privateMode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = f.close() })
 	return f
 }

@@ -23,9 +23,7 @@ func TestBreakGrants(t *testing.T) {
 	holder, next := newClaim("x"), newClaim("x")
 	join(t, e, holder, store.Held)
 	join(t, e, next, store.Waiting)
-	if err := e.Break(t.Context(), "x", holder.Ticket); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Break(t.Context(), "x", holder.Ticket))
 	wantState(t, path, next, store.Held)
 }
 
@@ -60,19 +58,13 @@ func TestLookSeesOneMoment(t *testing.T) {
 		go func() { left <- other.Leave(t.Context(), holder) }()
 		for state := store.Waiting; state == store.Waiting; {
 			a, err := e.Look(t.Context(), []store.Claim{*next})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if state = a[0].State; state == store.Gone {
 				t.Fatalf("round %d: a claim that was granted is gone", round)
 			}
 		}
-		if err := <-left; err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Leave(t.Context(), next); err != nil {
-			t.Fatal(err)
-		}
+		check(t, <-left)
+		check(t, e.Leave(t.Context(), next))
 	}
 }
 
@@ -86,21 +78,19 @@ func TestOpens(t *testing.T) {
 		holder, waiter := newClaim("x"), newClaim("x")
 		holder.TTL, waiter.TTL = c.holder, c.waiter
 		join(t, e, holder, store.Held)
-		check := func(how string, opens time.Duration, err error) {
+		opensIn := func(how string, opens time.Duration, err error) {
 			if err != nil || opens > c.holder || opens < c.holder-3*time.Second {
 				t.Errorf("%s: it opens in %v after %s (%v), and the holder has %v", what, opens, how, err, c.holder)
 			}
 		}
 		a, err := e.Join(t.Context(), waiter)
-		check("Join", a.Opens, err)
+		opensIn("Join", a.Opens, err)
 		a, err = e.Join(t.Context(), waiter) // its answer was lost
-		check("Join again", a.Opens, err)
+		opensIn("Join again", a.Opens, err)
 		waiter.Ticket = a.Ticket
 		kept, err := e.Keep(t.Context(), []store.Claim{*waiter})
-		if err != nil {
-			t.Fatal(err)
-		}
-		check("Keep", kept[0].Opens, nil)
+		check(t, err)
+		opensIn("Keep", kept[0].Opens, nil)
 	}
 }
 
@@ -123,9 +113,7 @@ func TestTombstoneEnds(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	c := newClaim("x")
-	if err := e.Leave(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Leave(t.Context(), c))
 	join(t, e, c, store.Gone)
 	operate(t, path, "UPDATE holdfast_tombstones SET deadline = deadline - ?", int64(c.TTL))
 	join(t, e, c, store.Held)

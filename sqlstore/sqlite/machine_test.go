@@ -30,14 +30,10 @@ func TestAnotherMachineStaysRefused(t *testing.T) {
 func TestMachineStartedAnewForgets(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	if err := e.Leave(t.Context(), newClaim("x")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Leave(t.Context(), newClaim("x")))
 	join(t, e, newClaim("y"), store.Held)
 	operate(t, path, "UPDATE holdfast_claims SET format = ?", format+1)
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Close())
 	open(t, path, started("another start", 0))
 	if n := countRows(t, path, "holdfast_tombstones"); n != 0 {
 		t.Errorf("%d tombstones are left", n)

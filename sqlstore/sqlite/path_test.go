@@ -14,9 +14,7 @@ import (
 func link(t *testing.T, target string) string {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Symlink(target, at); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(target, at))
 	return at
 }
 
@@ -36,9 +34,7 @@ func TestSymlink(t *testing.T) {
 		}
 		next := newClaim("x")
 		join(t, e, next, store.Waiting)
-		if err := a.Leave(t.Context(), holder); err != nil {
-			t.Fatal(err)
-		}
+		check(t, a.Leave(t.Context(), holder))
 		wantPush(t, told, next.ID)
 		holder = next
 	}
@@ -52,18 +48,14 @@ func TestDanglingSymlink(t *testing.T) {
 		t.Errorf("opened %s, want %s (%v)", e.path, want, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("it has mode %v", info.Mode())
 	}
 
 	dir := t.TempDir()
 	relative := filepath.Join(dir, "link.db")
-	if err := os.Symlink("real.db", relative); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink("real.db", relative))
 	open(t, relative)
 	if _, err := os.Stat(filepath.Join(dir, "real.db")); err != nil {
 		t.Errorf("a link that is relative to its folder: %v", err)

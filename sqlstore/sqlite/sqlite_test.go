@@ -3,12 +3,10 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,9 +19,7 @@ import (
 func open(t testing.TB, path string, options ...Option) *engine {
 	t.Helper()
 	e, err := newEngine(t.Context(), path, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -80,19 +76,10 @@ func TestBelt(t *testing.T) {
 func TestReadableByPeople(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path, holdfast.Label("nightly"))
-	lease, err := locks.Mutex("report").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lease.Unlock(t.Context())
-	f, err := openFile(path, privateMode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.close()
+	defer lock(t, locks, "report").Unlock(t.Context())
 	var name, state, label, since string
 	var pid int
-	_, err = f.one("SELECT name, state, label, pid, since FROM holdfast_lines", nil, &name, &state, &label, &pid, &since)
+	_, err := visit(t, path).one("SELECT name, state, label, pid, since FROM holdfast_lines", nil, &name, &state, &label, &pid, &since)
 	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() || len(since) != len(time.DateTime) {
 		t.Errorf("%q %q %q %d %q, %v", name, state, label, pid, since, err)
 	}
@@ -111,9 +98,7 @@ func TestFileMode(t *testing.T) {
 	}
 	for _, suffix := range []string{"", "-wal", "-shm", "-wake"} {
 		info, err := os.Stat(path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if others := info.Mode().Perm() & 0o077; others != 0 {
 			t.Errorf("%s has mode %v", path+suffix, info.Mode())
 		}
@@ -126,9 +111,7 @@ func TestMachineStartedAnew(t *testing.T) {
 	first := open(t, path)
 	old := newClaim("x")
 	before := join(t, first, old, store.Held)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, first.Close())
 	second := open(t, path, started("another start", 0), clockAt(-48*time.Hour))
 	after := join(t, second, newClaim("x"), store.Held)
 	if after <= before {
@@ -194,20 +177,11 @@ func TestFloorMovesEverybody(t *testing.T) {
 func TestReplacedFile(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path, holdfast.TTL(300*time.Millisecond))
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := lock(t, locks, "x")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Remove(path + suffix); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(path+suffix))
 	}
-	other := openClient(t, path)
-	second, err := other.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := lock(t, openClient(t, path), "x")
 	if second.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", second.Token(), lease.Token())
 	}
@@ -216,52 +190,19 @@ func TestReplacedFile(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the old holder was not told")
 	}
-	if err := second.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestOnePoisonedJob: a call that the database cannot do fails alone, not the others of its transaction.
-func TestOnePoisonedJob(t *testing.T) {
-	e := open(t, newPath(t))
-	release := occupy(t, e)
-	poison := errors.New("poison")
-	results := make(chan error, 3)
-	c := newClaim("good")
-	var group sync.WaitGroup
-	group.Go(func() { _, err := e.Join(t.Context(), c); results <- err })
-	group.Go(func() {
-		_, err := ask(t.Context(), e, func(*transaction) (int, error) { return 0, poison })
-		results <- errors.Join(err, errors.New("of the poisoned"))
-	})
-	eventually(t, "both wait", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.jobs) == 2 })
-	release()
-	group.Wait()
-	close(results)
-	for err := range results {
-		if err != nil && (!errors.Is(err, poison) || !strings.Contains(err.Error(), "of the poisoned")) {
-			t.Errorf("got %v", err)
-		}
-	}
-	if _, err := e.Join(t.Context(), c); err != nil {
-		t.Error(err)
-	}
+	check(t, second.Unlock(t.Context()))
 }
 
 // occupy keeps an engine's worker busy until release.
 func occupy(t *testing.T, e *engine) (release func()) {
 	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, err := ask(context.WithoutCancel(t.Context()), e, func(*transaction) (int, error) { close(begun); <-end; return 0, nil })
-		if err != nil {
-			t.Error(err)
-		}
-	}()
+	done := later(func() error {
+		_, err := ask(context.Background(), e, func(*transaction) (int, error) { close(begun); <-end; return 0, nil })
+		return err
+	})
 	<-begun
-	return func() { close(end); <-done }
+	return func() { close(end); check(t, <-done) }
 }
 
 // TestSlowDisk: a call returns when its context is done, also while the disk makes the one before it wait. What had
@@ -304,9 +245,7 @@ func TestWithoutSockets(t *testing.T) {
 		t.Fatal("it has a socket")
 	}
 	given := time.Now()
-	if err := other.Leave(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
+	check(t, other.Leave(t.Context(), holder))
 	select {
 	case standing := <-granted:
 		if standing.State != store.Held {
@@ -326,60 +265,20 @@ func TestLongPath(t *testing.T) {
 		t.Skip("only Linux has a way around it; elsewhere waiters look by themselves")
 	}
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40), "odd ?#%41 'name'")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(dir, 0o700))
 	path := filepath.Join(dir, "locks.db")
 	a, b := open(t, path), open(t, path)
 	holder, waiter := newClaim("x"), newClaim("x")
 	join(t, a, holder, store.Held)
-	told := make(chan store.ID, 1)
-	b.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	told := heard(b)
 	if !b.Listen() {
 		t.Fatal("no socket")
 	}
 	join(t, b, waiter, store.Waiting)
-	if err := a.Leave(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case id := <-told:
-		if id != waiter.ID {
-			t.Errorf("told of %v", id)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("never told")
-	}
+	check(t, a.Leave(t.Context(), holder))
+	wantPush(t, told, waiter.ID)
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the file is elsewhere: %v", err)
-	}
-}
-
-// TestDeadSocket: the socket of a process that died while it waited is removed when its place is.
-func TestDeadSocket(t *testing.T) {
-	path := newPath(t)
-	e := open(t, path)
-	if err := os.Mkdir(path+"-wake", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	dead := filepath.Join(path+"-wake", "dead")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dead, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket.Close() // without removing its name, as kill -9 leaves it
-	if _, err := os.Stat(dead); err != nil {
-		t.Fatal(err)
-	}
-	join(t, e, newClaim("x"), store.Held)
-	c := newClaim("x")
-	join(t, e, c, store.Waiting)
-	operate(t, path, "UPDATE holdfast_claims SET inbox = 'dead', deadline = 1 WHERE state = 'waiting'")
-	if err := e.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dead); err == nil {
-		t.Error("it is still there")
 	}
 }
 
@@ -397,18 +296,14 @@ func TestHostileInbox(t *testing.T) {
 func TestClosed(t *testing.T) {
 	e := open(t, newPath(t))
 	release := occupy(t, e)
-	late := make(chan error, 1)
-	go func() { _, err := e.Join(t.Context(), newClaim("x")); late <- err }()
-	eventually(t, "it waits", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.jobs) == 1 })
-	closed := make(chan error, 1)
-	go func() { closed <- e.Close() }()
+	late := joinLater(t.Context(), e, newClaim("x"))
+	waitForJobs(t, e, 1)
+	closed := later(e.Close)
 	if err := <-late; !errors.Is(err, store.ErrClosed) {
 		t.Errorf("under way: %v", err)
 	}
 	release()
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	check(t, <-closed)
 	if _, err := e.Join(t.Context(), newClaim("x")); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("after it: %v", err)
 	}
@@ -421,13 +316,8 @@ func TestRestOfTheFile(t *testing.T) {
 	operate(t, path, "INSERT INTO stock VALUES ('chair', 7)")
 	e := open(t, path)
 	join(t, e, newClaim("x"), store.Held)
-	f, err := openFile(path, privateMode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.close()
 	var left int
-	if _, err := f.one("SELECT left FROM stock", nil, &left); err != nil || left != 7 {
+	if _, err := visit(t, path).one("SELECT left FROM stock", nil, &left); err != nil || left != 7 {
 		t.Errorf("%d, %v", left, err)
 	}
 }

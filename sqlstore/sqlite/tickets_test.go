@@ -50,9 +50,7 @@ func TestFloorWithinATransaction(t *testing.T) {
 		}
 		return b.Ticket, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if third := join(t, e, newClaim("z"), store.Held); third <= last {
 		t.Errorf("ticket %d after %d", third, last)
 	}
