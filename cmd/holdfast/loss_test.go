@@ -32,9 +32,7 @@ func (d *desk) beat() time.Time {
 	d.Helper()
 	d.appears("beat")
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(d.read("beat")), 64)
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	return time.UnixMicro(int64(seconds * 1e6))
 }
 
@@ -164,9 +162,7 @@ func TestStoreComesBack(t *testing.T) {
 func (d *desk) silence() (end func()) {
 	d.Helper()
 	db, err := sql.Open("sqlite", d.path("state/holdfast/locks.db"))
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	db.SetMaxOpenConns(1)
 	d.eventually("it can be silenced", func() bool {
 		_, err := db.Exec("BEGIN IMMEDIATE")
@@ -174,9 +170,7 @@ func (d *desk) silence() (end func()) {
 	})
 	return func() {
 		d.Helper()
-		if err := db.Close(); err != nil {
-			d.Fatal(err)
-		}
+		check(d, db.Close())
 	}
 }
 
@@ -227,28 +221,20 @@ func (d *desk) moveStore(from, to string) {
 	d.Helper()
 	d.mkdir(to)
 	files, err := os.ReadDir(d.path(from))
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	for _, f := range files {
-		if err := os.Rename(d.path(from+"/"+f.Name()), d.path(to+"/"+f.Name())); err != nil {
-			d.Fatal(err)
-		}
+		check(d, os.Rename(d.path(from+"/"+f.Name()), d.path(to+"/"+f.Name())))
 	}
 }
 
 func (d *desk) mkdir(name string) {
 	d.Helper()
-	if err := os.MkdirAll(d.path(name), 0o700); err != nil {
-		d.Fatal(err)
-	}
+	check(d, os.MkdirAll(d.path(name), 0o700))
 }
 
 func (d *desk) remove(name string) {
 	d.Helper()
-	if err := os.RemoveAll(d.path(name)); err != nil {
-		d.Fatal(err)
-	}
+	check(d, os.RemoveAll(d.path(name)))
 }
 
 // TestPaused stops holdfast alone for longer than the store keeps its place. When it goes on, the command must die at once.
@@ -328,9 +314,7 @@ func TestSkipAfterKill(t *testing.T) {
 	p := d.start("run", "--ttl", "10m", "x", "--", "sh", "-c", "echo $$ > pid; "+runs)
 	d.appears("running")
 	child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p.signal(syscall.SIGKILL)
 	d.remove("running") // its sleep ends too
 	d.eventually("the command is gone", func() bool { return !lives(child) })

@@ -19,9 +19,7 @@ import (
 func TestExitCodes(t *testing.T) {
 	d := newDesk(t)
 	d.put("no-program")
-	if err := os.WriteFile(d.path("no-interpreter"), []byte("#!/no/such\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(d.path("no-interpreter"), []byte("#!/no/such\n"), 0o700))
 	taken := d.holds("taken")
 	for _, c := range []struct {
 		args string
@@ -233,9 +231,7 @@ func TestScriptWithoutShebang(t *testing.T) {
 	for name, text := range map[string]string{
 		"script": "echo \"$0 got $# $2\"\nexit 5\n", "-e": "exit 6\n", "empty": "", "binary": "\x7fELF\x00\x00\nexit 7\n",
 	} {
-		if err := os.WriteFile(d.path(name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(d.path(name), []byte(text), 0o700))
 	}
 	if p := d.start("run", "x", "--", "./script", "a", "b c").exits(5); p.said() != "./script got 2 b c\n" {
 		t.Errorf("it says %q", p.said())
@@ -312,9 +308,7 @@ func TestTokens(t *testing.T) {
 	for range 3 {
 		p := d.start("run", "x", "--", "printenv", "HOLDFAST_TOKEN").exits(0)
 		token, err := holdfast.ParseToken(strings.TrimSpace(p.said()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		tokens = append(tokens, token)
 	}
 	var gate fence.Gate

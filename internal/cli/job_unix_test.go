@@ -37,9 +37,7 @@ func TestLeaseFirst(t *testing.T) {
 			pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; : > " + file}, &syscall.ProcAttr{
 				Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			c := &child{job: j, group: pid}
 			for deadline := time.Now().Add(10 * time.Second); !c.stopped; time.Sleep(time.Millisecond) {
 				if _, ended := c.look(); ended || time.Now().After(deadline) {

@@ -28,9 +28,7 @@ func TestDefaultLocation(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", c.state)
 			at, err := new(app).locate()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if at.Scheme != "sqlite" || at.Path != filepath.Join(c.want, "locks.db") {
 				t.Errorf("%s: %s", at.Scheme, at.Path)
 			}
@@ -38,9 +36,7 @@ func TestDefaultLocation(t *testing.T) {
 			if err != nil || again.Path != at.Path {
 				t.Errorf("%s reads as %s, %v", at, again.Path, err)
 			}
-			if err := makeStateFolder(at); err != nil {
-				t.Fatal(err)
-			}
+			check(t, makeStateFolder(at))
 			info, err := os.Stat(c.want)
 			if err != nil || info.Mode().Perm() != 0o700 {
 				t.Errorf("the folder: %v, %v", info, err)
@@ -56,14 +52,10 @@ func TestDefaultLocation(t *testing.T) {
 	})
 	t.Run("no folder", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, nil, 0o600))
 		t.Setenv("XDG_STATE_HOME", file)
 		at, err := new(app).locate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := makeStateFolder(at); exitCode(err) != exitStore {
 			t.Errorf("%v", err)
 		}
@@ -74,9 +66,7 @@ func TestDefaultLocation(t *testing.T) {
 func unsetStoreEnv(t *testing.T) {
 	t.Helper()
 	t.Setenv(storeEnv, "") // which sets it back afterwards
-	if err := os.Unsetenv(storeEnv); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Unsetenv(storeEnv))
 }
 
 // TestEmptyStore gives an empty URL, as --store "$UNSET" does. Nobody meant the local file by that.
@@ -161,9 +151,7 @@ func TestMaskedStoreIsRefused(t *testing.T) {
 		"redis://hush:@h", "redis://h?hush=1", "redis+sentinel://h/main?sentinel-user=hush",
 	} {
 		at, err := store.ParseLocation(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		masked := absolute(at).String()
 		if strings.Contains(masked, "hush") {
 			t.Fatalf("%s is handed on", masked)
@@ -245,9 +233,7 @@ func TestMisplacedSecrets(t *testing.T) {
 
 func TestAbsolute(t *testing.T) {
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for raw, want := range map[string]string{
 		"sqlite:locks.db":      "sqlite:" + filepath.Join(here, "locks.db"),
 		"sqlite:/var/locks.db": "sqlite:/var/locks.db",
@@ -255,9 +241,7 @@ func TestAbsolute(t *testing.T) {
 		"memory:here":          "memory:here",
 	} {
 		at, err := store.ParseLocation(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := absolute(at).String(); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}

@@ -56,9 +56,7 @@ $`
 func TestShowStranger(t *testing.T) {
 	var out strings.Builder
 	stranger := holdfast.Line{Name: "x", Places: []holdfast.Place{{Held: true, Left: time.Second}}}
-	if err := writeLine(&out, stranger, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, writeLine(&out, stranger, time.Now()))
 	if !regexp.MustCompile(`held +somebody .* \? +\? +1s `).MatchString(out.String()) {
 		t.Error(out.String())
 	}
@@ -152,9 +150,7 @@ $`
 		}
 	}
 	r = call(t, "ls", "--json")
-	if err := json.Unmarshal([]byte(r.out), &list); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(r.out), &list))
 	if len(list.Locks) != 3 || !strings.Contains(list.Store, "memory") || list.Locks[0].Name != "a\x1b[2J" {
 		t.Errorf("%+v", list)
 	}
@@ -172,9 +168,7 @@ func TestBreak(t *testing.T) {
 	if r := call(t, "break", "--yes", "--token", "99999", "x"); r.code != exitNobody || !strings.Contains(r.errors, "99999") {
 		t.Errorf("%+v", r)
 	}
-	if err := l.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, l.Err())
 	r := call(t, "break", "--yes", "--token", l.Token().String(), "x")
 	if r.code != 0 || !regexp.MustCompile(`^broken: first on .* holds x since .* \(token `+l.Token().String()+`\)\n$`).MatchString(r.out) {
 		t.Errorf("%+v", r)

@@ -41,13 +41,18 @@ func callOnFiles(t *testing.T, args ...string) result {
 	return result{code, read(t, files[1].Name()), read(t, files[2].Name())}
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // temp is an empty file.
 func temp(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -55,9 +60,7 @@ func temp(t *testing.T) *os.File {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 
@@ -65,9 +68,7 @@ func read(t *testing.T, path string) string {
 func client(t *testing.T, options ...holdfast.Option) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.Open(t.Context(), storeOf(t), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -78,8 +79,6 @@ func locked(t *testing.T, name string, options ...holdfast.Option) *holdfast.Lea
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	l, err := client(t, options...).Mutex(name).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return l
 }

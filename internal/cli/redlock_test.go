@@ -61,13 +61,6 @@ func bare(t *testing.T, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-func (m *masters) must(err error) {
-	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
-}
-
 const (
 	anyNode = `127\.0\.0\.1:\d+ +`
 	header  = `^NODE +STATE +MARK +TOOK +VERSION +REMARKS\n`
@@ -108,28 +101,28 @@ func TestRedlockStatus(t *testing.T) {
 	m.call(0, "", "redlock", "init", m.url())
 	first, second, third := m.servers[0], m.servers[1], m.servers[2]
 
-	m.must(first.Restart(false))
-	m.must(third.Kill())
+	check(t, first.Restart(false))
+	check(t, third.Kill())
 	fresh, down := anyNode+`fresh +\?.*\n`, anyNode+`ill +\? +\S+ +\? +.*(refused|reached).*\n`
 	m.call(exitStore, header+fresh+voting+down+"1 of 3 nodes vote, and 2 are needed", "redlock", "status", m.url())
 
 	// With its data, but by another run.
-	m.must(third.Start())
+	check(t, third.Start())
 	quarantined := anyNode + `quarantined +\d{16} .* it was restarted or lost its data: no vote for (5\ds|1m0s)\n`
 	m.call(exitStore, fresh+voting+quarantined, "redlock", "status", m.url())
 
-	m.must(second.Pause())
+	check(t, second.Pause())
 	m.call(exitStore, fresh+anyNode+`ill .*no answer.*\n`+quarantined, "redlock", "status", m.url())
-	m.must(second.Continue())
+	check(t, second.Continue())
 
 	var got struct {
 		Store           string
 		Votes, Majority int
 		Nodes           []map[string]any
 	}
-	m.must(first.Kill())
+	check(t, first.Kill())
 	r := m.call(exitStore, "", "redlock", "status", "--json", m.url())
-	m.must(json.Unmarshal([]byte(r.out), &got))
+	check(t, json.Unmarshal([]byte(r.out), &got))
 	if got.Votes != 1 || got.Majority != 2 || len(got.Nodes) != 3 || !strings.Contains(got.Store, "xxxxx@"+first.Addr()) {
 		t.Errorf("%+v", got)
 	}
@@ -151,14 +144,14 @@ func TestRedlockStatus(t *testing.T) {
 func TestRedlockInitLetsNobodyBackIn(t *testing.T) {
 	m := newMasters(t)
 	m.call(0, "", "redlock", "init", m.url())
-	m.must(m.servers[0].Restart(false))
+	check(t, m.servers[0].Restart(false))
 	r := m.call(0, header+anyNode+`(fresh|quarantined) .*\n`+voting+voting+"2 of 3", "redlock", "init", m.url())
 	if r.errors != "holdfast: 2 of 3 nodes vote already, and so no other was marked; the others vote after max-ttl\n" {
 		t.Errorf("%q", r.errors)
 	}
 	// Where none votes, they are taken for new on the operator's word.
 	for _, s := range m.servers {
-		m.must(s.Restart(false))
+		check(t, s.Restart(false))
 	}
 	if r := m.call(0, header+strings.Repeat(voting, 3), "redlock", "init", m.url()); r.errors != "" {
 		t.Errorf("%q", r.errors)
@@ -171,12 +164,12 @@ func TestRedlockTrust(t *testing.T) {
 	node := m.servers[1]
 	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`, "redlock", "trust", m.url(), node.Addr())
 	m.call(0, voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting, "redlock", "status", m.url())
-	m.must(node.Restart(true))
+	check(t, node.Restart(true))
 	m.call(0, voting+voting+voting, "redlock", "status", m.url())
-	m.must(node.Restart(true)) // it was for one
+	check(t, node.Restart(true)) // it was for one
 	m.call(0, voting+anyNode+`quarantined .*\n`+voting, "redlock", "status", m.url())
 
-	m.must(node.Kill())
+	check(t, node.Kill())
 	if r := m.call(exitStore, `^$`, "redlock", "trust", m.url(), node.Addr()); !strings.Contains(r.errors, node.Addr()) {
 		t.Errorf("%q", r.errors)
 	}
@@ -236,9 +229,7 @@ func TestNodesForPeople(t *testing.T) {
 	} {
 		c.node.Address = "h1"
 		var out bytes.Buffer
-		if err := writeNodes(&out, []redlock.NodeHealth{c.node}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, writeNodes(&out, []redlock.NodeHealth{c.node}))
 		line := strings.Split(out.String(), "\n")[1]
 		squeezed := regexp.MustCompile(`  +`).ReplaceAllString(line, "  ")
 		if !strings.Contains(squeezed, c.want) || strings.Contains(out.String(), "\x1b") {

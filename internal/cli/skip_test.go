@@ -40,9 +40,7 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 			t.Parallel()
 			url, plant, wrongType := begin(t)
 			c, err := holdfast.Open(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer c.Close()
 			if _, err := c.Mutex("good").Lock(t.Context()); err != nil {
 				t.Fatal(err)

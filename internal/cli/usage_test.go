@@ -214,9 +214,7 @@ func TestBareBash(t *testing.T) {
 	}
 	folder := t.TempDir()
 	script := filepath.Join(folder, "script")
-	if err := os.WriteFile(script, []byte(call(t, "completion", "bash").out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(script, []byte(call(t, "completion", "bash").out), 0o600))
 	// Words come as bash has them: split at = and :, with the last one being completed.
 	for _, c := range []struct{ line, words, asked, reply string }{
 		{"holdfast show de", "holdfast show de", "show de", "deploy"},
@@ -288,9 +286,7 @@ func TestReadmeCompiles(t *testing.T) {
 				"\"github.com/holdfast-go/holdfast/fence\"\n)\nvar _ = sell\nfunc main() {}\n" + code
 		}
 		file := filepath.Join(t.TempDir(), "main.go")
-		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(code), 0o600))
 		if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
 			t.Errorf("block %d: %v\n%s\n%s", i, err, out, code)
 		}

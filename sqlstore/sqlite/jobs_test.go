@@ -77,7 +77,7 @@ func TestCloseAfterPoison(t *testing.T) {
 	connected.do(func() { occupied(t, other); again.do(func() { close(waits) }) })
 	s, joined, _ := poison(t, e, newClaim("good"))
 	<-waits
-	closes(t, s.Close, joined)
+	closes(t, s, joined)
 }
 
 // TestGoneWhileBusy: a call whose context was done before the file was free does not happen any more, also if others

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -182,16 +183,14 @@ func TestCloseInTheQueue(t *testing.T) {
 	defer ahead.leave()
 	late := joinLater(t.Context(), e, newClaim("x"))
 	waitForJobs(t, e, 1)
-	closes(t, e.Close, late)
+	closes(t, e, late)
 }
 
 // closes demands that Close returns soon, and that it ends the call under way.
-func closes(t *testing.T, close func() error, late <-chan error) {
+func closes(t *testing.T, s io.Closer, late <-chan error) {
 	t.Helper()
-	closed := make(chan error, 1)
-	go func() { closed <- close() }()
 	select {
-	case err := <-closed:
+	case err := <-later(s.Close):
 		check(t, err)
 	case <-time.After(30 * time.Second):
 		t.Fatal("Close waits")
