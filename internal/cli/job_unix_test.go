@@ -38,7 +38,9 @@ func TestLeaseFirst(t *testing.T) {
 				Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 			})
 			check(t, err)
-			c := &child{job: j, group: pid}
+			c := newChild(j, nil)
+			c.group = pid
+			defer c.finishSaying()
 			for deadline := time.Now().Add(10 * time.Second); !c.stopped; time.Sleep(time.Millisecond) {
 				if _, ended := c.look(); ended || time.Now().After(deadline) {
 					t.Fatal("it did not stop")

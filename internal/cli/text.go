@@ -15,26 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// shown is a name or a label for people. Others chose it: it is quoted if it could do anything to a terminal, or be taken
-// for something else.
+// shown is a word as store.Shown has it, but in its whole length, and in quotes if it is empty.
 func shown(s string) string {
-	for _, r := range s {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return strconv.Quote(s)
-		}
-	}
-	if s == "" {
-		return `""`
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+	if s == "" || strings.ContainsFunc(s, hidden) {
+		return strconv.Quote(s)
 	}
 	return s
-}
-
-// called is a name in a message, where a long one is cut.
-func called(name string) string {
-	if quoted := store.Quote(name); strings.HasSuffix(quoted, "…") {
-		return quoted
-	}
-	return shown(name)
 }
 
 // printable is text in one line that does nothing to a terminal. Errors have names and labels in them.

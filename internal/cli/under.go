@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -57,19 +58,22 @@ func (r *run) do(ctx context.Context) error {
 	notifyUnlessIgnored(signals, endingSignals)
 	defer signal.Stop(signals)
 
-	waiting := listen(ctx, signals)
+	waiting, stop := listen(ctx, signals)
 	err = r.take(waiting)
-	sig := waiting.stop()
+	sig := stop()
 	if r.session != nil {
 		defer r.close(r.grip == nil && sig == nil && r.within() > 0)
 	}
-	switch {
-	case sig != nil && r.grip != nil:
-		r.giveBack()
-		fallthrough
-	case sig != nil:
-		return r.app.endedBy(sig)
-	case err != nil:
+	if sig != nil {
+		if r.grip != nil {
+			r.giveBack()
+		}
+		if sig == syscall.SIGINT {
+			r.app.last = dieOfInterrupt
+		}
+		return exitWith(exitSignal(sig), "ended by a signal while waiting: %v", sig)
+	}
+	if err != nil {
 		return r.refused(err)
 	}
 	j := &job{
@@ -170,7 +174,7 @@ func (r *run) take(ctx context.Context) error {
 	r.app.journal.opened()
 	if r.verbose {
 		for i, token := range r.grip.Tokens() {
-			r.app.say("took %s after %v, token %s", called(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)
+			r.app.say("took %s after %v, token %s", store.Shown(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)
 		}
 	}
 	return nil
@@ -191,7 +195,7 @@ func (r *run) grab(ctx context.Context) (grip, error) {
 		if !ok {
 			return g, err
 		}
-		r.app.say("waiting for %s: %v", called(locked.Name), locked)
+		r.app.say("waiting for %s: %v", store.Shown(locked.Name), locked)
 	}
 	return takeAll(ctx, all)
 }
