@@ -73,7 +73,7 @@ func TestDeadWaiterBlocksNobody(t *testing.T) {
 // die has an engine leave its claims as a process does that is killed.
 func die(t *testing.T, e *engine) {
 	t.Helper()
-	if len(e.claims) == 0 {
+	if !e.hasClaims() {
 		t.Fatal("it has no claims")
 	}
 	check(t, e.Close())
@@ -244,7 +244,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 		operate(t, path, "UPDATE holdfast_claims SET inbox = ? WHERE ticket = ?", client.name(), int64(c.Ticket))
 	}
 	for i := range clients {
-		clients[i].close(true)
+		clients[i].close(func() bool { return true })
 	}
 	dead, err := ask(t.Context(), e, func(tx *transaction) ([]string, error) {
 		dead, _, err := tx.blockers("x")

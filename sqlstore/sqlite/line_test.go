@@ -143,7 +143,7 @@ func TestSweepOfAllPrefixes(t *testing.T) {
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1 WHERE state = 'held'")
 	later := newClaim("x")
 	answer, err := ask(t.Context(), b, func(tx *transaction) (sqlstore.Answer, error) {
-		if _, err := tx.sweep(); err != nil {
+		if err := tx.sweep(); err != nil {
 			return sqlstore.Answer{}, err
 		}
 		return tx.join(later) // which means b's own x again
