@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +24,38 @@ type result struct {
 	out, errors string
 }
 
+// want demands an exit code, and patterns of what is written to stdout and stderr.
+func (r result) want(t testing.TB, code int, out, errors string) {
+	t.Helper()
+	if r.code != code || !regexp.MustCompile(out).MatchString(r.out) || !regexp.MustCompile(errors).MatchString(r.errors) {
+		t.Errorf("exit code %d, want %d; stdout %q, want %q; stderr %q, want %q", r.code, code, r.out, out, r.errors, errors)
+	}
+}
+
+// nothing is the pattern of no text.
+const nothing = `^$`
+
+// complains demands one line on stderr, which says this, and nothing on stdout.
+func (r result) complains(t testing.TB, code int, says string) {
+	t.Helper()
+	r.want(t, code, nothing, `^holdfast: [^\n]*\n$`)
+	if !strings.Contains(r.errors, says) {
+		t.Errorf("it says %q, want %q", r.errors, says)
+	}
+}
+
 // call runs a command line. It is given a store in memory unless it says otherwise.
 func call(t *testing.T, args ...string) result {
 	t.Helper()
+	return bare(t, append([]string{"--store=" + storeOf(t)}, args...)...)
+}
+
+// bare is call without a store.
+func bare(t *testing.T, args ...string) result {
+	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, inProcess: true, storeURL: storeOf(t)}
-	code := a.run(t.Context(), append([]string{"--store=" + storeOf(t)}, args...))
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	code := a.run(t.Context(), args)
 	return result{code, out.String(), errs.String()}
 }
 
