@@ -47,6 +47,24 @@ func (d *desk) stands() (last time.Time) {
 	return last
 }
 
+// endedInTime demands that the script stays did not run any more when holdfast had ended. It returns when it last ran.
+func (d *desk) endedInTime() (last time.Time) {
+	d.Helper()
+	last = d.beat()
+	if !d.stands().Equal(last) {
+		d.Error("it still ran when holdfast had ended")
+	}
+	return last
+}
+
+// contains demands that a file has this text.
+func (d *desk) contains(name, want string) {
+	d.Helper()
+	if got := d.read(name); got != want {
+		d.Errorf("%s has %q, want %q", name, got, want)
+	}
+}
+
 // TestBroken has an operator take the lock away from a running command. What the command has started is told as well.
 func TestBroken(t *testing.T) {
 	d := newDesk(t)
@@ -70,10 +88,7 @@ func TestBrokenAndStubborn(t *testing.T) {
 	d.start("break", "--yes", "x").exits(0)
 	broken := time.Now()
 	p.exits(79)
-	last := d.beat()
-	if !d.stands().Equal(last) {
-		t.Error("it still ran when holdfast had ended")
-	}
+	last := d.endedInTime()
 	if last.Before(begun) {
 		t.Error("it was not given its time")
 	}
@@ -90,9 +105,7 @@ func TestNobodyListens(t *testing.T) {
 	d.beat()
 	d.start("break", "--yes", "x").exits(0)
 	p.exits(0)
-	if code := d.read("code"); code != "79\n" {
-		t.Errorf("it exits with %s", code)
-	}
+	d.contains("code", "79\n")
 }
 
 // TestNobodyReads has holdfast write to a pipe that is full and is not read, as with a pager that waits for a key. The
@@ -106,9 +119,7 @@ func TestNobodyReads(t *testing.T) {
 	time.Sleep(200 * time.Millisecond) // the pipe is full after a moment
 	d.start("break", "--yes", "x").exits(0)
 	p.exits(0)
-	if code := d.read("code"); code != "79\n" {
-		t.Errorf("it exits with %s", code)
-	}
+	d.contains("code", "79\n")
 }
 
 // TestStoreTakenAway takes the store's file away under a running command, and puts something else in its place.
@@ -285,10 +296,7 @@ func TestKilled(t *testing.T) {
 			next := d.start("run", "x", "--", "touch", "next")
 			d.waiters("x", 1)
 			p.signal(syscall.SIGKILL)
-			d.eventually("the command is gone", func() bool {
-				child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
-				return err == nil && !lives(child)
-			})
+			d.commandIsGone()
 			if c.lives {
 				d.start("run", "--no-wait", "x", "--", "touch", "beside").exits(75)
 				if d.has("next") || d.has("beside") {
@@ -313,22 +321,24 @@ func TestSkipAfterKill(t *testing.T) {
 	d := newDesk(t)
 	p := d.start("run", "--ttl", "10m", "x", "--", "sh", "-c", "echo $$ > pid; "+runs)
 	d.appears("running")
-	child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
-	check(t, err)
 	p.signal(syscall.SIGKILL)
 	d.remove("running") // its sleep ends too
-	d.eventually("the command is gone", func() bool { return !lives(child) })
+	d.commandIsGone()
 	d.eventually("the next one runs", func() bool {
 		d.start("run", "--skip", "x", "--", "touch", "ran").exits(0)
 		return d.has("ran")
 	})
 }
 
-// lives says whether there is such a process, other than one that nobody has buried yet.
-func lives(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return err == nil && !strings.HasPrefix(state, "Z")
+// commandIsGone waits until there is no process of the number in the file pid, other than one that nobody has reaped.
+func (d *desk) commandIsGone() {
+	d.Helper()
+	d.eventually("the command is gone", func() bool {
+		pid := strings.TrimSpace(d.read("pid"))
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return pid != "" && (err != nil || strings.HasPrefix(state, "Z"))
+	})
 }
 
 // TestSignals sends holdfast signals while the command runs. They are the command's.
@@ -399,10 +409,7 @@ func TestKillAfterTerm(t *testing.T) {
 			} else {
 				p.exits(want)
 			}
-			last := d.beat()
-			if !d.stands().Equal(last) {
-				t.Error("it still ran when holdfast had ended")
-			}
+			last := d.endedInTime()
 			if name == "stubborn" && last.Before(told) {
 				t.Error("it was not given its time")
 			}

@@ -152,9 +152,7 @@ func TestLine(t *testing.T) {
 	for _, w := range waiters {
 		w.exits(0)
 	}
-	if got := d.read("order"); got != "0\n1\n2\n3\n4\n" {
-		t.Errorf("the order was %q", got)
-	}
+	d.contains("order", "0\n1\n2\n3\n4\n")
 }
 
 // TestCron is a job that takes longer than the time between two starts.
@@ -354,9 +352,7 @@ func TestStampede(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	}
-	if log := d.read("log"); log != strings.Repeat("begin\nend\n", n) {
-		t.Errorf("not one after the other: %q", log)
-	}
+	d.contains("log", strings.Repeat("begin\nend\n", n)) // one after the other
 	if left := d.start("ls").exits(0).said(); left != "" {
 		t.Errorf("left behind: %s", left)
 	}
