@@ -57,9 +57,9 @@ const mostMessages = 2
 // sayWithin bounds how long holdfast waits for a reader of its messages when the command has ended.
 const sayWithin = time.Second
 
-// run runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
+// execute runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
 // did not start.
-func (j *job) run() (code int, err error) {
+func (j *job) execute() (code int, err error) {
 	// On Linux the command dies with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -108,12 +108,12 @@ func (j *job) run() (code int, err error) {
 func (c *child) start(attributes *syscall.SysProcAttr) error {
 	defer signal.Ignore(syscall.SIGTTOU, syscall.SIGPIPE)
 	j := c.job
-	end, err := j.inherit()
+	end, err := j.session.inherit()
 	if err != nil {
 		return err
 	}
 	defer end()
-	c.group, err = forkExec(j.path, j.argv, &syscall.ProcAttr{
+	c.group, err = forkExec(j.path, j.command, &syscall.ProcAttr{
 		Env:   j.env,
 		Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
 		Sys:   attributes,

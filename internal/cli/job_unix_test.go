@@ -29,10 +29,9 @@ func TestLeaseFirst(t *testing.T) {
 			g := newFakeGrip(time.Hour)
 			defer g.end(nil)
 			j := &job{
+				run:     &run{app: &app{stderr: io.Discard}, runFlags: &runFlags{}, names: []string{"x"}},
 				watch:   &watch{grip: slowGrip{g}, notice: notice{killAfter: time.Hour, grace: time.Hour}},
 				signals: make(chan os.Signal, 64),
-				app:     &app{stderr: io.Discard},
-				names:   []string{"x"},
 			}
 			pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; : > " + file}, &syscall.ProcAttr{
 				Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},

@@ -26,13 +26,19 @@ func shown(s string) string {
 
 // printable is text in one line that does nothing to a terminal. Errors have names and labels in them.
 func printable(text string) string {
+	return escaped(strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(text))
+}
+
+// escaped is text with the escapes of JSON for what cannot be printed, but for ends of lines.
+func escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			b.WriteByte(' ')
-		case unicode.IsPrint(r):
+		case r == '\n' || unicode.IsPrint(r):
 			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
 		default:
 			fmt.Fprintf(&b, "\\u%04x", r)
 		}
@@ -134,18 +140,6 @@ func writeJSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	for _, r := range raw.String() { // only in strings of JSON there are others than ASCII
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	_, err := w.Write(b.Bytes())
+	_, err := io.WriteString(w, escaped(raw.String())) // only in strings of JSON there are others than ASCII
 	return err
 }

@@ -76,15 +76,12 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return r.refused(err)
 	}
-	j := &job{
-		path: path, argv: r.command, env: r.environment(), files: files,
-		watch: &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}, signals: signals, names: r.names,
-		app: r.app, inherit: r.session.inherit, killAfter: r.killAfter, foreground: r.foreground,
-	}
-	code, err := j.run()
+	held := &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}
+	j := &job{run: r, path: path, env: r.environment(), files: files, watch: held, signals: signals}
+	code, err := j.execute()
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
 	switch {
-	case j.watch.why != nil:
+	case held.why != nil:
 		return &exitError{code: exitLost}
 	case err != nil:
 		return cannotStart(r.command[0], err)
