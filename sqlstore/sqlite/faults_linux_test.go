@@ -108,7 +108,7 @@ func childFull(args []string) error {
 			return errors.New("the disk never got full")
 		}
 		var more *holdfast.Lease
-		if more, err = locks.Mutex(fmt.Sprint("more ", n)).Lock(ctx); err == nil {
+		if more, err = locks.Mutex(fmt.Sprint("more ", n)).TryLock(ctx); err == nil {
 			err = more.Unlock(ctx)
 		}
 	}
