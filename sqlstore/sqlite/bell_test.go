@@ -50,10 +50,7 @@ func paths(t *testing.T) map[string]string {
 func TestStoppedProcessHoldsUpNobody(t *testing.T) {
 	path := newPath(t)
 	e, awake := open(t, path), open(t, path)
-	told := heard(awake)
-	if !awake.Listen() {
-		t.Fatal("no socket")
-	}
+	told := heard(t, awake)
 	inbox(t, e.bell.folder, "stopped")
 	stopped := message{inbox: "stopped", id: store.ID{1}}
 	for n := 0; e.bell.ring(stopped); n++ {
@@ -93,17 +90,12 @@ func TestSweepOfSockets(t *testing.T) {
 // TestWakeFolderMadeAnew: an operator removes the folder. A client that rang there before finds the new one, however
 // long its path is.
 func TestWakeFolderMadeAnew(t *testing.T) {
-	for what, path := range paths(t) {
+	for _, path := range paths(t) {
 		a := open(t, path)
 		for range 2 {
 			b := open(t, path)
-			told := heard(b)
-			if !b.Listen() {
-				t.Fatalf("%s: no socket", what)
-			}
-			holder, waiter := newClaim("x"), newClaim("x")
-			join(t, a, holder, store.Held)
-			join(t, b, waiter, store.Waiting)
+			told := heard(t, b)
+			holder, waiter := joined(t, a, "x", store.Held), joined(t, b, "x", store.Waiting)
 			check(t, a.Leave(t.Context(), holder))
 			wantPush(t, told, waiter.ID)
 			check(t, b.Leave(t.Context(), waiter))
@@ -141,10 +133,7 @@ func TestCloseRemovesItsSocket(t *testing.T) {
 func TestLetters(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	told := heard(e)
-	if !e.Listen() {
-		t.Fatal("no socket")
-	}
+	told := heard(t, e)
 	socket, _ := e.bell.dial(e.bell.name())
 	if socket == nil {
 		t.Fatal("nobody is there")

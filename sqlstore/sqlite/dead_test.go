@@ -88,9 +88,7 @@ func TestClosedWithoutLeaving(t *testing.T) {
 	}
 	die(t, a)
 	join(t, b, newClaim("x"), store.Held)
-	if n := countRows(t, path, "holdfast_claims WHERE name = 'y'"); n != 0 {
-		t.Error("what it had elsewhere is still there")
-	}
+	wantRows(t, path, 0, "holdfast_claims WHERE name = 'y'")
 	if exists(a.bell.path(a.bell.name())) {
 		t.Error("its socket is still there")
 	}
@@ -125,9 +123,7 @@ func TestLivingIsNeverBuried(t *testing.T) {
 			if _, err := b.Look(t.Context(), []store.Claim{*held}); err != nil {
 				t.Fatal(err)
 			}
-			if answers, err := a.Keep(t.Context(), []store.Claim{*held}); err != nil || answers[0].State != store.Held {
-				t.Errorf("it stands at %v, %v", answers, err)
-			}
+			keep(t, a, held, store.Held)
 		})
 	}
 }
@@ -220,9 +216,7 @@ func TestOpenSweepsSockets(t *testing.T) {
 		check(t, open(t, path).Close())
 		return len(listed(t, folder)) == mostDialled/2
 	})
-	if n := countRows(t, path, "holdfast_claims"); n != 0 {
-		t.Errorf("%d claims of the dead are left", n)
-	}
+	wantRows(t, path, 0, "holdfast_claims")
 }
 
 // TestManyDeadAreFoundInOneLook: many processes that waited were killed at once. They are not found a few at a time,
@@ -254,9 +248,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 		t.Errorf("found %d of %d, %v", len(dead), many, err)
 	}
 	join(t, e, newClaim("x"), store.Waiting)
-	if n := countRows(t, path, "holdfast_claims"); n != 2 {
-		t.Errorf("%d claims are left, want the holder's and the new one", n)
-	}
+	wantRows(t, path, 2, "holdfast_claims")
 	if left := listed(t, path+"-wake"); len(left) != 1 {
 		t.Errorf("%d sockets are left", len(left))
 	}
@@ -270,8 +262,7 @@ func TestBlockersAreTestedOnce(t *testing.T) {
 	for i := range 20 {
 		name := fmt.Sprintf("x%d", i)
 		join(t, a, newClaim(name), store.Held)
-		c := newClaim(name)
-		join(t, b, c, store.Waiting)
+		c := joined(t, b, name, store.Waiting)
 		waiting = append(waiting, *c)
 	}
 	_, err := b.Look(t.Context(), waiting)

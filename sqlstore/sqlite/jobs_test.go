@@ -97,7 +97,5 @@ func TestGoneWhileBusy(t *testing.T) {
 	}
 	leave()
 	check(t, <-stays)
-	if n := countRows(t, path, "holdfast_claims"); n != 0 {
-		t.Error("it joined")
-	}
+	wantRows(t, path, 0, "holdfast_claims")
 }

@@ -20,9 +20,7 @@ func wantState(t *testing.T, path string, c *store.Claim, want store.State) {
 func TestBreakGrants(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	holder, next := newClaim("x"), newClaim("x")
-	join(t, e, holder, store.Held)
-	join(t, e, next, store.Waiting)
+	holder, next := joined(t, e, "x", store.Held), joined(t, e, "x", store.Waiting)
 	check(t, e.Break(t.Context(), "x", holder.Ticket))
 	wantState(t, path, next, store.Held)
 }
@@ -35,9 +33,7 @@ func TestLookGrants(t *testing.T) {
 	} {
 		path := newPath(t)
 		e := open(t, path)
-		holder, next := newClaim("x"), newClaim("x")
-		join(t, e, holder, store.Held)
-		join(t, e, next, store.Waiting)
+		holder, next := joined(t, e, "x", store.Held), joined(t, e, "x", store.Waiting)
 		operate(t, path, statement)
 		if a, err := e.Look(t.Context(), []store.Claim{*next, *holder}); err != nil || a[0].State != store.Held || a[1].State != store.Gone {
 			t.Errorf("%s: %+v, %v", what, a, err)
@@ -51,11 +47,8 @@ func TestLookSeesOneMoment(t *testing.T) {
 	path := newPath(t)
 	e, other := open(t, path), open(t, path)
 	for round := range 100 {
-		holder, next := newClaim("x"), newClaim("x")
-		join(t, other, holder, store.Held)
-		join(t, e, next, store.Waiting)
-		left := make(chan error, 1)
-		go func() { left <- other.Leave(t.Context(), holder) }()
+		holder, next := joined(t, other, "x", store.Held), joined(t, e, "x", store.Waiting)
+		left := later(func() error { return other.Leave(t.Context(), holder) })
 		for state := store.Waiting; state == store.Waiting; {
 			a, err := e.Look(t.Context(), []store.Claim{*next})
 			check(t, err)
@@ -98,8 +91,7 @@ func TestOpens(t *testing.T) {
 func TestRepeatedJoinKeeps(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	c := newClaim("x")
-	join(t, e, c, store.Held)
+	c := joined(t, e, "x", store.Held)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = deadline - ?", int64(4*time.Second))
 	c.Ticket = 0
 	join(t, e, c, store.Held)
@@ -123,23 +115,17 @@ func TestTombstoneEnds(t *testing.T) {
 func TestKeepMovesTheInbox(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
-	c := newClaim("x")
-	join(t, a, c, store.Held)
-	if _, err := b.Keep(t.Context(), []store.Claim{*c}); err != nil {
-		t.Fatal(err)
-	}
-	if countRows(t, path, "holdfast_claims WHERE inbox = ?", b.bell.name()) != 1 {
-		t.Error("it is told at the old place")
-	}
+	c := joined(t, a, "x", store.Held)
+	keep(t, b, c, store.Held)
+	wantRows(t, path, 1, "holdfast_claims WHERE inbox = ?", b.bell.name())
 }
 
 // TestSweepOfAllPrefixes: a tenant that is no more has nobody of its own who would sweep.
 func TestSweepOfAllPrefixes(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path, Prefix("a")), open(t, path, Prefix("b"))
-	dead, next := newClaim("x"), newClaim("x")
-	join(t, a, dead, store.Held)
-	join(t, a, next, store.Waiting)
+	join(t, a, newClaim("x"), store.Held)
+	next := joined(t, a, "x", store.Waiting)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1 WHERE state = 'held'")
 	later := newClaim("x")
 	answer, err := ask(t.Context(), b, func(tx *transaction) (sqlstore.Answer, error) {
@@ -152,7 +138,5 @@ func TestSweepOfAllPrefixes(t *testing.T) {
 		t.Errorf("after the sweep: %v, %v", answer.State, err)
 	}
 	wantState(t, path, next, store.Held)
-	if n := countRows(t, path, "holdfast_claims"); n != 2 {
-		t.Errorf("%d rows are left", n)
-	}
+	wantRows(t, path, 2, "holdfast_claims")
 }

@@ -25,15 +25,10 @@ func TestSymlink(t *testing.T) {
 	b := open(t, link(t, path))
 	folder := link(t, filepath.Dir(path))
 	c := open(t, filepath.Join(folder, filepath.Base(path)))
-	holder := newClaim("x")
-	join(t, a, holder, store.Held)
+	holder := joined(t, a, "x", store.Held)
 	for _, e := range []*engine{b, c} {
-		told := heard(e)
-		if !e.Listen() {
-			t.Fatal("no socket")
-		}
-		next := newClaim("x")
-		join(t, e, next, store.Waiting)
+		told := heard(t, e)
+		next := joined(t, e, "x", store.Waiting)
 		check(t, a.Leave(t.Context(), holder))
 		wantPush(t, told, next.ID)
 		holder = next

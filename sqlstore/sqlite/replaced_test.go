@@ -41,7 +41,7 @@ func openLater(t *testing.T, path string) <-chan opened {
 func TestReplacedFileTellsEveryone(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	told := heard(e)
+	told := heard(t, e)
 	deleteFile(t, path)
 	if _, err := e.Names(t.Context(), ""); err != nil {
 		t.Fatal(err)
@@ -87,8 +87,7 @@ func TestVanishesWhileItIsOpened(t *testing.T) {
 func TestLogRemoved(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	c := newClaim("x")
-	join(t, e, c, store.Held)
+	c := joined(t, e, "x", store.Held)
 	for _, suffix := range []string{"-wal", "-shm"} {
 		check(t, os.Remove(path+suffix))
 	}

@@ -48,13 +48,37 @@ func join(t testing.TB, e *engine, c *store.Claim, want store.State) uint64 {
 	return a.Ticket
 }
 
+// joined is a claim for a mutex that has joined.
+func joined(t testing.TB, e *engine, name string, want store.State) *store.Claim {
+	t.Helper()
+	c := newClaim(name)
+	join(t, e, c, want)
+	return c
+}
+
+// keep keeps a claim, and demands where it stands.
+func keep(t *testing.T, e *engine, c *store.Claim, want store.State) {
+	t.Helper()
+	if a, err := e.Keep(t.Context(), []store.Claim{*c}); err != nil || a[0].State != want {
+		t.Errorf("the claim stands at %+v, %v; want %v", a, err, want)
+	}
+}
+
+// above demands that a ticket is above another one.
+func above(t *testing.T, before, ticket uint64) uint64 {
+	t.Helper()
+	if ticket <= before {
+		t.Errorf("ticket %d after %d", ticket, before)
+	}
+	return ticket
+}
+
 // TestBelt goes around the code: whoever writes the tables by hand still cannot make two hold alone.
 func TestBelt(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	join(t, e, newClaim("x"), store.Held)
-	second := newClaim("x")
-	join(t, e, second, store.Waiting)
+	second := joined(t, e, "x", store.Waiting)
 
 	for what, statement := range map[string]string{
 		"granting a second":     "UPDATE holdfast_claims SET state = 'held', seat = 0 WHERE state = 'waiting'",
@@ -68,9 +92,7 @@ func TestBelt(t *testing.T) {
 			t.Errorf("%s: %v, want a constraint that forbids it", what, err)
 		}
 	}
-	if a, err := e.Keep(t.Context(), []store.Claim{*second}); err != nil || a[0].State != store.Waiting {
-		t.Errorf("the second stands at %v, %v", a, err)
-	}
+	keep(t, e, second, store.Waiting)
 }
 
 // TestReadableByPeople: what an operator sees in a database shell.
@@ -110,17 +132,11 @@ func TestFileMode(t *testing.T) {
 func TestMachineStartedAnew(t *testing.T) {
 	path := newPath(t)
 	first := open(t, path)
-	old := newClaim("x")
-	before := join(t, first, old, store.Held)
+	old := joined(t, first, "x", store.Held)
 	check(t, first.Close())
 	second := open(t, path, started("another start", 0), clockAt(-48*time.Hour))
-	after := join(t, second, newClaim("x"), store.Held)
-	if after <= before {
-		t.Errorf("ticket %d after %d", after, before)
-	}
-	if a, err := second.Keep(t.Context(), []store.Claim{*old}); err != nil || a[0].State != store.Gone {
-		t.Errorf("a claim of before stands at %v, %v", a, err)
-	}
+	above(t, old.Ticket, join(t, second, newClaim("x"), store.Held))
+	keep(t, second, old, store.Gone)
 }
 
 // started makes an engine believe that its machine was started at another time.
@@ -153,9 +169,7 @@ func TestAnotherMachine(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	path := newPath(t)
 	before := join(t, open(t, path), newClaim("x"), store.Held)
-	if after := join(t, open(t, path, clockAt(-time.Hour)), newClaim("y"), store.Held); after <= before {
-		t.Errorf("ticket %d after %d", after, before)
-	}
+	above(t, before, join(t, open(t, path, clockAt(-time.Hour)), newClaim("y"), store.Held))
 }
 
 // TestFloorMovesEverybody: a ticket above one client's floor is below the next ticket of all clients.
@@ -164,13 +178,8 @@ func TestFloorMovesEverybody(t *testing.T) {
 	a, b := open(t, path), open(t, path)
 	high := newClaim("x")
 	high.Floor = uint64(time.Now().Add(time.Hour).UnixMicro())
-	first := join(t, a, high, store.Held)
-	if first <= high.Floor {
-		t.Errorf("ticket %d with floor %d", first, high.Floor)
-	}
-	if second := join(t, b, newClaim("y"), store.Held); second <= first {
-		t.Errorf("ticket %d after %d", second, first)
-	}
+	first := above(t, high.Floor, join(t, a, high, store.Held))
+	above(t, first, join(t, b, newClaim("y"), store.Held))
 }
 
 // TestReplacedFile: when the file is deleted and made anew, the old holder learns at its next renewal that it holds
@@ -271,10 +280,7 @@ func TestLongPath(t *testing.T) {
 	a, b := open(t, path), open(t, path)
 	holder, waiter := newClaim("x"), newClaim("x")
 	join(t, a, holder, store.Held)
-	told := heard(b)
-	if !b.Listen() {
-		t.Fatal("no socket")
-	}
+	told := heard(t, b)
 	join(t, b, waiter, store.Waiting)
 	check(t, a.Leave(t.Context(), holder))
 	wantPush(t, told, waiter.ID)
