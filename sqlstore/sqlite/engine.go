@@ -70,6 +70,7 @@ var _ sqlstore.Engine = (*engine)(nil)
 type job struct {
 	do    func(*transaction) error // an error undoes the transaction
 	plain bool                     // do only reads, and needs no right to write
+	alone bool                     // it shares its transaction with no other
 	gone  atomic.Bool              // its caller does not wait any more
 	done  chan error
 }
@@ -141,7 +142,7 @@ func (e *engine) work() {
 		}
 		e.turn <- struct{}{}
 		if plain {
-			for _, j := range e.take(1) {
+			for _, j := range e.take() {
 				j.done <- e.outside(j)
 			}
 		} else {
@@ -153,11 +154,11 @@ func (e *engine) work() {
 
 // transact serves what is to be done in one transaction.
 func (e *engine) transact() {
-	switch tx, err := e.begin(e.wanted); {
+	switch tx, err := e.begin(); {
 	case err == nil:
-		e.serve(tx, e.take(mostJobs))
+		e.serve(tx, e.take())
 	case !errors.Is(err, errNobody):
-		answer(e.take(mostJobs), err)
+		answer(e.take(), err)
 	}
 }
 
@@ -175,13 +176,13 @@ func (e *engine) next() (some, plain, closed bool) {
 	return some, some && e.jobs[0].plain, e.closed
 }
 
-// take gives out the next jobs, as far as they are of one sort.
-func (e *engine) take(most int) []*job {
+// take gives out the next job, or the next ones if they can share a transaction.
+func (e *engine) take() []*job {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := 0
-	for n < len(e.jobs) && n < most && (n == 0 || !e.jobs[n].plain) {
-		n++
+	n := min(len(e.jobs), mostJobs)
+	if i := slices.IndexFunc(e.jobs[:n], func(j *job) bool { return j.plain || j.alone }); i >= 0 {
+		n = max(i, 1)
 	}
 	jobs := slices.Clone(e.jobs[:n])
 	e.jobs = slices.Delete(e.jobs, 0, n)
@@ -194,7 +195,7 @@ func answer(jobs []*job, err error) {
 	}
 }
 
-// serve does jobs in one transaction, and each in its own if that fails: the fault of one is not the others'.
+// serve does jobs in one transaction. If that fails, each is to be done in its own: the fault of one is not the others'.
 func (e *engine) serve(tx *transaction, jobs []*job) {
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.gone.Load() })
 	err := tx.serve(jobs)
@@ -211,13 +212,16 @@ func (e *engine) serve(tx *transaction, jobs []*job) {
 		answer(jobs, e.fault(err))
 		return
 	}
-	for _, j := range jobs {
-		if tx, err := e.begin(func() bool { return !j.gone.Load() && !e.isClosed() }); err != nil {
-			answer([]*job{j}, err)
-		} else {
-			e.serve(tx, []*job{j})
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		answer(jobs, store.ErrClosed)
+		return
 	}
+	for _, j := range jobs {
+		j.alone = true
+	}
+	e.jobs = append(jobs, e.jobs...)
 }
 
 // outside does a job without a transaction.
@@ -235,7 +239,7 @@ func (e *engine) outside(j *job) error {
 
 // begin waits for the right to write, for as long as anybody wants it. A process that finds the file busy stands in a
 // queue of processes and asks again when it is first there, and now and then if the queue does not move.
-func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
+func (e *engine) begin() (tx *transaction, err error) {
 	pause, queued, first := firstPause, false, false
 	for {
 		if !queued && e.meetsOthers(e.clock.now()) {
@@ -257,7 +261,7 @@ func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
 			err = e.fault(err)
 			break
 		}
-		if !wanted() {
+		if !e.wanted() {
 			err = errNobody
 			break
 		}
@@ -290,12 +294,6 @@ func (e *engine) meetsOthers(now time.Duration) bool {
 		}
 	}
 	return e.crowded > 0 && now < e.crowded+crowdedFor
-}
-
-func (e *engine) isClosed() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.closed
 }
 
 // wanted says whether a caller still waits for an answer.

@@ -45,7 +45,7 @@ func isBusy(err error) bool {
 
 // fault makes an error of SQLite one that says what is wrong, and whether trying again can help.
 func (e *engine) fault(err error) error {
-	if store.Final(err) || errors.Is(err, errNobody) {
+	if store.Final(err) {
 		return err
 	}
 	if f, ok := errors.AsType[*store.Fault](err); ok {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -22,14 +21,11 @@ func joinLater(ctx context.Context, e *engine, c *store.Claim) <-chan error {
 
 var errPoison = errors.New("poison")
 
-// poison has an engine serve two calls in one transaction: Join, of a store above it, and one that the database cannot
-// do.
-func poison(t *testing.T, e *engine, c *store.Claim) (s *sqlstore.Store, joined, poisoned <-chan error) {
+// poison has an engine serve two calls in one transaction: Join, and one that the database cannot do.
+func poison(t *testing.T, e *engine, c *store.Claim) (joined, poisoned <-chan error) {
 	t.Helper()
-	s = sqlstore.New(e)
-	t.Cleanup(func() { s.Close() })
 	release := occupy(t, e)
-	joined = later(func() error { _, err := s.Join(t.Context(), *c); return err })
+	joined = joinLater(t.Context(), e, c)
 	waitForJobs(t, e, 1)
 	poisoned = later(func() error {
 		_, err := ask(t.Context(), e, func(*transaction) (int, error) { return 0, errPoison })
@@ -37,14 +33,14 @@ func poison(t *testing.T, e *engine, c *store.Claim) (s *sqlstore.Store, joined,
 	})
 	waitForJobs(t, e, 2)
 	release()
-	return s, joined, poisoned
+	return joined, poisoned
 }
 
 // TestOnePoisonedJob: a call that the database cannot do fails alone, not the others of its transaction.
 func TestOnePoisonedJob(t *testing.T) {
 	e := open(t, newPath(t))
 	c := newClaim("good")
-	_, joined, poisoned := poison(t, e, c)
+	joined, poisoned := poison(t, e, c)
 	check(t, <-joined)
 	if err := <-poisoned; !errors.Is(err, errPoison) {
 		t.Errorf("the poisoned: %v", err)
@@ -61,7 +57,7 @@ func TestPoisonWhileBusy(t *testing.T) {
 	c := newClaim("good")
 	other := visit(t, path)
 	connected.do(func() { again.do(occupied(t, other)) }) // busy when it is opened anew, free when it is tried again
-	_, joined, _ := poison(t, e, c)
+	joined, _ := poison(t, e, c)
 	if err := <-joined; err != nil {
 		t.Errorf("the good one: %v", err)
 	}
@@ -75,9 +71,9 @@ func TestCloseAfterPoison(t *testing.T) {
 	e := open(t, path, readingClock(&again))
 	other, waits := visit(t, path), make(chan struct{})
 	connected.do(func() { occupied(t, other); again.do(func() { close(waits) }) })
-	s, joined, _ := poison(t, e, newClaim("good"))
+	joined, _ := poison(t, e, newClaim("good"))
 	<-waits
-	closes(t, s, joined)
+	closes(t, e, joined)
 }
 
 // TestGoneWhileBusy: a call whose context was done before the file was free does not happen any more, also if others
