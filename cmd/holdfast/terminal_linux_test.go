@@ -61,19 +61,19 @@ func (d *desk) console(name string, args ...string) *console {
 	return c
 }
 
-// atShell starts a shell with job control.
-func (d *desk) atShell() *console {
-	d.Helper()
+// atShell starts a shell with job control at a desk of its own. The test leaves it at its end.
+func atShell(t *testing.T) (*desk, *console) {
+	t.Helper()
+	d := newDesk(t)
 	c := d.console("sh", "-i")
 	c.reads("ready> ")
-	return c
-}
-
-// leaves ends the shell.
-func (c *console) leaves() {
-	c.desk.Helper()
-	c.types("exit 0\n")
-	c.exits(0)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			c.types("exit 0\n")
+			c.exits(0)
+		}
+	})
+	return d, c
 }
 
 // stopsJob presses Ctrl-Z, until the shell says that it did.
@@ -237,14 +237,12 @@ func TestCtrlZ(t *testing.T) {
 	d, c := stopOnce(t)
 	c.interruptsJob()
 	c.seesCode(9)
-	c.leaves()
 	d.start("run", "--no-wait", "x", "--", "true").exits(0)
 }
 
 // stopOnce starts a job, stops it and brings it back to the front.
 func stopOnce(t *testing.T) (*desk, *console) {
-	d := newDesk(t)
-	c := d.atShell()
+	d, c := atShell(t)
 	c.types(`holdfast run --ttl 1m x -- sh -c '` + asks + `; trap "exit 9" INT; ` + calmly + "'\n")
 	d.appears("running")
 	c.stopsJob()
@@ -275,7 +273,6 @@ func TestCtrlZAgain(t *testing.T) {
 	d.eventually("it has the terminal", func() bool { return c.foreground() == d.leaderOf("x") })
 	c.interruptsJob()
 	c.seesCode(9)
-	c.leaves()
 }
 
 // foreground is the group of processes that has the terminal.
@@ -319,13 +316,11 @@ func TestCtrlZTooLong(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
-			sh := d.atShell()
+			_, sh := atShell(t)
 			sh.types("holdfast run --ttl 2s --kill-after " + c.killAfter +
 				` x -- sh -c 'trap "" TERM; touch running; while test -e running; do echo >> log; done'` + "\n")
 			sh.losesLock(c.lost)
 			sh.seesCode(79)
-			sh.leaves()
 		})
 	}
 }
@@ -352,20 +347,17 @@ func (c *console) losesLock(lost func(d *desk)) {
 
 // TestCtrlZTooLongInPipe is the same for a command in a pipe that has got the terminal.
 func TestCtrlZTooLongInPipe(t *testing.T) {
-	d := newDesk(t)
-	sh := d.atShell()
+	d, sh := atShell(t)
 	sh.types("{ holdfast run --ttl 2s --kill-after 100ms " +
 		`x -- sh -c 'trap "" TERM; read line < /dev/tty; while :; do echo >> log; done'; echo $? > code; } | cat` + "\n")
 	sh.types("one\n")
 	sh.losesLock(func(d *desk) { d.start("run", "x", "--", "true").exits(0) })
 	d.contains("code", "79\n")
-	sh.leaves()
 }
 
 // TestCtrlZInPipe stops a job of which the command is one part, and which another part may need the terminal.
 func TestCtrlZInPipe(t *testing.T) {
-	d := newDesk(t)
-	c := d.atShell()
+	d, c := atShell(t)
 	c.types("holdfast run x -- sh -c '" + calmly + "' | cat\n")
 	d.beat()
 	c.stopsJob()
@@ -376,14 +368,12 @@ func TestCtrlZInPipe(t *testing.T) {
 	c.types("fg\n")
 	d.eventually("it goes on", func() bool { return d.beat().After(stood) })
 	c.interruptsJob()
-	c.leaves()
 	d.start("run", "--no-wait", "x", "--", "true").exits(0)
 }
 
 // TestBackground starts a job in the background that then wants to read: it stops until it is brought to the front.
 func TestBackground(t *testing.T) {
-	d := newDesk(t)
-	c := d.atShell()
+	d, c := atShell(t)
 	c.types("holdfast run --ttl 1m x -- sh -c '" + asks + "' &\n")
 	d.appears("running")
 	d.eventually("holdfast is stopped", func() bool {
@@ -394,7 +384,6 @@ func TestBackground(t *testing.T) {
 	c.types("one\n")
 	c.reads("got one")
 	c.reads("ready> ")
-	c.leaves()
 }
 
 // TestNobodyToContinue presses the key where no shell has job control. The command goes on by itself.
@@ -448,8 +437,7 @@ const reader = `stty sane < /dev/tty; : > running; read one < /dev/tty; : > agai
 func TestReadsTerminal(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
-			c := d.atShell()
+			d, c := atShell(t)
 			script := reader
 			if strings.Contains(shape, `\"%s\"`) {
 				script = strings.ReplaceAll(script, "$", `\\\$`)
@@ -473,7 +461,6 @@ func TestReadsTerminal(t *testing.T) {
 				t.Error("the line went on after Ctrl-C")
 			}
 			d.start("run", "--no-wait", "x", "--", "true").exits(0)
-			c.leaves()
 		})
 	}
 }
@@ -481,32 +468,27 @@ func TestReadsTerminal(t *testing.T) {
 // TestNobodyGivesTerminal has a command read from the terminal that no shell knows of: it is hung up, and the lock is
 // free. Without that it would be stopped for ever, and its lock renewed.
 func TestNobodyGivesTerminal(t *testing.T) {
-	d := newDesk(t)
-	c := d.atShell()
+	d, c := atShell(t)
 	c.types("(holdfast run x -- sh -c 'touch running; read line < /dev/tty; sleep 600' &)\n")
 	d.appears("running")
 	d.start("run", "--wait", "20", "x", "--", "true").exits(0)
-	c.leaves()
 }
 
 // TestPagerKeepsTerminal has another part of the pipe read from the terminal while the command runs.
 func TestPagerKeepsTerminal(t *testing.T) {
-	d := newDesk(t)
-	c := d.atShell()
+	d, c := atShell(t)
 	c.types("holdfast run x -- sh -c '" + untilPut("held", "free") + `' | sh -c 'read line < /dev/tty; echo "got $line"; cat'` + "\n")
 	d.appears("held")
 	c.types("one\n")
 	c.reads("got one")
 	d.put("free")
 	c.reads("ready> ")
-	c.leaves()
 }
 
 // TestForeground has the command and another part of the pipe read from one terminal, both get each key once, and be
 // stopped and continued together.
 func TestForeground(t *testing.T) {
-	d := newDesk(t)
-	c := d.atShell()
+	d, c := atShell(t)
 	const script = `trap "echo >> $0-keys" INT; stty sane < /dev/tty; : > $0-runs; ` +
 		`until read line < /dev/tty; do :; done; echo $line > $0-read; until test -e free; do :; done`
 	c.types("holdfast run --foreground --ttl 1m x -- sh -c '" + script + "' one | sh -c '" + script + "' two\n")
@@ -534,7 +516,6 @@ func TestForeground(t *testing.T) {
 	c.types("holdfast run --foreground x -- sh -c '" + sleeps + "' | cat\n")
 	d.appears("running")
 	c.interruptsJob()
-	c.leaves()
 	d.start("run", "--no-wait", "x", "--", "true").exits(0)
 }
 

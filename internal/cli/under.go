@@ -94,9 +94,9 @@ func (r *run) do(ctx context.Context) error {
 // close closes the store. What could not be released was said, or runs out. A run whose time is over does not wait
 // long for a store that does not answer.
 func (r *run) close(late bool) {
-	if !late {
-		r.session.Close() //nolint:errcheck // see above
-		return
+	var over <-chan time.Time
+	if late {
+		over = time.After(closeWithin)
 	}
 	closed := make(chan struct{})
 	go func() {
@@ -105,7 +105,7 @@ func (r *run) close(late bool) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(closeWithin):
+	case <-over:
 	}
 }
 
