@@ -106,15 +106,15 @@ type Wait struct {
 
 // String writes the owner for people, as in "nightly on web-1 (pid 4711)", in one line that does nothing to a terminal.
 func (o Owner) String() string {
-	s := shown(o.Host)
+	s := Shown(o.Host)
 	if s == "" {
-		s = shown(o.Address)
+		s = Shown(o.Address)
 	}
 	if o.Label != "" {
-		s = strings.TrimSuffix(shown(o.Label)+" on "+s, " on ")
+		s = strings.TrimSuffix(Shown(o.Label)+" on "+s, " on ")
 	}
 	if o.ID != "" {
-		s = strings.TrimSuffix(shown(o.ID)+", "+s, ", ")
+		s = strings.TrimSuffix(Shown(o.ID)+", "+s, ", ")
 	}
 	if o.PID != 0 {
 		s += " (pid " + strconv.Itoa(o.PID) + ")"

@@ -229,3 +229,18 @@ func (l Location) maskedQuery() url.Values {
 	}
 	return query
 }
+
+// Masked reports whether String has written the location, and left a secret out.
+func (l Location) Masked() bool {
+	if l.User != nil {
+		if password, _ := l.User.Password(); password == mask || password == "" && l.User.Username() == mask {
+			return true
+		}
+	}
+	for _, values := range l.Query {
+		if slices.Contains(values, mask) {
+			return true
+		}
+	}
+	return false
+}

@@ -26,8 +26,9 @@ func Quote(name string) string {
 	return strconv.Quote(name[:end]) + "…"
 }
 
-// shown is a word for a message: as it is if it is short and printable, and otherwise quoted.
-func shown(word string) string {
+// Shown writes a word that anybody may have chosen for a message: as it is if it is short and printable, and otherwise
+// as Quote does.
+func Shown(word string) string {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	if len(word) > longestShown || strings.ContainsFunc(word, hidden) {
 		return Quote(word)

@@ -50,9 +50,7 @@ func BenchmarkRun(b *testing.B) {
 func buildNothing(b *testing.B, folder string) string {
 	b.Helper()
 	source, binary := filepath.Join(folder, "nothing.go"), filepath.Join(folder, "nothing")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	check(b, os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600))
 	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
 		b.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -32,9 +32,7 @@ func (d *desk) beat() time.Time {
 	d.Helper()
 	d.appears("beat")
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(d.read("beat")), 64)
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	return time.UnixMicro(int64(seconds * 1e6))
 }
 
@@ -47,6 +45,24 @@ func (d *desk) stands() (last time.Time) {
 		return d.beat().Equal(last)
 	})
 	return last
+}
+
+// endedInTime demands that the script stays did not run any more when holdfast had ended. It returns when it last ran.
+func (d *desk) endedInTime() (last time.Time) {
+	d.Helper()
+	last = d.beat()
+	if !d.stands().Equal(last) {
+		d.Error("it still ran when holdfast had ended")
+	}
+	return last
+}
+
+// contains demands that a file has this text.
+func (d *desk) contains(name, want string) {
+	d.Helper()
+	if got := d.read(name); got != want {
+		d.Errorf("%s has %q, want %q", name, got, want)
+	}
 }
 
 // TestBroken has an operator take the lock away from a running command. What the command has started is told as well.
@@ -72,10 +88,7 @@ func TestBrokenAndStubborn(t *testing.T) {
 	d.start("break", "--yes", "x").exits(0)
 	broken := time.Now()
 	p.exits(79)
-	last := d.beat()
-	if !d.stands().Equal(last) {
-		t.Error("it still ran when holdfast had ended")
-	}
+	last := d.endedInTime()
 	if last.Before(begun) {
 		t.Error("it was not given its time")
 	}
@@ -92,9 +105,7 @@ func TestNobodyListens(t *testing.T) {
 	d.beat()
 	d.start("break", "--yes", "x").exits(0)
 	p.exits(0)
-	if code := d.read("code"); code != "79\n" {
-		t.Errorf("it exits with %s", code)
-	}
+	d.contains("code", "79\n")
 }
 
 // TestNobodyReads has holdfast write to a pipe that is full and is not read, as with a pager that waits for a key. The
@@ -108,9 +119,7 @@ func TestNobodyReads(t *testing.T) {
 	time.Sleep(200 * time.Millisecond) // the pipe is full after a moment
 	d.start("break", "--yes", "x").exits(0)
 	p.exits(0)
-	if code := d.read("code"); code != "79\n" {
-		t.Errorf("it exits with %s", code)
-	}
+	d.contains("code", "79\n")
 }
 
 // TestStoreTakenAway takes the store's file away under a running command, and puts something else in its place.
@@ -164,9 +173,7 @@ func TestStoreComesBack(t *testing.T) {
 func (d *desk) silence() (end func()) {
 	d.Helper()
 	db, err := sql.Open("sqlite", d.path("state/holdfast/locks.db"))
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	db.SetMaxOpenConns(1)
 	d.eventually("it can be silenced", func() bool {
 		_, err := db.Exec("BEGIN IMMEDIATE")
@@ -174,9 +181,7 @@ func (d *desk) silence() (end func()) {
 	})
 	return func() {
 		d.Helper()
-		if err := db.Close(); err != nil {
-			d.Fatal(err)
-		}
+		check(d, db.Close())
 	}
 }
 
@@ -227,28 +232,20 @@ func (d *desk) moveStore(from, to string) {
 	d.Helper()
 	d.mkdir(to)
 	files, err := os.ReadDir(d.path(from))
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	for _, f := range files {
-		if err := os.Rename(d.path(from+"/"+f.Name()), d.path(to+"/"+f.Name())); err != nil {
-			d.Fatal(err)
-		}
+		check(d, os.Rename(d.path(from+"/"+f.Name()), d.path(to+"/"+f.Name())))
 	}
 }
 
 func (d *desk) mkdir(name string) {
 	d.Helper()
-	if err := os.MkdirAll(d.path(name), 0o700); err != nil {
-		d.Fatal(err)
-	}
+	check(d, os.MkdirAll(d.path(name), 0o700))
 }
 
 func (d *desk) remove(name string) {
 	d.Helper()
-	if err := os.RemoveAll(d.path(name)); err != nil {
-		d.Fatal(err)
-	}
+	check(d, os.RemoveAll(d.path(name)))
 }
 
 // TestPaused stops holdfast alone for longer than the store keeps its place. When it goes on, the command must die at once.
@@ -299,10 +296,7 @@ func TestKilled(t *testing.T) {
 			next := d.start("run", "x", "--", "touch", "next")
 			d.waiters("x", 1)
 			p.signal(syscall.SIGKILL)
-			d.eventually("the command is gone", func() bool {
-				child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
-				return err == nil && !lives(child)
-			})
+			d.commandIsGone()
 			if c.lives {
 				d.start("run", "--no-wait", "x", "--", "touch", "beside").exits(75)
 				if d.has("next") || d.has("beside") {
@@ -327,24 +321,24 @@ func TestSkipAfterKill(t *testing.T) {
 	d := newDesk(t)
 	p := d.start("run", "--ttl", "10m", "x", "--", "sh", "-c", "echo $$ > pid; "+runs)
 	d.appears("running")
-	child, err := strconv.Atoi(strings.TrimSpace(d.read("pid")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	p.signal(syscall.SIGKILL)
 	d.remove("running") // its sleep ends too
-	d.eventually("the command is gone", func() bool { return !lives(child) })
+	d.commandIsGone()
 	d.eventually("the next one runs", func() bool {
 		d.start("run", "--skip", "x", "--", "touch", "ran").exits(0)
 		return d.has("ran")
 	})
 }
 
-// lives says whether there is such a process, other than one that nobody has buried yet.
-func lives(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return err == nil && !strings.HasPrefix(state, "Z")
+// commandIsGone waits until there is no process of the number in the file pid, other than one that nobody has reaped.
+func (d *desk) commandIsGone() {
+	d.Helper()
+	d.eventually("the command is gone", func() bool {
+		pid := strings.TrimSpace(d.read("pid"))
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return pid != "" && (err != nil || strings.HasPrefix(state, "Z"))
+	})
 }
 
 // TestSignals sends holdfast signals while the command runs. They are the command's.
@@ -415,10 +409,7 @@ func TestKillAfterTerm(t *testing.T) {
 			} else {
 				p.exits(want)
 			}
-			last := d.beat()
-			if !d.stands().Equal(last) {
-				t.Error("it still ran when holdfast had ended")
-			}
+			last := d.endedInTime()
 			if name == "stubborn" && last.Before(told) {
 				t.Error("it was not given its time")
 			}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,15 +124,21 @@ func (d *desk) startProgram(name string, args ...string) *process {
 
 func (d *desk) startCommand(cmd *exec.Cmd) *process {
 	d.Helper()
-	p := &process{Cmd: cmd, desk: d, ended: make(chan struct{})}
-	p.Dir, p.Env = d.folder, append(p.Env, d.env...)
 	out, errs := d.temp(), d.temp()
 	defer out.Close()
 	defer errs.Close()
-	p.Stdout, p.Stderr, p.out, p.errors = out, errs, out.Name(), errs.Name()
-	if err := p.Start(); err != nil {
-		d.Fatal(err)
-	}
+	cmd.Stdout, cmd.Stderr = out, errs
+	p := d.begin(cmd)
+	p.out, p.errors = out.Name(), errs.Name()
+	return p
+}
+
+// begin starts a program in the desk's folder.
+func (d *desk) begin(cmd *exec.Cmd) *process {
+	d.Helper()
+	p := &process{Cmd: cmd, desk: d, ended: make(chan struct{})}
+	p.Dir, p.Env = d.folder, slices.Concat(d.env, p.Env)
+	check(d, p.Start())
 	go func() {
 		p.Wait() //nolint:errcheck // its end is looked at by code
 		close(p.ended)
@@ -140,13 +147,18 @@ func (d *desk) startCommand(cmd *exec.Cmd) *process {
 	return p
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // temp is a new file for what a process writes.
 func (d *desk) temp() *os.File {
 	d.Helper()
 	f, err := os.CreateTemp(d.folder, ".output-")
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	return f
 }
 
@@ -179,9 +191,7 @@ func (p *process) exits(want int) *process {
 
 func (p *process) signal(s os.Signal) {
 	p.desk.Helper()
-	if err := p.Process.Signal(s); err != nil {
-		p.desk.Fatal(err)
-	}
+	check(p.desk, p.Process.Signal(s))
 }
 
 func (d *desk) read(path string) string {
@@ -190,9 +200,7 @@ func (d *desk) read(path string) string {
 		path = d.path(path)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		d.Fatal(err)
-	}
+	check(d, err)
 	return string(text)
 }
 
@@ -205,9 +213,7 @@ func (d *desk) has(name string) bool {
 // put makes an empty file, which is how a test tells a script to go on.
 func (d *desk) put(name string) {
 	d.Helper()
-	if err := os.WriteFile(d.path(name), nil, 0o600); err != nil {
-		d.Fatal(err)
-	}
+	check(d, os.WriteFile(d.path(name), nil, 0o600))
 }
 
 // eventually waits until something is so.

@@ -102,9 +102,7 @@ func TestForegroundSparesOthers(t *testing.T) {
 func children(t *testing.T, parent int) (n int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, stat := range stats {
 		text, _ := os.ReadFile(stat) // it may have ended meanwhile
 		_, rest, _ := strings.Cut(string(text), ") ")

@@ -19,9 +19,7 @@ import (
 func TestExitCodes(t *testing.T) {
 	d := newDesk(t)
 	d.put("no-program")
-	if err := os.WriteFile(d.path("no-interpreter"), []byte("#!/no/such\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(d.path("no-interpreter"), []byte("#!/no/such\n"), 0o700))
 	taken := d.holds("taken")
 	for _, c := range []struct {
 		args string
@@ -154,9 +152,7 @@ func TestLine(t *testing.T) {
 	for _, w := range waiters {
 		w.exits(0)
 	}
-	if got := d.read("order"); got != "0\n1\n2\n3\n4\n" {
-		t.Errorf("the order was %q", got)
-	}
+	d.contains("order", "0\n1\n2\n3\n4\n")
 }
 
 // TestCron is a job that takes longer than the time between two starts.
@@ -233,9 +229,7 @@ func TestScriptWithoutShebang(t *testing.T) {
 	for name, text := range map[string]string{
 		"script": "echo \"$0 got $# $2\"\nexit 5\n", "-e": "exit 6\n", "empty": "", "binary": "\x7fELF\x00\x00\nexit 7\n",
 	} {
-		if err := os.WriteFile(d.path(name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(d.path(name), []byte(text), 0o700))
 	}
 	if p := d.start("run", "x", "--", "./script", "a", "b c").exits(5); p.said() != "./script got 2 b c\n" {
 		t.Errorf("it says %q", p.said())
@@ -312,9 +306,7 @@ func TestTokens(t *testing.T) {
 	for range 3 {
 		p := d.start("run", "x", "--", "printenv", "HOLDFAST_TOKEN").exits(0)
 		token, err := holdfast.ParseToken(strings.TrimSpace(p.said()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		tokens = append(tokens, token)
 	}
 	var gate fence.Gate
@@ -360,9 +352,7 @@ func TestStampede(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	}
-	if log := d.read("log"); log != strings.Repeat("begin\nend\n", n) {
-		t.Errorf("not one after the other: %q", log)
-	}
+	d.contains("log", strings.Repeat("begin\nend\n", n)) // one after the other
 	if left := d.start("ls").exits(0).said(); left != "" {
 		t.Errorf("left behind: %s", left)
 	}

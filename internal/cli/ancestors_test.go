@@ -21,9 +21,7 @@ func TestHoldings(t *testing.T) {
 // TestEnvironment checks what a command sees, and that nothing of an outer run is left that is not true any more.
 func TestEnvironment(t *testing.T) {
 	at, err := store.ParseLocation("redis://joe:hush@h:1?prefix=p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	outer := holding{"elsewhere", "o", 3 << 8}
 	for _, v := range os.Environ() { // what this test was started with is not what it is about
 		if key, _, _ := strings.Cut(v, "="); strings.HasPrefix(key, "HOLDFAST_") {

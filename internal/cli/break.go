@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func newBreak(a *app) *cobra.Command {
@@ -33,7 +34,20 @@ and queues again. It asks first. It exits with 1 if nobody holds the lock, or if
 		Args:              oneName,
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.breakLock(cmd.Context(), args[0], token, yes)
+			if !yes && !a.hasPerson() {
+				return usageError("break asks before it breaks, and stdin is no terminal; give --yes if you are sure")
+			}
+			return a.look(cmd.Context(), func(ctx context.Context, s *session) error {
+				line, err := s.Inspect(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				place, err := choose(line, token)
+				if err != nil {
+					return err
+				}
+				return a.breakPlace(cmd.Context(), s, args[0], place, yes)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&token, "token", "", "break the place with this `TOKEN`, as show has it")
@@ -41,26 +55,8 @@ and queues again. It asks first. It exits with 1 if nobody holds the lock, or if
 	return cmd
 }
 
-// breakLock breaks one place of a line.
-func (a *app) breakLock(ctx context.Context, name, token string, yes bool) error {
-	if !yes && !a.hasPerson() {
-		return usageError("break asks before it breaks, and stdin is no terminal; give --yes if you are sure")
-	}
-	ask, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	s, err := a.openToLook(ask)
-	if err != nil {
-		return err
-	}
-	defer s.Close() //nolint:errcheck // it held nothing
-	line, err := s.Inspect(ask, name)
-	if err != nil {
-		return err
-	}
-	place, err := choose(line, token)
-	if err != nil {
-		return err
-	}
+// breakPlace breaks one place of a line, after a question unless yes.
+func (a *app) breakPlace(ctx context.Context, s *session, name string, place holdfast.Place, yes bool) error {
 	holds := "holds"
 	if !place.Held {
 		holds = "waits for"
@@ -70,9 +66,9 @@ func (a *app) breakLock(ctx context.Context, name, token string, yes bool) error
 	if !yes && !a.confirm(found+". Break it?") {
 		return exitWith(exitNobody, "not broken")
 	}
-	ask, cancel = context.WithTimeout(ctx, askWithin) // the person may have taken his time
+	ctx, cancel := context.WithTimeout(ctx, askWithin) // from now on: the answer may have taken its time
 	defer cancel()
-	err = s.Break(ask, name, place.Token)
+	err := s.Break(ctx, name, place.Token)
 	if errors.Is(err, holdfast.ErrNotHeld) {
 		return exitWith(exitNobody, "it was given back meanwhile")
 	}
@@ -96,7 +92,7 @@ func choose(line holdfast.Line, token string) (holdfast.Place, error) {
 	}
 	i := slices.IndexFunc(line.Places, func(p holdfast.Place) bool { return p.Token == t })
 	if i < 0 {
-		return holdfast.Place{}, exitWith(exitNobody, "nobody in the line of %s has the token %s", called(line.Name), token)
+		return holdfast.Place{}, exitWith(exitNobody, "nobody in the line of %s has the token %s", store.Shown(line.Name), token)
 	}
 	return line.Places[i], nil
 }
@@ -111,9 +107,6 @@ func (a *app) hasPerson() bool {
 func (a *app) confirm(question string) bool {
 	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // what cannot be read is no yes
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return true
-	}
-	return false
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }

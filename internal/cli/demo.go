@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -71,11 +70,10 @@ func (a *app) demonstrate(ctx context.Context, plan *demo.Plan) error {
 	signals := make(chan os.Signal, 1)
 	notifyUnlessIgnored(signals, endingSignals)
 	defer signal.Stop(signals)
-	running := listen(ctx, signals)
+	running, stop := listen(ctx, signals)
 	err = demo.Run(running, plan)
-	if sig := running.stop(); sig != nil && errors.Is(err, context.Canceled) {
-		number, _ := sig.(syscall.Signal) // all signals are such
-		return exitWith(exitSignaled+int(number), "the demo was ended by a signal: %v", sig)
+	if sig := stop(); sig != nil && errors.Is(err, context.Canceled) {
+		return exitWith(exitSignal(sig), "the demo was ended by a signal: %v", sig)
 	}
 	if err != nil {
 		return &exitError{exitUnshown, err}

@@ -19,21 +19,14 @@ func TestDemoUsage(t *testing.T) {
 		{[]string{"demo", "--store=abacus:"}, exitUnshown, `no store is registered`},
 		{[]string{"demo", "worker"}, exitUnshown, "this command is for holdfast demo"},
 	} {
-		got := call(t, test.args...)
-		if got.code != test.code || got.out != "" || !strings.Contains(got.errors, test.want) ||
-			!strings.HasPrefix(got.errors, "holdfast: ") || strings.Count(got.errors, "\n") != 1 {
-			t.Errorf("%q: code %d, stdout %q, stderr %q; want %d and one line with %q",
-				test.args, got.code, got.out, got.errors, test.code, test.want)
-		}
+		bare(t, test.args...).complains(t, test.code, test.want)
 	}
 }
 
 func TestDemoHelp(t *testing.T) {
 	got := call(t, "demo", "--help")
 	for _, want := range []string{"holdfast demo --store redis://", "--items", "--workers", "--plain"} {
-		if got.code != 0 || !strings.Contains(got.out, want) {
-			t.Errorf("code %d, and the help has no %q:\n%s", got.code, want, got.out)
-		}
+		got.want(t, 0, want, nothing)
 	}
 	if strings.Contains(got.out, "worker ") {
 		t.Errorf("the help has what is only for the demo itself:\n%s", got.out)

@@ -38,12 +38,8 @@ func TestDemoProgram(t *testing.T) {
 			var errs strings.Builder
 			cmd.Stderr = &errs
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
+			check(t, cmd.Start())
 			var said strings.Builder
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				said.WriteString(lines.Text() + "\n")

@@ -21,9 +21,7 @@ func TestTryAll(t *testing.T) {
 	f := &runFlags{}
 	mine, other := client(t), client(t)
 	taken, err := other.Mutex("b").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	g, err := tryAll(t.Context(), wants(mine, f, "a", "b", "c"))
 	if !errors.Is(err, holdfast.ErrLocked) || g != nil {
 		t.Fatalf("%v, %v", g, err)
@@ -31,19 +29,13 @@ func TestTryAll(t *testing.T) {
 	if _, err := other.Mutex("a").TryLock(t.Context()); err != nil {
 		t.Fatalf("the first was not given back: %v", err)
 	}
-	if err := taken.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, taken.Unlock(t.Context()))
 	g, err = tryAll(t.Context(), wants(mine, f, "c", "b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if tokens := g.Tokens(); len(tokens) != 2 || tokens[0] == tokens[1] || g.Err() != nil || time.Until(g.Until()) < time.Second {
 		t.Errorf("%v, %v, %v", tokens, g.Err(), g.Until())
 	}
-	if err := other.Break(t.Context(), "b", g.Tokens()[1]); err != nil {
-		t.Fatal(err)
-	}
+	check(t, other.Break(t.Context(), "b", g.Tokens()[1]))
 	<-g.Context().Done()
 	if !errors.Is(g.Err(), holdfast.ErrLost) || !errors.Is(context.Cause(g.Context()), holdfast.ErrLost) {
 		t.Errorf("one of two is lost, and it says %v, %v", g.Err(), context.Cause(g.Context()))
@@ -69,9 +61,7 @@ func TestWanted(t *testing.T) {
 		for how, take := range map[string]func(context.Context, []wanted) (grip, error){"try": tryAll, "wait": takeAll} {
 			l := client(t)
 			g, err := take(t.Context(), wants(l, &c.flags, c.want))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			line, err := l.Inspect(t.Context(), c.want)
 			if err != nil || len(line.Holders()) != 1 || what(line.Holders()[0]) != c.want {
 				t.Errorf("%s: %+v, %v", how, line, err)

@@ -2,47 +2,32 @@ package cli
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
-	"time"
+	"syscall"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// A job is a command that runs under a grip. How it is run depends on the system: see job_unix.go and job_windows.go.
+// A job is the command of a run that has its locks. How it runs depends on the system: see job_unix.go and
+// job_windows.go.
 type job struct {
+	*run
 	path    string
-	argv    []string
 	env     []string
 	files   [3]*os.File
 	watch   *watch
 	signals chan os.Signal // what reaches holdfast while the command runs
-	names   []string
-	app     *app
-	inherit func() (end func(), err error) // has the command inherit what the store knows its life by; nil: nothing
-
-	foreground bool // the command stays in the process group of holdfast
-
-	killAfter *time.Duration // how long the command may take to end when holdfast is told to end; nil is for ever
-}
-
-// start starts the command by fork.
-func (j *job) start(fork func() (pid int, err error)) (pid int, err error) {
-	if j.inherit != nil {
-		end, err := j.inherit()
-		if err != nil {
-			return 0, err
-		}
-		defer end()
-	}
-	return fork()
 }
 
 // sayLost says that the command must end, and why.
 func (j *job) sayLost() {
 	names := make([]string, len(j.names))
 	for i, n := range j.names {
-		names[i] = called(n)
+		names[i] = store.Shown(n)
 	}
 	why := j.watch.why
 	if e, ok := errors.AsType[*holdfast.Error](why); ok {
@@ -50,4 +35,35 @@ func (j *job) sayLost() {
 	}
 	lost := &holdfast.Error{Op: "lost " + strings.Join(names, ", "), Store: j.watch.store, Err: why}
 	j.app.say("%v; the command must end", lost)
+}
+
+// lookUp finds the command's file.
+func lookUp(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	if err != nil && !errors.Is(err, exec.ErrDot) { // whoever has . in his PATH means it
+		return "", cannotStart(command, err)
+	}
+	return path, nil
+}
+
+// cannotStart is the error of a command that did not come to run, with the code that shells use.
+func cannotStart(command string, err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exitWith(exitNoFile, "%s: command not found", shown(command))
+	}
+	if e, ok := errors.AsType[syscall.Errno](err); ok {
+		err = e
+	}
+	return exitWith(exitNoExec, "%s: cannot be executed: %w", shown(command), err)
+}
+
+// files are what the command inherits as its input and output.
+func (a *app) files() (files [3]*os.File, err error) {
+	for i, stream := range []any{a.stdin, a.stdout, a.stderr} {
+		var ok bool
+		if files[i], ok = stream.(*os.File); !ok {
+			return files, usageError("a command can only be run on files")
+		}
+	}
+	return files, nil
 }

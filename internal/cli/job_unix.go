@@ -31,24 +31,41 @@ type child struct {
 	ended   bool      // it was reaped
 	killAt  time.Time // when it is killed because holdfast was told to end; zero if it was not
 
-	others  map[int]bool  // children of holdfast that are none of the command's, as of the script that became holdfast
-	refused bool          // it was said that the command cannot be sent signals
-	said    chan struct{} // closed when the last message is written; nil if there was none
+	others  map[int]bool // children of holdfast that are none of the command's, as of the script that became holdfast
+	refused bool         // it was said that the command cannot be sent signals
+
+	messages chan func() // to be written in this order
+	written  chan struct{}
 }
+
+// newChild makes a child, whose messages are written without waiting for that: a reader may be slow, or have stopped
+// the terminal, and the command must be ended in time all the same.
+func newChild(j *job, tty *terminal) *child {
+	c := &child{job: j, tty: tty, messages: make(chan func(), mostMessages), written: make(chan struct{})}
+	go func() {
+		defer close(c.written)
+		for write := range c.messages {
+			write()
+		}
+	}()
+	return c
+}
+
+// mostMessages is how many messages there can be: that the lock is lost, and that a signal cannot be sent.
+const mostMessages = 2
 
 // sayWithin bounds how long holdfast waits for a reader of its messages when the command has ended.
 const sayWithin = time.Second
 
-// run runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
+// execute runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
 // did not start.
-func (j *job) run() (code int, err error) {
+func (j *job) execute() (code int, err error) {
 	// On Linux the command dies with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	tty := openTerminalFor(j.files[0], j.files[1])
+	tty := openTerminalFor(j)
 	defer tty.close()
 	if j.foreground {
-		tty.share()
 		adoptOrphans()
 	}
 	notifyUnlessIgnored(j.signals, runningSignals)
@@ -59,29 +76,20 @@ func (j *job) run() (code int, err error) {
 		j.sayLost()
 		return 0, nil
 	}
-	c := &child{job: j, tty: tty}
+	c := newChild(j, tty)
+	defer c.finishSaying()
 	if j.foreground {
 		c.others = children()
 	}
-	pid, err := j.start(func() (int, error) {
-		return forkExec(j.path, j.argv, &syscall.ProcAttr{
-			Env:   j.env,
-			Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
-			Sys:   attributes,
-		})
-	})
-	stayAlive()
-	if err != nil {
+	if err := c.start(attributes); err != nil {
 		tty.takeBack()
 		return 0, err
 	}
-	c.group = pid
 	status := c.untilItEnds()
 	if j.watch.why != nil || !c.killAt.IsZero() {
 		c.endRest()
 	}
 	hadTerminal := tty.takeBack()
-	c.finishSaying()
 	if status.Signaled() {
 		if status.Signal() == syscall.SIGINT && j.watch.why == nil {
 			j.app.last = dieOfInterrupt
@@ -94,10 +102,24 @@ func (j *job) run() (code int, err error) {
 	return status.ExitStatus(), nil
 }
 
-// stayAlive lets holdfast write its messages whatever comes of it: to a terminal that the command has (SIGTTOU would stop
-// it), or to a pipe that nobody reads (SIGPIPE would end it). It is called when the command has been started, which
-// must not inherit this.
-func stayAlive() { signal.Ignore(syscall.SIGTTOU, syscall.SIGPIPE) }
+// start starts the command. From then on holdfast writes its messages whatever comes of it: to a terminal that the
+// command has (SIGTTOU would stop it), or to a pipe that nobody reads (SIGPIPE would end it). The command does not
+// inherit this.
+func (c *child) start(attributes *syscall.SysProcAttr) error {
+	defer signal.Ignore(syscall.SIGTTOU, syscall.SIGPIPE)
+	j := c.job
+	end, err := j.session.inherit()
+	if err != nil {
+		return err
+	}
+	defer end()
+	c.group, err = forkExec(j.path, j.command, &syscall.ProcAttr{
+		Env:   j.env,
+		Files: []uintptr{j.files[0].Fd(), j.files[1].Fd(), j.files[2].Fd()},
+		Sys:   attributes,
+	})
+	return err
+}
 
 // untilItEnds looks after the command until it ended.
 func (c *child) untilItEnds() syscall.WaitStatus {
@@ -131,7 +153,7 @@ func (c *child) enforce() {
 	if lost && !c.told {
 		c.told = true
 		c.signal(syscall.SIGTERM)
-		c.say(c.job.sayLost)
+		c.messages <- c.job.sayLost
 	}
 	// A stopped command hears of SIGTERM only when it runs again, and it must not.
 	if lost && c.stopped || c.overdue() {
@@ -139,27 +161,11 @@ func (c *child) enforce() {
 	}
 }
 
-// say calls a function that writes a message, after all earlier ones. It does not wait for that: a reader may be slow,
-// or have stopped the terminal, and the command must be ended in time all the same.
-func (c *child) say(write func()) {
-	before, done := c.said, make(chan struct{})
-	c.said = done
-	go func() {
-		defer close(done)
-		if before != nil {
-			<-before
-		}
-		write()
-	}()
-}
-
 // finishSaying waits until all messages are written, but not for long.
 func (c *child) finishSaying() {
-	if c.said == nil {
-		return
-	}
+	close(c.messages)
 	select {
-	case <-c.said:
+	case <-c.written:
 	case <-time.After(sayWithin):
 	}
 }
@@ -295,7 +301,7 @@ func (c *child) signal(s syscall.Signal) {
 	}
 	if err != nil && !errors.Is(err, syscall.ESRCH) && !c.refused {
 		c.refused = true
-		c.say(func() { c.job.app.say("cannot send the command a signal (%v): %v", s, err) })
+		c.messages <- func() { c.job.app.say("cannot send the command a signal (%v): %v", s, err) }
 	}
 }
 

@@ -29,18 +29,17 @@ func TestLeaseFirst(t *testing.T) {
 			g := newFakeGrip(time.Hour)
 			defer g.end(nil)
 			j := &job{
+				run:     &run{app: &app{stderr: io.Discard}, runFlags: &runFlags{}, names: []string{"x"}},
 				watch:   &watch{grip: slowGrip{g}, notice: notice{killAfter: time.Hour, grace: time.Hour}},
 				signals: make(chan os.Signal, 64),
-				app:     &app{stderr: io.Discard},
-				names:   []string{"x"},
 			}
 			pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; : > " + file}, &syscall.ProcAttr{
 				Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &child{job: j, group: pid}
+			check(t, err)
+			c := newChild(j, nil)
+			c.group = pid
+			defer c.finishSaying()
 			for deadline := time.Now().Add(10 * time.Second); !c.stopped; time.Sleep(time.Millisecond) {
 				if _, ended := c.look(); ended || time.Now().After(deadline) {
 					t.Fatal("it did not stop")

@@ -11,14 +11,14 @@ import (
 // endingSignals end the wait for a lock. While a command runs, the console itself tells it.
 var endingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// run runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
+// execute runs the command to its end. If watch.why is set then, the lock was lost meanwhile. An error says that the command
 // did not start. Windows has no signal that asks a process to end, so the command is killed as soon as it must end.
-func (j *job) run() (code int, err error) {
+func (j *job) execute() (code int, err error) {
 	if !j.watch.mayRun() {
 		j.sayLost()
 		return 0, nil
 	}
-	p, err := os.StartProcess(j.path, j.argv, &os.ProcAttr{Env: j.env, Files: j.files[:]})
+	p, err := os.StartProcess(j.path, j.command, &os.ProcAttr{Env: j.env, Files: j.files[:]})
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
@@ -35,7 +36,7 @@ func (a *app) locate() (store.Location, error) {
 	if err != nil {
 		return at, usageError("%s: %w", from, err)
 	}
-	if from == storeEnv && isMasked(at) {
+	if from == storeEnv && at.Masked() {
 		return at, usageError("a part of %s is masked, because holdfast run hands no password on to its command; "+
 			"give this command --store, or its own %s", storeEnv, storeEnv)
 	}
@@ -86,26 +87,6 @@ func stateFolder() (string, error) {
 	return filepath.Join(home, ".local", "state"), err
 }
 
-// mask is what store.Location.String writes in place of a secret.
-const mask = "xxxxx"
-
-// isMasked says whether a location was written by store.Location.String and lost its secrets there.
-func isMasked(at store.Location) bool {
-	if at.User != nil {
-		if password, _ := at.User.Password(); password == mask || password == "" && at.User.Username() == mask {
-			return true
-		}
-	}
-	for _, values := range at.Query {
-		for _, v := range values {
-			if v == mask {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // absolute is the location as a command sees it that may run in another folder.
 func absolute(at store.Location) store.Location {
 	if at.Scheme == "sqlite" && len(at.Hosts) == 0 && at.Path != "" {
@@ -121,11 +102,26 @@ type session struct {
 	*holdfast.Client
 	at        store.Location
 	abilities store.Abilities
-	inherit   func() (end func(), err error) // of store.Inheritor; nil if the store is none
+	inherit   func() (end func(), err error) // of store.Inheritor, if the store is one
 }
 
-// openToLook connects to the store for commands that look at locks, and does not make it. A file that is not there has
-// no locks: a session with an empty store in memory stands for it.
+// askWithin bounds how long a store is asked by the commands that only look.
+const askWithin = 30 * time.Second
+
+// look does something with the store that is meant, for the commands that look at locks.
+func (a *app) look(ctx context.Context, do func(context.Context, *session) error) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	s, err := a.openToLook(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close() //nolint:errcheck // it held nothing
+	return do(ctx, s)
+}
+
+// openToLook connects to the store, and does not make it. A file that is not there has no locks: an empty store in
+// memory stands for it.
 func (a *app) openToLook(ctx context.Context) (*session, error) {
 	at, err := a.locate()
 	if err != nil {
@@ -164,9 +160,9 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already
 		options = append(options, holdfast.TTL(at.TTL))
 	}
-	opened := &session{Client: holdfast.New(s, options...), at: at, abilities: s.Abilities()}
+	inherit := func() (func(), error) { return func() {}, nil }
 	if i, ok := s.(store.Inheritor); ok {
-		opened.inherit = i.Inherit
+		inherit = i.Inherit
 	}
-	return opened, nil
+	return &session{holdfast.New(s, options...), at, s.Abilities(), inherit}, nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,9 +27,7 @@ func TestDefaultLocation(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", c.state)
 			at, err := new(app).locate()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if at.Scheme != "sqlite" || at.Path != filepath.Join(c.want, "locks.db") {
 				t.Errorf("%s: %s", at.Scheme, at.Path)
 			}
@@ -38,9 +35,7 @@ func TestDefaultLocation(t *testing.T) {
 			if err != nil || again.Path != at.Path {
 				t.Errorf("%s reads as %s, %v", at, again.Path, err)
 			}
-			if err := makeStateFolder(at); err != nil {
-				t.Fatal(err)
-			}
+			check(t, makeStateFolder(at))
 			info, err := os.Stat(c.want)
 			if err != nil || info.Mode().Perm() != 0o700 {
 				t.Errorf("the folder: %v, %v", info, err)
@@ -56,14 +51,10 @@ func TestDefaultLocation(t *testing.T) {
 	})
 	t.Run("no folder", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, nil, 0o600))
 		t.Setenv("XDG_STATE_HOME", file)
 		at, err := new(app).locate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := makeStateFolder(at); exitCode(err) != exitStore {
 			t.Errorf("%v", err)
 		}
@@ -74,9 +65,7 @@ func TestDefaultLocation(t *testing.T) {
 func unsetStoreEnv(t *testing.T) {
 	t.Helper()
 	t.Setenv(storeEnv, "") // which sets it back afterwards
-	if err := os.Unsetenv(storeEnv); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Unsetenv(storeEnv))
 }
 
 // TestEmptyStore gives an empty URL, as --store "$UNSET" does. Nobody meant the local file by that.
@@ -84,10 +73,7 @@ func TestEmptyStore(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	for _, args := range []string{"run x -- true", "ls", "show x", "break --yes x", "demo", "redlock status"} {
 		unsetStoreEnv(t)
-		r := callOnFiles(t, append([]string{"--store="}, strings.Fields(args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.errors, "empty") || strings.Count(r.errors, "\n") != 1 {
-			t.Errorf("--store= %s: %+v", args, r)
-		}
+		callOnFiles(t, append([]string{"--store="}, strings.Fields(args)...)...).complains(t, exitUsage, "empty")
 	}
 	t.Setenv(storeEnv, "")
 	if _, err := new(app).locate(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), storeEnv+" is empty") {
@@ -107,39 +93,29 @@ func TestLookingMakesNothing(t *testing.T) {
 			code int
 			out  string
 		}{
-			{"ls", 0, ""},
-			{"ls --json", 0, `"locks": []`},
-			{"show x", exitNobody, ""},
-			{"show --json x", exitNobody, `"holders": []`},
-			{"break --yes x", exitNobody, ""},
+			{"ls", 0, nothing},
+			{"ls --json", 0, `"store": "sqlite at ` + folder + `[^}]*"locks": \[\]`},
+			{"show x", exitNobody, nothing},
+			{"show --json x", exitNobody, `"holders": \[\]`},
+			{"break --yes x", exitNobody, nothing},
 			{"__complete show ", 0, ":4"},
 		} {
 			args := strings.Split(c.args, " ")
 			if store != "" {
 				args = slices.Insert(args, 1, "--store", store)
 			}
-			var out, errs bytes.Buffer
-			a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
-			code := a.run(t.Context(), args)
-			if code != c.code || !strings.Contains(out.String(), c.out) || c.out == "" && out.Len() > 0 {
-				t.Errorf("%q: %d, %q, %q", args, code, out.String(), errs.String())
+			errors := ""
+			if c.code == exitNobody {
+				errors = "^holdfast: nobody holds x\n$"
 			}
-			if c.code == exitNobody && errs.String() != "holdfast: nobody holds x\n" {
-				t.Errorf("%q: %q", args, errs.String())
-			}
-			if c.args == "ls --json" && !strings.Contains(out.String(), `"store": "sqlite at `+folder) {
-				t.Errorf("%q: %q", args, out.String())
-			}
+			bare(t, args...).want(t, c.code, c.out, errors)
 		}
 	}
 	left, err := os.ReadDir(folder)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	r := callOnFiles(t, "ls", "--store", "sqlite:"+filepath.Join(folder, "no", "folder", "locks.db"))
-	if r.code != exitStore {
-		t.Errorf("without its folder: %+v", r)
-	}
+	bare(t, "ls", "--store", "sqlite:"+filepath.Join(folder, "no", "folder", "locks.db")).want(t, exitStore, nothing, "folder")
 }
 
 func TestLocate(t *testing.T) {
@@ -161,9 +137,7 @@ func TestMaskedStoreIsRefused(t *testing.T) {
 		"redis://hush:@h", "redis://h?hush=1", "redis+sentinel://h/main?sentinel-user=hush",
 	} {
 		at, err := store.ParseLocation(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		masked := absolute(at).String()
 		if strings.Contains(masked, "hush") {
 			t.Fatalf("%s is handed on", masked)
@@ -188,8 +162,9 @@ func TestNoPasswordIsShown(t *testing.T) {
 		"redis://:hush@h?ttl=never", "redis://h?password=hush#x",
 	} {
 		r := call(t, "ls", "--store", raw)
-		if r.code != exitUsage || strings.Contains(r.errors, "hush") || !strings.HasPrefix(r.errors, "holdfast: ") {
-			t.Errorf("%s: %d, %s", raw, r.code, r.errors)
+		r.complains(t, exitUsage, "")
+		if strings.Contains(r.errors, "hush") {
+			t.Errorf("%s: %s", raw, r.errors)
 		}
 	}
 }
@@ -245,9 +220,7 @@ func TestMisplacedSecrets(t *testing.T) {
 
 func TestAbsolute(t *testing.T) {
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for raw, want := range map[string]string{
 		"sqlite:locks.db":      "sqlite:" + filepath.Join(here, "locks.db"),
 		"sqlite:/var/locks.db": "sqlite:/var/locks.db",
@@ -255,9 +228,7 @@ func TestAbsolute(t *testing.T) {
 		"memory:here":          "memory:here",
 	} {
 		at, err := store.ParseLocation(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := absolute(at).String(); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}

@@ -39,26 +39,18 @@ func line(t *testing.T, name string) *holdfast.Lease {
 
 func TestShow(t *testing.T) {
 	l := line(t, "x")
-	r := call(t, "show", "x")
-	want := `(?s)^ +WHO +WHAT +SINCE +FOR +LEFT +TOKEN
-held +first on .* exclusive +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\S+ +\S+ +` + l.Token().String() + `
+	call(t, "show", "x").want(t, 0, `(?s)^ +WHO +WHAT +SINCE +FOR +LEFT +TOKEN
+held +first on .* exclusive +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\S+ +\S+ +`+l.Token().String()+`
 waiting 1 +second on .* exclusive .*
-$`
-	if r.code != 0 || !regexp.MustCompile(want).MatchString(r.out) {
-		t.Errorf("%d, %s, %s", r.code, r.errors, r.out)
-	}
-	if r := call(t, "show", "y"); r.code != exitNobody || r.errors != "holdfast: nobody holds y\n" || r.out != "" {
-		t.Errorf("%+v", r)
-	}
+$`, nothing)
+	call(t, "show", "y").want(t, exitNobody, nothing, "^holdfast: nobody holds y\n$")
 }
 
 // TestShowStranger has a holder of whom the store cannot tell since when it holds.
 func TestShowStranger(t *testing.T) {
 	var out strings.Builder
 	stranger := holdfast.Line{Name: "x", Places: []holdfast.Place{{Held: true, Left: time.Second}}}
-	if err := writeLine(&out, stranger, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, writeLine(&out, stranger, time.Now()))
 	if !regexp.MustCompile(`held +somebody .* \? +\? +1s `).MatchString(out.String()) {
 		t.Error(out.String())
 	}
@@ -70,10 +62,6 @@ func TestShowStranger(t *testing.T) {
 // TestShowJSON pins the shape that docs/cli.md promises.
 func TestShowJSON(t *testing.T) {
 	l := line(t, "x")
-	r := call(t, "show", "--json", "x")
-	if r.code != 0 {
-		t.Fatal(r.errors)
-	}
 	host, _ := os.Hostname()
 	hosted := ""
 	if host != "" {
@@ -98,28 +86,21 @@ func TestShowJSON(t *testing.T) {
       "left_ms": \d+
     }`
 	}
-	want := `^{
+	call(t, "show", "--json", "x").want(t, 0, `^{
   "name": "x",
-  "holders": \[` + place("first", l.Token().String()) + `
+  "holders": \[`+place("first", l.Token().String())+`
   \],
-  "waiters": \[` + place("second", `\d+`) + `
+  "waiters": \[`+place("second", `\d+`)+`
   \]
 }
-$`
-	if !regexp.MustCompile(want).MatchString(r.out) {
-		t.Errorf("got\n%s\nwant\n%s", r.out, want)
-	}
-	if r := call(t, "show", "--json", "y"); r.code != exitNobody || !strings.Contains(r.out, `"holders": []`) {
-		t.Errorf("%+v", r)
-	}
+$`, nothing)
+	call(t, "show", "--json", "y").want(t, exitNobody, `"holders": \[\]`, "")
 }
 
 const rfc3339 = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`
 
 func TestLs(t *testing.T) {
-	if r := call(t, "ls"); r.code != 0 || r.out != "" {
-		t.Errorf("%+v", r)
-	}
+	call(t, "ls").want(t, 0, nothing, nothing)
 	line(t, "deploy")
 	locked(t, "a\x1b[2J", holdfast.Label("evil\nlabel"))
 	c := client(t)
@@ -128,18 +109,12 @@ func TestLs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := call(t, "ls")
-	want := `^NAME +HOLDER +SINCE +FOR +WAITING
+	call(t, "ls").want(t, 0, `^NAME +HOLDER +SINCE +FOR +WAITING
 "a\\x1b\[2J" +"evil\\nlabel" on .* 0
 deploy +first on .* 1
 slots +.* and 1 more .* 0
-$`
-	if r.code != 0 || !regexp.MustCompile(want).MatchString(r.out) {
-		t.Errorf("%d, %s\n%s", r.code, r.errors, r.out)
-	}
-	if r := call(t, "ls", "dep"); strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, "\ndeploy ") {
-		t.Errorf("%+v", r)
-	}
+$`, nothing)
+	call(t, "ls", "dep").want(t, 0, `^NAME .*\ndeploy .*\n$`, nothing)
 	var list struct {
 		Store string
 		Locks []struct {
@@ -151,10 +126,8 @@ $`
 			}
 		}
 	}
-	r = call(t, "ls", "--json")
-	if err := json.Unmarshal([]byte(r.out), &list); err != nil {
-		t.Fatal(err)
-	}
+	r := call(t, "ls", "--json")
+	check(t, json.Unmarshal([]byte(r.out), &list))
 	if len(list.Locks) != 3 || !strings.Contains(list.Store, "memory") || list.Locks[0].Name != "a\x1b[2J" {
 		t.Errorf("%+v", list)
 	}
@@ -165,20 +138,13 @@ $`
 }
 
 func TestBreak(t *testing.T) {
-	if r := call(t, "break", "--yes", "x"); r.code != exitNobody || r.errors != "holdfast: nobody holds x\n" {
-		t.Errorf("%+v", r)
-	}
+	call(t, "break", "--yes", "x").want(t, exitNobody, nothing, "^holdfast: nobody holds x\n$")
 	l := line(t, "x")
-	if r := call(t, "break", "--yes", "--token", "99999", "x"); r.code != exitNobody || !strings.Contains(r.errors, "99999") {
-		t.Errorf("%+v", r)
-	}
-	if err := l.Err(); err != nil {
-		t.Fatal(err)
-	}
-	r := call(t, "break", "--yes", "--token", l.Token().String(), "x")
-	if r.code != 0 || !regexp.MustCompile(`^broken: first on .* holds x since .* \(token `+l.Token().String()+`\)\n$`).MatchString(r.out) {
-		t.Errorf("%+v", r)
-	}
+	call(t, "break", "--yes", "--token", "99999", "x").want(t, exitNobody, nothing, "99999")
+	check(t, l.Err())
+	token := l.Token().String()
+	call(t, "break", "--yes", "--token", token, "x").
+		want(t, 0, `^broken: first on .* holds x since .* \(token `+token+`\)\n$`, nothing)
 	<-l.Context().Done()
 }
 
@@ -206,10 +172,7 @@ func TestPrintable(t *testing.T) {
 		}
 	}
 	locked(t, "x", holdfast.Label("evil\x1b[2J\nlabel"))
-	if r := callOnFiles(t, "run", "--no-wait", "x", "--", "true"); r.code != exitBusy || strings.Contains(r.errors, "\x1b") ||
-		strings.Count(r.errors, "\n") != 1 {
-		t.Errorf("%+v", r)
-	}
+	callOnFiles(t, "run", "--no-wait", "x", "--", "true").want(t, exitBusy, nothing, `^[^\n\x1b]*\n$`)
 }
 
 // TestJSONIsPrintable checks that no character of a name or label does anything to a terminal, nor is changed.

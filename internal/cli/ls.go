@@ -34,35 +34,34 @@ func newLs(a *app) *cobra.Command {
 		},
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
-			defer cancel()
-			s, err := a.openToLook(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close() //nolint:errcheck // it held nothing
-			lines, skipped, err := s.lines(ctx, strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			if n := len(skipped); n == 1 {
-				a.say("1 name was skipped: %v", skipped[0])
-			} else if n > 1 {
-				a.say("%d names were skipped, the first: %v", n, skipped[0])
-			}
-			if asJSON {
-				return writeJSON(a.stdout, newListJSON(s.abilities.Store, lines, time.Now()))
-			}
-			return writeLines(a.stdout, lines, time.Now())
+			return a.look(cmd.Context(), func(ctx context.Context, s *session) error {
+				return a.list(ctx, s, strings.Join(args, ""), asJSON)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
-// lines are the lines of all names with this prefix, in the order of the names. A line that went empty meanwhile is
-// left out. One that cannot be read, and never will be, is skipped, with an error that says why; if that is so for all,
-// it is the error of the whole.
+// list writes the lines of all names with this prefix.
+func (a *app) list(ctx context.Context, s *session, prefix string, asJSON bool) error {
+	lines, skipped, err := s.lines(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	if n := len(skipped); n == 1 {
+		a.say("1 name was skipped: %v", skipped[0])
+	} else if n > 1 {
+		a.say("%d names were skipped, the first: %v", n, skipped[0])
+	}
+	if asJSON {
+		return writeJSON(a.stdout, newListJSON(s.abilities.Store, lines, time.Now()))
+	}
+	return writeLines(a.stdout, lines, time.Now())
+}
+
+// lines returns the lines of all names with this prefix, in the order of the names. It leaves out a line that went
+// empty meanwhile, and skips one that can never be read, with an error that says why. It fails if all are so.
 func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Line, skipped []error, err error) {
 	names, err := s.names(ctx, prefix)
 	if err != nil {
@@ -74,7 +73,10 @@ func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Li
 		case err != nil && !store.Final(err):
 			return nil, nil, err
 		case err != nil:
-			skipped = append(skipped, fmt.Errorf("%s: %w", shown(name), innermost(err)))
+			if e, ok := errors.AsType[*holdfast.Error](err); ok {
+				err = e.Err // without the call and the name
+			}
+			skipped = append(skipped, fmt.Errorf("%s: %w", shown(name), err))
 		case len(line.Places) > 0:
 			lines = append(lines, line)
 		}
@@ -83,14 +85,6 @@ func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Li
 		return nil, nil, skipped[0]
 	}
 	return lines, skipped, nil
-}
-
-// innermost is an error without the call and the name that it was about.
-func innermost(err error) error {
-	if e, ok := errors.AsType[*holdfast.Error](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 func (s *session) names(ctx context.Context, prefix string) ([]string, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +24,38 @@ type result struct {
 	out, errors string
 }
 
+// want demands an exit code, and patterns of what is written to stdout and stderr.
+func (r result) want(t testing.TB, code int, out, errors string) {
+	t.Helper()
+	if r.code != code || !regexp.MustCompile(out).MatchString(r.out) || !regexp.MustCompile(errors).MatchString(r.errors) {
+		t.Errorf("exit code %d, want %d; stdout %q, want %q; stderr %q, want %q", r.code, code, r.out, out, r.errors, errors)
+	}
+}
+
+// nothing is the pattern of no text.
+const nothing = `^$`
+
+// complains demands one line on stderr, which says this, and nothing on stdout.
+func (r result) complains(t testing.TB, code int, says string) {
+	t.Helper()
+	r.want(t, code, nothing, `^holdfast: [^\n]*\n$`)
+	if !strings.Contains(r.errors, says) {
+		t.Errorf("it says %q, want %q", r.errors, says)
+	}
+}
+
 // call runs a command line. It is given a store in memory unless it says otherwise.
 func call(t *testing.T, args ...string) result {
 	t.Helper()
+	return bare(t, append([]string{"--store=" + storeOf(t)}, args...)...)
+}
+
+// bare is call without a store.
+func bare(t *testing.T, args ...string) result {
+	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, inProcess: true, storeURL: storeOf(t)}
-	code := a.run(t.Context(), append([]string{"--store=" + storeOf(t)}, args...))
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	code := a.run(t.Context(), args)
 	return result{code, out.String(), errs.String()}
 }
 
@@ -41,13 +68,18 @@ func callOnFiles(t *testing.T, args ...string) result {
 	return result{code, read(t, files[1].Name()), read(t, files[2].Name())}
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // temp is an empty file.
 func temp(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -55,9 +87,7 @@ func temp(t *testing.T) *os.File {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 
@@ -65,9 +95,7 @@ func read(t *testing.T, path string) string {
 func client(t *testing.T, options ...holdfast.Option) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.Open(t.Context(), storeOf(t), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -78,8 +106,6 @@ func locked(t *testing.T, name string, options ...holdfast.Option) *holdfast.Lea
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	l, err := client(t, options...).Mutex(name).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return l
 }

@@ -40,9 +40,41 @@ with a password belongs: arguments are seen by everyone who lists processes.`,
 	return cmd
 }
 
-func newRedlockInit(a *app) *cobra.Command {
+// newNodes completes a command that does something with all nodes, and shows how they stand then.
+func newNodes(a *app, cmd *cobra.Command, do func(context.Context, store.Location) ([]redlock.NodeHealth, error)) *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd.Args, cmd.ValidArgsFunction = atMostOneURL, cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		at, err := a.locateNodes(cmd, strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
+		defer cancel()
+		nodes, failed := do(ctx, at)
+		if len(nodes) > 0 {
+			if asJSON {
+				err = writeJSON(a.stdout, newNodesJSON(at, nodes))
+			} else {
+				err = writeNodes(a.stdout, nodes)
+			}
+		}
+		switch {
+		case failed != nil:
+			return nodesError(ctx, cmd, at, failed)
+		case err != nil:
+			return err
+		case votes(nodes) < majority(nodes):
+			return exitWith(exitStore, "nobody gets a lock: no majority of the nodes votes")
+		}
+		return nil
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func newRedlockInit(a *app) *cobra.Command {
+	return newNodes(a, &cobra.Command{
 		Use:   "init [URL]",
 		Short: "Let new nodes vote at once",
 		Long: `Mark new nodes, so that they vote at once. A node that has no mark may have had locks and lost them,
@@ -57,14 +89,7 @@ majority votes.`,
 		Example: `  holdfast redlock init redlock://h1,h2,h3,h4,h5
   holdfast redlock init 'redlock://h1,h2,h3?max-ttl=30s'
   HOLDFAST_STORE=redlock://:secret@h1,h2,h3 holdfast redlock init`,
-		Args:              atMostOneURL,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.showNodes(cmd, strings.Join(args, ""), a.initNodes, asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
+	}, a.initNodes)
 }
 
 // initNodes marks new nodes, and says so if there was nothing to mark.
@@ -77,8 +102,7 @@ func (a *app) initNodes(ctx context.Context, at store.Location) ([]redlock.NodeH
 }
 
 func newRedlockStatus(a *app) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return newNodes(a, &cobra.Command{
 		Use:   "status [URL]",
 		Short: "Show which nodes vote, and what ails the others",
 		Long: `Show which nodes vote, which are in quarantine and for how long, and which are ill and why. It asks
@@ -86,14 +110,7 @@ all of them at once, and changes nothing. It exits with 69 if no majority votes:
 then.`,
 		Example: `  holdfast redlock status redlock://h1,h2,h3,h4,h5
   holdfast redlock status --json | jq -r '.nodes[] | select(.state != "voting") | .address'`,
-		Args:              atMostOneURL,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.showNodes(cmd, strings.Join(args, ""), redlock.Status, asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
+	}, redlock.Status)
 }
 
 func newRedlockTrust(a *app) *cobra.Command {
@@ -139,19 +156,15 @@ func atMostOneURL(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func hasStoreEnv() bool {
-	_, given := os.LookupEnv(storeEnv)
-	return given
-}
-
 // locateNodes says which store is meant: that of the argument, else that of --store or of the environment.
 func (a *app) locateNodes(cmd *cobra.Command, argument string) (at store.Location, err error) {
+	_, inEnv := os.LookupEnv(storeEnv)
 	switch {
 	case argument != "":
 		if at, err = store.ParseLocation(argument); err != nil {
 			return at, usageError("the URL: %w", err)
 		}
-	case a.storeURL == "" && !hasStoreEnv():
+	case a.storeURL == "" && !inEnv:
 		return at, usageError("which nodes? write: %s redlock://h1,h2,h3, or give --store or %s", cmd.CommandPath(), storeEnv)
 	default:
 		if at, err = a.locate(); err != nil {
@@ -162,35 +175,6 @@ func (a *app) locateNodes(cmd *cobra.Command, argument string) (at store.Locatio
 		return at, usageError("this store has no nodes that vote; they are named as in redlock://h1,h2,h3")
 	}
 	return at, nil
-}
-
-// showNodes does something with all nodes, and shows how they stand then.
-func (a *app) showNodes(
-	cmd *cobra.Command, url string, do func(context.Context, store.Location) ([]redlock.NodeHealth, error), asJSON bool,
-) error {
-	at, err := a.locateNodes(cmd, url)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
-	defer cancel()
-	nodes, failed := do(ctx, at)
-	if len(nodes) > 0 {
-		if asJSON {
-			err = writeJSON(a.stdout, newNodesJSON(at, nodes))
-		} else {
-			err = writeNodes(a.stdout, nodes)
-		}
-	}
-	switch {
-	case failed != nil:
-		return nodesError(ctx, cmd, at, failed)
-	case err != nil:
-		return err
-	case votes(nodes) < majority(nodes):
-		return exitWith(exitStore, "nobody gets a lock: no majority of the nodes votes")
-	}
-	return nil
 }
 
 // nodesError is an error of package redlock, with the code that the program ends with: what no node has said is about the

@@ -39,33 +39,16 @@ func (m *masters) url() string {
 	return "redlock://:" + hush + "@" + strings.Join(addrs, ",") + m.query
 }
 
-// call runs a command about them, and demands the exit code, that the output matches, and that no password is shown.
-func (m *masters) call(code int, out string, args ...string) result {
+// call runs a command about them, and demands the exit code, that stdout and stderr match, and that no password is
+// shown.
+func (m *masters) call(code int, out, errors string, args ...string) result {
 	m.Helper()
 	r := bare(m.T, args...)
-	if r.code != code || !regexp.MustCompile(out).MatchString(r.out) {
-		m.Errorf("%v: exit code %d, want %d; %s\n%s\nwant\n%s", args[:2], r.code, code, r.errors, r.out, out)
-	}
+	r.want(m, code, out, errors)
 	if strings.Contains(r.out+r.errors, hush) {
 		m.Errorf("the password is shown: %+v", r)
 	}
 	return r
-}
-
-// bare is call without a store.
-func bare(t *testing.T, args ...string) result {
-	t.Helper()
-	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
-	code := a.run(t.Context(), args)
-	return result{code, out.String(), errs.String()}
-}
-
-func (m *masters) must(err error) {
-	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
 }
 
 const (
@@ -78,58 +61,52 @@ func TestRedlockInit(t *testing.T) {
 	unsetStoreEnv(t)
 	m := newMasters(t)
 	fresh := anyNode + `fresh +\? .* it is new or has lost its data: no vote for 1m0s from its first use\n`
-	r := m.call(exitStore, header+strings.Repeat(fresh, 3)+`0 of 3 nodes vote, and 2 are needed\.\n$`, "redlock", "status", m.url())
-	if r.errors != "holdfast: nobody gets a lock: no majority of the nodes votes\n" {
-		t.Errorf("%q", r.errors)
-	}
+	m.call(exitStore, header+strings.Repeat(fresh, 3)+`0 of 3 nodes vote, and 2 are needed\.\n$`,
+		"^holdfast: nobody gets a lock: no majority of the nodes votes\n$", "redlock", "status", m.url())
 	all := header + strings.Repeat(voting, 3) + `3 of 3 nodes vote, and 2 are needed\.\n$`
-	m.call(0, all, "redlock", "init", m.url())
-	m.call(0, all, "redlock", "status", m.url())
-	m.call(0, all, "redlock", "init", m.url()) // again
+	m.call(0, all, "", "redlock", "init", m.url())
+	m.call(0, all, "", "redlock", "status", m.url())
+	m.call(0, all, "", "redlock", "init", m.url()) // again
 
 	// By --store and by the environment.
-	m.call(0, all, "--store", m.url(), "redlock", "status")
+	m.call(0, all, "", "--store", m.url(), "redlock", "status")
 	t.Setenv(storeEnv, m.url())
-	m.call(0, all, "redlock", "status")
-	if r := bare(t, "run", "x", "--no-wait", "--", "nonesuch-command"); r.code != exitNoFile {
-		t.Errorf("a run on this store: %+v", r)
-	}
+	m.call(0, all, "", "redlock", "status")
+	bare(t, "run", "x", "--no-wait", "--", "nonesuch-command").want(t, exitNoFile, "", "")
 
 	// A node that has been in use, and belongs to another deployment, is not marked.
 	other := strings.ReplaceAll(m.url(), "max-ttl=1m", "max-ttl=2m")
-	if r := m.call(exitStore, `ill .*max-ttl`, "redlock", "init", other); !strings.Contains(r.errors, "max-ttl") {
-		t.Errorf("%q", r.errors)
-	}
-	m.call(0, all, "redlock", "status")
+	m.call(exitStore, `ill .*max-ttl`, "max-ttl", "redlock", "init", other)
+	m.call(0, all, "", "redlock", "status")
 }
 
 func TestRedlockStatus(t *testing.T) {
 	m := newMasters(t)
-	m.call(0, "", "redlock", "init", m.url())
+	m.call(0, "", "", "redlock", "init", m.url())
 	first, second, third := m.servers[0], m.servers[1], m.servers[2]
 
-	m.must(first.Restart(false))
-	m.must(third.Kill())
+	check(t, first.Restart(false))
+	check(t, third.Kill())
 	fresh, down := anyNode+`fresh +\?.*\n`, anyNode+`ill +\? +\S+ +\? +.*(refused|reached).*\n`
-	m.call(exitStore, header+fresh+voting+down+"1 of 3 nodes vote, and 2 are needed", "redlock", "status", m.url())
+	m.call(exitStore, header+fresh+voting+down+"1 of 3 nodes vote, and 2 are needed", "", "redlock", "status", m.url())
 
 	// With its data, but by another run.
-	m.must(third.Start())
+	check(t, third.Start())
 	quarantined := anyNode + `quarantined +\d{16} .* it was restarted or lost its data: no vote for (5\ds|1m0s)\n`
-	m.call(exitStore, fresh+voting+quarantined, "redlock", "status", m.url())
+	m.call(exitStore, fresh+voting+quarantined, "", "redlock", "status", m.url())
 
-	m.must(second.Pause())
-	m.call(exitStore, fresh+anyNode+`ill .*no answer.*\n`+quarantined, "redlock", "status", m.url())
-	m.must(second.Continue())
+	check(t, second.Pause())
+	m.call(exitStore, fresh+anyNode+`ill .*no answer.*\n`+quarantined, "", "redlock", "status", m.url())
+	check(t, second.Continue())
 
 	var got struct {
 		Store           string
 		Votes, Majority int
 		Nodes           []map[string]any
 	}
-	m.must(first.Kill())
-	r := m.call(exitStore, "", "redlock", "status", "--json", m.url())
-	m.must(json.Unmarshal([]byte(r.out), &got))
+	check(t, first.Kill())
+	r := m.call(exitStore, "", "", "redlock", "status", "--json", m.url())
+	check(t, json.Unmarshal([]byte(r.out), &got))
 	if got.Votes != 1 || got.Majority != 2 || len(got.Nodes) != 3 || !strings.Contains(got.Store, "xxxxx@"+first.Addr()) {
 		t.Errorf("%+v", got)
 	}
@@ -150,39 +127,32 @@ func TestRedlockStatus(t *testing.T) {
 // TestRedlockInitLetsNobodyBackIn has a node lose its data. Init must not take it for a new one: it may have granted a lock.
 func TestRedlockInitLetsNobodyBackIn(t *testing.T) {
 	m := newMasters(t)
-	m.call(0, "", "redlock", "init", m.url())
-	m.must(m.servers[0].Restart(false))
-	r := m.call(0, header+anyNode+`(fresh|quarantined) .*\n`+voting+voting+"2 of 3", "redlock", "init", m.url())
-	if r.errors != "holdfast: 2 of 3 nodes vote already, and so no other was marked; the others vote after max-ttl\n" {
-		t.Errorf("%q", r.errors)
-	}
+	m.call(0, "", "", "redlock", "init", m.url())
+	check(t, m.servers[0].Restart(false))
+	m.call(0, header+anyNode+`(fresh|quarantined) .*\n`+voting+voting+"2 of 3",
+		"^holdfast: 2 of 3 nodes vote already, and so no other was marked; the others vote after max-ttl\n$",
+		"redlock", "init", m.url())
 	// Where none votes, they are taken for new on the operator's word.
 	for _, s := range m.servers {
-		m.must(s.Restart(false))
+		check(t, s.Restart(false))
 	}
-	if r := m.call(0, header+strings.Repeat(voting, 3), "redlock", "init", m.url()); r.errors != "" {
-		t.Errorf("%q", r.errors)
-	}
+	m.call(0, header+strings.Repeat(voting, 3), nothing, "redlock", "init", m.url())
 }
 
 func TestRedlockTrust(t *testing.T) {
 	m := newMasters(t, servers.Args("--appendfsync", "always"))
-	m.call(0, "", "redlock", "init", m.url())
+	m.call(0, "", "", "redlock", "init", m.url())
 	node := m.servers[1]
-	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`, "redlock", "trust", m.url(), node.Addr())
-	m.call(0, voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting, "redlock", "status", m.url())
-	m.must(node.Restart(true))
-	m.call(0, voting+voting+voting, "redlock", "status", m.url())
-	m.must(node.Restart(true)) // it was for one
-	m.call(0, voting+anyNode+`quarantined .*\n`+voting, "redlock", "status", m.url())
+	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`, "", "redlock", "trust", m.url(), node.Addr())
+	m.call(0, voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting, "", "redlock", "status", m.url())
+	check(t, node.Restart(true))
+	m.call(0, voting+voting+voting, "", "redlock", "status", m.url())
+	check(t, node.Restart(true)) // it was for one
+	m.call(0, voting+anyNode+`quarantined .*\n`+voting, "", "redlock", "status", m.url())
 
-	m.must(node.Kill())
-	if r := m.call(exitStore, `^$`, "redlock", "trust", m.url(), node.Addr()); !strings.Contains(r.errors, node.Addr()) {
-		t.Errorf("%q", r.errors)
-	}
-	if r := m.call(exitUsage, `^$`, "redlock", "trust", m.url(), "h9"); !strings.Contains(r.errors, "h9") {
-		t.Errorf("%q", r.errors)
-	}
+	check(t, node.Kill())
+	m.call(exitStore, nothing, regexp.QuoteMeta(node.Addr()), "redlock", "trust", m.url(), node.Addr())
+	m.call(exitUsage, nothing, "h9", "redlock", "trust", m.url(), "h9")
 }
 
 // TestWrongUseOfRedlock is TestWrongUse for these commands.
@@ -210,11 +180,9 @@ func TestWrongUseOfRedlock(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			r := bare(t, strings.Fields(c.args)...)
-			if r.code != exitUsage || !strings.Contains(r.errors, c.says) || strings.Contains(r.errors, hush) {
-				t.Errorf("exit code %d, %q", r.code, r.errors)
-			}
-			if !strings.HasPrefix(r.errors, "holdfast: ") || strings.Count(r.errors, "\n") != 1 || r.out != "" {
-				t.Errorf("not one line: %q, %q", r.errors, r.out)
+			r.complains(t, exitUsage, c.says)
+			if strings.Contains(r.errors, hush) {
+				t.Errorf("the password is shown: %q", r.errors)
 			}
 		})
 	}
@@ -236,9 +204,7 @@ func TestNodesForPeople(t *testing.T) {
 	} {
 		c.node.Address = "h1"
 		var out bytes.Buffer
-		if err := writeNodes(&out, []redlock.NodeHealth{c.node}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, writeNodes(&out, []redlock.NodeHealth{c.node}))
 		line := strings.Split(out.String(), "\n")[1]
 		squeezed := regexp.MustCompile(`  +`).ReplaceAllString(line, "  ")
 		if !strings.Contains(squeezed, c.want) || strings.Contains(out.String(), "\x1b") {

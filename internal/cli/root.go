@@ -36,25 +36,14 @@ func storeURLs() string {
 	return b.String()
 }
 
-// A storeFlag is the value of --store. It must not be empty: --store "$UNSET" would take a file that nobody else uses.
-type storeFlag struct{ url *string }
-
-func (f storeFlag) Set(s string) error {
-	if s == "" {
+// setStore takes --store. It must not be empty: --store "$UNSET" would take a file that nobody else uses.
+func (a *app) setStore(url string) error {
+	if url == "" {
 		return errors.New("it is empty; leave --store out for the default")
 	}
-	*f.url = s
+	a.storeURL = url
 	return nil
 }
-
-func (f storeFlag) String() string {
-	if f.url == nil {
-		return ""
-	}
-	return *f.url
-}
-
-func (f storeFlag) Type() string { return "string" }
 
 // newRoot is the command without a subcommand. A new command is one more line here.
 func newRoot(a *app) *cobra.Command {
@@ -75,8 +64,8 @@ Stores are named by URL, and docs/cli.md has more of each:
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.PersistentFlags().Var(storeFlag{&a.storeURL}, "store",
-		"`URL` of the store, see holdfast --help (default: $HOLDFAST_STORE, else a file in your state folder)")
+	root.PersistentFlags().Func("store",
+		"`URL` of the store, see holdfast --help (default: $HOLDFAST_STORE, else a file in your state folder)", a.setStore)
 	root.Flags().Bool("version", false, "show the version")
 	root.Version = version().String()
 	root.SetVersionTemplate("{{.Version}}\n")

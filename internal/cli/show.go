@@ -10,10 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
-
-// askWithin bounds how long a store is asked by the commands that only look.
-const askWithin = 30 * time.Second
 
 func newShow(a *app) *cobra.Command {
 	var asJSON bool
@@ -27,26 +25,21 @@ holds the lock.`,
 		Args:              oneName,
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
-			defer cancel()
-			s, err := a.openToLook(ctx)
-			if err != nil {
+			return a.look(cmd.Context(), func(ctx context.Context, s *session) error {
+				line, err := s.Inspect(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					err = writeJSON(a.stdout, newLineJSON(line, time.Now()))
+				default:
+					err = writeLine(a.stdout, line, time.Now())
+				}
+				if err == nil && len(line.Holders()) == 0 {
+					err = nobodyHolds(args[0])
+				}
 				return err
-			}
-			defer s.Close() //nolint:errcheck // it held nothing
-			line, err := s.Inspect(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				err = writeJSON(a.stdout, newLineJSON(line, time.Now()))
-			} else {
-				err = writeLine(a.stdout, line, time.Now())
-			}
-			if err == nil && len(line.Holders()) == 0 {
-				err = nobodyHolds(args[0])
-			}
-			return err
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
@@ -61,7 +54,9 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func nobodyHolds(name string) error { return exitWith(exitNobody, "nobody holds %s", called(name)) }
+func nobodyHolds(name string) error {
+	return exitWith(exitNobody, "nobody holds %s", store.Shown(name))
+}
 
 // writeLine writes a line for people.
 func writeLine(w io.Writer, line holdfast.Line, now time.Time) error {

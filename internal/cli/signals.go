@@ -16,41 +16,24 @@ func notifyUnlessIgnored(c chan<- os.Signal, signals []os.Signal) {
 	}
 }
 
-// A listener is a context that a signal ends, while a lock is waited for.
-type listener struct {
-	context.Context
-	cancel  context.CancelFunc
-	stopped chan struct{}
-	got     os.Signal
-}
-
-// listen takes signals until stop.
-func listen(ctx context.Context, signals <-chan os.Signal) *listener {
-	l := &listener{stopped: make(chan struct{})}
-	l.Context, l.cancel = context.WithCancel(ctx)
+// listen returns a context that the first of signals ends. stop ends the listening, and returns that signal, or nil.
+func listen(ctx context.Context, signals <-chan os.Signal) (listening context.Context, stop func() os.Signal) {
+	listening, cancel := context.WithCancel(ctx)
+	got := make(chan os.Signal, 1)
 	go func() {
-		defer close(l.stopped)
+		defer cancel()
 		select {
-		case l.got = <-signals:
-			l.cancel()
-		case <-l.Done():
+		case sig := <-signals:
+			got <- sig
+		case <-listening.Done():
+			got <- nil
 		}
 	}()
-	return l
+	return listening, func() os.Signal { cancel(); return <-got }
 }
 
-// stop ends the listening. It returns the signal that came, if one did.
-func (l *listener) stop() os.Signal {
-	l.cancel()
-	<-l.stopped
-	return l.got
-}
-
-// endedBy ends the program because a signal came while it waited.
-func (a *app) endedBy(sig os.Signal) error {
+// exitSignal is the exit code for a signal.
+func exitSignal(sig os.Signal) int {
 	n, _ := sig.(syscall.Signal) // all signals are such
-	if n == syscall.SIGINT {
-		a.last = dieOfInterrupt
-	}
-	return exitWith(exitSignaled+int(n), "ended by a signal while waiting: %v", sig)
+	return exitSignaled + int(n)
 }

@@ -28,14 +28,14 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd}
 }
 
-// openTerminalFor finds the controlling terminal for a command on these files. A command that both reads from the
-// terminal and writes to it has it from the start. Any other may be a part of a pipe, of which another part, such as a
-// pager, needs the terminal: it gets the terminal when it asks for it (see child.onStop).
-func openTerminalFor(stdin, stdout *os.File) *terminal {
+// openTerminalFor finds the controlling terminal for a command. A command that both reads from the terminal and writes
+// to it has it from the start. Any other may be a part of a pipe, of which another part, such as a pager, needs the
+// terminal: it gets the terminal when it asks for it (see child.onStop). One that stays in holdfast's group shares it.
+func openTerminalFor(j *job) *terminal {
 	t := openTerminal()
-	if t != nil {
-		_, reads := foregroundOf(int(stdin.Fd()))
-		_, writes := foregroundOf(int(stdout.Fd()))
+	if t != nil && !j.foreground {
+		_, reads := foregroundOf(int(j.files[0].Fd()))
+		_, writes := foregroundOf(int(j.files[1].Fd()))
 		t.alone = reads == nil && writes == nil
 	}
 	return t
@@ -49,13 +49,6 @@ func (t *terminal) close() {
 
 // foregroundOf is the foreground group of a terminal, if that is the controlling terminal.
 func foregroundOf(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCGPGRP) }
-
-// share has the command use the terminal as a member of holdfast's group: it is never handed over.
-func (t *terminal) share() {
-	if t != nil {
-		t.alone = false
-	}
-}
 
 // isOurs says whether holdfast's group is the foreground group.
 func (t *terminal) isOurs() bool {

@@ -15,37 +15,30 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// shown is a name or a label for people. Others chose it: it is quoted if it could do anything to a terminal, or be taken
-// for something else.
+// shown is a word as store.Shown has it, but in its whole length, and in quotes if it is empty.
 func shown(s string) string {
-	for _, r := range s {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return strconv.Quote(s)
-		}
-	}
-	if s == "" {
-		return `""`
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+	if s == "" || strings.ContainsFunc(s, hidden) {
+		return strconv.Quote(s)
 	}
 	return s
 }
 
-// called is a name in a message, where a long one is cut.
-func called(name string) string {
-	if quoted := store.Quote(name); strings.HasSuffix(quoted, "…") {
-		return quoted
-	}
-	return shown(name)
-}
-
 // printable is text in one line that does nothing to a terminal. Errors have names and labels in them.
 func printable(text string) string {
+	return escaped(strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(text))
+}
+
+// escaped is text with the escapes of JSON for what cannot be printed, but for ends of lines.
+func escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			b.WriteByte(' ')
-		case unicode.IsPrint(r):
+		case r == '\n' || unicode.IsPrint(r):
 			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
 		default:
 			fmt.Fprintf(&b, "\\u%04x", r)
 		}
@@ -147,18 +140,6 @@ func writeJSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	for _, r := range raw.String() { // only in strings of JSON there are others than ASCII
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	_, err := w.Write(b.Bytes())
+	_, err := io.WriteString(w, escaped(raw.String())) // only in strings of JSON there are others than ASCII
 	return err
 }

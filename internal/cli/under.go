@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -57,30 +58,30 @@ func (r *run) do(ctx context.Context) error {
 	notifyUnlessIgnored(signals, endingSignals)
 	defer signal.Stop(signals)
 
-	waiting := listen(ctx, signals)
+	waiting, stop := listen(ctx, signals)
 	err = r.take(waiting)
-	sig := waiting.stop()
+	sig := stop()
 	if r.session != nil {
 		defer r.close(r.grip == nil && sig == nil && r.within() > 0)
 	}
-	switch {
-	case sig != nil && r.grip != nil:
-		r.giveBack()
-		fallthrough
-	case sig != nil:
-		return r.app.endedBy(sig)
-	case err != nil:
+	if sig != nil {
+		if r.grip != nil {
+			r.giveBack()
+		}
+		if sig == syscall.SIGINT {
+			r.app.last = dieOfInterrupt
+		}
+		return exitWith(exitSignal(sig), "ended by a signal while waiting: %v", sig)
+	}
+	if err != nil {
 		return r.refused(err)
 	}
-	j := &job{
-		path: path, argv: r.command, env: r.environment(), files: files,
-		watch: &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}, signals: signals, names: r.names,
-		app: r.app, inherit: r.session.inherit, killAfter: r.killAfter, foreground: r.foreground,
-	}
-	code, err := j.run()
+	held := &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}
+	j := &job{run: r, path: path, env: r.environment(), files: files, watch: held, signals: signals}
+	code, err := j.execute()
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
 	switch {
-	case j.watch.why != nil:
+	case held.why != nil:
 		return &exitError{code: exitLost}
 	case err != nil:
 		return cannotStart(r.command[0], err)
@@ -93,9 +94,9 @@ func (r *run) do(ctx context.Context) error {
 // close closes the store. What could not be released was said, or runs out. A run whose time is over does not wait
 // long for a store that does not answer.
 func (r *run) close(late bool) {
-	if !late {
-		r.session.Close() //nolint:errcheck // see above
-		return
+	var over <-chan time.Time
+	if late {
+		over = time.After(closeWithin)
 	}
 	closed := make(chan struct{})
 	go func() {
@@ -104,7 +105,7 @@ func (r *run) close(late bool) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(closeWithin):
+	case <-over:
 	}
 }
 
@@ -170,7 +171,7 @@ func (r *run) take(ctx context.Context) error {
 	r.app.journal.opened()
 	if r.verbose {
 		for i, token := range r.grip.Tokens() {
-			r.app.say("took %s after %v, token %s", called(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)
+			r.app.say("took %s after %v, token %s", store.Shown(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)
 		}
 	}
 	return nil
@@ -191,7 +192,7 @@ func (r *run) grab(ctx context.Context) (grip, error) {
 		if !ok {
 			return g, err
 		}
-		r.app.say("waiting for %s: %v", called(locked.Name), locked)
+		r.app.say("waiting for %s: %v", store.Shown(locked.Name), locked)
 	}
 	return takeAll(ctx, all)
 }

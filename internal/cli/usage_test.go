@@ -59,17 +59,10 @@ func TestWrongUse(t *testing.T) {
 		{"completion tcsh", "not known"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			r := callOnFiles(t, strings.Fields(c.args)...)
 			if strings.HasPrefix(c.args, "break --yes --token") {
 				locked(t, "x")
-				r = callOnFiles(t, strings.Fields(c.args)...)
 			}
-			if r.code != exitUsage || !strings.Contains(r.errors, c.says) {
-				t.Errorf("exit code %d, %q", r.code, r.errors)
-			}
-			if !strings.HasPrefix(r.errors, "holdfast: ") || strings.Count(r.errors, "\n") != 1 || r.out != "" {
-				t.Errorf("not one line: %q, %q", r.errors, r.out)
-			}
+			callOnFiles(t, strings.Fields(c.args)...).complains(t, exitUsage, c.says)
 		})
 	}
 }
@@ -86,9 +79,7 @@ func TestDurations(t *testing.T) {
 		}
 	}
 	flags := strings.Fields("--wait 2 --ttl 60 --kill-after 0.5 --grace 3")
-	if r := callOnFiles(t, append(append([]string{"run", "x"}, flags...), "--", "true")...); r.code != 0 {
-		t.Errorf("%+v", r)
-	}
+	callOnFiles(t, slices.Concat([]string{"run", "x"}, flags, []string{"--", "true"})...).want(t, 0, nothing, nothing)
 }
 
 // TestMemoryIsNoStoreForRun checks that nobody believes in a lock that keeps nobody out.
@@ -112,9 +103,7 @@ func TestHelp(t *testing.T) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			args := strings.Fields(cmd.CommandPath())[1:]
 			r := call(t, append(args, "--help")...)
-			if r.code != 0 || r.errors != "" {
-				t.Errorf("exit code %d, %s", r.code, r.errors)
-			}
+			r.want(t, 0, "", nothing)
 			if cmd.Runnable() && (cmd.Example == "" || !strings.Contains(r.out, cmd.Example)) {
 				t.Errorf("no example:\n%s", r.out)
 			}
@@ -151,22 +140,15 @@ func TestExitCodesAreDocumented(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if r := call(t, "version"); r.code != 0 || !regexp.MustCompile(`^holdfast \S+ \(.*go1\..*\)\n$`).MatchString(r.out) {
-		t.Errorf("%+v", r)
-	}
-	if flag, command := call(t, "--version"), call(t, "version"); flag.code != 0 || flag.out != command.out {
-		t.Errorf("%+v, and not %+v", flag, command)
-	}
-	if r := call(t, "version", "--json"); r.code != 0 || !strings.Contains(r.out, `"go": "go1.`) {
-		t.Errorf("%+v", r)
-	}
+	r := call(t, "version")
+	r.want(t, 0, `^holdfast \S+ \(.*go1\..*\)\n$`, nothing)
+	call(t, "--version").want(t, 0, "^"+regexp.QuoteMeta(r.out)+"$", nothing)
+	call(t, "version", "--json").want(t, 0, `"go": "go1\.`, nothing)
 }
 
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if r := call(t, "completion", shell); r.code != 0 || !strings.Contains(r.out, "holdfast") {
-			t.Errorf("%s: %d, %s", shell, r.code, r.errors)
-		}
+		call(t, "completion", shell).want(t, 0, "holdfast", nothing)
 	}
 	locked(t, "deploy/eu")
 	locked(t, "deploy/us")
@@ -214,9 +196,7 @@ func TestBareBash(t *testing.T) {
 	}
 	folder := t.TempDir()
 	script := filepath.Join(folder, "script")
-	if err := os.WriteFile(script, []byte(call(t, "completion", "bash").out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(script, []byte(call(t, "completion", "bash").out), 0o600))
 	// Words come as bash has them: split at = and :, with the last one being completed.
 	for _, c := range []struct{ line, words, asked, reply string }{
 		{"holdfast show de", "holdfast show de", "show de", "deploy"},
@@ -288,9 +268,7 @@ func TestReadmeCompiles(t *testing.T) {
 				"\"github.com/holdfast-go/holdfast/fence\"\n)\nvar _ = sell\nfunc main() {}\n" + code
 		}
 		file := filepath.Join(t.TempDir(), "main.go")
-		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(code), 0o600))
 		if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
 			t.Errorf("block %d: %v\n%s\n%s", i, err, out, code)
 		}

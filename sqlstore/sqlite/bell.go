@@ -33,8 +33,7 @@ type bell struct {
 	shared bool // with other users
 
 	mu      sync.Mutex
-	inbox   string   // the name of the socket, once it was asked for
-	dir     *os.File // the folder, kept open where its path is too long for a socket's address
+	inbox   string // the name of the socket, once it was asked for
 	socket  *net.UnixConn
 	closed  bool
 	reading sync.WaitGroup
@@ -84,20 +83,14 @@ func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
 		return nil, "", err
 	}
 	bound := rand.Text()
-	address, err := b.address(bound)
+	err = b.at(bound, func(a *net.UnixAddr) (err error) { socket, err = net.ListenUnixgram("unixgram", a); return err })
 	if err != nil {
-		return nil, "", err
-	}
-	if socket, err = net.ListenUnixgram("unixgram", address); err != nil {
 		return nil, "", err
 	}
 	info, err := os.Lstat(b.path(bound))
 	if err == nil {
 		inbox = bound + inodeMark + inode(info)
-		_, err = b.address(inbox)
-	}
-	if err == nil {
-		err = os.Rename(b.path(bound), b.path(inbox))
+		err = b.at(inbox, func(*net.UnixAddr) error { return os.Rename(b.path(bound), b.path(inbox)) })
 	}
 	if err != nil {
 		_ = socket.Close()
@@ -117,43 +110,29 @@ const inodeMark = "i"
 // path is where the inbox of this name is.
 func (b *bell) path(inbox string) string { return filepath.Join(b.folder, inbox) }
 
-// address is where an inbox is. Its name comes from the table: it must not lead out of the folder.
-func (b *bell) address(inbox string) (*net.UnixAddr, error) {
+// at calls do with the address of an inbox. Its name comes from the table: it must not lead out of the folder.
+func (b *bell) at(inbox string, do func(*net.UnixAddr) error) error {
 	if inbox == "" || strings.ContainsFunc(inbox, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		return nil, fs.ErrInvalid
+		return fs.ErrInvalid
 	}
 	if !b.shared {
 		if err := checkFolder(b.folder); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	path := b.path(inbox)
-	if len(path) <= longestAddress {
-		return &net.UnixAddr{Name: path, Net: "unixgram"}, nil
-	}
-	if runtime.GOOS != "linux" || b.closed {
-		return nil, syscall.ENAMETOOLONG
-	}
-	if b.dir != nil {
-		if now, err := os.Stat(b.folder); err != nil || !sameFolder(b.dir, now) {
-			_ = b.dir.Close()
-			b.dir = nil
+	if len(path) > longestAddress {
+		if runtime.GOOS != "linux" {
+			return syscall.ENAMETOOLONG
 		}
-	}
-	if b.dir == nil {
-		dir, err := os.Open(b.folder)
+		folder, err := os.Open(b.folder)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		b.dir = dir
+		defer func() { _ = folder.Close() }()
+		path = fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), inbox)
 	}
-	return &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", b.dir.Fd(), inbox), Net: "unixgram"}, nil
-}
-
-// sameFolder says whether dir is still the folder of its path: an empty one is removed, and made again.
-func sameFolder(dir *os.File, now fs.FileInfo) bool {
-	then, err := dir.Stat()
-	return err == nil && os.SameFile(then, now)
+	return do(&net.UnixAddr{Name: path, Net: "unixgram"})
 }
 
 // The form of a datagram: version, state, id, ticket.
@@ -200,13 +179,7 @@ func (b *bell) ring(m message) bool {
 
 // dial connects to an inbox. It is refused if nobody has it open any more.
 func (b *bell) dial(inbox string) (socket *net.UnixConn, refused bool) {
-	b.mu.Lock()
-	address, err := b.address(inbox)
-	b.mu.Unlock()
-	if err != nil {
-		return nil, false
-	}
-	socket, err = net.DialUnix("unixgram", nil, address)
+	err := b.at(inbox, func(a *net.UnixAddr) (err error) { socket, err = net.DialUnix("unixgram", nil, a); return err })
 	if err != nil {
 		return nil, errors.Is(err, syscall.ECONNREFUSED)
 	}
@@ -269,24 +242,21 @@ func (b *bell) sweep() (dead []string) {
 	return dead
 }
 
-// close closes the socket. If claims are left, its name stays for others to find them by.
-func (b *bell) close(left bool) {
+// close closes the socket. If the client has claims left, its name stays for others to find them by.
+func (b *bell) close(left func() bool) {
 	b.mu.Lock()
 	b.closed = true
-	socket, dir := b.socket, b.dir
+	socket := b.socket
 	b.socket = nil
 	b.mu.Unlock()
 	if socket != nil {
-		if !left {
+		if !left() {
 			_ = os.Remove(b.path(b.inbox))
 		}
 		_ = socket.Close()
 	}
 	if b.shared || checkFolder(b.folder) == nil {
 		_ = os.Remove(b.folder) // if nobody else has a socket in it
-	}
-	if dir != nil {
-		_ = dir.Close()
 	}
 	b.reading.Wait()
 }

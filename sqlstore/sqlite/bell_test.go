@@ -20,13 +20,9 @@ import (
 // inbox makes a socket, as another process would have it.
 func inbox(t *testing.T, folder, name string) *net.UnixConn {
 	t.Helper()
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(folder, 0o700))
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(folder, name), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { socket.Close() })
 	return socket
 }
@@ -41,9 +37,7 @@ func paths(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	long := filepath.Join(dir, strings.Repeat("long", 40))
-	if err := os.Mkdir(long, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(long, 0o700))
 	p := map[string]string{"short": filepath.Join(dir, "locks.db")}
 	if runtime.GOOS == "linux" { // elsewhere there is no way around it
 		p["long"] = filepath.Join(long, "locks.db")
@@ -56,10 +50,7 @@ func paths(t *testing.T) map[string]string {
 func TestStoppedProcessHoldsUpNobody(t *testing.T) {
 	path := newPath(t)
 	e, awake := open(t, path), open(t, path)
-	told := heard(awake)
-	if !awake.Listen() {
-		t.Fatal("no socket")
-	}
+	told := heard(t, awake)
 	inbox(t, e.bell.folder, "stopped")
 	stopped := message{inbox: "stopped", id: store.ID{1}}
 	for n := 0; e.bell.ring(stopped); n++ {
@@ -87,9 +78,7 @@ func TestSweepOfSockets(t *testing.T) {
 	living := inbox(t, e.bell.folder, "living")
 	dead := inbox(t, e.bell.folder, "dead")
 	dead.Close() // without removing its name, as kill -9 leaves it
-	if err := e.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Sweep(t.Context()))
 	if exists(dead.LocalAddr().String()) {
 		t.Error("that of the dead is still there")
 	}
@@ -101,27 +90,16 @@ func TestSweepOfSockets(t *testing.T) {
 // TestWakeFolderMadeAnew: an operator removes the folder. A client that rang there before finds the new one, however
 // long its path is.
 func TestWakeFolderMadeAnew(t *testing.T) {
-	for what, path := range paths(t) {
+	for _, path := range paths(t) {
 		a := open(t, path)
 		for range 2 {
 			b := open(t, path)
-			told := heard(b)
-			if !b.Listen() {
-				t.Fatalf("%s: no socket", what)
-			}
-			holder, waiter := newClaim("x"), newClaim("x")
-			join(t, a, holder, store.Held)
-			join(t, b, waiter, store.Waiting)
-			if err := a.Leave(t.Context(), holder); err != nil {
-				t.Fatal(err)
-			}
+			told := heard(t, b)
+			holder, waiter := joined(t, a, "x", store.Held), joined(t, b, "x", store.Waiting)
+			check(t, a.Leave(t.Context(), holder))
 			wantPush(t, told, waiter.ID)
-			if err := b.Leave(t.Context(), waiter); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Close(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.Leave(t.Context(), waiter))
+			check(t, b.Close())
 			check(t, os.RemoveAll(path+"-wake"))
 		}
 	}
@@ -155,10 +133,7 @@ func TestCloseRemovesItsSocket(t *testing.T) {
 func TestLetters(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	told := heard(e)
-	if !e.Listen() {
-		t.Fatal("no socket")
-	}
+	told := heard(t, e)
 	socket, _ := e.bell.dial(e.bell.name())
 	if socket == nil {
 		t.Fatal("nobody is there")
@@ -173,13 +148,27 @@ func TestLetters(t *testing.T) {
 		(&message{id: store.Everyone}).letter(),
 		understood,
 	} {
-		if _, err := socket.Write(letter); err != nil {
-			t.Fatal(err)
-		}
+		_, err := socket.Write(letter)
+		check(t, err)
 	}
 	wantPush(t, told, store.ID{9})
 	e.Close() // and with it whoever reads letters
 	if n := len(told); n != 0 {
 		t.Errorf("told %d times more", n)
+	}
+}
+
+// TestDeadSocket: the socket of a process that died while it waited is removed when its place is.
+func TestDeadSocket(t *testing.T) {
+	path := newPath(t)
+	e := open(t, path)
+	dead := inbox(t, e.bell.folder, "dead")
+	dead.Close() // without removing its name, as kill -9 leaves it
+	join(t, e, newClaim("x"), store.Held)
+	join(t, e, newClaim("x"), store.Waiting)
+	operate(t, path, "UPDATE holdfast_claims SET inbox = 'dead', deadline = 1 WHERE state = 'waiting'")
+	check(t, e.Sweep(t.Context()))
+	if exists(dead.LocalAddr().String()) {
+		t.Error("it is still there")
 	}
 }

@@ -16,9 +16,7 @@ import (
 func BenchmarkUncontended(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "locks.db")
 	locks, err := holdfast.Open(b.Context(), "sqlite:"+path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	defer locks.Close()
 	mutex := locks.Mutex("inventory:42")
 	bare := openBare(b, path)
@@ -31,12 +29,8 @@ func BenchmarkUncontended(b *testing.B) {
 		bareTook := timed(round, func() { bare(b) })
 		lockTook := timed(round, func() {
 			lease, err := mutex.Lock(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := lease.Unlock(b.Context()); err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
+			check(b, lease.Unlock(b.Context()))
 		})
 		ratios = append(ratios, float64(lockTook)/float64(bareTook))
 		locked += lockTook
@@ -58,22 +52,16 @@ func timed(n int, do func()) time.Duration {
 // openBare is the floor: what SQLite itself needs to write a row and delete it, by prepared statements.
 func openBare(b *testing.B, path string) func(*testing.B) {
 	db, err := sql.Open("sqlite", source(path))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	db.SetMaxOpenConns(1)
 	b.Cleanup(func() { db.Close() })
 	if _, err := db.Exec("CREATE TABLE bare (name TEXT PRIMARY KEY, owner TEXT) STRICT"); err != nil {
 		b.Fatal(err)
 	}
 	insert, err := db.Prepare("INSERT INTO bare VALUES (?, ?)")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	remove, err := db.Prepare("DELETE FROM bare WHERE name = ?")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	b.Cleanup(func() { insert.Close(); remove.Close() })
 	return func(b *testing.B) {
 		if _, err := insert.Exec("inventory:42", "somebody"); err != nil {

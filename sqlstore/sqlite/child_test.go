@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A child is this test binary, started again to do one of these jobs in a process of its own.
+// childJobs are what this test binary can be started again for, in a process of its own.
 var childJobs = map[string]func(args []string) error{
 	"hold":  childHold,
 	"count": childCount,
@@ -38,61 +38,55 @@ func runChild() bool {
 func childCommand(t testing.TB, job string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), childVariable+"="+job)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
 
-// A holder is a child that takes a lock, says so, and keeps it until its input ends.
-type holder struct {
-	cmd   *exec.Cmd
+// A child is a process that does one of childJobs.
+type child struct {
+	*exec.Cmd
 	in    io.WriteCloser
-	lines *bufio.Scanner
+	lines *bufio.Scanner // what it prints
 }
 
-func startHolder(t *testing.T, path, name string) *holder {
+func startChild(t testing.TB, job string, args ...string) *child {
 	t.Helper()
-	return startHolderFor(t, path, name, childTTL)
+	c := &child{Cmd: childCommand(t, job, args...)}
+	out, err := c.StdoutPipe()
+	check(t, err)
+	c.in, err = c.StdinPipe()
+	check(t, err)
+	check(t, c.Start())
+	t.Cleanup(c.bury)
+	c.lines = bufio.NewScanner(out)
+	return c
 }
 
-func startHolderFor(t *testing.T, path, name string, ttl time.Duration) *holder {
+// startHolder starts a child that takes a lock, says so, and keeps it until its input ends.
+func startHolder(t testing.TB, path, name string, ttl time.Duration) *child {
 	t.Helper()
-	h := &holder{cmd: childCommand(t, "hold", path, name, ttl.String())}
-	out, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.in, err = h.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.kill(); _ = h.cmd.Wait() })
-	h.lines = bufio.NewScanner(out)
-	return h
+	return startChild(t, "hold", path, name, ttl.String())
 }
 
-// token waits until the child holds the lock.
-func (h *holder) token(t *testing.T) holdfast.Token {
+// token waits until a holder has its lock.
+func (c *child) token(t testing.TB) holdfast.Token {
 	t.Helper()
-	if !h.lines.Scan() {
-		t.Fatalf("the child ended: %v", h.lines.Err())
+	if !c.lines.Scan() {
+		t.Fatalf("the child ended: %v", c.lines.Err())
 	}
-	token, err := holdfast.ParseToken(h.lines.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
+	token, err := holdfast.ParseToken(c.lines.Text())
+	check(t, err)
 	return token
 }
 
-func (h *holder) kill() { _ = h.cmd.Process.Kill() }
-
-const childTTL = 2 * time.Second
+// bury kills a child and waits until it is gone.
+func (c *child) bury() {
+	_ = c.Process.Kill()
+	_ = c.Wait()
+}
 
 func childHold(args []string) error {
 	ctx := context.Background()
@@ -108,8 +102,7 @@ func childHold(args []string) error {
 	return locks.Mutex(args[1]).Do(ctx, func(ctx context.Context) error {
 		token, _ := holdfast.TokenFrom(ctx)
 		fmt.Println(token)
-		_, err := io.Copy(io.Discard, os.Stdin)
-		return err
+		return childStay(nil)
 	})
 }
 

@@ -17,43 +17,21 @@ import (
 // long is a ttl that no test waits for.
 const long = 10 * time.Minute
 
+func longClaim(name string) *store.Claim {
+	c := newClaim(name)
+	c.TTL = long
+	return c
+}
+
 // soon is how long something may take that takes a fraction of a second on a machine that is not busy.
 const soon = 10 * time.Second
-
-// startLong starts a child that takes a lock with a ttl that nobody waits for.
-func startLong(t *testing.T, path, name string) *holder {
-	t.Helper()
-	return startHolderFor(t, path, name, long)
-}
-
-// bury kills a child and waits until it is gone.
-func (h *holder) bury() {
-	h.kill()
-	_ = h.cmd.Wait()
-}
 
 // TestKilledHolderIsFoundOut: a process is killed while it holds a lock and another waits for it. The other has it at
 // once, and not when the ttl has passed, and its token is greater.
 func TestKilledHolderIsFoundOut(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path)
-	first := startLong(t, path, "x")
-	seen := first.token(t)
-	for range 3 {
-		next := startLong(t, path, "x")
-		waitForWaiter(t, locks, "x")
-		first.bury()
-		buried := time.Now()
-		token := next.token(t)
-		if took := time.Since(buried); took > soon {
-			t.Errorf("it took %v", took)
-		}
-		if token <= seen {
-			t.Errorf("token %v after %v", token, seen)
-		}
-		first, seen = next, token
-	}
-	first.bury()
+	killInTurn(t, locks, path, long, soon).bury()
 	if _, err := locks.Mutex("x").TryLock(t.Context()); err != nil {
 		t.Errorf("TryLock after the holder was killed: %v", err)
 	}
@@ -63,18 +41,13 @@ func TestKilledHolderIsFoundOut(t *testing.T) {
 func TestKilledWaiterIsPassedOver(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path, holdfast.TTL(long))
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := startLong(t, path, "x")
+	lease := lock(t, locks, "x")
+	next := startHolder(t, path, "x", long)
 	waiters(t, locks, "x", 1)
-	last := startLong(t, path, "x")
+	last := startHolder(t, path, "x", long)
 	waiters(t, locks, "x", 2)
 	next.bury()
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, lease.Unlock(t.Context()))
 	start := time.Now()
 	last.token(t)
 	if took := time.Since(start); took > soon {
@@ -87,8 +60,8 @@ func TestDeadWaiterBlocksNobody(t *testing.T) {
 	path := newPath(t)
 	holder, dead, living := open(t, path), open(t, path), open(t, path)
 	units := func(n int32) *store.Claim {
-		c := newClaim("x")
-		c.TTL, c.Ask = long, store.Ask{Kind: store.Semaphore, Units: n, Limit: 5}
+		c := longClaim("x")
+		c.Ask = store.Ask{Kind: store.Semaphore, Units: n, Limit: 5}
 		return c
 	}
 	join(t, holder, units(3), store.Held)
@@ -100,12 +73,10 @@ func TestDeadWaiterBlocksNobody(t *testing.T) {
 // die has an engine leave its claims as a process does that is killed.
 func die(t *testing.T, e *engine) {
 	t.Helper()
-	if len(e.claims) == 0 {
+	if !e.hasClaims() {
 		t.Fatal("it has no claims")
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Close())
 }
 
 // TestClosedWithoutLeaving frees what was held: nobody is there any more who could use it.
@@ -113,15 +84,11 @@ func TestClosedWithoutLeaving(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
 	for _, name := range []string{"x", "y"} {
-		c := newClaim(name)
-		c.TTL = long
-		join(t, a, c, store.Held)
+		join(t, a, longClaim(name), store.Held)
 	}
 	die(t, a)
 	join(t, b, newClaim("x"), store.Held)
-	if n := countRows(t, path, "holdfast_claims WHERE name = 'y'"); n != 0 {
-		t.Error("what it had elsewhere is still there")
-	}
+	wantRows(t, path, 0, "holdfast_claims WHERE name = 'y'")
 	if exists(a.bell.path(a.bell.name())) {
 		t.Error("its socket is still there")
 	}
@@ -148,8 +115,7 @@ func TestLivingIsNeverBuried(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			path := newPath(t)
 			a, b := open(t, path), open(t, path)
-			held := newClaim("x")
-			held.TTL = long
+			held := longClaim("x")
 			join(t, a, held, store.Held)
 			happens(t, path+"-wake")
 			join(t, b, newClaim("x"), store.Waiting)
@@ -157,9 +123,7 @@ func TestLivingIsNeverBuried(t *testing.T) {
 			if _, err := b.Look(t.Context(), []store.Claim{*held}); err != nil {
 				t.Fatal(err)
 			}
-			if answers, err := a.Keep(t.Context(), []store.Claim{*held}); err != nil || answers[0].State != store.Held {
-				t.Errorf("it stands at %v, %v", answers, err)
-			}
+			keep(t, a, held, store.Held)
 		})
 	}
 }
@@ -176,9 +140,7 @@ func restore(t *testing.T, from, to string) {
 func listed(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -186,19 +148,11 @@ func listed(t *testing.T, folder string) []string {
 	return names
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestEarlierIsNeverBuried: of a client of an earlier version nobody knows that it is dead.
 func TestEarlierIsNeverBuried(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
-	held := newClaim("x")
-	held.TTL = long
+	held := longClaim("x")
 	join(t, a, held, store.Held)
 	dead := inbox(t, path+"-wake", "EARLIER")
 	dead.Close()
@@ -212,9 +166,9 @@ func TestEarlierIsNeverBuried(t *testing.T) {
 func TestStoppedHolderIsNotDead(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path)
-	h := startLong(t, path, "x")
+	h := startHolder(t, path, "x", long)
 	h.token(t)
-	stop(t, h.cmd)
+	stop(t, h)
 	for range 3 {
 		if _, err := locks.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Errorf("got %v", err)
@@ -227,30 +181,21 @@ func TestStoppedHolderIsNotDead(t *testing.T) {
 func TestInherited(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
-	held := newClaim("x")
-	held.TTL = long
+	held := longClaim("x")
 	join(t, a, held, store.Held)
 	end, err := sqlstore.New(a).Inherit()
 	check(t, err)
-	child := childCommand(t, "stay")
-	in, err := child.StdinPipe()
-	check(t, err)
-	check(t, child.Start())
+	heir := startChild(t, "stay")
 	end()
-	late := childCommand(t, "stay") // starts too late to keep anything
-	lateIn, err := late.StdinPipe()
-	check(t, err)
-	check(t, late.Start())
+	startChild(t, "stay") // too late to keep anything
 	die(t, a)
 	join(t, b, newClaim("x"), store.Waiting)
 	wantState(t, path, held, store.Held)
-	in.Close()
-	check(t, child.Wait())
+	heir.in.Close()
+	check(t, heir.Wait())
 	if a, err := b.Look(t.Context(), []store.Claim{*held}); err != nil || a[0].State != store.Gone {
 		t.Errorf("it stands at %v, %v", a, err)
 	}
-	lateIn.Close()
-	check(t, late.Wait())
 }
 
 // TestOpenSweepsSockets of processes that were killed, wherever they are in a large folder.
@@ -264,16 +209,14 @@ func TestOpenSweepsSockets(t *testing.T) {
 	for i := range mostDialled / 2 {
 		inbox(t, folder, fmt.Sprintf("DEAD%d", i)).Close()
 	}
-	h := startLong(t, path, "x")
+	h := startHolder(t, path, "x", long)
 	h.token(t)
 	h.bury()
 	eventually(t, "all dead are swept", func() bool {
 		check(t, open(t, path).Close())
 		return len(listed(t, folder)) == mostDialled/2
 	})
-	if n := countRows(t, path, "holdfast_claims"); n != 0 {
-		t.Errorf("%d claims of the dead are left", n)
-	}
+	wantRows(t, path, 0, "holdfast_claims")
 }
 
 // TestManyDeadAreFoundInOneLook: many processes that waited were killed at once. They are not found a few at a time,
@@ -286,8 +229,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 	clients := make([]bell, many)
 	for i := range clients {
 		client := &clients[i]
-		c := newClaim("x")
-		c.TTL = long
+		c := longClaim("x")
 		join(t, e, c, store.Waiting)
 		client.folder = path + "-wake"
 		if !client.listen(func(store.ID, store.Standing) {}) {
@@ -296,7 +238,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 		operate(t, path, "UPDATE holdfast_claims SET inbox = ? WHERE ticket = ?", client.name(), int64(c.Ticket))
 	}
 	for i := range clients {
-		clients[i].close(true)
+		clients[i].close(func() bool { return true })
 	}
 	dead, err := ask(t.Context(), e, func(tx *transaction) ([]string, error) {
 		dead, _, err := tx.blockers("x")
@@ -306,9 +248,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 		t.Errorf("found %d of %d, %v", len(dead), many, err)
 	}
 	join(t, e, newClaim("x"), store.Waiting)
-	if n := countRows(t, path, "holdfast_claims"); n != 2 {
-		t.Errorf("%d claims are left, want the holder's and the new one", n)
-	}
+	wantRows(t, path, 2, "holdfast_claims")
 	if left := listed(t, path+"-wake"); len(left) != 1 {
 		t.Errorf("%d sockets are left", len(left))
 	}
@@ -322,8 +262,7 @@ func TestBlockersAreTestedOnce(t *testing.T) {
 	for i := range 20 {
 		name := fmt.Sprintf("x%d", i)
 		join(t, a, newClaim(name), store.Held)
-		c := newClaim(name)
-		join(t, b, c, store.Waiting)
+		c := joined(t, b, name, store.Waiting)
 		waiting = append(waiting, *c)
 	}
 	_, err := b.Look(t.Context(), waiting)

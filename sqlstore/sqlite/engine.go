@@ -47,7 +47,6 @@ type engine struct {
 
 	mu     sync.Mutex
 	jobs   []*job
-	claims map[store.ID]struct{} // that this client may have in the file
 	closed bool
 	wake   chan struct{} // has room for one: there are jobs, or it is closed
 	quit   chan struct{} // closed with the engine
@@ -70,7 +69,8 @@ var _ sqlstore.Engine = (*engine)(nil)
 // A job is what one call wants done.
 type job struct {
 	do    func(*transaction) error // an error undoes the transaction
-	plain func() error             // instead of do: without a transaction
+	plain bool                     // do only reads, and needs no right to write
+	alone bool                     // it shares its transaction with no other
 	gone  atomic.Bool              // its caller does not wait any more
 	done  chan error
 }
@@ -79,19 +79,25 @@ var errNobody = errors.New("nobody waits for it any more")
 
 // ask has do run in a transaction. When the context is done it returns, and do runs only if it has begun.
 func ask[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
-	answer := new(T) // not the caller's: do may run when the caller has gone
-	err := e.submit(ctx, &job{
-		do:   func(tx *transaction) (err error) { *answer, err = do(tx); return err },
-		done: make(chan error, 1),
-	})
-	if err != nil {
-		var none T
-		return none, err
+	return call(ctx, e, false, do)
+}
+
+// read is ask for a do that only reads, and keeps nobody from writing.
+func read[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
+	return call(ctx, e, true, do)
+}
+
+func call[T any](ctx context.Context, e *engine, plain bool, do func(*transaction) (T, error)) (answer T, err error) {
+	got := new(T) // not the caller's: do may run when the caller has gone
+	err = e.submit(ctx, &job{plain: plain, do: func(tx *transaction) (err error) { *got, err = do(tx); return err }})
+	if err == nil {
+		answer = *got
 	}
-	return *answer, nil
+	return answer, err
 }
 
 func (e *engine) submit(ctx context.Context, j *job) error {
+	j.done = make(chan error, 1)
 	if !e.enqueue(j) {
 		return store.ErrClosed
 	}
@@ -112,11 +118,15 @@ func (e *engine) enqueue(j *job) bool {
 		e.jobs = append(e.jobs, j)
 	}
 	e.mu.Unlock()
+	e.wakeWorker()
+	return open
+}
+
+func (e *engine) wakeWorker() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // the worker has been woken already
+	default: // it has been woken already
 	}
-	return open
 }
 
 // work does what is to be done until the engine is closed.
@@ -132,7 +142,7 @@ func (e *engine) work() {
 		}
 		e.turn <- struct{}{}
 		if plain {
-			for _, j := range e.take(1) {
+			for _, j := range e.take() {
 				j.done <- e.outside(j)
 			}
 		} else {
@@ -144,11 +154,11 @@ func (e *engine) work() {
 
 // transact serves what is to be done in one transaction.
 func (e *engine) transact() {
-	switch tx, err := e.begin(e.wanted); {
+	switch tx, err := e.begin(); {
 	case err == nil:
-		e.serve(tx, e.take(mostJobs))
+		e.serve(tx, e.take())
 	case !errors.Is(err, errNobody):
-		answer(e.take(mostJobs), err)
+		answer(e.take(), err)
 	}
 }
 
@@ -163,16 +173,16 @@ func (e *engine) next() (some, plain, closed bool) {
 	defer e.mu.Unlock()
 	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.gone.Load() })
 	some = len(e.jobs) > 0
-	return some, some && e.jobs[0].plain != nil, e.closed
+	return some, some && e.jobs[0].plain, e.closed
 }
 
-// take gives out the next jobs, as far as they are of one sort.
-func (e *engine) take(most int) []*job {
+// take gives out the next job, or the next ones if they can share a transaction.
+func (e *engine) take() []*job {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := 0
-	for n < len(e.jobs) && n < most && (n == 0 || e.jobs[n].plain == nil) {
-		n++
+	n := min(len(e.jobs), mostJobs)
+	if i := slices.IndexFunc(e.jobs[:n], func(j *job) bool { return j.plain || j.alone }); i >= 0 {
+		n = max(i, 1)
 	}
 	jobs := slices.Clone(e.jobs[:n])
 	e.jobs = slices.Delete(e.jobs, 0, n)
@@ -185,7 +195,7 @@ func answer(jobs []*job, err error) {
 	}
 }
 
-// serve does jobs in one transaction, and each in its own if that fails: the fault of one is not the others'.
+// serve does jobs in one transaction. If that fails, each is to be done in its own: the fault of one is not the others'.
 func (e *engine) serve(tx *transaction, jobs []*job) {
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.gone.Load() })
 	err := tx.serve(jobs)
@@ -202,20 +212,23 @@ func (e *engine) serve(tx *transaction, jobs []*job) {
 		answer(jobs, e.fault(err))
 		return
 	}
-	for _, j := range jobs {
-		if tx, err := e.begin(func() bool { return !j.gone.Load() && !e.isClosed() }); err != nil {
-			answer([]*job{j}, err)
-		} else {
-			e.serve(tx, []*job{j})
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		answer(jobs, store.ErrClosed)
+		return
 	}
+	for _, j := range jobs {
+		j.alone = true
+	}
+	e.jobs = append(jobs, e.jobs...)
 }
 
 // outside does a job without a transaction.
 func (e *engine) outside(j *job) error {
 	err := e.ready()
 	if err == nil {
-		err = j.plain()
+		err = j.do(e.alone())
 	}
 	if err != nil {
 		e.drop()
@@ -226,7 +239,7 @@ func (e *engine) outside(j *job) error {
 
 // begin waits for the right to write, for as long as anybody wants it. A process that finds the file busy stands in a
 // queue of processes and asks again when it is first there, and now and then if the queue does not move.
-func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
+func (e *engine) begin() (tx *transaction, err error) {
 	pause, queued, first := firstPause, false, false
 	for {
 		if !queued && e.meetsOthers(e.clock.now()) {
@@ -248,7 +261,7 @@ func (e *engine) begin(wanted func() bool) (tx *transaction, err error) {
 			err = e.fault(err)
 			break
 		}
-		if !wanted() {
+		if !e.wanted() {
 			err = errNobody
 			break
 		}
@@ -281,12 +294,6 @@ func (e *engine) meetsOthers(now time.Duration) bool {
 		}
 	}
 	return e.crowded > 0 && now < e.crowded+crowdedFor
-}
-
-func (e *engine) isClosed() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.closed
 }
 
 // wanted says whether a caller still waits for an answer.
@@ -346,14 +353,12 @@ func (e *engine) drop() {
 
 // Changed implements sqlstore.Engine. A client ahead of this client's claims that has died is a change too.
 func (e *engine) Changed(ctx context.Context) (bool, error) {
-	changed := new(bool)
-	err := e.submit(ctx, &job{done: make(chan error, 1), plain: func() error {
-		version, err := e.file.version()
-		*changed = e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.bell.dead)
+	return read(ctx, e, func(tx *transaction) (bool, error) {
+		version, err := tx.version()
+		changed := e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.bell.dead)
 		e.version, e.stale = version, false
-		return err
-	}})
-	return err == nil && *changed, err
+		return changed, err
+	})
 }
 
 // Notify implements sqlstore.Engine.
@@ -391,17 +396,6 @@ func (e *engine) tell(told []message) {
 	}
 }
 
-// claimed notes that a claim may stand in the file from now on, or that it does not any more.
-func (e *engine) claimed(id store.ID, stands bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if stands {
-		e.claims[id] = struct{}{}
-	} else {
-		delete(e.claims, id)
-	}
-}
-
 // Close implements sqlstore.Engine.
 func (e *engine) Close() error {
 	e.mu.Lock()
@@ -412,21 +406,25 @@ func (e *engine) Close() error {
 	answer(e.jobs, store.ErrClosed)
 	e.jobs = nil
 	e.mu.Unlock()
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
+	e.wakeWorker()
 	e.worker.Wait()
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
-	e.mu.Lock()
-	left := len(e.claims) > 0
-	e.mu.Unlock()
-	e.bell.close(left) // now that nothing is written any more
+	e.bell.close(e.hasClaims) // now that nothing is written any more
 	if e.file == nil {
 		return nil
 	}
 	err := e.file.close()
 	e.file = nil
 	return err
+}
+
+// hasClaims reports whether the file has claims of this client, or cannot say.
+func (e *engine) hasClaims() bool {
+	var some bool
+	if e.file == nil {
+		return true
+	}
+	_, err := e.file.one("SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE inbox = ?)", []any{e.bell.name()}, &some)
+	return some || err != nil
 }

@@ -10,17 +10,24 @@ import (
 	result "modernc.org/sqlite/lib"
 )
 
-var (
-	errMoved     = errors.New("the file was replaced at this moment")
-	errNoWAL     = errors.New("write-ahead mode cannot be had here; the file must be on a local disk")
-	errNoMeta    = errors.New("the table holdfast_meta is empty; drop the tables of Holdfast, and they are made anew")
-	errElsewhere = errors.New("another machine writes to this file too; a SQLite store is for one machine")
+// errMoved is as good as busy.
+var errMoved = errors.New("the file was replaced at this moment")
+
+// A finalError is one that trying again does not mend.
+type finalError string
+
+func (e finalError) Error() string { return string(e) }
+
+const (
+	errNoWAL     = finalError("write-ahead mode cannot be had here; the file must be on a local disk")
+	errNoMeta    = finalError("the table holdfast_meta is empty; drop the tables of Holdfast, and they are made anew")
+	errElsewhere = finalError("another machine writes to this file too; a SQLite store is for one machine")
 )
 
-// An othersError says that a file is refused because of what other users can do to it.
-type othersError struct{ what string }
-
-func (e *othersError) Error() string { return e.what + "; if that is meant, open it with ?shared=yes" }
+// othersCan refuses a file because of what other users can do to it.
+func othersCan(format string, args ...any) error {
+	return finalError(fmt.Sprintf(format, args...) + "; if that is meant, open it with ?shared=yes")
+}
 
 // code is SQLite's primary result code, or 0.
 func code(err error) int {
@@ -38,7 +45,7 @@ func isBusy(err error) bool {
 
 // fault makes an error of SQLite one that says what is wrong, and whether trying again can help.
 func (e *engine) fault(err error) error {
-	if store.Final(err) || errors.Is(err, errNobody) {
+	if store.Final(err) {
 		return err
 	}
 	if f, ok := errors.AsType[*store.Fault](err); ok {
@@ -61,8 +68,8 @@ func (e *engine) fault(err error) error {
 		}
 		err = fmt.Errorf("the file cannot be opened; its folder must be there and be writable: %w", err)
 	default:
-		switch {
-		case errors.Is(err, errNoWAL), errors.Is(err, errNoMeta), errors.Is(err, errElsewhere), isOthers(err):
+		switch _, known := errors.AsType[finalError](err); {
+		case known:
 		case errors.Is(err, fs.ErrNotExist):
 			err = errors.New("the folder is not there")
 		case errors.Is(err, fs.ErrPermission):
@@ -72,9 +79,4 @@ func (e *engine) fault(err error) error {
 		}
 	}
 	return &store.Fault{Store: e.String(), Final: final, Err: err}
-}
-
-func isOthers(err error) bool {
-	_, ok := errors.AsType[*othersError](err)
-	return ok
 }

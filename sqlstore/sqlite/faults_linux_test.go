@@ -27,13 +27,9 @@ func TestReadOnly(t *testing.T) {
 	path := filepath.Join(dir, "locks.db")
 	openClient(t, path).Close()
 	for _, p := range []string{dir, filepath.Dir(dir)} {
-		if err := os.Chmod(p, 0o555); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(p, 0o555))
 	}
-	if err := os.Chmod(path, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(path, 0o444))
 	t.Cleanup(func() { _, _ = os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755) })
 	cmd := childCommand(t, "read-only", path)
 	asNobody(t, cmd)
@@ -112,7 +108,7 @@ func childFull(args []string) error {
 			return errors.New("the disk never got full")
 		}
 		var more *holdfast.Lease
-		if more, err = locks.Mutex(fmt.Sprint("more ", n)).Lock(ctx); err == nil {
+		if more, err = locks.Mutex(fmt.Sprint("more ", n)).TryLock(ctx); err == nil {
 			err = more.Unlock(ctx)
 		}
 	}
@@ -167,12 +163,8 @@ func asNobody(t *testing.T, cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	// This binary may be in a folder that only root can enter.
 	self := filepath.Join(t.TempDir(), "child")
-	if err := copyFile(cmd.Path, self); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(self, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, copyFile(cmd.Path, self))
+	check(t, os.Chmod(self, 0o755))
 	cmd.Path = self
 }
 

@@ -15,9 +15,7 @@ import (
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o600))
 	future := filepath.Join(dir, "future.db")
 	openClient(t, future).Close()
 	operate(t, future, "UPDATE holdfast_meta SET format = 2")
@@ -54,9 +52,7 @@ func TestOpenRefuses(t *testing.T) {
 // operate does to a file what an operator with a database shell could.
 func operate(t testing.TB, path, statement string, args ...any) {
 	t.Helper()
-	if err := tryOperate(path, statement, args...); err != nil {
-		t.Fatal(err)
-	}
+	check(t, tryOperate(path, statement, args...))
 }
 
 func tryOperate(path, statement string, args ...any) error {

@@ -43,9 +43,7 @@ func TestNewerFileWhileOpen(t *testing.T) {
 		wantState(t, path, alone, store.Held)
 		wantState(t, path, holder, store.Held)
 		wantState(t, path, waiter, store.Waiting)
-		if n := countRows(t, path, "holdfast_claims"); n != 3 {
-			t.Errorf("%s: %d rows of 3", what, n)
-		}
+		wantRows(t, path, 3, "holdfast_claims")
 	}
 }
 
@@ -76,12 +74,8 @@ func TestLeaveOfNewer(t *testing.T) {
 			}
 		}
 		wantState(t, path, holder, store.Held)
-		if n := countRows(t, path, "holdfast_claims"); n != rows {
-			t.Errorf("%s: %d rows are left of %d", what, n, rows)
-		}
-		if n := countRows(t, path, "holdfast_tombstones"); n != 0 {
-			t.Errorf("%s: %d tombstones", what, n)
-		}
+		wantRows(t, path, rows, "holdfast_claims")
+		wantRows(t, path, 0, "holdfast_tombstones")
 	}
 }
 
@@ -90,9 +84,7 @@ func TestLookAtNewer(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	join(t, e, newClaim("x"), store.Held)
-	waiter, elsewhere := newClaim("x"), newClaim("y")
-	join(t, e, waiter, store.Waiting)
-	join(t, e, elsewhere, store.Held)
+	waiter, elsewhere := joined(t, e, "x", store.Waiting), joined(t, e, "y", store.Held)
 	operate(t, path, "UPDATE holdfast_claims SET format = ? WHERE state = 'waiting'", format+1)
 	a, err := e.Look(t.Context(), []store.Claim{*waiter, *elsewhere})
 	if err != nil || !errors.Is(a[0].Err, store.ErrFormat) || a[1].Err != nil || a[1].State != store.Held {
@@ -105,8 +97,7 @@ func TestLookAtNewer(t *testing.T) {
 func TestSweepPastNewer(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	mixed := newClaim("newer 1")
-	join(t, e, mixed, store.Held)
+	mixed := joined(t, e, "newer 1", store.Held)
 	join(t, e, newClaim("z"), store.Held)
 	operate(t, path, `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
 		deadline, ttl, grace, since, turn, inbox, waits, details, format)
@@ -114,14 +105,8 @@ func TestSweepPastNewer(t *testing.T) {
 		SELECT '', 'newer ' || i, 7, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', ? FROM n`,
 		mostSwept, format+1)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1")
-	if err := e.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := countRows(t, path, "holdfast_claims WHERE name = 'z'"); n != 0 {
-		t.Error("a dead claim stays for what is newer")
-	}
-	if n := countRows(t, path, "holdfast_claims"); n != 1+mostSwept {
-		t.Errorf("%d rows are left of %d", n, 1+mostSwept)
-	}
+	check(t, e.Sweep(t.Context()))
+	wantRows(t, path, 0, "holdfast_claims WHERE name = 'z'")
+	wantRows(t, path, 1+mostSwept, "holdfast_claims")
 	wantState(t, path, mixed, store.Held)
 }

@@ -60,9 +60,7 @@ func visit(t *testing.T, path string) *file {
 	for isBusy(err) {
 		f, err = openFile(path, privateMode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = f.close() })
 	return f
 }
@@ -97,10 +95,22 @@ func countRows(t *testing.T, path, from string, args ...any) (n int) {
 	return n
 }
 
-// heard is what an engine pushes from now on.
-func heard(e *engine) <-chan store.ID {
+// wantRows demands so many rows of a table.
+func wantRows(t *testing.T, path string, want int, from string, args ...any) {
+	t.Helper()
+	if n := countRows(t, path, from, args...); n != want {
+		t.Errorf("%d rows of %s, want %d", n, from, want)
+	}
+}
+
+// heard is what an engine pushes from now on, for itself and from its socket.
+func heard(t *testing.T, e *engine) <-chan store.ID {
+	t.Helper()
 	told := make(chan store.ID, 16)
 	e.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	if !e.Listen() {
+		t.Fatal("no socket")
+	}
 	return told
 }
 

@@ -23,6 +23,13 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestContract(t *testing.T) {
 	storetest.Run(t, newHarness)
 }
@@ -59,9 +66,7 @@ func (h *harness) operator() *sql.DB {
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	e, err := newEngine(t.Context(), h.path, Prefix(prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	pipe := storetest.NewPipe()
 	return sqlstore.New(&piped{e, pipe}), pipe
 }

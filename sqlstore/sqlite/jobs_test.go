@@ -4,25 +4,48 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
-	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// poison has an engine serve two calls in one transaction: join, and one that the database cannot do.
-func poison(t *testing.T, e *engine, join func() error) (joined <-chan error) {
+// later does something while the test goes on.
+func later(do func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	return done
+}
+
+func joinLater(ctx context.Context, e *engine, c *store.Claim) <-chan error {
+	return later(func() error { _, err := e.Join(ctx, c); return err })
+}
+
+var errPoison = errors.New("poison")
+
+// poison has an engine serve two calls in one transaction: Join, and one that the database cannot do.
+func poison(t *testing.T, e *engine, c *store.Claim) (joined, poisoned <-chan error) {
 	t.Helper()
 	release := occupy(t, e)
-	answer := make(chan error, 1)
-	go func() { answer <- join() }()
+	joined = joinLater(t.Context(), e, c)
 	waitForJobs(t, e, 1)
-	go func() {
-		_, _ = ask(t.Context(), e, func(*transaction) (int, error) { return 0, errors.New("poison") })
-	}()
+	poisoned = later(func() error {
+		_, err := ask(t.Context(), e, func(*transaction) (int, error) { return 0, errPoison })
+		return err
+	})
 	waitForJobs(t, e, 2)
 	release()
-	return answer
+	return joined, poisoned
+}
+
+// TestOnePoisonedJob: a call that the database cannot do fails alone, not the others of its transaction.
+func TestOnePoisonedJob(t *testing.T) {
+	e := open(t, newPath(t))
+	c := newClaim("good")
+	joined, poisoned := poison(t, e, c)
+	check(t, <-joined)
+	if err := <-poisoned; !errors.Is(err, errPoison) {
+		t.Errorf("the poisoned: %v", err)
+	}
+	join(t, e, c, store.Held)
 }
 
 // TestPoisonWhileBusy: what shared a transaction with a poisoned call is done again, and waits for its turn if another
@@ -34,7 +57,7 @@ func TestPoisonWhileBusy(t *testing.T) {
 	c := newClaim("good")
 	other := visit(t, path)
 	connected.do(func() { again.do(occupied(t, other)) }) // busy when it is opened anew, free when it is tried again
-	joined := poison(t, e, func() error { _, err := e.Join(t.Context(), c); return err })
+	joined, _ := poison(t, e, c)
 	if err := <-joined; err != nil {
 		t.Errorf("the good one: %v", err)
 	}
@@ -46,25 +69,11 @@ func TestCloseAfterPoison(t *testing.T) {
 	path := newPath(t)
 	var again trap
 	e := open(t, path, readingClock(&again))
-	s := sqlstore.New(e)
 	other, waits := visit(t, path), make(chan struct{})
 	connected.do(func() { occupied(t, other); again.do(func() { close(waits) }) })
-	c := newClaim("good")
-	joined := poison(t, e, func() error { _, err := s.Join(t.Context(), *c); return err })
+	joined, _ := poison(t, e, newClaim("good"))
 	<-waits
-	closed := make(chan error, 1)
-	go func() { closed <- s.Close() }()
-	select {
-	case err := <-closed:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("Close waits")
-	}
-	if err := <-joined; !errors.Is(err, store.ErrClosed) {
-		t.Errorf("the call under way: %v", err)
-	}
+	closes(t, e, joined)
 }
 
 // TestGoneWhileBusy: a call whose context was done before the file was free does not happen any more, also if others
@@ -73,22 +82,16 @@ func TestGoneWhileBusy(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	leave := occupied(t, visit(t, path))
-	stays := make(chan error, 1)
-	go func() { _, err := e.Names(t.Context(), ""); stays <- err }()
+	stays := later(func() error { _, err := e.Names(t.Context(), ""); return err })
 	waitForJobs(t, e, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	goes, c := make(chan error, 1), newClaim("x")
-	go func() { _, err := e.Join(ctx, c); goes <- err }()
+	goes := joinLater(ctx, e, newClaim("x"))
 	waitForJobs(t, e, 2)
 	cancel()
 	if err := <-goes; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	leave()
-	if err := <-stays; err != nil {
-		t.Fatal(err)
-	}
-	if n := countRows(t, path, "holdfast_claims"); n != 0 {
-		t.Error("it joined")
-	}
+	check(t, <-stays)
+	wantRows(t, path, 0, "holdfast_claims")
 }

@@ -117,16 +117,11 @@ func (tx *transaction) tell(inbox, id string, standing store.Standing) {
 // Join implements sqlstore.Engine.
 func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
 	e.Listen() // before anything is written: its inbox says whether a claim's client lives
-	e.claimed(c.ID, true)
 	var a sqlstore.Answer
 	if e.quickly(func(tx *transaction) (done bool, err error) { a, done, err = tx.quickJoin(c); return done, err }) {
 		return a, nil
 	}
-	a, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
-	if err == nil && a.State == store.Gone {
-		e.claimed(c.ID, false)
-	}
-	return a, err
+	return said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
 }
 
 // said brings an answer's own error to the caller. It undid nothing.
@@ -217,7 +212,7 @@ func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Answ
 // Keep implements sqlstore.Engine.
 func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer, error) {
 	cs = slices.Clone(cs) // a job whose caller has gone must not read what is the caller's again
-	answers, err := ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
+	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
 		answers := make([]sqlstore.Answer, len(cs))
 		tidied := map[string]tally{}
 		for i := range cs {
@@ -228,17 +223,16 @@ func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 		}
 		return answers, nil
 	})
-	for i := range answers {
-		if answers[i].Err == nil && answers[i].State == store.Gone {
-			e.claimed(cs[i].ID, false)
-		}
-	}
-	return answers, err
 }
 
 // keep keeps one claim. A line that was tidied for another claim of the same call need not be tidied again.
 func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.Answer, error) {
-	t, err := tx.tidyOnce(c.Name, tidied)
+	t, done := tidied[c.Name]
+	var err error
+	if !done {
+		t, err = tx.tidy(c.Name)
+		tidied[c.Name] = t
+	}
 	if err != nil || t.newer {
 		return sqlstore.Answer{Err: newer(t)}, err
 	}
@@ -260,15 +254,6 @@ func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.A
 	return tx.answer(c.Name, &r, nil)
 }
 
-func (tx *transaction) tidyOnce(name string, tidied map[string]tally) (tally, error) {
-	if t, done := tidied[name]; done {
-		return t, nil
-	}
-	t, err := tx.tidy(name)
-	tidied[name] = t
-	return t, err
-}
-
 // answer says where a claim stands that was kept, and how long it takes until something ahead of it can run out.
 func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, error) {
 	a := sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
@@ -287,13 +272,9 @@ func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, 
 // Leave implements sqlstore.Engine.
 func (e *engine) Leave(ctx context.Context, c *store.Claim) error {
 	if e.quickly(func(tx *transaction) (bool, error) { return tx.quickLeave(c) }) {
-		e.claimed(c.ID, false)
 		return nil
 	}
 	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.leave(c) }))
-	if err == nil {
-		e.claimed(c.ID, false)
-	}
 	return err
 }
 
@@ -345,21 +326,19 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 		answers []sqlstore.Answer
 		untidy  bool
 	}
-	s := new(seen)
-	err := e.submit(ctx, &job{done: make(chan error, 1), plain: func() (err error) {
-		if s.untidy = !e.file.installed; s.untidy {
-			return nil
+	s, err := read(ctx, e, func(tx *transaction) (s seen, err error) {
+		if s.untidy = !tx.installed; s.untidy {
+			return s, nil
 		}
-		if err := e.file.exec("BEGIN"); err != nil { // all that is read is of one moment
-			return err
+		if err := tx.exec("BEGIN"); err != nil { // all that is read is of one moment
+			return s, err
 		}
-		reader := e.alone()
 		e.blockers = nil
-		s.answers, s.untidy, err = reader.look(waiting, reader.peek)
+		s.answers, s.untidy, err = tx.look(waiting, tx.peek)
 		slices.Sort(e.blockers) // one client may be ahead of many claims
 		e.blockers = slices.Compact(e.blockers)
-		return errors.Join(err, e.file.exec("COMMIT"))
-	}})
+		return s, errors.Join(err, tx.exec("COMMIT"))
+	})
 	if err != nil || !s.untidy {
 		return s.answers, err
 	}
@@ -457,28 +436,27 @@ func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
 // Sweep implements sqlstore.Engine.
 func (e *engine) Sweep(ctx context.Context) error {
 	dead := e.bell.sweep()
-	_, err := ask(ctx, e, func(tx *transaction) (struct{}, error) {
+	return e.submit(ctx, &job{do: func(tx *transaction) error {
 		if err := tx.bury(dead); err != nil {
-			return struct{}{}, err
+			return err
 		}
 		return tx.sweep()
-	})
-	return err
+	}})
 }
 
 // mostSwept bounds how many lines one sweep tidies, so that others get their turn.
 const mostSwept = 1000
 
 // sweep removes what is out in lines of all prefixes.
-func (tx *transaction) sweep() (struct{}, error) {
+func (tx *transaction) sweep() error {
 	_, err := tx.eachLine("deadline <= ?", tx.now, func(name string) error {
 		_, err := tx.tidy(name)
 		return err
 	})
 	if err != nil {
-		return struct{}{}, err
+		return err
 	}
-	return struct{}{}, tx.exec("DELETE FROM holdfast_tombstones WHERE deadline <= ?", tx.now)
+	return tx.exec("DELETE FROM holdfast_tombstones WHERE deadline <= ?", tx.now)
 }
 
 // eachLine calls do for the lines, of all prefixes, that have a claim of which where is true. It reports whether these

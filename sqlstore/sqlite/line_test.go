@@ -20,12 +20,8 @@ func wantState(t *testing.T, path string, c *store.Claim, want store.State) {
 func TestBreakGrants(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	holder, next := newClaim("x"), newClaim("x")
-	join(t, e, holder, store.Held)
-	join(t, e, next, store.Waiting)
-	if err := e.Break(t.Context(), "x", holder.Ticket); err != nil {
-		t.Fatal(err)
-	}
+	holder, next := joined(t, e, "x", store.Held), joined(t, e, "x", store.Waiting)
+	check(t, e.Break(t.Context(), "x", holder.Ticket))
 	wantState(t, path, next, store.Held)
 }
 
@@ -37,9 +33,7 @@ func TestLookGrants(t *testing.T) {
 	} {
 		path := newPath(t)
 		e := open(t, path)
-		holder, next := newClaim("x"), newClaim("x")
-		join(t, e, holder, store.Held)
-		join(t, e, next, store.Waiting)
+		holder, next := joined(t, e, "x", store.Held), joined(t, e, "x", store.Waiting)
 		operate(t, path, statement)
 		if a, err := e.Look(t.Context(), []store.Claim{*next, *holder}); err != nil || a[0].State != store.Held || a[1].State != store.Gone {
 			t.Errorf("%s: %+v, %v", what, a, err)
@@ -53,26 +47,17 @@ func TestLookSeesOneMoment(t *testing.T) {
 	path := newPath(t)
 	e, other := open(t, path), open(t, path)
 	for round := range 100 {
-		holder, next := newClaim("x"), newClaim("x")
-		join(t, other, holder, store.Held)
-		join(t, e, next, store.Waiting)
-		left := make(chan error, 1)
-		go func() { left <- other.Leave(t.Context(), holder) }()
+		holder, next := joined(t, other, "x", store.Held), joined(t, e, "x", store.Waiting)
+		left := later(func() error { return other.Leave(t.Context(), holder) })
 		for state := store.Waiting; state == store.Waiting; {
 			a, err := e.Look(t.Context(), []store.Claim{*next})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if state = a[0].State; state == store.Gone {
 				t.Fatalf("round %d: a claim that was granted is gone", round)
 			}
 		}
-		if err := <-left; err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Leave(t.Context(), next); err != nil {
-			t.Fatal(err)
-		}
+		check(t, <-left)
+		check(t, e.Leave(t.Context(), next))
 	}
 }
 
@@ -86,21 +71,19 @@ func TestOpens(t *testing.T) {
 		holder, waiter := newClaim("x"), newClaim("x")
 		holder.TTL, waiter.TTL = c.holder, c.waiter
 		join(t, e, holder, store.Held)
-		check := func(how string, opens time.Duration, err error) {
+		opensIn := func(how string, opens time.Duration, err error) {
 			if err != nil || opens > c.holder || opens < c.holder-3*time.Second {
 				t.Errorf("%s: it opens in %v after %s (%v), and the holder has %v", what, opens, how, err, c.holder)
 			}
 		}
 		a, err := e.Join(t.Context(), waiter)
-		check("Join", a.Opens, err)
+		opensIn("Join", a.Opens, err)
 		a, err = e.Join(t.Context(), waiter) // its answer was lost
-		check("Join again", a.Opens, err)
+		opensIn("Join again", a.Opens, err)
 		waiter.Ticket = a.Ticket
 		kept, err := e.Keep(t.Context(), []store.Claim{*waiter})
-		if err != nil {
-			t.Fatal(err)
-		}
-		check("Keep", kept[0].Opens, nil)
+		check(t, err)
+		opensIn("Keep", kept[0].Opens, nil)
 	}
 }
 
@@ -108,8 +91,7 @@ func TestOpens(t *testing.T) {
 func TestRepeatedJoinKeeps(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	c := newClaim("x")
-	join(t, e, c, store.Held)
+	c := joined(t, e, "x", store.Held)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = deadline - ?", int64(4*time.Second))
 	c.Ticket = 0
 	join(t, e, c, store.Held)
@@ -123,9 +105,7 @@ func TestTombstoneEnds(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	c := newClaim("x")
-	if err := e.Leave(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Leave(t.Context(), c))
 	join(t, e, c, store.Gone)
 	operate(t, path, "UPDATE holdfast_tombstones SET deadline = deadline - ?", int64(c.TTL))
 	join(t, e, c, store.Held)
@@ -135,27 +115,21 @@ func TestTombstoneEnds(t *testing.T) {
 func TestKeepMovesTheInbox(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
-	c := newClaim("x")
-	join(t, a, c, store.Held)
-	if _, err := b.Keep(t.Context(), []store.Claim{*c}); err != nil {
-		t.Fatal(err)
-	}
-	if countRows(t, path, "holdfast_claims WHERE inbox = ?", b.bell.name()) != 1 {
-		t.Error("it is told at the old place")
-	}
+	c := joined(t, a, "x", store.Held)
+	keep(t, b, c, store.Held)
+	wantRows(t, path, 1, "holdfast_claims WHERE inbox = ?", b.bell.name())
 }
 
 // TestSweepOfAllPrefixes: a tenant that is no more has nobody of its own who would sweep.
 func TestSweepOfAllPrefixes(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path, Prefix("a")), open(t, path, Prefix("b"))
-	dead, next := newClaim("x"), newClaim("x")
-	join(t, a, dead, store.Held)
-	join(t, a, next, store.Waiting)
+	join(t, a, newClaim("x"), store.Held)
+	next := joined(t, a, "x", store.Waiting)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1 WHERE state = 'held'")
 	later := newClaim("x")
 	answer, err := ask(t.Context(), b, func(tx *transaction) (sqlstore.Answer, error) {
-		if _, err := tx.sweep(); err != nil {
+		if err := tx.sweep(); err != nil {
 			return sqlstore.Answer{}, err
 		}
 		return tx.join(later) // which means b's own x again
@@ -164,7 +138,5 @@ func TestSweepOfAllPrefixes(t *testing.T) {
 		t.Errorf("after the sweep: %v, %v", answer.State, err)
 	}
 	wantState(t, path, next, store.Held)
-	if n := countRows(t, path, "holdfast_claims"); n != 2 {
-		t.Errorf("%d rows are left", n)
-	}
+	wantRows(t, path, 2, "holdfast_claims")
 }

@@ -14,35 +14,24 @@ func TestAnotherMachineStaysRefused(t *testing.T) {
 	here := open(t, path)
 	join(t, here, newClaim("x"), store.Held)
 	there := open(t, path, started("elsewhere", time.Hour))
-	theirs := newClaim("y")
-	join(t, there, theirs, store.Held)
+	theirs := joined(t, there, "y", store.Held)
 	for _, name := range []string{"free", "y", "free"} {
 		if a, err := here.Join(t.Context(), newClaim(name)); !store.Final(err) {
 			t.Errorf("%s: %v, %v", name, a.State, err)
 		}
 	}
-	if a, err := there.Keep(t.Context(), []store.Claim{*theirs}); err != nil || a[0].State != store.Held {
-		t.Errorf("the other machine's claim: %v, %v", a, err)
-	}
+	keep(t, there, theirs, store.Held)
 }
 
 // TestMachineStartedAnewForgets tombstones too, and nothing that is of a newer format.
 func TestMachineStartedAnewForgets(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	if err := e.Leave(t.Context(), newClaim("x")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Leave(t.Context(), newClaim("x")))
 	join(t, e, newClaim("y"), store.Held)
 	operate(t, path, "UPDATE holdfast_claims SET format = ?", format+1)
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Close())
 	open(t, path, started("another start", 0))
-	if n := countRows(t, path, "holdfast_tombstones"); n != 0 {
-		t.Errorf("%d tombstones are left", n)
-	}
-	if n := countRows(t, path, "holdfast_claims"); n != 1 {
-		t.Errorf("%d rows of a newer format are left of 1", n)
-	}
+	wantRows(t, path, 0, "holdfast_tombstones")
+	wantRows(t, path, 1, "holdfast_claims")
 }

@@ -73,7 +73,7 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 		return nil, errors.New("a file in memory is seen by nobody else: for locks within one process open memory: instead")
 	}
 	e := &engine{
-		path: path, wall: time.Now, claims: map[store.ID]struct{}{},
+		path: path, wall: time.Now,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
 	var err error

@@ -14,9 +14,7 @@ import (
 func link(t *testing.T, target string) string {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Symlink(target, at); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(target, at))
 	return at
 }
 
@@ -27,18 +25,11 @@ func TestSymlink(t *testing.T) {
 	b := open(t, link(t, path))
 	folder := link(t, filepath.Dir(path))
 	c := open(t, filepath.Join(folder, filepath.Base(path)))
-	holder := newClaim("x")
-	join(t, a, holder, store.Held)
+	holder := joined(t, a, "x", store.Held)
 	for _, e := range []*engine{b, c} {
-		told := heard(e)
-		if !e.Listen() {
-			t.Fatal("no socket")
-		}
-		next := newClaim("x")
-		join(t, e, next, store.Waiting)
-		if err := a.Leave(t.Context(), holder); err != nil {
-			t.Fatal(err)
-		}
+		told := heard(t, e)
+		next := joined(t, e, "x", store.Waiting)
+		check(t, a.Leave(t.Context(), holder))
 		wantPush(t, told, next.ID)
 		holder = next
 	}
@@ -52,18 +43,14 @@ func TestDanglingSymlink(t *testing.T) {
 		t.Errorf("opened %s, want %s (%v)", e.path, want, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("it has mode %v", info.Mode())
 	}
 
 	dir := t.TempDir()
 	relative := filepath.Join(dir, "link.db")
-	if err := os.Symlink("real.db", relative); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink("real.db", relative))
 	open(t, relative)
 	if _, err := os.Stat(filepath.Join(dir, "real.db")); err != nil {
 		t.Errorf("a link that is relative to its folder: %v", err)

@@ -63,7 +63,7 @@ func checkLink(path string, link fs.FileInfo) error {
 	case err != nil:
 		return err
 	case !trusted(folder), writable(folder) && (!sticky(folder) || !trusted(link)):
-		return &othersError{fmt.Sprintf("the link %s belongs to %s, or others can replace it", path, owner(link))}
+		return othersCan("the link %s belongs to %s, or others can replace it", path, owner(link))
 	}
 	return nil
 }
@@ -75,9 +75,9 @@ func checkFiles(path string) error {
 	case err != nil:
 		return err
 	case !trusted(folder):
-		return &othersError{"its folder belongs to " + owner(folder)}
+		return othersCan("its folder belongs to %s", owner(folder))
 	case writable(folder) && !sticky(folder):
-		return &othersError{"other users can write to its folder"}
+		return othersCan("other users can write to its folder")
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Lstat(name)
@@ -87,13 +87,13 @@ func checkFiles(path string) error {
 		case err != nil:
 			return err
 		case info.Mode().Type() == fs.ModeSymlink:
-			return &othersError{"a link was put in the place of " + name}
+			return othersCan("a link was put in the place of %s", name)
 		case !trusted(info):
-			return &othersError{fmt.Sprintf("the file %s belongs to %s", name, owner(info))}
+			return othersCan("the file %s belongs to %s", name, owner(info))
 		case writable(info):
-			return &othersError{"other users can write to " + name}
+			return othersCan("other users can write to %s", name)
 		case writable(folder) && stat(info).Nlink > 1:
-			return &othersError{name + " has a second name (a hard link), which another user can have made"}
+			return othersCan("%s has a second name (a hard link), which another user can have made", name)
 		}
 	}
 	if err := checkFolder(path + "-wake"); !errors.Is(err, fs.ErrNotExist) {
@@ -109,11 +109,11 @@ func checkFolder(path string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return &othersError{path + " is not a folder"}
+		return othersCan("%s is not a folder", path)
 	case !trusted(info):
-		return &othersError{fmt.Sprintf("the folder %s belongs to %s", path, owner(info))}
+		return othersCan("the folder %s belongs to %s", path, owner(info))
 	case writable(info):
-		return &othersError{"other users can write to the folder " + path}
+		return othersCan("other users can write to the folder %s", path)
 	}
 	return nil
 }

@@ -21,13 +21,11 @@ import (
 func init() { childJobs["busy"] = childBusy }
 
 // stop stops a child, and waits until it stands still.
-func stop(t *testing.T, cmd *exec.Cmd) {
+func stop(t *testing.T, c *child) {
 	t.Helper()
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Process.Signal(syscall.SIGSTOP))
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+	if _, err := syscall.Wait4(c.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
 		t.Fatalf("it is not stopped: %v, %v", status, err)
 	}
 }
@@ -38,19 +36,10 @@ func TestStoppedInTheQueue(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	leave := occupied(t, visit(t, path))
-	h := startHolder(t, path, "y")
-	eventually(t, "it is in the queue", func() bool {
-		folder, err := os.Open(e.bell.folder)
-		if err != nil {
-			return false
-		}
-		defer folder.Close()
-		busy, _ := tryLockFolder(folder, false)
-		return busy
-	})
-	stop(t, h.cmd)
-	joined := make(chan error, 1)
-	go func() { _, err := e.Join(t.Context(), newClaim("x")); joined <- err }()
+	h := startHolder(t, path, "y", long)
+	eventually(t, "it is in the queue", (&queue{folder: e.bell.folder}).busy)
+	stop(t, h)
+	joined := joinLater(t.Context(), e, newClaim("x"))
 	waitForJobs(t, e, 1)
 	eventually(t, "it waits in the queue", func() bool {
 		e.queue.mu.Lock()
@@ -61,20 +50,14 @@ func TestStoppedInTheQueue(t *testing.T) {
 	for n := range 20 { // the queue is waited for once, and not by each call
 		select {
 		case err := <-joined:
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 		case <-time.After(5 * time.Second):
 			t.Fatal("it waits for a process that is stopped")
 		}
-		go func() { _, err := e.Join(t.Context(), newClaim(fmt.Sprint("x", n))); joined <- err }()
+		joined = joinLater(t.Context(), e, newClaim(fmt.Sprint("x", n)))
 	}
-	if err := <-joined; err != nil {
-		t.Fatal(err)
-	}
-	if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-joined)
+	check(t, h.Process.Signal(syscall.SIGCONT))
 	h.token(t)
 }
 
@@ -84,13 +67,9 @@ func TestTwoFilesTwoQueues(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path+"2")
 	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer folder.Close()
-	if err := lockFolder(folder); err != nil {
-		t.Fatal(err)
-	}
+	check(t, lockFolder(folder))
 	for _, e := range []*engine{a, b} {
 		if others, _ := e.queue.enter(); others || !e.queue.wait(0, nil) {
 			t.Errorf("others %v, or not first", others)
@@ -141,16 +120,12 @@ func TestBusyProcessesAreServedInOrder(t *testing.T) {
 	for i := range processes {
 		cmd := childCommand(t, "busy", path, fmt.Sprint("own ", i))
 		cmd.Stdout = &outputs[i]
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cmd.Start())
 		cmds = append(cmds, cmd)
 	}
 	all := make([][]step, processes)
 	for i, cmd := range cmds {
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cmd.Wait())
 		for {
 			var s step
 			if _, err := fmt.Fscan(&outputs[i], &s.began, &s.ended); err != nil {

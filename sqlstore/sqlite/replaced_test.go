@@ -15,9 +15,7 @@ import (
 // deleteFile removes a file with all that SQLite has beside it.
 func deleteFile(t *testing.T, path string) {
 	t.Helper()
-	if err := (&harness{path: path}).Restart(false); err != nil {
-		t.Fatal(err)
-	}
+	check(t, (&harness{path: path}).Restart(false))
 }
 
 // An opened is what came of opening a file.
@@ -43,7 +41,7 @@ func openLater(t *testing.T, path string) <-chan opened {
 func TestReplacedFileTellsEveryone(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	told := heard(e)
+	told := heard(t, e)
 	deleteFile(t, path)
 	if _, err := e.Names(t.Context(), ""); err != nil {
 		t.Fatal(err)
@@ -55,9 +53,7 @@ func TestReplacedFileTellsEveryone(t *testing.T) {
 // Nothing is done in it.
 func TestReplacedWhileItIsOpened(t *testing.T) {
 	path := newPath(t)
-	if err := open(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, path).Close())
 	reached, goOn := connected.hold(t)
 	opening := openLater(t, path)
 	<-reached
@@ -91,14 +87,11 @@ func TestVanishesWhileItIsOpened(t *testing.T) {
 func TestLogRemoved(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	c := newClaim("x")
-	join(t, e, c, store.Held)
+	c := joined(t, e, "x", store.Held)
 	for _, suffix := range []string{"-wal", "-shm"} {
-		if err := os.Remove(path + suffix); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(path+suffix))
 	}
-	startHolder(t, path, "x").token(t)
+	startHolder(t, path, "x", long).token(t)
 	eventually(t, "the old holder is told", func() bool {
 		a, err := e.Keep(t.Context(), []store.Claim{*c})
 		return err == nil && a[0].State == store.Gone

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,9 +20,7 @@ import (
 func open(t testing.TB, path string, options ...Option) *engine {
 	t.Helper()
 	e, err := newEngine(t.Context(), path, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -51,13 +48,37 @@ func join(t testing.TB, e *engine, c *store.Claim, want store.State) uint64 {
 	return a.Ticket
 }
 
+// joined is a claim for a mutex that has joined.
+func joined(t testing.TB, e *engine, name string, want store.State) *store.Claim {
+	t.Helper()
+	c := newClaim(name)
+	join(t, e, c, want)
+	return c
+}
+
+// keep keeps a claim, and demands where it stands.
+func keep(t *testing.T, e *engine, c *store.Claim, want store.State) {
+	t.Helper()
+	if a, err := e.Keep(t.Context(), []store.Claim{*c}); err != nil || a[0].State != want {
+		t.Errorf("the claim stands at %+v, %v; want %v", a, err, want)
+	}
+}
+
+// above demands that a ticket is above another one.
+func above(t *testing.T, before, ticket uint64) uint64 {
+	t.Helper()
+	if ticket <= before {
+		t.Errorf("ticket %d after %d", ticket, before)
+	}
+	return ticket
+}
+
 // TestBelt goes around the code: whoever writes the tables by hand still cannot make two hold alone.
 func TestBelt(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	join(t, e, newClaim("x"), store.Held)
-	second := newClaim("x")
-	join(t, e, second, store.Waiting)
+	second := joined(t, e, "x", store.Waiting)
 
 	for what, statement := range map[string]string{
 		"granting a second":     "UPDATE holdfast_claims SET state = 'held', seat = 0 WHERE state = 'waiting'",
@@ -71,28 +92,17 @@ func TestBelt(t *testing.T) {
 			t.Errorf("%s: %v, want a constraint that forbids it", what, err)
 		}
 	}
-	if a, err := e.Keep(t.Context(), []store.Claim{*second}); err != nil || a[0].State != store.Waiting {
-		t.Errorf("the second stands at %v, %v", a, err)
-	}
+	keep(t, e, second, store.Waiting)
 }
 
 // TestReadableByPeople: what an operator sees in a database shell.
 func TestReadableByPeople(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path, holdfast.Label("nightly"))
-	lease, err := locks.Mutex("report").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lease.Unlock(t.Context())
-	f, err := openFile(path, privateMode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.close()
+	defer lock(t, locks, "report").Unlock(t.Context())
 	var name, state, label, since string
 	var pid int
-	_, err = f.one("SELECT name, state, label, pid, since FROM holdfast_lines", nil, &name, &state, &label, &pid, &since)
+	_, err := visit(t, path).one("SELECT name, state, label, pid, since FROM holdfast_lines", nil, &name, &state, &label, &pid, &since)
 	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() || len(since) != len(time.DateTime) {
 		t.Errorf("%q %q %q %d %q, %v", name, state, label, pid, since, err)
 	}
@@ -111,9 +121,7 @@ func TestFileMode(t *testing.T) {
 	}
 	for _, suffix := range []string{"", "-wal", "-shm", "-wake"} {
 		info, err := os.Stat(path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if others := info.Mode().Perm() & 0o077; others != 0 {
 			t.Errorf("%s has mode %v", path+suffix, info.Mode())
 		}
@@ -124,19 +132,11 @@ func TestFileMode(t *testing.T) {
 func TestMachineStartedAnew(t *testing.T) {
 	path := newPath(t)
 	first := open(t, path)
-	old := newClaim("x")
-	before := join(t, first, old, store.Held)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	old := joined(t, first, "x", store.Held)
+	check(t, first.Close())
 	second := open(t, path, started("another start", 0), clockAt(-48*time.Hour))
-	after := join(t, second, newClaim("x"), store.Held)
-	if after <= before {
-		t.Errorf("ticket %d after %d", after, before)
-	}
-	if a, err := second.Keep(t.Context(), []store.Claim{*old}); err != nil || a[0].State != store.Gone {
-		t.Errorf("a claim of before stands at %v, %v", a, err)
-	}
+	above(t, old.Ticket, join(t, second, newClaim("x"), store.Held))
+	keep(t, second, old, store.Gone)
 }
 
 // started makes an engine believe that its machine was started at another time.
@@ -169,9 +169,7 @@ func TestAnotherMachine(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	path := newPath(t)
 	before := join(t, open(t, path), newClaim("x"), store.Held)
-	if after := join(t, open(t, path, clockAt(-time.Hour)), newClaim("y"), store.Held); after <= before {
-		t.Errorf("ticket %d after %d", after, before)
-	}
+	above(t, before, join(t, open(t, path, clockAt(-time.Hour)), newClaim("y"), store.Held))
 }
 
 // TestFloorMovesEverybody: a ticket above one client's floor is below the next ticket of all clients.
@@ -180,13 +178,8 @@ func TestFloorMovesEverybody(t *testing.T) {
 	a, b := open(t, path), open(t, path)
 	high := newClaim("x")
 	high.Floor = uint64(time.Now().Add(time.Hour).UnixMicro())
-	first := join(t, a, high, store.Held)
-	if first <= high.Floor {
-		t.Errorf("ticket %d with floor %d", first, high.Floor)
-	}
-	if second := join(t, b, newClaim("y"), store.Held); second <= first {
-		t.Errorf("ticket %d after %d", second, first)
-	}
+	first := above(t, high.Floor, join(t, a, high, store.Held))
+	above(t, first, join(t, b, newClaim("y"), store.Held))
 }
 
 // TestReplacedFile: when the file is deleted and made anew, the old holder learns at its next renewal that it holds
@@ -194,20 +187,11 @@ func TestFloorMovesEverybody(t *testing.T) {
 func TestReplacedFile(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path, holdfast.TTL(300*time.Millisecond))
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := lock(t, locks, "x")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Remove(path + suffix); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(path+suffix))
 	}
-	other := openClient(t, path)
-	second, err := other.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := lock(t, openClient(t, path), "x")
 	if second.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", second.Token(), lease.Token())
 	}
@@ -216,52 +200,19 @@ func TestReplacedFile(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the old holder was not told")
 	}
-	if err := second.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestOnePoisonedJob: a call that the database cannot do fails alone, not the others of its transaction.
-func TestOnePoisonedJob(t *testing.T) {
-	e := open(t, newPath(t))
-	release := occupy(t, e)
-	poison := errors.New("poison")
-	results := make(chan error, 3)
-	c := newClaim("good")
-	var group sync.WaitGroup
-	group.Go(func() { _, err := e.Join(t.Context(), c); results <- err })
-	group.Go(func() {
-		_, err := ask(t.Context(), e, func(*transaction) (int, error) { return 0, poison })
-		results <- errors.Join(err, errors.New("of the poisoned"))
-	})
-	eventually(t, "both wait", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.jobs) == 2 })
-	release()
-	group.Wait()
-	close(results)
-	for err := range results {
-		if err != nil && (!errors.Is(err, poison) || !strings.Contains(err.Error(), "of the poisoned")) {
-			t.Errorf("got %v", err)
-		}
-	}
-	if _, err := e.Join(t.Context(), c); err != nil {
-		t.Error(err)
-	}
+	check(t, second.Unlock(t.Context()))
 }
 
 // occupy keeps an engine's worker busy until release.
 func occupy(t *testing.T, e *engine) (release func()) {
 	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, err := ask(context.WithoutCancel(t.Context()), e, func(*transaction) (int, error) { close(begun); <-end; return 0, nil })
-		if err != nil {
-			t.Error(err)
-		}
-	}()
+	done := later(func() error {
+		_, err := ask(context.Background(), e, func(*transaction) (int, error) { close(begun); <-end; return 0, nil })
+		return err
+	})
 	<-begun
-	return func() { close(end); <-done }
+	return func() { close(end); check(t, <-done) }
 }
 
 // TestSlowDisk: a call returns when its context is done, also while the disk makes the one before it wait. What had
@@ -304,9 +255,7 @@ func TestWithoutSockets(t *testing.T) {
 		t.Fatal("it has a socket")
 	}
 	given := time.Now()
-	if err := other.Leave(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
+	check(t, other.Leave(t.Context(), holder))
 	select {
 	case standing := <-granted:
 		if standing.State != store.Held {
@@ -326,60 +275,17 @@ func TestLongPath(t *testing.T) {
 		t.Skip("only Linux has a way around it; elsewhere waiters look by themselves")
 	}
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40), "odd ?#%41 'name'")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(dir, 0o700))
 	path := filepath.Join(dir, "locks.db")
 	a, b := open(t, path), open(t, path)
 	holder, waiter := newClaim("x"), newClaim("x")
 	join(t, a, holder, store.Held)
-	told := make(chan store.ID, 1)
-	b.Notify(func(id store.ID, _ store.Standing) { told <- id })
-	if !b.Listen() {
-		t.Fatal("no socket")
-	}
+	told := heard(t, b)
 	join(t, b, waiter, store.Waiting)
-	if err := a.Leave(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case id := <-told:
-		if id != waiter.ID {
-			t.Errorf("told of %v", id)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("never told")
-	}
+	check(t, a.Leave(t.Context(), holder))
+	wantPush(t, told, waiter.ID)
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the file is elsewhere: %v", err)
-	}
-}
-
-// TestDeadSocket: the socket of a process that died while it waited is removed when its place is.
-func TestDeadSocket(t *testing.T) {
-	path := newPath(t)
-	e := open(t, path)
-	if err := os.Mkdir(path+"-wake", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	dead := filepath.Join(path+"-wake", "dead")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dead, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket.Close() // without removing its name, as kill -9 leaves it
-	if _, err := os.Stat(dead); err != nil {
-		t.Fatal(err)
-	}
-	join(t, e, newClaim("x"), store.Held)
-	c := newClaim("x")
-	join(t, e, c, store.Waiting)
-	operate(t, path, "UPDATE holdfast_claims SET inbox = 'dead', deadline = 1 WHERE state = 'waiting'")
-	if err := e.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dead); err == nil {
-		t.Error("it is still there")
 	}
 }
 
@@ -387,9 +293,7 @@ func TestDeadSocket(t *testing.T) {
 func TestHostileInbox(t *testing.T) {
 	b := bell{folder: filepath.Join(t.TempDir(), "wake")}
 	for _, inbox := range []string{"../../etc/passwd", "/etc/passwd", "..", ".", "", `a\b`, "a/b"} {
-		if address, err := b.address(inbox); err == nil {
-			t.Errorf("%q is at %s", inbox, address.Name)
-		}
+		_ = b.at(inbox, func(a *net.UnixAddr) error { t.Errorf("%q is at %s", inbox, a.Name); return nil })
 	}
 }
 
@@ -397,18 +301,14 @@ func TestHostileInbox(t *testing.T) {
 func TestClosed(t *testing.T) {
 	e := open(t, newPath(t))
 	release := occupy(t, e)
-	late := make(chan error, 1)
-	go func() { _, err := e.Join(t.Context(), newClaim("x")); late <- err }()
-	eventually(t, "it waits", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.jobs) == 1 })
-	closed := make(chan error, 1)
-	go func() { closed <- e.Close() }()
+	late := joinLater(t.Context(), e, newClaim("x"))
+	waitForJobs(t, e, 1)
+	closed := later(e.Close)
 	if err := <-late; !errors.Is(err, store.ErrClosed) {
 		t.Errorf("under way: %v", err)
 	}
 	release()
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	check(t, <-closed)
 	if _, err := e.Join(t.Context(), newClaim("x")); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("after it: %v", err)
 	}
@@ -421,13 +321,8 @@ func TestRestOfTheFile(t *testing.T) {
 	operate(t, path, "INSERT INTO stock VALUES ('chair', 7)")
 	e := open(t, path)
 	join(t, e, newClaim("x"), store.Held)
-	f, err := openFile(path, privateMode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.close()
 	var left int
-	if _, err := f.one("SELECT left FROM stock", nil, &left); err != nil || left != 7 {
+	if _, err := visit(t, path).one("SELECT left FROM stock", nil, &left); err != nil || left != 7 {
 		t.Errorf("%d, %v", left, err)
 	}
 }

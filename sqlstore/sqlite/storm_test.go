@@ -3,13 +3,11 @@
 package sqlite
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
@@ -61,26 +59,19 @@ type storm struct {
 }
 
 type stormChild struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
+	*child
 	read  chan struct{} // closed when all that it printed was read
 	holds bool
 }
 
 func (s *storm) start() *stormChild {
-	c := &stormChild{cmd: childCommand(s.t, "storm", s.path), read: make(chan struct{})}
-	out, err := c.cmd.StdoutPipe()
-	check(s.t, err)
-	c.in, err = c.cmd.StdinPipe()
-	check(s.t, err)
-	check(s.t, c.cmd.Start())
-	s.t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
+	c := &stormChild{child: startChild(s.t, "storm", s.path), read: make(chan struct{})}
 	go func() {
 		defer close(c.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		for c.lines.Scan() {
 			var sign string
 			var at int64
-			if _, err := fmt.Sscan(lines.Text(), &sign, &at); err != nil {
+			if _, err := fmt.Sscan(c.lines.Text(), &sign, &at); err != nil {
 				s.t.Error(err)
 			}
 			s.mu.Lock()
@@ -108,9 +99,9 @@ func (s *storm) victim() int {
 // kill kills a process, and starts another.
 func (s *storm) kill(i int) {
 	c := s.children[i]
-	check(s.t, c.cmd.Process.Kill())
+	check(s.t, c.Process.Kill())
 	<-c.read
-	_ = c.cmd.Wait()
+	_ = c.Wait()
 	s.mu.Lock()
 	if c.holds {
 		s.freed = append(s.freed, time.Now().UnixNano())
@@ -123,9 +114,9 @@ func (s *storm) kill(i int) {
 // pause stops a process for a while.
 func (s *storm) pause(i int) {
 	began := time.Now().UnixNano()
-	stop(s.t, s.children[i].cmd)
+	stop(s.t, s.children[i].child)
 	time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond)) // the length is what is meant
-	check(s.t, s.children[i].cmd.Process.Signal(syscall.SIGCONT))
+	check(s.t, s.children[i].Process.Signal(syscall.SIGCONT))
 	s.stopped = append(s.stopped, step{began, time.Now().UnixNano()})
 }
 
@@ -174,7 +165,7 @@ func TestStopAndKillStorm(t *testing.T) {
 	}
 	for _, c := range s.children {
 		<-c.read
-		check(t, c.cmd.Wait())
+		check(t, c.Wait())
 	}
 	longest := s.longest()
 	t.Logf("taken %d times; %d killed, %d stopped; free for %v at most", len(s.taken), kills, len(s.stopped), longest)

@@ -17,9 +17,7 @@ func TestFloorThatIsTheNextTicket(t *testing.T) {
 	for name, want := range map[string]store.State{"x": store.Waiting, "y": store.Held} {
 		c := newClaim(name)
 		c.Floor = last + 1
-		if last = join(t, e, c, want); last <= c.Floor {
-			t.Errorf("%s: ticket %d with floor %d", name, last, c.Floor)
-		}
+		last = above(t, c.Floor, join(t, e, c, want))
 	}
 }
 
@@ -29,9 +27,7 @@ func TestOwnFloorIsNeverTooHigh(t *testing.T) {
 	path := newPath(t)
 	c := newClaim("y")
 	c.Floor = join(t, open(t, path), newClaim("x"), store.Held)
-	if got := join(t, open(t, path, clockAt(-2*store.FloorAhead)), c, store.Held); got <= c.Floor {
-		t.Errorf("ticket %d with floor %d", got, c.Floor)
-	}
+	above(t, c.Floor, join(t, open(t, path, clockAt(-2*store.FloorAhead)), c, store.Held))
 }
 
 // TestFloorWithinATransaction: who comes after a floor in the same transaction is above it, and who comes later too.
@@ -50,12 +46,8 @@ func TestFloorWithinATransaction(t *testing.T) {
 		}
 		return b.Ticket, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if third := join(t, e, newClaim("z"), store.Held); third <= last {
-		t.Errorf("ticket %d after %d", third, last)
-	}
+	check(t, err)
+	above(t, last, join(t, e, newClaim("z"), store.Held))
 }
 
 // TestEndOfTickets: a ticket above the greatest is an error and not a ticket, whether the file or the clock is so far.
@@ -88,7 +80,5 @@ func TestMarkSetByHand(t *testing.T) {
 		}
 	}
 	operate(t, path, "UPDATE holdfast_meta SET mark = (SELECT ifnull(max(ticket), 0) FROM holdfast_claims)")
-	if next := join(t, e, newClaim("next"), store.Held); next <= before {
-		t.Errorf("ticket %d after %d", next, before)
-	}
+	above(t, before, join(t, e, newClaim("next"), store.Held))
 }

@@ -22,26 +22,16 @@ func TestDeadlineIsNeverBeforeUntil(t *testing.T) {
 	defer s.Close()
 
 	reached, goOn := beginning.hold(t)
-	first := make(chan error, 1)
-	go func() { _, err := e.Names(t.Context(), ""); first <- err }()
+	first := later(func() error { _, err := e.Names(t.Context(), ""); return err })
 	<-reached
 	late.Store(int64(time.Hour))
 	c := newClaim("x")
 	var standing store.Standing
-	joined := make(chan error, 1)
-	go func() {
-		var err error
-		standing, err = s.Join(t.Context(), *c)
-		joined <- err
-	}()
+	joined := later(func() (err error) { standing, err = s.Join(t.Context(), *c); return err })
 	waitForJobs(t, e, 2)
 	goOn()
-	if err := <-first; err != nil {
-		t.Fatal(err)
-	}
-	if err := <-joined; err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-first)
+	check(t, <-joined)
 	l, err := e.Line(t.Context(), "x")
 	if err != nil || len(l.Places) != 1 {
 		t.Fatalf("the line has %d places, %v", len(l.Places), err)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,3 +45,12 @@ func share(string, string) {}
 
 // inode is of no use on Windows, which has no datagram sockets.
 func inode(fs.FileInfo) string { return "" }
+
+// inherit has nothing to open either.
+func (b *bell) inherit() (end func(), err error) { return func() {}, nil }
+
+// Windows cannot lock a folder.
+
+func tryLockFolder(*os.File, bool) (busy bool, err error) { return false, errors.ErrUnsupported }
+
+func lockFolder(*os.File) error { return errors.ErrUnsupported }
