@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -137,9 +138,7 @@ func (f *ferry) land(t *testing.T) {
 		t.Fatal("nothing was stranded")
 	}
 	for _, sail := range late {
-		if err := sail(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, sail())
 	}
 }
 
@@ -168,20 +167,8 @@ func aboard(t *testing.T, server *servers.EtcdServer, f *ferry, ttl time.Duratio
 	t.Helper()
 	twice := []string{server.Addr(), server.Addr()}
 	s, err := etcdstore.OpenThrough(t.Context(), twice, twice, "", ttl, grpc.WithChainUnaryInterceptor(f.intercept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Notify(func(store.ID, store.Standing) {})
 	t.Cleanup(func() { s.Close() })
 	return s
-}
-
-// length is how many claims etcd has in a line.
-func length(t *testing.T, s *etcdstore.Store, name string) int {
-	t.Helper()
-	l, err := s.Line(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(l.Places)
 }

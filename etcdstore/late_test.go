@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -23,14 +24,14 @@ func TestRefusedTryLandsNoMore(t *testing.T) {
 	f := &ferry{}
 	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
 	holder, try := claim("a"), claim("a")
-	join(t, other, &holder, store.Held)
+	testkit.Join(t, other, &holder, store.Held)
 
 	f.next(stranded)
 	try.Try = true
-	join(t, s, &try, store.Gone)
-	leave(t, other, holder)
+	testkit.Join(t, s, &try, store.Gone)
+	testkit.Leave(t, other, holder)
 	f.land(t)
-	if n := length(t, s, "a"); n != 0 {
+	if n := testkit.Length(t, s, "a"); n != 0 {
 		t.Errorf("%d claims stand that nobody has", n)
 	}
 }
@@ -42,18 +43,18 @@ func TestLandedTryIsNotInLine(t *testing.T) {
 	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
 	reader, writer, try := claim("a"), claim("a"), claim("a")
 	reader.Units, try.Units, try.Try = 1, 1, true
-	join(t, other, &reader, store.Held)
+	testkit.Join(t, other, &reader, store.Held)
 
 	// The Try reads a line in which it would fit. Then a writer comes before it.
 	f.set(func(nth int) fate {
 		if nth == 2 {
-			join(t, other, &writer, store.Waiting)
+			testkit.Join(t, other, &writer, store.Waiting)
 			return unanswered
 		}
 		return delivered
 	})
-	join(t, s, &try, store.Gone)
-	if n := length(t, s, "a"); n != 2 {
+	testkit.Join(t, s, &try, store.Gone)
+	if n := testkit.Length(t, s, "a"); n != 2 {
 		t.Errorf("%d claims are in the line; want 2", n)
 	}
 }
@@ -69,7 +70,7 @@ func TestLandedJoinIsJudged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			holder, c := claim(name), claim(name)
-			join(t, other, &holder, store.Held)
+			testkit.Join(t, other, &holder, store.Held)
 			c.Ask = ask
 			f.next(unanswered)
 			notJoined(t, s, c, store.ErrMismatch, 1)
@@ -89,7 +90,7 @@ func notJoined(t *testing.T, s *etcdstore.Store, c store.Claim, why error, stand
 	if got, err := s.Join(t.Context(), c); !errors.Is(err, why) {
 		t.Errorf("%v and %v; want %v", got.State, err, why)
 	}
-	if n := length(t, s, c.Name); n != stand {
+	if n := testkit.Length(t, s, c.Name); n != stand {
 		t.Errorf("%d claims are in the line; want %d", n, stand)
 	}
 }
@@ -100,13 +101,11 @@ func TestBrokenClaimLandsNoMore(t *testing.T) {
 	s := aboard(t, servers.Etcd(t), f, lastingTTL)
 	c := claim("a")
 	f.next(stranded)
-	join(t, s, &c, store.Held)
-	if err := s.Break(t.Context(), "a", c.Ticket); err != nil {
-		t.Fatal(err)
-	}
-	keep(t, s, c, store.Gone)
+	testkit.Join(t, s, &c, store.Held)
+	testkit.Must(t, s.Break(t.Context(), "a", c.Ticket))
+	testkit.Keep(t, s, c, store.Gone)
 	f.land(t)
-	await(t, "the late one is taken out", func() bool { return length(t, s, "a") == 0 })
+	testkit.Await(t, "the late one is taken out", func() bool { return testkit.Length(t, s, "a") == 0 })
 }
 
 // A Leave takes out what landed late, also if that is not what its claim knew of.
@@ -116,13 +115,13 @@ func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
 	s := aboard(t, server, f, etcdstore.DefaultTTL)
 	c := claim("a")
 	f.next(stranded)
-	join(t, s, &c, store.Held)
+	testkit.Join(t, s, &c, store.Held)
 	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
 		t.Fatal(err)
 	}
 	f.land(t)
-	leave(t, s, c)
-	if n := length(t, s, "a"); n != 0 {
+	testkit.Leave(t, s, c)
+	if n := testkit.Length(t, s, "a"); n != 0 {
 		t.Errorf("%d claims stand that nobody has", n)
 	}
 }
@@ -134,10 +133,10 @@ func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
 	s := aboard(t, server, f, etcdstore.DefaultTTL)
 	first, next := claim("a"), claim("a")
 	f.next(repeated)
-	join(t, s, &first, store.Held)
-	leave(t, s, first)
+	testkit.Join(t, s, &first, store.Held)
+	testkit.Leave(t, s, first)
 	f.land(t)
-	join(t, s, &next, store.Held)
+	testkit.Join(t, s, &next, store.Held)
 }
 
 // Whoever breaks a claim and has to ask twice is not told that it was not there.
@@ -145,7 +144,7 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 	f := &ferry{}
 	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
 	c := claim("a")
-	join(t, s, &c, store.Held)
+	testkit.Join(t, s, &c, store.Held)
 	lost := false
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if lost || !deletes(r) {
@@ -199,28 +198,26 @@ func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
 		f.free()
 		err = <-joined
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for range 3 { // of what is paid after each beat
-		keep(t, s, c, store.Held)
+		testkit.Keep(t, s, c, store.Held)
 		time.Sleep(lastingTTL / 3)
 	}
-	join(t, s, &next, store.Waiting)
+	testkit.Join(t, s, &next, store.Waiting)
 }
 
 // Who asks again where he stands keeps his place, whatever he has seen meanwhile.
 func TestJoinAgainKeepsPlace(t *testing.T) {
 	_, s := newServer(t, "")
 	c := claim("a")
-	join(t, s, &c, store.Held)
+	testkit.Join(t, s, &c, store.Held)
 	ticket := c.Ticket
 	c.Floor = ticket + 1000
-	join(t, s, &c, store.Held)
+	testkit.Join(t, s, &c, store.Held)
 	if c.Ticket != ticket {
 		t.Errorf("its ticket was %d and is %d", ticket, c.Ticket)
 	}
-	keep(t, s, c, store.Held)
+	testkit.Keep(t, s, c, store.Held)
 }
 
 // A claim that may not stand, and cannot be taken out, is no final error: nobody would care for it.
@@ -230,7 +227,7 @@ func TestNotTakenOutIsNotFinal(t *testing.T) {
 	s, other := aboard(t, server, f, lastingTTL), openAt(t, "etcd://"+server.Addr())
 	holder, mad := claim("a"), claim("a")
 	mad.Ask = store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}
-	join(t, other, &holder, store.Held)
+	testkit.Join(t, other, &holder, store.Held)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if deletes(r) || voids(r) {
 			return denied
@@ -242,7 +239,7 @@ func TestNotTakenOutIsNotFinal(t *testing.T) {
 		t.Errorf("a Join that could not be taken back: %v and %v", got.State, err)
 	}
 	f.free()
-	await(t, "it is taken out", func() bool { return length(t, s, "a") == 1 })
+	testkit.Await(t, "it is taken out", func() bool { return testkit.Length(t, s, "a") == 1 })
 }
 
 // An etcd that was restored from a backup has a lower revision. What it does not have is gone, and not old news.
@@ -251,18 +248,18 @@ func TestRestoredServer(t *testing.T) {
 	f := &ferry{}
 	s := aboard(t, server, f, etcdstore.DefaultTTL)
 	c, next := claim("a"), claim("a")
-	join(t, s, &c, store.Held)
+	testkit.Join(t, s, &c, store.Held)
 	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
 		t.Fatal(err)
 	}
 	f.mu.Lock()
 	f.back = 1000
 	f.mu.Unlock()
-	keep(t, s, c, store.Gone)
+	testkit.Keep(t, s, c, store.Gone)
 	f.mu.Lock()
 	f.back = 0
 	f.mu.Unlock()
-	join(t, s, &next, store.Held)
+	testkit.Join(t, s, &next, store.Held)
 }
 
 // A key may be another claim's by now, behind who waits for the one that had it.
@@ -273,21 +270,17 @@ func TestBlockerComesBackBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			holder, c := claim(name), claim(name)
 			c.Units = units
-			join(t, other, &holder, store.Held)
-			join(t, s, &c, store.Waiting)
+			testkit.Join(t, other, &holder, store.Held)
+			testkit.Join(t, s, &c, store.Waiting)
 			etcdstore.Deafen(s)
 			client, key := server.Client(t), etcdstore.KeyOf(other, holder)
 			kv, err := client.Get(t.Context(), key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if _, err = client.Delete(t.Context(), key); err == nil {
 				_, err = client.Put(t.Context(), key, string(kv.Kvs[0].Value))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			keep(t, s, c, store.Held)
+			testkit.Must(t, err)
+			testkit.Keep(t, s, c, store.Held)
 		})
 	}
 }
@@ -296,14 +289,14 @@ func TestBlockerComesBackBehind(t *testing.T) {
 func TestJoinAgainWatchesOnce(t *testing.T) {
 	server, s := newServer(t, "")
 	c := claim("a")
-	join(t, s, &c, store.Held)
-	await(t, "its key is watched", func() bool { return etcdstore.Watches(s) == 1 })
+	testkit.Join(t, s, &c, store.Held)
+	testkit.Await(t, "its key is watched", func() bool { return etcdstore.Watches(s) == 1 })
 	etcdstore.Deafen(s)
 	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
 		t.Fatal(err)
 	}
-	join(t, s, &c, store.Held)
-	leave(t, s, c)
+	testkit.Join(t, s, &c, store.Held)
+	testkit.Leave(t, s, c)
 	if n := etcdstore.Watches(s); n != 0 {
 		t.Errorf("%d watches are left", n)
 	}
@@ -325,9 +318,7 @@ func TestCloseWhileJoining(t *testing.T) {
 	here := []string{server.Addr()}
 	s, err := etcdstore.OpenThrough(t.Context(), here, here, "", etcdstore.DefaultTTL,
 		grpc.WithChainUnaryInterceptor(revoking, f.intercept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	underWay, joined := make(chan struct{}), make(chan error, 1)
 	f.set(func(nth int) fate {
 		if nth == 1 {
@@ -386,15 +377,15 @@ func TestGivingUpTogether(t *testing.T) {
 		return detained
 	})
 	var leaving sync.WaitGroup
-	leaving.Go(func() { leave(t, s, claims[0]) })
+	leaving.Go(func() { testkit.Leave(t, s, claims[0]) })
 	<-first
 	for _, c := range claims[1:] {
-		leaving.Go(func() { leave(t, s, c) })
+		leaving.Go(func() { testkit.Leave(t, s, c) })
 	}
 	time.Sleep(50 * time.Millisecond) // they either wait for the first, or do not
 	f.free()
 	leaving.Wait()
-	if n := length(t, s, "a"); n != 0 || voided > 2 {
+	if n := testkit.Length(t, s, "a"); n != 0 || voided > 2 {
 		t.Errorf("%d claims stand, after %d epochs", n, voided)
 	}
 }
@@ -408,9 +399,9 @@ func TestJoinLandsAfterItsLeave(t *testing.T) {
 	if got, err := s.Join(t.Context(), c); err == nil {
 		t.Fatalf("Join without an answer says %v", got.State)
 	}
-	leave(t, s, c)
+	testkit.Leave(t, s, c)
 	f.land(t)
-	if n := length(t, s, "a"); n != 0 {
+	if n := testkit.Length(t, s, "a"); n != 0 {
 		t.Errorf("%d claims stand that nobody has", n)
 	}
 }
