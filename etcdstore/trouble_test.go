@@ -216,12 +216,8 @@ func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, t
 			}
 			testkit.Leave(t, from, holder)
 			for standing := (store.Standing{}); standing.State != store.Held; {
-				select {
-				case <-told:
-					standing = testkit.Ask(t, to, waiter)
-				case <-time.After(20 * time.Second):
-					t.Fatalf("%s: whoever waits is not told", test.name)
-				}
+				testkit.NextTold(t, told, test.name)
+				standing = testkit.Ask(t, to, waiter)
 			}
 			testkit.Leave(t, to, waiter)
 		}

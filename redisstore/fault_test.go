@@ -8,50 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// checkFault demands an error that names the store, says this, and is final or not. It must not give secrets away.
-func checkFault(t *testing.T, err error, final bool, says ...string) {
-	t.Helper()
-	if _, ok := errors.AsType[*store.Fault](err); !ok {
-		t.Errorf("%v, which is no *store.Fault", err)
-		return
-	}
-	if store.Final(err) != final {
-		t.Errorf("%v: final is %t, want %t", err, !final, final)
-	}
-	for _, word := range append(says, "redis at ") {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%v, which does not say %q", err, word)
-		}
-	}
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v, which has the password", err)
-	}
-}
-
-// everyCall is each of a store's calls, with what it says.
-func everyCall(s *redisstore.Store, c store.Claim) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Join":  func(ctx context.Context) error { _, err := s.Join(ctx, c); return err },
-		"Keep":  func(ctx context.Context) error { _, err := s.Keep(ctx, []store.Claim{c}); return err },
-		"Leave": func(ctx context.Context) error { return s.Leave(ctx, c) },
-		"Break": func(ctx context.Context) error { return s.Break(ctx, c.Name, 1) },
-		"Line":  func(ctx context.Context) error { _, err := s.Line(ctx, c.Name); return err },
-		"Names": func(ctx context.Context) error {
-			for _, err := range s.Names(ctx, "") {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}
 
 func TestOpenFaults(t *testing.T) {
 	locked := servers.Redis(t, servers.Password("open sesame"))
@@ -96,15 +57,11 @@ func TestOpenFaults(t *testing.T) {
 
 // Through holdfast.Open, the error has the masked URL.
 func TestOpenMasksPassword(t *testing.T) {
-	server := servers.Redis(t)
-	_, err := holdfast.Open(t.Context(), "redis://me:secret@"+server.Addr())
-	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "redis://me:xxxxx@"+server.Addr()) {
-		t.Errorf("%v", err)
-	}
+	testkit.CheckMasked(t, "redis://me:secret@"+servers.Redis(t).Addr())
 }
 
 func TestURLs(t *testing.T) {
-	for url, says := range map[string]string{
+	testkit.RefuseURLs(t, map[string]string{
 		"redis://":                                     "one host",
 		"redis://a,b":                                  "one host",
 		"redis://127.0.0.1/x":                          "database is a number",
@@ -122,11 +79,7 @@ func TestURLs(t *testing.T) {
 		"rediss://127.0.0.1?cert=/dev/null":            "go together",
 		"rediss://127.0.0.1?cert=/nowhere&key=/no":     "cert and key",
 		"rediss://127.0.0.1?insecure-skip-verify=yes!": "insecure-skip-verify is",
-	} {
-		if _, err := tryOpen(t, url); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, which does not say %q", url, err, says)
-		}
-	}
+	})
 }
 
 // What other servers say of themselves that speak like Redis, in the fields that matter here.
@@ -255,7 +208,7 @@ func TestRefusals(t *testing.T) {
 		f.says("EVALSHA", test.answer+"\r\n")
 		f.says("SCAN", "*2\r\n$1\r\n0\r\n*1\r\n"+bulk(redisstore.KeysOf("", "name")[0]))
 		s := openAt(t, "redis://"+f.addr())
-		for name, call := range everyCall(s, claim("name")) {
+		for name, call := range testkit.Calls(s, claim("name")) {
 			err := call(t.Context())
 			switch {
 			case test.says == "newer version":
@@ -277,7 +230,7 @@ func TestSilentServer(t *testing.T) {
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
 	calls := func() map[string]func(context.Context) error { // of a new store: after some seconds it gives the connection up
-		return everyCall(openAt(t, "redis://"+f.addr()), c)
+		return testkit.Calls(openAt(t, "redis://"+f.addr()), c)
 	}
 	for name := range calls() {
 		call := calls()[name]
@@ -290,7 +243,7 @@ func TestSilentServer(t *testing.T) {
 	for _, name := range []string{"Join", "Keep", "Leave"} {
 		call, began := calls()[name], time.Now()
 		checkFault(t, call(context.Background()), false, "no answer in 200ms")
-		if took := time.Since(began); took > patience {
+		if took := time.Since(began); took > testkit.Patience {
 			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
 		}
 	}
@@ -302,7 +255,7 @@ func TestServerThatOnlyAccepts(t *testing.T) {
 	f.says("HELLO", "")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	at := locate(t, "redis://"+f.addr())
+	at := testkit.Locate(t, "redis://"+f.addr())
 	began := time.Now()
 	if _, err := store.Open(ctx, at); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
@@ -327,7 +280,7 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 		_, err := s.Line(ctx, "first")
 		first <- err
 	}()
-	await(t, "the connection is noticed to be gone", func() bool {
+	testkit.Await(t, "the connection is noticed to be gone", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		began := time.Now()
@@ -344,7 +297,7 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 func TestForeignKeys(t *testing.T) {
 	server, s := newServer(t, "")
 	good := claim("good")
-	join(t, s, &good, store.Held)
+	testkit.Join(t, s, &good, store.Held)
 	for _, plant := range [][]string{
 		{"LPUSH", "x"}, {"SADD", "x"}, {"HSET", "f", "x"}, {"ZADD", "1", "x"},
 		{"SET", "x"}, {"SET", ""}, {"SET", "1 s"}, {"SET", "1 s x"}, {"SET", "1 m 1 2"}, {"SET", "1 q 1 2 3 4 5"},
@@ -353,7 +306,7 @@ func TestForeignKeys(t *testing.T) {
 		do(t, server, append([]string{plant[0], key}, plant[1:]...)...)
 		before := do(t, server, "DUMP", key)
 		c := claim("foreign")
-		for name, call := range everyCall(s, c) {
+		for name, call := range testkit.Calls(s, c) {
 			if name != "Names" {
 				t.Run(fmt.Sprint(name, plant), func(t *testing.T) { checkFault(t, call(t.Context()), true) })
 			}
@@ -375,7 +328,7 @@ func TestForeignKeys(t *testing.T) {
 func TestServerInTrouble(t *testing.T) {
 	server, s := newServer(t, "", servers.Args("--busy-reply-threshold", "10"))
 	holder := claim("held")
-	join(t, s, &holder, store.Held)
+	testkit.Join(t, s, &holder, store.Held)
 	attempt := func() error {
 		c := claim("other")
 		_, err := s.Join(t.Context(), c)
@@ -386,7 +339,7 @@ func TestServerInTrouble(t *testing.T) {
 	}
 	do(t, server, "CONFIG", "SET", "maxmemory", "1")
 	checkFault(t, attempt(), false, "memory is full")
-	keep(t, s, holder, store.Held) // what is held can be kept
+	testkit.Keep(t, s, holder, store.Held) // what is held can be kept
 	do(t, server, "CONFIG", "SET", "maxmemory", "0")
 	if err := attempt(); err != nil {
 		t.Errorf("when there is memory again: %v", err)
@@ -395,17 +348,13 @@ func TestServerInTrouble(t *testing.T) {
 	do(t, server, "REPLICAOF", "127.0.0.1", "1")
 	checkFault(t, attempt(), false, "a replica")
 	do(t, server, "REPLICAOF", "NO", "ONE")
-	await(t, "it is the master again", func() bool { return attempt() == nil })
+	testkit.Await(t, "it is the master again", func() bool { return attempt() == nil })
 
 	endless, err := server.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer endless.Close()
-	if err := endless.Send("EVAL", "while true do end", "0"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the server is busy", func() bool {
+	testkit.Must(t, endless.Send("EVAL", "while true do end", "0"))
+	testkit.Await(t, "the server is busy", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		c := claim("busy")
@@ -413,5 +362,5 @@ func TestServerInTrouble(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "busy with somebody's script")
 	})
 	do(t, server, "SCRIPT", "KILL")
-	await(t, "the server is not busy any more", func() bool { return attempt() == nil })
+	testkit.Await(t, "the server is not busy any more", func() bool { return attempt() == nil })
 }

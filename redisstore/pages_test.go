@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -39,8 +40,8 @@ func TestLongLineIsReadInPages(t *testing.T) {
 	const claims, most = 50_000, 1000
 	server, s := newServer(t, "")
 	holder, waiter := claim("x"), claim("x")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	testkit.Join(t, s, &holder, store.Held)
+	testkit.Join(t, s, &waiter, store.Waiting)
 	crowd(t, server, "x", waiter.Ticket+1, claims)
 
 	before := calls(t, server, "evalsha")
@@ -90,16 +91,16 @@ func TestLongLineCostsNoMore(t *testing.T) {
 	server, s := newServer(t, "")
 	cost := func(name string, claims int) (n int) {
 		holder, next, last := claim(name), claim(name), claim(name)
-		join(t, s, &holder, store.Held)
-		join(t, s, &next, store.Waiting)
+		testkit.Join(t, s, &holder, store.Held)
+		testkit.Join(t, s, &next, store.Waiting)
 		crowd(t, server, name, next.Ticket+1, claims)
 		do(t, server, "SET", redisstore.Mark(""), strconv.FormatUint(next.Ticket+uint64(claims), 10))
 		before := calls(t, server, "")
-		join(t, s, &last, store.Waiting)
-		keep(t, s, last, store.Waiting)
-		leave(t, s, holder)
-		keep(t, s, next, store.Held)
-		leave(t, s, last)
+		testkit.Join(t, s, &last, store.Waiting)
+		testkit.Keep(t, s, last, store.Waiting)
+		testkit.Leave(t, s, holder)
+		testkit.Keep(t, s, next, store.Held)
+		testkit.Leave(t, s, last)
 		return calls(t, server, "") - before
 	}
 	cost("warm", 1) // the server knows the scripts then

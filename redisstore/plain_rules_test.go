@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -45,24 +46,20 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 	s.Notify(func(store.ID, store.Standing) {})
 	ours := claim("shared")
 	ours.TTL = 100 * time.Millisecond
-	standIn(t, s, &ours, store.Held)
-	await(t, "ours has run out", func() bool { return do(t, server, "EXISTS", "shared") == "0" })
+	testkit.Join(t, s, &ours, store.Held)
+	testkit.Await(t, "ours has run out", func() bool { return do(t, server, "EXISTS", "shared") == "0" })
 
 	const value = "holdfast is not mine"
 	do(t, server, "SET", "shared", value, "NX", "PX", "60000")
 	ours.TTL = ttl
 	hasty, waiter, ghost := claim("shared"), claim("shared"), claim("shared")
 	hasty.Try = true
-	if got := keepOne(t, s, ours); got.State != store.Gone {
-		t.Errorf("a claim whose key is another's is %v", got.State)
-	}
-	standIn(t, s, &hasty, store.Gone)
-	standIn(t, s, &waiter, store.Waiting)
-	if got := keepOne(t, s, waiter); got.State != store.Waiting {
-		t.Errorf("a claim that waits for another library's is %v", got.State)
-	}
+	testkit.Keep(t, s, ours, store.Gone) // its key is another's
+	testkit.Join(t, s, &hasty, store.Gone)
+	testkit.Join(t, s, &waiter, store.Waiting)
+	testkit.Keep(t, s, waiter, store.Waiting)
 	for _, c := range []store.Claim{ours, hasty, waiter, ghost} {
-		leaveOne(t, s, c)
+		testkit.Leave(t, s, c)
 	}
 	for _, ticket := range []uint64{0, ours.Ticket} {
 		if err := s.Break(t.Context(), "shared", ticket); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "by hand") {
@@ -127,9 +124,7 @@ func TestPlainRenewal(t *testing.T) {
 	locks := openLocks(t, server, "", holdfast.TTL(ttl))
 	lost, replaced := lock(t, locks, "lost"), lock(t, locks, "replaced")
 	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err := errors.Join(lost.Err(), replaced.Err()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(lost.Err(), replaced.Err()))
 	}
 	do(t, server, "DEL", "lost")
 	do(t, server, "SET", "replaced", "another's", "PX", "60000")
@@ -154,17 +149,17 @@ func TestPlainLostAnswer(t *testing.T) {
 	s, p := openThroughProxy(t, server)
 	do(t, server, "SET", "lost", "another's")
 	waiter := claim("lost")
-	standIn(t, s, &waiter, store.Waiting)
+	testkit.Join(t, s, &waiter, store.Waiting)
 	do(t, server, "DEL", "lost")
 	release := p.Hold(proxy.Replies)
 	keepInVain(t, s, waiter)
-	await(t, "the try has landed", func() bool { return do(t, server, "EXISTS", "lost") == "1" })
+	testkit.Await(t, "the try has landed", func() bool { return do(t, server, "EXISTS", "lost") == "1" })
 	release()
-	leaveOne(t, s, waiter)
+	testkit.Leave(t, s, waiter)
 	if do(t, server, "EXISTS", "lost") != "0" {
 		t.Error("Leave left the lock behind")
 	}
-	standIn(t, s, &waiter, store.Gone) // as the try would, that comes now
+	testkit.Join(t, s, &waiter, store.Gone) // as the try would, that comes now
 	tombstones := do(t, server, "KEYS", "holdfast:{}:left:*")
 	if left := number(t, do(t, server, "PTTL", strings.Trim(tombstones, "[]"))); left <= 0 || left > ttl.Milliseconds() {
 		t.Errorf("the tombstones %s have %d ms left", tombstones, left)
@@ -174,15 +169,9 @@ func TestPlainLostAnswer(t *testing.T) {
 // openThroughProxy opens a store in plain mode behind a proxy.
 func openThroughProxy(t *testing.T, server *servers.RedisServer) (*redisstore.Plain, *proxy.Proxy) {
 	t.Helper()
-	p, err := proxy.Start("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	s, err := redisstore.OpenPlainThrough(t.Context(), locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Proxy(t, server.Addr())
+	s, err := redisstore.OpenPlainThrough(t.Context(), testkit.Locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	s.Notify(func(store.ID, store.Standing) {})
 	return s, p
@@ -204,7 +193,7 @@ func TestPlainLeftIsLeft(t *testing.T) {
 	s, p := openThroughProxy(t, server)
 	do(t, server, "SET", "left", "another's")
 	waiter := claim("left")
-	standIn(t, s, &waiter, store.Waiting)
+	testkit.Join(t, s, &waiter, store.Waiting)
 	release := p.Hold(proxy.Replies)
 	keepInVain(t, s, waiter) // now one try is not known to have ended
 	release()
@@ -214,13 +203,8 @@ func TestPlainLeftIsLeft(t *testing.T) {
 	}
 	do(t, server, "DEL", "left")
 	mend()
-	await(t, "the server is reached", func() bool {
-		_, err := s.Line(t.Context(), "left")
-		return err == nil
-	})
-	if got := keepOne(t, s, waiter); got.State != store.Gone {
-		t.Errorf("after leaving it is %v", got.State)
-	}
+	reach(t, s)
+	testkit.Keep(t, s, waiter, store.Gone)
 }
 
 // Of who waited in vain the server never knew anything, and so it need not be told.
@@ -230,15 +214,13 @@ func TestPlainGivenUpWait(t *testing.T) {
 	s.Notify(func(store.ID, store.Standing) {})
 	do(t, server, "SET", "taken", "another's")
 	waiter := claim("taken")
-	standIn(t, s, &waiter, store.Waiting)
+	testkit.Join(t, s, &waiter, store.Waiting)
 	before := calls(t, server, "evalsha") + calls(t, server, "eval")
-	leaveOne(t, s, waiter)
+	testkit.Leave(t, s, waiter)
 	if n := calls(t, server, "evalsha") + calls(t, server, "eval") - before; n != 0 {
 		t.Errorf("leaving took %d calls", n)
 	}
-	if got := keepOne(t, s, waiter); got.State != store.Gone {
-		t.Errorf("after leaving it is %v", got.State)
-	}
+	testkit.Keep(t, s, waiter, store.Gone)
 	if keys := do(t, server, "KEYS", "holdfast:{}:left:*"); keys != "[]" {
 		t.Errorf("it left %s", keys)
 	}
@@ -267,8 +249,6 @@ func TestPlainTicketsRise(t *testing.T) {
 func number(t testing.TB, text string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return n
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -45,7 +46,9 @@ func (d *dark) dial(ctx context.Context, address string) (net.Conn, error) {
 
 func (d *dark) open(t *testing.T, raw string) *redisstore.Store {
 	t.Helper()
-	return mustOpen(t, func() (*redisstore.Store, error) { return redisstore.OpenPath(t.Context(), locate(t, raw), d.dial) })
+	return mustOpen(t, func() (*redisstore.Store, error) {
+		return redisstore.OpenPath(t.Context(), testkit.Locate(t, raw), d.dial)
+	})
 }
 
 // Sentinels whose hosts have vanished are asked beside the others, and not before them. It takes two connections to open
@@ -60,11 +63,11 @@ func TestVanishedSentinels(t *testing.T) {
 		var d dark
 		d.take(s.Addrs()[:test.gone]...)
 		// A busy machine may be slow. To ask one after the other is slow every time.
-		await(t, fmt.Sprintf("with %d of 3 sentinels gone a store is opened within %v", test.gone, test.within), func() bool {
+		testkit.Await(t, fmt.Sprintf("with %d of 3 sentinels gone a store is opened within %v", test.gone, test.within), func() bool {
 			began := time.Now()
 			kept := d.open(t, sentinelURL(s))
 			opened := time.Since(began)
-			works(t, kept)
+			testkit.CheckWorks(t, kept)
 			began = time.Now()
 			if err := kept.Close(); err != nil {
 				t.Error(err)
@@ -83,13 +86,9 @@ func TestVanishedMasterIsLeft(t *testing.T) {
 	var d dark
 	s := d.open(t, sentinelURL(servers))
 	old, err := servers.Master()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d.take(old.Addr())
-	if err := old.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, old.Kill())
 	done := make(chan struct{})
 	defer func() { <-done }()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,12 +117,8 @@ func TestAckedFollowsCommands(t *testing.T) {
 	acknowledged(t, after.Master, 1)
 	var way signpost
 	way.to.Store(before.Master)
-	s, err := redisstore.OpenDetour(t.Context(), locate(t, "redis://signpost:6379?wait-replicas=1&wait-timeout=10s"),
+	s := openDetour(t, "redis://signpost:6379?wait-replicas=1&wait-timeout=10s",
 		func(string) string { return way.to.Load().Addr() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
 	var commands []string // the connections for them, of which there is one; what replicas must acknowledge comes later
 	for client := range strings.Lines(do(t, before.Master, "CLIENT", "LIST", "TYPE", "normal")) {
 		if strings.Contains(client, " name=holdfast ") {
@@ -135,11 +130,11 @@ func TestAckedFollowsCommands(t *testing.T) {
 		t.Fatalf("there are %d connections, want that for commands", len(commands))
 	}
 	first := claim("acked")
-	join(t, s, &first, store.Held)
+	testkit.Join(t, s, &first, store.Held)
 	way.to.Store(after.Master)
 	do(t, before.Master, "CLIENT", "KILL", "ID", commands[0])
 	reach(t, s)
-	await(t, "a grant goes where commands go", func() bool {
+	testkit.Await(t, "a grant goes where commands go", func() bool {
 		_, err := s.Join(t.Context(), claim("acked"))
 		return err == nil && do(t, after.Master, "EXISTS", redisstore.KeysOf("", "acked")[0]) == "1"
 	})

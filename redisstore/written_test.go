@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -16,16 +17,14 @@ func TestKeepAlwaysWrites(t *testing.T) {
 	server := servers.Redis(t)
 	s := openAt(t, "redis://"+server.Addr())
 	holder, waiter := claim("written"), claim("written")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	testkit.Join(t, s, &holder, store.Held)
+	testkit.Join(t, s, &waiter, store.Waiting)
 	writes := func() int {
 		info := do(t, server, "INFO", "persistence")
 		_, rest, _ := strings.Cut(info, "rdb_changes_since_last_save:")
 		text, _, _ := strings.Cut(rest, "\r")
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return n
 	}
 	before := writes()

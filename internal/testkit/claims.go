@@ -21,6 +21,15 @@ func Locate(t testing.TB, raw string) store.Location {
 	return at
 }
 
+// Open opens the store at a URL. It is closed at the end of the test.
+func Open(t testing.TB, raw string) store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), Locate(t, raw))
+	Must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // Claim returns a claim of an exclusive lock, with an ID of its own.
 func Claim(name string, ttl time.Duration) store.Claim {
 	c := store.Claim{
@@ -97,18 +106,22 @@ func Listen(s store.Store) <-chan store.ID {
 	return told
 }
 
-// AwaitTold waits until the store tells of a claim. What it tells of others is dropped.
+// NextTold waits until the store tells of a claim, and returns its ID.
+func NextTold(t testing.TB, told <-chan store.ID, what string) store.ID {
+	t.Helper()
+	select {
+	case id := <-told:
+		return id
+	case <-time.After(Patience):
+		t.Fatalf("%s: not after %v", what, Patience)
+		panic("unreachable")
+	}
+}
+
+// AwaitTold waits until the store tells of this claim. What it tells of others is dropped.
 func AwaitTold(t testing.TB, told <-chan store.ID, id store.ID, what string) {
 	t.Helper()
-	for deadline := time.After(Patience); ; {
-		select {
-		case got := <-told:
-			if got == id {
-				return
-			}
-		case <-deadline:
-			t.Fatalf("%s: not after %v", what, Patience)
-		}
+	for NextTold(t, told, what) != id {
 	}
 }
 
