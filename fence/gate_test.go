@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -40,15 +41,11 @@ func TestGateRefusesOlder(t *testing.T) {
 
 func TestGateIsCheckedButNeverRaisedByShared(t *testing.T) {
 	var g fence.Gate
-	if err := errors.Join(g.Enter(older), g.Enter(reader)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(g.Enter(older), g.Enter(reader)))
 	if g.Seen() != older {
 		t.Fatalf("a shared token raised the fence to %v", g.Seen())
 	}
-	if err := g.Enter(newer); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, g.Enter(newer))
 	if err := g.Enter(reader); !errors.Is(err, holdfast.ErrStale) {
 		t.Fatalf("a reader from before the last writer got %v", err)
 	}
@@ -97,9 +94,7 @@ func TestLateWriter(t *testing.T) {
 					return g.Do(token, func() error { value = v; return nil })
 				}
 				late, successor := twoHolders(t)
-				if err := write(successor, "successor"); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, write(successor, "successor"))
 				err := write(late, "late writer")
 				if fenced && (value != "successor" || !errors.Is(err, holdfast.ErrStale)) {
 					t.Fatalf("the late write was let in: %q, %v", value, err)
@@ -117,13 +112,9 @@ func twoHolders(t *testing.T) (late, successor holdfast.Token) {
 	locks := holdfast.New(memstore.New())
 	t.Cleanup(func() { locks.Close() })
 	first, err := locks.Mutex("ledger", holdfast.FixedTTL(time.Second)).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	second, err := locks.Mutex("ledger").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !errors.Is(first.Err(), holdfast.ErrLost) {
 		t.Fatalf("two hold it: the first lease says %v", first.Err())
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -48,9 +49,7 @@ func put(ctx context.Context, client *http.Client, url, v string, tokens ...stri
 func lock(t *testing.T, locks *holdfast.Client) *holdfast.Lease {
 	t.Helper()
 	lease, err := locks.Mutex("ledger").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return lease
 }
 
@@ -97,9 +96,7 @@ func TestHTTPLateWriter(t *testing.T) {
 				late <- err
 			}()
 			<-slow.sent
-			if err := first.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, first.Unlock(t.Context()))
 			second := lock(t, locks)
 			if status, err := put(second.Context(), client, url, "successor"); err != nil || status != http.StatusOK {
 				t.Error(status, err)
@@ -217,9 +214,7 @@ func TestMiddlewareRefuses(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			var body map[string]any
-			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, json.Unmarshal(w.Body.Bytes(), &body))
 			if w.Code != c.status || body["status"] != float64(c.status) || body["type"] != c.kind {
 				t.Errorf("got %d %v, want %d %s", w.Code, body, c.status, c.kind)
 			}
@@ -275,14 +270,10 @@ func TestReadsRaiseTheFence(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		gate.SetFloor(0)
 		req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		req.Header.Set(fence.Header, fence.Pad(newer))
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		_, err = put(t.Context(), client, url, "late", older.String())
 		wantStale(t, err, older, newer)

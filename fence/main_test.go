@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
@@ -20,9 +21,7 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 func sqlite(t *testing.T, statements ...string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	for _, s := range statements {
 		if _, err := db.ExecContext(t.Context(), s); err != nil {
@@ -36,9 +35,7 @@ func sqlite(t *testing.T, statements ...string) *sql.DB {
 func fenced(t *testing.T, statements ...string) (*sql.DB, fence.Table) {
 	t.Helper()
 	db, fences := sqlite(t, statements...), fence.Table{Dialect: fence.SQLite}
-	if err := fences.Create(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, fences.Create(t.Context(), db))
 	return db, fences
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -31,9 +32,7 @@ func TestLockAndUnlock(t *testing.T) {
 		other := holdfast.New(s.Connect(), holdfast.Label("nightly"))
 		defer other.Close()
 		theirs, err := other.Mutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err = c.Mutex("job").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Fatal(err)
 		}
@@ -47,17 +46,13 @@ func TestLockAndUnlock(t *testing.T) {
 		})
 		ctx, parent := r.tracers.Tracer("test").Start(t.Context(), "caller")
 		lease, err := c.Mutex("job").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if n := r.metrics()["leases{op=lock store=memory}"]; n != "1" {
 			t.Errorf("%s leases, want 1", n)
 		}
 		inLease := trace.SpanContextFromContext(lease.Context())
 		time.Sleep(3 * time.Second)
-		if err := lease.Unlock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, lease.Unlock(ctx))
 		parent.End()
 
 		got := r.metrics()
@@ -104,9 +99,7 @@ func TestLockAndUnlock(t *testing.T) {
 func TestLoss(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, s *memstore.Server, c *holdfast.Client) {
 		lease, err := c.Mutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		time.Sleep(time.Minute)
 		before := r.metrics()
 		if before["renewals{outcome=ok store=memory}"] == "" || before["renewal.duration{outcome=ok store=memory}"] == "" {
@@ -143,9 +136,7 @@ func TestJeopardy(t *testing.T) {
 		defer c.Close()
 		defer pipe.Kill()
 		lease, err := c.Mutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		pipe.Cut()
 		<-lease.Context().Done()
 		synctest.Wait()
@@ -169,9 +160,7 @@ func TestClose(t *testing.T) {
 		if _, err := c.RWMutex("job").RLock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Close())
 		if got := r.metrics()["hold.duration{op=rlock outcome=closed store=memory}"]; got != "1 in 0s" {
 			t.Errorf("%q, want one lease that ended with its client: %v", got, r.metrics())
 		}
@@ -184,16 +173,10 @@ func TestClose(t *testing.T) {
 func TestDowngrade(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
 		writer, err := c.RWMutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		reader, err := writer.Downgrade(writer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := reader.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, reader.Unlock(t.Context()))
 		links := 0
 		for _, s := range r.spans.Ended() {
 			links += len(s.Links())
@@ -213,9 +196,7 @@ func TestDowngrade(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
 		first, err := c.Mutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		go func() {
 			second, err := c.Mutex("job").Lock(t.Context())
 			if err == nil {
@@ -226,9 +207,7 @@ func TestHandOver(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if err := first.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, first.Unlock(t.Context()))
 		synctest.Wait()
 		got := r.metrics()
 		for name, want := range map[string]string{
@@ -248,9 +227,7 @@ func TestHandOver(t *testing.T) {
 func TestFixedTTL(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
 		lease, err := c.Mutex("job", holdfast.FixedTTL(time.Minute)).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		<-lease.Context().Done()
 		synctest.Wait()
 		if got := r.metrics()["hold.duration{op=lock outcome=lost store=memory}"]; got != "1 in 1m0s" {

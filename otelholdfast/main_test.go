@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
@@ -56,9 +57,7 @@ func newRig(t *testing.T, options ...otelholdfast.Option) *rig {
 func (r *rig) collect() []metricdata.Metrics {
 	r.Helper()
 	var all metricdata.ResourceMetrics
-	if err := r.reader.Collect(context.Background(), &all); err != nil {
-		r.Fatal(err)
-	}
+	testkit.Must(r, r.reader.Collect(context.Background(), &all))
 	if len(all.ScopeMetrics) == 0 {
 		return nil
 	}

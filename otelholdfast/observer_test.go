@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/otelholdfast"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -369,9 +370,7 @@ func TestWrongOptions(t *testing.T) {
 // TestGlobalProviders uses what nobody has set: it must do nothing, and well.
 func TestGlobalProviders(t *testing.T) {
 	o, err := otelholdfast.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, waited := o.Waiting(t.Context(), mutex)
 	_, held := o.Holding(ctx, mutex, token)
 	waited(nil)
