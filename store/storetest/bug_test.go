@@ -31,6 +31,11 @@ func newBroken(t testing.TB, mistake func(*broken)) *broken {
 	return h
 }
 
+// eachStore makes the same mistake in every store.
+func eachStore(mistake func(*bug)) func(*broken) {
+	return func(h *broken) { h.bug = mistake }
+}
+
 func (h *broken) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	asked := prefix
 	if h.prefix != nil {
