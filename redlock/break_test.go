@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -17,14 +18,12 @@ func TestBreakAtBareMajority(t *testing.T) {
 	c := claimOf("broken")
 	c.Ticket = hold(t, s, c).Ticket
 	for _, n := range f.nodes {
-		eventually(t, "the node has it", func() bool { return do(t, n, "EXISTS", "broken") == int64(1) })
+		testkit.Await(t, "the node has it", func() bool { return do(t, n, "EXISTS", "broken") == int64(1) })
 	}
 	do(t, f.nodes[2], "DEL", "broken")
-	must(t, f.nodes[1].Pause())
+	testkit.Must(t, f.nodes[1].Pause())
 	err := operator.Break(t.Context(), "broken", c.Ticket)
-	must(t, f.nodes[1].Continue())
-	must(t, err)
-	if all, err := s.Keep(t.Context(), []store.Claim{c}); err != nil || all[0].State != store.Gone {
-		t.Errorf("Keep of a lock that was broken: %+v, %v", all, err)
-	}
+	testkit.Must(t, f.nodes[1].Continue())
+	testkit.Must(t, err)
+	testkit.Keep(t, s, c, store.Gone)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -39,7 +40,7 @@ func TestLeaveWhileTrying(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "all is forgotten", func() bool { return s.Bids() == 0 })
+	testkit.Await(t, "all is forgotten", func() bool { return s.Bids() == 0 })
 	if n := s.Listening(); n > 0 {
 		t.Errorf("%d claims that have left still listen", n)
 	}
