@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// What a fence promises of whatever kind it is: a row of a database, or a key in Redis.
+// What a fence promises of whatever kind it is: a gate in memory, a row of a database, or a key in Redis.
 
 // A kind is a fence and the ledger that it protects.
 type kind struct {
@@ -25,6 +25,23 @@ type kind struct {
 	write    func(token holdfast.Token, entry string) error // appends to the ledger, behind the fence
 	unfenced func(entry string) error                       // appends to the ledger
 	ledger   func() []string
+}
+
+// newGate makes a fence in memory.
+func newGate(*testing.T) *kind {
+	var gate fence.Gate
+	var entries []string
+	add := func(entry string) error { entries = append(entries, entry); return nil }
+	return &kind{
+		enter:    gate.Enter,
+		seen:     func() (holdfast.Token, error) { return gate.Seen(), nil },
+		setFloor: func(token holdfast.Token) error { gate.SetFloor(token); return nil },
+		write: func(token holdfast.Token, entry string) error {
+			return gate.Do(token, func() error { return add(entry) })
+		},
+		unfenced: add,
+		ledger:   func() []string { return entries },
+	}
 }
 
 // newRow makes a fence in a database.
@@ -83,8 +100,9 @@ func newKey(t *testing.T) *kind {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestRowRefusesOlder(t *testing.T) { refusesOlder(t, newRow(t)) }
-func TestKeyRefusesOlder(t *testing.T) { refusesOlder(t, newKey(t)) }
+func TestGateRefusesOlder(t *testing.T) { refusesOlder(t, newGate(t)) }
+func TestRowRefusesOlder(t *testing.T)  { refusesOlder(t, newRow(t)) }
+func TestKeyRefusesOlder(t *testing.T)  { refusesOlder(t, newKey(t)) }
 
 func refusesOlder(t *testing.T, k *kind) {
 	for _, token := range []holdfast.Token{older, older, newer, newer} {
@@ -102,8 +120,9 @@ func refusesOlder(t *testing.T, k *kind) {
 	}
 }
 
-func TestRowIsCheckedButNeverRaisedByShared(t *testing.T) { neverRaisedByShared(t, newRow(t)) }
-func TestKeyIsCheckedButNeverRaisedByShared(t *testing.T) { neverRaisedByShared(t, newKey(t)) }
+func TestGateIsCheckedButNeverRaisedByShared(t *testing.T) { neverRaisedByShared(t, newGate(t)) }
+func TestRowIsCheckedButNeverRaisedByShared(t *testing.T)  { neverRaisedByShared(t, newRow(t)) }
+func TestKeyIsCheckedButNeverRaisedByShared(t *testing.T)  { neverRaisedByShared(t, newKey(t)) }
 
 func neverRaisedByShared(t *testing.T, k *kind) {
 	if err := k.enter(reader); err != nil {
@@ -117,8 +136,9 @@ func neverRaisedByShared(t *testing.T, k *kind) {
 	wantStale(t, k.enter(reader), reader, newer)
 }
 
-func TestRowRefusesNoToken(t *testing.T) { refusesNoToken(t, newRow(t)) }
-func TestKeyRefusesNoToken(t *testing.T) { refusesNoToken(t, newKey(t)) }
+func TestGateRefusesNoToken(t *testing.T) { refusesNoToken(t, newGate(t)) }
+func TestRowRefusesNoToken(t *testing.T)  { refusesNoToken(t, newRow(t)) }
+func TestKeyRefusesNoToken(t *testing.T)  { refusesNoToken(t, newKey(t)) }
 
 func refusesNoToken(t *testing.T, k *kind) {
 	wantStale(t, k.enter(0), 0, 0)
@@ -126,8 +146,9 @@ func refusesNoToken(t *testing.T, k *kind) {
 	wantStale(t, k.enter(0), 0, older)
 }
 
-func TestRowFloor(t *testing.T) { hasFloor(t, newRow(t)) }
-func TestKeyFloor(t *testing.T) { hasFloor(t, newKey(t)) }
+func TestGateFloor(t *testing.T) { hasFloor(t, newGate(t)) }
+func TestRowFloor(t *testing.T)  { hasFloor(t, newRow(t)) }
+func TestKeyFloor(t *testing.T)  { hasFloor(t, newKey(t)) }
 
 func hasFloor(t *testing.T, k *kind) {
 	if seen, err := k.seen(); seen != 0 || err != nil {
@@ -142,6 +163,10 @@ func hasFloor(t *testing.T, k *kind) {
 		t.Fatalf("after a reset: %v", err)
 	}
 }
+
+// TestLateWriter plays the schedule that no lock can prevent: a holder pauses beyond its lease and writes when
+// it wakes up. Without the fence its write lands on top of its successor's, with it, it is refused.
+func TestLateWriter(t *testing.T) { refusesLateWriter(t, newGate) }
 
 // TestRowLateWriter is TestLateWriter in a database.
 func TestRowLateWriter(t *testing.T) { refusesLateWriter(t, newRow) }
@@ -197,8 +222,9 @@ func isRaisedOnEntry(t *testing.T, newKind func(*testing.T) *kind) {
 	}
 }
 
-func TestRowUnderManyGoroutines(t *testing.T) { neverGoesBack(t, newRow(t), 64) }
-func TestKeyUnderManyGoroutines(t *testing.T) { neverGoesBack(t, newKey(t), 256) }
+func TestGateUnderManyGoroutines(t *testing.T) { neverGoesBack(t, newGate(t), 200) }
+func TestRowUnderManyGoroutines(t *testing.T)  { neverGoesBack(t, newRow(t), 64) }
+func TestKeyUnderManyGoroutines(t *testing.T)  { neverGoesBack(t, newKey(t), 256) }
 
 // neverGoesBack has writers with rising tokens in random order, and the first row made by many at once. No token is written
 // after a greater exclusive one, and the last holder has written.
