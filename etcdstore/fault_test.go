@@ -19,6 +19,7 @@ import (
 )
 
 func TestOpenFaults(t *testing.T) {
+	t.Parallel()
 	protected := servers.Etcd(t, servers.Password("open sesame"))
 	plain := servers.Etcd(t)
 	certificates, strange := servers.NewCertificates(t), servers.NewCertificates(t)
@@ -166,6 +167,7 @@ func TestVersions(t *testing.T) {
 
 // What a server answers a call with that cannot be served.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		answer error
 		final  bool

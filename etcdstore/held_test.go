@@ -43,6 +43,7 @@ func heldBy(t *testing.T, lease *holdfast.Lease) clientv3.Cmp {
 
 // A late writer is refused by etcd itself, also when it does not know yet that it has lost the lock.
 func TestHeldRefusesLateWriter(t *testing.T) {
+	t.Parallel()
 	client := servers.Etcd(t).Client(t)
 	locks, lease := lockIn(t, client)
 	held := heldBy(t, lease)
@@ -67,6 +68,7 @@ func TestHeldRefusesLateWriter(t *testing.T) {
 
 // A renewal that writes news into the claim's key does not make the comparison false.
 func TestHeldThroughNews(t *testing.T) {
+	t.Parallel()
 	client := servers.Etcd(t).Client(t)
 	locks, lease := lockIn(t, client, holdfast.Owner("keeper"))
 	held := heldBy(t, lease)

@@ -20,6 +20,7 @@ import (
 
 // A Try that was refused leaves nothing that could come later: its caller never leaves it.
 func TestRefusedTryLandsNoMore(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
@@ -38,6 +39,7 @@ func TestRefusedTryLandsNoMore(t *testing.T) {
 
 // A Try whose answer was lost, and which was not held when it landed, is out and not in the line.
 func TestLandedTryIsNotInLine(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
@@ -61,6 +63,7 @@ func TestLandedTryIsNotInLine(t *testing.T) {
 
 // A claim that stands where its answer was lost is refused for the same reasons as one whose answer came.
 func TestLandedJoinIsJudged(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
@@ -97,6 +100,7 @@ func notJoined(t *testing.T, s *etcdstore.Store, c store.Claim, why error, stand
 
 // A claim that somebody broke does not come back with a Join of its own that was late.
 func TestBrokenClaimLandsNoMore(t *testing.T) {
+	t.Parallel()
 	f := &ferry{}
 	s := aboard(t, servers.Etcd(t), f, lastingTTL)
 	c := claim("a")
@@ -110,6 +114,7 @@ func TestBrokenClaimLandsNoMore(t *testing.T) {
 
 // A Leave takes out what landed late, also if that is not what its claim knew of.
 func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s := aboard(t, server, f, etcdstore.DefaultTTL)
@@ -128,6 +133,7 @@ func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
 
 // A claim that its own session has in the line, and nobody knows of, does not lock its client out.
 func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s := aboard(t, server, f, etcdstore.DefaultTTL)
@@ -141,6 +147,7 @@ func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
 
 // Whoever breaks a claim and has to ask twice is not told that it was not there.
 func TestBreakWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	f := &ferry{}
 	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
 	c := claim("a")
@@ -160,6 +167,7 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 
 // Who joins again after an error is not taken out with what was left of the first time.
 func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
+	t.Parallel()
 	f := &ferry{}
 	s := aboard(t, servers.Etcd(t), f, lastingTTL)
 	c, next := claim("a"), claim("a")
@@ -208,6 +216,7 @@ func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
 
 // Who asks again where he stands keeps his place, whatever he has seen meanwhile.
 func TestJoinAgainKeepsPlace(t *testing.T) {
+	t.Parallel()
 	_, s := newServer(t, "")
 	c := claim("a")
 	testkit.Join(t, s, &c, store.Held)
@@ -222,6 +231,7 @@ func TestJoinAgainKeepsPlace(t *testing.T) {
 
 // A claim that may not stand, and cannot be taken out, is no final error: nobody would care for it.
 func TestNotTakenOutIsNotFinal(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s, other := aboard(t, server, f, lastingTTL), openAt(t, "etcd://"+server.Addr())
@@ -244,6 +254,7 @@ func TestNotTakenOutIsNotFinal(t *testing.T) {
 
 // An etcd that was restored from a backup has a lower revision. What it does not have is gone, and not old news.
 func TestRestoredServer(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s := aboard(t, server, f, etcdstore.DefaultTTL)
@@ -264,6 +275,7 @@ func TestRestoredServer(t *testing.T) {
 
 // A key may be another claim's by now, behind who waits for the one that had it.
 func TestBlockerComesBackBehind(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
 	for name, units := range map[string]int32{"writer": store.MaxReaders, "reader": 1} {
@@ -287,6 +299,7 @@ func TestBlockerComesBackBehind(t *testing.T) {
 
 // A claim that was taken out unnoticed and joins again watches nothing of before.
 func TestJoinAgainWatchesOnce(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	c := claim("a")
 	testkit.Join(t, s, &c, store.Held)
@@ -304,6 +317,7 @@ func TestJoinAgainWatchesOnce(t *testing.T) {
 
 // A store that is being closed begins nothing.
 func TestCloseWhileJoining(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	var revoked func()
@@ -392,6 +406,7 @@ func TestGivingUpTogether(t *testing.T) {
 
 // A Join that lands after its Leave is void.
 func TestJoinLandsAfterItsLeave(t *testing.T) {
+	t.Parallel()
 	f := &ferry{}
 	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
 	c := claim("a")

@@ -43,6 +43,7 @@ func listen(s *etcdstore.Store) (held func() int) {
 // Many who wait in one line read it together, and not each for himself: what they read would grow with the square of their
 // number.
 func TestLineIsReadTogether(t *testing.T) {
+	t.Parallel()
 	f := &ferry{}
 	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
 	held := listen(s)
@@ -90,6 +91,7 @@ func TestLineIsReadTogether(t *testing.T) {
 
 // Readers behind a writer are all told when it leaves, or becomes a reader itself, also if there are many.
 func TestReadersBehindWriter(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	for name, end := range map[string]func(t *testing.T, s *etcdstore.Store, writer store.Claim){
 		"leaves": func(t *testing.T, s *etcdstore.Store, writer store.Claim) { testkit.Leave(t, s, writer) },
@@ -140,6 +142,7 @@ func TestNewerFormatBehind(t *testing.T) {
 
 // Much to say about many claims is more than etcd takes at once. It is no reason to lose them.
 func TestMuchToSay(t *testing.T) {
+	t.Parallel()
 	_, s := newServer(t, "")
 	claims := make([]store.Claim, 40)
 	for i := range claims {
@@ -163,6 +166,7 @@ func TestMuchToSay(t *testing.T) {
 
 // Keep finds out what no event has told: that a claim was taken out, that another has become smaller, that one is next.
 func TestKeepTellsWhatWatchesDoNot(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
 	writer, reader := claim("downgrade"), part("downgrade", store.Lock, 1, store.MaxReaders)
@@ -207,6 +211,7 @@ func TestWaitingClaimShrinks(t *testing.T) {
 
 // A look that fails is repeated: nobody has to ask for it.
 func TestFailedLookIsRepeated(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())

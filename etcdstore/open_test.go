@@ -51,6 +51,7 @@ func addUser(t *testing.T, root *clientv3.Client, user, key, end string, may aut
 
 // The role of the documentation is enough for everything, also for giving the session back.
 func TestSmallestRole(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, servers.Password("open sesame"))
 	root := server.Client(t)
 	for i, prefix := range []string{"", "tenant"} {
@@ -74,6 +75,7 @@ func TestSmallestRole(t *testing.T) {
 
 // It is the smallest: with less of it, something fails, and says why.
 func TestSmallestRoleIsSmallest(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, servers.Password("open sesame"))
 	root := server.Client(t)
 	key, end := documentedRange(t, "")
@@ -103,6 +105,7 @@ func TestSmallestRoleIsSmallest(t *testing.T) {
 
 // A permission that is taken away is missed by the next call.
 func TestPermissionTakenAway(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, servers.Password("open sesame"))
 	root := server.Client(t)
 	key, end := documentedRange(t, "")
@@ -123,6 +126,7 @@ func TestPermissionTakenAway(t *testing.T) {
 }
 
 func TestConnections(t *testing.T) {
+	t.Parallel()
 	certificates := servers.NewCertificates(t)
 	encrypted := servers.Etcd(t, servers.TLS(certificates), servers.Password("open sesame"),
 		servers.Args("--client-cert-auth", "--trusted-ca-file", certificates.CAFile))
@@ -145,6 +149,7 @@ func TestConnections(t *testing.T) {
 
 // A client that was handed in stays its owner's, and serves several stores.
 func TestNew(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	client := server.Client(t)
 	var stores []*etcdstore.Store
@@ -180,6 +185,7 @@ func TestNew(t *testing.T) {
 
 // Leases have whole seconds, and not too few of them.
 func TestSessionTTL(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	client := server.Client(t)
 	for query, want := range map[string]time.Duration{

@@ -14,6 +14,7 @@ import (
 // etcd goes through every key that there ever was when it reads a line. A lock that made a new one each time would become
 // slower with each use.
 func TestKeysAreUsedAgain(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	client := server.Client(t)
 	before, err := client.Get(t.Context(), "x")
@@ -46,6 +47,7 @@ func TestKeysAreUsedAgain(t *testing.T) {
 
 // A Leave that lands late finds another claim in the seat. It is not that one's.
 func TestLateLeaveSparesTheNext(t *testing.T) {
+	t.Parallel()
 	_, s := newServer(t, "")
 	first, next := claim("seat"), claim("seat")
 	testkit.Join(t, s, &first, store.Held)

@@ -23,6 +23,7 @@ import (
 
 // Without a majority nothing is granted, and nobody says that somebody else has it.
 func TestNoLeader(t *testing.T) {
+	t.Parallel()
 	type change = func(*servers.EtcdServer) error
 	for name, test := range map[string]struct{ lose, mend change }{
 		"killed": {func(e *servers.EtcdServer) error { return e.Kill() }, func(e *servers.EtcdServer) error { return e.Start() }},
@@ -89,6 +90,7 @@ func helpless(t *testing.T, s *etcdstore.Store, held store.Claim) {
 
 // A database that is full takes nobody in. Whoever stands in a line stays, is granted, and goes: none of that needs room.
 func TestDatabaseFull(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "", servers.Args("--quota-backend-bytes", "1000000"))
 	client := server.Client(t)
 	holder, second, third := claim("full"), claim("full"), claim("full")
@@ -153,6 +155,7 @@ func empty(t *testing.T, client *clientv3.Client, endpoint string) {
 // A login runs out: a simple one when it is not used, a JWT in any case. Nobody notices: not who goes on all the time, not
 // who comes after a pause, not who has waited meanwhile, and not who has lost his connection too.
 func TestLoginRunsOut(t *testing.T) {
+	t.Parallel()
 	pair := servers.NewCertificates(t)
 	for name, token := range map[string][]string{
 		// etcd looks once a second for the one, and rounds the other down to a second.

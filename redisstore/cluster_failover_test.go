@@ -32,6 +32,7 @@ func TestWaitReplicasFollowsFailover(t *testing.T) {
 // A client stays connected to a node that is demoted, lags, and is promoted again with less than it had to know: with the
 // first ticket of the other's reign, or with none. Its next ticket is above those that it never heard of.
 func TestTicketsRiseOnIdleConnection(t *testing.T) {
+	t.Parallel()
 	for name, seen := range map[string]bool{"a reign that it saw begin": true, "an unseen reign": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -124,7 +124,10 @@ func (s *succession) locked(locks *holdfast.Client) (locked bool) {
 
 // The master dies before its replica has the grant. The new master grants the lock again. The tokens rise all the same,
 // so that a fence refuses the old holder, who learns of it from its next renewal.
-func TestFailoverBeforeReplication(t *testing.T) { newSuccession(t, 1).losesGrant("") }
+func TestFailoverBeforeReplication(t *testing.T) {
+	t.Parallel()
+	newSuccession(t, 1).losesGrant("")
+}
 
 // losesGrant lets the master die, and promotes a replica that lags behind.
 func (s *succession) losesGrant(query string) {
@@ -145,6 +148,7 @@ func (s *succession) losesGrant(query string) {
 
 // The same where the grant was replicated: the new master knows it.
 func TestFailoverAfterReplication(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(time.Minute, "")
 	b, _ := s.client(time.Minute, "")
@@ -206,22 +210,36 @@ func TestSplitWithWaitReplicas(t *testing.T) {
 
 // WaitReplicas(1), and the one of two that lags is promoted by force: the grant counted, and is lost. So n must be the
 // number of all that may be promoted.
-func TestWaitForTooFewReplicas(t *testing.T) { newSuccession(t, 2).losesGrant("?wait-replicas=1") }
+func TestWaitForTooFewReplicas(t *testing.T) {
+	t.Parallel()
+	newSuccession(t, 2).losesGrant("?wait-replicas=1")
+}
 
 // With WaitReplicas(2) on two replicas, whichever is promoted knows of every grant that counted, also the one that lags.
 // What it does not know was no grant.
 func TestWaitReplicasThroughFailovers(t *testing.T) {
 	t.Parallel()
-	s := newSuccession(t, 2)
-	const failovers, query = 50, "?wait-replicas=2&wait-timeout=200ms"
+	const failovers, part = 50, 25
+	for first := 0; first < failovers; first += part {
+		t.Run(fmt.Sprintf("from %d", first), func(t *testing.T) {
+			t.Parallel()
+			newSuccession(t, 2).failOver(first, first+part)
+		})
+	}
+}
+
+// failOver is the failovers of TestWaitReplicasThroughFailovers from one to another.
+func (s *succession) failOver(from, to int) {
+	s.Helper()
+	const query = "?wait-replicas=2&wait-timeout=200ms"
 	a, _ := s.client(time.Minute, query)
 	b, _ := s.client(time.Minute, query)
 	var all []*testkit.Hold
 	take := func(locks *holdfast.Client) *testkit.Hold {
 		var held *testkit.Hold
-		testkit.Await(t, "a grant counts", func() bool { // a first call on a connection that has just died is an error
+		testkit.Await(s, "a grant counts", func() bool { // a first call on a connection that has just died is an error
 			var err error
-			held, err = s.TryTake(t.Context(), locks)
+			held, err = s.TryTake(s.Context(), locks)
 			return err == nil
 		})
 		all = append(all, held)
@@ -231,16 +249,16 @@ func TestWaitReplicasThroughFailovers(t *testing.T) {
 		s.Must(s.Master.Kill())
 		s.promote(i)
 	}
-	for i := range failovers {
+	for i := from; i < to; i++ {
 		next := i % 2
 		switch i % 5 {
 		case 3: // a grant that the one does not have who is promoted
 			s.Must(s.Replicas[next].Lag())
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 			lease, err := a.Mutex(witnessed).Lock(ctx)
 			cancel()
 			if err == nil {
-				t.Fatalf("granted with token %v while a replica lags", lease.Token())
+				s.Fatalf("granted with token %v while a replica lags", lease.Token())
 			}
 			fail(next)
 		case 4: // one that it has, and then it lags
@@ -248,14 +266,14 @@ func TestWaitReplicasThroughFailovers(t *testing.T) {
 			s.Must(s.Replicas[next].Lag())
 			fail(next)
 			if !s.locked(b) {
-				t.Errorf("failover %d lost a grant", i)
+				s.Errorf("failover %d lost a grant", i)
 			}
 			s.Release(held)
 		default:
 			held := take(a)
 			fail(next)
 			if !s.locked(b) {
-				t.Errorf("failover %d lost a grant", i)
+				s.Errorf("failover %d lost a grant", i)
 			}
 			s.Release(held)
 		}
@@ -268,6 +286,7 @@ func TestWaitReplicasThroughFailovers(t *testing.T) {
 // A master that was replaced and never heard of it is the master again, with less than its successor had given out. It is
 // the same run of the server, but not the same reign.
 func TestTicketsRiseWhenOldMasterIsBack(t *testing.T) {
+	t.Parallel()
 	r := servers.RedisReplicas(t, 1)
 	acknowledged(t, r.Master, 1)
 	old, successor := r.Master, r.Replicas[0]

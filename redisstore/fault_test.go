@@ -15,6 +15,7 @@ import (
 )
 
 func TestOpenFaults(t *testing.T) {
+	t.Parallel()
 	locked := servers.Redis(t, servers.Password("open sesame"))
 	plain := servers.Redis(t)
 	certificates := servers.NewCertificates(t)
@@ -94,6 +95,7 @@ const (
 
 // Servers that speak like Redis are told by their own names.
 func TestServersHaveNames(t *testing.T) {
+	t.Parallel()
 	for want, info := range map[string]string{"7.0.15": info, "Valkey 8.0.1": valkeyInfo, "KeyDB 6.3.4": keydbInfo} {
 		f := newFake(t)
 		f.says("INFO", bulk(info))
@@ -105,6 +107,7 @@ func TestServersHaveNames(t *testing.T) {
 
 // What a server may say of itself that will not do.
 func TestUnusableServers(t *testing.T) {
+	t.Parallel()
 	for says, info := range map[string]string{
 		"it is Dragonfly df-v1.40.1, whose INFO has no run_id": dragonflyInfo,
 		"it is KeyDB 6.3.4 as an active replica":               strings.Replace(keydbInfo, "master", "active-replica", 1),
@@ -127,6 +130,7 @@ func TestUnusableServers(t *testing.T) {
 // A server that does not do what the scripts need is refused when the store is opened, whatever it calls itself, and
 // before anything was written there.
 func TestServersAreProbed(t *testing.T) {
+	t.Parallel()
 	const undeclared = "-ERR Error running script (call to f_1): @user_script:3: script tried accessing undeclared key, key: x"
 	for _, test := range []struct {
 		command, answer, says string
@@ -149,6 +153,7 @@ func TestServersAreProbed(t *testing.T) {
 // The probe does what the scripts do: on a real server it is told "ok" and changes nothing, and what it does is refused
 // to a user who may not do it.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]servers.Option{"Redis": nil, "Valkey": {servers.Valkey()}} {
 		t.Run(name, func(t *testing.T) {
 			server := servers.Redis(t, options...)
@@ -175,6 +180,7 @@ func TestProbe(t *testing.T) {
 
 // What a server answers a call with that cannot be served.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		answer string
 		final  bool
@@ -226,6 +232,7 @@ func TestRefusals(t *testing.T) {
 
 // A server that takes every request and never answers.
 func TestSilentServer(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
@@ -295,6 +302,7 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 
 // A foreign key under our name is refused and left alone, and the other claims of a batch are kept.
 func TestForeignKeys(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	good := claim("good")
 	testkit.Join(t, s, &good, store.Held)
@@ -326,6 +334,7 @@ func TestForeignKeys(t *testing.T) {
 
 // A real server that is full, busy, or made a replica: an error, and afterwards all goes on.
 func TestServerInTrouble(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "", servers.Args("--busy-reply-threshold", "10"))
 	holder := claim("held")
 	testkit.Join(t, s, &holder, store.Held)

@@ -14,6 +14,7 @@ import (
 // every claim is out at once, and whoever has one learns of it from its next renewal. Forward by less is harmless if that
 // leaves time for the next renewal, also on a busy machine.
 func TestClockSteps(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	for _, step := range []struct {
 		name  string

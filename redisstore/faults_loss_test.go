@@ -15,6 +15,7 @@ import (
 // is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a guard they
 // do not.
 func TestRestartWithoutData(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, query string }{
 		{"no guard", "?ttl=30s"},
 		{"guard", "?ttl=5s&guard=5s"}, // longer than a restart on a busy machine

@@ -27,6 +27,7 @@ var inMemory = servers.Args("--appendonly", "no")
 // but where the server loses what it has acknowledged: there only holds from before it and from a ttl after it do. With
 // a guard all do, even there. After every fault everyone gets a lock again, and at the end nothing is left.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range []fault{
 		{name: "kill -9, restart with data", saves: true, strike: (*scene).killServer},
 		{name: "kill -9, restart with data, Valkey", saves: true, valkey: true, strike: (*scene).killServer},

@@ -77,6 +77,7 @@ func TestFirstKeyLostKeepsNewHolder(t *testing.T) {
 
 // With a guard a Join looks at the whole line, and must not take what is left of it for claims that stand.
 func TestFirstKeyLostWithGuard(t *testing.T) {
+	t.Parallel()
 	s, holder, waiter := loseFirstKey(t, "?guard=200ms")
 	now := claim("torn")
 	testkit.Join(t, s, &now, store.Held)
@@ -105,6 +106,7 @@ func TestOrderLostLetsOneIn(t *testing.T) {
 // A guard counts from a time by the server's clock. If that is set back by an hour, the guard begins anew, and does not
 // last for an hour.
 func TestGuardWhenClockIsSetBack(t *testing.T) {
+	t.Parallel()
 	clock := servers.NewClock(t)
 	_, s := newServer(t, "?guard=1s", servers.Env(clock.Env()...))
 	clock.Step(-time.Hour)

@@ -14,6 +14,7 @@ import (
 
 // TestModel plays random programs on one line, and compares what the scripts make of it with package line.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	for seed := range uint64(20) {
 		m := &model{t: t, s: s, random: rand.New(rand.NewPCG(seed, 5)), name: "model", limit: int32(1 + seed%7)}

@@ -60,12 +60,14 @@ func takeTurns(t *testing.T, url string, trouble func()) {
 }
 
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t)
 	takeTurns(t, "redis://"+server.Addr(), func() { do(t, server, "SCRIPT", "FLUSH") })
 }
 
 // Connections may be ended at any time: those for commands, those for pushes, or all.
 func TestClientKill(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t)
 	kinds := []string{"normal", "pubsub"}
 	takeTurns(t, "redis://"+server.Addr(), func() {

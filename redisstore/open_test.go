@@ -24,6 +24,7 @@ func smallestACL(prefix string) string {
 }
 
 func TestSmallestACL(t *testing.T) {
+	t.Parallel()
 	for _, prefix := range []string{"", "tenant"} {
 		server := servers.Redis(t, servers.ACL("user default off", smallestACL(prefix)))
 		testkit.CheckWorks(t, openAt(t, "redis://me:secret@"+server.Addr()+"/1?prefix="+prefix))
@@ -37,6 +38,7 @@ func TestSmallestACL(t *testing.T) {
 
 // It is the smallest: without any one of its commands, something fails.
 func TestSmallestACLIsSmallest(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t)
 	all := strings.Fields(smallestACL(""))[2:]
 	for i, command := range all {
@@ -60,6 +62,7 @@ func TestSmallestACLIsSmallest(t *testing.T) {
 }
 
 func TestConnections(t *testing.T) {
+	t.Parallel()
 	certificates := servers.NewCertificates(t)
 	encrypted := servers.Redis(t, servers.TLS(certificates), servers.Password("open sesame"), servers.Args("--tls-auth-clients", "yes"))
 	plain := servers.Redis(t)

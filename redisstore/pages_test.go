@@ -37,6 +37,7 @@ func crowd(t testing.TB, server *servers.RedisServer, name string, first uint64,
 // Who stands in a long line is read in short scripts, between which the server serves others and the caller can give
 // up.
 func TestLongLineIsReadInPages(t *testing.T) {
+	t.Parallel()
 	const claims, most = 50_000, 1000
 	server, s := newServer(t, "")
 	holder, waiter := claim("x"), claim("x")
@@ -88,6 +89,7 @@ func (f *fading) Deadline() (time.Time, bool) {
 
 // What joining, renewing, being granted and leaving cost is the same in a line of 30,000 as in a short one.
 func TestLongLineCostsNoMore(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	cost := func(name string, claims int) (n int) {
 		holder, next, last := claim(name), claim(name), claim(name)

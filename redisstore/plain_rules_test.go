@@ -76,6 +76,7 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 
 // Another library's release is told to nobody. Who waits looks now and then, and when its time is over.
 func TestPlainWaitsForStrangers(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "&retry=20ms")
 	for name, until := range map[string]func(key string){

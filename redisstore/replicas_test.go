@@ -16,6 +16,7 @@ import (
 
 // While a replica lags nothing is granted, and what is refused is withdrawn.
 func TestUnacknowledgedGrantIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(20*time.Second, "?wait-replicas=1&wait-timeout=50ms")
 	s.Must(s.Replicas[0].Lag())
@@ -31,6 +32,7 @@ func TestUnacknowledgedGrantIsWithdrawn(t *testing.T) {
 
 // So it is for a caller without a deadline, whose call is bounded by a context that many share.
 func TestUnacknowledgedGrantWithoutDeadline(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(20*time.Second, "?wait-replicas=1&wait-timeout=50ms")
 	s.Must(s.Replicas[0].Lag())

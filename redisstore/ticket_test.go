@@ -25,6 +25,7 @@ func draw(t *testing.T, s *redisstore.Store) uint64 {
 // Tickets rise through everything that may happen to a server, each alone. A fresh client has no floor: the server
 // must know by itself.
 func TestTicketsRise(t *testing.T) {
+	t.Parallel()
 	clock := servers.NewClock(t)
 	server, s := newServer(t, "", servers.Env(clock.Env()...))
 	restart := func(keepData bool) func() {
@@ -72,6 +73,7 @@ func TestTicketsRise(t *testing.T) {
 
 // The jump is a minute ahead of the clock, however often it is made: a loss of data after it must not fall behind.
 func TestJumpsDoNotAddUp(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	for range 3 {
 		testkit.Must(t, server.Restart(true))
@@ -132,6 +134,7 @@ func TestFloors(t *testing.T) {
 // do. The mark is not lowered, who holds is renewed, also over a new connection, and without the mark tickets go on
 // rising.
 func TestMarkSetByHand(t *testing.T) {
+	t.Parallel()
 	for _, query := range []string{"", "mode=plain"} {
 		for _, mark := range []string{"5000000000000000", "9007199254740990", "9223372036854775807"} {
 			t.Run(query+mark, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 // Valkey keeps locks as Redis does: alone, in plain mode, watched by sentinels, and as a cluster of three masters with
 // a replica each, of which one is killed. Some rules are enough here: the whole suite runs against Redis.
 func TestStoreOnValkey(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(testing.TB) storetest.Harness{
 		"one server": func(t testing.TB) storetest.Harness {
 			h := newHarness(t, servers.Valkey())
@@ -46,6 +47,7 @@ func asValkey(url string) string { return strings.Replace(url, "redis", "valkey"
 
 // Every scheme of Redis has one of Valkey, which leads to the same store whatever the server is.
 func TestValkeySchemes(t *testing.T) {
+	t.Parallel()
 	certificates := servers.NewCertificates(t)
 	plain, encrypted := servers.Redis(t, servers.Valkey()), servers.Redis(t, servers.Valkey(), servers.TLS(certificates))
 	for _, url := range []string{
