@@ -58,8 +58,7 @@ func TestOneTransactionEach(t *testing.T) {
 	const shortly, tooLong = 5 * time.Millisecond, 20 * time.Millisecond
 	lockAndUnlock := func(hold time.Duration) (took time.Duration) {
 		began := time.Now()
-		lease, err := locks.Mutex("inventory:42").Lock(t.Context())
-		testkit.Must(t, err)
+		lease := testkit.Lock(t, locks, "inventory:42")
 		time.Sleep(hold)
 		testkit.Must(t, lease.Unlock(t.Context()))
 		return time.Since(began)

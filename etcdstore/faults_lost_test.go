@@ -1,7 +1,6 @@
 package etcdstore_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -9,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
@@ -136,35 +133,34 @@ func TestUnknownJoin(t *testing.T) {
 	t.Run("request late", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		post := &slowPost{to: etcdstore.LineKey(w.Mutex)}
-		locks := w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainUnaryInterceptor(post.intercept))
+		f := &ferry{}
+		locks := w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainUnaryInterceptor(f.intercept))
 		session := w.sessionOf(locks)
 		before := w.written(session)
-		post.slow(true)
+		f.set(func(int) fate { return delayed })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		w.giveUp(ctx, locks)
 		testkit.Await(t, "the Join is taken back", func() bool { return w.written(session) > before })
-		if n := post.deliver(t); n != 0 {
+		if n := f.land(t); n != 0 {
 			t.Errorf("%d Joins were done after they were taken back", n)
 		}
 		w.mustStayEmpty()
-		post.slow(false)
 		w.MustExclude(w.Take(locks))
 	})
 	t.Run("request late, naive lock", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		post := &slowPost{to: etcdstore.LineKey(w.Mutex)}
-		n := newNaive(t, cluster.Endpoints(), post.to+"naive", longTTL, grpc.WithChainUnaryInterceptor(post.intercept))
-		post.slow(true)
+		f := &ferry{}
+		n := newNaive(t, cluster.Endpoints(), etcdstore.LineKey(w.Mutex)+"naive", longTTL, grpc.WithChainUnaryInterceptor(f.intercept))
+		f.set(func(int) fate { return delayed })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if n.take(ctx) == nil {
 			t.Error("it got an answer")
 		}
 		w.Must(n.leave(t.Context()))
-		if post.deliver(t) == 0 || len(w.line()) == 0 {
+		if f.land(t) == 0 || len(w.line()) == 0 {
 			t.Error("what was late is not there")
 		}
 	})
@@ -222,71 +218,4 @@ func handled(t *testing.T, metrics func() (map[string]float64, error)) (total fl
 		}
 	}
 	return total
-}
-
-// slowPost is a network that keeps back what would be written under a key, until its callers have given up. With bytes one
-// cannot do it for certain: a caller who gives up sends that, too, and etcd may hear both at once.
-type slowPost struct {
-	to string
-
-	mu    sync.Mutex
-	slows bool
-	kept  []func() (done bool, err error)
-}
-
-func (p *slowPost) slow(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.slows = on
-}
-
-// intercept is for grpc.WithChainUnaryInterceptor.
-func (p *slowPost) intercept(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn,
-	send grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	txn, ok := request.(*etcdserverpb.TxnRequest)
-	if !ok || !p.keep(txn, func() (bool, error) {
-		late, cancel := patience()
-		defer cancel()
-		var answer etcdserverpb.TxnResponse
-		err := send(late, method, request, &answer, conn)
-		return answer.Succeeded, err
-	}) {
-		return send(ctx, method, request, answer, conn, options...)
-	}
-	<-ctx.Done()
-	return status.FromContextError(ctx.Err()).Err()
-}
-
-// keep keeps a transaction back if it is to be.
-func (p *slowPost) keep(txn *etcdserverpb.TxnRequest, send func() (bool, error)) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, op := range txn.Success {
-		if put := op.GetRequestPut(); p.slows && put != nil && bytes.HasPrefix(put.Key, []byte(p.to)) {
-			p.kept = append(p.kept, send)
-			return true
-		}
-	}
-	return false
-}
-
-// deliver sends what was kept back, and says how much of it was done. There must be something.
-func (p *slowPost) deliver(t *testing.T) (done int) {
-	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.kept) == 0 {
-		t.Error("nothing was kept back")
-	}
-	for _, send := range p.kept {
-		did, err := send()
-		if err != nil {
-			t.Errorf("what is late is not heard: %v", err)
-		}
-		if did {
-			done++
-		}
-	}
-	p.kept = nil
-	return done
 }

@@ -29,8 +29,7 @@ func lockIn(t *testing.T, client *clientv3.Client, options ...holdfast.Option) (
 	testkit.Must(t, err)
 	locks := holdfast.New(s, options...)
 	t.Cleanup(func() { locks.Close() })
-	lease, err := locks.Mutex("inventory").Lock(t.Context())
-	testkit.Must(t, err)
+	lease := testkit.Lock(t, locks, "inventory")
 	return locks, lease
 }
 
@@ -83,8 +82,7 @@ func TestHeldThroughNews(t *testing.T) {
 func TestHeldOfAnotherStore(t *testing.T) {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	testkit.Must(t, err)
+	lease := testkit.Lock(t, locks, "x")
 	if _, err := etcdstore.Held(lease); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Errorf("Held of a lock in memory: %v", err)
 	}

@@ -21,9 +21,8 @@ import (
 // A Try that was refused leaves nothing that could come later: its caller never leaves it.
 func TestRefusedTryLandsNoMore(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	holder, try := claim("a"), claim("a")
 	testkit.Join(t, other, &holder, store.Held)
 
@@ -40,9 +39,8 @@ func TestRefusedTryLandsNoMore(t *testing.T) {
 // A Try whose answer was lost, and which was not held when it landed, is out and not in the line.
 func TestLandedTryIsNotInLine(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	reader, writer, try := claim("a"), claim("a"), claim("a")
 	reader.Units, try.Units, try.Try = 1, 1, true
 	testkit.Join(t, other, &reader, store.Held)
@@ -64,9 +62,8 @@ func TestLandedTryIsNotInLine(t *testing.T) {
 // A claim that stands where its answer was lost is refused for the same reasons as one whose answer came.
 func TestLandedJoinIsJudged(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	for name, ask := range map[string]store.Ask{
 		"all of a semaphore":  {Kind: store.Semaphore, Units: 3, Limit: 3},
 		"part of a semaphore": {Kind: store.Semaphore, Units: 1, Limit: 3},
@@ -101,8 +98,7 @@ func notJoined(t *testing.T, s *etcdstore.Store, c store.Claim, why error, stand
 // A claim that somebody broke does not come back with a Join of its own that was late.
 func TestBrokenClaimLandsNoMore(t *testing.T) {
 	t.Parallel()
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, lastingTTL)
+	_, f, s := newFerry(t, lastingTTL)
 	c := claim("a")
 	f.next(stranded)
 	testkit.Join(t, s, &c, store.Held)
@@ -115,15 +111,12 @@ func TestBrokenClaimLandsNoMore(t *testing.T) {
 // A Leave takes out what landed late, also if that is not what its claim knew of.
 func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s := aboard(t, server, f, etcdstore.DefaultTTL)
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
 	c := claim("a")
 	f.next(stranded)
 	testkit.Join(t, s, &c, store.Held)
-	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c))
+	testkit.Must(t, err)
 	f.land(t)
 	testkit.Leave(t, s, c)
 	if n := testkit.Length(t, s, "a"); n != 0 {
@@ -134,9 +127,7 @@ func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
 // A claim that its own session has in the line, and nobody knows of, does not lock its client out.
 func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s := aboard(t, server, f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	first, next := claim("a"), claim("a")
 	f.next(repeated)
 	testkit.Join(t, s, &first, store.Held)
@@ -148,8 +139,7 @@ func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
 // Whoever breaks a claim and has to ask twice is not told that it was not there.
 func TestBreakWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	c := claim("a")
 	testkit.Join(t, s, &c, store.Held)
 	lost := false
@@ -168,8 +158,7 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 // Who joins again after an error is not taken out with what was left of the first time.
 func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
 	t.Parallel()
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, lastingTTL)
+	_, f, s := newFerry(t, lastingTTL)
 	c, next := claim("a"), claim("a")
 	voiding := make(chan struct{}, 1)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
@@ -232,9 +221,8 @@ func TestJoinAgainKeepsPlace(t *testing.T) {
 // A claim that may not stand, and cannot be taken out, is no final error: nobody would care for it.
 func TestNotTakenOutIsNotFinal(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, lastingTTL), openAt(t, "etcd://"+server.Addr())
+	server, f, s := newFerry(t, lastingTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	holder, mad := claim("a"), claim("a")
 	mad.Ask = store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}
 	testkit.Join(t, other, &holder, store.Held)
@@ -255,14 +243,11 @@ func TestNotTakenOutIsNotFinal(t *testing.T) {
 // An etcd that was restored from a backup has a lower revision. What it does not have is gone, and not old news.
 func TestRestoredServer(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s := aboard(t, server, f, etcdstore.DefaultTTL)
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
 	c, next := claim("a"), claim("a")
 	testkit.Join(t, s, &c, store.Held)
-	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c))
+	testkit.Must(t, err)
 	f.mu.Lock()
 	f.back = 1000
 	f.mu.Unlock()
@@ -305,9 +290,8 @@ func TestJoinAgainWatchesOnce(t *testing.T) {
 	testkit.Join(t, s, &c, store.Held)
 	testkit.Await(t, "its key is watched", func() bool { return etcdstore.Watches(s) == 1 })
 	etcdstore.Deafen(s)
-	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c))
+	testkit.Must(t, err)
 	testkit.Join(t, s, &c, store.Held)
 	testkit.Leave(t, s, c)
 	if n := etcdstore.Watches(s); n != 0 {
@@ -355,9 +339,7 @@ func TestCloseWhileJoining(t *testing.T) {
 			t.Errorf("Join in a store that is being closed: %v", err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	leases, err := server.Client(t).Leases(t.Context())
 	if err != nil || len(leases.Leases) != 0 {
 		t.Errorf("%d leases are left, %v", len(leases.Leases), err)
@@ -366,8 +348,7 @@ func TestCloseWhileJoining(t *testing.T) {
 
 // Those who give up at the same time share one new epoch: with one for each, nobody else of their client would get a Join through.
 func TestGivingUpTogether(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	claims := make([]store.Claim, 20)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if joins(r) {
@@ -407,8 +388,7 @@ func TestGivingUpTogether(t *testing.T) {
 // A Join that lands after its Leave is void.
 func TestJoinLandsAfterItsLeave(t *testing.T) {
 	t.Parallel()
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	c := claim("a")
 	f.next(stranded, stranded)
 	if got, err := s.Join(t.Context(), c); err == nil {

@@ -44,8 +44,7 @@ func listen(s *etcdstore.Store) (held func() int) {
 // number.
 func TestLineIsReadTogether(t *testing.T) {
 	t.Parallel()
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	held := listen(s)
 	holder := part("a", store.Semaphore, 2, 2)
 	testkit.Join(t, s, &holder, store.Held)
@@ -125,15 +124,13 @@ func TestNewerFormatBehind(t *testing.T) {
 	testkit.Join(t, s, &before, store.Waiting)
 	testkit.Join(t, s, &behind, store.Waiting)
 	client := server.Client(t)
-	if _, err := client.Put(t.Context(), etcdstore.LineKey("a")+"0000000000000001-0", "2 {}"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Put(t.Context(), etcdstore.LineKey("a")+"0000000000000001-0", "2 {}")
+	testkit.Must(t, err)
 	testkit.Keep(t, s, before, store.Waiting)
 	testkit.Keep(t, s, behind, store.Waiting)
 	// Now one that stands between the two.
-	if _, err := client.Put(t.Context(), etcdstore.KeyOf(s, before), "2 {}"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.Put(t.Context(), etcdstore.KeyOf(s, before), "2 {}")
+	testkit.Must(t, err)
 	standings, err := s.Keep(t.Context(), []store.Claim{behind, holder, before})
 	if err != nil || standings[0].Err == nil || standings[1].State != store.Held || standings[2].State != store.Waiting || standings[2].Err != nil {
 		t.Errorf("Keep: %+v, %v", standings, err)
@@ -212,9 +209,8 @@ func TestWaitingClaimShrinks(t *testing.T) {
 // A look that fails is repeated: nobody has to ask for it.
 func TestFailedLookIsRepeated(t *testing.T) {
 	t.Parallel()
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	held := listen(s)
 	holder, c := claim("a"), claim("a")
 	testkit.Join(t, other, &holder, store.Held)
@@ -248,8 +244,7 @@ func says(r *etcdserverpb.TxnRequest) bool {
 
 // What a Keep says that lands late, or whose answer was lost, never makes a claim greater again.
 func TestLateNewsUndoNothing(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	for name, first := range map[string]fate{"late": stranded, "answer lost": unanswered} {
 		t.Run(name, func(t *testing.T) {
 			c := claim(name)

@@ -61,9 +61,7 @@ func TestSmallestRole(t *testing.T) {
 		at := "etcd://" + user + ":secret@" + server.Addr()
 		s := openAt(t, at+"?prefix="+prefix)
 		testkit.CheckWorks(t, s)
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.Close())
 		left, err := root.Get(t.Context(), key, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		if err != nil || len(left.Kvs) != 1 || string(left.Kvs[0].Key) != key+"id" {
 			t.Errorf("after Close there is left %v, %v; want only the identity", left, err)
@@ -113,15 +111,13 @@ func TestPermissionTakenAway(t *testing.T) {
 	s := openAt(t, "etcd://me:secret@"+server.Addr())
 	c := claim("mine")
 	testkit.Join(t, s, &c, store.Held)
-	if _, err := root.RoleRevokePermission(t.Context(), "me", key, end); err != nil {
-		t.Fatal(err)
-	}
+	_, err := root.RoleRevokePermission(t.Context(), "me", key, end)
+	testkit.Must(t, err)
 	for _, call := range testkit.Calls(s, c) {
 		checkFault(t, call(t.Context()), true, "lacks a permission")
 	}
-	if _, err := root.RoleGrantPermission(t.Context(), "me", key, end, clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = root.RoleGrantPermission(t.Context(), "me", key, end, clientv3.PermissionType(clientv3.PermReadWrite))
+	testkit.Must(t, err)
 	testkit.CheckWorks(t, s)
 }
 
@@ -224,8 +220,7 @@ func TestTTLOfLock(t *testing.T) {
 	if !errors.Is(err, holdfast.ErrBadTTL) || !strings.Contains(err.Error(), "5s") {
 		t.Errorf("a lock with less than the session: %v", err)
 	}
-	lease, err := locks.Mutex("long", holdfast.TTL(time.Minute)).Lock(t.Context())
-	testkit.Must(t, err)
+	lease := testkit.Lock(t, locks, "long", holdfast.TTL(time.Minute))
 	if left := time.Until(lease.Until()); left > 5*time.Second {
 		t.Errorf("a lock is believed for %v in a session of 5s", left)
 	}

@@ -171,8 +171,7 @@ func TestLoginRunsOut(t *testing.T) {
 			url := "etcd://me:secret@" + p.Addr()
 			locks := holdfast.New(openAt(t, url+"?ttl=5s"))
 			defer locks.Close()
-			lasting, err := locks.Mutex("lasting").Lock(t.Context())
-			testkit.Must(t, err)
+			lasting := testkit.Lock(t, locks, "lasting")
 			handOvers(t, server, p, openAt(t, url), openAt(t, url))
 			if err := lasting.Err(); err != nil {
 				t.Errorf("a lease that was held all the time: %v", err)

@@ -31,10 +31,8 @@ func TestGateReturnsTheWritersError(t *testing.T) {
 func twoHolders(t *testing.T) (late, successor holdfast.Token) {
 	locks := holdfast.New(memstore.New())
 	t.Cleanup(func() { locks.Close() })
-	first, err := locks.Mutex("ledger", holdfast.FixedTTL(time.Second)).Lock(t.Context())
-	testkit.Must(t, err)
-	second, err := locks.Mutex("ledger").Lock(t.Context())
-	testkit.Must(t, err)
+	first := testkit.Lock(t, locks, "ledger", holdfast.FixedTTL(time.Second))
+	second := testkit.Lock(t, locks, "ledger")
 	if !errors.Is(first.Err(), holdfast.ErrLost) {
 		t.Fatalf("two hold it: the first lease says %v", first.Err())
 	}

@@ -48,8 +48,7 @@ func put(ctx context.Context, client *http.Client, url, v string, tokens ...stri
 // lock takes the lock "ledger", which is free.
 func lock(t *testing.T, locks *holdfast.Client) *holdfast.Lease {
 	t.Helper()
-	lease, err := locks.Mutex("ledger").Lock(t.Context())
-	testkit.Must(t, err)
+	lease := testkit.Lock(t, locks, "ledger")
 	return lease
 }
 
@@ -307,8 +306,6 @@ func TestHoldGateHoldsWhileTheHandlerRuns(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(resume)
-	if err := errors.Join(<-done, <-done); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, errors.Join(<-done, <-done))
 	<-entered
 }

@@ -34,9 +34,7 @@ func scripts(t *testing.T, addresses ...string) fence.Scripter {
 func eval(t *testing.T, db fence.Scripter, script string, keys ...string) any {
 	t.Helper()
 	answer, err := db.Eval(context.WithoutCancel(t.Context()), script, keys, nil)
-	if err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, err)
 	return answer
 }
 
@@ -133,10 +131,9 @@ func TestKeyInCluster(t *testing.T) {
 	for i := range 12 {
 		data := fmt.Sprintf("{ledger:%d}", i)
 		key := fence.Key{Redis: db, Name: data + ":fence"}
-		if _, err := key.Do(t.Context(), newer, set, []string{data}, "successor"); err != nil {
-			t.Fatal(err)
-		}
-		_, err := key.Do(t.Context(), older, set, []string{data}, "late writer")
+		_, err := key.Do(t.Context(), newer, set, []string{data}, "successor")
+		testkit.Must(t, err)
+		_, err = key.Do(t.Context(), older, set, []string{data}, "late writer")
 		wantStale(t, err, older, newer)
 		if entry := eval(t, db, `return redis.call('GET', KEYS[1])`, data); entry != "successor" {
 			t.Errorf("%s has %q", data, entry)

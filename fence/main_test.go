@@ -24,9 +24,8 @@ func sqlite(t *testing.T, statements ...string) *sql.DB {
 	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	for _, s := range statements {
-		if _, err := db.ExecContext(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		_, err := db.ExecContext(t.Context(), s)
+		testkit.Must(t, err)
 	}
 	return db
 }
@@ -43,9 +42,7 @@ func fenced(t *testing.T, statements ...string) (*sql.DB, fence.Table) {
 func value[T any](t *testing.T, db fence.Querier, query string) T {
 	t.Helper()
 	var v T
-	if err := db.QueryRowContext(context.WithoutCancel(t.Context()), query).Scan(&v); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, db.QueryRowContext(context.WithoutCancel(t.Context()), query).Scan(&v))
 	return v
 }
 

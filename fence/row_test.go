@@ -101,9 +101,7 @@ func TestRowIsLockedDuringTheWrite(t *testing.T) {
 				}
 				return nil
 			})
-			if err := errors.Join(err, <-entered); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, errors.Join(err, <-entered))
 		})
 	}
 }

@@ -52,9 +52,7 @@ func TestStatementsOfPostgreSQL(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), "UPDATE ledger")
 		return err
 	}
-	if err := row.Do(t.Context(), db, newer, write); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, row.Do(t.Context(), db, newer, write))
 	w.wantSent(t, "BEGIN", pgRaise+" | ledger"+newerText, "UPDATE ledger", "COMMIT")
 	wantStale(t, row.Do(t.Context(), db, reader, write), reader, newer)
 	w.wantSent(t, "BEGIN", pgRaise+" | ledger"+zeros, "ROLLBACK")

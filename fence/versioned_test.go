@@ -85,9 +85,7 @@ func TestVersionedInATransaction(t *testing.T) {
 			if err != nil || note.Valid {
 				t.Error(note, err)
 			}
-			if err := items.Update(t.Context(), tx, 42, version, fence.Columns{"note": "sold", "stock": 0}); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, items.Update(t.Context(), tx, 42, version, fence.Columns{"note": "sold", "stock": 0}))
 			return want
 		})
 		if !errors.Is(err, want) {

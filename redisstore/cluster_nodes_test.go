@@ -53,14 +53,11 @@ func TestClusterHostIsGone(t *testing.T) {
 		}
 		kept <- err
 	}()
-	if _, err := c.AwaitFailover(master); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.AwaitFailover(master)
+	testkit.Must(t, err)
 	select {
 	case err := <-kept:
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 	case <-time.After(testkit.Patience):
 		t.Errorf("%v after the failover the call still waits for the old master", testkit.Patience)
 	}

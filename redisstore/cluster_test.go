@@ -163,9 +163,8 @@ func TestClusterMasterKilled(t *testing.T) {
 	for i := range 2 {
 		testkit.Keep(t, s, holders[i+1], store.Held)
 	}
-	if _, err := c.AwaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.AwaitFailover(old)
+	testkit.Must(t, err)
 	testkit.Await(t, "the new master is found", func() bool {
 		standings, err := s.Keep(t.Context(), holders)
 		return err == nil && standings[0].Err == nil
@@ -245,9 +244,7 @@ func TestSlotsAreMovedUnderLoad(t *testing.T) {
 	c := servers.RedisCluster(t)
 	key := redisstore.KeysOf("", "contended")[0]
 	takeTurns(t, clusterURL(c), func() {
-		if err := moveSlot(c, key, nil); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, moveSlot(c, key, nil))
 	})
 }
 
@@ -307,9 +304,7 @@ func TestNewInCluster(t *testing.T) {
 		testkit.Join(t, s, &holder, store.Held)
 		testkit.Join(t, s, &waiter, store.Waiting)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	if err := client.Do(t.Context(), client.B().Get().Key("x").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		t.Errorf("the client was closed with the store: %v", err)
 	}
@@ -327,9 +322,8 @@ func TestWaitReplicasInCluster(t *testing.T) {
 	if err := master.Kill(); err != nil { // nothing is lost that counted
 		t.Fatal(err)
 	}
-	if _, err := c.AwaitFailover(master); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.AwaitFailover(master)
+	testkit.Must(t, err)
 	lacking := func(err error) bool { return err != nil && strings.Contains(err.Error(), "0 of 1 replicas") }
 	testkit.Await(t, "the new master is found, and has no replica", func() bool {
 		_, err := s.Keep(t.Context(), []store.Claim{holder})
@@ -415,9 +409,8 @@ func TestClusterMasterHangs(t *testing.T) {
 	names := spreadNames(t, c)
 	old := keeperOf(t, c, names[0])
 	testkit.Must(t, old.Pause())
-	if _, err := c.AwaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.AwaitFailover(old)
+	testkit.Must(t, err)
 	for _, name := range names[1:] {
 		holder := claim(name)
 		testkit.Join(t, s, &holder, store.Held)

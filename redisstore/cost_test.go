@@ -15,8 +15,7 @@ func TestOneCommandEach(t *testing.T) {
 	locks := holdfast.New(s)
 	defer locks.Close()
 	lockAndUnlock := func() {
-		lease, err := locks.Mutex("inventory:42").Lock(t.Context())
-		testkit.Must(t, err)
+		lease := testkit.Lock(t, locks, "inventory:42")
 		testkit.Must(t, lease.Unlock(t.Context()))
 	}
 	lockAndUnlock() // the first time the server does not know the scripts yet
@@ -24,9 +23,8 @@ func TestOneCommandEach(t *testing.T) {
 	monitor, err := server.Dial()
 	testkit.Must(t, err)
 	defer monitor.Close()
-	if _, err := monitor.Do("MONITOR"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = monitor.Do("MONITOR")
+	testkit.Must(t, err)
 	for range 3 {
 		lockAndUnlock()
 	}

@@ -100,7 +100,7 @@ func TestAbandonedRequestsKeepTheConnection(t *testing.T) {
 	locks, err := holdfast.Open(t.Context(), "redis://"+server.Addr())
 	testkit.Must(t, err)
 	defer locks.Close()
-	unlock(t, lock(t, locks, "before"))
+	testkit.Unlock(t, testkit.Lock(t, locks, "before"))
 	ids := func() string {
 		clients, err := server.Do("CLIENT", "LIST", "TYPE", "NORMAL")
 		testkit.Must(t, err)
@@ -129,7 +129,7 @@ func TestAbandonedRequestsKeepTheConnection(t *testing.T) {
 		cancel()
 		testkit.Must(t, server.Continue())
 		took := time.Since(began)
-		unlock(t, lock(t, locks, "after"))
+		testkit.Unlock(t, testkit.Lock(t, locks, "after"))
 		switch now := ids(); {
 		case now == connected:
 			return

@@ -28,15 +28,13 @@ func newStranger(t testing.TB, server *servers.RedisServer) *stranger {
 		c, err := server.Dial()
 		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
-		if _, err := c.Do("AUTH", "stranger", "secret"); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.Do("AUTH", "stranger", "secret")
+		testkit.Must(t, err)
 		return c
 	}
 	s := &stranger{t, dial(), dial()}
-	if _, err := s.hears.Do("PSUBSCRIBE", "*"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.hears.Do("PSUBSCRIBE", "*")
+	testkit.Must(t, err)
 	return s
 }
 
@@ -166,9 +164,7 @@ func TestForgedGrantIsNotBelieved(t *testing.T) {
 			r.held["wanted"].Token(), r.held["wanted"].Err(), forged.Token(), forged.Err())
 	default:
 	}
-	if err := r.held["wanted"].Err(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, r.held["wanted"].Err())
 }
 
 // A stranger overhears a grant, and publishes that the claim is gone. Its lease stays.
@@ -181,9 +177,7 @@ func TestForgedLossCostsNoLease(t *testing.T) {
 	if err := l.Err(); err != nil {
 		t.Fatalf("a forged push ended the lease: %v", err)
 	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, l.Unlock(t.Context()))
 }
 
 // A stranger overhears a grant, and repeats it when its claim has left and its client waits for the lock again.
@@ -251,12 +245,10 @@ func TestStrangerWithoutChannels(t *testing.T) {
 	c, err := server.Dial()
 	testkit.Must(t, err)
 	defer c.Close()
-	if _, err := c.Do("AUTH", "stranger", "secret"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Do("PUBLISH", "shop:news:1", "x"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Do("AUTH", "stranger", "secret")
+	testkit.Must(t, err)
+	_, err = c.Do("PUBLISH", "shop:news:1", "x")
+	testkit.Must(t, err)
 	for _, command := range [][]string{
 		{"PUBLISH", s.Topic(), "x"}, {"SUBSCRIBE", s.Topic()}, {"PSUBSCRIBE", "*"}, {"PSUBSCRIBE", "holdfast:*"},
 	} {

@@ -107,9 +107,7 @@ func TestNew(t *testing.T) {
 	if v := s.Server(); v.Version == "" || v.Role != "master" || v.Ahead.Abs() > time.Minute {
 		t.Errorf("the server says of itself %+v", v)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
 		t.Errorf("the client was closed with the store: %v", err)
 	}

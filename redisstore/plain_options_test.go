@@ -51,7 +51,7 @@ func TestPlainLacks(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "")
 	ctx := t.Context()
-	lease := lock(t, locks, "lacking")
+	lease := testkit.Lock(t, locks, "lacking")
 	defer lease.Unlock(ctx)
 	names := func() (err error) {
 		for _, err = range locks.Names(ctx, "") {
@@ -74,7 +74,7 @@ func TestPlainLacks(t *testing.T) {
 	if writer, err := locks.RWMutex("w").Lock(ctx); err != nil {
 		t.Errorf("the write side of a read-write lock: %v", err)
 	} else {
-		unlock(t, writer)
+		testkit.Unlock(t, writer)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestPlainHasTheRest(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "", holdfast.Label("nightly"), holdfast.TTL(20*time.Second))
 	ctx := t.Context()
-	outer := lock(t, locks, "again", holdfast.Reentrant(), holdfast.Grace(40*time.Second))
+	outer := testkit.Lock(t, locks, "again", holdfast.Reentrant(), holdfast.Grace(40*time.Second))
 	inner, err := locks.Mutex("again", holdfast.Reentrant()).Lock(outer.Context())
 	if err != nil || inner.Token() != outer.Token() {
 		t.Fatalf("re-entered: %v", err)
@@ -105,18 +105,18 @@ func TestPlainHasTheRest(t *testing.T) {
 		time.Since(holder.Since).Abs() > testkit.Patience || holder.Left <= 0 {
 		t.Errorf("Inspect shows %+v", holder)
 	}
-	unlock(t, inner)
+	testkit.Unlock(t, inner)
 	if do(t, server, "EXISTS", "again") != "1" {
 		t.Error("the inner Unlock gave it back")
 	}
-	unlock(t, outer)
+	testkit.Unlock(t, outer)
 
 	leads, err := locks.Election("chief").Campaign(ctx)
 	testkit.Must(t, err)
 	if leader, err := locks.Election("chief").Leader(ctx); err != nil || leader.Info != "nightly" || leader.Token != leads.Token() {
 		t.Errorf("the leader is %+v, %v", leader, err)
 	}
-	unlock(t, leads)
+	testkit.Unlock(t, leads)
 	if line, err := locks.Inspect(ctx, "again"); err != nil || len(line.Places) != 0 {
 		t.Errorf("given back, and Inspect shows %+v, %v", line, err)
 	}
@@ -139,30 +139,28 @@ func TestPlainValue(t *testing.T) {
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
 	locks := holdfast.New(s, holdfast.Label("mine"), holdfast.TTL(ttl))
 	defer locks.Close()
-	lease := lock(t, locks, "valued")
+	lease := testkit.Lock(t, locks, "valued")
 	mine := do(t, server, "GET", "lock:valued")
 	if !strings.HasPrefix(mine, "mine-") || len(mine) != len("mine-")+32 {
 		t.Errorf("the value is %q", mine)
 	}
 	time.Sleep(2 * ttl) // that is what it has to outlast
-	if err := lease.Err(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, lease.Err())
 	if err := locks.Break(t.Context(), "valued", lease.Token()); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Errorf("Break of a value that has no ticket: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	if do(t, server, "EXISTS", "lock:valued") != "0" {
 		t.Error("it was not given back")
 	}
 
 	// A program whose values are not unique breaks its own locks, but it does not get in twice.
 	same = "same"
-	lease = lock(t, locks, "valued")
+	lease = testkit.Lock(t, locks, "valued")
 	if _, err := locks.Mutex("valued").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 		t.Errorf("TryLock with the value of the holder: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	empty, err := redisstore.NewPlain(t.Context(), client, redisstore.Value(func(store.Claim) string { return "" }))
 	testkit.Must(t, err)
 	defer empty.Close()
@@ -250,9 +248,7 @@ func TestPlainThenBothThenLine(t *testing.T) {
 		if _, err := takes[pair[1]](holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
 			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
 		}
-		if err := held.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, held.Unlock(ctx))
 	}
 }
 
@@ -271,17 +267,17 @@ func TestTokensRiseFromPlainToLine(t *testing.T) {
 		last = token
 	}
 	for range 5 {
-		lease := lock(t, plain, "moved")
+		lease := testkit.Lock(t, plain, "moved")
 		drawn("A", lease.Token())
-		unlock(t, lease)
+		testkit.Unlock(t, lease)
 		both, err := holdfast.LockAll(ctx, plain.Mutex("moved"), line.Mutex("moved"))
 		testkit.Must(t, err)
 		drawn("B, its plain lock", both.Tokens()[0])
 		drawn("B", both.Tokens()[1])
 		testkit.Must(t, both.Unlock(ctx))
-		lease = lock(t, line, "moved")
+		lease = testkit.Lock(t, line, "moved")
 		drawn("C", lease.Token())
-		unlock(t, lease)
+		testkit.Unlock(t, lease)
 	}
 }
 
@@ -295,15 +291,15 @@ type unlocker interface {
 func TestPlainPrefixesRunTogether(t *testing.T) {
 	server := servers.Redis(t)
 	short, long := openLocks(t, server, "&prefix=a"+never), openLocks(t, server, "&prefix=ab"+never)
-	lease := lock(t, short, "bc")
+	lease := testkit.Lock(t, short, "bc")
 	got := locking(t, long, "c")
 	waitsFor(t, server, "abc")
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	next := woken(t, got)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	unlock(t, next)
+	testkit.Unlock(t, next)
 }
 
 // plainACL is the one of the package's documentation.
@@ -354,9 +350,7 @@ func TestPlainACL(t *testing.T) {
 		do(t, server, "ACL", "LOG", "RESET")
 	}
 	set(plainACL)
-	if err := plainTour(t.Context(), at); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, plainTour(t.Context(), at))
 	if got := do(t, server, "ACL", "LOG"); got != "[]" {
 		t.Errorf("the server refused: %s", got)
 	}

@@ -23,7 +23,7 @@ import (
 func TestPlainKeyAndValue(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "&prefix=lock:", holdfast.Label("nightly"), holdfast.TTL(20*time.Second))
-	lease := lock(t, locks, "stock {42}")
+	lease := testkit.Lock(t, locks, "stock {42}")
 	value := do(t, server, "GET", "lock:stock {42}")
 	form := `^holdfast [0-9a-f]{32} ` + strconv.FormatUint(lease.Token().Ticket(), 10) +
 		` \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \{"label":"nightly","host":".*"pid":\d+.*\}$`
@@ -33,7 +33,7 @@ func TestPlainKeyAndValue(t *testing.T) {
 	if left := number(t, do(t, server, "PTTL", "lock:stock {42}")); left <= 0 || left > 20_000 {
 		t.Errorf("it has %d ms left of 20 s", left)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	if keys := do(t, server, "KEYS", "*"); do(t, server, "DBSIZE") != "3" || strings.Contains(keys, "stock") {
 		t.Errorf("given back, and there are still the keys %s; want mark, run and identity", keys)
 	}
@@ -92,7 +92,7 @@ func TestPlainWaitsForStrangers(t *testing.T) {
 			case <-time.After(100 * time.Millisecond):
 			}
 			until(name)
-			unlock(t, <-got)
+			testkit.Unlock(t, <-got)
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestPlainWaitsForOtherTypes(t *testing.T) {
 	if _, err := server.Do("HEXISTS", "hash", "some-uuid:1"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("a look for a hash at what we hold: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 }
 
 // A lock that is held is kept, and one that somebody took away is not put back.
@@ -123,7 +123,7 @@ func TestPlainRenewal(t *testing.T) {
 	server := servers.Redis(t)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
 	locks := openLocks(t, server, "", holdfast.TTL(ttl))
-	lost, replaced := lock(t, locks, "lost"), lock(t, locks, "replaced")
+	lost, replaced := testkit.Lock(t, locks, "lost"), testkit.Lock(t, locks, "replaced")
 	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		testkit.Must(t, errors.Join(lost.Err(), replaced.Err()))
 	}
@@ -233,12 +233,12 @@ func TestPlainTicketsRise(t *testing.T) {
 	a, b := openLocks(t, server, ""), openLocks(t, server, "")
 	var last holdfast.Token
 	for i, locks := range []*holdfast.Client{a, b, b, a, b} {
-		lease := lock(t, locks, "tickets")
+		lease := testkit.Lock(t, locks, "tickets")
 		if lease.Token() <= last {
 			t.Errorf("token %v after %v", lease.Token(), last)
 		}
 		last = lease.Token()
-		unlock(t, lease)
+		testkit.Unlock(t, lease)
 		if i == 2 {
 			do(t, server, "FLUSHALL")
 		}

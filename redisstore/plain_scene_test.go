@@ -25,31 +25,14 @@ func openLocks(t testing.TB, server *servers.RedisServer, query string, options 
 	return locks
 }
 
-// lock takes a lock.
-func lock(t testing.TB, locks *holdfast.Client, name string, options ...holdfast.Option) *holdfast.Lease {
-	t.Helper()
-	lease, err := locks.Mutex(name, options...).Lock(t.Context())
-	testkit.Must(t, err)
-	return lease
-}
-
 // locking takes a lock meanwhile, and gives the lease when it has it.
 func locking(t testing.TB, locks *holdfast.Client, name string) <-chan *holdfast.Lease {
 	t.Helper()
 	got := make(chan *holdfast.Lease, 1)
 	go func() {
 		lease, err := locks.Mutex(name).Lock(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		got <- lease
 	}()
 	return got
-}
-
-func unlock(t testing.TB, lease *holdfast.Lease) {
-	t.Helper()
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
 }

@@ -23,7 +23,7 @@ func TestPlainBySentinel(t *testing.T) {
 		return locks
 	}
 	holder, other := open(), open()
-	lease := lock(t, holder, "followed")
+	lease := testkit.Lock(t, holder, "followed")
 	got := locking(t, other, "followed")
 	master, err := watched.Master()
 	testkit.Must(t, err)
@@ -37,12 +37,12 @@ func TestPlainBySentinel(t *testing.T) {
 	if err := lease.Err(); err != nil {
 		t.Errorf("the lease was lost by a failover that lost nothing: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	next := woken(t, got)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	unlock(t, next)
+	testkit.Unlock(t, next)
 }
 
 // With replicas to be waited for, a grant that they have not acknowledged does not count, and is taken back. Nor does a

@@ -45,10 +45,10 @@ func waitsFor(t *testing.T, server *servers.RedisServer, name string) {
 func TestPlainReleaseWakes(t *testing.T) {
 	server := servers.Redis(t)
 	holder, other := openLocks(t, server, never), openLocks(t, server, never)
-	lease := lock(t, holder, "pushed")
+	lease := testkit.Lock(t, holder, "pushed")
 	got := locking(t, other, "pushed")
 	waitsFor(t, server, "pushed")
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	lease = woken(t, got)
 
 	got = locking(t, holder, "pushed")
@@ -59,7 +59,7 @@ func TestPlainReleaseWakes(t *testing.T) {
 		t.Errorf("Break of a token that nobody has: %v", err)
 	}
 	testkit.Must(t, holder.Break(t.Context(), "pushed", lease.Token()))
-	unlock(t, woken(t, got))
+	testkit.Unlock(t, woken(t, got))
 	if err := holder.Break(t.Context(), "pushed", lease.Token()); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("Break of a lock that nobody holds: %v", err)
 	}
@@ -69,7 +69,7 @@ func TestPlainReleaseWakes(t *testing.T) {
 func TestPlainSilentReleaseWakesNobody(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, never)
-	unlock(t, lock(t, locks, "known")) // from now on the server has seen the script, and a try is one call
+	testkit.Unlock(t, testkit.Lock(t, locks, "known")) // from now on the server has seen the script, and a try is one call
 	do(t, server, "SET", "silent", "another's")
 	before := calls(t, server, "evalsha")
 	got := locking(t, locks, "silent")
@@ -86,7 +86,7 @@ func TestPlainSilentReleaseWakesNobody(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	do(t, server, "PUBLISH", "holdfast:{}:push:freed:silent", "")
-	unlock(t, woken(t, got))
+	testkit.Unlock(t, woken(t, got))
 }
 
 // A release while the connection for pushes is down is not missed, and after that pushes come as before.
@@ -94,7 +94,7 @@ func TestPlainWakesAfterReconnect(t *testing.T) {
 	server := servers.Redis(t)
 	holder, other := openLocks(t, server, never), openLocks(t, server, never)
 	for _, back := range []bool{false, true} {
-		lease := lock(t, holder, "cut")
+		lease := testkit.Lock(t, holder, "cut")
 		got := locking(t, other, "cut")
 		waitsFor(t, server, "cut")
 		do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -102,8 +102,8 @@ func TestPlainWakesAfterReconnect(t *testing.T) {
 			waitsFor(t, server, "cut")
 			time.Sleep(50 * time.Millisecond) // what everyone is asked for after a reconnect is over
 		}
-		unlock(t, lease)
-		unlock(t, woken(t, got))
+		testkit.Unlock(t, lease)
+		testkit.Unlock(t, woken(t, got))
 	}
 }
 

@@ -65,9 +65,8 @@ func newSentinelHarness(t testing.TB, options ...servers.Option) *harness {
 // failover makes another server the master, and waits until all is well again.
 func failover(t *testing.T, s *servers.RedisSentinelServers) {
 	t.Helper()
-	if _, err := s.Failover(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Failover()
+	testkit.Must(t, err)
 	testkit.Must(t, s.AwaitHealthy())
 }
 
@@ -128,9 +127,8 @@ func shutOut(t *testing.T, at *servers.RedisServer, name string) *servers.Conn {
 	testkit.Must(t, err)
 	t.Cleanup(func() { mine.Close() })
 	for _, command := range []string{"AUTH me secret", "ACL SETUSER " + name + " off", "CLIENT KILL USER " + name} {
-		if _, err := mine.Do(strings.Fields(command)...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := mine.Do(strings.Fields(command)...)
+		testkit.Must(t, err)
 	}
 	return mine
 }

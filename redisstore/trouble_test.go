@@ -202,9 +202,8 @@ func TestContextsDoNotPileUp(t *testing.T) {
 	const rounds = 1000
 	keepBoth := func() { // with a context that never ends
 		for _, c := range []store.Claim{long, short} {
-			if _, err := s.Keep(context.Background(), []store.Claim{c}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Keep(context.Background(), []store.Claim{c})
+			testkit.Must(t, err)
 		}
 	}
 	objects := func() int64 {

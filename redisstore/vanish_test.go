@@ -69,9 +69,7 @@ func TestVanishedSentinels(t *testing.T) {
 			opened := time.Since(began)
 			testkit.CheckWorks(t, kept)
 			began = time.Now()
-			if err := kept.Close(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, kept.Close())
 			closed := time.Since(began)
 			t.Logf("with %d of 3 sentinels gone it took %v to open a store, and %v to close it", test.gone, opened, closed)
 			return opened < test.within && closed < time.Second
@@ -99,9 +97,8 @@ func TestVanishedMasterIsLeft(t *testing.T) {
 			s.Join(ctx, claim("always")) //nolint:errcheck // that is the point
 		}
 	}()
-	if _, err := servers.AwaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
+	_, err = servers.AwaitFailover(old)
+	testkit.Must(t, err)
 	began := time.Now()
 	reach(t, s)
 	if took := time.Since(began); took > time.Second && d.givenUp.Load() == 0 {

@@ -29,9 +29,8 @@ func TestKeepAlwaysWrites(t *testing.T) {
 	}
 	before := writes()
 	// One run of the script has one time: the second cannot move the deadline to another millisecond.
-	if _, err := s.Keep(t.Context(), []store.Claim{holder, holder}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Keep(t.Context(), []store.Claim{holder, holder})
+	testkit.Must(t, err)
 	if n := writes() - before; n < 2 {
 		t.Errorf("%d writes for two renewals", n)
 	}

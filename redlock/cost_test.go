@@ -82,9 +82,7 @@ func TestCarriersRest(t *testing.T) {
 			if _, err := s.Join(t.Context(), c); err != nil {
 				t.Error(err)
 			}
-			if err := s.Leave(t.Context(), c); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, s.Leave(t.Context(), c))
 		})
 	}
 	wg.Wait()

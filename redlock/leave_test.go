@@ -32,9 +32,7 @@ func TestLeaveWhileTrying(t *testing.T) {
 				var trying sync.WaitGroup
 				trying.Go(func() { s.Keep(t.Context(), []store.Claim{c}) }) //nolint:errcheck // it may well have left
 				time.Sleep(rand.N(3 * time.Millisecond))                    // so that they overlap in all ways
-				if err := s.Leave(t.Context(), c); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, s.Leave(t.Context(), c))
 				trying.Wait()
 			}
 		})

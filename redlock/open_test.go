@@ -130,9 +130,7 @@ func TestNewOfClients(t *testing.T) {
 	c := claimOf("new")
 	hold(t, s, c)
 	testkit.Await(t, "the key is there", func() bool { return do(t, f.nodes[0], "EXISTS", "app:new") == int64(1) })
-	if err := s.Leave(t.Context(), c); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Leave(t.Context(), c))
 	s.Close()
 	for _, client := range clients {
 		if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
@@ -147,9 +145,8 @@ func TestIdentity(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
 	a := f.open(t).Abilities().Identity
-	if _, err := f.nodes[1].Do("FLUSHALL"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.nodes[1].Do("FLUSHALL")
+	testkit.Must(t, err)
 	f.nodes[0], f.nodes[2] = f.nodes[2], f.nodes[0]
 	if b := f.open(t).Abilities().Identity; a != b || len(a) < 20 {
 		t.Errorf("one deployment is %q and %q", a, b)
@@ -181,9 +178,8 @@ func TestNewerRecord(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
 	for _, n := range f.nodes {
-		if _, err := n.Do("SET", redlock.RecordKey, "2 of the future"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.Do("SET", redlock.RecordKey, "2 of the future")
+		testkit.Must(t, err)
 	}
 	s, err := f.tryOpen(t)
 	if err == nil {

@@ -30,9 +30,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 	go func() {
 		defer close(done)
 		standings, err := s.Keep(t.Context(), held)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		for i, standing := range standings {
 			if standing.State != store.Held {
 				t.Errorf("lock %d: %+v", i, standing)

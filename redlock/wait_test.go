@@ -156,9 +156,8 @@ func TestJeopardy(t *testing.T) {
 	c := claimOf("jeopardy")
 	hold(t, s, c)
 	keep := func() { testkit.Keep(t, s, c, store.Held) }
-	if _, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr())
+	testkit.Must(t, err)
 	testkit.Must(t, f.nodes[1].Stop())
 	testkit.Await(t, "the warning", func() bool { keep(); return log.count("jeopardy", f.nodes[1].Addr()) > 0 })
 	keep()
@@ -178,9 +177,8 @@ func TestPasswords(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3, servers.Password("right"))
 	hosts := strings.Join(f.addresses(), ",")
-	if _, err := redlock.Init(t.Context(), testkit.Locate(t, "redlock://:right@"+hosts)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := redlock.Init(t.Context(), testkit.Locate(t, "redlock://:right@"+hosts))
+	testkit.Must(t, err)
 	open := func(raw string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
@@ -190,10 +188,8 @@ func TestPasswords(t *testing.T) {
 		}
 		return err
 	}
-	if err := open("redlock://:right@" + hosts); err != nil {
-		t.Error(err)
-	}
-	err := open("redlock://:sesame@" + hosts)
+	testkit.Check(t, open("redlock://:right@"+hosts))
+	err = open("redlock://:sesame@" + hosts)
 	if !store.Final(err) || strings.Count(err.Error(), "it does not know this user and password") != 3 || strings.Contains(err.Error(), "sesame") {
 		t.Error(err)
 	}
@@ -206,9 +202,8 @@ func TestSmallestUser(t *testing.T) {
 		"+eval +evalsha +mget +set +del +exists +pexpire +pttl +time +publish +get +info +subscribe +unsubscribe +ping +hello"
 	f := newFreshFleet(t, 3, servers.ACL("user default off", user))
 	at := testkit.Locate(t, "redlock://app:secret@"+strings.Join(f.addresses(), ",")+"?prefix=app:&"+calm)
-	if _, err := redlock.Init(t.Context(), at); err != nil {
-		t.Fatal(err)
-	}
+	_, err := redlock.Init(t.Context(), at)
+	testkit.Must(t, err)
 	a, err := redlock.OpenDetour(t.Context(), at, nil, redlock.Logger(silent))
 	testkit.Must(t, err)
 	defer a.Close()

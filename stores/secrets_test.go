@@ -185,8 +185,7 @@ func checkOpenStore(t *testing.T, log *logBuffer, secret misplaced.URL, url stri
 	testkit.Must(t, err)
 	locks, err := holdfast.Open(t.Context(), url, holdfast.Observe(observer))
 	testkit.Must(t, err)
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	testkit.Must(t, err)
+	lease := testkit.Lock(t, locks, "x")
 	testkit.Must(t, lease.Unlock(t.Context()))
 	testkit.Must(t, kill())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a fault comes before

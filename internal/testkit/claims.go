@@ -131,6 +131,20 @@ func Passes(err error) bool {
 	return ok && !fault.Final
 }
 
+// Lock takes a mutex.
+func Lock(t testing.TB, locks *holdfast.Client, name string, options ...holdfast.Option) *holdfast.Lease {
+	t.Helper()
+	lease, err := locks.Mutex(name, options...).Lock(t.Context())
+	Must(t, err)
+	return lease
+}
+
+// Unlock releases a lease.
+func Unlock(t testing.TB, lease *holdfast.Lease) {
+	t.Helper()
+	Check(t, lease.Unlock(t.Context()))
+}
+
 // Turns checks that holders of one lock exclude each other and that their tokens rise.
 type Turns struct {
 	turn sync.Mutex

@@ -1,6 +1,6 @@
 // Package testkit is what the tests of several stores share. It knows no server: a store is a store.Store or a URL.
 //
-//   - Must and Await end a test that cannot go on, at once or after Patience.
+//   - Must and Await end a test that cannot go on, at once or after Patience. Check reports an error and goes on.
 //   - Claim, Join, Keep, Ask and Leave use a store directly. Tour makes every call that there is.
 //   - CheckFault, Calls and RefuseURLs check what a store's errors say.
 //   - Ways and Links are a client's connections to several servers, which a test can hold back or cut.
@@ -23,6 +23,14 @@ func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Check reports err as an error of the test if it is not nil.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
 	}
 }
 

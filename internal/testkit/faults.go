@@ -115,9 +115,7 @@ func listen(t testing.TB) net.Listener {
 // CheckWorks demands that Tour works.
 func CheckWorks(t testing.TB, s store.Store) {
 	t.Helper()
-	if err := Tour(t.Context(), s); err != nil {
-		t.Error(err)
-	}
+	Check(t, Tour(t.Context(), s))
 }
 
 // Tour makes every call of a store with lines, as several claims of one client do, and returns the first error.

@@ -32,9 +32,7 @@ func NewJournal(t *testing.T, dir, name string) *Journal {
 	recorder, err := history.Create(dir, "test")
 	Must(t, err)
 	t.Cleanup(func() {
-		if err := recorder.Close(); err != nil {
-			t.Error(err)
-		}
+		Check(t, recorder.Close())
 	})
 	return &Journal{T: t, Mutex: name, Dir: dir, recorder: recorder, clients: map[*holdfast.Client]string{}}
 }

@@ -37,9 +37,7 @@ func Evidence(t *testing.T) string {
 			t.Logf("the histories are kept: %s", dir)
 			return
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		Check(t, os.RemoveAll(dir))
 	})
 	return dir
 }

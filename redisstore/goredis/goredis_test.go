@@ -115,9 +115,7 @@ func handOver(t *testing.T, locks *holdfast.Client, name string) holdfast.Token 
 			return
 		}
 		second <- lease.Token()
-		if err := lease.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, lease.Unlock(ctx))
 	}()
 	testkit.Await(t, "the second waits", func() bool {
 		line, err := locks.Inspect(ctx, name)
@@ -141,9 +139,8 @@ func TestFailoverClient(t *testing.T) {
 	}))
 	locks := newLocks(kept)
 	before := handOver(t, locks, "before")
-	if _, err := s.Failover(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Failover()
+	testkit.Must(t, err)
 	testkit.Must(t, s.AwaitHealthy())
 	testkit.Await(t, "the new master is reached", func() bool { _, err := kept.Line(t.Context(), "after"); return err == nil })
 	if after := handOver(t, locks, "after"); after <= before {
@@ -156,9 +153,8 @@ func TestFailoverClient(t *testing.T) {
 func TestFailoverClientLeavesReplacedMaster(t *testing.T) {
 	s := servers.RedisSentinel(t)
 	for _, n := range s.Nodes {
-		if _, err := n.Do("ACL", "SETUSER", "me", "on", ">secret", "~*", "&*", "+@all"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.Do("ACL", "SETUSER", "me", "on", ">secret", "~*", "&*", "+@all")
+		testkit.Must(t, err)
 	}
 	kept := open(t, redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.MasterName, SentinelAddrs: s.Addrs(), Username: "me", Password: "secret",
@@ -173,9 +169,8 @@ func TestFailoverClientLeavesReplacedMaster(t *testing.T) {
 		"ACL SETUSER default off", // that is who the sentinels are
 		"CLIENT KILL USER default",
 	} {
-		if _, err := mine.Do(strings.Fields(command)...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := mine.Do(strings.Fields(command)...)
+		testkit.Must(t, err)
 	}
 	master, err := s.AwaitFailover(old)
 	testkit.Must(t, err)
@@ -216,9 +211,7 @@ func TestClientIsNotClosed(t *testing.T) {
 	s, err := goredis.New(t.Context(), client, redisstore.Prefix("p"))
 	testkit.Must(t, err)
 	handOver(t, newLocks(s), "kept")
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	keys, err := client.Keys(t.Context(), "holdfast:*").Result()
 	if err != nil || len(keys) == 0 {
 		t.Errorf("the client sees the keys %v and %v in its database", keys, err)

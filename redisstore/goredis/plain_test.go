@@ -33,14 +33,11 @@ func TestNewPlain(t *testing.T) {
 		t.Errorf("TryLock of what the program holds: %v", err)
 	}
 	testkit.Must(t, client.Del(t.Context(), "lock:shared").Err())
-	lease, err := locks.Mutex("shared").Lock(t.Context())
-	testkit.Must(t, err)
+	lease := testkit.Lock(t, locks, "shared")
 	if ok, err := client.SetNX(t.Context(), "lock:shared", "my value", time.Minute).Result(); ok || err != nil {
 		t.Errorf("SET NX of what Holdfast holds: %v, %v", ok, err)
 	}
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, lease.Unlock(t.Context()))
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
 	if _, err := goredis.NewPlain(t.Context(), ring); !errors.Is(err, holdfast.ErrUnsupported) {

@@ -8,11 +8,10 @@ import (
 
 var brokenIdentity = []mutant{
 	{"leave deletes whatever is there", 6, "identity/leaving twice", []int{8}, eachStore(func(b *bug) {
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			if places := b.places(c.Name); len(places) > 0 && b.find(c) == nil {
-				c = places[0].Claim
+		b.leaves = func(c *store.Claim) {
+			if places := b.places(c.Name); len(places) > 0 && b.find(*c) == nil {
+				*c = places[0].Claim
 			}
-			return b.Store.Leave(ctx, c)
 		}
 	})},
 	{"keep extends whatever is there", 6, "identity/a stranger keeps", nil, eachStore(func(b *bug) {
@@ -31,11 +30,10 @@ var brokenIdentity = []mutant{
 				lines.set(c.ID, c.Name)
 			}
 		}
-		b.leave = func(ctx context.Context, c store.Claim) error {
+		b.leaves = func(c *store.Claim) {
 			if name := lines.get(c.ID); name != "" {
 				c.Name = name
 			}
-			return b.Store.Leave(ctx, c)
 		}
 	})},
 	{"a downgrade is not heard", 6, "identity/a downgrade lets readers in", nil, eachStore(func(b *bug) {

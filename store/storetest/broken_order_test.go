@@ -40,12 +40,7 @@ func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
 			s.Ticket = call(c.ID, s.Ticket)
 		}
 	}
-	b.notify = func(fn func(store.ID, store.Standing)) {
-		b.Store.Notify(func(id store.ID, s store.Standing) {
-			s.Ticket = call(id, s.Ticket)
-			fn(id, s)
-		})
-	}
+	b.pushes = func(id store.ID, s *store.Standing) { s.Ticket = call(id, s.Ticket) }
 	b.breaks = func(ctx context.Context, name string, ticket uint64) error {
 		for _, p := range b.places(name) {
 			if call(p.ID, p.Ticket) == ticket {
@@ -54,12 +49,10 @@ func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
 		}
 		return b.Store.Break(ctx, name, store.MaxTicket) // nobody
 	}
-	b.line = func(ctx context.Context, name string) (store.Line, error) {
-		line, err := b.Store.Line(ctx, name)
+	b.shows = func(line *store.Line) {
 		for i, p := range line.Places {
 			line.Places[i].Ticket = call(p.ID, p.Ticket)
 		}
-		return line, err
 	}
 }
 

@@ -29,10 +29,7 @@ var brokenTime = []mutant{
 		var stood notes[string, bool]
 		h.bug = func(b *bug) {
 			b.answers = func(c store.Claim, s *store.Standing) { stood.set(c.Name, s.State != store.Gone) }
-			b.leave = func(ctx context.Context, c store.Claim) error {
-				stood.set(c.Name, false)
-				return b.Store.Leave(ctx, c)
-			}
+			b.leaves = func(c *store.Claim) { stood.set(c.Name, false) }
 			b.names = func(ctx context.Context, prefix string) iter.Seq2[string, error] {
 				return func(yield func(string, error) bool) {
 					for name, err := range b.Store.Names(ctx, prefix) {

@@ -17,16 +17,8 @@ var brokenTruth = []mutant{
 			}
 			last.set(c.ID, *s)
 		}
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			last.set(c.ID, store.Standing{})
-			return b.Store.Leave(ctx, c)
-		}
-		b.notify = func(fn func(store.ID, store.Standing)) {
-			b.Store.Notify(func(id store.ID, s store.Standing) {
-				last.set(id, s)
-				fn(id, s)
-			})
-		}
+		b.leaves = func(c *store.Claim) { last.set(c.ID, store.Standing{}) }
+		b.pushes = func(id store.ID, s *store.Standing) { last.set(id, *s) }
 	})},
 	{"only a push grants", 7, "truth/a lost push", nil, eachStore(func(b *bug) {
 		var waits notes[store.ID, bool]
@@ -38,12 +30,7 @@ var brokenTruth = []mutant{
 				s.State = store.Waiting
 			}
 		}
-		b.notify = func(fn func(store.ID, store.Standing)) {
-			b.Store.Notify(func(id store.ID, s store.Standing) {
-				waits.set(id, false)
-				fn(id, s)
-			})
-		}
+		b.pushes = func(id store.ID, s *store.Standing) { waits.set(id, false) }
 	})},
 	{"a reconnect goes unsaid", 7, "truth/told after a cut", nil, eachStore(func(b *bug) {
 		b.notify = func(fn func(store.ID, store.Standing)) {
@@ -61,24 +48,11 @@ var brokenTruth = []mutant{
 				s.State, s.Ticket = p.State, p.Ticket
 			}
 		}
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			pushed.set(c.ID, store.Standing{})
-			return b.Store.Leave(ctx, c)
-		}
-		b.notify = func(fn func(store.ID, store.Standing)) {
-			b.Store.Notify(func(id store.ID, s store.Standing) {
-				pushed.set(id, s)
-				fn(id, s)
-			})
-		}
+		b.leaves = func(c *store.Claim) { pushed.set(c.ID, store.Standing{}) }
+		b.pushes = func(id store.ID, s *store.Standing) { pushed.set(id, *s) }
 	})},
 	{"a grant is pushed without its ticket", 7, "truth/a push has the ticket", nil, eachStore(func(b *bug) {
-		b.notify = func(fn func(store.ID, store.Standing)) {
-			b.Store.Notify(func(id store.ID, s store.Standing) {
-				s.Ticket = 0
-				fn(id, s)
-			})
-		}
+		b.pushes = func(id store.ID, s *store.Standing) { s.Ticket = 0 }
 	})},
 	{"gone is said once", 7, "truth/gone is final", nil, eachStore(func(b *bug) {
 		var stood, said notes[store.ID, bool]
@@ -107,25 +81,20 @@ var brokenTruth = []mutant{
 
 var brokenUnknown = []mutant{
 	{"no tombstone", 8, "unknown outcomes/a Join lands after its Leave", nil, eachStore(func(b *bug) {
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			c.Ticket = max(c.Ticket, 1)
-			return b.Store.Leave(ctx, c)
-		}
+		b.leaves = func(c *store.Claim) { c.Ticket = max(c.Ticket, 1) }
 	})},
 	{"a tombstone fades too early", 8, "unknown outcomes/a Join lands after its Leave", nil, eachStore(func(b *bug) {
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			if b.find(c) == nil {
+		b.leaves = func(c *store.Claim) {
+			if b.find(*c) == nil {
 				c.TTL /= 3
 			}
-			return b.Store.Leave(ctx, c)
 		}
 	})},
 	{"what was not acknowledged cannot be left", 8, "unknown outcomes/the answer to Join is lost", nil, eachStore(func(b *bug) {
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			if c.Ticket == 0 && b.find(c) != nil {
+		b.leaves = func(c *store.Claim) {
+			if c.Ticket == 0 && b.find(*c) != nil {
 				c.ID[15] ^= 0x80 // nobody
 			}
-			return b.Store.Leave(ctx, c)
 		}
 	})},
 	{"leaving twice is an error", 8, "unknown outcomes/the answer to Leave is lost", []int{6, 9}, eachStore(func(b *bug) {
@@ -147,11 +116,10 @@ var brokenUnknown = []mutant{
 		}
 	})},
 	{"who gives up stays in line", 8, "unknown outcomes/a wait is given up", []int{2}, eachStore(func(b *bug) {
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			if p := b.find(c); p != nil && p.State == store.Waiting {
+		b.leaves = func(c *store.Claim) {
+			if p := b.find(*c); p != nil && p.State == store.Waiting {
 				c.ID[15] ^= 0x80 // nobody
 			}
-			return b.Store.Leave(ctx, c)
 		}
 	})},
 	{"a refused Join is in line", 8, "unknown outcomes/a final error joins nothing", []int{3}, eachStore(func(b *bug) {
