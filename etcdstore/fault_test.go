@@ -237,8 +237,7 @@ func TestSilentServer(t *testing.T) {
 
 func TestClosedStore(t *testing.T) {
 	_, s := newServer(t, "")
-	held := claim("held")
-	testkit.Join(t, s, &held, store.Held)
+	held := testkit.Held(t, s, claim("held"))
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -31,9 +31,7 @@ func TestRefusedTryLandsNoMore(t *testing.T) {
 	testkit.Join(t, s, &try, store.Gone)
 	testkit.Leave(t, other, holder)
 	f.land(t)
-	if n := testkit.Length(t, s, "a"); n != 0 {
-		t.Errorf("%d claims stand that nobody has", n)
-	}
+	testkit.CheckLength(t, s, "a", 0)
 }
 
 // A Try whose answer was lost, and which was not held when it landed, is out and not in the line.
@@ -54,9 +52,7 @@ func TestLandedTryIsNotInLine(t *testing.T) {
 		return delivered
 	})
 	testkit.Join(t, s, &try, store.Gone)
-	if n := testkit.Length(t, s, "a"); n != 2 {
-		t.Errorf("%d claims are in the line; want 2", n)
-	}
+	testkit.CheckLength(t, s, "a", 2)
 }
 
 // A claim that stands where its answer was lost is refused for the same reasons as one whose answer came.
@@ -90,9 +86,7 @@ func notJoined(t *testing.T, s *etcdstore.Store, c store.Claim, why error, stand
 	if got, err := s.Join(t.Context(), c); !errors.Is(err, why) {
 		t.Errorf("%v and %v; want %v", got.State, err, why)
 	}
-	if n := testkit.Length(t, s, c.Name); n != stand {
-		t.Errorf("%d claims are in the line; want %d", n, stand)
-	}
+	testkit.CheckLength(t, s, c.Name, stand)
 }
 
 // A claim that somebody broke does not come back with a Join of its own that was late.
@@ -119,9 +113,7 @@ func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
 	testkit.Must(t, err)
 	f.land(t)
 	testkit.Leave(t, s, c)
-	if n := testkit.Length(t, s, "a"); n != 0 {
-		t.Errorf("%d claims stand that nobody has", n)
-	}
+	testkit.CheckLength(t, s, "a", 0)
 }
 
 // A claim that its own session has in the line, and nobody knows of, does not lock its client out.
@@ -140,8 +132,7 @@ func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
 func TestBreakWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	_, f, s := newFerry(t, etcdstore.DefaultTTL)
-	c := claim("a")
-	testkit.Join(t, s, &c, store.Held)
+	c := testkit.Held(t, s, claim("a"))
 	lost := false
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if lost || !deletes(r) {
@@ -207,8 +198,7 @@ func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
 func TestJoinAgainKeepsPlace(t *testing.T) {
 	t.Parallel()
 	_, s := newServer(t, "")
-	c := claim("a")
-	testkit.Join(t, s, &c, store.Held)
+	c := testkit.Held(t, s, claim("a"))
 	ticket := c.Ticket
 	c.Floor = ticket + 1000
 	testkit.Join(t, s, &c, store.Held)
@@ -286,8 +276,7 @@ func TestBlockerComesBackBehind(t *testing.T) {
 func TestJoinAgainWatchesOnce(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "")
-	c := claim("a")
-	testkit.Join(t, s, &c, store.Held)
+	c := testkit.Held(t, s, claim("a"))
 	testkit.Await(t, "its key is watched", func() bool { return etcdstore.Watches(s) == 1 })
 	etcdstore.Deafen(s)
 	_, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c))
@@ -396,7 +385,5 @@ func TestJoinLandsAfterItsLeave(t *testing.T) {
 	}
 	testkit.Leave(t, s, c)
 	f.land(t)
-	if n := testkit.Length(t, s, "a"); n != 0 {
-		t.Errorf("%d claims stand that nobody has", n)
-	}
+	testkit.CheckLength(t, s, "a", 0)
 }

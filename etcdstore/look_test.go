@@ -169,12 +169,9 @@ func TestKeepTellsWhatWatchesDoNot(t *testing.T) {
 	writer, reader := claim("downgrade"), part("downgrade", store.Lock, 1, store.MaxReaders)
 	testkit.Join(t, other, &writer, store.Held)
 	testkit.Join(t, s, &reader, store.Waiting)
-	first, second, third := claim("next"), claim("next"), claim("next")
-	testkit.Join(t, other, &first, store.Held)
-	testkit.Join(t, other, &second, store.Waiting)
-	testkit.Join(t, s, &third, store.Waiting)
-	broken := claim("broken")
-	testkit.Join(t, s, &broken, store.Held)
+	first := testkit.Held(t, other, claim("next"))
+	second, third := testkit.Waiting(t, other, claim("next")), testkit.Waiting(t, s, claim("next"))
+	broken := testkit.Held(t, s, claim("broken"))
 	testkit.Await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 5 })
 	etcdstore.Deafen(s)
 
@@ -212,9 +209,8 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	server, f, s := newFerry(t, etcdstore.DefaultTTL)
 	other := openAt(t, "etcd://"+server.Addr())
 	held := listen(s)
-	holder, c := claim("a"), claim("a")
-	testkit.Join(t, other, &holder, store.Held)
-	testkit.Join(t, s, &c, store.Waiting)
+	holder := testkit.Held(t, other, claim("a"))
+	testkit.Waiting(t, s, claim("a"))
 	testkit.Await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 2 })
 	failures := 0
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
@@ -247,8 +243,7 @@ func TestLateNewsUndoNothing(t *testing.T) {
 	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	for name, first := range map[string]fate{"late": stranded, "answer lost": unanswered} {
 		t.Run(name, func(t *testing.T) {
-			c := claim(name)
-			testkit.Join(t, s, &c, store.Held)
+			c := testkit.Held(t, s, claim(name))
 			great, small := c, c
 			great.Turn, small.Units = 1, 1
 			if first == unanswered { // then it is the smaller one that has landed, unknown to its client

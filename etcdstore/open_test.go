@@ -109,8 +109,7 @@ func TestPermissionTakenAway(t *testing.T) {
 	key, end := documentedRange(t, "")
 	addUser(t, root, "me", key, end, clientv3.PermReadWrite)
 	s := openAt(t, "etcd://me:secret@"+server.Addr())
-	c := claim("mine")
-	testkit.Join(t, s, &c, store.Held)
+	c := testkit.Held(t, s, claim("mine"))
 	_, err := root.RoleRevokePermission(t.Context(), "me", key, end)
 	testkit.Must(t, err)
 	for _, call := range testkit.Calls(s, c) {
@@ -164,10 +163,8 @@ func TestNew(t *testing.T) {
 		t.Error("identities do not tell which stores see the same names")
 	}
 	told := testkit.Listen(b)
-	holder, waiter, stranger := claim("same"), claim("same"), claim("same")
-	testkit.Join(t, a, &holder, store.Held)
-	testkit.Join(t, b, &waiter, store.Waiting)
-	testkit.Join(t, other, &stranger, store.Held)
+	testkit.Held(t, a, claim("same"))
+	waiter, stranger := testkit.Waiting(t, b, claim("same")), testkit.Held(t, other, claim("same"))
 	if err := a.Close(); err != nil { // and what it held goes with it
 		t.Error(err)
 	}

@@ -21,9 +21,7 @@ func TestKeysAreUsedAgain(t *testing.T) {
 	testkit.Must(t, err)
 	const times = 20
 	for range times {
-		first, second := claim("busy"), claim("busy")
-		testkit.Join(t, s, &first, store.Held)
-		testkit.Join(t, s, &second, store.Waiting)
+		first, second := testkit.Held(t, s, claim("busy")), testkit.Waiting(t, s, claim("busy"))
 		for _, c := range []store.Claim{second, first} {
 			testkit.Must(t, s.Leave(t.Context(), c))
 		}

@@ -34,8 +34,7 @@ func TestNoLeader(t *testing.T) {
 			cluster := servers.EtcdCluster(t, 3)
 			url := "etcd://" + strings.Join(cluster.Endpoints(), ",")
 			s := openAt(t, url)
-			held := claim("held")
-			testkit.Join(t, s, &held, store.Held)
+			held := testkit.Held(t, s, claim("held"))
 			hasty := holdfast.New(openAt(t, url+"?ttl=1s"))
 			defer hasty.Close()
 			each := func(do change) {
@@ -93,10 +92,8 @@ func TestDatabaseFull(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "", servers.Args("--quota-backend-bytes", "1000000"))
 	client := server.Client(t)
-	holder, second, third := claim("full"), claim("full"), claim("full")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &second, store.Waiting)
-	testkit.Join(t, s, &third, store.Waiting)
+	holder := testkit.Held(t, s, claim("full"))
+	second, third := testkit.Waiting(t, s, claim("full")), testkit.Waiting(t, s, claim("full"))
 	fill(t, client)
 
 	_, err := s.Join(t.Context(), claim("other"))

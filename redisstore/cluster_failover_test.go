@@ -23,8 +23,7 @@ func TestWaitReplicasFollowsFailover(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
 	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=10s")
-	holder := claim("acked")
-	testkit.Join(t, s, &holder, store.Held)
+	holder := testkit.Held(t, s, claim("acked"))
 	testkit.Must(t, giveWay(c, []*servers.RedisServer{keeperOf(t, c, holder.Name)}))
 	testkit.Await(t, "the new master renews", func() bool { return testkit.Holds(t.Context(), s, holder) })
 }
@@ -46,8 +45,7 @@ func testIdleConnection(t *testing.T, seen bool) {
 	a, b := openAt(t, clusterURL(c)), openAt(t, clusterURL(c))
 	const name = "fall"
 	take := func(s *redisstore.Store) store.Claim {
-		own := claim(name)
-		testkit.Join(t, s, &own, store.Held)
+		own := testkit.Held(t, s, claim(name))
 		testkit.Leave(t, s, own)
 		return own
 	}
@@ -93,8 +91,7 @@ func TestNewInClusterNodeIsBack(t *testing.T) {
 			break
 		}
 	}
-	first := claim(name)
-	testkit.Join(t, s, &first, store.Held)
+	first := testkit.Held(t, s, claim(name))
 	replica, err := c.ReplicaOf(down)
 	testkit.Must(t, err)
 	for _, n := range []*servers.RedisServer{replica, down} {

@@ -38,9 +38,7 @@ func TestClusterHostIsGone(t *testing.T) {
 		}
 		return address
 	})
-	holder, other := claim(names[0]), claim(names[1])
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &other, store.Held)
+	holder, other := testkit.Held(t, s, claim(names[0])), testkit.Held(t, s, claim(names[1]))
 	replicated(t, master)
 	gone.Store(true)
 	testkit.Must(t, master.Kill())
@@ -75,8 +73,7 @@ func TestRefusedJoinIsWithdrawn(t *testing.T) {
 			do(t, n, "ACL", "SETUSER", "me", "reset", "on", ">secret", "~*", "&*", "+@all", lacking)
 		}
 		s := openAt(t, url)
-		holder := claim("untold " + lacking)
-		testkit.Join(t, s, &holder, store.Held)
+		holder := testkit.Held(t, s, claim("untold "+lacking))
 		_, err := s.Join(t.Context(), claim(holder.Name))
 		checkFault(t, err, true, "lacks a permission")
 		if line, err := s.Line(t.Context(), holder.Name); err != nil || len(line.Places) != 1 {
@@ -121,8 +118,7 @@ func TestNewInClusterUnknownNode(t *testing.T) {
 	known := &forgetful{Client: client, unknown: keeperOf(t, c, names[0]).Addr()}
 	s := newOf(t, known)
 	for _, name := range names[1:] {
-		own := claim(name)
-		testkit.Join(t, s, &own, store.Held)
+		testkit.Held(t, s, claim(name))
 	}
 	_, err = s.Join(t.Context(), claim(names[0]))
 	checkFault(t, err, false, "does not know", known.unknown)
@@ -159,12 +155,10 @@ func TestClusterByHostname(t *testing.T) {
 	})
 	names := spreadNames(t, c)
 	for _, name := range names {
-		own := claim(name)
-		testkit.Join(t, s, &own, store.Held)
+		testkit.Held(t, s, claim(name))
 	}
 	testkit.Must(t, moveSlot(c, redisstore.KeysOf("", names[0])[0], nil))
-	own := claim(names[0])
-	testkit.Join(t, s, &own, store.Waiting)
+	testkit.Waiting(t, s, claim(names[0]))
 	mu.Lock()
 	defer mu.Unlock()
 	if !called["localhost"] || len(called) != 1 {
@@ -215,8 +209,7 @@ func TestNamesWhileSlotMoves(t *testing.T) {
 	want := map[string]bool{}
 	var moving string
 	for i := range 60 {
-		own := claim(fmt.Sprint("name ", i))
-		testkit.Join(t, s, &own, store.Held)
+		own := testkit.Held(t, s, claim(fmt.Sprint("name ", i)))
 		if want[own.Name] = true; keeperOf(t, c, own.Name) == c.Nodes[2] {
 			moving = own.Name
 		}

@@ -177,8 +177,7 @@ func TestClusterMasterKilled(t *testing.T) {
 	testkit.Leave(t, s, holders[0])
 	testkit.AwaitTold(t, told, waiters[0].ID, "who waits is told by the new master")
 	testkit.Keep(t, s, waiters[0], store.Held)
-	next := claim(names[0])
-	testkit.Join(t, s, &next, store.Waiting)
+	next := testkit.Waiting(t, s, claim(names[0]))
 	if next.Ticket <= waiters[0].Ticket+1_000_000 {
 		t.Errorf("the new master has given ticket %d after %d: it does not know what was lost", next.Ticket, waiters[0].Ticket)
 	}
@@ -208,9 +207,7 @@ func TestSlotIsMoved(t *testing.T) {
 	told := testkit.Listen(s)
 	const name = "moved"
 	key := redisstore.KeysOf("", name)[0]
-	holder, waiter := claim(name), claim(name)
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim(name)), testkit.Waiting(t, s, claim(name))
 	for range 2 { // there and back again
 		moved := 0
 		err := moveSlot(c, key, func(int) {
@@ -300,9 +297,8 @@ func TestNewInCluster(t *testing.T) {
 	s := newOf(t, client)
 	testkit.CheckWorks(t, s)
 	for _, name := range spreadNames(t, c) {
-		holder, waiter := claim(name), claim(name)
-		testkit.Join(t, s, &holder, store.Held)
-		testkit.Join(t, s, &waiter, store.Waiting)
+		testkit.Held(t, s, claim(name))
+		testkit.Waiting(t, s, claim(name))
 	}
 	testkit.Check(t, s.Close())
 	if err := client.Do(t.Context(), client.B().Get().Key("x").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
@@ -316,8 +312,7 @@ func TestWaitReplicasInCluster(t *testing.T) {
 	c := servers.RedisCluster(t)
 	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=3s")
 	testkit.CheckWorks(t, s)
-	holder := claim("waited for")
-	testkit.Join(t, s, &holder, store.Held)
+	holder := testkit.Held(t, s, claim("waited for"))
 	master := keeperOf(t, c, holder.Name)
 	if err := master.Kill(); err != nil { // nothing is lost that counted
 		t.Fatal(err)
@@ -366,8 +361,7 @@ func TestSmallestACLInCluster(t *testing.T) {
 		do(t, n, "ACL", "SETUSER", "me", "-spublish")
 	}
 	s := openAt(t, url+"?prefix="+prefix)
-	holder := claim("untold")
-	testkit.Join(t, s, &holder, store.Held)
+	testkit.Held(t, s, claim("untold"))
 	_, err := s.Join(t.Context(), claim("untold"))
 	checkFault(t, err, true, "lacks a permission")
 }
@@ -412,8 +406,7 @@ func TestClusterMasterHangs(t *testing.T) {
 	_, err := c.AwaitFailover(old)
 	testkit.Must(t, err)
 	for _, name := range names[1:] {
-		holder := claim(name)
-		testkit.Join(t, s, &holder, store.Held)
+		testkit.Held(t, s, claim(name))
 	}
 	testkit.Await(t, "the new master is found", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

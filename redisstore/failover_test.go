@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // What a failover can lose, and what waiting for replicas saves. Here a test is who promotes replicas, so that nothing
@@ -293,8 +292,7 @@ func TestTicketsRiseWhenOldMasterIsBack(t *testing.T) {
 	draw := func(at *servers.RedisServer) uint64 {
 		s := openAt(t, "redis://"+at.Addr())
 		defer s.Close()
-		c := claim("run")
-		testkit.Join(t, s, &c, store.Held)
+		c := testkit.Held(t, s, claim("run"))
 		testkit.Leave(t, s, c)
 		return c.Ticket
 	}

@@ -304,8 +304,7 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "")
-	good := claim("good")
-	testkit.Join(t, s, &good, store.Held)
+	good := testkit.Held(t, s, claim("good"))
 	for _, plant := range [][]string{
 		{"LPUSH", "x"}, {"SADD", "x"}, {"HSET", "f", "x"}, {"ZADD", "1", "x"},
 		{"SET", "x"}, {"SET", ""}, {"SET", "1 s"}, {"SET", "1 s x"}, {"SET", "1 m 1 2"}, {"SET", "1 q 1 2 3 4 5"},
@@ -336,8 +335,7 @@ func TestForeignKeys(t *testing.T) {
 func TestServerInTrouble(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "", servers.Args("--busy-reply-threshold", "10"))
-	holder := claim("held")
-	testkit.Join(t, s, &holder, store.Held)
+	holder := testkit.Held(t, s, claim("held"))
 	attempt := func() error {
 		c := claim("other")
 		_, err := s.Join(t.Context(), c)

@@ -50,12 +50,10 @@ func TestGuard(t *testing.T) {
 func TestGuardAfterFlush(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "?guard=4s")
-	first := claim("flushed")
-	testkit.Join(t, s, &first, store.Waiting)
+	first := testkit.Waiting(t, s, claim("flushed"))
 	testkit.AwaitHeld(t, s, first)
 	do(t, server, "FLUSHALL")
-	next := claim("flushed")
-	testkit.Join(t, s, &next, store.Waiting)
+	next := testkit.Waiting(t, s, claim("flushed"))
 	testkit.AwaitHeld(t, s, next)
 }
 

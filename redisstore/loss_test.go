@@ -64,9 +64,7 @@ func TestFirstKeyLostLeavesNobodyBehind(t *testing.T) {
 // must not come to stand before his.
 func TestFirstKeyLostKeepsNewHolder(t *testing.T) {
 	s, holder, _ := loseFirstKey(t, "")
-	now, next := claim("torn"), claim("torn")
-	testkit.Join(t, s, &now, store.Held)
-	testkit.Join(t, s, &next, store.Waiting)
+	now, next := testkit.Held(t, s, claim("torn")), testkit.Waiting(t, s, claim("torn"))
 	testkit.Keep(t, s, now, store.Held)
 	testkit.Leave(t, s, holder)
 	testkit.Keep(t, s, now, store.Held)
@@ -79,8 +77,7 @@ func TestFirstKeyLostKeepsNewHolder(t *testing.T) {
 func TestFirstKeyLostWithGuard(t *testing.T) {
 	t.Parallel()
 	s, holder, waiter := loseFirstKey(t, "?guard=200ms")
-	now := claim("torn")
-	testkit.Join(t, s, &now, store.Held)
+	now := testkit.Held(t, s, claim("torn"))
 	testkit.Keep(t, s, holder, store.Gone)
 	testkit.Keep(t, s, waiter, store.Gone)
 	testkit.Keep(t, s, now, store.Held)
@@ -90,15 +87,12 @@ func TestFirstKeyLostWithGuard(t *testing.T) {
 func TestOrderLostLetsOneIn(t *testing.T) {
 	server, s := newServer(t, "")
 	for range 3 {
-		c := reader("orderless")
-		testkit.Join(t, s, &c, store.Held)
+		testkit.Held(t, s, reader("orderless"))
 	}
 	if n := do(t, server, append([]string{"DEL"}, redisstore.KeysOf("", "orderless")[1:]...)...); n != "3" {
 		t.Fatalf("%s keys were deleted, want three", n)
 	}
-	first, second := claim("orderless"), claim("orderless")
-	testkit.Join(t, s, &first, store.Held)
-	testkit.Join(t, s, &second, store.Waiting)
+	first, second := testkit.Held(t, s, claim("orderless")), testkit.Waiting(t, s, claim("orderless"))
 	testkit.Leave(t, s, first)
 	testkit.Keep(t, s, second, store.Held)
 }

@@ -84,9 +84,7 @@ func TestEveryoneIsTold(t *testing.T) {
 	if id := testkit.NextTold(t, told, "the store says that pushes may have been lost"); id != store.Everyone {
 		t.Errorf("told of %v, want of everyone", id)
 	}
-	holder, waiter := claim("told"), claim("told")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim("told")), testkit.Waiting(t, s, claim("told"))
 	testkit.Leave(t, s, holder)
 	if id := testkit.NextTold(t, told, "pushes come again"); id != waiter.ID {
 		t.Errorf("told of %v, want of %v", id, waiter.ID)
@@ -105,12 +103,10 @@ func TestOneMessageForEachProcess(t *testing.T) {
 			}
 		})
 	}
-	writer := claim("crowd")
-	testkit.Join(t, a, &writer, store.Held)
+	writer := testkit.Held(t, a, claim("crowd"))
 	for range 10 {
 		for _, s := range []*redisstore.Store{a, b} {
-			c := reader("crowd")
-			testkit.Join(t, s, &c, store.Waiting)
+			testkit.Waiting(t, s, reader("crowd"))
 			told.Add(1)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // smallestACL is the one of the package's documentation.
@@ -87,9 +86,8 @@ func TestConnections(t *testing.T) {
 func TestDatabasesAreApart(t *testing.T) {
 	server := servers.Redis(t)
 	a, b := openAt(t, "redis://"+server.Addr()), openAt(t, "redis://"+server.Addr()+"/1")
-	one, two := claim("same"), claim("same")
-	testkit.Join(t, a, &one, store.Held)
-	testkit.Join(t, b, &two, store.Held)
+	testkit.Held(t, a, claim("same"))
+	testkit.Held(t, b, claim("same"))
 	if a.Abilities().Identity == b.Abilities().Identity {
 		t.Error("two databases have one identity")
 	}

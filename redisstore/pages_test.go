@@ -40,9 +40,8 @@ func TestLongLineIsReadInPages(t *testing.T) {
 	t.Parallel()
 	const claims, most = 50_000, 1000
 	server, s := newServer(t, "")
-	holder, waiter := claim("x"), claim("x")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
+	testkit.Held(t, s, claim("x"))
+	waiter := testkit.Waiting(t, s, claim("x"))
 	crowd(t, server, "x", waiter.Ticket+1, claims)
 
 	before := calls(t, server, "evalsha")

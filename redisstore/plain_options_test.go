@@ -176,8 +176,7 @@ func TestPlainJoinsAgain(t *testing.T) {
 	testkit.Must(t, err)
 	defer s.Close()
 	for _, s := range []*redisstore.Plain{s, openPlain(t, server, "")} {
-		c := claim("again")
-		testkit.Join(t, s, &c, store.Held)
+		c := testkit.Held(t, s, claim("again"))
 		first := c.Ticket
 		if testkit.Join(t, s, &c, store.Held); c.Ticket != first {
 			t.Errorf("joining again gave ticket %d, and before it was %d", c.Ticket, first)
@@ -218,9 +217,8 @@ func TestPlainOwnKeys(t *testing.T) {
 func TestPlainAndLineAreApart(t *testing.T) {
 	server := servers.Redis(t)
 	plain, line := openPlain(t, server, ""), openAt(t, "redis://"+server.Addr())
-	one, two := claim("same"), claim("same")
-	testkit.Join(t, plain, &one, store.Held)
-	testkit.Join(t, line, &two, store.Held)
+	testkit.Held(t, plain, claim("same"))
+	testkit.Held(t, line, claim("same"))
 	if plain.Abilities().Identity == line.Abilities().Identity {
 		t.Error("they have one identity, as if they saw each other")
 	}

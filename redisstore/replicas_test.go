@@ -49,8 +49,7 @@ func TestJoinDoesNotOutliveItsTombstone(t *testing.T) {
 	r := servers.RedisReplicas(t, 1)
 	acknowledged(t, r.Master, 1)
 	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=3s")
-	warm := claim("warm")
-	testkit.Join(t, s, &warm, store.Held)
+	testkit.Held(t, s, claim("warm"))
 	testkit.Must(t, r.Replicas[0].Lag())
 	before := calls(t, r.Master, "evalsha")
 	busy := make(chan error, 1)
@@ -94,10 +93,8 @@ func TestPushedGrantIsConfirmed(t *testing.T) {
 	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=2s")
 	told := make(chan store.Standing, 10)
 	s.Notify(func(_ store.ID, standing store.Standing) { told <- standing })
-	holder, waiter, last := claim("pushed"), claim("pushed"), claim("pushed")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
-	testkit.Join(t, s, &last, store.Waiting)
+	holder := testkit.Held(t, s, claim("pushed"))
+	waiter, last := testkit.Waiting(t, s, claim("pushed")), testkit.Waiting(t, s, claim("pushed"))
 	testkit.Leave(t, s, holder)
 	select {
 	case standing := <-told:

@@ -56,8 +56,7 @@ func TestLineOutlivesItsFirstExpiry(t *testing.T) {
 func TestOrderMadeAnewExpires(t *testing.T) {
 	server, s := newServer(t, "")
 	testkit.Leave(t, s, claim("anew")) // a tombstone
-	c := claim("anew")
-	testkit.Join(t, s, &c, store.Held)
+	testkit.Held(t, s, claim("anew"))
 	for _, key := range redisstore.KeysOf("", "anew") {
 		if left := do(t, server, "PTTL", key); strings.HasPrefix(left, "-") {
 			t.Errorf("the key %s expires in %s", key, left)

@@ -16,8 +16,7 @@ import (
 // draw takes a lock and gives it back, and returns its ticket.
 func draw(t *testing.T, s *redisstore.Store) uint64 {
 	t.Helper()
-	c := claim("draw")
-	testkit.Join(t, s, &c, store.Held)
+	c := testkit.Held(t, s, claim("draw"))
 	testkit.Leave(t, s, c)
 	return c.Ticket
 }
@@ -141,8 +140,7 @@ func TestMarkSetByHand(t *testing.T) {
 				server := servers.Redis(t)
 				url := "redis://" + server.Addr() + "?" + query
 				s := testkit.Open(t, url)
-				holder := claim("held")
-				testkit.Join(t, s, &holder, store.Held)
+				holder := testkit.Held(t, s, claim("held"))
 				do(t, server, "SET", redisstore.Mark(""), mark)
 				another := testkit.Open(t, url)
 				for _, s := range []store.Store{s, another} {

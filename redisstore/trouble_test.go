@@ -46,8 +46,7 @@ func TestDemotedServerIsLeft(t *testing.T) {
 	var way signpost
 	way.to.Store(before)
 	s := way.storeAt(t)
-	first := claim("demoted")
-	testkit.Join(t, s, &first, store.Held)
+	testkit.Held(t, s, claim("demoted"))
 	host, port, err := net.SplitHostPort(after.Addr())
 	testkit.Must(t, err)
 	way.to.Store(after)
@@ -72,9 +71,7 @@ func TestPushesFollowCommands(t *testing.T) {
 	way.to.Store(after)
 	do(t, before, "CLIENT", "KILL", "TYPE", "normal")
 	reach(t, s)
-	holder, waiter := claim("followed"), claim("followed")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim("followed")), testkit.Waiting(t, s, claim("followed"))
 	testkit.Leave(t, s, holder)
 	id := testkit.NextTold(t, told, "the waiter is told, or that pushes were lost")
 	if id != waiter.ID && id != store.Everyone { // Everyone has to ask, and so has he
@@ -89,8 +86,7 @@ func TestRESP2ConnectionDies(t *testing.T) {
 	s := newOf(t, newClient(t, rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
 	}))
-	c := claim("resp2")
-	testkit.Join(t, s, &c, store.Held)
+	testkit.Held(t, s, claim("resp2"))
 	killed := 0
 	for client := range strings.Lines(do(t, server, "CLIENT", "LIST")) {
 		if strings.Contains(client, " cmd=eval") { // or evalsha: the Join
@@ -111,9 +107,7 @@ func TestRESP2ConnectionDies(t *testing.T) {
 // A server that is full lets whoever stands in a line stay there, and go: neither takes more memory than there was.
 func TestFullServerLetsLineGoOn(t *testing.T) {
 	server, s := newServer(t, "")
-	holder, waiter := claim("full"), claim("full")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim("full")), testkit.Waiting(t, s, claim("full"))
 	do(t, server, "CONFIG", "SET", "maxmemory", "1")
 	testkit.Keep(t, s, holder, store.Held)
 	testkit.Keep(t, s, waiter, store.Waiting)
@@ -133,9 +127,7 @@ func TestPublishDeniedIsRefusedAtOpen(t *testing.T) {
 func TestPublishDeniedLaterCostsNoCall(t *testing.T) {
 	server := servers.Redis(t, servers.ACL("user default off", smallestACL("")))
 	s := openAt(t, "redis://me:secret@"+server.Addr())
-	holder, waiter := claim("untold"), claim("untold")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim("untold")), testkit.Waiting(t, s, claim("untold"))
 	do(t, server, "ACL", "SETUSER", "me", "-publish")
 	testkit.Leave(t, s, holder)
 	testkit.Keep(t, s, waiter, store.Held)
@@ -285,8 +277,7 @@ func used(t *testing.T, server *servers.RedisServer) (sum time.Duration) {
 // leaves.
 func letIn(t *testing.T, server *servers.RedisServer, s *redisstore.Store, readers int) time.Duration {
 	t.Helper()
-	writer := claim("crowd")
-	testkit.Join(t, s, &writer, store.Held)
+	writer := testkit.Held(t, s, claim("crowd"))
 	var joining sync.WaitGroup
 	for range 10 {
 		joining.Go(func() {

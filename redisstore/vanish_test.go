@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // Hosts that vanish without a word: to connect to them hangs, and what was sent to them is not refused.
@@ -126,8 +125,7 @@ func TestAckedFollowsCommands(t *testing.T) {
 	if len(commands) != 1 {
 		t.Fatalf("there are %d connections, want that for commands", len(commands))
 	}
-	first := claim("acked")
-	testkit.Join(t, s, &first, store.Held)
+	testkit.Held(t, s, claim("acked"))
 	way.to.Store(after.Master)
 	do(t, before.Master, "CLIENT", "KILL", "ID", commands[0])
 	reach(t, s)

@@ -16,9 +16,8 @@ func TestKeepAlwaysWrites(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
 	s := openAt(t, "redis://"+server.Addr())
-	holder, waiter := claim("written"), claim("written")
-	testkit.Join(t, s, &holder, store.Held)
-	testkit.Join(t, s, &waiter, store.Waiting)
+	holder := testkit.Held(t, s, claim("written"))
+	testkit.Waiting(t, s, claim("written"))
 	writes := func() int {
 		info := do(t, server, "INFO", "persistence")
 		_, rest, _ := strings.Cut(info, "rdb_changes_since_last_save:")

@@ -61,8 +61,7 @@ func TestMinorityFaults(t *testing.T) {
 			f := newCalmFleet(t, 5)
 			f.query = "max-ttl=1m&timeout=6s" // which nobody may wait for
 			s := f.open(t)
-			held := claimOf("held")
-			hold(t, s, held)
+			held := testkit.Held(t, s, claimOf("held"))
 			settled(t, s) // a node that is full prolongs what it has, and takes nothing more
 			for _, i := range []int{1, 3} {
 				fault.befall(t, f.nodes[i])
@@ -70,8 +69,7 @@ func TestMinorityFaults(t *testing.T) {
 			var took []time.Duration
 			for i := range 20 {
 				began := time.Now()
-				c := claimOf("free" + strconv.Itoa(i))
-				hold(t, s, c)
+				c := testkit.Held(t, s, claimOf("free"+strconv.Itoa(i)))
 				testkit.Must(t, s.Leave(t.Context(), c))
 				took = append(took, time.Since(began))
 			}
@@ -166,8 +164,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	testkit.Must(t, f.nodes[2].Pause())
 	t.Cleanup(func() { testkit.Must(t, f.nodes[2].Continue()) })
 	lock := func() {
-		c := briefClaimOf("hung")
-		hold(t, s, c)
+		c := testkit.Held(t, s, briefClaimOf("hung"))
 		testkit.Must(t, s.Leave(t.Context(), c))
 	}
 	// Until it is known that the node hangs: a few may wait there, and nothing is answered for longer than it may take.

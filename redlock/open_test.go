@@ -127,8 +127,7 @@ func TestNewOfClients(t *testing.T) {
 	}
 	s, err := redlock.New(t.Context(), clients, redlock.MaxTTL(time.Minute), redlock.Prefix("app:"), redlock.NodeTimeout(20*time.Second), redlock.Logger(silent))
 	testkit.Must(t, err)
-	c := claimOf("new")
-	hold(t, s, c)
+	c := testkit.Held(t, s, claimOf("new"))
 	testkit.Await(t, "the key is there", func() bool { return do(t, f.nodes[0], "EXISTS", "app:new") == int64(1) })
 	testkit.Check(t, s.Leave(t.Context(), c))
 	s.Close()

@@ -62,8 +62,7 @@ func TestWaiterIsTold(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
 	a, b := f.open(t), f.open(t)
-	holder := claimOf("told")
-	hold(t, a, holder)
+	holder := testkit.Held(t, a, claimOf("told"))
 	settled(t, a) // at all nodes, or the waiter may be the first at one of them
 	waiter := listen(t, b, "told")
 	testkit.Must(t, a.Leave(t.Context(), holder))
@@ -153,8 +152,7 @@ func TestJeopardy(t *testing.T) {
 	f := newCalmFleet(t, 3)
 	var log logbook
 	s := f.open(t, redlock.Logger(slog.New(slog.NewTextHandler(&log, nil))))
-	c := claimOf("jeopardy")
-	hold(t, s, c)
+	c := testkit.Held(t, s, claimOf("jeopardy"))
 	keep := func() { testkit.Keep(t, s, c, store.Held) }
 	_, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr())
 	testkit.Must(t, err)
@@ -207,8 +205,7 @@ func TestSmallestUser(t *testing.T) {
 	a, err := redlock.OpenDetour(t.Context(), at, nil, redlock.Logger(silent))
 	testkit.Must(t, err)
 	defer a.Close()
-	holder := claimOf("least")
-	hold(t, a, holder)
+	holder := testkit.Held(t, a, claimOf("least"))
 	settled(t, a)
 	waiter := listen(t, a, "least")
 	testkit.Must(t, a.Leave(t.Context(), holder))

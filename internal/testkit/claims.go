@@ -51,6 +51,20 @@ func Join(t testing.TB, s store.Store, c *store.Claim, want store.State) store.S
 	return standing
 }
 
+// Held joins, demands that the claim is held, and returns it with its ticket.
+func Held(t testing.TB, s store.Store, c store.Claim) store.Claim {
+	t.Helper()
+	Join(t, s, &c, store.Held)
+	return c
+}
+
+// Waiting joins, demands that the claim waits, and returns it with its ticket.
+func Waiting(t testing.TB, s store.Store, c store.Claim) store.Claim {
+	t.Helper()
+	Join(t, s, &c, store.Waiting)
+	return c
+}
+
 // Ask keeps one claim, in whatever state it is.
 func Ask(t testing.TB, s store.Store, c store.Claim) store.Standing {
 	t.Helper()
@@ -97,6 +111,14 @@ func Length(t testing.TB, s store.Store, name string) int {
 	l, err := s.Line(t.Context(), name)
 	Must(t, err)
 	return len(l.Places)
+}
+
+// CheckLength demands that so many claims stand in a line.
+func CheckLength(t testing.TB, s store.Store, name string, want int) {
+	t.Helper()
+	if n := Length(t, s, name); n != want {
+		t.Errorf("%d claims stand in line %q, want %d", n, name, want)
+	}
 }
 
 // Listen returns the IDs of the claims that the store tells of from now on.
