@@ -2,46 +2,23 @@ package etcdstore_test
 
 import (
 	"context"
-	"encoding/binary"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What most tests of this package do with a store.
-
-var lastID atomic.Uint64
-
-// claim makes a claim for everything.
-func claim(name string) store.Claim {
-	c := store.Claim{
-		Name: name, TTL: etcdstore.DefaultTTL, Owner: &store.Owner{Host: "test"},
-		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
-	}
-	binary.BigEndian.PutUint64(c.ID[8:], lastID.Add(1))
-	return c
-}
-
-// locate takes a URL apart, which must work.
-func locate(t testing.TB, raw string) store.Location {
-	t.Helper()
-	at, err := store.ParseLocation(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
+// claim makes a claim of an exclusive lock.
+func claim(name string) store.Claim { return testkit.Claim(name, etcdstore.DefaultTTL) }
 
 // tryOpen opens the store at a URL as holdfast.Open does.
 func tryOpen(t testing.TB, raw string) (*etcdstore.Store, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), serverPatience)
 	defer cancel()
-	s, err := store.Open(ctx, locate(t, raw))
+	s, err := store.Open(ctx, testkit.Locate(t, raw))
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +29,26 @@ func tryOpen(t testing.TB, raw string) (*etcdstore.Store, error) {
 func openAt(t testing.TB, raw string) *etcdstore.Store {
 	t.Helper()
 	s, err := tryOpen(t, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// openError returns why the store at a URL cannot be opened.
+func openError(t *testing.T, raw string) error {
+	t.Helper()
+	s, err := tryOpen(t, raw)
+	if err == nil {
+		s.Close()
+		t.Fatalf("%s: it could be opened", testkit.Locate(t, raw))
+	}
+	return err
+}
+
+// checkFault is testkit.CheckFault for a fault that names a server of this machine.
+func checkFault(t *testing.T, err error, final bool, words ...string) {
+	t.Helper()
+	testkit.CheckFault(t, err, final, append(words, "etcd at 127.0.0.1:")...)
 }
 
 // newServer starts a server and opens a store on it, with these parameters.
@@ -64,42 +56,4 @@ func newServer(t testing.TB, query string, options ...servers.Option) (*servers.
 	t.Helper()
 	server := servers.Etcd(t, options...)
 	return server, openAt(t, "etcd://"+server.Addr()+query)
-}
-
-// join joins, demands a state, and notes the ticket.
-func join(t testing.TB, s *etcdstore.Store, c *store.Claim, want store.State) store.Standing {
-	t.Helper()
-	standing, err := s.Join(t.Context(), *c)
-	if err != nil || standing.State != want {
-		t.Fatalf("Join of %q: %v and %v, want %v", c.Name, standing.State, err, want)
-	}
-	c.Ticket = standing.Ticket
-	return standing
-}
-
-// keep keeps one claim and demands a state.
-func keep(t testing.TB, s *etcdstore.Store, c store.Claim, want store.State) store.Standing {
-	t.Helper()
-	standings, err := s.Keep(t.Context(), []store.Claim{c})
-	if err != nil || len(standings) != 1 || standings[0].Err != nil || standings[0].State != want {
-		t.Fatalf("Keep of %q: %+v and %v, want %v", c.Name, standings, err, want)
-	}
-	return standings[0]
-}
-
-func leave(t testing.TB, s *etcdstore.Store, c store.Claim) {
-	t.Helper()
-	if err := s.Leave(t.Context(), c); err != nil {
-		t.Fatalf("Leave of %q: %v", c.Name, err)
-	}
-}
-
-// await waits until something is so.
-func await(t testing.TB, what string, isSo func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !isSo(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 30 seconds", what)
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -23,11 +24,9 @@ func counted(t testing.TB, server *servers.EtcdServer) callCounts {
 	t.Helper()
 	var last callCounts
 	settled := time.Now()
-	await(t, "the server is at rest", func() bool {
+	testkit.Await(t, "the server is at rest", func() bool {
 		now, err := server.Calls()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !maps.Equal(now, last) {
 			last, settled = now, time.Now()
 		}
@@ -59,17 +58,12 @@ func TestOneTransactionEach(t *testing.T) {
 	const shortly, tooLong = 5 * time.Millisecond, 20 * time.Millisecond
 	lockAndUnlock := func(hold time.Duration) (took time.Duration) {
 		began := time.Now()
-		lease, err := locks.Mutex("inventory:42").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := testkit.Lock(t, locks, "inventory:42")
 		time.Sleep(hold)
-		if err := lease.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, lease.Unlock(t.Context()))
 		return time.Since(began)
 	}
-	await(t, "the machine has time for this test", func() bool {
+	testkit.Await(t, "the machine has time for this test", func() bool {
 		var took time.Duration
 		got := costOf(t, server, func() { took = lockAndUnlock(shortly) })
 		if took > tooLong || renewed(got) {
@@ -80,7 +74,7 @@ func TestOneTransactionEach(t *testing.T) {
 		}
 		return true
 	})
-	await(t, "nothing comes in between", func() bool {
+	testkit.Await(t, "nothing comes in between", func() bool {
 		got := costOf(t, server, func() { lockAndUnlock(5 * tooLong) })
 		if renewed(got) {
 			return false
@@ -112,9 +106,7 @@ func TestThousandLeases(t *testing.T) {
 	checkGoroutines(t, goroutines, fmt.Sprint(many, " leases"))
 	calls := func() callCounts {
 		now, err := server.Calls()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return now
 	}
 	before, began := calls(), time.Now()
@@ -122,7 +114,7 @@ func TestThousandLeases(t *testing.T) {
 	time.Sleep(rounds * round) // is what it is about
 	var after callCounts
 	kept := 0
-	await(t, "they are kept", func() bool {
+	testkit.Await(t, "they are kept", func() bool {
 		after = calls()
 		kept = after["Txn"].Received - before["Txn"].Received
 		return kept >= least
@@ -148,7 +140,7 @@ func TestThousandLeases(t *testing.T) {
 func checkGoroutines(t *testing.T, before int, of string) {
 	t.Helper()
 	const few = 12 // some of gRPC's, and those of two streams
-	await(t, fmt.Sprintf("%s have %d goroutines at most", of, few), func() bool { return runtime.NumGoroutine()-before <= few })
+	testkit.Await(t, fmt.Sprintf("%s have %d goroutines at most", of, few), func() bool { return runtime.NumGoroutine()-before <= few })
 }
 
 // One Keep of a thousand claims is one renewal, with a read of its own, and a transaction for every sixty.
@@ -157,13 +149,11 @@ func TestKeepInBatches(t *testing.T) {
 	claims := make([]store.Claim, 1000)
 	for i := range claims {
 		claims[i] = claim(fmt.Sprint("claim ", i))
-		join(t, s, &claims[i], store.Held)
+		testkit.Join(t, s, &claims[i], store.Held)
 	}
 	got := costOf(t, server, func() {
 		standings, err := s.Keep(t.Context(), claims)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for i, k := range standings {
 			if k.Err != nil || k.State != store.Held || k.Ticket != claims[i].Ticket {
 				t.Fatalf("claim %d: %+v", i, k)
@@ -204,12 +194,12 @@ func TestHandOverCost(t *testing.T) {
 			if i == 0 {
 				state = store.Held
 			}
-			join(t, stores[i], &line[i], state)
+			testkit.Join(t, stores[i], &line[i], state)
 		}
 		got := costOf(t, server, func() {
 			checkGoroutines(t, goroutines, fmt.Sprint(waiters, " who wait"))
 			for i := range handOvers {
-				leave(t, stores[i], line[i])
+				testkit.Leave(t, stores[i], line[i])
 				select {
 				case id := <-told:
 					if id != line[i+1].ID {

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // A fake is a server that says what a test wants, for what a real one cannot easily be brought to say. It knows as much of
@@ -34,9 +36,7 @@ var errSilence = errors.New("silence")
 func newFake(t *testing.T, version string) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f := &fake{listener: l, over: make(chan struct{}), version: version}
 	server := grpc.NewServer()
 	etcdserverpb.RegisterMaintenanceServer(server, f)

@@ -3,7 +3,6 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,91 +12,19 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// checkFault demands an error that names the store, says this, and is final or not. It must not give secrets away, nor be
-// taken for a lock that somebody holds.
-func checkFault(t *testing.T, err error, final bool, says ...string) {
-	t.Helper()
-	if _, ok := errors.AsType[*store.Fault](err); !ok {
-		t.Errorf("%v, which is no *store.Fault", err)
-		return
-	}
-	if store.Final(err) != final {
-		t.Errorf("%v: final is %t, want %t", err, !final, final)
-	}
-	for _, word := range append(says, "etcd at 127.0.0.1:") {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%v, which does not say %q", err, word)
-		}
-	}
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v, which has the password", err)
-	}
-	if errors.Is(err, holdfast.ErrLocked) || strings.Contains(err.Error(), "locked") {
-		t.Errorf("%v, which can be taken for contention", err)
-	}
-}
-
-// openError is why a store cannot be opened.
-func openError(t *testing.T, raw string) error {
-	t.Helper()
-	s, err := tryOpen(t, raw)
-	if err == nil {
-		s.Close()
-		t.Fatalf("%s: it could be opened", locate(t, raw))
-	}
-	return err
-}
-
-// everyCall is each of a store's calls.
-func everyCall(s *etcdstore.Store, c store.Claim) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Join":  func(ctx context.Context) error { _, err := s.Join(ctx, c); return err },
-		"Keep":  func(ctx context.Context) error { _, err := s.Keep(ctx, []store.Claim{c}); return err },
-		"Leave": func(ctx context.Context) error { return s.Leave(ctx, c) },
-		"Break": func(ctx context.Context) error { return s.Break(ctx, c.Name, 1) },
-		"Line":  func(ctx context.Context) error { _, err := s.Line(ctx, c.Name); return err },
-		"Names": func(ctx context.Context) error {
-			for _, err := range s.Names(ctx, "") {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}
-
-// nobodyAt is an address where nobody listens.
-func nobodyAt(t *testing.T) string {
-	t.Helper()
-	l := silentAt(t)
-	l.Close()
-	return l.Addr().String()
-}
-
-// silentAt is a listener that accepts and never says a word.
-func silentAt(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts for it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
 func TestOpenFaults(t *testing.T) {
+	t.Parallel()
 	protected := servers.Etcd(t, servers.Password("open sesame"))
 	plain := servers.Etcd(t)
 	certificates, strange := servers.NewCertificates(t), servers.NewCertificates(t)
 	encrypted := servers.Etcd(t, servers.TLS(certificates), servers.Args("--client-cert-auth", "--trusted-ca-file", certificates.CAFile))
-	nobody, silent := nobodyAt(t), silentAt(t).Addr().String()
+	nobody, silent := testkit.Nobody(t), testkit.Silent(t)
 	authority := "?ca=" + certificates.CAFile
 	both := authority + "&cert=" + certificates.CertFile + "&key=" + certificates.KeyFile
 	for _, test := range []struct {
@@ -152,18 +79,18 @@ func TestOpenFaults(t *testing.T) {
 
 // Not even opening a store hangs for longer than its context.
 func TestOpenEndsWithContext(t *testing.T) {
-	silent := silentAt(t).Addr().String()
+	silent := testkit.Silent(t)
 	for _, user := range []string{"", "me:secret@"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		began := time.Now()
-		if _, err := store.Open(ctx, locate(t, "etcd://"+user+silent)); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := store.Open(ctx, testkit.Locate(t, "etcd://"+user+silent)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want %v", err, context.DeadlineExceeded)
 		}
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		cancel()
-		if _, err := store.Open(ctx, locate(t, "etcd://"+user+nobodyAt(t))); !errors.Is(err, ctx.Err()) {
+		if _, err := store.Open(ctx, testkit.Locate(t, "etcd://"+user+testkit.Nobody(t))); !errors.Is(err, ctx.Err()) {
 			t.Errorf("with a context that is done: %v", err)
 		}
 	}
@@ -172,14 +99,11 @@ func TestOpenEndsWithContext(t *testing.T) {
 // Through holdfast.Open, the error has the masked URL.
 func TestOpenMasksPassword(t *testing.T) {
 	server := servers.Etcd(t, servers.Password("open sesame"))
-	_, err := holdfast.Open(t.Context(), "etcd://me:secret@"+server.Addr())
-	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "etcd://me:xxxxx@"+server.Addr()) {
-		t.Errorf("%v", err)
-	}
+	testkit.CheckMasked(t, "etcd://me:secret@"+server.Addr())
 }
 
 func TestURLs(t *testing.T) {
-	for url, says := range map[string]string{
+	testkit.RefuseURLs(t, map[string]string{
 		"etcd://":                                     "one host or more",
 		"etcd://127.0.0.1/path":                       "has no path",
 		"etcd://127.0.0.1,/":                          "malformed",
@@ -203,14 +127,7 @@ func TestURLs(t *testing.T) {
 		"etcds://127.0.0.1?key=/dev/null":             "go together",
 		"etcds://127.0.0.1?cert=/nowhere&key=/no":     "cert and key",
 		"etcds://127.0.0.1?insecure-skip-verify=yes!": "insecure-skip-verify is",
-	} {
-		_, err := holdfast.Open(t.Context(), url)
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "holdfast: ") {
-			t.Errorf("%s: %v, which does not say %q", url, err, says)
-		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%v, which has the password", err)
-		}
-	}
+	})
 }
 
 // Whoever hands in a client gives the same settings in Go.
@@ -250,6 +167,7 @@ func TestVersions(t *testing.T) {
 
 // What a server answers a call with that cannot be served.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		answer error
 		final  bool
@@ -277,7 +195,7 @@ func TestRefusals(t *testing.T) {
 			f := newFake(t, "3.7.3")
 			s := openAt(t, "etcd://"+f.addr())
 			f.refuses(test.answer)
-			for name, call := range everyCall(s, claim("name")) {
+			for name, call := range testkit.Calls(s, claim("name")) {
 				t.Run(name, func(t *testing.T) { checkFault(t, call(t.Context()), test.final, test.says) })
 			}
 			t.Run("Open", func(t *testing.T) { checkFault(t, openError(t, "etcd://"+f.addr()), test.final, test.says) })
@@ -292,7 +210,7 @@ func TestSilentServer(t *testing.T) {
 	f.refuses(errSilence)
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
-	for name, call := range everyCall(s, c) {
+	for name, call := range testkit.Calls(s, c) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		began := time.Now()
 		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -305,7 +223,7 @@ func TestSilentServer(t *testing.T) {
 	}
 	for _, name := range []string{"Join", "Keep", "Leave"} {
 		began := time.Now()
-		checkFault(t, everyCall(s, c)[name](context.Background()), false, "no answer in 200ms")
+		checkFault(t, testkit.Calls(s, c)[name](context.Background()), false, "no answer in 200ms")
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
 		}
@@ -319,14 +237,13 @@ func TestSilentServer(t *testing.T) {
 
 func TestClosedStore(t *testing.T) {
 	_, s := newServer(t, "")
-	held := claim("held")
-	join(t, s, &held, store.Held)
+	held := testkit.Held(t, s, claim("held"))
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	for name, call := range everyCall(s, held) {
+	for name, call := range testkit.Calls(s, held) {
 		if err := call(t.Context()); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%s of a store that was closed: %v", name, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/etcdstore"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // TestCompaction compacts etcd's history while somebody waits. A watch that began before it, has to be resumed over it, or
@@ -23,22 +24,22 @@ func TestCompaction(t *testing.T) {
 	t.Run("while a claim waits", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		first := w.take(w.open("etcd", cluster.Endpoints(), longTTL))
+		first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
 		next := w.wait(w.open("etcd", cluster.Endpoints(), longTTL), 1)
 		w.write(200)
 		w.compact()
-		w.giveBack(first)
+		w.Release(first)
 		w.mustGrantSoon(next, first)
 	})
 	t.Run("while the watch is cut off", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		ways := newWays(t, cluster.Endpoints())
-		first := w.take(w.open("etcd", cluster.Endpoints(), longTTL))
-		next := w.wait(w.open("etcd", ways.addrs(), longTTL), 1)
-		mend := ways.cut()
+		ways := testkit.NewWays(t, cluster.Endpoints())
+		first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
+		next := w.wait(w.open("etcd", ways.Addrs(), longTTL), 1)
+		mend := ways.Cut()
 		w.write(100)
-		w.giveBack(first)
+		w.Release(first)
 		w.write(100)
 		w.compact()
 		mend()
@@ -48,29 +49,29 @@ func TestCompaction(t *testing.T) {
 	t.Run("of what a watch has yet to be sent", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		lease, err := w.open("etcd", cluster.Endpoints(), longTTL).Semaphore(w.name, 2).Acquire(t.Context(), 2)
-		w.must(err)
+		lease, err := w.open("etcd", cluster.Endpoints(), longTTL).Semaphore(w.Mutex, 2).Acquire(t.Context(), 2)
+		w.Must(err)
 		valve, ear := newValve(), &ear{}
 		slow := w.openThrough(cluster.Endpoints(), longTTL, grpc.WithInitialWindowSize(64<<10),
 			grpc.WithChainStreamInterceptor(ear.intercept, valve.intercept))
 		granted := make(chan error, 1)
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), faultPatience)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.ScenePatience)
 			defer cancel()
-			_, err := slow.Semaphore(w.name, 2).Acquire(ctx, 1) // it watches the whole line
+			_, err := slow.Semaphore(w.Mutex, 2).Acquire(ctx, 1) // it watches the whole line
 			granted <- err
 		}()
-		await(t, "it waits in the line", func() bool { return len(w.line()) == 2 })
+		testkit.Await(t, "it waits in the line", func() bool { return len(w.line()) == 2 })
 		release := valve.hold()
 		w.overwhelm()
 		w.write(10)
 		w.compact()
 		release()
-		await(t, "the compaction has ended a watch", func() bool { return ear.compacted.Load() > 0 })
-		w.must(lease.Unlock(t.Context()))
+		testkit.Await(t, "the compaction has ended a watch", func() bool { return ear.compacted.Load() > 0 })
+		w.Must(lease.Unlock(t.Context()))
 		select {
 		case err := <-granted:
-			w.must(err)
+			w.Must(err)
 		case <-time.After(soon):
 			t.Error("the lock was given back, and the next has not got it")
 		}
@@ -79,11 +80,11 @@ func TestCompaction(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
 		valve := newValve()
-		first := w.take(w.open("etcd", cluster.Endpoints(), longTTL))
+		first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
 		next := w.wait(w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainStreamInterceptor(valve.intercept)), 1)
 		release := valve.hold()
-		w.giveBack(first)
-		if _, granted := next.grantedIn(soon / 5); granted {
+		w.Release(first)
+		if _, granted := next.GrantedIn(soon / 5); granted {
 			t.Error("nobody is told of anything, and the lock is granted")
 		}
 		release()
@@ -92,34 +93,34 @@ func TestCompaction(t *testing.T) {
 }
 
 // mustGrantSoon demands that the one who waits gets the lock before a renewal would tell it.
-func (w *witness) mustGrantSoon(next *waiter, before *testimony) {
+func (w *witness) mustGrantSoon(next *testkit.Waiter, before *testkit.Hold) {
 	w.Helper()
 	began := time.Now()
-	held, granted := next.grantedIn(soon)
+	held, granted := next.GrantedIn(soon)
 	if !granted {
 		w.Fatalf("the lock was given back, and %v later the next has not got it", soon)
 	}
 	w.Logf("granted after %v", time.Since(began))
-	w.mustExclude(before, held)
+	w.MustExclude(before, held)
 }
 
 // write makes revisions. What it wrote is gone at the end.
 func (w *witness) write(n int) {
 	w.Helper()
-	key := w.name + "/written"
+	key := w.Mutex + "/written"
 	for i := range n {
 		_, err := w.client.Put(w.Context(), key, fmt.Sprint(i))
-		w.must(err)
+		w.Must(err)
 	}
 	_, err := w.client.Delete(w.Context(), key)
-	w.must(err)
+	w.Must(err)
 }
 
 // compact makes etcd forget all but the present.
 func (w *witness) compact() {
 	w.Helper()
 	answer, err := w.client.Get(w.Context(), "compact")
-	w.must(err)
+	w.Must(err)
 	_, err = w.client.Compact(w.Context(), answer.Header.Revision, clientv3.WithCompactPhysical())
 	if err != nil && !strings.Contains(err.Error(), "compacted") { // by another of these tests, at this very revision
 		w.Fatal(err)
@@ -130,18 +131,18 @@ func (w *witness) compact() {
 // follow.
 func (w *witness) overwhelm() {
 	w.Helper()
-	answer, err := w.client.Get(w.Context(), etcdstore.LineKey(w.name), clientv3.WithPrefix(), clientv3.WithLimit(1),
+	answer, err := w.client.Get(w.Context(), etcdstore.LineKey(w.Mutex), clientv3.WithPrefix(), clientv3.WithLimit(1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	w.must(err)
+	w.Must(err)
 	key, value := string(answer.Kvs[0].Key), string(answer.Kvs[0].Value)+strings.Repeat(" ", 8<<10)
-	await(w, "a watch lags", func() bool {
+	testkit.Await(w, "a watch lags", func() bool {
 		for range 50 {
 			_, err := w.client.Put(w.Context(), key, value, clientv3.WithIgnoreLease())
-			w.must(err)
+			w.Must(err)
 		}
 		for _, node := range w.cluster.Nodes {
 			metrics, err := node.Metrics()
-			w.must(err)
+			w.Must(err)
 			if metrics["etcd_debugging_mvcc_slow_watcher_total"] > 0 {
 				return true
 			}

@@ -119,20 +119,20 @@ type holder struct {
 func (w *witness) startHolder(scheme string, ttl time.Duration) *holder {
 	w.Helper()
 	self, err := os.Executable()
-	w.must(err)
+	w.Must(err)
 	h := &holder{witness: w, cmd: exec.Command(self)}
 	// With the race detector it would linger at its end for a second.
 	h.cmd.Env = append(os.Environ(), holderEnv+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
-	w.must(err)
+	w.Must(err)
 	h.says = json.NewDecoder(out)
 	h.in, err = h.cmd.StdinPipe()
-	w.must(err)
-	w.must(h.cmd.Start())
+	w.Must(err)
+	w.Must(h.cmd.Start())
 	w.Cleanup(h.kill)
 	endpoints := w.cluster.Endpoints()
-	w.must(json.NewEncoder(h.in).Encode(holding{storeURL(scheme, endpoints, ttl), endpoints, w.name, w.dir}))
+	w.Must(json.NewEncoder(h.in).Encode(holding{storeURL(scheme, endpoints, ttl), endpoints, w.Mutex, w.Dir}))
 	h.token = h.hear("held").Token
 	return h
 }

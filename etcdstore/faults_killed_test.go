@@ -26,9 +26,9 @@ func TestKilledHolder(t *testing.T) {
 		w := newWitness(t, newCluster(t))
 		w.takeOver(2*sessionTTL, func() {
 			leader, err := w.cluster.Leader()
-			w.must(err)
+			w.Must(err)
 			time.Sleep(sessionTTL) // half of the ttl: the leader has counted in vain
-			w.must(leader.Kill())
+			w.Must(leader.Kill())
 		})
 	})
 }
@@ -42,12 +42,12 @@ func (w *witness) takeOver(ttl time.Duration, also func()) {
 	killed := time.Now()
 	h.kill()
 	also()
-	second := next.granted()
+	second := next.Granted()
 	took := time.Since(killed)
 	w.Logf("granted after %v, promised within %v", took, promised)
 	// It was renewed about a third of the ttl before it was killed, or somewhat longer on a machine that is busy.
 	if took < ttl/4 || took > promised {
 		w.Errorf("the lock of a holder with a ttl of %v was free %v after it was killed, and %v is promised", ttl, took, promised)
 	}
-	w.mustExclude(second)
+	w.MustExclude(second)
 }

@@ -1,7 +1,6 @@
 package etcdstore_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -9,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
@@ -55,10 +53,10 @@ type sessionKey string
 // sessionOf is that of a client, who takes the lock for a moment to show it.
 func (w *witness) sessionOf(locks *holdfast.Client) sessionKey {
 	w.Helper()
-	held := w.take(locks)
+	held := w.Take(locks)
 	answer, err := w.client.Get(w.Context(), w.line()[0])
-	w.must(err)
-	w.giveBack(held)
+	w.Must(err)
+	w.Release(held)
 	return sessionKey(fmt.Sprintf("holdfast//session/%016x", answer.Kvs[0].Lease))
 }
 
@@ -68,7 +66,7 @@ func (w *witness) written(session sessionKey) int64 {
 	ctx, cancel := patience()
 	defer cancel()
 	answer, err := w.client.Get(ctx, string(session))
-	w.must(err)
+	w.Must(err)
 	if len(answer.Kvs) == 0 {
 		w.Fatal("the session is over")
 	}
@@ -78,7 +76,7 @@ func (w *witness) written(session sessionKey) int64 {
 // giveUp has a client ask for the lock, in vain.
 func (w *witness) giveUp(ctx context.Context, locks *holdfast.Client) {
 	w.Helper()
-	if lease, err := locks.Mutex(w.name).Lock(ctx); err == nil {
+	if lease, err := locks.Mutex(w.Mutex).Lock(ctx); err == nil {
 		w.Errorf("the lock with token %v was granted over a connection that brings no answers", lease.Token())
 	}
 }
@@ -94,21 +92,21 @@ func TestUnknownJoin(t *testing.T) {
 	t.Run("answer lost", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		ways := newWays(t, cluster.Endpoints())
-		locks := w.openThrough(ways.addrs(), longTTL)
+		ways := testkit.NewWays(t, cluster.Endpoints())
+		locks := w.openThrough(ways.Addrs(), longTTL)
 		w.loseAnswer(ways, func(ctx context.Context) { w.giveUp(ctx, locks) })
 		if !w.emptyIn(soon) {
 			t.Errorf("a claim that nobody knows of stands in the line: %v", w.line())
 		}
-		held := w.take(w.openThrough(cluster.Endpoints(), longTTL))
-		w.giveBack(held)
-		w.mustExclude(held, w.take(locks))
+		held := w.Take(w.openThrough(cluster.Endpoints(), longTTL))
+		w.Release(held)
+		w.MustExclude(held, w.Take(locks))
 	})
 	t.Run("answer lost, naive lock", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		ways := newWays(t, cluster.Endpoints())
-		n := newNaive(t, ways.addrs(), etcdstore.LineKey(w.name)+"naive", longTTL)
+		ways := testkit.NewWays(t, cluster.Endpoints())
+		n := newNaive(t, ways.Addrs(), etcdstore.LineKey(w.Mutex)+"naive", longTTL)
 		w.loseAnswer(ways, func(ctx context.Context) {
 			if n.take(ctx) == nil {
 				t.Error("it got an answer")
@@ -121,67 +119,66 @@ func TestUnknownJoin(t *testing.T) {
 	t.Run("request late, one server silent", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		ways := newWays(t, cluster.Endpoints())
-		locks := w.openThrough(ways.addrs(), 4*sessionTTL) // a shorter one asks another server sooner
+		ways := testkit.NewWays(t, cluster.Endpoints())
+		locks := w.openThrough(ways.Addrs(), 4*sessionTTL) // a shorter one asks another server sooner
 		session := w.sessionOf(locks)
-		release := ways[0].Hold(proxy.Requests)
-		w.untilSilence(locks, session, func() bool { return ways[0].Held(proxy.Requests) > 0 })
+		release := ways.Proxies[0].Hold(proxy.Requests)
+		w.untilSilence(locks, session, func() bool { return ways.Proxies[0].Held(proxy.Requests) > 0 })
 		before := handled(t, cluster.Nodes[0].Metrics)
 		release()
-		await(t, "what was late has arrived", func() bool { return handled(t, cluster.Nodes[0].Metrics) > before })
+		testkit.Await(t, "what was late has arrived", func() bool { return handled(t, cluster.Nodes[0].Metrics) > before })
 		w.mustStayEmpty()
-		w.mustExclude(w.take(locks))
+		w.MustExclude(w.Take(locks))
 	})
 	t.Run("request late", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		post := &slowPost{to: etcdstore.LineKey(w.name)}
-		locks := w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainUnaryInterceptor(post.intercept))
+		f := &ferry{}
+		locks := w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainUnaryInterceptor(f.intercept))
 		session := w.sessionOf(locks)
 		before := w.written(session)
-		post.slow(true)
+		f.set(func(int) fate { return delayed })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		w.giveUp(ctx, locks)
-		await(t, "the Join is taken back", func() bool { return w.written(session) > before })
-		if n := post.deliver(t); n != 0 {
+		testkit.Await(t, "the Join is taken back", func() bool { return w.written(session) > before })
+		if n := f.land(t); n != 0 {
 			t.Errorf("%d Joins were done after they were taken back", n)
 		}
 		w.mustStayEmpty()
-		post.slow(false)
-		w.mustExclude(w.take(locks))
+		w.MustExclude(w.Take(locks))
 	})
 	t.Run("request late, naive lock", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		post := &slowPost{to: etcdstore.LineKey(w.name)}
-		n := newNaive(t, cluster.Endpoints(), post.to+"naive", longTTL, grpc.WithChainUnaryInterceptor(post.intercept))
-		post.slow(true)
+		f := &ferry{}
+		n := newNaive(t, cluster.Endpoints(), etcdstore.LineKey(w.Mutex)+"naive", longTTL, grpc.WithChainUnaryInterceptor(f.intercept))
+		f.set(func(int) fate { return delayed })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if n.take(ctx) == nil {
 			t.Error("it got an answer")
 		}
-		w.must(n.leave(t.Context()))
-		if post.deliver(t) == 0 || len(w.line()) == 0 {
+		w.Must(n.leave(t.Context()))
+		if f.land(t) == 0 || len(w.line()) == 0 {
 			t.Error("what was late is not there")
 		}
 	})
 }
 
 // loseAnswer lets a request land, loses its answer, and mends the ways when the caller has given up.
-func (w *witness) loseAnswer(ways ways, ask func(context.Context)) {
+func (w *witness) loseAnswer(ways testkit.Ways, ask func(context.Context)) {
 	w.Helper()
-	ways.hold(proxy.Down)
-	ctx, cancel := context.WithTimeout(w.Context(), faultPatience)
+	ways.Hold(proxy.Down)
+	ctx, cancel := context.WithTimeout(w.Context(), testkit.ScenePatience)
 	defer cancel()
 	var asking sync.WaitGroup
 	asking.Go(func() { ask(ctx) })
-	await(w, "the request has landed", func() bool { return len(w.line()) == 1 })
-	ways.cut()
+	testkit.Await(w, "the request has landed", func() bool { return len(w.line()) == 1 })
+	ways.Cut()
 	cancel()
 	asking.Wait()
-	ways.heal()
+	ways.Heal()
 }
 
 // untilSilence asks for the lock until a Join meets the silent server, which has something kept back then, and was taken back.
@@ -191,17 +188,17 @@ func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey, keptB
 	w.Helper()
 	for try := range 20 {
 		for range try % 3 { // otherwise it might always be an Unlock that meets it
-			_, err := locks.Inspect(w.Context(), w.name)
-			w.must(err)
+			_, err := locks.Inspect(w.Context(), w.Mutex)
+			w.Must(err)
 		}
 		before := w.written(session)
 		ctx, cancel := context.WithTimeout(w.Context(), 300*time.Millisecond)
-		lease, err := locks.Mutex(w.name).Lock(ctx)
+		lease, err := locks.Mutex(w.Mutex).Lock(ctx)
 		cancel()
 		if err != nil {
-			await(w, "the Join is taken back", func() bool { return w.written(session) > before && len(w.line()) == 0 })
+			testkit.Await(w, "the Join is taken back", func() bool { return w.written(session) > before && len(w.line()) == 0 })
 		} else {
-			w.must(lease.Unlock(w.Context()))
+			w.Must(lease.Unlock(w.Context()))
 		}
 		if w.written(session) > before && keptBack() {
 			return
@@ -214,80 +211,11 @@ func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey, keptB
 func handled(t *testing.T, metrics func() (map[string]float64, error)) (total float64) {
 	t.Helper()
 	all, err := metrics()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for series, value := range all {
 		if strings.HasPrefix(series, "grpc_server_handled_total{") && strings.Contains(series, `grpc_method="Txn"`) {
 			total += value
 		}
 	}
 	return total
-}
-
-// slowPost is a network that keeps back what would be written under a key, until its callers have given up. With bytes one
-// cannot do it for certain: a caller who gives up sends that, too, and etcd may hear both at once.
-type slowPost struct {
-	to string
-
-	mu    sync.Mutex
-	slows bool
-	kept  []func() (done bool, err error)
-}
-
-func (p *slowPost) slow(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.slows = on
-}
-
-// intercept is for grpc.WithChainUnaryInterceptor.
-func (p *slowPost) intercept(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn,
-	send grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	txn, ok := request.(*etcdserverpb.TxnRequest)
-	if !ok || !p.keep(txn, func() (bool, error) {
-		late, cancel := patience()
-		defer cancel()
-		var answer etcdserverpb.TxnResponse
-		err := send(late, method, request, &answer, conn)
-		return answer.Succeeded, err
-	}) {
-		return send(ctx, method, request, answer, conn, options...)
-	}
-	<-ctx.Done()
-	return status.FromContextError(ctx.Err()).Err()
-}
-
-// keep keeps a transaction back if it is to be.
-func (p *slowPost) keep(txn *etcdserverpb.TxnRequest, send func() (bool, error)) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, op := range txn.Success {
-		if put := op.GetRequestPut(); p.slows && put != nil && bytes.HasPrefix(put.Key, []byte(p.to)) {
-			p.kept = append(p.kept, send)
-			return true
-		}
-	}
-	return false
-}
-
-// deliver sends what was kept back, and says how much of it was done. There must be something.
-func (p *slowPost) deliver(t *testing.T) (done int) {
-	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.kept) == 0 {
-		t.Error("nothing was kept back")
-	}
-	for _, send := range p.kept {
-		did, err := send()
-		if err != nil {
-			t.Errorf("what is late is not heard: %v", err)
-		}
-		if did {
-			done++
-		}
-	}
-	p.kept = nil
-	return done
 }

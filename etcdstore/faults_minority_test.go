@@ -15,10 +15,10 @@ func TestSilentMinority(t *testing.T) {
 	w := newWitness(t, servers.EtcdCluster(t, 3))
 	locks := w.open("etcd", w.cluster.Endpoints(), 10*time.Second)
 	leader, err := w.cluster.Leader()
-	w.must(err)
+	w.Must(err)
 	for _, node := range w.cluster.Nodes {
 		if node != leader {
-			w.must(node.Pause())
+			w.Must(node.Pause())
 			break
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // A naive lock is a key under a lease, written by whoever finds that there is none. It makes the usual mistakes: it counts
@@ -25,15 +27,11 @@ type naive struct {
 func newNaive(t *testing.T, endpoints []string, key string, ttl time.Duration, options ...grpc.DialOption) *naive {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop(), DialOptions: options})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	n := &naive{client: client, key: key, ttl: ttl}
 	t.Cleanup(func() { client.Close() })
 	granted, err := client.Grant(t.Context(), int64(ttl/time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	n.lease = granted.ID
 	n.received()
 	t.Cleanup(func() {

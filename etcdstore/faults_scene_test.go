@@ -1,9 +1,8 @@
 package etcdstore_test
 
 import (
-	"context"
 	"fmt"
-	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/contend"
 	"github.com/holdfast-go/holdfast/lab/history"
@@ -25,20 +25,18 @@ func init() {
 	holderChild()
 }
 
-// How many contend, and how long it may take until all have got a lock.
+// How many contend.
 const (
 	crowdProcesses  = 4
 	crowdGoroutines = 4
-	faultPatience   = time.Minute
 )
 
 // A scene is three etcd servers and processes that contend for their locks. The first process has ways of its own.
 type scene struct {
-	*testing.T
+	*testkit.Scene
 	cluster *servers.EtcdServers
 	client  *clientv3.Client
-	ways    ways
-	crowd   *contend.Crowd
+	ways    testkit.Ways
 	sitters *sitters
 	struck  history.Instant // when the fault began
 	led     float64         // how often leaders had changed by then
@@ -47,70 +45,20 @@ type scene struct {
 // newScene starts servers and a crowd that has settled down. Scheme is that of the store.
 func newScene(t *testing.T, scheme string) *scene {
 	t.Helper()
-	s := &scene{T: t, cluster: servers.EtcdCluster(t, 3)}
+	s := &scene{Scene: testkit.NewScene(t), cluster: servers.EtcdCluster(t, 3)}
 	s.client = s.cluster.Client(t)
-	s.ways = newWays(t, s.cluster.Endpoints())
-	urls := []string{storeURL(scheme, s.ways.addrs(), sessionTTL)}
+	s.ways = testkit.NewWays(t, s.cluster.Endpoints())
+	urls := []string{storeURL(scheme, s.ways.Addrs(), sessionTTL)}
 	for range crowdProcesses - 1 {
 		urls = append(urls, storeURL(scheme, s.cluster.Endpoints(), sessionTTL))
 	}
-	dir := evidence(t)
-	var err error
-	plan := contend.Plan{Dir: dir, URLs: urls, Goroutines: crowdGoroutines, LongHold: 2 * sessionTTL}
-	if s.crowd, err = contend.Start(s.within(), plan); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.must(s.crowd.Close()) })
-	s.sitters = newSitters(t, dir, urls[0], urls[1])
-	s.through()
+	s.Start(contend.Plan{URLs: urls, Goroutines: crowdGoroutines, LongHold: 2 * sessionTTL})
+	s.sitters = newSitters(t, s.Dir, urls[0], urls[1])
 	return s
 }
 
 func storeURL(scheme string, endpoints []string, ttl time.Duration) string {
 	return fmt.Sprintf("%s://%s?ttl=%v", scheme, strings.Join(endpoints, ","), ttl)
-}
-
-// evidence is a folder that stays if the test fails.
-func evidence(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "holdfast-faults-") //nolint:usetesting // it must outlive a test that fails
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the histories are kept: %s", dir)
-			return
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-func (s *scene) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *scene) within() context.Context {
-	ctx, cancel := context.WithTimeout(s.Context(), faultPatience)
-	s.Cleanup(cancel)
-	return ctx
-}
-
-// through waits until every goroutine has got a lock that it asked for from now on.
-func (s *scene) through() {
-	s.Helper()
-	began := time.Now()
-	if err := s.crowd.Through(s.within()); err != nil {
-		outcome, stopped := s.crowd.Stop(s.within())
-		s.Fatalf("%v\nstopped: %v\nreports: %+v", err, stopped, outcome.Reports)
-	}
-	s.Logf("all are through after %v", time.Since(began).Round(time.Millisecond))
 }
 
 // strike does something to the servers or the processes while the first sitter holds.
@@ -125,62 +73,23 @@ func (s *scene) strike(do func(s *scene)) {
 	s.sitters.goOn()
 }
 
-// An effect is what a fault does to those who contend.
-type effect int
-
-const (
-	mayHurt  effect = iota // calls may fail
-	mustHurt               // calls fail, or leases are lost
-	harmless               // no call fails because of it
+// Errors of servers that are away, and of ones that are slow: on a busy machine that needs no fault.
+var (
+	inTrouble = regexp.MustCompile("cannot be reached|error reading server preface|no leader|lost its leader|another leader|decision in time")
+	isSlow    = regexp.MustCompile("no answer in|context deadline exceeded")
 )
 
-// end stops the crowd and checks what came of it.
-func (s *scene) end(of effect) *contend.Outcome {
+// end stops the crowd and checks what came of it: its errors, that no two held at once, and that tokens rise.
+func (s *scene) end(of testkit.Effect) {
 	s.Helper()
 	s.sitters.end()
-	outcome, err := s.crowd.Stop(s.within())
-	s.must(err)
-	total := outcome.Total()
-	total.Lost += int(s.sitters.lost.Load())
-	s.Logf("%d acquired, %d lost, %d kinds of faults, %d holds", total.Acquired, total.Lost, len(total.Faults), len(outcome.Holds))
-	if of == mustHurt && total.Lost+len(total.Faults) == 0 {
-		s.Error("nobody has felt the fault")
-	}
-	if of == harmless && leaderChanges(s.cluster.Nodes) != s.led {
+	outcome := s.Stop()
+	if of == testkit.Harmless && leaderChanges(s.cluster.Nodes) != s.led {
 		s.Log("a server was not heard for too long, by itself: that explains what calls say of it")
-		of = mayHurt
+		of = testkit.MayHurt
 	}
-	for text, n := range total.Faults {
-		s.Logf("%d times: %s", n, text)
-		// On a machine that is busy this needs no fault.
-		slow := strings.Contains(text, "no answer in") || strings.Contains(text, "context deadline exceeded")
-		if !slow && (of == harmless || !inTrouble(text)) {
-			s.Errorf("an error that the fault does not explain, %d times: %s", n, text)
-		}
-	}
-	for text, n := range total.Wrong {
-		s.Errorf("an error that must not be, %d times: %s", n, text)
-	}
-	return outcome
-}
-
-// inTrouble says whether an error tells of servers that are away, and not of some that do not understand.
-func inTrouble(text string) bool {
-	return slices.ContainsFunc([]string{"cannot be reached", "error reading server preface", "no leader", "lost its leader", "another leader", "decision in time"},
-		func(trouble string) bool { return strings.Contains(text, trouble) })
-}
-
-// excludes demands that no two held at once and that tokens rise.
-func (s *scene) excludes(outcome *contend.Outcome) {
-	s.Helper()
-	findings := outcome.Findings()
-	for i, finding := range findings {
-		if i == 5 {
-			s.Errorf("and %d more", len(findings)-i)
-			break
-		}
-		s.Error(finding)
-	}
+	s.CheckErrors(outcome, testkit.Excuse{Effect: of, Trouble: inTrouble, Slow: isSlow, Lost: int(s.sitters.lost.Load())})
+	testkit.CheckNothing(s, outcome.Findings())
 	s.wouldShow(outcome.Holds)
 }
 
@@ -226,18 +135,7 @@ func (s *scene) wouldShow(holds []history.Hold) {
 // this ttl, and etcd looks for that twice a second.
 func nothingIsLeft(t *testing.T, client *clientv3.Client, ttl time.Duration) {
 	t.Helper()
-	deadline := time.Now().Add(2*ttl + 10*time.Second)
-	for {
-		left := leftIn(t, client)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("all have ended, two ttls have passed, and this is left: %q", left)
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	testkit.CheckNothingLeft(t, 2*ttl, func() []string { return leftIn(t, client) })
 }
 
 // leftIn is which keys and leases there are in etcd, but for the store's identity.
@@ -246,18 +144,14 @@ func leftIn(t *testing.T, client *clientv3.Client) (left []string) {
 	ctx, cancel := patience()
 	defer cancel()
 	keys, err := client.Get(ctx, "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, kv := range keys.Kvs {
 		if string(kv.Key) != "holdfast//id" {
 			left = append(left, string(kv.Key))
 		}
 	}
 	leases, err := client.Leases(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, lease := range leases.Leases {
 		left = append(left, fmt.Sprintf("lease %x", lease.ID))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
@@ -22,24 +23,24 @@ func newCluster(t *testing.T) *servers.EtcdServers {
 // silences are how a client is cut off and nobody says so: there is no error, there are just no bytes.
 var silences = []struct {
 	name  string
-	begin func(ways) (end func())
+	begin func(testkit.Ways) (end func())
 }{
-	{"all is lost", func(w ways) func() { return w.silence(proxy.All) }},
-	{"all is late", func(w ways) func() { return w.hold(proxy.All) }},
-	{"requests are late", func(w ways) func() { return w.hold(proxy.Requests) }},
-	{"answers are late", func(w ways) func() { return w.hold(proxy.Down) }},
-	{"answers are late, then all is lost", func(w ways) func() { return w.lateThenLost(lastingTTL, func() {}) }},
+	{"all is lost", func(w testkit.Ways) func() { return w.Silence(proxy.All) }},
+	{"all is late", func(w testkit.Ways) func() { return w.Hold(proxy.All) }},
+	{"requests are late", func(w testkit.Ways) func() { return w.Hold(proxy.Requests) }},
+	{"answers are late", func(w testkit.Ways) func() { return w.Hold(proxy.Down) }},
+	{"answers are late, then all is lost", func(w testkit.Ways) func() { return lateThenLost(w, lastingTTL, func() {}) }},
 }
 
 // lateThenLost holds answers back for nearly as long as a lease with this ttl lasts, also those to what is asked now, and lets
 // nothing pass after them.
-func (w ways) lateThenLost(ttl time.Duration, ask func()) (end func()) {
-	release := w.hold(proxy.Down)
+func lateThenLost(w testkit.Ways, ttl time.Duration, ask func()) (end func()) {
+	release := w.Hold(proxy.Down)
 	ask()
 	time.Sleep(ttl * 9 / 10) // that is how late they are
-	endUp := w.silence(proxy.Requests)
+	endUp := w.Silence(proxy.Requests)
 	release()
-	endDown := w.silence(proxy.Down)
+	endDown := w.Silence(proxy.Down)
 	return func() {
 		endUp()
 		endDown()
@@ -58,54 +59,54 @@ func TestCutOff(t *testing.T) {
 		t.Run(silence.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t, cluster)
-			ways := newWays(t, cluster.Endpoints())
-			cutOff := w.open("etcd", ways.addrs(), lastingTTL)
+			ways := testkit.NewWays(t, cluster.Endpoints())
+			cutOff := w.open("etcd", ways.Addrs(), lastingTTL)
 			other := w.open("etcd", cluster.Endpoints(), lastingTTL)
-			first := w.take(cutOff)
+			first := w.Take(cutOff)
 			next := w.wait(other, 1)
 			end := silence.begin(ways)
-			second := next.granted()
-			w.mustLose(first)
+			second := next.Granted()
+			w.MustLose(first, soon, "")
 			end()
 			again := w.wait(cutOff, 1)
-			if !second.belief.Check() {
+			if !second.Believed() {
 				t.Errorf("the next one's lease is %v", second.Err())
 			}
-			w.mustLose(first)
-			w.giveBack(second)
-			w.mustExclude(first, second, again.granted())
+			w.MustLose(first, soon, "")
+			w.Release(second)
+			w.MustExclude(first, second, again.Granted())
 		})
 	}
 	t.Run("a believer is seen", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		ways := newWays(t, cluster.Endpoints())
-		first := w.take(w.open(believerScheme, ways.addrs(), lastingTTL))
+		ways := testkit.NewWays(t, cluster.Endpoints())
+		first := w.Take(w.open(believerScheme, ways.Addrs(), lastingTTL))
 		next := w.wait(w.open(believerScheme, cluster.Endpoints(), lastingTTL), 1)
-		defer ways.silence(proxy.All)()
-		w.mustOverlap(next.granted(), first)
+		defer ways.Silence(proxy.All)()
+		w.MustOverlap(next.Granted(), first)
 	})
 	t.Run("counting from the answer is seen", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		ways := newWays(t, cluster.Endpoints())
-		key := etcdstore.LineKey(w.name) + "naive"
-		cutOff := newNaive(t, ways.addrs(), key, lastingTTL)
-		w.must(cutOff.take(t.Context()))
-		first, err := w.testify("cut off", 0, cutOff.believes)
-		w.must(err)
+		ways := testkit.NewWays(t, cluster.Endpoints())
+		key := etcdstore.LineKey(w.Mutex) + "naive"
+		cutOff := newNaive(t, ways.Addrs(), key, lastingTTL)
+		w.Must(cutOff.take(t.Context()))
+		first, err := w.Record("cut off", 0, cutOff.believes)
+		w.Must(err)
 		renewed := make(chan error, 1)
-		defer ways.lateThenLost(lastingTTL, func() {
+		defer lateThenLost(ways, lastingTTL, func() {
 			go func() { renewed <- cutOff.renew(t.Context()) }()
-			await(t, "the renewal was answered", func() bool { return ways.held(proxy.Down) > 0 })
+			testkit.Await(t, "the renewal was answered", func() bool { return ways.Held(proxy.Down) > 0 })
 		})()
-		w.must(<-renewed)
-		ctx, cancel := context.WithTimeout(t.Context(), faultPatience)
+		w.Must(<-renewed)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.ScenePatience)
 		defer cancel()
 		other := newNaive(t, cluster.Endpoints(), key, lastingTTL)
-		w.must(other.take(ctx))
-		second, err := w.testify("other", 0, other.believes)
-		w.must(err)
-		w.mustOverlap(second, first)
+		w.Must(other.take(ctx))
+		second, err := w.Record("other", 0, other.believes)
+		w.Must(err)
+		w.MustOverlap(second, first)
 	})
 }

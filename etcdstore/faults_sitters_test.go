@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/history"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // satOn is what sitters lock.
@@ -41,16 +41,12 @@ func newSitters(t *testing.T, dir string, urls ...string) *sitters {
 	t.Cleanup(s.end)
 	for i, url := range urls {
 		locks, err := holdfast.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		recorder, err := history.Create(dir, fmt.Sprintf("sitter %d", i+1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s.running.Go(func() {
 			for ctx.Err() == nil {
-				if err := s.sit(ctx, i+1, locks, recorder); err != nil && ctx.Err() == nil && !passes(err) {
+				if err := s.sit(ctx, i+1, locks, recorder); err != nil && ctx.Err() == nil && !testkit.Passes(err) && !errors.Is(err, holdfast.ErrLost) {
 					t.Errorf("sitter %d: %v", i+1, err)
 				}
 			}
@@ -60,12 +56,6 @@ func newSitters(t *testing.T, dir string, urls ...string) *sitters {
 		})
 	}
 	return s
-}
-
-// passes says whether an error is one that somebody meets who locks while something is broken.
-func passes(err error) bool {
-	fault, ok := errors.AsType[*store.Fault](err)
-	return ok && !fault.Final || errors.Is(err, holdfast.ErrLost)
 }
 
 // sit takes the lock once.
@@ -114,7 +104,7 @@ func (s *sitters) getUp(who int) {
 // stay returns when this one sits, and has everyone who holds hold on.
 func (s *sitters) stay(t *testing.T, who int) {
 	t.Helper()
-	await(t, fmt.Sprintf("sitter %d sits", who), func() bool {
+	testkit.Await(t, fmt.Sprintf("sitter %d sits", who), func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.stays = s.sitting == who

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
@@ -15,7 +16,7 @@ import (
 type fault struct {
 	name   string
 	strike func(s *scene)
-	effect effect
+	effect testkit.Effect
 }
 
 // longerThanTTL is how long something lasts so that no lease outlives it.
@@ -29,21 +30,21 @@ func TestFaults(t *testing.T) {
 		{name: "leader killed and started again", strike: (*scene).killLeader},
 		{name: "follower stopped and resumed", strike: func(s *scene) { s.pause(s.followers()[:1]) }},
 		{name: "leader stopped and resumed", strike: func(s *scene) { s.pause([]*servers.EtcdServer{s.leader()}) }},
-		{name: "majority stopped and resumed", effect: mustHurt, strike: func(s *scene) { s.pause(s.followers()) }},
-		{name: "all servers killed and started again", strike: func(s *scene) { s.must(s.cluster.Restart(true)) }},
-		{name: "compactions", effect: harmless, strike: (*scene).compact},
-		{name: "one client in silence", effect: mustHurt, strike: (*scene).silence},
-		{name: "late requests", effect: mustHurt, strike: func(s *scene) { s.late(proxy.Requests) }},
-		{name: "late answers", effect: mustHurt, strike: func(s *scene) { s.late(proxy.Down) }},
+		{name: "majority stopped and resumed", effect: testkit.MustHurt, strike: func(s *scene) { s.pause(s.followers()) }},
+		{name: "all servers killed and started again", strike: func(s *scene) { s.Must(s.cluster.Restart(true)) }},
+		{name: "compactions", effect: testkit.Harmless, strike: (*scene).compact},
+		{name: "one client in silence", effect: testkit.MustHurt, strike: (*scene).silence},
+		{name: "late requests", effect: testkit.MustHurt, strike: func(s *scene) { s.late(proxy.Requests) }},
+		{name: "late answers", effect: testkit.MustHurt, strike: func(s *scene) { s.late(proxy.Down) }},
 		{name: "connections killed", strike: (*scene).killConnections},
-		{name: "kill -9 of a process", effect: harmless, strike: func(s *scene) { s.must(s.crowd.Kill(0)) }},
+		{name: "kill -9 of a process", effect: testkit.Harmless, strike: func(s *scene) { s.Must(s.Crowd.Kill(0)) }},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, "etcd")
 			s.strike(f.strike)
-			s.through()
-			s.excludes(s.end(f.effect))
+			s.Through()
+			s.end(f.effect)
 			nothingIsLeft(t, s.client, sessionTTL)
 		})
 	}
@@ -62,8 +63,7 @@ func TestFaultsAreSeen(t *testing.T) {
 			s := newScene(t, scheme)
 			s.strike(strike)
 			s.sitters.end()
-			outcome, err := s.crowd.Stop(s.within())
-			s.must(err)
+			outcome := s.Stop()
 			if len(check.Overlap(outcome.Holds)) == 0 {
 				t.Errorf("no two of %d holds overlap", len(outcome.Holds))
 			}
@@ -75,24 +75,24 @@ func TestFaultsAreSeen(t *testing.T) {
 func (s *scene) killLeader() {
 	s.Helper()
 	leader := s.leader()
-	s.must(leader.Kill())
-	s.through()
-	s.must(leader.Start())
+	s.Must(leader.Kill())
+	s.Through()
+	s.Must(leader.Start())
 }
 
 // beWithoutLeader kills the leader, and starts it again when every claim was kept without it, or not.
 func (s *scene) beWithoutLeader() {
 	s.Helper()
 	leader := s.leader()
-	s.must(leader.Kill())
+	s.Must(leader.Kill())
 	time.Sleep(sessionTTL) // that is the fault
-	s.must(leader.Start())
+	s.Must(leader.Start())
 }
 
 // silence swallows what the first process and the first sitter say and hear.
 func (s *scene) silence() {
 	s.Helper()
-	end := s.ways.silence(proxy.All)
+	end := s.ways.Silence(proxy.All)
 	time.Sleep(3 * sessionTTL) // that is the fault; etcd may need twice the ttl on a busy machine
 	end()
 }
@@ -101,9 +101,9 @@ func (s *scene) silence() {
 // then.
 func (s *scene) late(flows proxy.Flow) {
 	s.Helper()
-	release := s.ways.hold(flows)
+	release := s.ways.Hold(flows)
 	time.Sleep(2 * sessionTTL) // that is the fault
-	if s.ways.held(flows) == 0 {
+	if s.ways.Held(flows) == 0 {
 		s.Error("nothing was kept back")
 	}
 	release()
@@ -114,10 +114,10 @@ func (s *scene) late(flows proxy.Flow) {
 func (s *scene) killConnections() {
 	s.Helper()
 	for range 5 {
-		for _, p := range s.ways {
-			await(s, "both are connected", func() bool { return p.Connections() >= 2 })
+		for _, p := range s.ways.Proxies {
+			testkit.Await(s, "both are connected", func() bool { return p.Connections() >= 2 })
 		}
-		for _, p := range s.ways {
+		for _, p := range s.ways.Proxies {
 			p.CloseAll()
 		}
 	}
@@ -128,9 +128,9 @@ func (s *scene) compact() {
 	s.Helper()
 	last := int64(0)
 	for range 20 {
-		await(s, "something has happened", func() bool {
+		testkit.Await(s, "something has happened", func() bool {
 			answer, err := s.client.Get(s.Context(), "compact")
-			s.must(err)
+			s.Must(err)
 			if answer.Header.Revision == last {
 				return false
 			}
@@ -138,14 +138,14 @@ func (s *scene) compact() {
 			return true
 		})
 		_, err := s.client.Compact(s.Context(), last, clientv3.WithCompactPhysical())
-		s.must(err)
+		s.Must(err)
 	}
 }
 
 func (s *scene) leader() *servers.EtcdServer {
 	s.Helper()
 	leader, err := s.cluster.Leader()
-	s.must(err)
+	s.Must(err)
 	return leader
 }
 
@@ -165,14 +165,14 @@ func (s *scene) followers() (followers []*servers.EtcdServer) {
 func (s *scene) pause(nodes []*servers.EtcdServer) {
 	s.Helper()
 	for _, node := range nodes {
-		s.must(node.Pause())
+		s.Must(node.Pause())
 	}
 	resume := time.After(longerThanTTL)
 	if len(nodes) < 2 {
-		s.through()
+		s.Through()
 	}
 	<-resume
 	for _, node := range nodes {
-		s.must(node.Continue())
+		s.Must(node.Continue())
 	}
 }

@@ -34,13 +34,13 @@ func TestRestartWhileWaiting(t *testing.T) {
 			t.Parallel()
 			cluster := newCluster(t)
 			w := newWitness(t, cluster)
-			first := w.take(w.open("etcd", cluster.Endpoints(), longTTL))
+			first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
 			next := w.wait(w.open("etcd", cluster.Endpoints(), longTTL), 1)
-			w.must(test.restart(cluster))
-			if _, early := next.grantedIn(0); early || !first.belief.Check() {
+			w.Must(test.restart(cluster))
+			if _, early := next.GrantedIn(0); early || !first.Believed() {
 				t.Errorf("the lock was not held through the restart: %v", first.Err())
 			}
-			w.giveBack(first)
+			w.Release(first)
 			w.mustGrantSoon(next, first)
 		})
 	}

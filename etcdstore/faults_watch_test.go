@@ -9,25 +9,27 @@ import (
 
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // takings are how an operator takes a lock away from who holds it and is well.
 var takings = []struct {
 	name string
-	take func(w *witness, held *testimony)
+	take func(w *witness, held *testkit.Hold)
 }{
-	{"key deleted", func(w *witness, _ *testimony) {
+	{"key deleted", func(w *witness, _ *testkit.Hold) {
 		_, err := w.client.Delete(w.Context(), w.line()[0])
-		w.must(err)
+		w.Must(err)
 	}},
-	{"claim broken", func(w *witness, held *testimony) {
-		w.must(w.open("etcd", w.cluster.Endpoints(), longTTL).Break(w.Context(), w.name, held.Token()))
+	{"claim broken", func(w *witness, held *testkit.Hold) {
+		w.Must(w.open("etcd", w.cluster.Endpoints(), longTTL).Break(w.Context(), w.Mutex, held.Token()))
 	}},
-	{"session revoked", func(w *witness, _ *testimony) {
+	{"session revoked", func(w *witness, _ *testkit.Hold) {
 		answer, err := w.client.Get(w.Context(), w.line()[0])
-		w.must(err)
+		w.Must(err)
 		_, err = w.client.Revoke(w.Context(), clientv3.LeaseID(answer.Kvs[0].Lease))
-		w.must(err)
+		w.Must(err)
 	}},
 }
 
@@ -49,31 +51,31 @@ func TestTakenAway(t *testing.T) {
 		t.Run(taking.name+", a believer is seen", func(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t, cluster)
-			held := w.take(w.open(believerScheme, cluster.Endpoints(), lastingTTL))
+			held := w.Take(w.open(believerScheme, cluster.Endpoints(), lastingTTL))
 			taking.take(w, held)
-			if noticed(held, lastingTTL) {
+			if held.EndsIn(lastingTTL) {
 				t.Error("a believer has noticed")
 			}
-			next := w.take(w.open("etcd", cluster.Endpoints(), lastingTTL))
-			w.mustOverlap(next, held)
+			next := w.Take(w.open("etcd", cluster.Endpoints(), lastingTTL))
+			w.MustOverlap(next, held)
 		})
 	}
 }
 
-func (w *witness) takenAway(take func(*witness, *testimony)) {
+func (w *witness) takenAway(take func(*witness, *testkit.Hold)) {
 	w.Helper()
 	const about = 200 * time.Millisecond
 	locks := w.open("etcd", w.cluster.Endpoints(), longTTL)
 	quickest := time.Hour // on a machine that is busy, one of a few is quick
 	for try := 0; quickest > about && try < 20; try++ {
-		held := w.take(locks)
+		held := w.Take(locks)
 		take(w, held)
 		began := time.Now()
-		if !noticed(held, soon) {
+		if !held.EndsIn(soon) {
 			w.Fatal("the lock was taken away, and its holder has not noticed")
 		}
 		quickest = min(quickest, time.Since(began))
-		w.mustLose(held)
+		w.MustLose(held, soon, "")
 	}
 	w.Logf("noticed after %v", quickest)
 	if quickest > about {
@@ -81,39 +83,29 @@ func (w *witness) takenAway(take func(*witness, *testimony)) {
 	}
 }
 
-func (w *witness) takenAwayUnseen(take func(*witness, *testimony), withSession bool) {
+func (w *witness) takenAwayUnseen(take func(*witness, *testkit.Hold), withSession bool) {
 	w.Helper()
 	const ttl = 6 * time.Second
 	valve := newValve()
 	locks := w.openThrough(w.cluster.Endpoints(), ttl, grpc.WithChainStreamInterceptor(valve.intercept))
-	held := w.take(locks)
-	other, err := locks.Mutex(w.name + " too").Lock(w.Context())
-	w.must(err)
+	held := w.Take(locks)
+	other, err := locks.Mutex(w.Mutex + " too").Lock(w.Context())
+	w.Must(err)
 	defer valve.hold()()
 	take(w, held)
 	until, otherUntil := held.Until(), other.Until()
-	if noticed(held, ttl/30) {
+	if held.EndsIn(ttl / 30) {
 		w.Log("a renewal was just under way") // it is not the watch that tells
-	} else if !noticed(held, time.Until(until)) {
+	} else if !held.EndsIn(time.Until(until)) {
 		w.Error("the lock was taken away, and its holder believes in it longer than it was known to be held")
 	}
 	if cause := context.Cause(held.Context()); !strings.Contains(fmt.Sprint(cause), "no longer has it") {
 		w.Errorf("the holder has lost the lock because %v, want the store's word", cause)
 	}
 	if withSession {
-		await(w, "the other lock is lost", func() bool { return other.Err() != nil })
+		testkit.Await(w, "the other lock is lost", func() bool { return other.Err() != nil })
 		return
 	}
-	await(w, "the other lock is renewed", func() bool { return other.Until().After(otherUntil.Add(ttl / 10)) })
-	w.must(other.Unlock(w.Context()))
-}
-
-// noticed says whether the holder learns in so long that it has lost the lock.
-func noticed(held *testimony, d time.Duration) bool {
-	select {
-	case <-held.done:
-		return true
-	case <-time.After(d):
-		return false
-	}
+	testkit.Await(w, "the other lock is renewed", func() bool { return other.Until().After(otherUntil.Add(ttl / 10)) })
+	w.Must(other.Unlock(w.Context()))
 }

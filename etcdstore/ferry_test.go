@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -24,7 +25,7 @@ import (
 type ferry struct {
 	mu     sync.Mutex
 	strand func(*etcdserverpb.TxnRequest) fate
-	late   []func() error
+	late   []func() (done bool, err error)
 	gate   chan struct{} // what is detained waits until it is closed
 	back   int64         // by how many revisions answers are older than they should be
 }
@@ -38,6 +39,7 @@ const (
 	repeated        // it lands at once, and once more when land is called
 	denied          // it is refused
 	detained        // it is kept until free is called, and its caller waits
+	delayed         // it lands when land is called, and its caller waits in vain
 )
 
 var errUnreached = status.Error(codes.Unavailable, "the ferry is late")
@@ -55,26 +57,35 @@ func (f *ferry) intercept(ctx context.Context, method string, request, reply any
 	if f.strand != nil {
 		to = f.strand(txn)
 	}
-	sail := func() error {
+	sail := func() (done bool, err error) {
 		ctx, cancel := patience()
 		defer cancel()
-		return invoke(ctx, method, txn, &etcdserverpb.TxnResponse{}, conn)
+		var answer etcdserverpb.TxnResponse
+		err = invoke(ctx, method, txn, &answer, conn)
+		return answer.Succeeded, err
 	}
 	switch to {
 	case stranded:
 		f.late = append(f.late, sail)
 		return errUnreached
 	case unanswered:
-		return errors.Join(sail(), errUnreached)
+		_, err := sail()
+		return errors.Join(err, errUnreached)
 	case denied:
 		return rpctypes.ErrGRPCPermissionDenied
 	case repeated:
+		f.late = append(f.late, sail)
+	case delayed:
 		f.late = append(f.late, sail)
 	case delivered, detained:
 	}
 	gate, back := f.gate, f.back
 	f.mu.Unlock()
 	defer f.mu.Lock()
+	if to == delayed {
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	}
 	if to == detained {
 		select {
 		case <-gate:
@@ -126,8 +137,8 @@ func (f *ferry) set(decide func(nth int) fate) {
 	})
 }
 
-// land lets come what was stranded.
-func (f *ferry) land(t *testing.T) {
+// land lets come what was stranded or delayed, and says how much of it was done.
+func (f *ferry) land(t *testing.T) (landed int) {
 	t.Helper()
 	f.mu.Lock()
 	late := f.late
@@ -137,10 +148,13 @@ func (f *ferry) land(t *testing.T) {
 		t.Fatal("nothing was stranded")
 	}
 	for _, sail := range late {
-		if err := sail(); err != nil {
-			t.Fatal(err)
+		done, err := sail()
+		testkit.Must(t, err)
+		if done {
+			landed++
 		}
 	}
+	return landed
 }
 
 // joins says whether a transaction puts a claim that is not there yet.
@@ -163,25 +177,20 @@ func voids(r *etcdserverpb.TxnRequest) bool {
 	return len(r.Success) > 0 && r.Success[0].GetRequestTxn() != nil
 }
 
+// newFerry starts a server with a store whose transactions go by ferry.
+func newFerry(t *testing.T, ttl time.Duration) (*servers.EtcdServer, *ferry, *etcdstore.Store) {
+	t.Helper()
+	server, f := servers.Etcd(t), &ferry{}
+	return server, f, aboard(t, server, f, ttl)
+}
+
 // aboard opens a store that believes to have two members to turn to.
 func aboard(t *testing.T, server *servers.EtcdServer, f *ferry, ttl time.Duration) *etcdstore.Store {
 	t.Helper()
 	twice := []string{server.Addr(), server.Addr()}
 	s, err := etcdstore.OpenThrough(t.Context(), twice, twice, "", ttl, grpc.WithChainUnaryInterceptor(f.intercept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Notify(func(store.ID, store.Standing) {})
 	t.Cleanup(func() { s.Close() })
 	return s
-}
-
-// length is how many claims etcd has in a line.
-func length(t *testing.T, s *etcdstore.Store, name string) int {
-	t.Helper()
-	l, err := s.Line(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(l.Places)
 }

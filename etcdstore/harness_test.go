@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
-	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -45,21 +45,10 @@ const sessionTTL = time.Second
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
-	l := &link{valve: newValve()}
-	var through []string
-	for _, e := range h.endpoints {
-		p, err := proxy.Start("tcp", e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		l.ways = append(l.ways, p.Link())
-		through = append(through, p.Addr())
-	}
-	s, err := etcdstore.OpenThrough(t.Context(), h.endpoints, through, prefix, sessionTTL, grpc.WithChainStreamInterceptor(l.intercept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ways := testkit.NewWays(t, h.endpoints)
+	l := &link{ways.Links(), newValve()}
+	s, err := etcdstore.OpenThrough(t.Context(), h.endpoints, ways.Addrs(), prefix, sessionTTL, grpc.WithChainStreamInterceptor(l.intercept))
+	testkit.Must(t, err)
 	return s, l
 }
 
@@ -104,51 +93,19 @@ func (h *harness) PlantNewer(name string) error {
 	return err
 }
 
+// serverPatience is how long a server may take to answer, on a busy machine.
+const serverPatience = 10 * time.Second
+
 func patience() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), 10*time.Second)
+	return context.WithTimeout(context.Background(), serverPatience)
 }
 
-// A link is the ways of one client to all members, and the valve for what comes by itself.
+// A link is one client's links to all members, and the valve for what they send by themselves.
 type link struct {
+	testkit.Links
 	*valve
-	ways []*proxy.Link
 }
-
-func (l *link) HoldRequests() (release func()) { return l.each((*proxy.Link).HoldRequests) }
-
-func (l *link) HoldReplies() (release func()) { return l.each((*proxy.Link).HoldReplies) }
 
 func (l *link) HoldPushes() (release func()) { return l.hold() }
 
 func (l *link) DropPushes(on bool) { l.drop(on) }
-
-func (l *link) Cut() {
-	for _, w := range l.ways {
-		w.Cut()
-	}
-}
-
-func (l *link) Heal() {
-	for _, w := range l.ways {
-		w.Heal()
-	}
-}
-
-func (l *link) Kill() {
-	for _, w := range l.ways {
-		w.Kill()
-	}
-}
-
-// each does something to all ways, and undoes it.
-func (l *link) each(do func(*proxy.Link) func()) (undo func()) {
-	var undos []func()
-	for _, w := range l.ways {
-		undos = append(undos, do(w))
-	}
-	return func() {
-		for _, undo := range undos {
-			undo()
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -17,9 +18,7 @@ import (
 func write(t *testing.T, client *clientv3.Client, held clientv3.Cmp, value string) (written bool) {
 	t.Helper()
 	answer, err := client.Txn(t.Context()).If(held).Then(clientv3.OpPut("stock", value)).Commit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return answer.Succeeded
 }
 
@@ -27,38 +26,30 @@ func write(t *testing.T, client *clientv3.Client, held clientv3.Cmp, value strin
 func lockIn(t *testing.T, client *clientv3.Client, options ...holdfast.Option) (*holdfast.Client, *holdfast.Lease) {
 	t.Helper()
 	s, err := etcdstore.New(t.Context(), client, etcdstore.TTL(longTTL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	locks := holdfast.New(s, options...)
 	t.Cleanup(func() { locks.Close() })
-	lease, err := locks.Mutex("inventory").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := testkit.Lock(t, locks, "inventory")
 	return locks, lease
 }
 
 func heldBy(t *testing.T, lease *holdfast.Lease) clientv3.Cmp {
 	t.Helper()
 	held, err := etcdstore.Held(lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return held
 }
 
 // A late writer is refused by etcd itself, also when it does not know yet that it has lost the lock.
 func TestHeldRefusesLateWriter(t *testing.T) {
+	t.Parallel()
 	client := servers.Etcd(t).Client(t)
 	locks, lease := lockIn(t, client)
 	held := heldBy(t, lease)
 	if !write(t, client, held, "41") {
 		t.Error("the holder's write was refused")
 	}
-	if err := locks.Break(t.Context(), "inventory", lease.Token()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, locks.Break(t.Context(), "inventory", lease.Token()))
 	if write(t, client, held, "40") {
 		t.Error("a write after the lock was taken away went through")
 	}
@@ -76,13 +67,12 @@ func TestHeldRefusesLateWriter(t *testing.T) {
 
 // A renewal that writes news into the claim's key does not make the comparison false.
 func TestHeldThroughNews(t *testing.T) {
+	t.Parallel()
 	client := servers.Etcd(t).Client(t)
 	locks, lease := lockIn(t, client, holdfast.Owner("keeper"))
 	held := heldBy(t, lease)
 	other, err := locks.Mutex("other").Lock(lease.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer other.Unlock(context.Background())
 	if !write(t, client, held, "1") {
 		t.Error("the holder's write was refused")
@@ -92,16 +82,11 @@ func TestHeldThroughNews(t *testing.T) {
 func TestHeldOfAnotherStore(t *testing.T) {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := testkit.Lock(t, locks, "x")
 	if _, err := etcdstore.Held(lease); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Errorf("Held of a lock in memory: %v", err)
 	}
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, lease.Unlock(t.Context()))
 	if _, err := etcdstore.Held(lease); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("Held of a lease that was given back: %v", err)
 	}

@@ -14,62 +14,59 @@ import (
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Try that was refused leaves nothing that could come later: its caller never leaves it.
 func TestRefusedTryLandsNoMore(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	t.Parallel()
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	holder, try := claim("a"), claim("a")
-	join(t, other, &holder, store.Held)
+	testkit.Join(t, other, &holder, store.Held)
 
 	f.next(stranded)
 	try.Try = true
-	join(t, s, &try, store.Gone)
-	leave(t, other, holder)
+	testkit.Join(t, s, &try, store.Gone)
+	testkit.Leave(t, other, holder)
 	f.land(t)
-	if n := length(t, s, "a"); n != 0 {
-		t.Errorf("%d claims stand that nobody has", n)
-	}
+	testkit.CheckLength(t, s, "a", 0)
 }
 
 // A Try whose answer was lost, and which was not held when it landed, is out and not in the line.
 func TestLandedTryIsNotInLine(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	t.Parallel()
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	reader, writer, try := claim("a"), claim("a"), claim("a")
 	reader.Units, try.Units, try.Try = 1, 1, true
-	join(t, other, &reader, store.Held)
+	testkit.Join(t, other, &reader, store.Held)
 
 	// The Try reads a line in which it would fit. Then a writer comes before it.
 	f.set(func(nth int) fate {
 		if nth == 2 {
-			join(t, other, &writer, store.Waiting)
+			testkit.Join(t, other, &writer, store.Waiting)
 			return unanswered
 		}
 		return delivered
 	})
-	join(t, s, &try, store.Gone)
-	if n := length(t, s, "a"); n != 2 {
-		t.Errorf("%d claims are in the line; want 2", n)
-	}
+	testkit.Join(t, s, &try, store.Gone)
+	testkit.CheckLength(t, s, "a", 2)
 }
 
 // A claim that stands where its answer was lost is refused for the same reasons as one whose answer came.
 func TestLandedJoinIsJudged(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	t.Parallel()
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	for name, ask := range map[string]store.Ask{
 		"all of a semaphore":  {Kind: store.Semaphore, Units: 3, Limit: 3},
 		"part of a semaphore": {Kind: store.Semaphore, Units: 1, Limit: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			holder, c := claim(name), claim(name)
-			join(t, other, &holder, store.Held)
+			testkit.Join(t, other, &holder, store.Held)
 			c.Ask = ask
 			f.next(unanswered)
 			notJoined(t, s, c, store.ErrMismatch, 1)
@@ -89,63 +86,53 @@ func notJoined(t *testing.T, s *etcdstore.Store, c store.Claim, why error, stand
 	if got, err := s.Join(t.Context(), c); !errors.Is(err, why) {
 		t.Errorf("%v and %v; want %v", got.State, err, why)
 	}
-	if n := length(t, s, c.Name); n != stand {
-		t.Errorf("%d claims are in the line; want %d", n, stand)
-	}
+	testkit.CheckLength(t, s, c.Name, stand)
 }
 
 // A claim that somebody broke does not come back with a Join of its own that was late.
 func TestBrokenClaimLandsNoMore(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, lastingTTL)
+	t.Parallel()
+	_, f, s := newFerry(t, lastingTTL)
 	c := claim("a")
 	f.next(stranded)
-	join(t, s, &c, store.Held)
-	if err := s.Break(t.Context(), "a", c.Ticket); err != nil {
-		t.Fatal(err)
-	}
-	keep(t, s, c, store.Gone)
+	testkit.Join(t, s, &c, store.Held)
+	testkit.Must(t, s.Break(t.Context(), "a", c.Ticket))
+	testkit.Keep(t, s, c, store.Gone)
 	f.land(t)
-	await(t, "the late one is taken out", func() bool { return length(t, s, "a") == 0 })
+	testkit.Await(t, "the late one is taken out", func() bool { return testkit.Length(t, s, "a") == 0 })
 }
 
 // A Leave takes out what landed late, also if that is not what its claim knew of.
 func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s := aboard(t, server, f, etcdstore.DefaultTTL)
+	t.Parallel()
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
 	c := claim("a")
 	f.next(stranded)
-	join(t, s, &c, store.Held)
-	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Join(t, s, &c, store.Held)
+	_, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c))
+	testkit.Must(t, err)
 	f.land(t)
-	leave(t, s, c)
-	if n := length(t, s, "a"); n != 0 {
-		t.Errorf("%d claims stand that nobody has", n)
-	}
+	testkit.Leave(t, s, c)
+	testkit.CheckLength(t, s, "a", 0)
 }
 
 // A claim that its own session has in the line, and nobody knows of, does not lock its client out.
 func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s := aboard(t, server, f, etcdstore.DefaultTTL)
+	t.Parallel()
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	first, next := claim("a"), claim("a")
 	f.next(repeated)
-	join(t, s, &first, store.Held)
-	leave(t, s, first)
+	testkit.Join(t, s, &first, store.Held)
+	testkit.Leave(t, s, first)
 	f.land(t)
-	join(t, s, &next, store.Held)
+	testkit.Join(t, s, &next, store.Held)
 }
 
 // Whoever breaks a claim and has to ask twice is not told that it was not there.
 func TestBreakWhoseAnswerIsLost(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
-	c := claim("a")
-	join(t, s, &c, store.Held)
+	t.Parallel()
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
+	c := testkit.Held(t, s, claim("a"))
 	lost := false
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if lost || !deletes(r) {
@@ -161,8 +148,8 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 
 // Who joins again after an error is not taken out with what was left of the first time.
 func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, lastingTTL)
+	t.Parallel()
+	_, f, s := newFerry(t, lastingTTL)
 	c, next := claim("a"), claim("a")
 	voiding := make(chan struct{}, 1)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
@@ -199,38 +186,36 @@ func TestJoinAgainWhileItIsTakenOut(t *testing.T) {
 		f.free()
 		err = <-joined
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for range 3 { // of what is paid after each beat
-		keep(t, s, c, store.Held)
+		testkit.Keep(t, s, c, store.Held)
 		time.Sleep(lastingTTL / 3)
 	}
-	join(t, s, &next, store.Waiting)
+	testkit.Join(t, s, &next, store.Waiting)
 }
 
 // Who asks again where he stands keeps his place, whatever he has seen meanwhile.
 func TestJoinAgainKeepsPlace(t *testing.T) {
+	t.Parallel()
 	_, s := newServer(t, "")
-	c := claim("a")
-	join(t, s, &c, store.Held)
+	c := testkit.Held(t, s, claim("a"))
 	ticket := c.Ticket
 	c.Floor = ticket + 1000
-	join(t, s, &c, store.Held)
+	testkit.Join(t, s, &c, store.Held)
 	if c.Ticket != ticket {
 		t.Errorf("its ticket was %d and is %d", ticket, c.Ticket)
 	}
-	keep(t, s, c, store.Held)
+	testkit.Keep(t, s, c, store.Held)
 }
 
 // A claim that may not stand, and cannot be taken out, is no final error: nobody would care for it.
 func TestNotTakenOutIsNotFinal(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, lastingTTL), openAt(t, "etcd://"+server.Addr())
+	t.Parallel()
+	server, f, s := newFerry(t, lastingTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	holder, mad := claim("a"), claim("a")
 	mad.Ask = store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}
-	join(t, other, &holder, store.Held)
+	testkit.Join(t, other, &holder, store.Held)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if deletes(r) || voids(r) {
 			return denied
@@ -242,68 +227,62 @@ func TestNotTakenOutIsNotFinal(t *testing.T) {
 		t.Errorf("a Join that could not be taken back: %v and %v", got.State, err)
 	}
 	f.free()
-	await(t, "it is taken out", func() bool { return length(t, s, "a") == 1 })
+	testkit.Await(t, "it is taken out", func() bool { return testkit.Length(t, s, "a") == 1 })
 }
 
 // An etcd that was restored from a backup has a lower revision. What it does not have is gone, and not old news.
 func TestRestoredServer(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s := aboard(t, server, f, etcdstore.DefaultTTL)
+	t.Parallel()
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
 	c, next := claim("a"), claim("a")
-	join(t, s, &c, store.Held)
-	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Join(t, s, &c, store.Held)
+	_, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c))
+	testkit.Must(t, err)
 	f.mu.Lock()
 	f.back = 1000
 	f.mu.Unlock()
-	keep(t, s, c, store.Gone)
+	testkit.Keep(t, s, c, store.Gone)
 	f.mu.Lock()
 	f.back = 0
 	f.mu.Unlock()
-	join(t, s, &next, store.Held)
+	testkit.Join(t, s, &next, store.Held)
 }
 
 // A key may be another claim's by now, behind who waits for the one that had it.
 func TestBlockerComesBackBehind(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
 	for name, units := range map[string]int32{"writer": store.MaxReaders, "reader": 1} {
 		t.Run(name, func(t *testing.T) {
 			holder, c := claim(name), claim(name)
 			c.Units = units
-			join(t, other, &holder, store.Held)
-			join(t, s, &c, store.Waiting)
+			testkit.Join(t, other, &holder, store.Held)
+			testkit.Join(t, s, &c, store.Waiting)
 			etcdstore.Deafen(s)
 			client, key := server.Client(t), etcdstore.KeyOf(other, holder)
 			kv, err := client.Get(t.Context(), key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if _, err = client.Delete(t.Context(), key); err == nil {
 				_, err = client.Put(t.Context(), key, string(kv.Kvs[0].Value))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			keep(t, s, c, store.Held)
+			testkit.Must(t, err)
+			testkit.Keep(t, s, c, store.Held)
 		})
 	}
 }
 
 // A claim that was taken out unnoticed and joins again watches nothing of before.
 func TestJoinAgainWatchesOnce(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
-	c := claim("a")
-	join(t, s, &c, store.Held)
-	await(t, "its key is watched", func() bool { return etcdstore.Watches(s) == 1 })
+	c := testkit.Held(t, s, claim("a"))
+	testkit.Await(t, "its key is watched", func() bool { return etcdstore.Watches(s) == 1 })
 	etcdstore.Deafen(s)
-	if _, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c)); err != nil {
-		t.Fatal(err)
-	}
-	join(t, s, &c, store.Held)
-	leave(t, s, c)
+	_, err := server.Client(t).Delete(t.Context(), etcdstore.KeyOf(s, c))
+	testkit.Must(t, err)
+	testkit.Join(t, s, &c, store.Held)
+	testkit.Leave(t, s, c)
 	if n := etcdstore.Watches(s); n != 0 {
 		t.Errorf("%d watches are left", n)
 	}
@@ -311,6 +290,7 @@ func TestJoinAgainWatchesOnce(t *testing.T) {
 
 // A store that is being closed begins nothing.
 func TestCloseWhileJoining(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	f := &ferry{}
 	var revoked func()
@@ -325,9 +305,7 @@ func TestCloseWhileJoining(t *testing.T) {
 	here := []string{server.Addr()}
 	s, err := etcdstore.OpenThrough(t.Context(), here, here, "", etcdstore.DefaultTTL,
 		grpc.WithChainUnaryInterceptor(revoking, f.intercept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	underWay, joined := make(chan struct{}), make(chan error, 1)
 	f.set(func(nth int) fate {
 		if nth == 1 {
@@ -350,9 +328,7 @@ func TestCloseWhileJoining(t *testing.T) {
 			t.Errorf("Join in a store that is being closed: %v", err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	leases, err := server.Client(t).Leases(t.Context())
 	if err != nil || len(leases.Leases) != 0 {
 		t.Errorf("%d leases are left, %v", len(leases.Leases), err)
@@ -361,8 +337,7 @@ func TestCloseWhileJoining(t *testing.T) {
 
 // Those who give up at the same time share one new epoch: with one for each, nobody else of their client would get a Join through.
 func TestGivingUpTogether(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	claims := make([]store.Claim, 20)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if joins(r) {
@@ -386,31 +361,29 @@ func TestGivingUpTogether(t *testing.T) {
 		return detained
 	})
 	var leaving sync.WaitGroup
-	leaving.Go(func() { leave(t, s, claims[0]) })
+	leaving.Go(func() { testkit.Leave(t, s, claims[0]) })
 	<-first
 	for _, c := range claims[1:] {
-		leaving.Go(func() { leave(t, s, c) })
+		leaving.Go(func() { testkit.Leave(t, s, c) })
 	}
 	time.Sleep(50 * time.Millisecond) // they either wait for the first, or do not
 	f.free()
 	leaving.Wait()
-	if n := length(t, s, "a"); n != 0 || voided > 2 {
+	if n := testkit.Length(t, s, "a"); n != 0 || voided > 2 {
 		t.Errorf("%d claims stand, after %d epochs", n, voided)
 	}
 }
 
 // A Join that lands after its Leave is void.
 func TestJoinLandsAfterItsLeave(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	t.Parallel()
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	c := claim("a")
 	f.next(stranded, stranded)
 	if got, err := s.Join(t.Context(), c); err == nil {
 		t.Fatalf("Join without an answer says %v", got.State)
 	}
-	leave(t, s, c)
+	testkit.Leave(t, s, c)
 	f.land(t)
-	if n := length(t, s, "a"); n != 0 {
-		t.Errorf("%d claims stand that nobody has", n)
-	}
+	testkit.CheckLength(t, s, "a", 0)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -42,15 +43,15 @@ func listen(s *etcdstore.Store) (held func() int) {
 // Many who wait in one line read it together, and not each for himself: what they read would grow with the square of their
 // number.
 func TestLineIsReadTogether(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	t.Parallel()
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	held := listen(s)
 	holder := part("a", store.Semaphore, 2, 2)
-	join(t, s, &holder, store.Held)
+	testkit.Join(t, s, &holder, store.Held)
 	waiting := make([]store.Claim, 150)
 	for i := range waiting {
 		waiting[i] = part("a", store.Semaphore, 1, 2)
-		join(t, s, &waiting[i], store.Waiting)
+		testkit.Join(t, s, &waiting[i], store.Waiting)
 	}
 	reads := 0
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
@@ -67,7 +68,7 @@ func TestLineIsReadTogether(t *testing.T) {
 		return reads
 	}
 	before, since := counted(), time.Now()
-	await(t, "nobody looks any more because his watch has just begun", func() bool {
+	testkit.Await(t, "nobody looks any more because his watch has just begun", func() bool {
 		if now := counted(); now != before {
 			before, since = now, time.Now()
 		}
@@ -80,36 +81,37 @@ func TestLineIsReadTogether(t *testing.T) {
 	if n := counted() - before; n == 0 || n > 20 {
 		t.Errorf("the line was read %d times for %d claims that wait in it", n, len(waiting))
 	}
-	leave(t, s, holder)
-	await(t, "two are told", func() bool { return held() == 2 })
+	testkit.Leave(t, s, holder)
+	testkit.Await(t, "two are told", func() bool { return held() == 2 })
 	for i, want := range []store.State{store.Held, store.Held, store.Waiting} {
-		keep(t, s, waiting[i], want)
+		testkit.Keep(t, s, waiting[i], want)
 	}
 }
 
 // Readers behind a writer are all told when it leaves, or becomes a reader itself, also if there are many.
 func TestReadersBehindWriter(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	for name, end := range map[string]func(t *testing.T, s *etcdstore.Store, writer store.Claim){
-		"leaves": func(t *testing.T, s *etcdstore.Store, writer store.Claim) { leave(t, s, writer) },
+		"leaves": func(t *testing.T, s *etcdstore.Store, writer store.Claim) { testkit.Leave(t, s, writer) },
 		"downgrades": func(t *testing.T, s *etcdstore.Store, writer store.Claim) {
 			writer.Units = 1
-			keep(t, s, writer, store.Held)
+			testkit.Keep(t, s, writer, store.Held)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
 			held := listen(s)
 			writer, last := claim(name), claim(name)
-			join(t, other, &writer, store.Held)
+			testkit.Join(t, other, &writer, store.Held)
 			for range 130 {
 				c := part(name, store.Lock, 1, store.MaxReaders)
-				join(t, s, &c, store.Waiting)
+				testkit.Join(t, s, &c, store.Waiting)
 			}
-			join(t, other, &last, store.Waiting)
+			testkit.Join(t, other, &last, store.Waiting)
 			end(t, other, writer)
-			await(t, "all readers are told", func() bool { return held() == 130 })
-			keep(t, other, last, store.Waiting)
+			testkit.Await(t, "all readers are told", func() bool { return held() == 130 })
+			testkit.Keep(t, other, last, store.Waiting)
 		})
 	}
 }
@@ -118,19 +120,17 @@ func TestReadersBehindWriter(t *testing.T) {
 func TestNewerFormatBehind(t *testing.T) {
 	server, s := newServer(t, "")
 	holder, before, behind := part("a", store.Semaphore, 2, 2), part("a", store.Semaphore, 1, 2), part("a", store.Semaphore, 1, 2)
-	join(t, s, &holder, store.Held)
-	join(t, s, &before, store.Waiting)
-	join(t, s, &behind, store.Waiting)
+	testkit.Join(t, s, &holder, store.Held)
+	testkit.Join(t, s, &before, store.Waiting)
+	testkit.Join(t, s, &behind, store.Waiting)
 	client := server.Client(t)
-	if _, err := client.Put(t.Context(), etcdstore.LineKey("a")+"0000000000000001-0", "2 {}"); err != nil {
-		t.Fatal(err)
-	}
-	keep(t, s, before, store.Waiting)
-	keep(t, s, behind, store.Waiting)
+	_, err := client.Put(t.Context(), etcdstore.LineKey("a")+"0000000000000001-0", "2 {}")
+	testkit.Must(t, err)
+	testkit.Keep(t, s, before, store.Waiting)
+	testkit.Keep(t, s, behind, store.Waiting)
 	// Now one that stands between the two.
-	if _, err := client.Put(t.Context(), etcdstore.KeyOf(s, before), "2 {}"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.Put(t.Context(), etcdstore.KeyOf(s, before), "2 {}")
+	testkit.Must(t, err)
 	standings, err := s.Keep(t.Context(), []store.Claim{behind, holder, before})
 	if err != nil || standings[0].Err == nil || standings[1].State != store.Held || standings[2].State != store.Waiting || standings[2].Err != nil {
 		t.Errorf("Keep: %+v, %v", standings, err)
@@ -139,11 +139,12 @@ func TestNewerFormatBehind(t *testing.T) {
 
 // Much to say about many claims is more than etcd takes at once. It is no reason to lose them.
 func TestMuchToSay(t *testing.T) {
+	t.Parallel()
 	_, s := newServer(t, "")
 	claims := make([]store.Claim, 40)
 	for i := range claims {
 		claims[i] = claim(strings.Repeat("n", 100) + string(rune('A'+i)))
-		join(t, s, &claims[i], store.Held)
+		testkit.Join(t, s, &claims[i], store.Held)
 		for range 80 {
 			claims[i].Waits = append(claims[i].Waits, store.Wait{Name: strings.Repeat("w", store.MaxName), ID: claims[i].ID})
 		}
@@ -162,31 +163,27 @@ func TestMuchToSay(t *testing.T) {
 
 // Keep finds out what no event has told: that a claim was taken out, that another has become smaller, that one is next.
 func TestKeepTellsWhatWatchesDoNot(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t)
 	s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
 	writer, reader := claim("downgrade"), part("downgrade", store.Lock, 1, store.MaxReaders)
-	join(t, other, &writer, store.Held)
-	join(t, s, &reader, store.Waiting)
-	first, second, third := claim("next"), claim("next"), claim("next")
-	join(t, other, &first, store.Held)
-	join(t, other, &second, store.Waiting)
-	join(t, s, &third, store.Waiting)
-	broken := claim("broken")
-	join(t, s, &broken, store.Held)
-	await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 5 })
+	testkit.Join(t, other, &writer, store.Held)
+	testkit.Join(t, s, &reader, store.Waiting)
+	first := testkit.Held(t, other, claim("next"))
+	second, third := testkit.Waiting(t, other, claim("next")), testkit.Waiting(t, s, claim("next"))
+	broken := testkit.Held(t, s, claim("broken"))
+	testkit.Await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 5 })
 	etcdstore.Deafen(s)
 
 	writer.Units = 1
-	keep(t, other, writer, store.Held)
-	keep(t, s, reader, store.Held)
-	leave(t, other, second)
-	keep(t, s, third, store.Waiting)
-	leave(t, other, first)
-	keep(t, s, third, store.Held)
-	if err := other.Break(t.Context(), "broken", broken.Ticket); err != nil {
-		t.Fatal(err)
-	}
-	keep(t, s, broken, store.Gone)
+	testkit.Keep(t, other, writer, store.Held)
+	testkit.Keep(t, s, reader, store.Held)
+	testkit.Leave(t, other, second)
+	testkit.Keep(t, s, third, store.Waiting)
+	testkit.Leave(t, other, first)
+	testkit.Keep(t, s, third, store.Held)
+	testkit.Must(t, other.Break(t.Context(), "broken", broken.Ticket))
+	testkit.Keep(t, s, broken, store.Gone)
 }
 
 // A waiting claim that becomes smaller may hold at once beside those who are there.
@@ -194,12 +191,12 @@ func TestWaitingClaimShrinks(t *testing.T) {
 	server := servers.Etcd(t)
 	s, other := openAt(t, "etcd://"+server.Addr()), openAt(t, "etcd://"+server.Addr())
 	reader, writer := part("a", store.Lock, 1, store.MaxReaders), claim("a")
-	join(t, other, &reader, store.Held)
-	join(t, s, &writer, store.Waiting)
+	testkit.Join(t, other, &reader, store.Held)
+	testkit.Join(t, s, &writer, store.Waiting)
 	writer.Units = 1
-	keep(t, s, writer, store.Held)
+	testkit.Keep(t, s, writer, store.Held)
 	writer.Units = store.MaxReaders // one that was sent before, and is late
-	keep(t, s, writer, store.Held)
+	testkit.Keep(t, s, writer, store.Held)
 	line, err := s.Line(t.Context(), "a")
 	if err != nil || len(line.Places) != 2 || line.Places[1].Units != 1 || line.Places[1].State != store.Held {
 		t.Errorf("%+v, %v", line, err)
@@ -208,14 +205,13 @@ func TestWaitingClaimShrinks(t *testing.T) {
 
 // A look that fails is repeated: nobody has to ask for it.
 func TestFailedLookIsRepeated(t *testing.T) {
-	server := servers.Etcd(t)
-	f := &ferry{}
-	s, other := aboard(t, server, f, etcdstore.DefaultTTL), openAt(t, "etcd://"+server.Addr())
+	t.Parallel()
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	other := openAt(t, "etcd://"+server.Addr())
 	held := listen(s)
-	holder, c := claim("a"), claim("a")
-	join(t, other, &holder, store.Held)
-	join(t, s, &c, store.Waiting)
-	await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 2 })
+	holder := testkit.Held(t, other, claim("a"))
+	testkit.Waiting(t, s, claim("a"))
+	testkit.Await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 2 })
 	failures := 0
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if looks := slices.ContainsFunc(r.Success, func(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() != nil }); !looks || failures == 4 {
@@ -224,9 +220,9 @@ func TestFailedLookIsRepeated(t *testing.T) {
 		failures++ // by every member, and then once more
 		return stranded
 	})
-	leave(t, other, holder)
-	await(t, "it is told", func() bool { return held() == 1 })
-	await(t, "only its own key is watched", func() bool { return etcdstore.Watches(s) == 1 })
+	testkit.Leave(t, other, holder)
+	testkit.Await(t, "it is told", func() bool { return held() == 1 })
+	testkit.Await(t, "only its own key is watched", func() bool { return etcdstore.Watches(s) == 1 })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if failures != 4 {
@@ -244,12 +240,10 @@ func says(r *etcdserverpb.TxnRequest) bool {
 
 // What a Keep says that lands late, or whose answer was lost, never makes a claim greater again.
 func TestLateNewsUndoNothing(t *testing.T) {
-	f := &ferry{}
-	s := aboard(t, servers.Etcd(t), f, etcdstore.DefaultTTL)
+	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	for name, first := range map[string]fate{"late": stranded, "answer lost": unanswered} {
 		t.Run(name, func(t *testing.T) {
-			c := claim(name)
-			join(t, s, &c, store.Held)
+			c := testkit.Held(t, s, claim(name))
 			great, small := c, c
 			great.Turn, small.Units = 1, 1
 			if first == unanswered { // then it is the smaller one that has landed, unknown to its client
@@ -265,7 +259,7 @@ func TestLateNewsUndoNothing(t *testing.T) {
 				t.Error("a Keep whose news were not answered for has no error")
 			}
 			f.free()
-			keep(t, s, small, store.Held)
+			testkit.Keep(t, s, small, store.Held)
 			if first == stranded {
 				f.land(t)
 			}

@@ -7,27 +7,23 @@ import (
 	"go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/etcdstore"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // etcd goes through every key that there ever was when it reads a line. A lock that made a new one each time would become
 // slower with each use.
 func TestKeysAreUsedAgain(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	client := server.Client(t)
 	before, err := client.Get(t.Context(), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const times = 20
 	for range times {
-		first, second := claim("busy"), claim("busy")
-		join(t, s, &first, store.Held)
-		join(t, s, &second, store.Waiting)
+		first, second := testkit.Held(t, s, claim("busy")), testkit.Waiting(t, s, claim("busy"))
 		for _, c := range []store.Claim{second, first} {
-			if err := s.Leave(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, s.Leave(t.Context(), c))
 		}
 	}
 	var keys []string
@@ -49,21 +45,18 @@ func TestKeysAreUsedAgain(t *testing.T) {
 
 // A Leave that lands late finds another claim in the seat. It is not that one's.
 func TestLateLeaveSparesTheNext(t *testing.T) {
+	t.Parallel()
 	_, s := newServer(t, "")
 	first, next := claim("seat"), claim("seat")
-	join(t, s, &first, store.Held)
+	testkit.Join(t, s, &first, store.Held)
 	again, seat := etcdstore.LeaveOf(s, first), etcdstore.KeyOf(s, first)
-	if err := s.Leave(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	join(t, s, &next, store.Held)
+	testkit.Must(t, s.Leave(t.Context(), first))
+	testkit.Join(t, s, &next, store.Held)
 	if at := etcdstore.KeyOf(s, next); at != seat {
 		t.Fatalf("the next sits at %q, and %q is free", at, seat)
 	}
-	if err := again(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	keep(t, s, next, store.Held)
+	testkit.Must(t, again(t.Context()))
+	testkit.Keep(t, s, next, store.Held)
 }
 
 // A Join that may still be on its way holds its seat until it is void.

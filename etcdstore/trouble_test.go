@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -22,6 +23,7 @@ import (
 
 // Without a majority nothing is granted, and nobody says that somebody else has it.
 func TestNoLeader(t *testing.T) {
+	t.Parallel()
 	type change = func(*servers.EtcdServer) error
 	for name, test := range map[string]struct{ lose, mend change }{
 		"killed": {func(e *servers.EtcdServer) error { return e.Kill() }, func(e *servers.EtcdServer) error { return e.Start() }},
@@ -32,19 +34,16 @@ func TestNoLeader(t *testing.T) {
 			cluster := servers.EtcdCluster(t, 3)
 			url := "etcd://" + strings.Join(cluster.Endpoints(), ",")
 			s := openAt(t, url)
-			held := claim("held")
-			join(t, s, &held, store.Held)
+			held := testkit.Held(t, s, claim("held"))
 			hasty := holdfast.New(openAt(t, url+"?ttl=1s"))
 			defer hasty.Close()
 			each := func(do change) {
 				for _, node := range cluster.Nodes[1:] {
-					if err := do(node); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, do(node))
 				}
 			}
 			each(test.lose)
-			await(t, "the one that is left knows that it has no leader", func() bool {
+			testkit.Await(t, "the one that is left knows that it has no leader", func() bool {
 				metrics, err := cluster.Nodes[0].Metrics()
 				return err == nil && metrics["etcd_server_has_leader"] == 0
 			})
@@ -55,14 +54,13 @@ func TestNoLeader(t *testing.T) {
 			}
 			each(test.mend)
 			each((*servers.EtcdServer).AwaitHealthy)
-			await(t, "it works again", func() bool {
+			testkit.Await(t, "it works again", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := s.Line(ctx, "held")
-				return err == nil
+				return testkit.Calls(s, held)["Line"](ctx) == nil
 			})
-			keep(t, s, held, store.Held)
-			works(t, s)
+			testkit.Keep(t, s, held, store.Held)
+			testkit.CheckWorks(t, s)
 		})
 	}
 }
@@ -70,8 +68,8 @@ func TestNoLeader(t *testing.T) {
 // helpless demands that no call of a store without a leader does anything, nor hangs.
 func helpless(t *testing.T, s *etcdstore.Store, held store.Claim) {
 	t.Helper()
-	calls := everyCall(s, claim("unlucky"))
-	calls["Keep of what is held"] = everyCall(s, held)["Keep"]
+	calls := testkit.Calls(s, claim("unlucky"))
+	calls["Keep of what is held"] = testkit.Calls(s, held)["Keep"]
 	for name, call := range calls {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		began := time.Now()
@@ -91,12 +89,11 @@ func helpless(t *testing.T, s *etcdstore.Store, held store.Claim) {
 
 // A database that is full takes nobody in. Whoever stands in a line stays, is granted, and goes: none of that needs room.
 func TestDatabaseFull(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "", servers.Args("--quota-backend-bytes", "1000000"))
 	client := server.Client(t)
-	holder, second, third := claim("full"), claim("full"), claim("full")
-	join(t, s, &holder, store.Held)
-	join(t, s, &second, store.Waiting)
-	join(t, s, &third, store.Waiting)
+	holder := testkit.Held(t, s, claim("full"))
+	second, third := testkit.Waiting(t, s, claim("full")), testkit.Waiting(t, s, claim("full"))
 	fill(t, client)
 
 	_, err := s.Join(t.Context(), claim("other"))
@@ -104,31 +101,21 @@ func TestDatabaseFull(t *testing.T) {
 	_, err = s.Join(t.Context(), claim("full"))
 	checkFault(t, err, false, "its database is full")
 	checkFault(t, openError(t, "etcd://"+server.Addr()), false, "its database is full")
-	keep(t, s, holder, store.Held)
-	keep(t, s, second, store.Waiting)
+	testkit.Keep(t, s, holder, store.Held)
+	testkit.Keep(t, s, second, store.Waiting)
 	holder.Turn = 1
-	keep(t, s, holder, store.Held) // with news that cannot be written
-	leave(t, s, holder)
-	await(t, "the next is granted", func() bool { return keepAny(t, s, second).State == store.Held })
-	leave(t, s, second)
-	await(t, "the next is granted", func() bool { return keepAny(t, s, third).State == store.Held })
+	testkit.Keep(t, s, holder, store.Held) // with news that cannot be written
+	testkit.Leave(t, s, holder)
+	testkit.AwaitHeld(t, s, second)
+	testkit.Leave(t, s, second)
+	testkit.AwaitHeld(t, s, third)
 
 	empty(t, client, server.Addr())
-	keep(t, s, third, store.Held)
-	leave(t, s, third)
-	works(t, s)
+	testkit.Keep(t, s, third, store.Held)
+	testkit.Leave(t, s, third)
+	testkit.CheckWorks(t, s)
 	another := openAt(t, "etcd://"+server.Addr())
-	works(t, another)
-}
-
-// keepAny keeps one claim, wherever it stands.
-func keepAny(t *testing.T, s *etcdstore.Store, c store.Claim) store.Standing {
-	t.Helper()
-	standings, err := s.Keep(t.Context(), []store.Claim{c})
-	if err != nil || standings[0].Err != nil {
-		t.Fatalf("Keep of %q: %+v and %v", c.Name, standings, err)
-	}
-	return standings[0]
+	testkit.CheckWorks(t, another)
 }
 
 // fill writes until there is no room. etcd looks at its size a moment later, so it must not be done too quickly.
@@ -136,7 +123,7 @@ func fill(t *testing.T, client *clientv3.Client) {
 	t.Helper()
 	piece := strings.Repeat("x", 100<<10)
 	n := 0
-	await(t, "the database is full", func() bool {
+	testkit.Await(t, "the database is full", func() bool {
 		n++
 		_, err := client.Put(t.Context(), fmt.Sprint("filling/", n), piece)
 		if err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
@@ -159,14 +146,13 @@ func empty(t *testing.T, client *clientv3.Client, endpoint string) {
 	if err == nil {
 		_, err = client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // A login runs out: a simple one when it is not used, a JWT in any case. Nobody notices: not who goes on all the time, not
 // who comes after a pause, not who has waited meanwhile, and not who has lost his connection too.
 func TestLoginRunsOut(t *testing.T) {
+	t.Parallel()
 	pair := servers.NewCertificates(t)
 	for name, token := range map[string][]string{
 		// etcd looks once a second for the one, and rounds the other down to a second.
@@ -178,18 +164,11 @@ func TestLoginRunsOut(t *testing.T) {
 			server := servers.Etcd(t, servers.Password("open sesame"), servers.Args(token...))
 			key, end := documentedRange(t, "")
 			addUser(t, server.Client(t), "me", key, end, clientv3.PermReadWrite)
-			p, err := proxy.Start("tcp", server.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := testkit.Proxy(t, server.Addr())
 			url := "etcd://me:secret@" + p.Addr()
 			locks := holdfast.New(openAt(t, url+"?ttl=5s"))
 			defer locks.Close()
-			lasting, err := locks.Mutex("lasting").Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			lasting := testkit.Lock(t, locks, "lasting")
 			handOvers(t, server, p, openAt(t, url), openAt(t, url))
 			if err := lasting.Err(); err != nil {
 				t.Errorf("a lease that was held all the time: %v", err)
@@ -202,14 +181,13 @@ func TestLoginRunsOut(t *testing.T) {
 func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, to *etcdstore.Store) {
 	t.Helper()
 	const longer = 2200 * time.Millisecond // than a login lasts
-	told := make(chan store.ID, 1000)
-	to.Notify(func(id store.ID, _ store.Standing) { told <- id }) // or everyone
+	told := testkit.Listen(to)
 	holder, waiter := claim("passed"), claim("passed")
 	pause := func() { time.Sleep(longer) }
 	reconnect := func() {
 		p.CloseAll()
 		for _, s := range []*etcdstore.Store{from, to} { // calls find out, and may fail by it
-			await(t, "it is connected again", func() bool {
+			testkit.Await(t, "it is connected again", func() bool {
 				_, err := s.Keep(t.Context(), []store.Claim{holder, waiter})
 				return err == nil
 			})
@@ -229,22 +207,18 @@ func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, t
 		before := logins(t, server)
 		for again := true; again; again = test.again != nil && test.again() {
 			holder, waiter = claim("passed"), claim("passed")
-			join(t, from, &holder, store.Held)
-			join(t, to, &waiter, store.Waiting)
-			keep(t, to, waiter, store.Waiting)
+			testkit.Join(t, from, &holder, store.Held)
+			testkit.Join(t, to, &waiter, store.Waiting)
+			testkit.Keep(t, to, waiter, store.Waiting)
 			for _, happens := range test.meanwhile {
 				happens()
 			}
-			leave(t, from, holder)
+			testkit.Leave(t, from, holder)
 			for standing := (store.Standing{}); standing.State != store.Held; {
-				select {
-				case <-told:
-					standing = keepAny(t, to, waiter)
-				case <-time.After(20 * time.Second):
-					t.Fatalf("%s: whoever waits is not told", test.name)
-				}
+				testkit.NextTold(t, told, test.name)
+				standing = testkit.Ask(t, to, waiter)
 			}
-			leave(t, to, waiter)
+			testkit.Leave(t, to, waiter)
 		}
 		if logins(t, server) == before {
 			t.Errorf("%s: nobody has logged in again, so that this shows nothing", test.name)
@@ -256,8 +230,6 @@ func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, t
 func logins(t *testing.T, server *servers.EtcdServer) int {
 	t.Helper()
 	calls, err := server.Calls()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return calls["Authenticate"].Started
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -47,10 +48,7 @@ func put(ctx context.Context, client *http.Client, url, v string, tokens ...stri
 // lock takes the lock "ledger", which is free.
 func lock(t *testing.T, locks *holdfast.Client) *holdfast.Lease {
 	t.Helper()
-	lease, err := locks.Mutex("ledger").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := testkit.Lock(t, locks, "ledger")
 	return lease
 }
 
@@ -97,9 +95,7 @@ func TestHTTPLateWriter(t *testing.T) {
 				late <- err
 			}()
 			<-slow.sent
-			if err := first.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, first.Unlock(t.Context()))
 			second := lock(t, locks)
 			if status, err := put(second.Context(), client, url, "successor"); err != nil || status != http.StatusOK {
 				t.Error(status, err)
@@ -217,9 +213,7 @@ func TestMiddlewareRefuses(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			var body map[string]any
-			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, json.Unmarshal(w.Body.Bytes(), &body))
 			if w.Code != c.status || body["status"] != float64(c.status) || body["type"] != c.kind {
 				t.Errorf("got %d %v, want %d %s", w.Code, body, c.status, c.kind)
 			}
@@ -275,14 +269,10 @@ func TestReadsRaiseTheFence(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		gate.SetFloor(0)
 		req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		req.Header.Set(fence.Header, fence.Pad(newer))
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		_, err = put(t.Context(), client, url, "late", older.String())
 		wantStale(t, err, older, newer)
@@ -316,8 +306,6 @@ func TestHoldGateHoldsWhileTheHandlerRuns(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(resume)
-	if err := errors.Join(<-done, <-done); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, errors.Join(<-done, <-done))
 	<-entered
 }

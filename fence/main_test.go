@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
@@ -20,14 +21,11 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 func sqlite(t *testing.T, statements ...string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	for _, s := range statements {
-		if _, err := db.ExecContext(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		_, err := db.ExecContext(t.Context(), s)
+		testkit.Must(t, err)
 	}
 	return db
 }
@@ -36,9 +34,7 @@ func sqlite(t *testing.T, statements ...string) *sql.DB {
 func fenced(t *testing.T, statements ...string) (*sql.DB, fence.Table) {
 	t.Helper()
 	db, fences := sqlite(t, statements...), fence.Table{Dialect: fence.SQLite}
-	if err := fences.Create(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, fences.Create(t.Context(), db))
 	return db, fences
 }
 
@@ -46,9 +42,7 @@ func fenced(t *testing.T, statements ...string) (*sql.DB, fence.Table) {
 func value[T any](t *testing.T, db fence.Querier, query string) T {
 	t.Helper()
 	var v T
-	if err := db.QueryRowContext(context.WithoutCancel(t.Context()), query).Scan(&v); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, db.QueryRowContext(context.WithoutCancel(t.Context()), query).Scan(&v))
 	return v
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // transport is an http.RoundTripper made of a function.
@@ -32,9 +33,7 @@ func TestRoundTripperSendsTheToken(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 	})}
 	plain, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	leased := plain.Clone(lease.Context())
 	chosen := leased.Clone(lease.Context())
 	chosen.Header.Set(fence.Header, "2304")
@@ -52,9 +51,7 @@ func TestRoundTripperSendsTheToken(t *testing.T) {
 	for name, c := range cases {
 		before := c.req.Header.Clone()
 		resp, err := rt.RoundTrip(c.req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		if strings.Join(got, ",") != c.want {
 			t.Errorf("%s: sent %q, want %q", name, got, c.want)
@@ -73,12 +70,8 @@ func TestRoundTripperDoesNotSendAfterTheLease(t *testing.T) {
 	})}
 	content := &body{Reader: strings.NewReader("late")}
 	req, err := http.NewRequestWithContext(lease.Context(), http.MethodPut, "http://localhost", content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, lease.Unlock(t.Context()))
 	for range 2 {
 		resp, err := rt.RoundTrip(req)
 		if resp != nil {
@@ -123,9 +116,7 @@ func TestRoundTripperReadsRefusals(t *testing.T) {
 				return &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.media}}, Body: content}, nil
 			})}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://localhost", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			resp, err := rt.RoundTrip(req)
 			if c.stale {
 				wantStale(t, err, older, newer)
@@ -134,9 +125,7 @@ func TestRoundTripperReadsRefusals(t *testing.T) {
 					t.Error("there is a response beside the error")
 				}
 			} else {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if got, err := io.ReadAll(resp.Body); string(got) != c.body || err != nil {
 					t.Errorf("%d bytes of the body arrived, %v; want %d", len(got), err, len(c.body))
 				}
@@ -162,13 +151,9 @@ func TestRoundTripperPassesOnAReadThatFailed(t *testing.T) {
 		}, nil
 	})}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://localhost", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp, err := rt.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	if got, err := io.ReadAll(resp.Body); string(got) != "{" || !errors.Is(err, broken) {
 		t.Errorf("got %q, %v", got, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // seen answers every query with a token.
@@ -36,9 +37,7 @@ func TestStatementsOfPostgreSQL(t *testing.T) {
 	db, fences := w.open(t), fence.Table{Dialect: fence.PostgreSQL, Name: "locks.fences"}
 	row := fences.Row("ledger")
 
-	if err := errors.Join(fences.Create(t.Context(), db), row.SetFloor(t.Context(), db, newer)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(fences.Create(t.Context(), db), row.SetFloor(t.Context(), db, newer)))
 	if got, err := row.Seen(t.Context(), db); got != newer || err != nil {
 		t.Errorf("seen %v, %v", got, err)
 	}
@@ -53,9 +52,7 @@ func TestStatementsOfPostgreSQL(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), "UPDATE ledger")
 		return err
 	}
-	if err := row.Do(t.Context(), db, newer, write); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, row.Do(t.Context(), db, newer, write))
 	w.wantSent(t, "BEGIN", pgRaise+" | ledger"+newerText, "UPDATE ledger", "COMMIT")
 	wantStale(t, row.Do(t.Context(), db, reader, write), reader, newer)
 	w.wantSent(t, "BEGIN", pgRaise+" | ledger"+zeros, "ROLLBACK")
@@ -67,9 +64,7 @@ func TestStatementsOfMySQL(t *testing.T) {
 	db, fences := w.open(t), fence.Table{Dialect: fence.MySQL}
 	row := fences.Row("ledger")
 
-	if err := errors.Join(fences.Create(t.Context(), db), row.SetFloor(t.Context(), db, newer)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(fences.Create(t.Context(), db), row.SetFloor(t.Context(), db, newer)))
 	w.wantSent(t,
 		"CREATE TABLE IF NOT EXISTS `holdfast_fences` ( name VARBINARY(512) NOT NULL PRIMARY KEY, "+
 			"token CHAR(20) CHARACTER SET ascii COLLATE ascii_bin NOT NULL CHECK (length(token) = 20), "+
@@ -139,9 +134,7 @@ func TestRowErrorsAreNoRefusals(t *testing.T) {
 // TestCreateAgain includes what PostgreSQL may do to the slower of two that create a table at once.
 func TestCreateAgain(t *testing.T) {
 	db, fences := fenced(t)
-	if err := fences.Row("ledger").Enter(t.Context(), db, newer); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, fences.Row("ledger").Enter(t.Context(), db, newer))
 	if err := fences.Create(t.Context(), db); err != nil {
 		t.Errorf("the second time: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 var items = fence.Versioned{Dialect: fence.SQLite, Table: "items", Key: "id"}
@@ -39,9 +40,7 @@ func TestVersionedLateWriter(t *testing.T) {
 			if err != nil || stock != 10 || version != 0 {
 				t.Fatal(stock, version, err)
 			}
-			if err := sell(version, stock-1); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, sell(version, stock-1))
 			late := sell(version, stock-3)
 			left := value[int](t, db, "SELECT stock FROM items")
 			if !versioned {
@@ -77,9 +76,7 @@ func TestVersionedGone(t *testing.T) {
 func TestVersionedInATransaction(t *testing.T) {
 	db := shop(t)
 	fences := fence.Table{Dialect: fence.SQLite}
-	if err := fences.Create(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, fences.Create(t.Context(), db))
 	broken := errors.New("broken")
 	for _, want := range []error{broken, nil} {
 		err := fences.Row("item:42").Do(t.Context(), db, newer, func(tx *sql.Tx) error {
@@ -88,9 +85,7 @@ func TestVersionedInATransaction(t *testing.T) {
 			if err != nil || note.Valid {
 				t.Error(note, err)
 			}
-			if err := items.Update(t.Context(), tx, 42, version, fence.Columns{"note": "sold", "stock": 0}); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, items.Update(t.Context(), tx, 42, version, fence.Columns{"note": "sold", "stock": 0}))
 			return want
 		})
 		if !errors.Is(err, want) {

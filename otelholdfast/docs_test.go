@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // TestTablesOfInstruments compares what is recorded with what is written about it: name, kind, unit, attributes.
@@ -50,9 +51,7 @@ func TestTablesOfInstruments(t *testing.T) {
 		"../docs/operations.md": "(?m)^\\| `(holdfast\\S+)` \\| (.*?) \\| `(.*?)` \\| (.*?) \\| .* \\|$",
 	} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		written := map[string]string{}
 		for _, m := range regexp.MustCompile(line).FindAllStringSubmatch(string(text), -1) {
 			written[m[1]] = strings.Join(m[2:], "; ")

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -30,38 +31,26 @@ func TestLockAndUnlock(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, s *memstore.Server, c *holdfast.Client) {
 		other := holdfast.New(s.Connect(), holdfast.Label("nightly"))
 		defer other.Close()
-		theirs, err := other.Mutex("job").Lock(t.Context())
-		if err != nil {
+		theirs := testkit.Lock(t, other, "job")
+		if _, err := c.Mutex("job").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Fatal(err)
 		}
-		if _, err = c.Mutex("job").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatal(err)
-		}
-		if _, err = c.Mutex("job", holdfast.Wait(time.Second)).Lock(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Mutex("job", holdfast.Wait(time.Second)).Lock(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		time.AfterFunc(2*time.Second, func() {
-			if err := theirs.Unlock(context.Background()); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, theirs.Unlock(context.Background()))
 		})
 		ctx, parent := r.tracers.Tracer("test").Start(t.Context(), "caller")
 		lease, err := c.Mutex("job").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := r.metrics()["leases{op=lock store=memory}"]; n != "1" {
-			t.Errorf("%s leases, want 1", n)
-		}
+		testkit.Must(t, err)
+		r.wantSome(map[string]string{"leases{op=lock store=memory}": "1"})
 		inLease := trace.SpanContextFromContext(lease.Context())
 		time.Sleep(3 * time.Second)
-		if err := lease.Unlock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, lease.Unlock(ctx))
 		parent.End()
 
-		got := r.metrics()
-		for name, want := range map[string]string{
+		r.wantSome(map[string]string{
 			"wait.duration{op=trylock outcome=locked store=memory}": "1 in 0s",
 			"wait.duration{op=lock outcome=timeout store=memory}":   "1 in 1s",
 			"wait.duration{op=lock outcome=granted store=memory}":   "1 in 2s",
@@ -69,11 +58,7 @@ func TestLockAndUnlock(t *testing.T) {
 			"leases{op=lock store=memory}":                          "0",
 			"waiters{op=lock store=memory}":                         "0",
 			"losses{op=lock store=memory}":                          "",
-		} {
-			if got[name] != want {
-				t.Errorf("%s is %q, want %q", name, got[name], want)
-			}
-		}
+		})
 		hold := r.span("holdfast.hold")
 		if !hold.SpanContext().Equal(inLease) {
 			t.Error("the lease's context does not have the span of the hold")
@@ -103,10 +88,7 @@ func TestLockAndUnlock(t *testing.T) {
 
 func TestLoss(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, s *memstore.Server, c *holdfast.Client) {
-		lease, err := c.Mutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := testkit.Lock(t, c, "job")
 		time.Sleep(time.Minute)
 		before := r.metrics()
 		if before["renewals{outcome=ok store=memory}"] == "" || before["renewal.duration{outcome=ok store=memory}"] == "" {
@@ -118,17 +100,12 @@ func TestLoss(t *testing.T) {
 		if err := lease.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 			t.Fatal(err)
 		}
-		got := r.metrics()
-		for name, want := range map[string]string{
+		r.wantSome(map[string]string{
 			"hold.duration{op=lock outcome=lost store=memory}":     "1 in 1m0s",
 			"hold.duration{op=lock outcome=released store=memory}": "",
 			"losses{op=lock store=memory}":                         "1",
 			"leases{op=lock store=memory}":                         "0",
-		} {
-			if got[name] != want {
-				t.Errorf("%s is %q, want %q", name, got[name], want)
-			}
-		}
+		})
 		if status := r.span("holdfast.hold").Status(); status.Code != codes.Error {
 			t.Errorf("the span of a lost lease has the status %v", status)
 		}
@@ -142,10 +119,7 @@ func TestJeopardy(t *testing.T) {
 		c := holdfast.New(memstore.NewServer().Connect(memstore.Over(pipe)), holdfast.Observe(r.observer))
 		defer c.Close()
 		defer pipe.Kill()
-		lease, err := c.Mutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := testkit.Lock(t, c, "job")
 		pipe.Cut()
 		<-lease.Context().Done()
 		synctest.Wait()
@@ -166,15 +140,10 @@ func TestJeopardy(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
-		if _, err := c.RWMutex("job").RLock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if got := r.metrics()["hold.duration{op=rlock outcome=closed store=memory}"]; got != "1 in 0s" {
-			t.Errorf("%q, want one lease that ended with its client: %v", got, r.metrics())
-		}
+		_, err := c.RWMutex("job").RLock(t.Context())
+		testkit.Must(t, err)
+		testkit.Must(t, c.Close())
+		r.wantSome(map[string]string{"hold.duration{op=rlock outcome=closed store=memory}": "1 in 0s"})
 		if status := r.span("holdfast.hold").Status(); status.Code != codes.Unset {
 			t.Errorf("the span of a closed lease has the status %v", status)
 		}
@@ -184,16 +153,10 @@ func TestClose(t *testing.T) {
 func TestDowngrade(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
 		writer, err := c.RWMutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		reader, err := writer.Downgrade(writer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := reader.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, reader.Unlock(t.Context()))
 		links := 0
 		for _, s := range r.spans.Ended() {
 			links += len(s.Links())
@@ -212,50 +175,33 @@ func TestDowngrade(t *testing.T) {
 // TestHandOver passes a lock on inside the process: that is a wait and a lease of its own.
 func TestHandOver(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
-		first, err := c.Mutex("job").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := testkit.Lock(t, c, "job")
 		go func() {
 			second, err := c.Mutex("job").Lock(t.Context())
 			if err == nil {
 				err = second.Unlock(t.Context())
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 		}()
 		synctest.Wait()
-		if err := first.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, first.Unlock(t.Context()))
 		synctest.Wait()
-		got := r.metrics()
-		for name, want := range map[string]string{
+		r.wantSome(map[string]string{
 			"handovers{op=lock store=memory}":                      "1",
 			"wait.duration{op=lock outcome=granted store=memory}":  "2 in 0s",
 			"hold.duration{op=lock outcome=released store=memory}": "2 in 0s",
 			"leases{op=lock store=memory}":                         "0",
-		} {
-			if got[name] != want {
-				t.Errorf("%s is %q, want %q", name, got[name], want)
-			}
-		}
+		})
 	})
 }
 
 // TestFixedTTL lets a lease reach the end that it was given.
 func TestFixedTTL(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
-		lease, err := c.Mutex("job", holdfast.FixedTTL(time.Minute)).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := testkit.Lock(t, c, "job", holdfast.FixedTTL(time.Minute))
 		<-lease.Context().Done()
 		synctest.Wait()
-		if got := r.metrics()["hold.duration{op=lock outcome=lost store=memory}"]; got != "1 in 1m0s" {
-			t.Errorf("%q, want a minute that ended as lost: %v", got, r.metrics())
-		}
+		r.wantSome(map[string]string{"hold.duration{op=lock outcome=lost store=memory}": "1 in 1m0s"})
 	})
 }
 

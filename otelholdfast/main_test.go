@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
@@ -35,12 +36,8 @@ func newRig(t *testing.T, options ...otelholdfast.Option) *rig {
 	r.tracers = trace.NewTracerProvider(trace.WithSpanProcessor(r.spans))
 	meters := metric.NewMeterProvider(metric.WithReader(r.reader))
 	t.Cleanup(func() {
-		if err := meters.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if err := r.tracers.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, meters.Shutdown(context.Background()))
+		testkit.Check(t, r.tracers.Shutdown(context.Background()))
 	})
 	options = append([]otelholdfast.Option{
 		otelholdfast.MeterProvider(meters), otelholdfast.TracerProvider(r.tracers),
@@ -56,9 +53,7 @@ func newRig(t *testing.T, options ...otelholdfast.Option) *rig {
 func (r *rig) collect() []metricdata.Metrics {
 	r.Helper()
 	var all metricdata.ResourceMetrics
-	if err := r.reader.Collect(context.Background(), &all); err != nil {
-		r.Fatal(err)
-	}
+	testkit.Must(r, r.reader.Collect(context.Background(), &all))
 	if len(all.ScopeMetrics) == 0 {
 		return nil
 	}
@@ -99,16 +94,22 @@ func labels(set attribute.Set) string {
 	return "{" + strings.Join(all, " ") + "}"
 }
 
-// wantMetrics compares all metrics.
-func (r *rig) wantMetrics(want map[string]string) {
+// wantSome compares some metrics. Those that must not be there are "".
+func (r *rig) wantSome(want map[string]string) (got map[string]string) {
 	r.Helper()
-	got := r.metrics()
+	got = r.metrics()
 	for name, value := range want {
 		if got[name] != value {
 			r.Errorf("%s is %q, want %q", name, got[name], value)
 		}
 	}
-	for name, value := range got {
+	return got
+}
+
+// wantMetrics compares all metrics.
+func (r *rig) wantMetrics(want map[string]string) {
+	r.Helper()
+	for name, value := range r.wantSome(want) {
 		if _, wanted := want[name]; !wanted {
 			r.Errorf("%s is %q, and was not expected", name, value)
 		}

@@ -2,15 +2,16 @@ package redisstore_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -19,17 +20,8 @@ import (
 
 const ttl = 2 * time.Minute // longer than any of these tests should take, also where servers fail over on a busy machine
 
-var lastID atomic.Uint64
-
-// claim makes a claim for everything.
-func claim(name string) store.Claim {
-	c := store.Claim{
-		Name: name, TTL: ttl, Owner: &store.Owner{Host: "test"},
-		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
-	}
-	binary.BigEndian.PutUint64(c.ID[8:], lastID.Add(1))
-	return c
-}
+// claim makes a claim of an exclusive lock.
+func claim(name string) store.Claim { return testkit.Claim(name, ttl) }
 
 func reader(name string) store.Claim {
 	c := claim(name)
@@ -37,55 +29,120 @@ func reader(name string) store.Claim {
 	return c
 }
 
-// join joins, demands a state, and notes the ticket.
-func join(t testing.TB, s *redisstore.Store, c *store.Claim, want store.State) store.Standing {
-	t.Helper()
-	standing, err := s.Join(t.Context(), *c)
-	if err != nil || standing.State != want {
-		t.Fatalf("Join of %q: %v and %v, want %v", c.Name, standing.State, err, want)
-	}
-	c.Ticket = standing.Ticket
-	return standing
-}
-
-// keep keeps one claim and demands a state.
-func keep(t testing.TB, s *redisstore.Store, c store.Claim, want store.State) store.Standing {
-	t.Helper()
-	standing := ask(t, s, c)
-	if standing.State != want {
-		t.Fatalf("Keep of %q: %v, want %v", c.Name, standing.State, want)
-	}
-	return standing
-}
-
-// ask keeps one claim.
-func ask(t testing.TB, s *redisstore.Store, c store.Claim) store.Standing {
-	t.Helper()
-	standings, err := s.Keep(t.Context(), []store.Claim{c})
-	if err != nil || len(standings) != 1 || standings[0].Err != nil {
-		t.Fatalf("Keep of %q: %+v and %v", c.Name, standings, err)
-	}
-	return standings[0]
-}
-
-// granted waits until the claim is held, as a client would that asks often.
-func granted(t testing.TB, s *redisstore.Store, c store.Claim) {
-	t.Helper()
-	await(t, c.Name+" is granted", func() bool { return ask(t, s, c).State == store.Held })
-}
-
-func leave(t testing.TB, s *redisstore.Store, c store.Claim) {
-	t.Helper()
-	if err := s.Leave(t.Context(), c); err != nil {
-		t.Fatalf("Leave of %q: %v", c.Name, err)
-	}
-}
-
 // newServer starts a server and opens a store on it, with these parameters.
 func newServer(t testing.TB, query string, options ...servers.Option) (*servers.RedisServer, *redisstore.Store) {
 	t.Helper()
 	server := servers.Redis(t, options...)
 	return server, openAt(t, "redis://"+server.Addr()+query)
+}
+
+// tryOpen opens the store at a URL as holdfast.Open does.
+func tryOpen(t testing.TB, raw string) (*redisstore.Store, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	s, err := store.Open(ctx, testkit.Locate(t, raw))
+	if err != nil {
+		return nil, err
+	}
+	return s.(*redisstore.Store), nil
+}
+
+// openAt opens the store at a URL, which must work.
+func openAt(t testing.TB, raw string) *redisstore.Store {
+	t.Helper()
+	return mustOpen(t, func() (*redisstore.Store, error) { return tryOpen(t, raw) })
+}
+
+// slow is how long a sentinel may take to answer, and less than any other server may.
+const slow = time.Second
+
+// mustOpen opens a store. Where a server has taken too long to answer, on a machine that is busy, it is asked again.
+func mustOpen(t testing.TB, open func() (*redisstore.Store, error)) *redisstore.Store {
+	t.Helper()
+	for end := time.Now().Add(testkit.Patience); ; {
+		began := time.Now()
+		s, err := open()
+		if err == nil {
+			t.Cleanup(func() { s.Close() })
+			return s
+		}
+		if !testkit.Passes(err) || time.Since(began) < slow || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// openDetour opens a store whose connections go where detour says.
+func openDetour(t testing.TB, raw string, detour func(address string) string) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.OpenDetour(t.Context(), testkit.Locate(t, raw), detour)
+	testkit.Must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// openError returns why the store at a URL cannot be opened.
+func openError(t *testing.T, raw string) error {
+	t.Helper()
+	s, err := tryOpen(t, raw)
+	if err == nil {
+		s.Close()
+		t.Errorf("%s: it could be opened", raw)
+	}
+	return err
+}
+
+// refusal returns why the store at a URL cannot be opened for good. While one of several servers has not answered, that is
+// not known.
+func refusal(t *testing.T, raw string) (err error) {
+	t.Helper()
+	for end := time.Now().Add(testkit.Patience); ; {
+		began := time.Now()
+		if err = openError(t, raw); store.Final(err) || time.Since(began) < slow || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// refuseQueries is testkit.RefuseURLs for one URL with several queries.
+func refuseQueries(t *testing.T, url string, queries map[string]string) {
+	t.Helper()
+	urls := map[string]string{}
+	for query, words := range queries {
+		urls[url+"?"+query] = words
+	}
+	testkit.RefuseURLs(t, urls)
+}
+
+// checkFault is testkit.CheckFault for a fault that names the store.
+func checkFault(t *testing.T, err error, final bool, words ...string) {
+	t.Helper()
+	testkit.CheckFault(t, err, final, append(words, "redis at ")...)
+}
+
+// newClient makes a client of the program's own.
+func newClient(t testing.TB, options rueidis.ClientOption) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(options)
+	testkit.Must(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+// handIn makes a client of the program's own that knows these servers.
+func handIn(t testing.TB, addresses ...string) rueidis.Client {
+	t.Helper()
+	return newClient(t, rueidis.ClientOption{InitAddress: addresses})
+}
+
+// newOf makes a store of a client that was handed in.
+func newOf(t testing.TB, client rueidis.Client, options ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(t.Context(), client, options...)
+	testkit.Must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // do sends the server a command that must work.
@@ -116,23 +173,10 @@ func calls(t testing.TB, server *servers.RedisServer, command string) (n int) {
 	return n
 }
 
-// patience is for what must happen, on a machine that is busy.
-const patience = 30 * time.Second
-
-// await waits until something is so.
-func await(t testing.TB, what string, isSo func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !isSo(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after %v", what, patience)
-		}
-	}
-}
-
 // reach waits until the store reaches its server again.
-func reach(t testing.TB, s *redisstore.Store) {
+func reach(t testing.TB, s store.Store) {
 	t.Helper()
-	await(t, "the server is reached", func() bool {
+	testkit.Await(t, "the server is reached", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := s.Line(ctx, "reach")

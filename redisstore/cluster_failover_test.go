@@ -3,9 +3,8 @@ package redisstore_test
 import (
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -14,9 +13,7 @@ import (
 func keeperOf(t testing.TB, c *servers.RedisClusterServers, name string) *servers.RedisServer {
 	t.Helper()
 	n, err := c.MasterOf(redisstore.KeysOf("", name)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return n
 }
 
@@ -26,20 +23,15 @@ func TestWaitReplicasFollowsFailover(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
 	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=10s")
-	holder := claim("acked")
-	join(t, s, &holder, store.Held)
-	if err := giveWay(c, []*servers.RedisServer{keeperOf(t, c, holder.Name)}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the new master renews", func() bool {
-		standings, err := s.Keep(t.Context(), []store.Claim{holder})
-		return err == nil && standings[0].Err == nil && standings[0].State == store.Held
-	})
+	holder := testkit.Held(t, s, claim("acked"))
+	testkit.Must(t, giveWay(c, []*servers.RedisServer{keeperOf(t, c, holder.Name)}))
+	testkit.Await(t, "the new master renews", func() bool { return testkit.Holds(t.Context(), s, holder) })
 }
 
 // A client stays connected to a node that is demoted, lags, and is promoted again with less than it had to know: with the
 // first ticket of the other's reign, or with none. Its next ticket is above those that it never heard of.
 func TestTicketsRiseOnIdleConnection(t *testing.T) {
+	t.Parallel()
 	for name, seen := range map[string]bool{"a reign that it saw begin": true, "an unseen reign": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,16 +45,13 @@ func testIdleConnection(t *testing.T, seen bool) {
 	a, b := openAt(t, clusterURL(c)), openAt(t, clusterURL(c))
 	const name = "fall"
 	take := func(s *redisstore.Store) store.Claim {
-		own := claim(name)
-		join(t, s, &own, store.Held)
-		leave(t, s, own)
+		own := testkit.Held(t, s, claim(name))
+		testkit.Leave(t, s, own)
 		return own
 	}
 	take(a)
 	old := keeperOf(t, c, name)
-	if err := giveWay(c, []*servers.RedisServer{old}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, giveWay(c, []*servers.RedisServer{old}))
 	next := keeperOf(t, c, name)
 	if next == old {
 		t.Fatal("the same node keeps it")
@@ -71,24 +60,15 @@ func testIdleConnection(t *testing.T, seen bool) {
 		take(b)
 	}
 	replicated(t, next)
-	if err := old.Lag(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, old.Lag())
 	var lost store.Claim
 	for range 5 {
 		lost = take(b)
 	}
-	if err := next.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.AwaitFailover(next); err != nil {
-		t.Fatal(err)
-	}
-	if err := old.CatchUp(); err != nil {
-		t.Fatal(err)
-	}
+	failOver(t, c, next)
+	testkit.Must(t, old.CatchUp())
 	var again store.Standing
-	await(t, "the old one serves again", func() bool {
+	testkit.Await(t, "the old one serves again", func() bool {
 		var err error
 		again, err = a.Join(t.Context(), claim(name))
 		return err == nil
@@ -103,40 +83,25 @@ func TestNewInClusterNodeIsBack(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
 	down := c.Nodes[0]
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()[1:2]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	s, err := redisstore.New(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	client := handIn(t, c.Addrs()[1:2]...)
+	s := newOf(t, client)
 	var name string
 	for _, name = range spreadNames(t, c) {
 		if keeperOf(t, c, name) == down {
 			break
 		}
 	}
-	first := claim(name)
-	join(t, s, &first, store.Held)
+	first := testkit.Held(t, s, claim(name))
 	replica, err := c.ReplicaOf(down)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, n := range []*servers.RedisServer{replica, down} {
-		if err := n.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, n.Kill())
 	}
 	if _, err := s.Keep(t.Context(), []store.Claim{first}); err == nil {
 		t.Error("it is kept where nobody is")
 	}
-	if err := down.Start(); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the store has it again", func() bool {
+	testkit.Must(t, down.Start())
+	testkit.Await(t, "the store has it again", func() bool {
 		_, err := s.Join(t.Context(), claim(name))
 		return err == nil
 	})

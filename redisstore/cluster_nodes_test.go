@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -27,29 +28,21 @@ func TestClusterHostIsGone(t *testing.T) {
 	names := spreadNames(t, c)
 	master := keeperOf(t, c, names[0])
 	var gone, missed atomic.Bool
-	s, err := redisstore.OpenDetour(t.Context(), locate(t, clusterURL(c)), func(address string) string {
+	s := openDetour(t, clusterURL(c), func(address string) string {
 		if gone.Load() && address == master.Addr() {
 			missed.Store(true)
 			select { // a dial into the dark
 			case <-t.Context().Done():
-			case <-time.After(3 * patience):
+			case <-time.After(3 * testkit.Patience):
 			}
 		}
 		return address
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	holder, other := claim(names[0]), claim(names[1])
-	join(t, s, &holder, store.Held)
-	join(t, s, &other, store.Held)
+	holder, other := testkit.Held(t, s, claim(names[0])), testkit.Held(t, s, claim(names[1]))
 	replicated(t, master)
 	gone.Store(true)
-	if err := master.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "its end is noticed", missed.Load) // before, the outcome of a call is unknown: an error, and not asked anew
+	testkit.Must(t, master.Kill())
+	testkit.Await(t, "its end is noticed", missed.Load) // before, the outcome of a call is unknown: an error, and not asked anew
 	kept := make(chan error, 1)
 	go func() { // it waits from now on
 		standings, err := s.Keep(context.Background(), []store.Claim{holder})
@@ -58,19 +51,16 @@ func TestClusterHostIsGone(t *testing.T) {
 		}
 		kept <- err
 	}()
-	if _, err := c.AwaitFailover(master); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.AwaitFailover(master)
+	testkit.Must(t, err)
 	select {
 	case err := <-kept:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(patience):
-		t.Errorf("%v after the failover the call still waits for the old master", patience)
+		testkit.Check(t, err)
+	case <-time.After(testkit.Patience):
+		t.Errorf("%v after the failover the call still waits for the old master", testkit.Patience)
 	}
-	keep(t, s, holder, store.Held)
-	keep(t, s, other, store.Held)
+	testkit.Keep(t, s, holder, store.Held)
+	testkit.Keep(t, s, other, store.Held)
 }
 
 // A Join that is refused for good has joined nothing: who cannot be told that he holds now is taken out of the line.
@@ -83,8 +73,7 @@ func TestRefusedJoinIsWithdrawn(t *testing.T) {
 			do(t, n, "ACL", "SETUSER", "me", "reset", "on", ">secret", "~*", "&*", "+@all", lacking)
 		}
 		s := openAt(t, url)
-		holder := claim("untold " + lacking)
-		join(t, s, &holder, store.Held)
+		holder := testkit.Held(t, s, claim("untold "+lacking))
 		_, err := s.Join(t.Context(), claim(holder.Name))
 		checkFault(t, err, true, "lacks a permission")
 		if line, err := s.Line(t.Context(), holder.Name); err != nil || len(line.Places) != 1 {
@@ -120,27 +109,16 @@ func TestNewInClusterUnknownNode(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
 	names := spreadNames(t, c)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()[:1]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := handIn(t, c.Addrs()[:1]...)
 	identity, err := c.MasterOf("holdfast:{}:id") // without it there is no store
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if keeperOf(t, c, names[0]) == identity {
 		names[0], names[1] = names[1], names[0]
 	}
 	known := &forgetful{Client: client, unknown: keeperOf(t, c, names[0]).Addr()}
-	s, err := redisstore.New(t.Context(), known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := newOf(t, known)
 	for _, name := range names[1:] {
-		own := claim(name)
-		join(t, s, &own, store.Held)
+		testkit.Held(t, s, claim(name))
 	}
 	_, err = s.Join(t.Context(), claim(names[0]))
 	checkFault(t, err, false, "does not know", known.unknown)
@@ -148,7 +126,7 @@ func TestNewInClusterUnknownNode(t *testing.T) {
 		t.Error("the client was not asked for anything from which it could learn")
 	}
 	known.learnt.Store(true)
-	await(t, "the node is served that the client has learnt of", func() bool {
+	testkit.Await(t, "the node is served that the client has learnt of", func() bool {
 		_, err := s.Join(t.Context(), claim(names[0]))
 		return err == nil
 	})
@@ -161,34 +139,26 @@ func TestClusterByHostname(t *testing.T) {
 	c := servers.RedisCluster(t, servers.TLS(certificates),
 		servers.Args("--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"))
 	for _, n := range c.Nodes {
-		await(t, n.Addr()+" knows all names", func() bool {
+		testkit.Await(t, n.Addr()+" knows all names", func() bool {
 			return strings.Count(do(t, n, "CLUSTER", "NODES"), ",localhost") == len(c.Nodes)
 		})
 	}
 	var mu sync.Mutex
 	called := map[string]bool{}
 	seeds := strings.ReplaceAll(strings.Join(c.Addrs(), ","), "127.0.0.1", "localhost")
-	s, err := redisstore.OpenDetour(t.Context(), locate(t, "rediss+cluster://"+seeds+"?ca="+certificates.CAFile), func(address string) string {
+	s := openDetour(t, "rediss+cluster://"+seeds+"?ca="+certificates.CAFile, func(address string) string {
 		host, port, _ := net.SplitHostPort(address)
 		mu.Lock()
 		called[host] = true
 		mu.Unlock()
 		return net.JoinHostPort("127.0.0.1", port)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
 	names := spreadNames(t, c)
 	for _, name := range names {
-		own := claim(name)
-		join(t, s, &own, store.Held)
+		testkit.Held(t, s, claim(name))
 	}
-	if err := moveSlot(c, redisstore.KeysOf("", names[0])[0], nil); err != nil {
-		t.Fatal(err)
-	}
-	own := claim(names[0])
-	join(t, s, &own, store.Waiting)
+	testkit.Must(t, moveSlot(c, redisstore.KeysOf("", names[0])[0], nil))
+	testkit.Waiting(t, s, claim(names[0]))
 	mu.Lock()
 	defer mu.Unlock()
 	if !called["localhost"] || len(called) != 1 {
@@ -204,39 +174,27 @@ func TestEveryMasterIsInspected(t *testing.T) {
 	careful := openAt(t, clusterURL(c)+"?eviction=refuse")
 	last := c.Nodes[2]
 	replica, err := c.ReplicaOf(last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, n := range []*servers.RedisServer{last, replica} {
 		do(t, n, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 	}
 	checkFault(t, openError(t, clusterURL(c)+"?eviction=refuse"), true, "noeviction", last.Addr())
 
 	var said bytes.Buffer
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()[:1]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	warned, err := redisstore.New(t.Context(), client, redisstore.Logger(slog.New(slog.NewTextHandler(&said, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	warned.Close()
+	client := handIn(t, c.Addrs()[:1]...)
+	newOf(t, client, redisstore.Logger(slog.New(slog.NewTextHandler(&said, nil)))).Close()
 	if n := strings.Count(said.String(), "locks may be lost"); n != 1 || !strings.Contains(said.String(), last.Addr()) {
 		t.Errorf("%d warnings, want one that names %s:\n%s", n, last.Addr(), &said)
 	}
 
-	if err := giveWay(c, []*servers.RedisServer{last}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, giveWay(c, []*servers.RedisServer{last}))
 	for _, name := range names {
 		own := claim(name)
 		if keeperOf(t, c, name) != replica {
-			join(t, careful, &own, store.Held)
+			testkit.Join(t, careful, &own, store.Held)
 			continue
 		}
-		await(t, "the new master is refused", func() bool {
+		testkit.Await(t, "the new master is refused", func() bool {
 			_, err := careful.Join(t.Context(), own)
 			return store.Final(err) && strings.Contains(err.Error(), replica.Addr())
 		})
@@ -251,8 +209,7 @@ func TestNamesWhileSlotMoves(t *testing.T) {
 	want := map[string]bool{}
 	var moving string
 	for i := range 60 {
-		own := claim(fmt.Sprint("name ", i))
-		join(t, s, &own, store.Held)
+		own := testkit.Held(t, s, claim(fmt.Sprint("name ", i)))
 		if want[own.Name] = true; keeperOf(t, c, own.Name) == c.Nodes[2] {
 			moving = own.Name
 		}
@@ -270,9 +227,7 @@ func TestNamesWhileSlotMoves(t *testing.T) {
 			if err == nil {
 				err = c.MigrateSlot(slot, c.Nodes[2], c.Nodes[0], nil)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 		}
 	}
 	if len(want) > 0 || !moved {

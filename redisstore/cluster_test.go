@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -23,17 +24,17 @@ func clusterURL(c *servers.RedisClusterServers) string {
 
 func TestStoreInCluster(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness { return newClusterFleet(t) })
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return newClusterHarness(t) })
 }
 
-// newClusterFleet starts a cluster. Where the suite restarts the server, each master gives way to its replica, and the
+// newClusterHarness starts a cluster. Where the suite restarts the server, each master gives way to its replica, and the
 // first time one is killed before. Where it takes a claim away behind the store's back, the slot has just been moved to
 // another node.
-func newClusterFleet(t testing.TB, options ...servers.Option) *fleet {
+func newClusterHarness(t testing.TB, options ...servers.Option) *harness {
 	t.Helper()
 	c := servers.RedisCluster(t, options...)
 	killed := false
-	return &fleet{
+	return &harness{
 		move:   func(key string) error { return moveSlot(c, key, nil) },
 		url:    clusterURL(c),
 		nodes:  c.Nodes,
@@ -114,6 +115,14 @@ func giveWay(c *servers.RedisClusterServers, masters []*servers.RedisServer) err
 	return c.AwaitHealthy()
 }
 
+// failOver kills a master and waits until its replica has taken its place.
+func failOver(t testing.TB, c *servers.RedisClusterServers, master *servers.RedisServer) {
+	t.Helper()
+	testkit.Must(t, master.Kill())
+	_, err := c.AwaitFailover(master)
+	testkit.Must(t, err)
+}
+
 // A name in each third of the slots.
 func spreadNames(t testing.TB, c *servers.RedisClusterServers) (names []string) {
 	t.Helper()
@@ -121,9 +130,7 @@ func spreadNames(t testing.TB, c *servers.RedisClusterServers) (names []string) 
 	for i := 0; len(names) < 3; i++ {
 		name := fmt.Sprint("spread ", i)
 		master, err := c.MasterOf(redisstore.KeysOf("", name)[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !seen[master] {
 			seen[master] = true
 			names = append(names, name)
@@ -142,43 +149,35 @@ func TestClusterMasterKilled(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, withoutFullCoverage)
 	s := openAt(t, clusterURL(c))
-	told := make(chan store.ID, 1000)
-	s.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	told := testkit.Listen(s)
 	names := spreadNames(t, c)
 	holders, waiters := make([]store.Claim, 3), make([]store.Claim, 3)
 	for i, name := range names {
 		holders[i], waiters[i] = claim(name), claim(name)
-		join(t, s, &holders[i], store.Held)
-		join(t, s, &waiters[i], store.Waiting)
+		testkit.Join(t, s, &holders[i], store.Held)
+		testkit.Join(t, s, &waiters[i], store.Waiting)
 	}
-	old, err := c.MasterOf(redisstore.KeysOf("", names[0])[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := keeperOf(t, c, names[0])
 	replicated(t, old)
-	if err := old.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, old.Kill())
 	for i := range 2 {
-		keep(t, s, holders[i+1], store.Held)
+		testkit.Keep(t, s, holders[i+1], store.Held)
 	}
-	if _, err := c.AwaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the new master is found", func() bool {
+	_, err := c.AwaitFailover(old)
+	testkit.Must(t, err)
+	testkit.Await(t, "the new master is found", func() bool {
 		standings, err := s.Keep(t.Context(), holders)
 		return err == nil && standings[0].Err == nil
 	})
-	keep(t, s, holders[0], store.Held)
-	keep(t, s, waiters[0], store.Waiting)
+	testkit.Keep(t, s, holders[0], store.Held)
+	testkit.Keep(t, s, waiters[0], store.Waiting)
 	for len(told) > 0 {
 		<-told
 	}
-	leave(t, s, holders[0])
-	awaitTold(t, told, waiters[0].ID, "who waits is told by the new master")
-	keep(t, s, waiters[0], store.Held)
-	next := claim(names[0])
-	join(t, s, &next, store.Waiting)
+	testkit.Leave(t, s, holders[0])
+	testkit.AwaitTold(t, told, waiters[0].ID, "who waits is told by the new master")
+	testkit.Keep(t, s, waiters[0], store.Held)
+	next := testkit.Waiting(t, s, claim(names[0]))
 	if next.Ticket <= waiters[0].Ticket+1_000_000 {
 		t.Errorf("the new master has given ticket %d after %d: it does not know what was lost", next.Ticket, waiters[0].Ticket)
 	}
@@ -193,7 +192,7 @@ func replicated(t testing.TB, master *servers.RedisServer) {
 		value, _, _ = strings.Cut(value, "\r")
 		return value
 	}
-	await(t, "the replica has it all", func() bool {
+	testkit.Await(t, "the replica has it all", func() bool {
 		info := do(t, master, "INFO", "replication")
 		return field(info, "master_repl_offset:") == field(info, ",offset=")
 	})
@@ -205,13 +204,10 @@ func TestSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
 	s := openAt(t, clusterURL(c))
-	told := make(chan store.ID, 1000)
-	s.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	told := testkit.Listen(s)
 	const name = "moved"
 	key := redisstore.KeysOf("", name)[0]
-	holder, waiter := claim(name), claim(name)
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim(name)), testkit.Waiting(t, s, claim(name))
 	for range 2 { // there and back again
 		moved := 0
 		err := moveSlot(c, key, func(int) {
@@ -224,21 +220,19 @@ func TestSlotIsMoved(t *testing.T) {
 				t.Errorf("when %d keys were moved, another was let in: %v", moved-1, standing.State)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if moved < 5 {
 			t.Errorf("%d keys were moved, want those of the line, the mark and the run", moved-1)
 		}
-		keep(t, s, holder, store.Held)
-		keep(t, s, waiter, store.Waiting)
-		awaitTold(t, told, store.Everyone, "everyone is told to ask")
-		keep(t, s, waiter, store.Waiting)
+		testkit.Keep(t, s, holder, store.Held)
+		testkit.Keep(t, s, waiter, store.Waiting)
+		testkit.AwaitTold(t, told, store.Everyone, "everyone is told to ask")
+		testkit.Keep(t, s, waiter, store.Waiting)
 	}
-	leave(t, s, holder)
-	awaitTold(t, told, waiter.ID, "who waits is told by the new node")
-	keep(t, s, waiter, store.Held)
-	works(t, s)
+	testkit.Leave(t, s, holder)
+	testkit.AwaitTold(t, told, waiter.ID, "who waits is told by the new node")
+	testkit.Keep(t, s, waiter, store.Held)
+	testkit.CheckWorks(t, s)
 }
 
 // Slots go from node to node while clients take turns.
@@ -247,9 +241,7 @@ func TestSlotsAreMovedUnderLoad(t *testing.T) {
 	c := servers.RedisCluster(t)
 	key := redisstore.KeysOf("", "contended")[0]
 	takeTurns(t, clusterURL(c), func() {
-		if err := moveSlot(c, key, nil); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, moveSlot(c, key, nil))
 	})
 }
 
@@ -262,7 +254,7 @@ func TestNamesOfAllMasters(t *testing.T) {
 	for i := range 300 {
 		c := claim(fmt.Sprint("name ", i))
 		want[c.Name] = true
-		join(t, s, &c, store.Held)
+		testkit.Join(t, s, &c, store.Held)
 	}
 	for name, err := range s.Names(t.Context(), "name ") {
 		if err != nil || !want[name] {
@@ -284,45 +276,31 @@ func TestClusterFaults(t *testing.T) {
 	guarded := servers.RedisCluster(t, servers.TLS(certificates), servers.Password("open"))
 	plain := servers.Redis(t)
 	at := strings.Join(guarded.Addrs(), ",") + "?ca=" + certificates.CAFile
-	works(t, openAt(t, "rediss+cluster://:open@"+at))
+	testkit.CheckWorks(t, openAt(t, "rediss+cluster://:open@"+at))
 	checkFault(t, refusal(t, "rediss+cluster://:secret@"+at), true, "this user and password")
 	checkFault(t, openError(t, "redis+cluster://"+plain.Addr()), true, "it is no node of a cluster")
 	checkFault(t, openError(t, "rediss://:open@"+guarded.Nodes[0].Addr()+"?ca="+certificates.CAFile), true, "redis+cluster://")
-	works(t, openAt(t, "rediss+cluster://:open@"+guarded.Nodes[3].Addr()+"?ca="+certificates.CAFile)) // a replica knows as much
-	for url, says := range map[string]string{
+	testkit.CheckWorks(t, openAt(t, "rediss+cluster://:open@"+guarded.Nodes[3].Addr()+"?ca="+certificates.CAFile)) // a replica knows as much
+	testkit.RefuseURLs(t, map[string]string{
 		"redis+cluster://":               "redis+cluster://h1",
 		"redis+cluster://a/1":            "no databases",
 		"redis+cluster://a?db=1":         "unknown parameter",
 		"redis+cluster://a?wait-timeout": "goes with wait-replicas",
-	} {
-		if _, err := tryOpen(t, url); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, which does not say %q", url, err, says)
-		}
-	}
+	})
 }
 
 // A client of the program's own, for a cluster. It stays its owner's.
 func TestNewInCluster(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()[:1]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	s, err := redisstore.New(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	works(t, s)
+	client := handIn(t, c.Addrs()[:1]...)
+	s := newOf(t, client)
+	testkit.CheckWorks(t, s)
 	for _, name := range spreadNames(t, c) {
-		holder, waiter := claim(name), claim(name)
-		join(t, s, &holder, store.Held)
-		join(t, s, &waiter, store.Waiting)
+		testkit.Held(t, s, claim(name))
+		testkit.Waiting(t, s, claim(name))
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	if err := client.Do(t.Context(), client.B().Get().Key("x").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		t.Errorf("the client was closed with the store: %v", err)
 	}
@@ -333,21 +311,16 @@ func TestWaitReplicasInCluster(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
 	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=3s")
-	works(t, s)
-	holder := claim("waited for")
-	join(t, s, &holder, store.Held)
-	master, err := c.MasterOf(redisstore.KeysOf("", holder.Name)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.CheckWorks(t, s)
+	holder := testkit.Held(t, s, claim("waited for"))
+	master := keeperOf(t, c, holder.Name)
 	if err := master.Kill(); err != nil { // nothing is lost that counted
 		t.Fatal(err)
 	}
-	if _, err := c.AwaitFailover(master); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.AwaitFailover(master)
+	testkit.Must(t, err)
 	lacking := func(err error) bool { return err != nil && strings.Contains(err.Error(), "0 of 1 replicas") }
-	await(t, "the new master is found, and has no replica", func() bool {
+	testkit.Await(t, "the new master is found, and has no replica", func() bool {
 		_, err := s.Keep(t.Context(), []store.Claim{holder})
 		return lacking(err)
 	})
@@ -370,7 +343,7 @@ func TestSmallestACLInCluster(t *testing.T) {
 		do(t, n, append([]string{"ACL", "SETUSER"}, strings.Fields(acl)[1:]...)...)
 	}
 	url := strings.Replace(clusterURL(c), "://", "://me:secret@", 1)
-	works(t, openAt(t, url+"?prefix="+prefix))
+	testkit.CheckWorks(t, openAt(t, url+"?prefix="+prefix))
 	probed := 0
 	for _, n := range c.Nodes {
 		if got := do(t, n, "ACL", "LOG"); got != "[]" {
@@ -388,8 +361,7 @@ func TestSmallestACLInCluster(t *testing.T) {
 		do(t, n, "ACL", "SETUSER", "me", "-spublish")
 	}
 	s := openAt(t, url+"?prefix="+prefix)
-	holder := claim("untold")
-	join(t, s, &holder, store.Held)
+	testkit.Held(t, s, claim("untold"))
 	_, err := s.Join(t.Context(), claim("untold"))
 	checkFault(t, err, true, "lacks a permission")
 }
@@ -401,32 +373,18 @@ func TestTicketsRiseInCluster(t *testing.T) {
 	c := servers.RedisCluster(t)
 	s := openAt(t, clusterURL(c))
 	last := draw(t, s)
-	old, err := c.MasterOf(redisstore.KeysOf("", "draw")[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := keeperOf(t, c, "draw")
 	replicated(t, old)
 	replica, err := c.ReplicaOf(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Lag(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, replica.Lag())
 	for range 10 {
 		last = draw(t, s)
 	}
-	if err := old.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.AwaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.CatchUp(); err != nil {
-		t.Fatal(err)
-	}
+	failOver(t, c, old)
+	testkit.Must(t, replica.CatchUp())
 	var next store.Claim
-	await(t, "the new master is found", func() bool {
+	testkit.Await(t, "the new master is found", func() bool {
 		next = claim("draw")
 		standing, err := s.Join(t.Context(), next)
 		next.Ticket = standing.Ticket
@@ -443,21 +401,14 @@ func TestClusterMasterHangs(t *testing.T) {
 	c := servers.RedisCluster(t, withoutFullCoverage)
 	s := openAt(t, clusterURL(c))
 	names := spreadNames(t, c)
-	old, err := c.MasterOf(redisstore.KeysOf("", names[0])[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.AwaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
+	old := keeperOf(t, c, names[0])
+	testkit.Must(t, old.Pause())
+	_, err := c.AwaitFailover(old)
+	testkit.Must(t, err)
 	for _, name := range names[1:] {
-		holder := claim(name)
-		join(t, s, &holder, store.Held)
+		testkit.Held(t, s, claim(name))
 	}
-	await(t, "the new master is found", func() bool {
+	testkit.Await(t, "the new master is found", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := s.Join(ctx, claim(names[0]))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -14,24 +15,16 @@ func TestOneCommandEach(t *testing.T) {
 	locks := holdfast.New(s)
 	defer locks.Close()
 	lockAndUnlock := func() {
-		lease, err := locks.Mutex("inventory:42").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lease.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		lease := testkit.Lock(t, locks, "inventory:42")
+		testkit.Must(t, lease.Unlock(t.Context()))
 	}
 	lockAndUnlock() // the first time the server does not know the scripts yet
 
 	monitor, err := server.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer monitor.Close()
-	if _, err := monitor.Do("MONITOR"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = monitor.Do("MONITOR")
+	testkit.Must(t, err)
 	for range 3 {
 		lockAndUnlock()
 	}
@@ -39,9 +32,7 @@ func TestOneCommandEach(t *testing.T) {
 	var sent, inside []string
 	for {
 		line, err := monitor.Receive()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		text := line.(string) // TIME [DB CLIENT] "COMMAND" ...
 		if strings.Contains(text, "the end") {
 			break
@@ -75,12 +66,12 @@ func TestHandOverCost(t *testing.T) {
 			if i == 0 {
 				state = store.Held
 			}
-			join(t, s, &line[i], state)
+			testkit.Join(t, s, &line[i], state)
 		}
 		before := calls(t, server, "")
 		for i := range handOvers {
-			leave(t, s, line[i])
-			keep(t, s, line[i+1], store.Held)
+			testkit.Leave(t, s, line[i])
+			testkit.Keep(t, s, line[i+1], store.Held)
 		}
 		return calls(t, server, "") - before
 	}
@@ -96,14 +87,12 @@ func TestKeepInShortScripts(t *testing.T) {
 	claims := make([]store.Claim, 512)
 	for i := range claims {
 		claims[i] = reader("crowd")
-		join(t, s, &claims[i], store.Held)
+		testkit.Join(t, s, &claims[i], store.Held)
 	}
-	keep(t, s, claims[0], store.Held) // the server knows the script now
+	testkit.Keep(t, s, claims[0], store.Held) // the server knows the script now
 	before := calls(t, server, "evalsha")
 	standings, err := s.Keep(t.Context(), claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, k := range standings {
 		if k.Err != nil || k.State != store.Held || k.Ticket != claims[i].Ticket {
 			t.Fatalf("claim %d: %+v", i, k)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	crowds "github.com/holdfast-go/holdfast/lab/contend"
 )
 
@@ -32,9 +33,7 @@ func TestCrowdThatGivesUp(t *testing.T) {
 	for _, mode := range []string{"line", "plain"} {
 		t.Run(mode, func(t *testing.T) {
 			locks, err := holdfast.Open(t.Context(), "redis://"+servers.Redis(t).Addr()+"?mode="+mode)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer locks.Close()
 			giveUp := make(chan struct{})
 			failed := make(chan error, 8)
@@ -99,16 +98,12 @@ func useOne(ctx context.Context, locks *holdfast.Client, name string) error {
 func TestAbandonedRequestsKeepTheConnection(t *testing.T) {
 	server := servers.Redis(t)
 	locks, err := holdfast.Open(t.Context(), "redis://"+server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer locks.Close()
-	unlock(t, lock(t, locks, "before"))
+	testkit.Unlock(t, testkit.Lock(t, locks, "before"))
 	ids := func() string {
 		clients, err := server.Do("CLIENT", "LIST", "TYPE", "NORMAL")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var ids []string
 		for _, client := range strings.Split(clients.(string), "\n") {
 			if strings.Contains(client, " name=holdfast ") {
@@ -120,9 +115,7 @@ func TestAbandonedRequestsKeepTheConnection(t *testing.T) {
 	connected := ids()
 	for try := range 10 {
 		began := time.Now()
-		if err := server.Pause(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, server.Pause())
 		var crowd sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		for i := range 400 {
@@ -134,11 +127,9 @@ func TestAbandonedRequestsKeepTheConnection(t *testing.T) {
 		}
 		crowd.Wait()
 		cancel()
-		if err := server.Continue(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, server.Continue())
 		took := time.Since(began)
-		unlock(t, lock(t, locks, "after"))
+		testkit.Unlock(t, testkit.Lock(t, locks, "after"))
 		switch now := ids(); {
 		case now == connected:
 			return

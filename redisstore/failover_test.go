@@ -11,9 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/servers"
-	"github.com/holdfast-go/holdfast/lab/history"
-	"github.com/holdfast-go/holdfast/redisstore"
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // What a failover can lose, and what waiting for replicas saves. Here a test is who promotes replicas, so that nothing
@@ -29,17 +27,7 @@ type succession struct {
 
 func newSuccession(t *testing.T, replicas int) *succession {
 	t.Helper()
-	w := &witness{T: t, dir: evidence(t), clients: map[*holdfast.Client]string{}}
-	var err error
-	if w.recorder, err = history.Create(w.dir, t.Name()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.recorder.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	s := &succession{witness: w, RedisReplicaServers: servers.RedisReplicas(t, replicas)}
+	s := &succession{witness: newWitness(t, nil), RedisReplicaServers: servers.RedisReplicas(t, replicas)}
 	acknowledged(t, s.Master, replicas)
 	return s
 }
@@ -47,9 +35,7 @@ func newSuccession(t *testing.T, replicas int) *succession {
 // acknowledged waits until so many replicas have all that this server has written. A new one takes a second to begin.
 func acknowledged(t testing.TB, master *servers.RedisServer, replicas int) {
 	t.Helper()
-	if err := awaitReplicas(master, replicas); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, awaitReplicas(master, replicas))
 }
 
 // awaitReplicas writes something before it waits: WAIT is about what its own connection has written.
@@ -82,22 +68,15 @@ func (s *succession) promote(i int) {
 	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.must(s.Promote(i))
+	s.Must(s.Promote(i))
 }
 
 // rejoin makes the old master a replica again, which was killed.
 func (s *succession) rejoin(i int) {
 	s.Helper()
-	s.must(s.Replicas[i].Start())
-	s.must(s.Replicas[i].Follow(s.Master))
+	s.Must(s.Replicas[i].Start())
+	s.Must(s.Replicas[i].Follow(s.Master))
 	acknowledged(s, s.Master, len(s.Replicas))
-}
-
-func (s *succession) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
 }
 
 // client opens a client. It can be cut off.
@@ -105,32 +84,20 @@ func (s *succession) client(ttl time.Duration, query string) (locks *holdfast.Cl
 	s.Helper()
 	all := append([]*servers.RedisServer{s.Master}, s.Replicas...)
 	ways := newWays(s, all)
-	kept, err := redisstore.OpenDetour(s.Context(), locate(s, "redis://succession:6379"+query),
-		func(string) string { return ways.detour(s.master()) })
-	s.must(err)
-	locks = holdfast.New(kept, holdfast.TTL(ttl))
-	s.Cleanup(func() { locks.Close() })
-	s.clients[locks] = fmt.Sprintf("client %d", len(s.clients)+1)
-	return locks, func() func() {
-		var mends []func()
-		for _, p := range ways {
-			mends = append(mends, p.Cut())
-		}
-		return func() {
-			for _, mend := range mends {
-				mend()
-			}
-		}
-	}
+	kept := openDetour(s, "redis://succession:6379"+query, func(string) string {
+		master := s.master()
+		return ways.Detour(master)
+	})
+	return s.Add(holdfast.New(kept, holdfast.TTL(ttl))), ways.Cut
 }
 
 // write writes to what the lock protects, behind a fence.
-func (s *succession) write(held *testimony) error { return s.gate.Enter(held.lease.Token()) }
+func (s *succession) write(held *testkit.Hold) error { return s.gate.Enter(held.Token()) }
 
 // mustBeRefused demands that the fence lets the second write and not the first.
-func (s *succession) mustBeRefused(first, second *testimony) {
+func (s *succession) mustBeRefused(first, second *testkit.Hold) {
 	s.Helper()
-	s.must(s.write(second))
+	s.Must(s.write(second))
 	if err := s.write(first); !errors.Is(err, holdfast.ErrStale) {
 		s.Errorf("the late write of a holder who does not know of the other: %v, want %v", err, holdfast.ErrStale)
 	}
@@ -140,13 +107,13 @@ func (s *succession) mustBeRefused(first, second *testimony) {
 // died is an error, and made again.
 func (s *succession) locked(locks *holdfast.Client) (locked bool) {
 	s.Helper()
-	await(s, "a client sees whether the lock is taken", func() bool {
+	testkit.Await(s, "a client sees whether the lock is taken", func() bool {
 		lease, err := locks.Mutex(witnessed).TryLock(s.Context())
 		if err == nil {
-			s.must(lease.Unlock(s.Context()))
+			s.Must(lease.Unlock(s.Context()))
 			return true
 		}
-		if locked = errors.Is(err, holdfast.ErrLocked); !locked && !mayPass(err) {
+		if locked = errors.Is(err, holdfast.ErrLocked); !locked && !testkit.Passes(err) {
 			s.Fatalf("TryLock: %v", err)
 		}
 		return locked
@@ -156,19 +123,22 @@ func (s *succession) locked(locks *holdfast.Client) (locked bool) {
 
 // The master dies before its replica has the grant. The new master grants the lock again. The tokens rise all the same,
 // so that a fence refuses the old holder, who learns of it from its next renewal.
-func TestFailoverBeforeReplication(t *testing.T) { newSuccession(t, 1).losesGrant("") }
+func TestFailoverBeforeReplication(t *testing.T) {
+	t.Parallel()
+	newSuccession(t, 1).losesGrant("")
+}
 
 // losesGrant lets the master die, and promotes a replica that lags behind.
 func (s *succession) losesGrant(query string) {
 	s.Helper()
 	a, cut := s.client(time.Minute, query)
 	b, _ := s.client(time.Minute, query)
-	s.must(s.Replicas[0].Lag())
-	first := s.take(a)
+	s.Must(s.Replicas[0].Lag())
+	first := s.Take(a)
 	mend := cut()
-	s.must(s.Master.Kill())
+	s.Must(s.Master.Kill())
 	s.promote(0)
-	second := s.take(b)
+	second := s.Take(b)
 	s.mustBeRefused(first, second)
 	s.mustOverlap(first, second)
 	mend()
@@ -177,19 +147,20 @@ func (s *succession) losesGrant(query string) {
 
 // The same where the grant was replicated: the new master knows it.
 func TestFailoverAfterReplication(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(time.Minute, "")
 	b, _ := s.client(time.Minute, "")
-	first := s.take(a)
+	first := s.Take(a)
 	acknowledged(t, s.Master, 1)
-	s.must(s.Master.Kill())
+	s.Must(s.Master.Kill())
 	s.promote(0)
 	if !s.locked(b) {
 		t.Error("the new master does not know of a grant that was replicated")
 	}
-	s.giveBack(first)
-	second := s.take(b)
-	s.mustExclude(first, second)
+	s.Release(first)
+	second := s.Take(b)
+	s.MustExclude(first, second)
 }
 
 // The old master lives on with one of its clients, and neither knows that there is a new one. Each side has a holder, for
@@ -198,20 +169,18 @@ func TestSplit(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(6*time.Second, "")
-	s.must(s.Replicas[0].Lag())
-	first := s.take(a)
+	s.Must(s.Replicas[0].Lag())
+	first := s.Take(a)
 	old := s.Master
 	s.promote(0)
 	b, _ := s.client(6*time.Second, "")
-	second := s.take(b)
-	renewed := first.lease.Until()
-	await(t, "the old master renews the lease", func() bool { return first.lease.Until().After(renewed) })
+	second := s.Take(b)
+	renewed := first.Until()
+	testkit.Await(t, "the old master renews the lease", func() bool { return first.Until().After(renewed) })
 	s.mustBeRefused(first, second)
 	s.mustOverlap(first, second)
-	s.must(old.Follow(s.Master))
-	select {
-	case <-first.lease.Context().Done():
-	case <-time.After(patience):
+	s.Must(old.Follow(s.Master))
+	if !first.EndsIn(testkit.Patience) {
 		t.Error("the old master is a replica now, and its holder still believes")
 	}
 }
@@ -223,108 +192,115 @@ func TestSplitWithWaitReplicas(t *testing.T) {
 	s := newSuccession(t, 1)
 	const query = "?wait-replicas=1&wait-timeout=100ms"
 	a, _ := s.client(6*time.Second, query)
-	first := s.take(a)
+	first := s.Take(a)
 	old := s.Master
 	s.promote(0)
 	b, _ := s.client(6*time.Second, "")
 	if !s.locked(b) {
 		t.Error("the new master does not know of a grant that counted")
 	}
-	second := s.take(b)
-	s.mustExclude(first, second)
-	if err := first.lease.Err(); !errors.Is(err, holdfast.ErrLost) {
+	second := s.Take(b)
+	s.MustExclude(first, second)
+	if err := first.Err(); !errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("the lease of a client in the split: %v, want %v", err, holdfast.ErrLost)
 	}
-	s.must(old.Follow(s.Master))
+	s.Must(old.Follow(s.Master))
 }
 
 // WaitReplicas(1), and the one of two that lags is promoted by force: the grant counted, and is lost. So n must be the
 // number of all that may be promoted.
-func TestWaitForTooFewReplicas(t *testing.T) { newSuccession(t, 2).losesGrant("?wait-replicas=1") }
+func TestWaitForTooFewReplicas(t *testing.T) {
+	t.Parallel()
+	newSuccession(t, 2).losesGrant("?wait-replicas=1")
+}
 
 // With WaitReplicas(2) on two replicas, whichever is promoted knows of every grant that counted, also the one that lags.
 // What it does not know was no grant.
 func TestWaitReplicasThroughFailovers(t *testing.T) {
 	t.Parallel()
-	s := newSuccession(t, 2)
-	const failovers, query = 50, "?wait-replicas=2&wait-timeout=200ms"
+	const failovers, part = 50, 25
+	for first := 0; first < failovers; first += part {
+		t.Run(fmt.Sprintf("from %d", first), func(t *testing.T) {
+			t.Parallel()
+			newSuccession(t, 2).failOver(first, first+part)
+		})
+	}
+}
+
+// failOver is the failovers of TestWaitReplicasThroughFailovers from one to another.
+func (s *succession) failOver(from, to int) {
+	s.Helper()
+	const query = "?wait-replicas=2&wait-timeout=200ms"
 	a, _ := s.client(time.Minute, query)
 	b, _ := s.client(time.Minute, query)
-	var all []*testimony
-	take := func(locks *holdfast.Client) *testimony {
-		var held *testimony
-		await(t, "a grant counts", func() bool { // a first call on a connection that has just died is an error
-			lease, err := locks.Mutex(witnessed).Lock(t.Context())
-			if err != nil {
-				return false
-			}
-			held = s.testify(locks, lease)
-			return true
+	var all []*testkit.Hold
+	take := func(locks *holdfast.Client) *testkit.Hold {
+		var held *testkit.Hold
+		testkit.Await(s, "a grant counts", func() bool { // a first call on a connection that has just died is an error
+			var err error
+			held, err = s.TryTake(s.Context(), locks)
+			return err == nil
 		})
 		all = append(all, held)
 		return held
 	}
 	fail := func(i int) {
-		s.must(s.Master.Kill())
+		s.Must(s.Master.Kill())
 		s.promote(i)
 	}
-	for i := range failovers {
+	for i := from; i < to; i++ {
 		next := i % 2
 		switch i % 5 {
 		case 3: // a grant that the one does not have who is promoted
-			s.must(s.Replicas[next].Lag())
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			s.Must(s.Replicas[next].Lag())
+			ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 			lease, err := a.Mutex(witnessed).Lock(ctx)
 			cancel()
 			if err == nil {
-				t.Fatalf("granted with token %v while a replica lags", lease.Token())
+				s.Fatalf("granted with token %v while a replica lags", lease.Token())
 			}
 			fail(next)
 		case 4: // one that it has, and then it lags
 			held := take(a)
-			s.must(s.Replicas[next].Lag())
+			s.Must(s.Replicas[next].Lag())
 			fail(next)
 			if !s.locked(b) {
-				t.Errorf("failover %d lost a grant", i)
+				s.Errorf("failover %d lost a grant", i)
 			}
-			s.giveBack(held)
+			s.Release(held)
 		default:
 			held := take(a)
 			fail(next)
 			if !s.locked(b) {
-				t.Errorf("failover %d lost a grant", i)
+				s.Errorf("failover %d lost a grant", i)
 			}
-			s.giveBack(held)
+			s.Release(held)
 		}
 		s.rejoin(next)
-		s.giveBack(take(b))
+		s.Release(take(b))
 	}
-	s.mustExclude(all...)
+	s.MustExclude(all...)
 }
 
 // A master that was replaced and never heard of it is the master again, with less than its successor had given out. It is
 // the same run of the server, but not the same reign.
 func TestTicketsRiseWhenOldMasterIsBack(t *testing.T) {
+	t.Parallel()
 	r := servers.RedisReplicas(t, 1)
 	acknowledged(t, r.Master, 1)
 	old, successor := r.Master, r.Replicas[0]
 	draw := func(at *servers.RedisServer) uint64 {
 		s := openAt(t, "redis://"+at.Addr())
 		defer s.Close()
-		c := claim("run")
-		join(t, s, &c, store.Held)
-		leave(t, s, c)
+		c := testkit.Held(t, s, claim("run"))
+		testkit.Leave(t, s, c)
 		return c.Ticket
 	}
 	first := draw(old)
 	acknowledged(t, old, 1) // also that it was given back
-	if err := r.Promote(0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Promote(0))
 	second := draw(successor)
-	if err := successor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, successor.Kill())
 	for _, args := range [][]string{{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}} { // demoted, and promoted
 		do(t, old, args...)
 	}

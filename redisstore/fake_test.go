@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // A fake is a server that says what a test wants, for what a real one cannot easily be brought to say. It knows as much
@@ -28,9 +30,7 @@ const info = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:0123456789
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	now := time.Now()
 	f := &fake{listener: l, conns: map[net.Conn]bool{}, answers: map[string]string{
 		"HELLO":     "%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n",

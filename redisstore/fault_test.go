@@ -8,52 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// checkFault demands an error that names the store, says this, and is final or not. It must not give secrets away.
-func checkFault(t *testing.T, err error, final bool, says ...string) {
-	t.Helper()
-	if _, ok := errors.AsType[*store.Fault](err); !ok {
-		t.Errorf("%v, which is no *store.Fault", err)
-		return
-	}
-	if store.Final(err) != final {
-		t.Errorf("%v: final is %t, want %t", err, !final, final)
-	}
-	for _, word := range append(says, "redis at ") {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%v, which does not say %q", err, word)
-		}
-	}
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v, which has the password", err)
-	}
-}
-
-// everyCall is each of a store's calls, with what it says.
-func everyCall(s *redisstore.Store, c store.Claim) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Join":  func(ctx context.Context) error { _, err := s.Join(ctx, c); return err },
-		"Keep":  func(ctx context.Context) error { _, err := s.Keep(ctx, []store.Claim{c}); return err },
-		"Leave": func(ctx context.Context) error { return s.Leave(ctx, c) },
-		"Break": func(ctx context.Context) error { return s.Break(ctx, c.Name, 1) },
-		"Line":  func(ctx context.Context) error { _, err := s.Line(ctx, c.Name); return err },
-		"Names": func(ctx context.Context) error {
-			for _, err := range s.Names(ctx, "") {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}
-
 func TestOpenFaults(t *testing.T) {
+	t.Parallel()
 	locked := servers.Redis(t, servers.Password("open sesame"))
 	plain := servers.Redis(t)
 	certificates := servers.NewCertificates(t)
@@ -96,15 +58,11 @@ func TestOpenFaults(t *testing.T) {
 
 // Through holdfast.Open, the error has the masked URL.
 func TestOpenMasksPassword(t *testing.T) {
-	server := servers.Redis(t)
-	_, err := holdfast.Open(t.Context(), "redis://me:secret@"+server.Addr())
-	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "redis://me:xxxxx@"+server.Addr()) {
-		t.Errorf("%v", err)
-	}
+	testkit.CheckMasked(t, "redis://me:secret@"+servers.Redis(t).Addr())
 }
 
 func TestURLs(t *testing.T) {
-	for url, says := range map[string]string{
+	testkit.RefuseURLs(t, map[string]string{
 		"redis://":                                     "one host",
 		"redis://a,b":                                  "one host",
 		"redis://127.0.0.1/x":                          "database is a number",
@@ -122,11 +80,7 @@ func TestURLs(t *testing.T) {
 		"rediss://127.0.0.1?cert=/dev/null":            "go together",
 		"rediss://127.0.0.1?cert=/nowhere&key=/no":     "cert and key",
 		"rediss://127.0.0.1?insecure-skip-verify=yes!": "insecure-skip-verify is",
-	} {
-		if _, err := tryOpen(t, url); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, which does not say %q", url, err, says)
-		}
-	}
+	})
 }
 
 // What other servers say of themselves that speak like Redis, in the fields that matter here.
@@ -141,6 +95,7 @@ const (
 
 // Servers that speak like Redis are told by their own names.
 func TestServersHaveNames(t *testing.T) {
+	t.Parallel()
 	for want, info := range map[string]string{"7.0.15": info, "Valkey 8.0.1": valkeyInfo, "KeyDB 6.3.4": keydbInfo} {
 		f := newFake(t)
 		f.says("INFO", bulk(info))
@@ -152,6 +107,7 @@ func TestServersHaveNames(t *testing.T) {
 
 // What a server may say of itself that will not do.
 func TestUnusableServers(t *testing.T) {
+	t.Parallel()
 	for says, info := range map[string]string{
 		"it is Dragonfly df-v1.40.1, whose INFO has no run_id": dragonflyInfo,
 		"it is KeyDB 6.3.4 as an active replica":               strings.Replace(keydbInfo, "master", "active-replica", 1),
@@ -174,6 +130,7 @@ func TestUnusableServers(t *testing.T) {
 // A server that does not do what the scripts need is refused when the store is opened, whatever it calls itself, and
 // before anything was written there.
 func TestServersAreProbed(t *testing.T) {
+	t.Parallel()
 	const undeclared = "-ERR Error running script (call to f_1): @user_script:3: script tried accessing undeclared key, key: x"
 	for _, test := range []struct {
 		command, answer, says string
@@ -196,6 +153,7 @@ func TestServersAreProbed(t *testing.T) {
 // The probe does what the scripts do: on a real server it is told "ok" and changes nothing, and what it does is refused
 // to a user who may not do it.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]servers.Option{"Redis": nil, "Valkey": {servers.Valkey()}} {
 		t.Run(name, func(t *testing.T) {
 			server := servers.Redis(t, options...)
@@ -222,6 +180,7 @@ func TestProbe(t *testing.T) {
 
 // What a server answers a call with that cannot be served.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		answer string
 		final  bool
@@ -255,7 +214,7 @@ func TestRefusals(t *testing.T) {
 		f.says("EVALSHA", test.answer+"\r\n")
 		f.says("SCAN", "*2\r\n$1\r\n0\r\n*1\r\n"+bulk(redisstore.KeysOf("", "name")[0]))
 		s := openAt(t, "redis://"+f.addr())
-		for name, call := range everyCall(s, claim("name")) {
+		for name, call := range testkit.Calls(s, claim("name")) {
 			err := call(t.Context())
 			switch {
 			case test.says == "newer version":
@@ -273,11 +232,12 @@ func TestRefusals(t *testing.T) {
 
 // A server that takes every request and never answers.
 func TestSilentServer(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
 	calls := func() map[string]func(context.Context) error { // of a new store: after some seconds it gives the connection up
-		return everyCall(openAt(t, "redis://"+f.addr()), c)
+		return testkit.Calls(openAt(t, "redis://"+f.addr()), c)
 	}
 	for name := range calls() {
 		call := calls()[name]
@@ -290,7 +250,7 @@ func TestSilentServer(t *testing.T) {
 	for _, name := range []string{"Join", "Keep", "Leave"} {
 		call, began := calls()[name], time.Now()
 		checkFault(t, call(context.Background()), false, "no answer in 200ms")
-		if took := time.Since(began); took > patience {
+		if took := time.Since(began); took > testkit.Patience {
 			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
 		}
 	}
@@ -302,7 +262,7 @@ func TestServerThatOnlyAccepts(t *testing.T) {
 	f.says("HELLO", "")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	at := locate(t, "redis://"+f.addr())
+	at := testkit.Locate(t, "redis://"+f.addr())
 	began := time.Now()
 	if _, err := store.Open(ctx, at); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
@@ -327,7 +287,7 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 		_, err := s.Line(ctx, "first")
 		first <- err
 	}()
-	await(t, "the connection is noticed to be gone", func() bool {
+	testkit.Await(t, "the connection is noticed to be gone", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		began := time.Now()
@@ -342,9 +302,9 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 
 // A foreign key under our name is refused and left alone, and the other claims of a batch are kept.
 func TestForeignKeys(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
-	good := claim("good")
-	join(t, s, &good, store.Held)
+	good := testkit.Held(t, s, claim("good"))
 	for _, plant := range [][]string{
 		{"LPUSH", "x"}, {"SADD", "x"}, {"HSET", "f", "x"}, {"ZADD", "1", "x"},
 		{"SET", "x"}, {"SET", ""}, {"SET", "1 s"}, {"SET", "1 s x"}, {"SET", "1 m 1 2"}, {"SET", "1 q 1 2 3 4 5"},
@@ -353,7 +313,7 @@ func TestForeignKeys(t *testing.T) {
 		do(t, server, append([]string{plant[0], key}, plant[1:]...)...)
 		before := do(t, server, "DUMP", key)
 		c := claim("foreign")
-		for name, call := range everyCall(s, c) {
+		for name, call := range testkit.Calls(s, c) {
 			if name != "Names" {
 				t.Run(fmt.Sprint(name, plant), func(t *testing.T) { checkFault(t, call(t.Context()), true) })
 			}
@@ -373,9 +333,9 @@ func TestForeignKeys(t *testing.T) {
 
 // A real server that is full, busy, or made a replica: an error, and afterwards all goes on.
 func TestServerInTrouble(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "", servers.Args("--busy-reply-threshold", "10"))
-	holder := claim("held")
-	join(t, s, &holder, store.Held)
+	holder := testkit.Held(t, s, claim("held"))
 	attempt := func() error {
 		c := claim("other")
 		_, err := s.Join(t.Context(), c)
@@ -386,7 +346,7 @@ func TestServerInTrouble(t *testing.T) {
 	}
 	do(t, server, "CONFIG", "SET", "maxmemory", "1")
 	checkFault(t, attempt(), false, "memory is full")
-	keep(t, s, holder, store.Held) // what is held can be kept
+	testkit.Keep(t, s, holder, store.Held) // what is held can be kept
 	do(t, server, "CONFIG", "SET", "maxmemory", "0")
 	if err := attempt(); err != nil {
 		t.Errorf("when there is memory again: %v", err)
@@ -395,17 +355,13 @@ func TestServerInTrouble(t *testing.T) {
 	do(t, server, "REPLICAOF", "127.0.0.1", "1")
 	checkFault(t, attempt(), false, "a replica")
 	do(t, server, "REPLICAOF", "NO", "ONE")
-	await(t, "it is the master again", func() bool { return attempt() == nil })
+	testkit.Await(t, "it is the master again", func() bool { return attempt() == nil })
 
 	endless, err := server.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer endless.Close()
-	if err := endless.Send("EVAL", "while true do end", "0"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the server is busy", func() bool {
+	testkit.Must(t, endless.Send("EVAL", "while true do end", "0"))
+	testkit.Await(t, "the server is busy", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		c := claim("busy")
@@ -413,5 +369,5 @@ func TestServerInTrouble(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "busy with somebody's script")
 	})
 	do(t, server, "SCRIPT", "KILL")
-	await(t, "the server is not busy any more", func() bool { return attempt() == nil })
+	testkit.Await(t, "the server is not busy any more", func() bool { return attempt() == nil })
 }

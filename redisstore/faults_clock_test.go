@@ -7,12 +7,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // TestClockSteps sets the server's clock while a crowd contends. Forward by more than the ttl is as a loss of data:
 // every claim is out at once, and whoever has one learns of it from its next renewal. Forward by less is harmless if that
 // leaves time for the next renewal, also on a busy machine.
 func TestClockSteps(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	for _, step := range []struct {
 		name  string
@@ -34,8 +36,8 @@ func TestClockSteps(t *testing.T) {
 				set()
 			}
 			s.slower = max(0, -step.by)
-			s.through()
-			s.end(harmless)
+			s.Through()
+			s.end(testkit.Harmless)
 		})
 	}
 }
@@ -45,12 +47,12 @@ func TestClockSteps(t *testing.T) {
 func TestClockForwardByMoreThanTTL(t *testing.T) {
 	t.Parallel()
 	clock := servers.NewClock(t)
-	w := newWitness(t, inMemory, servers.Env(clock.Env()...))
+	w := newWitness(t, servers.Redis(t, inMemory, servers.Env(clock.Env()...)))
 	holder := w.open(w.server.Addr(), "?ttl=30s") // it renews after ten, and the next must hold by then
 	next := w.open(w.server.Addr(), "?ttl=30s")
-	first := w.take(holder)
+	first := w.Take(holder)
 	clock.Step(31 * time.Second)
-	second := w.take(next)
+	second := w.Take(next)
 	w.mustOverlap(first, second)
 	w.mustLose(first)
 }
@@ -59,10 +61,10 @@ func TestClockForwardByMoreThanTTL(t *testing.T) {
 func TestClockForwardByLessThanTTL(t *testing.T) {
 	t.Parallel()
 	clock := servers.NewClock(t)
-	w := newWitness(t, inMemory, servers.Env(clock.Env()...))
+	w := newWitness(t, servers.Redis(t, inMemory, servers.Env(clock.Env()...)))
 	holder := w.open(w.server.Addr(), "?ttl=30s")
 	next := w.open(w.server.Addr(), "?ttl=30s")
-	w.take(holder)
+	w.Take(holder)
 	clock.Step(19 * time.Second)
 	if _, err := next.Mutex(witnessed).TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 		t.Errorf("TryLock beside the holder: %v, want %v", err, holdfast.ErrLocked)
@@ -75,29 +77,29 @@ func TestClockBack(t *testing.T) {
 	t.Parallel()
 	const ttl, step = 5 * time.Second, 2 * time.Second
 	clock := servers.NewClock(t)
-	w := newWitness(t, inMemory, servers.Env(clock.Env()...))
-	way := w.way()
+	w := newWitness(t, servers.Redis(t, inMemory, servers.Env(clock.Env()...)))
+	way := testkit.Proxy(t, w.server.Addr())
 	holder := w.open(way.Addr(), "?ttl="+ttl.String())
 	next := w.open(w.server.Addr(), "?ttl="+ttl.String())
 
-	first := w.take(holder)
+	first := w.Take(holder)
 	clock.Step(-time.Hour)
 	if _, err := next.Mutex(witnessed).TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 		t.Errorf("TryLock beside the holder: %v, want %v", err, holdfast.ErrLocked)
 	}
-	w.giveBack(first)
-	second := w.take(next)
-	w.giveBack(second)
+	w.Release(first)
+	second := w.Take(next)
+	w.Release(second)
 
-	third := w.take(holder)
+	third := w.Take(holder)
 	mend := way.Cut()
 	do(t, w.server, "PING") // a renewal that came through before is done
 	clock.Step(-step)
-	over := third.lease.Until()
-	fourth := w.take(next)
-	if late := time.Since(over); late < step || late > step+patience {
+	over := third.Until()
+	fourth := w.Take(next)
+	if late := time.Since(over); late < step || late > step+testkit.Patience {
 		t.Errorf("the lock of a holder that was cut off was free %v after its lease was over, want after the step of %v", late, step)
 	}
 	mend()
-	w.mustExclude(first, second, third, fourth)
+	w.MustExclude(first, second, third, fourth)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
@@ -16,7 +17,7 @@ type fault struct {
 	saves  bool   // the server saves what it does before it answers
 	valkey bool   // the server is Valkey
 	strike func(s *scene)
-	effect effect
+	effect testkit.Effect
 }
 
 // inMemory is a server that does not wait for a disk, which may be slow.
@@ -26,16 +27,17 @@ var inMemory = servers.Args("--appendonly", "no")
 // but where the server loses what it has acknowledged: there only holds from before it and from a ttl after it do. With
 // a guard all do, even there. After every fault everyone gets a lock again, and at the end nothing is left.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range []fault{
 		{name: "kill -9, restart with data", saves: true, strike: (*scene).killServer},
 		{name: "kill -9, restart with data, Valkey", saves: true, valkey: true, strike: (*scene).killServer},
 		{name: "kill -9, restart without data", strike: func(s *scene) { s.losing(s.loseServer) }},
 		{name: "kill -9, restart without data, guard", query: "&guard=" + crowdTTL.String(), strike: (*scene).loseServer},
-		{name: "server stopped for less than the ttl", effect: harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
-		{name: "server stopped for more than the ttl", effect: mustHurt, strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
+		{name: "server stopped for less than the ttl", effect: testkit.Harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
+		{name: "server stopped for more than the ttl", effect: testkit.MustHurt, strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
 		{name: "connections killed", strike: (*scene).killConnections},
-		{name: "scripts flushed", effect: harmless, strike: (*scene).flushScripts},
-		{name: "replies swallowed", effect: mustHurt, strike: func(s *scene) {
+		{name: "scripts flushed", effect: testkit.Harmless, strike: (*scene).flushScripts},
+		{name: "replies swallowed", effect: testkit.MustHurt, strike: func(s *scene) {
 			for _, p := range s.proxies {
 				p.LoseReplies(2) // both connections are silent from now on, and are never healed
 			}
@@ -47,8 +49,8 @@ func TestFaults(t *testing.T) {
 		}},
 		{name: "late requests", strike: func(s *scene) { s.late(proxy.Requests) }},
 		{name: "late replies", strike: func(s *scene) { s.late(proxy.Down) }},
-		{name: "kill -9 of a process", effect: harmless, strike: func(s *scene) { s.must(s.crowd.Kill(0)) }},
-		{name: "kill -9 of all processes", effect: harmless, strike: func(s *scene) { s.must(s.crowd.Close()) }},
+		{name: "kill -9 of a process", effect: testkit.Harmless, strike: func(s *scene) { s.Must(s.Crowd.Kill(0)) }},
+		{name: "kill -9 of all processes", effect: testkit.Harmless, strike: func(s *scene) { s.Must(s.Crowd.Close()) }},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +63,7 @@ func TestFaults(t *testing.T) {
 			}
 			s := newScene(t, crowdTTL, f.query, options...)
 			f.strike(s)
-			s.through()
+			s.Through()
 			s.end(f.effect)
 		})
 	}
@@ -70,17 +72,17 @@ func TestFaults(t *testing.T) {
 // killServer starts the server again with its data.
 func (s *scene) killServer() {
 	s.Helper()
-	s.must(s.server.Kill())
-	s.must(s.server.Start())
+	s.Must(s.server.Kill())
+	s.Must(s.server.Start())
 }
 
 // loseServer starts the server again without its data. Half of the processes do not hear of it for a while.
 func (s *scene) loseServer() {
 	s.Helper()
 	mend1, mend2 := s.proxies[0].Cut(), s.proxies[1].Cut()
-	s.must(s.server.Kill())
-	s.must(s.server.LoseData())
-	s.must(s.server.Start())
+	s.Must(s.server.Kill())
+	s.Must(s.server.LoseData())
+	s.Must(s.server.Start())
 	time.Sleep(crowdTTL / 2) // that is the while
 	mend1()
 	mend2()
@@ -88,9 +90,9 @@ func (s *scene) loseServer() {
 
 func (s *scene) pauseServer(d time.Duration) {
 	s.Helper()
-	s.must(s.server.Pause())
+	s.Must(s.server.Pause())
 	time.Sleep(d) // that is the fault
-	s.must(s.server.Continue())
+	s.Must(s.server.Continue())
 }
 
 // late keeps back what one process sends or hears until its claims have run out, and delivers it then.
@@ -109,7 +111,7 @@ func (s *scene) killConnections() {
 	s.Helper()
 	for range 5 {
 		for _, kind := range []string{"normal", "pubsub"} {
-			await(s, "all are connected", func() bool {
+			testkit.Await(s, "all are connected", func() bool {
 				return strings.Count(do(s, s.server, "CLIENT", "LIST", "TYPE", kind), "name=holdfast") >= crowdProcesses
 			})
 			do(s, s.server, "CLIENT", "KILL", "TYPE", kind)
@@ -123,7 +125,7 @@ func (s *scene) flushScripts() {
 	for range 5 {
 		do(s, s.server, "CONFIG", "RESETSTAT")
 		do(s, s.server, "SCRIPT", "FLUSH")
-		await(s, "the scripts are missed", func() bool {
+		testkit.Await(s, "the scripts are missed", func() bool {
 			return strings.Contains(do(s, s.server, "INFO", "errorstats"), "NOSCRIPT")
 		})
 	}

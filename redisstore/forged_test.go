@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -25,19 +26,15 @@ func newStranger(t testing.TB, server *servers.RedisServer) *stranger {
 		"-@all", "+subscribe", "+psubscribe", "+publish")
 	dial := func() *servers.Conn {
 		c, err := server.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
-		if _, err := c.Do("AUTH", "stranger", "secret"); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.Do("AUTH", "stranger", "secret")
+		testkit.Must(t, err)
 		return c
 	}
 	s := &stranger{t, dial(), dial()}
-	if _, err := s.hears.Do("PSUBSCRIBE", "*"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.hears.Do("PSUBSCRIBE", "*")
+	testkit.Must(t, err)
 	return s
 }
 
@@ -45,9 +42,7 @@ func newStranger(t testing.TB, server *servers.RedisServer) *stranger {
 func (s *stranger) overhear() (channel string, id store.ID, ticket uint64) {
 	s.t.Helper()
 	heard, err := s.hears.Receive()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, err)
 	parts, ok := heard.([]any)
 	if !ok || len(parts) != 4 {
 		s.t.Fatalf("heard %v", heard)
@@ -107,9 +102,7 @@ func newRobbery(t *testing.T, names ...string) *robbery {
 func (r *robbery) hold(name string) {
 	r.t.Helper()
 	l, err := r.holder.Mutex(name).Lock(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, err)
 	r.held[name] = l
 }
 
@@ -123,7 +116,7 @@ func (r *robbery) want(ctx context.Context, name string) {
 			got <- l
 		}
 	}()
-	await(r.t, "the waiter waits for "+name, func() bool {
+	testkit.Await(r.t, "the waiter waits for "+name, func() bool {
 		line, err := r.holder.Inspect(r.t.Context(), name)
 		return err == nil && len(line.Waiters()) == 1
 	})
@@ -132,9 +125,7 @@ func (r *robbery) want(ctx context.Context, name string) {
 // release gives a lock back, which the waiter then gets. What was published before has been heard then.
 func (r *robbery) release(name string) *holdfast.Lease {
 	r.t.Helper()
-	if err := r.held[name].Unlock(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, r.held[name].Unlock(r.t.Context()))
 	select {
 	case l := <-r.got[name]:
 		return l
@@ -173,9 +164,7 @@ func TestForgedGrantIsNotBelieved(t *testing.T) {
 			r.held["wanted"].Token(), r.held["wanted"].Err(), forged.Token(), forged.Err())
 	default:
 	}
-	if err := r.held["wanted"].Err(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, r.held["wanted"].Err())
 }
 
 // A stranger overhears a grant, and publishes that the claim is gone. Its lease stays.
@@ -188,9 +177,7 @@ func TestForgedLossCostsNoLease(t *testing.T) {
 	if err := l.Err(); err != nil {
 		t.Fatalf("a forged push ended the lease: %v", err)
 	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, l.Unlock(t.Context()))
 }
 
 // A stranger overhears a grant, and repeats it when its claim has left and its client waits for the lock again.
@@ -198,9 +185,7 @@ func TestReplayedGrantIsNotBelieved(t *testing.T) {
 	r := newRobbery(t, "heard", "last")
 	l := r.release("heard")
 	channel, id, ticket := r.overhear()
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, l.Unlock(t.Context()))
 	r.hold("heard")
 	r.want(t.Context(), "heard")
 	r.publish(channel, fmt.Sprintf("h %s %d", id, ticket))
@@ -219,34 +204,23 @@ func TestWaitingIDIsNotPublished(t *testing.T) {
 		t.Run(query, func(t *testing.T) {
 			server := servers.Redis(t)
 			do(t, server, "CONFIG", "SET", "notify-keyspace-events", "KEA") // a stranger hears these too
-			open := func() store.Store {
-				s, err := store.Open(t.Context(), locate(t, "redis://"+server.Addr()+query))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { s.Close() })
-				return s
-			}
-			a, b := open(), open()
+			url := "redis://" + server.Addr() + query
+			a, b := testkit.Open(t, url), testkit.Open(t, url)
 			stranger := newStranger(t, server)
 			holder, waiter, next := claim("x"), claim("x"), claim("x")
 			waiter.ID[0] = 0xfe
-			standIn(t, a, &holder, store.Held)
-			standIn(t, b, &waiter, store.Waiting)
-			standIn(t, a, &next, store.Waiting)
-			keepOne(t, b, waiter)
-			keepOne(t, a, holder)
-			leaveOne(t, a, next)
-			if err := a.Break(t.Context(), "x", holder.Ticket); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Join(t, a, &holder, store.Held)
+			testkit.Join(t, b, &waiter, store.Waiting)
+			testkit.Join(t, a, &next, store.Waiting)
+			testkit.Ask(t, b, waiter)
+			testkit.Ask(t, a, holder)
+			testkit.Leave(t, a, next)
+			testkit.Must(t, a.Break(t.Context(), "x", holder.Ticket))
 			do(t, server, "PUBLISH", "the end", "")
 			heard := 0
 			for ; ; heard++ {
 				message, err := stranger.hears.Receive()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				text := fmt.Sprint(message)
 				if strings.Contains(text, "the end") {
 					break
@@ -269,16 +243,12 @@ func TestStrangerWithoutChannels(t *testing.T) {
 	newStranger(t, server)
 	do(t, server, "ACL", "SETUSER", "stranger", "resetchannels", "&shop:news:*")
 	c, err := server.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
-	if _, err := c.Do("AUTH", "stranger", "secret"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Do("PUBLISH", "shop:news:1", "x"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Do("AUTH", "stranger", "secret")
+	testkit.Must(t, err)
+	_, err = c.Do("PUBLISH", "shop:news:1", "x")
+	testkit.Must(t, err)
 	for _, command := range [][]string{
 		{"PUBLISH", s.Topic(), "x"}, {"SUBSCRIBE", s.Topic()}, {"PSUBSCRIBE", "*"}, {"PSUBSCRIBE", "holdfast:*"},
 	} {

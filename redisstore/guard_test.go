@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -17,18 +18,16 @@ func TestGuard(t *testing.T) {
 		t.Run(want.String(), func(t *testing.T) {
 			server, s := newServer(t, query)
 			first, next := claim("guarded"), claim("guarded")
-			join(t, s, &first, want) // a database that was never used may be one that has lost its data
-			granted(t, s, first)
-			if err := server.Restart(false); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Join(t, s, &first, want) // a database that was never used may be one that has lost its data
+			testkit.AwaitHeld(t, s, first)
+			testkit.Must(t, server.Restart(false))
 			started := time.Now()
 			reach(t, s)
-			standing := join(t, s, &next, want)
+			standing := testkit.Join(t, s, &next, want)
 			if want == store.Held {
 				return
 			}
-			keep(t, s, first, store.Gone)
+			testkit.Keep(t, s, first, store.Gone)
 			if again := time.Until(standing.AskAgain); again <= 0 || again > guard+100*time.Millisecond {
 				t.Errorf("who waits for the guard to end is to ask again in %v", again)
 			}
@@ -39,7 +38,7 @@ func TestGuard(t *testing.T) {
 				t.Errorf("a Try while the guard lasts: %v, want a fault that passes", err)
 			}
 			time.Sleep(time.Until(standing.AskAgain)) // as a client would
-			keep(t, s, next, store.Held)
+			testkit.Keep(t, s, next, store.Held)
 			if after := time.Since(started); after < guard-100*time.Millisecond {
 				t.Errorf("it was granted %v after the start, and the guard is %v", after, guard)
 			}
@@ -51,13 +50,11 @@ func TestGuard(t *testing.T) {
 func TestGuardAfterFlush(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "?guard=4s")
-	first := claim("flushed")
-	join(t, s, &first, store.Waiting)
-	granted(t, s, first)
+	first := testkit.Waiting(t, s, claim("flushed"))
+	testkit.AwaitHeld(t, s, first)
 	do(t, server, "FLUSHALL")
-	next := claim("flushed")
-	join(t, s, &next, store.Waiting)
-	granted(t, s, next)
+	next := testkit.Waiting(t, s, claim("flushed"))
+	testkit.AwaitHeld(t, s, next)
 }
 
 // A hand-over is a grant as well: what the server remembers may be older than what it did.
@@ -65,15 +62,13 @@ func TestGuardCoversHandOver(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "?guard=4s")
 	first, next := claim("handed"), claim("handed")
-	join(t, s, &first, store.Waiting)
-	granted(t, s, first)
-	join(t, s, &next, store.Waiting)
-	if err := server.Restart(true); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Join(t, s, &first, store.Waiting)
+	testkit.AwaitHeld(t, s, first)
+	testkit.Join(t, s, &next, store.Waiting)
+	testkit.Must(t, server.Restart(true))
 	reach(t, s)
-	keep(t, s, first, store.Held) // what is held stays held
-	leave(t, s, first)
-	keep(t, s, next, store.Waiting)
-	granted(t, s, next)
+	testkit.Keep(t, s, first, store.Held) // what is held stays held
+	testkit.Leave(t, s, first)
+	testkit.Keep(t, s, next, store.Waiting)
+	testkit.AwaitHeld(t, s, next)
 }

@@ -1,13 +1,13 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -19,85 +19,67 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
 }
 
-// A harness is a Redis server with a hand on its switches.
+// A harness is one Redis server, or several that keep locks together.
 type harness struct {
-	t      testing.TB
-	scheme string
-	server *servers.RedisServer
+	url     string // without a query
+	nodes   []*servers.RedisServer
+	master  func(key string) (*servers.RedisServer, error)
+	restart func(keepData bool) error
+	move    func(key string) error // moves a line to another server before it is touched; nil: it stays
 }
 
+// newHarness starts one server.
 func newHarness(t testing.TB, options ...servers.Option) *harness {
-	return &harness{t, "redis", servers.Redis(t, options...)}
+	t.Helper()
+	server := servers.Redis(t, options...)
+	return &harness{
+		url:     "redis://" + server.Addr(),
+		nodes:   []*servers.RedisServer{server},
+		master:  func(string) (*servers.RedisServer, error) { return server, nil },
+		restart: server.Restart,
+	}
+}
+
+// newWays makes ways to servers, on which pushes can be told from replies.
+func newWays(t testing.TB, nodes []*servers.RedisServer) testkit.Ways {
+	t.Helper()
+	var addresses []string
+	for _, n := range nodes {
+		addresses = append(addresses, n.Addr())
+	}
+	return testkit.NewWays(t, addresses, proxy.Classify(proxy.RESP2))
 }
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
-	p, err := proxy.Start("tcp", h.server.Addr(), proxy.Classify(proxy.RESP2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	at := locate(t, h.scheme+"://"+h.server.Addr()+"?prefix="+url.QueryEscape(prefix))
-	s, err := redisstore.OpenThrough(t.Context(), at, p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, p.Link()
-}
-
-func locate(t testing.TB, raw string) store.Location {
-	t.Helper()
-	at, err := store.ParseLocation(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
-
-// openAt opens the store at a URL, which must work.
-func openAt(t testing.TB, raw string) *redisstore.Store {
-	t.Helper()
-	return mustOpen(t, func() (*redisstore.Store, error) { return tryOpen(t, raw) })
-}
-
-// slow is how long a sentinel may take to answer, and less than any other server may.
-const slow = time.Second
-
-// mustOpen opens a store. Where a server has taken too long to answer, on a machine that is busy, it is asked again.
-func mustOpen(t testing.TB, open func() (*redisstore.Store, error)) *redisstore.Store {
-	t.Helper()
-	for end := time.Now().Add(patience); ; {
-		began := time.Now()
-		s, err := open()
-		if err == nil {
-			t.Cleanup(func() { s.Close() })
-			return s
-		}
-		if !mayPass(err) || time.Since(began) < slow || time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
-}
-
-// tryOpen opens the store at a URL as holdfast.Open does.
-func tryOpen(t testing.TB, raw string) (*redisstore.Store, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	s, err := store.Open(ctx, locate(t, raw))
-	if err != nil {
-		return nil, err
-	}
-	return s.(*redisstore.Store), nil
+	ways := newWays(t, h.nodes)
+	s, err := redisstore.OpenDetour(t.Context(), testkit.Locate(t, h.url+"?prefix="+url.QueryEscape(prefix)), ways.Detour)
+	testkit.Must(t, err)
+	return s, ways.Links()
 }
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
 
-func (h *harness) Restart(keepData bool) error { return h.server.Restart(keepData) }
+func (h *harness) Restart(keepData bool) error { return h.restart(keepData) }
+
+// do sends a command about a line to where it is kept.
+func (h *harness) do(key string, args ...string) (any, error) {
+	master, err := h.master(key)
+	if err != nil {
+		return nil, err
+	}
+	return master.Do(args...)
+}
 
 // Erase runs the script that Leave runs, by hand.
 func (h *harness) Erase(name string, id store.ID) error {
-	answer, err := h.server.Do("EVAL", redisstore.LeaveText, "1", redisstore.KeysOf("", name)[0], id.String())
+	key := redisstore.KeysOf("", name)[0]
+	if h.move != nil {
+		if err := h.move(key); err != nil {
+			return err
+		}
+	}
+	answer, err := h.do(key, "EVAL", redisstore.LeaveText, "1", key, id.String())
 	if err == nil && answer != int64(1) {
 		err = fmt.Errorf("leave.lua answered %v", answer)
 	}
@@ -105,7 +87,8 @@ func (h *harness) Erase(name string, id store.ID) error {
 }
 
 func (h *harness) Residue(name string) (int, error) {
-	answer, err := h.server.Do(append([]string{"EXISTS"}, redisstore.KeysOf("", name)...)...)
+	keys := redisstore.KeysOf("", name)
+	answer, err := h.do(keys[0], append([]string{"EXISTS"}, keys...)...)
 	if err != nil {
 		return 0, err
 	}
@@ -113,6 +96,7 @@ func (h *harness) Residue(name string) (int, error) {
 }
 
 func (h *harness) PlantNewer(name string) error {
-	_, err := h.server.Do("SET", redisstore.KeysOf("", name)[0], "2 something of the future")
+	key := redisstore.KeysOf("", name)[0]
+	_, err := h.do(key, "SET", key, "2 something of the future")
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -18,14 +19,14 @@ func loseFirstKey(t *testing.T, query string) (s *redisstore.Store, holder, wait
 	t.Helper()
 	server, s := newServer(t, query)
 	holder, waiter = claim("torn"), claim("torn")
-	await(t, "the guard is over, if there is one", func() bool {
+	testkit.Await(t, "the guard is over, if there is one", func() bool {
 		early := claim("early")
 		early.Try = true
 		standing, err := s.Join(t.Context(), early)
 		return err == nil && standing.State == store.Held
 	})
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	testkit.Join(t, s, &holder, store.Held)
+	testkit.Join(t, s, &waiter, store.Waiting)
 	if n := do(t, server, "DEL", redisstore.KeysOf("", "torn")[0]); n != "1" {
 		t.Fatalf("%s keys were deleted, want one", n)
 	}
@@ -35,8 +36,8 @@ func loseFirstKey(t *testing.T, query string) (s *redisstore.Store, holder, wait
 // A line whose first key is lost is lost as a whole. Its claims are gone, and nobody stands in it.
 func TestFirstKeyLostIsLineLost(t *testing.T) {
 	s, holder, waiter := loseFirstKey(t, "")
-	keep(t, s, holder, store.Gone)
-	keep(t, s, waiter, store.Gone)
+	testkit.Keep(t, s, holder, store.Gone)
+	testkit.Keep(t, s, waiter, store.Gone)
 	line, err := s.Line(t.Context(), "torn")
 	if err != nil || len(line.Places) != 0 {
 		t.Errorf("the line is %+v and %v, want an empty one", line, err)
@@ -48,11 +49,11 @@ func TestFirstKeyLostIsLineLost(t *testing.T) {
 func TestFirstKeyLostLeavesNobodyBehind(t *testing.T) {
 	s, holder, waiter := loseFirstKey(t, "")
 	now, next := reader("torn"), claim("torn")
-	join(t, s, &now, store.Held)
-	join(t, s, &next, store.Waiting) // the line takes the form for many again
-	leave(t, s, holder)
-	keep(t, s, waiter, store.Gone)
-	keep(t, s, now, store.Held)
+	testkit.Join(t, s, &now, store.Held)
+	testkit.Join(t, s, &next, store.Waiting) // the line takes the form for many again
+	testkit.Leave(t, s, holder)
+	testkit.Keep(t, s, waiter, store.Gone)
+	testkit.Keep(t, s, now, store.Held)
 	line, err := s.Line(t.Context(), "torn")
 	if err != nil || len(line.Places) != 2 {
 		t.Errorf("the line is %+v and %v, want the two who joined last", line, err)
@@ -63,56 +64,52 @@ func TestFirstKeyLostLeavesNobodyBehind(t *testing.T) {
 // must not come to stand before his.
 func TestFirstKeyLostKeepsNewHolder(t *testing.T) {
 	s, holder, _ := loseFirstKey(t, "")
-	now, next := claim("torn"), claim("torn")
-	join(t, s, &now, store.Held)
-	join(t, s, &next, store.Waiting)
-	keep(t, s, now, store.Held)
-	leave(t, s, holder)
-	keep(t, s, now, store.Held)
-	keep(t, s, next, store.Waiting)
-	leave(t, s, now)
-	keep(t, s, next, store.Held)
+	now, next := testkit.Held(t, s, claim("torn")), testkit.Waiting(t, s, claim("torn"))
+	testkit.Keep(t, s, now, store.Held)
+	testkit.Leave(t, s, holder)
+	testkit.Keep(t, s, now, store.Held)
+	testkit.Keep(t, s, next, store.Waiting)
+	testkit.Leave(t, s, now)
+	testkit.Keep(t, s, next, store.Held)
 }
 
 // With a guard a Join looks at the whole line, and must not take what is left of it for claims that stand.
 func TestFirstKeyLostWithGuard(t *testing.T) {
+	t.Parallel()
 	s, holder, waiter := loseFirstKey(t, "?guard=200ms")
-	now := claim("torn")
-	join(t, s, &now, store.Held)
-	keep(t, s, holder, store.Gone)
-	keep(t, s, waiter, store.Gone)
-	keep(t, s, now, store.Held)
+	now := testkit.Held(t, s, claim("torn"))
+	testkit.Keep(t, s, holder, store.Gone)
+	testkit.Keep(t, s, waiter, store.Gone)
+	testkit.Keep(t, s, now, store.Held)
 }
 
 // The first key is there and counts holders, and all others are lost: who comes next is not let in as the last of them.
 func TestOrderLostLetsOneIn(t *testing.T) {
 	server, s := newServer(t, "")
 	for range 3 {
-		c := reader("orderless")
-		join(t, s, &c, store.Held)
+		testkit.Held(t, s, reader("orderless"))
 	}
 	if n := do(t, server, append([]string{"DEL"}, redisstore.KeysOf("", "orderless")[1:]...)...); n != "3" {
 		t.Fatalf("%s keys were deleted, want three", n)
 	}
-	first, second := claim("orderless"), claim("orderless")
-	join(t, s, &first, store.Held)
-	join(t, s, &second, store.Waiting)
-	leave(t, s, first)
-	keep(t, s, second, store.Held)
+	first, second := testkit.Held(t, s, claim("orderless")), testkit.Waiting(t, s, claim("orderless"))
+	testkit.Leave(t, s, first)
+	testkit.Keep(t, s, second, store.Held)
 }
 
 // A guard counts from a time by the server's clock. If that is set back by an hour, the guard begins anew, and does not
 // last for an hour.
 func TestGuardWhenClockIsSetBack(t *testing.T) {
+	t.Parallel()
 	clock := servers.NewClock(t)
 	_, s := newServer(t, "?guard=1s", servers.Env(clock.Env()...))
 	clock.Step(-time.Hour)
 	c := claim("set back")
-	standing := join(t, s, &c, store.Waiting)
+	standing := testkit.Join(t, s, &c, store.Waiting)
 	if again := time.Until(standing.AskAgain); again > time.Second+100*time.Millisecond {
 		t.Fatalf("the guard is 1s, and who waits for its end is to ask again in %v", again)
 	}
-	granted(t, s, c)
+	testkit.AwaitHeld(t, s, c)
 }
 
 // With a guard, every call looks at what is written of the server's run. What a newer version has written there is
@@ -121,7 +118,7 @@ func TestGuardLeavesNewerRunAlone(t *testing.T) {
 	const run, future = "holdfast:{}:run", "2 something of the future"
 	server, s := newServer(t, "?guard=1s")
 	do(t, server, "SET", run, future)
-	for name, call := range everyCall(s, claim("newer")) {
+	for name, call := range testkit.Calls(s, claim("newer")) {
 		err := call(t.Context())
 		if name != "Names" && !errors.Is(err, store.ErrFormat) { // Names finds nobody to ask about
 			t.Errorf("%s: %v, want %v", name, err, store.ErrFormat)

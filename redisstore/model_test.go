@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -13,6 +14,7 @@ import (
 
 // TestModel plays random programs on one line, and compares what the scripts make of it with package line.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	for seed := range uint64(20) {
 		m := &model{t: t, s: s, random: rand.New(rand.NewPCG(seed, 5)), name: "model", limit: int32(1 + seed%7)}
@@ -77,7 +79,7 @@ func (m *model) join() {
 	} else if c.Try {
 		want = store.Gone
 	}
-	join(m.t, m.s, &c, want)
+	testkit.Join(m.t, m.s, &c, want)
 	if want != store.Gone {
 		m.claims = append(m.claims, c)
 	}
@@ -85,13 +87,13 @@ func (m *model) join() {
 	if _, err := m.s.Join(m.t.Context(), other); len(m.claims) > 0 && !errors.Is(err, store.ErrMismatch) {
 		m.t.Errorf("a mutex among semaphores: %v, want %v", err, store.ErrMismatch)
 	} else if len(m.claims) == 0 {
-		leave(m.t, m.s, other)
+		testkit.Leave(m.t, m.s, other)
 	}
 }
 
 func (m *model) leave() {
 	i := m.random.IntN(len(m.claims))
-	leave(m.t, m.s, m.claims[i])
+	testkit.Leave(m.t, m.s, m.claims[i])
 	m.claims = slices.Delete(m.claims, i, i+1)
 }
 
@@ -100,7 +102,7 @@ func (m *model) shrink() {
 	asked := *c
 	asked.Units = 1 + m.random.Int32N(m.limit)
 	asked.Turn++
-	ask(m.t, m.s, asked)
+	testkit.Ask(m.t, m.s, asked)
 	c.Units, c.Turn = min(c.Units, asked.Units), asked.Turn
 }
 
@@ -129,7 +131,7 @@ func (m *model) check() {
 		}
 	}
 	for i, c := range m.claims {
-		standing := ask(m.t, m.s, c)
+		standing := testkit.Ask(m.t, m.s, c)
 		if (standing.State == store.Held) != (i < held) || standing.Ahead != i {
 			m.t.Errorf("claim %d of which %d are held is %v with %d ahead", i, held, standing.State, standing.Ahead)
 		}

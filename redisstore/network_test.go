@@ -2,8 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -20,10 +20,9 @@ import (
 // must get through, one at a time, with rising tokens.
 func takeTurns(t *testing.T, url string, trouble func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*testkit.Patience)
 	defer cancel()
-	var turn sync.Mutex
-	var last holdfast.Token
+	var turns testkit.Turns
 	var troubles atomic.Int64
 	var workers sync.WaitGroup
 	for range 2 {
@@ -32,19 +31,8 @@ func takeTurns(t *testing.T, url string, trouble func()) {
 		for range 4 {
 			workers.Go(func() {
 				for i := 0; i < 15 || troubles.Load() < 3; i++ {
-					err := locks.Mutex("contended").Do(ctx, func(ctx context.Context) error {
-						if !turn.TryLock() {
-							return errors.New("two at once")
-						}
-						defer turn.Unlock()
-						token, _ := holdfast.TokenFrom(ctx)
-						if token <= last {
-							return fmt.Errorf("token %v after %v", token, last)
-						}
-						last = token
-						return nil
-					})
-					if fault, ok := errors.AsType[*store.Fault](err); ok && !fault.Final {
+					err := locks.Mutex("contended").Do(ctx, turns.Take)
+					if testkit.Passes(err) {
 						continue // a first Join that fails is an error at once
 					}
 					if err != nil {
@@ -72,13 +60,15 @@ func takeTurns(t *testing.T, url string, trouble func()) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	server, _ := newServer(t, "")
+	t.Parallel()
+	server := servers.Redis(t)
 	takeTurns(t, "redis://"+server.Addr(), func() { do(t, server, "SCRIPT", "FLUSH") })
 }
 
 // Connections may be ended at any time: those for commands, those for pushes, or all.
 func TestClientKill(t *testing.T) {
-	server, _ := newServer(t, "")
+	t.Parallel()
+	server := servers.Redis(t)
 	kinds := []string{"normal", "pubsub"}
 	takeTurns(t, "redis://"+server.Addr(), func() {
 		do(t, server, "CLIENT", "KILL", "TYPE", kinds[0])
@@ -89,28 +79,15 @@ func TestClientKill(t *testing.T) {
 // Pushes that were lost with their connection are made up for.
 func TestEveryoneIsTold(t *testing.T) {
 	server, s := newServer(t, "")
-	told := make(chan store.ID, 10)
-	s.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	told := testkit.Listen(s)
 	do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
-	select {
-	case id := <-told:
-		if id != store.Everyone {
-			t.Errorf("told of %v, want of everyone", id)
-		}
-	case <-time.After(patience):
-		t.Fatal("the store does not say that pushes may have been lost")
+	if id := testkit.NextTold(t, told, "the store says that pushes may have been lost"); id != store.Everyone {
+		t.Errorf("told of %v, want of everyone", id)
 	}
-	holder, waiter := claim("told"), claim("told")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
-	leave(t, s, holder)
-	select {
-	case id := <-told:
-		if id != waiter.ID {
-			t.Errorf("told of %v, want of %v", id, waiter.ID)
-		}
-	case <-time.After(patience):
-		t.Fatal("pushes do not come any more")
+	holder, waiter := testkit.Held(t, s, claim("told")), testkit.Waiting(t, s, claim("told"))
+	testkit.Leave(t, s, holder)
+	if id := testkit.NextTold(t, told, "pushes come again"); id != waiter.ID {
+		t.Errorf("told of %v, want of %v", id, waiter.ID)
 	}
 }
 
@@ -126,17 +103,15 @@ func TestOneMessageForEachProcess(t *testing.T) {
 			}
 		})
 	}
-	writer := claim("crowd")
-	join(t, a, &writer, store.Held)
+	writer := testkit.Held(t, a, claim("crowd"))
 	for range 10 {
 		for _, s := range []*redisstore.Store{a, b} {
-			c := reader("crowd")
-			join(t, s, &c, store.Waiting)
+			testkit.Waiting(t, s, reader("crowd"))
 			told.Add(1)
 		}
 	}
 	before := calls(t, server, "publish")
-	leave(t, a, writer)
+	testkit.Leave(t, a, writer)
 	told.Wait()
 	if n := calls(t, server, "publish") - before; n != 2 {
 		t.Errorf("20 readers of two processes were told by %d messages, want 2", n)
@@ -146,8 +121,7 @@ func TestOneMessageForEachProcess(t *testing.T) {
 // Messages that nobody understands are no reason to fall over.
 func TestStrangeMessages(t *testing.T) {
 	server, s := newServer(t, "")
-	told := make(chan store.ID, 10)
-	s.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	told := testkit.Listen(s)
 	channel := strings.Trim(do(t, server, "PUBSUB", "CHANNELS", "holdfast:{}:push:*"), "[]")
 	c := claim("x")
 	for _, message := range []string{
@@ -164,12 +138,8 @@ func TestStrangeMessages(t *testing.T) {
 // More calls at once than a connection has room for, while it is silent: all end with their contexts. What was given up
 // before it was sent is never sent. And when the server is back, so is the store.
 func TestManyCallsInSilence(t *testing.T) {
-	server, _ := newServer(t, "")
-	p, err := proxy.Start("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
+	server := servers.Redis(t)
+	p := testkit.Proxy(t, server.Addr())
 	s := openAt(t, "redis://"+p.Addr())
 	reach(t, s)
 	release := p.Hold(proxy.Requests)
@@ -184,12 +154,8 @@ func TestManyCallsInSilence(t *testing.T) {
 
 // The same, one after the other: each was sent, and takes its room until it is answered.
 func TestManyCallsOneAfterTheOther(t *testing.T) {
-	server, _ := newServer(t, "")
-	p, err := proxy.Start("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
+	server := servers.Redis(t)
+	p := testkit.Proxy(t, server.Addr())
 	s := openAt(t, "redis://"+p.Addr())
 	release := p.Hold(proxy.Requests)
 	for range 120 { // rueidis has room for 1024
@@ -213,24 +179,16 @@ func giveUp(t *testing.T, s *redisstore.Store, n int, after time.Duration) {
 		})
 	}
 	waiting.Wait()
-	if late := time.Since(deadlineOf(ctx)); late > 3*time.Second { // a connection that is silent is given up after four
+	deadline, _ := ctx.Deadline()
+	if late := time.Since(deadline); late > 3*time.Second { // a connection that is silent is given up after four
 		t.Fatalf("the last call ended %v after its context", late)
 	}
 }
 
-func deadlineOf(ctx context.Context) time.Time {
-	deadline, _ := ctx.Deadline()
-	return deadline
-}
-
 // A call that was given up does not take its room for ever.
 func TestAbandonedRoomComesBack(t *testing.T) {
-	server, _ := newServer(t, "")
-	p, err := proxy.Start("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
+	server := servers.Redis(t)
+	p := testkit.Proxy(t, server.Addr())
 	s := openAt(t, "redis://"+p.Addr())
 	for range 8 { // eight times a hundred, and a wire has room for 256
 		release := p.Hold(proxy.Replies)

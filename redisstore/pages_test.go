@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -36,11 +37,11 @@ func crowd(t testing.TB, server *servers.RedisServer, name string, first uint64,
 // Who stands in a long line is read in short scripts, between which the server serves others and the caller can give
 // up.
 func TestLongLineIsReadInPages(t *testing.T) {
+	t.Parallel()
 	const claims, most = 50_000, 1000
 	server, s := newServer(t, "")
-	holder, waiter := claim("x"), claim("x")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	testkit.Held(t, s, claim("x"))
+	waiter := testkit.Waiting(t, s, claim("x"))
 	crowd(t, server, "x", waiter.Ticket+1, claims)
 
 	before := calls(t, server, "evalsha")
@@ -87,19 +88,20 @@ func (f *fading) Deadline() (time.Time, bool) {
 
 // What joining, renewing, being granted and leaving cost is the same in a line of 30,000 as in a short one.
 func TestLongLineCostsNoMore(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	cost := func(name string, claims int) (n int) {
 		holder, next, last := claim(name), claim(name), claim(name)
-		join(t, s, &holder, store.Held)
-		join(t, s, &next, store.Waiting)
+		testkit.Join(t, s, &holder, store.Held)
+		testkit.Join(t, s, &next, store.Waiting)
 		crowd(t, server, name, next.Ticket+1, claims)
 		do(t, server, "SET", redisstore.Mark(""), strconv.FormatUint(next.Ticket+uint64(claims), 10))
 		before := calls(t, server, "")
-		join(t, s, &last, store.Waiting)
-		keep(t, s, last, store.Waiting)
-		leave(t, s, holder)
-		keep(t, s, next, store.Held)
-		leave(t, s, last)
+		testkit.Join(t, s, &last, store.Waiting)
+		testkit.Keep(t, s, last, store.Waiting)
+		testkit.Leave(t, s, holder)
+		testkit.Keep(t, s, next, store.Held)
+		testkit.Leave(t, s, last)
 		return calls(t, server, "") - before
 	}
 	cost("warm", 1) // the server knows the scripts then

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -20,29 +21,27 @@ func TestPlainStore(t *testing.T) {
 }
 
 // A plainHarness is a Redis server for stores in plain mode.
-type plainHarness struct{ harness }
+type plainHarness struct {
+	*harness
+	server *servers.RedisServer
+}
 
 func newPlainHarness(t testing.TB, options ...servers.Option) *plainHarness {
-	return &plainHarness{*newHarness(t, options...)}
+	h := newHarness(t, options...)
+	return &plainHarness{h, h.nodes[0]}
 }
 
 // Open ends a prefix with a separator. In plain mode it is put before the name as it is, and so it is for whoever chooses
 // prefixes to see that none runs into a name: TestPlainPrefixesRunTogether shows what happens otherwise.
 func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
-	p, err := proxy.Start("tcp", h.server.Addr(), proxy.Classify(proxy.RESP2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
+	p := testkit.Proxy(t, h.server.Addr(), proxy.Classify(proxy.RESP2))
 	query := "?mode=plain"
 	if prefix != "" {
 		query += "&prefix=" + url.QueryEscape(prefix+"|")
 	}
-	s, err := redisstore.OpenPlainThrough(t.Context(), locate(t, h.scheme+"://"+h.server.Addr()+query), p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := redisstore.OpenPlainThrough(t.Context(), testkit.Locate(t, h.url+query), p.Addr())
+	testkit.Must(t, err)
 	return s, p.Link()
 }
 

@@ -8,17 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestPlainURL(t *testing.T) {
 	server := servers.Redis(t)
-	for query, says := range map[string]string{
+	refuseQueries(t, "redis://"+server.Addr(), map[string]string{
 		"mode=fancy":             "mode is line or plain",
 		"mode=plain&retry=0s":    "retry is a positive duration",
 		"mode=plain&retry=often": "retry is a positive duration",
@@ -28,12 +27,7 @@ func TestPlainURL(t *testing.T) {
 		"mode=plain&guard=1s":    "mode=line",
 		"mode=line&retry=1s":     "for mode=plain",
 		"drift=0.1":              "for mode=plain",
-	} {
-		_, err := store.Open(t.Context(), locate(t, "redis://"+server.Addr()+"?"+query))
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want that it says %q", query, err, says)
-		}
-	}
+	})
 	openAt(t, "redis://"+server.Addr()+"?mode=line")
 }
 
@@ -57,7 +51,7 @@ func TestPlainLacks(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "")
 	ctx := t.Context()
-	lease := lock(t, locks, "lacking")
+	lease := testkit.Lock(t, locks, "lacking")
 	defer lease.Unlock(ctx)
 	names := func() (err error) {
 		for _, err = range locks.Names(ctx, "") {
@@ -80,7 +74,7 @@ func TestPlainLacks(t *testing.T) {
 	if writer, err := locks.RWMutex("w").Lock(ctx); err != nil {
 		t.Errorf("the write side of a read-write lock: %v", err)
 	} else {
-		unlock(t, writer)
+		testkit.Unlock(t, writer)
 	}
 }
 
@@ -91,7 +85,7 @@ func TestPlainHasTheRest(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "", holdfast.Label("nightly"), holdfast.TTL(20*time.Second))
 	ctx := t.Context()
-	outer := lock(t, locks, "again", holdfast.Reentrant(), holdfast.Grace(40*time.Second))
+	outer := testkit.Lock(t, locks, "again", holdfast.Reentrant(), holdfast.Grace(40*time.Second))
 	inner, err := locks.Mutex("again", holdfast.Reentrant()).Lock(outer.Context())
 	if err != nil || inner.Token() != outer.Token() {
 		t.Fatalf("re-entered: %v", err)
@@ -108,23 +102,21 @@ func TestPlainHasTheRest(t *testing.T) {
 	}
 	holder := line.Places[0]
 	if holder.Token != outer.Token() || !holder.Held || holder.Owner.Label != "nightly" || holder.Owner.PID == 0 ||
-		time.Since(holder.Since).Abs() > patience || holder.Left <= 0 {
+		time.Since(holder.Since).Abs() > testkit.Patience || holder.Left <= 0 {
 		t.Errorf("Inspect shows %+v", holder)
 	}
-	unlock(t, inner)
+	testkit.Unlock(t, inner)
 	if do(t, server, "EXISTS", "again") != "1" {
 		t.Error("the inner Unlock gave it back")
 	}
-	unlock(t, outer)
+	testkit.Unlock(t, outer)
 
 	leads, err := locks.Election("chief").Campaign(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if leader, err := locks.Election("chief").Leader(ctx); err != nil || leader.Info != "nightly" || leader.Token != leads.Token() {
 		t.Errorf("the leader is %+v, %v", leader, err)
 	}
-	unlock(t, leads)
+	testkit.Unlock(t, leads)
 	if line, err := locks.Inspect(ctx, "again"); err != nil || len(line.Places) != 0 {
 		t.Errorf("given back, and Inspect shows %+v, %v", line, err)
 	}
@@ -134,7 +126,7 @@ func TestPlainHasTheRest(t *testing.T) {
 func TestPlainValue(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
-	client := handIn(t, server)
+	client := handIn(t, server.Addr())
 	same := ""
 	value := redisstore.Value(func(c store.Claim) string {
 		if same != "" {
@@ -143,40 +135,34 @@ func TestPlainValue(t *testing.T) {
 		return c.Owner.Label + "-" + c.ID.String()
 	})
 	s, err := redisstore.NewPlain(t.Context(), client, redisstore.Prefix("lock:"), redisstore.Retry(20*time.Millisecond), redisstore.Drift(0.02), value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
 	locks := holdfast.New(s, holdfast.Label("mine"), holdfast.TTL(ttl))
 	defer locks.Close()
-	lease := lock(t, locks, "valued")
+	lease := testkit.Lock(t, locks, "valued")
 	mine := do(t, server, "GET", "lock:valued")
 	if !strings.HasPrefix(mine, "mine-") || len(mine) != len("mine-")+32 {
 		t.Errorf("the value is %q", mine)
 	}
 	time.Sleep(2 * ttl) // that is what it has to outlast
-	if err := lease.Err(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, lease.Err())
 	if err := locks.Break(t.Context(), "valued", lease.Token()); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Errorf("Break of a value that has no ticket: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	if do(t, server, "EXISTS", "lock:valued") != "0" {
 		t.Error("it was not given back")
 	}
 
 	// A program whose values are not unique breaks its own locks, but it does not get in twice.
 	same = "same"
-	lease = lock(t, locks, "valued")
+	lease = testkit.Lock(t, locks, "valued")
 	if _, err := locks.Mutex("valued").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 		t.Errorf("TryLock with the value of the holder: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	empty, err := redisstore.NewPlain(t.Context(), client, redisstore.Value(func(store.Claim) string { return "" }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer empty.Close()
 	if _, err := empty.Join(t.Context(), claim("empty")); !store.Final(err) {
 		t.Errorf("an empty value: %v", err)
@@ -186,38 +172,24 @@ func TestPlainValue(t *testing.T) {
 // A claim that joins again, because an answer was lost, has the ticket that it had, whoever made its value.
 func TestPlainJoinsAgain(t *testing.T) {
 	server := servers.Redis(t)
-	s, err := redisstore.NewPlain(t.Context(), handIn(t, server), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := redisstore.NewPlain(t.Context(), handIn(t, server.Addr()), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
+	testkit.Must(t, err)
 	defer s.Close()
 	for _, s := range []*redisstore.Plain{s, openPlain(t, server, "")} {
-		c := claim("again")
-		standIn(t, s, &c, store.Held)
+		c := testkit.Held(t, s, claim("again"))
 		first := c.Ticket
-		if standIn(t, s, &c, store.Held); c.Ticket != first {
+		if testkit.Join(t, s, &c, store.Held); c.Ticket != first {
 			t.Errorf("joining again gave ticket %d, and before it was %d", c.Ticket, first)
 		}
-		if kept := keepOne(t, s, c); kept.State != store.Held || kept.Ticket != first {
+		if kept := testkit.Ask(t, s, c); kept.State != store.Held || kept.Ticket != first {
 			t.Errorf("Keep: %v with ticket %d, want held with %d", kept.State, kept.Ticket, first)
 		}
-		leaveOne(t, s, c)
+		testkit.Leave(t, s, c)
 	}
-}
-
-// handIn is a client of the program's own.
-func handIn(t *testing.T, server *servers.RedisServer) rueidis.Client {
-	t.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
 }
 
 func TestPlainOptionsAreForPlainMode(t *testing.T) {
-	client := handIn(t, servers.Redis(t))
+	client := handIn(t, servers.Redis(t).Addr())
 	for _, option := range []redisstore.Option{redisstore.Retry(time.Second), redisstore.Drift(0.1), redisstore.Value(nil)} {
 		if _, err := redisstore.New(t.Context(), client, option); !errors.Is(err, store.ErrUnsupported) {
 			t.Errorf("New with an option of plain mode: %v", err)
@@ -245,9 +217,8 @@ func TestPlainOwnKeys(t *testing.T) {
 func TestPlainAndLineAreApart(t *testing.T) {
 	server := servers.Redis(t)
 	plain, line := openPlain(t, server, ""), openAt(t, "redis://"+server.Addr())
-	one, two := claim("same"), claim("same")
-	standIn(t, plain, &one, store.Held)
-	standIn(t, line, &two, store.Held)
+	testkit.Held(t, plain, claim("same"))
+	testkit.Held(t, line, claim("same"))
 	if plain.Abilities().Identity == line.Abilities().Identity {
 		t.Error("they have one identity, as if they saw each other")
 	}
@@ -268,16 +239,14 @@ func TestPlainThenBothThenLine(t *testing.T) {
 		"line": func(wait holdfast.Option) (unlocker, error) { return line.Mutex("moved", wait).Lock(ctx) },
 	}
 	for _, pair := range [][2]string{{"plain", "both"}, {"both", "plain"}, {"both", "line"}, {"line", "both"}, {"both", "both"}} {
-		held, err := takes[pair[0]](holdfast.Wait(patience))
+		held, err := takes[pair[0]](holdfast.Wait(testkit.Patience))
 		if err != nil {
 			t.Fatalf("%s: %v", pair[0], err)
 		}
 		if _, err := takes[pair[1]](holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
 			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
 		}
-		if err := held.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, held.Unlock(ctx))
 	}
 }
 
@@ -296,21 +265,17 @@ func TestTokensRiseFromPlainToLine(t *testing.T) {
 		last = token
 	}
 	for range 5 {
-		lease := lock(t, plain, "moved")
+		lease := testkit.Lock(t, plain, "moved")
 		drawn("A", lease.Token())
-		unlock(t, lease)
+		testkit.Unlock(t, lease)
 		both, err := holdfast.LockAll(ctx, plain.Mutex("moved"), line.Mutex("moved"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		drawn("B, its plain lock", both.Tokens()[0])
 		drawn("B", both.Tokens()[1])
-		if err := both.Unlock(ctx); err != nil {
-			t.Fatal(err)
-		}
-		lease = lock(t, line, "moved")
+		testkit.Must(t, both.Unlock(ctx))
+		lease = testkit.Lock(t, line, "moved")
 		drawn("C", lease.Token())
-		unlock(t, lease)
+		testkit.Unlock(t, lease)
 	}
 }
 
@@ -324,15 +289,15 @@ type unlocker interface {
 func TestPlainPrefixesRunTogether(t *testing.T) {
 	server := servers.Redis(t)
 	short, long := openLocks(t, server, "&prefix=a"+never), openLocks(t, server, "&prefix=ab"+never)
-	lease := lock(t, short, "bc")
+	lease := testkit.Lock(t, short, "bc")
 	got := locking(t, long, "c")
 	waitsFor(t, server, "abc")
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	next := woken(t, got)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	unlock(t, next)
+	testkit.Unlock(t, next)
 }
 
 // plainACL is the one of the package's documentation.
@@ -377,15 +342,13 @@ func plainTour(ctx context.Context, at store.Location) error {
 
 func TestPlainACL(t *testing.T) {
 	server := servers.Redis(t)
-	at := locate(t, "redis://me:secret@"+server.Addr()+"/1?mode=plain&prefix=lock:")
+	at := testkit.Locate(t, "redis://me:secret@"+server.Addr()+"/1?mode=plain&prefix=lock:")
 	set := func(rules []string) {
 		do(t, server, append([]string{"ACL", "SETUSER", "me", "reset"}, rules...)...)
 		do(t, server, "ACL", "LOG", "RESET")
 	}
 	set(plainACL)
-	if err := plainTour(t.Context(), at); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, plainTour(t.Context(), at))
 	if got := do(t, server, "ACL", "LOG"); got != "[]" {
 		t.Errorf("the server refused: %s", got)
 	}

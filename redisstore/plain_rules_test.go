@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -22,7 +23,7 @@ import (
 func TestPlainKeyAndValue(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "&prefix=lock:", holdfast.Label("nightly"), holdfast.TTL(20*time.Second))
-	lease := lock(t, locks, "stock {42}")
+	lease := testkit.Lock(t, locks, "stock {42}")
 	value := do(t, server, "GET", "lock:stock {42}")
 	form := `^holdfast [0-9a-f]{32} ` + strconv.FormatUint(lease.Token().Ticket(), 10) +
 		` \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \{"label":"nightly","host":".*"pid":\d+.*\}$`
@@ -32,7 +33,7 @@ func TestPlainKeyAndValue(t *testing.T) {
 	if left := number(t, do(t, server, "PTTL", "lock:stock {42}")); left <= 0 || left > 20_000 {
 		t.Errorf("it has %d ms left of 20 s", left)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	if keys := do(t, server, "KEYS", "*"); do(t, server, "DBSIZE") != "3" || strings.Contains(keys, "stock") {
 		t.Errorf("given back, and there are still the keys %s; want mark, run and identity", keys)
 	}
@@ -45,24 +46,20 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 	s.Notify(func(store.ID, store.Standing) {})
 	ours := claim("shared")
 	ours.TTL = 100 * time.Millisecond
-	standIn(t, s, &ours, store.Held)
-	await(t, "ours has run out", func() bool { return do(t, server, "EXISTS", "shared") == "0" })
+	testkit.Join(t, s, &ours, store.Held)
+	testkit.Await(t, "ours has run out", func() bool { return do(t, server, "EXISTS", "shared") == "0" })
 
 	const value = "holdfast is not mine"
 	do(t, server, "SET", "shared", value, "NX", "PX", "60000")
 	ours.TTL = ttl
 	hasty, waiter, ghost := claim("shared"), claim("shared"), claim("shared")
 	hasty.Try = true
-	if got := keepOne(t, s, ours); got.State != store.Gone {
-		t.Errorf("a claim whose key is another's is %v", got.State)
-	}
-	standIn(t, s, &hasty, store.Gone)
-	standIn(t, s, &waiter, store.Waiting)
-	if got := keepOne(t, s, waiter); got.State != store.Waiting {
-		t.Errorf("a claim that waits for another library's is %v", got.State)
-	}
+	testkit.Keep(t, s, ours, store.Gone) // its key is another's
+	testkit.Join(t, s, &hasty, store.Gone)
+	testkit.Join(t, s, &waiter, store.Waiting)
+	testkit.Keep(t, s, waiter, store.Waiting)
 	for _, c := range []store.Claim{ours, hasty, waiter, ghost} {
-		leaveOne(t, s, c)
+		testkit.Leave(t, s, c)
 	}
 	for _, ticket := range []uint64{0, ours.Ticket} {
 		if err := s.Break(t.Context(), "shared", ticket); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "by hand") {
@@ -79,6 +76,7 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 
 // Another library's release is told to nobody. Who waits looks now and then, and when its time is over.
 func TestPlainWaitsForStrangers(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t)
 	locks := openLocks(t, server, "&retry=20ms")
 	for name, until := range map[string]func(key string){
@@ -94,7 +92,7 @@ func TestPlainWaitsForStrangers(t *testing.T) {
 			case <-time.After(100 * time.Millisecond):
 			}
 			until(name)
-			unlock(t, <-got)
+			testkit.Unlock(t, <-got)
 		})
 	}
 }
@@ -116,7 +114,7 @@ func TestPlainWaitsForOtherTypes(t *testing.T) {
 	if _, err := server.Do("HEXISTS", "hash", "some-uuid:1"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("a look for a hash at what we hold: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 }
 
 // A lock that is held is kept, and one that somebody took away is not put back.
@@ -125,11 +123,9 @@ func TestPlainRenewal(t *testing.T) {
 	server := servers.Redis(t)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
 	locks := openLocks(t, server, "", holdfast.TTL(ttl))
-	lost, replaced := lock(t, locks, "lost"), lock(t, locks, "replaced")
+	lost, replaced := testkit.Lock(t, locks, "lost"), testkit.Lock(t, locks, "replaced")
 	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err := errors.Join(lost.Err(), replaced.Err()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(lost.Err(), replaced.Err()))
 	}
 	do(t, server, "DEL", "lost")
 	do(t, server, "SET", "replaced", "another's", "PX", "60000")
@@ -153,18 +149,17 @@ func TestPlainLostAnswer(t *testing.T) {
 	server := servers.Redis(t)
 	s, p := openThroughProxy(t, server)
 	do(t, server, "SET", "lost", "another's")
-	waiter := claim("lost")
-	standIn(t, s, &waiter, store.Waiting)
+	waiter := testkit.Waiting(t, s, claim("lost"))
 	do(t, server, "DEL", "lost")
 	release := p.Hold(proxy.Replies)
 	keepInVain(t, s, waiter)
-	await(t, "the try has landed", func() bool { return do(t, server, "EXISTS", "lost") == "1" })
+	testkit.Await(t, "the try has landed", func() bool { return do(t, server, "EXISTS", "lost") == "1" })
 	release()
-	leaveOne(t, s, waiter)
+	testkit.Leave(t, s, waiter)
 	if do(t, server, "EXISTS", "lost") != "0" {
 		t.Error("Leave left the lock behind")
 	}
-	standIn(t, s, &waiter, store.Gone) // as the try would, that comes now
+	testkit.Join(t, s, &waiter, store.Gone) // as the try would, that comes now
 	tombstones := do(t, server, "KEYS", "holdfast:{}:left:*")
 	if left := number(t, do(t, server, "PTTL", strings.Trim(tombstones, "[]"))); left <= 0 || left > ttl.Milliseconds() {
 		t.Errorf("the tombstones %s have %d ms left", tombstones, left)
@@ -174,15 +169,9 @@ func TestPlainLostAnswer(t *testing.T) {
 // openThroughProxy opens a store in plain mode behind a proxy.
 func openThroughProxy(t *testing.T, server *servers.RedisServer) (*redisstore.Plain, *proxy.Proxy) {
 	t.Helper()
-	p, err := proxy.Start("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	s, err := redisstore.OpenPlainThrough(t.Context(), locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Proxy(t, server.Addr())
+	s, err := redisstore.OpenPlainThrough(t.Context(), testkit.Locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	s.Notify(func(store.ID, store.Standing) {})
 	return s, p
@@ -203,8 +192,7 @@ func TestPlainLeftIsLeft(t *testing.T) {
 	server := servers.Redis(t)
 	s, p := openThroughProxy(t, server)
 	do(t, server, "SET", "left", "another's")
-	waiter := claim("left")
-	standIn(t, s, &waiter, store.Waiting)
+	waiter := testkit.Waiting(t, s, claim("left"))
 	release := p.Hold(proxy.Replies)
 	keepInVain(t, s, waiter) // now one try is not known to have ended
 	release()
@@ -214,13 +202,8 @@ func TestPlainLeftIsLeft(t *testing.T) {
 	}
 	do(t, server, "DEL", "left")
 	mend()
-	await(t, "the server is reached", func() bool {
-		_, err := s.Line(t.Context(), "left")
-		return err == nil
-	})
-	if got := keepOne(t, s, waiter); got.State != store.Gone {
-		t.Errorf("after leaving it is %v", got.State)
-	}
+	reach(t, s)
+	testkit.Keep(t, s, waiter, store.Gone)
 }
 
 // Of who waited in vain the server never knew anything, and so it need not be told.
@@ -229,16 +212,13 @@ func TestPlainGivenUpWait(t *testing.T) {
 	s := openPlain(t, server, "")
 	s.Notify(func(store.ID, store.Standing) {})
 	do(t, server, "SET", "taken", "another's")
-	waiter := claim("taken")
-	standIn(t, s, &waiter, store.Waiting)
+	waiter := testkit.Waiting(t, s, claim("taken"))
 	before := calls(t, server, "evalsha") + calls(t, server, "eval")
-	leaveOne(t, s, waiter)
+	testkit.Leave(t, s, waiter)
 	if n := calls(t, server, "evalsha") + calls(t, server, "eval") - before; n != 0 {
 		t.Errorf("leaving took %d calls", n)
 	}
-	if got := keepOne(t, s, waiter); got.State != store.Gone {
-		t.Errorf("after leaving it is %v", got.State)
-	}
+	testkit.Keep(t, s, waiter, store.Gone)
 	if keys := do(t, server, "KEYS", "holdfast:{}:left:*"); keys != "[]" {
 		t.Errorf("it left %s", keys)
 	}
@@ -250,12 +230,12 @@ func TestPlainTicketsRise(t *testing.T) {
 	a, b := openLocks(t, server, ""), openLocks(t, server, "")
 	var last holdfast.Token
 	for i, locks := range []*holdfast.Client{a, b, b, a, b} {
-		lease := lock(t, locks, "tickets")
+		lease := testkit.Lock(t, locks, "tickets")
 		if lease.Token() <= last {
 			t.Errorf("token %v after %v", lease.Token(), last)
 		}
 		last = lease.Token()
-		unlock(t, lease)
+		testkit.Unlock(t, lease)
 		if i == 2 {
 			do(t, server, "FLUSHALL")
 		}
@@ -267,8 +247,6 @@ func TestPlainTicketsRise(t *testing.T) {
 func number(t testing.TB, text string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return n
 }

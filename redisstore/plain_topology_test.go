@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -17,19 +18,15 @@ func TestPlainBySentinel(t *testing.T) {
 	watched := servers.RedisSentinel(t, calm)
 	open := func() *holdfast.Client {
 		locks, err := holdfast.Open(t.Context(), sentinelURL(watched)+"?mode=plain&ttl="+long.String()+never)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { locks.Close() })
 		return locks
 	}
 	holder, other := open(), open()
-	lease := lock(t, holder, "followed")
+	lease := testkit.Lock(t, holder, "followed")
 	got := locking(t, other, "followed")
 	master, err := watched.Master()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	waitsFor(t, master, "followed")
 	acknowledged(t, master, 2)
 	failover(t, watched)
@@ -40,12 +37,12 @@ func TestPlainBySentinel(t *testing.T) {
 	if err := lease.Err(); err != nil {
 		t.Errorf("the lease was lost by a failover that lost nothing: %v", err)
 	}
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	next := woken(t, got)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	unlock(t, next)
+	testkit.Unlock(t, next)
 }
 
 // With replicas to be waited for, a grant that they have not acknowledged does not count, and is taken back. Nor does a
@@ -57,34 +54,27 @@ func TestPlainWaitsForReplicas(t *testing.T) {
 	acknowledged(t, server, 1)
 	s := openPlain(t, server, "&wait-replicas=1&wait-timeout=2s")
 	c, late := claim("replicated"), claim("late")
-	standIn(t, s, &c, store.Held)
-	if err := replica.Lag(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Join(t, s, &c, store.Held)
+	testkit.Must(t, replica.Lag())
 	if _, err := s.Join(t.Context(), late); err == nil || store.Final(err) || !strings.Contains(err.Error(), "0 of 1 replicas") {
 		t.Errorf("a grant that no replica has: %v", err)
 	}
-	leaveOne(t, s, late)
+	testkit.Leave(t, s, late)
 	if do(t, server, "EXISTS", "late") != "0" {
 		t.Error("it was not taken back")
 	}
 	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
 		t.Errorf("a renewal that no replica has: %v", err)
 	}
-	if err := replica.CatchUp(); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "it is held when the replica is back", func() bool {
-		standings, err := s.Keep(t.Context(), []store.Claim{c})
-		return err == nil && standings[0].Err == nil && standings[0].State == store.Held
-	})
+	testkit.Must(t, replica.CatchUp())
+	testkit.Await(t, "it is held when the replica is back", func() bool { return testkit.Holds(t.Context(), s, c) })
 }
 
 // In a cluster a key's own name says where it lies, and plain mode has nothing beside it there yet.
 func TestPlainNotInCluster(t *testing.T) {
 	began := time.Now()
-	_, err := store.Open(t.Context(), locate(t, "redis+cluster://127.0.0.1:1?mode=plain"))
-	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") || time.Since(began) > patience {
+	_, err := store.Open(t.Context(), testkit.Locate(t, "redis+cluster://127.0.0.1:1?mode=plain"))
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") || time.Since(began) > testkit.Patience {
 		t.Errorf("%v, want at once that mode=line can do it", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -18,7 +19,7 @@ import (
 const never = "&retry=1h"
 
 // long is the ttl of locks, and soon bounds what a push brings about. The keeper by itself asks after a third of the ttl.
-const long, soon = 3 * time.Minute, patience
+const long, soon = 3 * time.Minute, testkit.Patience
 
 // woken waits for a lease that a push brings.
 func woken(t *testing.T, got <-chan *holdfast.Lease) *holdfast.Lease {
@@ -35,7 +36,7 @@ func woken(t *testing.T, got <-chan *holdfast.Lease) *holdfast.Lease {
 // waitsFor waits until somebody listens for the release of a name.
 func waitsFor(t *testing.T, server *servers.RedisServer, name string) {
 	t.Helper()
-	await(t, "somebody waits for "+name, func() bool {
+	testkit.Await(t, "somebody waits for "+name, func() bool {
 		return strings.HasSuffix(do(t, server, "PUBSUB", "NUMSUB", "holdfast:{}:push:freed:"+name), " 1]")
 	})
 }
@@ -44,23 +45,21 @@ func waitsFor(t *testing.T, server *servers.RedisServer, name string) {
 func TestPlainReleaseWakes(t *testing.T) {
 	server := servers.Redis(t)
 	holder, other := openLocks(t, server, never), openLocks(t, server, never)
-	lease := lock(t, holder, "pushed")
+	lease := testkit.Lock(t, holder, "pushed")
 	got := locking(t, other, "pushed")
 	waitsFor(t, server, "pushed")
-	unlock(t, lease)
+	testkit.Unlock(t, lease)
 	lease = woken(t, got)
 
 	got = locking(t, holder, "pushed")
-	await(t, "both listen", func() bool {
+	testkit.Await(t, "both listen", func() bool {
 		return strings.HasSuffix(do(t, server, "PUBSUB", "NUMSUB", "holdfast:{}:push:freed:pushed"), " 2]")
 	})
 	if err := holder.Break(t.Context(), "pushed", lease.Token()+1<<8); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("Break of a token that nobody has: %v", err)
 	}
-	if err := holder.Break(t.Context(), "pushed", lease.Token()); err != nil {
-		t.Fatal(err)
-	}
-	unlock(t, woken(t, got))
+	testkit.Must(t, holder.Break(t.Context(), "pushed", lease.Token()))
+	testkit.Unlock(t, woken(t, got))
 	if err := holder.Break(t.Context(), "pushed", lease.Token()); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("Break of a lock that nobody holds: %v", err)
 	}
@@ -70,12 +69,12 @@ func TestPlainReleaseWakes(t *testing.T) {
 func TestPlainSilentReleaseWakesNobody(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, never)
-	unlock(t, lock(t, locks, "known")) // from now on the server has seen the script, and a try is one call
+	testkit.Unlock(t, testkit.Lock(t, locks, "known")) // from now on the server has seen the script, and a try is one call
 	do(t, server, "SET", "silent", "another's")
 	before := calls(t, server, "evalsha")
 	got := locking(t, locks, "silent")
 	waitsFor(t, server, "silent")
-	await(t, "who waits has tried once more, for what it may have missed", func() bool { return calls(t, server, "evalsha") == before+2 })
+	testkit.Await(t, "who waits has tried once more, for what it may have missed", func() bool { return calls(t, server, "evalsha") == before+2 })
 	before += 2
 	do(t, server, "DEL", "silent")
 	select {
@@ -87,7 +86,7 @@ func TestPlainSilentReleaseWakesNobody(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	do(t, server, "PUBLISH", "holdfast:{}:push:freed:silent", "")
-	unlock(t, woken(t, got))
+	testkit.Unlock(t, woken(t, got))
 }
 
 // A release while the connection for pushes is down is not missed, and after that pushes come as before.
@@ -95,7 +94,7 @@ func TestPlainWakesAfterReconnect(t *testing.T) {
 	server := servers.Redis(t)
 	holder, other := openLocks(t, server, never), openLocks(t, server, never)
 	for _, back := range []bool{false, true} {
-		lease := lock(t, holder, "cut")
+		lease := testkit.Lock(t, holder, "cut")
 		got := locking(t, other, "cut")
 		waitsFor(t, server, "cut")
 		do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -103,8 +102,8 @@ func TestPlainWakesAfterReconnect(t *testing.T) {
 			waitsFor(t, server, "cut")
 			time.Sleep(50 * time.Millisecond) // what everyone is asked for after a reconnect is over
 		}
-		unlock(t, lease)
-		unlock(t, woken(t, got))
+		testkit.Unlock(t, lease)
+		testkit.Unlock(t, woken(t, got))
 	}
 }
 
@@ -120,41 +119,29 @@ func TestPlainChannelsAreLeft(t *testing.T) {
 	for i := range 200 {
 		c := claim(fmt.Sprint("many ", i))
 		do(t, server, "SET", c.Name, "another's")
-		standIn(t, s, &c, store.Waiting)
+		testkit.Join(t, s, &c, store.Waiting)
 		waiters = append(waiters, c)
 	}
-	await(t, "all are listened for", func() bool { return channels() == len(waiters) })
+	testkit.Await(t, "all are listened for", func() bool { return channels() == len(waiters) })
 	for _, c := range waiters {
-		leaveOne(t, s, c)
+		testkit.Leave(t, s, c)
 	}
-	await(t, "most are left", func() bool { return channels() <= 64 })
+	testkit.Await(t, "most are left", func() bool { return channels() <= 64 })
 }
 
 // Goroutines of several clients take turns at a lock. All must get through, one at a time, with rising tokens.
 func TestPlainContention(t *testing.T) {
 	server := servers.Redis(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*testkit.Patience)
 	defer cancel()
-	var turn sync.Mutex
-	var last holdfast.Token
+	var turns testkit.Turns
 	var workers sync.WaitGroup
 	for _, option := range []holdfast.Option{holdfast.HandOver(0, 0), holdfast.Wait(time.Minute), holdfast.TTL(5 * time.Second)} {
 		locks := openLocks(t, server, "", option)
 		for range 4 {
 			workers.Go(func() {
 				for range 25 {
-					err := locks.Mutex("contended").Do(ctx, func(ctx context.Context) error {
-						if !turn.TryLock() {
-							return errors.New("two at once")
-						}
-						defer turn.Unlock()
-						token, _ := holdfast.TokenFrom(ctx)
-						if token <= last {
-							return fmt.Errorf("token %v after %v", token, last)
-						}
-						last = token
-						return nil
-					})
+					err := locks.Mutex("contended").Do(ctx, turns.Take)
 					if err != nil {
 						t.Error(err)
 						return

@@ -2,15 +2,13 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -18,24 +16,26 @@ import (
 
 // While a replica lags nothing is granted, and what is refused is withdrawn.
 func TestUnacknowledgedGrantIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(20*time.Second, "?wait-replicas=1&wait-timeout=50ms")
-	s.must(s.Replicas[0].Lag())
+	s.Must(s.Replicas[0].Lag())
 	_, err := a.Mutex(witnessed).TryLock(t.Context())
 	checkFault(t, err, false, "0 of 1 replicas have acknowledged within 50ms")
-	await(t, "it is withdrawn", func() bool {
+	testkit.Await(t, "it is withdrawn", func() bool {
 		line, err := a.Inspect(t.Context(), witnessed)
 		return err == nil && len(line.Holders()) == 0
 	})
-	s.must(s.Replicas[0].CatchUp())
-	s.take(a)
+	s.Must(s.Replicas[0].CatchUp())
+	s.Take(a)
 }
 
 // So it is for a caller without a deadline, whose call is bounded by a context that many share.
 func TestUnacknowledgedGrantWithoutDeadline(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(20*time.Second, "?wait-replicas=1&wait-timeout=50ms")
-	s.must(s.Replicas[0].Lag())
+	s.Must(s.Replicas[0].Lag())
 	lease, err := a.Mutex(witnessed).TryLock(context.Background())
 	if err == nil {
 		t.Fatalf("granted with token %v, and no replica has acknowledged", lease.Token())
@@ -49,15 +49,12 @@ func TestJoinDoesNotOutliveItsTombstone(t *testing.T) {
 	r := servers.RedisReplicas(t, 1)
 	acknowledged(t, r.Master, 1)
 	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=3s")
-	warm := claim("warm")
-	join(t, s, &warm, store.Held)
-	if err := r.Replicas[0].Lag(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Held(t, s, claim("warm"))
+	testkit.Must(t, r.Replicas[0].Lag())
 	before := calls(t, r.Master, "evalsha")
 	busy := make(chan error, 1)
 	go func() { _, err := s.Join(t.Context(), claim("busy")); busy <- err }()
-	await(t, "the round is under way", func() bool { return calls(t, r.Master, "evalsha") > before })
+	testkit.Await(t, "the round is under way", func() bool { return calls(t, r.Master, "evalsha") > before })
 	late := claim("late")
 	late.TTL = time.Second
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -65,15 +62,13 @@ func TestJoinDoesNotOutliveItsTombstone(t *testing.T) {
 	if _, err := s.Join(short, late); err == nil {
 		t.Fatal("joined")
 	}
-	leave(t, s, late)
+	testkit.Leave(t, s, late)
 	if err := <-busy; err == nil {
 		t.Fatal("granted, and the replica lags")
 	}
-	if err := r.Replicas[0].CatchUp(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Replicas[0].CatchUp())
 	after := claim("after") // goes with a later round than the one that would have been next
-	join(t, s, &after, store.Held)
+	testkit.Join(t, s, &after, store.Held)
 	if line, err := s.Line(t.Context(), late.Name); err != nil || len(line.Places) > 0 {
 		t.Errorf("it stands in the line after its Leave: %+v %v", line.Places, err)
 	}
@@ -84,16 +79,9 @@ func TestUnacknowledgedRenewalIsNone(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t, 1)
 	a, _ := s.client(3*time.Second, "?wait-replicas=1&wait-timeout=50ms")
-	held := s.take(a)
-	s.must(s.Replicas[0].Lag())
-	select {
-	case <-held.lease.Context().Done():
-	case <-time.After(patience):
-		t.Fatal("the lease lasts, and no replica has heard of its renewals")
-	}
-	if err := held.lease.Err(); !errors.Is(err, holdfast.ErrLost) || !strings.Contains(err.Error(), "could not be renewed") {
-		t.Errorf("%v, want %v for want of renewal", err, holdfast.ErrLost)
-	}
+	held := s.Take(a)
+	s.Must(s.Replicas[0].Lag())
+	s.MustLose(held, testkit.Patience, "could not be renewed")
 }
 
 // A release grants the lock to the next in line. That counts when a Keep of the next has been acknowledged, and not by
@@ -105,47 +93,36 @@ func TestPushedGrantIsConfirmed(t *testing.T) {
 	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=2s")
 	told := make(chan store.Standing, 10)
 	s.Notify(func(_ store.ID, standing store.Standing) { told <- standing })
-	holder, waiter, last := claim("pushed"), claim("pushed"), claim("pushed")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
-	join(t, s, &last, store.Waiting)
-	leave(t, s, holder)
+	holder := testkit.Held(t, s, claim("pushed"))
+	waiter, last := testkit.Waiting(t, s, claim("pushed")), testkit.Waiting(t, s, claim("pushed"))
+	testkit.Leave(t, s, holder)
 	select {
 	case standing := <-told:
 		if standing.State != store.Held || standing.Ticket != waiter.Ticket {
 			t.Errorf("told of %+v", standing)
 		}
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("nobody was told")
 	}
-	if err := r.Replicas[0].Lag(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Replicas[0].Lag())
 	before := calls(t, r.Master, "wait")
-	leave(t, s, waiter)
-	await(t, "the grant is asked after", func() bool { return calls(t, r.Master, "wait") > before })
+	testkit.Leave(t, s, waiter)
+	testkit.Await(t, "the grant is asked after", func() bool { return calls(t, r.Master, "wait") > before })
 	if _, err := s.Keep(t.Context(), []store.Claim{last}); err == nil {
 		t.Error("it counts, and the replica lags")
 	}
 	if len(told) > 0 {
 		t.Errorf("told of %+v, which no replica has", <-told)
 	}
-	if err := r.Replicas[0].CatchUp(); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "it counts", func() bool {
-		standings, err := s.Keep(t.Context(), []store.Claim{last})
-		return err == nil && standings[0].State == store.Held
-	})
+	testkit.Must(t, r.Replicas[0].CatchUp())
+	testkit.Await(t, "it counts", func() bool { return testkit.Holds(t.Context(), s, last) })
 }
 
 // Those who ask at the same time wait together: one WAIT is for all that came while the last one was under way.
 func TestRoundsAreShared(t *testing.T) {
 	r := servers.RedisReplicas(t, 1)
 	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=300ms")
-	if err := r.Replicas[0].Lag(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Replicas[0].Lag())
 	const many = 50
 	began := time.Now()
 	var all sync.WaitGroup
@@ -165,7 +142,7 @@ func TestRoundsAreShared(t *testing.T) {
 
 func TestWaitReplicasOptions(t *testing.T) {
 	server := servers.Redis(t)
-	for query, says := range map[string]string{
+	refuseQueries(t, "redis://"+server.Addr(), map[string]string{
 		"wait-replicas=0":                    "wait-replicas is a number",
 		"wait-replicas=x":                    "wait-replicas is a number",
 		"wait-replicas=1&wait-timeout=x":     "wait-timeout is a duration",
@@ -173,9 +150,5 @@ func TestWaitReplicasOptions(t *testing.T) {
 		"wait-replicas=1&wait-timeout=1h":    "wait-timeout is a duration",
 		"wait-timeout=1s":                    "goes with wait-replicas",
 		"wait-replicas=1&wait-timeout=100us": "wait-timeout is a duration",
-	} {
-		if _, err := tryOpen(t, "redis://"+server.Addr()+"?"+query); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, which does not say %q", query, err, says)
-		}
-	}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -25,15 +26,15 @@ var calm = servers.DownAfter(time.Minute)
 
 func TestStoreBySentinel(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness { return newSentinelFleet(t, calm) })
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return newSentinelHarness(t, calm) })
 }
 
-// newSentinelFleet starts servers that sentinels watch. Where the suite restarts the server, another becomes the
+// newSentinelHarness starts servers that sentinels watch. Where the suite restarts the server, another becomes the
 // master.
-func newSentinelFleet(t testing.TB, options ...servers.Option) *fleet {
+func newSentinelHarness(t testing.TB, options ...servers.Option) *harness {
 	t.Helper()
 	s := servers.RedisSentinel(t, options...)
-	return &fleet{
+	return &harness{
 		url:    sentinelURL(s),
 		nodes:  s.Nodes,
 		master: func(string) (*servers.RedisServer, error) { return s.Master() },
@@ -64,12 +65,9 @@ func newSentinelFleet(t testing.TB, options ...servers.Option) *fleet {
 // failover makes another server the master, and waits until all is well again.
 func failover(t *testing.T, s *servers.RedisSentinelServers) {
 	t.Helper()
-	if _, err := s.Failover(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.AwaitHealthy(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Failover()
+	testkit.Must(t, err)
+	testkit.Must(t, s.AwaitHealthy())
 }
 
 // Each new master begins a minute ahead of the clock, and not of the one before.
@@ -97,24 +95,19 @@ func TestClaimsSurviveFailover(t *testing.T) {
 	t.Parallel()
 	servers := servers.RedisSentinel(t, calm)
 	s := openAt(t, sentinelURL(servers))
-	told := make(chan store.ID, 100)
-	s.Notify(func(id store.ID, _ store.Standing) { told <- id })
-	holder, waiter := claim("replicated"), claim("replicated")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	told := testkit.Listen(s)
+	holder, waiter := testkit.Held(t, s, claim("replicated")), testkit.Waiting(t, s, claim("replicated"))
 	master, err := servers.Master()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	acknowledged(t, master, 2)
 	failover(t, servers)
 	reach(t, s)
-	keep(t, s, holder, store.Held)
-	awaitTold(t, told, store.Everyone, "everyone is told to ask")
-	keep(t, s, waiter, store.Waiting)
-	leave(t, s, holder)
-	awaitTold(t, told, waiter.ID, "the waiter is told")
-	keep(t, s, waiter, store.Held)
+	testkit.Keep(t, s, holder, store.Held)
+	testkit.AwaitTold(t, told, store.Everyone, "everyone is told to ask")
+	testkit.Keep(t, s, waiter, store.Waiting)
+	testkit.Leave(t, s, holder)
+	testkit.AwaitTold(t, told, waiter.ID, "the waiter is told")
+	testkit.Keep(t, s, waiter, store.Held)
 }
 
 // user lets somebody in who may do everything.
@@ -129,14 +122,11 @@ func user(t *testing.T, name string, at ...*servers.RedisServer) {
 func shutOut(t *testing.T, at *servers.RedisServer, name string) *servers.Conn {
 	t.Helper()
 	mine, err := at.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { mine.Close() })
 	for _, command := range []string{"AUTH me secret", "ACL SETUSER " + name + " off", "CLIENT KILL USER " + name} {
-		if _, err := mine.Do(strings.Fields(command)...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := mine.Do(strings.Fields(command)...)
+		testkit.Must(t, err)
 	}
 	return mine
 }
@@ -147,10 +137,8 @@ func mustReplace(t *testing.T, s *redisstore.Store, by *servers.RedisSentinelSer
 	t.Helper()
 	mine := shutOut(t, old, "default") // that is who the sentinels are
 	master, err := by.AwaitFailover(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	await(t, "a claim comes to the new master", func() bool {
+	testkit.Must(t, err)
+	testkit.Await(t, "a claim comes to the new master", func() bool {
 		if _, err := s.Join(t.Context(), claim("left")); err != nil {
 			checkFault(t, err, false)
 			return false
@@ -177,19 +165,11 @@ func TestReplacedMasterIsLeftByClient(t *testing.T) {
 	t.Parallel()
 	servers := servers.RedisSentinel(t)
 	user(t, "me", servers.Nodes...)
-	client, err := rueidis.NewClient(rueidis.ClientOption{
+	client := newClient(t, rueidis.ClientOption{
 		InitAddress: servers.Addrs(), Username: "me", Password: "secret",
 		Sentinel: rueidis.SentinelOption{MasterSet: servers.MasterName},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	s, err := redisstore.New(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := newOf(t, client)
 	mustReplace(t, s, servers, servers.Nodes[0])
 }
 
@@ -229,13 +209,9 @@ func TestStaleSentinelIsNotBelieved(t *testing.T) {
 func TestOneSentinelIsEnough(t *testing.T) {
 	t.Parallel()
 	servers := servers.RedisSentinel(t)
-	if err := errors.Join(servers.Sentinels[0].Pause(), servers.Sentinels[1].Kill()); err != nil {
-		t.Fatal(err)
-	}
-	works(t, openAt(t, sentinelURL(servers)))
-	if err := servers.Sentinels[2].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(servers.Sentinels[0].Pause(), servers.Sentinels[1].Kill()))
+	testkit.CheckWorks(t, openAt(t, sentinelURL(servers)))
+	testkit.Must(t, servers.Sentinels[2].Kill())
 	checkFault(t, openError(t, sentinelURL(servers)), false, "no sentinel names a master", "sentinel "+servers.Sentinels[1].Addr())
 }
 
@@ -245,7 +221,7 @@ func TestSentinelFaults(t *testing.T) {
 	guarded := servers.RedisSentinel(t, servers.TLS(certificates), servers.Password("open"), servers.SentinelPassword("sesame"))
 	plain := strings.Join(servers.RedisSentinel(t).Addrs(), ",")
 	at := strings.Join(guarded.Addrs(), ",") + "/" + guarded.MasterName + "?ca=" + certificates.CAFile
-	works(t, openAt(t, "rediss+sentinel://:open@"+at+"&sentinel-password=sesame&db=2"))
+	testkit.CheckWorks(t, openAt(t, "rediss+sentinel://:open@"+at+"&sentinel-password=sesame&db=2"))
 	for _, test := range []struct {
 		name, url string
 		final     bool
@@ -258,18 +234,14 @@ func TestSentinelFaults(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { checkFault(t, refusal(t, test.url), test.final, test.says) })
 	}
-	for url, says := range map[string]string{
+	testkit.RefuseURLs(t, map[string]string{
 		"redis+sentinel://a,b":                       "/NAME",
 		"redis+sentinel:///name":                     "/NAME",
 		"redis+sentinel://a/name/0":                  "/NAME",
 		"redis+sentinel://a/name?db=x":               "database is a number",
 		"redis+sentinel://a/name?ca=x":               "unknown parameter",
 		"redis://127.0.0.1:1/0?sentinel-password=xx": "unknown parameter",
-	} {
-		if _, err := tryOpen(t, url); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, which does not say %q", url, err, says)
-		}
-	}
+	})
 }
 
 // What a sentinel's user needs.
@@ -281,7 +253,7 @@ func TestSmallestACLOfSentinel(t *testing.T) {
 			"+sentinel|master +sentinel|get-master-addr-by-name")...)
 	}
 	kept := openAt(t, sentinelURL(s)+"?sentinel-user=me&sentinel-password=secret")
-	works(t, kept)
+	testkit.CheckWorks(t, kept)
 	failover(t, s)
 	reach(t, kept)
 	for _, n := range s.Sentinels {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -15,22 +16,20 @@ import (
 // draw takes a lock and gives it back, and returns its ticket.
 func draw(t *testing.T, s *redisstore.Store) uint64 {
 	t.Helper()
-	c := claim("draw")
-	join(t, s, &c, store.Held)
-	leave(t, s, c)
+	c := testkit.Held(t, s, claim("draw"))
+	testkit.Leave(t, s, c)
 	return c.Ticket
 }
 
 // Tickets rise through everything that may happen to a server, each alone. A fresh client has no floor: the server
 // must know by itself.
 func TestTicketsRise(t *testing.T) {
+	t.Parallel()
 	clock := servers.NewClock(t)
 	server, s := newServer(t, "", servers.Env(clock.Env()...))
 	restart := func(keepData bool) func() {
 		return func() {
-			if err := server.Restart(keepData); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, server.Restart(keepData))
 			reach(t, s)
 		}
 	}
@@ -73,11 +72,10 @@ func TestTicketsRise(t *testing.T) {
 
 // The jump is a minute ahead of the clock, however often it is made: a loss of data after it must not fall behind.
 func TestJumpsDoNotAddUp(t *testing.T) {
+	t.Parallel()
 	server, s := newServer(t, "")
 	for range 3 {
-		if err := server.Restart(true); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, server.Restart(true))
 		reach(t, s)
 		ahead := time.Until(time.UnixMicro(int64(draw(t, s))))
 		if ahead < 50*time.Second || ahead > 70*time.Second {
@@ -94,16 +92,16 @@ func TestMarkIsLost(t *testing.T) {
 		name := "lost" + strconv.FormatBool(solo)
 		holder, waiter, next := claim(name), claim(name), claim(name)
 		holder.Floor = uint64(time.Now().Add(time.Hour).UnixMicro())
-		join(t, s, &holder, store.Held)
+		testkit.Join(t, s, &holder, store.Held)
 		if !solo {
-			join(t, s, &waiter, store.Waiting)
+			testkit.Join(t, s, &waiter, store.Waiting)
 		}
 		do(t, server, "DEL", "holdfast:{}:mark")
-		join(t, s, &next, store.Waiting)
+		testkit.Join(t, s, &next, store.Waiting)
 		if next.Ticket <= holder.Ticket || next.Ticket <= waiter.Ticket {
 			t.Errorf("the holder has ticket %d, the waiter %d, the newcomer %d", holder.Ticket, waiter.Ticket, next.Ticket)
 		}
-		keep(t, s, holder, store.Held)
+		testkit.Keep(t, s, holder, store.Held)
 	}
 }
 
@@ -120,7 +118,7 @@ func TestFloors(t *testing.T) {
 		t.Errorf("ticket %d was given after a floor of %d was refused", next, far)
 	}
 	do(t, server, "SET", "holdfast:{}:mark", strconv.FormatUint(far, 10))
-	join(t, s, &c, store.Held) // the server has come that far itself
+	testkit.Join(t, s, &c, store.Held) // the server has come that far itself
 	if c.Ticket <= far {
 		t.Errorf("ticket %d for a floor of %d", c.Ticket, far)
 	}
@@ -135,23 +133,16 @@ func TestFloors(t *testing.T) {
 // do. The mark is not lowered, who holds is renewed, also over a new connection, and without the mark tickets go on
 // rising.
 func TestMarkSetByHand(t *testing.T) {
+	t.Parallel()
 	for _, query := range []string{"", "mode=plain"} {
 		for _, mark := range []string{"5000000000000000", "9007199254740990", "9223372036854775807"} {
 			t.Run(query+mark, func(t *testing.T) {
 				server := servers.Redis(t)
-				open := func() store.Store {
-					s, err := store.Open(t.Context(), locate(t, "redis://"+server.Addr()+"?"+query))
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { s.Close() })
-					return s
-				}
-				s := open()
-				holder := claim("held")
-				standIn(t, s, &holder, store.Held)
+				url := "redis://" + server.Addr() + "?" + query
+				s := testkit.Open(t, url)
+				holder := testkit.Held(t, s, claim("held"))
 				do(t, server, "SET", redisstore.Mark(""), mark)
-				another := open()
+				another := testkit.Open(t, url)
 				for _, s := range []store.Store{s, another} {
 					standing, err := s.Join(t.Context(), claim("refused"))
 					if err == nil || !store.Final(err) || !strings.Contains(err.Error(), redisstore.Mark("")) ||
@@ -159,9 +150,7 @@ func TestMarkSetByHand(t *testing.T) {
 						t.Fatalf("%+v, %v", standing, err)
 					}
 				}
-				if standing := keepOne(t, s, holder); standing.State != store.Held {
-					t.Errorf("the holder: %+v", standing)
-				}
+				testkit.Keep(t, s, holder, store.Held)
 				now, err := strconv.ParseUint(do(t, server, "GET", redisstore.Mark("")), 10, 64)
 				if was, _ := strconv.ParseUint(mark, 10, 64); err != nil || now < was {
 					t.Errorf("the mark was %s and is %d, %v", mark, now, err)
@@ -171,7 +160,7 @@ func TestMarkSetByHand(t *testing.T) {
 				}
 				do(t, server, "DEL", redisstore.Mark(""))
 				next := claim("next")
-				if standIn(t, another, &next, store.Held); next.Ticket <= holder.Ticket {
+				if testkit.Join(t, another, &next, store.Held); next.Ticket <= holder.Ticket {
 					t.Errorf("ticket %d after %d", next.Ticket, holder.Ticket)
 				}
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -30,29 +31,12 @@ type signpost struct {
 // storeAt opens a store whose connections go where the signpost points when they are made.
 func (p *signpost) storeAt(t *testing.T) *redisstore.Store {
 	t.Helper()
-	return newOf(t, rueidis.ClientOption{
-		InitAddress: []string{"signpost:6379"},
+	return newOf(t, newClient(t, rueidis.ClientOption{
+		InitAddress: []string{"signpost:6379"}, ForceSingleClient: true,
 		DialCtxFn: func(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", p.to.Load().Addr())
 		},
-	})
-}
-
-// newOf makes a store of a client with these options.
-func newOf(t *testing.T, options rueidis.ClientOption) *redisstore.Store {
-	t.Helper()
-	options.ForceSingleClient = true
-	client, err := rueidis.NewClient(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	s, err := redisstore.New(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	}))
 }
 
 // A master that was made a replica still answers, and refuses. Its address leads to the new master by then, and only a
@@ -62,15 +46,12 @@ func TestDemotedServerIsLeft(t *testing.T) {
 	var way signpost
 	way.to.Store(before)
 	s := way.storeAt(t)
-	first := claim("demoted")
-	join(t, s, &first, store.Held)
+	testkit.Held(t, s, claim("demoted"))
 	host, port, err := net.SplitHostPort(after.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	way.to.Store(after)
 	do(t, before, "REPLICAOF", host, port)
-	await(t, "the new master is found", func() bool {
+	testkit.Await(t, "the new master is found", func() bool {
 		_, err := s.Join(t.Context(), claim("demoted"))
 		return err == nil
 	})
@@ -86,22 +67,15 @@ func TestPushesFollowCommands(t *testing.T) {
 	var way signpost
 	way.to.Store(before)
 	s := way.storeAt(t)
-	told := make(chan store.ID, 10)
-	s.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	told := testkit.Listen(s)
 	way.to.Store(after)
 	do(t, before, "CLIENT", "KILL", "TYPE", "normal")
 	reach(t, s)
-	holder, waiter := claim("followed"), claim("followed")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
-	leave(t, s, holder)
-	select {
-	case id := <-told:
-		if id != waiter.ID && id != store.Everyone { // Everyone has to ask, and so has he
-			t.Errorf("told of %v, want of %v or everyone", id, waiter.ID)
-		}
-	case <-time.After(patience):
-		t.Fatal("nobody was told, and nobody knows that pushes were lost")
+	holder, waiter := testkit.Held(t, s, claim("followed")), testkit.Waiting(t, s, claim("followed"))
+	testkit.Leave(t, s, holder)
+	id := testkit.NextTold(t, told, "the waiter is told, or that pushes were lost")
+	if id != waiter.ID && id != store.Everyone { // Everyone has to ask, and so has he
+		t.Errorf("told of %v, want of %v or everyone", id, waiter.ID)
 	}
 }
 
@@ -109,9 +83,10 @@ func TestPushesFollowCommands(t *testing.T) {
 // call that finds out, and no other.
 func TestRESP2ConnectionDies(t *testing.T) {
 	server := servers.Redis(t)
-	s := newOf(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}, AlwaysRESP2: true, DisableCache: true})
-	c := claim("resp2")
-	join(t, s, &c, store.Held)
+	s := newOf(t, newClient(t, rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
+	}))
+	testkit.Held(t, s, claim("resp2"))
 	killed := 0
 	for client := range strings.Lines(do(t, server, "CLIENT", "LIST")) {
 		if strings.Contains(client, " cmd=eval") { // or evalsha: the Join
@@ -126,21 +101,19 @@ func TestRESP2ConnectionDies(t *testing.T) {
 	if _, err := s.Line(t.Context(), "resp2"); err != nil {
 		checkFault(t, err, false)
 	}
-	works(t, s)
+	testkit.CheckWorks(t, s)
 }
 
 // A server that is full lets whoever stands in a line stay there, and go: neither takes more memory than there was.
 func TestFullServerLetsLineGoOn(t *testing.T) {
 	server, s := newServer(t, "")
-	holder, waiter := claim("full"), claim("full")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim("full")), testkit.Waiting(t, s, claim("full"))
 	do(t, server, "CONFIG", "SET", "maxmemory", "1")
-	keep(t, s, holder, store.Held)
-	keep(t, s, waiter, store.Waiting)
-	leave(t, s, holder)
-	keep(t, s, waiter, store.Held)
-	leave(t, s, waiter)
+	testkit.Keep(t, s, holder, store.Held)
+	testkit.Keep(t, s, waiter, store.Waiting)
+	testkit.Leave(t, s, holder)
+	testkit.Keep(t, s, waiter, store.Held)
+	testkit.Leave(t, s, waiter)
 }
 
 // Whoever may not publish learns it when he opens the store, and not when somebody waits.
@@ -154,12 +127,10 @@ func TestPublishDeniedIsRefusedAtOpen(t *testing.T) {
 func TestPublishDeniedLaterCostsNoCall(t *testing.T) {
 	server := servers.Redis(t, servers.ACL("user default off", smallestACL("")))
 	s := openAt(t, "redis://me:secret@"+server.Addr())
-	holder, waiter := claim("untold"), claim("untold")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	holder, waiter := testkit.Held(t, s, claim("untold")), testkit.Waiting(t, s, claim("untold"))
 	do(t, server, "ACL", "SETUSER", "me", "-publish")
-	leave(t, s, holder)
-	keep(t, s, waiter, store.Held)
+	testkit.Leave(t, s, holder)
+	testkit.Keep(t, s, waiter, store.Held)
 }
 
 // A server repeats what it does not understand, and that may be the password.
@@ -192,7 +163,7 @@ func TestPushWithImpossibleTicket(t *testing.T) {
 // A prefix may be as long as a name.
 func TestLongestPrefix(t *testing.T) {
 	_, s := newServer(t, "?prefix="+strings.Repeat("p", store.MaxName))
-	works(t, s)
+	testkit.CheckWorks(t, s)
 }
 
 // A server that refuses everything for now is asked about a batch of claims once, and not about each of them.
@@ -201,7 +172,7 @@ func TestRefusedBatchIsAskedOnce(t *testing.T) {
 	claims := make([]store.Claim, 50)
 	for i := range claims {
 		claims[i] = claim(fmt.Sprint("refused ", i))
-		join(t, s, &claims[i], store.Held)
+		testkit.Join(t, s, &claims[i], store.Held)
 	}
 	do(t, server, "CONFIG", "SET", "min-replicas-to-write", "1")
 	before := calls(t, server, "evalsha")
@@ -218,14 +189,13 @@ func TestContextsDoNotPileUp(t *testing.T) {
 	_, s := newServer(t, "")
 	long, short := claim("long"), claim("short")
 	short.TTL = long.TTL / 2
-	join(t, s, &long, store.Held)
-	join(t, s, &short, store.Held)
+	testkit.Join(t, s, &long, store.Held)
+	testkit.Join(t, s, &short, store.Held)
 	const rounds = 1000
 	keepBoth := func() { // with a context that never ends
 		for _, c := range []store.Claim{long, short} {
-			if _, err := s.Keep(context.Background(), []store.Claim{c}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Keep(context.Background(), []store.Claim{c})
+			testkit.Must(t, err)
 		}
 	}
 	objects := func() int64 {
@@ -250,10 +220,7 @@ func TestCloseWhileCallsFail(t *testing.T) {
 	server := servers.Redis(t)
 	const many, bytesEach = 250, 100 // and a wire is given up after half as many; a request has more bytes than that
 	for range 20 {
-		p, err := proxy.Start("tcp", server.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Proxy(t, server.Addr())
 		s := openAt(t, "redis://"+p.Addr())
 		release := p.Hold(proxy.Requests)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -265,12 +232,11 @@ func TestCloseWhileCallsFail(t *testing.T) {
 				}
 			})
 		}
-		await(t, "the calls are under way", func() bool { return p.Held(proxy.Requests) > many*bytesEach })
+		testkit.Await(t, "the calls are under way", func() bool { return p.Held(proxy.Requests) > many*bytesEach })
 		calls.Go(cancel)
 		calls.Go(func() { s.Close() })
 		calls.Wait()
 		release()
-		p.Close()
 	}
 }
 
@@ -300,9 +266,7 @@ func used(t *testing.T, server *servers.RedisServer) (sum time.Duration) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name == "used_cpu_user" || name == "used_cpu_sys" {
 			d, err := time.ParseDuration(value + "s")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			sum += d
 		}
 	}
@@ -313,8 +277,7 @@ func used(t *testing.T, server *servers.RedisServer) (sum time.Duration) {
 // leaves.
 func letIn(t *testing.T, server *servers.RedisServer, s *redisstore.Store, readers int) time.Duration {
 	t.Helper()
-	writer := claim("crowd")
-	join(t, s, &writer, store.Held)
+	writer := testkit.Held(t, s, claim("crowd"))
 	var joining sync.WaitGroup
 	for range 10 {
 		joining.Go(func() {
@@ -328,6 +291,6 @@ func letIn(t *testing.T, server *servers.RedisServer, s *redisstore.Store, reade
 	}
 	joining.Wait()
 	before := used(t, server)
-	leave(t, s, writer)
+	testkit.Leave(t, s, writer)
 	return used(t, server) - before
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // Hosts that vanish without a word: to connect to them hangs, and what was sent to them is not refused.
@@ -45,7 +45,9 @@ func (d *dark) dial(ctx context.Context, address string) (net.Conn, error) {
 
 func (d *dark) open(t *testing.T, raw string) *redisstore.Store {
 	t.Helper()
-	return mustOpen(t, func() (*redisstore.Store, error) { return redisstore.OpenPath(t.Context(), locate(t, raw), d.dial) })
+	return mustOpen(t, func() (*redisstore.Store, error) {
+		return redisstore.OpenPath(t.Context(), testkit.Locate(t, raw), d.dial)
+	})
 }
 
 // Sentinels whose hosts have vanished are asked beside the others, and not before them. It takes two connections to open
@@ -60,15 +62,13 @@ func TestVanishedSentinels(t *testing.T) {
 		var d dark
 		d.take(s.Addrs()[:test.gone]...)
 		// A busy machine may be slow. To ask one after the other is slow every time.
-		await(t, fmt.Sprintf("with %d of 3 sentinels gone a store is opened within %v", test.gone, test.within), func() bool {
+		testkit.Await(t, fmt.Sprintf("with %d of 3 sentinels gone a store is opened within %v", test.gone, test.within), func() bool {
 			began := time.Now()
 			kept := d.open(t, sentinelURL(s))
 			opened := time.Since(began)
-			works(t, kept)
+			testkit.CheckWorks(t, kept)
 			began = time.Now()
-			if err := kept.Close(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, kept.Close())
 			closed := time.Since(began)
 			t.Logf("with %d of 3 sentinels gone it took %v to open a store, and %v to close it", test.gone, opened, closed)
 			return opened < test.within && closed < time.Second
@@ -83,13 +83,9 @@ func TestVanishedMasterIsLeft(t *testing.T) {
 	var d dark
 	s := d.open(t, sentinelURL(servers))
 	old, err := servers.Master()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d.take(old.Addr())
-	if err := old.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, old.Kill())
 	done := make(chan struct{})
 	defer func() { <-done }()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,9 +96,8 @@ func TestVanishedMasterIsLeft(t *testing.T) {
 			s.Join(ctx, claim("always")) //nolint:errcheck // that is the point
 		}
 	}()
-	if _, err := servers.AwaitFailover(old); err != nil {
-		t.Fatal(err)
-	}
+	_, err = servers.AwaitFailover(old)
+	testkit.Must(t, err)
 	began := time.Now()
 	reach(t, s)
 	if took := time.Since(began); took > time.Second && d.givenUp.Load() == 0 {
@@ -118,12 +113,8 @@ func TestAckedFollowsCommands(t *testing.T) {
 	acknowledged(t, after.Master, 1)
 	var way signpost
 	way.to.Store(before.Master)
-	s, err := redisstore.OpenDetour(t.Context(), locate(t, "redis://signpost:6379?wait-replicas=1&wait-timeout=10s"),
+	s := openDetour(t, "redis://signpost:6379?wait-replicas=1&wait-timeout=10s",
 		func(string) string { return way.to.Load().Addr() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
 	var commands []string // the connections for them, of which there is one; what replicas must acknowledge comes later
 	for client := range strings.Lines(do(t, before.Master, "CLIENT", "LIST", "TYPE", "normal")) {
 		if strings.Contains(client, " name=holdfast ") {
@@ -134,12 +125,11 @@ func TestAckedFollowsCommands(t *testing.T) {
 	if len(commands) != 1 {
 		t.Fatalf("there are %d connections, want that for commands", len(commands))
 	}
-	first := claim("acked")
-	join(t, s, &first, store.Held)
+	testkit.Held(t, s, claim("acked"))
 	way.to.Store(after.Master)
 	do(t, before.Master, "CLIENT", "KILL", "ID", commands[0])
 	reach(t, s)
-	await(t, "a grant goes where commands go", func() bool {
+	testkit.Await(t, "a grant goes where commands go", func() bool {
 		_, err := s.Join(t.Context(), claim("acked"))
 		return err == nil && do(t, after.Master, "EXISTS", redisstore.KeysOf("", "acked")[0]) == "1"
 	})

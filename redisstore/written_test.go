@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -15,24 +16,20 @@ func TestKeepAlwaysWrites(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
 	s := openAt(t, "redis://"+server.Addr())
-	holder, waiter := claim("written"), claim("written")
-	join(t, s, &holder, store.Held)
-	join(t, s, &waiter, store.Waiting)
+	holder := testkit.Held(t, s, claim("written"))
+	testkit.Waiting(t, s, claim("written"))
 	writes := func() int {
 		info := do(t, server, "INFO", "persistence")
 		_, rest, _ := strings.Cut(info, "rdb_changes_since_last_save:")
 		text, _, _ := strings.Cut(rest, "\r")
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return n
 	}
 	before := writes()
 	// One run of the script has one time: the second cannot move the deadline to another millisecond.
-	if _, err := s.Keep(t.Context(), []store.Claim{holder, holder}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Keep(t.Context(), []store.Claim{holder, holder})
+	testkit.Must(t, err)
 	if n := writes() - before; n < 2 {
 		t.Errorf("%d writes for two renewals", n)
 	}

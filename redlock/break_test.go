@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -14,17 +15,14 @@ func TestBreakAtBareMajority(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
 	s, operator := f.open(t), f.open(t, redlock.NodeTimeout(500*time.Millisecond)) // who waits no longer for a node that is paused
-	c := claimOf("broken")
-	c.Ticket = hold(t, s, c).Ticket
+	c := testkit.Held(t, s, claimOf("broken"))
 	for _, n := range f.nodes {
-		eventually(t, "the node has it", func() bool { return do(t, n, "EXISTS", "broken") == int64(1) })
+		testkit.Await(t, "the node has it", func() bool { return do(t, n, "EXISTS", "broken") == int64(1) })
 	}
 	do(t, f.nodes[2], "DEL", "broken")
-	must(t, f.nodes[1].Pause())
+	testkit.Must(t, f.nodes[1].Pause())
 	err := operator.Break(t.Context(), "broken", c.Ticket)
-	must(t, f.nodes[1].Continue())
-	must(t, err)
-	if all, err := s.Keep(t.Context(), []store.Claim{c}); err != nil || all[0].State != store.Gone {
-		t.Errorf("Keep of a lock that was broken: %+v, %v", all, err)
-	}
+	testkit.Must(t, f.nodes[1].Continue())
+	testkit.Must(t, err)
+	testkit.Keep(t, s, c, store.Gone)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -48,22 +49,22 @@ func TestOneRoundTrip(t *testing.T) {
 				held := lock()
 				settled(t, s)
 				_, err := s.Keep(t.Context(), []store.Claim{held})
-				must(t, err)
+				testkit.Must(t, err)
 				settled(t, s)
-				must(t, s.Leave(t.Context(), held))
+				testkit.Must(t, s.Leave(t.Context(), held))
 				settled(t, s)
 			}
-			eventually(t, "all is given back", func() bool { return s.Bids() == 0 })
+			testkit.Await(t, "all is given back", func() bool { return s.Bids() == 0 })
 			var held []store.Claim
 			for range 5 {
 				runs("Lock", c.least, c.most, func() { held = append(held, lock()) })
 			}
 			runs("Keep", 3, 3, func() {
 				_, err := s.Keep(t.Context(), held)
-				must(t, err)
+				testkit.Must(t, err)
 			})
 			for _, c := range held {
-				runs("Unlock", 3, 3, func() { must(t, s.Leave(t.Context(), c)) })
+				runs("Unlock", 3, 3, func() { testkit.Must(t, s.Leave(t.Context(), c)) })
 			}
 		})
 	}
@@ -81,21 +82,19 @@ func TestCarriersRest(t *testing.T) {
 			if _, err := s.Join(t.Context(), c); err != nil {
 				t.Error(err)
 			}
-			if err := s.Leave(t.Context(), c); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, s.Leave(t.Context(), c))
 		})
 	}
 	wg.Wait()
 	settled(t, s)
 	// One who comes back and finds enough of them is counted for a moment.
-	eventually(t, "a few rest", func() bool { n := s.Resting(); return n > 0 && n <= redlock.MostResting })
+	testkit.Await(t, "a few rest", func() bool { n := s.Resting(); return n > 0 && n <= redlock.MostResting })
 }
 
 // settled waits until all that a store has sent was answered. When a call returns, a slow node may have yet to run its script.
 func settled(t testing.TB, s *redlock.Store) {
 	t.Helper()
-	eventually(t, "all is settled", func() bool { return !s.Busy() })
+	testkit.Await(t, "all is settled", func() bool { return !s.Busy() })
 }
 
 // scripts is how many scripts the nodes have run.
@@ -114,7 +113,7 @@ func evals(t testing.TB, n *servers.RedisServer) (total int) {
 			_, rest, _ = strings.Cut(rest, "calls=")
 			calls, _, _ := strings.Cut(rest, ",")
 			count, err := strconv.Atoi(calls)
-			must(t, err)
+			testkit.Must(t, err)
 			total += count
 		}
 	}

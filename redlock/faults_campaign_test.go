@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,15 +16,18 @@ import (
 // not hear of it. The guard keeps everybody out until nobody can believe in what was lost. Where the nodes vote at once the
 // checkers find two that hold at the same time: so they would find it with the guard too.
 func TestLossOfAllNodes(t *testing.T) {
+	t.Parallel()
 	const maxTTL = 10 * time.Second // and the witness's ttl: restarts on a busy machine take a good part of it
 	t.Run("guard", func(t *testing.T) {
+		t.Parallel()
 		s := newScene(t, maxTTL)
 		s.loseAll(func(*servers.RedisServer) error { return nil })
-		s.through()
-		s.awaitVotes(crowdNodes)
+		s.Through()
+		s.awaitVotes()
 		s.end()
 	})
 	t.Run("no guard", func(t *testing.T) {
+		t.Parallel()
 		s := newScene(t, maxTTL)
 		s.loseAll(s.vouch)
 		found := s.overlaps()
@@ -40,10 +42,7 @@ func TestLossOfAllNodes(t *testing.T) {
 func (s *scene) loseAll(back func(*servers.RedisServer) error) {
 	s.Helper()
 	w := s.newWitness("mutex 0")
-	var mends []func()
-	for _, way := range slices.Concat(s.ways[0], s.ways[1], w.ways) {
-		mends = append(mends, way.Cut())
-	}
+	mends := []func(){s.ways[0].Cut(), s.ways[1].Cut(), s.ways[len(s.ways)-1].Cut()}
 	errs := make([]error, len(s.nodes))
 	var all sync.WaitGroup
 	for i, node := range s.nodes {
@@ -54,14 +53,14 @@ func (s *scene) loseAll(back func(*servers.RedisServer) error) {
 		})
 	}
 	all.Wait()
-	s.must(errors.Join(errs...))
-	if !w.belief.Check() {
+	s.Must(errors.Join(errs...))
+	if !w.Believed() {
 		s.Fatal("the restarts took longer than the lease")
 	}
-	if w.believe(2 * s.maxTTL) {
+	if !w.EndsIn(2 * s.maxTTL) {
 		s.Fatal("nobody has told the witness that its time is up")
 	}
-	w.belief.End()
+	w.End()
 	for _, mend := range mends {
 		mend()
 	}
@@ -70,14 +69,16 @@ func (s *scene) loseAll(back func(*servers.RedisServer) error) {
 // TestLossOfOneNodeAfterTheOther has one node lose its data, and the next when that one votes again. All the time a
 // majority votes, and everyone gets in.
 func TestLossOfOneNodeAfterTheOther(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]servers.Option{"Redis": nil, "Valkey": {servers.Valkey()}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newScene(t, crowdTTL, options...)
 			for _, node := range s.nodes {
-				s.must(node.Kill())
-				s.through()
-				s.must(errors.Join(node.LoseData(), node.Start()))
-				s.awaitVotes(crowdNodes)
+				s.Must(node.Kill())
+				s.Through()
+				s.Must(errors.Join(node.LoseData(), node.Start()))
+				s.awaitVotes()
 			}
 			s.end()
 		})
@@ -86,56 +87,59 @@ func TestLossOfOneNodeAfterTheOther(t *testing.T) {
 
 // TestMinorityStopped has two nodes stand still. Everyone gets in, and what is held is renewed.
 func TestMinorityStopped(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, 5*crowdTTL) // which is the witness's ttl: a busy machine alone does not use it up
 	w := s.newWitness("held all the time")
 	for _, node := range s.nodes[:2] {
-		s.must(node.Pause())
+		s.Must(node.Pause())
 	}
-	s.through()
-	if !w.believe(s.maxTTL + crowdTTL) {
-		t.Errorf("a lock was lost, and a majority was there: %v", w.lease.Err())
+	s.Through()
+	if w.EndsIn(s.maxTTL + crowdTTL) {
+		t.Errorf("a lock was lost, and a majority was there: %v", w.Err())
 	}
-	s.through()
+	s.Through()
 	for _, node := range s.nodes[:2] {
-		s.must(node.Continue())
+		s.Must(node.Continue())
 	}
-	s.through()
-	w.belief.End()
-	s.must(w.lease.Unlock(s.within()))
+	s.Through()
+	w.End()
+	s.Must(w.Unlock(s.Within()))
 	s.end()
 }
 
 // TestMajorityStopped has three nodes stand still for longer than a ttl. Who tries meanwhile is told so, and who waits
 // has a lock when they go on.
 func TestMajorityStopped(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, 2*crowdTTL)
-	locks, err := holdfast.Open(s.within(), s.newWay(crowdTimeout))
-	s.must(err)
+	locks, err := holdfast.Open(s.Within(), s.newWay(crowdTimeout))
+	s.Must(err)
 	defer locks.Close()
 	stopped := s.nodes[:3]
 	for _, node := range stopped {
-		s.must(node.Pause())
+		s.Must(node.Pause())
 	}
 	end := time.Now().Add(2 * crowdTTL) // that is the fault
 	for i := 0; time.Now().Before(end); i++ {
-		_, err := locks.Mutex(fmt.Sprintf("tried %d", i)).TryLock(s.within())
+		_, err := locks.Mutex(fmt.Sprintf("tried %d", i)).TryLock(s.Within())
 		if _, fault := errors.AsType[*store.Fault](err); !fault || store.Final(err) || !explains.MatchString(err.Error()) {
 			t.Errorf("TryLock while three nodes stand still: %v", err)
 		}
 	}
 	for _, node := range stopped {
-		s.must(node.Continue())
+		s.Must(node.Continue())
 	}
-	s.through()
+	s.Through()
 	s.end()
 }
 
 // TestHoldersKilled kills processes that hold locks and wait for them. The others get the locks when a ttl is over.
 func TestHoldersKilled(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, 2*crowdTTL)
 	for i := range crowdProcesses - 1 {
-		s.must(s.crowd.Kill(i))
-		s.through()
+		s.Must(s.Crowd.Kill(i))
+		s.Through()
 	}
 	s.end()
 }

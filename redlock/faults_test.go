@@ -9,19 +9,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// hold joins, which must hold.
-func hold(t testing.TB, s store.Store, c store.Claim) store.Standing {
-	t.Helper()
-	standing, err := s.Join(t.Context(), c)
-	if err != nil || standing.State != store.Held {
-		t.Fatalf("Join of %q: %v, %v", c.Name, standing.State, err)
-	}
-	return standing
-}
 
 // faults are what befalls a node, and what it is said to have then.
 var faults = map[string]struct {
@@ -29,41 +20,34 @@ var faults = map[string]struct {
 	want   string
 	counts bool // a lock that it has is renewed all the same
 }{
-	"down": {func(t testing.TB, n *servers.RedisServer) { must(t, n.Kill()) }, "it cannot be reached", false},
+	"down": {func(t testing.TB, n *servers.RedisServer) { testkit.Must(t, n.Kill()) }, "it cannot be reached", false},
 	"silent": {func(t testing.TB, n *servers.RedisServer) {
-		must(t, n.Pause())
-		t.Cleanup(func() { must(t, n.Continue()) })
+		testkit.Must(t, n.Pause())
+		t.Cleanup(func() { testkit.Must(t, n.Continue()) })
 	}, "no answer in", false},
 	"read-only": {func(t testing.TB, n *servers.RedisServer) {
-		must(t, n.Follow(servers.Redis(t)))
+		testkit.Must(t, n.Follow(servers.Redis(t)))
 	}, "it is a replica", false},
 	"out of memory": {func(t testing.TB, n *servers.RedisServer) {
 		do(t, n, "CONFIG", "SET", "maxmemory", "1")
 	}, "its memory is full", true},
 	"wrong password": {func(t testing.TB, n *servers.RedisServer) {
 		conn, err := n.Dial()
-		must(t, err)
+		testkit.Must(t, err)
 		defer conn.Close()
 		_, err = conn.Do("CONFIG", "SET", "requirepass", "another")
-		must(t, err)
+		testkit.Must(t, err)
 		_, err = conn.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		must(t, err)
+		testkit.Must(t, err)
 		_, err = conn.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		must(t, err)
+		testkit.Must(t, err)
 	}, "it wants a password, and none was given", false},
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func do(t testing.TB, n *servers.RedisServer, args ...string) any {
 	t.Helper()
 	answer, err := n.Do(args...)
-	must(t, err)
+	testkit.Must(t, err)
 	return answer
 }
 
@@ -77,8 +61,7 @@ func TestMinorityFaults(t *testing.T) {
 			f := newCalmFleet(t, 5)
 			f.query = "max-ttl=1m&timeout=6s" // which nobody may wait for
 			s := f.open(t)
-			held := claimOf("held")
-			hold(t, s, held)
+			held := testkit.Held(t, s, claimOf("held"))
 			settled(t, s) // a node that is full prolongs what it has, and takes nothing more
 			for _, i := range []int{1, 3} {
 				fault.befall(t, f.nodes[i])
@@ -86,20 +69,16 @@ func TestMinorityFaults(t *testing.T) {
 			var took []time.Duration
 			for i := range 20 {
 				began := time.Now()
-				c := claimOf("free" + strconv.Itoa(i))
-				hold(t, s, c)
-				must(t, s.Leave(t.Context(), c))
+				c := testkit.Held(t, s, claimOf("free"+strconv.Itoa(i)))
+				testkit.Must(t, s.Leave(t.Context(), c))
 				took = append(took, time.Since(began))
 			}
 			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one at most.
 			if slices.Sort(took); took[len(took)-2] > 2*time.Second {
 				t.Errorf("with two nodes of five Lock and Unlock take %v", took)
 			}
-			standings, err := s.Keep(t.Context(), []store.Claim{held})
-			if err != nil || standings[0].State != store.Held {
-				t.Errorf("Keep: %+v, %v", standings, err)
-			}
-			eventually(t, "two nodes did not count for the renewal", func() bool {
+			testkit.Keep(t, s, held, store.Held)
+			testkit.Await(t, "two nodes did not count for the renewal", func() bool {
 				missed := 0
 				if fault.counts {
 					missed = 2
@@ -114,7 +93,7 @@ func TestMinorityFaults(t *testing.T) {
 				}
 				return missed == 2
 			})
-			must(t, s.Leave(t.Context(), held))
+			testkit.Must(t, s.Leave(t.Context(), held))
 		})
 	}
 }
@@ -139,7 +118,7 @@ func TestMajorityFaults(t *testing.T) {
 				if _, err = s.Join(t.Context(), c); time.Since(began) > 9*time.Second { // what nobody answers is given up after ten
 					t.Errorf("it took %v", time.Since(began))
 				}
-				must(t, errors.Join(leaveBy(t, s, c)))
+				testkit.Must(t, errors.Join(leaveBy(t, s, c)))
 				if err != nil && strings.Count(err.Error(), fault.want) == 3 || time.Now().After(deadline) {
 					break
 				}
@@ -157,7 +136,7 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			for _, i := range []int{1, 4} {
-				eventually(t, "the key is given back", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
+				testkit.Await(t, "the key is given back", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
 			}
 		})
 	}
@@ -174,16 +153,6 @@ func leaveBy(t testing.TB, s store.Store, c store.Claim) error {
 	return nil
 }
 
-// eventually waits for something that must come true.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 30 seconds", what)
-		}
-	}
-}
-
 // TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the locks
 // that were given back meanwhile.
 func TestHungNodeCollectsNothing(t *testing.T) {
@@ -192,12 +161,11 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	f.query = "max-ttl=4s&timeout=2s"
 	s := f.open(t)
 	settled(t, s)
-	must(t, f.nodes[2].Pause())
-	t.Cleanup(func() { must(t, f.nodes[2].Continue()) })
+	testkit.Must(t, f.nodes[2].Pause())
+	t.Cleanup(func() { testkit.Must(t, f.nodes[2].Continue()) })
 	lock := func() {
-		c := briefClaimOf("hung")
-		hold(t, s, c)
-		must(t, s.Leave(t.Context(), c))
+		c := testkit.Held(t, s, briefClaimOf("hung"))
+		testkit.Must(t, s.Leave(t.Context(), c))
 	}
 	// Until it is known that the node hangs: a few may wait there, and nothing is answered for longer than it may take.
 	for began := time.Now(); time.Since(began) < 3*time.Second || s.Under(2) <= redlock.FewUnder; lock() {
@@ -213,7 +181,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	if n := s.Under(2); n > before+locks/2 { // one or two may just be turned away
 		t.Errorf("%d requests are under way to a node that hangs, and there were %d when that was known", n, before)
 	}
-	must(t, f.nodes[2].Continue())
-	eventually(t, "nothing is left of the claims", func() bool { return s.Bids() == 0 })
-	eventually(t, "the node that hung has no lock", func() bool { return do(t, f.nodes[2], "EXISTS", "hung") == int64(0) })
+	testkit.Must(t, f.nodes[2].Continue())
+	testkit.Await(t, "nothing is left of the claims", func() bool { return s.Bids() == 0 })
+	testkit.Await(t, "the node that hung has no lock", func() bool { return do(t, f.nodes[2], "EXISTS", "hung") == int64(0) })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
@@ -25,7 +26,7 @@ func TestFreshNodes(t *testing.T) {
 	if err == nil || store.Final(err) || !inQuarantine.MatchString(err.Error()) {
 		t.Fatalf("the first lock: %v", err)
 	}
-	eventually(t, "all are in quarantine", func() bool {
+	testkit.Await(t, "all are in quarantine", func() bool {
 		return !slices.ContainsFunc(s.Health(t.Context()), func(h redlock.NodeHealth) bool {
 			return h.State != redlock.Quarantined || h.Wait <= 0 || h.Wait > time.Minute
 		})
@@ -39,11 +40,11 @@ func TestQuarantineOfAll(t *testing.T) {
 	began := time.Now()
 	s := f.open(t)
 	c := briefClaimOf("first")
-	eventually(t, "the quarantine is served", func() bool { _, err := s.Join(t.Context(), c); return err == nil })
+	testkit.Await(t, "the quarantine is served", func() bool { _, err := s.Join(t.Context(), c); return err == nil })
 	if waited := time.Since(began); waited < 4*time.Second {
 		t.Errorf("it was granted after %v", waited)
 	}
-	eventually(t, "all vote", func() bool { return allVote(s.Health(t.Context())) })
+	testkit.Await(t, "all vote", func() bool { return allVote(s.Health(t.Context())) })
 }
 
 // TestInit: it ends the wait, also after the first use, and changes nothing where nodes vote.
@@ -51,9 +52,9 @@ func TestInit(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
 	f.query = calm
-	eventually(t, "all are fresh", func() bool {
+	testkit.Await(t, "all are fresh", func() bool {
 		health, err := redlock.Status(t.Context(), f.at(""))
-		must(t, err)
+		testkit.Must(t, err)
 		return !slices.ContainsFunc(health, func(h redlock.NodeHealth) bool {
 			return h.State != redlock.Fresh || h.Wait != time.Minute || h.Version == ""
 		})
@@ -70,12 +71,12 @@ func TestInit(t *testing.T) {
 	// A node that loses its data beside others that vote is not let in, neither before anybody has used it nor after.
 	do(t, f.nodes[1], "FLUSHALL")
 	for _, want := range []redlock.NodeState{redlock.Fresh, redlock.Quarantined} {
-		eventually(t, "the node is "+want.String(), func() bool {
+		testkit.Await(t, "the node is "+want.String(), func() bool {
 			health, err := redlock.Init(t.Context(), f.at(""))
 			return err == nil && health[1].State == want && health[0].State == redlock.Voting
 		})
 		hold(t, s, claimOf("second "+want.String())) // which begins its quarantine
-		eventually(t, "the quarantine has begun", func() bool { return do(t, f.nodes[1], "EXISTS", redlock.RecordKey) == int64(1) })
+		testkit.Await(t, "the quarantine has begun", func() bool { return do(t, f.nodes[1], "EXISTS", redlock.RecordKey) == int64(1) })
 	}
 }
 
@@ -84,7 +85,7 @@ func TestInitOfAll(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
 	f.kill(2)
-	eventually(t, "it is refused, and the others stay fresh", func() bool {
+	testkit.Await(t, "it is refused, and the others stay fresh", func() bool {
 		health, err := redlock.Init(t.Context(), f.at(""))
 		return err != nil && strings.Contains(err.Error(), f.nodes[2].Addr()+": it cannot be reached") && health[0].State == redlock.Fresh
 	})
@@ -94,12 +95,10 @@ func TestInitOfAll(t *testing.T) {
 func TestInitWaitsForAll(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
-	far, err := proxy.Start("tcp", f.nodes[2].Addr())
-	must(t, err)
-	t.Cleanup(func() { far.Close() })
+	far := testkit.Proxy(t, f.nodes[2].Addr())
 	far.Delay(proxy.All, 100*time.Millisecond)
-	at := locate(t, "redlock://"+f.nodes[0].Addr()+","+f.nodes[1].Addr()+","+far.Addr())
-	eventually(t, "all vote", func() bool {
+	at := testkit.Locate(t, "redlock://"+f.nodes[0].Addr()+","+f.nodes[1].Addr()+","+far.Addr())
+	testkit.Await(t, "all vote", func() bool {
 		health, err := redlock.Init(t.Context(), at)
 		return err == nil && allVote(health)
 	})
@@ -119,9 +118,9 @@ func TestTrust(t *testing.T) {
 	}
 	s := f.open(t)
 	for _, i := range []int{0, 1} {
-		must(t, f.nodes[i].Restart(true))
+		testkit.Must(t, f.nodes[i].Restart(true))
 	}
-	eventually(t, "a trusted node votes, and one that is not does not", func() bool {
+	testkit.Await(t, "a trusted node votes, and one that is not does not", func() bool {
 		h := s.Health(t.Context())
 		return h[0].State == redlock.Voting && h[0].Trusted == 0 && h[1].State == redlock.Quarantined
 	})
@@ -136,13 +135,13 @@ func TestQuarantineOfOne(t *testing.T) {
 	s := f.open(t)
 	before := hold(t, s, briefClaimOf("before")).Ticket
 	began := time.Now()
-	must(t, f.nodes[2].Restart(false))
+	testkit.Must(t, f.nodes[2].Restart(false))
 	for i := 0; ; i++ {
 		c := briefClaimOf("meanwhile" + strconv.Itoa(i)) // another each time: a take may be slow, and in the way of the next
 		if ticket := hold(t, s, c).Ticket; ticket <= before {
 			t.Fatalf("ticket %d after %d", ticket, before)
 		}
-		must(t, s.Leave(t.Context(), c))
+		testkit.Must(t, s.Leave(t.Context(), c))
 		h := s.Health(t.Context())[2]
 		if h.State == redlock.Voting {
 			break

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -27,10 +28,10 @@ func TestNoVoteForFullNodes(t *testing.T) {
 		t.Fatal("fresh nodes granted a lock")
 	}
 	for _, n := range f.nodes {
-		eventually(t, "its quarantine has begun", func() bool { return do(t, n, "EXISTS", redlock.RecordKey) == int64(1) })
+		testkit.Await(t, "its quarantine has begun", func() bool { return do(t, n, "EXISTS", redlock.RecordKey) == int64(1) })
 		do(t, n, "CONFIG", "SET", "maxmemory", "1")
 	}
-	eventually(t, "the quarantine is served", func() bool { return s.Health(t.Context())[0].State == redlock.NeedsMark })
+	testkit.Await(t, "the quarantine is served", func() bool { return s.Health(t.Context())[0].State == redlock.NeedsMark })
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -43,12 +44,12 @@ func TestNoVoteForFullNodes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "the error says what is the matter", func() bool {
+	testkit.Await(t, "the error says what is the matter", func() bool {
 		_, err := s.Join(t.Context(), c)
 		return err != nil && strings.Count(err.Error(), "cannot be given its vote back: its memory is full") == 3
 	})
 	for _, n := range f.nodes {
 		do(t, n, "CONFIG", "SET", "maxmemory", "0")
 	}
-	eventually(t, "there is room again", func() bool { _, err := s.Join(t.Context(), c); return err == nil })
+	testkit.Await(t, "there is room again", func() bool { _, err := s.Join(t.Context(), c); return err == nil })
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -20,12 +21,12 @@ func TestGraceOutlivesAKeep(t *testing.T) {
 	c.TTL, c.Grace = 2*time.Second, 25*time.Second // of which a tenth is looked at: a busy machine does not use it up
 	until := hold(t, s, c).Until
 	for _, n := range f.nodes[1:] {
-		must(t, n.Pause())
+		testkit.Must(t, n.Pause())
 	}
 	time.Sleep(time.Until(until) - 200*time.Millisecond)
 	all, err := s.Keep(t.Context(), []store.Claim{c})
 	for _, n := range f.nodes[1:] {
-		must(t, n.Continue())
+		testkit.Must(t, n.Continue())
 	}
 	if time.Now().Before(until) {
 		t.Fatalf("Keep ended too early: %v, %v", all, err)
@@ -44,9 +45,9 @@ func TestGraceOutlivesAKeep(t *testing.T) {
 	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has run out") {
 		t.Errorf("Keep in the grace: %v", err)
 	}
-	must(t, s.Leave(t.Context(), c))
+	testkit.Must(t, s.Leave(t.Context(), c))
 	try.ID[1]++
-	eventually(t, "the grace ends when the holder leaves", func() bool {
+	testkit.Await(t, "the grace ends when the holder leaves", func() bool {
 		standing, err := other.Join(t.Context(), try)
 		try.ID[1]++
 		return err == nil && standing.State == store.Held

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
@@ -104,9 +104,11 @@ func allVote(health []redlock.NodeHealth) bool {
 	return !slices.ContainsFunc(health, func(h redlock.NodeHealth) bool { return h.State != redlock.Voting })
 }
 
-func (f *fleet) addresses() []string {
-	all := make([]string, len(f.nodes))
-	for i, n := range f.nodes {
+func (f *fleet) addresses() []string { return addressesOf(f.nodes) }
+
+func addressesOf(nodes []*servers.RedisServer) []string {
+	all := make([]string, len(nodes))
+	for i, n := range nodes {
 		all[i] = n.Addr()
 	}
 	return all
@@ -119,16 +121,7 @@ func (f *fleet) at(prefix string) store.Location {
 	if prefix != "" {
 		raw += "&prefix=" + url.QueryEscape(prefix)
 	}
-	return locate(f.t, raw)
-}
-
-func locate(t testing.TB, raw string) store.Location {
-	t.Helper()
-	at, err := store.ParseLocation(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
+	return testkit.Locate(f.t, raw)
 }
 
 // silent is for tests in which nodes are down on purpose.
@@ -140,39 +133,23 @@ func (f *fleet) Open(t testing.TB, prefix string) (store.Store, storetest.Link) 
 	if prefix != "" {
 		prefix += "|"
 	}
-	ways := map[string]*proxy.Proxy{}
-	var links fleetLink
-	for i, n := range f.nodes {
-		if f.down[i] {
-			continue
+	var up []string
+	for i, address := range f.addresses() {
+		if !f.down[i] {
+			up = append(up, address)
 		}
-		p, err := proxy.Start("tcp", n.Addr(), proxy.Classify(proxy.RESP2))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		ways[n.Addr()] = p
-		links = append(links, p.Link())
 	}
-	s, err := redlock.OpenDetour(t.Context(), f.at(prefix), func(address string) string {
-		if p := ways[address]; p != nil {
-			return p.Addr()
-		}
-		return address
-	}, redlock.Logger(silent))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, links
+	ways := testkit.NewWays(t, up, proxy.Classify(proxy.RESP2))
+	s, err := redlock.OpenDetour(t.Context(), f.at(prefix), ways.Detour, redlock.Logger(silent))
+	testkit.Must(t, err)
+	return s, ways.Links()
 }
 
 // open opens the store without proxies.
 func (f *fleet) open(t testing.TB, options ...redlock.Option) *redlock.Store {
 	t.Helper()
 	s, err := f.tryOpen(t, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -186,9 +163,7 @@ func (f *fleet) tryOpen(t testing.TB, options ...redlock.Option) (*redlock.Store
 
 func (f *fleet) kill(i int) {
 	f.t.Helper()
-	if err := f.nodes[i].Kill(); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, f.nodes[i].Kill())
 	f.down[i] = true
 }
 
@@ -249,14 +224,13 @@ func briefClaimOf(name string) store.Claim {
 	return c
 }
 
-// claimOf is a claim of a mutex with an ID of its own. What it holds it holds for as long as a test takes.
-func claimOf(name string) store.Claim {
-	c := store.Claim{
-		Name: name, TTL: time.Minute, Owner: &store.Owner{Label: "test"},
-		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
-	}
-	rand.Read(c.ID[:])
-	return c
+// claimOf is a claim of a mutex. What it holds it holds for as long as a test takes.
+func claimOf(name string) store.Claim { return testkit.Claim(name, time.Minute) }
+
+// hold joins, which must hold.
+func hold(t testing.TB, s store.Store, c store.Claim) store.Standing {
+	t.Helper()
+	return testkit.Join(t, s, &c, store.Held)
 }
 
 // Erase does what an operator has to do: a key that is only deleted is set again by the next renewal. Not all nodes need have
@@ -312,33 +286,3 @@ func (f *fleet) Residue(name string) (int, error) {
 
 // PlantNewer cannot: the key of a lock has no version. The record has one: see TestNewerRecord.
 func (f *fleet) PlantNewer(string) error { return errors.ErrUnsupported }
-
-// A fleetLink is the links to all nodes.
-type fleetLink []storetest.Link
-
-// all holds something back on all links.
-func (l fleetLink) all(hold func(storetest.Link) func()) (release func()) {
-	var releases []func()
-	for _, link := range l {
-		releases = append(releases, hold(link))
-	}
-	return func() {
-		for _, release := range releases {
-			release()
-		}
-	}
-}
-
-func (l fleetLink) each(do func(storetest.Link)) {
-	for _, link := range l {
-		do(link)
-	}
-}
-
-func (l fleetLink) HoldRequests() (release func()) { return l.all(storetest.Link.HoldRequests) }
-func (l fleetLink) HoldReplies() (release func())  { return l.all(storetest.Link.HoldReplies) }
-func (l fleetLink) HoldPushes() (release func())   { return l.all(storetest.Link.HoldPushes) }
-func (l fleetLink) DropPushes(on bool)             { l.each(func(k storetest.Link) { k.DropPushes(on) }) }
-func (l fleetLink) Cut()                           { l.each(storetest.Link.Cut) }
-func (l fleetLink) Heal()                          { l.each(storetest.Link.Heal) }
-func (l fleetLink) Kill()                          { l.each(storetest.Link.Kill) }

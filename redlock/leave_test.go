@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -31,15 +32,13 @@ func TestLeaveWhileTrying(t *testing.T) {
 				var trying sync.WaitGroup
 				trying.Go(func() { s.Keep(t.Context(), []store.Claim{c}) }) //nolint:errcheck // it may well have left
 				time.Sleep(rand.N(3 * time.Millisecond))                    // so that they overlap in all ways
-				if err := s.Leave(t.Context(), c); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, s.Leave(t.Context(), c))
 				trying.Wait()
 			}
 		})
 	}
 	all.Wait()
-	eventually(t, "all is forgotten", func() bool { return s.Bids() == 0 })
+	testkit.Await(t, "all is forgotten", func() bool { return s.Bids() == 0 })
 	if n := s.Listening(); n > 0 {
 		t.Errorf("%d claims that have left still listen", n)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -17,7 +18,7 @@ import (
 // TestURLs: a URL that makes no sense is refused before anything is connected, and says why.
 func TestURLs(t *testing.T) {
 	t.Parallel()
-	for raw, want := range map[string]string{
+	testkit.RefuseURLs(t, map[string]string{
 		"redlock://h1,h2":                            "needs 3 nodes or more, and these are 2",
 		"redlock://h1,h2,h3,h4":                      "odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3",
 		"redlock://h1,h2,h1:6379":                    "a node is named twice",
@@ -30,12 +31,7 @@ func TestURLs(t *testing.T) {
 		"redlock://h1,h2,h3?retries=3":               "unknown parameter",
 		"redlock://h1,h2,h3?insecure-skip-verify=no": "unknown parameter",
 		"redlocks://h1,h2,h3?cert=x":                 "cert and key go together",
-	} {
-		_, err := store.Open(t.Context(), locate(t, raw))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", raw, err, want)
-		}
-	}
+	})
 }
 
 // TestOpenRefuses has three nodes of which one will not do.
@@ -45,7 +41,7 @@ func TestOpenRefuses(t *testing.T) {
 	replica := servers.RedisReplicas(t, 1)
 	watched := servers.RedisSentinel(t)
 	for _, sentinel := range watched.Sentinels[1:] { // one alone sees to no failover, however busy the machine is
-		must(t, sentinel.Kill())
+		testkit.Must(t, sentinel.Kill())
 	}
 	clustered := servers.Redis(t, servers.Args("--cluster-enabled", "yes"))
 	valkeys := servers.Redis(t, servers.Args("--cluster-enabled", "yes"), servers.Valkey())
@@ -68,7 +64,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Parallel()
 			raw := "redlock://" + good.nodes[0].Addr() + "," + good.nodes[1].Addr() + "," + c.third + "?max-ttl=4s"
 			open := func(query string) error {
-				s, err := redlock.OpenDetour(t.Context(), locate(t, raw+query), nil, redlock.Logger(silent))
+				s, err := redlock.OpenDetour(t.Context(), testkit.Locate(t, raw+query), nil, redlock.Logger(silent))
 				if err == nil {
 					s.Close()
 				}
@@ -76,7 +72,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			// A node that is half a second behind the others is not waited for, and so not refused.
 			refused := func(query string) (err error) {
-				eventually(t, "it is refused", func() bool { err = open(query); return err != nil })
+				testkit.Await(t, "it is refused", func() bool { err = open(query); return err != nil })
 				return err
 			}
 			err := refused("")
@@ -99,16 +95,16 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	t.Run("Status sees a Valkey cluster", func(t *testing.T) {
 		t.Parallel()
-		at := locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+valkeys.Addr())
-		eventually(t, "it has no vote", func() bool {
+		at := testkit.Locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+valkeys.Addr())
+		testkit.Await(t, "it has no vote", func() bool {
 			health, err := redlock.Status(t.Context(), at)
 			return err == nil && health[2].State == redlock.Ill && strings.Contains(health[2].Err.Error(), "it is a node of a cluster")
 		})
 	})
 	t.Run("Status sees a Sentinel", func(t *testing.T) {
 		t.Parallel()
-		at := locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+watched.Nodes[0].Addr())
-		eventually(t, "it is seen", func() bool {
+		at := testkit.Locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+watched.Nodes[0].Addr())
+		testkit.Await(t, "it is seen", func() bool {
 			health, err := redlock.Status(t.Context(), at)
 			return err == nil && strings.Contains(strings.Join(health[2].Doubts, "; "), "a Sentinel watches it")
 		})
@@ -122,9 +118,7 @@ func TestNewOfClients(t *testing.T) {
 	clients := make([]rueidis.Client, 3)
 	for i, n := range f.nodes {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{n.Addr()}, DisableCache: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(client.Close)
 		clients[i] = client
 	}
@@ -132,15 +126,10 @@ func TestNewOfClients(t *testing.T) {
 		t.Errorf("two clients: %v", err)
 	}
 	s, err := redlock.New(t.Context(), clients, redlock.MaxTTL(time.Minute), redlock.Prefix("app:"), redlock.NodeTimeout(20*time.Second), redlock.Logger(silent))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := claimOf("new")
-	hold(t, s, c)
-	eventually(t, "the key is there", func() bool { return do(t, f.nodes[0], "EXISTS", "app:new") == int64(1) })
-	if err := s.Leave(t.Context(), c); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, err)
+	c := testkit.Held(t, s, claimOf("new"))
+	testkit.Await(t, "the key is there", func() bool { return do(t, f.nodes[0], "EXISTS", "app:new") == int64(1) })
+	testkit.Check(t, s.Leave(t.Context(), c))
 	s.Close()
 	for _, client := range clients {
 		if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
@@ -155,9 +144,8 @@ func TestIdentity(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
 	a := f.open(t).Abilities().Identity
-	if _, err := f.nodes[1].Do("FLUSHALL"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.nodes[1].Do("FLUSHALL")
+	testkit.Must(t, err)
 	f.nodes[0], f.nodes[2] = f.nodes[2], f.nodes[0]
 	if b := f.open(t).Abilities().Identity; a != b || len(a) < 20 {
 		t.Errorf("one deployment is %q and %q", a, b)
@@ -189,9 +177,8 @@ func TestNewerRecord(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
 	for _, n := range f.nodes {
-		if _, err := n.Do("SET", redlock.RecordKey, "2 of the future"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.Do("SET", redlock.RecordKey, "2 of the future")
+		testkit.Must(t, err)
 	}
 	s, err := f.tryOpen(t)
 	if err == nil {
@@ -207,7 +194,7 @@ func TestOpenCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Open(ctx, locate(t, "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")); !errors.Is(err, context.Canceled) {
+	if _, err := store.Open(ctx, testkit.Locate(t, "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

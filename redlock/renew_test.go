@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -22,30 +23,28 @@ func TestRenewalsTakeTurns(t *testing.T) {
 	settled(t, s)
 	before := f.scripts(t)
 	for _, n := range f.nodes {
-		must(t, n.Pause())
-		t.Cleanup(func() { must(t, n.Continue()) })
+		testkit.Must(t, n.Pause())
+		t.Cleanup(func() { testkit.Must(t, n.Continue()) })
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		standings, err := s.Keep(t.Context(), held)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		for i, standing := range standings {
 			if standing.State != store.Held {
 				t.Errorf("lock %d: %+v", i, standing)
 			}
 		}
 	}()
-	eventually(t, "the nodes are asked", func() bool { return s.Under(0) > 0 && s.Under(1) > 0 && s.Under(2) > 0 })
+	testkit.Await(t, "the nodes are asked", func() bool { return s.Under(0) > 0 && s.Under(1) > 0 && s.Under(2) > 0 })
 	var most int64
 	for range 20 { // what should not come
 		time.Sleep(time.Millisecond)
 		most = max(most, s.Under(0), s.Under(1), s.Under(2))
 	}
 	for _, n := range f.nodes {
-		must(t, n.Continue())
+		testkit.Must(t, n.Continue())
 	}
 	<-done
 	if most > 1 {
@@ -61,8 +60,8 @@ func TestConnectsByItself(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	s := f.open(t)
-	must(t, f.nodes[2].Kill())
-	eventually(t, "the connection has ended", func() bool { return !s.Connected(2) })
-	must(t, f.nodes[2].Start())
-	eventually(t, "there is another", func() bool { return s.Connected(2) })
+	testkit.Must(t, f.nodes[2].Kill())
+	testkit.Await(t, "the connection has ended", func() bool { return !s.Connected(2) })
+	testkit.Must(t, f.nodes[2].Start())
+	testkit.Await(t, "there is another", func() bool { return s.Connected(2) })
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
@@ -14,8 +15,8 @@ func TestSilence(t *testing.T) {
 	f := newCalmFleet(t, 3)
 	s := f.open(t, redlock.NodeTimeout(time.Second))
 	for _, i := range []int{1, 2} {
-		must(t, f.nodes[i].Pause())
-		t.Cleanup(func() { must(t, f.nodes[i].Continue()) })
+		testkit.Must(t, f.nodes[i].Pause())
+		t.Cleanup(func() { testkit.Must(t, f.nodes[i].Continue()) })
 	}
 	began := time.Now()
 	err := s.Leave(t.Context(), claimOf("unknown"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
@@ -20,34 +21,17 @@ func TestSlowNodes(t *testing.T) {
 	f := newFreshFleet(t, 5)
 	f.query = "timeout=150ms"
 	f.init()
-	ways := map[string]*proxy.Proxy{}
-	for _, n := range f.nodes {
-		p, err := proxy.Start("tcp", n.Addr())
-		must(t, err)
-		t.Cleanup(func() { p.Close() })
-		ways[n.Addr()] = p
-	}
-	detour := func(address string) string { return ways[address].Addr() }
-	s, err := redlock.OpenDetour(t.Context(), f.at(""), detour, redlock.Logger(silent))
-	must(t, err)
+	ways := testkit.NewWays(t, f.addresses())
+	s, err := redlock.OpenDetour(t.Context(), f.at(""), ways.Detour, redlock.Logger(silent))
+	testkit.Must(t, err)
 	locks := holdfast.New(s)
 	defer locks.Close()
-	slow := func() (end func()) {
-		var ends []func()
-		for _, n := range f.nodes[:3] {
-			ends = append(ends, ways[n.Addr()].Delay(proxy.Replies, 500*time.Millisecond))
-		}
-		return func() {
-			for _, end := range ends {
-				end()
-			}
-		}
-	}
 	m := locks.Mutex("slow")
 	held, err := m.Lock(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 
-	quick := slow()
+	ways.Proxies = ways.Proxies[:3]
+	quick := ways.Each(func(p *proxy.Proxy) func() { return p.Delay(proxy.Replies, 500*time.Millisecond) })
 	if err := held.Unlock(t.Context()); err != nil {
 		t.Errorf("a release at slow nodes: %v", err)
 	}
@@ -86,13 +70,13 @@ func TestStoppedNodesAreNotSlow(t *testing.T) {
 	f := newFleet(t, 3)
 	s := f.open(t)
 	for _, n := range f.nodes[1:] {
-		must(t, n.Pause())
-		t.Cleanup(func() { must(t, n.Continue()) })
+		testkit.Must(t, n.Pause())
+		t.Cleanup(func() { testkit.Must(t, n.Continue()) })
 	}
-	eventually(t, "two nodes of three are out of reach", func() bool {
+	testkit.Await(t, "two nodes of three are out of reach", func() bool {
 		c := briefClaimOf("x")
 		_, err := s.Join(t.Context(), c)
-		must(t, leaveBy(t, s, c))
+		testkit.Must(t, leaveBy(t, s, c))
 		_, fault := errors.AsType[*store.Fault](err)
 		if !fault || store.Final(err) {
 			t.Fatal(err)

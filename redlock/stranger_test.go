@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -20,7 +21,7 @@ func TestStrangersTicket(t *testing.T) {
 	if standing, err := s.Join(t.Context(), c); err != nil || standing.State != store.Waiting {
 		t.Errorf("Join: %v, %v", standing.State, err)
 	}
-	must(t, s.Leave(t.Context(), c))
+	testkit.Must(t, s.Leave(t.Context(), c))
 	line, err := s.Line(t.Context(), "theirs")
 	if err != nil || len(line.Places) != 1 || line.Places[0].Ticket != 0 || !strings.Contains(line.Places[0].Owner.Label, "a ticket 999") {
 		t.Errorf("Line: %+v, %v", line, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -17,13 +18,13 @@ func TestTLS(t *testing.T) {
 	certificates, others := servers.NewCertificates(t), servers.NewCertificates(t)
 	f := newFreshFleet(t, 3, servers.TLS(certificates), servers.Password("open sesame"), servers.Args("--tls-auth-clients", "yes"))
 	at := func(query ...string) store.Location {
-		return locate(t, "redlocks://:open%20sesame@"+strings.Join(f.addresses(), ",")+"?timeout=20s&"+strings.Join(query, "&"))
+		return testkit.Locate(t, "redlocks://:open%20sesame@"+strings.Join(f.addresses(), ",")+"?timeout=20s&"+strings.Join(query, "&"))
 	}
 	own := "cert=" + certificates.CertFile + "&key=" + certificates.KeyFile
 	foreign := "cert=" + others.CertFile + "&key=" + others.KeyFile
 	authority := "ca=" + certificates.CAFile
 	_, err := redlock.Init(t.Context(), at(own, authority))
-	must(t, err)
+	testkit.Must(t, err)
 
 	for name, query := range map[string][]string{
 		"an authority":     {own, authority},
@@ -33,15 +34,12 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, err := redlock.OpenDetour(t.Context(), at(query...), nil, redlock.Logger(silent))
-			must(t, err)
+			testkit.Must(t, err)
 			defer s.Close()
-			c := claimOf(name)
-			hold(t, s, c)
-			if all, err := s.Keep(t.Context(), []store.Claim{c}); err != nil || all[0].State != store.Held {
-				t.Errorf("Keep: %+v, %v", all, err)
-			}
-			must(t, s.Leave(t.Context(), c))
-			eventually(t, "all vote", func() bool { return allVote(s.Health(t.Context())) })
+			c := testkit.Held(t, s, claimOf(name))
+			testkit.Keep(t, s, c, store.Held)
+			testkit.Must(t, s.Leave(t.Context(), c))
+			testkit.Await(t, "all vote", func() bool { return allVote(s.Health(t.Context())) })
 		})
 	}
 
@@ -73,7 +71,7 @@ func TestTLS(t *testing.T) {
 
 	t.Run("without TLS", func(t *testing.T) {
 		t.Parallel()
-		plain := locate(t, "redlock://:open%20sesame@"+strings.Join(f.addresses(), ","))
+		plain := testkit.Locate(t, "redlock://:open%20sesame@"+strings.Join(f.addresses(), ","))
 		if _, err := store.Open(t.Context(), plain); err == nil || strings.Contains(err.Error(), "sesame") {
 			t.Error(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -18,7 +19,7 @@ import (
 type listener struct {
 	*redlock.Store
 	claim store.Claim
-	told  chan store.ID
+	told  <-chan store.ID
 }
 
 // listen has a claim wait for a lock that somebody holds at all nodes. When it returns, the claim is told of releases: it has
@@ -26,13 +27,12 @@ type listener struct {
 func listen(t *testing.T, s *redlock.Store, name string) *listener {
 	t.Helper()
 	s.SetPoll(time.Hour)
-	l := &listener{s, claimOf(name), make(chan store.ID, 16)}
-	s.Notify(func(id store.ID, _ store.Standing) { l.told <- id })
+	l := &listener{s, claimOf(name), testkit.Listen(s)}
 	standing, err := s.Join(t.Context(), l.claim)
 	l.waits(t, standing, err)
 	l.isTold(t) // that it listens now, and may have missed something
 	all, err := s.Keep(t.Context(), []store.Claim{l.claim})
-	must(t, err)
+	testkit.Must(t, err)
 	l.waits(t, all[0], all[0].Err)
 	return l
 }
@@ -46,23 +46,15 @@ func (l *listener) waits(t *testing.T, standing store.Standing, err error) {
 
 func (l *listener) isTold(t *testing.T) {
 	t.Helper()
-	select {
-	case id := <-l.told:
-		if id != l.claim.ID {
-			t.Fatalf("a push for %v", id)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("nobody told the waiter")
+	if id := testkit.NextTold(t, l.told, "the waiter is told"); id != l.claim.ID {
+		t.Fatalf("a push for %v", id)
 	}
 }
 
 // gets waits until the claim has the lock.
 func (l *listener) gets(t *testing.T) {
 	t.Helper()
-	eventually(t, "the waiter holds", func() bool {
-		all, err := l.Keep(t.Context(), []store.Claim{l.claim})
-		return err == nil && all[0].State == store.Held
-	})
+	testkit.Await(t, "the waiter holds", func() bool { return testkit.Holds(t.Context(), l, l.claim) })
 }
 
 // TestWaiterIsTold: a release is pushed to who waits, long before he would look by himself.
@@ -70,11 +62,10 @@ func TestWaiterIsTold(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
 	a, b := f.open(t), f.open(t)
-	holder := claimOf("told")
-	hold(t, a, holder)
+	holder := testkit.Held(t, a, claimOf("told"))
 	settled(t, a) // at all nodes, or the waiter may be the first at one of them
 	waiter := listen(t, b, "told")
-	must(t, a.Leave(t.Context(), holder))
+	testkit.Must(t, a.Leave(t.Context(), holder))
 	waiter.isTold(t)
 	waiter.gets(t)
 }
@@ -161,23 +152,16 @@ func TestJeopardy(t *testing.T) {
 	f := newCalmFleet(t, 3)
 	var log logbook
 	s := f.open(t, redlock.Logger(slog.New(slog.NewTextHandler(&log, nil))))
-	c := claimOf("jeopardy")
-	hold(t, s, c)
-	keep := func() {
-		t.Helper()
-		if all, err := s.Keep(t.Context(), []store.Claim{c}); err != nil || all[0].State != store.Held {
-			t.Fatalf("Keep: %+v, %v", all, err)
-		}
-	}
-	if _, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr()); err != nil {
-		t.Fatal(err)
-	}
-	must(t, f.nodes[1].Stop())
-	eventually(t, "the warning", func() bool { keep(); return log.count("jeopardy", f.nodes[1].Addr()) > 0 })
+	c := testkit.Held(t, s, claimOf("jeopardy"))
+	keep := func() { testkit.Keep(t, s, c, store.Held) }
+	_, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr())
+	testkit.Must(t, err)
+	testkit.Must(t, f.nodes[1].Stop())
+	testkit.Await(t, "the warning", func() bool { keep(); return log.count("jeopardy", f.nodes[1].Addr()) > 0 })
 	keep()
 	keep()
-	must(t, f.nodes[1].Start())
-	eventually(t, "the end of it", func() bool { keep(); return log.count("counts again", f.nodes[1].Addr()) > 0 })
+	testkit.Must(t, f.nodes[1].Start())
+	testkit.Await(t, "the end of it", func() bool { keep(); return log.count("counts again", f.nodes[1].Addr()) > 0 })
 	if n := log.count("jeopardy"); n != 1 {
 		t.Errorf("it was warned %d times, want once: %q", n, log.lines)
 	}
@@ -191,22 +175,19 @@ func TestPasswords(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3, servers.Password("right"))
 	hosts := strings.Join(f.addresses(), ",")
-	if _, err := redlock.Init(t.Context(), locate(t, "redlock://:right@"+hosts)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := redlock.Init(t.Context(), testkit.Locate(t, "redlock://:right@"+hosts))
+	testkit.Must(t, err)
 	open := func(raw string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		s, err := store.Open(ctx, locate(t, raw))
+		s, err := store.Open(ctx, testkit.Locate(t, raw))
 		if err == nil {
 			s.Close()
 		}
 		return err
 	}
-	if err := open("redlock://:right@" + hosts); err != nil {
-		t.Error(err)
-	}
-	err := open("redlock://:sesame@" + hosts)
+	testkit.Check(t, open("redlock://:right@"+hosts))
+	err = open("redlock://:sesame@" + hosts)
 	if !store.Final(err) || strings.Count(err.Error(), "it does not know this user and password") != 3 || strings.Contains(err.Error(), "sesame") {
 		t.Error(err)
 	}
@@ -218,20 +199,18 @@ func TestSmallestUser(t *testing.T) {
 	user := "user app on >secret ~app:* ~holdfast:{}:redlock* &holdfast:{}:redlock:freed:* " +
 		"+eval +evalsha +mget +set +del +exists +pexpire +pttl +time +publish +get +info +subscribe +unsubscribe +ping +hello"
 	f := newFreshFleet(t, 3, servers.ACL("user default off", user))
-	at := locate(t, "redlock://app:secret@"+strings.Join(f.addresses(), ",")+"?prefix=app:&"+calm)
-	if _, err := redlock.Init(t.Context(), at); err != nil {
-		t.Fatal(err)
-	}
+	at := testkit.Locate(t, "redlock://app:secret@"+strings.Join(f.addresses(), ",")+"?prefix=app:&"+calm)
+	_, err := redlock.Init(t.Context(), at)
+	testkit.Must(t, err)
 	a, err := redlock.OpenDetour(t.Context(), at, nil, redlock.Logger(silent))
-	must(t, err)
+	testkit.Must(t, err)
 	defer a.Close()
-	holder := claimOf("least")
-	hold(t, a, holder)
+	holder := testkit.Held(t, a, claimOf("least"))
 	settled(t, a)
 	waiter := listen(t, a, "least")
-	must(t, a.Leave(t.Context(), holder))
+	testkit.Must(t, a.Leave(t.Context(), holder))
 	waiter.isTold(t)
 	waiter.gets(t)
-	must(t, a.Leave(t.Context(), waiter.claim))
-	eventually(t, "all vote", func() bool { return allVote(a.Health(t.Context())) })
+	testkit.Must(t, a.Leave(t.Context(), waiter.claim))
+	testkit.Await(t, "all vote", func() bool { return allVote(a.Health(t.Context())) })
 }

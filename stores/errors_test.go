@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -40,13 +41,9 @@ func TestErrorsOfDeadServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			at, err := store.ParseLocation(scene.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			s, err := store.Open(t.Context(), at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			can := s.Abilities()
 			d := &dying{T: t, store: can.Store, locks: holdfast.New(s, holdfast.TTL(can.SessionTTL+2*time.Second))}
 			d.run(scene.kill)
@@ -69,9 +66,7 @@ func (d *dying) run(kill func() error) {
 	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
 	defer cancel()
 	lease, err := d.locks.Mutex("held").Lock(ctx)
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Must(d, err)
 	_, err = d.locks.Mutex("held").TryLock(ctx)
 	d.check(err)
 	if kill == nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/misplaced"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/otelholdfast"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -153,9 +154,7 @@ func TestSecretsOfOpenStores(t *testing.T) {
 func refusingServer(t *testing.T, refusal string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -183,23 +182,12 @@ func checkOpenStore(t *testing.T, log *logBuffer, secret misplaced.URL, url stri
 	observer, err := otelholdfast.New(
 		otelholdfast.MeterProvider(metric.NewMeterProvider(metric.WithReader(reader))),
 		otelholdfast.TracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	locks, err := holdfast.Open(t.Context(), url, holdfast.Observe(observer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	lease := testkit.Lock(t, locks, "x")
+	testkit.Must(t, lease.Unlock(t.Context()))
+	testkit.Must(t, kill())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a fault comes before
 	defer cancel()
 	_, failed := locks.Mutex("x").TryLock(ctx)
@@ -208,13 +196,9 @@ func checkOpenStore(t *testing.T, log *logBuffer, secret misplaced.URL, url stri
 	}
 	locks.Close()
 	var metrics metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &metrics); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, reader.Collect(t.Context(), &metrics))
 	told, err := json.Marshal([]any{spans.GetSpans(), metrics})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !bytes.Contains(told, []byte("holdfast.wait")) {
 		t.Errorf("no wait was traced: %s", told)
 	}

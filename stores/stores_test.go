@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 	_ "github.com/holdfast-go/holdfast/stores"
@@ -50,8 +51,6 @@ func redlockURL(t *testing.T, user string, nodes ...*servers.RedisServer) string
 	if err == nil {
 		_, err = redlock.Init(t.Context(), at)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return url
 }

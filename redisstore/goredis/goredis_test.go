@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/percent"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/redisstore/goredis"
@@ -39,9 +40,7 @@ func open(t testing.TB, client redis.UniversalClient, options ...redisstore.Opti
 	t.Helper()
 	t.Cleanup(func() { client.Close() })
 	s, err := goredis.New(t.Context(), client, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -49,11 +48,7 @@ func open(t testing.TB, client redis.UniversalClient, options ...redisstore.Opti
 // Open leads a client's own dialer over a proxy, which is also to show that the store goes the client's way.
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
-	p, err := proxy.Start("tcp", h.server.Addr(), proxy.Classify(proxy.RESP2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
+	p := testkit.Proxy(t, h.server.Addr(), proxy.Classify(proxy.RESP2))
 	client := redis.NewClient(&redis.Options{
 		Addr: "nowhere:1",
 		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -110,9 +105,7 @@ func handOver(t *testing.T, locks *holdfast.Client, name string) holdfast.Token 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	first, err := locks.Mutex(name).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	second := make(chan holdfast.Token, 1)
 	go func() {
 		defer close(second)
@@ -122,23 +115,14 @@ func handOver(t *testing.T, locks *holdfast.Client, name string) holdfast.Token 
 			return
 		}
 		second <- lease.Token()
-		if err := lease.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, lease.Unlock(ctx))
 	}()
-	for {
+	testkit.Await(t, "the second waits", func() bool {
 		line, err := locks.Inspect(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(line.Places) == 2 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if err := first.Unlock(ctx); err != nil {
-		t.Fatal(err)
-	}
+		testkit.Must(t, err)
+		return len(line.Places) == 2
+	})
+	testkit.Must(t, first.Unlock(ctx))
 	token := <-second
 	<-second // it has unlocked
 	if token <= first.Token() {
@@ -155,19 +139,10 @@ func TestFailoverClient(t *testing.T) {
 	}))
 	locks := newLocks(kept)
 	before := handOver(t, locks, "before")
-	if _, err := s.Failover(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.AwaitHealthy(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := kept.Line(t.Context(), "after"); err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	_, err := s.Failover()
+	testkit.Must(t, err)
+	testkit.Must(t, s.AwaitHealthy())
+	testkit.Await(t, "the new master is reached", func() bool { _, err := kept.Line(t.Context(), "after"); return err == nil })
 	if after := handOver(t, locks, "after"); after <= before {
 		t.Errorf("after the failover the token is %v, and before it was %v", after, before)
 	}
@@ -178,9 +153,8 @@ func TestFailoverClient(t *testing.T) {
 func TestFailoverClientLeavesReplacedMaster(t *testing.T) {
 	s := servers.RedisSentinel(t)
 	for _, n := range s.Nodes {
-		if _, err := n.Do("ACL", "SETUSER", "me", "on", ">secret", "~*", "&*", "+@all"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.Do("ACL", "SETUSER", "me", "on", ">secret", "~*", "&*", "+@all")
+		testkit.Must(t, err)
 	}
 	kept := open(t, redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.MasterName, SentinelAddrs: s.Addrs(), Username: "me", Password: "secret",
@@ -188,36 +162,26 @@ func TestFailoverClientLeavesReplacedMaster(t *testing.T) {
 	locks := newLocks(kept)
 	old := s.Nodes[0]
 	mine, err := old.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer mine.Close()
 	for _, command := range []string{
 		"AUTH me secret",
 		"ACL SETUSER default off", // that is who the sentinels are
 		"CLIENT KILL USER default",
 	} {
-		if _, err := mine.Do(strings.Fields(command)...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := mine.Do(strings.Fields(command)...)
+		testkit.Must(t, err)
 	}
 	master, err := s.AwaitFailover(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	testkit.Must(t, err)
+	testkit.Await(t, "a claim comes to the new master", func() bool {
 		var there any
 		err := locks.Mutex("left").Do(t.Context(), func(context.Context) (err error) {
 			there, err = master.Do("EXISTS", keysOf("left")[0])
 			return err
 		})
-		if err == nil && there == int64(1) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no claim has come to the new master: %v", err)
-		}
-	}
+		return err == nil && there == int64(1)
+	})
 	if role, err := mine.Do("ROLE"); err != nil || role.([]any)[0] != "master" {
 		t.Errorf("the old master says %v and %v, want that it is one still", role, err)
 	}
@@ -245,13 +209,9 @@ func TestClientIsNotClosed(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: "open sesame", DB: 3})
 	defer client.Close()
 	s, err := goredis.New(t.Context(), client, redisstore.Prefix("p"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	handOver(t, newLocks(s), "kept")
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close())
 	keys, err := client.Keys(t.Context(), "holdfast:*").Result()
 	if err != nil || len(keys) == 0 {
 		t.Errorf("the client sees the keys %v and %v in its database", keys, err)

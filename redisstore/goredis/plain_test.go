@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/redisstore/goredis"
 )
@@ -20,9 +21,7 @@ func TestNewPlain(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: servers.Redis(t).Addr()})
 	defer client.Close()
 	s, err := goredis.NewPlain(t.Context(), client, redisstore.Prefix("lock:"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	locks := holdfast.New(s)
 	defer locks.Close()
 	if ok, err := client.SetNX(t.Context(), "lock:shared", "my value", time.Minute).Result(); !ok || err != nil {
@@ -33,19 +32,12 @@ func TestNewPlain(t *testing.T) {
 	if !ok || !strings.Contains(locked.Holder.String(), "my value") {
 		t.Errorf("TryLock of what the program holds: %v", err)
 	}
-	if err := client.Del(t.Context(), "lock:shared").Err(); err != nil {
-		t.Fatal(err)
-	}
-	lease, err := locks.Mutex("shared").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, client.Del(t.Context(), "lock:shared").Err())
+	lease := testkit.Lock(t, locks, "shared")
 	if ok, err := client.SetNX(t.Context(), "lock:shared", "my value", time.Minute).Result(); ok || err != nil {
 		t.Errorf("SET NX of what Holdfast holds: %v, %v", ok, err)
 	}
-	if err := lease.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, lease.Unlock(t.Context()))
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
 	if _, err := goredis.NewPlain(t.Context(), ring); !errors.Is(err, holdfast.ErrUnsupported) {

@@ -31,6 +31,11 @@ func newBroken(t testing.TB, mistake func(*broken)) *broken {
 	return h
 }
 
+// eachStore makes the same mistake in every store.
+func eachStore(mistake func(*bug)) func(*broken) {
+	return func(h *broken) { h.bug = mistake }
+}
+
 func (h *broken) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	asked := prefix
 	if h.prefix != nil {
@@ -73,7 +78,10 @@ type bug struct {
 	prefix string      // that its client asked for
 
 	sends   func(c *store.Claim)                                         // alters what Join, Keep and Leave send
+	leaves  func(c *store.Claim)                                         // alters what Leave sends
 	answers func(c store.Claim, s *store.Standing)                       // alters what Join and Keep answer
+	pushes  func(id store.ID, s *store.Standing)                         // alters what is pushed
+	shows   func(l *store.Line)                                          // alters what Line answers
 	fails   func(err error) error                                        // alters every error
 	context func(ctx context.Context, ttl time.Duration) context.Context // alters every context
 
@@ -123,6 +131,9 @@ func (b *bug) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, err
 
 func (b *bug) Leave(ctx context.Context, c store.Claim) error {
 	b.send(&c)
+	if b.leaves != nil {
+		b.leaves(&c)
+	}
 	leave := b.Store.Leave
 	if b.leave != nil {
 		leave = b.leave
@@ -142,6 +153,9 @@ func (b *bug) Line(ctx context.Context, name string) (store.Line, error) {
 		return b.line(ctx, name)
 	}
 	line, err := b.Store.Line(b.in(ctx, time.Hour), name)
+	if b.shows != nil {
+		b.shows(&line)
+	}
 	return line, b.fail(err)
 }
 
@@ -163,7 +177,12 @@ func (b *bug) Notify(fn func(store.ID, store.Standing)) {
 		b.notify(fn)
 		return
 	}
-	b.Store.Notify(fn)
+	b.Store.Notify(func(id store.ID, s store.Standing) {
+		if b.pushes != nil {
+			b.pushes(id, &s)
+		}
+		fn(id, s)
+	})
 }
 
 func (b *bug) Abilities() store.Abilities {

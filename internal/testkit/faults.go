@@ -1,0 +1,175 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Secret is the password that tests put into URLs. No error may repeat it.
+const Secret = "secret"
+
+// CheckFault demands a fault that is final or not and has all of these words. It must not show Secret, nor be taken for a
+// lock that is held.
+func CheckFault(t testing.TB, err error, final bool, words ...string) {
+	t.Helper()
+	if _, ok := errors.AsType[*store.Fault](err); !ok {
+		t.Errorf("%v, which is no *store.Fault", err)
+		return
+	}
+	if store.Final(err) != final {
+		t.Errorf("%v: final is %t, want %t", err, !final, final)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v, which does not say %q", err, word)
+		}
+	}
+	if strings.Contains(err.Error(), Secret) {
+		t.Errorf("%v, which has the password", err)
+	}
+	if errors.Is(err, holdfast.ErrLocked) || strings.Contains(err.Error(), "locked") {
+		t.Errorf("%v, which can be taken for contention", err)
+	}
+}
+
+// CheckMasked demands that a URL with Secret as its password cannot be opened, and that the error has the URL without it.
+func CheckMasked(t testing.TB, url string) {
+	t.Helper()
+	locks, err := holdfast.Open(t.Context(), url)
+	if err == nil {
+		locks.Close()
+	}
+	masked := strings.Replace(url, ":"+Secret+"@", ":xxxxx@", 1)
+	if err == nil || strings.Contains(err.Error(), Secret) || !strings.Contains(err.Error(), masked) {
+		t.Errorf("%v", err)
+	}
+}
+
+// RefuseURLs demands that none of these URLs can be opened, and that the error has the words of each.
+func RefuseURLs(t testing.TB, urls map[string]string) {
+	t.Helper()
+	for url, words := range urls {
+		locks, err := holdfast.Open(t.Context(), url)
+		if err == nil {
+			locks.Close()
+		}
+		switch {
+		case err == nil || !strings.Contains(err.Error(), words) || !strings.HasPrefix(err.Error(), "holdfast: "):
+			t.Errorf("%s: %v, which does not say %q", url, err, words)
+		case strings.Contains(err.Error(), Secret):
+			t.Errorf("%v, which has the password", err)
+		}
+	}
+}
+
+// Calls returns each of a store's calls.
+func Calls(s store.Store, c store.Claim) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Join":  func(ctx context.Context) error { _, err := s.Join(ctx, c); return err },
+		"Keep":  func(ctx context.Context) error { _, err := s.Keep(ctx, []store.Claim{c}); return err },
+		"Leave": func(ctx context.Context) error { return s.Leave(ctx, c) },
+		"Break": func(ctx context.Context) error { return s.Break(ctx, c.Name, 1) },
+		"Line":  func(ctx context.Context) error { _, err := s.Line(ctx, c.Name); return err },
+		"Names": func(ctx context.Context) error {
+			for _, err := range s.Names(ctx, "") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// Nobody returns an address where nothing listens.
+func Nobody(t testing.TB) string {
+	t.Helper()
+	l := listen(t)
+	l.Close()
+	return l.Addr().String()
+}
+
+// Silent returns an address where connections are accepted and never answered.
+func Silent(t testing.TB) string {
+	t.Helper()
+	return listen(t).Addr().String() // the kernel accepts for it
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	Must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// CheckWorks demands that Tour works.
+func CheckWorks(t testing.TB, s store.Store) {
+	t.Helper()
+	Check(t, Tour(t.Context(), s))
+}
+
+// Tour makes every call of a store with lines, as several claims of one client do, and returns the first error.
+func Tour(ctx context.Context, s store.Store) error {
+	told := Listen(s)
+	var err error
+	join := func(c *store.Claim, want store.State) {
+		standing, e := s.Join(ctx, *c)
+		if c.Ticket = standing.Ticket; e == nil && standing.State != want {
+			e = fmt.Errorf("it is %v, want %v", standing.State, want)
+		}
+		err = cmp.Or(err, e)
+	}
+	keep := func(c store.Claim) {
+		standings, e := s.Keep(ctx, []store.Claim{c})
+		if e == nil && standings[0].State != store.Held {
+			e = cmp.Or(standings[0].Err, fmt.Errorf("it is %v", standings[0].State))
+		}
+		err = cmp.Or(err, e)
+	}
+	claim := func(name string) store.Claim { return Claim(name, time.Minute) }
+	alone, holder, waiter, hasty, ghost := claim("alone"), claim("tour"), claim("tour"), claim("tour"), claim("tour")
+	hasty.Try = true
+	join(&alone, store.Held)
+	keep(alone)
+	err = cmp.Or(err, s.Leave(ctx, alone))
+	join(&holder, store.Held)
+	join(&waiter, store.Waiting)
+	join(&hasty, store.Gone)
+	err = cmp.Or(err, s.Leave(ctx, ghost)) // its Join may still come
+	holder.Turn = 1
+	keep(holder) // with news
+	l, e := s.Line(ctx, "tour")
+	if err = cmp.Or(err, e); err == nil && (len(l.Places) != 2 || l.Places[0].Turn != 1 || l.Places[0].Left <= 0) {
+		err = fmt.Errorf("the line is %+v", l)
+	}
+	for name, e := range s.Names(ctx, "t") {
+		if err = cmp.Or(err, e); err == nil && name != "tour" {
+			err = fmt.Errorf("a name is %q", name)
+		}
+	}
+	err = cmp.Or(err, s.Break(ctx, "tour", holder.Ticket))
+	for n := 0; err == nil && n < 2; n++ { // the holder's loss and the waiter's grant
+		select {
+		case id := <-told:
+			if id == store.Everyone { // then every claim is to be asked about
+				n = 2
+			}
+		case <-time.After(Patience):
+			err = fmt.Errorf("only %d were told", n)
+		}
+	}
+	if err == nil {
+		keep(waiter)
+	}
+	return cmp.Or(err, s.Leave(ctx, waiter))
+}

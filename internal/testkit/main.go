@@ -1,0 +1,28 @@
+package testkit
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/leaks"
+)
+
+// Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
+//
+// Most tests of a store wait, for a server or until a ttl is over. So twice as many of them run at once as there are
+// processors, unless the command line says how many.
+func Main(m *testing.M) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
+	leaks.Main(m)
+}

@@ -1,0 +1,152 @@
+package testkit
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lab/check"
+	"github.com/holdfast-go/holdfast/lab/contend"
+)
+
+// ScenePatience is how long the processes of a scene may take for anything, since they share two cores with other tests.
+const ScenePatience = time.Minute
+
+// A Scene is processes that contend for a store's locks while a test breaks something.
+type Scene struct {
+	*testing.T
+	Dir   string // of the histories
+	Crowd *contend.Crowd
+}
+
+// NewScene returns a scene without processes.
+func NewScene(t *testing.T) *Scene {
+	t.Helper()
+	return &Scene{T: t, Dir: Evidence(t)}
+}
+
+// Evidence makes a folder that stays if the test fails.
+func Evidence(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast-faults-") //nolint:usetesting // it must outlive a test that fails
+	Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the histories are kept: %s", dir)
+			return
+		}
+		Check(t, os.RemoveAll(dir))
+	})
+	return dir
+}
+
+// Must ends the test if err is not nil.
+func (s *Scene) Must(err error) {
+	s.Helper()
+	Must(s, err)
+}
+
+// Within returns a context that ends when the scene has taken too long.
+func (s *Scene) Within() context.Context {
+	ctx, cancel := context.WithTimeout(s.Context(), ScenePatience)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+// Start starts the processes of a plan and returns when all goroutines have got a lock.
+func (s *Scene) Start(plan contend.Plan) {
+	s.Helper()
+	var err error
+	plan.Dir = s.Dir
+	s.Crowd, err = contend.Start(s.Within(), plan)
+	s.Must(err)
+	s.Cleanup(func() { s.Must(s.Crowd.Close()) })
+	s.Through()
+}
+
+// Through waits until every goroutine has got a lock that it asked for from now on.
+func (s *Scene) Through() {
+	s.Helper()
+	began := time.Now()
+	if err := s.Crowd.Through(s.Within()); err != nil {
+		outcome, stopped := s.Crowd.Stop(s.Within())
+		s.Fatalf("%v\nstopped: %v\nreports: %+v", err, stopped, outcome.Reports)
+	}
+	s.Logf("all are through after %v", time.Since(began).Round(time.Millisecond))
+}
+
+// An Effect is what a fault does to the processes.
+type Effect int
+
+// The effects.
+const (
+	MayHurt  Effect = iota // calls may fail
+	MustHurt               // calls fail, or leases are lost
+	Harmless               // no call fails because of it
+)
+
+// An Excuse says which errors the processes may meet.
+type Excuse struct {
+	Effect  Effect
+	Trouble *regexp.Regexp // errors that the fault explains, unless it is harmless
+	Slow    *regexp.Regexp // errors that a busy machine explains; nil: none
+	Absent  *regexp.Regexp // errors of what the store does not have; nil: none
+	Lost    int            // leases that others than the processes have lost
+}
+
+// Stop has all processes release what they hold, and ends them.
+func (s *Scene) Stop() *contend.Outcome {
+	s.Helper()
+	outcome, err := s.Crowd.Stop(s.Within())
+	s.Must(err)
+	return outcome
+}
+
+// CheckErrors demands that the processes have met no errors but those with an excuse.
+func (s *Scene) CheckErrors(outcome *contend.Outcome, excuse Excuse) {
+	s.Helper()
+	total := outcome.Total()
+	total.Lost += excuse.Lost
+	s.Logf("%d acquired, %d lost, %d kinds of faults, %d holds", total.Acquired, total.Lost, len(total.Faults), len(outcome.Holds))
+	if excuse.Effect == MustHurt && total.Lost+len(total.Faults) == 0 {
+		s.Error("nobody has felt the fault")
+	}
+	for text, n := range total.Faults {
+		explained := excuse.Effect != Harmless && excuse.Trouble.MatchString(text)
+		if !explained && !matches(excuse.Slow, text) {
+			s.Errorf("an error that the fault does not explain, %d times: %s", n, text)
+		}
+	}
+	for text, n := range total.Wrong {
+		if !matches(excuse.Absent, text) {
+			s.Errorf("an error that must not be, %d times: %s", n, text)
+		}
+	}
+}
+
+func matches(r *regexp.Regexp, text string) bool { return r != nil && r.MatchString(text) }
+
+// CheckNothing reports findings as errors, the first few in full.
+func CheckNothing(t testing.TB, findings []check.Finding) {
+	t.Helper()
+	const few = 5
+	for i, finding := range findings {
+		if i == few {
+			t.Errorf("and %d more", len(findings)-few)
+			return
+		}
+		t.Error(finding)
+	}
+}
+
+// CheckNothingLeft demands that a server has nothing left of locks: now, or when what has a ttl is over. A busy machine may
+// be slow to say so.
+func CheckNothingLeft(t testing.TB, ttl time.Duration, left func() []string) {
+	t.Helper()
+	var last []string
+	if !Soon(ttl+10*time.Second, func() bool { last = left(); return len(last) == 0 }) {
+		t.Errorf("all have ended, and this is left: %q", last)
+	}
+}
