@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // TestCallEndsWithinTTL: a call that had to wait for another, and then for nodes that are silent, still ends when the ttl of

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // lockKey is what all clients want, but for those of some schedules who want otherKey. The nodes' marks are for both.

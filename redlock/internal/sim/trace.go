@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // What is counted, so that schedules show that something happens in them.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // A server is a node, and what happens to it.
