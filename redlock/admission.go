@@ -80,7 +80,7 @@ func (s *Store) await(ctx context.Context, news <-chan struct{}) bool {
 		return true
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-s.life.Done():
+	case <-s.frame.Life().Done():
 	}
 	return false
 }

@@ -17,7 +17,6 @@ type bid struct {
 	id    store.ID
 	key   string
 	ttl   time.Duration
-	gone  bool // it was dropped, and is to hear of nothing any more; the ears' mu guards it
 
 	mu      sync.Mutex
 	claim   *vote.Claim
@@ -87,7 +86,7 @@ func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, 
 func (b *bid) leave() (*pending, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.call != nil && !b.store.closed.Load() {
+	if b.call != nil && !b.store.frame.Closed() {
 		b.outdone, b.call = append(b.outdone, b.call), nil
 	}
 	return b.start(vote.Leave, time.Now(), nil, b.claim.Leave)
@@ -95,7 +94,7 @@ func (b *bid) leave() (*pending, error) {
 
 // start begins a call that the program made at a time. The caller has mu, as for all that follow.
 func (b *bid) start(kind vote.Op, began time.Time, out outbox, step func(now time.Duration) vote.Step) (*pending, error) {
-	if b.store.closed.Load() {
+	if b.store.frame.Closed() {
 		return nil, store.ErrClosed
 	}
 	p := &pending{bid: b, kind: kind, done: make(chan struct{}), sent: time.Now()}
@@ -202,15 +201,15 @@ func (b *bid) answer(node int, e *errand, a vote.Answer) {
 	b.follow(b.claim.Answer(b.store.rota.now(), node, e.seq, a), nil)
 }
 
-// listens takes the news that it is told of releases from now on.
-func (b *bid) listens() {
+// Subscribed implements rediskey.Waiter.
+func (b *bid) Subscribed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.follow(b.claim.Listen(b.store.rota.now()), nil)
 }
 
-// push takes the news that the key is free at a node.
-func (b *bid) push(node int) {
+// Released implements rediskey.Waiter.
+func (b *bid) Released(node int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.follow(b.claim.Push(b.store.rota.now(), node), nil)
@@ -226,7 +225,7 @@ func (b *bid) wake(now time.Duration) {
 	b.follow(b.claim.Wake(now), nil)
 	b.mu.Unlock()
 	if tell {
-		b.store.deliver(b.id, store.Standing{State: store.Waiting, Ahead: -1})
+		b.store.frame.Push(b.id, store.Standing{State: store.Waiting, Ahead: -1})
 	}
 }
 

@@ -28,14 +28,7 @@ func (s *Store) Bids() int {
 }
 
 // Listening is how many claims are to be woken by a release.
-func (s *Store) Listening() (n int) {
-	s.ears.mu.Lock()
-	defer s.ears.mu.Unlock()
-	for _, one := range s.ears.of {
-		n += len(one.bids)
-	}
-	return n
-}
+func (s *Store) Listening() int { return s.subscriptions.Waiting() }
 
 // FewUnder is how many requests may always be under way at a node.
 const FewUnder = fewUnder

@@ -78,7 +78,7 @@ func (s *Store) fault(l *lack) error {
 		if l.raise&(1<<i) != 0 {
 			why = fmt.Errorf("it has granted the lock, but not taken its token: %w", why)
 		}
-		e.whys = append(e.whys, s.nodes[i].address+": "+s.mask(why.Error()))
+		e.whys = append(e.whys, s.nodes[i].address+": "+s.frame.MaskText(why.Error()))
 		switch {
 		case cause != nil:
 			final++
@@ -107,7 +107,7 @@ func (s *Store) fault(l *lack) error {
 	case marks+quarantined >= missing:
 		e.wait = max(waits[missing-marks-1].Round(time.Second), time.Second)
 	}
-	return &store.Fault{Store: s.called, Final: final > spare, Busy: final <= spare && able >= missing, Err: e}
+	return &store.Fault{Store: s.frame.Name, Final: final > spare, Busy: final <= spare && able >= missing, Err: e}
 }
 
 // errFinal is the cause of what will not get better by itself and has no name of its own.
@@ -209,15 +209,22 @@ func (s *Store) ill(a *vote.Answer) error {
 // nodeError is what one node said, with its name.
 func (s *Store) nodeError(n *node, a *vote.Answer) error {
 	why, _ := s.reason(a, healthTimeout)
-	return fmt.Errorf("%s: %s", n.address, s.mask(why.Error()))
+	return s.named(n, why)
 }
 
-// mask is a text without passwords: a server repeats what it does not understand.
-func (s *Store) mask(text string) string {
-	for _, secret := range s.secrets {
-		text = strings.ReplaceAll(text, secret, "xxxxx")
+// named says which node an error is of.
+func (s *Store) named(n *node, why error) error {
+	return fmt.Errorf("%s: %s", n.address, s.frame.MaskText(why.Error()))
+}
+
+// warn logs something about a node.
+func (s *Store) warn(n *node, message string, args ...any) {
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			args[i] = s.frame.MaskText(err.Error())
+		}
 	}
-	return text
+	s.logger.Warn("holdfast: "+message, append([]any{"node", n.address}, args...)...)
 }
 
 // settled looks which nodes count for a lock that was renewed, and warns when that changes. The caller has mu.
@@ -226,7 +233,7 @@ func (b *bid) settled() {
 	for i, n := range s.nodes {
 		if b.tally.counts&(1<<i) != 0 {
 			if n.missed.CompareAndSwap(true, false) {
-				s.logger.Info("holdfast: a node counts again for locks that are held", "store", s.called, "node", n.address)
+				s.logger.Info("holdfast: a node counts again for locks that are held", "node", n.address)
 			}
 			continue
 		}
@@ -240,7 +247,7 @@ func (b *bid) settled() {
 		}
 		b.strange = b.strange || own
 		why, _ := s.reason(&a, s.timeoutOf(b.ttl))
-		s.logger.Warn("holdfast: a lock is in jeopardy: not all nodes count", "store", s.called, "node", n.address,
-			"why", s.mask(why.Error()), "counted", b.claim.Counted(), "nodes", len(s.nodes), "needed", s.rules.Majority())
+		s.warn(n, "a lock is in jeopardy: not all nodes count",
+			"why", why, "counted", b.claim.Counted(), "nodes", len(s.nodes), "needed", s.rules.Majority())
 	}
 }

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,7 +86,7 @@ func (s *Store) examine(ctx context.Context, n *node) NodeHealth {
 		h.Version, h.Ahead = w.Info.Version(), w.Info.Ahead()
 	}
 	if err := s.ill(&a); err != nil {
-		h.Err = errors.New(s.mask(err.Error()))
+		h.Err = s.frame.Mask(err)
 		return h
 	}
 	s.notice(n.index, &a)

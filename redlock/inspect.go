@@ -101,10 +101,10 @@ func (s *Store) judge(ctx context.Context, n *node, w *wire) error {
 		if !d.allowed(&s.settings) {
 			return fmt.Errorf("%s: %s (allow=%s lets it pass)", d.text, d.why, d.option)
 		}
-		s.logger.Warn("holdfast: locks may be lost: "+d.text, "store", s.called, "node", n.address)
+		s.warn(n, "locks may be lost: "+d.text)
 	}
 	if ahead := w.Info.Ahead(); ahead.Abs() > farOff {
-		s.logger.Warn("holdfast: the clock of a node differs from this machine's", "store", s.called, "node", n.address, "ahead", ahead.Round(time.Second))
+		s.warn(n, "the clock of a node differs from this machine's", "ahead", ahead.Round(time.Second))
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (s *Store) enough(ctx context.Context, all []vote.Answer) error {
 	switch {
 	case n >= s.rules.Majority():
 		return nil
-	case s.closed.Load():
+	case s.frame.Closed():
 		return store.ErrClosed
 	case ctx.Err() != nil:
 		return ctx.Err()

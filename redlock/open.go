@@ -14,9 +14,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 func init() {
@@ -24,10 +26,8 @@ func init() {
 	store.Register("redlocks", open)
 }
 
-const (
-	driftPart   = 0.01                 // the part of a ttl by which clocks may differ in pace
-	retryWindow = 2 * time.Millisecond // over which those spread who try when a lock becomes free: about two round trips
-)
+// retryWindow is how far apart those try who wait for a lock that becomes free: about two round trips.
+const retryWindow = 2 * time.Millisecond
 
 // New makes a store of clients that stay the caller's, one for each node: Close does not close them. Each must lead to one
 // server. The store takes two connections of its own out of each client's blocking pool.
@@ -96,11 +96,11 @@ func reach(options rueidis.ClientOption, set settings) (*Store, error) {
 	s := newStore(options.InitAddress, set)
 	// A user without a password is most often a password in the wrong place.
 	if secret := cmp.Or(options.Password, options.Username); secret != "" {
-		s.secrets = append(s.secrets, secret)
+		s.frame.Hide(secret)
 	}
 	for i, address := range options.InitAddress {
 		options.InitAddress = []string{address}
-		client, err := rediswire.NewClient(s.life, rediswire.DialTimeout, options, s.way.Dial)
+		client, err := rediswire.NewClient(s.frame.Life(), rediswire.DialTimeout, options, s.way.Dial)
 		if err != nil {
 			s.nodes = s.nodes[:i]
 			s.Close() //nolint:errcheck // it has none
@@ -117,23 +117,23 @@ func newStore(addresses []string, set settings) *Store {
 	}
 	s := &Store{
 		settings: set,
-		called:   "redlock at " + strings.Join(addresses, ","),
+		frame:    frame.New(frame.Config{Name: "redlock at " + strings.Join(addresses, ","), Drift: frame.Clocks}),
 		rules: vote.Rules{
 			Nodes: len(addresses), MaxTTL: set.maxTTL, Unsaved: set.unsaved, NodeTimeout: set.timeout,
-			DriftPart: driftPart, Retry: retryWindow, Chance: rand.N[time.Duration],
+			DriftPart: frame.Clocks.Part, Retry: retryWindow, Chance: rand.N[time.Duration],
 		},
-		nodes:   make([]*node, len(addresses)),
-		rota:    newRota(),
-		bids:    map[bidKey]*bid{},
-		wires:   make([]*wire, len(addresses)),
-		idle:    make(chan struct{}, 1),
-		freight: make(chan freight),
-		joins:   throttle{limit: mostJoins},
+		nodes:         make([]*node, len(addresses)),
+		rota:          newRota(),
+		subscriptions: rediskey.NewSubscriptions(len(addresses), freedTopic),
+		bids:          map[bidKey]*bid{},
+		wires:         make([]*wire, len(addresses)),
+		idle:          make(chan struct{}, 1),
+		freight:       make(chan freight),
+		joins:         throttle{limit: mostJoins},
 	}
-	s.life, s.finish = context.WithCancel(context.Background())
+	s.logger = s.logger.With("store", s.frame.Name)
 	s.admission = newAdmission(s)
-	s.ears.init(len(addresses))
-	s.tasks.Go(func() { s.rota.run(s.life) })
+	s.frame.Go(func() { s.rota.run(s.frame.Life()) })
 	return s
 }
 
@@ -145,8 +145,8 @@ func (s *Store) opened(ctx context.Context) (*Store, error) {
 		return nil, err
 	}
 	for _, n := range s.nodes {
-		s.tasks.Go(func() { s.stay(n) })
-		s.tasks.Go(func() { s.listen(n) })
+		s.frame.Go(func() { s.stay(n) })
+		s.frame.Go(func() { s.listen(n) })
 	}
 	return s, nil
 }
@@ -184,7 +184,7 @@ func (s *Store) suitable(ctx context.Context) error {
 	defer cancel()
 	arrivals := make(chan arrival, len(s.nodes))
 	for _, n := range s.nodes {
-		s.tasks.Go(func() { arrivals <- s.arrive(ctx, n) })
+		s.frame.Go(func() { arrivals <- s.arrive(ctx, n) })
 	}
 	said := make([]vote.Answer, len(s.nodes))
 	var here uint64
@@ -194,7 +194,7 @@ func (s *Store) suitable(ctx context.Context) error {
 		select {
 		case a := <-arrivals:
 			if a.bad {
-				return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("%s: %s", a.node.address, s.mask(a.err.Error()))}
+				return &store.Fault{Store: s.frame.Name, Final: true, Err: s.named(a.node, a.err)}
 			}
 			if said[a.node.index].Err = a.err; a.err == nil {
 				here |= 1 << a.node.index
@@ -212,7 +212,7 @@ func (s *Store) suitable(ctx context.Context) error {
 	for i, n := range s.nodes {
 		if here&(1<<i) == 0 {
 			why, _ := s.reason(&said[i], lateness)
-			s.logger.Warn("holdfast: a node cannot be reached", "store", s.called, "node", n.address, "why", s.mask(why.Error()))
+			s.warn(n, "a node cannot be reached", "why", why)
 		}
 	}
 	return nil
@@ -267,11 +267,11 @@ func (s *Store) roll(ctx context.Context) error {
 			votes |= 1 << i
 		case all[i].Code != vote.Failed:
 			why, _ := s.reason(&all[i], lookTimeout)
-			s.logger.Warn("holdfast: a node has no vote", "store", s.called, "node", s.nodes[i].address, "why", s.mask(why.Error()))
+			s.warn(s.nodes[i], "a node has no vote", "why", why)
 		}
 	}
 	if count < s.rules.Majority() {
-		s.logger.Warn("holdfast: no lock can be had for now", "store", s.called, "why", s.noMajority(all, votes, lookTimeout))
+		s.logger.Warn("holdfast: no lock can be had for now", "why", s.noMajority(all, votes, lookTimeout))
 	}
 	return nil
 }

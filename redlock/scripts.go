@@ -16,7 +16,6 @@ const (
 	recordKey  = "holdfast:{}:redlock"        // the record, with the mark
 	leftPrefix = "holdfast:{}:redlock:left:"  // a tombstone; the value follows
 	freedTopic = "holdfast:{}:redlock:freed:" // the channel on which it is told that a key is free; the key follows
-	ownPrefix  = "holdfast:{"                 // what begins so is Holdfast's own, and the name of no lock
 )
 
 // The scripts. Each is the method of vote.Node of the same name, and a script that differs from it is wrong. Their headers

@@ -105,7 +105,7 @@ func (s *Store) send(n *node, errands []errand) {
 	select {
 	case s.freight <- load:
 	default:
-		s.tasks.Go(func() { s.carrier(load) })
+		s.frame.Go(func() { s.carrier(load) })
 	}
 }
 
@@ -130,7 +130,7 @@ func (s *Store) carrier(load freight) {
 		select {
 		case load = <-s.freight:
 			s.resting.Add(-1)
-		case <-s.life.Done():
+		case <-s.frame.Life().Done():
 			return
 		}
 	}
@@ -148,7 +148,7 @@ func (s *Store) bring(n *node, errands []errand) {
 
 // sent notes that all is done about a request.
 func (s *Store) sent() {
-	if s.under.Add(-1) == 0 && s.closed.Load() {
+	if s.under.Add(-1) == 0 && s.frame.Closed() {
 		select {
 		case s.idle <- struct{}{}:
 		default:
@@ -189,7 +189,9 @@ func (s *Store) exchange(n *node, errands []errand) (answers []vote.Answer, unse
 		}
 		c = newKeep(requests, w.Info.Run())
 	}
-	reply, err := run(s.patience(), w, c)
+	ctx, done := s.frame.Shared(context.Background(), requestLimit)
+	defer done()
+	reply, err := run(ctx, w, c)
 	_, refused := rueidis.IsRedisErr(err)
 	n.leave(s.rota.now(), err == nil || refused)
 	if err != nil {
@@ -208,35 +210,13 @@ func (s *Store) wireSoon(n *node) (*wire, error) {
 	if w, ok := n.commands.Live(); ok {
 		return w, nil
 	}
-	ctx, cancel := context.WithTimeout(s.life, s.timeoutOf(s.maxTTL))
+	ctx, cancel := context.WithTimeout(s.frame.Life(), s.timeoutOf(s.maxTTL))
 	defer cancel()
 	return n.wire(ctx)
 }
 
-// A bounded is a context for all requests of a short while: a timer for each would cost more than all else. What is not
-// answered by its end is given up, long after it counted for anything.
-type bounded struct {
-	context.Context
-	cancel context.CancelFunc
-	fresh  time.Time // up to when new requests may use it
-}
-
-const (
-	requestLimit = 10 * time.Second
-	freshFor     = time.Second
-)
-
-// patience bounds a request.
-func (s *Store) patience() context.Context {
-	now := time.Now()
-	b := s.shared.Load()
-	if b == nil || now.After(b.fresh) {
-		b = &bounded{fresh: now.Add(freshFor)}
-		b.Context, b.cancel = context.WithTimeout(s.life, requestLimit) // it ends by itself: others may still use it
-		s.shared.Store(b)
-	}
-	return b.Context
-}
+// requestLimit is when a request is given up, long after it counted for anything.
+const requestLimit = 10 * time.Second
 
 // timeoutOf is how long one node may take to answer about a claim with this ttl.
 func (s *Store) timeoutOf(ttl time.Duration) time.Duration { return s.rules.Timeout(ttl) }

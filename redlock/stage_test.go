@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // A stage is a bid whose five nodes the test plays.
@@ -34,9 +36,11 @@ var (
 // newStage makes a bid with this ttl. Each node has so long to answer; 0: as always.
 func newStage(t *testing.T, ttl, timeout time.Duration) *stage {
 	s := &Store{
-		settings: settings{maxTTL: 4 * time.Second, logger: slog.New(slog.DiscardHandler)}, called: "redlock", rota: newRota(), bids: map[bidKey]*bid{},
+		settings: settings{maxTTL: 4 * time.Second, logger: slog.New(slog.DiscardHandler)},
+		frame:    frame.New(frame.Config{Name: "redlock", Drift: frame.Clocks}),
+		rota:     newRota(), bids: map[bidKey]*bid{}, subscriptions: rediskey.NewSubscriptions(5, freedTopic),
 		rules: vote.Rules{
-			Nodes: 5, MaxTTL: 4 * time.Second, NodeTimeout: timeout, DriftPart: driftPart,
+			Nodes: 5, MaxTTL: 4 * time.Second, NodeTimeout: timeout, DriftPart: frame.Clocks.Part,
 			Chance: func(time.Duration) time.Duration { return 0 },
 		},
 		shut: true, // the test carries the requests
@@ -44,7 +48,6 @@ func newStage(t *testing.T, ttl, timeout time.Duration) *stage {
 	for i := range 5 {
 		s.nodes = append(s.nodes, &node{index: i, address: "n" + strconv.Itoa(i)})
 	}
-	s.ears.init(5)
 	b := s.newBid(&store.Claim{Name: "stage", TTL: ttl, Owner: &store.Owner{}})
 	return &stage{t, b, make(outbox, 5)}
 }

@@ -115,7 +115,7 @@ func (t *tally) asks() bool { return t.kind != vote.Keep || t.keep != 0 }
 func (b *bid) fault() error {
 	s, t := b.store, &b.tally
 	if !t.asks() || t.kind == vote.Keep && bits.OnesCount64(t.counts) >= s.rules.Majority() {
-		return &store.Fault{Store: s.called, Err: errOver}
+		return &store.Fault{Store: s.frame.Name, Err: errOver}
 	}
 	lack := lack{said: make([]vote.Answer, len(s.nodes)), counts: t.counts, raise: t.raise, timeout: s.timeoutOf(b.ttl)}
 	copy(lack.said, t.said)
