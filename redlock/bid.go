@@ -10,13 +10,13 @@ import (
 )
 
 // A bid is a claim as this client knows it: the machine that decides, and who waits for what it decides. The machine is
-// driven by calls of the program, by answers, by pushes and by the rota, one step at a time.
+// driven by calls of the program, by answers, by pushes and by its timer, one step at a time.
 type bid struct {
-	place // the rota's
 	store *Store
 	id    store.ID
 	key   string
 	ttl   time.Duration
+	timer *time.Timer
 
 	mu      sync.Mutex
 	claim   *vote.Claim
@@ -47,11 +47,10 @@ type pending struct {
 }
 
 func (s *Store) newBid(c *store.Claim) *bid {
-	key := s.key(c.Name)
-	return &bid{
-		place: offDuty(), store: s, id: c.ID, key: key, ttl: c.TTL,
-		claim: vote.NewClaim(&s.rules, key, s.value(c), c.TTL, c.Grace),
-	}
+	b := &bid{store: s, id: c.ID, key: s.key(c.Name), ttl: c.TTL}
+	b.claim = vote.NewClaim(&s.rules, b.key, s.value(c), c.TTL, c.Grace)
+	b.timer = newTimer(b.wake)
+	return b
 }
 
 // advance begins a call of a claim that stands: one that holds is kept, another tries. Who calls while a call is under way
@@ -63,7 +62,6 @@ func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, 
 		before := b.call
 		b.mu.Unlock()
 		b.store.flush(out) // nobody else need wait
-		clear(out)
 		select {
 		case <-before.done:
 		case <-ctx.Done():
@@ -98,12 +96,12 @@ func (b *bid) start(kind vote.Op, began time.Time, out outbox, step func(now tim
 		return nil, store.ErrClosed
 	}
 	p := &pending{bid: b, kind: kind, done: make(chan struct{}), sent: time.Now()}
-	if limit := began.Add(b.ttl); limit.Before(p.sent.Add(mostRounds * b.store.timeoutOf(b.ttl))) {
+	if limit := began.Add(b.ttl); limit.Before(p.sent.Add(mostRounds * b.store.rules.Timeout(b.ttl))) {
 		p.limit = limit
 	}
 	b.call, b.result, b.told = p, vote.Result{}, 0
 	b.tally.begin(kind)
-	b.follow(step(b.store.rota.since(p.sent)), out)
+	b.follow(step(b.store.since(p.sent)), out)
 	return p, nil
 }
 
@@ -158,8 +156,8 @@ func (b *bid) follow(step vote.Step, out outbox) {
 		b.result = step.Result
 	}
 	if b.call != nil && b.result.Verdict != 0 {
-		deadline := s.rota.since(b.call.sent) + s.timeoutOf(b.ttl)
-		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != 1<<len(s.nodes)-1 && s.rota.now() < deadline {
+		deadline := s.since(b.call.sent) + s.rules.Timeout(b.ttl)
+		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != 1<<len(s.nodes)-1 && s.now() < deadline {
 			when = earlier(when, deadline) // it is over, and what the others say belongs into the error
 		} else {
 			b.conclude(again)
@@ -177,7 +175,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 		when = 0
 		s.drop(b)
 	}
-	s.rota.set(b, when)
+	s.setTimer(b.timer, when)
 }
 
 // conclude ends the call with the machine's result. Who waits now is told when to try again.
@@ -194,30 +192,31 @@ func (b *bid) conclude(again time.Duration) {
 }
 
 // answer implements machine.
-func (b *bid) answer(node int, e *errand, a vote.Answer) {
+func (b *bid) answer(r *nodeRequest, a vote.Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.note(node, e, &a)
-	b.follow(b.claim.Answer(b.store.rota.now(), node, e.seq, a), nil)
+	b.note(r, &a)
+	b.follow(b.claim.Answer(b.store.now(), r.Node, r.Seq, a), nil)
 }
 
 // Subscribed implements rediskey.Waiter.
 func (b *bid) Subscribed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.follow(b.claim.Listen(b.store.rota.now()), nil)
+	b.follow(b.claim.Listen(b.store.now()), nil)
 }
 
 // Released implements rediskey.Waiter.
 func (b *bid) Released(node int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.follow(b.claim.Push(b.store.rota.now(), node), nil)
+	b.follow(b.claim.Push(b.store.now(), node), nil)
 }
 
-// wake implements sleeper.
-func (b *bid) wake(now time.Duration) {
+// wake is called by the timer.
+func (b *bid) wake() {
 	b.mu.Lock()
+	now := b.store.now()
 	tell := b.ask != 0 && now >= b.ask
 	if tell {
 		b.told = 0 // once is enough

@@ -46,10 +46,10 @@ func (s *Store) SetPoll(d time.Duration) { s.rules.Poll = d }
 // Busy says whether requests are under way to any node, or what they were answered is just being thought about.
 func (s *Store) Busy() bool { return s.under.Load() > 0 }
 
-// Resting is how many carriers wait for something to carry.
+// Resting is how many senders wait for something to send.
 func (s *Store) Resting() int64 { return s.resting.Load() }
 
-// MostResting is how many carriers rest at most.
+// MostResting is how many senders rest at most.
 const MostResting = mostResting
 
 // Under is how many requests are under way to a node.

@@ -246,7 +246,7 @@ func (b *bid) settled() {
 			continue
 		}
 		b.strange = b.strange || own
-		why, _ := s.reason(&a, s.timeoutOf(b.ttl))
+		why, _ := s.reason(&a, s.rules.Timeout(b.ttl))
 		s.warn(n, "a lock is in jeopardy: not all nodes count",
 			"why", why, "counted", b.claim.Counted(), "nodes", len(s.nodes), "needed", s.rules.Majority())
 	}

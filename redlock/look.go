@@ -30,7 +30,7 @@ func gather[T any](ctx context.Context, s *Store, ask func(context.Context, *nod
 	for i, n := range s.nodes {
 		asked.Go(func() {
 			if answers[i], errs[i] = ask(ctx, n); errs[i] == nil && missing.Add(-1) == 0 {
-				time.AfterFunc(s.timeoutOf(s.maxTTL), cancel)
+				time.AfterFunc(s.rules.Timeout(s.maxTTL), cancel)
 			}
 			errs[i] = silentFor(began, errs[i])
 		})
@@ -104,7 +104,7 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 // nodes have. Nothing is said of a claim that no node could be asked about. The call that asks has begun at a time, and must
 // end within the ttl.
 func (s *Store) lookFor(ctx context.Context, c *store.Claim, began time.Time) (values []string, err error) {
-	within, cancel := context.WithTimeout(ctx, min(s.timeoutOf(c.TTL), c.TTL-time.Since(began)))
+	within, cancel := context.WithTimeout(ctx, min(s.rules.Timeout(c.TTL), c.TTL-time.Since(began)))
 	defer cancel()
 	all := s.askAll(within, vote.Request{Op: vote.Look, Key: s.key(c.Name)})
 	for i := range all {

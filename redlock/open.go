@@ -123,17 +123,16 @@ func newStore(addresses []string, set settings) *Store {
 			DriftPart: frame.Clocks.Part, Retry: retryWindow, Chance: rand.N[time.Duration],
 		},
 		nodes:         make([]*node, len(addresses)),
-		rota:          newRota(),
+		began:         time.Now().Add(-time.Second), // 0 is for no time at all
 		subscriptions: rediskey.NewSubscriptions(len(addresses), freedTopic),
 		bids:          map[bidKey]*bid{},
 		wires:         make([]*wire, len(addresses)),
 		idle:          make(chan struct{}, 1),
-		freight:       make(chan freight),
+		batches:       make(chan []nodeRequest),
 		joins:         throttle{limit: mostJoins},
 	}
 	s.logger = s.logger.With("store", s.frame.Name)
 	s.admission = newAdmission(s)
-	s.frame.Go(func() { s.rota.run(s.frame.Life()) })
 	return s
 }
 

@@ -27,8 +27,8 @@ type Store struct {
 	rules    vote.Rules
 	nodes    []*node
 
+	began     time.Time // from which machines count the time
 	joins     throttle
-	rota      *rota
 	admission *admission
 	guess     vote.Guess // the ticket of the next lock
 	owners    rediskey.Owners
@@ -45,8 +45,8 @@ type Store struct {
 	under atomic.Int64  // requests under way
 	idle  chan struct{} // holds a token when there are none, after Close has begun
 
-	freight chan freight // for carriers that rest
-	resting atomic.Int64 // how many do
+	batches chan []nodeRequest // for senders that rest
+	resting atomic.Int64       // how many do
 }
 
 var _ store.Store = (*Store)(nil)
@@ -178,7 +178,7 @@ func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.St
 
 // local is a time of a machine as an instant, with the wall clock as it was when the request was sent.
 func (s *Store) local(sent time.Time, t time.Duration) time.Time {
-	return sent.Add(t - s.rota.since(sent))
+	return sent.Add(t - s.since(sent))
 }
 
 // Keep implements store.Store. What is held is renewed at all nodes, many locks with one request; who waits tries again.
@@ -197,7 +197,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	errs := make([]error, len(cs))
 	bids := make([]*bid, len(cs))
 	for _, waits := range []bool{false, true} { // what is held is not to be late because others try
-		var wave renewals
+		var wave wave
 		for i := range cs {
 			if waits != (cs[i].Ticket == 0) {
 				continue
@@ -209,12 +209,10 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 			}
 			if wave.add(calls[i]) {
 				s.flush(out)
-				clear(out)
 				wave.wait(ctx)
 			}
 		}
 		s.flush(out)
-		clear(out)
 	}
 	for i := range cs {
 		if calls[i] == nil && errs[i] == nil { // it is not known, or over
@@ -292,7 +290,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	if s.under.Load() > 0 {
-		timer := time.NewTimer(s.timeoutOf(s.maxTTL))
+		timer := time.NewTimer(s.rules.Timeout(s.maxTTL))
 		select {
 		case <-s.idle:
 		case <-timer.C:
@@ -313,6 +311,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	for _, b := range left {
 		b.mu.Lock()
+		b.timer.Stop()
 		b.end(vote.Result{}, store.ErrClosed)
 		b.mu.Unlock()
 	}

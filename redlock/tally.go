@@ -58,9 +58,9 @@ func (t *tally) sending(sends []vote.Send) {
 }
 
 // note keeps what a node said. The caller has mu.
-func (b *bid) note(node int, e *errand, a *vote.Answer) {
-	t, op, bit := &b.tally, e.request.Op, uint64(1)<<node
-	if e.request.Value != t.value {
+func (b *bid) note(r *nodeRequest, a *vote.Answer) {
+	t, op, bit := &b.tally, r.Request.Op, uint64(1)<<r.Node
+	if r.Request.Value != t.value {
 		return // it is about an earlier try
 	}
 	if op == vote.Leave && a.Code == vote.Left {
@@ -68,15 +68,15 @@ func (b *bid) note(node int, e *errand, a *vote.Answer) {
 	}
 	switch {
 	case op == vote.Leave && t.kind != vote.Leave && b.call != nil: // which is about something else
-	case op == vote.Raise && t.kind != vote.Take, op == vote.Take && t.kind != vote.Take, op == vote.Keep && e.seq != t.keep:
+	case op == vote.Raise && t.kind != vote.Take, op == vote.Take && t.kind != vote.Take, op == vote.Keep && r.Seq != t.keep:
 	case !asWished(op, a):
 		t.heard |= bit
 		t.counts &^= bit
 		if t.said == nil {
 			t.said = make([]vote.Answer, len(b.store.nodes))
 		}
-		if t.said[node] = *a; a.Code == vote.Granted {
-			t.said[node] = vote.Answer{Code: vote.Failed, Err: errMad}
+		if t.said[r.Node] = *a; a.Code == vote.Granted {
+			t.said[r.Node] = vote.Answer{Code: vote.Failed, Err: errMad}
 		}
 	case b.result.Verdict == vote.Faulty:
 		t.heard |= bit
@@ -117,7 +117,7 @@ func (b *bid) fault() error {
 	if !t.asks() || t.kind == vote.Keep && bits.OnesCount64(t.counts) >= s.rules.Majority() {
 		return &store.Fault{Store: s.frame.Name, Err: errOver}
 	}
-	lack := lack{said: make([]vote.Answer, len(s.nodes)), counts: t.counts, raise: t.raise, timeout: s.timeoutOf(b.ttl)}
+	lack := lack{said: make([]vote.Answer, len(s.nodes)), counts: t.counts, raise: t.raise, timeout: s.rules.Timeout(b.ttl)}
 	copy(lack.said, t.said)
 	for i := range lack.said {
 		if t.late&(1<<i) != 0 {
