@@ -157,7 +157,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	}
 	if b.call != nil && b.result.Verdict != 0 {
 		deadline := s.since(b.call.sent) + s.rules.Timeout(b.ttl)
-		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != 1<<len(s.nodes)-1 && s.now() < deadline {
+		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != s.all() && s.now() < deadline {
 			when = earlier(when, deadline) // it is over, and what the others say belongs into the error
 		} else {
 			b.conclude(again)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -43,53 +44,52 @@ func unadmitted(err error) bool {
 	return ok && e.admit
 }
 
-// A lack is what nodes said of which too few did as they were asked.
-type lack struct {
-	said    []vote.Answer
-	counts  uint64 // the nodes that did as they were asked
-	raise   uint64 // those that have granted the lock, and were then asked to take its token
-	timeout time.Duration
-}
+// A nodeSet has a bit for each node.
+type nodeSet uint64
+
+func (s nodeSet) has(node int) bool { return s>>node&1 != 0 }
+func (s nodeSet) count() int        { return bits.OnesCount64(uint64(s)) }
+
+// all are all nodes.
+func (s *Store) all() nodeSet { return 1<<len(s.nodes) - 1 }
 
 // noMajority makes an error of what nodes said; those in counts did as they were asked.
-func (s *Store) noMajority(said []vote.Answer, counts uint64, timeout time.Duration) error {
-	return s.fault(&lack{said: said, counts: counts, timeout: timeout})
+func (s *Store) noMajority(said []vote.Answer, counts nodeSet, timeout time.Duration) error {
+	return s.fault(said, counts, 0, timeout)
 }
 
-// fault makes an error of a lack. It is final if so many nodes refuse for good that there is no majority without
-// them, and the store is busy if there is a majority of nodes that vote, as far as is known, of which some were too
-// slow.
-func (s *Store) fault(l *lack) error {
-	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority()}
+// fault is noMajority for a call in which nodes that had granted the lock were then asked to take its token: those in raise.
+// The error is final if so many nodes refuse for good that there is no majority without them. The store is busy if a majority
+// votes, as far as is known, and some were too slow.
+func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Duration) error {
+	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority(), count: counts.count()}
 	finals := map[error]int{}
-	final, quarantined, marks, able := 0, 0, 0, 0
-	var waits []time.Duration
-	for i := range s.nodes {
-		if l.counts&(1<<i) != 0 {
-			e.count++
+	final, marks, able := 0, 0, 0
+	var waits []time.Duration // of nodes in quarantine
+	for i, n := range s.nodes {
+		if counts.has(i) {
 			continue
 		}
-		a := &l.said[i]
-		why, cause := s.reason(a, l.timeout)
-		if err := s.nodes[i].unvoted.Load(); a.NeedsMark() && err != nil {
-			why, _ = explain(*err, l.timeout)
+		a := &said[i]
+		why, cause := s.reason(a, timeout)
+		if err := n.unvoted.Load(); a.NeedsMark() && err != nil {
+			why, _ = explain(*err, timeout)
 			why = fmt.Errorf("it has served its quarantine and cannot be given its vote back: %w", why)
 		}
-		if l.raise&(1<<i) != 0 {
+		if raise.has(i) {
 			why = fmt.Errorf("it has granted the lock, but not taken its token: %w", why)
 		}
-		e.whys = append(e.whys, s.nodes[i].address+": "+s.frame.MaskText(why.Error()))
+		e.whys = append(e.whys, s.named(n, why).Error())
 		switch {
 		case cause != nil:
 			final++
 			finals[cause]++
-		case a.Votes || s.nodes[i].late(a):
+		case a.Votes || n.late(a):
 			able++
 		case a.Code == vote.Failed:
 		case a.NeedsMark():
 			marks++
 		default:
-			quarantined++
 			waits = append(waits, a.Wait)
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Store) fault(l *lack) error {
 	case final > spare || missing <= 0:
 	case marks >= missing:
 		e.admit = true
-	case marks+quarantined >= missing:
+	case marks+len(waits) >= missing:
 		e.wait = max(waits[missing-marks-1].Round(time.Second), time.Second)
 	}
 	return &store.Fault{Store: s.frame.Name, Final: final > spare, Busy: final <= spare && able >= missing, Err: e}
@@ -231,7 +231,7 @@ func (s *Store) warn(n *node, message string, args ...any) {
 func (b *bid) settled() {
 	s := b.store
 	for i, n := range s.nodes {
-		if b.tally.counts&(1<<i) != 0 {
+		if b.tally.counts.has(i) {
 			if n.missed.CompareAndSwap(true, false) {
 				s.logger.Info("holdfast: a node counts again for locks that are held", "node", n.address)
 			}

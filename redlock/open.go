@@ -168,48 +168,41 @@ func (s *Store) begin(ctx context.Context) error {
 	return s.roll(ctx)
 }
 
-// An arrival is what came of connecting to a node.
-type arrival struct {
-	node *node
-	err  error
-	bad  bool // it was reached, and will not do
-}
-
-// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up,
-// as long as there is a majority without them.
+// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up, as
+// long as there is a majority without them.
 func (s *Store) suitable(ctx context.Context) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	arrivals := make(chan arrival, len(s.nodes))
-	for _, n := range s.nodes {
-		s.frame.Go(func() { arrivals <- s.arrive(ctx, n) })
-	}
+	bad, errs := gatherWithin(ctx, s, openTimeout, lateness, func(ctx context.Context, n *node) (bool, error) {
+		bad, err := s.connect(ctx, n)
+		if bad {
+			cancel() // whatever the others say
+		}
+		return bad, err
+	})
+	var here nodeSet
 	said := make([]vote.Answer, len(s.nodes))
-	var here uint64
-	late := time.NewTimer(openTimeout)
-	defer late.Stop()
-	for came, count := 0, 0; came < len(s.nodes); came++ {
-		select {
-		case a := <-arrivals:
-			if a.bad {
-				return &store.Fault{Store: s.frame.Name, Final: true, Err: s.named(a.node, a.err)}
-			}
-			if said[a.node.index].Err = a.err; a.err == nil {
-				here |= 1 << a.node.index
-				if count++; count == s.rules.Majority() {
-					late.Reset(lateness)
-				}
-			}
-		case <-late.C:
-			came = len(s.nodes)
+	for i, n := range s.nodes {
+		_, silent := errors.AsType[silence](errs[i])
+		switch {
+		case bad[i]:
+			return &store.Fault{Store: s.frame.Name, Final: true, Err: s.named(n, errs[i])}
+		case errs[i] == nil:
+			here |= 1 << i
+		case !silent:
+			said[i].Err = errs[i]
 		}
 	}
-	if err := s.enoughHere(ctx, said, here, time.Since(began)); err != nil {
-		return err
+	switch {
+	case here.count() >= s.rules.Majority():
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	default:
+		return s.noMajority(said, here, time.Since(began).Round(10*time.Millisecond))
 	}
 	for i, n := range s.nodes {
-		if here&(1<<i) == 0 {
+		if !here.has(i) {
 			why, _ := s.reason(&said[i], lateness)
 			s.warn(n, "a node cannot be reached", "why", why)
 		}
@@ -217,31 +210,15 @@ func (s *Store) suitable(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) enoughHere(ctx context.Context, said []vote.Answer, here uint64, waited time.Duration) error {
-	count := 0
-	for i := range s.nodes {
-		if here&(1<<i) != 0 {
-			count++
-		}
-	}
-	switch {
-	case count >= s.rules.Majority():
-		return nil
-	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err()
-	}
-	return s.noMajority(said, here, waited.Round(10*time.Millisecond))
-}
-
-// arrive connects to a node and looks whether it will do.
-func (s *Store) arrive(ctx context.Context, n *node) arrival {
+// connect connects to a node. Bad says that it was reached and will not do.
+func (s *Store) connect(ctx context.Context, n *node) (bad bool, err error) {
 	w, err := n.wire(ctx)
 	if err != nil {
-		return arrival{n, err, errors.Is(err, errUnusable)}
+		return errors.Is(err, errUnusable), err
 	}
 	n.judged.Store(true)
 	err = s.judge(ctx, n, w)
-	return arrival{n, err, err != nil}
+	return err != nil, err
 }
 
 // roll looks how the nodes stand, so that nobody is surprised: whether they are of this deployment, and whether enough vote.
@@ -257,19 +234,17 @@ func (s *Store) roll(ctx context.Context) error {
 			break
 		}
 	}
-	var votes uint64
-	count := 0
+	var votes nodeSet
 	for i := range all {
 		switch {
 		case all[i].Votes:
-			count++
 			votes |= 1 << i
 		case all[i].Code != vote.Failed:
 			why, _ := s.reason(&all[i], lookTimeout)
 			s.warn(s.nodes[i], "a node has no vote", "why", why)
 		}
 	}
-	if count < s.rules.Majority() {
+	if votes.count() < s.rules.Majority() {
 		s.logger.Warn("holdfast: no lock can be had for now", "why", s.noMajority(all, votes, lookTimeout))
 	}
 	return nil
