@@ -25,20 +25,14 @@ var (
 	sources embed.FS
 
 	scripts = [...]*rediswire.Script{
-		vote.Take:  newScript("take"),
-		vote.Keep:  newScript("keep"),
-		vote.Leave: newScript("leave"),
-		vote.Raise: newScript("raise"),
-		vote.Look:  newScript("look"),
-		vote.Admit: newScript("admit"),
-		vote.Init:  newScript("init"),
-		vote.Trust: newScript("trust"),
-		vote.Break: newScript("break"),
+		vote.Take: newScript(vote.Take), vote.Keep: newScript(vote.Keep), vote.Leave: newScript(vote.Leave),
+		vote.Raise: newScript(vote.Raise), vote.Look: newScript(vote.Look), vote.Admit: newScript(vote.Admit),
+		vote.Init: newScript(vote.Init), vote.Trust: newScript(vote.Trust), vote.Break: newScript(vote.Break),
 	}
 )
 
-func newScript(name string) *rediswire.Script {
-	text := source(name)
+func newScript(op vote.Op) *rediswire.Script {
+	text := source(op.String())
 	for _, part := range []string{"node", "holder"} {
 		text = strings.Replace(text, "--#include "+part+".lua\n", source(part), 1)
 	}

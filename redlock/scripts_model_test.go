@@ -134,7 +134,7 @@ func (p *player) compare(rs []*vote.Request) error {
 		c = newKeep(rs, p.run)
 	}
 	for _, r := range rs {
-		p.note("%s", show(r))
+		p.note("%+v", *r)
 	}
 	out, err := p.run1(c)
 	if err != nil {
@@ -153,12 +153,12 @@ func (p *player) compare(rs []*vote.Request) error {
 		if freed {
 			told += freedTopic + r.Key + "\n"
 		}
-		p.note("  at %v: %s", out.now, showAnswer(got[i]))
+		p.note("  at %v: %+v", out.now, got[i])
 		if d := want.Left - got[i].Left; d < -out.slack || d > out.slack {
 			return fmt.Errorf("it has %v left, and in the model %v", got[i].Left, want.Left)
 		}
 		if want.Left = got[i].Left; want != got[i] {
-			return fmt.Errorf("the model says: %s", showAnswer(want))
+			return fmt.Errorf("the model says: %+v", want)
 		}
 		p.count(r, &want, freed)
 	}
@@ -350,26 +350,12 @@ func recordText(r *vote.Record) string {
 	return head + fmt.Sprintf("v %d", r.Mark)
 }
 
-var opNames = map[vote.Op]string{
-	vote.Take: "take", vote.Keep: "keep", vote.Leave: "leave", vote.Raise: "raise", vote.Look: "look",
-	vote.Admit: "admit", vote.Init: "init", vote.Trust: "trust", vote.Break: "break",
-}
-
-func codeName(code vote.Code) string {
-	for name, c := range codes {
-		if c == code {
-			return name
-		}
-	}
-	return "?"
-}
-
 // count notes which answers there were.
 func (p *player) count(r *vote.Request, a *vote.Answer, freed bool) {
 	if p.seen == nil {
 		return
 	}
-	answer := opNames[r.Op] + " " + codeName(a.Code)
+	answer := fmt.Sprintf("%v %v", r.Op, a.Code)
 	p.seen[answer]++
 	switch {
 	case freed:
@@ -380,7 +366,3 @@ func (p *player) count(r *vote.Request, a *vote.Answer, freed bool) {
 		p.seen[answer+" without a vote"]++
 	}
 }
-
-func show(r *vote.Request) string { return fmt.Sprintf("%s %+v", opNames[r.Op], *r) }
-
-func showAnswer(a vote.Answer) string { return fmt.Sprintf("%s %+v", codeName(a.Code), a) }
