@@ -150,7 +150,7 @@ func (a *actor) result(w *world, r *vote.Result) {
 
 func (a *actor) won(w *world, r *vote.Result) {
 	first := a.ticket == 0
-	w.note("%s holds until %v of its clock, with ticket %d, by %d", a.label, r.Until, r.Ticket, r.Counted)
+	w.note("%s holds until %v of its clock, with ticket %d, by %d", a.label, r.Until, r.Ticket, a.claim.Counted())
 	w.believed(a, r.Ticket, first)
 	a.ticket = r.Ticket
 	a.floor = max(a.floor, r.Ticket)

@@ -96,7 +96,7 @@ func TestWinsByMajority(t *testing.T) {
 		c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Node == i && s.Request.Op == Take })
 		c.answer(i, granted(0))
 	}
-	if r := c.last; r.Ticket != 31 || r.Until != testTTL-10*time.Millisecond-tick || r.Counted != 3 {
+	if r := c.last; r.Ticket != 31 || r.Until != testTTL-10*time.Millisecond-tick || c.Counted() != 3 {
 		t.Errorf("%+v", r)
 	}
 	c.want(Won)
@@ -137,6 +137,8 @@ func TestLosesEarly(t *testing.T) {
 		"granted too":     {[]Answer{granted(1), denied, denied, denied}, Lost, 1},
 		"failed":          {[]Answer{{}, {}, {}}, Faulty, 3},
 		"never sent":      {[]Answer{{Unsent: true}, {Unsent: true}, {Unsent: true}}, Faulty, 0},
+		"another max-ttl": {[]Answer{{Code: Mismatch}, {Code: Mismatch}, {Code: Mismatch}}, Faulty, 0},
+		"a newer record":  {[]Answer{{Code: Newer}, {Code: Newer}, {Code: Newer}}, Faulty, 0},
 		"no votes":        {[]Answer{{Code: NoVote}, {Code: NoVote}, {Code: NoVote}}, Faulty, 0},
 		"failed and held": {[]Answer{{}, {}, denied}, Lost, 2},
 	} {
@@ -172,19 +174,6 @@ func TestLosesEarly(t *testing.T) {
 			p.does(p.Wake(p.now))
 			check("after a moment", c.leaves+len(takes))
 		})
-	}
-}
-
-func TestFinalFault(t *testing.T) {
-	for _, code := range []Code{Mismatch, Newer} {
-		c := newTry(t, 3)
-		c.does(c.Try(0, 0, 0))
-		c.answer(0, Answer{Code: code})
-		c.answer(1, Answer{Code: code})
-		if !c.last.Final || c.Said(1).Code != code {
-			t.Errorf("%+v", c.last)
-		}
-		c.want(Faulty)
 	}
 }
 

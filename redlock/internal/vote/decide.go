@@ -105,7 +105,7 @@ func (c *Claim) win(h *hold) Result {
 	h.phase, h.held, h.tell = holding, true, true
 	c.state = Held
 	c.pacer.won()
-	return Result{Verdict: Won, Ticket: h.ticket, Until: h.until, Counted: h.counted()}
+	return Result{Verdict: Won, Ticket: h.ticket, Until: h.until}
 }
 
 // lose gives back all that was taken, also where it seems to have failed.
@@ -115,12 +115,8 @@ func (c *Claim) lose(now time.Duration, h *hold, fault bool) Result {
 	c.pacer.lost(now, h, c.held(h), fault, c.first())
 	r.Again, r.Awaits = c.pacer.again, c.pacer.awaited
 	for i := range h.seats {
-		said := &h.seats[i].said
-		if said.Code == Denied {
+		if said := &h.seats[i].said; said.Code == Denied {
 			r.Holder = *said
-		}
-		if h.seats[i].mad || said.Code == Mismatch || said.Code == Newer || said.Code == TooHigh {
-			r.Final = fault
 		}
 	}
 	if fault {
@@ -145,7 +141,7 @@ func (c *Claim) decideKeep(now time.Duration, h *hold) Result {
 		return Result{Verdict: Gone}
 	case counted >= h.Majority():
 		h.until = max(h.until, h.Rules.until(h.round.sent, now, h.ttl))
-		return Result{Verdict: Won, Ticket: h.ticket, Until: h.until, Counted: counted}
+		return Result{Verdict: Won, Ticket: h.ticket, Until: h.until}
 	case counted+h.open() < h.Majority() && h.said(Denied, Buried)+h.open() <= h.Nodes-h.Majority():
 		return Result{Verdict: Faulty} // and those that may still answer cannot make it Gone
 	}
