@@ -2,6 +2,8 @@ package rediskey
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,8 +21,8 @@ type Waiter interface {
 }
 
 // Subscriptions are the channels of one client: one for each key that some of its claims wait for, at the nodes that they
-// name. A channel is left only when many are idle: who has waited for a lock once often does so again. Its methods may be
-// called by many goroutines at once, and call no waiter but in Listen and Message.
+// name. A channel is left only when many are idle: a client that has waited for a lock once often does so again. Methods may
+// be called by many goroutines at once. Only Listen and Message call waiters.
 type Subscriptions struct {
 	prefix string // of the channel of a key
 	mu     sync.Mutex
@@ -29,17 +31,16 @@ type Subscriptions struct {
 	nodes  []changes
 }
 
-// A subscription is to the channel of one key. Sets of nodes have a bit for each.
+// A subscription is to the channel of one key.
 type subscription struct {
 	waiters map[Waiter]bool
-	wanted  uint64 // the nodes where it is to be subscribed
-	at      uint64 // the nodes where it is
+	nodes   uint64 // a bit for each node where it is
 }
 
-// changes are what has to be done at one node.
+// changes are the keys whose subscription at one node may have to be changed.
 type changes struct {
-	subscribe, unsubscribe []string      // keys
-	todo                   chan struct{} // holds a token when there are some
+	keys map[string]bool
+	todo chan struct{} // holds a token when there are some
 }
 
 // mostIdle is how many channels may be without waiters.
@@ -47,9 +48,9 @@ const mostIdle = 64
 
 // NewSubscriptions makes subscriptions at so many nodes, to channels that are named by a prefix and the key.
 func NewSubscriptions(nodes int, prefix string) *Subscriptions {
-	s := &Subscriptions{prefix: prefix, keys: map[string]*subscription{}, idle: map[string]bool{}, nodes: make([]changes, nodes)}
-	for i := range s.nodes {
-		s.nodes[i].todo = make(chan struct{}, 1)
+	s := &Subscriptions{prefix: prefix, keys: map[string]*subscription{}, idle: map[string]bool{}}
+	for range nodes {
+		s.nodes = append(s.nodes, changes{map[string]bool{}, make(chan struct{}, 1)})
 	}
 	return s
 }
@@ -59,7 +60,8 @@ func (s *Subscriptions) Join(key string, w Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one := s.keys[key]; one != nil {
-		s.join(key, one, w)
+		one.waiters[w] = true
+		delete(s.idle, key)
 	}
 }
 
@@ -72,14 +74,10 @@ func (s *Subscriptions) Add(key string, w Waiter, node int) {
 		one = &subscription{waiters: map[Waiter]bool{}}
 		s.keys[key] = one
 	}
-	if one.wanted&(1<<node) == 0 {
-		one.wanted |= 1 << node
-		s.change(node, &s.nodes[node].subscribe, key)
+	if one.nodes>>node&1 == 0 {
+		one.nodes |= 1 << node
+		s.changed(node, key)
 	}
-	s.join(key, one, w)
-}
-
-func (s *Subscriptions) join(key string, one *subscription, w Waiter) {
 	one.waiters[w] = true
 	delete(s.idle, key)
 }
@@ -100,13 +98,22 @@ func (s *Subscriptions) Remove(key string, w Waiter) {
 	}
 	for key := range s.idle {
 		for node := range s.nodes {
-			if s.keys[key].at&(1<<node) != 0 {
-				s.change(node, &s.nodes[node].unsubscribe, key)
+			if s.keys[key].nodes>>node&1 != 0 {
+				s.changed(node, key)
 			}
 		}
 		delete(s.keys, key)
 	}
 	clear(s.idle)
+}
+
+// changed has the subscription of a key at a node looked at.
+func (s *Subscriptions) changed(node int, key string) {
+	s.nodes[node].keys[key] = true
+	select {
+	case s.nodes[node].todo <- struct{}{}:
+	default:
+	}
 }
 
 // Waiting returns the number of waiters.
@@ -117,15 +124,6 @@ func (s *Subscriptions) Waiting() (n int) {
 		n += len(one.waiters)
 	}
 	return n
-}
-
-// change adds a key to a list of changes at a node.
-func (s *Subscriptions) change(node int, list *[]string, key string) {
-	*list = append(*list, key)
-	select {
-	case s.nodes[node].todo <- struct{}{}:
-	default:
-	}
 }
 
 // A Conn is a connection over which messages come.
@@ -141,41 +139,37 @@ func (s *Subscriptions) Listen(life context.Context, node int, connect func(cont
 		if err != nil {
 			return err
 		}
-		s.reconnected(node)
+		s.mu.Lock()
+		for key := range s.keys {
+			s.changed(node, key)
+		}
+		s.mu.Unlock()
 		return s.listenOn(life, node, c)
 	})
 }
 
-// reconnected notes that all has to be subscribed anew at a node.
-func (s *Subscriptions) reconnected(node int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := &s.nodes[node]
-	n.subscribe, n.unsubscribe = nil, nil
-	for key, one := range s.keys {
-		one.at &^= 1 << node
-		if one.wanted&(1<<node) != 0 {
-			n.subscribe = append(n.subscribe, key)
-		}
-	}
-}
-
-// listenOn makes changes at a node over one connection, as long as that lasts.
+// listenOn stays subscribed over one connection, as long as that lasts.
 func (s *Subscriptions) listenOn(life context.Context, node int, c Conn) error {
+	at := map[string]bool{} // the keys that are subscribed
+	send := func(command rueidis.Completed) error {
+		ctx, cancel := context.WithTimeout(life, rediswire.DialTimeout)
+		defer cancel()
+		return c.Do(ctx, command).Error()
+	}
 	for {
-		stale, fresh := s.changes(node)
-		if len(stale) > 0 { // first: a key may be among the fresh ones again
-			if err := send(life, c, c.B().Unsubscribe().Channel(s.channels(stale)...).Build()); err != nil {
+		stale, fresh, ready := s.changes(node, at)
+		if len(stale) > 0 {
+			if err := send(c.B().Unsubscribe().Channel(stale...).Build()); err != nil {
 				return err
 			}
 		}
 		if len(fresh) > 0 {
-			if err := send(life, c, c.B().Subscribe().Channel(s.channels(fresh)...).Build()); err != nil {
+			if err := send(c.B().Subscribe().Channel(fresh...).Build()); err != nil {
 				return err
 			}
-			for _, w := range s.subscribed(node, fresh) {
-				w.Subscribed()
-			}
+		}
+		for _, w := range s.waiters(ready...) {
+			w.Subscribed()
 		}
 		select {
 		case <-s.nodes[node].todo:
@@ -187,71 +181,48 @@ func (s *Subscriptions) listenOn(life context.Context, node int, c Conn) error {
 	}
 }
 
-// changes takes the keys that have to be unsubscribed and subscribed at a node.
-func (s *Subscriptions) changes(node int) (stale, fresh []string) {
+// changes takes the changes at a node. It returns the channels to unsubscribe and to subscribe, by the keys that are
+// subscribed, and the keys whose waiters then learn of releases.
+func (s *Subscriptions) changes(node int, at map[string]bool) (stale, fresh, ready []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := &s.nodes[node]
-	for _, key := range n.subscribe {
-		if one := s.keys[key]; one != nil && one.at&(1<<node) == 0 {
-			fresh = append(fresh, key)
+	changed := s.nodes[node].keys
+	for key := range changed {
+		one := s.keys[key]
+		wanted := one != nil && one.nodes>>node&1 != 0
+		if wanted {
+			ready = append(ready, key)
+		}
+		switch {
+		case wanted && !at[key]:
+			at[key] = true
+			fresh = append(fresh, s.prefix+key)
+		case !wanted && at[key]:
+			delete(at, key)
+			stale = append(stale, s.prefix+key)
 		}
 	}
-	stale = n.unsubscribe
-	n.subscribe, n.unsubscribe = nil, nil
-	return stale, fresh
+	clear(changed)
+	return stale, fresh, ready
 }
 
-// subscribed notes that keys are subscribed at a node, and returns their waiters.
-func (s *Subscriptions) subscribed(node int, keys []string) (waiters []Waiter) {
+// waiters returns those who wait for any of the keys.
+func (s *Subscriptions) waiters(keys ...string) (waiters []Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
-		one := s.keys[key]
-		if one == nil { // it was idle meanwhile
-			s.change(node, &s.nodes[node].unsubscribe, key)
-			continue
+		if one := s.keys[key]; one != nil {
+			waiters = slices.AppendSeq(waiters, maps.Keys(one.waiters))
 		}
-		one.at |= 1 << node
-		waiters = one.appendTo(waiters)
-	}
-	return waiters
-}
-
-func (one *subscription) appendTo(waiters []Waiter) []Waiter {
-	for w := range one.waiters {
-		waiters = append(waiters, w)
 	}
 	return waiters
 }
 
 // Message takes a message that a node has published on a channel.
 func (s *Subscriptions) Message(node int, channel string) {
-	key, ok := strings.CutPrefix(channel, s.prefix)
-	if !ok {
-		return
+	if key, ok := strings.CutPrefix(channel, s.prefix); ok {
+		for _, w := range s.waiters(key) {
+			w.Released(node)
+		}
 	}
-	var waiters []Waiter
-	s.mu.Lock()
-	if one := s.keys[key]; one != nil {
-		waiters = one.appendTo(nil)
-	}
-	s.mu.Unlock()
-	for _, w := range waiters {
-		w.Released(node)
-	}
-}
-
-func (s *Subscriptions) channels(keys []string) []string {
-	channels := make([]string, len(keys))
-	for i, key := range keys {
-		channels[i] = s.prefix + key
-	}
-	return channels
-}
-
-func send(life context.Context, c Conn, command rueidis.Completed) error {
-	ctx, cancel := context.WithTimeout(life, rediswire.DialTimeout)
-	defer cancel()
-	return c.Do(ctx, command).Error()
 }

@@ -19,7 +19,8 @@ const ttl = maxTTL
 // newPair is a stage of three nodes, with two players.
 func newPair(t *testing.T, off vote.Without) (s *stage, a, b *player) {
 	s = newStage(t, 3, off)
-	return s, s.player("A", ttl), s.player("B", ttl)
+	a, b = s.player("A", ttl), s.player("B", ttl)
+	return s, a, b
 }
 
 // withAndWithout plays a schedule with all rules, and without one of them. It gets whether the fault is to be seen.
