@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bid is a claim as this client knows it: the machine that decides, and who waits for what it decides. The machine is
-// driven by calls of the program, by answers, by pushes and by its timer, one step at a time.
+// A bid is a claim as this client knows it: the machine that decides, and the calls that wait for it. The machine is driven
+// by calls, answers, pushes and its timer, one step at a time.
 type bid struct {
 	store *Store
 	id    store.ID
@@ -22,7 +22,7 @@ type bid struct {
 	claim   *vote.Claim
 	call    *pending      // under way; nil: none
 	result  vote.Result   // of the call, once the machine has it
-	outdone []*pending    // calls that came to nothing because the claim leaves; they end with that
+	outdone []*pending    // calls that came to nothing because the claim leaves; they end when it has
 	told    time.Duration // when the program was told to ask again; 0: it does not wait
 	ask     time.Duration // when it is to be told that it should ask now, since a push came; 0: not
 	tally   tally         // of the last call
@@ -53,8 +53,8 @@ func (s *Store) newBid(c *store.Claim) *bid {
 	return b
 }
 
-// advance begins a call of a claim that stands: one that holds is kept, another tries. Who calls while a call is under way
-// waits for that to end, so that no answer is older than its question. It returns nil if the claim is over.
+// advance begins a call of a claim that stands: one that holds is kept, another tries. It waits for a call that is under way,
+// so that no answer is older than its question. It returns nil if the claim is over.
 func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, error) {
 	began := time.Now()
 	b.mu.Lock()
@@ -76,7 +76,9 @@ func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, 
 	case vote.Held:
 		return b.start(vote.Keep, began, out, b.claim.Keep)
 	default:
-		return b.start(vote.Take, began, out, func(now time.Duration) vote.Step { return b.claim.Try(now, floor, b.store.guess.Next(now)) })
+		return b.start(vote.Take, began, out, func(now time.Duration) vote.Step {
+			return b.claim.Try(now, floor, b.store.guess.Next(now))
+		})
 	}
 }
 
@@ -119,20 +121,19 @@ func (p *pending) wait(ctx context.Context) (vote.Result, error) {
 	}
 	select {
 	case <-p.done:
-		return p.result, p.fault
 	case <-within.Done():
+		p.bid.mu.Lock()
+		defer p.bid.mu.Unlock()
+		select {
+		case <-p.done: // just now
+		default:
+			if ctx.Err() == nil {
+				return vote.Result{}, p.bid.fault()
+			}
+			return vote.Result{}, ctx.Err()
+		}
 	}
-	p.bid.mu.Lock()
-	defer p.bid.mu.Unlock()
-	select {
-	case <-p.done:
-		return p.result, p.fault
-	default:
-	}
-	if ctx.Err() == nil {
-		return vote.Result{}, p.bid.fault()
-	}
-	return vote.Result{}, ctx.Err()
+	return p.result, p.fault
 }
 
 // end ends the call under way, and those that it has outdone.
@@ -151,7 +152,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	s := b.store
 	b.tally.sending(step.Send)
 	s.post(b, step.Send, out)
-	when, again := step.Wake, step.Again
+	when := step.Wake
 	if step.Result.Verdict != 0 {
 		b.result = step.Result
 	}
@@ -160,16 +161,16 @@ func (b *bid) follow(step vote.Step, out outbox) {
 		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != s.all() && s.now() < deadline {
 			when = earlier(when, deadline) // it is over, and what the others say belongs into the error
 		} else {
-			b.conclude(again)
+			b.conclude(step.Again)
 		}
 	}
 	if step.Settled && b.tally.kind == vote.Keep {
 		b.settled()
 	}
 	b.ask = 0
-	if again != 0 && again < b.told {
-		b.ask = again
-		when = earlier(when, again)
+	if step.Again != 0 && step.Again < b.told {
+		b.ask = step.Again
+		when = earlier(when, b.ask)
 	}
 	if b.claim.Finished() {
 		when = 0
@@ -178,7 +179,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	s.setTimer(b.timer, when)
 }
 
-// conclude ends the call with the machine's result. Who waits now is told when to try again.
+// conclude ends the call with the machine's result. A claim that waits is told when to try again.
 func (b *bid) conclude(again time.Duration) {
 	r := b.result
 	var fault error

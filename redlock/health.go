@@ -25,19 +25,12 @@ const (
 	Fresh                        // it was never used, or has lost all data; without Init its first use begins a quarantine
 )
 
+var nodeStates = [...]string{"ill", "voting", "quarantined", "needs mark", "fresh"}
+
 // String is the state's word in errors and listings.
 func (s NodeState) String() string {
-	switch s {
-	case Ill:
-		return "ill"
-	case Voting:
-		return "voting"
-	case Quarantined:
-		return "quarantined"
-	case NeedsMark:
-		return "needs mark"
-	case Fresh:
-		return "fresh"
+	if int(s) < len(nodeStates) {
+		return nodeStates[s]
 	}
 	return "unknown state"
 }

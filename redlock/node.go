@@ -65,8 +65,8 @@ func (n *node) wire(ctx context.Context) (*wire, error) {
 	return n.commands.Get(ctx)
 }
 
-// stay connects to the node again whenever the connection has ended: a request that had to wait for that would hardly be
-// answered in its time. When a majority comes back at once, nobody's first call fails for it.
+// stay reconnects to the node whenever the connection has ended: a request that had to wait for that would hardly be answered
+// in time.
 func (s *Store) stay(n *node) {
 	life := s.frame.Life()
 	rediswire.Reconnect(life, func() error {
@@ -74,7 +74,7 @@ func (s *Store) stay(n *node) {
 		if err != nil {
 			return err
 		}
-		s.judgeLate(n, w)
+		s.checkLateNode(n, w)
 		select {
 		case <-w.Dead():
 		case <-life.Done():
@@ -88,9 +88,8 @@ func (s *Store) listen(n *node) {
 	s.subscriptions.Listen(s.frame.Life(), n.index, func(ctx context.Context) (rediskey.Conn, error) { return n.pushes.Get(ctx) })
 }
 
-// judgeLate says of a node that was not there when the store was opened if it would have been refused then. It is too late for
-// that: the nodes are what they are for all clients.
-func (s *Store) judgeLate(n *node, w *wire) {
+// checkLateNode warns if a node that joined after Open would have been rejected.
+func (s *Store) checkLateNode(n *node, w *wire) {
 	if n.judged.Swap(true) {
 		return
 	}
@@ -98,17 +97,6 @@ func (s *Store) judgeLate(n *node, w *wire) {
 	defer cancel()
 	if err := s.judge(ctx, n, w); err != nil {
 		s.warn(n, "a node will not do that was not there when the store was opened", "why", err)
-	}
-}
-
-// noting notes a failure of connect.
-func (n *node) noting(connect func() (*wire, error)) func() (*wire, error) {
-	return func() (*wire, error) {
-		w, err := connect()
-		if err != nil {
-			n.failed.Store(&failure{time.Now(), err})
-		}
-		return w, err
 	}
 }
 
@@ -172,7 +160,13 @@ func (n *node) close() {
 // newNode makes a node of a client that leads to one server. It does not connect yet.
 func (s *Store) newNode(index int, address string, client rueidis.Client, owned bool) *node {
 	n := &node{index: index, address: address, client: client, owned: owned}
-	n.commands.Connect = n.noting(func() (*wire, error) { return s.connectCommands(n) })
+	n.commands.Connect = func() (*wire, error) {
+		w, err := s.connectCommands(n)
+		if err != nil {
+			n.failed.Store(&failure{time.Now(), err})
+		}
+		return w, err
+	}
 	n.pushes.Connect = func() (*wire, error) {
 		return rediswire.Connect(&n.pushes.Tasks, client, rueidis.PubSubHooks{
 			OnMessage: func(m rueidis.PubSubMessage) { s.subscriptions.Message(index, m.Channel) },
@@ -207,7 +201,7 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 	return w, nil
 }
 
-// preload has the server learn the scripts, so that the first lock is not slower than the next. It is no harm if it may not.
+// preload has the server learn the scripts, so that the first lock is as fast as the next. A user may lack the permission.
 func preload(w *wire) {
 	ctx, cancel := context.WithTimeout(context.Background(), rediswire.DialTimeout)
 	defer cancel()

@@ -22,8 +22,8 @@ type tally struct {
 	owing  nodeSet       // were asked to release the try, and have not acknowledged it
 }
 
-// begin begins a call. What a node failed with that is asked to leave already is not forgotten: it may not be asked again
-// before the call ends.
+// begin begins a call. It keeps why a node failed that was asked to release already: it may not be asked again before the
+// call ends.
 func (t *tally) begin(kind vote.Op) {
 	t.kind, t.keep, t.counts, t.heard, t.late, t.raise = kind, 0, 0, 0, 0, 0
 	for i := range t.said {
@@ -87,7 +87,7 @@ func (b *bid) note(r *nodeRequest, a *vote.Answer) {
 	}
 }
 
-// asWished says whether a node has done what it was asked.
+// asWished reports whether a node has done what it was asked.
 func asWished(op vote.Op, a *vote.Answer) bool {
 	switch a.Code { //nolint:exhaustive // of the others none is
 	case vote.Left:
@@ -107,7 +107,7 @@ var (
 	errMad  = errors.New("its highest token is more than a day ahead, so that no other can be drawn above it")
 )
 
-// asks says whether the call has asked anything: a claim that has run out is not kept any more.
+// asks reports whether the call has asked anything: a claim that has expired is not kept any more.
 func (t *tally) asks() bool { return t.kind != vote.Keep || t.keep != 0 }
 
 // fault is why the last call of a bid failed. The caller has mu.

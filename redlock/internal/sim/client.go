@@ -227,7 +227,7 @@ func leaves(w *world, e *event) {
 
 func answered(w *world, e *event) {
 	c := e.client
-	e.life.heard(w, e)
+	e.life.excuse(w, e, 195) // the client has forgotten the try
 	c.guess.Saw(c.local(w), e.ans.Mark)
 	if w.trace != nil {
 		w.note("%s hears of node %d: %s", who(e), e.node, tell(e.ans))

@@ -37,7 +37,7 @@ func (c *Claim) decideTake(now time.Duration, h *hold) Result {
 	case granted < h.Majority():
 		return Result{}
 	}
-	h.until = h.until0(now)
+	h.until = h.Rules.until(h.began, now, h.ttl)
 	if now >= h.until { // this process was paused
 		return c.lose(now, h, false)
 	}
@@ -56,9 +56,6 @@ func (c *Claim) decideTake(now time.Duration, h *hold) Result {
 	}
 	return Result{}
 }
-
-// until0 is up to when the take is good.
-func (h *hold) until0(now time.Duration) time.Duration { return h.Rules.until(h.began, now, h.ttl) }
 
 // propose gives a ticket above all that a majority knew when it granted.
 func (h *hold) propose() uint64 {
