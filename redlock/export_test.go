@@ -57,14 +57,6 @@ func (s *Store) Under(node int) int64 { return s.nodes[node].under.Load() }
 
 // Connected says whether there is a connection for commands to a node.
 func (s *Store) Connected(node int) bool {
-	w, ok := s.nodes[node].commands.Current()
-	if !ok {
-		return false
-	}
-	select {
-	case <-w.Dead():
-		return false
-	default:
-		return true
-	}
+	_, ok := s.nodes[node].commands.Live()
+	return ok
 }

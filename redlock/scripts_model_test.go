@@ -208,7 +208,7 @@ for _, key in ipairs(real.call('KEYS', '*')) do
 	all[#all + 1] = {key, text, real.call('PEXPIRETIME', key)}
 end
 local last = real.call('TIME')
-return {time[1], time[2], (last[1] - time[1]) * 1000000 + last[2] - time[2], told, answer, all}`
+return {time[1] * 1000000 + time[2], (last[1] - time[1]) * 1000000 + last[2] - time[2], told, answer, all}`
 
 // run1 runs a script at a time when nothing is about to run out.
 func (p *player) run1(c call) (*outcome, error) {
@@ -253,33 +253,19 @@ func (p *player) quiet() int64 {
 	}
 }
 
-var errOutcome = errors.New("that is not what a watched script answers")
-
 func readOutcome(reply any) (*outcome, error) {
 	list, ok := reply.([]any)
-	if !ok || len(list) != 6 {
-		return nil, fmt.Errorf("%w: %v", errOutcome, reply)
-	}
-	seconds, err := strconv.ParseInt(list[0].(string), 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := strconv.ParseInt(list[1].(string), 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	took, ok := list[2].(int64)
-	if !ok {
-		return nil, fmt.Errorf("%w: %v", errOutcome, reply)
+	if !ok || len(list) != 5 {
+		return nil, fmt.Errorf("that is not what a watched script answers: %v", reply)
 	}
 	o := &outcome{
-		now:    time.Duration(seconds)*time.Second + time.Duration(rest)*time.Microsecond,
-		slack:  time.Duration(took)*time.Microsecond + time.Millisecond,
-		told:   list[3].(string),
-		answer: list[4],
+		now:    time.Duration(list[0].(int64)) * time.Microsecond,
+		slack:  time.Duration(list[1].(int64))*time.Microsecond + time.Millisecond,
+		told:   list[2].(string),
+		answer: list[3],
 		kept:   map[string]kept{},
 	}
-	for _, one := range list[5].([]any) {
+	for _, one := range list[4].([]any) {
 		one := one.([]any)
 		o.kept[one[0].(string)] = kept{one[1].(string), one[2].(int64)}
 	}
