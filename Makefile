@@ -81,7 +81,7 @@ soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then play a million
 	done
 	@echo "==> all fuzz targets ran without a finding"
 	@echo "==> a million schedules of Redlock"
-	HOLDFAST_SOAK=1 go test -run '^TestSchedules$$' -v -timeout 0 ./redlock/sim
+	HOLDFAST_SOAK=1 go test -run '^TestSchedules$$' -v -timeout 0 ./redlock/internal/sim
 
 .PHONY: outdated
 outdated: ## List the modules, tools and servers that have newer releases
@@ -149,7 +149,7 @@ race:
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests. They are in these
 # packages; all others have run as a whole with it.
-PLAIN := . ./internal/knot ./redlock/sim
+PLAIN := . ./internal/knot ./redlock/internal/sim
 
 .PHONY: plain
 plain:

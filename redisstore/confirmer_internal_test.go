@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -93,14 +94,13 @@ func TestNobodyIsLedAstray(t *testing.T) {
 	}
 }
 
-// Who has left in plain mode does not come to wait again by an answer that comes late: nobody would close its ear.
+// Who has left in plain mode does not come to wait again by an answer that comes late: nobody would unsubscribe it.
 func TestPlainLeftDoesNotWait(t *testing.T) {
-	p := &Plain{bids: map[store.ID]*bid{}}
-	p.ears.init()
+	p := &Plain{bids: map[store.ID]*bid{}, subscriptions: rediskey.NewSubscriptions(1, "")}
 	b := &bid{id: store.ID{1}, key: "left"}
 	p.bids[b.id] = b
 	p.drop(b)
-	if p.waits(b); b.waiting || len(p.ears.of) > 0 {
-		t.Errorf("it waits: %t, with %d ears", b.waiting, len(p.ears.of))
+	if p.waits(b); b.waiting || p.subscriptions.Waiting() > 0 {
+		t.Errorf("it waits: %t, and %d are subscribed", b.waiting, p.subscriptions.Waiting())
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -27,10 +27,10 @@ type Plain struct {
 
 	mu   sync.Mutex
 	bids map[store.ID]*bid
-	ears ears
 	seen uint64 // the highest ticket that this client was given
 
-	owner atomic.Pointer[described] // the last that was written into a value
+	subscriptions *rediskey.Subscriptions // to what bids wait for
+	owners        rediskey.Owners
 }
 
 var _ store.Store = (*Plain)(nil)
@@ -55,8 +55,8 @@ func inPlainMode(s *Store, err error) (*Plain, error) {
 // newPlain makes a store in plain mode of one that is connected.
 func newPlain(s *Store) *Plain {
 	p := &Plain{base: s, set: *s.plain, bids: map[store.ID]*bid{}}
-	p.ears.init()
-	overhear := p.onFreed
+	p.subscriptions = rediskey.NewSubscriptions(1, p.channel(""))
+	overhear := func(channel string) { p.subscriptions.Message(0, channel) }
 	s.overhear.Store(&overhear)
 	s.tasks.Go(p.listen)
 	return p
@@ -231,10 +231,7 @@ func (p *Plain) checkName(name string) error {
 	if err := store.CheckName(name); err != nil {
 		return err
 	}
-	if strings.HasPrefix(p.key(name), keyRoot) {
-		return fmt.Errorf("%w: in plain mode a name is a key, and what begins with %q is holdfast's own", store.ErrBadName, keyRoot)
-	}
-	return nil
+	return rediskey.Check("plain mode", p.key(name))
 }
 
 // key is where the lock of a name is.

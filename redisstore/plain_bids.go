@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bid is a claim in plain mode, as this client knows it. All but id, key and value is guarded by the store's mu.
+// A bid is a claim in plain mode, as this client knows it. All but plain, id, key and value is guarded by the store's mu.
 type bid struct {
+	plain *Plain
 	id    store.ID
 	key   string
 	value string // that the program gave; empty: Holdfast's own, which has the ID
@@ -45,7 +46,7 @@ func (p *Plain) bid(c *store.Claim) (b *bid, before string, err error) {
 		}
 		p.bids[b.id] = b
 		if !c.Try {
-			p.ears.add(b) // before it tries: a release may be told while the answer is on its way
+			p.subscriptions.Join(b.key, b) // before it tries: a release may be told while the answer is on its way
 		}
 	}
 	before = b.begin()
@@ -53,7 +54,7 @@ func (p *Plain) bid(c *store.Claim) (b *bid, before string, err error) {
 }
 
 func (p *Plain) newBid(c *store.Claim) (*bid, error) {
-	b := &bid{id: c.ID, key: p.key(c.Name)}
+	b := &bid{plain: p, id: c.ID, key: p.key(c.Name)}
 	if p.set.value == nil {
 		return b, nil
 	}
@@ -78,14 +79,14 @@ func (b *bid) begin() (before string) {
 func (p *Plain) waits(b *bid) {
 	if !b.over && !b.waiting {
 		b.waiting = true
-		p.ears.open(b)
+		p.subscriptions.Add(b.key, b, 0)
 	}
 }
 
 // settled makes b one that has the lock.
 func (p *Plain) settled(b *bid) {
 	b.waiting = false
-	p.ears.remove(b)
+	p.subscriptions.Remove(b.key, b)
 }
 
 // drop forgets b.

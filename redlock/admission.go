@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // An admission drives the machine that gives nodes their vote back.
 type admission struct {
-	place // the rota's
 	store *Store
+	timer *time.Timer
 
 	mu      sync.Mutex
 	machine *vote.Admitter
@@ -20,48 +20,53 @@ type admission struct {
 }
 
 func newAdmission(s *Store) *admission {
-	return &admission{place: offDuty(), store: s, machine: vote.NewAdmitter(&s.rules), news: make(chan struct{})}
+	m := &admission{store: s, machine: vote.NewAdmitter(&s.rules), news: make(chan struct{})}
+	m.timer = newTimer(m.wake)
+	return m
 }
 
 // notice looks at the answer of a node, whoever asked: for its mark, and whether it needs one. What others say is of no
 // interest to an admission.
 func (s *Store) notice(node int, a *vote.Answer) {
 	if !store.FloorTooHigh(a.Mark, time.Now()) { // or no node but that one would ever accept what is foretold
-		s.guess.Saw(s.rota.now(), a.Mark)
+		s.guess.Saw(s.now(), a.Mark)
 	}
 	if s.admission != nil && a.NeedsMark() {
-		s.admission.step(func(m *vote.Admitter, now time.Duration) vote.Step { return m.Notice(now, node, a) })
+		m := s.admission
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.follow(m.machine.Notice(s.now(), node, a))
 	}
 }
 
-func (m *admission) step(step func(*vote.Admitter, time.Duration) vote.Step) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next := step(m.machine, m.store.rota.now())
-	m.store.post(m, next.Send, nil)
-	m.store.rota.set(m, next.Wake)
+// follow does what the machine wants. The caller has mu.
+func (m *admission) follow(step vote.Step) {
+	m.store.post(m, step.Send, nil)
+	m.store.setTimer(m.timer, step.Wake)
 }
 
 // answer implements machine.
-func (m *admission) answer(node int, e *errand, a vote.Answer) {
-	m.step(func(machine *vote.Admitter, now time.Duration) vote.Step { return machine.Answer(now, node, e.seq, a) })
-	if e.request.Op != vote.Admit {
+func (m *admission) answer(r *nodeRequest, a vote.Answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.follow(m.machine.Answer(m.store.now(), r.Node, r.Seq, a))
+	if r.Request.Op != vote.Admit {
 		return
 	}
-	if m.store.nodes[node].unvoted.Store(nil); a.Code == vote.Failed {
-		m.store.nodes[node].unvoted.Store(&a.Err)
+	if m.store.nodes[r.Node].unvoted.Store(nil); a.Code == vote.Failed {
+		m.store.nodes[r.Node].unvoted.Store(&a.Err)
 	}
-	if a.Votes { // by us, or by somebody else just before
-		m.mu.Lock()
+	if a.Votes { // by us, or by another client just before
 		close(m.news)
 		m.news = make(chan struct{})
-		m.mu.Unlock()
 	}
 }
 
-// wake implements sleeper.
-func (m *admission) wake(time.Duration) {
-	m.step(func(machine *vote.Admitter, now time.Duration) vote.Step { return machine.Wake(now) })
+// wake is called by the timer.
+func (m *admission) wake() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.follow(m.machine.Wake(m.store.now()))
 }
 
 // next is closed when a node has got its vote.
@@ -73,14 +78,14 @@ func (m *admission) next() <-chan struct{} {
 
 // await waits a moment for a node to get its vote. It says whether one has.
 func (s *Store) await(ctx context.Context, news <-chan struct{}) bool {
-	timer := time.NewTimer(2 * s.timeoutOf(s.maxTTL))
+	timer := time.NewTimer(2 * s.rules.Timeout(s.maxTTL))
 	defer timer.Stop()
 	select {
 	case <-news:
 		return true
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-s.life.Done():
+	case <-s.frame.Life().Done():
 	}
 	return false
 }

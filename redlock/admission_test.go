@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // TestAdmissionNews: whoever waits for a node to get its vote is not told that it failed to. He would ask again and again,
@@ -24,7 +24,7 @@ func TestAdmissionNews(t *testing.T) {
 		"in a quarantine of later": {served, false},
 	} {
 		news := s.admission.next()
-		s.admission.answer(0, &errand{from: s.admission, seq: 99, request: vote.Request{Op: vote.Admit}}, c.answer)
+		s.admission.answer(&nodeRequest{s.admission, vote.Send{Seq: 99, Request: vote.Request{Op: vote.Admit}}}, c.answer)
 		told := false
 		select {
 		case <-news:

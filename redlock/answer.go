@@ -7,27 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // errShape is for an answer that none of the scripts gives.
 var errShape = errors.New("the node gave an answer that is none of ours")
-
-// codes are the words with which answers begin.
-var codes = map[string]vote.Code{
-	"granted":  vote.Granted,
-	"denied":   vote.Denied,
-	"novote":   vote.NoVote,
-	"buried":   vote.Buried,
-	"kept":     vote.Kept,
-	"repaired": vote.Repaired,
-	"left":     vote.Left,
-	"absent":   vote.Absent,
-	"mismatch": vote.Mismatch,
-	"newer":    vote.Newer,
-	"toohigh":  vote.TooHigh,
-	"refused":  vote.Refused,
-}
 
 // readAnswer reads what a script answered, as a client of Redis gives it: a string, or a list of one.
 func readAnswer(reply any) (vote.Answer, error) {
@@ -73,7 +57,7 @@ type words struct {
 
 // answer reads "CODE STANDING"; of a lock that was granted also its ticket, and of one that is taken "LEFT TICKET VALUE".
 func (w *words) answer() (a vote.Answer) {
-	code, known := codes[w.next()]
+	code, known := vote.ParseCode(w.next())
 	a.Code = code
 	switch {
 	case !known:

@@ -5,25 +5,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bid is a claim as this client knows it: the machine that decides, and who waits for what it decides. The machine is
-// driven by calls of the program, by answers, by pushes and by the rota, one step at a time.
+// A bid is a claim as this client knows it: the machine that decides, and the calls that wait for it. The machine is driven
+// by calls, answers, pushes and its timer, one step at a time.
 type bid struct {
-	place // the rota's
 	store *Store
 	id    store.ID
 	key   string
 	ttl   time.Duration
-	gone  bool // it was dropped, and is to hear of nothing any more; the ears' mu guards it
+	timer *time.Timer
 
 	mu      sync.Mutex
 	claim   *vote.Claim
 	call    *pending      // under way; nil: none
 	result  vote.Result   // of the call, once the machine has it
-	outdone []*pending    // calls that came to nothing because the claim leaves; they end with that
+	outdone []*pending    // calls that came to nothing because the claim leaves; they end when it has
 	told    time.Duration // when the program was told to ask again; 0: it does not wait
 	ask     time.Duration // when it is to be told that it should ask now, since a push came; 0: not
 	tally   tally         // of the last call
@@ -48,15 +47,14 @@ type pending struct {
 }
 
 func (s *Store) newBid(c *store.Claim) *bid {
-	key := s.key(c.Name)
-	return &bid{
-		place: offDuty(), store: s, id: c.ID, key: key, ttl: c.TTL,
-		claim: vote.NewClaim(&s.rules, key, s.value(c), c.TTL, c.Grace),
-	}
+	b := &bid{store: s, id: c.ID, key: s.key(c.Name), ttl: c.TTL}
+	b.claim = vote.NewClaim(&s.rules, b.key, s.value(c), c.TTL, c.Grace)
+	b.timer = newTimer(b.wake)
+	return b
 }
 
-// advance begins a call of a claim that stands: one that holds is kept, another tries. Who calls while a call is under way
-// waits for that to end, so that no answer is older than its question. It returns nil if the claim is over.
+// advance begins a call of a claim that stands: one that holds is kept, another tries. It waits for a call that is under way,
+// so that no answer is older than its question. It returns nil if the claim is over.
 func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, error) {
 	began := time.Now()
 	b.mu.Lock()
@@ -64,7 +62,6 @@ func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, 
 		before := b.call
 		b.mu.Unlock()
 		b.store.flush(out) // nobody else need wait
-		clear(out)
 		select {
 		case <-before.done:
 		case <-ctx.Done():
@@ -79,7 +76,9 @@ func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, 
 	case vote.Held:
 		return b.start(vote.Keep, began, out, b.claim.Keep)
 	default:
-		return b.start(vote.Take, began, out, func(now time.Duration) vote.Step { return b.claim.Try(now, floor, b.store.guess.Next(now)) })
+		return b.start(vote.Take, began, out, func(now time.Duration) vote.Step {
+			return b.claim.Try(now, floor, b.store.guess.Next(now))
+		})
 	}
 }
 
@@ -87,7 +86,7 @@ func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, 
 func (b *bid) leave() (*pending, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.call != nil && !b.store.closed.Load() {
+	if b.call != nil && !b.store.frame.Closed() {
 		b.outdone, b.call = append(b.outdone, b.call), nil
 	}
 	return b.start(vote.Leave, time.Now(), nil, b.claim.Leave)
@@ -95,16 +94,16 @@ func (b *bid) leave() (*pending, error) {
 
 // start begins a call that the program made at a time. The caller has mu, as for all that follow.
 func (b *bid) start(kind vote.Op, began time.Time, out outbox, step func(now time.Duration) vote.Step) (*pending, error) {
-	if b.store.closed.Load() {
+	if b.store.frame.Closed() {
 		return nil, store.ErrClosed
 	}
 	p := &pending{bid: b, kind: kind, done: make(chan struct{}), sent: time.Now()}
-	if limit := began.Add(b.ttl); limit.Before(p.sent.Add(mostRounds * b.store.timeoutOf(b.ttl))) {
+	if limit := began.Add(b.ttl); limit.Before(p.sent.Add(mostRounds * b.store.rules.Timeout(b.ttl))) {
 		p.limit = limit
 	}
 	b.call, b.result, b.told = p, vote.Result{}, 0
 	b.tally.begin(kind)
-	b.follow(step(b.store.rota.since(p.sent)), out)
+	b.follow(step(b.store.since(p.sent)), out)
 	return p, nil
 }
 
@@ -122,20 +121,19 @@ func (p *pending) wait(ctx context.Context) (vote.Result, error) {
 	}
 	select {
 	case <-p.done:
-		return p.result, p.fault
 	case <-within.Done():
+		p.bid.mu.Lock()
+		defer p.bid.mu.Unlock()
+		select {
+		case <-p.done: // just now
+		default:
+			if ctx.Err() == nil {
+				return vote.Result{}, p.bid.fault()
+			}
+			return vote.Result{}, ctx.Err()
+		}
 	}
-	p.bid.mu.Lock()
-	defer p.bid.mu.Unlock()
-	select {
-	case <-p.done:
-		return p.result, p.fault
-	default:
-	}
-	if ctx.Err() == nil {
-		return vote.Result{}, p.bid.fault()
-	}
-	return vote.Result{}, ctx.Err()
+	return p.result, p.fault
 }
 
 // end ends the call under way, and those that it has outdone.
@@ -154,34 +152,34 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	s := b.store
 	b.tally.sending(step.Send)
 	s.post(b, step.Send, out)
-	when, again := step.Wake, step.Again
+	when := step.Wake
 	if step.Result.Verdict != 0 {
 		b.result = step.Result
 	}
 	if b.call != nil && b.result.Verdict != 0 {
-		deadline := s.rota.since(b.call.sent) + s.timeoutOf(b.ttl)
-		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != 1<<len(s.nodes)-1 && s.rota.now() < deadline {
+		deadline := s.since(b.call.sent) + s.rules.Timeout(b.ttl)
+		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != s.all() && s.now() < deadline {
 			when = earlier(when, deadline) // it is over, and what the others say belongs into the error
 		} else {
-			b.conclude(again)
+			b.conclude(step.Again)
 		}
 	}
 	if step.Settled && b.tally.kind == vote.Keep {
 		b.settled()
 	}
 	b.ask = 0
-	if again != 0 && again < b.told {
-		b.ask = again
-		when = earlier(when, again)
+	if step.Again != 0 && step.Again < b.told {
+		b.ask = step.Again
+		when = earlier(when, b.ask)
 	}
 	if b.claim.Finished() {
 		when = 0
 		s.drop(b)
 	}
-	s.rota.set(b, when)
+	s.setTimer(b.timer, when)
 }
 
-// conclude ends the call with the machine's result. Who waits now is told when to try again.
+// conclude ends the call with the machine's result. A claim that waits is told when to try again.
 func (b *bid) conclude(again time.Duration) {
 	r := b.result
 	var fault error
@@ -195,30 +193,31 @@ func (b *bid) conclude(again time.Duration) {
 }
 
 // answer implements machine.
-func (b *bid) answer(node int, e *errand, a vote.Answer) {
+func (b *bid) answer(r *nodeRequest, a vote.Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.note(node, e, &a)
-	b.follow(b.claim.Answer(b.store.rota.now(), node, e.seq, a), nil)
+	b.note(r, &a)
+	b.follow(b.claim.Answer(b.store.now(), r.Node, r.Seq, a), nil)
 }
 
-// listens takes the news that it is told of releases from now on.
-func (b *bid) listens() {
+// Subscribed implements rediskey.Waiter.
+func (b *bid) Subscribed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.follow(b.claim.Listen(b.store.rota.now()), nil)
+	b.follow(b.claim.Listen(b.store.now()), nil)
 }
 
-// push takes the news that the key is free at a node.
-func (b *bid) push(node int) {
+// Released implements rediskey.Waiter.
+func (b *bid) Released(node int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.follow(b.claim.Push(b.store.rota.now(), node), nil)
+	b.follow(b.claim.Push(b.store.now(), node), nil)
 }
 
-// wake implements sleeper.
-func (b *bid) wake(now time.Duration) {
+// wake is called by the timer.
+func (b *bid) wake() {
 	b.mu.Lock()
+	now := b.store.now()
 	tell := b.ask != 0 && now >= b.ask
 	if tell {
 		b.told = 0 // once is enough
@@ -226,7 +225,7 @@ func (b *bid) wake(now time.Duration) {
 	b.follow(b.claim.Wake(now), nil)
 	b.mu.Unlock()
 	if tell {
-		b.store.deliver(b.id, store.Standing{State: store.Waiting, Ahead: -1})
+		b.store.frame.Push(b.id, store.Standing{State: store.Waiting, Ahead: -1})
 	}
 }
 

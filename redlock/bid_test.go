@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // TestCallEndsWithinTTL: a call that had to wait for another, and then for nodes that are silent, still ends when the ttl of
@@ -47,7 +47,7 @@ func TestMadMarkIsNotForetold(t *testing.T) {
 	for node, ahead := range []time.Duration{time.Minute, 48 * time.Hour, time.Minute} {
 		s.notice(node, mark(ahead))
 	}
-	if got := s.guess.Next(s.rota.now()); got == 0 || got > mark(time.Hour).Mark {
+	if got := s.guess.Next(s.now()); got == 0 || got > mark(time.Hour).Mark {
 		t.Errorf("%d is foretold", got)
 	}
 }

@@ -26,8 +26,9 @@
 // # The parts
 //
 // Package vote decides, without any I/O. This package carries its requests to the nodes and the answers back: a bid has the
-// machine of one claim (bid.go), a node has the connections to one server (node.go, send.go), the rota wakes machines
-// (rota.go), ears hear of releases (push.go), and an admission gives nodes their vote back (admission.go).
+// machine of one claim (bid.go), a node has the connections to one server (node.go, send.go), and an admission gives nodes their
+// vote back (admission.go). Package internal/rediskey has what it shares with the
+// plain mode of redisstore.
 //
 // # What a node keeps
 //

@@ -28,14 +28,7 @@ func (s *Store) Bids() int {
 }
 
 // Listening is how many claims are to be woken by a release.
-func (s *Store) Listening() (n int) {
-	s.ears.mu.Lock()
-	defer s.ears.mu.Unlock()
-	for _, one := range s.ears.of {
-		n += len(one.bids)
-	}
-	return n
-}
+func (s *Store) Listening() int { return s.subscriptions.Waiting() }
 
 // FewUnder is how many requests may always be under way at a node.
 const FewUnder = fewUnder
@@ -53,10 +46,10 @@ func (s *Store) SetPoll(d time.Duration) { s.rules.Poll = d }
 // Busy says whether requests are under way to any node, or what they were answered is just being thought about.
 func (s *Store) Busy() bool { return s.under.Load() > 0 }
 
-// Resting is how many carriers wait for something to carry.
+// Resting is how many senders wait for something to send.
 func (s *Store) Resting() int64 { return s.resting.Load() }
 
-// MostResting is how many carriers rest at most.
+// MostResting is how many senders rest at most.
 const MostResting = mostResting
 
 // Under is how many requests are under way to a node.
@@ -64,14 +57,6 @@ func (s *Store) Under(node int) int64 { return s.nodes[node].under.Load() }
 
 // Connected says whether there is a connection for commands to a node.
 func (s *Store) Connected(node int) bool {
-	w, ok := s.nodes[node].commands.Current()
-	if !ok {
-		return false
-	}
-	select {
-	case <-w.Dead():
-		return false
-	default:
-		return true
-	}
+	_, ok := s.nodes[node].commands.Live()
+	return ok
 }

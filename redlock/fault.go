@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -43,53 +44,52 @@ func unadmitted(err error) bool {
 	return ok && e.admit
 }
 
-// A lack is what nodes said of which too few did as they were asked.
-type lack struct {
-	said    []vote.Answer
-	counts  uint64 // the nodes that did as they were asked
-	raise   uint64 // those that have granted the lock, and were then asked to take its token
-	timeout time.Duration
-}
+// A nodeSet has a bit for each node.
+type nodeSet uint64
+
+func (s nodeSet) has(node int) bool { return s>>node&1 != 0 }
+func (s nodeSet) count() int        { return bits.OnesCount64(uint64(s)) }
+
+// all are all nodes.
+func (s *Store) all() nodeSet { return 1<<len(s.nodes) - 1 }
 
 // noMajority makes an error of what nodes said; those in counts did as they were asked.
-func (s *Store) noMajority(said []vote.Answer, counts uint64, timeout time.Duration) error {
-	return s.fault(&lack{said: said, counts: counts, timeout: timeout})
+func (s *Store) noMajority(said []vote.Answer, counts nodeSet, timeout time.Duration) error {
+	return s.fault(said, counts, 0, timeout)
 }
 
-// fault makes an error of a lack. It is final if so many nodes refuse for good that there is no majority without
-// them, and the store is busy if there is a majority of nodes that vote, as far as is known, of which some were too
-// slow.
-func (s *Store) fault(l *lack) error {
-	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority()}
+// fault is noMajority for a call in which nodes that had granted the lock were then asked to take its token: those in raise.
+// The error is final if so many nodes refuse for good that there is no majority without them. The store is busy if a majority
+// votes, as far as is known, and some were too slow.
+func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Duration) error {
+	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority(), count: counts.count()}
 	finals := map[error]int{}
-	final, quarantined, marks, able := 0, 0, 0, 0
-	var waits []time.Duration
-	for i := range s.nodes {
-		if l.counts&(1<<i) != 0 {
-			e.count++
+	final, marks, able := 0, 0, 0
+	var waits []time.Duration // of nodes in quarantine
+	for i, n := range s.nodes {
+		if counts.has(i) {
 			continue
 		}
-		a := &l.said[i]
-		why, cause := s.reason(a, l.timeout)
-		if err := s.nodes[i].unvoted.Load(); a.NeedsMark() && err != nil {
-			why, _ = explain(*err, l.timeout)
+		a := &said[i]
+		why, cause := s.reason(a, timeout)
+		if err := n.unvoted.Load(); a.NeedsMark() && err != nil {
+			why, _ = explain(*err, timeout)
 			why = fmt.Errorf("it has served its quarantine and cannot be given its vote back: %w", why)
 		}
-		if l.raise&(1<<i) != 0 {
+		if raise.has(i) {
 			why = fmt.Errorf("it has granted the lock, but not taken its token: %w", why)
 		}
-		e.whys = append(e.whys, s.nodes[i].address+": "+s.mask(why.Error()))
+		e.whys = append(e.whys, s.named(n, why).Error())
 		switch {
 		case cause != nil:
 			final++
 			finals[cause]++
-		case a.Votes || s.nodes[i].late(a):
+		case a.Votes || n.late(a):
 			able++
 		case a.Code == vote.Failed:
 		case a.NeedsMark():
 			marks++
 		default:
-			quarantined++
 			waits = append(waits, a.Wait)
 		}
 	}
@@ -104,10 +104,10 @@ func (s *Store) fault(l *lack) error {
 	case final > spare || missing <= 0:
 	case marks >= missing:
 		e.admit = true
-	case marks+quarantined >= missing:
+	case marks+len(waits) >= missing:
 		e.wait = max(waits[missing-marks-1].Round(time.Second), time.Second)
 	}
-	return &store.Fault{Store: s.called, Final: final > spare, Busy: final <= spare && able >= missing, Err: e}
+	return &store.Fault{Store: s.frame.Name, Final: final > spare, Busy: final <= spare && able >= missing, Err: e}
 }
 
 // errFinal is the cause of what will not get better by itself and has no name of its own.
@@ -209,24 +209,31 @@ func (s *Store) ill(a *vote.Answer) error {
 // nodeError is what one node said, with its name.
 func (s *Store) nodeError(n *node, a *vote.Answer) error {
 	why, _ := s.reason(a, healthTimeout)
-	return fmt.Errorf("%s: %s", n.address, s.mask(why.Error()))
+	return s.named(n, why)
 }
 
-// mask is a text without passwords: a server repeats what it does not understand.
-func (s *Store) mask(text string) string {
-	for _, secret := range s.secrets {
-		text = strings.ReplaceAll(text, secret, "xxxxx")
+// named says which node an error is of.
+func (s *Store) named(n *node, why error) error {
+	return fmt.Errorf("%s: %s", n.address, s.frame.MaskText(why.Error()))
+}
+
+// warn logs something about a node.
+func (s *Store) warn(n *node, message string, args ...any) {
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			args[i] = s.frame.MaskText(err.Error())
+		}
 	}
-	return text
+	s.logger.Warn("holdfast: "+message, append([]any{"node", n.address}, args...)...)
 }
 
 // settled looks which nodes count for a lock that was renewed, and warns when that changes. The caller has mu.
 func (b *bid) settled() {
 	s := b.store
 	for i, n := range s.nodes {
-		if b.tally.counts&(1<<i) != 0 {
+		if b.tally.counts.has(i) {
 			if n.missed.CompareAndSwap(true, false) {
-				s.logger.Info("holdfast: a node counts again for locks that are held", "store", s.called, "node", n.address)
+				s.logger.Info("holdfast: a node counts again for locks that are held", "node", n.address)
 			}
 			continue
 		}
@@ -239,8 +246,8 @@ func (b *bid) settled() {
 			continue
 		}
 		b.strange = b.strange || own
-		why, _ := s.reason(&a, s.timeoutOf(b.ttl))
-		s.logger.Warn("holdfast: a lock is in jeopardy: not all nodes count", "store", s.called, "node", n.address,
-			"why", s.mask(why.Error()), "counted", b.claim.Counted(), "nodes", len(s.nodes), "needed", s.rules.Majority())
+		why, _ := s.reason(&a, s.rules.Timeout(b.ttl))
+		s.warn(n, "a lock is in jeopardy: not all nodes count",
+			"why", why, "counted", b.claim.Counted(), "nodes", len(s.nodes), "needed", s.rules.Majority())
 	}
 }

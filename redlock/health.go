@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // NodeState says how a node stands.
@@ -26,19 +25,12 @@ const (
 	Fresh                        // it was never used, or has lost all data; without Init its first use begins a quarantine
 )
 
+var nodeStates = [...]string{"ill", "voting", "quarantined", "needs mark", "fresh"}
+
 // String is the state's word in errors and listings.
 func (s NodeState) String() string {
-	switch s {
-	case Ill:
-		return "ill"
-	case Voting:
-		return "voting"
-	case Quarantined:
-		return "quarantined"
-	case NeedsMark:
-		return "needs mark"
-	case Fresh:
-		return "fresh"
+	if int(s) < len(nodeStates) {
+		return nodeStates[s]
 	}
 	return "unknown state"
 }
@@ -87,7 +79,7 @@ func (s *Store) examine(ctx context.Context, n *node) NodeHealth {
 		h.Version, h.Ahead = w.Info.Version(), w.Info.Ahead()
 	}
 	if err := s.ill(&a); err != nil {
-		h.Err = errors.New(s.mask(err.Error()))
+		h.Err = s.frame.Mask(err)
 		return h
 	}
 	s.notice(n.index, &a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,18 +51,8 @@ func (s *Store) single(n *node, w *wire) error {
 	return nil
 }
 
-// A doubt is something unwise about a node.
-type doubt struct {
-	text    string
-	why     string
-	allowed func(*settings) bool
-	option  string
-}
-
-var (
-	allowsReplicas = func(s *settings) bool { return s.allowReplicas }
-	allowsEviction = func(s *settings) bool { return s.allowEviction }
-)
+// A doubt is something unwise about a node. Allow is the word of the option that allows it.
+type doubt struct{ text, why, allow string }
 
 // sentinelTopic is a channel on which every Sentinel listens at the masters that it watches.
 const sentinelTopic = "__sentinel__:hello"
@@ -75,17 +66,17 @@ func doubts(ctx context.Context, w *wire, info *rediswire.Info) (all []doubt) {
 		if n > 1 {
 			text = fmt.Sprintf("it has %d replicas", n)
 		}
-		all = append(all, doubt{text, failover, allowsReplicas, "replicas"})
+		all = append(all, doubt{text, failover, "replicas"})
 	}
 	if heard, err := w.Do(ctx, w.B().PubsubNumsub().Channel(sentinelTopic).Build()).ToArray(); err == nil && len(heard) == 2 {
 		if n, _ := heard[1].AsInt64(); n > 0 {
-			all = append(all, doubt{"a Sentinel watches it", failover, allowsReplicas, "replicas"})
+			all = append(all, doubt{"a Sentinel watches it", failover, "replicas"})
 		}
 	}
 	if info.Evicts() {
 		all = append(all, doubt{
 			"when its memory is full it throws away keys, and locks with them, by the policy " + info.Get("maxmemory_policy"),
-			"set maxmemory-policy to noeviction", allowsEviction, "eviction",
+			"set maxmemory-policy to noeviction", "eviction",
 		})
 	}
 	return all
@@ -98,13 +89,13 @@ const farOff = 10 * time.Second
 // judge refuses a node about which something is unwise that was not allowed, and warns about what was.
 func (s *Store) judge(ctx context.Context, n *node, w *wire) error {
 	for _, d := range doubts(ctx, w, &w.Info) {
-		if !d.allowed(&s.settings) {
-			return fmt.Errorf("%s: %s (allow=%s lets it pass)", d.text, d.why, d.option)
+		if !slices.Contains(s.allowed, d.allow) {
+			return fmt.Errorf("%s: %s (allow=%s lets it pass)", d.text, d.why, d.allow)
 		}
-		s.logger.Warn("holdfast: locks may be lost: "+d.text, "store", s.called, "node", n.address)
+		s.warn(n, "locks may be lost: "+d.text)
 	}
 	if ahead := w.Info.Ahead(); ahead.Abs() > farOff {
-		s.logger.Warn("holdfast: the clock of a node differs from this machine's", "store", s.called, "node", n.address, "ahead", ahead.Round(time.Second))
+		s.warn(n, "the clock of a node differs from this machine's", "ahead", ahead.Round(time.Second))
 	}
 	return nil
 }

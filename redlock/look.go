@@ -11,16 +11,22 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // lookTimeout is how long calls wait for a majority that are not about a claim.
 const lookTimeout = 2 * time.Second
 
-// gather asks all nodes at once. When a majority has answered, the others have the time of one request left.
+// gather asks all nodes at once, for lookTimeout at most. When a majority has answered, the others have the time of one
+// request left.
 func gather[T any](ctx context.Context, s *Store, ask func(context.Context, *node) (T, error)) ([]T, []error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	return gatherWithin(ctx, s, lookTimeout, s.rules.Timeout(s.maxTTL), ask)
+}
+
+// gatherWithin is gather with other times.
+func gatherWithin[T any](ctx context.Context, s *Store, limit, late time.Duration, ask func(context.Context, *node) (T, error)) ([]T, []error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var missing atomic.Int64
 	missing.Store(int64(s.rules.Majority()))
@@ -30,7 +36,7 @@ func gather[T any](ctx context.Context, s *Store, ask func(context.Context, *nod
 	for i, n := range s.nodes {
 		asked.Go(func() {
 			if answers[i], errs[i] = ask(ctx, n); errs[i] == nil && missing.Add(-1) == 0 {
-				time.AfterFunc(s.timeoutOf(s.maxTTL), cancel)
+				time.AfterFunc(late, cancel)
 			}
 			errs[i] = silentFor(began, errs[i])
 		})
@@ -64,18 +70,16 @@ func (s *Store) askOne(ctx context.Context, n *node, r vote.Request) (vote.Answe
 
 // enough says whether a majority has answered; the error says why not.
 func (s *Store) enough(ctx context.Context, all []vote.Answer) error {
-	counts := uint64(0)
-	n := 0
+	var counts nodeSet
 	for i := range all {
 		if s.ill(&all[i]) == nil {
-			n++
 			counts |= 1 << i
 		}
 	}
 	switch {
-	case n >= s.rules.Majority():
+	case counts.count() >= s.rules.Majority():
 		return nil
-	case s.closed.Load():
+	case s.frame.Closed():
 		return store.ErrClosed
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -104,7 +108,7 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 // nodes have. Nothing is said of a claim that no node could be asked about. The call that asks has begun at a time, and must
 // end within the ttl.
 func (s *Store) lookFor(ctx context.Context, c *store.Claim, began time.Time) (values []string, err error) {
-	within, cancel := context.WithTimeout(ctx, min(s.timeoutOf(c.TTL), c.TTL-time.Since(began)))
+	within, cancel := context.WithTimeout(ctx, min(s.rules.Timeout(c.TTL), c.TTL-time.Since(began)))
 	defer cancel()
 	all := s.askAll(within, vote.Request{Op: vote.Look, Key: s.key(c.Name)})
 	for i := range all {
@@ -187,20 +191,18 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 			}
 		}
 	}
-	var broken uint64
-	n := 0
+	var broken nodeSet
 	for i := range all {
 		if all[i].Code == vote.Granted {
 			broken |= 1 << i
-			n++
 		}
 	}
 	switch err := s.enough(ctx, all); {
-	case n >= s.rules.Majority():
+	case broken.count() >= s.rules.Majority():
 		return nil
 	case err != nil:
 		return err
-	case n == 0:
+	case broken == 0:
 		return store.ErrNotHeld
 	}
 	return s.noMajority(all, broken, lookTimeout)

@@ -9,8 +9,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 type (
@@ -64,47 +65,38 @@ func (n *node) wire(ctx context.Context) (*wire, error) {
 	return n.commands.Get(ctx)
 }
 
-// stay connects to the node again whenever the connection has ended: a request that had to wait for that would hardly be
-// answered in its time. When a majority comes back at once, nobody's first call fails for it.
+// stay reconnects to the node whenever the connection has ended: a request that had to wait for that would hardly be answered
+// in time.
 func (s *Store) stay(n *node) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if w, err := n.commands.Get(s.life); err == nil {
-			pause = firstPause
-			s.judgeLate(n, w)
-			select {
-			case <-w.Dead():
-			case <-s.life.Done():
-			}
+	life := s.frame.Life()
+	rediswire.Reconnect(life, func() error {
+		w, err := n.commands.Get(life)
+		if err != nil {
+			return err
 		}
+		s.checkLateNode(n, w)
 		select {
-		case <-time.After(pause):
-		case <-s.life.Done():
-			return
+		case <-w.Dead():
+		case <-life.Done():
 		}
-	}
+		return nil
+	})
 }
 
-// judgeLate says of a node that was not there when the store was opened if it would have been refused then. It is too late for
-// that: the nodes are what they are for all clients.
-func (s *Store) judgeLate(n *node, w *wire) {
+// listen stays subscribed at the node to the releases that claims wait for.
+func (s *Store) listen(n *node) {
+	s.subscriptions.Listen(s.frame.Life(), n.index, func(ctx context.Context) (rediskey.Conn, error) { return n.pushes.Get(ctx) })
+}
+
+// checkLateNode warns if a node that joined after Open would have been rejected.
+func (s *Store) checkLateNode(n *node, w *wire) {
 	if n.judged.Swap(true) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.life, rediswire.DialTimeout)
+	ctx, cancel := context.WithTimeout(s.frame.Life(), rediswire.DialTimeout)
 	defer cancel()
 	if err := s.judge(ctx, n, w); err != nil {
-		s.logger.Warn("holdfast: a node will not do that was not there when the store was opened", "store", s.called, "node", n.address, "why", s.mask(err.Error()))
-	}
-}
-
-// noting notes a failure of connect.
-func (n *node) noting(connect func() (*wire, error)) func() (*wire, error) {
-	return func() (*wire, error) {
-		w, err := connect()
-		if err != nil {
-			n.failed.Store(&failure{time.Now(), err})
-		}
-		return w, err
+		s.warn(n, "a node will not do that was not there when the store was opened", "why", err)
 	}
 }
 
@@ -168,8 +160,18 @@ func (n *node) close() {
 // newNode makes a node of a client that leads to one server. It does not connect yet.
 func (s *Store) newNode(index int, address string, client rueidis.Client, owned bool) *node {
 	n := &node{index: index, address: address, client: client, owned: owned}
-	n.commands.Connect = n.noting(func() (*wire, error) { return s.connectCommands(n) })
-	n.pushes.Connect = func() (*wire, error) { return s.connectPushes(n) }
+	n.commands.Connect = func() (*wire, error) {
+		w, err := s.connectCommands(n)
+		if err != nil {
+			n.failed.Store(&failure{time.Now(), err})
+		}
+		return w, err
+	}
+	n.pushes.Connect = func() (*wire, error) {
+		return rediswire.Connect(&n.pushes.Tasks, client, rueidis.PubSubHooks{
+			OnMessage: func(m rueidis.PubSubMessage) { s.subscriptions.Message(index, m.Channel) },
+		})
+	}
 	// A connection to another run of the server may look alive: nothing comes over it any more.
 	made := func(w *wire) {
 		for _, p := range []*plug{&n.commands, &n.pushes} {
@@ -199,7 +201,7 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 	return w, nil
 }
 
-// preload has the server learn the scripts, so that the first lock is not slower than the next. It is no harm if it may not.
+// preload has the server learn the scripts, so that the first lock is as fast as the next. A user may lack the permission.
 func preload(w *wire) {
 	ctx, cancel := context.WithTimeout(context.Background(), rediswire.DialTimeout)
 	defer cancel()

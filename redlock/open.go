@@ -14,9 +14,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 func init() {
@@ -24,10 +26,8 @@ func init() {
 	store.Register("redlocks", open)
 }
 
-const (
-	driftPart   = 0.01                 // the part of a ttl by which clocks may differ in pace
-	retryWindow = 2 * time.Millisecond // over which those spread who try when a lock becomes free: about two round trips
-)
+// retryWindow is how far apart those try who wait for a lock that becomes free: about two round trips.
+const retryWindow = 2 * time.Millisecond
 
 // New makes a store of clients that stay the caller's, one for each node: Close does not close them. Each must lead to one
 // server. The store takes two connections of its own out of each client's blocking pool.
@@ -96,11 +96,11 @@ func reach(options rueidis.ClientOption, set settings) (*Store, error) {
 	s := newStore(options.InitAddress, set)
 	// A user without a password is most often a password in the wrong place.
 	if secret := cmp.Or(options.Password, options.Username); secret != "" {
-		s.secrets = append(s.secrets, secret)
+		s.frame.Hide(secret)
 	}
 	for i, address := range options.InitAddress {
 		options.InitAddress = []string{address}
-		client, err := rediswire.NewClient(s.life, rediswire.DialTimeout, options, s.way.Dial)
+		client, err := rediswire.NewClient(s.frame.Life(), rediswire.DialTimeout, options, s.way.Dial)
 		if err != nil {
 			s.nodes = s.nodes[:i]
 			s.Close() //nolint:errcheck // it has none
@@ -117,23 +117,22 @@ func newStore(addresses []string, set settings) *Store {
 	}
 	s := &Store{
 		settings: set,
-		called:   "redlock at " + strings.Join(addresses, ","),
+		frame:    frame.New(frame.Config{Name: "redlock at " + strings.Join(addresses, ","), Drift: frame.Clocks}),
 		rules: vote.Rules{
 			Nodes: len(addresses), MaxTTL: set.maxTTL, Unsaved: set.unsaved, NodeTimeout: set.timeout,
-			DriftPart: driftPart, Retry: retryWindow, Chance: rand.N[time.Duration],
+			DriftPart: frame.Clocks.Part, Retry: retryWindow, Chance: rand.N[time.Duration],
 		},
-		nodes:   make([]*node, len(addresses)),
-		rota:    newRota(),
-		bids:    map[bidKey]*bid{},
-		wires:   make([]*wire, len(addresses)),
-		idle:    make(chan struct{}, 1),
-		freight: make(chan freight),
-		joins:   throttle{limit: mostJoins},
+		nodes:         make([]*node, len(addresses)),
+		began:         time.Now().Add(-time.Second), // 0 is for no time at all
+		subscriptions: rediskey.NewSubscriptions(len(addresses), freedTopic),
+		bids:          map[bidKey]*bid{},
+		wires:         make([]*wire, len(addresses)),
+		idle:          make(chan struct{}, 1),
+		batches:       make(chan []nodeRequest),
+		joins:         throttle{limit: mostJoins},
 	}
-	s.life, s.finish = context.WithCancel(context.Background())
+	s.logger = s.logger.With("store", s.frame.Name)
 	s.admission = newAdmission(s)
-	s.ears.init(len(addresses))
-	s.tasks.Go(func() { s.rota.run(s.life) })
 	return s
 }
 
@@ -145,8 +144,8 @@ func (s *Store) opened(ctx context.Context) (*Store, error) {
 		return nil, err
 	}
 	for _, n := range s.nodes {
-		s.tasks.Go(func() { s.stay(n) })
-		s.tasks.Go(func() { s.listen(n) })
+		s.frame.Go(func() { s.stay(n) })
+		s.frame.Go(func() { s.listen(n) })
 	}
 	return s, nil
 }
@@ -169,80 +168,57 @@ func (s *Store) begin(ctx context.Context) error {
 	return s.roll(ctx)
 }
 
-// An arrival is what came of connecting to a node.
-type arrival struct {
-	node *node
-	err  error
-	bad  bool // it was reached, and will not do
-}
-
-// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up,
-// as long as there is a majority without them.
+// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up, as
+// long as there is a majority without them.
 func (s *Store) suitable(ctx context.Context) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	arrivals := make(chan arrival, len(s.nodes))
-	for _, n := range s.nodes {
-		s.tasks.Go(func() { arrivals <- s.arrive(ctx, n) })
-	}
+	bad, errs := gatherWithin(ctx, s, openTimeout, lateness, func(ctx context.Context, n *node) (bool, error) {
+		bad, err := s.connect(ctx, n)
+		if bad {
+			cancel() // whatever the others say
+		}
+		return bad, err
+	})
+	var here nodeSet
 	said := make([]vote.Answer, len(s.nodes))
-	var here uint64
-	late := time.NewTimer(openTimeout)
-	defer late.Stop()
-	for came, count := 0, 0; came < len(s.nodes); came++ {
-		select {
-		case a := <-arrivals:
-			if a.bad {
-				return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("%s: %s", a.node.address, s.mask(a.err.Error()))}
-			}
-			if said[a.node.index].Err = a.err; a.err == nil {
-				here |= 1 << a.node.index
-				if count++; count == s.rules.Majority() {
-					late.Reset(lateness)
-				}
-			}
-		case <-late.C:
-			came = len(s.nodes)
+	for i, n := range s.nodes {
+		_, silent := errors.AsType[silence](errs[i])
+		switch {
+		case bad[i]:
+			return &store.Fault{Store: s.frame.Name, Final: true, Err: s.named(n, errs[i])}
+		case errs[i] == nil:
+			here |= 1 << i
+		case !silent:
+			said[i].Err = errs[i]
 		}
 	}
-	if err := s.enoughHere(ctx, said, here, time.Since(began)); err != nil {
-		return err
+	switch {
+	case here.count() >= s.rules.Majority():
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	default:
+		return s.noMajority(said, here, time.Since(began).Round(10*time.Millisecond))
 	}
 	for i, n := range s.nodes {
-		if here&(1<<i) == 0 {
+		if !here.has(i) {
 			why, _ := s.reason(&said[i], lateness)
-			s.logger.Warn("holdfast: a node cannot be reached", "store", s.called, "node", n.address, "why", s.mask(why.Error()))
+			s.warn(n, "a node cannot be reached", "why", why)
 		}
 	}
 	return nil
 }
 
-func (s *Store) enoughHere(ctx context.Context, said []vote.Answer, here uint64, waited time.Duration) error {
-	count := 0
-	for i := range s.nodes {
-		if here&(1<<i) != 0 {
-			count++
-		}
-	}
-	switch {
-	case count >= s.rules.Majority():
-		return nil
-	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err()
-	}
-	return s.noMajority(said, here, waited.Round(10*time.Millisecond))
-}
-
-// arrive connects to a node and looks whether it will do.
-func (s *Store) arrive(ctx context.Context, n *node) arrival {
+// connect connects to a node. Bad says that it was reached and will not do.
+func (s *Store) connect(ctx context.Context, n *node) (bad bool, err error) {
 	w, err := n.wire(ctx)
 	if err != nil {
-		return arrival{n, err, errors.Is(err, errUnusable)}
+		return errors.Is(err, errUnusable), err
 	}
 	n.judged.Store(true)
 	err = s.judge(ctx, n, w)
-	return arrival{n, err, err != nil}
+	return err != nil, err
 }
 
 // roll looks how the nodes stand, so that nobody is surprised: whether they are of this deployment, and whether enough vote.
@@ -258,20 +234,18 @@ func (s *Store) roll(ctx context.Context) error {
 			break
 		}
 	}
-	var votes uint64
-	count := 0
+	var votes nodeSet
 	for i := range all {
 		switch {
 		case all[i].Votes:
-			count++
 			votes |= 1 << i
 		case all[i].Code != vote.Failed:
 			why, _ := s.reason(&all[i], lookTimeout)
-			s.logger.Warn("holdfast: a node has no vote", "store", s.called, "node", s.nodes[i].address, "why", s.mask(why.Error()))
+			s.warn(s.nodes[i], "a node has no vote", "why", why)
 		}
 	}
-	if count < s.rules.Majority() {
-		s.logger.Warn("holdfast: no lock can be had for now", "store", s.called, "why", s.noMajority(all, votes, lookTimeout))
+	if votes.count() < s.rules.Majority() {
+		s.logger.Warn("holdfast: no lock can be had for now", "why", s.noMajority(all, votes, lookTimeout))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -54,7 +54,7 @@ func Init(ctx context.Context, at store.Location) ([]NodeHealth, error) {
 		}
 	}
 	if len(failed) > 0 {
-		err = &store.Fault{Store: s.called, Err: fmt.Errorf("a deployment is marked only as a whole: %w", errors.Join(failed...))}
+		err = &store.Fault{Store: s.frame.Name, Err: fmt.Errorf("a deployment is marked only as a whole: %w", errors.Join(failed...))}
 	}
 	return s.Health(ctx), err
 }
@@ -113,7 +113,7 @@ func Trust(ctx context.Context, at store.Location, named string) (NodeHealth, er
 	n := s.nodes[i]
 	a, err := s.askOne(ctx, n, vote.Request{Op: vote.Trust})
 	if err := s.granted(n, &a, err); err != nil {
-		return s.examine(ctx, n), &store.Fault{Store: s.called, Err: err}
+		return s.examine(ctx, n), &store.Fault{Store: s.frame.Name, Err: err}
 	}
 	return s.examine(ctx, n), nil
 }

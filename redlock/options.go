@@ -20,14 +20,13 @@ const (
 
 // settings are what options and parameters of the URL set.
 type settings struct {
-	prefix        string
-	maxTTL        time.Duration
-	unsaved       bool
-	timeout       time.Duration
-	allowReplicas bool
-	allowEviction bool
-	logger        *slog.Logger
-	way           rediswire.Way
+	prefix  string
+	maxTTL  time.Duration
+	unsaved bool
+	timeout time.Duration
+	allowed []string // doubts that are no reason to refuse a node
+	logger  *slog.Logger
+	way     rediswire.Way
 }
 
 // An Option is a setting of a store.
@@ -52,10 +51,10 @@ func NodeTimeout(d time.Duration) Option { return func(s *settings) { s.timeout 
 
 // AllowReplicas allows nodes that have replicas, or that Sentinel watches. A failover to a replica loses what it had not
 // received yet, and two may hold one lock.
-func AllowReplicas() Option { return func(s *settings) { s.allowReplicas = true } }
+func AllowReplicas() Option { return func(s *settings) { s.allowed = append(s.allowed, "replicas") } }
 
 // AllowEviction allows nodes that may throw away locks when their memory is full. Then two may hold one lock.
-func AllowEviction() Option { return func(s *settings) { s.allowEviction = true } }
+func AllowEviction() Option { return func(s *settings) { s.allowed = append(s.allowed, "eviction") } }
 
 // Logger is where warnings about the nodes go. The default is slog's.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }

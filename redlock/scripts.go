@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // What a node keeps beside the locks, whose keys are prefix and name as they are. Nothing else of Holdfast's has these
@@ -16,7 +16,6 @@ const (
 	recordKey  = "holdfast:{}:redlock"        // the record, with the mark
 	leftPrefix = "holdfast:{}:redlock:left:"  // a tombstone; the value follows
 	freedTopic = "holdfast:{}:redlock:freed:" // the channel on which it is told that a key is free; the key follows
-	ownPrefix  = "holdfast:{"                 // what begins so is Holdfast's own, and the name of no lock
 )
 
 // The scripts. Each is the method of vote.Node of the same name, and a script that differs from it is wrong. Their headers
@@ -26,20 +25,14 @@ var (
 	sources embed.FS
 
 	scripts = [...]*rediswire.Script{
-		vote.Take:  newScript("take"),
-		vote.Keep:  newScript("keep"),
-		vote.Leave: newScript("leave"),
-		vote.Raise: newScript("raise"),
-		vote.Look:  newScript("look"),
-		vote.Admit: newScript("admit"),
-		vote.Init:  newScript("init"),
-		vote.Trust: newScript("trust"),
-		vote.Break: newScript("break"),
+		vote.Take: newScript(vote.Take), vote.Keep: newScript(vote.Keep), vote.Leave: newScript(vote.Leave),
+		vote.Raise: newScript(vote.Raise), vote.Look: newScript(vote.Look), vote.Admit: newScript(vote.Admit),
+		vote.Init: newScript(vote.Init), vote.Trust: newScript(vote.Trust), vote.Break: newScript(vote.Break),
 	}
 )
 
-func newScript(name string) *rediswire.Script {
-	text := source(name)
+func newScript(op vote.Op) *rediswire.Script {
+	text := source(op.String())
 	for _, part := range []string{"node", "holder"} {
 		text = strings.Replace(text, "--#include "+part+".lua\n", source(part), 1)
 	}

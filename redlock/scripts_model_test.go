@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // How much is played.
@@ -134,7 +134,7 @@ func (p *player) compare(rs []*vote.Request) error {
 		c = newKeep(rs, p.run)
 	}
 	for _, r := range rs {
-		p.note("%s", show(r))
+		p.note("%+v", *r)
 	}
 	out, err := p.run1(c)
 	if err != nil {
@@ -153,12 +153,12 @@ func (p *player) compare(rs []*vote.Request) error {
 		if freed {
 			told += freedTopic + r.Key + "\n"
 		}
-		p.note("  at %v: %s", out.now, showAnswer(got[i]))
+		p.note("  at %v: %+v", out.now, got[i])
 		if d := want.Left - got[i].Left; d < -out.slack || d > out.slack {
 			return fmt.Errorf("it has %v left, and in the model %v", got[i].Left, want.Left)
 		}
 		if want.Left = got[i].Left; want != got[i] {
-			return fmt.Errorf("the model says: %s", showAnswer(want))
+			return fmt.Errorf("the model says: %+v", want)
 		}
 		p.count(r, &want, freed)
 	}
@@ -208,7 +208,7 @@ for _, key in ipairs(real.call('KEYS', '*')) do
 	all[#all + 1] = {key, text, real.call('PEXPIRETIME', key)}
 end
 local last = real.call('TIME')
-return {time[1], time[2], (last[1] - time[1]) * 1000000 + last[2] - time[2], told, answer, all}`
+return {time[1] * 1000000 + time[2], (last[1] - time[1]) * 1000000 + last[2] - time[2], told, answer, all}`
 
 // run1 runs a script at a time when nothing is about to run out.
 func (p *player) run1(c call) (*outcome, error) {
@@ -253,33 +253,19 @@ func (p *player) quiet() int64 {
 	}
 }
 
-var errOutcome = errors.New("that is not what a watched script answers")
-
 func readOutcome(reply any) (*outcome, error) {
 	list, ok := reply.([]any)
-	if !ok || len(list) != 6 {
-		return nil, fmt.Errorf("%w: %v", errOutcome, reply)
-	}
-	seconds, err := strconv.ParseInt(list[0].(string), 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := strconv.ParseInt(list[1].(string), 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	took, ok := list[2].(int64)
-	if !ok {
-		return nil, fmt.Errorf("%w: %v", errOutcome, reply)
+	if !ok || len(list) != 5 {
+		return nil, fmt.Errorf("that is not what a watched script answers: %v", reply)
 	}
 	o := &outcome{
-		now:    time.Duration(seconds)*time.Second + time.Duration(rest)*time.Microsecond,
-		slack:  time.Duration(took)*time.Microsecond + time.Millisecond,
-		told:   list[3].(string),
-		answer: list[4],
+		now:    time.Duration(list[0].(int64)) * time.Microsecond,
+		slack:  time.Duration(list[1].(int64))*time.Microsecond + time.Millisecond,
+		told:   list[2].(string),
+		answer: list[3],
 		kept:   map[string]kept{},
 	}
-	for _, one := range list[5].([]any) {
+	for _, one := range list[4].([]any) {
 		one := one.([]any)
 		o.kept[one[0].(string)] = kept{one[1].(string), one[2].(int64)}
 	}
@@ -350,26 +336,12 @@ func recordText(r *vote.Record) string {
 	return head + fmt.Sprintf("v %d", r.Mark)
 }
 
-var opNames = map[vote.Op]string{
-	vote.Take: "take", vote.Keep: "keep", vote.Leave: "leave", vote.Raise: "raise", vote.Look: "look",
-	vote.Admit: "admit", vote.Init: "init", vote.Trust: "trust", vote.Break: "break",
-}
-
-func codeName(code vote.Code) string {
-	for name, c := range codes {
-		if c == code {
-			return name
-		}
-	}
-	return "?"
-}
-
 // count notes which answers there were.
 func (p *player) count(r *vote.Request, a *vote.Answer, freed bool) {
 	if p.seen == nil {
 		return
 	}
-	answer := opNames[r.Op] + " " + codeName(a.Code)
+	answer := fmt.Sprintf("%v %v", r.Op, a.Code)
 	p.seen[answer]++
 	switch {
 	case freed:
@@ -380,7 +352,3 @@ func (p *player) count(r *vote.Request, a *vote.Answer, freed bool) {
 		p.seen[answer+" without a vote"]++
 	}
 }
-
-func show(r *vote.Request) string { return fmt.Sprintf("%s %+v", opNames[r.Op], *r) }
-
-func showAnswer(a vote.Answer) string { return fmt.Sprintf("%s %+v", codeName(a.Code), a) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // A bench has a server whose clock the test sets.

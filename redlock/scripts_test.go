@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // A tester runs scripts on one server, as one user.
@@ -59,10 +59,10 @@ func (s *tester) must(r vote.Request, want vote.Code) vote.Answer {
 	s.t.Helper()
 	a, err := s.ask(r)
 	if err != nil {
-		s.t.Fatalf("%s: %v", show(&r), err)
+		s.t.Fatalf("%+v: %v", r, err)
 	}
 	if a.Code != want {
-		s.t.Fatalf("%s: %s, want %s", show(&r), showAnswer(a), codeName(want))
+		s.t.Fatalf("%+v: %+v, want %v", r, a, want)
 	}
 	return a
 }
@@ -94,7 +94,7 @@ func TestKeyOfALock(t *testing.T) {
 	}
 	a := s.must(vote.Request{Op: vote.Take, Key: "lock:a", Value: "x.2", TTL: time.Minute}, vote.Denied)
 	if a.Holder != "another" || a.Ticket != 0 || a.Left <= 0 || a.Left > time.Minute {
-		t.Errorf("the other one is described as %s", showAnswer(a))
+		t.Errorf("the other one is described as %+v", a)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestCommandsOfALock(t *testing.T) {
 		s.must(r, step.code)
 		s.do("ECHO", "enough")
 		if got := strings.Join(monitor.inside(), " "); got != step.want {
-			t.Errorf("%s was %s, want %s", opNames[step.op], got, step.want)
+			t.Errorf("%s was %s, want %s", step.op, got, step.want)
 		}
 	}
 }
@@ -232,11 +232,11 @@ func TestFullServer(t *testing.T) {
 	other := r
 	other.Key = "lock:b"
 	if a, err := s.ask(other); err == nil || !strings.Contains(err.Error(), "OOM") {
-		t.Errorf("a take was answered with %s, %v", showAnswer(a), err)
+		t.Errorf("a take was answered with %+v, %v", a, err)
 	}
 	r.Op, other.Op = vote.Keep, vote.Keep
 	if a, err := s.ask(other); err == nil {
-		t.Errorf("what was missing was kept: %s", showAnswer(a))
+		t.Errorf("what was missing was kept: %+v", a)
 	}
 	s.must(r, vote.Kept)
 	r.MaxTTL, other.MaxTTL = testMaxTTL, testMaxTTL

@@ -6,149 +6,138 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// A machine is of package vote, and gets the answers to what it sends.
+// A machine is of package vote, and gets the answers to its requests.
 type machine interface {
-	answer(node int, e *errand, a vote.Answer)
+	answer(r *nodeRequest, a vote.Answer)
 }
 
-// An errand is a request of a machine to one node.
-type errand struct {
-	from    machine
-	seq     uint64
-	request vote.Request
+// A nodeRequest is a request of a machine to one node.
+type nodeRequest struct {
+	from machine
+	vote.Send
 }
 
-// An outbox collects what is to be sent, so that the renewals of many locks go to a node as one request.
-type outbox [][]errand
+// An outbox collects requests by node, so that the renewals of many locks go to a node as one.
+type outbox [][]nodeRequest
 
 // keepBatch is how many locks are kept by one run of keep.lua, which then takes well under 2 ms.
 const keepBatch = 64
 
-// post puts what a machine wants to send into the outbox, or sends it if there is none. It never waits, and calls no
-// machine: whoever posts has locked his own.
+// post puts the requests of a machine into the outbox, or sends them if there is none. It never waits and calls no machine:
+// the caller has locked its own.
 func (s *Store) post(from machine, sends []vote.Send, out outbox) {
-	for i := range sends {
-		e := errand{from, sends[i].Seq, sends[i].Request}
+	for _, send := range sends {
+		r := nodeRequest{from, send}
 		if out != nil {
-			out[sends[i].Node] = append(out[sends[i].Node], e)
+			out[r.Node] = append(out[r.Node], r)
 		} else {
-			s.send(s.nodes[sends[i].Node], []errand{e})
+			s.send([]nodeRequest{r})
 		}
 	}
 }
 
-// flush sends what was collected.
+// flush sends what was collected, and empties the outbox.
 func (s *Store) flush(out outbox) {
-	for i, errands := range out {
-		var keeps []errand
-		for _, e := range errands {
-			if e.request.Op != vote.Keep {
-				s.send(s.nodes[i], []errand{e})
-				continue
-			}
-			if keeps = append(keeps, e); len(keeps) == keepBatch {
-				s.send(s.nodes[i], keeps)
+	for _, requests := range out {
+		var keeps []nodeRequest
+		for _, r := range requests {
+			if r.Request.Op != vote.Keep {
+				s.send([]nodeRequest{r})
+			} else if keeps = append(keeps, r); len(keeps) == keepBatch {
+				s.send(keeps)
 				keeps = nil
 			}
 		}
 		if len(keeps) > 0 {
-			s.send(s.nodes[i], keeps)
+			s.send(keeps)
 		}
 	}
+	clear(out)
 }
 
-// renewals are those of one Keep that were begun and may be under way. There are never more than go to a node as one
-// request: the time that a node has begins for all of them when they are sent, and would be over for the last of many while
-// the node, or a busy machine, is at work for the first.
-//
-// Tries of claims that wait go in smaller waves: each is a request of its own to every node.
-type renewals struct {
+// A wave is the calls of one Keep that are under way at the same time. There are never more than go to a node as one request:
+// a node's time begins for all of them when they are sent, and would be over for the last of many while the node, or a busy
+// machine, is at work for the first. Claims that wait try in smaller waves: each is a request of its own to every node.
+type wave struct {
 	calls  []*pending
-	silent bool // none of a number was answered: then the rest need not wait for each other
+	silent bool // none of a wave was answered: then the rest need not wait for each other
 }
 
 // tryBatch is how many claims of one Keep try at once.
 const tryBatch = 16
 
-// add adds a call, and says whether those so far are to be sent and waited for.
-func (r *renewals) add(p *pending) bool {
-	if p == nil || p.kind == vote.Keep && r.silent {
+// add adds a call, and reports whether those so far have to be sent and waited for.
+func (w *wave) add(p *pending) bool {
+	if p == nil || p.kind == vote.Keep && w.silent {
 		return false
 	}
-	r.calls = append(r.calls, p)
-	return len(r.calls) == keepBatch || p.kind == vote.Take && len(r.calls) >= tryBatch
+	w.calls = append(w.calls, p)
+	return len(w.calls) == keepBatch || p.kind == vote.Take && len(w.calls) >= tryBatch
 }
 
 // wait waits until they are over.
-func (r *renewals) wait(ctx context.Context) {
-	r.silent = true
-	for _, p := range r.calls {
+func (w *wave) wait(ctx context.Context) {
+	w.silent = true
+	for _, p := range w.calls {
 		if _, err := p.wait(ctx); err == nil {
-			r.silent = false
+			w.silent = false
 		}
 	}
-	r.calls = r.calls[:0]
+	w.calls = w.calls[:0]
 }
 
-// send puts errands to a node as one request, and does not wait. Several are all to keep. After Close nothing is sent.
-func (s *Store) send(n *node, errands []errand) {
+// mostResting is how many senders wait for the next batch.
+const mostResting = 16
+
+// send sends a batch to its node as one request, and does not wait. Several are all to keep. After Close nothing is sent.
+func (s *Store) send(batch []nodeRequest) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.shut {
 		return
 	}
 	s.under.Add(1)
-	load := freight{n, errands}
 	select {
-	case s.freight <- load:
+	case s.batches <- batch:
 	default:
-		s.tasks.Go(func() { s.carrier(load) })
+		s.frame.Go(func() { s.sender(batch) })
 	}
 }
 
-// A freight is what goes to a node as one request.
-type freight struct {
-	to      *node
-	errands []errand
-}
-
-// mostResting is how many carriers wait for the next freight.
-const mostResting = 16
-
-// carrier carries a freight, brings back the answers, and then waits for the next: to grow the stack of a new goroutine for
-// each request would be a good part of what a lock costs.
-func (s *Store) carrier(load freight) {
+// sender carries a batch, and then waits for the next: to grow the stack of a new goroutine for each request would be a good
+// part of what a lock costs.
+func (s *Store) sender(batch []nodeRequest) {
 	for {
-		s.bring(load.to, load.errands)
+		s.carry(batch)
 		if s.resting.Add(1) > mostResting {
 			s.resting.Add(-1)
 			return
 		}
 		select {
-		case load = <-s.freight:
+		case batch = <-s.batches:
 			s.resting.Add(-1)
-		case <-s.life.Done():
+		case <-s.frame.Life().Done():
 			return
 		}
 	}
 }
 
-// bring puts errands to a node, and the answers to the machines that have sent them.
-func (s *Store) bring(n *node, errands []errand) {
-	defer s.sent()
-	answers := s.carry(n, errands)
-	for i := range errands {
-		s.notice(n.index, &answers[i])
-		errands[i].from.answer(n.index, &errands[i], answers[i])
+// carry sends a batch to its node, waits for the answers, and gives them to the machines. A node that fails has failed for
+// all of them.
+func (s *Store) carry(batch []nodeRequest) {
+	answers, unsent, err := s.exchange(s.nodes[batch[0].Node], batch)
+	for i := range batch {
+		a := vote.Answer{Code: vote.Failed, Unsent: unsent, Err: err}
+		if err == nil {
+			a = answers[i]
+		}
+		s.notice(batch[i].Node, &a)
+		batch[i].from.answer(&batch[i], a)
 	}
-}
-
-// sent notes that all is done about a request.
-func (s *Store) sent() {
-	if s.under.Add(-1) == 0 && s.closed.Load() {
+	if s.under.Add(-1) == 0 && s.frame.Closed() {
 		select {
 		case s.idle <- struct{}{}:
 		default:
@@ -156,87 +145,48 @@ func (s *Store) sent() {
 	}
 }
 
-// carry puts errands to a node and waits for the answers. A node that fails has failed for all of them.
-func (s *Store) carry(n *node, errands []errand) []vote.Answer {
-	answers, unsent, err := s.exchange(n, errands)
-	if err != nil {
-		answers = make([]vote.Answer, len(errands))
-		for i := range answers {
-			answers[i] = vote.Answer{Code: vote.Failed, Unsent: unsent, Err: err}
-		}
-	}
-	return answers
-}
+// requestLimit is when a request is given up, long after it counted for anything.
+const requestLimit = 10 * time.Second
 
-// exchange sends errands and reads the answers. Unsent says of an error that the request has set nothing, and never will: it
+// exchange sends a batch and reads the answers. Unsent says of an error that the request has set nothing, and never will: it
 // was not sent, or the node has refused it. A node may have done a part of several.
-func (s *Store) exchange(n *node, errands []errand) (answers []vote.Answer, unsent bool, err error) {
-	if err := n.enter(s.rota.now(), s.timeoutOf(s.maxTTL)); err != nil {
+func (s *Store) exchange(n *node, batch []nodeRequest) (answers []vote.Answer, unsent bool, err error) {
+	if err := n.enter(s.now(), s.rules.Timeout(s.maxTTL)); err != nil {
 		return nil, true, err
 	}
 	w, err := s.wireSoon(n)
 	if err != nil {
-		n.leave(s.rota.now(), false)
+		n.leave(s.now(), false)
 		return nil, true, err
 	}
 	var c call
-	if len(errands) == 1 {
-		c = newCall(&errands[0].request, w.Info.Run())
+	if len(batch) == 1 {
+		c = newCall(&batch[0].Request, w.Info.Run())
 	} else {
-		requests := make([]*vote.Request, len(errands))
-		for i := range errands {
-			requests[i] = &errands[i].request
+		requests := make([]*vote.Request, len(batch))
+		for i := range batch {
+			requests[i] = &batch[i].Request
 		}
 		c = newKeep(requests, w.Info.Run())
 	}
-	reply, err := run(s.patience(), w, c)
+	ctx, done := s.frame.Shared(context.Background(), requestLimit)
+	defer done()
+	reply, err := run(ctx, w, c)
 	_, refused := rueidis.IsRedisErr(err)
-	n.leave(s.rota.now(), err == nil || refused)
+	n.leave(s.now(), err == nil || refused)
 	if err != nil {
-		return nil, refused && len(errands) == 1, err
+		return nil, refused && len(batch) == 1, err
 	}
-	if len(errands) > 1 {
-		answers, err = readAnswers(reply, len(errands))
-		return answers, false, err
-	}
-	a, err := readAnswer(reply)
-	return []vote.Answer{a}, false, err
+	answers, err = readAnswers(reply, len(batch))
+	return answers, false, err
 }
 
-// wireSoon gives a connection, or says that there is none for now. Whoever asked counts the node as failed by then.
+// wireSoon returns a connection, or an error if there is none in the time that a node has to answer.
 func (s *Store) wireSoon(n *node) (*wire, error) {
 	if w, ok := n.commands.Live(); ok {
 		return w, nil
 	}
-	ctx, cancel := context.WithTimeout(s.life, s.timeoutOf(s.maxTTL))
+	ctx, cancel := context.WithTimeout(s.frame.Life(), s.rules.Timeout(s.maxTTL))
 	defer cancel()
 	return n.wire(ctx)
 }
-
-// A bounded is a context for all requests of a short while: a timer for each would cost more than all else. What is not
-// answered by its end is given up, long after it counted for anything.
-type bounded struct {
-	context.Context
-	cancel context.CancelFunc
-	fresh  time.Time // up to when new requests may use it
-}
-
-const (
-	requestLimit = 10 * time.Second
-	freshFor     = time.Second
-)
-
-// patience bounds a request.
-func (s *Store) patience() context.Context {
-	now := time.Now()
-	b := s.shared.Load()
-	if b == nil || now.After(b.fresh) {
-		b = &bounded{fresh: now.Add(freshFor)}
-		b.Context, b.cancel = context.WithTimeout(s.life, requestLimit) // it ends by itself: others may still use it
-		s.shared.Store(b)
-	}
-	return b.Context
-}
-
-// timeoutOf is how long one node may take to answer about a claim with this ttl.
-func (s *Store) timeoutOf(ttl time.Duration) time.Duration { return s.rules.Timeout(ttl) }

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/internal/rediskey"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // A stage is a bid whose five nodes the test plays.
@@ -34,17 +36,19 @@ var (
 // newStage makes a bid with this ttl. Each node has so long to answer; 0: as always.
 func newStage(t *testing.T, ttl, timeout time.Duration) *stage {
 	s := &Store{
-		settings: settings{maxTTL: 4 * time.Second, logger: slog.New(slog.DiscardHandler)}, called: "redlock", rota: newRota(), bids: map[bidKey]*bid{},
+		settings: settings{maxTTL: 4 * time.Second, logger: slog.New(slog.DiscardHandler)},
+		frame:    frame.New(frame.Config{Name: "redlock", Drift: frame.Clocks}),
+		began:    time.Now().Add(-time.Second), bids: map[bidKey]*bid{}, subscriptions: rediskey.NewSubscriptions(5, freedTopic),
 		rules: vote.Rules{
-			Nodes: 5, MaxTTL: 4 * time.Second, NodeTimeout: timeout, DriftPart: driftPart,
+			Nodes: 5, MaxTTL: 4 * time.Second, NodeTimeout: timeout, DriftPart: frame.Clocks.Part,
 			Chance: func(time.Duration) time.Duration { return 0 },
 		},
 		shut: true, // the test carries the requests
 	}
+	s.frame.End() // and looks at the time
 	for i := range 5 {
 		s.nodes = append(s.nodes, &node{index: i, address: "n" + strconv.Itoa(i)})
 	}
-	s.ears.init(5)
 	b := s.newBid(&store.Claim{Name: "stage", TTL: ttl, Owner: &store.Owner{}})
 	return &stage{t, b, make(outbox, 5)}
 }
@@ -72,7 +76,7 @@ func (g *stage) answer(op vote.Op, a vote.Answer, nodes ...int) {
 	g.Helper()
 	for _, n := range nodes {
 		i := 0
-		for ; i < len(g.out[n]) && g.out[n][i].request.Op != op; i++ {
+		for ; i < len(g.out[n]) && g.out[n][i].Request.Op != op; i++ {
 		}
 		if i == len(g.out[n]) {
 			g.Fatalf("node %d was not asked for %d", n, op)
@@ -80,19 +84,19 @@ func (g *stage) answer(op vote.Op, a vote.Answer, nodes ...int) {
 		e := g.out[n][i]
 		g.out[n] = append(g.out[n][:i:i], g.out[n][i+1:]...)
 		if a.Code == vote.Granted && a.Ticket == 0 {
-			a.Ticket = e.request.Ticket
+			a.Ticket = e.Request.Ticket
 		}
 		g.step(func() vote.Step {
-			g.bid.note(n, &e, &a)
-			return g.bid.claim.Answer(g.bid.store.rota.now(), n, e.seq, a)
+			g.bid.note(&e, &a)
+			return g.bid.claim.Answer(g.bid.store.now(), n, e.Seq, a)
 		})
 	}
 }
 
 // pass lets the time of a request pass.
 func (g *stage) pass() {
-	time.Sleep(g.bid.store.timeoutOf(g.bid.ttl))
-	g.step(func() vote.Step { return g.bid.claim.Wake(g.bid.store.rota.now()) })
+	time.Sleep(g.bid.store.rules.Timeout(g.bid.ttl))
+	g.step(func() vote.Step { return g.bid.claim.Wake(g.bid.store.now()) })
 }
 
 func (g *stage) step(step func() vote.Step) {

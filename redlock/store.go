@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/internal/rediskey"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // A Store is one client of a deployment: of all its nodes together. It implements store.Store, but for what needs a line.
@@ -21,37 +22,31 @@ import (
 // It only carries: package vote decides. Each claim has a machine there, and a bid here that drives it.
 type Store struct {
 	settings
-	called   string
+	frame    *frame.Frame
 	identity string
-	secrets  []string // passwords, which must not get into an error
 	rules    vote.Rules
 	nodes    []*node
 
+	began     time.Time // from which machines count the time
 	joins     throttle
-	rota      *rota
 	admission *admission
-	ears      ears
-	guess     vote.Guess                // the ticket of the next lock
-	owner     atomic.Pointer[described] // the last that was written into a value
-	notify    atomic.Pointer[func(store.ID, store.Standing)]
-	shared    atomic.Pointer[bounded]
+	guess     vote.Guess // the ticket of the next lock
+	owners    rediskey.Owners
+
+	subscriptions *rediskey.Subscriptions // to what claims wait for
 
 	mu    sync.Mutex
 	bids  map[bidKey]*bid
 	wires []*wire // the last connection to each node that was made
 	seen  uint64  // the highest ticket that this client was given
 
-	closed atomic.Bool
-	life   context.Context // ends with Close
-	finish context.CancelFunc
-	gate   sync.RWMutex // guards shut, and that no task begins after it
-	shut   bool
-	under  atomic.Int64  // requests under way
-	idle   chan struct{} // holds a token when there are none, after Close has begun
-	tasks  sync.WaitGroup
+	gate  sync.RWMutex // guards shut, and that no request is sent after it
+	shut  bool
+	under atomic.Int64  // requests under way
+	idle  chan struct{} // holds a token when there are none, after Close has begun
 
-	freight chan freight // for carriers that rest
-	resting atomic.Int64 // how many do
+	batches chan []nodeRequest // for senders that rest
+	resting atomic.Int64       // how many do
 }
 
 var _ store.Store = (*Store)(nil)
@@ -70,7 +65,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 		return s.take(ctx, b, &c)
 	}
 	if err := s.joins.enter(ctx, c.TTL); errors.Is(err, errCrowded) {
-		return store.Standing{}, &store.Fault{Store: s.called, Busy: true, Err: err}
+		return store.Standing{}, &store.Fault{Store: s.frame.Name, Busy: true, Err: err}
 	} else if err != nil {
 		return store.Standing{}, err
 	}
@@ -159,7 +154,7 @@ func (s *Store) standing(b *bid, c *store.Claim, p *pending, r vote.Result, err 
 	case vote.Lost:
 		return s.lost(b, c, p, r), nil
 	default: // it is over
-		s.ears.remove(b)
+		s.subscriptions.Remove(b.key, b)
 		return store.Standing{}, nil
 	}
 }
@@ -167,10 +162,10 @@ func (s *Store) standing(b *bid, c *store.Claim, p *pending, r vote.Result, err 
 // lost is the standing of a claim that did not get the lock.
 func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.Standing {
 	if !c.Try {
-		s.ears.open(b, r.Awaits)
+		s.awaitRelease(b, r.Awaits)
 		return store.Standing{
 			State: store.Waiting, Ahead: -1, AskAgain: s.local(p.sent, r.Again),
-			Until: p.sent.Add(c.TTL - time.Duration(float64(c.TTL)*driftPart)),
+			Until: s.frame.Drift.Until(store.Waiting, p.sent, c.TTL),
 		}
 	}
 	b.leave() //nolint:errcheck // what it took it gives back already
@@ -183,18 +178,18 @@ func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.St
 
 // local is a time of a machine as an instant, with the wall clock as it was when the request was sent.
 func (s *Store) local(sent time.Time, t time.Duration) time.Time {
-	return sent.Add(t - s.rota.since(sent))
+	return sent.Add(t - s.since(sent))
 }
 
 // Keep implements store.Store. What is held is renewed at all nodes, many locks with one request; who waits tries again.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	if _, err := s.frame.CheckAll(ctx, cs); err != nil || len(cs) == 0 {
+		return nil, err
+	}
 	for i := range cs {
-		if err := s.checkName(cs[i].Name); err != nil {
+		if err := rediskey.Check("redlock", s.key(cs[i].Name)); err != nil {
 			return nil, err
 		}
-	}
-	if err := s.alive(ctx); err != nil || len(cs) == 0 {
-		return nil, err
 	}
 	began := time.Now()
 	out := make(outbox, len(s.nodes))
@@ -202,7 +197,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	errs := make([]error, len(cs))
 	bids := make([]*bid, len(cs))
 	for _, waits := range []bool{false, true} { // what is held is not to be late because others try
-		var wave renewals
+		var wave wave
 		for i := range cs {
 			if waits != (cs[i].Ticket == 0) {
 				continue
@@ -214,12 +209,10 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 			}
 			if wave.add(calls[i]) {
 				s.flush(out)
-				clear(out)
 				wave.wait(ctx)
 			}
 		}
 		s.flush(out)
-		clear(out)
 	}
 	for i := range cs {
 		if calls[i] == nil && errs[i] == nil { // it is not known, or over
@@ -254,7 +247,7 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	if b == nil {
 		return s.leaveUnknown(ctx, &c)
 	}
-	s.ears.remove(b)
+	s.subscriptions.Remove(b.key, b)
 	for limit := time.Now().Add(c.TTL); ; {
 		p, err := b.leave()
 		if err != nil {
@@ -267,21 +260,14 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 }
 
 // Notify implements store.Store.
-func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.notify.Store(&fn) }
-
-// deliver passes a push on to the client.
-func (s *Store) deliver(id store.ID, standing store.Standing) {
-	if notify := s.notify.Load(); notify != nil && !s.closed.Load() {
-		(*notify)(id, standing)
-	}
-}
+func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.frame.Notify(fn) }
 
 const instead = "redis://, etcd:// and sqlite: have them"
 
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities {
 	a := store.Abilities{
-		Store:        s.called,
+		Store:        s.frame.Name,
 		Identity:     s.identity,
 		Grace:        true,
 		Instead:      instead,
@@ -300,11 +286,11 @@ func (s *Store) Abilities() store.Abilities {
 // Close implements store.Store. Locks that were not given back are held until their ttl has passed. What is on its way to
 // nodes that were not waited for has a moment to arrive.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+	if !s.frame.Shut() {
 		return nil
 	}
 	if s.under.Load() > 0 {
-		timer := time.NewTimer(s.timeoutOf(s.maxTTL))
+		timer := time.NewTimer(s.rules.Timeout(s.maxTTL))
 		select {
 		case <-s.idle:
 		case <-timer.C:
@@ -314,66 +300,58 @@ func (s *Store) Close() error {
 	s.gate.Lock()
 	s.shut = true
 	s.gate.Unlock()
-	s.finish()
+	s.frame.End()
 	for _, n := range s.nodes {
 		n.close()
 	}
-	s.tasks.Wait()
+	s.frame.Wait()
 	s.mu.Lock()
 	left := slices.Collect(maps.Values(s.bids))
 	clear(s.bids)
 	s.mu.Unlock()
 	for _, b := range left {
 		b.mu.Lock()
+		b.timer.Stop()
 		b.end(vote.Result{}, store.ErrClosed)
 		b.mu.Unlock()
 	}
 	return nil
 }
 
-// check refuses a call that must not be made.
+// check refuses a call that must not be sent.
 func (s *Store) check(ctx context.Context, name string) error {
-	if err := s.checkName(name); err != nil {
+	if err := s.frame.Check(ctx, name); err != nil {
 		return err
 	}
-	return s.alive(ctx)
-}
-
-// checkName refuses what is no name, and what is one of our own keys.
-func (s *Store) checkName(name string) error {
-	if err := store.CheckName(name); err != nil {
-		return err
-	}
-	if strings.HasPrefix(s.key(name), ownPrefix) {
-		return fmt.Errorf("%w: in redlock a name is a key, and what begins with %q is holdfast's own", store.ErrBadName, ownPrefix)
-	}
-	return nil
-}
-
-func (s *Store) alive(ctx context.Context) error {
-	if s.closed.Load() {
-		return store.ErrClosed
-	}
-	return ctx.Err()
+	return rediskey.Check("redlock", s.key(name))
 }
 
 // key is where the lock of a name is.
 func (s *Store) key(name string) string { return s.prefix + name }
 
-// bid is the bid of a claim that joins. One that may wait hears of releases before it tries: one may be told while the
-// answer is on its way.
+// bid returns the bid of a claim that joins. One that may wait learns of releases before it tries: one may be published
+// while the answer is on its way.
 func (s *Store) bid(c *store.Claim) *bid {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.lookup(c)
 	if b == nil {
 		b = s.newBid(c)
 		s.bids[bidKey{b.id, b.key}] = b
 	}
-	s.mu.Unlock()
 	if !c.Try {
-		s.ears.add(b)
+		s.subscriptions.Join(b.key, b)
 	}
 	return b
+}
+
+// awaitRelease subscribes a bid to releases at a node, unless it was dropped meanwhile.
+func (s *Store) awaitRelease(b *bid, node int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bids[bidKey{b.id, b.key}] == b {
+		s.subscriptions.Add(b.key, b, node)
+	}
 }
 
 // find is the bid of a claim; nil if this client has none.
@@ -388,7 +366,7 @@ func (s *Store) lookup(c *store.Claim) *bid { return s.bids[bidKey{c.ID, s.key(c
 
 // settle notes that a bid has the lock.
 func (s *Store) settle(b *bid, ticket uint64) {
-	s.ears.remove(b)
+	s.subscriptions.Remove(b.key, b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = max(s.seen, ticket)
@@ -396,10 +374,10 @@ func (s *Store) settle(b *bid, ticket uint64) {
 
 // drop forgets a bid.
 func (s *Store) drop(b *bid) {
-	s.ears.forget(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if key := (bidKey{b.id, b.key}); s.bids[key] == b {
 		delete(s.bids, key)
 	}
+	s.subscriptions.Remove(b.key, b)
 }

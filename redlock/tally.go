@@ -2,33 +2,32 @@ package redlock
 
 import (
 	"errors"
-	"math/bits"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A tally is who did what the last call of a bid asked for, and what the others said. It is for people: the machine decides
-// by what it knows itself. Sets of nodes have a bit for each.
+// A tally is which nodes did what the last call of a bid asked for, and what the others said. It is for people: the machine
+// decides by what it knows itself.
 type tally struct {
 	kind   vote.Op       // of the call: Take, Keep or Leave
 	value  string        // of the try
 	keep   uint64        // the seq of the requests to keep: an answer to an earlier call is none to this
 	said   []vote.Answer // what was not as wished; nil: nothing
-	counts uint64        // did as wished
-	heard  uint64        // said anything
-	late   uint64        // did as wished, too late for the result
-	raise  uint64        // granted, and were then asked to take the ticket, which is what counts
-	owing  uint64        // were asked to give the try back, and have not acknowledged it
+	counts nodeSet       // did as wished
+	heard  nodeSet       // said anything
+	late   nodeSet       // did as wished, too late for the result
+	raise  nodeSet       // granted, and were then asked to take the ticket, which is what counts
+	owing  nodeSet       // were asked to release the try, and have not acknowledged it
 }
 
-// begin begins a call. What a node failed with that is asked to leave already is not forgotten: it may not be asked again
-// before the call ends.
+// begin begins a call. It keeps why a node failed that was asked to release already: it may not be asked again before the
+// call ends.
 func (t *tally) begin(kind vote.Op) {
 	t.kind, t.keep, t.counts, t.heard, t.late, t.raise = kind, 0, 0, 0, 0, 0
 	for i := range t.said {
-		if kind != vote.Leave || t.owing&(1<<i) == 0 {
+		if kind != vote.Leave || !t.owing.has(i) {
 			t.said[i] = vote.Answer{}
 		}
 	}
@@ -37,7 +36,7 @@ func (t *tally) begin(kind vote.Op) {
 // sending notes what is asked.
 func (t *tally) sending(sends []vote.Send) {
 	for i := range sends {
-		r, bit := &sends[i].Request, uint64(1)<<sends[i].Node
+		r, bit := &sends[i].Request, nodeSet(1)<<sends[i].Node
 		switch r.Op { //nolint:exhaustive // a claim asks nothing else
 		case vote.Take:
 			if t.value != r.Value {
@@ -58,9 +57,9 @@ func (t *tally) sending(sends []vote.Send) {
 }
 
 // note keeps what a node said. The caller has mu.
-func (b *bid) note(node int, e *errand, a *vote.Answer) {
-	t, op, bit := &b.tally, e.request.Op, uint64(1)<<node
-	if e.request.Value != t.value {
+func (b *bid) note(r *nodeRequest, a *vote.Answer) {
+	t, op, bit := &b.tally, r.Request.Op, nodeSet(1)<<r.Node
+	if r.Request.Value != t.value {
 		return // it is about an earlier try
 	}
 	if op == vote.Leave && a.Code == vote.Left {
@@ -68,15 +67,15 @@ func (b *bid) note(node int, e *errand, a *vote.Answer) {
 	}
 	switch {
 	case op == vote.Leave && t.kind != vote.Leave && b.call != nil: // which is about something else
-	case op == vote.Raise && t.kind != vote.Take, op == vote.Take && t.kind != vote.Take, op == vote.Keep && e.seq != t.keep:
+	case op == vote.Raise && t.kind != vote.Take, op == vote.Take && t.kind != vote.Take, op == vote.Keep && r.Seq != t.keep:
 	case !asWished(op, a):
 		t.heard |= bit
 		t.counts &^= bit
 		if t.said == nil {
 			t.said = make([]vote.Answer, len(b.store.nodes))
 		}
-		if t.said[node] = *a; a.Code == vote.Granted {
-			t.said[node] = vote.Answer{Code: vote.Failed, Err: errMad}
+		if t.said[r.Node] = *a; a.Code == vote.Granted {
+			t.said[r.Node] = vote.Answer{Code: vote.Failed, Err: errMad}
 		}
 	case b.result.Verdict == vote.Faulty:
 		t.heard |= bit
@@ -88,7 +87,7 @@ func (b *bid) note(node int, e *errand, a *vote.Answer) {
 	}
 }
 
-// asWished says whether a node has done what it was asked.
+// asWished reports whether a node has done what it was asked.
 func asWished(op vote.Op, a *vote.Answer) bool {
 	switch a.Code { //nolint:exhaustive // of the others none is
 	case vote.Left:
@@ -108,24 +107,24 @@ var (
 	errMad  = errors.New("its highest token is more than a day ahead, so that no other can be drawn above it")
 )
 
-// asks says whether the call has asked anything: a claim that has run out is not kept any more.
+// asks reports whether the call has asked anything: a claim that has expired is not kept any more.
 func (t *tally) asks() bool { return t.kind != vote.Keep || t.keep != 0 }
 
 // fault is why the last call of a bid failed. The caller has mu.
 func (b *bid) fault() error {
 	s, t := b.store, &b.tally
-	if !t.asks() || t.kind == vote.Keep && bits.OnesCount64(t.counts) >= s.rules.Majority() {
-		return &store.Fault{Store: s.called, Err: errOver}
+	if !t.asks() || t.kind == vote.Keep && t.counts.count() >= s.rules.Majority() {
+		return &store.Fault{Store: s.frame.Name, Err: errOver}
 	}
-	lack := lack{said: make([]vote.Answer, len(s.nodes)), counts: t.counts, raise: t.raise, timeout: s.timeoutOf(b.ttl)}
-	copy(lack.said, t.said)
-	for i := range lack.said {
-		if t.late&(1<<i) != 0 {
-			lack.said[i] = vote.Answer{Code: vote.Failed, Err: errLate}
+	said, counts := make([]vote.Answer, len(s.nodes)), t.counts
+	copy(said, t.said)
+	for i := range said {
+		if t.late.has(i) {
+			said[i] = vote.Answer{Code: vote.Failed, Err: errLate}
 		}
 	}
-	if t.kind == vote.Leave { // who was not asked has nothing to give back
-		lack.counts = (1<<len(s.nodes) - 1) &^ t.owing
+	if t.kind == vote.Leave { // a node that was not asked has nothing to release
+		counts = s.all() &^ t.owing
 	}
-	return s.fault(&lack)
+	return s.fault(said, counts, t.raise, s.rules.Timeout(b.ttl))
 }

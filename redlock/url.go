@@ -88,10 +88,8 @@ func parseSettings(at store.Location) (settings, error) {
 	}
 	for word := range strings.SplitSeq(at.Query.Get("allow"), ",") {
 		switch word {
-		case "replicas":
-			set.allowReplicas = true
-		case "eviction":
-			set.allowEviction = true
+		case "replicas", "eviction":
+			set.allowed = append(set.allowed, word)
 		case "":
 		default:
 			return set, errors.New("allow is replicas, eviction or both, as in allow=replicas,eviction")

@@ -113,6 +113,26 @@ func (p *Plug[W]) dialing() *dial[W] {
 	return d
 }
 
+// How long Reconnect pauses: from the first to the last, doubling.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// Reconnect calls attempt again and again until life ends. The pauses in between grow while it fails.
+func Reconnect(life context.Context, attempt func() error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if attempt() == nil {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause):
+		case <-life.Done():
+			return
+		}
+	}
+}
+
 // Unplug ends the wire, and lets nobody make another. Who waits for one waits no longer.
 func (p *Plug[W]) Unplug() {
 	p.mu.Lock()

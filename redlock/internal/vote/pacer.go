@@ -1,6 +1,7 @@
 package vote
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -92,19 +93,9 @@ func (p *pacer) hurry(now time.Duration) {
 }
 
 // window is the time over which those who want the lock spread.
-func (p *pacer) window() time.Duration {
-	if p.Retry > 0 {
-		return p.Retry << p.splits
-	}
-	return defaultRetry << p.splits
-}
+func (p *pacer) window() time.Duration { return cmp.Or(p.Retry, defaultRetry) << p.splits }
 
-func (p *pacer) poll() time.Duration {
-	if p.Poll > 0 {
-		return p.Poll
-	}
-	return defaultPoll
-}
+func (p *pacer) poll() time.Duration { return cmp.Or(p.Poll, defaultPoll) }
 
 // spread gives a time from 0 to d.
 func (p *pacer) spread(d time.Duration) time.Duration {

@@ -10,11 +10,8 @@ import (
 
 // A push of the node that is asked first brings the next try forward, and no other does.
 func TestPush(t *testing.T) {
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
-	for i := range 3 {
-		c.answer(i, Answer{Code: Denied, Holder: "other", Left: 10 * time.Second})
-	}
+	c := trying(t, 3)
+	c.say(Answer{Code: Denied, Holder: "other", Left: 10 * time.Second}, 0, 1, 2)
 	c.want(Lost)
 	late := c.step.Again
 	if late < 500*time.Millisecond {
@@ -78,8 +75,7 @@ func TestPushDuringTry(t *testing.T) {
 
 // Who waits for a holder tries again when the key has run out at the node that it asks first.
 func TestRunOut(t *testing.T) {
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
+	c := trying(t, 3)
 	for i := range 3 {
 		left := 10 * time.Millisecond
 		if i == c.first() {
@@ -101,7 +97,7 @@ func TestReleaseOnItsWay(t *testing.T) {
 	c.answer(c.cur.probed, granted(10))
 	for _, s := range slices.Clone(c.sent) {
 		if s.Request.Op == Take && c.last.Verdict == 0 {
-			c.answer(s.Node, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+			c.answer(s.Node, held)
 		}
 	}
 	c.want(Lost)
@@ -150,8 +146,7 @@ func TestPushAfterFailure(t *testing.T) {
 // Those who have split the votes tell those who wait when they give back: nobody else will. Who gave way to a holder does not.
 func TestSplitsAreTold(t *testing.T) {
 	for holder, told := range map[string]bool{"": true, "one": false} {
-		c := newTry(t, 5)
-		c.does(c.Try(0, 0, 0))
+		c := trying(t, 5)
 		c.answer(0, granted(10))
 		for i := 1; c.last.Verdict == 0; i++ {
 			c.answer(i, Answer{Code: Denied, Holder: cmp.Or(holder, strconv.Itoa(i)), Left: time.Hour})

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // A stage plays a schedule that a test has written: each message is delivered when the test says so. All clocks show the
@@ -70,6 +70,21 @@ func (p *player) keep()       { p.step(p.claim.Keep(p.now)) }
 func (p *player) leave()      { p.step(p.claim.Leave(p.now)) }
 func (p *player) wake()       { p.step(p.claim.Wake(p.now)) }
 func (p *player) holds() bool { return p.claim.Holds(p.now) }
+
+// acquire tries, and hears of all nodes but those with whom messages get lost.
+func (p *player) acquire(lost ...int) {
+	p.try()
+	if len(lost) > 0 {
+		p.lose(lost...)
+	}
+	p.talk()
+}
+
+// release leaves, and hears of all nodes.
+func (p *player) release() {
+	p.leave()
+	p.talk()
+}
 
 // propose tries with a ticket that goes along with the takes.
 func (p *player) propose(ticket uint64) { p.step(p.claim.Try(p.now, 0, ticket)) }

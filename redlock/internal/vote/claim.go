@@ -43,8 +43,6 @@ type Result struct {
 	Again   time.Duration // Lost, and Faulty after Try: when to try again, if no push comes before
 	Awaits  int           // Lost, and Faulty after Try: the node whose push may come, which will be asked first
 	Holder  Answer        // Lost: what a node said of the holder; its Code is Denied if one did
-	Counted int           // Won: how many nodes count so far; Claim.Counted tells of those that answer later
-	Final   bool          // Faulty: trying again is of no use until somebody mends it; Claim.Said has the reasons
 }
 
 // A Step is what a claim wants after something happened.
@@ -87,7 +85,6 @@ func NewClaim(r *Rules, key, id string, ttl, grace time.Duration) *Claim {
 // Try asks all nodes for the key, if the claim is fresh or waits. The ticket will be above floor. It will be the guess if a
 // majority accepts that along with the take, which saves a round; 0 is for none: see Guess.
 func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
-	c.send = c.send[:0]
 	if c.state == Fresh || c.state == Waiting {
 		c.tries++
 		c.retire()
@@ -120,7 +117,6 @@ func (c *Claim) value() string {
 
 // Keep renews the claim at all nodes, if it is held.
 func (c *Claim) Keep(now time.Duration) Step {
-	c.send = c.send[:0]
 	switch {
 	case c.state != Held:
 	case c.expired(now): // nobody is asked to prolong what has run out
@@ -134,7 +130,6 @@ func (c *Claim) Keep(now time.Duration) Step {
 
 // Leave ends the claim, whatever it is doing. From here on its holder must not believe that it holds.
 func (c *Claim) Leave(now time.Duration) Step {
-	c.send = c.send[:0]
 	c.state, c.call = Over, Leave
 	c.leaveBy, c.spareFrom = now+c.rules.Timeout(c.ttl), now+c.rules.Timeout(c.ttl)/4
 	if c.cur != nil {
@@ -147,7 +142,6 @@ func (c *Claim) Leave(now time.Duration) Step {
 // Answer is what a node said to a request of this claim, or that the request failed. Answers may come in any order, late
 // and more than once.
 func (c *Claim) Answer(now time.Duration, node int, seq uint64, a Answer) Step {
-	c.send = c.send[:0]
 	if h := c.find(tryOf(seq)); h != nil {
 		h.answer(now, node, seq, &a)
 		if opOf(seq) == Take {
@@ -158,15 +152,11 @@ func (c *Claim) Answer(now time.Duration, node int, seq uint64, a Answer) Step {
 }
 
 // Wake lets the claim see the time.
-func (c *Claim) Wake(now time.Duration) Step {
-	c.send = c.send[:0]
-	return c.step(now)
-}
+func (c *Claim) Wake(now time.Duration) Step { return c.step(now) }
 
 // Push says that a node told that the key is free there. It may be wrong. One that comes while a try is under way counts when
 // that is lost: the node may have denied the key before it told.
 func (c *Claim) Push(now time.Duration, node int) Step {
-	c.send = c.send[:0]
 	if c.state == Waiting || c.state == Trying {
 		c.pacer.freed(now, node)
 	}
@@ -175,7 +165,6 @@ func (c *Claim) Push(now time.Duration, node int) Step {
 
 // Listen says that pushes are heard from now on. What was told before is lost on a claim that waits, so it is to look.
 func (c *Claim) Listen(now time.Duration) Step {
-	c.send = c.send[:0]
 	if c.state == Waiting || c.state == Trying {
 		c.pacer.listens = true
 		c.pacer.hurry(now)
@@ -197,9 +186,6 @@ func (c *Claim) expired(now time.Duration) bool {
 
 // Counted is how many nodes count for the last take or keep so far.
 func (c *Claim) Counted() int { return c.cur.counted() }
-
-// Said is what a node said in the last round, for people. Its Code is Failed if it said nothing.
-func (c *Claim) Said(node int) Answer { return c.cur.seats[node].said }
 
 // Value is the value of the last try, as the nodes have it.
 func (c *Claim) Value() string { return c.cur.value }
@@ -256,7 +242,7 @@ func (c *Claim) step(now time.Duration) (s Step) {
 	if c.state == Waiting {
 		s.Again = c.pacer.again
 	}
-	s.Send = c.send
+	s.Send, c.send = c.send, c.send[:0]
 	return s
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 var (
@@ -41,7 +41,7 @@ func TestSchedules(t *testing.T) {
 			seen[i] += n
 		}
 		for _, f := range r.Findings {
-			t.Errorf("seed %d: %v\nto see it: go test ./redlock/sim -run TestSchedules -seed=%[1]d -v", seed, f)
+			t.Errorf("seed %d: %v\nto see it: go test ./redlock/internal/sim -run TestSchedules -seed=%[1]d -v", seed, f)
 		}
 		return !t.Failed()
 	})

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // believed checks a claim that has just learnt that it holds, or holds on.
@@ -104,16 +104,10 @@ func (w *world) suspect(a *actor, l *life, node int) {
 	}})
 }
 
-// missed is for an answer that got lost. A take so late that its tombstone was gone is excused then.
-func (l *life) missed(w *world, e *event) {
-	if l != nil && l.over && w.now-l.set > e.client.life()*95/100 {
-		l.orphan = true
-	}
-}
-
-// heard is for an answer that came so late that the client has forgotten the try.
-func (l *life) heard(w *world, e *event) {
-	if l != nil && l.over && w.now-l.set > e.client.life()*195/100 {
+// excuse is for a message that comes when a key may have lived for so many hundredths of its time: nobody can be expected to
+// give it back then.
+func (l *life) excuse(w *world, e *event, hundredths time.Duration) {
+	if l != nil && l.over && w.now-l.set > e.client.life()*hundredths/100 {
 		l.orphan = true
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // controls are the rules of package vote, and what must be found when one of them is off.
@@ -61,7 +61,7 @@ func TestControls(t *testing.T) {
 			if len(found) == 0 {
 				t.Fatalf("no %s in %d schedules", c.want, schedules)
 			}
-			t.Logf("%v\nto see it: go test ./redlock/sim -run TestSchedules -seed=%d -without=%d -v", found[0], at, c.off)
+			t.Logf("%v\nto see it: go test ./redlock/internal/sim -run TestSchedules -seed=%d -without=%d -v", found[0], at, c.off)
 		})
 	}
 }

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // The weather is how messages fare while there are faults, in so many of a thousand cases.

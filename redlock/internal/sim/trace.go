@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // What is counted, so that schedules show that something happens in them.
@@ -37,17 +37,6 @@ var Counted = [counters]string{
 	"messages that crawl", "admissions", "clocks set back", "locks broken",
 }
 
-var ops = map[vote.Op]string{
-	vote.Take: "take", vote.Keep: "keep", vote.Leave: "leave", vote.Raise: "raise", vote.Look: "look", vote.Admit: "admit",
-	vote.Init: "init", vote.Trust: "trust", vote.Break: "break",
-}
-
-var codes = map[vote.Code]string{
-	vote.Failed: "failed", vote.Granted: "granted", vote.Denied: "denied", vote.NoVote: "no vote", vote.Buried: "buried",
-	vote.Kept: "kept", vote.Repaired: "repaired", vote.Left: "left", vote.Absent: "absent", vote.Mismatch: "other max-ttl",
-	vote.Newer: "newer", vote.TooHigh: "too high", vote.Refused: "refused",
-}
-
 func who(e *event) string {
 	switch {
 	case e.actor != nil:
@@ -59,7 +48,7 @@ func who(e *event) string {
 }
 
 func describe(r *vote.Request) string {
-	s := ops[r.Op]
+	s := r.Op.String()
 	if r.Op == vote.Raise || r.Op == vote.Admit {
 		s += fmt.Sprint(" ", r.Ticket)
 	} else if r.Value != "" {
@@ -72,7 +61,7 @@ func describe(r *vote.Request) string {
 }
 
 func tell(a *vote.Answer) string {
-	s := codes[a.Code]
+	s := a.Code.String()
 	if a.Code == vote.Denied {
 		s += " by " + a.Holder
 	}

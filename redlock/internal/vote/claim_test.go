@@ -27,6 +27,25 @@ func newTry(t *testing.T, nodes int, change ...func(*Rules)) *try {
 	return &try{T: t, Claim: NewClaim(r, "lock", "id", testTTL, 0)}
 }
 
+// trying is a claim whose first try is under way.
+func trying(t *testing.T, nodes int) *try {
+	c := newTry(t, nodes)
+	c.does(c.Try(0, 0, 0))
+	return c
+}
+
+// again tries when it is time to. What was sent before is lost.
+func (c *try) again() {
+	c.now, c.sent = c.step.Again, nil
+	c.does(c.Try(c.now, 0, 0))
+}
+
+// wake lets the claim see a time.
+func (c *try) wake(now time.Duration) {
+	c.now = now
+	c.does(c.Wake(now))
+}
+
 func (c *try) does(s Step) {
 	c.step = s
 	c.sent = append(c.sent, s.Send...)
@@ -50,6 +69,22 @@ func (c *try) answer(node int, a Answer) {
 	c.does(c.Answer(c.now, node, s.Seq, a))
 }
 
+// say answers for several nodes.
+func (c *try) say(a Answer, nodes ...int) {
+	c.Helper()
+	for _, node := range nodes {
+		c.answer(node, a)
+	}
+}
+
+// grant has nodes grant the take, and then take the ticket.
+func (c *try) grant(nodes ...int) {
+	c.Helper()
+	for range 2 {
+		c.say(granted(10), nodes...)
+	}
+}
+
 // ops are what lies unanswered.
 func (c *try) ops() (ops []Op) {
 	for _, s := range c.sent {
@@ -65,6 +100,9 @@ func (c *try) want(v Verdict) {
 	}
 	c.last = Result{}
 }
+
+// held says that somebody has the lock.
+var held = Answer{Code: Denied, Holder: "other", Left: time.Hour}
 
 func granted(mark uint64) Answer { return Answer{Code: Granted, Votes: true, Mark: mark} }
 func kept() Answer               { return Answer{Code: Kept, Votes: true} }
@@ -96,7 +134,7 @@ func TestWinsByMajority(t *testing.T) {
 		c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Node == i && s.Request.Op == Take })
 		c.answer(i, granted(0))
 	}
-	if r := c.last; r.Ticket != 31 || r.Until != testTTL-10*time.Millisecond-tick || r.Counted != 3 {
+	if r := c.last; r.Ticket != 31 || r.Until != testTTL-10*time.Millisecond-tick || c.Counted() != 3 {
 		t.Errorf("%+v", r)
 	}
 	c.want(Won)
@@ -114,11 +152,7 @@ func TestWinsByMajority(t *testing.T) {
 func TestFloor(t *testing.T) {
 	c := newTry(t, 3)
 	c.does(c.Try(0, 99, 0))
-	for range 2 {
-		for i := range 3 {
-			c.answer(i, granted(10))
-		}
-	}
+	c.grant(0, 1, 2)
 	if c.last.Ticket != 100 {
 		t.Errorf("ticket %d", c.last.Ticket)
 	}
@@ -137,12 +171,13 @@ func TestLosesEarly(t *testing.T) {
 		"granted too":     {[]Answer{granted(1), denied, denied, denied}, Lost, 1},
 		"failed":          {[]Answer{{}, {}, {}}, Faulty, 3},
 		"never sent":      {[]Answer{{Unsent: true}, {Unsent: true}, {Unsent: true}}, Faulty, 0},
+		"another max-ttl": {[]Answer{{Code: Mismatch}, {Code: Mismatch}, {Code: Mismatch}}, Faulty, 0},
+		"a newer record":  {[]Answer{{Code: Newer}, {Code: Newer}, {Code: Newer}}, Faulty, 0},
 		"no votes":        {[]Answer{{Code: NoVote}, {Code: NoVote}, {Code: NoVote}}, Faulty, 0},
 		"failed and held": {[]Answer{{}, {}, denied}, Lost, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newTry(t, 5)
-			p.does(p.Try(0, 0, 0))
+			p := trying(t, 5)
 			for i, a := range c.answers {
 				if p.last.Verdict != 0 {
 					t.Fatal("too early", p.last)
@@ -168,35 +203,19 @@ func TestLosesEarly(t *testing.T) {
 			check("at once", c.leaves)
 			p.does(p.Answer(p.now, takes[0].Node, takes[0].Seq, granted(1)))
 			check("when one has answered", 1)
-			p.now = p.step.Wake
-			p.does(p.Wake(p.now))
+			p.wake(p.step.Wake)
 			check("after a moment", c.leaves+len(takes))
 		})
 	}
 }
 
-func TestFinalFault(t *testing.T) {
-	for _, code := range []Code{Mismatch, Newer} {
-		c := newTry(t, 3)
-		c.does(c.Try(0, 0, 0))
-		c.answer(0, Answer{Code: code})
-		c.answer(1, Answer{Code: code})
-		if !c.last.Final || c.Said(1).Code != code {
-			t.Errorf("%+v", c.last)
-		}
-		c.want(Faulty)
-	}
-}
-
 func TestTimesOut(t *testing.T) {
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
+	c := trying(t, 3)
 	c.answer(0, granted(1))
 	if c.step.Wake != 50*time.Millisecond {
 		t.Fatal("it wants to be woken at", c.step.Wake)
 	}
-	c.now = c.step.Wake
-	c.does(c.Wake(c.now))
+	c.wake(c.step.Wake)
 	c.want(Faulty)
 }
 
@@ -289,9 +308,7 @@ func TestRaiseEndsInTime(t *testing.T) {
 	c := newTry(t, 3, func(r *Rules) { r.NodeTimeout = testTTL })
 	c.does(c.Try(0, 0, 0))
 	c.now = testTTL / 2
-	for i := range 2 {
-		c.answer(i, granted(10))
-	}
+	c.say(granted(10), 0, 1)
 	if until := c.cur.until; c.step.Wake != until {
 		t.Errorf("it waits until %v, and could hold until %v", c.step.Wake, until)
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // A Kind is what a schedule can show to be wrong.

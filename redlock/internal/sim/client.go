@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // lockKey is what all clients want, but for those of some schedules who want otherKey. The nodes' marks are for both.
@@ -150,7 +150,7 @@ func (a *actor) result(w *world, r *vote.Result) {
 
 func (a *actor) won(w *world, r *vote.Result) {
 	first := a.ticket == 0
-	w.note("%s holds until %v of its clock, with ticket %d, by %d", a.label, r.Until, r.Ticket, r.Counted)
+	w.note("%s holds until %v of its clock, with ticket %d, by %d", a.label, r.Until, r.Ticket, a.claim.Counted())
 	w.believed(a, r.Ticket, first)
 	a.ticket = r.Ticket
 	a.floor = max(a.floor, r.Ticket)
@@ -227,7 +227,7 @@ func leaves(w *world, e *event) {
 
 func answered(w *world, e *event) {
 	c := e.client
-	e.life.heard(w, e)
+	e.life.excuse(w, e, 195) // the client has forgotten the try
 	c.guess.Saw(c.local(w), e.ans.Mark)
 	if w.trace != nil {
 		w.note("%s hears of node %d: %s", who(e), e.node, tell(e.ans))

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // A server is a node, and what happens to it.
@@ -95,7 +95,7 @@ func (w *world) reply(e *event, a *vote.Answer) {
 		if w.trace != nil {
 			w.note("the answer of node %d to %s is lost", e.node, who(e))
 		}
-		e.life.missed(w, e)
+		e.life.excuse(w, e, 95) // a take so late that its tombstone was gone
 		return
 	}
 	for range w.copies() {

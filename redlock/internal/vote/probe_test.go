@@ -8,13 +8,10 @@ import (
 // lost is a claim that has lost its first try to somebody who has all nodes.
 func lost(t *testing.T) *try {
 	t.Helper()
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
-	for node := range 2 {
-		c.answer(node, Answer{Code: Denied, Holder: "other", Left: time.Hour})
-	}
+	c := trying(t, 3)
+	c.say(held, 0, 1)
 	c.want(Lost)
-	c.answer(2, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+	c.answer(2, held)
 	c.does(c.Push(c.now, c.pacer.awaited))
 	c.now = c.step.Again
 	c.does(c.Try(c.now, 0, 0))
@@ -42,7 +39,7 @@ func TestProbeIsGranted(t *testing.T) {
 // If it is taken there, nobody else is asked, and nothing is left to give back.
 func TestProbeIsDenied(t *testing.T) {
 	c := lost(t)
-	c.answer(c.cur.probed, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+	c.answer(c.cur.probed, held)
 	c.want(Lost)
 	if len(c.sent) != 0 || c.cur.phase != done {
 		t.Errorf("%+v is sent", c.sent)
@@ -58,8 +55,7 @@ func TestProbeIsUseless(t *testing.T) {
 		"it has no vote": func(c *try) { c.answer(c.cur.probed, Answer{Code: NoVote}) },
 		"it is down":     func(c *try) { c.answer(c.cur.probed, Answer{}) },
 		"it hangs": func(c *try) {
-			c.now = c.step.Wake
-			c.does(c.Wake(c.now))
+			c.wake(c.step.Wake)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +82,7 @@ func TestProbeIsUseless(t *testing.T) {
 // Who tries before it was told to asks all nodes: it may know of a release that the first node has not heard of yet.
 func TestNoProbeOutOfTurn(t *testing.T) {
 	c := lost(t)
-	c.answer(c.cur.probed, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+	c.answer(c.cur.probed, held)
 	c.want(Lost)
 	c.sent = nil
 	c.does(c.Try(c.step.Again-1, 0, 0))
@@ -97,8 +93,7 @@ func TestNoProbeOutOfTurn(t *testing.T) {
 
 // Who is denied by an earlier try of his own, whose release was overtaken, does not wait for somebody else to tell of one.
 func TestProbeIsDeniedByItself(t *testing.T) {
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
+	c := trying(t, 3)
 	first := c.first()
 	for node := range 3 {
 		if node == first {
@@ -110,8 +105,7 @@ func TestProbeIsDeniedByItself(t *testing.T) {
 	c.want(Lost)
 	own := c.Value()
 	c.does(c.Push(c.now, first))
-	c.now, c.sent = c.step.Again, nil // the release is on its way
-	c.does(c.Try(c.now, 0, 0))
+	c.again() // the release is on its way
 	c.answer(first, Answer{Code: Denied, Holder: own, Left: testTTL})
 	c.want(Lost)
 	if c.step.Again > c.now+8*defaultRetry {
@@ -122,8 +116,7 @@ func TestProbeIsDeniedByItself(t *testing.T) {
 // Who is paused while one node is asked still gives the others their time.
 func TestPauseDuringProbe(t *testing.T) {
 	c := lost(t)
-	c.now += testTTL / 2
-	c.does(c.Wake(c.now))
+	c.wake(c.now + testTTL/2)
 	if c.last.Verdict != 0 || len(c.sent) != 3 {
 		t.Fatalf("%+v, and %v is on its way", c.last, c.ops())
 	}
@@ -134,21 +127,19 @@ func TestPauseDuringProbe(t *testing.T) {
 
 // A node that was only not among the first to answer is of use all the same, if it was quick enough to be asked alone.
 func TestStragglerIsAskedFirst(t *testing.T) {
-	denied := Answer{Code: Denied, Holder: "other", Left: time.Hour}
 	for name, c := range map[string]struct {
 		after time.Duration
 		first bool
 	}{"a moment later": {time.Millisecond, true}, "too late": {40 * time.Millisecond, false}} {
 		t.Run(name, func(t *testing.T) {
-			try := newTry(t, 5)
-			try.does(try.Try(0, 0, 0))
+			try := trying(t, 5)
 			first := try.first()
 			for i := range 3 {
-				try.answer((first+1+i)%5, denied)
+				try.answer((first+1+i)%5, held)
 			}
 			try.want(Lost)
 			try.now = c.after
-			try.answer(first, denied)
+			try.answer(first, held)
 			try.does(try.Try(time.Second, 0, 0))
 			if (try.cur.probed == first) != c.first {
 				t.Errorf("node %d is asked first, and not %d", try.cur.probed, first)
@@ -159,14 +150,13 @@ func TestStragglerIsAskedFirst(t *testing.T) {
 
 // A node that was of no use is asked first again when it is, and one that was not asked is no worse for that.
 func TestUselessNodeIsForgiven(t *testing.T) {
-	denied := Answer{Code: Denied, Holder: "other", Left: time.Hour}
 	c := lost(t)
 	first := c.cur.probed
 	lose := func(node int, a Answer) { // what the others say is that somebody has it
 		c.Helper()
 		c.answer(node, a)
 		for c.last.Verdict == 0 {
-			c.answer(c.sent[0].Node, denied)
+			c.answer(c.sent[0].Node, held)
 		}
 		c.want(Lost)
 		c.does(c.Push(c.now, c.pacer.awaited))
@@ -178,14 +168,14 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 	if second == first {
 		t.Fatal("it is asked first again, and has no vote")
 	}
-	lose(second, denied) // nobody else was asked
+	lose(second, held) // nobody else was asked
 	if c.cur.probed != second {
 		t.Fatalf("node %d is asked first, and not %d", c.cur.probed, second)
 	}
 	c.answer(second, Answer{}) // it is down: now the others are asked too
-	c.answer(first, denied)
+	c.answer(first, held)
 	for c.last.Verdict == 0 {
-		c.answer(c.sent[0].Node, denied)
+		c.answer(c.sent[0].Node, held)
 	}
 	c.does(c.Try(c.now+time.Second, 0, 0))
 	if c.cur.probed != first {
@@ -196,20 +186,16 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 // Who was not told by the first node goes on when that denies the key: a release may have reached the others alone. That it
 // only now hears of releases tells nothing.
 func TestProbeUntold(t *testing.T) {
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
-	for node := range 2 {
-		c.answer(node, Answer{Code: Denied, Holder: "other", Left: time.Hour})
-	}
+	c := trying(t, 3)
+	c.say(held, 0, 1)
 	c.want(Lost)
 	c.does(c.Listen(c.now))
 	if c.step.Again > 10*time.Millisecond {
 		t.Errorf("it looks again after %v, and may have missed a release", c.step.Again)
 	}
-	c.now, c.sent = c.step.Again, nil
-	c.does(c.Try(c.now, 0, 0))
+	c.again()
 	probed := c.sent[0].Node
-	c.answer(probed, Answer{Code: Denied, Holder: "other", Left: time.Hour})
+	c.answer(probed, held)
 	if c.last.Verdict != 0 || len(c.sent) != 2 {
 		t.Fatalf("%+v, and %v is on its way", c.last, c.ops())
 	}

@@ -37,7 +37,7 @@ func (c *Claim) decideTake(now time.Duration, h *hold) Result {
 	case granted < h.Majority():
 		return Result{}
 	}
-	h.until = h.until0(now)
+	h.until = h.Rules.until(h.began, now, h.ttl)
 	if now >= h.until { // this process was paused
 		return c.lose(now, h, false)
 	}
@@ -56,9 +56,6 @@ func (c *Claim) decideTake(now time.Duration, h *hold) Result {
 	}
 	return Result{}
 }
-
-// until0 is up to when the take is good.
-func (h *hold) until0(now time.Duration) time.Duration { return h.Rules.until(h.began, now, h.ttl) }
 
 // propose gives a ticket above all that a majority knew when it granted.
 func (h *hold) propose() uint64 {
@@ -105,7 +102,7 @@ func (c *Claim) win(h *hold) Result {
 	h.phase, h.held, h.tell = holding, true, true
 	c.state = Held
 	c.pacer.won()
-	return Result{Verdict: Won, Ticket: h.ticket, Until: h.until, Counted: h.counted()}
+	return Result{Verdict: Won, Ticket: h.ticket, Until: h.until}
 }
 
 // lose gives back all that was taken, also where it seems to have failed.
@@ -115,12 +112,8 @@ func (c *Claim) lose(now time.Duration, h *hold, fault bool) Result {
 	c.pacer.lost(now, h, c.held(h), fault, c.first())
 	r.Again, r.Awaits = c.pacer.again, c.pacer.awaited
 	for i := range h.seats {
-		said := &h.seats[i].said
-		if said.Code == Denied {
+		if said := &h.seats[i].said; said.Code == Denied {
 			r.Holder = *said
-		}
-		if h.seats[i].mad || said.Code == Mismatch || said.Code == Newer || said.Code == TooHigh {
-			r.Final = fault
 		}
 	}
 	if fault {
@@ -145,7 +138,7 @@ func (c *Claim) decideKeep(now time.Duration, h *hold) Result {
 		return Result{Verdict: Gone}
 	case counted >= h.Majority():
 		h.until = max(h.until, h.Rules.until(h.round.sent, now, h.ttl))
-		return Result{Verdict: Won, Ticket: h.ticket, Until: h.until, Counted: counted}
+		return Result{Verdict: Won, Ticket: h.ticket, Until: h.until}
 	case counted+h.open() < h.Majority() && h.said(Denied, Buried)+h.open() <= h.Nodes-h.Majority():
 		return Result{Verdict: Faulty} // and those that may still answer cannot make it Gone
 	}

@@ -7,8 +7,7 @@ import (
 
 // A take that is refused when the claim has left leaves nothing to give back. One that failed may still come.
 func TestAnswerAfterLeave(t *testing.T) {
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
+	c := trying(t, 3)
 	takes := slices.Clone(c.sent)
 	c.sent = nil
 	c.does(c.Leave(0))
@@ -40,8 +39,7 @@ func TestLeaveIsRepeated(t *testing.T) {
 	c.sent = nil // the last is lost
 	times := 0
 	for !c.Finished() {
-		c.now = c.step.Wake
-		c.does(c.Wake(c.now))
+		c.wake(c.step.Wake)
 		for _, s := range c.sent {
 			if times++; s.Node != 2 || s.Request.Op != Leave || !s.Request.Tell || s.Request.Bury {
 				t.Errorf("%+v", s)
@@ -68,19 +66,13 @@ func TestFreeWhereItWasHeld(t *testing.T) {
 	c.want(Free)
 
 	c = heldAtThree(t)
-	for _, node := range []int{1, 3, 0} {
-		c.answer(node, Answer{Code: Left})
-	}
-	c.now = c.rules.Timeout(testTTL)
-	c.does(c.Wake(c.now))
+	c.say(Answer{Code: Left}, 1, 3, 0)
+	c.wake(c.rules.Timeout(testTTL))
 	c.want(Free)
 
 	c = heldAtThree(t)
-	for _, node := range []int{1, 3} {
-		c.answer(node, Answer{Code: Left})
-	}
-	c.now = c.rules.Timeout(testTTL)
-	c.does(c.Wake(c.now))
+	c.say(Answer{Code: Left}, 1, 3)
+	c.wake(c.rules.Timeout(testTTL))
 	c.want(Faulty)
 }
 
@@ -110,13 +102,9 @@ func TestFreeWhereItWasDenied(t *testing.T) {
 // One that denied the key and has lost its vote since is of no use to anybody.
 func TestNotFreeWithoutVotes(t *testing.T) {
 	c := takenAtThree(t)
-	for _, node := range []int{1, 3} {
-		c.answer(node, Answer{Code: Denied, Holder: "other", Votes: true})
-	}
+	c.say(Answer{Code: Denied, Holder: "other", Votes: true}, 1, 3)
 	c.does(c.Leave(0))
-	for _, node := range []int{1, 3, 0} {
-		c.answer(node, Answer{Code: Left})
-	}
+	c.say(Answer{Code: Left}, 1, 3, 0)
 	c.now = c.rules.Timeout(testTTL) / 2
 	if c.does(c.Wake(c.now)); c.last.Verdict == Free {
 		t.Error("free, and of those with a vote one has given it back")
@@ -126,13 +114,8 @@ func TestNotFreeWithoutVotes(t *testing.T) {
 // takenAtThree is a claim that holds at three of five nodes. Nodes 1 and 3 have yet to answer.
 func takenAtThree(t *testing.T) *try {
 	t.Helper()
-	c := newTry(t, 5)
-	c.does(c.Try(0, 0, 0))
-	for range 2 {
-		for _, node := range []int{0, 2, 4} {
-			c.answer(node, granted(10))
-		}
-	}
+	c := trying(t, 5)
+	c.grant(0, 2, 4)
 	c.want(Won)
 	return c
 }
@@ -140,16 +123,9 @@ func takenAtThree(t *testing.T) *try {
 // heldAtThree is a claim that leaves, which was held at three of five nodes.
 func heldAtThree(t *testing.T) *try {
 	t.Helper()
-	c := newTry(t, 5)
-	c.does(c.Try(0, 0, 0))
-	for _, full := range []int{1, 3} {
-		c.answer(full, Answer{Code: Failed})
-	}
-	for range 2 {
-		for _, node := range []int{0, 2, 4} {
-			c.answer(node, granted(10))
-		}
-	}
+	c := trying(t, 5)
+	c.say(Answer{Code: Failed}, 1, 3)
+	c.grant(0, 2, 4)
 	c.want(Won)
 	c.does(c.Leave(0))
 	return c
@@ -157,12 +133,10 @@ func heldAtThree(t *testing.T) *try {
 
 // A take that is answered after its release is released again.
 func TestLeaveAgain(t *testing.T) {
-	c := newTry(t, 3)
-	c.does(c.Try(0, 0, 0))
+	c := trying(t, 3)
 	slow := c.sent[2]
 	c.does(c.Leave(0))
-	c.now = c.step.Wake // so that the releases overtake the takes
-	c.does(c.Wake(c.now))
+	c.wake(c.step.Wake) // so that the releases overtake the takes
 	for i := range 3 {
 		c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Request.Op == Take })
 		c.answer(i, Answer{Code: Left})
@@ -190,8 +164,7 @@ func TestLeaveBeforeTry(t *testing.T) {
 func TestGivingUpIsTold(t *testing.T) {
 	for name, answered := range map[string]int{"while it tries": 1, "when it has lost": 3} {
 		t.Run(name, func(t *testing.T) {
-			c := newTry(t, 3)
-			c.does(c.Try(0, 0, 0))
+			c := trying(t, 3)
 			c.answer(0, granted(10))
 			for node := 1; node < answered; node++ {
 				c.answer(node, Answer{Code: Denied, Holder: "other"})

@@ -1,6 +1,9 @@
 package vote
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // An Op says what a request asks of a node. Each is one script in production and one method of Node here.
 type Op uint8
@@ -17,6 +20,14 @@ const (
 	Trust               // believe the next restart: for operators
 	Break               // delete the key of a ticket: for operators
 )
+
+// opNames are the names of the scripts.
+var opNames = [...]string{
+	Take: "take", Keep: "keep", Leave: "leave", Raise: "raise", Look: "look", Admit: "admit", Init: "init", Trust: "trust", Break: "break",
+}
+
+// String is the name of the script.
+func (o Op) String() string { return opNames[o] }
 
 // A Request goes to one node. Fields that an Op does not name are ignored by it.
 type Request struct {
@@ -51,6 +62,21 @@ const (
 	TooHigh              // Raise: the ticket is too far ahead of the node's clock to be believed
 	Refused              // Init: the node has a record. Admit: not in quarantine, not served, or in another one
 )
+
+// codeNames are the words with which the scripts answer, but for the first.
+var codeNames = [...]string{
+	Failed: "failed", Granted: "granted", Denied: "denied", NoVote: "novote", Buried: "buried", Kept: "kept", Repaired: "repaired",
+	Left: "left", Absent: "absent", Mismatch: "mismatch", Newer: "newer", TooHigh: "toohigh", Refused: "refused",
+}
+
+// String is the word with which the scripts answer.
+func (c Code) String() string { return codeNames[c] }
+
+// ParseCode returns the Code that a script has answered with. Without ok it is none.
+func ParseCode(word string) (c Code, ok bool) {
+	i := slices.Index(codeNames[:], word)
+	return Code(max(i, 0)), i > 0
+}
 
 // An Answer is what a node says to a request.
 type Answer struct {

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // The kinds of faults.

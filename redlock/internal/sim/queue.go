@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/redlock/vote"
+	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
 // An event happens at a time. Of two at the same time the one that was planned first comes first.
