@@ -111,7 +111,7 @@ func testEtcdContestants(t *testing.T, c *etcdCluster) {
 func testRecipeInOneProcess(t *testing.T, c *etcdCluster) {
 	where, err := c.Fresh(t.Context())
 	must(t, err)
-	l, err := openEtcdRecipe(t.Context(), where, lockTTL)
+	l, err := onEtcd(newEtcdRecipe)(t.Context(), where, lockTTL)
 	must(t, err)
 	defer l.Close()
 	first, err := l.Acquire(t.Context(), "name")
