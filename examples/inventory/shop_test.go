@@ -71,6 +71,7 @@ func (w *warehouse) has(t *testing.T, want int) {
 func TestShopSells(t *testing.T) {
 	w := &warehouse{count: 1}
 	shop := openShop(t, site(t, w.handler()), holdfast.New(memstore.New()), payment(0))
+	check(t, http.MethodGet, shop+"/healthz", "", "", http.StatusOK, "ok")
 	check(t, http.MethodGet, shop+"/stock", "", "", http.StatusOK, "1")
 	check(t, http.MethodPost, shop+"/buy", "", "", http.StatusOK, "sold, 0 left")
 	check(t, http.MethodPost, shop+"/buy", "", "", http.StatusConflict, "sold out")
