@@ -62,9 +62,9 @@ var contestants = []contestant{
 	{name: "holdfast-sqlite", role: ours, on: folderSite, open: holdfastOn("sqlite:")},
 	{name: "flock", role: peer, on: folderSite, open: openFlock},
 
-	{name: "raw-etcd", role: floor, on: etcdSite, open: openEtcdRaw, onlyAlone: true},
+	{name: "raw-etcd", role: floor, on: etcdSite, open: onEtcd(newEtcdRaw), onlyAlone: true},
 	{name: "holdfast-etcd", role: ours, on: etcdSite, open: openHoldfastEtcd},
-	{name: "concurrency", role: peer, on: etcdSite, open: openEtcdRecipe},
+	{name: "concurrency", role: peer, on: etcdSite, open: onEtcd(newEtcdRecipe)},
 }
 
 var (

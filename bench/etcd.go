@@ -14,17 +14,20 @@ import (
 // An etcdSession is what a process has of etcd: one client, and one lease that is kept alive.
 type etcdSession struct{ *concurrency.Session }
 
-func openEtcdSession(ctx context.Context, where string, ttl time.Duration) (etcdSession, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(where, ","), Context: ctx})
-	if err != nil {
-		return etcdSession{}, err
+// onEtcd makes the open function of a contestant that needs a session.
+func onEtcd(wrap func(etcdSession) locker) func(context.Context, string, time.Duration) (locker, error) {
+	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+		client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(where, ","), Context: ctx})
+		if err != nil {
+			return nil, err
+		}
+		seconds := (ttl + time.Second - 1) / time.Second // etcd counts in whole ones
+		session, err := concurrency.NewSession(client, concurrency.WithTTL(int(seconds)))
+		if err != nil {
+			return nil, errors.Join(err, client.Close())
+		}
+		return wrap(etcdSession{session}), nil
 	}
-	seconds := (ttl + time.Second - 1) / time.Second // etcd counts in whole ones
-	session, err := concurrency.NewSession(client, concurrency.WithTTL(int(seconds)))
-	if err != nil {
-		return etcdSession{}, errors.Join(err, client.Close())
-	}
-	return etcdSession{session}, nil
 }
 
 func (s etcdSession) Close() error { return errors.Join(s.Session.Close(), s.Client().Close()) }
@@ -32,13 +35,7 @@ func (s etcdSession) Close() error { return errors.Join(s.Session.Close(), s.Cli
 // etcdRaw is the floor: a Put under the lease, and a Delete. It keeps nobody out.
 type etcdRaw struct{ etcdSession }
 
-func openEtcdRaw(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-	s, err := openEtcdSession(ctx, where, ttl)
-	if err != nil {
-		return nil, err
-	}
-	return etcdRaw{s}, nil
-}
+func newEtcdRaw(s etcdSession) locker { return etcdRaw{s} }
 
 func (l etcdRaw) Acquire(ctx context.Context, name string) (lease, error) {
 	if _, err := l.Client().Put(ctx, name, "", clientv3.WithLease(l.Lease())); err != nil {
@@ -58,13 +55,7 @@ type etcdRecipe struct {
 	gates sync.Map // by name: a channel with room for one
 }
 
-func openEtcdRecipe(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-	s, err := openEtcdSession(ctx, where, ttl)
-	if err != nil {
-		return nil, err
-	}
-	return &etcdRecipe{etcdSession: s}, nil
-}
+func newEtcdRecipe(s etcdSession) locker { return &etcdRecipe{etcdSession: s} }
 
 func (l *etcdRecipe) Acquire(ctx context.Context, name string) (lease, error) {
 	gate := l.gate(name)

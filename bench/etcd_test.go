@@ -111,7 +111,7 @@ func testEtcdContestants(t *testing.T, c *etcdCluster) {
 func testRecipeInOneProcess(t *testing.T, c *etcdCluster) {
 	where, err := c.Fresh(t.Context())
 	must(t, err)
-	l, err := openEtcdRecipe(t.Context(), where, lockTTL)
+	l, err := onEtcd(newEtcdRecipe)(t.Context(), where, lockTTL)
 	must(t, err)
 	defer l.Close()
 	first, err := l.Acquire(t.Context(), "name")
@@ -132,15 +132,16 @@ func testRecipeInOneProcess(t *testing.T, c *etcdCluster) {
 }
 
 func TestEtcdUsage(t *testing.T) {
+	series := func(name, method string) string { return name + `{grpc_method="` + method + `",grpc_type="unary"}` }
 	node := map[string]float64{
-		"process_cpu_seconds_total": 1.25,
-		`grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",grpc_type="unary"}`:            1500,
-		`grpc_server_msg_received_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"}`: 7,
-		`grpc_server_msg_sent_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"}`:     900,
-		`grpc_server_started_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",grpc_type="unary"}`:                 1500,
-		`etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"}`:                                                       3,
-		"etcd_disk_wal_fsync_duration_seconds_sum":                                                                      0.02,
-		"etcd_disk_wal_fsync_duration_seconds_count":                                                                    10,
+		"process_cpu_seconds_total":                               1.25,
+		series("grpc_server_msg_received_total", "Txn"):           1500,
+		series("grpc_server_msg_received_total", "Watch"):         7,
+		series("grpc_server_msg_sent_total", "Watch"):             900,
+		series("grpc_server_started_total", "Txn"):                1500,
+		`etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"}`: 3,
+		"etcd_disk_wal_fsync_duration_seconds_sum":                0.02,
+		"etcd_disk_wal_fsync_duration_seconds_count":              10,
 	}
 	counts := etcdCounts{usage: usage{calls: map[string]int64{}}}
 	for range 2 { // of two nodes

@@ -40,8 +40,8 @@ func measureWell(t *testing.T, on site, name string, w *workload) metrics {
 // callLimits are what a lock costs: at least, at most alone, and at most while others want it.
 type callLimits struct{ least, alone, contended float64 }
 
-// testContestants measures contestants alone and contended, if they take part in that: no two hold at once, and a lock costs
-// what it may.
+// testContestants measures contestants alone and contended, if they take part in that: no two hold at once, and a lock
+// costs what it may.
 func testContestants(t *testing.T, on site, lasts time.Duration, may callLimits, names ...string) {
 	t.Helper()
 	contended := small(2, 1)

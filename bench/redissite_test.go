@@ -66,7 +66,8 @@ func TestSentinel(t *testing.T) {
 	must(t, err)
 	defer client.Close()
 	testFresh(t, s, client)
-	testContestants(t, s, time.Second, callLimits{2, 4, math.MaxInt}, "raw-sentinel", "holdfast-sentinel", "holdfast-replicas")
+	testContestants(t, s, time.Second, callLimits{2, 4, math.MaxInt},
+		"raw-sentinel", "holdfast-sentinel", "holdfast-replicas")
 }
 
 func TestCluster(t *testing.T) {

@@ -169,7 +169,7 @@ func oneLine(w *workload, m metrics, firstError string) string {
 	}
 	text := ""
 	for _, name := range w.columns[:3] {
-		text += fmt.Sprintf("  %s %s", format(m, name), meanings[name].title)
+		text += fmt.Sprintf("  %s %s", format(m, name, meanings[name].decimals), meanings[name].title)
 	}
 	if m.faults() > 0 {
 		text += fmt.Sprintf("  FAULTS: %.0f", m.faults())

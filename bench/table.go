@@ -38,59 +38,48 @@ func (w *workload) describe() string {
 }
 
 func valueTable(w *workload, standings []standing) [][]string {
-	head := []string{"median"}
-	for _, name := range w.columns {
-		head = append(head, meanings[name].title)
-	}
-	table := [][]string{head}
-	for _, s := range standings {
-		line := []string{s.Name}
-		for _, name := range w.columns {
-			line = append(line, format(s.Median, name))
-		}
-		table = append(table, line)
-	}
-	return table
+	return makeTable("median", w.columns, standings,
+		func(name metric) string { return meanings[name].title },
+		func(s *standing, name metric) string { return format(s.Median, name, meanings[name].decimals) })
 }
 
 // ratioTable has, for each compared metric, how much it is of the floor's and of the best peer's.
 func ratioTable(w *workload, standings []standing) [][]string {
-	head := []string{"to floor / to best peer"}
-	for _, name := range w.compared {
-		head = append(head, strings.TrimSuffix(meanings[name].title, " µs"))
-	}
-	table := [][]string{head}
-	for _, s := range standings {
-		line := []string{s.Name}
-		for _, name := range w.compared {
-			best := times(s.ToBest, name)
+	return makeTable("to floor / to best peer", w.compared, standings,
+		func(name metric) string { return strings.TrimSuffix(meanings[name].title, " µs") },
+		func(s *standing, name metric) string {
+			best := format(s.ToBest, name, 2)
 			if s.Name == s.BestPeer[name] {
 				best = "best"
 			}
-			line = append(line, times(s.ToFloor, name)+" / "+best)
+			return format(s.ToFloor, name, 2) + " / " + best
+		})
+}
+
+// makeTable has a column for each metric and a line for each contestant.
+func makeTable(corner string, names []metric, standings []standing,
+	title func(metric) string, cell func(*standing, metric) string,
+) [][]string {
+	table := [][]string{{corner}}
+	for _, name := range names {
+		table[0] = append(table[0], title(name))
+	}
+	for _, s := range standings {
+		line := []string{s.Name}
+		for _, name := range names {
+			line = append(line, cell(&s, name))
 		}
 		table = append(table, line)
 	}
 	return table
 }
 
-// absent stands where there is no value.
-const absent = "–"
-
-func format(m metrics, name metric) string {
-	v, ok := m[name]
-	if !ok {
-		return absent
+// format writes a value, or a dash where there is none.
+func format(m metrics, name metric, decimals int) string {
+	if v, ok := m[name]; ok {
+		return thousands(v, decimals)
 	}
-	return thousands(v, meanings[name].decimals)
-}
-
-func times(m metrics, name metric) string {
-	v, ok := m[name]
-	if !ok {
-		return absent
-	}
-	return thousands(v, 2)
+	return "–"
 }
 
 // thousands writes a number with commas.

@@ -40,7 +40,8 @@ func rush(ctx context.Context, stockURL string, shops []string, buyers, requests
 		return err
 	}
 	fmt.Fprintf(out, "in stock  %6d\n", before)
-	fmt.Fprintf(out, "sold      %6d  in %v, %.0f a second\n", t.sold, took.Round(time.Millisecond), float64(t.sold)/took.Seconds())
+	rate := float64(t.sold) / took.Seconds()
+	fmt.Fprintf(out, "sold      %6d  in %v, %.0f a second\n", t.sold, took.Round(time.Millisecond), rate)
 	fmt.Fprintf(out, "sold out  %6d  buyers came too late\n", t.refused)
 	fmt.Fprintf(out, "errors    %6d\n", t.failed)
 	fmt.Fprintf(out, "left      %6d\n", left)

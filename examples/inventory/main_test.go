@@ -64,11 +64,14 @@ func TestShopsShareAFile(t *testing.T) {
 	first := start(t, "serve", locks, "--work=1ms", "--stock-url="+warehouse)
 	second := start(t, "serve", locks, "--work=1ms", "--stock-url="+warehouse)
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"buy", "--shops=" + first + "," + second, "--stock-url=" + warehouse, "--buyers=4"}, &stdout, &stderr)
+	buy := []string{"buy", "--shops=" + first + "," + second, "--stock-url=" + warehouse, "--buyers=4"}
+	code := run(t.Context(), buy, &stdout, &stderr)
 	if code != 0 || stderr.Len() > 0 {
 		t.Errorf("buy: exit code %d: %s", code, &stderr)
 	}
-	for _, line := range []string{"in stock      20\n", "sold          20  in ", "sold out       4 ", "errors         0\n", "left           0\n"} {
+	for _, line := range []string{
+		"in stock      20\n", "sold          20  in ", "sold out       4 ", "errors         0\n", "left           0\n",
+	} {
 		if !strings.Contains(stdout.String(), line) {
 			t.Errorf("buy has no line %q:\n%s", line, &stdout)
 		}

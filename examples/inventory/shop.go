@@ -47,6 +47,7 @@ func (s *shop) handler() http.Handler {
 		count, err := s.stock.count(r.Context())
 		answer(w, err, "%d\n", count)
 	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	return mux
 }
 

@@ -71,6 +71,7 @@ func (w *warehouse) has(t *testing.T, want int) {
 func TestShopSells(t *testing.T) {
 	w := &warehouse{count: 1}
 	shop := openShop(t, site(t, w.handler()), holdfast.New(memstore.New()), payment(0))
+	check(t, http.MethodGet, shop+"/healthz", "", "", http.StatusOK, "ok")
 	check(t, http.MethodGet, shop+"/stock", "", "", http.StatusOK, "1")
 	check(t, http.MethodPost, shop+"/buy", "", "", http.StatusOK, "sold, 0 left")
 	check(t, http.MethodPost, shop+"/buy", "", "", http.StatusConflict, "sold out")
@@ -93,7 +94,8 @@ func TestShopWithUnreachableLocksSellsNothing(t *testing.T) {
 		s := &shop{locks, newStock("http://127.0.0.1:1"), payment(0)}
 		answer := httptest.NewRecorder()
 		s.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/buy", http.NoBody))
-		if text := answer.Body.String(); answer.Code != http.StatusServiceUnavailable || !strings.Contains(text, "no route to the store") {
+		text := answer.Body.String()
+		if answer.Code != http.StatusServiceUnavailable || !strings.Contains(text, "no route to the store") {
 			t.Errorf("%d %s", answer.Code, text)
 		}
 		if err := s.close(); err != nil {
@@ -159,6 +161,7 @@ func meeting(n int32) func(context.Context) error {
 // needs no luck: each sale waits until the other has read the stock too.
 func TestRush(t *testing.T) {
 	interrupted, interrupt := context.WithCancel(t.Context())
+	fails := func(context.Context) error { return errors.New("no money") }
 	for name, test := range map[string]struct {
 		ctx  context.Context
 		work func(context.Context) error
@@ -166,7 +169,7 @@ func TestRush(t *testing.T) {
 		says string
 	}{
 		"sold twice": {t.Context(), meeting(2), "sold           2 ", "OVERSOLD by 1: 2 sold, 1 in stock"},
-		"failed":     {t.Context(), func(context.Context) error { return errors.New("no money") }, "errors         2\n", "2 requests failed, the first: "},
+		"failed":     {t.Context(), fails, "errors         2\n", "2 requests failed, the first: "},
 		"interrupted": {interrupted, func(sale context.Context) error {
 			interrupt()
 			<-sale.Done() // the shop learns it from the buyer, who hangs up

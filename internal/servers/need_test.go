@@ -72,18 +72,21 @@ func TestNeedOfOtherStores(t *testing.T) {
 	}
 }
 
+// fakeProgram makes a program that does nothing.
+func fakeProgram(t *testing.T, folders ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(folders...)
+	check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	check(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700))
+	return path
+}
+
 func TestFindEtcd(t *testing.T) {
 	home := t.TempDir()
-	program := func(folders ...string) string {
-		path := filepath.Join(append([]string{home}, folders...)...)
-		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		check(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700))
-		return path
-	}
 	name := "etcd-" + etcdVersion
-	cached := program(".cache", "holdfast", "servers", name)
-	moved := program("elsewhere", "holdfast", "servers", name)
-	own := program("own")
+	cached := fakeProgram(t, home, ".cache", "holdfast", "servers", name)
+	moved := fakeProgram(t, home, "elsewhere", "holdfast", "servers", name)
+	own := fakeProgram(t, home, "own")
 	for _, test := range []struct{ name, cache, override, want string }{
 		{"cache", "", "", cached},
 		{"another cache", filepath.Join(home, "elsewhere"), "", moved},
@@ -110,12 +113,10 @@ func TestFindValkey(t *testing.T) {
 	if got, err := find("valkey-server"); err == nil {
 		t.Errorf("found %q, where there is none", got)
 	}
-	for _, want := range []string{
-		filepath.Join(path, "valkey-server"),
-		filepath.Join(cache, "holdfast", "servers", "valkey-server-"+valkeyVersion),
+	for _, folders := range [][]string{
+		{path, "valkey-server"}, {cache, "holdfast", "servers", "valkey-server-" + valkeyVersion},
 	} {
-		check(t, os.MkdirAll(filepath.Dir(want), 0o700))
-		check(t, os.WriteFile(want, []byte("#!/bin/sh\n"), 0o700))
+		want := fakeProgram(t, folders...)
 		if got, err := find("valkey-server"); got != want {
 			t.Errorf("found %q, want %q: %v", got, want, err)
 		}

@@ -56,7 +56,9 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	watched := RedisReplicas(t, watchedCount-1, options...)
 	s := &RedisSentinelServers{MasterName: "holdfast", Nodes: append([]*RedisServer{watched.Master}, watched.Replicas...)}
 	set := watched.Master.set
-	set = &settings{program: set.program, password: set.sentinelPassword, certificates: set.certificates, ownTimeouts: set.ownTimeouts}
+	set = &settings{
+		program: set.program, password: set.sentinelPassword, certificates: set.certificates, ownTimeouts: set.ownTimeouts,
+	}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, newSentinel(t, set))
 	}
@@ -103,9 +105,10 @@ func (s *RedisSentinelServers) watch(sentinel *RedisServer) error {
 	}
 	if !master.set.ownTimeouts {
 		down := strconv.FormatInt(cmp.Or(master.set.downAfter, downAfter).Milliseconds(), 10)
+		syncs := strconv.Itoa(watchedCount - 1)
 		commands = append(commands,
 			[]string{"SET", s.MasterName, "down-after-milliseconds", down},
-			[]string{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", strconv.Itoa(watchedCount - 1)})
+			[]string{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", syncs})
 	}
 	if master.set.user != "" {
 		commands = append(commands, []string{"SET", s.MasterName, "auth-user", master.set.user})

@@ -50,7 +50,9 @@ func TestRedis(t *testing.T) {
 
 func TestRedisRestart(t *testing.T) {
 	r := Redis(t)
-	testRestart(t, r.Server, func(value string) { do(t, r, "SET", "key", value) }, func() string { return do(t, r, "GET", "key") })
+	testRestart(t, r.Server,
+		func(value string) { do(t, r, "SET", "key", value) },
+		func() string { return do(t, r, "GET", "key") })
 }
 
 func TestRedisPause(t *testing.T) {

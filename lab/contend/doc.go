@@ -13,10 +13,10 @@
 //
 // # What a process does
 //
-// It opens a client and has some goroutines take locks: a few mutexes, a read-write lock and a semaphore, at random. Each
-// holds for some milliseconds, and some for longer if the plan says so, asks its lease all the while whether it still believes, and writes that down with package
-// history. An error of the store is counted, and the goroutine tries again. Nobody gives up waiting: a waiter who is
-// forgotten stays forgotten, and Through tells.
+// It opens a client and has some goroutines take locks: a few mutexes, a read-write lock and a semaphore, at random.
+// Each holds for some milliseconds, and some for longer if the plan says so, asks its lease all the while whether it
+// still believes, and writes that down with package history. An error of the store is counted, and the goroutine tries
+// again. Nobody gives up waiting: a waiter who is forgotten stays forgotten, and Through tells.
 //
 // # A crowd that comes at once
 //

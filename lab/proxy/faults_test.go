@@ -33,8 +33,7 @@ func TestLateDelivery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, p := setUp(t)
 			c := dial(t, p)
-			c.send("0")
-			c.hear("re:0")
+			c.call("0")
 			release := p.Hold(Requests)
 			c.send("1")
 			c.send("2")
@@ -133,8 +132,7 @@ func TestHoldSparesOld(t *testing.T) {
 		}
 		release := p.Hold(Requests | OnlyNew)
 		for _, old := range olds {
-			old.send("1")
-			old.hear("re:1")
+			old.call("1")
 			old.Close()
 		}
 		release()
@@ -153,8 +151,7 @@ func TestSilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, p := setUp(t)
 			old := dial(t, p)
-			old.send("0")
-			old.hear("re:0")
+			old.call("0")
 			end := p.Silence(test.flows)
 			fresh := dial(t, p)
 			old.send("1")
@@ -169,8 +166,7 @@ func TestSilence(t *testing.T) {
 			old.hearEnd()
 			fresh.hearEnd()
 			c := dial(t, p)
-			c.send("3")
-			c.hear("re:3")
+			c.call("3")
 			checkLanded(t, e, append(test.landed, "3")...)
 		})
 	}
@@ -180,11 +176,9 @@ func TestSilence(t *testing.T) {
 func TestSilenceUnnoticed(t *testing.T) {
 	_, p := setUp(t)
 	c := dial(t, p)
-	c.send("1")
-	c.hear("re:1")
+	c.call("1")
 	p.Silence(All)()
-	c.send("2")
-	c.hear("re:2")
+	c.call("2")
 }
 
 // The other direction must not end a connection whose answers are lost while one more silence goes on.
@@ -208,8 +202,7 @@ func TestDelay(t *testing.T) {
 	roundTrip := func() time.Duration {
 		t.Helper()
 		began := time.Now()
-		c.send("1")
-		c.hear("re:1")
+		c.call("1")
 		return time.Since(began)
 	}
 	end := p.Delay(All, latency)
@@ -241,14 +234,12 @@ func TestDelayKeepsOrder(t *testing.T) {
 func TestLoseReplies(t *testing.T) {
 	e, p := setUp(t)
 	a, b := dial(t, p), dial(t, p)
-	a.send("0")
-	a.hear("re:0")
+	a.call("0")
 	p.LoseReplies(1)
 	a.send("1")
 	checkLanded(t, e, "0", "1")
 	a.hearNothing()
-	b.send("2")
-	b.hear("re:2")
+	b.call("2")
 	a.send("3") // it lands, and its answer must not be taken for that to 1
 	checkLanded(t, e, "0", "1", "2", "3")
 	a.hearNothing()
@@ -278,8 +269,7 @@ func TestCut(t *testing.T) {
 	release()
 	checkLanded(t, e) // what was held is lost for ever
 	c := dial(t, p)
-	c.send("2")
-	c.hear("re:2")
+	c.call("2")
 	checkLanded(t, e, "2")
 }
 
@@ -309,8 +299,7 @@ func TestCloseAll(t *testing.T) {
 	p.CloseAll()
 	old.hearEnd()
 	c := dial(t, p)
-	c.send("1")
-	c.hear("re:1")
+	c.call("1")
 }
 
 func TestRefuse(t *testing.T) {
@@ -318,12 +307,10 @@ func TestRefuse(t *testing.T) {
 	old := dial(t, p)
 	end := p.Refuse()
 	checkRefused(t, p)
-	old.send("1")
-	old.hear("re:1")
+	old.call("1")
 	end()
 	c := dial(t, p)
-	c.send("2")
-	c.hear("re:2")
+	c.call("2")
 }
 
 func TestHeal(t *testing.T) {
@@ -343,8 +330,7 @@ func TestHeal(t *testing.T) {
 	p.Heal()
 	c.hearEnd()
 	c = dial(t, p)
-	c.send("2")
-	c.hear("re:2")
+	c.call("2")
 	if got := e.lines(); !slices.Equal(got, []string{"1", "2"}) {
 		t.Errorf("landed: %q", got)
 	}

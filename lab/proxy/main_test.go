@@ -143,6 +143,13 @@ func (c *client) hear(want ...string) {
 	}
 }
 
+// call sends a line, and demands its answer.
+func (c *client) call(line string) {
+	c.t.Helper()
+	c.send(line)
+	c.hear("re:" + line)
+}
+
 // hearNothing demands that nothing comes, not even the end.
 func (c *client) hearNothing() {
 	c.t.Helper()

@@ -24,15 +24,13 @@ func TestPass(t *testing.T) {
 			a, b := dial(t, p), dial(t, p)
 			a.send("1", "2")
 			a.hear("re:1", "re:2")
-			b.send("3")
-			b.hear("re:3")
+			b.call("3")
 			if n := p.Connections(); n != 2 {
 				t.Errorf("%d connections, want 2", n)
 			}
 			a.Close()
 			await(t, "end of the first connection", func() bool { return p.Connections() == 1 && e.open() == 1 })
-			b.send("4")
-			b.hear("re:4")
+			b.call("4")
 		})
 	}
 }
@@ -51,8 +49,7 @@ func TestHalfClose(t *testing.T) {
 func TestServerCloses(t *testing.T) {
 	e, p := setUp(t)
 	c := dial(t, p)
-	c.send("1")
-	c.hear("re:1")
+	c.call("1")
 	e.mu.Lock()
 	for conn := range e.conns {
 		conn.Close()
