@@ -45,13 +45,6 @@ func put(ctx context.Context, client *http.Client, url, v string, tokens ...stri
 	return resp.StatusCode, err
 }
 
-// lock takes the lock "ledger", which is free.
-func lock(t *testing.T, locks *holdfast.Client) *holdfast.Lease {
-	t.Helper()
-	lease := testkit.Lock(t, locks, "ledger")
-	return lease
-}
-
 func newLocks(t *testing.T) *holdfast.Client {
 	locks := holdfast.New(memstore.New())
 	t.Cleanup(func() { locks.Close() })
@@ -88,7 +81,7 @@ func TestHTTPLateWriter(t *testing.T) {
 			slow := &slowNetwork{client.Transport.(*fence.RoundTripper).Base, make(chan struct{}), make(chan struct{})}
 			locks := newLocks(t)
 
-			first := lock(t, locks)
+			first := testkit.Lock(t, locks, "ledger")
 			late := make(chan error, 1)
 			go func() {
 				_, err := put(first.Context(), &http.Client{Transport: &fence.RoundTripper{Base: slow}}, url, "late writer")
@@ -96,20 +89,13 @@ func TestHTTPLateWriter(t *testing.T) {
 			}()
 			<-slow.sent
 			testkit.Must(t, first.Unlock(t.Context()))
-			second := lock(t, locks)
+			second := testkit.Lock(t, locks, "ledger")
 			if status, err := put(second.Context(), client, url, "successor"); err != nil || status != http.StatusOK {
 				t.Error(status, err)
 			}
 			close(slow.deliver)
 			err := <-late
-			if guarded {
-				wantStale(t, err, first.Token(), second.Token())
-				if entry != "successor" {
-					t.Errorf("the late write was let in: %q", entry)
-				}
-			} else if entry != "late writer" || err != nil {
-				t.Errorf("the control kept %q, %v: it cannot show that the fence is needed", entry, err)
-			}
+			checkLate(t, guarded, entry, err, first.Token(), second.Token())
 		})
 	}
 }
@@ -157,14 +143,7 @@ func TestHTTPRowLateWriter(t *testing.T) {
 			close(resume)
 			err := <-late
 			entry := value[string](t, db, "SELECT entry FROM ledger")
-			if guarded {
-				wantStale(t, err, older, newer)
-				if entry != "successor" {
-					t.Errorf("the late write was let in: %q", entry)
-				}
-			} else if entry != "late writer" || err != nil {
-				t.Errorf("the control kept %q, %v: it cannot show that Row.Do is needed", entry, err)
-			}
+			checkLate(t, guarded, entry, err, older, newer)
 			_, err = put(t.Context(), client, url+"/ledger", "too late", older.String())
 			wantStale(t, err, older, newer) // on entry
 		})

@@ -26,7 +26,7 @@ type body struct {
 func (b *body) Close() error { b.closed = true; return nil }
 
 func TestRoundTripperSendsTheToken(t *testing.T) {
-	lease := lock(t, newLocks(t))
+	lease := testkit.Lock(t, newLocks(t), "ledger")
 	var got []string
 	rt := &fence.RoundTripper{Base: transport(func(req *http.Request) (*http.Response, error) {
 		got = req.Header.Values(fence.Header)
@@ -63,7 +63,7 @@ func TestRoundTripperSendsTheToken(t *testing.T) {
 }
 
 func TestRoundTripperDoesNotSendAfterTheLease(t *testing.T) {
-	lease := lock(t, newLocks(t))
+	lease := testkit.Lock(t, newLocks(t), "ledger")
 	rt := &fence.RoundTripper{Base: transport(func(*http.Request) (*http.Response, error) {
 		t.Error("it was sent")
 		return nil, io.EOF

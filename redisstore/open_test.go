@@ -1,9 +1,7 @@
 package redisstore_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
@@ -119,12 +117,12 @@ func TestWarnings(t *testing.T) {
 	server := servers.Redis(t, servers.Env(clock.Env()...), servers.Args("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))
 	clock.Step(-time.Hour)
 	client := handIn(t, server.Addr())
-	var said bytes.Buffer
-	logger := redisstore.Logger(slog.New(slog.NewTextHandler(&said, nil)))
+	var said testkit.Log
+	logger := redisstore.Logger(said.Logger())
 	newOf(t, client, logger).Close()
 	for _, word := range []string{"locks may be lost", "policy=allkeys-lru", "clock differs", "ahead=-1h0m0s"} {
-		if !strings.Contains(said.String(), word) {
-			t.Errorf("the log does not say %q:\n%s", word, &said)
+		if said.Count(word) == 0 {
+			t.Errorf("the log does not say %q", word)
 		}
 	}
 	if _, err := redisstore.New(t.Context(), client, logger, redisstore.RefuseEviction()); err == nil {

@@ -161,8 +161,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	f.query = "max-ttl=4s&timeout=2s"
 	s := f.open(t)
 	settled(t, s)
-	testkit.Must(t, f.nodes[2].Pause())
-	t.Cleanup(func() { testkit.Must(t, f.nodes[2].Continue()) })
+	resume := f.pause(f.nodes[2])
 	lock := func() {
 		c := testkit.Held(t, s, briefClaimOf("hung"))
 		testkit.Must(t, s.Leave(t.Context(), c))
@@ -181,7 +180,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	if n := s.Under(2); n > before+locks/2 { // one or two may just be turned away
 		t.Errorf("%d requests are under way to a node that hangs, and there were %d when that was known", n, before)
 	}
-	testkit.Must(t, f.nodes[2].Continue())
+	resume()
 	testkit.Await(t, "nothing is left of the claims", func() bool { return s.Bids() == 0 })
 	testkit.Await(t, "the node that hung has no lock", func() bool { return do(t, f.nodes[2], "EXISTS", "hung") == int64(0) })
 }

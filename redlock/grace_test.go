@@ -20,14 +20,10 @@ func TestGraceOutlivesAKeep(t *testing.T) {
 	c := claimOf("grace")
 	c.TTL, c.Grace = 2*time.Second, 25*time.Second // of which a tenth is looked at: a busy machine does not use it up
 	until := hold(t, s, c).Until
-	for _, n := range f.nodes[1:] {
-		testkit.Must(t, n.Pause())
-	}
+	resume := f.pause(f.nodes[1:]...)
 	time.Sleep(time.Until(until) - 200*time.Millisecond)
 	all, err := s.Keep(t.Context(), []store.Claim{c})
-	for _, n := range f.nodes[1:] {
-		testkit.Must(t, n.Continue())
-	}
+	resume()
 	if time.Now().Before(until) {
 		t.Fatalf("Keep ended too early: %v, %v", all, err)
 	}

@@ -167,6 +167,21 @@ func (f *fleet) kill(i int) {
 	f.down[i] = true
 }
 
+// pause makes nodes stand still until the end of the test, or until resume.
+func (f *fleet) pause(nodes ...*servers.RedisServer) (resume func()) {
+	f.t.Helper()
+	resume = func() {
+		for _, n := range nodes {
+			testkit.Must(f.t, n.Continue())
+		}
+	}
+	f.t.Cleanup(resume)
+	for _, n := range nodes {
+		testkit.Must(f.t, n.Pause())
+	}
+	return resume
+}
+
 func (f *fleet) Advance(d time.Duration) { time.Sleep(d) }
 
 // each does something at every node that is up, at once.

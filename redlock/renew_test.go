@@ -22,10 +22,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 	}
 	settled(t, s)
 	before := f.scripts(t)
-	for _, n := range f.nodes {
-		testkit.Must(t, n.Pause())
-		t.Cleanup(func() { testkit.Must(t, n.Continue()) })
-	}
+	resume := f.pause(f.nodes...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -43,9 +40,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		most = max(most, s.Under(0), s.Under(1), s.Under(2))
 	}
-	for _, n := range f.nodes {
-		testkit.Must(t, n.Continue())
-	}
+	resume()
 	<-done
 	if most > 1 {
 		t.Errorf("%d requests were under way at a node", most)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
@@ -14,10 +13,7 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
 	s := f.open(t, redlock.NodeTimeout(time.Second))
-	for _, i := range []int{1, 2} {
-		testkit.Must(t, f.nodes[i].Pause())
-		t.Cleanup(func() { testkit.Must(t, f.nodes[i].Continue()) })
-	}
+	f.pause(f.nodes[1:]...)
 	began := time.Now()
 	err := s.Leave(t.Context(), claimOf("unknown"))
 	took := time.Since(began)

@@ -69,10 +69,7 @@ func TestStoppedNodesAreNotSlow(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	s := f.open(t)
-	for _, n := range f.nodes[1:] {
-		testkit.Must(t, n.Pause())
-		t.Cleanup(func() { testkit.Must(t, n.Continue()) })
-	}
+	f.pause(f.nodes[1:]...)
 	testkit.Await(t, "two nodes of three are out of reach", func() bool {
 		c := briefClaimOf("x")
 		_, err := s.Join(t.Context(), c)

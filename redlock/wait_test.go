@@ -3,9 +3,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -117,53 +115,24 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// A logbook collects what is logged.
-type logbook struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, string(p))
-	return len(p), nil
-}
-
-// count is how many lines have these words.
-func (l *logbook) count(words ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.lines {
-		all := true
-		for _, w := range words {
-			all = all && strings.Contains(line, w)
-		}
-		if all {
-			n++
-		}
-	}
-	return n
-}
-
 // TestJeopardy: that a node does not count for a lock that is held is logged once, and once that it counts again.
 func TestJeopardy(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
-	var log logbook
-	s := f.open(t, redlock.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	var log testkit.Log
+	s := f.open(t, redlock.Logger(log.Logger()))
 	c := testkit.Held(t, s, claimOf("jeopardy"))
 	keep := func() { testkit.Keep(t, s, c, store.Held) }
 	_, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr())
 	testkit.Must(t, err)
 	testkit.Must(t, f.nodes[1].Stop())
-	testkit.Await(t, "the warning", func() bool { keep(); return log.count("jeopardy", f.nodes[1].Addr()) > 0 })
+	testkit.Await(t, "the warning", func() bool { keep(); return log.Count("jeopardy", f.nodes[1].Addr()) > 0 })
 	keep()
 	keep()
 	testkit.Must(t, f.nodes[1].Start())
-	testkit.Await(t, "the end of it", func() bool { keep(); return log.count("counts again", f.nodes[1].Addr()) > 0 })
-	if n := log.count("jeopardy"); n != 1 {
-		t.Errorf("it was warned %d times, want once: %q", n, log.lines)
+	testkit.Await(t, "the end of it", func() bool { keep(); return log.Count("counts again", f.nodes[1].Addr()) > 0 })
+	if n := log.Count("jeopardy"); n != 1 {
+		t.Errorf("it was warned %d times, want once: %q", n, log.Take())
 	}
 	if s.Health(t.Context())[1].Missed {
 		t.Error("it still counts as missed")

@@ -12,7 +12,6 @@ import (
 	"net"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func TestMisplacedSecrets(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				printed, err := printedOf(ctx, url.Text)
 				cancel()
-				if printed += log.take(); url.In(printed) {
+				if printed += log.Take(); url.In(printed) {
 					t.Errorf("%q shows its secret:\n%s", url.Text, printed)
 				}
 				if store.Rejected(err) {
@@ -69,32 +68,11 @@ func TestMisplacedSecrets(t *testing.T) {
 	}
 }
 
-// A logBuffer is what was logged. Stores write to it at any time.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-// take returns what was logged since it was last called.
-func (b *logBuffer) take() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer b.text.Reset()
-	return b.text.String()
-}
-
 // captureLog has the default logger write to a buffer until the test ends.
-func captureLog(t *testing.T) *logBuffer {
-	var log logBuffer
+func captureLog(t *testing.T) *testkit.Log {
+	var log testkit.Log
 	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	slog.SetDefault(log.Logger())
 	t.Cleanup(func() { slog.SetDefault(before) })
 	return &log
 }
@@ -143,7 +121,7 @@ func TestSecretsOfOpenStores(t *testing.T) {
 		}
 		for _, url := range []string{"redis://$@" + hosts[0], "redlock://$@" + strings.Join(hosts, ",")} {
 			printed, err := printedOf(t.Context(), strings.ReplaceAll(url, "$", secret.Text))
-			if printed += log.take(); secret.In(printed) || !strings.Contains(printed, "lacks a permission") {
+			if printed += log.Take(); secret.In(printed) || !strings.Contains(printed, "lacks a permission") {
 				t.Errorf("%v\n%s", err, printed)
 			}
 		}
@@ -176,7 +154,7 @@ func refusingServer(t *testing.T, refusal string) string {
 }
 
 // checkOpenStore uses a store until it is killed, and looks for the secret in all that is told of it.
-func checkOpenStore(t *testing.T, log *logBuffer, secret misplaced.URL, url string, kill func() error) {
+func checkOpenStore(t *testing.T, log *testkit.Log, secret misplaced.URL, url string, kill func() error) {
 	t.Helper()
 	reader, spans := metric.NewManualReader(), tracetest.NewInMemoryExporter()
 	observer, err := otelholdfast.New(
@@ -202,7 +180,7 @@ func checkOpenStore(t *testing.T, log *logBuffer, secret misplaced.URL, url stri
 	if !bytes.Contains(told, []byte("holdfast.wait")) {
 		t.Errorf("no wait was traced: %s", told)
 	}
-	if printed := fmt.Sprint(string(told), failed, log.take()); secret.In(printed) {
+	if printed := fmt.Sprint(string(told), failed, log.Take()); secret.In(printed) {
 		t.Errorf("the password is shown:\n%s", printed)
 	}
 }

@@ -114,6 +114,7 @@ func (s *Scene) CheckErrors(outcome *contend.Outcome, excuse Excuse) {
 		s.Error("nobody has felt the fault")
 	}
 	for text, n := range total.Faults {
+		s.Logf("%d times: %s", n, text)
 		explained := excuse.Effect != Harmless && excuse.Trouble.MatchString(text)
 		if !explained && !matches(excuse.Slow, text) {
 			s.Errorf("an error that the fault does not explain, %d times: %s", n, text)
