@@ -159,7 +159,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	if b.call != nil && b.result.Verdict != 0 {
 		deadline := s.since(b.call.sent) + s.rules.Timeout(b.ttl)
 		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != s.all() && s.now() < deadline {
-			when = earlier(when, deadline) // it is over, and what the others say belongs into the error
+			when = vote.Earlier(when, deadline) // it is over, and what the others say belongs into the error
 		} else {
 			b.conclude(step.Again)
 		}
@@ -170,7 +170,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	b.ask = 0
 	if step.Again != 0 && step.Again < b.told {
 		b.ask = step.Again
-		when = earlier(when, b.ask)
+		when = vote.Earlier(when, b.ask)
 	}
 	if b.claim.Finished() {
 		when = 0
@@ -227,12 +227,4 @@ func (b *bid) wake() {
 	if tell {
 		b.store.frame.Push(b.id, store.Standing{State: store.Waiting, Ahead: -1})
 	}
-}
-
-// earlier is the first of two times of which 0 is none.
-func earlier(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

@@ -127,13 +127,15 @@ func (n *node) leave(now time.Duration, answered bool) {
 	n.under.Add(-1)
 }
 
-// ask puts one request to the node and waits for the answer.
-func (n *node) ask(ctx context.Context, r *vote.Request) (vote.Answer, *wire, error) {
+// ask puts one request to the node, with more arguments for its script, and waits for the answer.
+func (n *node) ask(ctx context.Context, r *vote.Request, args ...string) (vote.Answer, *wire, error) {
 	w, err := n.wire(ctx)
 	if err != nil {
 		return vote.Answer{}, nil, err
 	}
-	reply, err := run(ctx, w, newCall(r, w.Info.Run()))
+	c := newCall(r, w.Info.Run())
+	c.args = append(c.args, args...)
+	reply, err := run(ctx, w, c)
 	if err != nil {
 		return vote.Answer{}, w, err
 	}
