@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bid is a claim as this client knows it: the machine that decides, and the calls that wait for it. The machine is driven
-// by calls, answers, pushes and its timer, one step at a time.
+// A bid is a claim as this client knows it: the machine that decides, and the calls that wait for it. The machine is
+// driven by calls, answers, pushes and its timer, one step at a time.
 type bid struct {
 	store *Store
 	id    store.ID
@@ -53,8 +53,8 @@ func (s *Store) newBid(c *store.Claim) *bid {
 	return b
 }
 
-// advance begins a call of a claim that stands: one that holds is kept, another tries. It waits for a call that is under way,
-// so that no answer is older than its question. It returns nil if the claim is over.
+// advance begins a call of a claim that stands: one that holds is kept, another tries. It waits for a call that is
+// under way, so that no answer is older than its question. It returns nil if the claim is over.
 func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, error) {
 	began := time.Now()
 	b.mu.Lock()

@@ -58,9 +58,9 @@ func (s *Store) noMajority(said []vote.Answer, counts nodeSet, timeout time.Dura
 	return s.fault(said, counts, 0, timeout)
 }
 
-// fault is noMajority for a call in which nodes that had granted the lock were then asked to take its token: those in raise.
-// The error is final if so many nodes refuse for good that there is no majority without them. The store is busy if a majority
-// votes, as far as is known, and some were too slow.
+// fault is noMajority for a call in which nodes that had granted the lock were then asked to take its token: those in
+// raise. The error is final if so many nodes refuse for good that there is no majority without them. The store is busy
+// if a majority votes, as far as is known, and some were too slow.
 func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Duration) error {
 	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority(), count: counts.count()}
 	finals := map[error]int{}
