@@ -12,7 +12,9 @@ func (p *Plain) channel(key string) string { return p.base.keys.pushes + "freed:
 
 // listen stays subscribed to the releases that bids wait for until the store is closed.
 func (p *Plain) listen() {
-	p.subscriptions.Listen(p.base.life, 0, func(ctx context.Context) (rediskey.Conn, error) { return p.base.home.pushes.Get(ctx) })
+	p.subscriptions.Listen(p.base.life, 0, func(ctx context.Context) (rediskey.Conn, error) {
+		return p.base.home.pushes.Get(ctx)
+	})
 }
 
 // Subscribed implements rediskey.Waiter.

@@ -24,8 +24,8 @@ func (b *bid) want() (want, more string) {
 //	holdfast ID TICKET SINCE OWNER
 //	holdfast 5f0c…01 1763198523000000 2025-11-15T09:22:03.120Z {"label":"nightly","host":"web-1","pid":4711}
 //
-// A claim knows it by its ID alone. SINCE is the server's time as far as this client can tell. It and OWNER stay as they were
-// when the lock was taken, also when it is handed over inside the process.
+// A claim knows it by its ID alone. SINCE is the server's time as far as this client can tell. It and OWNER stay as
+// they were when the lock was taken, also when it is handed over inside the process.
 func (p *Plain) valueRest(owner *store.Owner, w *wire) string {
 	return rediskey.Since(time.UnixMilli(w.serverMillis())) + " " + p.owners.Text(owner)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bid is a claim as this client knows it: the machine that decides, and the calls that wait for it. The machine is driven
-// by calls, answers, pushes and its timer, one step at a time.
+// A bid is a claim as this client knows it: the machine that decides, and the calls that wait for it. The machine is
+// driven by calls, answers, pushes and its timer, one step at a time.
 type bid struct {
 	store *Store
 	id    store.ID
@@ -53,8 +53,8 @@ func (s *Store) newBid(c *store.Claim) *bid {
 	return b
 }
 
-// advance begins a call of a claim that stands: one that holds is kept, another tries. It waits for a call that is under way,
-// so that no answer is older than its question. It returns nil if the claim is over.
+// advance begins a call of a claim that stands: one that holds is kept, another tries. It waits for a call that is
+// under way, so that no answer is older than its question. It returns nil if the claim is over.
 func (b *bid) advance(ctx context.Context, out outbox, floor uint64) (*pending, error) {
 	began := time.Now()
 	b.mu.Lock()
@@ -159,7 +159,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	if b.call != nil && b.result.Verdict != 0 {
 		deadline := s.since(b.call.sent) + s.rules.Timeout(b.ttl)
 		if b.result.Verdict == vote.Faulty && b.tally.asks() && b.tally.heard != s.all() && s.now() < deadline {
-			when = earlier(when, deadline) // it is over, and what the others say belongs into the error
+			when = vote.Earlier(when, deadline) // it is over, and what the others say belongs into the error
 		} else {
 			b.conclude(step.Again)
 		}
@@ -170,7 +170,7 @@ func (b *bid) follow(step vote.Step, out outbox) {
 	b.ask = 0
 	if step.Again != 0 && step.Again < b.told {
 		b.ask = step.Again
-		when = earlier(when, b.ask)
+		when = vote.Earlier(when, b.ask)
 	}
 	if b.claim.Finished() {
 		when = 0
@@ -227,12 +227,4 @@ func (b *bid) wake() {
 	if tell {
 		b.store.frame.Push(b.id, store.Standing{State: store.Waiting, Ahead: -1})
 	}
-}
-
-// earlier is the first of two times of which 0 is none.
-func earlier(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

@@ -58,9 +58,9 @@ func (s *Store) noMajority(said []vote.Answer, counts nodeSet, timeout time.Dura
 	return s.fault(said, counts, 0, timeout)
 }
 
-// fault is noMajority for a call in which nodes that had granted the lock were then asked to take its token: those in raise.
-// The error is final if so many nodes refuse for good that there is no majority without them. The store is busy if a majority
-// votes, as far as is known, and some were too slow.
+// fault is noMajority for a call in which nodes that had granted the lock were then asked to take its token: those in
+// raise. The error is final if so many nodes refuse for good that there is no majority without them. The store is busy
+// if a majority votes, as far as is known, and some were too slow.
 func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Duration) error {
 	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority(), count: counts.count()}
 	finals := map[error]int{}
@@ -158,9 +158,13 @@ func (n *node) late(a *vote.Answer) bool {
 	if _, connected := n.commands.Live(); !connected {
 		return false
 	}
-	_, silent := errors.AsType[silence](a.Err)
-	return a.Err == nil || silent || errors.Is(a.Err, errHangs) || errors.Is(a.Err, errBusy) ||
-		errors.Is(a.Err, errLate) || errors.Is(a.Err, context.DeadlineExceeded)
+	return a.Err == nil || isSlow(a.Err) || errors.Is(a.Err, context.DeadlineExceeded)
+}
+
+// isSlow reports whether an error of ours says that a node does not answer in time.
+func isSlow(err error) bool {
+	_, silent := errors.AsType[silence](err)
+	return silent || errors.Is(err, errHangs) || errors.Is(err, errBusy) || errors.Is(err, errLate)
 }
 
 // A silence is how long a node did not answer.
@@ -181,13 +185,10 @@ func silentFor(began time.Time, err error) error {
 
 // explain says what an error means in a sentence, and whether trying again is of no use.
 func explain(err error, timeout time.Duration) (why error, final bool) {
-	if _, ok := errors.AsType[silence](err); ok {
-		return err, false
-	}
 	switch {
-	case errors.Is(err, errUnusable):
-		return err, false // it was something else when the store was opened, and may be again
-	case errors.Is(err, errHangs), errors.Is(err, errBusy), errors.Is(err, errLate), errors.Is(err, errShape):
+	case errors.Is(err, errUnusable): // it was something else when the store was opened, and may be again
+		return err, false
+	case isSlow(err), errors.Is(err, errShape):
 		return err, false
 	case errors.Is(err, errMad):
 		return err, true

@@ -25,7 +25,9 @@ func gather[T any](ctx context.Context, s *Store, ask func(context.Context, *nod
 }
 
 // gatherWithin is gather with other times.
-func gatherWithin[T any](ctx context.Context, s *Store, limit, late time.Duration, ask func(context.Context, *node) (T, error)) ([]T, []error) {
+func gatherWithin[T any](
+	ctx context.Context, s *Store, limit, late time.Duration, ask func(context.Context, *node) (T, error),
+) ([]T, []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var missing atomic.Int64

@@ -65,8 +65,8 @@ func (n *node) wire(ctx context.Context) (*wire, error) {
 	return n.commands.Get(ctx)
 }
 
-// stay reconnects to the node whenever the connection has ended: a request that had to wait for that would hardly be answered
-// in time.
+// stay reconnects to the node whenever the connection has ended: a request that had to wait for that would hardly be
+// answered in time.
 func (s *Store) stay(n *node) {
 	life := s.frame.Life()
 	rediswire.Reconnect(life, func() error {
@@ -85,7 +85,9 @@ func (s *Store) stay(n *node) {
 
 // listen stays subscribed at the node to the releases that claims wait for.
 func (s *Store) listen(n *node) {
-	s.subscriptions.Listen(s.frame.Life(), n.index, func(ctx context.Context) (rediskey.Conn, error) { return n.pushes.Get(ctx) })
+	s.subscriptions.Listen(s.frame.Life(), n.index, func(ctx context.Context) (rediskey.Conn, error) {
+		return n.pushes.Get(ctx)
+	})
 }
 
 // checkLateNode warns if a node that joined after Open would have been rejected.
@@ -127,13 +129,15 @@ func (n *node) leave(now time.Duration, answered bool) {
 	n.under.Add(-1)
 }
 
-// ask puts one request to the node and waits for the answer.
-func (n *node) ask(ctx context.Context, r *vote.Request) (vote.Answer, *wire, error) {
+// ask puts one request to the node, with more arguments for its script, and waits for the answer.
+func (n *node) ask(ctx context.Context, r *vote.Request, args ...string) (vote.Answer, *wire, error) {
 	w, err := n.wire(ctx)
 	if err != nil {
 		return vote.Answer{}, nil, err
 	}
-	reply, err := run(ctx, w, newCall(r, w.Info.Run()))
+	c := newCall(r, w.Info.Run())
+	c.args = append(c.args, args...)
+	reply, err := run(ctx, w, c)
 	if err != nil {
 		return vote.Answer{}, w, err
 	}
@@ -201,7 +205,8 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 	return w, nil
 }
 
-// preload has the server learn the scripts, so that the first lock is as fast as the next. A user may lack the permission.
+// preload has the server learn the scripts, so that the first lock is as fast as the next. A user may lack the
+// permission.
 func preload(w *wire) {
 	ctx, cancel := context.WithTimeout(context.Background(), rediswire.DialTimeout)
 	defer cancel()

@@ -168,8 +168,8 @@ func (s *Store) begin(ctx context.Context) error {
 	return s.roll(ctx)
 }
 
-// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up, as
-// long as there is a majority without them.
+// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up,
+// as long as there is a majority without them.
 func (s *Store) suitable(ctx context.Context) error {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(ctx)

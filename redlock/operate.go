@@ -82,17 +82,12 @@ func (s *Store) markOne(ctx context.Context, n *node) (a vote.Answer, err error)
 	if err != nil {
 		return a, err
 	}
-	c := newCall(&vote.Request{Op: vote.Init, MaxTTL: s.maxTTL}, w.Info.Run())
 	record, err := text(w.Do(ctx, w.B().Get().Key(recordKey).Build()))
 	if err != nil {
 		return a, err
 	}
-	c.args = append(c.args, record)
-	reply, err := run(ctx, w, c)
-	if err != nil {
-		return a, err
-	}
-	return readAnswer(reply)
+	a, _, err = n.ask(ctx, &vote.Request{Op: vote.Init, MaxTTL: s.maxTTL}, record)
+	return a, err
 }
 
 // Trust has one node believe that its next restart keeps all data, if it comes within ten minutes, and says how it stands

@@ -258,9 +258,10 @@ func readOutcome(reply any) (*outcome, error) {
 	if !ok || len(list) != 5 {
 		return nil, fmt.Errorf("that is not what a watched script answers: %v", reply)
 	}
+	now, took := list[0].(int64), list[1].(int64)
 	o := &outcome{
-		now:    time.Duration(list[0].(int64)) * time.Microsecond,
-		slack:  time.Duration(list[1].(int64))*time.Microsecond + time.Millisecond,
+		now:    time.Duration(now) * time.Microsecond,
+		slack:  time.Duration(took)*time.Microsecond + time.Millisecond,
 		told:   list[2].(string),
 		answer: list[3],
 		kept:   map[string]kept{},

@@ -26,8 +26,8 @@ type outbox [][]nodeRequest
 // keepBatch is how many locks are kept by one run of keep.lua, which then takes well under 2 ms.
 const keepBatch = 64
 
-// post puts the requests of a machine into the outbox, or sends them if there is none. It never waits and calls no machine:
-// the caller has locked its own.
+// post puts the requests of a machine into the outbox, or sends them if there is none. It never waits and calls no
+// machine: the caller has locked its own.
 func (s *Store) post(from machine, sends []vote.Send, out outbox) {
 	for _, send := range sends {
 		r := nodeRequest{from, send}
@@ -58,9 +58,10 @@ func (s *Store) flush(out outbox) {
 	clear(out)
 }
 
-// A wave is the calls of one Keep that are under way at the same time. There are never more than go to a node as one request:
-// a node's time begins for all of them when they are sent, and would be over for the last of many while the node, or a busy
-// machine, is at work for the first. Claims that wait try in smaller waves: each is a request of its own to every node.
+// A wave is the calls of one Keep that are under way at the same time. There are never more than go to a node as one
+// request: a node's time begins for all of them when they are sent, and would be over for the last of many while the
+// node, or a busy machine, is at work for the first. Claims that wait try in smaller waves: each is a request of its
+// own to every node.
 type wave struct {
 	calls  []*pending
 	silent bool // none of a wave was answered: then the rest need not wait for each other
@@ -92,7 +93,8 @@ func (w *wave) wait(ctx context.Context) {
 // mostResting is how many senders wait for the next batch.
 const mostResting = 16
 
-// send sends a batch to its node as one request, and does not wait. Several are all to keep. After Close nothing is sent.
+// send sends a batch to its node as one request, and does not wait. Several are all to keep. After Close nothing is
+// sent.
 func (s *Store) send(batch []nodeRequest) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -107,8 +109,8 @@ func (s *Store) send(batch []nodeRequest) {
 	}
 }
 
-// sender carries a batch, and then waits for the next: to grow the stack of a new goroutine for each request would be a good
-// part of what a lock costs.
+// sender carries a batch, and then waits for the next: to grow the stack of a new goroutine for each request would be a
+// good part of what a lock costs.
 func (s *Store) sender(batch []nodeRequest) {
 	for {
 		s.carry(batch)
@@ -125,8 +127,8 @@ func (s *Store) sender(batch []nodeRequest) {
 	}
 }
 
-// carry sends a batch to its node, waits for the answers, and gives them to the machines. A node that fails has failed for
-// all of them.
+// carry sends a batch to its node, waits for the answers, and gives them to the machines. A node that fails has failed
+// for all of them.
 func (s *Store) carry(batch []nodeRequest) {
 	answers, unsent, err := s.exchange(s.nodes[batch[0].Node], batch)
 	for i := range batch {
@@ -148,8 +150,8 @@ func (s *Store) carry(batch []nodeRequest) {
 // requestLimit is when a request is given up, long after it counted for anything.
 const requestLimit = 10 * time.Second
 
-// exchange sends a batch and reads the answers. Unsent says of an error that the request has set nothing, and never will: it
-// was not sent, or the node has refused it. A node may have done a part of several.
+// exchange sends a batch and reads the answers. Unsent says of an error that the request has set nothing, and never
+// will: it was not sent, or the node has refused it. A node may have done a part of several.
 func (s *Store) exchange(n *node, batch []nodeRequest) (answers []vote.Answer, unsent bool, err error) {
 	if err := n.enter(s.now(), s.rules.Timeout(s.maxTTL)); err != nil {
 		return nil, true, err

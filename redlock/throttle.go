@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -51,13 +52,12 @@ func (t *throttle) enter(ctx context.Context, ttl time.Duration) error {
 func (t *throttle) giveUp(turn chan struct{}, why error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, other := range t.queue {
-		if other == turn {
-			t.queue = append(t.queue[:i], t.queue[i+1:]...)
-			return why
-		}
+	i := slices.Index(t.queue, turn)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	t.queue = slices.Delete(t.queue, i, i+1)
+	return why
 }
 
 // leave ends a turn. Slow says that too few nodes answered in time.

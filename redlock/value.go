@@ -14,8 +14,8 @@ import (
 //	holdfast ID SINCE OWNER.TRY
 //	holdfast 5f0c…01 2025-11-15T09:22:03.120Z {"label":"nightly","host":"web-1","pid":4711}.1
 //
-// SINCE is when the claim joined, by the clock of its machine. It and OWNER stay as they were, also when the lock is handed
-// over inside the process.
+// SINCE is when the claim joined, by the clock of its machine. It and OWNER stay as they were, also when the lock is
+// handed over inside the process.
 func (s *Store) value(c *store.Claim) string {
 	return rediskey.Mark + c.ID.String() + " " + rediskey.Since(time.Now()) + " " + s.owners.Text(c.Owner)
 }

@@ -1,5 +1,6 @@
 // Package rediskey has what redlock and the plain mode of redisstore share: their locks are single keys, as other
-// libraries set them. Only a claim's own client knows that it waits. Whoever releases a lock publishes that on a channel.
+// libraries set them. Only a claim's own client knows that it waits. Whoever releases a lock publishes that on a
+// channel.
 //
 //   - value.go: what the key of a lock holds
 //   - subscriptions.go: the channels that a client is subscribed to
@@ -18,7 +19,8 @@ const own = "holdfast:{"
 // Check refuses the key of a lock that could be one of Holdfast's own. Where names the kind of store in the error.
 func Check(where, key string) error {
 	if strings.HasPrefix(key, own) {
-		return fmt.Errorf("%w: in %s a name is a key, and what begins with %q is holdfast's own", store.ErrBadName, where, own)
+		return fmt.Errorf("%w: in %s a name is a key, and what begins with %q is holdfast's own",
+			store.ErrBadName, where, own)
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ type Waiter interface {
 	Released(node int)
 }
 
-// Subscriptions are the channels of one client: one for each key that some of its claims wait for, at the nodes that they
-// name. A channel is left only when many are idle: a client that has waited for a lock once often does so again. Methods may
-// be called by many goroutines at once. Only Listen and Message call waiters.
+// Subscriptions are the channels of one client: one for each key that some of its claims wait for, at the nodes that
+// they name. A channel is left only when many are idle: a client that has waited for a lock once often does so again.
+// Methods may be called by many goroutines at once. Only Listen and Message call waiters.
 type Subscriptions struct {
 	prefix string // of the channel of a key
 	mu     sync.Mutex

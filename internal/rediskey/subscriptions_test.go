@@ -12,8 +12,8 @@ type waiter struct{ released int }
 func (w *waiter) Subscribed()  {}
 func (w *waiter) Released(int) { w.released++ }
 
-// TestSubscriptions: a channel is subscribed at the nodes that waiters name, stays when it is idle, and is left when many
-// are. A waiter that comes back just then is told that it may have missed a release.
+// TestSubscriptions: a channel is subscribed at the nodes that waiters name, stays when it is idle, and is left when
+// many are. A waiter that comes back just then is told that it may have missed a release.
 func TestSubscriptions(t *testing.T) {
 	s := NewSubscriptions(2, "freed:")
 	at := []map[string]bool{{}, {}} // over one connection to each node

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A value of Holdfast's own begins with Mark and the claim's ID, which makes it unique. It ends with when the claim joined
-// and with its owner. What else it has is up to the store.
+// A value of Holdfast's own begins with Mark and the claim's ID, which makes it unique. It ends with when the claim
+// joined and with its owner. What else it has is up to the store.
 const (
 	Mark      = "holdfast "
 	sinceForm = "2006-01-02T15:04:05.000Z07:00"
@@ -41,8 +41,8 @@ func (o *Owners) Text(owner *store.Owner) string {
 	return last.text
 }
 
-// Holder returns the holder of the lock of a name, from the value of its key and how long that lives; less than 0 is for
-// ever. Read reads a value of Holdfast's own, and reports whether it is one.
+// Holder returns the holder of the lock of a name, from the value of its key and how long that lives; less than 0 is
+// for ever. Read reads a value of Holdfast's own, and reports whether it is one.
 func Holder(name, value string, left time.Duration, read func(*store.Place, string) bool) *store.Place {
 	p := &store.Place{
 		Claim: store.Claim{Name: name, Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}},

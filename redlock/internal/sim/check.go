@@ -106,8 +106,8 @@ func (w *world) suspect(a *actor, l *life, node int) {
 
 // excuse is for a message that comes when a key may have lived for so many hundredths of its time: nobody can be expected to
 // give it back then.
-func (l *life) excuse(w *world, e *event, hundredths time.Duration) {
-	if l != nil && l.over && w.now-l.set > e.client.life()*hundredths/100 {
+func (l *life) excuse(w *world, e *event, hundredths int) {
+	if l != nil && l.over && w.now-l.set > e.client.life()*time.Duration(hundredths)/100 {
 		l.orphan = true
 	}
 }

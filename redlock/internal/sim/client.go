@@ -132,16 +132,13 @@ func (a *actor) result(w *world, r *vote.Result) {
 		a.won(w, r)
 	case vote.Lost, vote.Faulty:
 		if a.claim.State() == vote.Waiting {
-			w.note("%s has lost, and tries again", a.label)
-			w.report.Seen[lost]++
+			w.saw(lost, "%s has lost, and tries again", a.label)
 			a.life.end(w, a)
 		} else {
-			w.note("%s: not acknowledged by a majority", a.label)
-			w.report.Seen[faulty]++
+			w.saw(faulty, "%s: not acknowledged by a majority", a.label)
 		}
 	case vote.Gone:
-		w.note("%s is gone", a.label)
-		w.report.Seen[gone]++
+		w.saw(gone, "%s is gone", a.label)
 		a.over(w)
 	case vote.Free:
 		w.note("%s is free", a.label)
@@ -264,8 +261,7 @@ func (w *world) kill(c *client) {
 	if !c.alive {
 		return
 	}
-	w.note("client %s dies", name(c.number))
-	w.report.Seen[deaths]++
+	w.saw(deaths, "client %s dies", name(c.number))
 	if c.rounds > 0 {
 		w.wanting--
 	}

@@ -116,8 +116,7 @@ func (w *world) strike(kind int, s *server, c *client, d time.Duration) {
 			w.crash(s, true, d)
 		}
 	case pauseClient:
-		w.report.Seen[pauses]++
-		w.note("client %s is paused for %v", name(c.number), d)
+		w.saw(pauses, "client %s is paused for %v", name(c.number), d)
 		c.frozen = max(c.frozen, w.now+d)
 	case killClient:
 		w.kill(c)

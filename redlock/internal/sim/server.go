@@ -119,15 +119,12 @@ func (w *world) crash(s *server, keep bool, down time.Duration) {
 	s.up, s.broke, s.run = false, w.now, ""
 	switch {
 	case keep:
-		w.report.Seen[restarts]++
-		w.note("node %d crashes, and keeps its data", s.number)
+		w.saw(restarts, "node %d crashes, and keeps its data", s.number)
 	case s.saved != nil && w.chance(300):
-		w.report.Seen[restores]++
-		w.note("node %d crashes, and comes back with old data", s.number)
+		w.saw(restores, "node %d crashes, and comes back with old data", s.number)
 		s.node, s.saved = *s.saved, nil
 	default:
-		w.report.Seen[losses]++
-		w.note("node %d crashes, and its data is lost", s.number)
+		w.saw(losses, "node %d crashes, and its data is lost", s.number)
 		s.node = vote.Node{Off: w.off}
 	}
 	w.at(w.now+down, event{do: func(w *world, _ *event) {
@@ -141,8 +138,7 @@ func (w *world) crash(s *server, keep bool, down time.Duration) {
 
 // flush is a loss of data without a restart.
 func (w *world) flush(s *server) {
-	w.report.Seen[losses]++
-	w.note("node %d is flushed", s.number)
+	w.saw(losses, "node %d is flushed", s.number)
 	s.broke = w.now
 	s.node = vote.Node{Off: w.off}
 }

@@ -127,6 +127,12 @@ func (w *world) note(format string, args ...any) {
 	}
 }
 
+// saw counts and notes what happens.
+func (w *world) saw(counter int, format string, args ...any) {
+	w.report.Seen[counter]++
+	w.note(format, args...)
+}
+
 // at plans an event.
 func (w *world) at(t time.Duration, e event) {
 	w.events.push(max(t, w.now), &e)

@@ -95,7 +95,7 @@ func (m *Admitter) step(now time.Duration) (s Step) {
 				}
 			}
 		} else if now < c.deadline {
-			s.Wake = earlier(s.Wake, c.deadline)
+			s.Wake = Earlier(s.Wake, c.deadline)
 		}
 	}
 	s.Send, m.send = m.send, nil

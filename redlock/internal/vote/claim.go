@@ -220,7 +220,7 @@ func (c *Claim) step(now time.Duration) (s Step) {
 	for _, h := range c.old {
 		if h.clock(now); h.phase != done {
 			still = append(still, h)
-			s.Wake = earlier(s.Wake, h.wake())
+			s.Wake = Earlier(s.Wake, h.wake())
 		}
 	}
 	clear(c.old[len(still):])
@@ -229,14 +229,14 @@ func (c *Claim) step(now time.Duration) (s Step) {
 		h.clock(now)
 		s.Result = c.decide(now, h)
 		s.Settled = h.settle()
-		s.Wake = earlier(s.Wake, h.wake())
+		s.Wake = Earlier(s.Wake, h.wake())
 	} else if c.call == Leave {
 		c.call, s.Result.Verdict = 0, Free
 	}
 	if c.call == Leave {
-		s.Wake = earlier(s.Wake, c.leaveBy)
+		s.Wake = Earlier(s.Wake, c.leaveBy)
 		if now < c.spareFrom && c.cur.sparable() {
-			s.Wake = earlier(s.Wake, c.spareFrom)
+			s.Wake = Earlier(s.Wake, c.spareFrom)
 		}
 	}
 	if c.state == Waiting {
@@ -246,8 +246,8 @@ func (c *Claim) step(now time.Duration) (s Step) {
 	return s
 }
 
-// earlier is the first of two times of which 0 is none.
-func earlier(a, b time.Duration) time.Duration {
+// Earlier is the first of two times of which 0 is none.
+func Earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

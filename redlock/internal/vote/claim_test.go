@@ -85,6 +85,14 @@ func (c *try) grant(nodes ...int) {
 	}
 }
 
+// rest answers for one node after the other until there is a result.
+func (c *try) rest(a Answer) {
+	c.Helper()
+	for c.last.Verdict == 0 {
+		c.answer(c.sent[0].Node, a)
+	}
+}
+
 // ops are what lies unanswered.
 func (c *try) ops() (ops []Op) {
 	for _, s := range c.sent {

@@ -95,11 +95,7 @@ func TestRunOut(t *testing.T) {
 func TestReleaseOnItsWay(t *testing.T) {
 	c := lost(t)
 	c.answer(c.cur.probed, granted(10))
-	for _, s := range slices.Clone(c.sent) {
-		if s.Request.Op == Take && c.last.Verdict == 0 {
-			c.answer(s.Node, held)
-		}
-	}
+	c.rest(held)
 	c.want(Lost)
 	if c.step.Again > c.now+10*time.Millisecond {
 		t.Error("it tries again in", c.step.Again-c.now)
@@ -121,13 +117,8 @@ func TestPushAfterFailure(t *testing.T) {
 			if during == 0 {
 				c.does(c.Push(c.now, c.first()))
 			}
-			for _, s := range slices.Clone(c.sent) {
-				if c.last.Verdict == 0 {
-					c.answer(s.Node, Answer{Code: Failed})
-				}
-			}
+			c.rest(Answer{Code: Failed})
 			c.want(Faulty)
-			c.last = Result{}
 			late := c.pacer.again
 			for node := range 5 {
 				c.does(c.Push(c.now, node))

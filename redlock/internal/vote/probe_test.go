@@ -155,9 +155,7 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 	lose := func(node int, a Answer) { // what the others say is that somebody has it
 		c.Helper()
 		c.answer(node, a)
-		for c.last.Verdict == 0 {
-			c.answer(c.sent[0].Node, held)
-		}
+		c.rest(held)
 		c.want(Lost)
 		c.does(c.Push(c.now, c.pacer.awaited))
 		c.now, c.sent = c.now+time.Second, nil
@@ -174,9 +172,7 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 	}
 	c.answer(second, Answer{}) // it is down: now the others are asked too
 	c.answer(first, held)
-	for c.last.Verdict == 0 {
-		c.answer(c.sent[0].Node, held)
-	}
+	c.rest(held)
 	c.does(c.Try(c.now+time.Second, 0, 0))
 	if c.cur.probed != first {
 		t.Errorf("node %d is asked first, and not %d", c.cur.probed, first)
@@ -199,8 +195,6 @@ func TestProbeUntold(t *testing.T) {
 	if c.last.Verdict != 0 || len(c.sent) != 2 {
 		t.Fatalf("%+v, and %v is on its way", c.last, c.ops())
 	}
-	for len(c.sent) > 0 && c.last.Verdict == 0 {
-		c.answer(c.sent[0].Node, granted(10))
-	}
+	c.rest(granted(10))
 	c.want(Won)
 }

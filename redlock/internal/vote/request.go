@@ -23,7 +23,8 @@ const (
 
 // opNames are the names of the scripts.
 var opNames = [...]string{
-	Take: "take", Keep: "keep", Leave: "leave", Raise: "raise", Look: "look", Admit: "admit", Init: "init", Trust: "trust", Break: "break",
+	Take: "take", Keep: "keep", Leave: "leave", Raise: "raise", Look: "look", Admit: "admit", Init: "init",
+	Trust: "trust", Break: "break",
 }
 
 // String is the name of the script.
@@ -65,8 +66,9 @@ const (
 
 // codeNames are the words with which the scripts answer, but for the first.
 var codeNames = [...]string{
-	Failed: "failed", Granted: "granted", Denied: "denied", NoVote: "novote", Buried: "buried", Kept: "kept", Repaired: "repaired",
-	Left: "left", Absent: "absent", Mismatch: "mismatch", Newer: "newer", TooHigh: "toohigh", Refused: "refused",
+	Failed: "failed", Granted: "granted", Denied: "denied", NoVote: "novote", Buried: "buried", Kept: "kept",
+	Repaired: "repaired", Left: "left", Absent: "absent", Mismatch: "mismatch", Newer: "newer", TooHigh: "toohigh",
+	Refused: "refused",
 }
 
 // String is the word with which the scripts answer.

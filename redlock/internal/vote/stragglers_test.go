@@ -128,7 +128,7 @@ func TestOldTriesAreForgotten(t *testing.T) {
 		}
 		next := c.step.Wake
 		if c.State() == Waiting {
-			next = earlier(next, c.step.Again)
+			next = Earlier(next, c.step.Again)
 		}
 		c.now = max(c.now+1, next)
 		c.sent = nil
