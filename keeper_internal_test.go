@@ -229,7 +229,7 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		c.keep(t.Context(), batch, nil)
+		c.keeper.keep(t.Context(), batch, nil)
 		if took := time.Since(began); took != time.Second {
 			t.Fatalf("it was given up after %v", took)
 		}
@@ -239,15 +239,15 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 // TestNamesOfThePastAreForgotten: a process may use a new name for every job.
 func TestNamesOfThePastAreForgotten(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
-		for i := range 10 * idleRelays {
+		for i := range 10 * idleQueues {
 			l := must[*Lease](t)(c.Mutex(fmt.Sprint(i), Owner(fmt.Sprint(i))).Lock(t.Context()))
 			if err := l.Unlock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if len(c.relays) > idleRelays || len(c.claims)+len(c.owners)+len(c.keeper.agenda) != 0 {
-			t.Fatalf("%d relays, %d claims, %d owners, %d on the agenda",
-				len(c.relays), len(c.claims), len(c.owners), len(c.keeper.agenda))
+		if len(c.queues) > idleQueues || len(c.claims)+len(c.owners)+len(c.keeper.agenda) != 0 {
+			t.Fatalf("%d queues, %d claims, %d owners, %d on the agenda",
+				len(c.queues), len(c.claims), len(c.owners), len(c.keeper.agenda))
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMutexExcludes(t *testing.T) {
@@ -222,5 +224,26 @@ func TestDoIsBoundByItsContext(t *testing.T) {
 		}
 		synctest.Wait()
 		r.unlock(r.lock(m.TryLock)) // it was given back although the context was done
+	})
+}
+
+// TestFewCallsFromLockToTheStore: whoever reads how a lock is taken is soon at the store.
+func TestFewCallsFromLockToTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		between := 0
+		d := &detour{}
+		d.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			stack := make([]uintptr, 100)
+			frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)]) // who called Join, and so on
+			for frame, more := frames.Next(); more && !strings.HasSuffix(frame.Function, "(*Mutex).Lock"); frame, more = frames.Next() {
+				t.Log(frame.Function)
+				between++
+			}
+			return d.Store.Join(ctx, c)
+		}
+		r.lock(r.around(d).Mutex("x").Lock)
+		if between != 3 {
+			t.Errorf("%d calls between Lock and the store's Join, want 3", between)
+		}
 	})
 }

@@ -19,8 +19,8 @@ func (l *Lease) Show() (store.Store, store.Claim, error) {
 
 func (l *Lease) show() (store.Store, store.Claim, error) {
 	c := l.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.begin()
+	defer c.end()
 	// Asked with mu held: whoever hands the claim over has ended the lease before, and takes mu for it.
 	if err := l.Err(); err != nil {
 		return nil, store.Claim{}, err
