@@ -1,12 +1,8 @@
 package holdfast
 
 import (
-	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/holdfast-go/holdfast/memstore"
 )
 
 func TestInstantPassesOnEitherClock(t *testing.T) {
@@ -43,38 +39,6 @@ func TestInstantIsLoweredNeverRaised(t *testing.T) {
 	if !i.passed(start.Add(time.Second)) {
 		t.Fatal("it was not lowered")
 	}
-}
-
-// TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes
-// by. It must notice by itself, for those who only wait for Done.
-func TestSuspendedMachine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := New(memstore.New())
-		defer c.Close()
-		l, err := c.Mutex("x").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := l.Context().Done()
-		time.Sleep(2 * pulse)
-		synctest.Wait()
-
-		c.mu.Lock()
-		const asleep = int64(time.Hour) // as if the wall clock were that much further on
-		l.claim.until.wall.Add(-asleep)
-		c.keeper.ahead -= asleep
-		c.mu.Unlock()
-		time.Sleep(2 * pulse)
-		synctest.Wait()
-		select {
-		case <-done:
-		default:
-			t.Fatal("nobody noticed that the wall clock had passed the lease's end")
-		}
-		if !errors.Is(l.Err(), ErrLost) {
-			t.Fatalf("it says %v", l.Err())
-		}
-	})
 }
 
 func TestBackoffGrowsWithinTheTTL(t *testing.T) {

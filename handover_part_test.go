@@ -2,7 +2,6 @@ package holdfast_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -77,32 +76,28 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 			func(c *holdfast.Client) locker { return bothUnits(c.Semaphore("x", 2)) }, false,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, n := r.counted()
-				first := r.lock(test.first(c))
-				next := r.begin(test.next(c))
-				before := n.joins.Load()
-				if line := r.line(c, "x"); len(line.Places) != 2 {
-					t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Places))
-				}
-				r.unlock(first)
-				if synctest.Wait(); !next.holds() {
-					t.Fatalf("the next does not hold it: %v", next.err)
-				}
-				passed := next.lease.Token().Ticket() == first.Token().Ticket()
-				if passed != test.passes || passed != (turnOf(next.lease) == 1) {
-					t.Errorf("handed over: %v, turn %d; want %v", passed, turnOf(next.lease), test.passes)
-				}
-				if n.joins.Load() != before || next.lease.Token() <= first.Token() {
-					t.Errorf("%d joins more, token %v after %v", n.joins.Load()-before, next.lease.Token(), first.Token())
-				}
-				r.unlock(next.lease)
-				synctest.Wait()
-				if line := r.line(c, "x"); len(line.Places) != 0 {
-					t.Errorf("%d are left in the line", len(line.Places))
-				}
-			})
+		scene(t, name, func(t *testing.T, r *rig) {
+			c, n := r.counted()
+			first := r.lock(test.first(c))
+			next := r.begin(test.next(c))
+			before := n.joins.Load()
+			if line := r.line(c, "x"); len(line.Places) != 2 {
+				t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Places))
+			}
+			r.unlock(first)
+			r.holds(next, "the next does not hold it")
+			passed := next.lease.Token().Ticket() == first.Token().Ticket()
+			if passed != test.passes || passed != (turnOf(next.lease) == 1) {
+				t.Errorf("handed over: %v, turn %d; want %v", passed, turnOf(next.lease), test.passes)
+			}
+			if n.joins.Load() != before || next.lease.Token() <= first.Token() {
+				t.Errorf("%d joins more, token %v after %v", n.joins.Load()-before, next.lease.Token(), first.Token())
+			}
+			r.unlock(next.lease)
+			synctest.Wait()
+			if line := r.line(c, "x"); len(line.Places) != 0 {
+				t.Errorf("%d are left in the line", len(line.Places))
+			}
 		})
 	}
 }
@@ -131,29 +126,6 @@ func bothUnits(s *holdfast.Semaphore) locker {
 	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 2) }
 }
 
-// When the last of a process gives it back, it is free: nothing of that process stands in the line.
-func TestHandOverLeavesNoStandbyBehind(t *testing.T) {
-	for range 20 {
-		bubble(t, func(t *testing.T, r *rig) {
-			a, b := r.client(), r.client()
-			first := r.lock(a.Mutex("x").Lock)
-			next := r.begin(a.Mutex("x").Lock)
-			r.unlock(first)
-			r.pass(time.Second)
-			if line := r.line(b, "x"); len(line.Places) != 1 {
-				t.Errorf("nobody waits, and %d stand in the line", len(line.Places))
-			}
-			r.unlock(next.lease)
-			if _, err := b.Mutex("x").TryLock(t.Context()); err != nil {
-				t.Errorf("nobody holds it or waits for it: %v", err)
-			}
-		})
-		if t.Failed() {
-			return
-		}
-	}
-}
-
 // A TryLock never gets what is about to be handed to one who waits.
 func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -162,9 +134,7 @@ func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
 		calls := r.beginMany(10, c.Mutex("x").Lock)
 		for _, w := range calls {
 			r.unlock(l)
-			if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-				t.Fatalf("got %v", err)
-			}
+			r.refused("another waits for it", c.Mutex("x").TryLock, holdfast.ErrLocked)
 			synctest.Wait()
 			l = w.lease
 		}

@@ -18,45 +18,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lockAll takes locks that are free.
-func (r *rig) lockAll(parts ...holdfast.Part) *holdfast.MultiLease {
-	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-	defer cancel()
-	m, err := holdfast.LockAll(ctx, parts...)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return m
-}
-
 // all is a LockAll that begin can start. What it takes comes into m.
 func all(m **holdfast.MultiLease, parts ...holdfast.Part) locker {
 	return func(ctx context.Context) (_ *holdfast.Lease, err error) {
 		*m, err = holdfast.LockAll(ctx, parts...)
 		return nil, err
-	}
-}
-
-// mutexes are mutexes of a client, as parts.
-func mutexes(c *holdfast.Client, names ...string) []holdfast.Part {
-	var parts []holdfast.Part
-	for _, name := range names {
-		parts = append(parts, c.Mutex(name))
-	}
-	return parts
-}
-
-// free checks that names can be taken at once, by somebody else.
-func (r *rig) free(names ...string) {
-	r.Helper()
-	c := r.client()
-	for _, name := range names {
-		if l, err := c.Mutex(name).TryLock(r.Context()); err != nil {
-			r.Errorf("%q is not free: %v", name, err)
-		} else {
-			r.unlock(l)
-		}
 	}
 }
 
@@ -73,32 +39,29 @@ func (r *rig) noResidue(names ...string) {
 
 func TestLockAllIsAllOrNothing(t *testing.T) {
 	for _, taken := range []string{"a", "b", "c"} {
-		t.Run(taken, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				other := r.lock(r.client(holdfast.Label("nightly")).Mutex(taken).Lock)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				began := time.Now()
-				m, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "a", "b")...)
-				var locked *holdfast.LockedError
-				if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
-					t.Fatalf("got %v, %v", m, err)
+		scene(t, taken, func(t *testing.T, r *rig) {
+			other := r.lock(r.client(holdfast.Label("nightly")).Mutex(taken).Lock)
+			ctx := r.within(time.Minute)
+			began := time.Now()
+			m, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "a", "b")...)
+			var locked *holdfast.LockedError
+			if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+				t.Fatalf("got %v, %v", m, err)
+			}
+			if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() || time.Since(began) != time.Minute {
+				t.Errorf("after %v: %+v", time.Since(began), locked)
+			}
+			synctest.Wait()
+			for _, name := range []string{"a", "b", "c"} {
+				if name != taken {
+					r.free(name)
 				}
-				if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() || time.Since(began) != time.Minute {
-					t.Errorf("after %v: %+v", time.Since(began), locked)
-				}
-				synctest.Wait()
-				for _, name := range []string{"a", "b", "c"} {
-					if name != taken {
-						r.free(name)
-					}
-				}
-				if other.Err() != nil {
-					t.Errorf("the other lost it: %v", other.Err())
-				}
-				r.unlock(other)
-				r.noResidue("a", "b", "c")
-			})
+			}
+			if other.Err() != nil {
+				t.Errorf("the other lost it: %v", other.Err())
+			}
+			r.unlock(other)
+			r.noResidue("a", "b", "c")
 		})
 	}
 }
@@ -139,8 +102,7 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const processes, goroutines, rounds, names = 3, 6, 4, 3
 		servers := []*rig{r, {t, memstore.NewServer()}}
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
+		ctx := r.within(24 * time.Hour)
 		var inside [2][names]atomic.Int32
 		var wg sync.WaitGroup
 		for p := range processes {
@@ -169,9 +131,7 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 						for _, n := range counts {
 							n.Add(-1)
 						}
-						if err := m.Unlock(ctx); err != nil {
-							t.Error(err)
-						}
+						r.check(m.Unlock(ctx))
 					}
 				})
 			}
@@ -185,8 +145,7 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 
 func TestLockAllReversed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := r.within(time.Hour)
 		names := []string{"a", "b", "c", "d"}
 		var wg sync.WaitGroup
 		for range 2 {
@@ -200,9 +159,7 @@ func TestLockAllReversed(t *testing.T) {
 						return
 					}
 					time.Sleep(time.Second)
-					if err := m.Unlock(ctx); err != nil {
-						t.Error(err)
-					}
+					r.check(m.Unlock(ctx))
 				})
 			}
 		}
@@ -262,9 +219,7 @@ func TestLockAllOfOneLockByTwoClients(t *testing.T) {
 		if token := line.Places[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
 			t.Errorf("the tokens are %v, want %v", m.Tokens(), token)
 		}
-		if err := m.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		r.check(m.Unlock(t.Context()))
 		r.noResidue("x")
 	})
 }
@@ -291,9 +246,7 @@ func TestLockAllMixed(t *testing.T) {
 		refused("three of five beside three", func(ctx context.Context) (*holdfast.Lease, error) { return pool(other).TryAcquire(ctx, 3) })
 		second := r.lockAll(other.RWMutex("read").Reader(), pool(other).Units(2)) // there is room for these
 		for _, m := range []*holdfast.MultiLease{m, second} {
-			if err := m.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			r.check(m.Unlock(t.Context()))
 		}
 		r.noResidue("mutex", "write", "read", "pool")
 	})
@@ -360,9 +313,7 @@ func TestLockAllDuplicates(t *testing.T) {
 					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], line.Places[0].Token)
 				}
 			}
-			if err := m.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			r.check(m.Unlock(t.Context()))
 			if j, l := n.joins.Load()-joins, n.leaves.Load()-leaves; j != 2 || l != 2 {
 				t.Errorf("%s: %d joins and %d leaves of two locks", what, j, l)
 			}
@@ -407,20 +358,18 @@ func TestLockAllBadInput(t *testing.T) {
 			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 4).Units(1), c.Semaphore("y", 5).Units(1)}
 		}, holdfast.ErrMismatch},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, n := r.counted()
-				m, err := holdfast.LockAll(bad.ctx, bad.parts(c)...)
-				if m != nil || !errors.Is(err, bad.want) {
-					t.Fatalf("got %v, %v, want %v", m, err, bad.want)
-				}
-				if !strings.HasPrefix(err.Error(), "holdfast: lock all: ") || strings.Contains(err.Error(), "\n") {
-					t.Errorf("it reads %q", err)
-				}
-				if n.joins.Load() != 0 {
-					t.Errorf("%d were joined", n.joins.Load())
-				}
-			})
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, n := r.counted()
+			m, err := holdfast.LockAll(bad.ctx, bad.parts(c)...)
+			if m != nil || !errors.Is(err, bad.want) {
+				t.Fatalf("got %v, %v, want %v", m, err, bad.want)
+			}
+			if !strings.HasPrefix(err.Error(), "holdfast: lock all: ") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("it reads %q", err)
+			}
+			if n.joins.Load() != 0 {
+				t.Errorf("%d were joined", n.joins.Load())
+			}
 		})
 	}
 }

@@ -29,9 +29,7 @@ func TestTakenAgainWithoutTheOptionIsAnErrorAtOnce(t *testing.T) {
 		if _, err := c.RWMutex("z").RLock(reader.Context()); !errors.Is(err, holdfast.ErrReentered) {
 			t.Errorf("a reader that reads again: %v", err)
 		}
-		if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Errorf("from elsewhere: %v", err)
-		}
+		r.refused("from elsewhere", c.Mutex("x").TryLock, holdfast.ErrLocked)
 	})
 }
 
@@ -40,14 +38,8 @@ func TestReentrantCountsAndPaysNothing(t *testing.T) {
 		c, n := r.counted()
 		m := c.Mutex("x", holdfast.Reentrant())
 		outer := r.lock(m.Lock)
-		inner, err := m.Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		reader, err := c.RWMutex("x", holdfast.Reentrant()).RLock(inner.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.Lock(outer.Context()))
+		reader := r.lease(c.RWMutex("x", holdfast.Reentrant()).RLock(inner.Context()))
 		if n.joins.Load() != 1 || n.keeps.Load() != 0 {
 			t.Fatalf("%d joins, %d keeps", n.joins.Load(), n.keeps.Load())
 		}
@@ -80,18 +72,13 @@ func TestReaderReentersAroundAQueuedWriter(t *testing.T) {
 		m := r.client().RWMutex("x", holdfast.Reentrant())
 		outer := r.lock(m.RLock)
 		writer := r.begin(r.client().RWMutex("x").Lock)
-		inner, err := m.RLock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.RLock(outer.Context()))
 		if _, err := m.Lock(inner.Context()); !errors.Is(err, holdfast.ErrUpgrade) {
 			t.Fatalf("from read to write: %v", err)
 		}
 		r.unlock(outer)
 		r.unlock(inner)
-		if synctest.Wait(); !writer.holds() {
-			t.Fatal("the writer did not get it")
-		}
+		r.holds(writer, "the writer did not get it")
 	})
 }
 
@@ -145,10 +132,7 @@ func TestLossEndsEveryLeaseOfTheClaim(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().Mutex("x", holdfast.Reentrant())
 		outer := r.lock(m.Lock)
-		inner, err := m.Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.Lock(outer.Context()))
 		done := inner.Context().Done()
 		r.server.Restart(false)
 		r.pass(time.Second)
@@ -165,18 +149,12 @@ func TestReenteredLockIsNotDowngraded(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().RWMutex("x", holdfast.Reentrant())
 		outer := r.lock(m.Lock)
-		inner, err := m.Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.Lock(outer.Context()))
 		if _, err := outer.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrDowngrade) || outer.Err() != nil {
 			t.Fatalf("got %v", err)
 		}
 		r.unlock(inner)
-		shared, err := outer.Downgrade(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		shared := r.lease(outer.Downgrade(t.Context()))
 		r.unlock(shared)
 	})
 }
@@ -210,22 +188,13 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 			return line.Places[0].Owner.ID
 		}
 		outer := r.lock(c.Mutex("a").Lock)
-		inner, err := c.Mutex("b").Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		innermost, err := c.Mutex("c", holdfast.Owner("ignored: the lease's owner counts")).Lock(inner.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(c.Mutex("b").Lock(outer.Context()))
+		innermost := r.lease(c.Mutex("c", holdfast.Owner("ignored: the lease's owner counts")).Lock(inner.Context()))
 		if owner("a") != "" || owner("b") == "" || owner("b") != owner("c") {
 			t.Errorf("the owners are %q, %q and %q", owner("a"), owner("b"), owner("c"))
 		}
 		given := r.lock(c.Mutex("d", holdfast.Owner("request 7")).Lock)
-		under, err := c.Mutex("e").Lock(given.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		under := r.lease(c.Mutex("e").Lock(given.Context()))
 		if owner("d") != "request 7" || owner("e") != "request 7" {
 			t.Errorf("the owners are %q and %q", owner("d"), owner("e"))
 		}
@@ -234,6 +203,27 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 		}
 		if n := c.Owners(); n != 0 {
 			t.Errorf("%d owners are left behind", n)
+		}
+	})
+}
+
+// TestAnotherUseOfTheNameIsNoReentrance: it does not match what is held, as it would not from elsewhere.
+func TestAnotherUseOfTheNameIsNoReentrance(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client()
+		mutex := r.lock(c.Mutex("x").Lock)
+		pool := r.lock(units(c.Semaphore("pool", 5), 3))
+		for what, test := range map[string]struct {
+			under *holdfast.Lease
+			pool  *holdfast.Semaphore
+		}{
+			"a semaphore under a mutex":             {mutex, c.Semaphore("x", 5)},
+			"a semaphore under a mutex, re-entrant": {mutex, c.Semaphore("x", 5, holdfast.Reentrant())},
+			"one of another limit":                  {pool, c.Semaphore("pool", 6)},
+		} {
+			if _, err := test.pool.TryAcquire(test.under.Context(), 4); !errors.Is(err, holdfast.ErrMismatch) {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 	})
 }

@@ -23,9 +23,7 @@ func TestShownClaimIsNotHandedOver(t *testing.T) {
 			synctest.Wait()
 			r.unlock(first)
 			synctest.Wait()
-			if !next.holds() {
-				t.Fatalf("the next does not hold: %v", next.err)
-			}
+			r.holds(next, "the next does not hold")
 			if handed := next.lease.Token().Ticket() == first.Token().Ticket(); handed == shown {
 				t.Errorf("shown: %v, and handed over: %v", shown, handed)
 			}
