@@ -60,7 +60,6 @@ func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
 // A search looks for a deadlock while a request waits. Its goroutine begins when the wait has lasted a while, and
 // ends with the wait.
 type search struct {
-	client  *Client
 	request *request
 	claim   *claim
 	found   chan error
@@ -76,7 +75,7 @@ func (c *Client) newSearch(r *request) *search {
 	if o == nil || cl == nil || !c.abilities.Line || r.lock.settings.noDeadlock || !o.holdsBeside(cl) {
 		return nil
 	}
-	s := &search{client: c, request: r, claim: cl, found: make(chan error, 1)}
+	s := &search{request: r, claim: cl, found: make(chan error, 1)}
 	s.ctx, s.cancel = context.WithCancel(c.closed)
 	c.calls.Add(1)
 	s.timer = time.AfterFunc(searchAfter, func() {
@@ -100,14 +99,14 @@ func (s *search) end() {
 		return
 	}
 	if s.cancel(); s.timer.Stop() {
-		s.client.calls.Done()
+		s.request.lock.client.calls.Done()
 	}
 	s.request.owner.stopsWaitingFor(s.claim)
 }
 
 // run says what is waited for, and walks until the wait is over or two walks in a row find the same.
 func (s *search) run() {
-	c := s.client
+	c := s.request.lock.client
 	c.keeper.keep(s.ctx, s.say(), nil)
 	var last knot.Knot
 	for s.ctx.Err() == nil {
@@ -127,7 +126,7 @@ func (s *search) run() {
 // say notes that the owner waits for the claim, and returns the claims to be kept so that the store knows: all that
 // the owner has. Whoever meets only one of several waits must know of the others.
 func (s *search) say() []*claim {
-	c := s.client
+	c := s.request.lock.client
 	c.begin()
 	defer c.end()
 	if s.ctx.Err() == nil {

@@ -65,9 +65,9 @@ func (q *localQueue) add(r *request, first bool) *request {
 	queued.news = make(chan struct{})
 	queued.queue = q
 	if first {
-		q.waiters.unshift(&queued)
+		q.waiters.insert(&queued, q.waiters.first)
 	} else {
-		q.waiters.push(&queued)
+		q.waiters.insert(&queued, nil)
 	}
 	q.touch()
 	return &queued
@@ -258,41 +258,15 @@ func (c *Client) wake(r *request) { r.next, c.served = c.served, r }
 // requests is a list of requests, in order of arrival.
 type requests struct{ first, last *request }
 
-func (q *requests) push(r *request) {
-	r.queued = true
-	r.prev, r.next = q.last, nil
-	if q.last == nil {
-		q.first = r
-	} else {
-		q.last.next = r
-	}
-	q.last = r
-}
-
-func (q *requests) unshift(r *request) {
-	r.queued = true
-	r.prev, r.next = nil, q.first
-	if q.first == nil {
-		q.last = r
-	} else {
-		q.first.prev = r
-	}
-	q.first = r
+// insert puts r before another, or at the end if that is nil.
+func (q *requests) insert(r, next *request) {
+	r.queued, r.prev, r.next = true, *q.before(next), next
+	*q.after(r.prev), *q.before(next) = r, r
 }
 
 func (q *requests) remove(r *request) {
-	r.queued = false
-	if r.prev == nil {
-		q.first = r.next
-	} else {
-		r.prev.next = r.next
-	}
-	if r.next == nil {
-		q.last = r.prev
-	} else {
-		r.next.prev = r.prev
-	}
-	r.prev, r.next = nil, nil
+	*q.after(r.prev), *q.before(r.next) = r.next, r.prev
+	r.queued, r.prev, r.next = false, nil, nil
 }
 
 func (q *requests) pop() *request {
@@ -301,4 +275,19 @@ func (q *requests) pop() *request {
 		q.remove(r)
 	}
 	return r
+}
+
+// after is where the list has what follows r, and before what precedes it. A nil r is the list's own end.
+func (q *requests) after(r *request) **request {
+	if r == nil {
+		return &q.first
+	}
+	return &r.next
+}
+
+func (q *requests) before(r *request) **request {
+	if r == nil {
+		return &q.last
+	}
+	return &r.prev
 }

@@ -26,34 +26,25 @@ type part struct {
 	uses    []int         // which of the arguments it stands for
 }
 
-func (m *Mutex) part() part {
-	return part{lock: &m.lock, request: request{op: "lock", ask: wholeLock}}
-}
+func (p part) part() part { return p }
 
-func (m *RWMutex) part() part {
-	return part{lock: &m.lock, request: request{op: "lock", ask: wholeLock}}
-}
+func (m *Mutex) part() part { return newPart(&m.lock, "lock", wholeLock) }
+
+func (m *RWMutex) part() part { return newPart(&m.lock, "lock", wholeLock) }
 
 // Reader is the read side, for LockAll.
-func (m *RWMutex) Reader() Part { return readerPart{m} }
-
-type readerPart struct{ of *RWMutex }
-
-func (p readerPart) part() part {
-	return part{lock: &p.of.lock, request: request{op: "rlock", ask: readLock}}
-}
+func (m *RWMutex) Reader() Part { return newPart(&m.lock, "rlock", readLock) }
 
 // Units is n units of the semaphore, for LockAll.
-func (s *Semaphore) Units(n int) Part { return unitsPart{s, n} }
-
-type unitsPart struct {
-	of *Semaphore
-	n  int
+func (s *Semaphore) Units(n int) Part {
+	ask, err := s.ask(n)
+	p := newPart(&s.lock, "acquire", ask)
+	p.err = err
+	return p
 }
 
-func (p unitsPart) part() part {
-	ask, err := p.of.ask(p.n)
-	return part{lock: &p.of.lock, request: request{op: "acquire", ask: ask}, err: err}
+func newPart(k *lock, op string, ask store.Ask) part {
+	return part{lock: k, request: request{op: op, ask: ask}}
 }
 
 // LockAll takes many locks, of one client or of several, all or nothing. It takes them in one order, by the stores'
