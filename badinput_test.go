@@ -202,9 +202,7 @@ func TestAbsurdTimesAreRefused(t *testing.T) {
 					t.Errorf("given to a %s: %v, %v", where, l, err)
 				}
 			}
-			if r.server.Residue("x") != 0 {
-				t.Error("something was changed")
-			}
+			r.nothingLeft("x")
 		})
 	}
 	scene(t, "the greatest", func(t *testing.T, r *rig) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -27,7 +26,6 @@ type Client struct {
 	store     store.Store
 	abilities store.Abilities
 	settings  *settings
-	logger    *slog.Logger
 
 	closed   context.Context // done when Close was called
 	close    context.CancelFunc
@@ -79,7 +77,6 @@ func New(s store.Store, options ...Option) *Client {
 		c.settings.ttl = min(DefaultTTL, c.abilities.MaxTTL)
 	}
 	c.settings.apply(options, &c.abilities)
-	c.logger = c.settings.logger
 	return c
 }
 
@@ -237,8 +234,8 @@ func (c *Client) pause(ctx context.Context, d time.Duration) {
 // warn logs without keeping anybody waiting: it is called with mu held, and a handler may be slow, or ask this
 // very client.
 func (c *Client) warn(msg string, args ...any) {
-	if c.logger != nil {
-		c.calls.Go(func() { c.logger.Warn(msg, args...) })
+	if log := c.settings.logger; log != nil {
+		c.calls.Go(func() { log.Warn(msg, args...) })
 	}
 }
 

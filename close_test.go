@@ -108,9 +108,7 @@ func TestSecondCloseWaitsForTheFirst(t *testing.T) {
 		go c.Close()
 		synctest.Wait()
 		c.Close()
-		if r.server.Residue("x") != 0 {
-			t.Fatal("it returned before the lock was given back")
-		}
+		r.nothingLeft("x")
 	})
 }
 
@@ -132,9 +130,7 @@ func TestCloseDuringAJoinThatLandsUnanswered(t *testing.T) {
 		if synctest.Wait(); !errors.Is(unknown.err, lost) && !errors.Is(unknown.err, holdfast.ErrClosed) {
 			t.Errorf("got %v", unknown.err)
 		}
-		if n := r.server.Residue("x"); n != 0 {
-			t.Errorf("%d things are left behind", n)
-		}
+		r.nothingLeft("x")
 	})
 }
 

@@ -46,7 +46,7 @@ func TestElectionHasOneLeader(t *testing.T) {
 		if terms != 20 {
 			t.Errorf("%d of 20 led", terms)
 		}
-		r.noResidue("boss")
+		r.nobodyStands("boss")
 	})
 }
 

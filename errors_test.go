@@ -52,51 +52,6 @@ func TestMismatchSaysWhatIsInUse(t *testing.T) {
 	}
 }
 
-// TestDowngradeOfWhatIsNoWriters: a semaphore's and a reader's lease cannot be downgraded. That is the caller's
-// mistake, and nothing that another store could do.
-func TestDowngradeOfWhatIsNoWriters(t *testing.T) {
-	for says, lock := range map[string]func(*holdfast.Client) locker{
-		"semaphore's": func(c *holdfast.Client) locker { return units(c.Semaphore("x", 1), 1) },
-		"reader's":    func(c *holdfast.Client) locker { return c.RWMutex("x").RLock },
-	} {
-		scene(t, says, func(t *testing.T, r *rig) {
-			l := r.lock(lock(r.client()))
-			_, err := l.Downgrade(t.Context())
-			if !errors.Is(err, holdfast.ErrDowngrade) || errors.Is(err, holdfast.ErrUnsupported) ||
-				!strings.Contains(err.Error(), says) {
-				t.Errorf("got %v", err)
-			}
-			if l.Err() != nil {
-				t.Errorf("it cost the lease: %v", l.Err())
-			}
-		})
-	}
-}
-
-// TestReaderCannotBecomeAWriter: a reader that locks for writing under its lease would wait for itself, with or without
-// Reentrant.
-func TestReaderCannotBecomeAWriter(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		l := r.lock(c.RWMutex("x").RLock)
-		for _, options := range [][]holdfast.Option{nil, {holdfast.Reentrant()}} {
-			for what, lock := range map[string]locker{
-				"Lock":     c.RWMutex("x", options...).Lock,
-				"TryLock":  c.RWMutex("x", options...).TryLock,
-				"Mutex":    c.Mutex("x", options...).Lock,
-				"Election": c.Election("x", options...).Campaign,
-			} {
-				if _, err := lock(l.Context()); !errors.Is(err, holdfast.ErrUpgrade) || errors.Is(err, holdfast.ErrReentered) {
-					t.Errorf("%s with %d options: %v", what, len(options), err)
-				}
-			}
-		}
-		if _, err := c.RWMutex("x").RLock(l.Context()); !errors.Is(err, holdfast.ErrReentered) {
-			t.Errorf("a reader that reads again: %v", err)
-		}
-	})
-}
-
 // TestLockAllLosesAPartWhileItWaits: LockAll has two locks and waits for another. When one of the two is lost, it says so
 // and names it, also to an observer: nobody has cancelled anything.
 func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
@@ -119,7 +74,7 @@ func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 			}
 			r.free("first", "second")
 			r.unlock(held)
-			r.noResidue("first", "second", "third")
+			r.nobodyStands("first", "second", "third")
 		})
 	}
 }

@@ -48,9 +48,7 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 					}
 					r.unlock(c.lease)
 				}
-				if synctest.Wait(); r.server.Residue("x") != 0 {
-					t.Fatalf("%d things are left", r.server.Residue("x"))
-				}
+				r.nothingLeft("x")
 			})
 		}
 	}
@@ -108,9 +106,7 @@ func TestHandOverAtTheLastMoment(t *testing.T) {
 			r.holds(calls[2], "the last does not have it")
 			r.unlock(calls[2].lease)
 			r.pass(time.Second)
-			if n := r.server.Residue("x"); n != 0 {
-				t.Fatalf("%d things are left", n)
-			}
+			r.nothingLeft("x")
 		})
 	}
 }

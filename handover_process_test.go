@@ -76,9 +76,7 @@ func TestHandOverClose(t *testing.T) {
 			if err := first.Unlock(t.Context()); holder(a, b) == a && !errors.Is(err, holdfast.ErrClosed) {
 				t.Errorf("the holder's Unlock: %v", err)
 			}
-			if n := r.server.Residue("x"); n != 0 {
-				t.Errorf("%d things are left", n)
-			}
+			r.nothingLeft("x")
 		})
 	}
 }
@@ -109,9 +107,7 @@ func TestHandOverCloseInTheMiddle(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 			r.check(c.Close())
 			wg.Wait()
-			if n := r.server.Residue("x"); n != 0 {
-				t.Errorf("%d things are left", n)
-			}
+			r.nothingLeft("x")
 		})
 	}
 }

@@ -15,32 +15,48 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestUncontendedCostsOneCallEach(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		for range 10 {
-			r.unlock(r.lock(c.Mutex("x").Lock))
-		}
-		r.pass(ttl)
-		if n.joins.Load() != 10 || n.leaves.Load() != 10 || n.keeps.Load() != 0 {
-			t.Fatalf("%d joins, %d leaves, %d keeps for 10 locks", n.joins.Load(), n.leaves.Load(), n.keeps.Load())
-		}
-	})
-}
-
-func TestShortHoldAfterAPushCostsNoKeep(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		first := r.lock(c.Mutex("x").Lock)
-		next := r.begin(c.Mutex("x").Lock)
-		r.unlock(first)
-		synctest.Wait()
-		r.unlock(next.lease)
-		r.pass(ttl)
-		if n.keeps.Load() != 0 {
-			t.Fatalf("%d keeps", n.keeps.Load())
-		}
-	})
+// TestCalls: what locks that are held shortly cost in calls of the store.
+func TestCalls(t *testing.T) {
+	for what, test := range map[string]struct {
+		run                  func(r *rig, c *holdfast.Client)
+		joins, leaves, keeps int64
+	}{
+		"ten locks one after the other": {func(r *rig, c *holdfast.Client) {
+			for range 10 {
+				r.unlock(r.lock(c.Mutex("x").Lock))
+			}
+		}, 10, 10, 0},
+		"LockAll of ten": {func(r *rig, c *holdfast.Client) {
+			var parts []holdfast.Part
+			for i := range 10 {
+				parts = append(parts, c.Mutex(fmt.Sprint(i)))
+			}
+			r.must(r.lockAll(parts...).Unlock(r.Context()))
+		}, 10, 10, 0},
+		"a grant by a push": {func(r *rig, c *holdfast.Client) {
+			first := r.lock(r.client().Mutex("x").Lock)
+			next := r.begin(c.Mutex("x").Lock)
+			r.unlock(first)
+			r.holds(next, "it was not granted")
+			r.unlock(next.lease)
+		}, 1, 1, 0},
+		"handed over, with a standby": {func(r *rig, c *holdfast.Client) {
+			first := r.lock(c.Mutex("x").Lock)
+			next := r.begin(c.Mutex("x").Lock)
+			r.unlock(first)
+			r.holds(next, "it was not handed over")
+			r.unlock(next.lease)
+		}, 2, 2, 0},
+	} {
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, d := r.counted()
+			test.run(r, c)
+			r.pass(ttl)
+			if d.joins.Load() != test.joins || d.leaves.Load() != test.leaves || d.keeps.Load() != test.keeps {
+				t.Fatalf("%d joins, %d leaves, %d keeps", d.joins.Load(), d.leaves.Load(), d.keeps.Load())
+			}
+		})
+	}
 }
 
 func TestManyLeasesAreKeptInBatchesWithoutGoroutines(t *testing.T) {
@@ -60,22 +76,6 @@ func TestManyLeasesAreKeptInBatchesWithoutGoroutines(t *testing.T) {
 		}
 		if n.keeps.Load() > leases/100 {
 			t.Errorf("%d calls for %d claims", n.keeps.Load(), leases)
-		}
-	})
-}
-
-func TestFailedRenewalIsRetriedWithinTheTTL(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		l := r.lock(c.Mutex("x").Lock)
-		for range 20 {
-			link.Cut()
-			r.pass(ttl / 2)
-			link.Heal()
-			r.pass(ttl / 4)
-			if l.Err() != nil {
-				t.Fatalf("an outage of half a ttl cost the lease: %v", l.Err())
-			}
 		}
 	})
 }

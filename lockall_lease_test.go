@@ -3,7 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -65,7 +64,7 @@ func TestLockAllEndsWithAnyPart(t *testing.T) {
 				t.Errorf("Unlock: %v", err)
 			}
 			r.free(names...)
-			r.noResidue(names...)
+			r.nobodyStands(names...)
 		})
 	}
 }
@@ -178,7 +177,7 @@ func TestLockAllUnlock(t *testing.T) {
 			t.Errorf("%v; the next says %v", m.Err(), next.Err())
 		}
 		r.check(next.Unlock(t.Context()))
-		r.noResidue(names...)
+		r.nobodyStands(names...)
 	})
 }
 
@@ -243,22 +242,6 @@ func TestLockAllWait(t *testing.T) {
 			r.unlock(b)
 		})
 	}
-}
-
-func TestLockAllCostsOneCallEach(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		var parts []holdfast.Part
-		for i := range 10 {
-			parts = append(parts, c.Mutex(fmt.Sprint(i)))
-		}
-		m := r.lockAll(parts...)
-		r.must(m.Unlock(t.Context()))
-		r.pass(ttl)
-		if n.joins.Load() != 10 || n.leaves.Load() != 10 || n.keeps.Load() != 0 {
-			t.Fatalf("%d joins, %d leaves, %d keeps for 10 locks", n.joins.Load(), n.leaves.Load(), n.keeps.Load())
-		}
-	})
 }
 
 func TestLockAllIsOneOwner(t *testing.T) {

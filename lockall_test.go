@@ -26,17 +26,6 @@ func all(m **holdfast.MultiLease, parts ...holdfast.Part) locker {
 	}
 }
 
-// noResidue checks that the server forgets names.
-func (r *rig) noResidue(names ...string) {
-	r.Helper()
-	r.pass(2 * ttl)
-	for _, name := range names {
-		if n := r.server.Residue(name); n != 0 {
-			r.Errorf("%d things are left of %q", n, name)
-		}
-	}
-}
-
 func TestLockAllIsAllOrNothing(t *testing.T) {
 	for _, taken := range []string{"a", "b", "c"} {
 		scene(t, taken, func(t *testing.T, r *rig) {
@@ -61,7 +50,7 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 				t.Errorf("the other lost it: %v", other.Err())
 			}
 			r.unlock(other)
-			r.noResidue("a", "b", "c")
+			r.nobodyStands("a", "b", "c")
 		})
 	}
 }
@@ -92,7 +81,7 @@ func TestLockAllCancelled(t *testing.T) {
 		if _, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "d")...); !errors.Is(err, context.Canceled) {
 			t.Fatalf("with a context that is done: %v", err)
 		}
-		r.noResidue("a", "c", "d")
+		r.nobodyStands("a", "c", "d")
 	})
 }
 
@@ -138,7 +127,7 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 		}
 		wg.Wait()
 		for _, s := range servers {
-			s.noResidue("0", "1", "2")
+			s.nobodyStands("0", "1", "2")
 		}
 	})
 }
@@ -168,7 +157,7 @@ func TestLockAllReversed(t *testing.T) {
 		if d := time.Since(began); d > 41*time.Second {
 			t.Errorf("40 that hold for a second each took %v", d)
 		}
-		r.noResidue(names...)
+		r.nobodyStands(names...)
 	})
 }
 
@@ -220,7 +209,7 @@ func TestLockAllOfOneLockByTwoClients(t *testing.T) {
 			t.Errorf("the tokens are %v, want %v", m.Tokens(), token)
 		}
 		r.check(m.Unlock(t.Context()))
-		r.noResidue("x")
+		r.nobodyStands("x")
 	})
 }
 
@@ -234,21 +223,16 @@ func TestLockAllMixed(t *testing.T) {
 				t.Errorf("token %d is shared: %v", i, token.Shared())
 			}
 		}
-		refused := func(what string, lock locker) {
-			t.Helper()
-			if _, err := lock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		refused("the mutex", other.Mutex("mutex").TryLock)
-		refused("reading beside the writer", other.RWMutex("write").TryRLock)
-		refused("writing beside the reader", other.RWMutex("read").TryLock)
-		refused("three of five beside three", func(ctx context.Context) (*holdfast.Lease, error) { return pool(other).TryAcquire(ctx, 3) })
+		tryThree := func(ctx context.Context) (*holdfast.Lease, error) { return pool(other).TryAcquire(ctx, 3) }
+		r.refused("the mutex", other.Mutex("mutex").TryLock, holdfast.ErrLocked)
+		r.refused("reading beside the writer", other.RWMutex("write").TryRLock, holdfast.ErrLocked)
+		r.refused("writing beside the reader", other.RWMutex("read").TryLock, holdfast.ErrLocked)
+		r.refused("three of five beside three", tryThree, holdfast.ErrLocked)
 		second := r.lockAll(other.RWMutex("read").Reader(), pool(other).Units(2)) // there is room for these
 		for _, m := range []*holdfast.MultiLease{m, second} {
 			r.check(m.Unlock(t.Context()))
 		}
-		r.noResidue("mutex", "write", "read", "pool")
+		r.nobodyStands("mutex", "write", "read", "pool")
 	})
 }
 
@@ -274,8 +258,8 @@ func TestLockAllOverTwoServers(t *testing.T) {
 		}
 		here.free("x", "y")
 		there.free("x", "y")
-		here.noResidue("x", "y")
-		there.noResidue("x", "y")
+		here.nobodyStands("x", "y")
+		there.nobodyStands("x", "y")
 	})
 }
 
@@ -322,56 +306,42 @@ func TestLockAllDuplicates(t *testing.T) {
 }
 
 func TestLockAllBadInput(t *testing.T) {
-	var none context.Context
-	ctx := context.Background()
-	for what, bad := range map[string]struct {
-		ctx   context.Context
-		parts func(c *holdfast.Client) []holdfast.Part
-		want  error
-	}{
-		"no parts":    {ctx, func(*holdfast.Client) []holdfast.Part { return nil }, holdfast.ErrBadOption},
-		"nil part":    {ctx, func(c *holdfast.Client) []holdfast.Part { return []holdfast.Part{c.Mutex("x"), nil} }, holdfast.ErrBadOption},
-		"nil context": {none, func(c *holdfast.Client) []holdfast.Part { return mutexes(c, "x") }, holdfast.ErrNilContext},
-		"bad name":    {ctx, func(c *holdfast.Client) []holdfast.Part { return mutexes(c, "x", "") }, holdfast.ErrBadName},
-		"bad option": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Mutex("y", holdfast.Wait(-1))}
-		}, holdfast.ErrBadOption},
-		"bad ttl": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.RWMutex("y", holdfast.TTL(-1)).Reader()}
-		}, holdfast.ErrBadTTL},
-		"no units": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 5).Units(0)}
-		}, holdfast.ErrBadUnits},
-		"too many units": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 5).Units(6)}
-		}, holdfast.ErrBadUnits},
-		"too many units together": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 5).Units(3), c.Semaphore("y", 5).Units(3)}
-		}, holdfast.ErrBadUnits},
-		"bad limit": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 0).Units(1)}
-		}, holdfast.ErrBadUnits},
-		"two kinds": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Mutex("y"), c.Semaphore("y", 5).Units(1)}
-		}, holdfast.ErrMismatch},
-		"two limits": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 4).Units(1), c.Semaphore("y", 5).Units(1)}
-		}, holdfast.ErrMismatch},
-	} {
-		scene(t, what, func(t *testing.T, r *rig) {
-			c, n := r.counted()
-			m, err := holdfast.LockAll(bad.ctx, bad.parts(c)...)
+	bubble(t, func(t *testing.T, r *rig) {
+		var none context.Context
+		ctx := t.Context()
+		c, n := r.counted()
+		x, pool := c.Mutex("x"), c.Semaphore("y", 5)
+		for what, bad := range map[string]struct {
+			ctx   context.Context
+			parts []holdfast.Part
+			want  error
+		}{
+			"no parts":                {ctx, nil, holdfast.ErrBadOption},
+			"nil part":                {ctx, []holdfast.Part{x, nil}, holdfast.ErrBadOption},
+			"nil context":             {none, []holdfast.Part{x}, holdfast.ErrNilContext},
+			"bad name":                {ctx, mutexes(c, "x", ""), holdfast.ErrBadName},
+			"bad option":              {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.Wait(-1))}, holdfast.ErrBadOption},
+			"bad ttl":                 {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.TTL(-1)).Reader()}, holdfast.ErrBadTTL},
+			"no units":                {ctx, []holdfast.Part{x, pool.Units(0)}, holdfast.ErrBadUnits},
+			"too many units":          {ctx, []holdfast.Part{x, pool.Units(6)}, holdfast.ErrBadUnits},
+			"too many units together": {ctx, []holdfast.Part{x, pool.Units(3), pool.Units(3)}, holdfast.ErrBadUnits},
+			"bad limit":               {ctx, []holdfast.Part{x, c.Semaphore("y", 0).Units(1)}, holdfast.ErrBadUnits},
+			"two kinds":               {ctx, []holdfast.Part{x, c.Mutex("y"), pool.Units(1)}, holdfast.ErrMismatch},
+			"two limits":              {ctx, []holdfast.Part{x, c.Semaphore("y", 4).Units(1), pool.Units(1)}, holdfast.ErrMismatch},
+		} {
+			m, err := holdfast.LockAll(bad.ctx, bad.parts...)
 			if m != nil || !errors.Is(err, bad.want) {
-				t.Fatalf("got %v, %v, want %v", m, err, bad.want)
+				t.Errorf("%s: got %v, %v, want %v", what, m, err, bad.want)
+				continue
 			}
 			if !strings.HasPrefix(err.Error(), "holdfast: lock all: ") || strings.Contains(err.Error(), "\n") {
-				t.Errorf("it reads %q", err)
+				t.Errorf("%s: it reads %q", what, err)
 			}
-			if n.joins.Load() != 0 {
-				t.Errorf("%d were joined", n.joins.Load())
-			}
-		})
-	}
+		}
+		if n.joins.Load() != 0 {
+			t.Errorf("%d were joined", n.joins.Load())
+		}
+	})
 }
 
 func TestLockAllOfAClosedClient(t *testing.T) {

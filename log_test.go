@@ -9,13 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// TestFirstFailingRenewalOfAnOutageIsLogged: an operator should know before the leases are lost, and once is enough.
+// TestFirstFailingRenewalOfAnOutageIsLogged: an operator should know before the leases are lost, and once is enough. An
+// outage of half a ttl costs no lease: renewals are retried.
 func TestFirstFailingRenewalOfAnOutageIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		log := &logbook{}
 		c, link := r.linked(log.option())
 		l := r.lock(c.Mutex("x").Lock)
-		for outage := range 3 {
+		for outage := range 20 {
 			link.Cut()
 			r.pass(ttl / 2)
 			if log.count("not renewed") != outage+1 || log.count("the link is cut") != outage+1 || log.count("name=x") != outage+1 {

@@ -169,12 +169,21 @@ func (r *rig) beginMany(n int, lock locker) (calls []*call) {
 	return calls
 }
 
-// nobodyStands fails if a name still has a line, or the server anything else of it.
-func (r *rig) nobodyStands(name string) {
+// nobodyStands fails if names still have a line after a while, or the server anything else of them.
+func (r *rig) nobodyStands(names ...string) {
 	r.Helper()
 	r.pass(2 * ttl)
-	if n := r.server.Residue(name); n != 0 {
-		r.Errorf("the server still holds %d things for %q", n, name)
+	r.nothingLeft(names...)
+}
+
+// nothingLeft fails if the server has anything of names now.
+func (r *rig) nothingLeft(names ...string) {
+	r.Helper()
+	synctest.Wait()
+	for _, name := range names {
+		if n := r.server.Residue(name); n != 0 {
+			r.Errorf("the server still holds %d things for %q", n, name)
+		}
 	}
 }
 

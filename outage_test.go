@@ -23,6 +23,16 @@ func isFault(err error) bool {
 	return fault && !store.Final(err)
 }
 
+// allReturned checks that calls have returned, with such errors.
+func allReturned(t *testing.T, calls []*call, with func(error) bool) {
+	t.Helper()
+	for i, call := range calls {
+		if !call.done() || !with(call.err) {
+			t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
+		}
+	}
+}
+
 // TestLockRidesOutAnOutage: the store cannot be reached when Lock is called, and can be a few seconds later. All who
 // want the lock get it, in the order in which they came if their process hands it over. TryLock says at once what is
 // wrong.
@@ -53,11 +63,7 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 			r.pass(outageLimit * 3 / 4)
 			link.Heal()
 			r.pass(2 * time.Second)
-			for i, call := range calls {
-				if !call.done() || call.err != nil {
-					t.Fatalf("call %d: done %v, %v", i, call.done(), call.err)
-				}
-			}
+			allReturned(t, calls, func(err error) bool { return err == nil })
 			if want := []int{0, 1, 2, 3, 4}; turns > 0 && !slices.Equal(got, want) {
 				t.Errorf("they got it in the order %v, want %v", got, want)
 			}
@@ -113,11 +119,7 @@ func TestStoreOutOfReach(t *testing.T) {
 			t.Fatal("a call has given up early")
 		}
 		r.pass(4 * time.Second)
-		for i, call := range calls {
-			if !call.done() || !isFault(call.err) {
-				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
-			}
-		}
+		allReturned(t, calls, isFault)
 	})
 }
 
@@ -127,11 +129,7 @@ func TestJoinsAloneFail(t *testing.T) {
 		c := r.around(&detour{join: func(context.Context, store.Claim) error { return errDown }})
 		calls := append(r.beginMany(2, c.Mutex("x").Lock), r.begin(c.RWMutex("y").RLock))
 		r.pass(outageLimit + 2*time.Second)
-		for i, call := range calls {
-			if !call.done() || !isFault(call.err) {
-				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
-			}
-		}
+		allReturned(t, calls, isFault)
 	})
 }
 
@@ -163,11 +161,7 @@ func TestOverloadedStore(t *testing.T) {
 				}
 			}
 		}
-		for i, call := range calls {
-			if !call.done() || call.err != nil {
-				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
-			}
-		}
+		allReturned(t, calls, func(err error) bool { return err == nil })
 	})
 }
 
@@ -202,11 +196,7 @@ func TestFinalFaultEndsTheWait(t *testing.T) {
 		r.pass(time.Second)
 		final.Store(true)
 		r.pass(2 * time.Second)
-		for i, call := range calls {
-			if !call.done() || !store.Final(call.err) {
-				t.Errorf("call %d: done %v, %v", i, call.done(), call.err)
-			}
-		}
+		allReturned(t, calls, store.Final)
 	})
 }
 

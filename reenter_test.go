@@ -10,29 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-func TestTakenAgainWithoutTheOptionIsAnErrorAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		ctx := r.lock(c.Mutex("x").Lock).Context()
-		for what, lock := range map[string]locker{
-			"Lock": c.Mutex("x").Lock, "TryLock": c.Mutex("x").TryLock,
-			"RLock": c.RWMutex("x").RLock, "Campaign": c.Election("x").Campaign,
-		} {
-			if _, err := lock(ctx); !errors.Is(err, holdfast.ErrReentered) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		if _, err := c.Mutex("y").TryLock(ctx); err != nil {
-			t.Errorf("another lock: %v", err)
-		}
-		reader := r.lock(c.RWMutex("z").RLock)
-		if _, err := c.RWMutex("z").RLock(reader.Context()); !errors.Is(err, holdfast.ErrReentered) {
-			t.Errorf("a reader that reads again: %v", err)
-		}
-		r.refused("from elsewhere", c.Mutex("x").TryLock, holdfast.ErrLocked)
-	})
-}
-
 func TestReentrantCountsAndPaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
@@ -79,36 +56,6 @@ func TestReaderReentersAroundAQueuedWriter(t *testing.T) {
 		r.unlock(outer)
 		r.unlock(inner)
 		r.holds(writer, "the writer did not get it")
-	})
-}
-
-func TestSemaphoreReentrance(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		plain, reentrant := c.Semaphore("pool", 5), c.Semaphore("pool", 5, holdfast.Reentrant())
-		three := r.lock(units(plain, 3))
-		if l, err := plain.TryAcquire(three.Context(), 2); err != nil {
-			t.Errorf("what can be granted is not re-entrance: %v", err)
-		} else {
-			r.unlock(l)
-		}
-		if _, err := plain.Acquire(three.Context(), 3); !errors.Is(err, holdfast.ErrReentered) {
-			t.Errorf("what can never be granted: %v", err)
-		}
-		if l, err := reentrant.Acquire(three.Context(), 3); err != nil {
-			t.Errorf("within what it has: %v", err)
-		} else {
-			r.unlock(l)
-		}
-		if _, err := reentrant.Acquire(three.Context(), 4); !errors.Is(err, holdfast.ErrUpgrade) {
-			t.Errorf("more than it has: %v", err)
-		}
-		if _, err := c.Semaphore("pool", 6, holdfast.Reentrant()).TryAcquire(three.Context(), 3); !errors.Is(err, holdfast.ErrMismatch) {
-			t.Errorf("of another limit: %v", err)
-		}
-		if three.Err() != nil {
-			t.Fatal(three.Err())
-		}
 	})
 }
 
@@ -207,23 +154,55 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 	})
 }
 
-// TestAnotherUseOfTheNameIsNoReentrance: it does not match what is held, as it would not from elsewhere.
-func TestAnotherUseOfTheNameIsNoReentrance(t *testing.T) {
+// TestTakenAgain: a lock is asked for under a lease of its own name. What would wait for itself is an error at once, and so
+// is another use of the name, as it would be from elsewhere. It costs no lease.
+func TestTakenAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		mutex := r.lock(c.Mutex("x").Lock)
-		pool := r.lock(units(c.Semaphore("pool", 5), 3))
-		for what, test := range map[string]struct {
+		c, again := r.client(), holdfast.Reentrant()
+		writer, reader := r.lock(c.Mutex("x").Lock), r.lock(c.RWMutex("y").RLock)
+		three := r.lock(units(c.Semaphore("pool", 5), 3))
+		for _, test := range []struct {
+			what  string
 			under *holdfast.Lease
-			pool  *holdfast.Semaphore
+			lock  locker
+			want  error
 		}{
-			"a semaphore under a mutex":             {mutex, c.Semaphore("x", 5)},
-			"a semaphore under a mutex, re-entrant": {mutex, c.Semaphore("x", 5, holdfast.Reentrant())},
-			"one of another limit":                  {pool, c.Semaphore("pool", 6)},
+			{"Lock", writer, c.Mutex("x").Lock, holdfast.ErrReentered},
+			{"TryLock", writer, c.Mutex("x").TryLock, holdfast.ErrReentered},
+			{"RLock", writer, c.RWMutex("x").RLock, holdfast.ErrReentered},
+			{"Campaign", writer, c.Election("x").Campaign, holdfast.ErrReentered},
+			{"a reader that reads again", reader, c.RWMutex("y").RLock, holdfast.ErrReentered},
+			{"another lock", writer, c.Mutex("z").TryLock, nil},
+
+			{"a reader's Lock", reader, c.RWMutex("y").Lock, holdfast.ErrUpgrade},
+			{"a reader's TryLock", reader, c.RWMutex("y").TryLock, holdfast.ErrUpgrade},
+			{"a reader's Mutex", reader, c.Mutex("y").Lock, holdfast.ErrUpgrade},
+			{"a reader's Campaign", reader, c.Election("y").Campaign, holdfast.ErrUpgrade},
+			{"a reader's Lock, re-entrant", reader, c.RWMutex("y", again).Lock, holdfast.ErrUpgrade},
+			{"a reader's TryLock, re-entrant", reader, c.RWMutex("y", again).TryLock, holdfast.ErrUpgrade},
+			{"a reader's Mutex, re-entrant", reader, c.Mutex("y", again).Lock, holdfast.ErrUpgrade},
+			{"a reader's Campaign, re-entrant", reader, c.Election("y", again).Campaign, holdfast.ErrUpgrade},
+
+			{"units that can be granted", three, units(c.Semaphore("pool", 5), 2), nil},
+			{"units that can never be granted", three, units(c.Semaphore("pool", 5), 3), holdfast.ErrReentered},
+			{"units within what it has, re-entrant", three, units(c.Semaphore("pool", 5, again), 3), nil},
+			{"more units than it has, re-entrant", three, units(c.Semaphore("pool", 5, again), 4), holdfast.ErrUpgrade},
+			{"units of another limit", three, units(c.Semaphore("pool", 6), 4), holdfast.ErrMismatch},
+			{"units of another limit, re-entrant", three, units(c.Semaphore("pool", 6, again), 3), holdfast.ErrMismatch},
+			{"a semaphore under a mutex", writer, units(c.Semaphore("x", 5), 4), holdfast.ErrMismatch},
+			{"a semaphore under a mutex, re-entrant", writer, units(c.Semaphore("x", 5, again), 4), holdfast.ErrMismatch},
 		} {
-			if _, err := test.pool.TryAcquire(test.under.Context(), 4); !errors.Is(err, holdfast.ErrMismatch) {
-				t.Errorf("%s: %v", what, err)
+			l, err := test.lock(test.under.Context())
+			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrReentered) && errors.Is(err, holdfast.ErrUpgrade) {
+				t.Errorf("%s: %v, want %v", test.what, err, test.want)
+			}
+			if err == nil {
+				r.unlock(l)
+			}
+			if test.under.Err() != nil {
+				t.Fatalf("%s: it cost the lease: %v", test.what, test.under.Err())
 			}
 		}
+		r.refused("from elsewhere", c.Mutex("x").TryLock, holdfast.ErrLocked)
 	})
 }

@@ -64,17 +64,20 @@ func TestReleaseIsRepeatedThroughTheGrace(t *testing.T) {
 	})
 }
 
+// unlockContexts are those of an Unlock that waits for the store's answer, and of one that cannot.
+var unlockContexts = map[string]func(*rig) context.Context{
+	"Unlock":                  func(r *rig) context.Context { return r.Context() },
+	"Unlock that cannot wait": (*rig).cancelled,
+}
+
 func TestReleaseIsGivenUpWhenTheStoreHasForgottenItAnyway(t *testing.T) {
-	for what, unlock := range map[string]func(*rig, *holdfast.Lease) error{
-		"Unlock":                  func(r *rig, l *holdfast.Lease) error { return l.Unlock(r.Context()) },
-		"Unlock that cannot wait": func(r *rig, l *holdfast.Lease) error { return l.Unlock(r.cancelled()) },
-	} {
+	for what, ctx := range unlockContexts {
 		scene(t, what, func(t *testing.T, r *rig) {
 			log := &logbook{}
 			c, n, link := r.countedLink(log.option())
 			l := r.lock(c.Mutex("x").Lock)
 			link.Cut()
-			if err := unlock(r, l); err == nil {
+			if err := l.Unlock(ctx(r)); err == nil {
 				t.Fatal("the store cannot know")
 			}
 			r.pass(ttl + 2*time.Second)
@@ -95,18 +98,12 @@ func TestReleaseIsGivenUpWhenTheStoreHasForgottenItAnyway(t *testing.T) {
 
 // TestReleaseThatIsRefusedIsNotRepeated: the same answer would come again.
 func TestReleaseThatIsRefusedIsNotRepeated(t *testing.T) {
-	for what, test := range map[string]struct {
-		unlock func(*rig, *holdfast.Lease) error
-		want   error
-	}{
-		"Unlock":                  {func(r *rig, l *holdfast.Lease) error { return l.Unlock(r.Context()) }, holdfast.ErrFormat},
-		"Unlock that cannot wait": {func(r *rig, l *holdfast.Lease) error { return l.Unlock(r.cancelled()) }, context.Canceled},
-	} {
+	for what, ctx := range unlockContexts {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, n := r.counted()
 			l := r.lock(c.Mutex("x").Lock)
 			r.server.PlantNewer("x")
-			if err := test.unlock(r, l); !errors.Is(err, test.want) {
+			if err := l.Unlock(ctx(r)); !errors.Is(err, holdfast.ErrFormat) && !errors.Is(err, ctx(r).Err()) {
 				t.Errorf("got %v", err)
 			}
 			r.pass(ttl)

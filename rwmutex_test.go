@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -137,17 +138,6 @@ func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
 	})
 }
 
-func TestDowngradeAfterLoss(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		l := r.lock(r.client().RWMutex("x").Lock)
-		r.server.Restart(false)
-		r.pass(time.Second)
-		if _, err := l.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrLost) {
-			t.Fatalf("got %v", err)
-		}
-	})
-}
-
 // TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt: from then on readers may be let in.
 func TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -164,4 +154,43 @@ func TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt(t *testing.T) {
 		}
 		r.lock(r.client().RWMutex("x").TryRLock)
 	})
+}
+
+// TestDowngradeIsRefused of what is no writer's, was shown to a guard, or is lost. It costs no lease that lives.
+func TestDowngradeIsRefused(t *testing.T) {
+	for what, test := range map[string]struct {
+		lease func(r *rig, c *holdfast.Client) *holdfast.Lease
+		want  error
+		says  string
+	}{
+		"semaphore": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			return r.lock(units(c.Semaphore("x", 1), 1))
+		}, holdfast.ErrDowngrade, "semaphore's"},
+		"reader": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			return r.lock(c.RWMutex("x").RLock)
+		}, holdfast.ErrDowngrade, "reader's"},
+		"shown": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			l := r.lock(c.RWMutex("x").Lock)
+			_, _, err := l.Show()
+			r.must(err)
+			return l
+		}, holdfast.ErrDowngrade, "shown"},
+		"lost": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			l := r.lock(c.RWMutex("x").Lock)
+			r.server.Restart(false)
+			r.pass(time.Second)
+			return l
+		}, holdfast.ErrLost, "lease lost"},
+	} {
+		scene(t, what, func(t *testing.T, r *rig) {
+			l := test.lease(r, r.client())
+			_, err := l.Downgrade(t.Context())
+			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v", err)
+			}
+			if what != "lost" {
+				r.unlock(l)
+			}
+		})
+	}
 }

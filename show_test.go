@@ -33,22 +33,6 @@ func TestShownClaimIsNotHandedOver(t *testing.T) {
 	}
 }
 
-func TestShownClaimIsNotDowngraded(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		l := r.lock(r.client().RWMutex("x").Lock)
-		if _, _, err := l.Show(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrDowngrade) {
-			t.Errorf("Downgrade of a lease that was shown: %v", err)
-		}
-		if l.Err() != nil {
-			t.Errorf("the lease is over: %v", l.Err())
-		}
-		r.unlock(l)
-	})
-}
-
 func TestShowAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
