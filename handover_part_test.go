@@ -14,7 +14,15 @@ import (
 // TestHandOverWhoTakesPart has a holder and one who waits, both of one client, and looks whether the claim passed
 // from one to the other.
 func TestHandOverWhoTakesPart(t *testing.T) {
-	lock := func(c *holdfast.Client) locker { return c.Mutex("x").Lock }
+	with := func(options ...holdfast.Option) func(*holdfast.Client) locker {
+		return func(c *holdfast.Client) locker { return c.Mutex("x", options...).Lock }
+	}
+	lock := with()
+	try := func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }
+	write := func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }
+	read := func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }
+	both := func(c *holdfast.Client) locker { return units(c.Semaphore("x", 2), 2) }
+	campaign := func(c *holdfast.Client) locker { return c.Election("x").Campaign }
 	under := func(c *holdfast.Client) locker { // it has another lock already
 		return func(ctx context.Context) (*holdfast.Lease, error) {
 			outer, err := c.Mutex("outer").Lock(ctx)
@@ -51,30 +59,27 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 		passes      bool
 	}{
 		"mutex to mutex":                  {lock, lock, true},
-		"mutex to writer":                 {lock, func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }, true},
-		"writer to mutex":                 {func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }, lock, true},
-		"other label":                     {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Label("x")).Lock }, true},
-		"bounded wait":                    {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Wait(ttl)).Lock }, true},
-		"writer to reader":                {lock, func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }, false},
-		"reader to writer":                {func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }, lock, false},
-		"from TryLock":                    {func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }, lock, false},
-		"from FixedTTL":                   {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.FixedTTL(ttl)).Lock }, lock, false},
-		"to FixedTTL":                     {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.FixedTTL(ttl)).Lock }, false},
-		"from Campaign":                   {func(c *holdfast.Client) locker { return c.Election("x").Campaign }, lock, false},
-		"to Campaign":                     {lock, func(c *holdfast.Client) locker { return c.Election("x").Campaign }, false},
-		"from other TTL":                  {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.TTL(ttl/2)).Lock }, lock, false},
-		"to other TTL":                    {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.TTL(ttl/2)).Lock }, false},
-		"to other Grace":                  {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Grace(1)).Lock }, false},
-		"to HandOver off":                 {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.HandOver(0, 0)).Lock }, false},
-		"from HandOver off":               {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.HandOver(0, 0)).Lock }, lock, false},
+		"mutex to writer":                 {lock, write, true},
+		"writer to mutex":                 {write, lock, true},
+		"other label":                     {lock, with(holdfast.Label("x")), true},
+		"bounded wait":                    {lock, with(holdfast.Wait(ttl)), true},
+		"writer to reader":                {lock, read, false},
+		"reader to writer":                {read, lock, false},
+		"from TryLock":                    {try, lock, false},
+		"from FixedTTL":                   {with(holdfast.FixedTTL(ttl)), lock, false},
+		"to FixedTTL":                     {lock, with(holdfast.FixedTTL(ttl)), false},
+		"from Campaign":                   {campaign, lock, false},
+		"to Campaign":                     {lock, campaign, false},
+		"from other TTL":                  {with(holdfast.TTL(ttl / 2)), lock, false},
+		"to other TTL":                    {lock, with(holdfast.TTL(ttl / 2)), false},
+		"to other Grace":                  {lock, with(holdfast.Grace(1)), false},
+		"to HandOver off":                 {lock, with(holdfast.HandOver(0, 0)), false},
+		"from HandOver off":               {with(holdfast.HandOver(0, 0)), lock, false},
 		"to one who holds":                {lock, under, false},
 		"from one who holds":              {under, lock, false},
 		"from one who since took another": {above, lock, false},
 		"from a downgraded one":           {downgraded, lock, false},
-		"semaphore": {
-			func(c *holdfast.Client) locker { return bothUnits(c.Semaphore("x", 2)) },
-			func(c *holdfast.Client) locker { return bothUnits(c.Semaphore("x", 2)) }, false,
-		},
+		"semaphore":                       {both, both, false},
 	} {
 		scene(t, name, func(t *testing.T, r *rig) {
 			c, n := r.counted()
@@ -119,11 +124,6 @@ func TestHandOverNotToOneWhoSinceTookAnother(t *testing.T) {
 			t.Errorf("the line says %v", p.Token)
 		}
 	})
-}
-
-// bothUnits takes all of two units.
-func bothUnits(s *holdfast.Semaphore) locker {
-	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 2) }
 }
 
 // A TryLock never gets what is about to be handed to one who waits.

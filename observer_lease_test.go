@@ -106,10 +106,7 @@ func TestObserverIsToldOfHandOver(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		l := r.lock(c.Mutex("x").Lock)
-		var waiters []*call
-		for range 3 {
-			waiters = append(waiters, r.begin(c.Mutex("x").Lock))
-		}
+		waiters := r.beginMany(3, c.Mutex("x").Lock)
 		for i, w := range waiters {
 			r.unlock(l)
 			if synctest.Wait(); !w.holds() || len(o.handed) != i+1 {
