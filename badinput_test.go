@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,9 @@ func TestBadInput(t *testing.T) {
 		"long label":         {lock("x", holdfast.Label(strings.Repeat("x", 513))), holdfast.ErrBadOption},
 		"nil logger":         {lock("x", holdfast.Logger(nil)), holdfast.ErrBadOption},
 		"nil option":         {lock("x", nil), holdfast.ErrBadOption},
+		"turns negative":     {lock("x", holdfast.HandOver(-1, time.Second)), holdfast.ErrBadOption},
+		"too many turns":     {lock("x", holdfast.HandOver(holdfast.MaxTurns+1, time.Second)), holdfast.ErrBadOption},
+		"negative time":      {lock("x", holdfast.HandOver(1, -1)), holdfast.ErrBadOption},
 		"no units":           {acquire(5, 0), holdfast.ErrBadUnits},
 		"negative units":     {acquire(5, -1), holdfast.ErrBadUnits},
 		"too many units":     {acquire(5, 6), holdfast.ErrBadUnits},
@@ -104,6 +108,7 @@ func TestNilContextsLeaveALeaseAlone(t *testing.T) {
 func TestClientWithBadOptionsSaysSoAtUse(t *testing.T) {
 	for what, c := range map[string]*holdfast.Client{
 		"ttl":      holdfast.New(memstore.New(), holdfast.TTL(-time.Second)),
+		"turns":    holdfast.New(memstore.New(), holdfast.HandOver(holdfast.MaxTurns+1, time.Second)),
 		"no store": holdfast.New(nil),
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -166,11 +171,46 @@ func TestOpenShared(t *testing.T) {
 		if left := time.Until(l.Until()); left < 80*time.Second || left > 90*time.Second {
 			t.Fatalf("the URL's ttl was not taken: %v", left)
 		}
-		if _, err := open(url).Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("the same name is another store: %v", err)
-		}
+		r.refused("the same name is another store", open(url).Mutex("x").TryLock, holdfast.ErrLocked)
 		r.unlock(r.lock(open(url + "?prefix=tenant/").Mutex("x").TryLock))
 		r.unlock(r.lock(open("memory:").Mutex("x").TryLock))
 		r.unlock(l)
+	})
+}
+
+// tenYears is the greatest FixedTTL.
+const tenYears = 10 * 365 * 24 * time.Hour
+
+// TestAbsurdTimesAreRefused: sums of them with the time of day do not fit into 64 bits. Such a deadline would be in
+// the past, and the lock free while it is held.
+func TestAbsurdTimesAreRefused(t *testing.T) {
+	for what, bad := range map[string]struct {
+		option holdfast.Option
+		want   error
+	}{
+		"TTL":               {holdfast.TTL(math.MaxInt64), holdfast.ErrBadTTL},
+		"Grace":             {holdfast.Grace(math.MaxInt64), holdfast.ErrBadOption},
+		"Grace, a little":   {holdfast.Grace(memstore.MaxTTL + 1), holdfast.ErrBadOption},
+		"FixedTTL":          {holdfast.FixedTTL(math.MaxInt64), holdfast.ErrBadTTL},
+		"FixedTTL a little": {holdfast.FixedTTL(tenYears + 1), holdfast.ErrBadTTL},
+	} {
+		scene(t, what, func(t *testing.T, r *rig) {
+			for where, m := range map[string]*holdfast.Mutex{
+				"client": r.client(bad.option).Mutex("x"), "lock": r.client().Mutex("x", bad.option),
+			} {
+				if l, err := m.TryLock(t.Context()); !errors.Is(err, bad.want) {
+					t.Errorf("given to a %s: %v, %v", where, l, err)
+				}
+			}
+			r.nothingLeft("x")
+		})
+	}
+	scene(t, "the greatest", func(t *testing.T, r *rig) {
+		l := r.lock(r.client().Mutex("x", holdfast.TTL(memstore.MaxTTL), holdfast.Grace(memstore.MaxTTL),
+			holdfast.FixedTTL(tenYears)).Lock)
+		r.pass(time.Minute)
+		if _, err := r.client().Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) || l.Err() != nil {
+			t.Fatalf("the lease says %v, another's TryLock %v", l.Err(), err)
+		}
 	})
 }

@@ -3,8 +3,8 @@ package holdfast
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -14,9 +14,8 @@ import (
 // closeTimeout bounds how long Close tries to give back what is held. The rest runs out with its ttl.
 const closeTimeout = 5 * time.Second
 
-// idsAtOnce is for how many IDs random bytes are drawn together: one by one they would cost as much as the rest of a
-// lock.
-const idsAtOnce = 64
+// opOpen is the operation of an Error whose Store is a masked URL.
+const opOpen = "open"
 
 // leavers is how many releases Close has under way at once.
 const leavers = 64
@@ -27,43 +26,43 @@ type Client struct {
 	store     store.Store
 	abilities store.Abilities
 	settings  *settings
-	logger    *slog.Logger
-
-	start time.Time // what monotonic instants count from
 
 	closed   context.Context // done when Close was called
 	close    context.CancelFunc
 	finished chan struct{}  // closed when Close is through
 	calls    sync.WaitGroup // calls of the store that Close waits for
 
-	mu     sync.Mutex
-	random [idsAtOnce * len(store.ID{})]byte
-	unused []byte // the end of random, for IDs
+	mu     sync.Mutex // taken by begin and released by end; guards all that follows
+	ids    idSource
 	floor  uint64 // the highest ticket seen
 	heard  uint64 // how often the store has answered about a claim
 	claims map[store.ID]*claim
-	relays map[string]*relay // by name, those that Locks of this process share
-	owners map[string]*owner // by id, those that have or want something
+	queues map[string]*localQueue // by name, those that Locks of this process share
+	owners owners
 	keeper keeper
+
+	touched []*localQueue // what end has to settle
+	served  *request      // whom end has to wake, linked by next
 }
 
 // New makes a client of a store. The client closes it. Open is the way by URL.
 func New(s store.Store, options ...Option) *Client {
+	now := time.Now()
 	c := &Client{
 		store:  s,
-		start:  time.Now(),
 		claims: map[store.ID]*claim{},
-		relays: map[string]*relay{},
-		owners: map[string]*owner{},
+		queues: map[string]*localQueue{},
+		owners: owners{},
 	}
 	c.closed, c.close = context.WithCancel(context.Background())
 	c.finished = make(chan struct{})
-	c.keeper.ahead = c.start.UnixNano()
+	c.keeper.client = c
+	c.keeper.ahead = wallAhead(now)
 	c.settings = &settings{
 		ttl:      DefaultTTL,
 		turns:    DefaultTurns,
 		turnsFor: DefaultTurnsFor,
-		owner:    processOwner(c.start),
+		owner:    processOwner(now),
 	}
 	if s == nil {
 		c.settings.wrong(fmt.Errorf("%w: New was given no store", ErrBadOption))
@@ -78,8 +77,70 @@ func New(s store.Store, options ...Option) *Client {
 		c.settings.ttl = min(DefaultTTL, c.abilities.MaxTTL)
 	}
 	c.settings.apply(options, &c.abilities)
-	c.logger = c.settings.logger
 	return c
+}
+
+// Open connects to the store at a URL and makes a client of it. The store's package has to be imported, for
+// what it registers, or package stores, which imports all:
+//
+//	import _ "github.com/holdfast-go/holdfast/memstore"
+//
+//	locks, err := holdfast.Open(ctx, "memory:")
+//
+// Every store's URL can have two parameters. prefix is put before every name, for many tenants on one server. ttl sets
+// the default ttl, as in ttl=10s; the option TTL comes before it. Errors never show a password, nor any part of a URL
+// that is refused.
+func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
+	if ctx == nil {
+		return nil, &Error{Op: opOpen, Err: ErrNilContext}
+	}
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, &Error{Op: opOpen, Err: err}
+	}
+	s, err := store.Open(ctx, at)
+	if err != nil {
+		return nil, &Error{Op: opOpen, Store: at.ShownFor(err), Err: err}
+	}
+	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already, as the server granted it
+		options = append([]Option{TTL(at.TTL)}, options...)
+	}
+	c := New(s, options...)
+	if c.settings.err != nil {
+		c.Close() //nolint:errcheck // the option is what is wrong
+		return nil, &Error{Op: opOpen, Store: at.String(), Err: c.settings.err}
+	}
+	return c, nil
+}
+
+// begin takes the mutex. Whatever changes claims or queues does so between begin and end.
+func (c *Client) begin() { c.mu.Lock() }
+
+// end does what follows from the changes since begin, in one place: it settles the queues, starts the calls of the
+// store that are queued, sets the alarm, releases the mutex, and wakes the callers that got what they waited for.
+func (c *Client) end() {
+	c.settle()
+	c.keeper.launch()
+	c.keeper.setAlarm()
+	served := c.served
+	c.served = nil
+	c.mu.Unlock()
+	for served != nil {
+		r := served
+		served = r.next
+		close(r.news)
+	}
+}
+
+// settle settles the queues that were touched.
+func (c *Client) settle() {
+	for len(c.touched) > 0 { // settling one can touch it again
+		last := len(c.touched) - 1
+		q := c.touched[last]
+		c.touched[last] = nil
+		c.touched, q.touched = c.touched[:last], false
+		q.settle()
+	}
 }
 
 // Close gives back everything that is held, withdraws everything that waits, and closes the store. Leases are
@@ -87,26 +148,24 @@ func New(s store.Store, options ...Option) *Client {
 // returns when the store does, or is closed. What cannot be given back within a few seconds runs out with its ttl. A
 // second Close waits for the first.
 func (c *Client) Close() error {
-	c.mu.Lock()
+	c.begin()
 	if c.isClosed() {
-		c.mu.Unlock()
+		c.end()
 		<-c.finished
 		return nil
 	}
 	c.close()
 	defer close(c.finished)
-	c.stopKeeper()
+	c.keeper.stop()
 	var left []*claim
 	for _, cl := range c.claims {
-		for w := cl.relay.queue.pop(); w != nil; w = cl.relay.queue.pop() {
-			w.fail(ErrClosed)
-		}
-		if cl.phase != joining { // whoever joins leaves by himself
+		cl.queue.failAll(ErrClosed)
+		if cl.phase != joining { // what joins leaves by itself
 			cl.phase = over // nobody touches it any more
 			left = append(left, cl)
 		}
 	}
-	c.mu.Unlock()
+	c.end()
 
 	for _, cl := range left {
 		for _, l := range append(cl.more, cl.lease) {
@@ -148,34 +207,39 @@ func (c *Client) leaveAll(claims []*claim) {
 	}
 }
 
-func (c *Client) isClosed() bool { return c.closed.Err() != nil }
-
-// nextID draws an ID that nobody can guess: a stranger who knew that of a waiting claim could forge its grant (rule 7
-// of package store).
-func (c *Client) nextID() (id store.ID) {
-	if len(c.unused) == 0 {
-		rand.Read(c.random[:])
-		c.unused = c.random[:]
-	}
-	c.unused = c.unused[copy(id[:], c.unused):]
-	return id
+// leaveLate takes out a claim whose Join was under way when the client was closed. Close waits for it.
+func (c *Client) leaveLate(cl store.Claim) {
+	c.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := c.store.Leave(ctx, cl); err != nil {
+			c.warn("holdfast: not given back; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
+		}
+	})
 }
 
-// see raises the floor.
-func (c *Client) see(ticket uint64) { c.floor = max(c.floor, ticket) }
+func (c *Client) isClosed() bool { return c.closed.Err() != nil }
 
-// now is the monotonic clock.
-func (c *Client) now() int64 { return int64(time.Since(c.start)) }
+// pause waits, but not beyond what ctx allows nor beyond Close.
+func (c *Client) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.closed.Done():
+	}
+}
 
 // warn logs without keeping anybody waiting: it is called with mu held, and a handler may be slow, or ask this
 // very client.
 func (c *Client) warn(msg string, args ...any) {
-	if c.logger != nil {
-		c.calls.Go(func() { c.logger.Warn(msg, args...) })
+	if log := c.settings.logger; log != nil {
+		c.calls.Go(func() { log.Warn(msg, args...) })
 	}
 }
 
-// unshared says that the store has no shared locks, and where there are some.
+// unshared is the error of a shared lock on a store that has none.
 func (c *Client) unshared() error {
 	instead := c.abilities.Instead
 	if instead != "" {
@@ -184,7 +248,39 @@ func (c *Client) unshared() error {
 	return fmt.Errorf("%w: it has no shared locks%s", ErrUnsupported, instead)
 }
 
-// failed says what failed.
+// silence turns the error of a call that only this client bounded, by limit, into what it means: the store did not
+// answer.
+func (c *Client) silence(ctx context.Context, limit time.Duration, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &store.Fault{Store: c.abilities.Store, Err: fmt.Errorf("no answer in %v", limit)}
+}
+
+// failed wraps err in an *Error. It returns nil for nil.
 func (c *Client) failed(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &Error{Op: op, Name: name, Store: c.abilities.Store, Err: err}
+}
+
+// idsAtOnce is for how many IDs random bytes are drawn together: one by one they would cost as much as the rest of a
+// lock.
+const idsAtOnce = 64
+
+// An idSource draws IDs that nobody can guess: a stranger who knew that of a waiting claim could forge its grant
+// (rule 7 of package store).
+type idSource struct {
+	random [idsAtOnce * len(store.ID{})]byte
+	unused []byte // the end of random
+}
+
+func (s *idSource) next() (id store.ID) {
+	if len(s.unused) == 0 {
+		rand.Read(s.random[:])
+		s.unused = s.random[:]
+	}
+	s.unused = s.unused[copy(id[:], s.unused):]
+	return id
 }

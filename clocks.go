@@ -5,35 +5,44 @@ import (
 	"time"
 )
 
+// origin is what monotonic times count from, in nanoseconds. It is a century ago, so that they are positive also by the
+// fake clocks of tests, which begin in the past.
+var origin = time.Now().Add(-100 * 365 * 24 * time.Hour)
+
+// monoNow reads the monotonic clock.
+func monoNow() int64 { return int64(time.Since(origin)) }
+
+// mono is t on the monotonic clock.
+func mono(t time.Time) int64 { return int64(t.Sub(origin)) }
+
 // An instant is a moment on both clocks of this machine. It has passed when either clock says so: the monotonic
 // clock stands still while a machine is suspended, and the wall clock can be set back. It is read without a
 // lock while the keeper moves it on. A reader who sees one half moved and the other not is only too careful,
 // because each half is compared by itself.
 type instant struct{ mono, wall atomic.Int64 }
 
-// set moves it to t, or to end if there is one and it is earlier. start is the moment that the monotonic half counts
-// from.
-func (i *instant) set(start, t time.Time, end *time.Time) {
-	mono, wall := int64(t.Sub(start)), t.UnixNano()
+// set moves it to t, or to end if there is one and it is earlier.
+func (i *instant) set(t time.Time, end *time.Time) {
+	onMono, onWall := mono(t), t.UnixNano()
 	if end != nil {
-		mono, wall = min(mono, int64(end.Sub(start))), min(wall, end.UnixNano())
+		onMono, onWall = min(onMono, mono(*end)), min(onWall, end.UnixNano())
 	}
-	i.mono.Store(mono)
-	i.wall.Store(wall)
+	i.mono.Store(onMono)
+	i.wall.Store(onWall)
 }
 
 // lower moves it to t if that is earlier.
-func (i *instant) lower(start, t time.Time) {
-	i.mono.Store(min(i.mono.Load(), int64(t.Sub(start))))
+func (i *instant) lower(t time.Time) {
+	i.mono.Store(min(i.mono.Load(), mono(t)))
 	i.wall.Store(min(i.wall.Load(), t.UnixNano()))
 }
 
-func (i *instant) passed(start, now time.Time) bool {
-	return int64(now.Sub(start)) >= i.mono.Load() || now.UnixNano() >= i.wall.Load()
+func (i *instant) passed(now time.Time) bool {
+	return mono(now) >= i.mono.Load() || now.UnixNano() >= i.wall.Load()
 }
 
 // from is the instant as seen at now: how far away it is on the clock that gets there first.
-func (i *instant) from(start, now time.Time) time.Time {
-	left := min(i.mono.Load()-int64(now.Sub(start)), i.wall.Load()-now.UnixNano())
+func (i *instant) from(now time.Time) time.Time {
+	left := min(i.mono.Load()-mono(now), i.wall.Load()-now.UnixNano())
 	return now.Add(time.Duration(left))
 }

@@ -1,32 +1,28 @@
 package holdfast
 
 import (
-	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/holdfast-go/holdfast/memstore"
 )
 
 func TestInstantPassesOnEitherClock(t *testing.T) {
 	start := time.Now()
 	var i instant
-	i.set(start, start.Add(time.Minute), nil)
-	if i.passed(start, start.Add(time.Minute-1)) || !i.passed(start, start.Add(time.Minute)) {
+	i.set(start.Add(time.Minute), nil)
+	if i.passed(start.Add(time.Minute-1)) || !i.passed(start.Add(time.Minute)) {
 		t.Fatal("on time")
 	}
 	// The machine was suspended: the wall clock went on, the monotonic one did not.
 	i.wall.Store(start.UnixNano())
-	if !i.passed(start, start.Add(time.Second)) {
+	if !i.passed(start.Add(time.Second)) {
 		t.Fatal("the wall clock has passed it")
 	}
-	if left := i.from(start, start.Add(time.Second)).Sub(start); left > 0 {
+	if left := i.from(start.Add(time.Second)).Sub(start); left > 0 {
 		t.Fatalf("it is %v away", left)
 	}
 	// The wall clock was set back: the monotonic one still counts.
 	i.wall.Store(start.Add(time.Hour).UnixNano())
-	if !i.passed(start, start.Add(time.Minute)) {
+	if !i.passed(start.Add(time.Minute)) {
 		t.Fatal("the monotonic clock has passed it")
 	}
 }
@@ -34,47 +30,15 @@ func TestInstantPassesOnEitherClock(t *testing.T) {
 func TestInstantIsLoweredNeverRaised(t *testing.T) {
 	start := time.Now()
 	var i instant
-	i.set(start, start.Add(time.Minute), nil)
-	i.lower(start, start.Add(time.Hour))
-	if !i.passed(start, start.Add(time.Minute)) {
+	i.set(start.Add(time.Minute), nil)
+	i.lower(start.Add(time.Hour))
+	if !i.passed(start.Add(time.Minute)) {
 		t.Fatal("it was raised")
 	}
-	i.lower(start, start.Add(time.Second))
-	if !i.passed(start, start.Add(time.Second)) {
+	i.lower(start.Add(time.Second))
+	if !i.passed(start.Add(time.Second)) {
 		t.Fatal("it was not lowered")
 	}
-}
-
-// TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes
-// by. It must notice by itself, for those who only wait for Done.
-func TestSuspendedMachine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := New(memstore.New())
-		defer c.Close()
-		l, err := c.Mutex("x").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := l.Context().Done()
-		time.Sleep(2 * pulse)
-		synctest.Wait()
-
-		c.mu.Lock()
-		const asleep = int64(time.Hour) // as if the wall clock were that much further on
-		l.claim.until.wall.Add(-asleep)
-		c.keeper.ahead -= asleep
-		c.mu.Unlock()
-		time.Sleep(2 * pulse)
-		synctest.Wait()
-		select {
-		case <-done:
-		default:
-			t.Fatal("nobody noticed that the wall clock had passed the lease's end")
-		}
-		if !errors.Is(l.Err(), ErrLost) {
-			t.Fatalf("it says %v", l.Err())
-		}
-	})
 }
 
 func TestBackoffGrowsWithinTheTTL(t *testing.T) {

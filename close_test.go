@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestCloseGivesEverythingBack(t *testing.T) {
@@ -20,9 +21,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 		}
 		r.lock(other.Mutex("taken").Lock)
 		waiter := r.begin(c.Mutex("taken").Lock)
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		r.must(c.Close())
 		if synctest.Wait(); !waiter.done() || !errors.Is(waiter.err, holdfast.ErrClosed) {
 			t.Fatal("a waiter did not return with ErrClosed")
 		}
@@ -95,5 +94,73 @@ func TestCloseTakesBackALockThatIsJustBeingTaken(t *testing.T) {
 			t.Fatalf("got %v", late.err)
 		}
 		r.lock(r.client().Mutex("x").TryLock)
+	})
+}
+
+// TestSecondCloseWaitsForTheFirst: whoever has closed a client may rely on its locks being given back.
+func TestSecondCloseWaitsForTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.around(&detour{leave: func(context.Context, store.Claim) error {
+			time.Sleep(time.Second) // a slow store
+			return nil
+		}})
+		r.lock(c.Mutex("x").Lock)
+		go c.Close()
+		synctest.Wait()
+		c.Close()
+		r.nothingLeft("x")
+	})
+}
+
+// TestCloseDuringAJoinThatLandsUnanswered: nobody knows whether it stands, so it is taken out.
+func TestCloseDuringAJoinThatLandsUnanswered(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		land := make(chan struct{})
+		lost := errors.New("the answer was lost")
+		c := r.around(&detour{joined: func(store.Claim, *store.Standing) error {
+			<-land
+			return &store.Fault{Store: "it", Err: lost}
+		}})
+		unknown := r.begin(c.Mutex("x").Lock)
+		closed := make(chan struct{})
+		go func() { c.Close(); close(closed) }()
+		synctest.Wait()
+		close(land)
+		<-closed
+		if synctest.Wait(); !errors.Is(unknown.err, lost) && !errors.Is(unknown.err, holdfast.ErrClosed) {
+			t.Errorf("got %v", unknown.err)
+		}
+		r.nothingLeft("x")
+	})
+}
+
+// TestCloseWaitsForAnUnlockThatIsUnderWay, and does not begin it again.
+func TestCloseWaitsForAnUnlockThatIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		answer := make(chan struct{})
+		d := &detour{leave: func(context.Context, store.Claim) error {
+			<-answer
+			return errDown
+		}}
+		c := r.around(d)
+		l := r.lock(c.Mutex("x").Lock)
+		unlocked, closed := make(chan error, 1), make(chan struct{})
+		go func() { unlocked <- l.Unlock(t.Context()) }()
+		synctest.Wait()
+		go func() { c.Close(); close(closed) }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("it did not wait")
+		default:
+		}
+		close(answer)
+		<-closed
+		if err := <-unlocked; !errors.Is(err, errDown) {
+			t.Errorf("Unlock: %v", err)
+		}
+		if synctest.Wait(); d.leaves.Load() != 1 {
+			t.Errorf("%d leaves", d.leaves.Load())
+		}
 	})
 }

@@ -57,26 +57,25 @@ func (e *DeadlockError) Error() string {
 // Unwrap makes it ErrDeadlock.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
 
-// A search looks for a deadlock while a wish waits. Its goroutine begins when the wait has lasted a while, and
+// A search looks for a deadlock while a request waits. Its goroutine begins when the wait has lasted a while, and
 // ends with the wait.
 type search struct {
-	client *Client
-	wish   *wish
-	claim  *claim
-	found  chan error
-	ctx    context.Context
-	cancel context.CancelFunc
-	timer  *time.Timer
+	request *request
+	claim   *claim
+	found   chan error
+	ctx     context.Context
+	cancel  context.CancelFunc
+	timer   *time.Timer
 }
 
-// newSearch starts the search for w, which has just begun to wait, with mu held. It is nil if w's owner holds
+// newSearch starts the search for r, which has just begun to wait, with mu held. It is nil if r's owner holds
 // nothing that others could wait for.
-func (c *Client) newSearch(w *wish) *search {
-	o, cl := w.owner, w.relay.claim
-	if o == nil || cl == nil || !c.abilities.Line || w.lock.settings.noDeadlock || !o.holdsBeside(cl) {
+func (c *Client) newSearch(r *request) *search {
+	o, cl := r.owner, r.queue.claim
+	if o == nil || cl == nil || !c.abilities.Line || r.lock.settings.noDeadlock || !o.holdsBeside(cl) {
 		return nil
 	}
-	s := &search{client: c, wish: w, claim: cl, found: make(chan error, 1)}
+	s := &search{request: r, claim: cl, found: make(chan error, 1)}
 	s.ctx, s.cancel = context.WithCancel(c.closed)
 	c.calls.Add(1)
 	s.timer = time.AfterFunc(searchAfter, func() {
@@ -100,15 +99,15 @@ func (s *search) end() {
 		return
 	}
 	if s.cancel(); s.timer.Stop() {
-		s.client.calls.Done()
+		s.request.lock.client.calls.Done()
 	}
-	s.wish.owner.stopsWaitingFor(s.claim)
+	s.request.owner.stopsWaitingFor(s.claim)
 }
 
 // run says what is waited for, and walks until the wait is over or two walks in a row find the same.
 func (s *search) run() {
-	c := s.client
-	c.keep(s.ctx, s.say(), nil)
+	c := s.request.lock.client
+	c.keeper.keep(s.ctx, s.say(), nil)
 	var last knot.Knot
 	for s.ctx.Err() == nil {
 		found, err := knot.Find(s.ctx, c.store.Line, s.claim.Name, s.claim.ID)
@@ -127,13 +126,13 @@ func (s *search) run() {
 // say notes that the owner waits for the claim, and returns the claims to be kept so that the store knows: all that
 // the owner has. Whoever meets only one of several waits must know of the others.
 func (s *search) say() []*claim {
-	c := s.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c := s.request.lock.client
+	c.begin()
+	defer c.end()
 	if s.ctx.Err() == nil {
-		s.wish.owner.waits = append(s.wish.owner.waits, s.claim)
+		s.request.owner.waits = append(s.request.owner.waits, s.claim)
 	}
-	return slices.Clone(s.wish.owner.claims)
+	return slices.Clone(s.request.owner.claims)
 }
 
 func newDeadlockError(k knot.Knot) *DeadlockError {

@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,16 +14,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
-
-// under is a locker that locks under the context of a lease.
-func under(l *holdfast.Lease, lock locker) locker {
-	return func(ctx context.Context) (*holdfast.Lease, error) {
-		both, cancel := context.WithCancel(l.Context())
-		defer context.AfterFunc(ctx, cancel)()
-		return lock(both)
-	}
-}
 
 // TestThreePartyDeadlock: over two clients and two kinds of resource, it is reported once, with its cycle, and the
 // others go on.
@@ -94,19 +87,7 @@ func TestNoDeadlockCheck(t *testing.T) {
 			t.Fatal("somebody looked")
 		}
 		r.unlock(leases[0])
-		if synctest.Wait(); !calls[1].holds() {
-			t.Fatal("it was no deadlock")
-		}
-	})
-}
-
-func TestDeadlockIsFoundByOneOnly(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		_, calls := r.pair()
-		r.pass(2 * time.Second)
-		if calls[0].done() == calls[1].done() {
-			t.Fatalf("%v and %v gave way", calls[0].done(), calls[1].done())
-		}
+		r.holds(calls[1], "it was no deadlock")
 	})
 }
 
@@ -121,13 +102,9 @@ func TestCancelledWaitLeavesNoPhantom(t *testing.T) {
 		synctest.Wait()
 		other := r.begin(under(y, b.Mutex("x").Lock)) // no cycle: nobody waits for y any more
 		r.pass(5 * time.Second)
-		if other.done() {
-			t.Fatalf("a phantom closed a cycle: %v", other.err)
-		}
+		r.waits(other, "a phantom closed a cycle")
 		r.unlock(x)
-		if synctest.Wait(); !other.holds() {
-			t.Fatal("it does not go on")
-		}
+		r.holds(other, "it does not go on")
 	})
 }
 
@@ -232,4 +209,68 @@ func TestUnorderedLocksAreUntied(t *testing.T) {
 	if deadlocks == 0 {
 		t.Fatal("there was none: the test shows nothing")
 	}
+}
+
+// TestWhoGivesWayDoesNotDependOnWhoLooksFirst: two clients deadlock, and the waiting claim with the larger ID gives
+// way, whichever began to look earlier. Otherwise two that look at the same time could both give way.
+func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		clients := [2]*holdfast.Client{r.client(), r.client()}
+		own := [2]string{"x", "y"}
+		lines := r.server.Connect()
+		defer lines.Close()
+		waits := func(name string) []byte {
+			line, err := lines.Line(t.Context(), name)
+			if err != nil || len(line.Places) != 2 {
+				t.Fatalf("%v, %v", line, err)
+			}
+			return line.Places[1].ID[:]
+		}
+		for round := range 16 {
+			first := round % 2 // who begins to wait, and looks, earlier
+			var leases [2]*holdfast.Lease
+			for i, c := range clients {
+				leases[i] = r.lock(c.Mutex(own[i]).Lock)
+			}
+			var calls [2]*call
+			for _, i := range []int{first, 1 - first} {
+				calls[i] = r.begin(under(leases[i], clients[i].Mutex(own[1-i]).Lock))
+				r.pass(150 * time.Millisecond)
+			}
+			r.pass(100 * time.Millisecond) // the second has looked once, and seen it
+			if calls[0].done() || calls[1].done() {
+				t.Fatal("what was seen once may have been no more than the lines read at different times")
+			}
+			victim := 0
+			if bytes.Compare(waits(own[0]), waits(own[1])) > 0 { // the claim that waits for x is that of the second
+				victim = 1
+			}
+			r.pass(2 * time.Second)
+			if !calls[victim].done() || calls[1-victim].done() {
+				t.Fatal("one should have given way: the one with the larger ID")
+			}
+			if !errors.Is(calls[victim].err, holdfast.ErrDeadlock) {
+				t.Fatalf("got %v", calls[victim].err)
+			}
+			r.unlock(leases[victim])
+			synctest.Wait()
+			r.unlock(calls[1-victim].lease)
+			r.unlock(leases[1-victim])
+			synctest.Wait()
+		}
+	})
+}
+
+// TestStoreWithoutALineIsNotSearchedForDeadlocks.
+func TestStoreWithoutALineIsNotSearchedForDeadlocks(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d := &detour{can: func(a *store.Abilities) { a.Line = false }}
+		c := r.around(d)
+		r.lock(r.client().Mutex("y").Lock)
+		r.begin(under(r.lock(c.Mutex("x").Lock), c.Mutex("y").Lock))
+		r.pass(ttl)
+		if d.looks.Load() != 0 {
+			t.Fatalf("it was asked %d times for a line that it does not keep", d.looks.Load())
+		}
+	})
 }

@@ -33,7 +33,7 @@ type Leader struct {
 
 // Campaign waits until it leads. The lease is the leadership; Unlock steps down, and the next takes over at once.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) {
-	return e.lock.acquire(ctx, &wish{op: "campaign", ask: wholeLock, alone: true})
+	return e.lock.acquire(ctx, &request{op: "campaign", ask: wholeLock, alone: true})
 }
 
 // Leader says who leads. If nobody does, the error is ErrNotHeld.
@@ -95,7 +95,7 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) 
 		return e.lock.client.failed("campaign", e.lock.name, errNoFunction)
 	}
 	for fails := int32(1); ; fails++ {
-		l, err := e.lock.acquire(ctx, &wish{op: "campaign", ask: wholeLock, alone: true, bound: true})
+		l, err := e.lock.acquire(ctx, &request{op: "campaign", ask: wholeLock, alone: true, bound: true})
 		if err == nil {
 			led := time.Now()
 			if err, lost := under(ctx, l, fn); !errors.Is(lost, ErrLost) || ctx.Err() != nil {

@@ -24,39 +24,37 @@ func (r *rig) run(ctx context.Context, e *holdfast.Election, fn func(context.Con
 func TestElectionRun(t *testing.T) {
 	boom := errors.New("boom")
 	for _, want := range []error{nil, boom} {
-		t.Run(fmt.Sprint(want), func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				first := r.lock(r.client().Election("boss").Campaign)
-				e := r.client().Election("boss")
-				calls, finish := 0, make(chan struct{})
-				returned := r.run(t.Context(), e, func(ctx context.Context) error {
-					calls++
-					leader, err := e.Leader(t.Context())
-					if token, ok := holdfast.TokenFrom(ctx); err != nil || !ok || token != leader.Token {
-						t.Errorf("its token is %v; %+v leads, %v", token, leader, err)
-					}
-					<-finish
-					return want
-				})
-				r.pass(10 * ttl)
-				if calls != 0 {
-					t.Fatal("it runs without leading")
+		scene(t, fmt.Sprint(want), func(t *testing.T, r *rig) {
+			first := r.lock(r.client().Election("boss").Campaign)
+			e := r.client().Election("boss")
+			calls, finish := 0, make(chan struct{})
+			returned := r.run(t.Context(), e, func(ctx context.Context) error {
+				calls++
+				leader, err := e.Leader(t.Context())
+				if token, ok := holdfast.TokenFrom(ctx); err != nil || !ok || token != leader.Token {
+					t.Errorf("its token is %v; %+v leads, %v", token, leader, err)
 				}
-				next := r.begin(r.client().Election("boss").Campaign)
-				r.unlock(first)
-				r.pass(10 * ttl)
-				if calls != 1 || len(returned) != 0 {
-					t.Fatalf("it was called %d times", calls)
-				}
-				now := time.Now()
-				close(finish)
-				if err := <-returned; err != want { //nolint:errorlint // the very same
-					t.Errorf("got %v", err)
-				}
-				if synctest.Wait(); !next.holds() || time.Since(now) != 0 || calls != 1 {
-					t.Errorf("it did not step down; it was called %d times", calls)
-				}
+				<-finish
+				return want
 			})
+			r.pass(10 * ttl)
+			if calls != 0 {
+				t.Fatal("it runs without leading")
+			}
+			next := r.begin(r.client().Election("boss").Campaign)
+			r.unlock(first)
+			r.pass(10 * ttl)
+			if calls != 1 || len(returned) != 0 {
+				t.Fatalf("it was called %d times", calls)
+			}
+			now := time.Now()
+			close(finish)
+			if err := <-returned; err != want { //nolint:errorlint // the very same
+				t.Errorf("got %v", err)
+			}
+			if synctest.Wait(); !next.holds() || time.Since(now) != 0 || calls != 1 {
+				t.Errorf("it did not step down; it was called %d times", calls)
+			}
 		})
 	}
 }
@@ -116,31 +114,28 @@ func TestElectionRunRidesOutAnOutage(t *testing.T) {
 		"requests hang": func(link linkFaults) func() { return link.HoldRequests() },
 		"replies hang":  func(link linkFaults) func() { return link.HoldReplies() },
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, link := r.linked()
-				terms := 0
-				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-				defer cancel()
-				returned := r.run(ctx, c.Election("boss"), func(ctx context.Context) error {
-					terms++
-					<-ctx.Done()
-					return ctx.Err()
-				})
-				back := outage(link)
-				r.pass(3 * ttl)
-				back()
-				link.Heal()
-				r.pass(2 * ttl)
-				if len(returned) != 0 {
-					t.Fatalf("it gave up: %v", <-returned)
-				}
-				if terms != 2 {
-					t.Errorf("it led %d times", terms)
-				}
-				c.Close()
-				<-returned
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, link := r.linked()
+			terms := 0
+			ctx := r.within(24 * time.Hour)
+			returned := r.run(ctx, c.Election("boss"), func(ctx context.Context) error {
+				terms++
+				<-ctx.Done()
+				return ctx.Err()
 			})
+			back := outage(link)
+			r.pass(3 * ttl)
+			back()
+			link.Heal()
+			r.pass(2 * ttl)
+			if len(returned) != 0 {
+				t.Fatalf("it gave up: %v", <-returned)
+			}
+			if terms != 2 {
+				t.Errorf("it led %d times", terms)
+			}
+			c.Close()
+			<-returned
 		})
 	}
 }
@@ -150,8 +145,7 @@ func TestElectionRunKnowsItsOwnLoss(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		calls := 0
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := r.within(time.Minute)
 		err := c.Election("boss").Run(ctx, func(ctx context.Context) error {
 			calls++
 			return c.Mutex("x", holdfast.FixedTTL(time.Second)).Do(ctx, func(ctx context.Context) error {
@@ -167,28 +161,25 @@ func TestElectionRunKnowsItsOwnLoss(t *testing.T) {
 
 func TestElectionRunEndsWithItsContext(t *testing.T) {
 	for what, leads := range map[string]bool{"as leader": true, "as candidate": false} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				if !leads {
-					r.lock(r.client().Election("boss").Campaign)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				began, ran := time.Now(), false
-				err := r.client().Election("boss").Run(ctx, func(ctx context.Context) error {
-					ran = true
-					<-ctx.Done()
-					return ctx.Err()
-				})
-				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) || time.Since(began) != time.Minute || ran != leads {
-					t.Errorf("after %v: %v; it ran: %v", time.Since(began), err, ran)
-				}
-				synctest.Wait()
-				line, err := r.client().Inspect(t.Context(), "boss")
-				if err != nil || len(line.Places) != map[bool]int{true: 0, false: 1}[leads] {
-					t.Errorf("it left something behind: %+v, %v", line, err)
-				}
+		scene(t, what, func(t *testing.T, r *rig) {
+			if !leads {
+				r.lock(r.client().Election("boss").Campaign)
+			}
+			ctx := r.within(time.Minute)
+			began, ran := time.Now(), false
+			err := r.client().Election("boss").Run(ctx, func(ctx context.Context) error {
+				ran = true
+				<-ctx.Done()
+				return ctx.Err()
 			})
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) || time.Since(began) != time.Minute || ran != leads {
+				t.Errorf("after %v: %v; it ran: %v", time.Since(began), err, ran)
+			}
+			synctest.Wait()
+			line, err := r.client().Inspect(t.Context(), "boss")
+			if err != nil || len(line.Places) != map[bool]int{true: 0, false: 1}[leads] {
+				t.Errorf("it left something behind: %+v, %v", line, err)
+			}
 		})
 	}
 }

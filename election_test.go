@@ -38,9 +38,7 @@ func TestElectionHasOneLeader(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					leading--
 					terms++
-					if err := l.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
+					r.check(l.Unlock(t.Context()))
 				})
 			}
 		}
@@ -48,29 +46,7 @@ func TestElectionHasOneLeader(t *testing.T) {
 		if terms != 20 {
 			t.Errorf("%d of 20 led", terms)
 		}
-		r.noResidue("boss")
-	})
-}
-
-// TestElectionIsNotHandedOver: a mutex of the same name passes its claim on to mutexes only.
-func TestElectionIsNotHandedOver(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		first := r.lock(c.Mutex("boss").Lock)
-		leader := r.begin(c.Election("boss").Campaign)
-		next := r.begin(c.Mutex("boss").Lock)
-		r.unlock(first)
-		if synctest.Wait(); next.holds() == leader.holds() {
-			t.Fatalf("the mutex is held: %v, somebody leads: %v", next.holds(), leader.holds())
-		}
-		if next.holds() {
-			r.unlock(next.lease)
-			synctest.Wait()
-		}
-		if !leader.holds() || leader.lease.Token()&0x7f != 0 || leader.lease.Token().Ticket() == first.Token().Ticket() {
-			t.Fatal("the leader does not lead by a claim of its own")
-		}
-		r.unlock(leader.lease)
+		r.nobodyStands("boss")
 	})
 }
 
@@ -171,9 +147,7 @@ func TestElectionReplacesADeadLeader(t *testing.T) {
 		r.pass(ttl / 6)
 		link.Kill()
 		r.pass(ttl/6*5 - time.Second)
-		if next.done() {
-			t.Fatal("the dead one's time is not over")
-		}
+		r.waits(next, "the dead one's time is not over")
 		r.pass(time.Second)
 		if !next.holds() || dead.Err() == nil || next.lease.Token() <= dead.Token() {
 			t.Fatalf("it was not replaced after the ttl; the dead one says %v", dead.Err())
@@ -317,33 +291,31 @@ func TestElectionObserveRidesOutAnOutage(t *testing.T) {
 		"cut":  func(link linkFaults) func() { link.Cut(); return func() {} },
 		"hung": func(link linkFaults) func() { return link.HoldRequests() },
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, link := r.linked()
-				other := r.client()
-				a := r.lock(other.Election("boss", holdfast.Label("a")).Campaign)
-				b := r.begin(other.Election("boss", holdfast.Label("b")).Campaign)
-				seen := r.observe(c.Election("boss"))
-				for _, want := range [][]string{{"a", "unknown", "a"}, {"a", "unknown", "a", "unknown", "b"}} {
-					back := outage(link)
-					r.pass(5 * ttl)
-					seen.are(t, want[:len(want)-1]...)
-					var fault *store.Fault
-					if err := seen.last().err; !errors.As(err, &fault) || errors.Is(err, holdfast.ErrNotHeld) {
-						t.Errorf("the error is %v", err)
-					}
-					if want[len(want)-1] == "b" {
-						r.unlock(a)
-					}
-					back()
-					link.Heal()
-					r.pass(time.Second)
-					seen.are(t, want...)
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, link := r.linked()
+			other := r.client()
+			a := r.lock(other.Election("boss", holdfast.Label("a")).Campaign)
+			b := r.begin(other.Election("boss", holdfast.Label("b")).Campaign)
+			seen := r.observe(c.Election("boss"))
+			for _, want := range [][]string{{"a", "unknown", "a"}, {"a", "unknown", "a", "unknown", "b"}} {
+				back := outage(link)
+				r.pass(5 * ttl)
+				seen.are(t, want[:len(want)-1]...)
+				var fault *store.Fault
+				if err := seen.last().err; !errors.As(err, &fault) || errors.Is(err, holdfast.ErrNotHeld) {
+					t.Errorf("the error is %v", err)
 				}
-				if !b.holds() || seen.ended() {
-					t.Error("it is over")
+				if want[len(want)-1] == "b" {
+					r.unlock(a)
 				}
-			})
+				back()
+				link.Heal()
+				r.pass(time.Second)
+				seen.are(t, want...)
+			}
+			if !b.holds() || seen.ended() {
+				t.Error("it is over")
+			}
 		})
 	}
 }

@@ -23,24 +23,22 @@ type errorScene func(r *rig, name string, see func(error))
 // prefix once, the store's name at most once, no clause twice, no control characters and a bounded length.
 func TestErrorsSayOneThing(t *testing.T) {
 	for _, scenes := range []map[string]errorScene{contentionScenes, misuseScenes, lossScenes, faultScenes} {
-		for what, scene := range scenes {
+		for what, show := range scenes {
 			for kind, name := range map[string]string{
 				"short":   "x",
 				"long":    strings.Repeat("nightly/", 62),
 				"hostile": "a\n\x1b[31m\u202eb",
 			} {
-				t.Run(what+"/"+kind, func(t *testing.T) {
-					bubble(t, func(t *testing.T, r *rig) {
-						seen := 0
-						scene(r, name, func(err error) {
-							t.Helper()
-							seen++
-							checkText(t, err)
-						})
-						if seen == 0 {
-							t.Error("no error was seen")
-						}
+				scene(t, what+"/"+kind, func(t *testing.T, r *rig) {
+					seen := 0
+					show(r, name, func(err error) {
+						t.Helper()
+						seen++
+						checkText(t, err)
 					})
+					if seen == 0 {
+						t.Error("no error was seen")
+					}
 				})
 			}
 		}
@@ -80,27 +78,6 @@ func checkText(t *testing.T, err error) {
 	}
 }
 
-// errorOf is the error of a call that is not to succeed.
-func errorOf[T any](_ T, err error) error { return err }
-
-// within is a context that ends a wait after a second.
-func (r *rig) within() context.Context {
-	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-	r.Cleanup(cancel)
-	return ctx
-}
-
-// breakLock takes a lock away from all who hold it, as an operator does.
-func (r *rig) breakLock(name string) {
-	r.Helper()
-	c := r.client()
-	for _, p := range r.line(c, name).Holders() {
-		if err := c.Break(r.Context(), name, p.Token); err != nil {
-			r.Fatal(err)
-		}
-	}
-}
-
 var contentionScenes = map[string]errorScene{
 	"try": func(r *rig, name string, see func(error)) {
 		r.lock(r.client(holdfast.Label("label " + name)).Mutex(name).Lock)
@@ -111,11 +88,11 @@ var contentionScenes = map[string]errorScene{
 	"deadline": func(r *rig, name string, see func(error)) {
 		r.lock(r.client(holdfast.Owner("owner " + name)).Mutex(name).Lock)
 		c := r.client()
-		see(errorOf(c.Mutex(name).Lock(r.within())))
+		see(errorOf(c.Mutex(name).Lock(r.within(time.Second))))
 		see(errorOf(c.Mutex(name, holdfast.Wait(time.Second)).Lock(r.Context())))
-		see(errorOf(holdfast.LockAll(r.within(), c.Mutex(name))))
-		see(errorOf(holdfast.LockAll(r.within(), c.Mutex(name), c.Mutex("b"))))
-		see(c.Mutex(name).Do(r.within(), func(context.Context) error { return nil }))
+		see(errorOf(holdfast.LockAll(r.within(time.Second), c.Mutex(name))))
+		see(errorOf(holdfast.LockAll(r.within(time.Second), c.Mutex(name), c.Mutex("b"))))
+		see(c.Mutex(name).Do(r.within(time.Second), func(context.Context) error { return nil }))
 	},
 	"cancelled with a cause": func(r *rig, name string, see func(error)) {
 		r.lock(r.client().Mutex(name).Lock)
@@ -322,7 +299,7 @@ var faultScenes = map[string]errorScene{
 		l := r.lock(c.Mutex("held").Lock)
 		all := r.lockAll(c.Mutex("a"), c.Mutex("b"))
 		r.lock(r.client().Mutex(name).Lock)
-		ctx := r.within()
+		ctx := r.within(time.Second)
 		waits := r.begin(func(context.Context) (*holdfast.Lease, error) {
 			return c.Mutex(name, holdfast.Wait(ttl)).Lock(r.Context())
 		})
@@ -345,10 +322,10 @@ var faultScenes = map[string]errorScene{
 		l := r.lock(c.Mutex("held").Lock)
 		release := pipe.HoldRequests()
 		defer release()
-		see(errorOf(c.Mutex(name).Lock(r.within())))
-		see(errorOf(c.Mutex(name).TryLock(r.within())))
-		see(errorOf(c.Inspect(r.within(), name)))
-		see(l.Unlock(r.within()))
+		see(errorOf(c.Mutex(name).Lock(r.within(time.Second))))
+		see(errorOf(c.Mutex(name).TryLock(r.within(time.Second))))
+		see(errorOf(c.Inspect(r.within(time.Second), name)))
+		see(l.Unlock(r.within(time.Second)))
 	},
 	"silent while waiting": func(r *rig, name string, see func(error)) {
 		r.lock(r.client().Mutex(name).Lock)
@@ -370,19 +347,9 @@ var faultScenes = map[string]errorScene{
 			errors.Join(io.ErrUnexpectedEOF, errors.New("and more")),
 			fmt.Errorf("nodes: %w", errors.Join(io.ErrUnexpectedEOF, errors.New("and more"))),
 		} {
-			c := holdfast.New(&faulty{Store: r.server.Connect(), err: err})
+			fault := &store.Fault{Store: "memory", Err: err}
+			c := r.around(&detour{join: func(context.Context, store.Claim) error { return fault }})
 			see(errorOf(c.Mutex(name).TryLock(r.Context())))
-			c.Close()
 		}
 	},
-}
-
-// faulty is a store whose Join fails.
-type faulty struct {
-	store.Store
-	err error
-}
-
-func (f *faulty) Join(context.Context, store.Claim) (store.Standing, error) {
-	return store.Standing{}, &store.Fault{Store: f.Abilities().Store, Err: f.err}
 }

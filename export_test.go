@@ -2,9 +2,9 @@ package holdfast
 
 // KeepAll keeps every claim once and returns when that is done.
 func (c *Client) KeepAll() {
-	c.mu.Lock()
-	c.keepEverything()
-	c.mu.Unlock()
+	c.begin()
+	c.askAll()
+	c.end()
 	c.calls.Wait()
 }
 

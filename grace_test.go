@@ -23,35 +23,39 @@ func (r *rig) loseByTime(link *storetest.Pipe, l *holdfast.Lease) {
 	}
 }
 
-// TestGraceOutlastsALoss: a holder that lost its lease by time may still have work under way. The store keeps the
-// place for the grace, though the client could now tell it to forget.
-func TestGraceOutlastsALoss(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(grace))
-		l := r.lock(c.Mutex("x").Lock)
-		r.loseByTime(link, l)
-		next := r.client().Mutex("x")
-		r.pass(grace - 100*time.Millisecond)
-		if _, err := next.TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("the grace is not over, and the lock was given to the next: %v", err)
-		}
-		r.pass(200 * time.Millisecond)
-		r.lock(next.TryLock)
-	})
-}
-
-// TestUnlockEndsTheGrace: by Unlock the holder says that its work has ended.
-func TestUnlockEndsTheGrace(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(grace))
-		l := r.lock(c.Mutex("x").Lock)
-		r.loseByTime(link, l)
-		if err := l.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
-			t.Fatalf("got %v", err)
-		}
-		r.pass(time.Millisecond)
-		r.lock(r.client().Mutex("x").TryLock)
-	})
+// TestGraceAfterALoss: a holder that lost its lease by time may still have work under way. The store keeps the place for
+// the grace, though the client could now tell it to forget. By Unlock or Close the holder says that its work has ended.
+func TestGraceAfterALoss(t *testing.T) {
+	for what, test := range map[string]struct {
+		then func(r *rig, c *holdfast.Client, l *holdfast.Lease)
+		kept bool // what then does not end the grace
+	}{
+		"nothing more": {func(*rig, *holdfast.Client, *holdfast.Lease) {}, true},
+		"a reconnect, after which all is said once more": {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) {
+			r.server.Restart(true)
+		}, true},
+		"Unlock": {func(r *rig, _ *holdfast.Client, l *holdfast.Lease) {
+			if err := l.Unlock(r.Context()); !errors.Is(err, holdfast.ErrLost) {
+				r.Fatalf("got %v", err)
+			}
+		}, false},
+		"Close": {func(r *rig, c *holdfast.Client, _ *holdfast.Lease) { r.must(c.Close()) }, false},
+	} {
+		scene(t, what, func(_ *testing.T, r *rig) {
+			c, link := r.linked(holdfast.Grace(grace))
+			l := r.lock(c.Mutex("x").Lock)
+			r.loseByTime(link, l)
+			test.then(r, c, l)
+			next := r.client().Mutex("x")
+			if test.kept {
+				r.pass(grace - 100*time.Millisecond)
+				r.refused("the grace is not over", next.TryLock, holdfast.ErrLocked)
+				r.pass(200 * time.Millisecond)
+			}
+			r.pass(time.Millisecond)
+			r.lock(next.TryLock)
+		})
+	}
 }
 
 // TestDoEndsTheGrace: when the function of Do has returned, nothing of it is under way.
@@ -64,9 +68,7 @@ func TestDoEndsTheGrace(t *testing.T) {
 			<-ctx.Done()
 			link.Heal()
 			time.Sleep(grace / 2)
-			if _, err := next.TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-				t.Errorf("while it runs: %v", err)
-			}
+			r.refused("while it runs", next.TryLock, holdfast.ErrLocked)
 			return nil
 		})
 		if !errors.Is(err, holdfast.ErrLost) {
@@ -82,10 +84,7 @@ func TestGraceOfAReenteredLock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked(holdfast.Grace(grace), holdfast.Reentrant())
 		first := r.lock(c.Mutex("x").Lock)
-		second, err := c.Mutex("x").Lock(first.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := r.lease(c.Mutex("x").Lock(first.Context()))
 		r.loseByTime(link, first)
 		next := r.client().Mutex("x")
 		for _, l := range []*holdfast.Lease{first, first} { // twice is once
@@ -94,9 +93,7 @@ func TestGraceOfAReenteredLock(t *testing.T) {
 			}
 		}
 		r.pass(time.Millisecond)
-		if _, err := next.TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("one of two leases was given back: %v", err)
-		}
+		r.refused("one of two leases was given back", next.TryLock, holdfast.ErrLocked)
 		if err := second.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 			t.Fatalf("got %v", err)
 		}
@@ -105,28 +102,17 @@ func TestGraceOfAReenteredLock(t *testing.T) {
 	})
 }
 
-// TestNewsDoesNotEndTheGrace: after a reconnect everything is said to the store once more, but not this.
-func TestNewsDoesNotEndTheGrace(t *testing.T) {
+func TestGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(grace))
+		c, link := r.linked(holdfast.Grace(ttl))
 		l := r.lock(c.Mutex("x").Lock)
-		r.loseByTime(link, l)
-		r.server.Restart(true)
-		r.pass(grace / 2)
-		if _, err := r.client().Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("got %v", err)
+		link.Kill()
+		r.pass(ttl)
+		if l.Err() == nil {
+			t.Fatal("its owner believes in the grace")
 		}
-	})
-}
-
-// TestCloseEndsTheGrace: a client that is closed has nothing under way.
-func TestCloseEndsTheGrace(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(grace))
-		r.loseByTime(link, r.lock(c.Mutex("x").Lock))
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		r.refused("the place was not kept", r.client().Mutex("x").TryLock, holdfast.ErrLocked)
+		r.pass(ttl)
 		r.lock(r.client().Mutex("x").TryLock)
 	})
 }

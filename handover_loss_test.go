@@ -21,38 +21,34 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 		for name, cancelled := range map[string][]int{
 			"first": {0}, "middle": {2}, "last": {3}, "first two": {0, 1}, "all but the last": {0, 1, 2}, "all": {0, 1, 2, 3}, "all, backwards": {3, 2, 1, 0},
 		} {
-			t.Run(who+"/"+name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, r *rig) {
-					a, b := r.client(), r.client()
-					first := r.lock(holder(a, b).Mutex("x").Lock)
-					calls := r.beginMany(waiters, a.Mutex("x").Lock) // the first sent the Join
-					for _, i := range cancelled {
-						calls[i].end()
-						if synctest.Wait(); !errors.Is(calls[i].err, context.Canceled) {
-							t.Fatalf("got %v", calls[i].err)
-						}
+			scene(t, who+"/"+name, func(t *testing.T, r *rig) {
+				a, b := r.client(), r.client()
+				first := r.lock(holder(a, b).Mutex("x").Lock)
+				calls := r.beginMany(waiters, a.Mutex("x").Lock) // the first sent the Join
+				for _, i := range cancelled {
+					calls[i].end()
+					if synctest.Wait(); !errors.Is(calls[i].err, context.Canceled) {
+						t.Fatalf("got %v", calls[i].err)
 					}
-					want := 2 // the holder, and one for all who wait here
-					if len(cancelled) == waiters {
-						want = 1
+				}
+				want := 2 // the holder, and one for all who wait here
+				if len(cancelled) == waiters {
+					want = 1
+				}
+				if line := r.line(b, "x"); len(line.Places) != want {
+					t.Fatalf("%d in the line, want %d", len(line.Places), want)
+				}
+				r.unlock(first)
+				for i, c := range calls {
+					if slices.Contains(cancelled, i) {
+						continue
 					}
-					if line := r.line(b, "x"); len(line.Places) != want {
-						t.Fatalf("%d in the line, want %d", len(line.Places), want)
+					if synctest.Wait(); !c.holds() {
+						t.Fatalf("waiter %d does not hold it", i)
 					}
-					r.unlock(first)
-					for i, c := range calls {
-						if slices.Contains(cancelled, i) {
-							continue
-						}
-						if synctest.Wait(); !c.holds() {
-							t.Fatalf("waiter %d does not hold it", i)
-						}
-						r.unlock(c.lease)
-					}
-					if synctest.Wait(); r.server.Residue("x") != 0 {
-						t.Fatalf("%d things are left", r.server.Residue("x"))
-					}
-				})
+					r.unlock(c.lease)
+				}
+				r.nothingLeft("x")
 			})
 		}
 	}
@@ -65,30 +61,27 @@ func TestHandOverCancelledBeforeJoinsAnswer(t *testing.T) {
 		"the answer is late":  func(l linkFaults) func() { return l.HoldReplies() },
 	} {
 		for _, cancelled := range []int{1, 2} {
-			t.Run(fmt.Sprint(name, cancelled), func(t *testing.T) {
-				bubble(t, func(t *testing.T, r *rig) {
-					c, link := r.linked()
-					release := hold(link)
-					calls := r.beginMany(3, c.Mutex("x").Lock)
-					for _, w := range calls[:cancelled] {
-						w.end()
-						if synctest.Wait(); !errors.Is(w.err, context.Canceled) {
-							t.Fatalf("got %v", w.err)
-						}
+			scene(t, fmt.Sprint(name, cancelled), func(t *testing.T, r *rig) {
+				c, link := r.linked()
+				release := hold(link)
+				calls := r.beginMany(3, c.Mutex("x").Lock)
+				for _, w := range calls[:cancelled] {
+					w.end()
+					if synctest.Wait(); !errors.Is(w.err, context.Canceled) {
+						t.Fatalf("got %v", w.err)
 					}
-					if name == "the answer is late" && len(r.line(r.client(), "x").Places) != 1 {
-						t.Error("nothing was sent for those who still wait")
-					}
+				}
+				if name == "the answer is late" && len(r.line(r.client(), "x").Places) != 1 {
+					t.Error("nothing was sent for those who still wait")
+				}
+				r.pass(time.Second)
+				release()
+				for _, w := range calls[cancelled:] {
 					r.pass(time.Second)
-					release()
-					for _, w := range calls[cancelled:] {
-						if r.pass(time.Second); !w.holds() {
-							t.Fatal("it did not go on")
-						}
-						r.unlock(w.lease)
-					}
-					r.nobodyStands("x")
-				})
+					r.holds(w, "it did not go on")
+					r.unlock(w.lease)
+				}
+				r.nobodyStands("x")
 			})
 		}
 	}
@@ -110,14 +103,10 @@ func TestHandOverAtTheLastMoment(t *testing.T) {
 					r.unlock(w.lease)
 				}
 			}
-			if synctest.Wait(); !calls[2].holds() {
-				t.Fatal("the last does not have it")
-			}
+			r.holds(calls[2], "the last does not have it")
 			r.unlock(calls[2].lease)
 			r.pass(time.Second)
-			if n := r.server.Residue("x"); n != 0 {
-				t.Fatalf("%d things are left", n)
-			}
+			r.nothingLeft("x")
 		})
 	}
 }
@@ -126,61 +115,55 @@ func TestHandOverAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(r *rig, b *holdfast.Client, link linkFaults, heal func()){
 		"restart without data": func(r *rig, _ *holdfast.Client, _ linkFaults, _ func()) { r.server.Restart(false) },
 		"broken": func(r *rig, b *holdfast.Client, _ linkFaults, _ func()) {
-			if err := b.Break(r.Context(), "x", r.line(b, "x").Holders()[0].Token); err != nil {
-				r.Error(err)
-			}
+			r.check(b.Break(r.Context(), "x", r.line(b, "x").Holders()[0].Token))
 		},
 		"everyone broken": func(r *rig, b *holdfast.Client, _ linkFaults, _ func()) {
 			for _, p := range slices.Backward(r.line(b, "x").Places) {
-				if err := b.Break(r.Context(), "x", p.Token); err != nil {
-					r.Error(err)
-				}
+				r.check(b.Break(r.Context(), "x", p.Token))
 			}
 		},
 		"cut off": func(r *rig, _ *holdfast.Client, link linkFaults, heal func()) { link.Cut(); r.pass(3 * ttl); heal() },
 	} {
 		for _, passed := range []int{0, 1} { // how often the claim was handed over before
-			t.Run(fmt.Sprint(name, passed), func(t *testing.T) {
-				bubble(t, func(t *testing.T, r *rig) {
-					a, link := r.linked()
-					b := r.client()
-					d := &diary{T: t}
-					holder := r.lock(a.Mutex("x").Lock)
+			scene(t, fmt.Sprint(name, passed), func(t *testing.T, r *rig) {
+				a, link := r.linked()
+				b := r.client()
+				d := &diary{T: t}
+				holder := r.lock(a.Mutex("x").Lock)
+				d.enter("a", holder)
+				calls := r.beginMany(3, a.Mutex("x").Lock)
+				if passed == 1 {
+					r.unlock(holder)
+					synctest.Wait()
+					holder, calls = calls[0].lease, calls[1:]
 					d.enter("a", holder)
-					calls := r.beginMany(3, a.Mutex("x").Lock)
-					if passed == 1 {
-						r.unlock(holder)
-						synctest.Wait()
-						holder, calls = calls[0].lease, calls[1:]
-						d.enter("a", holder)
-						if turnOf(holder) != 1 {
-							t.Fatal("it was not handed over")
-						}
+					if turnOf(holder) != 1 {
+						t.Fatal("it was not handed over")
 					}
-					other := r.begin(b.Mutex("x").Lock)
-					lose(r, b, link, link.Heal)
+				}
+				other := r.begin(b.Mutex("x").Lock)
+				lose(r, b, link, link.Heal)
+				r.pass(2 * time.Second)
+				if err := holder.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+					t.Errorf("the holder's Unlock: %v", err)
+				}
+				for calls = append(calls, other); len(calls) > 0; {
 					r.pass(2 * time.Second)
-					if err := holder.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
-						t.Errorf("the holder's Unlock: %v", err)
+					next := slices.IndexFunc(calls, (*call).done)
+					if next < 0 {
+						t.Fatalf("%d do not go on", len(calls))
 					}
-					for calls = append(calls, other); len(calls) > 0; {
-						r.pass(2 * time.Second)
-						next := slices.IndexFunc(calls, (*call).done)
-						if next < 0 {
-							t.Fatalf("%d do not go on", len(calls))
-						}
-						if calls[next].err != nil {
-							t.Fatal(calls[next].err)
-						}
-						d.enter("next", calls[next].lease)
-						if calls[next].lease.Token().Ticket() == holder.Token().Ticket() {
-							t.Fatal("it was given the claim that was lost")
-						}
-						r.unlock(calls[next].lease)
-						calls = slices.Delete(calls, next, next+1)
+					if calls[next].err != nil {
+						t.Fatal(calls[next].err)
 					}
-					r.nobodyStands("x")
-				})
+					d.enter("next", calls[next].lease)
+					if calls[next].lease.Token().Ticket() == holder.Token().Ticket() {
+						t.Fatal("it was given the claim that was lost")
+					}
+					r.unlock(calls[next].lease)
+					calls = slices.Delete(calls, next, next+1)
+				}
+				r.nobodyStands("x")
 			})
 		}
 	}
@@ -229,9 +212,7 @@ func TestHandOverJustBeforeUntil(t *testing.T) {
 		if err := calls[0].lease.Err(); !errors.Is(err, holdfast.ErrLost) {
 			t.Fatalf("it says %v", err)
 		}
-		if synctest.Wait(); calls[1].done() {
-			t.Fatal("the next got something")
-		}
+		r.waits(calls[1], "the next got something")
 		link.Heal()
 		r.pass(ttl)
 		if !calls[1].holds() || turnOf(calls[1].lease) != 0 {

@@ -2,7 +2,6 @@ package holdfast_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -15,7 +14,15 @@ import (
 // TestHandOverWhoTakesPart has a holder and one who waits, both of one client, and looks whether the claim passed
 // from one to the other.
 func TestHandOverWhoTakesPart(t *testing.T) {
-	lock := func(c *holdfast.Client) locker { return c.Mutex("x").Lock }
+	with := func(options ...holdfast.Option) func(*holdfast.Client) locker {
+		return func(c *holdfast.Client) locker { return c.Mutex("x", options...).Lock }
+	}
+	lock := with()
+	try := func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }
+	write := func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }
+	read := func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }
+	both := func(c *holdfast.Client) locker { return units(c.Semaphore("x", 2), 2) }
+	campaign := func(c *holdfast.Client) locker { return c.Election("x").Campaign }
 	under := func(c *holdfast.Client) locker { // it has another lock already
 		return func(ctx context.Context) (*holdfast.Lease, error) {
 			outer, err := c.Mutex("outer").Lock(ctx)
@@ -52,57 +59,50 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 		passes      bool
 	}{
 		"mutex to mutex":                  {lock, lock, true},
-		"mutex to writer":                 {lock, func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }, true},
-		"writer to mutex":                 {func(c *holdfast.Client) locker { return c.RWMutex("x").Lock }, lock, true},
-		"other label":                     {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Label("x")).Lock }, true},
-		"bounded wait":                    {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Wait(ttl)).Lock }, true},
-		"writer to reader":                {lock, func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }, false},
-		"reader to writer":                {func(c *holdfast.Client) locker { return c.RWMutex("x").RLock }, lock, false},
-		"from TryLock":                    {func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }, lock, false},
-		"from FixedTTL":                   {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.FixedTTL(ttl)).Lock }, lock, false},
-		"to FixedTTL":                     {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.FixedTTL(ttl)).Lock }, false},
-		"from Campaign":                   {func(c *holdfast.Client) locker { return c.Election("x").Campaign }, lock, false},
-		"to Campaign":                     {lock, func(c *holdfast.Client) locker { return c.Election("x").Campaign }, false},
-		"from other TTL":                  {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.TTL(ttl/2)).Lock }, lock, false},
-		"to other TTL":                    {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.TTL(ttl/2)).Lock }, false},
-		"to other Grace":                  {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Grace(1)).Lock }, false},
-		"to HandOver off":                 {lock, func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.HandOver(0, 0)).Lock }, false},
-		"from HandOver off":               {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.HandOver(0, 0)).Lock }, lock, false},
+		"mutex to writer":                 {lock, write, true},
+		"writer to mutex":                 {write, lock, true},
+		"other label":                     {lock, with(holdfast.Label("x")), true},
+		"bounded wait":                    {lock, with(holdfast.Wait(ttl)), true},
+		"writer to reader":                {lock, read, false},
+		"reader to writer":                {read, lock, false},
+		"from TryLock":                    {try, lock, false},
+		"from FixedTTL":                   {with(holdfast.FixedTTL(ttl)), lock, false},
+		"to FixedTTL":                     {lock, with(holdfast.FixedTTL(ttl)), false},
+		"from Campaign":                   {campaign, lock, false},
+		"to Campaign":                     {lock, campaign, false},
+		"from other TTL":                  {with(holdfast.TTL(ttl / 2)), lock, false},
+		"to other TTL":                    {lock, with(holdfast.TTL(ttl / 2)), false},
+		"to other Grace":                  {lock, with(holdfast.Grace(1)), false},
+		"to HandOver off":                 {lock, with(holdfast.HandOver(0, 0)), false},
+		"from HandOver off":               {with(holdfast.HandOver(0, 0)), lock, false},
 		"to one who holds":                {lock, under, false},
 		"from one who holds":              {under, lock, false},
 		"from one who since took another": {above, lock, false},
 		"from a downgraded one":           {downgraded, lock, false},
-		"semaphore": {
-			func(c *holdfast.Client) locker { return bothUnits(c.Semaphore("x", 2)) },
-			func(c *holdfast.Client) locker { return bothUnits(c.Semaphore("x", 2)) }, false,
-		},
+		"semaphore":                       {both, both, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, n := r.counted()
-				first := r.lock(test.first(c))
-				next := r.begin(test.next(c))
-				before := n.joins.Load()
-				if line := r.line(c, "x"); len(line.Places) != 2 {
-					t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Places))
-				}
-				r.unlock(first)
-				if synctest.Wait(); !next.holds() {
-					t.Fatalf("the next does not hold it: %v", next.err)
-				}
-				passed := next.lease.Token().Ticket() == first.Token().Ticket()
-				if passed != test.passes || passed != (turnOf(next.lease) == 1) {
-					t.Errorf("handed over: %v, turn %d; want %v", passed, turnOf(next.lease), test.passes)
-				}
-				if n.joins.Load() != before || next.lease.Token() <= first.Token() {
-					t.Errorf("%d joins more, token %v after %v", n.joins.Load()-before, next.lease.Token(), first.Token())
-				}
-				r.unlock(next.lease)
-				synctest.Wait()
-				if line := r.line(c, "x"); len(line.Places) != 0 {
-					t.Errorf("%d are left in the line", len(line.Places))
-				}
-			})
+		scene(t, name, func(t *testing.T, r *rig) {
+			c, n := r.counted()
+			first := r.lock(test.first(c))
+			next := r.begin(test.next(c))
+			before := n.joins.Load()
+			if line := r.line(c, "x"); len(line.Places) != 2 {
+				t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Places))
+			}
+			r.unlock(first)
+			r.holds(next, "the next does not hold it")
+			passed := next.lease.Token().Ticket() == first.Token().Ticket()
+			if passed != test.passes || passed != (turnOf(next.lease) == 1) {
+				t.Errorf("handed over: %v, turn %d; want %v", passed, turnOf(next.lease), test.passes)
+			}
+			if n.joins.Load() != before || next.lease.Token() <= first.Token() {
+				t.Errorf("%d joins more, token %v after %v", n.joins.Load()-before, next.lease.Token(), first.Token())
+			}
+			r.unlock(next.lease)
+			synctest.Wait()
+			if line := r.line(c, "x"); len(line.Places) != 0 {
+				t.Errorf("%d are left in the line", len(line.Places))
+			}
 		})
 	}
 }
@@ -126,34 +126,6 @@ func TestHandOverNotToOneWhoSinceTookAnother(t *testing.T) {
 	})
 }
 
-// bothUnits takes all of two units.
-func bothUnits(s *holdfast.Semaphore) locker {
-	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 2) }
-}
-
-// When the last of a process gives it back, it is free: nothing of that process stands in the line.
-func TestHandOverLeavesNoStandbyBehind(t *testing.T) {
-	for range 20 {
-		bubble(t, func(t *testing.T, r *rig) {
-			a, b := r.client(), r.client()
-			first := r.lock(a.Mutex("x").Lock)
-			next := r.begin(a.Mutex("x").Lock)
-			r.unlock(first)
-			r.pass(time.Second)
-			if line := r.line(b, "x"); len(line.Places) != 1 {
-				t.Errorf("nobody waits, and %d stand in the line", len(line.Places))
-			}
-			r.unlock(next.lease)
-			if _, err := b.Mutex("x").TryLock(t.Context()); err != nil {
-				t.Errorf("nobody holds it or waits for it: %v", err)
-			}
-		})
-		if t.Failed() {
-			return
-		}
-	}
-}
-
 // A TryLock never gets what is about to be handed to one who waits.
 func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -162,9 +134,7 @@ func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
 		calls := r.beginMany(10, c.Mutex("x").Lock)
 		for _, w := range calls {
 			r.unlock(l)
-			if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-				t.Fatalf("got %v", err)
-			}
+			r.refused("another waits for it", c.Mutex("x").TryLock, holdfast.ErrLocked)
 			synctest.Wait()
 			l = w.lease
 		}

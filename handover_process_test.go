@@ -62,27 +62,21 @@ func TestHandOverClose(t *testing.T) {
 		"held here":  func(a, _ *holdfast.Client) *holdfast.Client { return a },
 		"held there": func(_, b *holdfast.Client) *holdfast.Client { return b },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				a, b := r.client(), r.client()
-				first := r.lock(holder(a, b).Mutex("x").Lock)
-				calls := r.beginMany(5, a.Mutex("x").Lock)
-				if err := a.Close(); err != nil {
-					t.Fatal(err)
+		scene(t, name, func(t *testing.T, r *rig) {
+			a, b := r.client(), r.client()
+			first := r.lock(holder(a, b).Mutex("x").Lock)
+			calls := r.beginMany(5, a.Mutex("x").Lock)
+			r.must(a.Close())
+			synctest.Wait()
+			for i, w := range calls {
+				if !w.done() || !errors.Is(w.err, holdfast.ErrClosed) {
+					t.Errorf("waiter %d: %v", i, w.err)
 				}
-				synctest.Wait()
-				for i, w := range calls {
-					if !w.done() || !errors.Is(w.err, holdfast.ErrClosed) {
-						t.Errorf("waiter %d: %v", i, w.err)
-					}
-				}
-				if err := first.Unlock(t.Context()); holder(a, b) == a && !errors.Is(err, holdfast.ErrClosed) {
-					t.Errorf("the holder's Unlock: %v", err)
-				}
-				if n := r.server.Residue("x"); n != 0 {
-					t.Errorf("%d things are left", n)
-				}
-			})
+			}
+			if err := first.Unlock(t.Context()); holder(a, b) == a && !errors.Is(err, holdfast.ErrClosed) {
+				t.Errorf("the holder's Unlock: %v", err)
+			}
+			r.nothingLeft("x")
 		})
 	}
 }
@@ -111,123 +105,44 @@ func TestHandOverCloseInTheMiddle(t *testing.T) {
 				})
 			}
 			time.Sleep(100 * time.Microsecond)
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			r.check(c.Close())
 			wg.Wait()
-			if n := r.server.Residue("x"); n != 0 {
-				t.Errorf("%d things are left", n)
-			}
+			r.nothingLeft("x")
 		})
 	}
 }
 
-func TestHandOverWhileTheStandbysJoinHangs(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		l := r.lock(c.Mutex("x").Lock)
-		release := link.HoldRequests()
-		calls := r.beginMany(20, c.Mutex("x").Lock)
-		began := time.Now()
-		for _, w := range calls {
-			r.unlock(l)
-			if synctest.Wait(); !w.holds() || time.Since(began) != 0 {
-				t.Fatal("it waits for the standby")
-			}
-			l = w.lease
-		}
-		go l.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
-		release()
-		r.nobodyStands("x")
-	})
-}
-
-// The standby's Join hangs, the last that waited is served and gives back, and then others come. They wait for that
-// Join's claim, which must be spoken about when it is there.
-func TestHandOverToLateStandby(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		first := r.lock(c.Mutex("x").Lock)
-		release := link.HoldReplies()
-		next := r.begin(c.Mutex("x").Lock)
-		r.unlock(first)
-		if synctest.Wait(); !next.holds() {
-			t.Fatal("it waits for the standby")
-		}
-		go next.lease.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
-		r.pass(100 * time.Millisecond)
-		late := r.beginMany(2, c.Mutex("x").Lock)
-		release()
-		for _, w := range late {
-			if r.pass(time.Second); !w.holds() {
-				t.Fatalf("it does not go on: %v", w.err)
-			}
-			r.unlock(w.lease)
-		}
-		r.nobodyStands("x")
-	})
-}
-
-// The Join of the standby fails while the claim is held. It is nobody's error.
-func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		l := r.lock(c.Mutex("x").Lock)
-		link.Cut()
-		calls := r.beginMany(3, c.Mutex("x").Lock)
-		r.pass(ttl / 6)
-		link.Heal()
-		r.pass(ttl / 6)
-		for _, w := range calls {
-			if w.done() {
-				t.Fatalf("got %v, %v", w.lease, w.err)
-			}
-		}
-		for _, w := range calls {
-			r.unlock(l)
-			if r.pass(time.Millisecond); !w.holds() {
-				t.Fatal("it did not go on")
-			}
-			l = w.lease
-		}
-		r.unlock(l)
-		r.nobodyStands("x")
-	})
-}
-
 func TestHandOverIsFairBetweenProcesses(t *testing.T) {
 	for _, waiters := range [][2]int{{8, 8}, {8, 2}, {32, 8}} {
-		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				d := &diary{T: t}
-				end := time.Now().Add(time.Second)
-				var wg sync.WaitGroup
-				for i, who := range []string{"a", "b"} {
-					c := r.client()
-					for range waiters[i] {
-						wg.Go(func() {
-							for time.Now().Before(end) {
-								d.work(who, c.Mutex("x").Lock, time.Millisecond)
-							}
-						})
-					}
-				}
-				wg.Wait()
-				if waiters[0] != waiters[1] {
-					// One with few may have none that waits when its turn would come again.
-					for who, held := range d.held {
-						if held < 200*time.Millisecond {
-							t.Errorf("%s held it for %v of a second", who, held)
+		scene(t, fmt.Sprint(waiters), func(t *testing.T, r *rig) {
+			d := &diary{T: t}
+			end := time.Now().Add(time.Second)
+			var wg sync.WaitGroup
+			for i, who := range []string{"a", "b"} {
+				c := r.client()
+				for range waiters[i] {
+					wg.Go(func() {
+						for time.Now().Before(end) {
+							d.work(who, c.Mutex("x").Lock, time.Millisecond)
 						}
-					}
-					return
+					})
 				}
+			}
+			wg.Wait()
+			if waiters[0] != waiters[1] {
+				// One with few may have none that waits when its turn would come again.
 				for who, held := range d.held {
-					if held < 400*time.Millisecond {
+					if held < 200*time.Millisecond {
 						t.Errorf("%s held it for %v of a second", who, held)
 					}
 				}
-			})
+				return
+			}
+			for who, held := range d.held {
+				if held < 400*time.Millisecond {
+					t.Errorf("%s held it for %v of a second", who, held)
+				}
+			}
 		})
 	}
 }
@@ -242,9 +157,7 @@ func TestHandOverOwnerAfterALoss(t *testing.T) {
 		inner := r.begin(func(context.Context) (*holdfast.Lease, error) { return c.Mutex("b").Lock(detached) })
 		r.server.Restart(false) // both lose what they hold
 		r.pass(5 * time.Second)
-		if !inner.holds() {
-			t.Fatalf("it does not go on: %v", inner.err)
-		}
+		r.holds(inner, "it does not go on")
 		// It holds b and wants d. Another holds d and wants b.
 		bounded := func(under *holdfast.Lease, c *holdfast.Client, name string) *call {
 			return r.begin(func(context.Context) (*holdfast.Lease, error) {
@@ -270,9 +183,7 @@ func TestHandOverMakesAnotherOwner(t *testing.T) {
 		next := r.begin(c.Mutex("x").Lock)
 		y := r.lock(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("y").Lock(x.Context()) })
 		r.unlock(x)
-		if synctest.Wait(); !next.holds() {
-			t.Fatal("the next does not hold it")
-		}
+		r.holds(next, "the next does not hold it")
 		// y is still held by the first. The next one takes z and waits for y: there is no deadlock.
 		z := r.lock(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("z").Lock(next.lease.Context()) })
 		waits := r.begin(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("y").Lock(z.Context()) })
@@ -281,8 +192,6 @@ func TestHandOverMakesAnotherOwner(t *testing.T) {
 			t.Fatalf("got %v, %v", waits.lease, waits.err)
 		}
 		r.unlock(y)
-		if synctest.Wait(); !waits.holds() {
-			t.Fatal("it does not hold it")
-		}
+		r.holds(waits, "it does not hold it")
 	})
 }

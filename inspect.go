@@ -105,8 +105,5 @@ func (c *Client) Break(ctx context.Context, name string, token Token) error {
 	if err == nil {
 		err = c.store.Break(ctx, name, token.Ticket())
 	}
-	if err != nil {
-		return c.failed("break", name, err)
-	}
-	return nil
+	return c.failed("break", name, err)
 }

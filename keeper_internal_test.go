@@ -143,31 +143,41 @@ func TestLossThatWasToldIsLoggedOnce(t *testing.T) {
 		})
 }
 
-// TestSuspendedInTheFirstSecond: the clocks were never compared before, and the first on the agenda is not the one
-// that is over.
-func TestSuspendedInTheFirstSecond(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
-		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go c.Mutex("x", TTL(DefaultTTL/2)).Lock(ctx) //nolint:errcheck // it only has to wait
-		synctest.Wait()
-		c.mu.Lock()
-		top, _ := c.keeper.agenda.First()
-		c.mu.Unlock()
-		if top == l.claim {
-			t.Fatal("the waiter is not on top")
-		}
-		done := l.Context().Done()
-		c.stepOn()
-		time.Sleep(2 * pulse)
-		synctest.Wait()
-		select {
-		case <-done:
-		default:
-			t.Fatal("nobody noticed that the wall clock had passed the lease's end")
-		}
-	})
+// TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes by. It must
+// notice by itself, for those who only wait for Done: also if the clocks were never compared before, and the first on the
+// agenda is not the one that is over.
+func TestSuspendedMachine(t *testing.T) {
+	for _, awake := range []time.Duration{0, 2 * pulse} {
+		t.Run(awake.String(), func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
+				l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go c.Mutex("x", TTL(DefaultTTL/2)).Lock(ctx) //nolint:errcheck // it only has to wait
+				synctest.Wait()
+				c.mu.Lock()
+				top, _ := c.keeper.agenda.First()
+				c.mu.Unlock()
+				if top == l.claim {
+					t.Fatal("the waiter is not on top")
+				}
+				done := l.Context().Done()
+				time.Sleep(awake)
+				synctest.Wait()
+				c.stepOn()
+				time.Sleep(2 * pulse)
+				synctest.Wait()
+				select {
+				case <-done:
+				default:
+					t.Fatal("nobody noticed that the wall clock had passed the lease's end")
+				}
+				if !errors.Is(l.Err(), ErrLost) {
+					t.Fatalf("it says %v", l.Err())
+				}
+			})
+		})
+	}
 }
 
 // A silent store never answers some of the calls.
@@ -229,7 +239,7 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		c.keep(t.Context(), batch, nil)
+		c.keeper.keep(t.Context(), batch, nil)
 		if took := time.Since(began); took != time.Second {
 			t.Fatalf("it was given up after %v", took)
 		}
@@ -239,15 +249,15 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 // TestNamesOfThePastAreForgotten: a process may use a new name for every job.
 func TestNamesOfThePastAreForgotten(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
-		for i := range 10 * idleRelays {
+		for i := range 10 * idleQueues {
 			l := must[*Lease](t)(c.Mutex(fmt.Sprint(i), Owner(fmt.Sprint(i))).Lock(t.Context()))
 			if err := l.Unlock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if len(c.relays) > idleRelays || len(c.claims)+len(c.owners)+len(c.keeper.agenda) != 0 {
-			t.Fatalf("%d relays, %d claims, %d owners, %d on the agenda",
-				len(c.relays), len(c.claims), len(c.owners), len(c.keeper.agenda))
+		if len(c.queues) > idleQueues || len(c.claims)+len(c.owners)+len(c.keeper.agenda) != 0 {
+			t.Fatalf("%d queues, %d claims, %d owners, %d on the agenda",
+				len(c.queues), len(c.claims), len(c.owners), len(c.keeper.agenda))
 		}
 	})
 }

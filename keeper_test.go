@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,84 +15,48 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A counter counts what is asked of a store, and can answer otherwise.
-type counter struct {
-	store.Store
-	joins, keeps, kept, leaves atomic.Int64
-
-	mu     sync.Mutex
-	answer func(store.Claim, store.Standing) store.Standing // of Keep
-	push   func(store.ID, store.Standing)
-}
-
-func (c *counter) Notify(fn func(store.ID, store.Standing)) {
-	c.push = fn
-	c.Store.Notify(fn)
-}
-
-func (c *counter) Join(ctx context.Context, cl store.Claim) (store.Standing, error) {
-	c.joins.Add(1)
-	return c.Store.Join(ctx, cl)
-}
-
-func (c *counter) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
-	c.keeps.Add(1)
-	c.kept.Add(int64(len(cs)))
-	standings, err := c.Store.Keep(ctx, cs)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range standings {
-		if c.answer != nil {
-			standings[i] = c.answer(cs[i], standings[i])
-		}
+// TestCalls: what locks that are held shortly cost in calls of the store.
+func TestCalls(t *testing.T) {
+	for what, test := range map[string]struct {
+		run                  func(r *rig, c *holdfast.Client)
+		joins, leaves, keeps int64
+	}{
+		"ten locks one after the other": {func(r *rig, c *holdfast.Client) {
+			for range 10 {
+				r.unlock(r.lock(c.Mutex("x").Lock))
+			}
+		}, 10, 10, 0},
+		"LockAll of ten": {func(r *rig, c *holdfast.Client) {
+			var parts []holdfast.Part
+			for i := range 10 {
+				parts = append(parts, c.Mutex(fmt.Sprint(i)))
+			}
+			r.must(r.lockAll(parts...).Unlock(r.Context()))
+		}, 10, 10, 0},
+		"a grant by a push": {func(r *rig, c *holdfast.Client) {
+			first := r.lock(r.client().Mutex("x").Lock)
+			next := r.begin(c.Mutex("x").Lock)
+			r.unlock(first)
+			r.holds(next, "it was not granted")
+			r.unlock(next.lease)
+		}, 1, 1, 0},
+		"handed over, with a standby": {func(r *rig, c *holdfast.Client) {
+			first := r.lock(c.Mutex("x").Lock)
+			next := r.begin(c.Mutex("x").Lock)
+			r.unlock(first)
+			r.holds(next, "it was not handed over")
+			r.unlock(next.lease)
+		}, 2, 2, 0},
+	} {
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, d := r.counted()
+			test.run(r, c)
+			r.pass(ttl)
+			if d.joins.Load() != test.joins || d.leaves.Load() != test.leaves || d.keeps.Load() != test.keeps {
+				t.Fatalf("%d joins, %d leaves, %d keeps", d.joins.Load(), d.leaves.Load(), d.keeps.Load())
+			}
+		})
 	}
-	return standings, err
-}
-
-func (c *counter) Leave(ctx context.Context, cl store.Claim) error {
-	c.leaves.Add(1)
-	return c.Store.Leave(ctx, cl)
-}
-
-func (c *counter) lie(answer func(store.Claim, store.Standing) store.Standing) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.answer = answer
-}
-
-func (r *rig) counted() (*holdfast.Client, *counter) {
-	n := &counter{Store: r.server.Connect()}
-	c := holdfast.New(n)
-	r.Cleanup(func() { c.Close() })
-	return c, n
-}
-
-func TestUncontendedCostsOneCallEach(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		for range 10 {
-			r.unlock(r.lock(c.Mutex("x").Lock))
-		}
-		r.pass(ttl)
-		if n.joins.Load() != 10 || n.leaves.Load() != 10 || n.keeps.Load() != 0 {
-			t.Fatalf("%d joins, %d leaves, %d keeps for 10 locks", n.joins.Load(), n.leaves.Load(), n.keeps.Load())
-		}
-	})
-}
-
-func TestShortHoldAfterAPushCostsNoKeep(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		first := r.lock(c.Mutex("x").Lock)
-		next := r.begin(c.Mutex("x").Lock)
-		r.unlock(first)
-		synctest.Wait()
-		r.unlock(next.lease)
-		r.pass(ttl)
-		if n.keeps.Load() != 0 {
-			t.Fatalf("%d keeps", n.keeps.Load())
-		}
-	})
 }
 
 func TestManyLeasesAreKeptInBatchesWithoutGoroutines(t *testing.T) {
@@ -112,186 +76,6 @@ func TestManyLeasesAreKeptInBatchesWithoutGoroutines(t *testing.T) {
 		}
 		if n.keeps.Load() > leases/100 {
 			t.Errorf("%d calls for %d claims", n.keeps.Load(), leases)
-		}
-	})
-}
-
-func TestFailedRenewalIsRetriedWithinTheTTL(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		l := r.lock(c.Mutex("x").Lock)
-		for range 20 {
-			link.Cut()
-			r.pass(ttl / 2)
-			link.Heal()
-			r.pass(ttl / 4)
-			if l.Err() != nil {
-				t.Fatalf("an outage of half a ttl cost the lease: %v", l.Err())
-			}
-		}
-	})
-}
-
-func TestHungRenewalIsGivenUpAndRepeated(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		l := r.lock(c.Mutex("x").Lock)
-		release := link.HoldRequests()
-		r.pass(ttl / 3 * 2)
-		link.Cut() // what hung is lost for ever
-		release()
-		link.Heal()
-		r.pass(ttl)
-		if l.Err() != nil {
-			t.Fatalf("one hung call cost the lease: %v", l.Err())
-		}
-	})
-}
-
-func TestWaiterRidesOutAnOutage(t *testing.T) {
-	for name, outage := range map[string]func(r *rig, link linkFaults, heal func()){
-		"short": func(r *rig, link linkFaults, heal func()) { link.Cut(); r.pass(ttl / 3); heal() },
-		"longer than the ttl": func(r *rig, link linkFaults, heal func()) {
-			link.Cut()
-			r.pass(10 * ttl)
-			heal()
-		},
-		"restart without data": func(r *rig, _ linkFaults, _ func()) { r.server.Restart(false) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, link := r.linked()
-				other := r.client()
-				first := r.lock(other.Mutex("x").Lock)
-				waiter := r.begin(c.Mutex("x").Lock)
-				outage(r, link, link.Heal)
-				r.pass(ttl)
-				if waiter.done() && waiter.err != nil {
-					t.Fatalf("it gave up: %v", waiter.err)
-				}
-				first.Unlock(t.Context()) //nolint:errcheck // it may be lost
-				r.pass(ttl)
-				if !waiter.holds() {
-					t.Fatal("it did not go on")
-				}
-				if waiter.lease.Token() <= first.Token() {
-					t.Fatalf("token %v after %v", waiter.lease.Token(), first.Token())
-				}
-			})
-		})
-	}
-}
-
-func TestWaiterWhoseContextEndsInAnOutageGetsTheStoresError(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		r.lock(r.client().Mutex("x").Lock)
-		go func() { time.Sleep(time.Second); link.Cut() }()
-		_, err := c.Mutex("x", holdfast.Wait(2*ttl)).Lock(t.Context())
-		var fault *store.Fault
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &fault) || errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("got %v", err)
-		}
-	})
-}
-
-func TestLostPushIsMadeUpForByTheNextKeep(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		first := r.lock(r.client().Mutex("x").Lock)
-		waiter := r.begin(c.Mutex("x").Lock)
-		link.DropPushes(true)
-		r.unlock(first)
-		if synctest.Wait(); waiter.done() {
-			t.Fatal("the push was not dropped")
-		}
-		r.pass(ttl / 3)
-		if !waiter.holds() {
-			t.Fatal("Keep did not tell")
-		}
-	})
-}
-
-func TestPushBeforeJoinsAnswerGrantsNothingAndIsAskedAfter(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		first := r.lock(r.client().Mutex("x").Lock)
-		release := link.HoldReplies()
-		waiter := r.begin(c.Mutex("x").Lock)
-		r.unlock(first) // the push is there before Join's answer
-		if synctest.Wait(); waiter.done() {
-			t.Fatal("an early push granted something")
-		}
-		release() // the answer says Waiting
-		r.pass(time.Millisecond)
-		if !waiter.holds() {
-			t.Fatal("nobody asked again")
-		}
-	})
-}
-
-func TestLatePushAfterTheTimeIsOverGrantsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		first := r.lock(r.client().Mutex("x").Lock)
-		waiter := r.begin(c.Mutex("x").Lock)
-		letGo := link.HoldPushes()
-		r.unlock(first) // granted; the push is on its way
-		link.HoldRequests()
-		r.pass(2 * ttl) // the store has long given it up
-		taken := r.lock(r.client().Mutex("x").TryLock)
-		letGo()
-		if synctest.Wait(); waiter.done() {
-			t.Fatalf("two hold it: %v and the waiter", taken.Token())
-		}
-	})
-}
-
-func TestWaitingAfterHeldMeansTheGrantIsLost(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		l := r.lock(c.Mutex("x").Lock)
-		n.lie(func(_ store.Claim, s store.Standing) store.Standing { s.State = store.Waiting; return s })
-		r.pass(ttl / 2)
-		if !errors.Is(l.Err(), holdfast.ErrLost) {
-			t.Fatalf("it says %v", l.Err())
-		}
-		if n.leaves.Load() == 0 {
-			t.Fatal("the place was left behind")
-		}
-	})
-}
-
-func TestAnswerToAnEarlierKeepIsIgnored(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		first := r.lock(r.client().Mutex("x").Lock)
-		waiter := r.begin(c.Mutex("x").Lock)
-		release := link.HoldReplies()
-		r.pass(ttl/3 + time.Second) // the waiter's Keep says Waiting, and its answer is on its way
-		r.unlock(first)             // the push overtakes it
-		if synctest.Wait(); !waiter.holds() {
-			t.Fatal("the push did not grant")
-		}
-		release()
-		r.pass(ttl)
-		if !waiter.holds() {
-			t.Fatalf("old news ended the lease: %v", waiter.lease.Err())
-		}
-	})
-}
-
-func TestEverythingIsKeptOnceAfterAReconnect(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		for i := range 100 {
-			r.lock(c.Mutex(fmt.Sprint(i)).Lock)
-		}
-		n.push(store.Everyone, store.Standing{})
-		synctest.Wait()
-		r.pass(time.Millisecond)
-		if n.kept.Load() != 100 {
-			t.Fatalf("%d of 100 were kept", n.kept.Load())
 		}
 	})
 }
@@ -317,5 +101,203 @@ type deafStore struct{ store.Store }
 
 func (deafStore) Keep(context.Context, []store.Claim) ([]store.Standing, error) { return nil, nil }
 
-// calls is how many calls there were in all.
-func (c *counter) calls() int64 { return c.joins.Load() + c.keeps.Load() + c.leaves.Load() }
+// TestHungCallsDoNotHoldUpOthers: four calls about claims with a long ttl hang, which is all that may be under way at
+// once. They are given up soon enough for a lock with a short ttl, which the store would answer for.
+func TestHungCallsDoNotHoldUpOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var hung atomic.Int32
+		d := &detour{}
+		d.keep = func(ctx context.Context, cs []store.Claim) error {
+			if cs[0].TTL == time.Hour && hung.Add(1) <= 4 {
+				return hang(ctx)
+			}
+			return nil
+		}
+		c := r.around(d)
+		for i := range 4 {
+			r.lock(c.Mutex(fmt.Sprint(i), holdfast.TTL(time.Hour)).Lock)
+			d.push(store.Everyone, store.Standing{})
+			synctest.Wait()
+		}
+		if hung.Load() != 4 {
+			t.Fatalf("%d calls hang", hung.Load())
+		}
+		short := r.lock(c.Mutex("short", holdfast.TTL(12*time.Second)).Lock) // due after 4 s
+		r.pass(6 * time.Second)
+		if left := time.Until(short.Until()); short.Err() != nil || left < 10*time.Second {
+			t.Fatalf("it was not kept: %v left, %v", left, short.Err())
+		}
+		r.pass(time.Minute)
+		if short.Err() != nil {
+			t.Fatalf("the store answers for it, and it was lost: %v", short.Err())
+		}
+	})
+}
+
+// A partlySilent store takes all the time that there is, and then knows of one claim only.
+type partlySilent struct{ store.Store }
+
+func (p partlySilent) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	<-ctx.Done()
+	standings, err := p.Store.Keep(context.WithoutCancel(ctx), cs)
+	for i := range cs {
+		if cs[i].Name != "answered" {
+			standings[i] = store.Standing{Err: ctx.Err()}
+		}
+	}
+	return standings, err
+}
+
+// TestPartlySilentStore: a Keep is answered for one claim, and for others only says that its time is over. That time is
+// the keeper's own: whoever is told of it learns that the store was silent, and not that a deadline of his has passed.
+func TestPartlySilentStore(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := holdfast.New(partlySilent{r.server.Connect()})
+		defer c.Close()
+		r.lock(r.client().Mutex("taken").Lock)
+		answered, silent := r.lock(c.Mutex("answered").Lock), r.lock(c.Mutex("silent").Lock)
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := r.begin(func(context.Context) (*holdfast.Lease, error) { return c.Mutex("taken").Lock(ctx) })
+		r.pass(ttl * 3 / 4)
+		cancel()
+		r.pass(ttl)
+		if answered.Err() != nil {
+			t.Errorf("what is answered for is lost: %v", answered.Err())
+		}
+		for err, want := range map[error]error{silent.Err(): holdfast.ErrLost, waiter.err: context.Canceled} {
+			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in") {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+	})
+}
+
+// TestHungKeepIsRepeatedInTime: nothing is cut, and no error comes. A call is just never answered.
+func TestHungKeepIsRepeatedInTime(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, ttl, time.Hour} {
+		scene(t, ttl.String(), func(t *testing.T, r *rig) {
+			var asked []time.Time // by one call after the other
+			c := r.around(&detour{keep: func(ctx context.Context, _ []store.Claim) error {
+				if asked = append(asked, time.Now()); len(asked) == 1 {
+					return hang(ctx)
+				}
+				return nil
+			}}, holdfast.TTL(ttl))
+			l := r.lock(c.Mutex("x").Lock)
+			r.pass(ttl + time.Millisecond)
+			if l.Err() != nil {
+				t.Fatalf("one hung call cost the lease: %v", l.Err())
+			}
+			patience := min(ttl/4, 5*time.Second)
+			if took := asked[1].Sub(asked[0]); took < patience || took > patience+min(ttl/48, time.Second) {
+				t.Fatalf("it was repeated after %v", took)
+			}
+		})
+	}
+}
+
+// TestShortTTLLeavesTimeToAnswer: a quarter of a very short ttl is less than a busy machine takes.
+func TestShortTTLLeavesTimeToAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.around(&detour{keep: func(ctx context.Context, _ []store.Claim) error {
+			return slow(ctx, 40*time.Millisecond)
+		}}, holdfast.TTL(100*time.Millisecond))
+		l := r.lock(c.Mutex("x").Lock)
+		r.pass(time.Second)
+		if l.Err() != nil {
+			t.Fatalf("every call was answered, and it was lost: %v", l.Err())
+		}
+	})
+}
+
+// TestStoreThatGrantsLessThanTheTTL is asked more often, but not without a pause.
+func TestStoreThatGrantsLessThanTheTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d := &detour{answer: func(_ store.Claim, s *store.Standing) { s.Until = time.Now().Add(ttl / 10) }}
+		d.joined = func(c store.Claim, s *store.Standing) error { d.answer(c, s); return nil }
+		d.keep = func(ctx context.Context, _ []store.Claim) error {
+			if d.keeps.Load() > 1000 {
+				return hang(ctx) // no time would pass
+			}
+			return nil
+		}
+		l := r.lock(r.around(d).Mutex("x").Lock)
+		r.pass(ttl)
+		if l.Err() != nil || d.keeps.Load() > 100 {
+			t.Fatalf("%v after %d keeps", l.Err(), d.keeps.Load())
+		}
+	})
+}
+
+// TestRetriesWaitForTheirTime: what is due soon goes along when the keeper is awake, but not what has just failed. A
+// busy client would ask a store that is ill without a pause.
+func TestRetriesWaitForTheirTime(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, n := r.counted()
+		n.lie(func(_ store.Claim, s *store.Standing) { s.Err = errDown })
+		r.lock(c.Mutex("ill").Lock)
+		r.pass(ttl / 3)
+		for range 200 {
+			r.unlock(r.lock(c.Mutex("brief", holdfast.TTL(100*time.Millisecond)).Lock)) // sets an early alarm
+			r.pass(50 * time.Millisecond)
+		}
+		if got := n.keeps.Load(); got < 10 || got > 25 {
+			t.Fatalf("it was asked %d times in ten seconds", got)
+		}
+	})
+}
+
+// TestAskAgain: a store that does not push says when it is worth asking.
+func TestAskAgain(t *testing.T) {
+	for what, test := range map[string]struct {
+		in          time.Duration // when to ask, as the store says
+		least, most int64         // how often it is asked in 9 s
+	}{
+		"soon":                                {2 * time.Second, 4, 8},
+		"in the past: as soon as is bearable": {-time.Hour, 1000, 9001},
+		"later than it would be asked anyway": {time.Hour, 0, 0},
+	} {
+		scene(t, what, func(t *testing.T, r *rig) {
+			d := &detour{deaf: true}
+			d.answer = func(_ store.Claim, s *store.Standing) { s.AskAgain = time.Now().Add(test.in) }
+			d.joined = func(c store.Claim, s *store.Standing) error { d.answer(c, s); return nil }
+			c := r.around(d)
+			first := r.lock(r.client().Mutex("x").Lock)
+			waiter := r.begin(c.Mutex("x").Lock)
+			r.pass(9 * time.Second)
+			if n := d.keeps.Load(); n < test.least || n > test.most {
+				t.Fatalf("it was asked %d times", n)
+			}
+			r.unlock(first)
+			r.pass(min(max(test.in, time.Millisecond), ttl/3))
+			r.holds(waiter, "it was not asked in time")
+			d.keeps.Store(0)
+			if r.pass(9 * time.Second); d.keeps.Load() > 1 {
+				t.Fatalf("what is held was asked for %d times", d.keeps.Load())
+			}
+		})
+	}
+}
+
+// TestAskedAgainWhenACallWasUnderWay: its answer may be older than what came up meanwhile.
+func TestAskedAgainWhenACallWasUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, n, link := r.countedLink()
+		first := r.lock(r.client().Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		release := link.HoldReplies()
+		r.pass(ttl/3 + time.Second)
+		if n.keeps.Load() != 1 {
+			t.Fatalf("%d keeps are under way", n.keeps.Load())
+		}
+		link.DropPushes(true)
+		r.unlock(first)
+		link.DropPushes(false)
+		r.server.Restart(true) // while the answer is on its way, which says Waiting
+		release()
+		r.holds(waiter, "it was not asked again")
+		if n.keeps.Load() != 2 {
+			t.Fatalf("%d keeps", n.keeps.Load())
+		}
+	})
+}

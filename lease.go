@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Lease is a lock that is held. It can be used and given back by any goroutine.
@@ -35,19 +37,21 @@ var (
 	errWithdrawn  = fmt.Errorf("%w: the store no longer has it", ErrLost)
 )
 
+var errShown = fmt.Errorf("%w: its claim was shown to the store's own guard, which knows no downgrade", ErrDowngrade)
+
 // opHold is the operation that fails when a lease is lost.
 const opHold = "hold"
 
-// lease makes l the lease of cl for w. Its context has the values of w's, and its end only if it is bound.
-func (c *Client) lease(w *wish, l *Lease, cl *claim) *Lease {
+// lease makes l the lease of cl for r. Its context has the values of r's, and its end only if it is bound.
+func (c *Client) lease(r *request, l *Lease, cl *claim) *Lease {
 	l.client, l.claim = c, cl
 	l.token = newToken(cl.Ticket, !cl.Exclusive(), cl.Turn)
 	if cl.owner != nil {
 		l.owner = cl.owner.id
 	}
-	l.parent, l.bound = w.ctx, w.bound
+	l.parent, l.bound = r.ctx, r.bound
 	if o := c.settings.observer; o != nil {
-		l.parent, l.over = o.Holding(w.ctx, w.request(), l.token)
+		l.parent, l.over = o.Holding(r.ctx, r.described(), l.token)
 	}
 	if !l.bound && l.parent.Done() != nil {
 		l.parent = context.WithoutCancel(l.parent)
@@ -80,7 +84,7 @@ func (l *Lease) Context() context.Context {
 }
 
 // Until is the instant up to which the lease is known to be held. Renewal moves it on.
-func (l *Lease) Until() time.Time { return l.claim.until.from(l.client.start, time.Now()) }
+func (l *Lease) Until() time.Time { return l.claim.until.from(time.Now()) }
 
 // Err is nil while the lease is held. After that it is why it is over: ErrLost, or ErrNotHeld if it was given
 // back, or ErrClosed if its client was closed.
@@ -92,7 +96,7 @@ func (l *Lease) errAt(now time.Time) error {
 		l.cancel(*why) // whoever ended it may not have come to this yet
 		return *why
 	}
-	if l.client.isOver(l.claim, now) {
+	if l.claim.isOver(now) {
 		l.claim.ended.Store(true) // from now on no renewal revives it
 		lost := l.client.failed(opHold, l.claim.Name, l.claim.ranOut())
 		l.end(&lost)
@@ -138,10 +142,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 			l.client.givenBack(l)
 		}
 	}
-	if err != nil {
-		return l.client.failed("unlock", l.claim.Name, err)
-	}
-	return nil
+	return l.client.failed("unlock", l.claim.Name, err)
 }
 
 // Downgrade turns an exclusive lease into a shared one, with no moment between in which another writer could
@@ -173,29 +174,53 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
+	c.begin()
 	if len(cl.more) > 0 {
-		c.mu.Unlock()
+		c.end()
 		return nil, fmt.Errorf("%w: it was re-entered, and only the last lease of a lock can be", ErrDowngrade)
 	}
 	if cl.shown {
-		c.mu.Unlock()
+		c.end()
 		return nil, errShown
 	}
 	// The exclusive lease ends before the store can hear of it, since from then on readers may get in.
 	if cl.phase != held || !l.end(&errDowngraded) {
-		c.mu.Unlock()
+		c.end()
 		if err := l.Err(); err != nil {
 			return nil, err
 		}
 		return nil, errWithdrawn
 	}
 	cl.Units = 1
-	shared := c.lease(&wish{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", ask: cl.Ask}, new(Lease), cl)
-	cl.due = c.now() // the keeper tells the store, should this call fail
-	c.mu.Unlock()
-	c.keep(ctx, []*claim{cl}, nil)
+	again := &request{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", ask: cl.Ask}
+	shared := c.lease(again, new(Lease), cl)
+	cl.due = monoNow() // the keeper tells the store, should this call fail
+	c.end()
+	c.keeper.keep(ctx, []*claim{cl}, nil)
 	return shared, nil
+}
+
+// Show gives the store and the claim behind the lease to a guard that the store itself keeps, such as etcdstore.Held. Such
+// a guard goes by the claim, and could not tell one holder from the next. So from now on the claim is this lease's alone: it
+// is not handed over inside the process when it is given back, and it cannot be downgraded. Show fails if the lease is over.
+func (l *Lease) Show() (store.Store, store.Claim, error) {
+	s, claim, err := l.show()
+	if err != nil {
+		return nil, store.Claim{}, l.client.failed("show", l.claim.Name, err)
+	}
+	return s, claim, nil
+}
+
+func (l *Lease) show() (store.Store, store.Claim, error) {
+	c := l.client
+	c.begin()
+	defer c.end()
+	// Asked with mu held: whoever hands the claim over has ended the lease before, and takes mu for it.
+	if err := l.Err(); err != nil {
+		return nil, store.Claim{}, err
+	}
+	l.claim.shown = true
+	return c.store, l.claim.Claim, nil
 }
 
 // leaseContext is the context of a lease. Beneath it is an ordinary cancellable context, so that contexts

@@ -19,41 +19,32 @@ type Part interface {
 
 // A part is what is to be taken, and which of the caller's parts it is for.
 type part struct {
-	lock *lock
-	wish wish
-	err  error
-	wait time.Duration // its option Wait, or 0
-	uses []int         // which of the arguments it stands for
+	lock    *lock
+	request request
+	err     error
+	wait    time.Duration // its option Wait, or 0
+	uses    []int         // which of the arguments it stands for
 }
 
-func (m *Mutex) part() part {
-	return part{lock: &m.lock, wish: wish{op: "lock", ask: wholeLock}}
-}
+func (p part) part() part { return p }
 
-func (m *RWMutex) part() part {
-	return part{lock: &m.lock, wish: wish{op: "lock", ask: wholeLock}}
-}
+func (m *Mutex) part() part { return newPart(&m.lock, "lock", wholeLock) }
+
+func (m *RWMutex) part() part { return newPart(&m.lock, "lock", wholeLock) }
 
 // Reader is the read side, for LockAll.
-func (m *RWMutex) Reader() Part { return readerPart{m} }
-
-type readerPart struct{ of *RWMutex }
-
-func (p readerPart) part() part {
-	return part{lock: &p.of.lock, wish: wish{op: "rlock", ask: readLock}}
-}
+func (m *RWMutex) Reader() Part { return newPart(&m.lock, "rlock", readLock) }
 
 // Units is n units of the semaphore, for LockAll.
-func (s *Semaphore) Units(n int) Part { return unitsPart{s, n} }
-
-type unitsPart struct {
-	of *Semaphore
-	n  int
+func (s *Semaphore) Units(n int) Part {
+	ask, err := s.ask(n)
+	p := newPart(&s.lock, "acquire", ask)
+	p.err = err
+	return p
 }
 
-func (p unitsPart) part() part {
-	ask, err := p.of.ask(p.n)
-	return part{lock: &p.of.lock, wish: wish{op: "acquire", ask: ask}, err: err}
+func newPart(k *lock, op string, ask store.Ask) part {
+	return part{lock: k, request: request{op: op, ask: ask}}
 }
 
 // LockAll takes many locks, of one client or of several, all or nothing. It takes them in one order, by the stores'
@@ -104,9 +95,9 @@ func (p *part) take(wait, under context.Context) (*Lease, error) {
 	wait, cancel := context.WithCancelCause(wait)
 	defer cancel(nil)
 	defer context.AfterFunc(under, func() { cancel(&partLost{context.Cause(under)}) })()
-	w := p.wish
-	w.patience, w.bound = wait, true
-	return p.lock.acquire(under, &w)
+	r := p.request
+	r.patience, r.bound = wait, true
+	return p.lock.acquire(under, &r)
 }
 
 // A partLost ends the wait for one lock because another that was taken before it is lost. The caller's own context
@@ -146,7 +137,7 @@ func order(parts []Part) ([]part, error) {
 // refused is the error of the i-th of n parts, which cannot be taken. Of several it has the number too: that says
 // more than a bad name does.
 func (p *part) refused(i, n int, err error) error {
-	op := p.wish.op
+	op := p.request.op
 	if n > 1 {
 		op = fmt.Sprintf("part %d: %s", i, op)
 	}
@@ -163,13 +154,13 @@ func compare(a, b part) int {
 // merge makes p what both p and q want.
 func (p *part) merge(q part) error {
 	p.wait = shorter(p.wait, q.wait)
-	a, b := &p.wish.ask, q.wish.ask
+	a, b := &p.request.ask, q.request.ask
 	switch {
 	case a.Kind != b.Kind || a.Limit != b.Limit:
 		return &store.MismatchError{InUse: *a}
 	case a.Kind == wholeLock.Kind:
 		if b.Units > a.Units {
-			p.wish = q.wish
+			p.request = q.request
 		}
 	case a.Units+b.Units > a.Limit:
 		return fmt.Errorf("%w: together %d of %d", ErrBadUnits, a.Units+b.Units, a.Limit)

@@ -3,7 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -36,40 +35,36 @@ func TestLockAllTokensAreInTheOrderOfTheArguments(t *testing.T) {
 
 func TestLockAllEndsWithAnyPart(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				names := []string{"a", "b", "c"}
-				m := r.lockAll(mutexes(r.client(), names...)...)
-				derived, cancel := context.WithCancel(m.Context())
-				defer cancel()
-				if m.Err() != nil || derived.Err() != nil {
-					t.Fatalf("it says %v", m.Err())
+		scene(t, name, func(t *testing.T, r *rig) {
+			names := []string{"a", "b", "c"}
+			m := r.lockAll(mutexes(r.client(), names...)...)
+			derived, cancel := context.WithCancel(m.Context())
+			defer cancel()
+			if m.Err() != nil || derived.Err() != nil {
+				t.Fatalf("it says %v", m.Err())
+			}
+			r.must(r.client().Break(t.Context(), name, m.Tokens()[slices.Index(names, name)]))
+			synctest.Wait() // the store tells at once
+			select {
+			case <-derived.Done():
+			default:
+				t.Fatal("the context goes on")
+			}
+			for _, ctx := range []context.Context{m.Context(), derived} {
+				if !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), holdfast.ErrLost) {
+					t.Errorf("the context says %v", context.Cause(ctx))
 				}
-				if err := r.client().Break(t.Context(), name, m.Tokens()[slices.Index(names, name)]); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait() // the store tells at once
-				select {
-				case <-derived.Done():
-				default:
-					t.Fatal("the context goes on")
-				}
-				for _, ctx := range []context.Context{m.Context(), derived} {
-					if !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), holdfast.ErrLost) {
-						t.Errorf("the context says %v", context.Cause(ctx))
-					}
-				}
-				var e *holdfast.Error
-				if err := m.Err(); !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name {
-					t.Errorf("it says %v", err)
-				}
-				err := m.Unlock(t.Context())
-				if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name || strings.Count(err.Error(), `"`) != 2 {
-					t.Errorf("Unlock: %v", err)
-				}
-				r.free(names...)
-				r.noResidue(names...)
-			})
+			}
+			var e *holdfast.Error
+			if err := m.Err(); !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name {
+				t.Errorf("it says %v", err)
+			}
+			err := m.Unlock(t.Context())
+			if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name || strings.Count(err.Error(), `"`) != 2 {
+				t.Errorf("Unlock: %v", err)
+			}
+			r.free(names...)
+			r.nobodyStands(names...)
 		})
 	}
 }
@@ -107,39 +102,37 @@ func TestLockAllTellsTheTruthWhenAsked(t *testing.T) {
 				}
 			},
 		} {
-			t.Run(name+"/"+what, func(t *testing.T) {
-				bubble(t, func(t *testing.T, r *rig) {
-					const fixed = 500 * time.Millisecond // before the keeper first looks at the clocks
-					g := &gate{name: "gate"}
-					c := r.client(holdfast.Observe(g))
-					options := make([][]holdfast.Option, 3)
-					options[i] = []holdfast.Option{holdfast.FixedTTL(fixed)}
-					m := r.lockAll(c.Mutex("a", options[0]...), c.Mutex("b", options[1]...), c.Mutex("c", options[2]...))
-					end := m.Until()
-					if time.Until(end) != fixed {
-						t.Fatalf("it is held for %v", time.Until(end))
+			scene(t, name+"/"+what, func(t *testing.T, r *rig) {
+				const fixed = 500 * time.Millisecond // before the keeper first looks at the clocks
+				g := &gate{name: "gate"}
+				c := r.client(holdfast.Observe(g))
+				options := make([][]holdfast.Option, 3)
+				options[i] = []holdfast.Option{holdfast.FixedTTL(fixed)}
+				m := r.lockAll(c.Mutex("a", options[0]...), c.Mutex("b", options[1]...), c.Mutex("c", options[2]...))
+				end := m.Until()
+				if time.Until(end) != fixed {
+					t.Fatalf("it is held for %v", time.Until(end))
+				}
+				asked := false
+				g.do = func() {
+					asked = true
+					time.Sleep(time.Until(end) - time.Nanosecond)
+					if m.Err() != nil || m.Context().Err() != nil {
+						t.Error("it was over too early")
 					}
-					asked := false
-					g.do = func() {
-						asked = true
-						time.Sleep(time.Until(end) - time.Nanosecond)
-						if m.Err() != nil || m.Context().Err() != nil {
-							t.Error("it was over too early")
-						}
-						time.Sleep(time.Nanosecond)
-						if !over(m) {
-							t.Error("it was over, and did not say so")
-						}
+					time.Sleep(time.Nanosecond)
+					if !over(m) {
+						t.Error("it was over, and did not say so")
 					}
-					r.lock(c.Mutex("gate").Lock)
-					if !asked {
-						t.Fatal("nobody asked")
-					}
-					var e *holdfast.Error
-					if err := m.Err(); !errors.As(err, &e) || e.Name != name {
-						t.Errorf("it says %v", err)
-					}
-				})
+				}
+				r.lock(c.Mutex("gate").Lock)
+				if !asked {
+					t.Fatal("nobody asked")
+				}
+				var e *holdfast.Error
+				if err := m.Err(); !errors.As(err, &e) || e.Name != name {
+					t.Errorf("it says %v", err)
+				}
 			})
 		}
 	}
@@ -159,9 +152,7 @@ func TestLockAllUntilIsTheEarliest(t *testing.T) {
 			if m.Err() != nil || m.Context().Err() != nil || time.Until(m.Until()) <= 0 {
 				t.Errorf("it was not renewed: %v", m.Err())
 			}
-			if err := m.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			r.check(m.Unlock(t.Context()))
 		}
 	})
 }
@@ -174,9 +165,7 @@ func TestLockAllUnlock(t *testing.T) {
 		if err := m.Unlock(none); !errors.Is(err, holdfast.ErrNilContext) || m.Err() != nil {
 			t.Fatalf("with a nil context: %v, and it says %v", err, m.Err())
 		}
-		if err := m.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.must(m.Unlock(t.Context()))
 		if !errors.Is(m.Context().Err(), context.Canceled) || !errors.Is(context.Cause(m.Context()), holdfast.ErrNotHeld) {
 			t.Errorf("the context says %v", context.Cause(m.Context()))
 		}
@@ -187,10 +176,8 @@ func TestLockAllUnlock(t *testing.T) {
 		if synctest.Wait(); next.Err() != nil || !errors.Is(m.Err(), holdfast.ErrNotHeld) {
 			t.Errorf("%v; the next says %v", m.Err(), next.Err())
 		}
-		if err := next.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-		r.noResidue(names...)
+		r.check(next.Unlock(t.Context()))
+		r.nobodyStands(names...)
 	})
 }
 
@@ -240,73 +227,21 @@ func TestLockAllWait(t *testing.T) {
 			return []holdfast.Part{c.Mutex("a"), c.Mutex("b"), c.Mutex("b", holdfast.Wait(time.Minute))}
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				other := r.client()
-				a, b := r.lock(other.Mutex("a").Lock), r.lock(other.Mutex("b").Lock)
-				time.AfterFunc(40*time.Second, func() { r.unlock(a) }) // the wait for this one counts too
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-				defer cancel()
-				began := time.Now()
-				_, err := holdfast.LockAll(ctx, parts(r.client())...)
-				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || time.Since(began) != time.Minute {
-					t.Errorf("after %v: %v", time.Since(began), err)
-				}
-				synctest.Wait()
-				r.free("a")
-				r.unlock(b)
-			})
-		})
-	}
-}
-
-func TestLockAllStopsWaitingWhenAPartIsLost(t *testing.T) {
-	for what, lose := range map[string]func(r *rig, token holdfast.Token){
-		"broken": func(r *rig, token holdfast.Token) {
-			if err := r.client().Break(r.Context(), "a", token); err != nil {
-				r.Fatal(err)
+		scene(t, what, func(t *testing.T, r *rig) {
+			other := r.client()
+			a, b := r.lock(other.Mutex("a").Lock), r.lock(other.Mutex("b").Lock)
+			time.AfterFunc(40*time.Second, func() { r.unlock(a) }) // the wait for this one counts too
+			ctx := r.within(2 * time.Hour)
+			began := time.Now()
+			_, err := holdfast.LockAll(ctx, parts(r.client())...)
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || time.Since(began) != time.Minute {
+				t.Errorf("after %v: %v", time.Since(began), err)
 			}
-		},
-		"run out": func(r *rig, _ holdfast.Token) { r.pass(ttl) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, other := r.client(), r.client()
-				held := r.lock(other.Mutex("c").Lock)
-				var m *holdfast.MultiLease
-				wait := r.begin(all(&m, c.Mutex("c"), c.Mutex("b"), c.Mutex("a", holdfast.FixedTTL(ttl))))
-				line, err := other.Inspect(t.Context(), "a")
-				if err != nil || wait.done() || len(line.Holders()) != 1 {
-					t.Fatalf("%+v, %v", line, err)
-				}
-				lose(r, line.Places[0].Token)
-				if synctest.Wait(); !wait.done() || !errors.Is(wait.err, holdfast.ErrLost) || errors.Is(wait.err, holdfast.ErrLocked) {
-					t.Fatalf("it has returned: %v, with %v", wait.done(), wait.err)
-				}
-				r.free("a", "b")
-				r.unlock(held)
-				r.noResidue("a", "b", "c")
-			})
+			synctest.Wait()
+			r.free("a")
+			r.unlock(b)
 		})
 	}
-}
-
-func TestLockAllCostsOneCallEach(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, n := r.counted()
-		var parts []holdfast.Part
-		for i := range 10 {
-			parts = append(parts, c.Mutex(fmt.Sprint(i)))
-		}
-		m := r.lockAll(parts...)
-		if err := m.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r.pass(ttl)
-		if n.joins.Load() != 10 || n.leaves.Load() != 10 || n.keeps.Load() != 0 {
-			t.Fatalf("%d joins, %d leaves, %d keeps for 10 locks", n.joins.Load(), n.leaves.Load(), n.keeps.Load())
-		}
-	})
 }
 
 func TestLockAllIsOneOwner(t *testing.T) {
@@ -325,9 +260,7 @@ func TestLockAllIsOneOwner(t *testing.T) {
 				}
 				ids = append(ids, id)
 			}
-			if err := m.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.must(m.Unlock(t.Context()))
 			return ids
 		}
 		look := r.server.Connect()
@@ -382,9 +315,7 @@ func TestLockAllUnderALease(t *testing.T) {
 			t.Errorf("what it has was asked for again")
 		}
 		for _, m := range []*holdfast.MultiLease{inner, m} {
-			if err := m.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.must(m.Unlock(t.Context()))
 		}
 		if outer.Err() != nil || n.leaves.Load()-leaves != 2 {
 			t.Errorf("the outer lease says %v, %d leaves", outer.Err(), n.leaves.Load()-leaves)

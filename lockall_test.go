@@ -18,18 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lockAll takes locks that are free.
-func (r *rig) lockAll(parts ...holdfast.Part) *holdfast.MultiLease {
-	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-	defer cancel()
-	m, err := holdfast.LockAll(ctx, parts...)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return m
-}
-
 // all is a LockAll that begin can start. What it takes comes into m.
 func all(m **holdfast.MultiLease, parts ...holdfast.Part) locker {
 	return func(ctx context.Context) (_ *holdfast.Lease, err error) {
@@ -38,67 +26,31 @@ func all(m **holdfast.MultiLease, parts ...holdfast.Part) locker {
 	}
 }
 
-// mutexes are mutexes of a client, as parts.
-func mutexes(c *holdfast.Client, names ...string) []holdfast.Part {
-	var parts []holdfast.Part
-	for _, name := range names {
-		parts = append(parts, c.Mutex(name))
-	}
-	return parts
-}
-
-// free checks that names can be taken at once, by somebody else.
-func (r *rig) free(names ...string) {
-	r.Helper()
-	c := r.client()
-	for _, name := range names {
-		if l, err := c.Mutex(name).TryLock(r.Context()); err != nil {
-			r.Errorf("%q is not free: %v", name, err)
-		} else {
-			r.unlock(l)
-		}
-	}
-}
-
-// noResidue checks that the server forgets names.
-func (r *rig) noResidue(names ...string) {
-	r.Helper()
-	r.pass(2 * ttl)
-	for _, name := range names {
-		if n := r.server.Residue(name); n != 0 {
-			r.Errorf("%d things are left of %q", n, name)
-		}
-	}
-}
-
 func TestLockAllIsAllOrNothing(t *testing.T) {
 	for _, taken := range []string{"a", "b", "c"} {
-		t.Run(taken, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				other := r.lock(r.client(holdfast.Label("nightly")).Mutex(taken).Lock)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				began := time.Now()
-				m, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "a", "b")...)
-				var locked *holdfast.LockedError
-				if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
-					t.Fatalf("got %v, %v", m, err)
+		scene(t, taken, func(t *testing.T, r *rig) {
+			other := r.lock(r.client(holdfast.Label("nightly")).Mutex(taken).Lock)
+			ctx := r.within(time.Minute)
+			began := time.Now()
+			m, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "a", "b")...)
+			var locked *holdfast.LockedError
+			if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+				t.Fatalf("got %v, %v", m, err)
+			}
+			if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() || time.Since(began) != time.Minute {
+				t.Errorf("after %v: %+v", time.Since(began), locked)
+			}
+			synctest.Wait()
+			for _, name := range []string{"a", "b", "c"} {
+				if name != taken {
+					r.free(name)
 				}
-				if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() || time.Since(began) != time.Minute {
-					t.Errorf("after %v: %+v", time.Since(began), locked)
-				}
-				synctest.Wait()
-				for _, name := range []string{"a", "b", "c"} {
-					if name != taken {
-						r.free(name)
-					}
-				}
-				if other.Err() != nil {
-					t.Errorf("the other lost it: %v", other.Err())
-				}
-				r.unlock(other)
-				r.noResidue("a", "b", "c")
-			})
+			}
+			if other.Err() != nil {
+				t.Errorf("the other lost it: %v", other.Err())
+			}
+			r.unlock(other)
+			r.nobodyStands("a", "b", "c")
 		})
 	}
 }
@@ -129,7 +81,7 @@ func TestLockAllCancelled(t *testing.T) {
 		if _, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "d")...); !errors.Is(err, context.Canceled) {
 			t.Fatalf("with a context that is done: %v", err)
 		}
-		r.noResidue("a", "c", "d")
+		r.nobodyStands("a", "c", "d")
 	})
 }
 
@@ -139,8 +91,7 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const processes, goroutines, rounds, names = 3, 6, 4, 3
 		servers := []*rig{r, {t, memstore.NewServer()}}
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
+		ctx := r.within(24 * time.Hour)
 		var inside [2][names]atomic.Int32
 		var wg sync.WaitGroup
 		for p := range processes {
@@ -169,24 +120,21 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 						for _, n := range counts {
 							n.Add(-1)
 						}
-						if err := m.Unlock(ctx); err != nil {
-							t.Error(err)
-						}
+						r.check(m.Unlock(ctx))
 					}
 				})
 			}
 		}
 		wg.Wait()
 		for _, s := range servers {
-			s.noResidue("0", "1", "2")
+			s.nobodyStands("0", "1", "2")
 		}
 	})
 }
 
 func TestLockAllReversed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := r.within(time.Hour)
 		names := []string{"a", "b", "c", "d"}
 		var wg sync.WaitGroup
 		for range 2 {
@@ -200,9 +148,7 @@ func TestLockAllReversed(t *testing.T) {
 						return
 					}
 					time.Sleep(time.Second)
-					if err := m.Unlock(ctx); err != nil {
-						t.Error(err)
-					}
+					r.check(m.Unlock(ctx))
 				})
 			}
 		}
@@ -211,7 +157,7 @@ func TestLockAllReversed(t *testing.T) {
 		if d := time.Since(began); d > 41*time.Second {
 			t.Errorf("40 that hold for a second each took %v", d)
 		}
-		r.noResidue(names...)
+		r.nobodyStands(names...)
 	})
 }
 
@@ -262,10 +208,8 @@ func TestLockAllOfOneLockByTwoClients(t *testing.T) {
 		if token := line.Places[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
 			t.Errorf("the tokens are %v, want %v", m.Tokens(), token)
 		}
-		if err := m.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-		r.noResidue("x")
+		r.check(m.Unlock(t.Context()))
+		r.nobodyStands("x")
 	})
 }
 
@@ -279,23 +223,16 @@ func TestLockAllMixed(t *testing.T) {
 				t.Errorf("token %d is shared: %v", i, token.Shared())
 			}
 		}
-		refused := func(what string, lock locker) {
-			t.Helper()
-			if _, err := lock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		refused("the mutex", other.Mutex("mutex").TryLock)
-		refused("reading beside the writer", other.RWMutex("write").TryRLock)
-		refused("writing beside the reader", other.RWMutex("read").TryLock)
-		refused("three of five beside three", func(ctx context.Context) (*holdfast.Lease, error) { return pool(other).TryAcquire(ctx, 3) })
+		tryThree := func(ctx context.Context) (*holdfast.Lease, error) { return pool(other).TryAcquire(ctx, 3) }
+		r.refused("the mutex", other.Mutex("mutex").TryLock, holdfast.ErrLocked)
+		r.refused("reading beside the writer", other.RWMutex("write").TryRLock, holdfast.ErrLocked)
+		r.refused("writing beside the reader", other.RWMutex("read").TryLock, holdfast.ErrLocked)
+		r.refused("three of five beside three", tryThree, holdfast.ErrLocked)
 		second := r.lockAll(other.RWMutex("read").Reader(), pool(other).Units(2)) // there is room for these
 		for _, m := range []*holdfast.MultiLease{m, second} {
-			if err := m.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			r.check(m.Unlock(t.Context()))
 		}
-		r.noResidue("mutex", "write", "read", "pool")
+		r.nobodyStands("mutex", "write", "read", "pool")
 	})
 }
 
@@ -321,8 +258,8 @@ func TestLockAllOverTwoServers(t *testing.T) {
 		}
 		here.free("x", "y")
 		there.free("x", "y")
-		here.noResidue("x", "y")
-		there.noResidue("x", "y")
+		here.nobodyStands("x", "y")
+		there.nobodyStands("x", "y")
 	})
 }
 
@@ -360,9 +297,7 @@ func TestLockAllDuplicates(t *testing.T) {
 					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], line.Places[0].Token)
 				}
 			}
-			if err := m.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			r.check(m.Unlock(t.Context()))
 			if j, l := n.joins.Load()-joins, n.leaves.Load()-leaves; j != 2 || l != 2 {
 				t.Errorf("%s: %d joins and %d leaves of two locks", what, j, l)
 			}
@@ -371,58 +306,42 @@ func TestLockAllDuplicates(t *testing.T) {
 }
 
 func TestLockAllBadInput(t *testing.T) {
-	var none context.Context
-	ctx := context.Background()
-	for what, bad := range map[string]struct {
-		ctx   context.Context
-		parts func(c *holdfast.Client) []holdfast.Part
-		want  error
-	}{
-		"no parts":    {ctx, func(*holdfast.Client) []holdfast.Part { return nil }, holdfast.ErrBadOption},
-		"nil part":    {ctx, func(c *holdfast.Client) []holdfast.Part { return []holdfast.Part{c.Mutex("x"), nil} }, holdfast.ErrBadOption},
-		"nil context": {none, func(c *holdfast.Client) []holdfast.Part { return mutexes(c, "x") }, holdfast.ErrNilContext},
-		"bad name":    {ctx, func(c *holdfast.Client) []holdfast.Part { return mutexes(c, "x", "") }, holdfast.ErrBadName},
-		"bad option": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Mutex("y", holdfast.Wait(-1))}
-		}, holdfast.ErrBadOption},
-		"bad ttl": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.RWMutex("y", holdfast.TTL(-1)).Reader()}
-		}, holdfast.ErrBadTTL},
-		"no units": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 5).Units(0)}
-		}, holdfast.ErrBadUnits},
-		"too many units": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 5).Units(6)}
-		}, holdfast.ErrBadUnits},
-		"too many units together": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 5).Units(3), c.Semaphore("y", 5).Units(3)}
-		}, holdfast.ErrBadUnits},
-		"bad limit": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 0).Units(1)}
-		}, holdfast.ErrBadUnits},
-		"two kinds": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Mutex("y"), c.Semaphore("y", 5).Units(1)}
-		}, holdfast.ErrMismatch},
-		"two limits": {ctx, func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("x"), c.Semaphore("y", 4).Units(1), c.Semaphore("y", 5).Units(1)}
-		}, holdfast.ErrMismatch},
-	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, n := r.counted()
-				m, err := holdfast.LockAll(bad.ctx, bad.parts(c)...)
-				if m != nil || !errors.Is(err, bad.want) {
-					t.Fatalf("got %v, %v, want %v", m, err, bad.want)
-				}
-				if !strings.HasPrefix(err.Error(), "holdfast: lock all: ") || strings.Contains(err.Error(), "\n") {
-					t.Errorf("it reads %q", err)
-				}
-				if n.joins.Load() != 0 {
-					t.Errorf("%d were joined", n.joins.Load())
-				}
-			})
-		})
-	}
+	bubble(t, func(t *testing.T, r *rig) {
+		var none context.Context
+		ctx := t.Context()
+		c, n := r.counted()
+		x, pool := c.Mutex("x"), c.Semaphore("y", 5)
+		for what, bad := range map[string]struct {
+			ctx   context.Context
+			parts []holdfast.Part
+			want  error
+		}{
+			"no parts":                {ctx, nil, holdfast.ErrBadOption},
+			"nil part":                {ctx, []holdfast.Part{x, nil}, holdfast.ErrBadOption},
+			"nil context":             {none, []holdfast.Part{x}, holdfast.ErrNilContext},
+			"bad name":                {ctx, mutexes(c, "x", ""), holdfast.ErrBadName},
+			"bad option":              {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.Wait(-1))}, holdfast.ErrBadOption},
+			"bad ttl":                 {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.TTL(-1)).Reader()}, holdfast.ErrBadTTL},
+			"no units":                {ctx, []holdfast.Part{x, pool.Units(0)}, holdfast.ErrBadUnits},
+			"too many units":          {ctx, []holdfast.Part{x, pool.Units(6)}, holdfast.ErrBadUnits},
+			"too many units together": {ctx, []holdfast.Part{x, pool.Units(3), pool.Units(3)}, holdfast.ErrBadUnits},
+			"bad limit":               {ctx, []holdfast.Part{x, c.Semaphore("y", 0).Units(1)}, holdfast.ErrBadUnits},
+			"two kinds":               {ctx, []holdfast.Part{x, c.Mutex("y"), pool.Units(1)}, holdfast.ErrMismatch},
+			"two limits":              {ctx, []holdfast.Part{x, c.Semaphore("y", 4).Units(1), pool.Units(1)}, holdfast.ErrMismatch},
+		} {
+			m, err := holdfast.LockAll(bad.ctx, bad.parts...)
+			if m != nil || !errors.Is(err, bad.want) {
+				t.Errorf("%s: got %v, %v, want %v", what, m, err, bad.want)
+				continue
+			}
+			if !strings.HasPrefix(err.Error(), "holdfast: lock all: ") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: it reads %q", what, err)
+			}
+		}
+		if n.joins.Load() != 0 {
+			t.Errorf("%d were joined", n.joins.Load())
+		}
+	})
 }
 
 func TestLockAllOfAClosedClient(t *testing.T) {

@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,12 @@ func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	synctest.Test(t, func(t *testing.T) { f(t, &rig{t, memstore.NewServer()}) })
 }
 
+// scene runs f as a subtest in a bubble of its own.
+func scene(t *testing.T, name string, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, f) })
+}
+
 // client is one more process that uses the server.
 func (r *rig) client(options ...holdfast.Option) *holdfast.Client {
 	c := holdfast.New(r.server.Connect(), options...)
@@ -51,18 +58,43 @@ func (r *rig) lock(lock locker) *holdfast.Lease {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	l, err := lock(ctx)
+	return r.lease(lock(ctx))
+}
+
+// lease is what a call got that cannot fail.
+func (r *rig) lease(l *holdfast.Lease, err error) *holdfast.Lease {
+	r.Helper()
+	r.must(err)
+	return l
+}
+
+// must ends the test with an error.
+func (r *rig) must(err error) {
+	r.Helper()
 	if err != nil {
 		r.Fatal(err)
 	}
-	return l
+}
+
+// check is must for other goroutines, and for what goes on.
+func (r *rig) check(err error) {
+	r.Helper()
+	if err != nil {
+		r.Error(err)
+	}
+}
+
+// refused checks that a lock cannot be had, and why.
+func (r *rig) refused(what string, lock locker, why error) {
+	r.Helper()
+	if _, err := lock(r.Context()); !errors.Is(err, why) {
+		r.Fatalf("%s: %v, want %v", what, err, why)
+	}
 }
 
 func (r *rig) unlock(l *holdfast.Lease) {
 	r.Helper()
-	if err := l.Unlock(r.Context()); err != nil {
-		r.Fatal(err)
-	}
+	r.must(l.Unlock(r.Context()))
 }
 
 // A call is a Lock that runs by itself. Its lease and err can be read when it is done.
@@ -104,3 +136,142 @@ func (r *rig) pass(d time.Duration) {
 
 // holds says whether a call has got its lease and still has it.
 func (c *call) holds() bool { return c.done() && c.err == nil && c.lease.Err() == nil }
+
+// cancelled is a context that is done.
+func (r *rig) cancelled() context.Context {
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	return ctx
+}
+
+// linkFaults are the faults of a link that the tests above choose from.
+type linkFaults interface {
+	Cut()
+	Kill()
+	HoldRequests() (release func())
+	HoldReplies() (release func())
+}
+
+func (r *rig) line(c *holdfast.Client, name string) holdfast.Line {
+	r.Helper()
+	line, err := c.Inspect(r.Context(), name)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return line
+}
+
+// beginMany starts Locks that queue in this order.
+func (r *rig) beginMany(n int, lock locker) (calls []*call) {
+	for range n {
+		calls = append(calls, r.begin(lock))
+	}
+	return calls
+}
+
+// nobodyStands fails if names still have a line after a while, or the server anything else of them.
+func (r *rig) nobodyStands(names ...string) {
+	r.Helper()
+	r.pass(2 * ttl)
+	r.nothingLeft(names...)
+}
+
+// nothingLeft fails if the server has anything of names now.
+func (r *rig) nothingLeft(names ...string) {
+	r.Helper()
+	synctest.Wait()
+	for _, name := range names {
+		if n := r.server.Residue(name); n != 0 {
+			r.Errorf("the server still holds %d things for %q", n, name)
+		}
+	}
+}
+
+// under is a locker that locks under the context of a lease.
+func under(l *holdfast.Lease, lock locker) locker {
+	return func(ctx context.Context) (*holdfast.Lease, error) {
+		both, cancel := context.WithCancel(l.Context())
+		defer context.AfterFunc(ctx, cancel)()
+		return lock(both)
+	}
+}
+
+// units is an Acquire of n units as a locker.
+func units(s *holdfast.Semaphore, n int) locker {
+	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, n) }
+}
+
+// lockAll takes locks that are free.
+func (r *rig) lockAll(parts ...holdfast.Part) *holdfast.MultiLease {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	m, err := holdfast.LockAll(ctx, parts...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return m
+}
+
+// mutexes are mutexes of a client, as parts.
+func mutexes(c *holdfast.Client, names ...string) []holdfast.Part {
+	var parts []holdfast.Part
+	for _, name := range names {
+		parts = append(parts, c.Mutex(name))
+	}
+	return parts
+}
+
+// free checks that names can be taken at once, by somebody else.
+func (r *rig) free(names ...string) {
+	r.Helper()
+	c := r.client()
+	for _, name := range names {
+		if l, err := c.Mutex(name).TryLock(r.Context()); err != nil {
+			r.Errorf("%q is not free: %v", name, err)
+		} else {
+			r.unlock(l)
+		}
+	}
+}
+
+// errorOf is the error of a call that is not to succeed.
+func errorOf[T any](_ T, err error) error { return err }
+
+// breakLock takes a lock away from all who hold it, as an operator does.
+func (r *rig) breakLock(name string) {
+	r.Helper()
+	c := r.client()
+	for _, p := range r.line(c, name).Holders() {
+		r.must(c.Break(r.Context(), name, p.Token))
+	}
+}
+
+// within is a context that ends after d.
+func (r *rig) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	r.Cleanup(cancel)
+	return ctx
+}
+
+// holds checks that a call gets its lease without more time passing, and still has it.
+func (r *rig) holds(c *call, otherwise string) {
+	r.Helper()
+	synctest.Wait()
+	switch {
+	case !c.done():
+		r.Fatalf("%s: it waits", otherwise)
+	case c.err != nil:
+		r.Fatalf("%s: %v", otherwise, c.err)
+	case c.lease.Err() != nil:
+		r.Fatalf("%s: %v", otherwise, c.lease.Err())
+	}
+}
+
+// waits checks that a call has not returned.
+func (r *rig) waits(c *call, otherwise string) {
+	r.Helper()
+	if synctest.Wait(); c.done() {
+		r.Fatalf("%s: %v", otherwise, c.err)
+	}
+}

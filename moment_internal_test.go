@@ -41,11 +41,11 @@ func TestGrantAtTheVeryMomentItsContextEnds(t *testing.T) {
 				if err := first.Unlock(t.Context()); err != nil { // the store grants it, and the push is lost
 					t.Fatal(err)
 				}
-				c.mu.Lock()
+				c.begin()
 				cancel() // its select is decided, and it waits for mu
-				granted := c.relays["x"].claim
+				granted := c.queues["x"].claim
 				c.pushedGrant(granted)
-				c.mu.Unlock()
+				c.end()
 				if err := <-failed; !errors.Is(err, context.Canceled) {
 					t.Fatalf("got %v", err)
 				}
@@ -80,15 +80,15 @@ func TestFailureAtTheVeryMomentItsContextEnds(t *testing.T) {
 			failed <- err
 		}()
 		synctest.Wait()
-		c.mu.Lock()
+		c.begin()
 		cancel() // its select is decided, and it waits for mu
 		for _, cl := range c.claims {
 			if cl.phase == waiting {
 				c.withdraw(cl)
-				c.abandon(cl, ErrFormat)
+				cl.queue.claimFailed(cl, ErrFormat)
 			}
 		}
-		c.mu.Unlock()
+		c.end()
 		if err := <-failed; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrFormat) {
 			t.Fatalf("got %v", err)
 		}
@@ -112,12 +112,12 @@ func TestGrantThatIsOverBeforeItsCallerRuns(t *testing.T) {
 		if err := first.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.mu.Lock()
-		granted := c.relays["x"].claim
+		c.begin()
+		granted := c.queues["x"].claim
 		granted.until.wall.Add(int64(time.Hour)) // it is granted, and then an hour passes
 		c.pushedGrant(granted)
 		granted.until.wall.Add(-2 * int64(time.Hour))
-		c.mu.Unlock()
+		c.end()
 		select {
 		case l := <-next:
 			if l == nil || l.Err() != nil || l.claim == granted {
@@ -136,10 +136,10 @@ func TestUnlockOfWhatTheKeeperHasJustLost(t *testing.T) {
 		c := New(&silent{Store: memstore.New(), leave: func(context.Context) bool { leaves++; return false }})
 		defer c.Close()
 		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
-		c.mu.Lock()
+		c.begin()
 		l.end(&errUnlocked) // Unlock has come this far
 		c.lose(l.claim, errRanOut)
-		c.mu.Unlock()
+		c.end()
 		synctest.Wait()
 		if err := c.release(t.Context(), l, time.Now()); err != nil {
 			t.Fatal(err)
@@ -158,10 +158,10 @@ func TestWhatIsOverIsNotHandedOn(t *testing.T) {
 		defer cancel()
 		go c.Mutex("x").Lock(ctx) //nolint:errcheck // it only has to wait
 		synctest.Wait()
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.begin()
+		defer c.end()
 		l.claim.until.wall.Add(-int64(time.Hour))
-		if c.passOn(l.claim, time.Now()) != nil {
+		if l.claim.queue.handOver(l.claim, time.Now()) {
 			t.Fatal("it was handed on")
 		}
 	})
@@ -173,7 +173,7 @@ func TestNotReenteredOnceItIsBeingGivenBack(t *testing.T) {
 		m := c.Mutex("x", Reentrant())
 		l := must[*Lease](t)(m.Lock(t.Context()))
 		l.end(&errUnlocked)
-		again, err := (&wish{lock: &m.lock, ctx: l.Context(), ask: wholeLock}).enterAgain(l)
+		again, err := (&request{lock: &m.lock, ctx: l.Context(), ask: wholeLock}).enterAgain(l)
 		if again != nil || err != nil {
 			t.Fatalf("got %v, %v", again, err)
 		}

@@ -25,12 +25,12 @@ func (c *Client) Mutex(name string, options ...Option) *Mutex { return &Mutex{c.
 // unlocked or lost. If ctx ends first, nothing is held and no place in the line is left behind. If it was its
 // deadline, the error is also a *LockedError that says who is in the way.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, &wish{op: "lock", ask: wholeLock})
+	return m.lock.acquire(ctx, &request{op: "lock", ask: wholeLock})
 }
 
 // TryLock takes the lock if it is free, and is otherwise a *LockedError at once.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, &wish{op: "trylock", ask: wholeLock, try: true})
+	return m.lock.acquire(ctx, &request{op: "trylock", ask: wholeLock, try: true})
 }
 
 // Do takes the lock, calls fn, and gives the lock back. ctx bounds both the wait and fn. The context that fn is
@@ -39,19 +39,19 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // Do returns fn's error. If the lease was lost meanwhile, the error is ErrLost too: what fn did may have been
 // done beside somebody else's.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	return m.lock.do(ctx, &wish{op: "lock", ask: wholeLock}, fn)
+	return m.lock.do(ctx, &request{op: "lock", ask: wholeLock}, fn)
 }
 
 // Inspect says who holds the lock and who waits for it.
 func (m *Mutex) Inspect(ctx context.Context) (Line, error) { return m.lock.inspect(ctx) }
 
 // do takes the lock, runs fn and gives the lock back.
-func (k *lock) do(ctx context.Context, w *wish, fn func(context.Context) error) error {
+func (k *lock) do(ctx context.Context, r *request, fn func(context.Context) error) error {
 	if fn == nil {
-		return k.client.failed(w.op, k.name, errNoFunction)
+		return k.client.failed(r.op, k.name, errNoFunction)
 	}
-	w.bound = true
-	l, err := k.acquire(ctx, w)
+	r.bound = true
+	l, err := k.acquire(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMutexExcludes(t *testing.T) {
@@ -119,46 +120,26 @@ func TestLockThatRunsIntoItsDeadline(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				held := r.lock(r.client().Mutex("x").Lock)
-				other := r.begin(r.client().Mutex("x").Lock)
-				began := time.Now()
-				err := lock(r.client())
-				var locked *holdfast.LockedError
-				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
-					t.Fatalf("got %v", err)
-				}
-				if locked.Token != held.Token() || locked.Ahead != 2 || time.Since(began) != time.Minute {
-					t.Fatalf("after %v: %+v", time.Since(began), locked)
-				}
-				synctest.Wait()
-				if line, err := r.client().Inspect(t.Context(), "x"); err != nil || len(line.Places) != 2 {
-					t.Fatalf("it left a place behind: %+v, %v", line, err)
-				}
-				r.unlock(held)
-				if synctest.Wait(); !other.holds() {
-					t.Fatal("the next in line did not get it")
-				}
-			})
+		scene(t, name, func(t *testing.T, r *rig) {
+			held := r.lock(r.client().Mutex("x").Lock)
+			other := r.begin(r.client().Mutex("x").Lock)
+			began := time.Now()
+			err := lock(r.client())
+			var locked *holdfast.LockedError
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+				t.Fatalf("got %v", err)
+			}
+			if locked.Token != held.Token() || locked.Ahead != 2 || time.Since(began) != time.Minute {
+				t.Fatalf("after %v: %+v", time.Since(began), locked)
+			}
+			synctest.Wait()
+			if line, err := r.client().Inspect(t.Context(), "x"); err != nil || len(line.Places) != 2 {
+				t.Fatalf("it left a place behind: %+v, %v", line, err)
+			}
+			r.unlock(held)
+			r.holds(other, "the next in line did not get it")
 		})
 	}
-}
-
-func TestCancelledLockHasTheContextsErrorAndCause(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.lock(r.client().Mutex("x").Lock)
-		why := errors.New("the user went away")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(why) })
-		_, err := r.client().Mutex("x").Lock(ctx)
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, why) || errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("got %v", err)
-		}
-		if _, err := r.client().Mutex("x").Lock(ctx); !errors.Is(err, context.Canceled) {
-			t.Fatalf("with a context that is done: %v", err)
-		}
-	})
 }
 
 func TestDo(t *testing.T) {
@@ -184,32 +165,10 @@ func TestDo(t *testing.T) {
 	})
 }
 
-func TestDoReportsLossBesideTheFunctionsError(t *testing.T) {
-	boom := errors.New("boom")
-	for _, fnErr := range []error{nil, boom} {
-		t.Run(fmt.Sprint(fnErr), func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				err := r.client().Mutex("x").Do(t.Context(), func(ctx context.Context) error {
-					r.server.Restart(false)
-					<-ctx.Done()
-					if !errors.Is(context.Cause(ctx), holdfast.ErrLost) {
-						t.Errorf("the context ended because of %v", context.Cause(ctx))
-					}
-					return fnErr
-				})
-				if !errors.Is(err, holdfast.ErrLost) || (fnErr != nil && !errors.Is(err, boom)) {
-					t.Fatalf("got %v", err)
-				}
-			})
-		})
-	}
-}
-
 func TestDoIsBoundByItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().Mutex("x")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := r.within(time.Hour)
 		err := m.Do(ctx, func(ctx context.Context) error {
 			if d, ok := ctx.Deadline(); !ok || time.Until(d) != time.Hour {
 				t.Errorf("the function sees the deadline %v, %v", d, ok)
@@ -222,5 +181,25 @@ func TestDoIsBoundByItsContext(t *testing.T) {
 		}
 		synctest.Wait()
 		r.unlock(r.lock(m.TryLock)) // it was given back although the context was done
+	})
+}
+
+// TestFewCallsFromLockToTheStore: whoever reads how a lock is taken is soon at the store.
+func TestFewCallsFromLockToTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		between := 0
+		c := r.around(&detour{join: func(context.Context, store.Claim) error {
+			stack := make([]uintptr, 100)
+			frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)]) // who called Join, and so on
+			for frame, more := frames.Next(); more && !strings.HasSuffix(frame.Function, "(*Mutex).Lock"); frame, more = frames.Next() {
+				t.Log(frame.Function)
+				between++
+			}
+			return nil
+		}})
+		r.lock(c.Mutex("x").Lock)
+		if between != 3 {
+			t.Errorf("%d calls between Lock and the store's Join, want 3", between)
+		}
 	})
 }

@@ -51,27 +51,21 @@ type Request struct {
 // Shared says whether the lease is to be a reader's or a semaphore's.
 func (r Request) Shared() bool { return r.Kind != store.Lock || r.Units != r.Limit }
 
-// request says what w asks for.
-func (w *wish) request() Request {
-	return newRequest(w.op, w.lock.name, w.lock.client.abilities.Store, w.ask)
+// described is r as an Observer is told of it.
+func (r *request) described() Request {
+	return newRequest(r.op, r.lock.name, r.lock.client.abilities.Store, r.ask)
 }
 
 func newRequest(op, name, storeName string, a store.Ask) Request {
 	return Request{Op: op, Name: name, Store: storeName, Kind: a.Kind, Units: int(a.Units), Limit: int(a.Limit)}
 }
 
-// observed fulfils w and lets o see it.
-func (w *wish) observed(o Observer) (*Lease, error) {
-	ctx, over := o.Waiting(w.ctx, w.request())
-	w.ctx = ctx
-	l, err := w.fulfil()
-	if err != nil {
-		err = w.lock.client.failed(w.op, w.lock.name, err)
+// observe tells o, if there is one, that r waits. It returns what is to be called when the wait is over, or nil.
+func (r *request) observe(o Observer) (over func(error)) {
+	if o != nil {
+		r.ctx, over = o.Waiting(r.ctx, r.described())
 	}
-	if over != nil {
-		over(err)
-	}
-	return l, err
+	return over
 }
 
 // NopObserver does nothing.

@@ -20,9 +20,7 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const leases = 20
 		o := &recorder{}
-		n := &counter{Store: r.server.Connect()}
-		c := holdfast.New(n, holdfast.Observe(o))
-		r.Cleanup(func() { c.Close() })
+		c, n := r.counted(holdfast.Observe(o))
 		for i := range leases {
 			r.lock(c.Mutex(fmt.Sprint(i)).Lock)
 		}
@@ -108,10 +106,7 @@ func TestObserverIsToldOfHandOver(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		l := r.lock(c.Mutex("x").Lock)
-		var waiters []*call
-		for range 3 {
-			waiters = append(waiters, r.begin(c.Mutex("x").Lock))
-		}
+		waiters := r.beginMany(3, c.Mutex("x").Lock)
 		for i, w := range waiters {
 			r.unlock(l)
 			if synctest.Wait(); !w.holds() || len(o.handed) != i+1 {
@@ -180,10 +175,7 @@ func TestObserverContexts(t *testing.T) {
 		}
 		l := r.lock(within(c.Mutex("x").Lock))
 		check("Lock", l.Context(), true)
-		again, err := c.Mutex("x").Lock(l.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := r.lease(c.Mutex("x").Lock(l.Context()))
 		check("re-entered", again.Context(), false)
 		r.unlock(again)
 
@@ -198,27 +190,18 @@ func TestObserverContexts(t *testing.T) {
 		<-pushed.returned
 		check("granted by a push", pushed.lease.Context(), true)
 
-		shared, err := pushed.lease.Downgrade(outside)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shared := r.lease(pushed.lease.Downgrade(outside))
 		check("downgraded", shared.Context(), false)
 		r.unlock(shared)
 
-		if err := c.Mutex("x").Do(outside, func(ctx context.Context) error { check("Do", ctx, true); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		r.must(c.Mutex("x").Do(outside, func(ctx context.Context) error { check("Do", ctx, true); return nil }))
 		m, err := holdfast.LockAll(outside, mutexes(c, "x", "y", "z")...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		check("LockAll", m.Context(), true)
-		if err := m.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Election("x").Run(outside, func(ctx context.Context) error { check("Run", ctx, true); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		r.must(m.Unlock(t.Context()))
+		r.must(c.Election("x").Run(outside, func(ctx context.Context) error { check("Run", ctx, true); return nil }))
 		o.allOver(t)
 	})
 }
@@ -237,28 +220,26 @@ func TestObserverAndReentrance(t *testing.T) {
 		"lost":   {func(r *rig, _ *holdfast.Client, _ []*holdfast.Lease) { r.server.Restart(false); r.pass(time.Second) }, holdfast.ErrLost},
 		"closed": {func(_ *rig, c *holdfast.Client, _ []*holdfast.Lease) { c.Close() }, holdfast.ErrClosed},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, o := r.observed(holdfast.Reentrant())
-				leases := []*holdfast.Lease{r.lock(c.Mutex("x").Lock)}
-				for _, lock := range []locker{c.Mutex("x").Lock, c.RWMutex("x").RLock} {
-					l, err := lock(leases[0].Context())
-					if err != nil {
-						t.Fatal(err)
-					}
-					leases = append(leases, l)
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, o := r.observed(holdfast.Reentrant())
+			leases := []*holdfast.Lease{r.lock(c.Mutex("x").Lock)}
+			for _, lock := range []locker{c.Mutex("x").Lock, c.RWMutex("x").RLock} {
+				l, err := lock(leases[0].Context())
+				if err != nil {
+					t.Fatal(err)
 				}
-				if waits, holds := o.counts(); waits != 1 || holds != 3 {
-					t.Errorf("%d waits, %d leases", waits, holds)
+				leases = append(leases, l)
+			}
+			if waits, holds := o.counts(); waits != 1 || holds != 3 {
+				t.Errorf("%d waits, %d leases", waits, holds)
+			}
+			end.do(r, c, leases)
+			for i, hold := range o.holds {
+				if hold.token != leases[0].Token() || hold.Op != []string{"lock", "lock", "rlock"}[i] || !errors.Is(hold.why, end.why) {
+					t.Errorf("lease %d is %s with %v, over with %v", i, hold.Op, hold.token, hold.why)
 				}
-				end.do(r, c, leases)
-				for i, hold := range o.holds {
-					if hold.token != leases[0].Token() || hold.Op != []string{"lock", "lock", "rlock"}[i] || !errors.Is(hold.why, end.why) {
-						t.Errorf("lease %d is %s with %v, over with %v", i, hold.Op, hold.token, hold.why)
-					}
-				}
-				o.allOver(t)
-			})
+			}
+			o.allOver(t)
 		})
 	}
 }
@@ -326,9 +307,7 @@ func TestObserverIsForClients(t *testing.T) {
 		if n.joins.Load() != 0 {
 			t.Errorf("%d were joined", n.joins.Load())
 		}
-		if _, err := r.client(holdfast.Observe(nil)).Mutex("x").Lock(t.Context()); !errors.Is(err, holdfast.ErrBadOption) {
-			t.Errorf("Observe(nil) for a client: %v", err)
-		}
+		r.refused("Observe(nil) for a client", r.client(holdfast.Observe(nil)).Mutex("x").Lock, holdfast.ErrBadOption)
 		if _, err := holdfast.Open(t.Context(), "memory:", holdfast.Observe(nil)); !errors.Is(err, holdfast.ErrBadOption) {
 			t.Errorf("Observe(nil) for Open: %v", err)
 		}
@@ -349,9 +328,7 @@ func TestNopObserver(t *testing.T) {
 		next := r.begin(c.Mutex("x").Lock)
 		r.unlock(l)
 		<-next.returned
-		if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Errorf("got %v", err)
-		}
+		r.refused("it is held", c.Mutex("x").TryLock, holdfast.ErrLocked)
 		link.Cut()
 		r.pass(2 * ttl)
 		if !errors.Is(next.lease.Err(), holdfast.ErrLost) {

@@ -87,39 +87,35 @@ func TestObserverIsToldWhyALeaseIsOver(t *testing.T) {
 		}, holdfast.ErrNotHeld},
 		"store lost its data": {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.server.Restart(false) }, holdfast.ErrLost},
 		"broken": {func(r *rig, c *holdfast.Client, l *holdfast.Lease) {
-			if err := c.Break(r.Context(), "x", l.Token()); err != nil {
-				r.Fatal(err)
-			}
+			r.must(c.Break(r.Context(), "x", l.Token()))
 		}, holdfast.ErrLost},
 		"run out":         {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl) }, holdfast.ErrLost},
 		"run out, asked":  {func(_ *rig, _ *holdfast.Client, l *holdfast.Lease) { time.Sleep(ttl); _ = l.Err() }, holdfast.ErrLost},
 		"closed":          {func(_ *rig, c *holdfast.Client, _ *holdfast.Lease) { c.Close() }, holdfast.ErrClosed},
 		"lost and closed": {func(r *rig, c *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl); c.Close() }, holdfast.ErrLost},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, o := r.observed()
-				l := r.lock(c.Mutex("x", holdfast.FixedTTL(ttl)).Lock)
-				if hold := o.last(&o.holds); hold.ends != 0 {
-					t.Fatalf("it is over: %v", hold.why)
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, o := r.observed()
+			l := r.lock(c.Mutex("x", holdfast.FixedTTL(ttl)).Lock)
+			if hold := o.last(&o.holds); hold.ends != 0 {
+				t.Fatalf("it is over: %v", hold.why)
+			}
+			test.end(r, c, l)
+			synctest.Wait()
+			hold := o.last(&o.holds)
+			if !errors.Is(hold.why, test.want) {
+				t.Errorf("it was over with %v", hold.why)
+			}
+			for _, other := range []error{holdfast.ErrNotHeld, holdfast.ErrLost, holdfast.ErrClosed} {
+				if !errors.Is(test.want, other) && errors.Is(hold.why, other) {
+					t.Errorf("%v is %v too", hold.why, other)
 				}
-				test.end(r, c, l)
-				synctest.Wait()
-				hold := o.last(&o.holds)
-				if !errors.Is(hold.why, test.want) {
-					t.Errorf("it was over with %v", hold.why)
-				}
-				for _, other := range []error{holdfast.ErrNotHeld, holdfast.ErrLost, holdfast.ErrClosed} {
-					if !errors.Is(test.want, other) && errors.Is(hold.why, other) {
-						t.Errorf("%v is %v too", hold.why, other)
-					}
-				}
-				if waits, holds := o.counts(); waits != 1 || holds != 1 {
-					t.Errorf("%d waits, %d leases", waits, holds)
-				}
-				r.pass(ttl)
-				o.allOver(t)
-			})
+			}
+			if waits, holds := o.counts(); waits != 1 || holds != 1 {
+				t.Errorf("%d waits, %d leases", waits, holds)
+			}
+			r.pass(ttl)
+			o.allOver(t)
 		})
 	}
 }
@@ -128,10 +124,7 @@ func TestObserverSeesDowngrade(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		l := r.lock(c.RWMutex("x").Lock)
-		shared, err := l.Downgrade(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		shared := r.lease(l.Downgrade(t.Context()))
 		if waits, holds := o.counts(); waits != 1 || holds != 2 {
 			t.Fatalf("%d waits, %d leases", waits, holds)
 		}
@@ -168,27 +161,25 @@ func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
 		"closed":    {func(c *holdfast.Client) locker { return c.Mutex("x").Lock }, func(_ *rig, c *holdfast.Client, _ *call) { c.Close() }, holdfast.ErrClosed},
 		"mismatch":  {func(c *holdfast.Client) locker { return units(c.Semaphore("x", 5), 1) }, nil, holdfast.ErrMismatch},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				r.lock(r.client().Mutex("x").Lock)
-				c, o := r.observed()
-				wait := r.begin(test.lock(c))
-				if test.while != nil {
-					r.pass(time.Second)
-					if seen := o.last(&o.waits); seen.Name != "x" || seen.ends != 0 {
-						t.Errorf("while it waits: %+v", seen)
-					}
-					test.while(r, c, wait)
+		scene(t, what, func(t *testing.T, r *rig) {
+			r.lock(r.client().Mutex("x").Lock)
+			c, o := r.observed()
+			wait := r.begin(test.lock(c))
+			if test.while != nil {
+				r.pass(time.Second)
+				if seen := o.last(&o.waits); seen.Name != "x" || seen.ends != 0 {
+					t.Errorf("while it waits: %+v", seen)
 				}
-				<-wait.returned
-				if waits, holds := o.counts(); waits != 1 || holds != 0 {
-					t.Errorf("%d waits, %d leases", waits, holds)
-				}
-				if seen := o.last(&o.waits); wait.err == nil || !errors.Is(seen.why, test.want) || !errors.Is(wait.err, seen.why) {
-					t.Errorf("it was over with %v; the call got %v", seen.why, wait.err)
-				}
-				o.allOver(t)
-			})
+				test.while(r, c, wait)
+			}
+			<-wait.returned
+			if waits, holds := o.counts(); waits != 1 || holds != 0 {
+				t.Errorf("%d waits, %d leases", waits, holds)
+			}
+			if seen := o.last(&o.waits); wait.err == nil || !errors.Is(seen.why, test.want) || !errors.Is(wait.err, seen.why) {
+				t.Errorf("it was over with %v; the call got %v", seen.why, wait.err)
+			}
+			o.allOver(t)
 		})
 	}
 }

@@ -16,34 +16,35 @@ const outageLimit = 10 * time.Second
 // errLateGrant is why a grant is of no use. The store is there, and the next one may be in time.
 var errLateGrant = fmt.Errorf("%w: it was granted, but the answer took longer than the ttl", ErrLost)
 
-// An outage is a run of Joins that failed: those of one call, or those of one relay.
+// An outage is a run of Joins that failed: those of one request, or those of one localQueue. Nil is none.
 type outage struct {
-	err   error         // the last failure
-	fails int32         // how many in a row
-	since time.Duration // when the first one failed, or the first after the store was last known to be there
-	heard uint64        // the client's count of answers at that time
+	err   error  // the last failure
+	fails int32  // how many in a row
+	since int64  // when the first one failed, or the first after the store was last known to be there
+	heard uint64 // the client's count of answers at that time
 }
 
 // tryAgain notes that a Join failed, and reports whether to make another claim: the one that failed is withdrawn, and
 // never holds. It is called with mu held.
-func (c *Client) tryAgain(o **outage, name string, err error) bool {
+func (c *Client) tryAgain(run **outage, name string, err error) bool {
 	if c.isClosed() {
 		return false
 	}
 	if _, fault := errors.AsType[*store.Fault](err); !errors.Is(err, errLateGrant) && (!fault || store.Final(err)) {
 		return false
 	}
-	now := time.Duration(c.now())
-	if *o == nil {
-		*o = &outage{since: now, heard: c.heard}
+	now := monoNow()
+	if *run == nil {
+		*run = &outage{since: now, heard: c.heard}
 		c.warn("holdfast: not joined; trying again", "name", name, "err", err)
 	}
-	if (*o).heard != c.heard || store.Busy(err) {
-		(*o).since, (*o).heard = now, c.heard
+	o := *run
+	if o.heard != c.heard || store.Busy(err) {
+		o.since, o.heard = now, c.heard
 	}
-	(*o).err = err
-	(*o).fails++
-	return now-(*o).since < outageLimit
+	o.err = err
+	o.fails++
+	return now-o.since < int64(outageLimit)
 }
 
 // pause is how long to wait before the next try.
@@ -55,12 +56,11 @@ func (o *outage) pause(ttl time.Duration) time.Duration {
 }
 
 // last is the last failure, or nil if there was none.
-func (o *outage) last() *error {
+func (o *outage) last() error {
 	if o == nil {
 		return nil
 	}
-	err := o.err
-	return &err
+	return o.err
 }
 
 // explain adds the last failure to the error of a context that ended the outage for its caller.

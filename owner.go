@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -40,61 +41,83 @@ func firstAddress() string {
 
 // An owner is who takes locks: one for each outermost Lock, carried by its lease's context to the Locks under it,
 // or one with an identity that the caller gave. One that never has more than a claim, and no given identity, needs
-// none: its claim's ID stands for it. Guarded by the client's mu.
+// none: its claim's ID stands for it. A nil owner is such a one. Guarded by the client's mu.
 type owner struct {
-	id     string
-	claims []*claim // what it has in lines of this client's store, held and waiting
-	waits  []*claim // those of them that it has waited for long enough to say so
-	wishes int      // its calls that are under way
+	id       string
+	claims   []*claim // what it has in lines of this client's store, held and waiting
+	waits    []*claim // those of them that it has waited for long enough to say so
+	requests int      // its calls that are under way
 }
 
-// own finds the owner that w acts for. disownWish undoes it.
-func (c *Client) own(w *wish) {
-	id := w.lock.settings.owner.ID
-	outer := liveLease(w.outer)
+// owners are those that have or want something, by id.
+type owners map[string]*owner
+
+// enter finds the owner that r acts for. leave undoes it.
+func (all owners) enter(r *request) {
+	id := r.lock.settings.owner.ID
+	outer := liveLease(r.outer)
 	if outer != nil {
 		id = outer.ownerID()
 	}
-	w.owner = nil
+	r.owner = nil
 	if id == "" {
 		return
 	}
-	o := c.owners[id]
+	o := all[id]
 	if o == nil {
 		o = &owner{id: id}
-		c.owners[id] = o
+		all[id] = o
 	}
-	o.wishes++
-	w.owner = o
+	o.requests++
+	r.owner = o
 	// Claims of the same owner that had nothing beside them until now.
 	for l := outer; l != nil; l = liveLease(leaseFrom(l.parent)) {
-		if cl := l.claim; l.client == c && cl.owner == nil && cl.phase == held && l.ownerID() == id {
-			c.assign(cl, o)
+		if cl := l.claim; l.client == r.lock.client && cl.owner == nil && cl.phase == held && l.ownerID() == id {
+			o.adopt(cl)
 		}
 	}
 }
 
-func (c *Client) disownWish(w *wish) {
-	w.owner.wishes--
-	c.forget(w.owner)
+func (all owners) leave(r *request) {
+	r.owner.requests--
+	all.forget(r.owner)
+}
+
+// disown takes cl from its owner.
+func (all owners) disown(cl *claim) {
+	o := cl.owner
+	if o == nil {
+		return
+	}
+	cl.owner = nil
+	o.claims = slices.DeleteFunc(o.claims, func(x *claim) bool { return x == cl })
+	o.stopsWaitingFor(cl)
+	all.forget(o)
 }
 
 // forget removes an owner that has and wants nothing.
-func (c *Client) forget(o *owner) {
-	if len(o.claims) == 0 && o.wishes == 0 {
-		delete(c.owners, o.id)
+func (all owners) forget(o *owner) {
+	if len(o.claims) == 0 && o.requests == 0 {
+		delete(all, o.id)
 	}
 }
 
-// wantsOneThing says whether the owner of a wish has nothing, and wants nothing but what it wishes.
-func (o *owner) wantsOneThing() bool { return o == nil || len(o.claims) == 0 && o.wishes <= 1 }
-
-// only says whether the owner has cl and wants nothing else.
-func (o *owner) only(cl *claim) bool {
-	return o == nil || len(o.claims) == 1 && o.claims[0] == cl && o.wishes == 0
+// adopt makes o the owner of cl, which has none.
+func (o *owner) adopt(cl *claim) {
+	if cl.owner = o; o != nil {
+		o.claims = append(o.claims, cl)
+	}
 }
 
-// holdsBeside says whether the owner holds anything but cl.
+// wantsOneThing reports whether the owner of a request has nothing, and wants nothing but that.
+func (o *owner) wantsOneThing() bool { return o == nil || len(o.claims) == 0 && o.requests <= 1 }
+
+// only reports whether the owner has cl and wants nothing else.
+func (o *owner) only(cl *claim) bool {
+	return o == nil || len(o.claims) == 1 && o.claims[0] == cl && o.requests == 0
+}
+
+// holdsBeside reports whether the owner holds anything but cl.
 func (o *owner) holdsBeside(cl *claim) bool {
 	return slices.ContainsFunc(o.claims, func(x *claim) bool { return x != cl && x.phase == held })
 }
@@ -117,33 +140,14 @@ func (o *owner) edges() []store.Wait {
 	return edges
 }
 
-// assign makes o the owner of cl.
-func (c *Client) assign(cl *claim, o *owner) {
-	if cl.owner = o; o != nil {
-		o.claims = append(o.claims, cl)
-	}
-}
-
-// disown takes cl from its owner.
-func (c *Client) disown(cl *claim) {
-	o := cl.owner
-	if o == nil {
-		return
-	}
-	cl.owner = nil
-	o.claims = slices.DeleteFunc(o.claims, func(x *claim) bool { return x == cl })
-	o.stopsWaitingFor(cl)
-	c.forget(o)
-}
-
-// shown is the owner of w as others see it in the line.
-func (w *wish) shown() *store.Owner {
-	shown := w.lock.settings.owner
-	if w.owner == nil || w.owner.id == shown.ID {
+// shownOwner is the owner of r as others see it in the line.
+func (r *request) shownOwner() *store.Owner {
+	shown := r.lock.settings.owner
+	if r.owner == nil || r.owner.id == shown.ID {
 		return shown
 	}
 	named := *shown
-	named.ID = w.owner.id
+	named.ID = r.owner.id
 	return &named
 }
 
@@ -167,4 +171,75 @@ func (l *Lease) ownerID() string {
 		return l.owner
 	}
 	return l.claim.ID.String()
+}
+
+// reenter looks whether ctx comes from a lease of the very lock that r wants. If it does, r gets a lease of the
+// same claim, or an error, because it would wait for itself. If not, it gets neither.
+func (r *request) reenter() (*Lease, error) {
+	c := r.lock.client
+	has := int32(0)
+	for l := liveLease(r.outer); l != nil; l = liveLease(leaseFrom(l.parent)) {
+		if l.client.abilities.Identity != c.abilities.Identity || l.claim.Name != r.lock.name || l.claim.Kind != r.ask.Kind {
+			continue
+		}
+		if l.claim.Limit != r.ask.Limit {
+			continue // the store says that it does not match
+		}
+		if r.lock.settings.reentrant {
+			if again, err := r.enterAgain(l); again != nil || err != nil {
+				return again, err
+			}
+			continue // it was lost just now
+		}
+		if r.ask.Kind == store.Lock && r.ask.Units > l.units() {
+			return nil, ErrUpgrade
+		}
+		// Of a semaphore one can have more than one lease, as long as that can ever be granted. A reader that reads
+		// again would wait behind a writer that waits for it.
+		if has += l.units(); r.ask.Kind == store.Lock || has+r.ask.Units > r.ask.Limit {
+			return nil, ErrReentered
+		}
+	}
+	return nil, nil
+}
+
+// enterAgain makes one more lease of l's claim.
+func (r *request) enterAgain(l *Lease) (*Lease, error) {
+	c, cl := l.client, l.claim
+	c.begin()
+	defer c.end()
+	if cl.phase != held || l.ended.Load() != nil {
+		return nil, nil
+	}
+	if r.ask.Units > cl.Units {
+		if cl.Kind == store.Lock {
+			return nil, ErrUpgrade
+		}
+		return nil, fmt.Errorf("%w: it has %d units of %d, and %d are wanted", ErrUpgrade, cl.Units, cl.Limit, r.ask.Units)
+	}
+	first := cl.lease
+	again := c.lease(r, new(Lease), cl)
+	again.token = l.token
+	cl.lease, cl.more = first, append(cl.more, again)
+	return again, nil
+}
+
+// units is how many units the lease's claim has now.
+func (l *Lease) units() int32 {
+	l.client.begin()
+	defer l.client.end()
+	return l.claim.Units
+}
+
+// stillHas takes l off the leases of a claim, and reports whether others are left.
+func (cl *claim) stillHas(l *Lease) bool {
+	if len(cl.more) == 0 {
+		return false
+	}
+	if cl.lease == l {
+		cl.lease, cl.more = cl.more[0], cl.more[1:]
+		return true
+	}
+	cl.more = slices.DeleteFunc(cl.more, func(x *Lease) bool { return x == l })
+	return true
 }

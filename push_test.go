@@ -1,7 +1,6 @@
 package holdfast_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,28 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// A pushed rig is a client whose store a test can push through, and what it has joined with.
-type pushedRig struct {
-	*rig
-	*counter
-	client *holdfast.Client
-	joined []store.Claim // with their tickets
-}
-
-func (p *pushedRig) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
-	standing, err := p.counter.Join(ctx, c)
-	c.Ticket = standing.Ticket
-	p.joined = append(p.joined, c)
-	return standing, err
-}
-
-func (r *rig) pushed() *pushedRig {
-	p := &pushedRig{rig: r, counter: &counter{Store: r.server.Connect()}}
-	p.client = holdfast.New(p)
-	r.Cleanup(func() { p.client.Close() })
-	return p
-}
 
 // TestPushedGrantNeedsItsTicket: a grant is pushed for a claim that waits. It is believed only with the claim's own
 // ticket; with another one the store is asked, which says that the claim still waits.
@@ -48,20 +25,18 @@ func TestPushedGrantNeedsItsTicket(t *testing.T) {
 		"the one before": {func(own uint64) uint64 { return own - 1 }, false},
 		"the greatest":   {func(uint64) uint64 { return store.MaxTicket }, false},
 	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				first := r.lock(r.client().Mutex("x").Lock)
-				p := r.pushed()
-				waiter := r.begin(p.client.Mutex("x").Lock)
-				own := p.joined[0]
-				p.push(own.ID, store.Standing{State: store.Held, Ticket: test.ticket(own.Ticket)})
-				if synctest.Wait(); waiter.done() != test.believed {
-					t.Fatalf("believed: %v, while another holds: %v", waiter.done(), first.Err())
-				}
-				if asked := p.keeps.Load() == 1; asked == test.believed {
-					t.Errorf("%d keeps", p.keeps.Load())
-				}
-			})
+		scene(t, what, func(t *testing.T, r *rig) {
+			first := r.lock(r.client().Mutex("x").Lock)
+			c, d := r.counted()
+			waiter := r.begin(c.Mutex("x").Lock)
+			own := d.claim(0)
+			d.push(own.ID, store.Standing{State: store.Held, Ticket: test.ticket(own.Ticket)})
+			if synctest.Wait(); waiter.done() != test.believed {
+				t.Fatalf("believed: %v, while another holds: %v", waiter.done(), first.Err())
+			}
+			if asked := d.keeps.Load() == 1; asked == test.believed {
+				t.Errorf("%d keeps", d.keeps.Load())
+			}
 		})
 	}
 }
@@ -69,19 +44,17 @@ func TestPushedGrantNeedsItsTicket(t *testing.T) {
 // TestPushedLossIsAskedAfter: a push says that a claim is gone. The store is asked at once, and believed.
 func TestPushedLossIsAskedAfter(t *testing.T) {
 	for what, gone := range map[string]bool{"true": true, "forged": false} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				p := r.pushed()
-				l := r.lock(p.client.Mutex("x").Lock)
-				own := p.joined[0]
-				if gone {
-					r.server.Erase("x", own.ID)
-				}
-				p.push(own.ID, store.Standing{State: store.Gone, Ticket: own.Ticket})
-				if synctest.Wait(); errors.Is(l.Err(), holdfast.ErrLost) != gone || p.keeps.Load() != 1 {
-					t.Fatalf("%v after %d keeps", l.Err(), p.keeps.Load())
-				}
-			})
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, d := r.counted()
+			l := r.lock(c.Mutex("x").Lock)
+			own := d.claim(0)
+			if gone {
+				r.server.Erase("x", own.ID)
+			}
+			d.pushed(own, store.Gone)
+			if synctest.Wait(); errors.Is(l.Err(), holdfast.ErrLost) != gone || d.keeps.Load() != 1 {
+				t.Fatalf("%v after %d keeps", l.Err(), d.keeps.Load())
+			}
 		})
 	}
 }
@@ -91,24 +64,14 @@ func TestPushedLossIsAskedAfter(t *testing.T) {
 func TestPushedLossWhileAnAnswerIsLate(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const late = ttl / 8
-		var own store.Claim
-		d := &detour{}
-		d.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
-			standing, err := d.Store.Join(ctx, c)
-			own, own.Ticket = c, standing.Ticket
-			return standing, err
-		}
-		answer := sync.OnceFunc(func() { time.Sleep(late) })
-		d.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
-			standings, err := d.Store.Keep(ctx, cs)
-			answer()
-			return standings, err
-		}
+		wait := sync.OnceFunc(func() { time.Sleep(late) })
+		d := &detour{answer: func(store.Claim, *store.Standing) { wait() }}
 		l := r.lock(r.around(d).Mutex("x").Lock)
-		d.push(own.ID, store.Standing{State: store.Gone, Ticket: own.Ticket})
+		own := d.claim(0)
+		d.pushed(own, store.Gone)
 		r.pass(late / 4)
 		r.server.Erase("x", own.ID)
-		d.push(own.ID, store.Standing{State: store.Gone, Ticket: own.Ticket})
+		d.pushed(own, store.Gone)
 		if r.pass(late); !errors.Is(l.Err(), holdfast.ErrLost) {
 			t.Fatalf("not noticed: %v", l.Err())
 		}
@@ -119,44 +82,43 @@ func TestPushedLossWhileAnAnswerIsLate(t *testing.T) {
 // bounded number of calls, and what is true is still noticed.
 func TestFloodOfPushesIsBounded(t *testing.T) {
 	for what, forged := range map[string]store.State{"losses": store.Gone, "grants": store.Held} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				const claims = 10
-				p := r.pushed()
-				leases := make([]*holdfast.Lease, claims)
-				for i := range leases {
-					name := fmt.Sprint(i)
-					if forged == store.Held {
-						r.lock(r.client().Mutex(name).Lock)
-						r.begin(p.client.Mutex(name).Lock)
-					} else {
-						leases[i] = r.lock(p.client.Mutex(name).Lock)
-					}
-				}
-				flood := func(state store.State) {
-					for _, c := range p.joined[:claims] {
-						p.push(c.ID, store.Standing{State: state, Ticket: c.Ticket + 1})
-					}
-				}
-				for range 1000 {
-					flood(forged)
-					r.pass(ttl / 1000)
-				}
-				if most := int64(claims * 64); p.kept.Load() > most {
-					t.Errorf("%d claims were kept in a ttl, and %d are the most", p.kept.Load(), most)
-				}
+		scene(t, what, func(t *testing.T, r *rig) {
+			const claims = 10
+			c, d := r.counted()
+			leases := make([]*holdfast.Lease, claims)
+			for i := range leases {
+				name := fmt.Sprint(i)
 				if forged == store.Held {
-					return
+					r.lock(r.client().Mutex(name).Lock)
+					r.begin(c.Mutex(name).Lock)
+				} else {
+					leases[i] = r.lock(c.Mutex(name).Lock)
 				}
-				r.server.Erase("0", p.joined[0].ID)
-				for range 100 {
-					flood(forged)
-					r.pass(ttl / 1000)
+			}
+			flood := func(state store.State) {
+				for i := range claims {
+					c := d.claim(i)
+					d.push(c.ID, store.Standing{State: state, Ticket: c.Ticket + 1})
 				}
-				if !errors.Is(leases[0].Err(), holdfast.ErrLost) || leases[1].Err() != nil {
-					t.Errorf("the one that is gone: %v; another: %v", leases[0].Err(), leases[1].Err())
-				}
-			})
+			}
+			for range 1000 {
+				flood(forged)
+				r.pass(ttl / 1000)
+			}
+			if most := int64(claims * 64); d.kept.Load() > most {
+				t.Errorf("%d claims were kept in a ttl, and %d are the most", d.kept.Load(), most)
+			}
+			if forged == store.Held {
+				return
+			}
+			r.server.Erase("0", d.claim(0).ID)
+			for range 100 {
+				flood(forged)
+				r.pass(ttl / 1000)
+			}
+			if !errors.Is(leases[0].Err(), holdfast.ErrLost) || leases[1].Err() != nil {
+				t.Errorf("the one that is gone: %v; another: %v", leases[0].Err(), leases[1].Err())
+			}
 		})
 	}
 }
@@ -164,15 +126,15 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 // TestIDsTellNothingOfEachOther: whoever has heard the IDs of some claims knows nothing of the next.
 func TestIDsTellNothingOfEachOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		p := r.pushed()
+		c, d := r.counted()
 		const claims = 500
 		for range claims {
-			r.unlock(r.lock(p.client.Mutex("x").Lock))
+			r.unlock(r.lock(c.Mutex("x").Lock))
 		}
 		seen := map[store.ID]bool{}
 		for at := range len(store.ID{}) {
 			values := map[byte]bool{}
-			for _, c := range p.joined {
+			for _, c := range d.claims {
 				values[c.ID[at]] = true
 				seen[c.ID] = true
 			}
@@ -182,6 +144,166 @@ func TestIDsTellNothingOfEachOther(t *testing.T) {
 		}
 		if len(seen) != claims {
 			t.Errorf("%d IDs for %d claims", len(seen), claims)
+		}
+	})
+}
+
+// TestPushedGrantIsConfirmedSoon: a push may be wrong, and the lease believes it for as long as nobody asks.
+func TestPushedGrantIsConfirmedSoon(t *testing.T) {
+	const soon = ttl / 100
+	scene(t, "true", func(t *testing.T, r *rig) {
+		c, n := r.counted()
+		first := r.lock(r.client().Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		r.unlock(first)
+		r.pass(soon)
+		if !waiter.holds() || n.keeps.Load() != 1 {
+			t.Fatalf("%d keeps", n.keeps.Load())
+		}
+	})
+	scene(t, "false", func(t *testing.T, r *rig) {
+		c, d := r.counted()
+		first := r.lock(r.client().Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		d.pushed(d.claim(0), store.Held)
+		r.pass(soon)
+		if !waiter.done() || waiter.err == nil && !errors.Is(waiter.lease.Err(), holdfast.ErrLost) || first.Err() != nil {
+			t.Fatal("it goes on believing the push")
+		}
+	})
+}
+
+// TestOldNewsMovesNothing: an answer says Waiting, and was asked for before the push that granted it. It neither ends the
+// lease nor moves its end.
+func TestOldNewsMovesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		first := r.lock(r.client().Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		release := link.HoldReplies()
+		r.pass(ttl/3 + time.Second) // the waiter's Keep says Waiting, and its answer is on its way
+		r.unlock(first)             // the push overtakes it
+		r.holds(waiter, "the push did not grant")
+		before := waiter.lease.Until()
+		release()
+		if synctest.Wait(); !waiter.holds() || !waiter.lease.Until().Equal(before) {
+			t.Fatalf("until %v, and then %v", before, waiter.lease.Until())
+		}
+		r.pass(ttl / 100) // it is still to be confirmed
+		if !waiter.holds() || !waiter.lease.Until().After(before) {
+			t.Fatalf("it was not confirmed: until %v", waiter.lease.Until())
+		}
+		r.pass(ttl)
+		r.holds(waiter, "old news ended the lease")
+	})
+}
+
+// TestMadPushRaisesNoFloor: a push can come from anybody. What it says of a ticket must not make the client unusable.
+func TestMadPushRaisesNoFloor(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, d := r.counted()
+		r.lock(c.Mutex("x").Lock)
+		d.push(store.ID{1}, store.Standing{State: store.Gone, Ticket: store.MaxTicket - 1})
+		r.lock(c.Mutex("y").Lock)
+	})
+}
+
+// TestEveryoneIsForWaitingAndLeavingClaimsToo: the store is back, and nobody has to wait for the next try.
+func TestEveryoneIsForWaitingAndLeavingClaimsToo(t *testing.T) {
+	scene(t, "waiting", func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		first := r.lock(r.client().Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		link.DropPushes(true)
+		r.unlock(first)
+		link.DropPushes(false)
+		r.waits(waiter, "the push was not dropped")
+		r.server.Restart(true)
+		r.holds(waiter, "it was not asked for")
+	})
+	scene(t, "leaving", func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		l := r.lock(c.Mutex("x").Lock)
+		link.Cut()
+		l.Unlock(t.Context()) //nolint:errcheck // it cannot be told
+		synctest.Wait()
+		link.Heal()
+		r.server.Restart(true)
+		synctest.Wait()
+		r.lock(r.client().Mutex("x").TryLock)
+	})
+}
+
+func TestLostPushIsMadeUpForByTheNextKeep(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		first := r.lock(r.client().Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		link.DropPushes(true)
+		r.unlock(first)
+		r.waits(waiter, "the push was not dropped")
+		r.pass(ttl / 3)
+		r.holds(waiter, "Keep did not tell")
+	})
+}
+
+func TestPushBeforeJoinsAnswerGrantsNothingAndIsAskedAfter(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		first := r.lock(r.client().Mutex("x").Lock)
+		release := link.HoldReplies()
+		waiter := r.begin(c.Mutex("x").Lock)
+		r.unlock(first) // the push is there before Join's answer
+		r.waits(waiter, "an early push granted something")
+		release() // the answer says Waiting
+		r.pass(time.Millisecond)
+		r.holds(waiter, "nobody asked again")
+	})
+}
+
+func TestLatePushAfterTheTimeIsOverGrantsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		first := r.lock(r.client().Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		letGo := link.HoldPushes()
+		r.unlock(first) // granted; the push is on its way
+		link.HoldRequests()
+		r.pass(2 * ttl) // the store has long given it up
+		taken := r.lock(r.client().Mutex("x").TryLock)
+		letGo()
+		if synctest.Wait(); waiter.done() {
+			t.Fatalf("two hold it: %v and the waiter", taken.Token())
+		}
+	})
+}
+
+func TestWaitingAfterHeldMeansTheGrantIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, n := r.counted()
+		l := r.lock(c.Mutex("x").Lock)
+		n.lie(func(_ store.Claim, s *store.Standing) { s.State = store.Waiting })
+		r.pass(ttl / 2)
+		if !errors.Is(l.Err(), holdfast.ErrLost) {
+			t.Fatalf("it says %v", l.Err())
+		}
+		if n.leaves.Load() == 0 {
+			t.Fatal("the place was left behind")
+		}
+	})
+}
+
+func TestEverythingIsKeptOnceAfterAReconnect(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, n := r.counted()
+		for i := range 100 {
+			r.lock(c.Mutex(fmt.Sprint(i)).Lock)
+		}
+		n.push(store.Everyone, store.Standing{})
+		synctest.Wait()
+		r.pass(time.Millisecond)
+		if n.kept.Load() != 100 {
+			t.Fatalf("%d of 100 were kept", n.kept.Load())
 		}
 	})
 }

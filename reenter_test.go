@@ -10,44 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-func TestTakenAgainWithoutTheOptionIsAnErrorAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		ctx := r.lock(c.Mutex("x").Lock).Context()
-		for what, lock := range map[string]locker{
-			"Lock": c.Mutex("x").Lock, "TryLock": c.Mutex("x").TryLock,
-			"RLock": c.RWMutex("x").RLock, "Campaign": c.Election("x").Campaign,
-		} {
-			if _, err := lock(ctx); !errors.Is(err, holdfast.ErrReentered) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		if _, err := c.Mutex("y").TryLock(ctx); err != nil {
-			t.Errorf("another lock: %v", err)
-		}
-		reader := r.lock(c.RWMutex("z").RLock)
-		if _, err := c.RWMutex("z").RLock(reader.Context()); !errors.Is(err, holdfast.ErrReentered) {
-			t.Errorf("a reader that reads again: %v", err)
-		}
-		if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Errorf("from elsewhere: %v", err)
-		}
-	})
-}
-
 func TestReentrantCountsAndPaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
 		m := c.Mutex("x", holdfast.Reentrant())
 		outer := r.lock(m.Lock)
-		inner, err := m.Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		reader, err := c.RWMutex("x", holdfast.Reentrant()).RLock(inner.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.Lock(outer.Context()))
+		reader := r.lease(c.RWMutex("x", holdfast.Reentrant()).RLock(inner.Context()))
 		if n.joins.Load() != 1 || n.keeps.Load() != 0 {
 			t.Fatalf("%d joins, %d keeps", n.joins.Load(), n.keeps.Load())
 		}
@@ -80,48 +49,13 @@ func TestReaderReentersAroundAQueuedWriter(t *testing.T) {
 		m := r.client().RWMutex("x", holdfast.Reentrant())
 		outer := r.lock(m.RLock)
 		writer := r.begin(r.client().RWMutex("x").Lock)
-		inner, err := m.RLock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.RLock(outer.Context()))
 		if _, err := m.Lock(inner.Context()); !errors.Is(err, holdfast.ErrUpgrade) {
 			t.Fatalf("from read to write: %v", err)
 		}
 		r.unlock(outer)
 		r.unlock(inner)
-		if synctest.Wait(); !writer.holds() {
-			t.Fatal("the writer did not get it")
-		}
-	})
-}
-
-func TestSemaphoreReentrance(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		plain, reentrant := c.Semaphore("pool", 5), c.Semaphore("pool", 5, holdfast.Reentrant())
-		three := r.lock(units(plain, 3))
-		if l, err := plain.TryAcquire(three.Context(), 2); err != nil {
-			t.Errorf("what can be granted is not re-entrance: %v", err)
-		} else {
-			r.unlock(l)
-		}
-		if _, err := plain.Acquire(three.Context(), 3); !errors.Is(err, holdfast.ErrReentered) {
-			t.Errorf("what can never be granted: %v", err)
-		}
-		if l, err := reentrant.Acquire(three.Context(), 3); err != nil {
-			t.Errorf("within what it has: %v", err)
-		} else {
-			r.unlock(l)
-		}
-		if _, err := reentrant.Acquire(three.Context(), 4); !errors.Is(err, holdfast.ErrUpgrade) {
-			t.Errorf("more than it has: %v", err)
-		}
-		if _, err := c.Semaphore("pool", 6, holdfast.Reentrant()).TryAcquire(three.Context(), 3); !errors.Is(err, holdfast.ErrMismatch) {
-			t.Errorf("of another limit: %v", err)
-		}
-		if three.Err() != nil {
-			t.Fatal(three.Err())
-		}
+		r.holds(writer, "the writer did not get it")
 	})
 }
 
@@ -145,10 +79,7 @@ func TestLossEndsEveryLeaseOfTheClaim(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().Mutex("x", holdfast.Reentrant())
 		outer := r.lock(m.Lock)
-		inner, err := m.Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.Lock(outer.Context()))
 		done := inner.Context().Done()
 		r.server.Restart(false)
 		r.pass(time.Second)
@@ -165,18 +96,12 @@ func TestReenteredLockIsNotDowngraded(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().RWMutex("x", holdfast.Reentrant())
 		outer := r.lock(m.Lock)
-		inner, err := m.Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(m.Lock(outer.Context()))
 		if _, err := outer.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrDowngrade) || outer.Err() != nil {
 			t.Fatalf("got %v", err)
 		}
 		r.unlock(inner)
-		shared, err := outer.Downgrade(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		shared := r.lease(outer.Downgrade(t.Context()))
 		r.unlock(shared)
 	})
 }
@@ -210,22 +135,13 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 			return line.Places[0].Owner.ID
 		}
 		outer := r.lock(c.Mutex("a").Lock)
-		inner, err := c.Mutex("b").Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		innermost, err := c.Mutex("c", holdfast.Owner("ignored: the lease's owner counts")).Lock(inner.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := r.lease(c.Mutex("b").Lock(outer.Context()))
+		innermost := r.lease(c.Mutex("c", holdfast.Owner("ignored: the lease's owner counts")).Lock(inner.Context()))
 		if owner("a") != "" || owner("b") == "" || owner("b") != owner("c") {
 			t.Errorf("the owners are %q, %q and %q", owner("a"), owner("b"), owner("c"))
 		}
 		given := r.lock(c.Mutex("d", holdfast.Owner("request 7")).Lock)
-		under, err := c.Mutex("e").Lock(given.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		under := r.lease(c.Mutex("e").Lock(given.Context()))
 		if owner("d") != "request 7" || owner("e") != "request 7" {
 			t.Errorf("the owners are %q and %q", owner("d"), owner("e"))
 		}
@@ -235,5 +151,58 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 		if n := c.Owners(); n != 0 {
 			t.Errorf("%d owners are left behind", n)
 		}
+	})
+}
+
+// TestTakenAgain: a lock is asked for under a lease of its own name. What would wait for itself is an error at once, and so
+// is another use of the name, as it would be from elsewhere. It costs no lease.
+func TestTakenAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, again := r.client(), holdfast.Reentrant()
+		writer, reader := r.lock(c.Mutex("x").Lock), r.lock(c.RWMutex("y").RLock)
+		three := r.lock(units(c.Semaphore("pool", 5), 3))
+		for _, test := range []struct {
+			what  string
+			under *holdfast.Lease
+			lock  locker
+			want  error
+		}{
+			{"Lock", writer, c.Mutex("x").Lock, holdfast.ErrReentered},
+			{"TryLock", writer, c.Mutex("x").TryLock, holdfast.ErrReentered},
+			{"RLock", writer, c.RWMutex("x").RLock, holdfast.ErrReentered},
+			{"Campaign", writer, c.Election("x").Campaign, holdfast.ErrReentered},
+			{"a reader that reads again", reader, c.RWMutex("y").RLock, holdfast.ErrReentered},
+			{"another lock", writer, c.Mutex("z").TryLock, nil},
+
+			{"a reader's Lock", reader, c.RWMutex("y").Lock, holdfast.ErrUpgrade},
+			{"a reader's TryLock", reader, c.RWMutex("y").TryLock, holdfast.ErrUpgrade},
+			{"a reader's Mutex", reader, c.Mutex("y").Lock, holdfast.ErrUpgrade},
+			{"a reader's Campaign", reader, c.Election("y").Campaign, holdfast.ErrUpgrade},
+			{"a reader's Lock, re-entrant", reader, c.RWMutex("y", again).Lock, holdfast.ErrUpgrade},
+			{"a reader's TryLock, re-entrant", reader, c.RWMutex("y", again).TryLock, holdfast.ErrUpgrade},
+			{"a reader's Mutex, re-entrant", reader, c.Mutex("y", again).Lock, holdfast.ErrUpgrade},
+			{"a reader's Campaign, re-entrant", reader, c.Election("y", again).Campaign, holdfast.ErrUpgrade},
+
+			{"units that can be granted", three, units(c.Semaphore("pool", 5), 2), nil},
+			{"units that can never be granted", three, units(c.Semaphore("pool", 5), 3), holdfast.ErrReentered},
+			{"units within what it has, re-entrant", three, units(c.Semaphore("pool", 5, again), 3), nil},
+			{"more units than it has, re-entrant", three, units(c.Semaphore("pool", 5, again), 4), holdfast.ErrUpgrade},
+			{"units of another limit", three, units(c.Semaphore("pool", 6), 4), holdfast.ErrMismatch},
+			{"units of another limit, re-entrant", three, units(c.Semaphore("pool", 6, again), 3), holdfast.ErrMismatch},
+			{"a semaphore under a mutex", writer, units(c.Semaphore("x", 5), 4), holdfast.ErrMismatch},
+			{"a semaphore under a mutex, re-entrant", writer, units(c.Semaphore("x", 5, again), 4), holdfast.ErrMismatch},
+		} {
+			l, err := test.lock(test.under.Context())
+			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrReentered) && errors.Is(err, holdfast.ErrUpgrade) {
+				t.Errorf("%s: %v, want %v", test.what, err, test.want)
+			}
+			if err == nil {
+				r.unlock(l)
+			}
+			if test.under.Err() != nil {
+				t.Fatalf("%s: it cost the lease: %v", test.what, test.under.Err())
+			}
+		}
+		r.refused("from elsewhere", c.Mutex("x").TryLock, holdfast.ErrLocked)
 	})
 }

@@ -3,20 +3,21 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestReadersShareAndWritersDoNot(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().RWMutex("x")
 		one, two := r.lock(m.RLock), r.lock(m.TryRLock)
-		if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("a writer beside readers: %v", err)
-		}
+		r.refused("a writer beside readers", m.TryLock, holdfast.ErrLocked)
 		if !one.Token().Shared() || !two.Token().Shared() || one.Token() == two.Token() {
 			t.Fatalf("the readers have the tokens %v and %v", one.Token(), two.Token())
 		}
@@ -26,9 +27,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		if writer.Token().Shared() || writer.Token() < two.Token() {
 			t.Fatalf("the writer has the token %v", writer.Token())
 		}
-		if _, err := m.TryRLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("a reader beside a writer: %v", err)
-		}
+		r.refused("a reader beside a writer", m.TryRLock, holdfast.ErrLocked)
 	})
 }
 
@@ -56,14 +55,10 @@ func TestMutexIsTheWriteSide(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		l := r.lock(c.Mutex("x").Lock)
-		if _, err := c.RWMutex("x").TryRLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("a reader beside a mutex: %v", err)
-		}
+		r.refused("a reader beside a mutex", c.RWMutex("x").TryRLock, holdfast.ErrLocked)
 		r.unlock(l)
 		r.lock(c.RWMutex("x").RLock)
-		if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("a mutex beside a reader: %v", err)
-		}
+		r.refused("a mutex beside a reader", c.Mutex("x").TryLock, holdfast.ErrLocked)
 	})
 }
 
@@ -95,10 +90,7 @@ func TestDowngrade(t *testing.T) {
 		m := r.client().RWMutex("x")
 		writer := r.lock(m.Lock)
 		reader, next := r.begin(m.RLock), r.begin(m.Lock)
-		shared, err := writer.Downgrade(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		shared := r.lease(writer.Downgrade(t.Context()))
 		if synctest.Wait(); !reader.holds() || next.done() {
 			t.Fatal("after a downgrade readers get in, and writers do not")
 		}
@@ -123,9 +115,7 @@ func TestDowngrade(t *testing.T) {
 		}
 		r.unlock(shared)
 		r.unlock(reader.lease)
-		if synctest.Wait(); !next.holds() {
-			t.Fatal("the writer that waited did not get it")
-		}
+		r.holds(next, "the writer that waited did not get it")
 	})
 }
 
@@ -139,9 +129,7 @@ func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
 		if err != nil || shared.Err() != nil {
 			t.Fatalf("an exclusive place covers a shared one, told or not: %v", err)
 		}
-		if reader.done() {
-			t.Fatal("the store cannot know yet")
-		}
+		r.waits(reader, "the store cannot know yet")
 		link.Heal()
 		r.pass(ttl / 3)
 		if !reader.holds() || shared.Err() != nil {
@@ -150,13 +138,59 @@ func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
 	})
 }
 
-func TestDowngradeAfterLoss(t *testing.T) {
+// TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt: from then on readers may be let in.
+func TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		l := r.lock(r.client().RWMutex("x").Lock)
-		r.server.Restart(false)
-		r.pass(time.Second)
-		if _, err := l.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrLost) {
-			t.Fatalf("got %v", err)
+		var writer atomic.Pointer[holdfast.Lease]
+		c := r.around(&detour{keep: func(_ context.Context, cs []store.Claim) error {
+			if cs[0].Units == 1 && writer.Load().Err() == nil {
+				t.Error("readers are let in beside a writer")
+			}
+			return nil
+		}})
+		writer.Store(r.lock(c.RWMutex("x").Lock))
+		if _, err := writer.Load().Downgrade(t.Context()); err != nil {
+			t.Fatal(err)
 		}
+		r.lock(r.client().RWMutex("x").TryRLock)
 	})
+}
+
+// TestDowngradeIsRefused of what is no writer's, was shown to a guard, or is lost. It costs no lease that lives.
+func TestDowngradeIsRefused(t *testing.T) {
+	for what, test := range map[string]struct {
+		lease func(r *rig, c *holdfast.Client) *holdfast.Lease
+		want  error
+		says  string
+	}{
+		"semaphore": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			return r.lock(units(c.Semaphore("x", 1), 1))
+		}, holdfast.ErrDowngrade, "semaphore's"},
+		"reader": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			return r.lock(c.RWMutex("x").RLock)
+		}, holdfast.ErrDowngrade, "reader's"},
+		"shown": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			l := r.lock(c.RWMutex("x").Lock)
+			_, _, err := l.Show()
+			r.must(err)
+			return l
+		}, holdfast.ErrDowngrade, "shown"},
+		"lost": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+			l := r.lock(c.RWMutex("x").Lock)
+			r.server.Restart(false)
+			r.pass(time.Second)
+			return l
+		}, holdfast.ErrLost, "lease lost"},
+	} {
+		scene(t, what, func(t *testing.T, r *rig) {
+			l := test.lease(r, r.client())
+			_, err := l.Downgrade(t.Context())
+			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v", err)
+			}
+			if what != "lost" {
+				r.unlock(l)
+			}
+		})
+	}
 }

@@ -27,23 +27,23 @@ func (c *Client) Semaphore(name string, units int, options ...Option) *Semaphore
 
 // Acquire waits for n units and takes them. See Mutex.Lock about ctx. The lease's token is marked as shared.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, &wish{op: "acquire"})
+	return s.acquire(ctx, n, &request{op: "acquire"})
 }
 
 // TryAcquire takes n units if they can be had at once, and is otherwise a *LockedError.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, &wish{op: "tryacquire", try: true})
+	return s.acquire(ctx, n, &request{op: "tryacquire", try: true})
 }
 
 // Inspect says who holds units and who waits for some.
 func (s *Semaphore) Inspect(ctx context.Context) (Line, error) { return s.lock.inspect(ctx) }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, w *wish) (*Lease, error) {
+func (s *Semaphore) acquire(ctx context.Context, n int, r *request) (*Lease, error) {
 	var err error
-	if w.ask, err = s.ask(n); err != nil {
-		return nil, s.lock.client.failed(w.op, s.lock.name, err)
+	if r.ask, err = s.ask(n); err != nil {
+		return nil, s.lock.client.failed(r.op, s.lock.name, err)
 	}
-	return s.lock.acquire(ctx, w)
+	return s.lock.acquire(ctx, r)
 }
 
 // ask is what n units are in the line.

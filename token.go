@@ -63,9 +63,8 @@ func TokenFrom(ctx context.Context) (Token, bool) {
 	if ctx == nil {
 		return 0, false
 	}
-	l, ok := ctx.Value(leaseKey{}).(*Lease)
-	if !ok {
-		return 0, false
+	if l := leaseFrom(ctx); l != nil {
+		return l.token, true
 	}
-	return l.token, true
+	return 0, false
 }

@@ -2,106 +2,13 @@ package holdfast_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
-
-// nobodyStands fails if a name still has a line, or the server anything else of it.
-func (r *rig) nobodyStands(name string) {
-	r.Helper()
-	r.pass(2 * ttl)
-	if n := r.server.Residue(name); n != 0 {
-		r.Errorf("the server still holds %d things for %q", n, name)
-	}
-}
-
-func TestCancelledWaitLeavesTheLine(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		first := r.lock(r.client().Mutex("x").Lock)
-		cancelled := r.begin(r.client().Mutex("x").Lock)
-		next := r.begin(r.client().Mutex("x").Lock)
-		cancelled.end()
-		if synctest.Wait(); !errors.Is(cancelled.err, context.Canceled) {
-			t.Fatalf("got %v", cancelled.err)
-		}
-		r.unlock(first)
-		if synctest.Wait(); !next.holds() {
-			t.Fatal("the cancelled one stands in the way")
-		}
-		r.unlock(next.lease)
-		r.nobodyStands("x")
-	})
-}
-
-// TestUnknownJoin is rule 8: whatever happens to a Join on its way, a caller that got an error holds nothing,
-// and nothing stands in the way of others for longer than it takes to tell the store.
-func TestUnknownJoin(t *testing.T) {
-	for name, hold := range map[string]func(linkFaults) func(){
-		"the request is late": func(l linkFaults) func() { return l.HoldRequests() },
-		"the answer is late":  func(l linkFaults) func() { return l.HoldReplies() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, link := r.linked()
-				release := hold(link)
-				unknown := r.begin(c.Mutex("x").Lock)
-				unknown.end()
-				if synctest.Wait(); !unknown.done() || !errors.Is(unknown.err, context.Canceled) {
-					t.Fatal("it did not return with its context's error")
-				}
-				release()
-				r.pass(ttl / 4)
-				if synctest.Wait(); r.server.Residue("x") > 1 { // a tombstone at most
-					t.Fatalf("a caller that got an error still stands in the line")
-				}
-				r.unlock(r.lock(r.client().Mutex("x").TryLock))
-				r.nobodyStands("x")
-			})
-		})
-	}
-}
-
-func TestJoinThatFailsIsReportedAndCleanedUp(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked()
-		link.Cut()
-		if _, err := c.Mutex("x").Lock(t.Context()); err == nil || errors.Is(err, holdfast.ErrLocked) {
-			t.Fatalf("got %v", err)
-		}
-		link.Heal()
-		r.unlock(r.lock(c.Mutex("x").Lock))
-		r.nobodyStands("x")
-	})
-}
-
-func TestWaiterThatIsBrokenQueuesAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c := r.client()
-		first := r.lock(c.Mutex("x").Lock)
-		waiter := r.begin(c.Mutex("x").Lock)
-		line, err := c.Inspect(t.Context(), "x")
-		if err != nil || len(line.Waiters()) != 1 {
-			t.Fatalf("%+v, %v", line, err)
-		}
-		if err := c.Break(t.Context(), "x", line.Waiters()[0].Token); err != nil {
-			t.Fatal(err)
-		}
-		r.pass(time.Second)
-		if waiter.done() {
-			t.Fatalf("got %v, %v", waiter.lease, waiter.err)
-		}
-		r.unlock(first)
-		if synctest.Wait(); !waiter.holds() {
-			t.Fatal("it does not wait any more")
-		}
-	})
-}
 
 // TestStorm throws every fault at contenders at random, from seeds, and checks what must hold always: never two
 // holders that believe in their leases, tokens that rise, everyone through in the end, nothing left behind.

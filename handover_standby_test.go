@@ -1,0 +1,338 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestHandOverStandby(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, n := r.counted()
+		b := r.client()
+		// One turn: it queues in the process, and each claim is held once.
+		m := a.Mutex("x", holdfast.Label("a"), holdfast.HandOver(1, time.Second))
+		labels := func() (found []string) {
+			for _, p := range r.line(b, "x").Places {
+				found = append(found, p.Owner.Label)
+			}
+			return found
+		}
+		expect := func(when string, joins, leaves int64, line ...string) {
+			t.Helper()
+			if synctest.Wait(); n.joins.Load() != joins || n.leaves.Load() != leaves || !slices.Equal(labels(), line) {
+				t.Errorf("%s: %d joins, %d leaves, line %v; want %d, %d, %v", when, n.joins.Load(), n.leaves.Load(), labels(),
+					joins, leaves, line)
+			}
+		}
+		first := r.lock(m.Lock)
+		expect("alone", 1, 0, "a")
+		other := r.begin(b.Mutex("x", holdfast.Label("b")).Lock)
+		waiters := r.beginMany(5, m.Lock)
+		expect("others wait", 2, 0, "a", "b", "a")
+		late := r.begin(b.Mutex("x", holdfast.Label("b"), holdfast.HandOver(0, 0)).Lock)
+		expect("another process comes later", 2, 0, "a", "b", "a", "b")
+		r.unlock(first)
+		expect("after the switch", 2, 1, "b", "a", "b")
+		r.unlock(other.lease)
+		expect("the standby is held, and there is a new one", 3, 1, "a", "b", "a")
+		if !waiters[0].holds() || late.done() {
+			t.Fatal("it is not the turn of the first that waited here")
+		}
+		r.unlock(waiters[0].lease)
+		expect("the other's turn", 3, 2, "b", "a")
+		r.unlock(late.lease)
+		for _, w := range waiters[1:] {
+			r.holds(w, "not in order of arrival")
+			r.unlock(w.lease)
+		}
+		expect("at the end", 6, 6)
+	})
+}
+
+// A standby that is taken away, or cannot be sent, costs a place and nothing else.
+func TestHandOverWithoutStandby(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, b := r.client(), r.client()
+		first := r.lock(a.Mutex("x").Lock)
+		waiters := r.beginMany(2, a.Mutex("x").Lock)
+		standby := r.line(b, "x").Waiters()[0]
+		r.must(b.Break(t.Context(), "x", standby.Token))
+		r.pass(time.Second)
+		if first.Err() != nil || waiters[0].done() {
+			t.Fatal("the holder or a waiter was told of the standby")
+		}
+		r.unlock(first)
+		for _, w := range waiters {
+			r.pass(time.Second)
+			r.holds(w, "it did not go on")
+			r.unlock(w.lease)
+		}
+		r.nobodyStands("x")
+	})
+}
+
+func TestHandOverWhileTheStandbysJoinHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		l := r.lock(c.Mutex("x").Lock)
+		release := link.HoldRequests()
+		calls := r.beginMany(20, c.Mutex("x").Lock)
+		began := time.Now()
+		for _, w := range calls {
+			r.unlock(l)
+			if synctest.Wait(); !w.holds() || time.Since(began) != 0 {
+				t.Fatal("it waits for the standby")
+			}
+			l = w.lease
+		}
+		go l.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
+		release()
+		r.nobodyStands("x")
+	})
+}
+
+// The standby's Join hangs, the last that waited is served and gives back, and then others come. They wait for that
+// Join's claim, which must be spoken about when it is there.
+func TestHandOverToLateStandby(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		first := r.lock(c.Mutex("x").Lock)
+		release := link.HoldReplies()
+		next := r.begin(c.Mutex("x").Lock)
+		r.unlock(first)
+		r.holds(next, "it waits for the standby")
+		go next.lease.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
+		r.pass(100 * time.Millisecond)
+		late := r.beginMany(2, c.Mutex("x").Lock)
+		release()
+		for _, w := range late {
+			r.pass(time.Second)
+			r.holds(w, "it does not go on")
+			r.unlock(w.lease)
+		}
+		r.nobodyStands("x")
+	})
+}
+
+// The Join of the standby fails while the claim is held. It is nobody's error.
+func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		l := r.lock(c.Mutex("x").Lock)
+		link.Cut()
+		calls := r.beginMany(3, c.Mutex("x").Lock)
+		r.pass(ttl / 6)
+		link.Heal()
+		r.pass(ttl / 6)
+		for _, w := range calls {
+			if w.done() {
+				t.Fatalf("got %v, %v", w.lease, w.err)
+			}
+		}
+		for _, w := range calls {
+			r.unlock(l)
+			r.pass(time.Millisecond)
+			r.holds(w, "it did not go on")
+			l = w.lease
+		}
+		r.unlock(l)
+		r.nobodyStands("x")
+	})
+}
+
+// TestWaiterWithoutAStandbyIsServed: its standby could not be sent. However the lock ends that it waits behind,
+// somebody has to send another claim, or it waits for ever.
+func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
+	for what, end := range map[string]func(r *rig, l *holdfast.Lease, d *detour){
+		"given back": func(r *rig, l *holdfast.Lease, _ *detour) { r.unlock(l) },
+		"given back in the background": func(r *rig, l *holdfast.Lease, _ *detour) {
+			l.Unlock(r.cancelled()) //nolint:errcheck // the keeper does it
+		},
+		"broken": func(r *rig, _ *holdfast.Lease, _ *detour) { r.breakLock("x") },
+		"broken, and the push says so": func(r *rig, _ *holdfast.Lease, d *detour) {
+			r.server.Erase("x", d.claim(0).ID)
+			d.push(d.claim(0).ID, store.Standing{State: store.Gone})
+		},
+		"run out": func(r *rig, _ *holdfast.Lease, _ *detour) { r.pass(2 * ttl) },
+	} {
+		scene(t, what, func(t *testing.T, r *rig) {
+			d := secondJoinFails()
+			d.keep = func(_ context.Context, cs []store.Claim) error {
+				if cs[0].ID == d.claim(0).ID {
+					return errDown
+				}
+				return nil
+			}
+			c := r.around(d, holdfast.HandOver(1, time.Hour)) // it is never handed over
+			l := r.lock(c.Mutex("x").Lock)
+			waiter := r.begin(c.Mutex("x").Lock)
+			if d.joins.Load() != 2 || c.Waiting() != 0 {
+				t.Fatalf("%d joins, and %d wait", d.joins.Load(), c.Waiting())
+			}
+			end(r, l, d)
+			r.pass(ttl) // the store may still have the first
+			r.holds(waiter, "it still waits, or failed")
+		})
+	}
+}
+
+// TestEveryoneSendsTheStandbyThatFailed: the store is back, and the process has no place in the line.
+func TestEveryoneSendsTheStandbyThatFailed(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d := secondJoinFails()
+		c := r.around(d)
+		r.lock(c.Mutex("x").Lock)
+		r.begin(c.Mutex("x").Lock)
+		if c.Waiting() != 0 {
+			t.Fatal("the standby did not fail")
+		}
+		d.push(store.Everyone, store.Standing{})
+		if synctest.Wait(); c.Waiting() != 1 || d.joins.Load() != 3 {
+			t.Fatalf("%d wait after %d joins", c.Waiting(), d.joins.Load())
+		}
+	})
+}
+
+// TestStandbyForThoseWhoCameDuringJoin: the process must have a place in the line for them, as for those who come
+// later.
+func TestStandbyForThoseWhoCameDuringJoin(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d, land := slowJoin(1)
+		c := r.around(d)
+		first := r.begin(c.Mutex("x").Lock)
+		r.begin(c.Mutex("x").Lock)
+		close(land)
+		if synctest.Wait(); !first.holds() || c.Waiting() != 1 {
+			t.Fatalf("%d wait in the line", c.Waiting())
+		}
+	})
+}
+
+// TestWhoSentTheJoinIsServedFirst: others queued while it was under way.
+func TestWhoSentTheJoinIsServedFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		holder := r.lock(r.client().Mutex("x").Lock)
+		d, land := slowJoin(1)
+		c := r.around(d)
+		first, second := r.begin(c.Mutex("x").Lock), r.begin(c.Mutex("x").Lock)
+		close(land)
+		synctest.Wait()
+		r.unlock(holder)
+		if synctest.Wait(); !first.holds() || second.done() {
+			t.Fatal("who came later was served first")
+		}
+	})
+}
+
+// TestStandbyIsGrantedWhatTheHolderStillBelievesIn: the store has lost the first claim and says so only by granting the
+// next. Two leases of one process must not live beside each other.
+func TestStandbyIsGrantedWhatTheHolderStillBelievesIn(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, d := r.counted()
+		l := r.lock(c.Mutex("x").Lock)
+		waiter := r.begin(c.Mutex("x").Lock)
+		r.server.Erase("x", d.claim(0).ID)
+		if synctest.Wait(); !waiter.holds() || !errors.Is(l.Err(), holdfast.ErrLost) {
+			t.Fatalf("the waiter: %v; the holder: %v", waiter.err, l.Err())
+		}
+	})
+}
+
+// TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate: nobody waits any more. If it was even granted, nobody would ever
+// give it back.
+func TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate(t *testing.T) {
+	for _, granted := range []bool{false, true} {
+		scene(t, fmt.Sprint(granted), func(t *testing.T, r *rig) {
+			d, land := slowJoin(2)
+			c := r.around(d)
+			l := r.lock(c.Mutex("x").Lock)
+			waiter := r.begin(c.Mutex("x").Lock)
+			waiter.end()
+			synctest.Wait()
+			places := 1
+			if granted {
+				r.unlock(l)
+				places = 0
+			}
+			close(land)
+			if synctest.Wait(); c.Waiting() != 0 || len(r.line(c, "x").Places) != places {
+				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(r.line(c, "x").Places))
+			}
+		})
+	}
+}
+
+// TestStandbyThatFailedIsSentAgain: a store that fails once must not cost the process its place for as long as the
+// holder holds.
+func TestStandbyThatFailedIsSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.around(secondJoinFails())
+		l := r.lock(c.Mutex("x").Lock)
+		early := r.begin(c.Mutex("x").Lock)
+		r.pass(time.Minute)
+		if c.Waiting() != 1 {
+			t.Errorf("after a minute %d stand in the line", c.Waiting())
+		}
+		late := r.begin(r.client().Mutex("x").Lock) // another process
+		r.pass(time.Minute)
+		r.unlock(l)
+		if synctest.Wait(); !early.holds() || late.done() {
+			t.Error("who came a minute later was served first")
+		}
+	})
+}
+
+// TestStandbyThatNobodyWantsIsWithdrawn: the one who waited was handed the lock, and nobody else came. When it gives the
+// lock back, that is free at once.
+func TestStandbyThatNobodyWantsIsWithdrawn(t *testing.T) {
+	for _, after := range []time.Duration{0, holdfast.DefaultTurnsFor, 2 * ttl} {
+		scene(t, after.String(), func(t *testing.T, r *rig) {
+			c, other := r.client(), r.client()
+			first := r.lock(c.Mutex("x").Lock)
+			next := r.begin(c.Mutex("x").Lock)
+			r.unlock(first)
+			r.holds(next, "it was not handed over")
+			if c.Waiting() != 1 {
+				t.Fatalf("there is no standby: %d wait", c.Waiting())
+			}
+			r.pass(after)
+			if line := r.line(c, "x"); after > 0 && (c.Waiting() != 0 || len(line.Places) != 1) {
+				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(line.Places))
+			}
+			r.holds(next, "it was lost")
+			r.unlock(next.lease)
+			synctest.Wait()
+			r.lock(other.Mutex("x").TryLock)
+		})
+	}
+}
+
+// TestStandbyWhoseJoinIsLateIsKept: nobody wanted it while its Join was under way, and then somebody did.
+func TestStandbyWhoseJoinIsLateIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d, land := slowJoin(2)
+		c := r.around(d)
+		first := r.lock(c.Mutex("x").Lock)
+		next := r.begin(c.Mutex("x").Lock)
+		r.unlock(first)
+		r.pass(time.Second) // longer than a standby is kept that nobody wants
+		r.holds(next, "it was not handed over")
+		last := r.begin(c.Mutex("x").Lock)
+		close(land)
+		r.pass(3 * ttl)
+		if line := r.line(r.client(), "x"); len(line.Places) != 2 {
+			t.Fatalf("the line has %d places", len(line.Places))
+		}
+		r.unlock(next.lease)
+		r.pass(time.Second)
+		r.holds(last, "the last did not get it")
+	})
+}

@@ -1,0 +1,159 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestUnlockTwice(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		l := r.lock(r.client().Mutex("x").Lock)
+		r.unlock(l)
+		next := r.lock(r.client().Mutex("x").Lock)
+		if err := l.Unlock(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrLost) {
+			t.Fatalf("got %v", err)
+		}
+		if synctest.Wait(); next.Err() != nil {
+			t.Fatal("a second Unlock took the lock from the next holder")
+		}
+	})
+}
+
+func TestUnlockIsSentWhateverItsContextSays(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked()
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		l := r.lock(c.Mutex("x").Lock)
+		if err := l.Unlock(done); !errors.Is(err, context.Canceled) || l.Err() == nil {
+			t.Fatalf("got %v; the lease says %v", err, l.Err())
+		}
+		synctest.Wait()
+		l = r.lock(c.Mutex("x").TryLock) // it was sent
+
+		link.Cut()
+		if err := l.Unlock(t.Context()); err == nil || errors.Is(err, holdfast.ErrLost) || l.Err() == nil {
+			t.Fatalf("got %v; the lease says %v", err, l.Err())
+		}
+		r.pass(ttl / 10)
+		link.Heal()
+		r.pass(ttl / 10)
+		r.lock(r.client().Mutex("x").TryLock) // it was repeated
+	})
+}
+
+// TestReleaseIsRepeatedThroughTheGrace: the store keeps the place that long, so that it is worth telling it.
+func TestReleaseIsRepeatedThroughTheGrace(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked(holdfast.Grace(2 * ttl))
+		l := r.lock(c.Mutex("x").Lock)
+		link.Cut()
+		if err := l.Unlock(t.Context()); err == nil {
+			t.Fatal("the store cannot know")
+		}
+		r.pass(2 * ttl)
+		link.Heal()
+		r.pass(time.Second)
+		r.lock(r.client().Mutex("x").TryLock)
+	})
+}
+
+// unlockContexts are those of an Unlock that waits for the store's answer, and of one that cannot.
+var unlockContexts = map[string]func(*rig) context.Context{
+	"Unlock":                  func(r *rig) context.Context { return r.Context() },
+	"Unlock that cannot wait": (*rig).cancelled,
+}
+
+func TestReleaseIsGivenUpWhenTheStoreHasForgottenItAnyway(t *testing.T) {
+	for what, ctx := range unlockContexts {
+		scene(t, what, func(t *testing.T, r *rig) {
+			log := &logbook{}
+			c, n, link := r.countedLink(log.option())
+			l := r.lock(c.Mutex("x").Lock)
+			link.Cut()
+			if err := l.Unlock(ctx(r)); err == nil {
+				t.Fatal("the store cannot know")
+			}
+			r.pass(ttl + 2*time.Second)
+			tries := n.leaves.Load()
+			if tries < 20 {
+				t.Errorf("it was tried %d times", tries)
+			}
+			r.pass(10 * ttl)
+			if n.leaves.Load() != tries {
+				t.Errorf("it goes on after %d tries: %d", tries, n.leaves.Load())
+			}
+			if log.count("not given back") != 1 {
+				t.Errorf("logged: %q", log.lines())
+			}
+		})
+	}
+}
+
+// TestReleaseThatIsRefusedIsNotRepeated: the same answer would come again.
+func TestReleaseThatIsRefusedIsNotRepeated(t *testing.T) {
+	for what, ctx := range unlockContexts {
+		scene(t, what, func(t *testing.T, r *rig) {
+			c, n := r.counted()
+			l := r.lock(c.Mutex("x").Lock)
+			r.server.PlantNewer("x")
+			if err := l.Unlock(ctx(r)); !errors.Is(err, holdfast.ErrFormat) && !errors.Is(err, ctx(r).Err()) {
+				t.Errorf("got %v", err)
+			}
+			r.pass(ttl)
+			if n.leaves.Load() != 1 {
+				t.Errorf("%d tries", n.leaves.Load())
+			}
+		})
+	}
+}
+
+func TestHungLeaveIsRepeatedInTime(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, ttl, time.Hour} {
+		scene(t, ttl.String(), func(t *testing.T, r *rig) {
+			d := &detour{}
+			d.leave = func(ctx context.Context, _ store.Claim) error {
+				if d.leaves.Load() == 1 {
+					return hang(ctx)
+				}
+				return nil
+			}
+			l := r.lock(r.around(d, holdfast.TTL(ttl)).Mutex("x").Lock)
+			l.Unlock(r.cancelled()) //nolint:errcheck // the keeper is to give it back
+			r.pass(min(ttl/4, 5*time.Second) + min(ttl/48, time.Second))
+			r.lock(r.client().Mutex("x").TryLock)
+		})
+	}
+}
+
+// TestKeepThatIsAnsweredAfterUnlock: the answer is of no interest any more, and the release that is under way is not
+// sent twice.
+func TestKeepThatIsAnsweredAfterUnlock(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		kept, left := make(chan struct{}), make(chan struct{})
+		d := &detour{
+			keep:  func(context.Context, []store.Claim) error { <-kept; return nil },
+			leave: func(context.Context, store.Claim) error { <-left; return nil },
+		}
+		l := r.lock(r.around(d).Mutex("x").Lock)
+		d.push(store.Everyone, store.Standing{})
+		synctest.Wait()
+		l.Unlock(r.cancelled()) //nolint:errcheck // the keeper gives it back
+		synctest.Wait()
+		close(kept)
+		synctest.Wait()
+		d.push(store.Everyone, store.Standing{})
+		synctest.Wait()
+		close(left)
+		r.pass(ttl)
+		if d.leaves.Load() != 1 || d.keeps.Load() != 1 || r.server.Residue("x") != 0 {
+			t.Fatalf("%d leaves, %d keeps, %d things left", d.leaves.Load(), d.keeps.Load(), r.server.Residue("x"))
+		}
+	})
+}
