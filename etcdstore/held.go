@@ -25,7 +25,7 @@ type Shown interface {
 //
 // The client that does the transaction must see etcd's keys as they are, and not through a namespace.
 func Held(lease Shown) (clientv3.Cmp, error) {
-	in, claim, err := lease.Show()
+	in, shown, err := lease.Show()
 	if err != nil {
 		return clientv3.Cmp{}, err
 	}
@@ -35,9 +35,9 @@ func Held(lease Shown) (clientv3.Cmp, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.places[claim.ID]
-	if p == nil || p.ticket != claim.Ticket {
+	c := s.claims[shown.ID]
+	if c == nil || c.ticket != shown.Ticket {
 		return clientv3.Cmp{}, fmt.Errorf("%w: etcd has it no more", store.ErrNotHeld)
 	}
-	return standsAt(p.key, p.ticket), nil
+	return c.stands(), nil
 }

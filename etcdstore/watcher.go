@@ -12,16 +12,21 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// The lookout watches keys, as many as there are, over one stream and with two goroutines. The client library's watches
+// A watcher watches keys, as many as there are, over one stream and with two goroutines. The client library's watches
 // have a goroutine for each key, and are made one after the other when a stream has to be opened again.
 //
 // Every watch begins with the present. etcd serves a watch that begins in the past from a queue that it looks at ten times
 // a second, and until then holds back also what happens now: a waiter would be told of its turn a tenth of a second late.
 // In exchange there is a gap between what the watcher knew and the beginning of its watch. The answer to its creation
 // says at which revision that was; if it is later than what the watcher knew, the watcher is told to look.
-type lookout struct {
+type watcher struct {
 	open     func(context.Context) (etcdserverpb.Watch_WatchClient, error)
 	life     context.Context
 	everyone func() // tells that events may have been lost
@@ -34,8 +39,8 @@ type lookout struct {
 	creating []*watch      // those whose creation was put into the outbox and not yet answered, in that order
 	resuming int           // how many of creating are from before this stream
 	cut      context.CancelFunc
-	heard    bool // something came over the stream since it was last prodded
-	prodded  bool
+	heard    bool // something came over the stream since it was last checked
+	checked  bool
 }
 
 // A watch is a key or a range of keys that somebody looks out for.
@@ -46,25 +51,35 @@ type watch struct {
 	asOf     int64  // the revision up to which its watcher knows
 
 	// told is called when something happened there, or may have. event is nil if it is not known what. It is called by the
-	// lookout's goroutine, without its lock.
+	// watcher's goroutine, without its lock.
 	told func(event *mvccpb.Event)
 }
 
-// How long the lookout waits before it opens its stream again.
+// How long the watcher waits before it opens its stream again.
 const (
 	leastPause = 10 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
 )
 
+func newWatcher(f *frame.Frame, conn grpc.ClientConnInterface) watcher {
+	return watcher{
+		life: f.Life(), watches: map[int64]*watch{}, filled: make(chan struct{}, 1),
+		everyone: func() { f.Push(store.Everyone, store.Standing{}) },
+		open: func(ctx context.Context) (etcdserverpb.Watch_WatchClient, error) {
+			return etcdserverpb.NewWatchClient(conn).Watch(clientv3.WithRequireLeader(ctx))
+		},
+	}
+}
+
 // add begins a watch.
-func (l *lookout) add(w *watch) {
+func (l *watcher) add(w *watch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.create(w)
 }
 
 // create puts the creation of w into the outbox.
-func (l *lookout) create(w *watch) {
+func (l *watcher) create(w *watch) {
 	l.last++
 	w.id = l.last
 	l.watches[w.id] = w
@@ -72,7 +87,7 @@ func (l *lookout) create(w *watch) {
 	l.put(w.creation())
 }
 
-func (l *lookout) put(r *etcdserverpb.WatchRequest) {
+func (l *watcher) put(r *etcdserverpb.WatchRequest) {
 	l.outbox = append(l.outbox, r)
 	select {
 	case l.filled <- struct{}{}:
@@ -92,7 +107,7 @@ func (w *watch) creation() *etcdserverpb.WatchRequest {
 }
 
 // remove ends a watch. Nothing is told of it from then on, but for what is being told just now.
-func (l *lookout) remove(w *watch) {
+func (l *watcher) remove(w *watch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.watches[w.id]; known {
@@ -101,27 +116,27 @@ func (l *lookout) remove(w *watch) {
 }
 
 // discard puts the end of w into the outbox.
-func (l *lookout) discard(w *watch) {
+func (l *watcher) discard(w *watch) {
 	delete(l.watches, w.id)
 	l.put(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CancelRequest{
 		CancelRequest: &etcdserverpb.WatchCancelRequest{WatchId: w.id},
 	}})
 }
 
-// prod asks the stream for a sign of life. If none came since the last time, the stream is given up: its connection may be
+// checkAlive asks the stream for a sign of life. If none came since the last time, the stream is given up: its connection may be
 // dead without anybody having said so, while others live.
-func (l *lookout) prod() {
+func (l *watcher) checkAlive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.cut == nil || len(l.watches) == 0:
-		l.prodded = false
+		l.checked = false
 		return
-	case l.prodded && !l.heard:
+	case l.checked && !l.heard:
 		l.cut()
 		return
 	}
-	l.prodded, l.heard = true, false
+	l.checked, l.heard = true, false
 	// Before 3.7, etcd answers no request for progress while nothing is written. The creation of a watch it always answers.
 	for _, w := range l.watches {
 		sign := &watch{key: w.key}
@@ -132,7 +147,7 @@ func (l *lookout) prod() {
 }
 
 // run keeps a stream open for as long as the store lives, once there is something to watch.
-func (l *lookout) run() {
+func (l *watcher) run() {
 	select {
 	case <-l.filled:
 	case <-l.life.Done():
@@ -153,7 +168,7 @@ func (l *lookout) run() {
 }
 
 // serve opens a stream, and receives what comes over it until it breaks.
-func (l *lookout) serve(first bool) error {
+func (l *watcher) serve(first bool) error {
 	ctx, cancel := context.WithCancel(l.life)
 	defer cancel()
 	stream, err := l.open(ctx)
@@ -185,10 +200,10 @@ func (l *lookout) serve(first bool) error {
 
 // begin puts the creation of all watches into the outbox of a new stream. It says whether everyone is to be told at once,
 // because there are none.
-func (l *lookout) begin(first bool, cut context.CancelFunc) (tell bool) {
+func (l *watcher) begin(first bool, cut context.CancelFunc) (tell bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut, l.prodded, l.heard = cut, false, false
+	l.cut, l.checked, l.heard = cut, false, false
 	if first {
 		return false // what has come together so far is in the outbox
 	}
@@ -206,7 +221,7 @@ func (l *lookout) begin(first bool, cut context.CancelFunc) (tell bool) {
 }
 
 // send sends what is put into the outbox.
-func (l *lookout) send(ctx context.Context, stream etcdserverpb.Watch_WatchClient) error {
+func (l *watcher) send(ctx context.Context, stream etcdserverpb.Watch_WatchClient) error {
 	for {
 		l.mu.Lock()
 		requests := l.outbox
@@ -229,7 +244,7 @@ func (l *lookout) send(ctx context.Context, stream etcdserverpb.Watch_WatchClien
 }
 
 // receive takes one message.
-func (l *lookout) receive(r *etcdserverpb.WatchResponse) error {
+func (l *watcher) receive(r *etcdserverpb.WatchResponse) error {
 	l.mu.Lock()
 	l.heard = true
 	w, resumed, err := l.concerned(r)
@@ -255,7 +270,7 @@ func (l *lookout) receive(r *etcdserverpb.WatchResponse) error {
 
 // concerned is the watch that has to be told of a message, if any. It also says whether with it all watches from before
 // this stream are there again.
-func (l *lookout) concerned(r *etcdserverpb.WatchResponse) (w *watch, resumed bool, err error) {
+func (l *watcher) concerned(r *etcdserverpb.WatchResponse) (w *watch, resumed bool, err error) {
 	switch {
 	case r.Created:
 		if len(l.creating) == 0 {
