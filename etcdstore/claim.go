@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A claim is one of this client's that stands in etcd, as far as is known. What may change is guarded by the store's mutex.
+// A claim is one of this client's that stands in etcd, as far as is known. What may change is guarded by the store's
+// mutex.
 type claim struct {
 	position
 	joined time.Time // when Join was called
@@ -34,7 +35,8 @@ type claim struct {
 // exclusive reports whether it holds only if no claim is ahead.
 func (c *claim) exclusive() bool { return c.ask.Units == c.ask.Limit }
 
-// tellGrant is how long a claim that had to wait is held before its key says since when. A short hold costs no write for it.
+// tellGrant is how long a claim that had to wait is held before its key says since when. A short hold costs no write
+// for it.
 const tellGrant = time.Second
 
 // record is what its key has to say after a Keep.
@@ -49,8 +51,8 @@ func (c *claim) record(kept *store.Claim) record {
 	return r
 }
 
-// watchAfter is how long a claim stands before its own key is watched, so that its deletion by others is noticed at once.
-// A lock that is released sooner costs no watch.
+// watchAfter is how long a claim stands before its own key is watched, so that its deletion by others is noticed at
+// once. A lock that is released sooner costs no watch.
 const watchAfter = 25 * time.Millisecond
 
 // admit notes that a claim stands. If it is known already, that one is returned.

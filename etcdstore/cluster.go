@@ -10,7 +10,6 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-go/holdfast/store/frame"
@@ -32,13 +31,8 @@ func newCluster(client *clientv3.Client) *cluster {
 	}
 }
 
-// connected reports whether there is a connection.
-func (c *cluster) connected() bool {
-	return c.client.ActiveConnection().GetState() == connectivity.Ready
-}
-
-// A promptKV fails if there is no connection, so that the caller can decide. The client library waits for one for as long
-// as a context allows.
+// A promptKV fails if there is no connection, so that the caller can decide. The client library waits for one for as
+// long as a context allows.
 type promptKV struct{ etcdserverpb.KVClient }
 
 // Txn implements etcdserverpb.KVClient.
@@ -90,8 +84,8 @@ const (
 const maxRefusals = 5
 
 // attempts are those to make one call. It is made again if the member that it was sent to is silent, cannot be reached,
-// or has no leader. The client sends each call to the next member, but all calls of the process take turns: so a call may
-// well meet a silent member several times, and goes on for as long as its caller's context allows.
+// or has no leader. The client sends each call to the next member, but all calls of the process take turns: so a call
+// may well meet a silent member several times, and goes on for as long as its caller's context allows.
 //
 //	for a.next() {
 //		response, a.err = call(a.ctx)
@@ -104,27 +98,23 @@ type attempts struct {
 	caller   context.Context
 	members  int
 	refusals int
-	patience time.Duration // 0: there was no attempt yet
+	patience time.Duration
 	cancel   context.CancelFunc
 }
 
 func (c *cluster) attempts(ctx context.Context) attempts {
-	return attempts{caller: ctx, members: len(c.client.Endpoints())}
+	return attempts{caller: ctx, members: len(c.client.Endpoints()), patience: firstPatience}
 }
 
 // next ends an attempt, and reports whether there is to be another, which it begins.
 func (a *attempts) next() bool {
-	if a.patience == 0 {
-		a.patience = firstPatience
-	} else {
-		if a.over() {
-			return false
-		}
-		a.patience = min(a.patience*5/4, lastPatience)
+	if a.ctx != nil && a.over() {
+		return false
 	}
 	a.ctx, a.cancel = a.caller, func() {}
 	if a.members > 1 {
 		a.ctx, a.cancel = frame.Bound(a.caller, a.patience)
+		a.patience = min(a.patience*5/4, lastPatience)
 	}
 	return true
 }

@@ -16,8 +16,8 @@ import (
 // statusTimeout is how long a member may take to say how it is, if others are there.
 const statusTimeout = 2 * time.Second
 
-// inspect asks every member how it is. One that is too old is refused. Those that cannot be reached now are not asked: it
-// is enough that somebody answers and has a leader.
+// inspect asks every member how it is. One that is too old is refused. Those that cannot be reached now are not asked:
+// it is enough that somebody answers and has a leader.
 func (s *Store) inspect(ctx context.Context) error {
 	endpoints := s.etcd.client.Endpoints()
 	answers := make([]*etcdserverpb.StatusResponse, len(endpoints))
@@ -31,28 +31,30 @@ func (s *Store) inspect(ctx context.Context) error {
 		})
 	}
 	asking.Wait()
-	led, answered := false, false
+	led, failed := false, 0
 	for i, answer := range answers {
-		if errs[i] != nil {
-			continue
-		}
-		answered = true
-		led = led || answer.Leader != 0
-		if tooOld(answer.Version) {
-			return &store.Fault{Store: s.frame.Name, Final: true,
-				Err: fmt.Errorf("%s is etcd %s, and %d.%d.%d is the oldest that will do", endpoints[i], answer.Version, oldest[0], oldest[1], oldest[2])}
+		switch {
+		case errs[i] != nil:
+			failed++
+		case tooOld(answer.Version):
+			err := fmt.Errorf("%s is etcd %s, and %d.%d.%d is the oldest that will do",
+				endpoints[i], answer.Version, oldest[0], oldest[1], oldest[2])
+			return &store.Fault{Store: s.frame.Name, Final: true, Err: err}
+		default:
+			led = led || answer.Leader != 0
 		}
 	}
 	switch {
-	case !answered:
+	case failed == len(errs):
 		return worst(errs)
 	case !led:
-		return &store.Fault{Store: s.frame.Name, Err: errors.New("it has no leader: more than half of its members must be there")}
+		err := errors.New("it has no leader: more than half of its members must be there")
+		return &store.Fault{Store: s.frame.Name, Err: err}
 	}
 	return nil
 }
 
-// worst is the error that says most: one that will not go away by itself, if there is one.
+// worst returns the error that says most: one that will not go away by itself, if there is one.
 func worst(errs []error) error {
 	for _, err := range errs {
 		if _, final := explain(err); final {

@@ -12,7 +12,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -81,8 +80,8 @@ func (j *joining) reserveKey(ses *session) bool {
 	return true
 }
 
-// giveUp is for a claim that was not joined: it releases the key. If something that was sent may still be done, it is made
-// void first; where that fails, the error is not final.
+// giveUp is for a claim that was not joined: it releases the key. If something that was sent may still be done, it is
+// made void first; where that fails, the error is not final.
 func (j *joining) giveUp(call *frame.Call, err error) error {
 	s := j.store
 	switch {
@@ -113,10 +112,7 @@ func notFinal(err error) error {
 
 // attempt joins once. The error is errEpoch if the session, or what was known of it, has changed meanwhile.
 func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
-	r := record{
-		ID: j.ID, Kind: j.Kind, Units: j.Units, Limit: j.Limit, TTL: j.session.TTL.Milliseconds(), Joined: millis(j.began),
-		Turn: j.Turn, Owner: j.Owner, Waits: j.Waits,
-	}
+	r := j.claim(0, 0).record(j.Claim)
 	j.value = r.encode()
 	if j.Try {
 		if standing, done, err := j.try(ctx); done {
@@ -137,11 +133,11 @@ func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
 	return j.joined(ctx, response.Header.Revision, response.Responses[0].GetResponseRange())
 }
 
-// try joins if the line is empty, and reads it otherwise: a claim that is refused has never been in the way of others. A
-// claim that shares may fit nevertheless, and then is not done.
+// try joins if the line is empty, and reads it otherwise: a claim that is refused has never been in the way of others.
+// A claim that shares may fit nevertheless, and then is not done.
 func (j *joining) try(ctx context.Context) (standing store.Standing, done bool, err error) {
 	s := j.store
-	read := s.readHead(j.Name)
+	read := s.keys.readHead(j.Name)
 	if j.Units < j.Limit {
 		read = j.readAhead()
 	}
@@ -167,7 +163,7 @@ func (j *joining) try(ctx context.Context) (standing store.Standing, done bool, 
 	standing.Ahead = int(others.Count)
 	there, err := decodeLine(others.Kvs)
 	if err == nil {
-		err = mismatch(&there[0], j.Ask)
+		err = mismatch(there, j.Ask)
 	}
 	if err != nil {
 		return standing, true, err
@@ -208,22 +204,11 @@ func (j *joining) put() clientv3.Op {
 // readAhead reads the line before the claim is put at its end: for a claim that wants everything only the last, for the
 // others all.
 func (j *joining) readAhead() clientv3.Op {
-	line := j.store.keys.line(j.Name)
 	if j.Units == j.Limit {
-		return clientv3.OpGet(line, clientv3.WithPrefix(), newestFirst, clientv3.WithLimit(1))
+		return j.store.keys.readLine(j.Name, newestFirst, clientv3.WithLimit(1))
 	}
-	return clientv3.OpGet(line, clientv3.WithPrefix(), oldestFirst)
+	return j.store.keys.readLine(j.Name, oldestFirst)
 }
-
-// readHead reads the first of a line.
-func (s *Store) readHead(name string) clientv3.Op {
-	return clientv3.OpGet(s.keys.line(name), clientv3.WithPrefix(), oldestFirst, clientv3.WithLimit(1))
-}
-
-var (
-	oldestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
-	newestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)
-)
 
 // refused finds out why a Join was not done: the session is gone or has another epoch, or otherwise the claim stands
 // already.
@@ -239,7 +224,7 @@ func (j *joining) refused(ctx context.Context, read results) (standing store.Sta
 		return standing, errEpoch
 	}
 	// It stands already: a response was lost, or the claim joins twice at once.
-	entries, revision, err := s.readLine(ctx, j.Name)
+	entries, revision, err := s.readEntries(ctx, s.keys.readLine(j.Name))
 	if err != nil {
 		return standing, err
 	}
@@ -261,9 +246,7 @@ func (j *joining) refused(ctx context.Context, read results) (standing store.Sta
 	j.Units = min(j.Units, own.Units)
 	c := j.claim(own.ticket(), revision)
 	c.written, c.mod = string(own.kv.Value), own.kv.ModRevision
-	if at > 0 {
-		err = mismatch(&entries[0], j.Ask)
-	}
+	err = mismatch(entries[:at], j.Ask)
 	c.state, c.blocker = evaluate(entries[:at], j.Ask)
 	return j.land(ctx, c, at, err)
 }
@@ -328,26 +311,24 @@ func (s *Store) stands(id store.ID, ticket uint64) bool {
 // judge reports where the claim stands behind what was read ahead of it.
 func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state store.State, b blocker, err error) {
 	ahead, err := decodeLine(kvs)
-	if err == nil && len(ahead) > 0 && line.Mismatch(ahead[0].ask(), j.Ask) {
-		err = j.mismatch(ctx, ahead)
-	}
 	if err == nil {
-		state, b = evaluate(ahead, j.Ask)
+		err = mismatch(ahead, j.Ask)
+		if err != nil && j.Units == j.Limit { // only the claim before was read, which may itself be about to be withdrawn
+			err = j.compareWithHead(ctx)
+		}
 	}
-	return state, b, err
+	if err != nil {
+		return store.Waiting, blocker{}, err
+	}
+	state, b = evaluate(ahead, j.Ask)
+	return state, b, nil
 }
 
-// mismatch compares the claim with the head of its line. If only the claim before it was read, the head is read now: the
-// one before may itself be about to be withdrawn.
-func (j *joining) mismatch(ctx context.Context, ahead []entry) error {
-	if j.Units == j.Limit {
-		read, _, err := j.store.etcd.read(ctx, j.store.readHead(j.Name))
-		if err == nil {
-			ahead, err = decodeLine(read.kvs(0))
-		}
-		if err != nil || len(ahead) == 0 {
-			return err
-		}
+// compareWithHead returns the mismatch of the claim with the head of its line.
+func (j *joining) compareWithHead(ctx context.Context) error {
+	head, _, err := j.store.readEntries(ctx, j.store.keys.readHead(j.Name))
+	if err != nil {
+		return err
 	}
-	return mismatch(&ahead[0], j.Ask)
+	return mismatch(head, j.Ask)
 }

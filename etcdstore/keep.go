@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Keep implements store.Store. It asks etcd itself about each claim rather than believe the watches: one of those may lag
-// behind while the session is renewed, and must not extend a claim that was broken. It writes only what has changed.
+// Keep implements store.Store. It asks etcd itself about each claim rather than believe the watches: one of those may
+// lag behind while the session is renewed, and must not extend a claim that was broken. It writes only what has
+// changed.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
 	limit, err := s.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -46,8 +47,8 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	return standings, nil
 }
 
-// keep writes what has changed of these claims, and looks at them. Of those that are not known here, whatever they are, it
-// notes in standings why they can't be judged: their line is in a newer format.
+// keep writes what has changed of these claims, and looks at them. Of those that are not known here, whatever they are,
+// it notes in standings why they can't be judged: their line is in a newer format.
 func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.Standing) error {
 	var known []*claim
 	var unknown []int
@@ -75,7 +76,7 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.St
 	for batch := range slices.Chunk(unknown, writeBatch) {
 		var ops []clientv3.Op
 		for _, i := range batch {
-			ops = append(ops, s.readHead(cs[i].Name))
+			ops = append(ops, s.keys.readHead(cs[i].Name))
 		}
 		read, _, err := s.etcd.read(ctx, ops...)
 		if err != nil {
@@ -95,25 +96,18 @@ type update struct {
 	over int64 // the revision of what it says so far
 }
 
-// write writes what has changed. Each update is written over what is known to be there and nothing else: a Keep that was
-// sent long ago and lands late must not undo a downgrade.
+// write writes what has changed. Each update is written over what is known to be there and nothing else: a Keep that
+// was sent long ago and lands late must not undo a downgrade.
 func (s *Store) write(ctx context.Context, updates []update) error {
-	for range lookDeep {
-		var overtaken []update
-		for len(updates) > 0 {
-			n := writable(updates)
-			again, err := s.writeOnce(ctx, updates[:n])
-			if err != nil {
-				return err
-			}
-			overtaken = append(overtaken, again...)
-			updates = updates[n:]
+	for tries := lookDeep * len(updates); len(updates) > 0 && tries > 0; tries-- { // what is left, the next Keep writes
+		n := writable(updates)
+		overtaken, err := s.writeOnce(ctx, updates[:n])
+		if err != nil {
+			return err
 		}
-		if updates = overtaken; len(updates) == 0 {
-			return nil
-		}
+		updates = append(updates[n:], overtaken...)
 	}
-	return nil // the next Keep writes it
+	return nil
 }
 
 // maxWrite is how many bytes are written at once. etcd takes requests of one and a half megabytes.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.etcd.io/etcd/client/v3"
+
 	"github.com/holdfast-go/holdfast/internal/percent"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -36,6 +38,21 @@ func newKeySpace(prefix string) keySpace {
 // line is the beginning of the keys of all claims in a name's line.
 func (k *keySpace) line(name string) string { return k.lines + escaped.Escape(name) + "/" }
 
+var (
+	oldestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
+	newestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)
+)
+
+// readLine reads the claims of a name.
+func (k *keySpace) readLine(name string, options ...clientv3.OpOption) clientv3.Op {
+	return clientv3.OpGet(k.line(name), append(options, clientv3.WithPrefix())...)
+}
+
+// readHead reads the first claim of a name.
+func (k *keySpace) readHead(name string) clientv3.Op {
+	return k.readLine(name, oldestFirst, clientv3.WithLimit(1))
+}
+
 // claim is the key of a claim in a slot of its session.
 func (k *keySpace) claim(name string, of *lease, slot int) string {
 	return k.line(name) + of.name + "-" + strconv.Itoa(slot)
@@ -54,12 +71,12 @@ func (k *keySpace) name(key string) (string, bool) {
 	return percent.Unescape(name)
 }
 
-// keySlots are the slots in the keys of a session's claims, by name: a claim has the first that is free. Keys are used again
-// on purpose. etcd remembers every key that there ever was until its history is compacted, and reading a line goes through
-// all of them: with a key of its own for each claim, a lock would become slower with every use.
+// keySlots are the slots in the keys of a session's claims, by name: a claim has the first that is free. Keys are used
+// again on purpose. etcd remembers every key that there ever was until its history is compacted, and reading a line
+// goes through all of them: with a key of its own for each claim, a lock would become slower with every use.
 //
-// What tells a claim from the one that had its key before is the key's create revision. A slot is free again only when it
-// is certain that no claim stands there, nor can come to stand there.
+// What tells a claim from the one that had its key before is the key's create revision. A slot is free again only when
+// it is certain that no claim stands there, nor can come to stand there.
 type keySlots map[string][]store.ID // which claim has each slot; the zero ID: none
 
 // reserve returns the slot of a claim, the same one until it is released.

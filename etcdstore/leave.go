@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A position is where a claim stands, or may come to stand. When the claim has left it is kept as pending until etcd has
-// confirmed that nothing stands there, or the session is over: a session that lives on would keep the claim for ever.
+// A position is where a claim stands, or may come to stand. When the claim has left it is kept as pending until etcd
+// has confirmed that nothing stands there, or the session is over: a session that lives on would keep the claim for
+// ever.
 type position struct {
 	id      store.ID
 	name    string
@@ -48,10 +49,7 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 		return call.Outcome(s.delete(call.Context, p))
 	}
 	// It does not stand here: it never did, or it is gone. All that is left to say is what etcd says.
-	read, _, err := s.etcd.read(call.Context, s.readHead(c.Name))
-	if err == nil {
-		_, err = decodeLine(read.kvs(0))
-	}
+	_, _, err := s.readEntries(call.Context, s.keys.readHead(c.Name))
 	return call.Outcome(err)
 }
 
@@ -70,8 +68,8 @@ func (s *Store) leaving(left *store.Claim) (p position, known bool) {
 	return c.position, true
 }
 
-// delete deletes a claim, and has that done later if it fails. What may still land costs the session a new epoch, and so
-// makes void what others are just sending: all that are given up at the same time share one.
+// delete deletes a claim, and has that done later if it fails. What may still land costs the session a new epoch, and
+// so makes void what others are just sending: all that are given up at the same time share one.
 func (s *Store) delete(ctx context.Context, p position) error {
 	if !p.unsure {
 		err := s.deleteNow(ctx, []position{p})
@@ -103,8 +101,8 @@ func (s *Store) deleteLater(p position) {
 	s.pending[p.id] = p
 }
 
-// deleteNow deletes claims of one session. It deletes nothing but keys at these claims' own create revisions, so that it
-// may be done twice or late: the claim that has the key next is not hit.
+// deleteNow deletes claims of one session. It deletes nothing but keys at these claims' own create revisions, so that
+// it may be done twice or late: the claim that has the key next is not hit.
 func (s *Store) deleteNow(ctx context.Context, all []position) error {
 	standing := all
 	if slices.ContainsFunc(all, func(p position) bool { return p.unsure || p.ticket == 0 }) {

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// readLine reads a whole line, and returns as of which revision.
-func (s *Store) readLine(ctx context.Context, name string) (entries []entry, revision int64, err error) {
-	read, revision, err := s.etcd.read(ctx, clientv3.OpGet(s.keys.line(name), clientv3.WithPrefix()))
+// readEntries reads claims, and returns as of which revision.
+func (s *Store) readEntries(ctx context.Context, op clientv3.Op) (entries []entry, revision int64, err error) {
+	read, revision, err := s.etcd.read(ctx, op)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -33,21 +33,17 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 		return l, err
 	}
 	defer call.End()
-	entries, _, err := s.readLine(call.Context, name)
+	entries, _, err := s.readEntries(call.Context, s.keys.readLine(name))
 	if err != nil {
 		return l, call.Outcome(err)
 	}
-	held := line.Held(func(yield func(store.Ask) bool) {
-		for i := range entries {
-			if !yield(entries[i].ask()) {
-				return
-			}
-		}
-	})
+	var prefix line.Prefix
+	state, held := store.Held, 0
 	for i := range entries {
-		state := store.Waiting
-		if i < held {
-			state = store.Held
+		if state == store.Held && prefix.Admit(entries[i].ask()) {
+			held++
+		} else {
+			state = store.Waiting
 		}
 		l.Places = append(l.Places, s.place(&entries[i], state))
 	}
@@ -55,8 +51,9 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	return l, nil
 }
 
-// place shows an entry. Times are those of the clients' clocks: etcd has none. Of claims of this client it is known here
-// when they were granted; those of others say it when they have been held for a while. Left is the most that it can be.
+// place shows an entry. Times are those of the clients' clocks: etcd has none. Of claims of this client it is known
+// here when they were granted; those of others say it when they have been held for a while. Left is the most that it
+// can be.
 func (s *Store) place(e *entry, state store.State) store.Place {
 	name, _ := s.keys.name(string(e.kv.Key))
 	p := store.Place{
@@ -111,7 +108,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 }
 
 func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) error {
-	entries, _, err := s.readLine(ctx, name)
+	entries, _, err := s.readEntries(ctx, s.keys.readLine(name))
 	if err != nil {
 		return err
 	}

@@ -57,9 +57,9 @@ const (
 	lookDeep   = 3   // how often a look is repeated for claims whose blocker has changed
 )
 
-// look reads where claims stand, linearizably: what it finds is no older than its call. It reads each one's own key, and
-// what blocks it; if that has changed, what is ahead now, together with the own key, so that both are of one revision. The
-// client is told of claims that turn out to be held or gone.
+// look reads where claims stand, linearizably: what it finds is no older than its call. It reads each one's own key,
+// and what blocks it; if that has changed, what is ahead now, together with the own key, so that both are of one
+// revision. The client is told of claims that turn out to be held or gone.
 func (s *Store) look(ctx context.Context, claims []*claim) error {
 	for range lookDeep {
 		again, err := s.lookOnce(ctx, claims)
@@ -139,8 +139,8 @@ func (i *inquiry) ask(keys *keySpace, c *claim) {
 		q.own = q.line.op
 	case q.wide:
 		q.own = i.add(clientv3.OpGet(c.key, clientv3.WithKeysOnly()))
-		q.ahead = i.add(clientv3.OpGet(keys.line(c.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), newestFirst,
-			clientv3.WithLimit(1), clientv3.WithMaxCreateRev(int64(c.ticket-1)))) //nolint:gosec // a revision
+		q.ahead = i.add(keys.readLine(c.name, clientv3.WithKeysOnly(), newestFirst, clientv3.WithLimit(1),
+			clientv3.WithMaxCreateRev(int64(c.ticket-1)))) //nolint:gosec // a revision
 	default:
 		q.own = i.add(clientv3.OpGet(c.key, clientv3.WithKeysOnly()))
 		if waits {
@@ -166,7 +166,7 @@ func (i *inquiry) readLine(keys *keySpace, c *claim) *sharedLine {
 		i.lines[c.name] = l
 	}
 	l.upTo = max(l.upTo, int64(c.ticket)) //nolint:gosec // a revision
-	i.ops[l.op] = clientv3.OpGet(keys.line(c.name), clientv3.WithPrefix(), clientv3.WithMaxCreateRev(l.upTo), oldestFirst)
+	i.ops[l.op] = keys.readLine(c.name, clientv3.WithMaxCreateRev(l.upTo), oldestFirst)
 	return l
 }
 

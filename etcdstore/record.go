@@ -70,8 +70,8 @@ type entry struct {
 
 func (e *entry) ticket() uint64 { return uint64(e.kv.CreateRevision) } //nolint:gosec // revisions are positive
 
-// decodeLine decodes a line, in the order of arrival. One value that can't be decoded is an error: a line that is understood
-// in part must not be judged.
+// decodeLine decodes a line, in the order of arrival. One value that can't be decoded is an error: a line that is
+// understood in part must not be judged.
 func decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 	entries := make([]entry, len(kvs))
 	for i, kv := range kvs {
@@ -93,10 +93,10 @@ func unreadable(key []byte, err error) error {
 	return fmt.Errorf("the key %s %w", store.Quote(string(key)), err)
 }
 
-// mismatch is the error of a claim that asks for another kind or limit than the head of its line has.
-func mismatch(head *entry, ask store.Ask) error {
-	if line.Mismatch(head.ask(), ask) {
-		return &store.MismatchError{InUse: head.ask()}
+// mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
+func mismatch(ahead []entry, ask store.Ask) error {
+	if len(ahead) > 0 && line.Mismatch(ahead[0].ask(), ask) {
+		return &store.MismatchError{InUse: ahead[0].ask()}
 	}
 	return nil
 }

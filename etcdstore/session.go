@@ -12,14 +12,16 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A lease is a session in etcd. It has a key of its own, whose mod revision is the session's epoch. A Join counts only in
-// the epoch in which it was sent. So one that may still be on its way is made void for ever by writing the key once more:
-// no tombstone is needed for its name, and nothing has to look out for what might land late (rule 8 of package store).
+// A lease is a session in etcd. It has a key of its own, whose mod revision is the session's epoch. A Join counts only
+// in the epoch in which it was sent. So one that may still be on its way is made void for ever by writing the key once
+// more: no tombstone is needed for its name, and nothing has to look out for what might land late (rule 8 of package
+// store).
 type lease struct {
 	id    clientv3.LeaseID
 	name  string // id, as it is written in keys
@@ -57,12 +59,8 @@ func newLessor(life context.Context, etcd *cluster, keys keySpace, ttl time.Dura
 	if err != nil {
 		host = "unknown"
 	}
-	open := func(ctx context.Context) (etcdserverpb.Lease_LeaseKeepAliveClient, error) {
-		return etcd.leases.LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
-	}
-	return &lessor{
-		etcd: etcd, renewals: renewals{open: open, life: life}, keys: keys, ttl: ttl, about: fmt.Sprint(host, " ", os.Getpid()),
-	}
+	about := fmt.Sprint(host, " ", os.Getpid())
+	return &lessor{etcd: etcd, renewals: renewals{etcd: etcd, life: life}, keys: keys, ttl: ttl, about: about}
 }
 
 // Open grants a lease, and writes its key.
@@ -95,9 +93,9 @@ const electionPause = 20 * time.Millisecond
 // Renew renews a lease.
 //
 // A leader that was suspended and deposed renews leases until it hears of its successor, which counts from its election
-// and may be about to take them away. So each renewal goes along with a read that only the real leader can answer. If both
-// responses are of one term, there was no election before they were asked for; and whichever leader is elected later gives
-// every lease its whole ttl again.
+// and may be about to take them away. So each renewal goes along with a read that only the real leader can answer. If
+// both responses are of one term, there was no election before they were asked for; and whichever leader is elected
+// later gives every lease its whole ttl again.
 func (l *lessor) Renew(ctx context.Context, of *lease) (stands bool, sent time.Time, err error) {
 	for {
 		sent = time.Now()
@@ -135,7 +133,7 @@ func (l *lessor) renewOnce(ctx context.Context, of *lease) (oneTerm, stands bool
 
 // End revokes a lease.
 func (l *lessor) End(ctx context.Context, of *lease) {
-	if !l.etcd.connected() {
+	if l.etcd.client.ActiveConnection().GetState() != connectivity.Ready {
 		return
 	}
 	a := l.etcd.attempts(ctx)
@@ -147,16 +145,16 @@ func (l *lessor) End(ctx context.Context, of *lease) {
 // renewals is the stream over which leases are renewed, one renewal at a time. The client library's KeepAliveOnce would
 // open one for each renewal: where etcd has users, that is a login each time, which is slow on purpose.
 type renewals struct {
-	open   func(context.Context) (etcdserverpb.Lease_LeaseKeepAliveClient, error)
+	etcd   *cluster
 	life   context.Context
 	stream etcdserverpb.Lease_LeaseKeepAliveClient // nil: none is open
 	ctx    context.Context                         // the stream's
 	cancel context.CancelFunc
 }
 
-// renew sends one renewal and waits for its response, whose TTL is 0 if the lease is gone. The stream stays open for the
-// next. If it has ended since the last time, because its login has run out or its server was restarted, that says nothing:
-// another one is opened.
+// renew sends one renewal and waits for its response, whose TTL is 0 if the lease is gone. The stream stays open for
+// the next. If it has ended since the last time, because its login has run out or its server was restarted, that says
+// nothing: another one is opened.
 func (r *renewals) renew(ctx context.Context, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
 	old := r.stream != nil
 	response, err := r.renewOnce(ctx, id)
@@ -166,35 +164,29 @@ func (r *renewals) renew(ctx context.Context, id clientv3.LeaseID) (*etcdserverp
 	return response, err
 }
 
-// renewOnce sends one renewal over the stream, which it opens if there is none. A stream that did not respond in time is
-// dropped, so that no response is taken for another's.
-func (r *renewals) renewOnce(ctx context.Context, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+// renewOnce sends one renewal over the stream, which it opens if there is none. A stream that did not respond in time
+// is dropped, so that no response is taken for another's.
+func (r *renewals) renewOnce(
+	ctx context.Context, id clientv3.LeaseID,
+) (response *etcdserverpb.LeaseKeepAliveResponse, err error) {
 	if r.stream == nil {
 		r.ctx, r.cancel = context.WithCancel(r.life)
 	}
 	stop := context.AfterFunc(ctx, r.cancel)
 	defer stop()
-	response, err := r.exchange(id)
+	if r.stream == nil {
+		r.stream, err = r.etcd.leases.LeaseKeepAlive(clientv3.WithRequireLeader(r.ctx))
+	}
+	if err == nil {
+		_ = r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)}) // if it fails, Recv says why
+		response, err = r.stream.Recv()
+	}
+	if err == nil && response.ID != int64(id) {
+		err = errors.New("etcd answered for another lease")
+	}
 	if err != nil {
 		r.drop()
 		return nil, cmp.Or(ctx.Err(), err)
-	}
-	return response, nil
-}
-
-func (r *renewals) exchange(id clientv3.LeaseID) (_ *etcdserverpb.LeaseKeepAliveResponse, err error) {
-	if r.stream == nil {
-		if r.stream, err = r.open(r.ctx); err != nil {
-			return nil, err
-		}
-	}
-	sendErr := r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)})
-	response, err := r.stream.Recv() // if Send has failed, this says why
-	switch {
-	case cmp.Or(err, sendErr) != nil:
-		return nil, cmp.Or(err, sendErr)
-	case response.ID != int64(id):
-		return nil, errors.New("etcd answered for another lease")
 	}
 	return response, nil
 }

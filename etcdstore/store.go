@@ -72,8 +72,8 @@ func (s *Store) Abilities() store.Abilities {
 		MinTTL:     s.ttl,
 		MaxTTL:     MaxTTL,
 		SessionTTL: s.ttl,
-		// A new leader gives every session its whole ttl again, and an election timeout more. With those of a second, which is
-		// etcd's default, elections and the look for what has run out add up to this.
+		// A new leader gives every session its whole ttl again, and an election timeout more. With those of a second, which
+		// is etcd's default, elections and the look for what has run out add up to this.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 5 * time.Second,
 		ExactWake:    true,
@@ -81,8 +81,8 @@ func (s *Store) Abilities() store.Abilities {
 	}
 }
 
-// Close implements store.Store. It ends the session if etcd can be reached, and with it what was not left; otherwise that
-// stands until the ttl has passed.
+// Close implements store.Store. It ends the session if etcd can be reached, and with it what was not left; otherwise
+// that stands until the ttl has passed.
 func (s *Store) Close() error {
 	if !s.frame.Shut() {
 		return nil
