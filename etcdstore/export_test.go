@@ -14,7 +14,7 @@ import (
 // OpenThrough opens a store as a URL with these endpoints would, by other ways to them, and with these options of its
 // connections.
 func OpenThrough(ctx context.Context, endpoints, ways []string, prefix string, ttl time.Duration, options ...grpc.DialOption) (*Store, error) {
-	return connect(ctx, called(endpoints), clientv3.Config{Endpoints: ways, DialOptions: options}, settings{prefix: prefix, ttl: ttl})
+	return connect(ctx, endpoints, clientv3.Config{Endpoints: ways, DialOptions: options}, settings{prefix: prefix, ttl: ttl})
 }
 
 // LineKey is the beginning of the keys of a name's line, for a store without prefix.
@@ -33,52 +33,50 @@ func IDIn(value []byte) (store.ID, error) {
 func LeaveOf(s *Store, c store.Claim) func(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.places[c.ID].debt()
-	return func(ctx context.Context) error { return s.takeOut(ctx, []debt{d}) }
+	p := s.claims[c.ID].position
+	return func(ctx context.Context) error { return s.deleteNow(ctx, []position{p}) }
 }
 
-// KeyOf is where a claim sits.
+// KeyOf is a claim's key.
 func KeyOf(s *Store, c store.Claim) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.places[c.ID]; p != nil {
-		return p.key
+	if known := s.claims[c.ID]; known != nil {
+		return known.key
 	}
 	return ""
 }
 
-// Seats are those of a store without a server.
-type Seats struct {
-	store   Store
-	session session
-}
+// Seats are the keys of a session's claims, without a server.
+type Seats struct{ slots keySlots }
 
 // NewSeats makes some.
-func NewSeats() *Seats {
-	return &Seats{store: Store{keys: newKeySpace(""), seats: map[string]*seats{}}, session: session{lease: 7}}
-}
+func NewSeats() *Seats { return &Seats{slots: keySlots{}} }
 
 // Take is the key for a claim.
-func (s *Seats) Take(name string, id store.ID) string { return s.store.seat(&s.session, name, id) }
+func (s *Seats) Take(name string, id store.ID) string {
+	k := newKeySpace("")
+	return k.claim(name, &lease{name: "7"}, s.slots.reserve(name, id))
+}
 
-// Free gives the seat of a claim back.
-func (s *Seats) Free(name string, id store.ID) { s.store.vacate(name, id) }
+// Free releases the key of a claim.
+func (s *Seats) Free(name string, id store.ID) { s.slots.release(name, id) }
 
-// Names is how many names somebody sits at.
-func (s *Seats) Names() int { return len(s.store.seats) }
+// Names is how many names have keys in use.
+func (s *Seats) Names() int { return len(s.slots) }
 
 // Deafen makes the watches that there are tell nothing any more.
 func Deafen(s *Store) {
-	s.lookout.mu.Lock()
-	defer s.lookout.mu.Unlock()
-	for _, w := range s.lookout.watches {
+	s.watcher.mu.Lock()
+	defer s.watcher.mu.Unlock()
+	for _, w := range s.watcher.watches {
 		w.told = func(*mvccpb.Event) {}
 	}
 }
 
 // Watches is how many watches there are.
 func Watches(s *Store) int {
-	s.lookout.mu.Lock()
-	defer s.lookout.mu.Unlock()
-	return len(s.lookout.watches)
+	s.watcher.mu.Lock()
+	defer s.watcher.mu.Unlock()
+	return len(s.watcher.watches)
 }

@@ -1,17 +1,12 @@
 package etcdstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/codes"
-
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // A refusal is an error of etcd's that is explained better than in its own words.
@@ -42,7 +37,7 @@ var refusals = []refusal{
 
 var errCut = errors.New("it cannot be reached: the connection ended")
 
-// explain says what went wrong in a sentence, and whether trying again is of no use.
+// explain says in a sentence what went wrong, and whether a retry is of no use.
 func explain(err error) (why error, final bool) {
 	said := rpctypes.Error(err)
 	for _, r := range refusals {
@@ -52,6 +47,8 @@ func explain(err error) (why error, final bool) {
 	}
 	text := err.Error()
 	switch {
+	case errors.Is(err, errForeign):
+		return err, true
 	case strings.Contains(text, net.ErrClosed.Error()): // gRPC has closed it, because it was of no use
 		return errCut, false
 	case strings.Contains(text, "x509:") || strings.Contains(text, "certificate is not"):
@@ -64,34 +61,8 @@ func explain(err error) (why error, final bool) {
 		return fmt.Errorf("TLS was refused: %w", err), true
 	case strings.Contains(text, "error reading server preface") && !strings.Contains(text, "reset"):
 		return fmt.Errorf("it cannot be reached: is it starting, or does it speak TLS (etcds://)? %w", err), false
-	case code(err) == codes.Unavailable || code(err) == codes.DeadlineExceeded:
+	case isUnavailable(err):
 		return fmt.Errorf("it cannot be reached: %w", err), false
 	}
 	return fmt.Errorf("it refused: %w", err), false
-}
-
-// fault makes an error of the store of what went wrong in a call with this context.
-func (s *Store) fault(ctx context.Context, err error) error {
-	if s.closed.Load() {
-		return store.ErrClosed
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if _, already := errors.AsType[*store.Fault](err); already || store.Final(err) {
-		return err
-	}
-	why, final := explain(err)
-	return &store.Fault{Store: s.called, Final: final, Err: why}
-}
-
-// failed explains the error of a call that was bounded by limit if its caller did not bound it.
-func (s *Store) failed(ctx, within context.Context, limit time.Duration, err error) error {
-	if err == nil {
-		return nil
-	}
-	if within.Err() != nil && ctx.Err() == nil && !s.closed.Load() {
-		return &store.Fault{Store: s.called, Err: fmt.Errorf("no answer in %v", limit)}
-	}
-	return s.fault(ctx, err)
 }

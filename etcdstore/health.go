@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,10 +16,10 @@ import (
 // statusTimeout is how long a member may take to say how it is, if others are there.
 const statusTimeout = 2 * time.Second
 
-// inspect asks every member how it is. One that is too old is refused. Those that cannot be reached now are not asked: it
-// is enough that somebody answers and has a leader.
+// inspect asks every member how it is. One that is too old is refused. Those that cannot be reached now are not asked:
+// it is enough that somebody answers and has a leader.
 func (s *Store) inspect(ctx context.Context) error {
-	endpoints := s.client.Endpoints()
+	endpoints := s.etcd.client.Endpoints()
 	answers := make([]*etcdserverpb.StatusResponse, len(endpoints))
 	errs := make([]error, len(endpoints))
 	var asking sync.WaitGroup
@@ -32,28 +31,30 @@ func (s *Store) inspect(ctx context.Context) error {
 		})
 	}
 	asking.Wait()
-	led, answered := false, false
+	led, failed := false, 0
 	for i, answer := range answers {
-		if errs[i] != nil {
-			continue
-		}
-		answered = true
-		led = led || answer.Leader != 0
-		if tooOld(answer.Version) {
-			return &store.Fault{Store: s.called, Final: true,
-				Err: fmt.Errorf("%s is etcd %s, and %d.%d.%d is the oldest that will do", endpoints[i], answer.Version, oldest[0], oldest[1], oldest[2])}
+		switch {
+		case errs[i] != nil:
+			failed++
+		case tooOld(answer.Version):
+			err := fmt.Errorf("%s is etcd %s, and %d.%d.%d is the oldest that will do",
+				endpoints[i], answer.Version, oldest[0], oldest[1], oldest[2])
+			return &store.Fault{Store: s.frame.Name, Final: true, Err: err}
+		default:
+			led = led || answer.Leader != 0
 		}
 	}
 	switch {
-	case !answered:
+	case failed == len(errs):
 		return worst(errs)
 	case !led:
-		return &store.Fault{Store: s.called, Err: errors.New("it has no leader: more than half of its members must be there")}
+		err := errors.New("it has no leader: more than half of its members must be there")
+		return &store.Fault{Store: s.frame.Name, Err: err}
 	}
 	return nil
 }
 
-// worst is the error that says most: one that will not go away by itself, if there is one.
+// worst returns the error that says most: one that will not go away by itself, if there is one.
 func worst(errs []error) error {
 	for _, err := range errs {
 		if _, final := explain(err); final {
@@ -65,7 +66,7 @@ func worst(errs []error) error {
 
 // status asks one member, and does not wait if it cannot be reached.
 func (s *Store) status(ctx context.Context, endpoint string) (*etcdserverpb.StatusResponse, error) {
-	conn, err := s.client.Dial(endpoint)
+	conn, err := s.etcd.client.Dial(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -76,16 +77,9 @@ func (s *Store) status(ctx context.Context, endpoint string) (*etcdserverpb.Stat
 // oldest is the first version in which a leader that was deposed no longer renews leases, nor takes them away.
 var oldest = [3]int{3, 5, 13}
 
+// tooOld reports whether a version is older. What can't be read is not refused for it.
 func tooOld(version string) bool {
-	version, _, _ = strings.Cut(version, "-")
-	for i, part := range strings.SplitN(version, ".", 3) {
-		n, err := strconv.Atoi(part)
-		if err != nil || n > oldest[i] {
-			return false // what cannot be read is no number that is too small
-		}
-		if n < oldest[i] {
-			return true
-		}
-	}
-	return false
+	var v [3]int
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	return n == len(v) && slices.Compare(v[:], oldest[:]) < 0
 }

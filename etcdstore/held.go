@@ -13,19 +13,19 @@ type Shown interface {
 	Show() (store.Store, store.Claim, error)
 }
 
-// Held is the comparison that is true in etcd for as long as this lease is held there. In a transaction on the same etcd
-// it makes etcd itself refuse a late write:
+// Held is the comparison that is true in etcd for as long as this lease is held there. In a transaction on the same
+// etcd it makes etcd itself refuse a late write:
 //
 //	held, err := etcdstore.Held(lease)
 //	answer, err := client.Txn(ctx).If(held).Then(clientv3.OpPut("stock", "41")).Commit()
 //	// !answer.Succeeded: the lease was lost, and nothing was written.
 //
-// No token has to be kept beside the data. The claim of a lease that was shown is not handed over inside its process when
-// it is given back, nor can it be downgraded: etcd could not tell the next holder from this one.
+// No token has to be kept beside the data. The claim of a lease that was shown is not handed over inside its process
+// when it is given back, nor can it be downgraded: etcd could not tell the next holder from this one.
 //
 // The client that does the transaction must see etcd's keys as they are, and not through a namespace.
 func Held(lease Shown) (clientv3.Cmp, error) {
-	in, claim, err := lease.Show()
+	in, shown, err := lease.Show()
 	if err != nil {
 		return clientv3.Cmp{}, err
 	}
@@ -35,9 +35,9 @@ func Held(lease Shown) (clientv3.Cmp, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.places[claim.ID]
-	if p == nil || p.ticket != claim.Ticket {
+	c := s.claims[shown.ID]
+	if c == nil || c.ticket != shown.Ticket {
 		return clientv3.Cmp{}, fmt.Errorf("%w: etcd has it no more", store.ErrNotHeld)
 	}
-	return standsAt(p.key, p.ticket), nil
+	return c.stands(), nil
 }

@@ -1,14 +1,19 @@
 package etcdstore
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
+	"go.etcd.io/etcd/client/v3"
+
 	"github.com/holdfast-go/holdfast/internal/percent"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // What a store writes lies under these keys, where P and N are prefix and name, escaped:
 //
-//	holdfast/P/line/N/LEASE-SEAT   a claim in the line of a name, under the lease of its client's session
+//	holdfast/P/line/N/LEASE-SLOT   a claim in the line of a name, under the lease of its client's session
 //	holdfast/P/session/LEASE       a session, under its lease
 //	holdfast/P/id                  the store's identity
 //
@@ -33,6 +38,26 @@ func newKeySpace(prefix string) keySpace {
 // line is the beginning of the keys of all claims in a name's line.
 func (k *keySpace) line(name string) string { return k.lines + escaped.Escape(name) + "/" }
 
+var (
+	oldestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
+	newestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)
+)
+
+// readLine reads the claims of a name.
+func (k *keySpace) readLine(name string, options ...clientv3.OpOption) clientv3.Op {
+	return clientv3.OpGet(k.line(name), append(options, clientv3.WithPrefix())...)
+}
+
+// readHead reads the first claim of a name.
+func (k *keySpace) readHead(name string) clientv3.Op {
+	return k.readLine(name, oldestFirst, clientv3.WithLimit(1))
+}
+
+// claim is the key of a claim in a slot of its session.
+func (k *keySpace) claim(name string, of *lease, slot int) string {
+	return k.line(name) + of.name + "-" + strconv.Itoa(slot)
+}
+
 // name is the name in whose line the claim with this key stands.
 func (k *keySpace) name(key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, k.lines)
@@ -44,4 +69,39 @@ func (k *keySpace) name(key string) (string, bool) {
 		return "", false
 	}
 	return percent.Unescape(name)
+}
+
+// keySlots are the slots in the keys of a session's claims, by name: a claim has the first that is free. Keys are used
+// again on purpose. etcd remembers every key that there ever was until its history is compacted, and reading a line
+// goes through all of them: with a key of its own for each claim, a lock would become slower with every use.
+//
+// What tells a claim from the one that had its key before is the key's create revision. A slot is free again only when
+// it is certain that no claim stands there, nor can come to stand there.
+type keySlots map[string][]store.ID // which claim has each slot; the zero ID: none
+
+// reserve returns the slot of a claim, the same one until it is released.
+func (k keySlots) reserve(name string, id store.ID) int {
+	slots := k[name]
+	slot := slices.Index(slots, id)
+	if slot < 0 {
+		slot = slices.Index(slots, store.ID{})
+	}
+	if slot < 0 {
+		slot = len(slots)
+		slots = append(slots, id)
+	}
+	slots[slot] = id
+	k[name] = slots
+	return slot
+}
+
+// release frees the slot of a claim, if it has one.
+func (k keySlots) release(name string, id store.ID) {
+	slots := k[name]
+	if slot := slices.Index(slots, id); slot >= 0 {
+		slots[slot] = store.ID{}
+	}
+	if !slices.ContainsFunc(slots, func(id store.ID) bool { return id != store.ID{} }) {
+		delete(k, name)
+	}
 }

@@ -12,50 +12,48 @@ import (
 
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// read reads a whole line, and says of which revision it is.
-func (s *Store) read(ctx context.Context, name string) (entries []entry, revision int64, err error) {
-	answer, _, err := s.commit(ctx, transaction{then: []clientv3.Op{clientv3.OpGet(s.keys.line(name), clientv3.WithPrefix())}})
+// readEntries reads claims, and returns as of which revision.
+func (s *Store) readEntries(ctx context.Context, op clientv3.Op) (entries []entry, revision int64, err error) {
+	read, revision, err := s.etcd.read(ctx, op)
 	if err != nil {
 		return nil, 0, err
 	}
-	entries, err = s.decodeLine(answer.Responses[0].GetResponseRange().Kvs)
-	return entries, answer.Header.Revision, err
+	entries, err = decodeLine(read.kvs(0))
+	return entries, revision, err
 }
 
 // Line implements store.Store.
 func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	l := store.Line{Name: name}
-	if err := s.check(ctx, name); err != nil {
+	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
+	if err != nil {
 		return l, err
 	}
-	within, cancel := within(ctx, askTimeout)
-	defer cancel()
-	entries, _, err := s.read(within, name)
+	defer call.End()
+	entries, _, err := s.readEntries(call.Context, s.keys.readLine(name))
 	if err != nil {
-		return l, s.failed(ctx, within, askTimeout, err)
+		return l, call.Outcome(err)
 	}
-	held := line.Held(func(yield func(store.Ask) bool) {
-		for i := range entries {
-			if !yield(entries[i].ask()) {
-				return
-			}
-		}
-	})
+	var prefix line.Prefix
+	state, held := store.Held, 0
 	for i := range entries {
-		state := store.Waiting
-		if i < held {
-			state = store.Held
+		if state == store.Held && prefix.Admit(entries[i].ask()) {
+			held++
+		} else {
+			state = store.Waiting
 		}
 		l.Places = append(l.Places, s.place(&entries[i], state))
 	}
-	s.askHowLong(within, l.Places[:held], entries)
+	s.readTimeLeft(call.Context, l.Places[:held], entries)
 	return l, nil
 }
 
-// place shows an entry. Times are those of the clients' clocks: etcd has none. Of claims of this client it is known here
-// when they were granted; those of others say it when they have been held for a while. Left is the most that it can be.
+// place shows an entry. Times are those of the clients' clocks: etcd has none. Of claims of this client it is known
+// here when they were granted; those of others say it when they have been held for a while. Left is the most that it
+// can be.
 func (s *Store) place(e *entry, state store.State) store.Place {
 	name, _ := s.keys.name(string(e.kv.Key))
 	p := store.Place{
@@ -70,26 +68,26 @@ func (s *Store) place(e *entry, state store.State) store.Place {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own := s.places[e.ID]; own != nil && own.ticket == p.Ticket && state == store.Held && !own.granted.IsZero() {
+	if own := s.claims[e.ID]; own != nil && own.ticket == p.Ticket && state == store.Held && !own.granted.IsZero() {
 		p.Since = own.granted
 	}
 	return p
 }
 
-// askAbout is of how many holders Line asks how long they still have.
-const askAbout = 4
+// maxLeases is of how many holders Line reads how much time they have left.
+const maxLeases = 4
 
-// askHowLong asks how long the sessions of the first holders still have. What is not answered stays as it is.
-func (s *Store) askHowLong(ctx context.Context, held []store.Place, entries []entry) {
+// readTimeLeft reads how much time the sessions of the first holders have left. What is not answered stays as it is.
+func (s *Store) readTimeLeft(ctx context.Context, held []store.Place, entries []entry) {
 	left := map[int64]time.Duration{}
 	for i := range held {
 		lease := entries[i].kv.Lease
-		d, asked := left[lease]
-		if !asked && len(left) < askAbout {
-			answer, err := s.leases.LeaseTimeToLive(ctx, &etcdserverpb.LeaseTimeToLiveRequest{ID: lease})
-			if err == nil && answer.TTL >= 0 {
+		d, known := left[lease]
+		if !known && len(left) < maxLeases {
+			read, err := s.etcd.leases.LeaseTimeToLive(ctx, &etcdserverpb.LeaseTimeToLiveRequest{ID: lease})
+			if err == nil && read.TTL >= 0 {
 				// Whole seconds, rounded down.
-				d = min(time.Duration(answer.TTL+1)*time.Second, held[i].TTL)
+				d = min(time.Duration(read.TTL+1)*time.Second, held[i].TTL)
 			}
 			left[lease] = d
 		}
@@ -101,28 +99,29 @@ func (s *Store) askHowLong(ctx context.Context, held []store.Place, entries []en
 
 // Break implements store.Store.
 func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
-	if err := s.check(ctx, name); err != nil {
+	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
+	if err != nil {
 		return err
 	}
-	within, cancel := within(ctx, askTimeout)
-	defer cancel()
-	entries, _, err := s.read(within, name)
+	defer call.End()
+	return call.Outcome(s.breakClaim(call.Context, name, ticket))
+}
+
+func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) error {
+	entries, _, err := s.readEntries(ctx, s.keys.readLine(name))
 	if err != nil {
-		return s.failed(ctx, within, askTimeout, err)
+		return err
 	}
 	at := slices.IndexFunc(entries, func(e entry) bool { return e.ticket() == ticket })
 	if at < 0 {
 		return store.ErrNotHeld
 	}
-	d := debt{key: string(entries[at].kv.Key), ticket: ticket}
-	answer, unsure, err := s.commit(within, transaction{when: []clientv3.Cmp{d.stands()}, then: []clientv3.Op{clientv3.OpDelete(d.key)}})
-	switch {
-	case err != nil:
-		return s.failed(ctx, within, askTimeout, err)
-	case !answer.Succeeded && !unsure: // otherwise it was broken when it was first asked for
+	p := position{key: string(entries[at].kv.Key), ticket: ticket}
+	response, unsure, err := s.etcd.commit(ctx, p.deletion())
+	if err == nil && !response.Succeeded && !unsure { // otherwise it was broken when it was first asked for
 		return store.ErrNotHeld
 	}
-	return nil
+	return err
 }
 
 // namesPage is how many keys Names reads at a time.
@@ -160,21 +159,19 @@ func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 
 // keysFrom reads a page of keys.
 func (s *Store) keysFrom(ctx context.Context, start, end string) ([]string, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.frame.Alive(ctx); err != nil {
 		return nil, err
 	}
-	within, cancel := within(ctx, askTimeout)
-	defer cancel()
-	answer, _, err := s.commit(within, transaction{then: []clientv3.Op{
-		clientv3.OpGet(start, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(namesPage)),
-	}})
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	read, _, err := s.etcd.read(call.Context,
+		clientv3.OpGet(start, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(namesPage)))
 	if err != nil {
-		return nil, s.failed(ctx, within, askTimeout, err)
+		return nil, call.Outcome(err)
 	}
-	kvs := answer.Responses[0].GetResponseRange().Kvs
-	keys := make([]string, len(kvs))
-	for i, kv := range kvs {
-		keys[i] = string(kv.Key)
+	var keys []string
+	for _, kv := range read.kvs(0) {
+		keys = append(keys, string(kv.Key))
 	}
 	return keys, nil
 }

@@ -3,10 +3,10 @@ package etcdstore
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
 
@@ -21,9 +21,9 @@ type blocker struct {
 	mod    int64
 }
 
-// evaluate says where a claim stands that comes after these, and what it waits for:
+// evaluate returns where a claim stands that comes after these, and what it waits for:
 //   - one that wants everything, for the one before it;
-//   - a reader, for the last ahead that readers cannot hold beside;
+//   - a reader, for the last ahead that readers can't hold beside;
 //   - any other, for anything in the line.
 func evaluate(ahead []entry, ask store.Ask) (store.State, blocker) {
 	var prefix line.Prefix
@@ -52,52 +52,54 @@ func newBlocker(kv *mvccpb.KeyValue) blocker {
 }
 
 const (
-	lookBatch = 60  // claims in one transaction that writes or deletes, at most two operations each; etcd allows 128
-	lookOps   = 120 // operations in one read
-	lookDeep  = 3   // how often a look is repeated for those whose blocker has changed
+	writeBatch = 60  // claims in one transaction that writes or deletes, at most two operations each; etcd allows 128
+	lookOps    = 120 // operations in one read
+	lookDeep   = 3   // how often a look is repeated for claims whose blocker has changed
 )
 
-// look reads where places stand, linearizably: what it finds is no older than its call. It reads each one's own key, and
-// what blocks it; if that has changed, who is ahead now, together with the own key, so that both are of one revision.
-// Whoever turns out to be held or gone is told.
-func (s *Store) look(ctx context.Context, places []*place) error {
+// look reads where claims stand, linearizably: what it finds is no older than its call. It reads each one's own key,
+// and what blocks it; if that has changed, what is ahead now, together with the own key, so that both are of one
+// revision. The client is told of claims that turn out to be held or gone.
+func (s *Store) look(ctx context.Context, claims []*claim) error {
 	for range lookDeep {
-		again, err := s.lookOnce(ctx, places)
+		again, err := s.lookOnce(ctx, claims)
 		if err != nil || len(again) == 0 {
 			return err
 		}
-		places = again
+		claims = again
 	}
 	return nil // it changes faster than one can look: the next event tells
 }
 
-// lookOnce reads about places, in as many transactions as it takes. It returns those who have to be looked at again.
-func (s *Store) lookOnce(ctx context.Context, places []*place) (again []*place, err error) {
-	for len(places) > 0 {
+// lookOnce reads about claims, in as many transactions as it takes. It returns those that have to be looked at again.
+func (s *Store) lookOnce(ctx context.Context, claims []*claim) (again []*claim, err error) {
+	for len(claims) > 0 {
 		var i inquiry
 		s.mu.Lock()
-		for len(places) > 0 && len(i.ops) <= lookOps-2 {
-			if p := places[0]; s.places[p.id] == p {
-				i.put(s, p)
+		for len(claims) > 0 && len(i.ops) <= lookOps-2 {
+			if c := claims[0]; s.claims[c.id] == c {
+				i.ask(&s.keys, c)
 			}
-			places = places[1:]
+			claims = claims[1:]
 		}
 		s.mu.Unlock()
 		if len(i.questions) == 0 {
 			continue
 		}
-		answer, _, err := s.commit(ctx, transaction{then: i.ops})
+		read, revision, err := s.etcd.read(ctx, i.ops...)
 		if err != nil {
 			return nil, err
 		}
+		for _, l := range i.lines {
+			l.decode(read.kvs(l.op))
+		}
 		s.mu.Lock()
-		i.answers = answer.Responses
 		for _, q := range i.questions {
-			if !s.answered(&i, &q, answer.Header.Revision) {
-				again = append(again, q.place)
+			if !s.answered(&q, read, revision) {
+				again = append(again, q.claim)
 			}
 		}
-		s.unlock()
+		s.mu.Unlock()
 	}
 	return again, nil
 }
@@ -106,49 +108,44 @@ func (s *Store) lookOnce(ctx context.Context, places []*place) (again []*place, 
 type inquiry struct {
 	questions []question
 	ops       []clientv3.Op
-	answers   []*etcdserverpb.ResponseOp // to ops
-	lines     map[string]*sharedLine     // by name
+	lines     map[string]*sharedLine // by name
 }
 
-// A sharedLine is read and understood once, whoever asks about it: many may wait in it.
+// A sharedLine is read and decoded once for all claims that wait in it.
 type sharedLine struct {
-	op      int   // where it is among the answers
-	upTo    int64 // the last ticket that matters
-	read    bool
-	entries []entry // as far as they can be read
-	err     error   // why those behind them cannot
+	op      int     // its place among the operations
+	upTo    int64   // the last ticket that matters
+	entries []entry // as far as they can be decoded
+	err     error   // why those behind them can't
 }
 
-// A question is what is read about a place.
+// A question is what is read about a claim.
 type question struct {
-	*place
-	own     int // where its own key is among the answers, if it is not read with the line
-	ahead   int // likewise, what blocks it, or the one before it
-	line    *sharedLine
-	wide    bool // who is ahead is read, and not just the blocker
-	ask     store.Ask
-	blocker blocker
-	asOf    int64 // the newest revision that was known when the question was put
-	waited  bool  // it was waiting then
+	*claim
+	before claim       // as it was when the question was asked
+	own    int         // the operation that reads its own key
+	ahead  int         // the operation that reads what blocks it, or the claim before it
+	line   *sharedLine // if the whole line is read
+	wide   bool        // what is ahead is read, and not just the blocker
 }
 
-// put puts the question about p.
-func (i *inquiry) put(s *Store, p *place) {
-	q := question{place: p, ask: p.ask, blocker: p.blocker, asOf: p.asOf, waited: p.state == store.Waiting}
-	q.wide = q.waited && (p.moved || p.blocker.key == "")
-	if q.wide && !p.exclusive() {
-		q.line = i.readLine(s, p)
-		i.questions = append(i.questions, q)
-		return
-	}
-	q.own = i.add(clientv3.OpGet(p.key, clientv3.WithKeysOnly()))
+// ask asks about c.
+func (i *inquiry) ask(keys *keySpace, c *claim) {
+	waits := c.state == store.Waiting
+	q := question{claim: c, before: *c, wide: waits && (c.moved || c.blocker.key == "")}
 	switch {
+	case q.wide && !c.exclusive():
+		q.line = i.readLine(keys, c)
+		q.own = q.line.op
 	case q.wide:
-		q.ahead = i.add(clientv3.OpGet(s.keys.line(p.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
-			clientv3.WithMaxCreateRev(int64(p.ticket-1)), //nolint:gosec // a revision
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)))
-	case q.waited:
-		q.ahead = i.add(clientv3.OpGet(p.blocker.key, clientv3.WithKeysOnly()))
+		q.own = i.add(clientv3.OpGet(c.key, clientv3.WithKeysOnly()))
+		q.ahead = i.add(keys.readLine(c.name, clientv3.WithKeysOnly(), newestFirst, clientv3.WithLimit(1),
+			clientv3.WithMaxCreateRev(int64(c.ticket-1)))) //nolint:gosec // a revision
+	default:
+		q.own = i.add(clientv3.OpGet(c.key, clientv3.WithKeysOnly()))
+		if waits {
+			q.ahead = i.add(clientv3.OpGet(c.blocker.key, clientv3.WithKeysOnly()))
+		}
 	}
 	i.questions = append(i.questions, q)
 }
@@ -158,143 +155,128 @@ func (i *inquiry) add(op clientv3.Op) int {
 	return len(i.ops) - 1
 }
 
-// readLine has p's line read, as far as p and those who asked before.
-func (i *inquiry) readLine(s *Store, p *place) *sharedLine {
-	l := i.lines[p.name]
+// readLine has c's line read, up to c and those that were asked about before.
+func (i *inquiry) readLine(keys *keySpace, c *claim) *sharedLine {
+	l := i.lines[c.name]
 	if l == nil {
 		if i.lines == nil {
 			i.lines = map[string]*sharedLine{}
 		}
 		l = &sharedLine{op: i.add(clientv3.Op{})}
-		i.lines[p.name] = l
+		i.lines[c.name] = l
 	}
-	l.upTo = max(l.upTo, int64(p.ticket)) //nolint:gosec // a revision
-	i.ops[l.op] = clientv3.OpGet(s.keys.line(p.name), clientv3.WithPrefix(), clientv3.WithMaxCreateRev(l.upTo),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	l.upTo = max(l.upTo, int64(c.ticket)) //nolint:gosec // a revision
+	i.ops[l.op] = keys.readLine(c.name, clientv3.WithMaxCreateRev(l.upTo), oldestFirst)
 	return l
 }
 
-func (i *inquiry) kvs(op int) []*mvccpb.KeyValue { return i.answers[op].GetResponseRange().Kvs }
-
-// understand reads the values of a line up to the first that cannot be read: it concerns only those behind.
-func (l *sharedLine) understand(s *Store, kvs []*mvccpb.KeyValue) {
-	if l.read {
-		return
-	}
-	l.read = true
+// decode decodes a line up to the first value that can't be: it concerns only the claims behind.
+func (l *sharedLine) decode(kvs []*mvccpb.KeyValue) {
 	for _, kv := range kvs {
 		r, err := decode(kv.Value)
 		if err != nil {
-			l.err = s.unreadable(kv.Key, err)
+			l.err = unreadable(kv.Key, err)
 			return
 		}
 		l.entries = append(l.entries, entry{r, kv})
 	}
 }
 
-// placeIn finds a claim in a line, and says how many are ahead of it.
-func placeIn(kvs []*mvccpb.KeyValue, p *place) (ahead int, found bool) {
-	ahead, found = slices.BinarySearchFunc(kvs, int64(p.ticket), func(kv *mvccpb.KeyValue, ticket int64) int { //nolint:gosec // a revision
+// find finds a claim in a line, and returns how many are ahead of it.
+func (c *claim) find(kvs []*mvccpb.KeyValue) (ahead int, found bool) {
+	ticket := int64(c.ticket) //nolint:gosec // a revision
+	ahead, found = slices.BinarySearchFunc(kvs, ticket, func(kv *mvccpb.KeyValue, ticket int64) int {
 		return cmp.Compare(kv.CreateRevision, ticket)
 	})
-	return ahead, found && string(kvs[ahead].Key) == p.key
+	return ahead, found && string(kvs[ahead].Key) == c.key
 }
 
-// answered takes what was read about a place at a revision. It says whether that was enough.
-func (s *Store) answered(i *inquiry, q *question, revision int64) bool {
-	p := q.place
+// answered takes what was read about a claim at a revision. It reports whether that was enough.
+func (s *Store) answered(q *question, read results, revision int64) bool {
+	c := q.claim
 	switch {
-	case s.places[p.id] != p:
+	case s.claims[c.id] != c:
 		return true // it has left
-	case revision < q.asOf:
+	case revision < q.before.asOf:
 		// etcd went back in time: it was restored from a backup. Nothing that was known of it counts any more.
-		s.forsake(p.session)
+		s.sessions.Lose(c.session)
 		return true
-	case p.asOf > revision:
+	case c.asOf > revision:
 		return true // something newer is known by now
 	}
-	op := q.own
-	if q.line != nil {
-		op = q.line.op
-	}
-	ahead, found := placeIn(i.kvs(op), p)
+	ahead, found := c.find(read.kvs(q.own))
 	if !found {
-		s.gone(p)
+		s.gone(c)
 		return true
 	}
-	p.asOf = revision
-	p.unknown = nil
+	c.asOf = revision
+	c.unknown = nil
 	switch {
-	case p.state == store.Held || !q.waited:
+	case c.state == store.Held || q.before.state == store.Held:
 		return true
-	case p.ask != q.ask:
+	case c.ask != q.before.ask:
 		return false // it has shrunk meanwhile
 	case q.line != nil:
-		q.line.understand(s, i.kvs(op))
-		s.judged(p, q.line, ahead, revision)
+		s.judged(c, q.line, ahead, revision)
 		return true
 	}
-	kvs := i.kvs(q.ahead)
+	kvs := read.kvs(q.ahead)
 	switch {
 	case !q.wide:
-		p.moved = p.moved || p.blocker != q.blocker || len(kvs) == 0 || kvs[0].CreateRevision != p.blocker.create ||
-			!p.exclusive() && kvs[0].ModRevision != p.blocker.mod
-		return !p.moved
+		c.moved = c.moved || c.blocker != q.before.blocker || len(kvs) == 0 || kvs[0].CreateRevision != c.blocker.create ||
+			!c.exclusive() && kvs[0].ModRevision != c.blocker.mod
+		return !c.moved
 	case len(kvs) == 0:
-		s.hold(p, true)
+		s.hold(c)
 	default:
-		s.waitFor(p, newBlocker(kvs[0]), revision)
+		s.waitFor(c, newBlocker(kvs[0]), revision)
 	}
 	return true
 }
 
-// judged takes how a line was at a revision, in which so many stand ahead of p.
-func (s *Store) judged(p *place, l *sharedLine, ahead int, revision int64) {
+// judged takes what a line was at a revision, in which so many claims are ahead of c.
+func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 	if ahead > len(l.entries) {
-		p.unknown = l.err
+		c.unknown = l.err
 		return
 	}
-	if state, b := evaluate(l.entries[:ahead], p.ask); state == store.Held {
-		s.hold(p, true)
+	if state, b := evaluate(l.entries[:ahead], c.ask); state == store.Held {
+		s.hold(c)
 	} else {
-		s.waitFor(p, b, revision)
+		s.waitFor(c, b, revision)
 	}
 }
 
-// doubt has p looked at soon: something happened to its key, or to what blocks it.
-func (s *Store) doubt(p *place) {
-	if s.places[p.id] != p {
-		return
+// doubt has c looked at soon: something happened to its key, or to what blocks it.
+func (s *Store) doubt(c *claim) {
+	if s.claims[c.id] == c {
+		s.doubts[c] = struct{}{}
+		s.looks.Ask()
 	}
-	s.doubts[p] = struct{}{}
-	s.looks.ask()
 }
 
-// resolve looks at all who are in doubt. It is done by one goroutine at a time.
-func (s *Store) resolve() error {
+// doubtPause is how long after a failure claims in doubt are looked at again.
+const doubtPause = 50 * time.Millisecond
+
+// lookAtDoubts looks at all claims in doubt. It runs in one goroutine at a time.
+func (s *Store) lookAtDoubts() error {
 	s.mu.Lock()
-	places := make([]*place, 0, len(s.doubts))
-	for p := range s.doubts {
-		places = append(places, p)
-	}
+	claims := slices.Collect(maps.Keys(s.doubts))
 	clear(s.doubts)
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.life, s.ttl/2)
+	ctx, cancel := context.WithTimeout(s.frame.Life(), s.ttl/2)
 	defer cancel()
-	err := s.look(ctx, places)
-	if err == nil || s.life.Err() != nil {
+	err := s.look(ctx, claims)
+	if err == nil || s.frame.Life().Err() != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range places {
-		if s.places[p.id] == p {
-			s.doubts[p] = struct{}{}
+	for _, c := range claims {
+		if s.claims[c.id] == c {
+			s.doubts[c] = struct{}{}
 		}
 	}
-	time.AfterFunc(doubtPause, func() { s.looks.ask() })
+	time.AfterFunc(doubtPause, func() { s.looks.Ask() })
 	return err
 }
-
-// doubtPause is how long after a failure those in doubt are looked at again.
-const doubtPause = 50 * time.Millisecond

@@ -1,13 +1,12 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 func init() {
@@ -38,135 +38,92 @@ type Option func(*settings)
 // Prefix separates tenants: stores with different prefixes never see each other's names.
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// TTL is the ttl of the session, and so of every lock, in whole seconds, rounded up. The default is DefaultTTL. etcd grants
-// more if it is below one and a half of its election timeouts.
+// TTL is the ttl of the session, and so of every lock, in whole seconds, rounded up. The default is DefaultTTL. etcd
+// grants more if it is below one and a half of its election timeouts.
 func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
-// New makes a store of a client that stays the caller's: Close does not close it. A namespace that was put over the client
-// is not seen by the store, which has its Prefix.
+// New makes a store of a client that stays the caller's: Close does not close it. A namespace that was put over the
+// client is not seen by the store, which has its Prefix.
 func New(ctx context.Context, client *clientv3.Client, options ...Option) (*Store, error) {
 	var set settings
 	for _, o := range options {
 		o(&set)
 	}
-	return newStore(ctx, called(client.Endpoints()), client, false, set)
+	return start(ctx, newFrame(client.Endpoints(), client.Password), client, false, set)
 }
 
-func newStore(ctx context.Context, called string, client *clientv3.Client, owned bool, set settings) (*Store, error) {
-	if set.ttl == 0 {
-		set.ttl = DefaultTTL
+// newFrame returns the frame of a store with these members, which are named without their schemes.
+func newFrame(endpoints []string, password string) *frame.Frame {
+	hosts := make([]string, len(endpoints))
+	for i, e := range endpoints {
+		hosts[i] = e
+		if _, host, has := strings.Cut(e, "://"); has {
+			hosts[i] = host
+		}
 	}
-	conn := client.ActiveConnection()
-	s := &Store{
-		client: client,
-		owned:  owned,
-		kv:     clientv3.NewKVFromKVClient(prompt{etcdserverpb.NewKVClient(conn)}, client),
-		leases: etcdserverpb.NewLeaseClient(conn),
-		called: called,
-		about:  aboutProcess(),
-		keys:   newKeySpace(set.prefix),
-		prefix: set.prefix,
-		ttl:    set.ttl,
-		began:  make(chan struct{}, 1),
-		places: map[store.ID]*place{},
-		doubts: map[*place]struct{}{},
-		seats:  map[string]*seats{},
-		debts:  map[store.ID]debt{},
-	}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.watchTimer = time.AfterFunc(time.Hour, s.watchOwn)
-	s.watchTimer.Stop()
-	s.beats = rounds{work: s.beat, tasks: &s.tasks}
-	s.openings = rounds{work: s.openSession, tasks: &s.tasks}
-	s.looks = rounds{work: s.resolve, tasks: &s.tasks}
-	s.payments = rounds{work: s.payDebts, tasks: &s.tasks}
-	s.pulse = pulse{life: s.life, open: func(ctx context.Context) (etcdserverpb.Lease_LeaseKeepAliveClient, error) {
-		return s.leases.LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
-	}}
-	s.lookout = lookout{
-		life: s.life, watches: map[int64]*watch{}, filled: make(chan struct{}, 1),
-		everyone: func() { s.tell(store.Everyone, store.Standing{}) },
-		open: func(ctx context.Context) (etcdserverpb.Watch_WatchClient, error) {
-			return etcdserverpb.NewWatchClient(conn).Watch(clientv3.WithRequireLeader(ctx))
-		},
-	}
-	if err := s.start(ctx, set.prefix); err != nil {
+	f := frame.New(frame.Config{Name: "etcd at " + strings.Join(hosts, ","), Drift: frame.Clocks, Explain: explain})
+	f.Hide(password)
+	return f
+}
+
+// start makes a store, and begins its session if etcd will do.
+func start(ctx context.Context, f *frame.Frame, client *clientv3.Client, owned bool, set settings) (*Store, error) {
+	set.ttl = cmp.Or(set.ttl, DefaultTTL)
+	s := newStore(f, client, owned, set)
+	if err := s.begin(ctx, set); err != nil {
 		s.Close() //nolint:errcheck // what went wrong before is what counts
 		return nil, err
 	}
 	return s, nil
 }
 
-// called names the store for people.
-func called(endpoints []string) string {
-	hosts := make([]string, len(endpoints))
-	for i, e := range endpoints {
-		_, host, found := strings.Cut(e, "://")
-		if !found {
-			host = e
-		}
-		hosts[i] = host
-	}
-	return "etcd at " + strings.Join(hosts, ",")
-}
-
-// aboutProcess says who has the session.
-func aboutProcess() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return host + " " + strconv.Itoa(os.Getpid())
-}
-
-// start looks whether etcd will do, and begins a session.
-func (s *Store) start(ctx context.Context, prefix string) error {
+func (s *Store) begin(ctx context.Context, set settings) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if prefix != "" {
-		if err := store.CheckName(prefix); err != nil {
+	if set.prefix != "" {
+		if err := store.CheckName(set.prefix); err != nil {
 			return err
 		}
 	}
-	if s.ttl < 0 || s.ttl > MaxTTL {
-		return fmt.Errorf("a session's ttl is from a second to %v, and not %v", MaxTTL, s.ttl)
+	if set.ttl < 0 || set.ttl > MaxTTL {
+		return fmt.Errorf("a session's ttl is from a second to %v, and not %v", MaxTTL, set.ttl)
 	}
-	within, cancel := within(ctx, askTimeout)
-	defer cancel()
-	err := s.inspect(within)
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	err := s.inspect(call.Context)
 	if err == nil {
-		err = s.identify(within)
+		s.identity, err = s.identify(call.Context, set.prefix)
 	}
+	var ses *session
 	if err == nil {
-		_, err = s.current(within)
+		ses, err = s.sessions.Current(call.Context)
 	}
 	if err != nil {
-		return s.failed(ctx, within, askTimeout, err)
+		return call.Outcome(err)
 	}
-	s.ttl = s.session.ttl
-	s.tasks.Go(s.live)
-	s.tasks.Go(s.lookout.run)
+	s.ttl = ses.TTL
+	s.frame.Go(s.sessions.Run)
+	s.frame.Go(s.watcher.run)
 	return nil
 }
 
-// identify asks for the identity that etcd keeps for this prefix, and makes one up if it has none.
-func (s *Store) identify(ctx context.Context) error {
-	answer, _, err := s.commit(ctx, transaction{
+// identify returns the identity that etcd keeps for a prefix, and makes one if it has none.
+func (s *Store) identify(ctx context.Context, prefix string) (string, error) {
+	response, _, err := s.etcd.commit(ctx, transaction{
 		when:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.id), "=", 0)},
 		then:   []clientv3.Op{clientv3.OpPut(s.keys.id, format+rand.Text()), clientv3.OpGet(s.keys.id)},
 		orElse: []clientv3.Op{clientv3.OpGet(s.keys.id)},
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
-	kv := answer.Responses[len(answer.Responses)-1].GetResponseRange().Kvs[0]
+	kv := results(response.Responses).kvs(len(response.Responses) - 1)[0]
 	id, ok := strings.CutPrefix(string(kv.Value), format)
 	if !ok {
-		return s.unreadable(kv.Key, store.ErrFormat)
+		return "", unreadable(kv.Key, store.ErrFormat)
 	}
-	s.identity = id + "/" + s.prefix
-	return nil
+	return id + "/" + prefix, nil
 }
 
 // open connects to the etcd at a URL.
@@ -175,7 +132,7 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := connect(ctx, called(config.Endpoints), config, set)
+	s, err := connect(ctx, config.Endpoints, config, set)
 	if err != nil {
 		return nil, err
 	}
@@ -186,34 +143,33 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 const dialTimeout = 5 * time.Second
 
 // connect makes a store with a client of its own.
-func connect(ctx context.Context, called string, config clientv3.Config, set settings) (*Store, error) {
+func connect(ctx context.Context, endpoints []string, config clientv3.Config, set settings) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	config.Logger = zap.NewNop() // what fails is returned
 	config.DialTimeout = dialTimeout
 	config.DialKeepAliveTime, config.DialKeepAliveTimeout = 10*time.Second, 5*time.Second
-	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(promptLogin), grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-		MinConnectTimeout: 3 * time.Second,
-	}))
+	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(promptLogin),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}))
+	f := newFrame(endpoints, config.Password)
 	client, err := login(ctx, config)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		why, final := explain(err)
-		return nil, &store.Fault{Store: called, Final: final, Err: why}
+		return nil, f.Fault(ctx, err)
 	}
-	return newStore(ctx, called, client, true, set)
+	return start(ctx, f, client, true, set)
 }
 
 // promptLogin has logging in fail when there is no connection to be had, and say why.
-func promptLogin(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+func promptLogin(
+	ctx context.Context, method string, request, response any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
 	if method == etcdserverpb.Auth_Authenticate_FullMethodName {
 		options = append(options[:len(options):len(options)], grpc.WaitForReady(false))
 	}
-	return call(ctx, method, request, answer, conn, options...)
+	return call(ctx, method, request, response, conn, options...)
 }
 
 // login makes a client. It logs in if there is a password, which the client library does without a context of ours.
@@ -261,9 +217,6 @@ func parse(at store.Location) (config clientv3.Config, set settings, err error) 
 		}
 	}
 	set.prefix, set.ttl = at.Prefix, at.TTL
-	if set.ttl == 0 {
-		set.ttl = DefaultTTL
-	}
 	if at.Scheme == "etcds" {
 		err = overTLS(&config, at)
 	}

@@ -11,13 +11,14 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // format is what every value begins with. Another number there is another format.
 const format = "1 "
 
-// A record is what the value of a claim's key says. Its place in the line is the key's create revision.
+// A record is the value of a claim's key.
 type record struct {
 	ID      store.ID     `json:"id"`
 	Kind    store.Kind   `json:"kind"`
@@ -69,14 +70,14 @@ type entry struct {
 
 func (e *entry) ticket() uint64 { return uint64(e.kv.CreateRevision) } //nolint:gosec // revisions are positive
 
-// decodeLine reads the values of a line, in the order of arrival. One that cannot be read is an error: nobody may judge a
-// line that he understands in part.
-func (s *Store) decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
+// decodeLine decodes a line, in the order of arrival. One value that can't be decoded is an error: a line that is
+// understood in part must not be judged.
+func decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 	entries := make([]entry, len(kvs))
 	for i, kv := range kvs {
 		r, err := decode(kv.Value)
 		if err != nil {
-			return nil, s.unreadable(kv.Key, err)
+			return nil, unreadable(kv.Key, err)
 		}
 		entries[i] = entry{r, kv}
 	}
@@ -84,12 +85,20 @@ func (s *Store) decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 	return entries, nil
 }
 
-// unreadable is the error of a value that this version cannot read.
-func (s *Store) unreadable(key []byte, err error) error {
+// unreadable is the error of a value that this version can't decode.
+func unreadable(key []byte, err error) error {
 	if errors.Is(err, store.ErrFormat) {
 		return fmt.Errorf("%w: the key %s", err, store.Quote(string(key)))
 	}
-	return &store.Fault{Store: s.called, Final: true, Err: fmt.Errorf("the key %s %w", store.Quote(string(key)), err)}
+	return fmt.Errorf("the key %s %w", store.Quote(string(key)), err)
+}
+
+// mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
+func mismatch(ahead []entry, ask store.Ask) error {
+	if len(ahead) > 0 && line.Mismatch(ahead[0].ask(), ask) {
+		return &store.MismatchError{InUse: ahead[0].ask()}
+	}
+	return nil
 }
 
 func millis(t time.Time) int64 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,38 +17,73 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A renewals is a stream of renewals over which a test answers as etcd.
-type renewals struct {
+// A leaseServer is an etcd that grants the lease 7 after a while, and renews it as a test says.
+type leaseServer struct {
+	etcdserverpb.LeaseClient
+	grants time.Duration
+	renew  func() (*etcdserverpb.LeaseKeepAliveResponse, error)
+	opened int // streams of renewals
+}
+
+func (l *leaseServer) LeaseGrant(
+	_ context.Context, r *etcdserverpb.LeaseGrantRequest, _ ...grpc.CallOption,
+) (*etcdserverpb.LeaseGrantResponse, error) {
+	time.Sleep(l.grants)
+	return &etcdserverpb.LeaseGrantResponse{ID: 7, TTL: r.TTL}, nil
+}
+
+func (l *leaseServer) LeaseKeepAlive(
+	ctx context.Context, _ ...grpc.CallOption,
+) (etcdserverpb.Lease_LeaseKeepAliveClient, error) {
+	l.opened++
+	return &renewalStream{ctx: ctx, renew: l.renew}, nil
+}
+
+type renewalStream struct {
 	grpc.ClientStream
-	ctx    context.Context
-	answer func() (*etcdserverpb.LeaseKeepAliveResponse, error)
+	ctx   context.Context
+	renew func() (*etcdserverpb.LeaseKeepAliveResponse, error)
 }
 
-func (r *renewals) Send(*etcdserverpb.LeaseKeepAliveRequest) error { return r.ctx.Err() }
+func (r *renewalStream) Send(*etcdserverpb.LeaseKeepAliveRequest) error { return r.ctx.Err() }
 
-func (r *renewals) Recv() (*etcdserverpb.LeaseKeepAliveResponse, error) {
-	answer, err := r.answer()
-	return answer, errors.Join(err, r.ctx.Err())
+func (r *renewalStream) Recv() (*etcdserverpb.LeaseKeepAliveResponse, error) {
+	response, err := r.renew()
+	return response, errors.Join(err, r.ctx.Err())
 }
 
-// renewed runs a test with a store that has a session of ten seconds, in fake time. It needs no server but for renewals.
-func renewed(t *testing.T, answer func() (*etcdserverpb.LeaseKeepAliveResponse, error), test func(t *testing.T, s *Store, opened *int)) {
+// A renewedStore is a store that has a session of ten seconds, in fake time, and no server but for renewals.
+type renewedStore struct {
+	*Store
+	server *leaseServer
+}
+
+func renewed(t *testing.T, renew func() (*etcdserverpb.LeaseKeepAliveResponse, error), test func(*testing.T, renewedStore)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		opened := 0
-		s := &Store{client: clientv3.NewCtxClient(t.Context()), ttl: 10 * time.Second, places: map[store.ID]*place{}}
-		s.life, s.end = context.WithCancel(t.Context())
-		defer s.end()
-		s.pulse = pulse{life: s.life, open: func(ctx context.Context) (etcdserverpb.Lease_LeaseKeepAliveClient, error) {
-			opened++
-			return &renewals{ctx: ctx, answer: answer}, nil
-		}}
+		f := newFrame(nil, "")
+		defer f.Wait()
+		defer f.End()
+		server := &leaseServer{renew: renew}
+		s := newStore(f, clientv3.NewCtxClient(t.Context()), false, settings{ttl: 10 * time.Second})
+		s.etcd.leases = server
 		transacts(s, 0, inTerm(3))
-		s.session = &session{lease: 7, ttl: s.ttl}
-		s.session.acknowledged(time.Now())
-		test(t, s, &opened)
+		test(t, renewedStore{s, server})
 	})
 }
+
+// current is the session, which is begun if there is none.
+func (s renewedStore) current(t *testing.T) *session {
+	t.Helper()
+	ses, err := s.sessions.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ses
+}
+
+// renewNow renews the session.
+func (s renewedStore) renewNow() error { return s.sessions.Renew().Await(context.Background()) }
 
 func lives(seconds int64) *etcdserverpb.LeaseKeepAliveResponse {
 	return &etcdserverpb.LeaseKeepAliveResponse{ID: 7, TTL: seconds, Header: &etcdserverpb.ResponseHeader{RaftTerm: 3}}
@@ -61,19 +95,15 @@ func TestUntilCountsFromSending(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		return lives(10), nil
 	}
-	renewed(t, answer, func(t *testing.T, s *Store, _ *int) {
+	renewed(t, answer, func(t *testing.T, s renewedStore) {
+		ses := s.current(t)
 		time.Sleep(time.Second)
 		sent := time.Now()
-		if err := s.beat(); err != nil {
+		if err := s.renewNow(); err != nil {
 			t.Fatal(err)
 		}
-		got, want := s.session.until.Load().Sub(sent), 10*time.Second-102*time.Millisecond
-		if got != want {
+		if got, want := ses.Until().Sub(sent), 10*time.Second-102*time.Millisecond; got != want {
 			t.Errorf("it is believed for %v after the renewal was sent; want %v", got, want)
-		}
-		s.session.acknowledged(sent.Add(-time.Second))
-		if s.session.until.Load().Sub(sent) != want {
-			t.Error("an older renewal has moved it back")
 		}
 	})
 }
@@ -81,19 +111,22 @@ func TestUntilCountsFromSending(t *testing.T) {
 // A session that the server has no more is lost with all its claims.
 func TestLostSession(t *testing.T) {
 	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(0), nil }
-	renewed(t, answer, func(t *testing.T, s *Store, _ *int) {
+	renewed(t, answer, func(t *testing.T, s renewedStore) {
 		var told []store.ID
 		s.Notify(func(id store.ID, standing store.Standing) {
 			if standing.State == store.Gone {
 				told = append(told, id)
 			}
 		})
-		s.places[store.ID{1}] = &place{id: store.ID{1}, session: s.session, state: store.Held}
-		if err := s.beat(); err != nil {
+		ses := s.current(t)
+		s.mu.Lock()
+		s.admit(&claim{position: position{id: store.ID{1}, session: ses}, state: store.Held})
+		s.mu.Unlock()
+		if err := s.renewNow(); err != nil {
 			t.Fatal(err)
 		}
-		if s.session != nil || len(s.places) != 0 || len(told) != 1 {
-			t.Errorf("session %v, %d places, told %v", s.session, len(s.places), told)
+		if len(s.claims) != 0 || len(told) != 1 || s.current(t) == ses {
+			t.Errorf("%d claims, told %v", len(s.claims), told)
 		}
 	})
 }
@@ -107,20 +140,21 @@ func TestSilentRenewalIsGivenUp(t *testing.T) {
 		}
 		return lives(10), nil
 	}
-	renewed(t, answer, func(t *testing.T, s *Store, opened *int) {
-		until := *s.session.until.Load()
-		if err := s.beat(); err == nil || store.Final(err) {
+	renewed(t, answer, func(t *testing.T, s renewedStore) {
+		ses := s.current(t)
+		until := ses.Until()
+		if err := s.renewNow(); err == nil || store.Final(err) {
 			t.Fatalf("a renewal without an answer: %v", err)
 		}
-		if !s.session.until.Load().Equal(until) {
+		if !ses.Until().Equal(until) {
 			t.Error("a renewal that was not answered in time has moved Until")
 		}
 		silent = false
-		if err := s.beat(); err != nil || *opened != 2 {
-			t.Errorf("%v, and %d streams were opened", err, *opened)
+		if err := s.renewNow(); err != nil || s.server.opened != 2 {
+			t.Errorf("%v, and %d streams were opened", err, s.server.opened)
 		}
-		if err := s.beat(); err != nil || *opened != 2 {
-			t.Errorf("%v, and %d streams were opened in the end", err, *opened)
+		if err := s.renewNow(); err != nil || s.server.opened != 2 {
+			t.Errorf("%v, and %d streams were opened in the end", err, s.server.opened)
 		}
 	})
 }
@@ -130,35 +164,13 @@ func TestAnswerForAnotherLease(t *testing.T) {
 	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) {
 		return &etcdserverpb.LeaseKeepAliveResponse{ID: 8, TTL: 10}, nil
 	}
-	renewed(t, answer, func(t *testing.T, s *Store, _ *int) {
-		until := *s.session.until.Load()
+	renewed(t, answer, func(t *testing.T, s renewedStore) {
+		ses := s.current(t)
+		until := ses.Until()
 		time.Sleep(time.Second)
-		if err := s.beat(); err == nil || !s.session.until.Load().Equal(until) {
-			t.Errorf("%v, and it is believed until %v", err, s.session.until.Load())
+		if err := s.renewNow(); err == nil || !ses.Until().Equal(until) {
+			t.Errorf("%v, and it is believed until %v", err, ses.Until())
 		}
-	})
-}
-
-// Whoever asks while a round is under way is served by the next: what this one finds may be older than his question.
-func TestRoundBeginsAfterItsQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var tasks sync.WaitGroup
-		done := 0
-		r := rounds{tasks: &tasks, work: func() error { time.Sleep(time.Second); done++; return nil }}
-		first := r.ask()
-		time.Sleep(time.Second / 2)
-		second, third := r.ask(), r.ask()
-		if second == first || third != second {
-			t.Error("those who ask during a round have not got the next")
-		}
-		if err := second.await(t.Context()); err != nil || done != 2 {
-			t.Errorf("%v after %d rounds", err, done)
-		}
-		r.end()
-		if err := r.ask().await(t.Context()); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("after the end: %v", err)
-		}
-		tasks.Wait()
 	})
 }
 
@@ -227,14 +239,6 @@ func stateBehind(ahead []entry, ask store.Ask) store.State {
 	return store.Waiting
 }
 
-// A slowLeases grants a lease after a while.
-type slowLeases struct{ etcdserverpb.LeaseClient }
-
-func (slowLeases) LeaseGrant(_ context.Context, r *etcdserverpb.LeaseGrantRequest, _ ...grpc.CallOption) (*etcdserverpb.LeaseGrantResponse, error) {
-	time.Sleep(3 * time.Second)
-	return &etcdserverpb.LeaseGrantResponse{ID: 7, TTL: r.TTL}, nil
-}
-
 // A slowKV does any transaction after a while, in a term, and has one key to show.
 type slowKV struct {
 	etcdserverpb.KVClient
@@ -254,52 +258,51 @@ func (kv slowKV) Txn(context.Context, *etcdserverpb.TxnRequest, ...grpc.CallOpti
 
 // transacts has the store's transactions done so.
 func transacts(s *Store, takes time.Duration, term func() uint64) {
-	s.kv = clientv3.NewKVFromKVClient(slowKV{takes: takes, term: term}, s.client)
+	s.etcd.kv = clientv3.NewKVFromKVClient(slowKV{takes: takes, term: term}, s.etcd.client)
 }
 
 func inTerm(n uint64) func() uint64 { return func() uint64 { return n } }
 
 // A renewal and a read that were answered in two terms say nothing: the renewal may be of a leader that is none any more.
 func TestRenewalInTwoTerms(t *testing.T) {
-	renewed(t, func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(10), nil }, func(t *testing.T, s *Store, opened *int) {
+	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(10), nil }
+	renewed(t, answer, func(t *testing.T, s renewedStore) {
+		ses := s.current(t)
 		began := time.Now()
-		transacts(s, 0, func() uint64 { // the leader of term 3 comes back after a second
+		transacts(s.Store, 0, func() uint64 { // the leader of term 3 comes back after a second
 			if time.Since(began) < time.Second {
 				return 4
 			}
 			return 3
 		})
-		if err := s.beat(); err != nil {
+		if err := s.renewNow(); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.session.until.Load().Sub(began); got < 10*time.Second || got > 11*time.Second {
+		if got := ses.Until().Sub(began); got < 10*time.Second || got > 11*time.Second {
 			t.Errorf("it is believed for %v", got)
 		}
-		if *opened == 1 {
+		if s.server.opened == 1 {
 			t.Error("the same member was asked all the time")
 		}
 		began = began.Add(time.Hour)
-		until := *s.session.until.Load()
-		if err := s.beat(); err == nil || !s.session.until.Load().Equal(until) {
-			t.Errorf("after an answer of another leader: %v, and it is believed until %v", err, s.session.until.Load())
+		until := ses.Until()
+		if err := s.renewNow(); err == nil || !ses.Until().Equal(until) {
+			t.Errorf("after an answer of another leader: %v, and it is believed until %v", err, ses.Until())
 		}
 	})
 }
 
 // A new session is believed from when its lease was asked for.
 func TestNewSessionCountsFromSending(t *testing.T) {
-	renewed(t, nil, func(t *testing.T, s *Store, _ *int) {
-		s.session = nil
-		s.leases = slowLeases{}
-		transacts(s, 2*time.Second, inTerm(3))
+	renewed(t, nil, func(t *testing.T, s renewedStore) {
+		s.server.grants = 3 * time.Second
+		transacts(s.Store, 2*time.Second, inTerm(3))
 		sent := time.Now()
-		if err := s.openSession(); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := s.session.until.Load().Sub(sent), 10*time.Second-102*time.Millisecond; got != want {
+		ses := s.current(t)
+		if got, want := ses.Until().Sub(sent), 10*time.Second-102*time.Millisecond; got != want {
 			t.Errorf("it is believed for %v after it was asked for; want %v", got, want)
 		}
-		if at := s.session.epoch.Load(); at != 5 {
+		if at := ses.Handle.epoch.Load(); at != 5 {
 			t.Errorf("its epoch is %d", at)
 		}
 	})

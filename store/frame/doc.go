@@ -19,5 +19,7 @@
 //		return standing, nil
 //	}
 //
+// A store whose server has sessions also has [Sessions], which keeps one alive for all of its claims.
+//
 // docs/writing-a-store.md walks through a whole store.
 package frame

@@ -39,9 +39,16 @@ type Frame struct {
 	closed  atomic.Bool
 	life    context.Context
 	end     context.CancelFunc
-	tasks   sync.WaitGroup
+	tasks   tasks
 	secrets secrets
 	shared  atomic.Pointer[sharedLimit]
+}
+
+// tasks is the background work of a store.
+type tasks struct {
+	sync.WaitGroup
+	mu   sync.Mutex
+	over bool // no more may begin
 }
 
 // New returns the frame of a store that has just been opened.
@@ -103,8 +110,16 @@ func (f *Frame) PushesResumed() {
 // Life returns a context that ends with the store, for its background work.
 func (f *Frame) Life() context.Context { return f.life }
 
-// Go runs background work of the store, which must return when Life has ended.
-func (f *Frame) Go(work func()) { f.tasks.Go(work) }
+// Go runs background work of the store, which must return when Life has ended. It reports false, and runs nothing, once
+// Wait has been called.
+func (f *Frame) Go(work func()) bool {
+	f.tasks.mu.Lock()
+	defer f.tasks.mu.Unlock()
+	if !f.tasks.over {
+		f.tasks.Go(work)
+	}
+	return !f.tasks.over
+}
 
 // Closed reports whether Close has begun.
 func (f *Frame) Closed() bool { return f.closed.Load() }
@@ -116,7 +131,12 @@ func (f *Frame) Shut() bool { return !f.closed.Swap(true) }
 func (f *Frame) End() { f.end() }
 
 // Wait waits until everything that Go has started has returned.
-func (f *Frame) Wait() { f.tasks.Wait() }
+func (f *Frame) Wait() {
+	f.tasks.mu.Lock()
+	f.tasks.over = true
+	f.tasks.mu.Unlock()
+	f.tasks.Wait()
+}
 
 // Names yields what list returns, for a store that reads its names at once. The store is checked when the names are
 // asked for.

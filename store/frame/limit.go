@@ -5,12 +5,17 @@ import (
 	"time"
 )
 
-// Within bounds ctx by limit if it has no deadline. The result ends then, but has no deadline either: gRPC would send one
-// along with each request, as a header that is never the same, and the server would keep a timer for it.
+// Within is Bound if ctx has no deadline.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
 	}
+	return Bound(ctx, limit)
+}
+
+// Bound returns a context that ends after limit, but has no deadline: gRPC would send one along with each request, as a
+// header that is never the same, and the server would keep a timer for it.
+func Bound(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	within, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(limit, cancel)
 	return within, func() {

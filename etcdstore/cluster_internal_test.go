@@ -17,15 +17,15 @@ func TestElsewhereEndsWithItsCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), firstTry+50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), firstPatience+50*time.Millisecond)
 	defer cancel()
-	unsure, err := (&Store{client: client}).elsewhere(ctx, func(within context.Context) error {
-		<-within.Done()
-		silence := within.Err()
+	a := (&cluster{client: client}).attempts(ctx)
+	for a.next() {
+		<-a.ctx.Done()
+		a.err = a.ctx.Err()
 		<-ctx.Done()
-		return silence
-	})
-	if !unsure || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("unsure %t, error %v; want true and %v", unsure, err, context.DeadlineExceeded)
+	}
+	if !a.unsure || !errors.Is(a.err, context.DeadlineExceeded) {
+		t.Errorf("unsure %t, error %v; want true and %v", a.unsure, a.err, context.DeadlineExceeded)
 	}
 }

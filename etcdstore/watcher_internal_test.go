@@ -39,22 +39,22 @@ func (s *watchStream) Recv() (*etcdserverpb.WatchResponse, error) {
 	}
 }
 
-// A post is a lookout, and the streams that it has opened.
+// A post is a watcher, and the streams that it has opened.
 type post struct {
-	*lookout
+	*watcher
 	streams  []*watchStream
 	everyone int      // how often everyone was told
 	told     []string // what the watches were told
 }
 
-// look runs a test with a lookout, in fake time.
+// look runs a test with a watcher, in fake time.
 func look(t *testing.T, test func(t *testing.T, p *post)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
 		defer end()
 		p := &post{}
-		p.lookout = &lookout{
+		p.watcher = &watcher{
 			life: life, watches: map[int64]*watch{}, filled: make(chan struct{}, 1),
 			everyone: func() { p.everyone++ },
 			open: func(ctx context.Context) (etcdserverpb.Watch_WatchClient, error) {
@@ -243,13 +243,13 @@ func TestWatchIsRefused(t *testing.T) {
 // A stream that says nothing between two beats is given up; one that says anything is not.
 func TestSilentStreamIsGivenUp(t *testing.T) {
 	look(t, func(t *testing.T, p *post) {
-		p.prod()
-		p.prod()
+		p.checkAlive()
+		p.checkAlive()
 		a := p.watch("a", 10)
 		p.demands()
 		p.says(created(a, 10))
 		for range 3 {
-			p.prod()
+			p.checkAlive()
 			if len(p.demands()) == 0 {
 				t.Fatal("nothing was sent that asks for an answer")
 			}
@@ -259,8 +259,8 @@ func TestSilentStreamIsGivenUp(t *testing.T) {
 			t.Fatal("a stream that answers was given up")
 		}
 		p.expect(t, "told of a sign of life", p.told)
-		p.prod()
-		p.prod()
+		p.checkAlive()
+		p.checkAlive()
 		time.Sleep(time.Second)
 		p.expect(t, "sent over the new stream", p.demands(), "create a")
 	})
@@ -274,7 +274,7 @@ func TestSignOfLifeInIdleServer(t *testing.T) {
 		p.demands()
 		p.says(created(a, 10))
 		for range 3 {
-			p.prod()
+			p.checkAlive()
 			for _, d := range p.demands() {
 				if d != "progress" && d[:6] == "create" {
 					p.says(&etcdserverpb.WatchResponse{Created: true, WatchId: p.last, Header: &etcdserverpb.ResponseHeader{Revision: 10}})

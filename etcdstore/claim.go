@@ -1,0 +1,165 @@
+package etcdstore
+
+import (
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A claim is one of this client's that stands in etcd, as far as is known. What may change is guarded by the store's
+// mutex.
+type claim struct {
+	position
+	joined time.Time // when Join was called
+
+	ask     store.Ask
+	state   store.State // Waiting or Held
+	granted time.Time   // if it had to wait
+	asOf    int64       // the revision at which it was last looked at
+
+	written string // the value that was last written
+	mod     int64  // the key's mod revision then
+
+	blocker blocker // what it waits for
+	moved   bool    // that is known to have changed
+	unknown error   // why its line could not be judged
+
+	watchTimer   *time.Timer // begins ownWatch
+	ownWatch     *watch      // on its own key
+	blockerWatch *watch      // on what it waits for
+}
+
+// exclusive reports whether it holds only if no claim is ahead.
+func (c *claim) exclusive() bool { return c.ask.Units == c.ask.Limit }
+
+// tellGrant is how long a claim that had to wait is held before its key says since when. A short hold costs no write
+// for it.
+const tellGrant = time.Second
+
+// record is what its key has to say after a Keep.
+func (c *claim) record(kept *store.Claim) record {
+	r := record{
+		ID: c.id, Kind: c.ask.Kind, Units: min(c.ask.Units, kept.Units), Limit: c.ask.Limit,
+		TTL: c.session.TTL.Milliseconds(), Joined: millis(c.joined), Turn: kept.Turn, Owner: kept.Owner, Waits: kept.Waits,
+	}
+	if c.state == store.Held && time.Since(c.granted) > tellGrant {
+		r.Granted = millis(c.granted)
+	}
+	return r
+}
+
+// watchAfter is how long a claim stands before its own key is watched, so that its deletion by others is noticed at
+// once. A lock that is released sooner costs no watch.
+const watchAfter = 25 * time.Millisecond
+
+// admit notes that a claim stands. If it is known already, that one is returned.
+func (s *Store) admit(c *claim) *claim {
+	known := s.claims[c.id]
+	if known != nil && known.ticket == c.ticket {
+		known.unsure = known.unsure || c.unsure
+		return known
+	}
+	if known != nil {
+		s.remove(known) // it was deleted, unnoticed so far
+	}
+	s.claims[c.id] = c
+	c.watchTimer = time.AfterFunc(watchAfter, func() { s.watchOwnKey(c) })
+	return c
+}
+
+// hold notes that c is held. Claims behind it can't change that: it ends when its key is deleted.
+func (s *Store) hold(c *claim) {
+	if c.state == store.Held {
+		return
+	}
+	c.state = store.Held
+	c.granted = time.Now()
+	s.unwatchBlocker(c)
+	s.mu.Push(c.id, store.Standing{State: store.Held, Ticket: c.ticket})
+}
+
+// gone notes that c stands no more.
+func (s *Store) gone(c *claim) {
+	if !s.remove(c) {
+		return
+	}
+	s.mu.Push(c.id, store.Standing{State: store.Gone, Ticket: c.ticket})
+	switch {
+	case !s.sessions.Is(c.session): // it went with its session
+	case c.unsure:
+		s.pending[c.id] = c.position
+	default:
+		s.slots.release(c.name, c.id)
+	}
+}
+
+// remove forgets c. It reports false if that has happened before.
+func (s *Store) remove(c *claim) bool {
+	if s.claims[c.id] != c {
+		return false
+	}
+	delete(s.claims, c.id)
+	delete(s.doubts, c)
+	s.unwatchBlocker(c)
+	c.watchTimer.Stop()
+	if c.ownWatch != nil {
+		s.watcher.remove(c.ownWatch)
+	}
+	return true
+}
+
+// watchOwnKey watches the key of a claim that has stood for a while.
+func (s *Store) watchOwnKey(c *claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[c.id] != c || s.frame.Closed() {
+		return
+	}
+	c.ownWatch = &watch{key: c.key, asOf: c.asOf, told: func(*mvccpb.Event) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.doubt(c)
+	}}
+	s.watcher.add(c.ownWatch)
+}
+
+// waitFor has c watch what blocks it, as it was at a revision.
+func (s *Store) waitFor(c *claim, b blocker, asOf int64) {
+	c.moved = false
+	if c.blockerWatch != nil && c.blocker == b {
+		return
+	}
+	s.unwatchBlocker(c)
+	c.blocker = b
+	w := &watch{key: b.key, puts: !c.exclusive(), asOf: asOf}
+	if b.key == "" { // the whole line
+		w.key = s.keys.line(c.name)
+		w.end = clientv3.GetPrefixRangeEnd(w.key)
+	}
+	w.told = func(e *mvccpb.Event) { s.blockerMoved(c, w, e) }
+	c.blockerWatch = w
+	s.watcher.add(w)
+}
+
+func (s *Store) unwatchBlocker(c *claim) {
+	if c.blockerWatch != nil {
+		s.watcher.remove(c.blockerWatch)
+		c.blockerWatch = nil
+	}
+}
+
+// blockerMoved is told when something happened to what c waits for, or may have.
+func (s *Store) blockerMoved(c *claim, w *watch, e *mvccpb.Event) {
+	if e != nil && e.Type == mvccpb.Event_PUT && e.Kv.CreateRevision >= int64(c.ticket) { //nolint:gosec // a revision
+		return // in a line that is watched as a whole: a claim behind
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.blockerWatch == w { // otherwise it waits for something else by now
+		c.moved = c.moved || e != nil
+		s.doubt(c)
+	}
+}

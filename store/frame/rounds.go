@@ -1,0 +1,71 @@
+package frame
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Rounds is work that all callers share who ask for it at the same time. A caller is served by a round that began after
+// it asked, so that what the round finds is never older than the question. There is a goroutine only while there is
+// work.
+type Rounds struct {
+	frame *Frame
+	work  func() error
+
+	mu      sync.Mutex
+	next    *Round // for callers that ask while a round is under way
+	running bool
+}
+
+// A Round is one run of the work.
+type Round struct {
+	done chan struct{}
+	err  error
+}
+
+// NewRounds returns rounds of work, which must return when f's Life has ended.
+func NewRounds(f *Frame, work func() error) *Rounds { return &Rounds{frame: f, work: work} }
+
+// Ask returns the next round, and has it begin as soon as none is under way.
+func (r *Rounds) Ask() *Round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = &Round{done: make(chan struct{})}
+	}
+	next := r.next
+	if !r.running {
+		if r.running = r.frame.Go(r.run); !r.running {
+			next.err, r.next = store.ErrClosed, nil
+			close(next.done)
+		}
+	}
+	return next
+}
+
+// Await waits until the round has ended, and returns its error.
+func (r *Round) Await(ctx context.Context) error {
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *Rounds) run() {
+	for {
+		r.mu.Lock()
+		now := r.next
+		r.next = nil
+		r.running = now != nil
+		r.mu.Unlock()
+		if now == nil {
+			return
+		}
+		now.err = r.work()
+		close(now.done)
+	}
+}
