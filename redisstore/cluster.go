@@ -88,7 +88,7 @@ func (c *cluster) node(address string) (*node, error) {
 	}
 	n := c.store.newNode(address, client, owned)
 	c.nodes[address] = n
-	c.store.tasks.Go(func() { c.attend(n) })
+	c.store.frame.Go(func() { c.attend(n) })
 	return n, nil
 }
 
@@ -97,11 +97,11 @@ func (c *cluster) node(address string) (*node, error) {
 // waits for a host that is gone until an attempt to reach it has failed.
 func (c *cluster) attend(n *node) {
 	for patience := firstAttention; ; {
-		ctx, cancel := context.WithTimeout(c.store.life, patience)
+		ctx, cancel := context.WithTimeout(c.store.frame.Life(), patience)
 		if w, err := n.commands.Get(ctx); err == nil {
 			select {
 			case <-w.Dead():
-			case <-c.store.life.Done():
+			case <-c.store.frame.Life().Done():
 			}
 			patience = firstAttention
 		} else {
@@ -109,10 +109,10 @@ func (c *cluster) attend(n *node) {
 		}
 		<-ctx.Done() // also where it failed at once
 		cancel()
-		if c.store.life.Err() != nil || !c.has(n) {
+		if c.store.frame.Life().Err() != nil || !c.has(n) {
 			return
 		}
-		c.refresh(c.store.life) //nolint:errcheck // it is done again until the node is there, or closed
+		c.refresh(c.store.frame.Life()) //nolint:errcheck // it is done again until the node is there, or closed
 	}
 }
 
@@ -177,7 +177,7 @@ func (c *cluster) connectAll(ctx context.Context) []error {
 // again says whether a call about a slot is to be made again, after an attempt over w that failed; w is nil if there was
 // no connection, so that nothing was sent. It waits as long as makes sense before that.
 func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attempt int) bool {
-	if ctx.Err() != nil || c.store.closed.Load() || attempt >= mostMoves && !isMoving(err) {
+	if ctx.Err() != nil || c.store.frame.Closed() || attempt >= mostMoves && !isMoving(err) {
 		return false
 	}
 	if w == nil && errors.Is(err, errUnplugged) {

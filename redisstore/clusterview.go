@@ -32,7 +32,7 @@ func (c *cluster) refresh(ctx context.Context) error {
 		}
 		l = &look{done: make(chan struct{})}
 		c.look = l
-		c.store.tasks.Go(func() {
+		c.store.frame.Go(func() {
 			l.err = c.lookAround()
 			c.mu.Lock()
 			c.look = nil
@@ -66,12 +66,12 @@ type report struct {
 // lookAround asks some nodes, and believes of each slot who claims it with the latest right: a node that was cut off does
 // not know of a failover, and so names an older one.
 func (c *cluster) lookAround() error {
-	ctx, cancel := context.WithTimeout(c.store.life, lookPatience)
+	ctx, cancel := context.WithTimeout(c.store.frame.Life(), lookPatience)
 	defer cancel()
 	addresses := c.addresses()
 	reports := make(chan report, len(addresses))
 	for _, address := range addresses {
-		c.store.tasks.Go(func() { // one that hangs is not waited for
+		c.store.frame.Go(func() { // one that hangs is not waited for
 			view, err := c.askView(ctx, address)
 			reports <- report{address, view, err}
 		})
@@ -154,7 +154,7 @@ func (c *cluster) believe(all []claimed) error {
 		c.doubted = time.Now()
 		if !c.asking {
 			c.asking = true
-			c.store.tasks.Go(c.lookInto)
+			c.store.frame.Go(c.lookInto)
 		}
 	}
 	if !c.doubted.IsZero() && time.Since(c.doubted) < oldNews {
@@ -181,7 +181,7 @@ func (c *cluster) believe(all []claimed) error {
 	for address, n := range c.nodes {
 		if !keeping[n] {
 			delete(c.nodes, address)
-			c.store.tasks.Go(n.close)
+			c.store.frame.Go(n.close)
 		}
 	}
 	c.epoch, c.doubted = latest, time.Time{}
@@ -220,7 +220,7 @@ func (c *cluster) lookInto() {
 	for {
 		select {
 		case <-time.After(lookPatience):
-		case <-c.store.life.Done():
+		case <-c.store.frame.Life().Done():
 			return
 		}
 		c.mu.Lock()
@@ -230,7 +230,7 @@ func (c *cluster) lookInto() {
 		if !still {
 			return
 		}
-		c.refresh(c.store.life) //nolint:errcheck // the doubt remains
+		c.refresh(c.store.frame.Life()) //nolint:errcheck // the doubt remains
 	}
 }
 

@@ -65,7 +65,7 @@ func newDeafCluster(t *testing.T) *cluster {
 	t.Helper()
 	s := newStore("redis at nowhere", settings{})
 	s.cluster = s.newCluster(nil, func(address string) (rueidis.Client, bool, error) {
-		client, err := rediswire.NewClient(s.life, dialTimeout, rueidis.ClientOption{InitAddress: []string{address}},
+		client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, rueidis.ClientOption{InitAddress: []string{address}},
 			func(context.Context, string, *tls.Config) (net.Conn, error) {
 				return nil, errors.New("nobody is there")
 			})
@@ -220,10 +220,10 @@ func TestGather(t *testing.T) {
 	s := newStore("redis", settings{})
 	defer s.Close()
 	all, err := gather(ctx, ofTwo(refused))
-	if err = s.fault(t.Context(), err); len(all) > 0 || store.Final(err) {
+	if err = s.frame.Fault(t.Context(), err); len(all) > 0 || store.Final(err) {
 		t.Errorf("one of two was asked: %v and %v", all, err)
 	}
-	if _, err := gather(t.Context(), ofTwo(refused, refused)); !store.Final(s.fault(t.Context(), err)) {
+	if _, err := gather(t.Context(), ofTwo(refused, refused)); !store.Final(s.frame.Fault(t.Context(), err)) {
 		t.Errorf("both have refused: %v", err)
 	}
 	if all, _ := gather(t.Context(), ofTwo(refused, report{address: "b", view: []claimed{{address: "b:1"}}})); len(all) != 1 {

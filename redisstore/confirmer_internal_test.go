@@ -62,7 +62,7 @@ func TestConfirmerForgets(t *testing.T) {
 // Leave makes a store forget the claim, whether or not that works.
 func TestLeaveIsNotConfirmed(t *testing.T) {
 	s := newStore("nowhere", settings{replicaSettings: replicaSettings{1, defaultPatience}})
-	client, err := rediswire.NewClient(s.life, dialTimeout, rueidis.ClientOption{InitAddress: []string{"nowhere:1"}}, s.way.Dial)
+	client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, rueidis.ClientOption{InitAddress: []string{"nowhere:1"}}, s.way.Dial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestLeaveIsNotConfirmed(t *testing.T) {
 // Nobody is led to a server that was replaced while he asked.
 func TestNobodyIsLedAstray(t *testing.T) {
 	s := newStore("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1"}})
-	defer s.store.end()
+	defer s.store.frame.End()
 	for question, address := range []string{"a", "b"} {
 		if _, err := s.believe(question+1, []saying{says(int64(question), address)}, newLost("nobody says")); err != nil {
 			t.Fatal(err)

@@ -1,12 +1,9 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
@@ -53,56 +50,17 @@ func (e *lostError) Error() string {
 	return e.what + ": " + strings.Join(whys, "; ")
 }
 
-// fault makes an error of the store of what went wrong in a call with this context.
-func (s *Store) fault(ctx context.Context, err error) error {
-	if s.closed.Load() {
-		return store.ErrClosed
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if _, already := errors.AsType[*store.Fault](err); already || errors.Is(err, store.ErrFormat) {
-		return err
-	}
-	why, final := explain(err)
+// explain is explain for what a node of a cluster says of a slot that is on its way.
+func (s *Store) explain(err error) (why error, final bool) {
 	if s.cluster != nil && (isMoving(err) || strings.HasPrefix(err.Error(), "MOVED")) {
-		why, final = fmt.Errorf("%w: %w", errMoving, err), false
+		return fmt.Errorf("%w: %w", errMoving, err), false
 	}
-	return &store.Fault{Store: s.called, Final: final, Err: s.masked(why)}
-}
-
-// hide notes a password.
-func (s *Store) hide(secret string) {
-	if secret != "" {
-		s.secrets.Store(secret, true)
-	}
-}
-
-// masked is an error without passwords: a server repeats what it does not understand. Longer ones come first: one may be
-// the beginning of another.
-func (s *Store) masked(err error) error {
-	var secrets []string
-	s.secrets.Range(func(secret, _ any) bool {
-		secrets = append(secrets, secret.(string))
-		return true
-	})
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-	for _, secret := range secrets {
-		if text := err.Error(); strings.Contains(text, secret) {
-			err = errors.New(strings.ReplaceAll(text, secret, "xxxxx"))
-		}
-	}
-	return err
-}
-
-// silent is the fault of a call that was bounded by limit and not by its caller.
-func (s *Store) silent(limit time.Duration) error {
-	return &store.Fault{Store: s.called, Err: fmt.Errorf("no answer in %v", limit)}
+	return explain(err)
 }
 
 // badMark is the error of a mark that nobody can have counted up to.
 func (s *Store) badMark(at *shelf, mark string) error {
-	return store.BadMark(fmt.Sprintf("the key %q in %s", at.mark, s.called), mark)
+	return store.BadMark(fmt.Sprintf("the key %q in %s", at.mark, s.frame.Name), mark)
 }
 
 // refused turns a word of a script about the line of a name into an error.
@@ -117,7 +75,7 @@ func (s *Store) refusedKey(word, key string) error {
 		return fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(key))
 	case "foreign":
 		err := fmt.Errorf("the key %s holds what no version of holdfast has written", store.Quote(key))
-		return &store.Fault{Store: s.called, Final: true, Err: err}
+		return &store.Fault{Store: s.frame.Name, Final: true, Err: err}
 	}
-	return &store.Fault{Store: s.called, Err: fmt.Errorf("%w: %.100q", errShape, word)}
+	return &store.Fault{Store: s.frame.Name, Err: fmt.Errorf("%w: %.100q", errShape, word)}
 }

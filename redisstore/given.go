@@ -37,7 +37,7 @@ func (n *givenNode) Dedicate() (conn rueidis.DedicatedClient, cancel func()) {
 
 // teach asks the client for something that lies on the node. Whoever keeps it no more sends the client there.
 func (n *givenNode) teach() {
-	ctx, cancel := context.WithTimeout(n.store.life, lookPatience)
+	ctx, cancel := context.WithTimeout(n.store.frame.Life(), lookPatience)
 	defer cancel()
 	c := n.store.cluster
 	for slot := range c.slots {

@@ -14,18 +14,11 @@ import (
 // Keep implements store.Store. The claims go out in batches, all at once: each is one run of a script, and in between
 // the server serves others. In a cluster a batch is of one slot.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
-	ttl := MaxTTL
-	for i := range cs {
-		if err := store.CheckName(cs[i].Name); err != nil {
-			return nil, err
-		}
-		ttl = min(ttl, cs[i].TTL)
-	}
-	if err := s.alive(ctx); err != nil || len(cs) == 0 {
+	ttl, err := s.frame.CheckAll(ctx, cs)
+	if err != nil || len(cs) == 0 {
 		return nil, err
 	}
 	var standings []store.Standing
-	var err error
 	if s.cluster == nil {
 		standings, err = s.keepHome(ctx, cs, ttl)
 	} else {
@@ -42,19 +35,20 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 
 // keepHome keeps claims on a single server.
 func (s *Store) keepHome(ctx context.Context, cs []store.Claim, ttl time.Duration) ([]store.Standing, error) {
-	ctx, receipt := s.withReceipt(ctx)
-	within, cancel := s.within(ctx, ttl)
+	receipt := s.newReceipt()
+	bounded, cancel := s.frame.Shared(ctx, ttl)
 	defer cancel()
-	w, err := s.wireTo(within, s.shelf, granting)
+	within := receipt.into(bounded)
+	w, err := s.wireTo(within, s.shelf, receipt != nil)
 	if err != nil {
-		return nil, s.failed(ctx, within, ttl, err)
+		return nil, s.frame.Outcome(ctx, within, ttl, err)
 	}
 	standings := make([]store.Standing, 0, len(cs))
 	sent := time.Now()
 	for chunk, answer := range s.keepAll(within, w, cs, keepBatch) {
 		if err := answer.Error(); err != nil {
 			if _, said := rueidis.IsRedisErr(err); !said {
-				return nil, s.failed(ctx, within, ttl, err) // nothing came back: it is so for all
+				return nil, s.frame.Outcome(ctx, within, ttl, err) // nothing came back: it is so for all
 			}
 		}
 		if mustAskEach(chunk, answer) {
@@ -76,7 +70,7 @@ func (s *Store) confirmed(ctx context.Context, receipt *receipt, cs []store.Clai
 	}
 	for i := range standings {
 		if short := receipt.check(standings[i]); short != nil {
-			standings[i] = store.Standing{Err: s.fault(ctx, short)}
+			standings[i] = store.Standing{Err: s.frame.Fault(ctx, short)}
 		}
 		s.confirmer.saw(&cs[i], standings[i], standings[i].Err)
 	}
@@ -135,7 +129,7 @@ func (s *Store) kept(ctx context.Context, at *shelf, cs []store.Claim, answer ru
 	}
 	for i := range standings {
 		if err != nil {
-			standings[i].Err = s.fault(ctx, err)
+			standings[i].Err = s.frame.Fault(ctx, err)
 			continue
 		}
 		words := words{rest: texts[i+1]}
@@ -143,7 +137,7 @@ func (s *Store) kept(ctx context.Context, at *shelf, cs []store.Claim, answer ru
 		if !ok {
 			standing = store.Standing{Err: s.refused(texts[i+1], cs[i].Name)}
 		}
-		standing.Until = until(standing, sent, cs[i].TTL)
+		standing.Until = s.frame.Drift.Until(standing.State, sent, cs[i].TTL)
 		standings[i] = standing
 	}
 	return standings

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // scanPage is about how many keys the server looks at for one page of Names.
@@ -21,7 +22,7 @@ const linePage = 1000
 // leaves meanwhile may be shown or not, and who was waiting when the first page was read is shown as waiting.
 func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	line := store.Line{Name: name}
-	if err := s.check(ctx, name); err != nil {
+	if err := s.frame.Check(ctx, name); err != nil {
 		return line, err
 	}
 	places, count, err := s.readPage(ctx, name, 0)
@@ -113,12 +114,12 @@ func (s *Store) allNodes(ctx context.Context) iter.Seq2[*node, error] {
 		}
 		var done [slotCount]*node // who kept each slot when it was gone through
 		for range mostMoves {
-			if err := s.alive(ctx); err != nil {
+			if err := s.frame.Alive(ctx); err != nil {
 				yield(nil, err)
 				return
 			}
 			if err := s.cluster.refresh(ctx); err != nil {
-				yield(nil, s.fault(ctx, err))
+				yield(nil, s.frame.Fault(ctx, err))
 				return
 			}
 			changed := false
@@ -160,7 +161,7 @@ func (s *Store) namesOf(ctx context.Context, n *node, prefix string) iter.Seq2[s
 
 // scan gives one page of names.
 func (s *Store) scan(ctx context.Context, n *node, prefix string, cursor uint64) (names []string, next uint64, err error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.frame.Alive(ctx); err != nil {
 		return nil, 0, err
 	}
 	page, err := s.page(ctx, n, prefix, cursor)
@@ -191,15 +192,15 @@ func (s *Store) scan(ctx context.Context, n *node, prefix string, cursor uint64)
 
 // page gives one page of keys.
 func (s *Store) page(ctx context.Context, n *node, prefix string, cursor uint64) (page rueidis.ScanEntry, err error) {
-	within, cancel := s.within(ctx, askTimeout)
+	within, cancel := s.frame.Shared(ctx, frame.AskTimeout)
 	defer cancel()
 	w, err := n.commands.Get(within)
 	if err != nil {
-		return page, s.failed(ctx, within, askTimeout, err)
+		return page, s.frame.Outcome(ctx, within, frame.AskTimeout, err)
 	}
 	answer := w.Do(within, w.Client.B().Scan().Cursor(cursor).Match(s.keys.lines+escaped.Escape(prefix)+"*").Count(scanPage).Build())
 	if err := answer.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		return page, s.failed(ctx, within, askTimeout, err)
+		return page, s.frame.Outcome(ctx, within, frame.AskTimeout, err)
 	}
 	if page, err = answer.AsScanEntry(); err != nil {
 		return page, s.refused(err.Error(), prefix)
@@ -222,7 +223,7 @@ func (s *Store) listOn(ctx context.Context, at *shelf, names []string, what ...s
 		keys = append(keys, s.keys.line(name))
 	}
 	keys = append(keys, at.run)
-	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	answer, _, err := s.ask(ctx, frame.AskTimeout, at, nil, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		return listScript.Run(ctx, w, keys, append([]string{w.run, millis(s.guard)}, what...))
 	})
 	if err != nil {
@@ -236,7 +237,7 @@ func (s *Store) listOn(ctx context.Context, at *shelf, names []string, what ...s
 		err = fmt.Errorf("%w: %d lines, and %d were asked for", errShape, len(answers), len(names))
 	}
 	if err != nil {
-		return nil, s.fault(ctx, err)
+		return nil, s.frame.Fault(ctx, err)
 	}
 	return answers, nil
 }

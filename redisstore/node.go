@@ -79,7 +79,7 @@ func (s *Store) connect(n *node, p *plug) (*wire, *Server, error) {
 	case err != nil:
 		err = fmt.Errorf("%w: %w", errUnusable, err)
 	case s.cluster == nil:
-		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
+		ctx, cancel := context.WithTimeout(s.frame.Life(), dialTimeout)
 		if err = s.probe(ctx, w, s.shelf); err == nil {
 			err = s.arrive(ctx, w, s.shelf)
 		}

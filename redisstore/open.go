@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 func init() {
@@ -94,27 +95,29 @@ func newStore(called string, set settings) *Store {
 	if set.logger == nil {
 		set.logger = slog.Default()
 	}
+	config := frame.Config{Name: called, Drift: frame.Clocks}
 	if set.plain != nil {
-		called = "plain " + called
+		config.Name = "plain " + called
+		config.Drift.Part = set.plain.drift
 	}
 	s := &Store{
 		settings: set,
-		called:   called,
 		keys:     newKeySpace(set.prefix),
 		channel:  strings.ToLower(rand.Text()[:16]),
 		reached:  make(chan struct{}, 1),
 	}
+	config.Explain = s.explain
+	s.frame = frame.New(config)
 	if set.replicas > 0 {
 		s.confirmer = newConfirmer()
 	}
-	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
 
 // start connects, looks whether the server will do, and begins to listen. Pushes come first: whoever waits can be told
 // from his first moment on.
 func (s *Store) start(ctx context.Context) error {
-	err := s.alive(ctx)
+	err := s.frame.Alive(ctx)
 	if err == nil && s.prefix != "" {
 		err = store.CheckName(s.prefix)
 	}
@@ -134,7 +137,7 @@ func (s *Store) start(ctx context.Context) error {
 }
 
 func (s *Store) begin(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, frame.AskTimeout)
 	defer cancel()
 	if s.cluster != nil {
 		return s.beginInCluster(ctx)
@@ -150,12 +153,12 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.identify(ctx); err != nil {
 		return err
 	}
-	s.tasks.Go(s.listen)
+	s.frame.Go(s.listen)
 	if s.confirmer != nil {
-		s.tasks.Go(s.confirm)
+		s.frame.Go(s.confirm)
 	}
 	if s.sentinels != nil {
-		s.tasks.Go(s.sentinels.watch)
+		s.frame.Go(s.sentinels.watch)
 	}
 	return nil
 }
@@ -172,7 +175,7 @@ const farOff = 10 * time.Second
 // inspect refuses what will not do, and warns about what is not as it should be. In a cluster it looks at each master that
 // is met, now or later, and says which it means.
 func (s *Store) inspect(server *Server, node string) error {
-	called := s.called
+	called := s.frame.Name
 	if node != "" {
 		called += ", node " + node
 	}
@@ -193,15 +196,15 @@ func (s *Store) inspect(server *Server, node string) error {
 func (s *Store) openFault(ctx context.Context, err error) error {
 	if errors.Is(err, errUnusable) {
 		failingOver := errors.Is(err, errReplica) && (s.sentinels != nil || s.cluster != nil)
-		return &store.Fault{Store: s.called, Final: !failingOver, Err: err}
+		return &store.Fault{Store: s.frame.Name, Final: !failingOver, Err: err}
 	}
-	return s.fault(ctx, err)
+	return s.frame.Fault(ctx, err)
 }
 
 // beginInCluster looks who keeps what, and connects to all masters. One that is down is no reason to give up.
 func (s *Store) beginInCluster(ctx context.Context) error {
 	if err := s.cluster.refresh(ctx); err != nil {
-		return s.fault(ctx, err)
+		return s.frame.Fault(ctx, err)
 	}
 	for _, err := range s.cluster.connectAll(ctx) {
 		if err != nil && store.Final(s.openFault(ctx, err)) {
@@ -212,7 +215,7 @@ func (s *Store) beginInCluster(ctx context.Context) error {
 		return err
 	}
 	if s.confirmer != nil {
-		s.tasks.Go(s.confirm)
+		s.frame.Go(s.confirm)
 	}
 	return nil
 }
@@ -230,7 +233,7 @@ func (s *Store) identify(ctx context.Context) error {
 	if s.cluster != nil {
 		at = s.cluster.shelf(slotOf(s.keys.id))
 	}
-	_, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	_, _, err := s.ask(ctx, frame.AskTimeout, at, nil, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		b := w.Client.B()
 		answers := w.DoAll(ctx, []rueidis.Completed{
 			b.Set().Key(s.keys.id).Value("1 " + rand.Text()).Nx().Build(),
@@ -280,8 +283,8 @@ func openWith(ctx context.Context, called string, options rueidis.ClientOption, 
 // open makes the clients of a store, and starts it.
 func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store, error) {
 	// A user without a password is most often a password in the wrong place.
-	s.hide(cmp.Or(options.Password, options.Username))
-	s.hide(cmp.Or(options.Sentinel.Password, options.Sentinel.Username))
+	s.frame.Hide(cmp.Or(options.Password, options.Username))
+	s.frame.Hide(cmp.Or(options.Sentinel.Password, options.Sentinel.Username))
 	dial := s.way.Dial
 	if options.Sentinel.MasterSet != "" {
 		s.sentinels = s.newSentinels(options)
@@ -291,7 +294,7 @@ func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store,
 	connectTo := func(address string) (rueidis.Client, bool, error) {
 		options := options
 		options.InitAddress = []string{address}
-		client, err := rediswire.NewClient(s.life, dialTimeout, options, dial)
+		client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, options, dial)
 		return client, true, err
 	}
 	if s.inCluster {
@@ -299,7 +302,7 @@ func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store,
 	} else {
 		client, owned, err := connectTo(options.InitAddress[0])
 		if err != nil {
-			s.end()
+			s.frame.End()
 			return nil, err
 		}
 		s.setHome(client, owned)

@@ -50,7 +50,7 @@ func Through(ctx context.Context, path Path, options ...Option) (*Store, error) 
 	if path.Credentials != nil {
 		var passwords rotation
 		reach.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			ctx, cancel := context.WithTimeout(s.life, dialTimeout)
+			ctx, cancel := context.WithTimeout(s.frame.Life(), dialTimeout)
 			defer cancel()
 			user, password, err := path.Credentials(ctx)
 			passwords.hide(s, password)
@@ -82,9 +82,9 @@ func (r *rotation) hide(s *Store, password string) {
 		r.latest = append(slices.Delete(r.latest, i, i+1), password)
 		return
 	}
-	s.hide(password)
+	s.frame.Hide(password)
 	if r.latest = append(r.latest, password); len(r.latest) > mostPasswords {
-		s.secrets.Delete(r.latest[0])
+		s.frame.Unhide(r.latest[0])
 		r.latest = slices.Delete(r.latest, 0, 1)
 	}
 }
@@ -97,14 +97,14 @@ func (s *Store) follow(info func(context.Context) (string, error)) {
 	if info == nil || s.home == nil {
 		return
 	}
-	s.tasks.Go(func() {
+	s.frame.Go(func() {
 		for {
 			select {
 			case <-time.After(followEvery):
-			case <-s.life.Done():
+			case <-s.frame.Life().Done():
 				return
 			}
-			ctx, cancel := context.WithTimeout(s.life, followEvery)
+			ctx, cancel := context.WithTimeout(s.frame.Life(), followEvery)
 			said, err := info(ctx)
 			cancel()
 			if run := runIn(said); err == nil && run != "" {

@@ -58,7 +58,7 @@ func newPlain(s *Store) *Plain {
 	p.ears.init()
 	overhear := p.onFreed
 	s.overhear.Store(&overhear)
-	s.tasks.Go(p.listen)
+	s.frame.Go(p.listen)
 	return p
 }
 
@@ -95,8 +95,8 @@ func (p *Plain) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	if err != nil {
 		return store.Standing{}, err
 	}
-	ctx, receipt := p.base.withReceipt(ctx)
-	answer, sent, err := p.base.ask(ctx, c.TTL, p.base.shelf, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	receipt := p.base.newReceipt()
+	answer, sent, err := p.base.ask(ctx, c.TTL, p.base.shelf, receipt, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		e := p.trying(b, before, &c, w)
 		return takeScript.Run(ctx, w, e.Keys, e.Args)
 	})
@@ -108,7 +108,7 @@ func (p *Plain) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	}
 	standing, err := p.tried(answer, sent, b, &c)
 	if short := receipt.check(standing); short != nil {
-		return store.Standing{}, p.base.fault(ctx, short)
+		return store.Standing{}, p.base.frame.Fault(ctx, short)
 	}
 	return standing, err
 }
@@ -160,17 +160,13 @@ func (p *Plain) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *sto
 		return store.Standing{Ahead: 1, Holder: holder}, nil
 	}
 	p.waits(b)
-	return store.Standing{State: store.Waiting, Ahead: -1, Until: p.until(sent, c.TTL), AskAgain: p.again(holder)}, nil
+	until := p.base.frame.Drift.Until(store.Waiting, sent, c.TTL)
+	return store.Standing{State: store.Waiting, Ahead: -1, Until: until, AskAgain: p.again(holder)}, nil
 }
 
 // held is the standing of a bid that has the lock.
 func (p *Plain) held(b *bid, sent time.Time, ttl time.Duration) store.Standing {
-	return store.Standing{State: store.Held, Ticket: b.ticket, Until: p.until(sent, ttl)}
-}
-
-// until is as for a line, with a drift of its own.
-func (p *Plain) until(sent time.Time, ttl time.Duration) time.Time {
-	return sent.Add(ttl - time.Duration(float64(ttl)*p.set.drift) - 2*time.Millisecond)
+	return store.Standing{State: store.Held, Ticket: b.ticket, Until: p.base.frame.Drift.Until(store.Held, sent, ttl)}
 }
 
 // ownPatience is how much longer than for another library's release to wait for one of Holdfast's, which is told.
@@ -203,7 +199,7 @@ func (p *Plain) Leave(ctx context.Context, c store.Claim) error {
 	if bury {
 		keys = append(keys, b.tombstone())
 	}
-	answer, _, err := p.base.ask(ctx, c.TTL, p.base.shelf, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	answer, _, err := p.base.ask(ctx, c.TTL, p.base.shelf, nil, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		return leavePlainScript.Run(ctx, w, keys, args)
 	})
 	if err != nil {
@@ -223,7 +219,7 @@ func (p *Plain) check(ctx context.Context, name string) error {
 	if err := p.checkName(name); err != nil {
 		return err
 	}
-	return p.base.alive(ctx)
+	return p.base.frame.Alive(ctx)
 }
 
 // checkName refuses what is no name, and what is one of our own keys.
@@ -242,5 +238,5 @@ func (p *Plain) key(name string) string { return p.set.prefix + name }
 
 // strange is the fault of an answer that is none.
 func (p *Plain) strange(said string) error {
-	return &store.Fault{Store: p.base.called, Err: fmt.Errorf("%w: %.100q", errShape, said)}
+	return &store.Fault{Store: p.base.frame.Name, Err: fmt.Errorf("%w: %.100q", errShape, said)}
 }

@@ -58,7 +58,7 @@ func (p *Plain) newBid(c *store.Claim) (*bid, error) {
 		return b, nil
 	}
 	if b.value = p.set.value(*c); b.value == "" {
-		return nil, &store.Fault{Store: p.base.called, Final: true, Err: errors.New("the option Value gave an empty value")}
+		return nil, &store.Fault{Store: p.base.frame.Name, Final: true, Err: errors.New("the option Value gave an empty value")}
 	}
 	return b, nil
 }

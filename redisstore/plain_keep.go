@@ -43,14 +43,15 @@ func (p *Plain) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 		}
 		ttl = min(ttl, cs[i].TTL)
 	}
-	if err := p.base.alive(ctx); err != nil || len(cs) == 0 {
+	if err := p.base.frame.Alive(ctx); err != nil || len(cs) == 0 {
 		return nil, err
 	}
-	ctx, receipt := p.base.withReceipt(ctx)
-	within, cancel := p.base.within(ctx, ttl)
+	receipt := p.base.newReceipt()
+	bounded, cancel := p.base.frame.Shared(ctx, ttl)
 	defer cancel()
-	failed := func(err error) error { return p.base.failed(ctx, within, ttl, err) }
-	w, err := p.base.wireTo(within, p.base.shelf, granting)
+	within := receipt.into(bounded)
+	failed := func(err error) error { return p.base.frame.Outcome(ctx, within, ttl, err) }
+	w, err := p.base.wireTo(within, p.base.shelf, receipt != nil)
 	if err != nil {
 		return nil, failed(err)
 	}

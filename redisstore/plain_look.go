@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // Line implements store.Store. It shows the holder and nobody else: of those who wait, Redis knows nothing. Of a holder of
@@ -18,7 +19,7 @@ func (p *Plain) Line(ctx context.Context, name string) (store.Line, error) {
 	if err := p.check(ctx, name); err != nil {
 		return line, err
 	}
-	answer, _, err := p.base.ask(ctx, askTimeout, p.base.shelf, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	answer, _, err := p.base.ask(ctx, frame.AskTimeout, p.base.shelf, nil, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		return lookScript.Run(ctx, w, []string{p.key(name)}, nil)
 	})
 	if err != nil {
@@ -39,7 +40,7 @@ func (p *Plain) Break(ctx context.Context, name string, ticket uint64) error {
 		return err
 	}
 	key := p.key(name)
-	answer, _, err := p.base.ask(ctx, askTimeout, p.base.shelf, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	answer, _, err := p.base.ask(ctx, frame.AskTimeout, p.base.shelf, nil, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		return breakPlainScript.Run(ctx, w, []string{key}, []string{strconv.FormatUint(ticket, 10), p.channel(key)})
 	})
 	if err != nil {

@@ -161,7 +161,7 @@ func (p *Plain) onFreed(channel string) {
 // wake tells bids to try again. To one that has the lock it says nothing.
 func (p *Plain) wake(ids []store.ID) {
 	for _, id := range ids {
-		p.base.deliver(id, store.Standing{State: store.Waiting, Ahead: -1})
+		p.base.frame.Push(id, store.Standing{State: store.Waiting, Ahead: -1})
 	}
 }
 
@@ -169,7 +169,7 @@ func (p *Plain) wake(ids []store.ID) {
 // themselves, only slower.
 func (p *Plain) listen() {
 	for {
-		w, err := p.base.home.pushes.Get(p.base.life)
+		w, err := p.base.home.pushes.Get(p.base.frame.Life())
 		if err == nil {
 			p.mu.Lock()
 			p.ears.deaf()
@@ -182,7 +182,7 @@ func (p *Plain) listen() {
 		}
 		select {
 		case <-time.After(pause):
-		case <-p.base.life.Done():
+		case <-p.base.frame.Life().Done():
 			return
 		}
 	}
@@ -212,7 +212,7 @@ func (p *Plain) listenOn(w *wire) error {
 		case <-p.ears.work:
 		case <-w.Dead():
 			return nil
-		case <-p.base.life.Done():
+		case <-p.base.frame.Life().Done():
 			return nil
 		}
 	}
@@ -228,7 +228,7 @@ func (p *Plain) channels(keys []string) []string {
 
 // subscribe sends a command about subscriptions.
 func (p *Plain) subscribe(w *wire, command rueidis.Completed) error {
-	ctx, cancel := context.WithTimeout(p.base.life, dialTimeout)
+	ctx, cancel := context.WithTimeout(p.base.frame.Life(), dialTimeout)
 	defer cancel()
 	return w.Do(ctx, command).Error()
 }

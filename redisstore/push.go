@@ -22,7 +22,7 @@ func (s *Store) connectPushes(n *node) (*wire, error) {
 	var topics topics
 	w, _, err := newWire(&n.pushes, n.client, rueidis.PubSubHooks{OnMessage: s.onMessage, OnSubscription: func(of rueidis.PubSubSubscription) {
 		if topics.note(of) {
-			s.deliver(store.Everyone, store.Standing{}) // the slot is kept elsewhere now
+			s.frame.Push(store.Everyone, store.Standing{}) // the slot is kept elsewhere now
 		}
 	}})
 	if err != nil {
@@ -32,11 +32,11 @@ func (s *Store) connectPushes(n *node) (*wire, error) {
 	if s.cluster != nil {
 		n.pushes.Tasks.Go(func() {
 			<-w.Dead()
-			s.deliver(store.Everyone, store.Standing{})
+			s.frame.Push(store.Everyone, store.Standing{})
 		})
 		return w, nil
 	}
-	ctx, cancel := context.WithTimeout(s.life, dialTimeout)
+	ctx, cancel := context.WithTimeout(s.frame.Life(), dialTimeout)
 	defer cancel()
 	if err := w.Do(ctx, w.Client.B().Subscribe().Channel(s.shelf.topic).Build()).Error(); err != nil {
 		w.End(err)
@@ -80,19 +80,17 @@ func (w *wire) hears(topic string) bool {
 // everyone has to ask after it.
 func (s *Store) listen() {
 	pause := firstPause
-	for lost := false; ; {
-		w, err := s.home.pushes.Get(s.life)
+	for {
+		w, err := s.home.pushes.Get(s.frame.Life())
 		if err == nil {
-			if lost {
-				s.deliver(store.Everyone, store.Standing{})
-			}
+			s.frame.PushesResumed()
 			connected := time.Now()
 			select {
 			case <-w.Dead():
-			case <-s.life.Done():
+			case <-s.frame.Life().Done():
 				return
 			}
-			lost = true
+			s.frame.PushesLost()
 			if time.Since(connected) > lastPause {
 				pause = firstPause
 			}
@@ -102,7 +100,7 @@ func (s *Store) listen() {
 			pause = min(2*pause, lastPause)
 		case <-s.reached:
 			pause = firstPause
-		case <-s.life.Done():
+		case <-s.frame.Life().Done():
 			return
 		}
 	}
@@ -130,14 +128,7 @@ func (s *Store) onMessage(m rueidis.PubSubMessage) {
 		case s.confirmer != nil && state == store.Held:
 			s.confirmer.pushed(id)
 		default:
-			s.deliver(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})
+			s.frame.Push(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})
 		}
-	}
-}
-
-// deliver passes a push on to the client.
-func (s *Store) deliver(id store.ID, standing store.Standing) {
-	if notify := s.notify.Load(); notify != nil && !s.closed.Load() {
-		(*notify)(id, standing)
 	}
 }

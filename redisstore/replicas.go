@@ -42,18 +42,26 @@ func (e *unackedError) Error() string {
 	return fmt.Sprintf("%d of %d replicas have acknowledged within %v, so that it does not count", e.got, e.want.replicas, e.want.patience)
 }
 
-// A receipt says of a call whether replicas have acknowledged what it wrote. It goes with the call's context.
+// A receipt says of a call whether replicas have acknowledged what it wrote. It goes with the call's context, which is
+// then the call's own.
 type receipt struct{ short *unackedError }
 
 type receiptKey struct{}
 
-// withReceipt gives a call a receipt; nil where no replica has to acknowledge.
-func (s *Store) withReceipt(ctx context.Context) (context.Context, *receipt) {
+// newReceipt makes a receipt for a call that may grant or renew; nil where no replica has to acknowledge.
+func (s *Store) newReceipt() *receipt {
 	if s.replicas == 0 {
-		return ctx, nil
+		return nil
 	}
-	r := &receipt{}
-	return context.WithValue(ctx, receiptKey{}, r), r
+	return &receipt{}
+}
+
+// into puts a receipt into a call's context.
+func (r *receipt) into(ctx context.Context) context.Context {
+	if r == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, receiptKey{}, r)
 }
 
 // check says why a standing does not count. Only to hold depends on replicas: who waits or is gone does so anyway.
@@ -272,14 +280,14 @@ func (s *Store) confirm() {
 	for {
 		select {
 		case <-s.confirmer.due:
-		case <-s.life.Done():
+		case <-s.frame.Life().Done():
 			return
 		}
 		claims := s.confirmer.take()
-		standings, err := s.Keep(s.life, claims)
+		standings, err := s.Keep(s.frame.Life(), claims)
 		for i := range standings {
 			if k := standings[i]; err == nil && k.Err == nil && k.State != store.Waiting {
-				s.deliver(claims[i].ID, store.Standing{State: k.State, Ticket: k.Ticket, Ahead: -1})
+				s.frame.Push(claims[i].ID, store.Standing{State: k.State, Ticket: k.Ticket, Ahead: -1})
 			}
 		}
 	}

@@ -197,7 +197,7 @@ func (s *sentinels) askAll(ctx context.Context, epoch int64) (said []saying, los
 	defer cancel()
 	answers := make(chan saying, len(s.addresses))
 	for _, address := range s.addresses {
-		s.store.tasks.Go(func() {
+		s.store.frame.Go(func() {
 			belief, err := s.ask(ctx, address)
 			answers <- saying{address, belief, err}
 		})
@@ -276,9 +276,9 @@ func (s *sentinels) with(life context.Context, address string, use func(rueidis.
 // watch listens to all sentinels until the store is closed, and asks them all when one of them has something to say.
 func (s *sentinels) watch() {
 	for _, address := range s.addresses {
-		s.store.tasks.Go(func() {
-			for s.store.life.Err() == nil {
-				s.with(s.store.life, address, s.listen) //nolint:errcheck // whoever needs a connection is told
+		s.store.frame.Go(func() {
+			for s.store.frame.Life().Err() == nil {
+				s.with(s.store.frame.Life(), address, s.listen) //nolint:errcheck // whoever needs a connection is told
 				s.pause()
 			}
 		})
@@ -286,10 +286,10 @@ func (s *sentinels) watch() {
 	for {
 		select {
 		case <-s.heard:
-		case <-s.store.life.Done():
+		case <-s.store.frame.Life().Done():
 			return
 		}
-		if _, err := s.locate(s.store.life); err != nil {
+		if _, err := s.locate(s.store.frame.Life()); err != nil {
 			s.pause()
 			s.hear()
 		}
@@ -308,7 +308,7 @@ func (s *sentinels) hear() {
 func (s *sentinels) pause() {
 	select {
 	case <-time.After(sentinelPatience):
-	case <-s.store.life.Done():
+	case <-s.store.frame.Life().Done():
 	}
 }
 
@@ -320,7 +320,7 @@ func (s *sentinels) listen(conn rueidis.DedicatedClient) error {
 			s.hear()
 		}
 	}})
-	ctx, cancel := context.WithTimeout(s.store.life, sentinelPatience)
+	ctx, cancel := context.WithTimeout(s.store.frame.Life(), sentinelPatience)
 	defer cancel()
 	if err := conn.Do(ctx, conn.B().Subscribe().Channel("+switch-master").Build()).Error(); err != nil {
 		return err
@@ -328,7 +328,7 @@ func (s *sentinels) listen(conn rueidis.DedicatedClient) error {
 	s.hear()
 	select {
 	case <-ended:
-	case <-s.store.life.Done():
+	case <-s.store.frame.Life().Done():
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func bySlot[T any](s *Store, things []T, name func(*T) string) map[*shelf][]int 
 
 // keepSpread keeps claims in a cluster.
 func (s *Store) keepSpread(ctx context.Context, cs []store.Claim, ttl time.Duration) []store.Standing {
-	within, cancel := s.within(ctx, ttl) // for all steps together
+	within, cancel := s.frame.Shared(ctx, ttl) // for all steps together
 	defer cancel()
 	standings := make([]store.Standing, len(cs))
 	var all sync.WaitGroup
@@ -71,8 +71,8 @@ func (s *Store) keepHeard(ctx context.Context, at *shelf, cs []store.Claim, ttl 
 
 // keepSlot keeps a batch of claims of one slot by one run of a script.
 func (s *Store) keepSlot(ctx context.Context, at *shelf, cs []store.Claim, ttl time.Duration) []store.Standing {
-	ctx, receipt := s.withReceipt(ctx)
-	answer, sent, err := s.ask(ctx, ttl, at, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	receipt := s.newReceipt()
+	answer, sent, err := s.ask(ctx, ttl, at, receipt, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		e := s.keeping(w, at, cs)
 		return keepScript.Run(ctx, w, e.Keys, e.Args)
 	})
@@ -121,7 +121,7 @@ func (s *Store) listSpread(ctx context.Context, names []string, what ...string) 
 
 // joinHeard makes sure that whoever waits after a Join can be told.
 func (s *Store) joinHeard(ctx context.Context, c store.Claim) (store.Standing, error) {
-	within, cancel := s.within(ctx, c.TTL) // for all steps together
+	within, cancel := s.frame.Shared(ctx, c.TTL) // for all steps together
 	defer cancel()
 	standing, err := s.join(within, c)
 	if err != nil || standing.State != store.Waiting {
@@ -143,25 +143,25 @@ func (s *Store) joinHeard(ctx context.Context, c store.Claim) (store.Standing, e
 
 // orSilent is the error of a call of several steps: if they took too long together, that is what is said.
 func (s *Store) orSilent(ctx, within context.Context, limit time.Duration, err error) error {
-	if err == nil || store.Final(err) || within.Err() == nil || ctx.Err() != nil || s.closed.Load() {
+	if err == nil || store.Final(err) || within.Err() == nil || ctx.Err() != nil || s.frame.Closed() {
 		return err
 	}
-	return s.silent(limit)
+	return s.frame.Silent(limit)
 }
 
 // withdraw takes back a claim that has joined and whose Join is refused for good all the same. Then nothing must be joined
 // (rule 8 of package store). Where that does not work, the caller has to leave, and so the error is not final.
 func (s *Store) withdraw(ctx context.Context, c store.Claim, ticket uint64, refused error) error {
 	c.Ticket = ticket
-	if err := s.Leave(ctx, c); err != nil && !s.closed.Load() {
-		return &store.Fault{Store: s.called, Err: fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused)} //nolint:errorlint // these may be final
+	if err := s.Leave(ctx, c); err != nil && !s.frame.Closed() {
+		return &store.Fault{Store: s.frame.Name, Err: fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused)} //nolint:errorlint // these may be final
 	}
 	return refused
 }
 
 // hear makes sure that pushes for claims of a slot come, and says whether they did already.
 func (s *Store) hear(ctx context.Context, at *shelf, limit time.Duration) (already bool, err error) {
-	within, cancel := s.within(ctx, limit)
+	within, cancel := s.frame.Shared(ctx, limit)
 	defer cancel()
 	for attempt := 0; ; attempt++ {
 		var w *wire
@@ -172,7 +172,7 @@ func (s *Store) hear(ctx context.Context, at *shelf, limit time.Duration) (alrea
 			w = nil // to subscribe twice does no harm
 		}
 		if !s.cluster.again(within, at.slot, w, err, attempt) {
-			return false, s.failed(ctx, within, limit, err)
+			return false, s.frame.Outcome(ctx, within, limit, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // MinTTL and MaxTTL bound the ttl of a claim.
@@ -23,21 +24,15 @@ const (
 )
 
 const (
-	askTimeout = 10 * time.Second     // bounds the calls that no ttl bounds
-	askAfter   = 2 * time.Millisecond // a claim that is out at a moment is asked about so much later
-	maxExact   = 1<<53 - 1            // the greatest number that the scripts compute exactly
-	keepBatch  = 64                   // claims in one run of keep.lua, which then takes well under 2 ms
+	askAfter  = 2 * time.Millisecond // a claim that is out at a moment is asked about so much later
+	maxExact  = 1<<53 - 1            // the greatest number that the scripts compute exactly
+	keepBatch = 64                   // claims in one run of keep.lua, which then takes well under 2 ms
 )
-
-// drift is how much earlier than the server a client believes its claim to be over: the two clocks may differ in pace
-// by 1 %, and the server counts in whole milliseconds.
-func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
 // A Store is one client's connection to a Redis server. It implements store.Store.
 type Store struct {
 	settings
-	called   string
-	secrets  sync.Map // passwords, which must not get into an error
+	frame    *frame.Frame
 	keys     keySpace
 	channel  string // where its pushes go, after keys.pushes
 	identity string
@@ -50,15 +45,8 @@ type Store struct {
 	confirmer *confirmer // with replicas that must acknowledge; otherwise nil
 	sentinels *sentinels // who know where that is; nil: it stays where it is
 	encoder   encoder
-	notify    atomic.Pointer[func(store.ID, store.Standing)]
 	overhear  atomic.Pointer[func(channel string)] // is told of every message: plain mode has channels of its own
-
-	closed  atomic.Bool
-	life    context.Context // ends with Close
-	end     context.CancelFunc
-	reached chan struct{} // holds a token when the server was reached again
-	tasks   sync.WaitGroup
-	shared  atomic.Pointer[bounded]
+	reached   chan struct{}                        // holds a token when the server was reached again
 }
 
 var _ store.Store = (*Store)(nil)
@@ -68,7 +56,7 @@ func (s *Store) Server() Server { return s.server }
 
 // Join implements store.Store.
 func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
-	if err := s.check(ctx, c.Name); err != nil {
+	if err := s.frame.Check(ctx, c.Name); err != nil {
 		return store.Standing{}, err
 	}
 	if c.Floor >= maxExact {
@@ -95,8 +83,8 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Standing, error)
 	if c.Try {
 		args = append(args, "try")
 	}
-	ctx, receipt := s.withReceipt(ctx)
-	answer, sent, err := s.ask(ctx, c.TTL, at, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	receipt := s.newReceipt()
+	answer, sent, err := s.ask(ctx, c.TTL, at, receipt, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		args[0] = s.describe(&c, at, w)
 		if s.guard == 0 && s.cluster == nil {
 			return joinScript.Run(ctx, w, keys, args)
@@ -125,7 +113,7 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Standing, error)
 	}
 	standing, err := s.joined(answer, sent, &c)
 	if short := receipt.check(standing); short != nil {
-		return store.Standing{}, s.fault(ctx, short)
+		return store.Standing{}, s.frame.Fault(ctx, short)
 	}
 	return standing, err
 }
@@ -134,7 +122,7 @@ func (s *Store) join(ctx context.Context, c store.Claim) (store.Standing, error)
 func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Claim) (store.Standing, error) {
 	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
 		standing := store.Standing{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive
-		standing.Until = until(standing, sent, c.TTL)
+		standing.Until = s.frame.Drift.Until(standing.State, sent, c.TTL)
 		return standing, nil
 	}
 	text, err := answer.ToString()
@@ -143,7 +131,7 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 	}
 	w := words{rest: text}
 	if standing, ok := w.standing(); ok {
-		standing.Until = until(standing, sent, c.TTL)
+		standing.Until = s.frame.Drift.Until(standing.State, sent, c.TTL)
 		return standing, nil
 	}
 	w = words{rest: text}
@@ -156,7 +144,7 @@ func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 		return standing, nil
 	case "b":
 		left := w.millis()
-		return store.Standing{}, &store.Fault{Store: s.called,
+		return store.Standing{}, &store.Fault{Store: s.frame.Name,
 			Err: fmt.Errorf("it was started again or has lost its data, and nothing is granted for another %v (guard)", left)}
 	case "mark":
 		return store.Standing{}, s.badMark(s.shelfOf(s.keys.line(c.Name)), w.rest)
@@ -195,7 +183,7 @@ func appendRest(b []byte, c *store.Claim, at *shelf, about string) []byte {
 
 // Leave implements store.Store.
 func (s *Store) Leave(ctx context.Context, c store.Claim) error {
-	if err := s.check(ctx, c.Name); err != nil {
+	if err := s.frame.Check(ctx, c.Name); err != nil {
 		return err
 	}
 	if s.confirmer != nil {
@@ -211,7 +199,7 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 		args[0] = c.ID.String()
 		args = append(args, millis(c.TTL)) // it may still come (rule 8 of package store)
 	}
-	answer, _, err := s.ask(ctx, c.TTL, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	answer, _, err := s.ask(ctx, c.TTL, at, nil, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		if s.guard == 0 {
 			return leaveScript.Run(ctx, w, keys, args)
 		}
@@ -225,7 +213,7 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 
 // Break implements store.Store.
 func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
-	if err := s.check(ctx, name); err != nil {
+	if err := s.frame.Check(ctx, name); err != nil {
 		return err
 	}
 	if ticket > maxExact {
@@ -234,7 +222,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	line := s.keys.line(name)
 	at := s.shelfOf(line)
 	keys := []string{line, at.run}
-	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
+	answer, _, err := s.ask(ctx, frame.AskTimeout, at, nil, func(ctx context.Context, w *wire) rueidis.RedisResult {
 		return breakScript.Run(ctx, w, keys, []string{strconv.FormatUint(ticket, 10), w.run, millis(s.guard)})
 	})
 	if err != nil {
@@ -259,12 +247,12 @@ func (s *Store) expectDone(answer rueidis.RedisResult, name string) error {
 }
 
 // Notify implements store.Store.
-func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.notify.Store(&fn) }
+func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.frame.Notify(fn) }
 
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities {
 	return store.Abilities{
-		Store:        s.called,
+		Store:        s.frame.Name,
 		Identity:     s.identity,
 		Line:         true,
 		Shared:       true,
@@ -280,33 +268,18 @@ func (s *Store) Abilities() store.Abilities {
 
 // Close implements store.Store. Claims that were not left stand until their ttl has passed.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+	if !s.frame.Shut() {
 		return nil
 	}
-	s.end()
+	s.frame.End()
 	if s.cluster != nil {
 		s.cluster.close()
 	}
 	if s.home != nil {
 		s.home.close()
 	}
-	s.tasks.Wait()
+	s.frame.Wait()
 	return nil
-}
-
-// check refuses a call that must not be made.
-func (s *Store) check(ctx context.Context, name string) error {
-	if err := store.CheckName(name); err != nil {
-		return err
-	}
-	return s.alive(ctx)
-}
-
-func (s *Store) alive(ctx context.Context) error {
-	if s.closed.Load() {
-		return store.ErrClosed
-	}
-	return ctx.Err()
 }
 
 // shelfOf is what lies where this line lies.
@@ -320,22 +293,16 @@ func (s *Store) shelfOf(line string) *shelf {
 // A call asks something over a wire.
 type call = func(context.Context, *wire) rueidis.RedisResult
 
-// A manner says over which of a node's connections a call is made.
-type manner bool
-
-const (
-	plainly  manner = false
-	granting manner = true // it may grant or renew, so that replicas may have to acknowledge it
-)
-
 // ask makes a call about what lies on a shelf, and says when it was sent. If ctx has no deadline, it gives up after limit.
-func (s *Store) ask(ctx context.Context, limit time.Duration, at *shelf, how manner, call call) (
+// With a receipt, replicas have to acknowledge what it writes.
+func (s *Store) ask(ctx context.Context, limit time.Duration, at *shelf, receipt *receipt, call call) (
 	answer rueidis.RedisResult, sent time.Time, err error) {
-	within, cancel := s.within(ctx, limit)
+	bounded, cancel := s.frame.Shared(ctx, limit)
 	defer cancel()
+	within := receipt.into(bounded)
 	for attempt := 0; ; attempt++ {
 		var w *wire
-		if w, err = s.wireTo(within, at, how); err == nil {
+		if w, err = s.wireTo(within, at, receipt != nil); err == nil {
 			sent = time.Now()
 			if err = s.arriveFirst(within, w, at); err == nil {
 				answer = call(within, w)
@@ -346,21 +313,21 @@ func (s *Store) ask(ctx context.Context, limit time.Duration, at *shelf, how man
 			return answer, sent, nil
 		}
 		if s.cluster == nil || !s.cluster.again(within, at.slot, w, err, attempt) {
-			return answer, sent, s.failed(ctx, within, limit, err)
+			return answer, sent, s.frame.Outcome(ctx, within, limit, err)
 		}
 	}
 }
 
 // wireTo is a connection to where a shelf is.
-func (s *Store) wireTo(ctx context.Context, at *shelf, how manner) (*wire, error) {
+func (s *Store) wireTo(ctx context.Context, at *shelf, acked bool) (*wire, error) {
 	if s.cluster == nil {
-		return s.home.plug(s.replicas > 0 && how == granting).Get(ctx)
+		return s.home.plug(acked).Get(ctx)
 	}
 	n, err := s.cluster.keeper(ctx, at.slot)
 	if err != nil {
 		return nil, err
 	}
-	return n.plug(s.replicas > 0 && how == granting).Get(ctx)
+	return n.plug(acked).Get(ctx)
 }
 
 // arriveFirst looks at the mark of a slot before anything else is done there over this connection.
@@ -379,22 +346,6 @@ func (s *Store) arriveFirst(ctx context.Context, w *wire, at *shelf) error {
 		w.arrived(at.slot)
 	}
 	return err
-}
-
-// failed explains the error of a call.
-func (s *Store) failed(ctx, within context.Context, limit time.Duration, err error) error {
-	if within.Err() != nil && ctx.Err() == nil && !s.closed.Load() {
-		return s.silent(limit)
-	}
-	return s.fault(ctx, err)
-}
-
-// until is the local instant up to which a claim stands whose Join or Keep was sent then (rule 5 of package store).
-func until(standing store.Standing, sent time.Time, ttl time.Duration) time.Time {
-	if standing.State == store.Gone {
-		return time.Time{}
-	}
-	return sent.Add(ttl - drift(ttl))
 }
 
 // ceilMillis is d in milliseconds, rounded up: the server never counts less than was asked for.
