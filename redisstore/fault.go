@@ -1,26 +1,29 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// explain says what went wrong in a sentence, and whether trying again is of no use.
+// explain says what went wrong in a sentence, and whether a retry is of no use.
 func explain(err error) (why error, final bool) {
 	var lost *lostError
 	var unacked *unackedError
 	switch {
-	case errors.As(err, &unacked):
-		return err, false
 	case errors.As(err, &lost):
 		return lost, lost.final
 	case errors.Is(err, errUnknown):
 		return err, true
-	case errors.Is(err, errUnusable) || errors.Is(err, errNoNode):
+	case errors.As(err, &unacked), errors.Is(err, errMoving), errors.Is(err, errNoNode), errors.Is(err, errBehind):
+		return err, false
+	case errors.Is(err, errUnusable):
 		return err, false // a replica can become the master
 	}
 	return rediswire.Explain(err)
@@ -29,53 +32,62 @@ func explain(err error) (why error, final bool) {
 // A lostError says why nobody can say where the server is.
 type lostError struct {
 	what  string
-	whys  []error // one for each who was asked
-	final bool    // whether trying again is of no use with any of them
+	who   string   // what comes before the address of one that was asked
+	whys  []string // one for each that was asked
+	final bool     // whether a retry is of no use with any of them
 }
 
-func newLost(what string) *lostError { return &lostError{what: what, final: true} }
+func newLost(what, who string) *lostError { return &lostError{what: what, who: who, final: true} }
 
 // add notes why one did not answer.
-func (e *lostError) add(who string, err error) {
+func (e *lostError) add(address string, err error) {
 	why, final := explain(err)
-	e.whys = append(e.whys, fmt.Errorf("%s: %w", who, why))
+	e.whys = append(e.whys, fmt.Sprintf("%s%s: %v", e.who, address, why))
 	e.final = e.final && final
 }
 
-func (e *lostError) Error() string {
-	whys := make([]string, len(e.whys))
-	for i, why := range e.whys {
-		whys[i] = why.Error()
+func (e *lostError) Error() string { return e.what + ": " + strings.Join(e.whys, "; ") }
+
+// survey asks several servers the same at once. It ends when all have answered, when its patience does, or when others
+// have had as long as enough allows them: zero while what was said is not enough. It notes in lost why servers did not
+// answer.
+func survey[T any](ctx context.Context, f *frame.Frame, patience time.Duration, lost *lostError, addresses []string,
+	ask func(ctx context.Context, address string) (T, error), enough func(said []T) time.Duration) (said []T) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	type reply struct {
+		from string
+		said T
+		err  error
 	}
-	return e.what + ": " + strings.Join(whys, "; ")
-}
-
-// explain is explain for what a node of a cluster says of a slot that is on its way.
-func (s *Store) explain(err error) (why error, final bool) {
-	if s.cluster != nil && (isMoving(err) || strings.HasPrefix(err.Error(), "MOVED")) {
-		return fmt.Errorf("%w: %w", errMoving, err), false
+	replies := make(chan reply, len(addresses))
+	for _, address := range addresses {
+		f.Go(func() { // one that hangs is not waited for
+			said, err := ask(ctx, address)
+			replies <- reply{address, said, err}
+		})
 	}
-	return explain(err)
-}
-
-// badMark is the error of a mark that nobody can have counted up to.
-func (s *Store) badMark(at *shelf, mark string) error {
-	return store.BadMark(fmt.Sprintf("the key %q in %s", at.mark, s.frame.Name), mark)
-}
-
-// refused turns a word of a script about the line of a name into an error.
-func (s *Store) refused(word, name string) error { return s.refusedKey(word, s.keys.line(name)) }
-
-// refusedKey turns a word of a script about a key into an error.
-func (s *Store) refusedKey(word, key string) error {
-	switch word {
-	case "floor":
-		return store.ErrFloor
-	case "newer":
-		return fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(key))
-	case "foreign":
-		err := fmt.Errorf("the key %s holds what no version of holdfast has written", store.Quote(key))
-		return &store.Fault{Store: s.frame.Name, Final: true, Err: err}
+	silent := slices.Clone(addresses)
+	var end <-chan time.Time
+	for len(silent) > 0 && ctx.Err() == nil {
+		select {
+		case r := <-replies:
+			if ctx.Err() != nil {
+				break // that is why it failed
+			}
+			silent = slices.DeleteFunc(silent, func(address string) bool { return address == r.from })
+			if r.err != nil {
+				lost.add(r.from, r.err)
+			} else if said = append(said, r.said); end == nil && enough(said) > 0 {
+				end = time.After(enough(said))
+			}
+		case <-end:
+			return said
+		case <-ctx.Done():
+		}
 	}
-	return &store.Fault{Store: s.frame.Name, Err: fmt.Errorf("%w: %.100q", errShape, word)}
+	for _, address := range silent {
+		lost.add(address, fmt.Errorf("no answer in %v", patience))
+	}
+	return said
 }

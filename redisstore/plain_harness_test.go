@@ -39,7 +39,7 @@ func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest
 	if prefix != "" {
 		query += "&prefix=" + url.QueryEscape(prefix+"|")
 	}
-	s, err := redisstore.OpenPlainThrough(t.Context(), locate(t, h.scheme+"://"+h.server.Addr()+query), p.Addr())
+	s, err := redisstore.OpenThrough(t.Context(), locate(t, h.scheme+"://"+h.server.Addr()+query), p.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func TestPlainValue(t *testing.T) {
 		}
 		return c.Owner.Label + "-" + c.ID.String()
 	})
-	s, err := redisstore.NewPlain(t.Context(), client, redisstore.Prefix("lock:"), redisstore.Retry(20*time.Millisecond), redisstore.Drift(0.02), value)
+	s, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), redisstore.Prefix("lock:"), redisstore.Retry(20*time.Millisecond), redisstore.Drift(0.02), value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestPlainValue(t *testing.T) {
 		t.Errorf("TryLock with the value of the holder: %v", err)
 	}
 	unlock(t, lease)
-	empty, err := redisstore.NewPlain(t.Context(), client, redisstore.Value(func(store.Claim) string { return "" }))
+	empty, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), redisstore.Value(func(store.Claim) string { return "" }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,12 +186,12 @@ func TestPlainValue(t *testing.T) {
 // A claim that joins again, because an answer was lost, has the ticket that it had, whoever made its value.
 func TestPlainJoinsAgain(t *testing.T) {
 	server := servers.Redis(t)
-	s, err := redisstore.NewPlain(t.Context(), handIn(t, server), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
+	s, err := redisstore.New(t.Context(), handIn(t, server), redisstore.PlainMode(), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for _, s := range []*redisstore.Plain{s, openPlain(t, server, "")} {
+	for _, s := range []*redisstore.Store{s, openPlain(t, server, "")} {
 		c := claim("again")
 		standIn(t, s, &c, store.Held)
 		first := c.Ticket
@@ -224,8 +224,8 @@ func TestPlainOptionsAreForPlainMode(t *testing.T) {
 		}
 	}
 	for _, option := range []redisstore.Option{redisstore.Retry(0), redisstore.Drift(-1), redisstore.Prefix("\x00"), redisstore.Guard(time.Second)} {
-		if _, err := redisstore.NewPlain(t.Context(), client, option); err == nil {
-			t.Error("NewPlain took an option that is wrong")
+		if _, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), option); err == nil {
+			t.Error("New took an option that is wrong")
 		}
 	}
 }

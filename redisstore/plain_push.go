@@ -169,7 +169,7 @@ func (p *Plain) wake(ids []store.ID) {
 // themselves, only slower.
 func (p *Plain) listen() {
 	for {
-		w, err := p.base.home.pushes.Get(p.base.frame.Life())
+		w, err := p.pushes(p.base.frame.Life())
 		if err == nil {
 			p.mu.Lock()
 			p.ears.deaf()

@@ -172,14 +172,14 @@ func TestPlainLostAnswer(t *testing.T) {
 }
 
 // openThroughProxy opens a store in plain mode behind a proxy.
-func openThroughProxy(t *testing.T, server *servers.RedisServer) (*redisstore.Plain, *proxy.Proxy) {
+func openThroughProxy(t *testing.T, server *servers.RedisServer) (*redisstore.Store, *proxy.Proxy) {
 	t.Helper()
 	p, err := proxy.Start("tcp", server.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	s, err := redisstore.OpenPlainThrough(t.Context(), locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
+	s, err := redisstore.OpenThrough(t.Context(), locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,14 +12,14 @@ import (
 // What tests of plain mode do with a store, and with locks.
 
 // openPlain opens a store in plain mode, with these parameters beside the mode.
-func openPlain(t testing.TB, server *servers.RedisServer, query string) *redisstore.Plain {
+func openPlain(t testing.TB, server *servers.RedisServer, query string) *redisstore.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), locate(t, "redis://"+server.Addr()+"?mode=plain"+query))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return s.(*redisstore.Plain)
+	return s.(*redisstore.Store)
 }
 
 // openLocks opens a client in plain mode, whose locks last long unless the options say otherwise.

@@ -19,7 +19,7 @@ import (
 func TestNewPlain(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: servers.Redis(t).Addr()})
 	defer client.Close()
-	s, err := goredis.NewPlain(t.Context(), client, redisstore.Prefix("lock:"))
+	s, err := goredis.New(t.Context(), client, redisstore.PlainMode(), redisstore.Prefix("lock:"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestNewPlain(t *testing.T) {
 	}
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
-	if _, err := goredis.NewPlain(t.Context(), ring); !errors.Is(err, holdfast.ErrUnsupported) {
+	if _, err := goredis.New(t.Context(), ring, redisstore.PlainMode()); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Errorf("a ring: %v", err)
 	}
 }
