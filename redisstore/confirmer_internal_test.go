@@ -27,7 +27,7 @@ func TestNobodyIsLedAstray(t *testing.T) {
 
 // Who has left in plain mode does not come to wait again by an answer that comes late: nobody would close its ear.
 func TestPlainLeftDoesNotWait(t *testing.T) {
-	p := &Plain{bids: map[store.ID]*bid{}}
+	p := &plainMode{bids: map[store.ID]*bid{}}
 	p.ears.init()
 	b := &bid{id: store.ID{1}, key: "left"}
 	p.bids[b.id] = b

@@ -28,13 +28,13 @@ var (
 	lookScript       = newScript("plain.lua", "plain_look.lua")
 )
 
-// Plain is the mode that keeps each lock as other libraries do, in one key. It implements store.Store, but for what needs
+// plainMode is the mode that keeps each lock as other libraries do, in one key. It implements store.Store, but for what needs
 // a line. The package's documentation says what holds.
 //
 // Redis knows nothing of claims that wait. They are bids in this client, and try again: when another client of Holdfast's
 // releases the lock, which is told on a channel, when the holder's time is over, and now and then in case that another
 // library has released it.
-type Plain struct {
+type plainMode struct {
 	*base // the connections, and what goes over them
 	set   plainSettings
 	at    *slotKeys
@@ -47,8 +47,8 @@ type Plain struct {
 	owner atomic.Pointer[described] // the last that was written into a value
 }
 
-func newPlain(b *base) *Plain {
-	p := &Plain{base: b, set: *b.plain, at: b.keys.only(b.channel), bids: map[store.ID]*bid{}}
+func newPlain(b *base) *plainMode {
+	p := &plainMode{base: b, set: *b.plain, at: b.keys.only(b.channel), bids: map[store.ID]*bid{}}
 	p.ears.init()
 	b.receive = func(m rueidis.PubSubMessage) { p.onFreed(m.Channel) }
 	b.work = append(b.work, p.listen)
@@ -56,7 +56,7 @@ func newPlain(b *base) *Plain {
 }
 
 // Abilities implements store.Store.
-func (p *Plain) Abilities() store.Abilities {
+func (p *plainMode) Abilities() store.Abilities {
 	a := p.base.Abilities()
 	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a line of that name is another lock
 	a.Line, a.Shared, a.ExactWake = false, false, false
@@ -65,7 +65,7 @@ func (p *Plain) Abilities() store.Abilities {
 }
 
 // Join implements store.Store: it tries once. A claim that does not get the lock becomes a bid.
-func (p *Plain) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
 	call, err := p.begin(ctx, c.Name, c.TTL)
 	if err != nil {
 		return store.Standing{}, err
@@ -102,7 +102,7 @@ func (p *Plain) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 }
 
 // trying is one run of plain_take.lua.
-func (p *Plain) trying(b *bid, before string, c *store.Claim, w *wire) execution {
+func (p *plainMode) trying(b *bid, before string, c *store.Claim, w *wire) execution {
 	want, more := b.want()
 	p.mu.Lock()
 	floor := max(c.Floor, p.seen)
@@ -114,7 +114,7 @@ func (p *Plain) trying(b *bid, before string, c *store.Claim, w *wire) execution
 }
 
 // tried reads the answer to a try.
-func (p *Plain) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *store.Claim) (store.Standing, error) {
+func (p *plainMode) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *store.Claim) (store.Standing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
@@ -153,7 +153,7 @@ func (p *Plain) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *sto
 }
 
 // held is the standing of a bid that has the lock.
-func (p *Plain) held(b *bid, sent time.Time, ttl time.Duration) store.Standing {
+func (p *plainMode) held(b *bid, sent time.Time, ttl time.Duration) store.Standing {
 	return store.Standing{State: store.Held, Ticket: b.ticket, Until: p.frame.Drift.Until(store.Held, sent, ttl)}
 }
 
@@ -161,7 +161,7 @@ func (p *Plain) held(b *bid, sent time.Time, ttl time.Duration) store.Standing {
 const ownPatience = 10
 
 // again is when to look whether the holder has gone.
-func (p *Plain) again(holder *store.Place) time.Time {
+func (p *plainMode) again(holder *store.Place) time.Time {
 	pause := p.set.retry/2 + rand.N(p.set.retry)
 	if holder.Ticket != 0 {
 		pause *= ownPatience
@@ -174,7 +174,7 @@ func (p *Plain) again(holder *store.Place) time.Time {
 
 // Keep implements store.Store. What is held is prolonged if it is still there; who waits tries again. One that was held
 // and is not there any more is gone: it never tries again.
-func (p *Plain) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
 	for i := range cs {
 		if err := p.checkName(cs[i].Name); err != nil {
 			return nil, err
@@ -217,7 +217,7 @@ type renewed struct {
 }
 
 // sort tells those that wait from those that hold, or believe to, and begins a try of each that waits.
-func (p *Plain) sort(cs []store.Claim) (held, waiting []renewed) {
+func (p *plainMode) sort(cs []store.Claim) (held, waiting []renewed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range cs {
@@ -236,7 +236,7 @@ func (p *Plain) sort(cs []store.Claim) (held, waiting []renewed) {
 
 // A renewal is one Keep.
 type renewal struct {
-	*Plain
+	*plainMode
 	ctx       context.Context
 	try       *tries
 	claims    []store.Claim
@@ -312,7 +312,7 @@ func (r *renewal) tryAgain(waiting []renewed) {
 
 // Leave implements store.Store. A bid that has never had the lock, and whose tries were all answered, is known to nobody
 // but this client.
-func (p *Plain) Leave(ctx context.Context, c store.Claim) error {
+func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	call, err := p.begin(ctx, c.Name, c.TTL)
 	if err != nil {
 		return err
@@ -342,7 +342,7 @@ func (p *Plain) Leave(ctx context.Context, c store.Claim) error {
 
 // Line implements store.Store. It shows the holder and nobody else: of those who wait, Redis knows nothing. Of a holder of
 // another library it shows the value that it set.
-func (p *Plain) Line(ctx context.Context, name string) (store.Line, error) {
+func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
 	line := store.Line{Name: name}
 	call, err := p.begin(ctx, name, frame.AskTimeout)
 	if err != nil {
@@ -363,7 +363,7 @@ func (p *Plain) Line(ctx context.Context, name string) (store.Line, error) {
 }
 
 // Break implements store.Store, for a holder whose value says its ticket.
-func (p *Plain) Break(ctx context.Context, name string, ticket uint64) error {
+func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error {
 	call, err := p.begin(ctx, name, frame.AskTimeout)
 	if err != nil {
 		return err
@@ -390,14 +390,14 @@ func (p *Plain) Break(ctx context.Context, name string, ticket uint64) error {
 }
 
 // Names implements store.Store: it cannot. A lock's key looks like any other.
-func (p *Plain) Names(context.Context, string) iter.Seq2[string, error] {
+func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=line, which is the default, can list them", store.ErrUnsupported))
 	}
 }
 
 // run runs a script that grants nothing.
-func (p *Plain) run(ctx context.Context, script *script, keys, args []string) (answer rueidis.RedisResult, err error) {
+func (p *plainMode) run(ctx context.Context, script *script, keys, args []string) (answer rueidis.RedisResult, err error) {
 	try := p.try(p.at, false)
 	for try.next(ctx) {
 		answer = script.Run(ctx, try.conn, keys, args)
@@ -407,7 +407,7 @@ func (p *Plain) run(ctx context.Context, script *script, keys, args []string) (a
 }
 
 // pushes returns the connection that pushes come over.
-func (p *Plain) pushes(ctx context.Context) (w *wire, err error) {
+func (p *plainMode) pushes(ctx context.Context) (w *wire, err error) {
 	err = p.topology.each(ctx, func(n *node) error {
 		w, err = n.pushes.Get(ctx)
 		return err
@@ -416,7 +416,7 @@ func (p *Plain) pushes(ctx context.Context) (w *wire, err error) {
 }
 
 // begin checks an operation and begins it.
-func (p *Plain) begin(ctx context.Context, name string, limit time.Duration) (frame.Call, error) {
+func (p *plainMode) begin(ctx context.Context, name string, limit time.Duration) (frame.Call, error) {
 	if err := p.checkName(name); err != nil {
 		return frame.Call{}, err
 	}
@@ -424,7 +424,7 @@ func (p *Plain) begin(ctx context.Context, name string, limit time.Duration) (fr
 }
 
 // checkName refuses what is no name, and what is one of our own keys.
-func (p *Plain) checkName(name string) error {
+func (p *plainMode) checkName(name string) error {
 	if err := store.CheckName(name); err != nil {
 		return err
 	}
@@ -435,4 +435,4 @@ func (p *Plain) checkName(name string) error {
 }
 
 // key is where the lock of a name is.
-func (p *Plain) key(name string) string { return p.set.prefix + name }
+func (p *plainMode) key(name string) string { return p.set.prefix + name }

@@ -137,12 +137,12 @@ func (e *ears) tooMany() (keys []string) {
 }
 
 // channel is where it is told that a key was given back.
-func (p *Plain) channel(key string) string { return p.base.keys.pushes + freed + key }
+func (p *plainMode) channel(key string) string { return p.base.keys.pushes + freed + key }
 
 const freed = "freed:"
 
 // onFreed takes a message: a lock was given back.
-func (p *Plain) onFreed(channel string) {
+func (p *plainMode) onFreed(channel string) {
 	key, ok := strings.CutPrefix(channel, p.channel(""))
 	if !ok {
 		return
@@ -159,7 +159,7 @@ func (p *Plain) onFreed(channel string) {
 }
 
 // wake tells bids to try again. To one that has the lock it says nothing.
-func (p *Plain) wake(ids []store.ID) {
+func (p *plainMode) wake(ids []store.ID) {
 	for _, id := range ids {
 		p.base.frame.Push(id, store.Standing{State: store.Waiting, Ahead: -1})
 	}
@@ -167,7 +167,7 @@ func (p *Plain) wake(ids []store.ID) {
 
 // listen stays subscribed to what somebody waits for until the store is closed. Without it, those who wait go on by
 // themselves, only slower.
-func (p *Plain) listen() {
+func (p *plainMode) listen() {
 	for {
 		w, err := p.pushes(p.base.frame.Life())
 		if err == nil {
@@ -189,7 +189,7 @@ func (p *Plain) listen() {
 }
 
 // listenOn subscribes over one connection, as long as that lasts.
-func (p *Plain) listenOn(w *wire) error {
+func (p *plainMode) listenOn(w *wire) error {
 	for {
 		p.mu.Lock()
 		fresh, idle := p.ears.wanting(), p.ears.tooMany()
@@ -218,7 +218,7 @@ func (p *Plain) listenOn(w *wire) error {
 	}
 }
 
-func (p *Plain) channels(keys []string) []string {
+func (p *plainMode) channels(keys []string) []string {
 	channels := make([]string, len(keys))
 	for i, key := range keys {
 		channels[i] = p.channel(key)
@@ -227,7 +227,7 @@ func (p *Plain) channels(keys []string) []string {
 }
 
 // subscribe sends a command about subscriptions.
-func (p *Plain) subscribe(w *wire, command rueidis.Completed) error {
+func (p *plainMode) subscribe(w *wire, command rueidis.Completed) error {
 	ctx, cancel := context.WithTimeout(p.base.frame.Life(), dialTimeout)
 	defer cancel()
 	return w.Do(ctx, command).Error()

@@ -32,7 +32,7 @@ func (b *bid) want() (want, more string) {
 }
 
 // valueRest is what follows the ticket in a value.
-func (p *Plain) valueRest(owner *store.Owner, w *wire) string {
+func (p *plainMode) valueRest(owner *store.Owner, w *wire) string {
 	last := p.owner.Load()
 	if last == nil || last.owner != owner {
 		text, err := json.Marshal(owner)
@@ -46,7 +46,7 @@ func (p *Plain) valueRest(owner *store.Owner, w *wire) string {
 }
 
 // readHolder reads what show in plain.lua says of a holder. It is nil if there is none.
-func (p *Plain) readHolder(answer rueidis.RedisResult, name string) (*store.Place, error) {
+func (p *plainMode) readHolder(answer rueidis.RedisResult, name string) (*store.Place, error) {
 	list, err := answer.ToArray()
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -76,7 +76,7 @@ func (p *Plain) readHolder(answer rueidis.RedisResult, name string) (*store.Plac
 }
 
 // readValue reads a value of Holdfast's own into a place.
-func (p *Plain) readValue(place *store.Place, value string) bool {
+func (p *plainMode) readValue(place *store.Place, value string) bool {
 	rest, ok := strings.CutPrefix(value, valueMark)
 	w := words{rest: rest}
 	id, ticket := w.id(), w.ticket()

@@ -26,7 +26,7 @@ const (
 // one key for each name.
 type Store struct{ mode }
 
-// A mode is a way to keep locks: *lines or *Plain.
+// A mode is a way to keep locks: *lines or *plainMode.
 type mode interface {
 	store.Store
 	// Server returns what the server said of itself when the store was opened.
