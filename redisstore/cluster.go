@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A cluster knows which node keeps which slot, and has the connections to all of them.
@@ -23,12 +26,12 @@ import (
 //     where ASK points to: there a script would run with the keys that have come so far, and take a line whose claims
 //     are still on their way for an empty one. The node that a slot comes from refuses to touch what has gone ahead.
 type cluster struct {
-	store   *Store
+	store   *base
 	clients func(address string) (client rueidis.Client, owned bool, err error)
 	seeds   []string
 
-	slots   [slotCount]atomic.Pointer[node]
-	shelves [slotCount]atomic.Pointer[shelf]
+	slots [slotCount]atomic.Pointer[node]
+	keys  [slotCount]atomic.Pointer[slotKeys]
 
 	mu     sync.Mutex
 	nodes  map[string]*node // by address; all that slots point to, which change only while this is locked
@@ -58,20 +61,127 @@ const (
 var (
 	errMoving = errors.New("the slot of this name is being moved to another node")
 	errNoNode = errors.New("no node of the cluster keeps the slot of this name")
+
+	errDeparted = errors.New("the slot has been kept elsewhere meanwhile")
 )
 
-func (s *Store) newCluster(seeds []string, clients func(string) (rueidis.Client, bool, error)) *cluster {
-	return &cluster{store: s, seeds: seeds, clients: clients, nodes: map[string]*node{}}
+func (b *base) newCluster(seeds []string, clients func(string) (rueidis.Client, bool, error)) *cluster {
+	return &cluster{store: b, seeds: seeds, clients: clients, nodes: map[string]*node{}}
 }
 
-// shelf has the keys for many names that lie in a slot.
-func (c *cluster) shelf(slot int) *shelf {
-	if at := c.shelves[slot].Load(); at != nil {
+// begin asks which node keeps what, and connects to all masters. One that is down is no reason to give up.
+func (c *cluster) begin(ctx context.Context) error {
+	if err := c.refresh(ctx); err != nil {
+		return err
+	}
+	masters := c.masters(&[slotCount]*node{})
+	errs := make([]error, len(masters))
+	var all sync.WaitGroup
+	for i, n := range masters {
+		all.Go(func() { _, errs[i] = n.commands.Get(ctx) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if fault := c.store.openFault(ctx, err, true); store.Final(fault) {
+			return fault
+		}
+	}
+	return nil
+}
+
+// close ends all connections.
+func (c *cluster) close() {
+	c.mu.Lock()
+	c.closed = true
+	nodes := c.nodes
+	c.mu.Unlock()
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		all.Go(n.close)
+	}
+	all.Wait()
+}
+
+func (c *cluster) keysFor(key string) *slotKeys { return c.keysIn(slotOf(key)) }
+
+func (c *cluster) keysIn(slot int) *slotKeys {
+	if at := c.keys[slot].Load(); at != nil {
 		return at
 	}
-	at := c.store.keys.shelfIn(slot, c.store.channel)
-	c.shelves[slot].Store(at)
+	at := c.store.keys.in(slot, c.store.channel)
+	if !c.keys[slot].CompareAndSwap(nil, at) {
+		at = c.keys[slot].Load()
+	}
 	return at
+}
+
+func (c *cluster) connect(ctx context.Context, at *slotKeys, grants bool) (*wire, error) {
+	n, err := c.keeper(ctx, at.slot)
+	if err != nil {
+		return nil, err
+	}
+	return n.connect(ctx, grants)
+}
+
+// arrive makes sure that the slot's mark is high enough, and before the first slot that the node does what the scripts need.
+func (c *cluster) arrive(ctx context.Context, w *wire, at *slotKeys) error {
+	if w.visits.hasArrived(at.slot) {
+		return nil
+	}
+	if !w.visits.probed.Load() {
+		if err := c.store.probe(ctx, w, at, ""); err != nil {
+			return err
+		}
+		w.visits.probed.Store(true)
+	}
+	err := c.store.arrive(ctx, w, at)
+	if err == nil {
+		w.visits.arrive(at.slot)
+	}
+	return err
+}
+
+func (c *cluster) prepare(n *node, w *wire, server *Server) error {
+	w.visits = &visits{since: time.Now()}
+	if n.inspected.Load() {
+		return nil
+	}
+	err := c.store.inspect(server, n.address)
+	n.inspected.Store(err == nil)
+	return err
+}
+
+func (c *cluster) listen(n *node, w *wire) error {
+	n.pushes.Tasks.Go(func() {
+		<-w.Dead()
+		c.store.frame.Push(store.Everyone, store.Standing{})
+	})
+	return nil
+}
+
+// each visits the masters. One that has got slots while others were visited comes once more, and one that was replaced is
+// no reason to fail: whoever has its place comes next.
+func (c *cluster) each(ctx context.Context, visit func(*node) error) error {
+	var done [slotCount]*node // who kept each slot when it was visited
+	for range mostMoves {
+		if err := c.refresh(ctx); err != nil {
+			return err
+		}
+		changed := c.masters(&done)
+		for _, n := range changed {
+			err := visit(n)
+			if err != nil && (errors.Is(err, errStopped) || c.refresh(ctx) != nil || c.has(n)) {
+				return err
+			}
+		}
+		if len(changed) == 0 {
+			break
+		}
+	}
+	return nil
 }
 
 // node is the node at an address. c.mu is locked.
@@ -88,7 +198,7 @@ func (c *cluster) node(address string) (*node, error) {
 	}
 	n := c.store.newNode(address, client, owned)
 	c.nodes[address] = n
-	c.store.tasks.Go(func() { c.attend(n) })
+	c.store.frame.Go(func() { c.attend(n) })
 	return n, nil
 }
 
@@ -96,12 +206,13 @@ func (c *cluster) node(address string) (*node, error) {
 // has the node's place, the node is closed, and whoever waits for a connection to it goes on with that one. So nobody
 // waits for a host that is gone until an attempt to reach it has failed.
 func (c *cluster) attend(n *node) {
+	life := c.store.frame.Life()
 	for patience := firstAttention; ; {
-		ctx, cancel := context.WithTimeout(c.store.life, patience)
+		ctx, cancel := context.WithTimeout(life, patience)
 		if w, err := n.commands.Get(ctx); err == nil {
 			select {
 			case <-w.Dead():
-			case <-c.store.life.Done():
+			case <-life.Done():
 			}
 			patience = firstAttention
 		} else {
@@ -109,10 +220,10 @@ func (c *cluster) attend(n *node) {
 		}
 		<-ctx.Done() // also where it failed at once
 		cancel()
-		if c.store.life.Err() != nil || !c.has(n) {
+		if life.Err() != nil || !c.has(n) {
 			return
 		}
-		c.refresh(c.store.life) //nolint:errcheck // it is done again until the node is there, or closed
+		c.refresh(life) //nolint:errcheck // it is done again until the node is there, or closed
 	}
 }
 
@@ -121,17 +232,6 @@ func (c *cluster) has(n *node) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[n.address] == n
-}
-
-// wireNow is a node's connection for commands, if there is one.
-func (n *node) wireNow() *wire {
-	if n == nil {
-		return nil
-	}
-	if w, ok := n.commands.Live(); ok {
-		return w
-	}
-	return nil
 }
 
 // keeper is the node that keeps a slot, as far as is known.
@@ -162,26 +262,28 @@ func (c *cluster) masters(kept *[slotCount]*node) (nodes []*node) {
 	return nodes
 }
 
-// connectAll connects to all masters. It says what was wrong with each.
-func (c *cluster) connectAll(ctx context.Context) []error {
-	var all sync.WaitGroup
-	masters := c.masters(&[slotCount]*node{})
-	errs := make([]error, len(masters))
-	for i, n := range masters {
-		all.Go(func() { _, errs[i] = n.commands.Get(ctx) })
+func (c *cluster) retry(ctx context.Context, at *slotKeys, w *wire, err error, attempt int) error {
+	switch {
+	case c.again(ctx, at.slot, w, err, attempt):
+		return nil
+	case isMoving(err) || isMoved(err):
+		return fmt.Errorf("%w: %w", errMoving, err)
 	}
-	all.Wait()
-	return errs
+	return err
 }
 
 // again says whether a call about a slot is to be made again, after an attempt over w that failed; w is nil if there was
 // no connection, so that nothing was sent. It waits as long as makes sense before that.
 func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attempt int) bool {
-	if ctx.Err() != nil || c.store.closed.Load() || attempt >= mostMoves && !isMoving(err) {
+	if ctx.Err() != nil || c.store.frame.Closed() || attempt >= mostMoves && !isMoving(err) {
 		return false
 	}
 	if w == nil && errors.Is(err, errUnplugged) {
 		return true // the node was left meanwhile, and another has its slots
+	}
+	if errors.Is(err, errDeparted) {
+		w.visits.depart(slot)
+		return true
 	}
 	said, refused := rueidis.IsRedisErr(err)
 	if !refused {
@@ -195,7 +297,7 @@ func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attem
 	}
 	if address, moved := said.IsMoved(); moved {
 		if w != nil {
-			w.depart(slot)
+			w.visits.depart(slot)
 		}
 		return c.moved(ctx, slot, address) && pause(ctx, firstMovePause<<min(attempt, 3))
 	}
@@ -268,15 +370,118 @@ func (c *cluster) moved(ctx context.Context, slot int, address string) bool {
 	return err == nil
 }
 
-// close ends all connections.
-func (c *cluster) close() {
-	c.mu.Lock()
-	c.closed = true
-	nodes := c.nodes
-	c.mu.Unlock()
-	var all sync.WaitGroup
-	for _, n := range nodes {
-		all.Go(n.close)
+// hear subscribes to a slot's channel where the slot is kept now.
+func (c *cluster) hear(ctx context.Context, at *slotKeys) (already bool, err error) {
+	for attempt := 0; ; attempt++ {
+		var w *wire
+		if w, already, err = c.subscribe(ctx, at); err == nil {
+			return already, nil
+		}
+		if _, said := rueidis.IsRedisErr(err); !said {
+			w = nil // to subscribe twice does no harm
+		}
+		if err := c.retry(ctx, at, w, err, attempt); err != nil {
+			return false, err
+		}
 	}
-	all.Wait()
+}
+
+// subscribe subscribes to a slot's channel, and makes sure that it may be published to.
+func (c *cluster) subscribe(ctx context.Context, at *slotKeys) (w *wire, already bool, err error) {
+	n, err := c.keeper(ctx, at.slot)
+	if err != nil {
+		return nil, false, err
+	}
+	if w, err = n.pushes.Get(ctx); err != nil {
+		return nil, false, err
+	}
+	if w.topics.has(at.topic) {
+		return w, true, nil
+	}
+	if err := w.Do(ctx, w.Client.B().Ssubscribe().Channel(at.topic).Build()).Error(); err != nil {
+		return w, false, err
+	}
+	commands, err := n.commands.Get(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return commands, false, commands.Do(ctx, commands.Client.B().Spublish().Channel(at.topic).Message("").Build()).Error()
+}
+
+// topics are what a connection for pushes is subscribed to in a cluster.
+type topics struct {
+	mu    sync.Mutex
+	heard map[string]bool
+}
+
+// note takes what the server says of a subscription. It reports whether the server has ended one, as it does when a slot
+// is moved to another node.
+func (t *topics) note(of rueidis.PubSubSubscription) (ended bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch of.Kind {
+	case "ssubscribe":
+		if t.heard == nil {
+			t.heard = map[string]bool{}
+		}
+		t.heard[of.Channel] = true
+	case "sunsubscribe":
+		ended = t.heard[of.Channel]
+		delete(t.heard, of.Channel)
+	}
+	return ended
+}
+
+func (t *topics) has(topic string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heard[topic]
+}
+
+// visits are what was done in the slots of a node over one connection. A connection outlives what becomes of its node.
+type visits struct {
+	since   time.Time
+	probed  atomic.Bool                   // the node does what the scripts need
+	arrived [slotCount / 64]atomic.Uint64 // one bit for each slot whose mark was looked at
+	joins   [slotCount]atomic.Int64       // when a slot was last joined in, after since
+}
+
+func (v *visits) arrive(slot int) { v.arrived[slot/64].Or(1 << (slot % 64)) }
+
+func (v *visits) hasArrived(slot int) bool { return v.arrived[slot/64].Load()&(1<<(slot%64)) != 0 }
+
+// depart notes that the node does not have the slot any more. If it comes back, its mark has to be looked at anew.
+// A connection for pushes, with nil, has nothing to note.
+func (v *visits) depart(slot int) {
+	if v != nil {
+		v.arrived[slot/64].And(^uint64(1 << (slot % 64)))
+	}
+}
+
+// shortestReign is less than it takes a node to become a replica, and the master again without what its own master knew.
+const shortestReign = time.Second
+
+// appendPace appends what join.lua is told of the slot: "calm" if it was joined in a moment ago, so that the node has kept
+// it without a break since then, otherwise "idle". For a single server, with nil, it appends nothing.
+func (v *visits) appendPace(args []string, slot int, now time.Time) []string {
+	switch {
+	case v == nil:
+		return args
+	case now.Sub(v.since)-time.Duration(v.joins[slot].Load()) < shortestReign:
+		return append(args, "calm")
+	}
+	return append(args, "idle")
+}
+
+// joined notes that a Join was sent then, and answered. It fails if the slot has been elsewhere, and nobody said so on
+// this connection.
+func (v *visits) joined(slot int, sent time.Time, answer rueidis.RedisResult) error {
+	if v == nil {
+		return nil
+	}
+	if word, _ := answer.ToString(); word == "run" {
+		return errDeparted
+	}
+	v.joins[slot].Store(int64(sent.Sub(v.since)))
+	return nil
 }

@@ -32,7 +32,7 @@ func (c *cluster) refresh(ctx context.Context) error {
 		}
 		l = &look{done: make(chan struct{})}
 		c.look = l
-		c.store.tasks.Go(func() {
+		c.store.frame.Go(func() {
 			l.err = c.lookAround()
 			c.mu.Lock()
 			c.look = nil
@@ -56,57 +56,19 @@ const (
 	oldNews      = 30 * time.Second       // for how long nobody is believed who does not know what others knew
 )
 
-// A report is what a node says of the cluster.
-type report struct {
-	address string
-	view    []claimed
-	err     error
-}
-
 // lookAround asks some nodes, and believes of each slot who claims it with the latest right: a node that was cut off does
 // not know of a failover, and so names an older one.
 func (c *cluster) lookAround() error {
-	ctx, cancel := context.WithTimeout(c.store.life, lookPatience)
-	defer cancel()
-	addresses := c.addresses()
-	reports := make(chan report, len(addresses))
-	for _, address := range addresses {
-		c.store.tasks.Go(func() { // one that hangs is not waited for
-			view, err := c.askView(ctx, address)
-			reports <- report{address, view, err}
-		})
-	}
-	all, err := gather(ctx, reports)
-	if len(all) == 0 {
-		return err
-	}
-	return c.believe(all)
-}
-
-// gather takes reports until all have come, or the last should have. If there are none, it says why.
-func gather(ctx context.Context, reports <-chan report) (all []claimed, err error) {
 	began := time.Now()
-	lost := newLost("no node of the cluster says who keeps what")
-	var enough <-chan time.Time
-	for range cap(reports) {
-		select {
-		case r := <-reports:
-			if r.err != nil {
-				lost.add(r.address, r.err)
-				continue
-			}
-			all = append(all, r.view...)
-			if enough == nil {
-				enough = time.After(max(lookLonger, time.Since(began)))
-			}
-		case <-enough:
-			return all, nil
-		case <-ctx.Done():
-			lost.add("others", ctx.Err())
-			return all, lost
-		}
+	lost := newLost("no node of the cluster says who keeps what", "")
+	f := c.store.frame
+	views := survey(f.Life(), f, lookPatience, lost, c.addresses(), c.askView, func([][]claimed) time.Duration {
+		return max(lookLonger, time.Since(began))
+	})
+	if len(views) == 0 {
+		return lost
 	}
-	return all, lost
+	return c.believe(slices.Concat(views...))
 }
 
 // addresses are those of nodes to ask: first those that are connected, then the others and those that the store was
@@ -116,7 +78,7 @@ func (c *cluster) addresses() []string {
 	defer c.mu.Unlock()
 	var connected, others []string
 	for address, n := range c.nodes {
-		if n.wireNow() != nil {
+		if _, live := n.commands.Live(); live {
 			connected = append(connected, address)
 		} else {
 			others = append(others, address)
@@ -154,7 +116,7 @@ func (c *cluster) believe(all []claimed) error {
 		c.doubted = time.Now()
 		if !c.asking {
 			c.asking = true
-			c.store.tasks.Go(c.lookInto)
+			c.store.frame.Go(c.lookInto)
 		}
 	}
 	if !c.doubted.IsZero() && time.Since(c.doubted) < oldNews {
@@ -181,7 +143,7 @@ func (c *cluster) believe(all []claimed) error {
 	for address, n := range c.nodes {
 		if !keeping[n] {
 			delete(c.nodes, address)
-			c.store.tasks.Go(n.close)
+			c.store.frame.Go(n.close)
 		}
 	}
 	c.epoch, c.doubted = latest, time.Time{}
@@ -217,20 +179,16 @@ func (c *cluster) knowsBetter(best *[slotCount]*claimed) bool {
 // lookInto asks on while there is a doubt. Otherwise two moments in which nobody knew better would count for the time
 // between them, in which nobody was asked.
 func (c *cluster) lookInto() {
-	for {
-		select {
-		case <-time.After(lookPatience):
-		case <-c.store.life.Done():
-			return
-		}
+	life := c.store.frame.Life()
+	for pause(life, lookPatience) {
 		c.mu.Lock()
 		c.asking = !c.doubted.IsZero()
-		still := c.asking
+		over := !c.asking
 		c.mu.Unlock()
-		if !still {
+		if over {
 			return
 		}
-		c.refresh(c.store.life) //nolint:errcheck // the doubt remains
+		c.refresh(life) //nolint:errcheck // the doubt remains
 	}
 }
 
@@ -272,27 +230,9 @@ func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error
 	c.mu.Lock()
 	n := c.nodes[address]
 	c.mu.Unlock()
-	var answers []rueidis.RedisResult
-	if w := n.wireNow(); w != nil {
-		b := w.Client.B()
-		answers = w.DoAll(ctx, []rueidis.Completed{b.ClusterNodes().Build(), b.ClusterSlots().Build()})
-	} else {
-		client, owned, err := c.clients(address)
-		if err != nil {
-			return nil, err
-		}
-		if owned {
-			stop := context.AfterFunc(ctx, client.Close) // also while it is connecting
-			defer func() {
-				if stop() {
-					client.Close()
-				}
-			}()
-		}
-		conn, _ := client.Dedicate()
-		defer conn.Close()
-		b := conn.B()
-		answers = conn.DoMulti(ctx, b.ClusterNodes().Build(), b.ClusterSlots().Build())
+	answers, err := c.askNode(ctx, n, address)
+	if err != nil {
+		return nil, err
 	}
 	text, err := answers[0].ToString()
 	if err != nil {
@@ -301,6 +241,29 @@ func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error
 	slots, _ := answers[1].ToArray() // whoever may not ask for it calls nodes by their IPs
 	host, _, _ := net.SplitHostPort(address)
 	return readView(text, readNames(slots), host)
+}
+
+func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueidis.RedisResult, error) {
+	if n != nil {
+		if w, live := n.commands.Live(); live {
+			return w.DoAll(ctx, []rueidis.Completed{w.B().ClusterNodes().Build(), w.B().ClusterSlots().Build()}), nil
+		}
+	}
+	client, owned, err := c.clients(address)
+	if err != nil {
+		return nil, err
+	}
+	if owned {
+		stop := context.AfterFunc(ctx, client.Close) // also while it is connecting
+		defer func() {
+			if stop() {
+				client.Close()
+			}
+		}()
+	}
+	conn, _ := client.Dedicate()
+	defer conn.Close()
+	return conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build()), nil
 }
 
 // readNames reads from the answer to CLUSTER SLOTS which host each master wants to be called by. Each element is
@@ -335,10 +298,11 @@ func readView(text string, names map[string]string, host string) (view []claimed
 			continue
 		}
 		address, _, _ := strings.Cut(words[1], "@")
-		h, port, err := splitLast(address)
-		if err != nil {
+		colon := strings.LastIndexByte(address, ':') // an IPv6 address has no brackets
+		if colon < 0 {
 			return nil, fmt.Errorf("%w: %q", errShape, line)
 		}
+		h, port := strings.Trim(address[:colon], "[]"), address[colon+1:]
 		its := claimed{id: words[0], own: strings.Contains(words[2], "myself")}
 		if name, ok := names[its.id]; ok && name != "?" {
 			h, its.named = name, true
@@ -363,15 +327,6 @@ func readView(text string, names map[string]string, host string) (view []claimed
 		return nil, fmt.Errorf("%w: no node keeps anything", errShape)
 	}
 	return view, nil
-}
-
-// splitLast takes HOST:PORT apart where an IPv6 address has no brackets.
-func splitLast(address string) (host, port string, err error) {
-	i := strings.LastIndexByte(address, ':')
-	if i < 0 {
-		return "", "", errShape
-	}
-	return strings.Trim(address[:i], "[]"), address[i+1:], nil
 }
 
 func readRange(word string) (r slotRange, ok bool) {

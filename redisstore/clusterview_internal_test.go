@@ -63,16 +63,17 @@ g :0@0 master,noaddr - 0 0 6 disconnected 105
 // newDeafCluster is a cluster whose nodes nobody can reach.
 func newDeafCluster(t *testing.T) *cluster {
 	t.Helper()
-	s := newStore("redis at nowhere", settings{})
-	s.cluster = s.newCluster(nil, func(address string) (rueidis.Client, bool, error) {
-		client, err := rediswire.NewClient(s.life, dialTimeout, rueidis.ClientOption{InitAddress: []string{address}},
+	s := newBase("redis at nowhere", settings{})
+	c := s.newCluster(nil, func(address string) (rueidis.Client, bool, error) {
+		client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, rueidis.ClientOption{InitAddress: []string{address}},
 			func(context.Context, string, *tls.Config) (net.Conn, error) {
 				return nil, errors.New("nobody is there")
 			})
 		return client, true, err
 	})
+	s.topology = c
 	t.Cleanup(func() { s.Close() })
-	return s.cluster
+	return c
 }
 
 // keepers says who keeps the first slots.
@@ -131,18 +132,19 @@ func TestBelieve(t *testing.T) {
 // While there is a doubt, the cluster is asked on, though nobody calls.
 func TestDoubtIsLookedInto(t *testing.T) {
 	t.Parallel()
-	s := newStore("redis at nowhere", settings{})
+	s := newBase("redis at nowhere", settings{})
 	asked := make(chan string, 1)
-	s.cluster = s.newCluster([]string{"seed:1"}, func(address string) (rueidis.Client, bool, error) {
+	c := s.newCluster([]string{"seed:1"}, func(address string) (rueidis.Client, bool, error) {
 		select {
 		case asked <- address:
 		default:
 		}
 		return nil, false, errors.New("nobody is there")
 	})
+	s.topology = c
 	defer s.Close()
-	s.cluster.epoch = 2
-	if err := s.cluster.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err, errOldNews) {
+	c.epoch = 2
+	if err := c.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err, errOldNews) {
 		t.Fatal(err)
 	}
 	select {
@@ -205,28 +207,34 @@ func TestMovedTo(t *testing.T) {
 	}
 }
 
-// A refusal for good by one node is not final while another has not answered.
-func TestGather(t *testing.T) {
-	refused := report{address: "a", err: errUnknown}
-	ofTwo := func(came ...report) <-chan report {
-		reports := make(chan report, 2)
-		for _, r := range came {
-			reports <- r
-		}
-		return reports
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	s := newStore("redis", settings{})
+// A refusal for good by one server is not final while another has not answered.
+func TestSurvey(t *testing.T) {
+	s := newBase("redis", settings{})
 	defer s.Close()
-	all, err := gather(ctx, ofTwo(refused))
-	if err = s.fault(t.Context(), err); len(all) > 0 || store.Final(err) {
-		t.Errorf("one of two was asked: %v and %v", all, err)
+	answers := map[string]error{"refuses": errUnknown, "refuses too": errUnknown, "answers": nil}
+	ask := func(ctx context.Context, address string) (string, error) {
+		err, known := answers[address]
+		if !known {
+			<-ctx.Done()
+		}
+		return address, err
 	}
-	if _, err := gather(t.Context(), ofTwo(refused, refused)); !store.Final(s.fault(t.Context(), err)) {
-		t.Errorf("both have refused: %v", err)
-	}
-	if all, _ := gather(t.Context(), ofTwo(refused, report{address: "b", view: []claimed{{address: "b:1"}}})); len(all) != 1 {
-		t.Errorf("one has answered: %v", all)
+	for _, test := range []struct {
+		asked []string
+		said  int
+		final bool
+	}{
+		{[]string{"refuses", "is silent"}, 0, false},
+		{[]string{"refuses", "refuses too"}, 0, true},
+		{[]string{"refuses", "answers"}, 1, true},
+		{[]string{"answers", "is silent"}, 1, true}, // it is not waited for
+	} {
+		lost := newLost("nobody says", "")
+		said := survey(t.Context(), s.frame, 50*time.Millisecond, lost, test.asked, ask, func([]string) time.Duration {
+			return time.Millisecond
+		})
+		if len(said) != test.said || store.Final(s.frame.Fault(t.Context(), lost)) != test.final {
+			t.Errorf("of %q %q have answered, otherwise %v", test.asked, said, lost)
+		}
 	}
 }

@@ -87,7 +87,7 @@
 //
 // # Plain mode
 //
-// With mode=plain, or [NewPlain], a lock is one key, by the rules of the published lock on a single Redis: SET NAME VALUE NX
+// With mode=plain, or [PlainMode], a lock is one key, by the rules of the published lock on a single Redis: SET NAME VALUE NX
 // PX, compare and delete, compare and PEXPIRE. So it excludes, and is excluded by, redsync, redislock, node-redlock and
 // whatever else keeps to these rules on the same key. It is for living beside them, and docs/migrating.md is the guide. For
 // anything else keep a line.
@@ -125,7 +125,7 @@
 // look (Inspect, Names) too: whoever looks without it grants what is due.
 //
 // With wait-replicas=N a grant or a renewal that fewer than N replicas have acknowledged is an error: the claim is
-// withdrawn, or not renewed. A grant that was pushed is asked after by a Keep before it counts. So a failover to any of N
+// withdrawn, or not renewed. A grant that was pushed counts when a Keep has said the same. So a failover to any of N
 // replicas loses no lock, if there are no more than N that can be promoted: one beyond them may have lagged behind. While
 // a replica is missing nothing is granted. A master that is cut off with some of its clients renews nothing for them.
 // All clients must have the same N. It costs one WAIT for all calls that are under way at the same time.

@@ -30,9 +30,9 @@ func OpenThrough(ctx context.Context, at store.Location, address string) (*Store
 	if err != nil {
 		return nil, err
 	}
-	called := called(at.Scheme, options)
+	b := newBase(displayName(at.Scheme, options), set)
 	options.InitAddress[0] = address
-	return openWith(ctx, called, options, set)
+	return b.openAt(ctx, options, nil)
 }
 
 // OpenDetour opens a store whose connections go where detour says, such as to a proxy for each server.
@@ -42,11 +42,11 @@ func OpenDetour(ctx context.Context, at store.Location, detour func(address stri
 		return nil, err
 	}
 	set.way.Detour = detour
-	return openWith(ctx, called(at.Scheme, options), options, set)
+	return newBase(displayName(at.Scheme, options), set).openAt(ctx, options, nil)
 }
 
 // Topic is the channel that the store's pushes come over, on a single server.
-func (s *Store) Topic() string { return s.shelf.topic }
+func (s *Store) Topic() string { return s.mode.(*lines).topology.keysFor("").topic }
 
 // Mark is the key of the mark on a single server.
 func Mark(prefix string) string { k := newKeySpace(prefix); return k.mark }

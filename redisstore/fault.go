@@ -9,21 +9,21 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// explain says what went wrong in a sentence, and whether trying again is of no use.
+// explain says what went wrong in a sentence, and whether a retry is of no use.
 func explain(err error) (why error, final bool) {
 	var lost *lostError
 	var unacked *unackedError
 	switch {
-	case errors.As(err, &unacked):
-		return err, false
 	case errors.As(err, &lost):
 		return lost, lost.final
 	case errors.Is(err, errUnknown):
 		return err, true
-	case errors.Is(err, errUnusable) || errors.Is(err, errNoNode):
+	case errors.As(err, &unacked), errors.Is(err, errMoving), errors.Is(err, errNoNode), errors.Is(err, errBehind):
+		return err, false
+	case errors.Is(err, errUnusable):
 		return err, false // a replica can become the master
 	}
 	return rediswire.Explain(err)
@@ -32,92 +32,62 @@ func explain(err error) (why error, final bool) {
 // A lostError says why nobody can say where the server is.
 type lostError struct {
 	what  string
-	whys  []error // one for each who was asked
-	final bool    // whether trying again is of no use with any of them
+	who   string   // what comes before the address of one that was asked
+	whys  []string // one for each that was asked
+	final bool     // whether a retry is of no use with any of them
 }
 
-func newLost(what string) *lostError { return &lostError{what: what, final: true} }
+func newLost(what, who string) *lostError { return &lostError{what: what, who: who, final: true} }
 
 // add notes why one did not answer.
-func (e *lostError) add(who string, err error) {
+func (e *lostError) add(address string, err error) {
 	why, final := explain(err)
-	e.whys = append(e.whys, fmt.Errorf("%s: %w", who, why))
+	e.whys = append(e.whys, fmt.Sprintf("%s%s: %v", e.who, address, why))
 	e.final = e.final && final
 }
 
-func (e *lostError) Error() string {
-	whys := make([]string, len(e.whys))
-	for i, why := range e.whys {
-		whys[i] = why.Error()
-	}
-	return e.what + ": " + strings.Join(whys, "; ")
-}
+func (e *lostError) Error() string { return e.what + ": " + strings.Join(e.whys, "; ") }
 
-// fault makes an error of the store of what went wrong in a call with this context.
-func (s *Store) fault(ctx context.Context, err error) error {
-	if s.closed.Load() {
-		return store.ErrClosed
+// survey asks several servers the same at once. It ends when all have answered, when its patience does, or when others
+// have had as long as enough allows them: zero while what was said is not enough. It notes in lost why servers did not
+// answer.
+func survey[T any](ctx context.Context, f *frame.Frame, patience time.Duration, lost *lostError, addresses []string,
+	ask func(ctx context.Context, address string) (T, error), enough func(said []T) time.Duration) (said []T) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	type reply struct {
+		from string
+		said T
+		err  error
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	replies := make(chan reply, len(addresses))
+	for _, address := range addresses {
+		f.Go(func() { // one that hangs is not waited for
+			said, err := ask(ctx, address)
+			replies <- reply{address, said, err}
+		})
 	}
-	if _, already := errors.AsType[*store.Fault](err); already || errors.Is(err, store.ErrFormat) {
-		return err
-	}
-	why, final := explain(err)
-	if s.cluster != nil && (isMoving(err) || strings.HasPrefix(err.Error(), "MOVED")) {
-		why, final = fmt.Errorf("%w: %w", errMoving, err), false
-	}
-	return &store.Fault{Store: s.called, Final: final, Err: s.masked(why)}
-}
-
-// hide notes a password.
-func (s *Store) hide(secret string) {
-	if secret != "" {
-		s.secrets.Store(secret, true)
-	}
-}
-
-// masked is an error without passwords: a server repeats what it does not understand. Longer ones come first: one may be
-// the beginning of another.
-func (s *Store) masked(err error) error {
-	var secrets []string
-	s.secrets.Range(func(secret, _ any) bool {
-		secrets = append(secrets, secret.(string))
-		return true
-	})
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-	for _, secret := range secrets {
-		if text := err.Error(); strings.Contains(text, secret) {
-			err = errors.New(strings.ReplaceAll(text, secret, "xxxxx"))
+	silent := slices.Clone(addresses)
+	var end <-chan time.Time
+	for len(silent) > 0 && ctx.Err() == nil {
+		select {
+		case r := <-replies:
+			if ctx.Err() != nil {
+				break // that is why it failed
+			}
+			silent = slices.DeleteFunc(silent, func(address string) bool { return address == r.from })
+			if r.err != nil {
+				lost.add(r.from, r.err)
+			} else if said = append(said, r.said); end == nil && enough(said) > 0 {
+				end = time.After(enough(said))
+			}
+		case <-end:
+			return said
+		case <-ctx.Done():
 		}
 	}
-	return err
-}
-
-// silent is the fault of a call that was bounded by limit and not by its caller.
-func (s *Store) silent(limit time.Duration) error {
-	return &store.Fault{Store: s.called, Err: fmt.Errorf("no answer in %v", limit)}
-}
-
-// badMark is the error of a mark that nobody can have counted up to.
-func (s *Store) badMark(at *shelf, mark string) error {
-	return store.BadMark(fmt.Sprintf("the key %q in %s", at.mark, s.called), mark)
-}
-
-// refused turns a word of a script about the line of a name into an error.
-func (s *Store) refused(word, name string) error { return s.refusedKey(word, s.keys.line(name)) }
-
-// refusedKey turns a word of a script about a key into an error.
-func (s *Store) refusedKey(word, key string) error {
-	switch word {
-	case "floor":
-		return store.ErrFloor
-	case "newer":
-		return fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(key))
-	case "foreign":
-		err := fmt.Errorf("the key %s holds what no version of holdfast has written", store.Quote(key))
-		return &store.Fault{Store: s.called, Final: true, Err: err}
+	for _, address := range silent {
+		lost.add(address, fmt.Errorf("no answer in %v", patience))
 	}
-	return &store.Fault{Store: s.called, Err: fmt.Errorf("%w: %.100q", errShape, word)}
+	return said
 }

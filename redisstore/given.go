@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
-// given gives clients for the nodes of a cluster out of one that was handed in.
-func (s *Store) given(client rueidis.Client) func(address string) (rueidis.Client, bool, error) {
-	return func(address string) (rueidis.Client, bool, error) {
-		return &givenNode{Client: client, store: s, address: address}, false, nil
+// give lets a cluster take its clients for nodes from one that was handed in.
+func (c *cluster) give(client rueidis.Client) {
+	c.clients = func(address string) (rueidis.Client, bool, error) {
+		return &givenNode{Client: client, cluster: c, address: address}, false, nil
 	}
 }
 
@@ -20,7 +20,7 @@ func (s *Store) given(client rueidis.Client) func(address string) (rueidis.Clien
 // to them, and may drop one and make it anew. So it is asked for the node each time that a connection is made.
 type givenNode struct {
 	rueidis.Client
-	store   *Store
+	cluster *cluster
 	address string
 }
 
@@ -37,12 +37,12 @@ func (n *givenNode) Dedicate() (conn rueidis.DedicatedClient, cancel func()) {
 
 // teach asks the client for something that lies on the node. Whoever keeps it no more sends the client there.
 func (n *givenNode) teach() {
-	ctx, cancel := context.WithTimeout(n.store.life, lookPatience)
+	c := n.cluster
+	ctx, cancel := context.WithTimeout(c.store.frame.Life(), lookPatience)
 	defer cancel()
-	c := n.store.cluster
 	for slot := range c.slots {
 		if keeper := c.slots[slot].Load(); keeper != nil && keeper.address == n.address {
-			n.Client.Do(ctx, n.B().Exists().Key(c.shelf(slot).mark).Build())
+			n.Client.Do(ctx, n.B().Exists().Key(c.keysIn(slot).mark).Build())
 			return
 		}
 	}

@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/percent"
 )
@@ -52,8 +54,8 @@ func newKeySpace(prefix string) keySpace {
 	}
 }
 
-// A shelf is what is for many names, and lies where their lines lie.
-type shelf struct {
+// slotKeys are what is for many names, and lies where their lines lie.
+type slotKeys struct {
 	slot    int // in a cluster
 	mark    string
 	run     string
@@ -61,16 +63,22 @@ type shelf struct {
 	topic   string // where they go
 }
 
-// shelf is the only one of a single server.
-func (k *keySpace) shelf(channel string) *shelf {
-	return &shelf{mark: k.mark, run: k.run, channel: channel, topic: k.pushes + channel}
+// only are those of a single server.
+func (k *keySpace) only(channel string) *slotKeys {
+	return &slotKeys{mark: k.mark, run: k.run, channel: channel, topic: k.pushes + channel}
 }
 
-// shelfIn is that of a slot in a cluster.
-func (k *keySpace) shelfIn(slot int, channel string) *shelf {
+// in are those of a slot in a cluster.
+func (k *keySpace) in(slot int, channel string) *slotKeys {
 	tag := tagOf(slot)
 	own := keyRoot + tag + keyEnd + ":"
-	return &shelf{slot, own + "mark:" + k.tenant, own + "run:" + k.tenant, tag + "/" + channel, own + "push:" + k.tenant + ":" + channel}
+	return &slotKeys{
+		slot:    slot,
+		mark:    own + "mark:" + k.tenant,
+		run:     own + "run:" + k.tenant,
+		channel: tag + "/" + channel,
+		topic:   own + "push:" + k.tenant + ":" + channel,
+	}
 }
 
 // line is the first key of a name's line. The scripts make the others of it.
@@ -88,3 +96,49 @@ func (k *keySpace) name(key string) (string, bool) {
 	}
 	return percent.Unescape(rest)
 }
+
+// slotCount is how many slots a Redis cluster has. Each key belongs to one, and each slot to one of the masters.
+const slotCount = 16384
+
+// slotOf is the slot of a key: that of its hash tag, if it has one.
+func slotOf(key string) int {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	return int(crc16(key)) % slotCount
+}
+
+// crc16 is the checksum that Redis takes for slots: CRC-16/XMODEM.
+func crc16(s string) (crc uint16) {
+	for i := range len(s) {
+		crc ^= uint16(s[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc
+}
+
+// tagOf is the hash tag by which this store's own keys come to lie in a slot: the smallest number, written with digits
+// and letters, that belongs there. All clients must find the same.
+func tagOf(slot int) string { return strconv.FormatUint(uint64(tags()[slot]), tagBase) }
+
+const tagBase = 36
+
+var tags = sync.OnceValue(func() *[slotCount]uint32 {
+	var table [slotCount]uint32
+	var known [slotCount]bool
+	for n, left := uint32(0), slotCount; left > 0; n++ {
+		if slot := slotOf(strconv.FormatUint(uint64(n), tagBase)); !known[slot] {
+			table[slot], known[slot] = n, true
+			left--
+		}
+	}
+	return &table
+})

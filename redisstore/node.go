@@ -2,14 +2,35 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
+	"github.com/holdfast-go/holdfast/store"
 )
+
+// What this package needs of connections has a package of its own; here is what they are called.
+var (
+	errCut       = rediswire.ErrCut
+	errReplica   = rediswire.ErrReplica
+	errCluster   = rediswire.ErrCluster
+	errUnplugged = rediswire.ErrUnplugged
+	errShape     = rediswire.ErrShape
+)
+
+type (
+	plug      = rediswire.Plug[*wire]
+	script    = rediswire.Script
+	execution = rediswire.Execution
+)
+
+const dialTimeout = rediswire.DialTimeout
 
 // A node is a server that keeps locks, and the store's connections to it.
 type node struct {
@@ -18,17 +39,28 @@ type node struct {
 	owned    bool // whether the client is ours to close
 	commands plug
 	pushes   plug
-	acked    plug // for what replicas must acknowledge; not connected where none has to
+	acked    plug  // for what replicas must acknowledge
+	grants   *plug // for what may grant or renew: acked, or commands if no replica has to acknowledge
 
 	inspected atomic.Bool // in a cluster: it was looked at before locks were first kept there
 }
 
 // newNode makes a node of a client that leads to one server. It does not connect yet.
-func (s *Store) newNode(address string, client rueidis.Client, owned bool) *node {
+func (b *base) newNode(address string, client rueidis.Client, owned bool) *node {
 	n := &node{address: address, client: client, owned: owned}
-	n.commands.Connect = func() (*wire, error) { return s.connectCommands(n) }
-	n.acked.Connect = func() (*wire, error) { return s.connectAcked(n) }
-	n.pushes.Connect = func() (*wire, error) { return s.connectPushes(n) }
+	n.commands.Connect = func() (*wire, error) { return b.connect(n, &n.commands) }
+	n.acked.Connect = func() (*wire, error) {
+		w, err := b.connect(n, &n.acked)
+		if err == nil {
+			w.newRounds(b.replicaSettings, &n.acked.Tasks)
+		}
+		return w, err
+	}
+	n.pushes.Connect = func() (*wire, error) { return b.connectPushes(n) }
+	n.grants = &n.commands
+	if b.replicas > 0 {
+		n.grants = &n.acked
+	}
 	for _, p := range n.plugs() {
 		p.Made = func(w *wire) { n.keepTo(w.run, errCut) }
 	}
@@ -37,12 +69,12 @@ func (s *Store) newNode(address string, client rueidis.Client, owned bool) *node
 
 func (n *node) plugs() []*plug { return []*plug{&n.commands, &n.pushes, &n.acked} }
 
-// plug is for commands, or for those that replicas must acknowledge.
-func (n *node) plug(acked bool) *plug {
-	if acked {
-		return &n.acked
+// connect returns a connection for what may grant or renew, or for everything else.
+func (n *node) connect(ctx context.Context, grants bool) (*wire, error) {
+	if grants {
+		return n.grants.Get(ctx)
 	}
-	return &n.commands
+	return n.commands.Get(ctx)
 }
 
 // keepTo ends connections that lead to another run of the server, or to another server. They may be alive: nothing comes
@@ -69,68 +101,76 @@ func (n *node) close() {
 	}
 }
 
-// connect makes a connection to the node that scripts can be run over.
-func (s *Store) connect(n *node, p *plug) (*wire, *Server, error) {
-	w, server, err := newWire(p, n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
-	if err != nil {
-		return nil, nil, err
-	}
-	switch err = usable(&w.Info, s.cluster != nil); {
-	case err != nil:
-		err = fmt.Errorf("%w: %w", errUnusable, err)
-	case s.cluster == nil:
-		ctx, cancel := context.WithTimeout(s.life, dialTimeout)
-		if err = s.probe(ctx, w, s.shelf); err == nil {
-			err = s.arrive(ctx, w, s.shelf)
-		}
-		cancel()
-	default: // to arrive is for each slot to do
-		w.joins = new([slotCount]atomic.Int64)
-		if !n.inspected.Load() {
-			err = s.inspect(server, n.address)
-			n.inspected.Store(err == nil)
-		}
-	}
-	if err != nil {
-		w.End(err)
-		return nil, nil, err
-	}
-	return w, server, nil
+// A wire is one connection to a server, with what is known of it.
+type wire struct {
+	*rediswire.Wire
+	run    string  // which run of the server it leads to, as the scripts want it: "1 RUN "
+	visits *visits // to the slots of a node of a cluster; otherwise nil
+	topics *topics // of a connection for pushes
+	rounds *rounds // for what replicas must acknowledge; otherwise nil
 }
 
-// connectCommands makes a connection for commands.
-func (s *Store) connectCommands(n *node) (*wire, error) {
-	w, server, err := s.connect(n, &n.commands)
+// newWire makes a connection for a plug.
+func newWire(p *plug, client rueidis.Client, hooks rueidis.PubSubHooks) (*wire, error) {
+	w, err := rediswire.Connect(&p.Tasks, client, hooks)
 	if err != nil {
 		return nil, err
 	}
-	s.met.Do(func() { s.server = *server }) // before anybody else can look
-	select {
-	case s.reached <- struct{}{}:
-	default:
+	return &wire{Wire: w, run: runText(&w.Info)}, nil
+}
+
+// serverMillis is the server's time as far as can be told from here. It is for people only.
+func (w *wire) serverMillis() int64 { return w.Info.Now().UnixMilli() }
+
+// connect makes a connection to the node that scripts can be run over.
+func (b *base) connect(n *node, p *plug) (*wire, error) {
+	w, err := newWire(p, n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+	if err != nil {
+		return nil, err
+	}
+	server := newServer(&w.Info)
+	if err = usable(&w.Info, b.inCluster); err != nil {
+		err = fmt.Errorf("%w: %w", errUnusable, err)
+	} else {
+		err = b.topology.prepare(n, w, server)
+	}
+	if err != nil {
+		w.End(err)
+		return nil, err
+	}
+	b.met.Do(func() { b.server = *server }) // before anybody else can look
+	return w, nil
+}
+
+// connectPushes makes a connection that pushes come over. Nothing else does: a long answer does not hold them up.
+func (b *base) connectPushes(n *node) (*wire, error) {
+	var topics topics
+	w, err := newWire(&n.pushes, n.client, rueidis.PubSubHooks{
+		OnMessage: b.receive,
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if topics.note(s) {
+				b.frame.Push(store.Everyone, store.Standing{}) // the slot is kept elsewhere now
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.topics = &topics
+	if err := b.topology.listen(n, w); err != nil {
+		w.End(err)
+		return nil, err
 	}
 	return w, nil
 }
 
-// connectAcked makes a connection for what replicas must acknowledge.
-func (s *Store) connectAcked(n *node) (*wire, error) {
-	w, _, err := s.connect(n, &n.acked)
-	if err == nil {
-		w.newRounds(s.replicaSettings, &n.acked.Tasks)
-	}
-	return w, err
-}
-
-// probe looks whether the server does what the scripts need, before anything is written there: servers that resemble
-// Redis are judged by what they do, and a user who may not publish learns it before somebody waits. In a cluster, who
-// may not publish learns it when waiting.
-func (s *Store) probe(ctx context.Context, w *wire, at *shelf) error {
-	undeclared, topic := at.run, at.topic
-	if s.plain != nil { // its scripts name all of their keys
+// probe makes sure that the server does what the scripts need, before anything is written there: servers that resemble
+// Redis are judged by what they do, and a user who may not publish learns it before a claim waits. In a cluster, who may
+// not publish learns it when waiting: there is no topic.
+func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) error {
+	undeclared := at.run
+	if b.plain != nil { // its scripts name all of their keys
 		undeclared = ""
-	}
-	if s.cluster != nil {
-		topic = ""
 	}
 	said, err := probeScript.Run(ctx, w, []string{at.mark}, []string{undeclared, topic}).ToString()
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "unknown command") {
@@ -143,18 +183,67 @@ func (s *Store) probe(ctx context.Context, w *wire, at *shelf) error {
 	return err
 }
 
-// arrive looks whether this run of the server has raised the mark yet. It comes before the first Join over this
-// connection (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here
-// too, and not only when somebody first asks for a lock.
-func (s *Store) arrive(ctx context.Context, w *wire, at *shelf) error {
-	said, err := keepScript.Run(ctx, w, []string{at.mark, at.run}, []string{w.run, millis(s.guard)}).AsStrSlice()
+// arrive makes sure that this run of the server has raised the mark. It comes before the first Join over this connection
+// (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here too, and not
+// only when somebody first asks for a lock.
+func (b *base) arrive(ctx context.Context, w *wire, at *slotKeys) error {
+	said, err := keepScript.Run(ctx, w, []string{at.mark, at.run}, []string{w.run, millis(b.guard)}).AsStrSlice()
 	switch {
 	case err != nil:
 		return err
 	case len(said) != 1:
 		return fmt.Errorf("%w: %q", errShape, said)
 	case said[0] != "ok":
-		return s.refusedKey(said[0], at.run)
+		return b.refused(said[0], at.run)
+	}
+	return nil
+}
+
+// A Server is what a server said of itself when the store was opened.
+type Server struct {
+	Version   string        // of Redis, as in 7.0.15, or with the name of another, as in Valkey 8.0.1
+	RunID     string        // another one after every start
+	Role      string        // master, or slave for a replica
+	Mode      string        // standalone, sentinel or cluster
+	Eviction  string        // what it does when its memory is full, as in noeviction
+	MaxMemory int64         // in bytes; 0: no limit
+	Ahead     time.Duration // how far its clock is ahead of this machine's, give or take the time of a message
+
+	evicts bool // whether it may throw locks away
+}
+
+// newServer is what a server said of itself.
+func newServer(info *rediswire.Info) *Server {
+	s := &Server{
+		Version: info.Version(), RunID: info.Get("run_id"), Role: info.Get("role"), Mode: info.Mode(),
+		Eviction: info.Get("maxmemory_policy"), Ahead: info.Ahead(), evicts: info.Evicts(),
+	}
+	s.MaxMemory, _ = strconv.ParseInt(info.Get("maxmemory"), 10, 64) // 0: nothing is known
+	return s
+}
+
+// runText names the server's run in what the scripts write. It carries the format's version.
+func runText(info *rediswire.Info) string { return "1 " + info.Run() + " " }
+
+// usable says whether locks can be kept there at all.
+func usable(info *rediswire.Info, inCluster bool) error {
+	mode, role := info.Mode(), info.Get("role")
+	lacks := info.Lacks()
+	switch {
+	case inCluster && mode != "cluster":
+		return errors.New("it is no node of a cluster; name it with redis://")
+	case inCluster && info.OlderThan(7, 0):
+		return fmt.Errorf("it is %s, and in a cluster Redis 7.0 is the oldest that will do", info)
+	case mode == "sentinel":
+		return errors.New("it is a Sentinel, which keeps no data; name the master")
+	case mode == "cluster" && !inCluster:
+		return errCluster
+	case lacks != nil:
+		return lacks
+	case role != "" && role != "master":
+		return errReplica
+	case info.OlderThan(6, 2):
+		return fmt.Errorf("it is %s, and Redis 6.2 is the oldest that will do", info)
 	}
 	return nil
 }

@@ -3,14 +3,12 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
-	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -20,46 +18,10 @@ import (
 
 func init() {
 	for _, form := range []string{"", "s", "+unix", "+sentinel", "s+sentinel", "+cluster", "s+cluster"} {
-		store.Register("redis"+form, open)
-		store.Register("valkey"+form, open)
+		store.Register("redis"+form, openURL)
+		store.Register("valkey"+form, openURL)
 	}
 }
-
-// settings are what options and parameters of the URL set.
-type settings struct {
-	prefix         string
-	guard          time.Duration
-	refuseEviction bool
-	plain          *plainSettings // nil: a line is kept
-	replicaSettings
-	inCluster bool // whether the addresses are those of a cluster
-	logger    *slog.Logger
-	way       rediswire.Way
-}
-
-// An Option is a setting of a store.
-type Option func(*settings)
-
-// Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
-
-// Guard lets nothing be granted for so long after the server was started, or has lost its data: as long as the longest
-// ttl, it keeps a lease from before from overlapping with one from after. All clients of a server should have the same.
-func Guard(d time.Duration) Option { return func(s *settings) { s.guard = d } }
-
-// WaitReplicas lets a grant or a renewal count only when n replicas have acknowledged it within the timeout. Otherwise it
-// is an error, and the claim is withdrawn, or not renewed. With as many as there are replicas, a failover to any of them
-// loses no grant. All clients of a server should have the same.
-func WaitReplicas(n int, timeout time.Duration) Option {
-	return func(s *settings) { s.replicaSettings = replicaSettings{n, timeout} }
-}
-
-// RefuseEviction refuses a server that may throw away locks when its memory is full. Without it there is a warning. In a
-// cluster that goes for each master: calls about the names that it keeps are refused.
-func RefuseEviction() Option { return func(s *settings) { s.refuseEviction = true } }
-
-// Logger is where warnings about the server go. The default is slog's.
-func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 
 // New makes a store of a client that stays the caller's: Close does not close it. The store takes two connections of
 // its own out of the client's blocking pool, in a cluster for each node.
@@ -68,273 +30,162 @@ func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 // it leaves a master that was replaced a second after the client has, and not before: rueidis listens to one sentinel and
 // believes it. A store that was opened with redis+sentinel:// listens to all of them.
 func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store, error) {
-	var set settings
-	for _, o := range options {
-		o(&set)
-	}
+	set := settings{inCluster: client.Mode() == rueidis.ClientModeCluster}
+	set.apply(options)
 	addresses := slices.Sorted(maps.Keys(client.Nodes()))
-	s := newStore("redis at "+strings.Join(addresses, ","), set)
-	if client.Mode() == rueidis.ClientModeCluster {
-		s.cluster = s.newCluster(addresses, s.given(client))
-	} else {
-		s.setHome(client, false)
+	b := newBase("redis at "+strings.Join(addresses, ","), set)
+	if set.inCluster {
+		c := b.newCluster(addresses, nil)
+		c.give(client)
+		b.topology = c
+		return b.open(ctx)
 	}
-	if err := s.start(ctx); err != nil {
-		return nil, err
-	}
+	one := b.newSingle()
+	one.home = b.newNode("", client, false)
 	if client.Mode() == rueidis.ClientModeSentinel {
-		s.follow(func(ctx context.Context) (string, error) {
+		one.info = func(ctx context.Context) (string, error) {
 			return client.Do(ctx, client.B().Info().Section("server").Build()).ToString()
-		})
+		}
+	}
+	b.topology = one
+	return b.open(ctx)
+}
+
+// A Path says how servers are reached, for a program that has a way of its own: another client library (see
+// [github.com/holdfast-go/holdfast/redisstore/goredis]), a tunnel, credentials that change.
+type Path struct {
+	// Addresses are that of the server, or those of some nodes of a cluster.
+	Addresses []string
+	Cluster   bool
+
+	// Dial connects to an address, with TLS if that is spoken there. It may lead elsewhere, as to whatever server is the
+	// master now. Its context is not the connection's.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+
+	// Info is what the server that Dial leads to now answers to INFO. It is asked every second, so that the store leaves a
+	// server that was replaced, also where that one lives on and does not know of it. nil: the store leaves a server only
+	// when a connection ends, or when it has become a replica. In a cluster it is not asked.
+	Info func(ctx context.Context) (string, error)
+
+	// Credentials are asked for by each new connection; nil: there are none.
+	Credentials func(ctx context.Context) (user, password string, err error)
+
+	DB int
+}
+
+// Through opens a store over a path. The store's connections are its own, and end with it.
+func Through(ctx context.Context, path Path, options ...Option) (*Store, error) {
+	if len(path.Addresses) == 0 || path.Dial == nil || path.Cluster && path.DB != 0 || !path.Cluster && len(path.Addresses) > 1 {
+		return nil, errors.New("holdfast: a path has a way to connect, and one address or those of a cluster, which has no databases")
+	}
+	set := settings{way: rediswire.Way{Path: path.Dial}, inCluster: path.Cluster}
+	set.apply(options)
+	b := newBase("redis at "+strings.Join(path.Addresses, ","), set)
+	reach := rueidis.ClientOption{InitAddress: path.Addresses, SelectDB: path.DB}
+	if path.Credentials != nil {
+		var passwords rotation
+		reach.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			ctx, cancel := context.WithTimeout(b.frame.Life(), dialTimeout)
+			defer cancel()
+			user, password, err := path.Credentials(ctx)
+			passwords.hide(b, password)
+			return rueidis.AuthCredentials{Username: user, Password: password}, err
+		}
+	}
+	return b.openAt(ctx, reach, path.Info)
+}
+
+// A rotation is passwords that change. Each is hidden from errors for as long as a connection may still be refused that
+// was made with it, and not for ever.
+type rotation struct {
+	mu     sync.Mutex
+	latest []string
+}
+
+// mostPasswords is more than there are connections being made at the same time, each with a password of its own.
+const mostPasswords = 256
+
+// hide notes a password, and forgets the oldest.
+func (r *rotation) hide(b *base, password string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.latest, password); i >= 0 {
+		r.latest = append(slices.Delete(r.latest, i, i+1), password)
+		return
+	}
+	b.frame.Hide(password)
+	if r.latest = append(r.latest, password); len(r.latest) > mostPasswords {
+		b.frame.Unhide(r.latest[0])
+		r.latest = slices.Delete(r.latest, 0, 1)
+	}
+}
+
+// openURL opens the store at a URL.
+func openURL(ctx context.Context, at store.Location) (store.Store, error) {
+	reach, set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newBase(displayName(at.Scheme, reach), set).openAt(ctx, reach, nil)
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-func newStore(called string, set settings) *Store {
-	if set.logger == nil {
-		set.logger = slog.Default()
-	}
-	if set.plain != nil {
-		called = "plain " + called
-	}
-	s := &Store{
-		settings: set,
-		called:   called,
-		keys:     newKeySpace(set.prefix),
-		channel:  strings.ToLower(rand.Text()[:16]),
-		reached:  make(chan struct{}, 1),
-	}
-	if set.replicas > 0 {
-		s.confirmer = newConfirmer()
-	}
-	s.life, s.end = context.WithCancel(context.Background())
-	return s
-}
-
-// start connects, looks whether the server will do, and begins to listen. Pushes come first: whoever waits can be told
-// from his first moment on.
-func (s *Store) start(ctx context.Context) error {
-	err := s.alive(ctx)
-	if err == nil && s.prefix != "" {
-		err = store.CheckName(s.prefix)
-	}
-	if err == nil {
-		err = s.replicaSettings.check()
-	}
-	if err == nil {
-		err = s.checkMode()
-	}
-	if err == nil {
-		err = s.begin(ctx)
-	}
-	if err != nil {
-		s.Close() //nolint:errcheck // it has none
-	}
-	return err
-}
-
-func (s *Store) begin(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	if s.cluster != nil {
-		return s.beginInCluster(ctx)
-	}
-	for _, p := range []*plug{&s.home.commands, &s.home.pushes} {
-		if _, err := p.Get(ctx); err != nil {
-			return s.openFault(ctx, err)
-		}
-	}
-	if err := s.inspect(&s.server, ""); err != nil {
-		return err
-	}
-	if err := s.identify(ctx); err != nil {
-		return err
-	}
-	s.tasks.Go(s.listen)
-	if s.confirmer != nil {
-		s.tasks.Go(s.confirm)
-	}
-	if s.sentinels != nil {
-		s.tasks.Go(s.sentinels.watch)
-	}
-	return nil
-}
-
-var (
-	errUnusable = errors.New("it cannot keep locks")
-	errEvicts   = errors.New("when its memory is full it throws away keys, and locks with them, by the policy")
-)
-
-// farOff is how far a server's clock may be off before somebody should know. Locks do not depend on it; tickets that
-// start anew after a loss of data do.
-const farOff = 10 * time.Second
-
-// inspect refuses what will not do, and warns about what is not as it should be. In a cluster it looks at each master that
-// is met, now or later, and says which it means.
-func (s *Store) inspect(server *Server, node string) error {
-	called := s.called
-	if node != "" {
-		called += ", node " + node
-	}
-	if s.refuseEviction && server.evicts {
-		return &store.Fault{Store: called, Final: true, Err: fmt.Errorf("%w %s: set maxmemory-policy to noeviction", errEvicts, server.Eviction)}
-	}
-	if server.evicts {
-		s.logger.Warn("holdfast: locks may be lost: "+errEvicts.Error(), "store", called, "policy", server.Eviction)
-	}
-	if ahead := server.Ahead; ahead.Abs() > farOff {
-		s.logger.Warn("holdfast: the server's clock differs from this machine's", "store", called, "ahead", ahead.Round(time.Second))
-	}
-	return nil
-}
-
-// openFault is why a store cannot be opened. What cannot keep locks now will not later, but for a replica: it may be
-// about to become the master.
-func (s *Store) openFault(ctx context.Context, err error) error {
-	if errors.Is(err, errUnusable) {
-		failingOver := errors.Is(err, errReplica) && (s.sentinels != nil || s.cluster != nil)
-		return &store.Fault{Store: s.called, Final: !failingOver, Err: err}
-	}
-	return s.fault(ctx, err)
-}
-
-// beginInCluster looks who keeps what, and connects to all masters. One that is down is no reason to give up.
-func (s *Store) beginInCluster(ctx context.Context) error {
-	if err := s.cluster.refresh(ctx); err != nil {
-		return s.fault(ctx, err)
-	}
-	for _, err := range s.cluster.connectAll(ctx) {
-		if err != nil && store.Final(s.openFault(ctx, err)) {
-			return s.openFault(ctx, err)
-		}
-	}
-	if err := s.identify(ctx); err != nil {
-		return err
-	}
-	if s.confirmer != nil {
-		s.tasks.Go(s.confirm)
-	}
-	return nil
-}
-
-// setHome makes this the client of the one server.
-func (s *Store) setHome(client rueidis.Client, owned bool) {
-	s.home = s.newNode("", client, owned)
-	s.shelf = s.keys.shelf(s.channel)
-}
-
-// identify asks for the identity that the server keeps for this prefix, and makes one up if it has none.
-func (s *Store) identify(ctx context.Context) error {
-	var id string
-	at := s.shelf
-	if s.cluster != nil {
-		at = s.cluster.shelf(slotOf(s.keys.id))
-	}
-	_, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		b := w.Client.B()
-		answers := w.DoAll(ctx, []rueidis.Completed{
-			b.Set().Key(s.keys.id).Value("1 " + rand.Text()).Nx().Build(),
-			b.Get().Key(s.keys.id).Build(),
-		})
-		id, _ = answers[1].ToString()
-		if err := answers[0].Error(); err != nil && !rueidis.IsRedisNil(err) {
-			return answers[0]
-		}
-		return answers[1]
-	})
-	if err != nil {
-		return err
-	}
-	version, id, _ := strings.Cut(id, " ")
-	switch {
-	case id == "":
-		return s.refusedKey("foreign", s.keys.id)
-	case version != "1":
-		return s.refusedKey("newer", s.keys.id)
-	}
-	s.identity = id + "/" + s.prefix
-	return nil
-}
-
-// open connects to the server at a URL.
-func open(ctx context.Context, at store.Location) (store.Store, error) {
-	options, set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := openWith(ctx, called(at.Scheme, options), options, set)
-	if err != nil {
-		return nil, err
-	}
-	if set.plain != nil {
-		return newPlain(s), nil
-	}
-	return s, nil
-}
-
-// openWith makes a store with clients of its own.
-func openWith(ctx context.Context, called string, options rueidis.ClientOption, set settings) (*Store, error) {
-	return newStore(called, set).open(ctx, options)
-}
-
-// open makes the clients of a store, and starts it.
-func (s *Store) open(ctx context.Context, options rueidis.ClientOption) (*Store, error) {
+// openAt opens a store with clients of its own.
+func (b *base) openAt(ctx context.Context, reach rueidis.ClientOption, info func(context.Context) (string, error)) (*Store, error) {
 	// A user without a password is most often a password in the wrong place.
-	s.hide(cmp.Or(options.Password, options.Username))
-	s.hide(cmp.Or(options.Sentinel.Password, options.Sentinel.Username))
-	dial := s.way.Dial
-	if options.Sentinel.MasterSet != "" {
-		s.sentinels = s.newSentinels(options)
-		dial = s.sentinels.dial
-		options.InitAddress, options.Sentinel = []string{options.Sentinel.MasterSet}, rueidis.SentinelOption{}
-	}
-	connectTo := func(address string) (rueidis.Client, bool, error) {
-		options := options
-		options.InitAddress = []string{address}
-		client, err := rediswire.NewClient(s.life, dialTimeout, options, dial)
+	b.frame.Hide(cmp.Or(reach.Password, reach.Username))
+	b.frame.Hide(cmp.Or(reach.Sentinel.Password, reach.Sentinel.Username))
+	dial := b.way.Dial
+	clients := func(address string) (rueidis.Client, bool, error) {
+		own := reach
+		own.InitAddress = []string{address}
+		client, err := rediswire.NewClient(b.frame.Life(), dialTimeout, own, dial)
 		return client, true, err
 	}
-	if s.inCluster {
-		s.cluster = s.newCluster(options.InitAddress, connectTo)
-	} else {
-		client, owned, err := connectTo(options.InitAddress[0])
-		if err != nil {
-			s.end()
-			return nil, err
-		}
-		s.setHome(client, owned)
+	if b.inCluster {
+		b.topology = b.newCluster(reach.InitAddress, clients)
+		return b.open(ctx)
 	}
-	if err := s.start(ctx); err != nil {
+	one := b.newSingle()
+	one.info = info
+	b.topology = one
+	if reach.Sentinel.MasterSet != "" {
+		s := b.newSentinels(reach)
+		one, dial, b.topology = s.single, s.dial, s
+		reach.InitAddress, reach.Sentinel = []string{s.master}, rueidis.SentinelOption{}
+	}
+	client, owned, err := clients(reach.InitAddress[0])
+	if err != nil {
+		b.frame.End()
 		return nil, err
 	}
-	return s, nil
+	one.home = b.newNode("", client, owned)
+	return b.open(ctx)
 }
 
-// parse reads a URL.
-func parse(at store.Location) (options rueidis.ClientOption, set settings, err error) {
-	if err := at.Allow(append(allowed(at.Scheme), "guard", "eviction", "mode", "retry", "drift", "wait-replicas", "wait-timeout")...); err != nil {
-		return options, set, err
-	}
-	set.prefix = at.Prefix
-	if at.Query.Has("guard") {
-		if set.guard, err = time.ParseDuration(at.Query.Get("guard")); err != nil || set.guard < 0 {
-			return options, set, errors.New("guard is a duration, as in guard=60s")
+// Scripts lets a fence.Key use a rueidis client, for one server or for a cluster.
+//
+//	stock := fence.Key{Redis: redisstore.Scripts{Client: client}, Name: "{stock:42}:fence"}
+type Scripts struct{ Client rueidis.Client }
+
+var errCrossSlot = errors.New("CROSSSLOT the keys do not have one hash tag")
+
+// Eval runs a script on the master that has the keys. The server is sent its text only if it does not know it yet. It is
+// never repeated: what was not answered may have been done.
+func (s Scripts) Eval(ctx context.Context, script string, keys, args []string) (any, error) {
+	if s.Client.Mode() == rueidis.ClientModeCluster {
+		for _, key := range keys {
+			if slotOf(key) != slotOf(keys[0]) {
+				return nil, errCrossSlot // rueidis would panic
+			}
 		}
 	}
-	if set.replicaSettings, err = parseReplicas(at.Query); err != nil {
-		return options, set, err
+	answer, err := rueidis.NewLuaScript(script).Exec(ctx, s.Client, keys, args).ToAny()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
 	}
-	if err := set.parseMode(at); err != nil {
-		return options, set, err
-	}
-	switch at.Query.Get("eviction") {
-	case "refuse":
-		set.refuseEviction = true
-	case "", "warn":
-	default:
-		return options, set, errors.New("eviction is warn or refuse")
-	}
-	set.inCluster = strings.HasSuffix(at.Scheme, "+cluster")
-	err = reach(at, &options)
-	return options, set, err
+	return answer, err
 }

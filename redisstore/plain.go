@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -14,16 +16,28 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A Plain is a store in plain mode: it keeps each lock as other libraries do, in one key. It implements store.Store, but
-// for what needs a line. The package's documentation says what holds.
+// The scripts of plain mode.
+var (
+	takeScript       = newScript("plain.lua", "plain_take.lua")
+	keepPlainScript  = newScript("plain.lua", "plain_keep.lua")
+	leavePlainScript = newScript("plain.lua", "plain_leave.lua")
+	breakPlainScript = newScript("plain.lua", "plain_break.lua")
+	lookScript       = newScript("plain.lua", "plain_look.lua")
+)
+
+// plainMode is the mode that keeps each lock as other libraries do, in one key. It implements store.Store, but for what needs
+// a line. The package's documentation says what holds.
 //
-// Redis knows nothing of those who wait. They are bids in this client, and try again: when somebody of Holdfast's gives
-// the lock back, which is told on a channel, when its time is over, and now and then in case that another library did.
-type Plain struct {
-	base *Store // the connections, and what goes over them
-	set  plainSettings
+// Redis knows nothing of claims that wait. They are bids in this client, and try again: when another client of Holdfast's
+// releases the lock, which is told on a channel, when the holder's time is over, and now and then in case that another
+// library has released it.
+type plainMode struct {
+	*base // the connections, and what goes over them
+	set   plainSettings
+	at    *slotKeys
 
 	mu   sync.Mutex
 	bids map[store.ID]*bid
@@ -33,58 +47,30 @@ type Plain struct {
 	owners        rediskey.Owners
 }
 
-var _ store.Store = (*Plain)(nil)
-
-// NewPlain is New for plain mode.
-func NewPlain(ctx context.Context, client rueidis.Client, options ...Option) (*Plain, error) {
-	return inPlainMode(New(ctx, client, slices.Concat(options, []Option{plainMode})...))
-}
-
-// ThroughPlain is Through for plain mode.
-func ThroughPlain(ctx context.Context, path Path, options ...Option) (*Plain, error) {
-	return inPlainMode(Through(ctx, path, slices.Concat(options, []Option{plainMode})...))
-}
-
-func inPlainMode(s *Store, err error) (*Plain, error) {
-	if err != nil {
-		return nil, err
-	}
-	return newPlain(s), nil
-}
-
-// newPlain makes a store in plain mode of one that is connected.
-func newPlain(s *Store) *Plain {
-	p := &Plain{base: s, set: *s.plain, bids: map[store.ID]*bid{}}
+func newPlain(b *base) *plainMode {
+	p := &plainMode{base: b, set: *b.plain, at: b.keys.only(b.channel), bids: map[store.ID]*bid{}}
 	p.subscriptions = rediskey.NewSubscriptions(1, p.channel(""))
-	overhear := func(channel string) { p.subscriptions.Message(0, channel) }
-	s.overhear.Store(&overhear)
-	s.tasks.Go(p.listen)
+	b.receive = func(m rueidis.PubSubMessage) { p.subscriptions.Message(0, m.Channel) }
+	b.work = append(b.work, p.listen)
 	return p
 }
 
-// Server says what the server said of itself when the store was opened.
-func (p *Plain) Server() Server { return p.base.Server() }
-
-// Notify implements store.Store.
-func (p *Plain) Notify(fn func(store.ID, store.Standing)) { p.base.Notify(fn) }
-
-// Close implements store.Store. Locks that were not given back are held until their ttl has passed.
-func (p *Plain) Close() error { return p.base.Close() }
-
 // Abilities implements store.Store.
-func (p *Plain) Abilities() store.Abilities {
+func (p *plainMode) Abilities() store.Abilities {
 	a := p.base.Abilities()
-	a.Identity = strings.TrimSuffix(p.base.identity, "/") + " plain/" + p.set.prefix // a line of that name is another lock
+	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a line of that name is another lock
 	a.Line, a.Shared, a.ExactWake = false, false, false
 	a.Instead = "mode=line, which is the default, has them"
 	return a
 }
 
 // Join implements store.Store: it tries once. A claim that does not get the lock becomes a bid.
-func (p *Plain) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
-	if err := p.check(ctx, c.Name); err != nil {
+func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	call, err := p.begin(ctx, c.Name, c.TTL)
+	if err != nil {
 		return store.Standing{}, err
 	}
+	defer call.End()
 	switch {
 	case !c.Exclusive():
 		return store.Standing{}, fmt.Errorf("%w: plain mode has no shared locks; mode=line, which is the default, has them", store.ErrUnsupported)
@@ -95,38 +81,40 @@ func (p *Plain) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	if err != nil {
 		return store.Standing{}, err
 	}
-	ctx, receipt := p.base.withReceipt(ctx)
-	answer, sent, err := p.base.ask(ctx, c.TTL, p.base.shelf, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		e := p.trying(b, before, &c, w)
-		return takeScript.Run(ctx, w, e.Keys, e.Args)
-	})
-	if err != nil {
+	var answer rueidis.RedisResult
+	try := p.try(p.at, true)
+	for try.next(call.Context) {
+		e := p.trying(b, before, &c, try.wire)
+		answer = takeScript.Run(call.Context, try.conn, e.Keys, e.Args)
+		try.done(answer)
+	}
+	if err := call.Outcome(try.err); err != nil {
 		if store.Final(err) {
 			p.forget(b)
 		}
 		return store.Standing{}, err
 	}
-	standing, err := p.tried(answer, sent, b, &c)
-	if short := receipt.check(standing); short != nil {
-		return store.Standing{}, p.base.fault(ctx, short)
+	standing, err := p.tried(answer, try.sent, b, &c)
+	if err == nil {
+		standing, err = try.counted(standing)
 	}
-	return standing, err
+	return standing, call.Outcome(err)
 }
 
 // trying is one run of plain_take.lua.
-func (p *Plain) trying(b *bid, before string, c *store.Claim, w *wire) execution {
+func (p *plainMode) trying(b *bid, before string, c *store.Claim, w *wire) execution {
 	want, more := b.want()
 	p.mu.Lock()
 	floor := max(c.Floor, p.seen)
 	p.mu.Unlock()
 	return execution{
-		Keys: []string{b.key, p.base.shelf.mark, b.tombstone()},
+		Keys: []string{b.key, p.at.mark, b.tombstone()},
 		Args: []string{want, more, p.valueRest(c.Owner, w), millis(c.TTL + c.Grace), strconv.FormatUint(floor, 10), before},
 	}
 }
 
 // tried reads the answer to a try.
-func (p *Plain) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *store.Claim) (store.Standing, error) {
+func (p *plainMode) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *store.Claim) (store.Standing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
@@ -146,7 +134,7 @@ func (p *Plain) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *sto
 			return store.Standing{}, store.ErrFloor
 		}
 		if mark, bad := strings.CutPrefix(word, "mark "); bad {
-			return store.Standing{}, p.base.badMark(p.base.shelf, mark)
+			return store.Standing{}, p.badMark(p.at, mark)
 		}
 		return store.Standing{}, p.strange(word)
 	}
@@ -160,24 +148,20 @@ func (p *Plain) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *sto
 		return store.Standing{Ahead: 1, Holder: holder}, nil
 	}
 	p.waits(b)
-	return store.Standing{State: store.Waiting, Ahead: -1, Until: p.until(sent, c.TTL), AskAgain: p.again(holder)}, nil
+	until := p.frame.Drift.Until(store.Waiting, sent, c.TTL)
+	return store.Standing{State: store.Waiting, Ahead: -1, Until: until, AskAgain: p.again(holder)}, nil
 }
 
 // held is the standing of a bid that has the lock.
-func (p *Plain) held(b *bid, sent time.Time, ttl time.Duration) store.Standing {
-	return store.Standing{State: store.Held, Ticket: b.ticket, Until: p.until(sent, ttl)}
-}
-
-// until is as for a line, with a drift of its own.
-func (p *Plain) until(sent time.Time, ttl time.Duration) time.Time {
-	return sent.Add(ttl - time.Duration(float64(ttl)*p.set.drift) - 2*time.Millisecond)
+func (p *plainMode) held(b *bid, sent time.Time, ttl time.Duration) store.Standing {
+	return store.Standing{State: store.Held, Ticket: b.ticket, Until: p.frame.Drift.Until(store.Held, sent, ttl)}
 }
 
 // ownPatience is how much longer than for another library's release to wait for one of Holdfast's, which is told.
 const ownPatience = 10
 
 // again is when to look whether the holder has gone.
-func (p *Plain) again(holder *store.Place) time.Time {
+func (p *plainMode) again(holder *store.Place) time.Time {
 	pause := p.set.retry/2 + rand.N(p.set.retry)
 	if holder.Ticket != 0 {
 		pause *= ownPatience
@@ -188,12 +172,152 @@ func (p *Plain) again(holder *store.Place) time.Time {
 	return time.Now().Add(pause)
 }
 
+// Keep implements store.Store. What is held is prolonged if it is still there; who waits tries again. One that was held
+// and is not there any more is gone: it never tries again.
+func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	for i := range cs {
+		if err := p.checkName(cs[i].Name); err != nil {
+			return nil, err
+		}
+	}
+	limit, err := p.frame.CheckAll(ctx, cs)
+	if err != nil || len(cs) == 0 {
+		return nil, err
+	}
+	call := p.frame.Call(ctx, limit)
+	defer call.End()
+	try := p.try(p.at, true)
+	if !try.next(call.Context) {
+		return nil, call.Outcome(try.err)
+	}
+	r := renewal{p, call.Context, &try, cs, make([]store.Standing, len(cs))}
+	held, waiting := p.sort(cs)
+	r.prolong(held)
+	r.tryAgain(waiting)
+	for i := range r.standings {
+		standing, short := try.counted(r.standings[i])
+		standing.Err = cmp.Or(standing.Err, short)
+		if standing.Err != nil {
+			standing.Err = call.Outcome(standing.Err)
+		}
+		r.standings[i] = standing
+	}
+	err = r.standings[0].Err
+	if store.Final(err) || slices.ContainsFunc(r.standings, func(k store.Standing) bool { return k.Err == nil }) {
+		return r.standings, nil
+	}
+	return nil, err
+}
+
+// A renewed claim is one of a Keep: its place there, and its bid.
+type renewed struct {
+	i      int
+	bid    *bid
+	before string // of a try
+}
+
+// sort tells those that wait from those that hold, or believe to, and begins a try of each that waits.
+func (p *plainMode) sort(cs []store.Claim) (held, waiting []renewed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range cs {
+		b := p.find(&cs[i])
+		switch {
+		case b == nil:
+			held = append(held, renewed{i, &bid{id: cs[i].ID, key: p.key(cs[i].Name), ticket: cs[i].Ticket}, ""})
+		case b.waiting:
+			waiting = append(waiting, renewed{i, b, b.begin()})
+		default:
+			held = append(held, renewed{i, b, ""})
+		}
+	}
+	return held, waiting
+}
+
+// A renewal is one Keep.
+type renewal struct {
+	*plainMode
+	ctx       context.Context
+	try       *tries
+	claims    []store.Claim
+	standings []store.Standing
+}
+
+// prolong keeps what is held, in batches: in between the server serves others.
+func (r *renewal) prolong(held []renewed) {
+	var all []execution
+	for chunk := range slices.Chunk(held, keepBatch) {
+		var e execution
+		for _, k := range chunk {
+			want, more := k.bid.want()
+			c := &r.claims[k.i]
+			e.Keys = append(e.Keys, k.bid.key)
+			e.Args = append(e.Args, want, more, millis(c.TTL+c.Grace))
+		}
+		all = append(all, e)
+	}
+	if len(all) == 0 {
+		return
+	}
+	sent := time.Now()
+	answers := keepPlainScript.RunAll(r.ctx, r.try.conn, all)
+	for chunk := range slices.Chunk(held, keepBatch) {
+		r.prolonged(chunk, answers[0], sent)
+		answers = answers[1:]
+	}
+}
+
+// prolonged reads the answer about some that are held.
+func (r *renewal) prolonged(chunk []renewed, answer rueidis.RedisResult, sent time.Time) {
+	still, err := answer.AsIntSlice()
+	if err == nil && len(still) != len(chunk) {
+		err = errShape
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n, k := range chunk {
+		switch {
+		case err != nil:
+			r.standings[k.i].Err = err
+		case k.bid.ticket == 0: // its Join was never answered: whatever came of it, it holds nothing
+		case still[n] == 1:
+			r.standings[k.i] = r.held(k.bid, sent, r.claims[k.i].TTL)
+		default:
+			r.drop(k.bid) // and the standing is Gone
+		}
+	}
+}
+
+// tryAgain lets those try who wait.
+func (r *renewal) tryAgain(waiting []renewed) {
+	if len(waiting) == 0 {
+		return
+	}
+	all := make([]execution, len(waiting))
+	for n, k := range waiting {
+		all[n] = r.trying(k.bid, k.before, &r.claims[k.i], r.try.wire)
+	}
+	sent := time.Now()
+	for n, answer := range takeScript.RunAll(r.ctx, r.try.conn, all) {
+		k := waiting[n]
+		err := answer.Error()
+		if err == nil {
+			r.standings[k.i], err = r.tried(answer, sent, k.bid, &r.claims[k.i])
+		}
+		if err != nil {
+			r.standings[k.i] = store.Standing{Err: err}
+		}
+	}
+}
+
 // Leave implements store.Store. A bid that has never had the lock, and whose tries were all answered, is known to nobody
 // but this client.
-func (p *Plain) Leave(ctx context.Context, c store.Claim) error {
-	if err := p.check(ctx, c.Name); err != nil {
+func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
+	call, err := p.begin(ctx, c.Name, c.TTL)
+	if err != nil {
 		return err
 	}
+	defer call.End()
 	b, bury, ask := p.leaving(&c)
 	if !ask {
 		return nil
@@ -203,13 +327,11 @@ func (p *Plain) Leave(ctx context.Context, c store.Claim) error {
 	if bury {
 		keys = append(keys, b.tombstone())
 	}
-	answer, _, err := p.base.ask(ctx, c.TTL, p.base.shelf, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return leavePlainScript.Run(ctx, w, keys, args)
-	})
+	answer, err := p.run(call.Context, leavePlainScript, keys, args)
 	if err != nil {
 		// It will be repeated, but not for longer than this.
 		time.AfterFunc(c.TTL+c.Grace, func() { p.forget(b) })
-		return err
+		return call.Outcome(err)
 	}
 	p.forget(b)
 	if n, err := answer.ToInt64(); err != nil || n != 1 {
@@ -218,16 +340,91 @@ func (p *Plain) Leave(ctx context.Context, c store.Claim) error {
 	return nil
 }
 
-// check refuses a call that must not be made.
-func (p *Plain) check(ctx context.Context, name string) error {
-	if err := p.checkName(name); err != nil {
+// Line implements store.Store. It shows the holder and nobody else: of those who wait, Redis knows nothing. Of a holder of
+// another library it shows the value that it set.
+func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
+	line := store.Line{Name: name}
+	call, err := p.begin(ctx, name, frame.AskTimeout)
+	if err != nil {
+		return line, err
+	}
+	defer call.End()
+	answer, err := p.run(call.Context, lookScript, []string{p.key(name)}, nil)
+	if err != nil {
+		return line, call.Outcome(err)
+	}
+	switch holder, err := p.readHolder(answer, name); {
+	case err != nil:
+		return line, p.strange(err.Error())
+	case holder != nil:
+		line.Places = []store.Place{*holder}
+	}
+	return line, nil
+}
+
+// Break implements store.Store, for a holder whose value says its ticket.
+func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error {
+	call, err := p.begin(ctx, name, frame.AskTimeout)
+	if err != nil {
 		return err
 	}
-	return p.base.alive(ctx)
+	defer call.End()
+	key := p.key(name)
+	answer, err := p.run(call.Context, breakPlainScript, []string{key}, []string{strconv.FormatUint(ticket, 10), p.channel(key)})
+	if err != nil {
+		return call.Outcome(err)
+	}
+	if n, err := answer.ToInt64(); err == nil && n == 1 {
+		return nil
+	}
+	word, err := answer.ToString()
+	switch word {
+	case "nobody":
+		return store.ErrNotHeld
+	case "stranger":
+		return fmt.Errorf("%w: the holder's value is not Holdfast's own and has no ticket; to break it, "+
+			"delete the key %s by hand", store.ErrUnsupported, store.Quote(key))
+	default:
+		return p.strange(fmt.Sprint(word, err))
+	}
+}
+
+// Names implements store.Store: it cannot. A lock's key looks like any other.
+func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=line, which is the default, can list them", store.ErrUnsupported))
+	}
+}
+
+// run runs a script that grants nothing.
+func (p *plainMode) run(ctx context.Context, script *script, keys, args []string) (answer rueidis.RedisResult, err error) {
+	try := p.try(p.at, false)
+	for try.next(ctx) {
+		answer = script.Run(ctx, try.conn, keys, args)
+		try.done(answer)
+	}
+	return answer, try.err
+}
+
+// pushes returns the connection that pushes come over.
+func (p *plainMode) pushes(ctx context.Context) (w *wire, err error) {
+	err = p.topology.each(ctx, func(n *node) error {
+		w, err = n.pushes.Get(ctx)
+		return err
+	})
+	return w, err
+}
+
+// begin checks an operation and begins it.
+func (p *plainMode) begin(ctx context.Context, name string, limit time.Duration) (frame.Call, error) {
+	if err := p.checkName(name); err != nil {
+		return frame.Call{}, err
+	}
+	return p.frame.Begin(ctx, name, limit)
 }
 
 // checkName refuses what is no name, and what is one of our own keys.
-func (p *Plain) checkName(name string) error {
+func (p *plainMode) checkName(name string) error {
 	if err := store.CheckName(name); err != nil {
 		return err
 	}
@@ -235,9 +432,4 @@ func (p *Plain) checkName(name string) error {
 }
 
 // key is where the lock of a name is.
-func (p *Plain) key(name string) string { return p.set.prefix + name }
-
-// strange is the fault of an answer that is none.
-func (p *Plain) strange(said string) error {
-	return &store.Fault{Store: p.base.called, Err: fmt.Errorf("%w: %.100q", errShape, said)}
-}
+func (p *plainMode) key(name string) string { return p.set.prefix + name }

@@ -9,7 +9,7 @@ import (
 
 // A bid is a claim in plain mode, as this client knows it. All but plain, id, key and value is guarded by the store's mu.
 type bid struct {
-	plain *Plain
+	plain *plainMode
 	id    store.ID
 	key   string
 	value string // that the program gave; empty: Holdfast's own, which has the ID
@@ -28,7 +28,7 @@ func (b *bid) tombstone() string { return tombstones + b.id.String() + ":" + b.k
 const tombstones = keyRoot + keyEnd + ":left:"
 
 // find is the bid of a claim; nil if this client has none. An ID means nothing under another name.
-func (p *Plain) find(c *store.Claim) *bid {
+func (p *plainMode) find(c *store.Claim) *bid {
 	b := p.bids[c.ID]
 	if b == nil || b.key != p.key(c.Name) {
 		return nil
@@ -37,7 +37,7 @@ func (p *Plain) find(c *store.Claim) *bid {
 }
 
 // bid makes a bid for a claim that joins, or finds the one that it has, and begins a try of it.
-func (p *Plain) bid(c *store.Claim) (b *bid, before string, err error) {
+func (p *plainMode) bid(c *store.Claim) (b *bid, before string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b = p.find(c); b == nil {
@@ -53,13 +53,13 @@ func (p *Plain) bid(c *store.Claim) (b *bid, before string, err error) {
 	return b, before, nil
 }
 
-func (p *Plain) newBid(c *store.Claim) (*bid, error) {
+func (p *plainMode) newBid(c *store.Claim) (*bid, error) {
 	b := &bid{plain: p, id: c.ID, key: p.key(c.Name)}
 	if p.set.value == nil {
 		return b, nil
 	}
 	if b.value = p.set.value(*c); b.value == "" {
-		return nil, &store.Fault{Store: p.base.called, Final: true, Err: errors.New("the option Value gave an empty value")}
+		return nil, &store.Fault{Store: p.base.frame.Name, Final: true, Err: errors.New("the option Value gave an empty value")}
 	}
 	return b, nil
 }
@@ -76,7 +76,7 @@ func (b *bid) begin() (before string) {
 }
 
 // waits makes b one that waits. The caller has mu, as for all of these.
-func (p *Plain) waits(b *bid) {
+func (p *plainMode) waits(b *bid) {
 	if !b.over && !b.waiting {
 		b.waiting = true
 		p.subscriptions.Add(b.key, b, 0)
@@ -84,13 +84,13 @@ func (p *Plain) waits(b *bid) {
 }
 
 // settled makes b one that has the lock.
-func (p *Plain) settled(b *bid) {
+func (p *plainMode) settled(b *bid) {
 	b.waiting = false
 	p.subscriptions.Remove(b.key, b)
 }
 
 // drop forgets b.
-func (p *Plain) drop(b *bid) {
+func (p *plainMode) drop(b *bid) {
 	p.settled(b)
 	b.over = true
 	if p.bids[b.id] == b {
@@ -99,7 +99,7 @@ func (p *Plain) drop(b *bid) {
 }
 
 // forget is drop for who does not have mu.
-func (p *Plain) forget(b *bid) {
+func (p *plainMode) forget(b *bid) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(b)
@@ -107,7 +107,7 @@ func (p *Plain) forget(b *bid) {
 
 // leaving makes the bid of a claim one that leaves: it never tries again. It says whether the server has to be asked, and
 // whether to leave a tombstone.
-func (p *Plain) leaving(c *store.Claim) (b *bid, bury, ask bool) {
+func (p *plainMode) leaving(c *store.Claim) (b *bid, bury, ask bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b = p.find(c)

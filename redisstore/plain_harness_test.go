@@ -40,7 +40,7 @@ func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest
 	if prefix != "" {
 		query += "&prefix=" + url.QueryEscape(prefix+"|")
 	}
-	s, err := redisstore.OpenPlainThrough(t.Context(), testkit.Locate(t, h.url+query), p.Addr())
+	s, err := redisstore.OpenThrough(t.Context(), testkit.Locate(t, h.url+query), p.Addr())
 	testkit.Must(t, err)
 	return s, p.Link()
 }

@@ -134,7 +134,7 @@ func TestPlainValue(t *testing.T) {
 		}
 		return c.Owner.Label + "-" + c.ID.String()
 	})
-	s, err := redisstore.NewPlain(t.Context(), client, redisstore.Prefix("lock:"), redisstore.Retry(20*time.Millisecond), redisstore.Drift(0.02), value)
+	s, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), redisstore.Prefix("lock:"), redisstore.Retry(20*time.Millisecond), redisstore.Drift(0.02), value)
 	testkit.Must(t, err)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
 	locks := holdfast.New(s, holdfast.Label("mine"), holdfast.TTL(ttl))
@@ -161,7 +161,7 @@ func TestPlainValue(t *testing.T) {
 		t.Errorf("TryLock with the value of the holder: %v", err)
 	}
 	testkit.Unlock(t, lease)
-	empty, err := redisstore.NewPlain(t.Context(), client, redisstore.Value(func(store.Claim) string { return "" }))
+	empty, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), redisstore.Value(func(store.Claim) string { return "" }))
 	testkit.Must(t, err)
 	defer empty.Close()
 	if _, err := empty.Join(t.Context(), claim("empty")); !store.Final(err) {
@@ -172,10 +172,10 @@ func TestPlainValue(t *testing.T) {
 // A claim that joins again, because an answer was lost, has the ticket that it had, whoever made its value.
 func TestPlainJoinsAgain(t *testing.T) {
 	server := servers.Redis(t)
-	s, err := redisstore.NewPlain(t.Context(), handIn(t, server.Addr()), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
+	s, err := redisstore.New(t.Context(), handIn(t, server.Addr()), redisstore.PlainMode(), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
 	testkit.Must(t, err)
 	defer s.Close()
-	for _, s := range []*redisstore.Plain{s, openPlain(t, server, "")} {
+	for _, s := range []*redisstore.Store{s, openPlain(t, server, "")} {
 		c := testkit.Held(t, s, claim("again"))
 		first := c.Ticket
 		if testkit.Join(t, s, &c, store.Held); c.Ticket != first {
@@ -196,8 +196,8 @@ func TestPlainOptionsAreForPlainMode(t *testing.T) {
 		}
 	}
 	for _, option := range []redisstore.Option{redisstore.Retry(0), redisstore.Drift(-1), redisstore.Prefix("\x00"), redisstore.Guard(time.Second)} {
-		if _, err := redisstore.NewPlain(t.Context(), client, option); err == nil {
-			t.Error("NewPlain took an option that is wrong")
+		if _, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), option); err == nil {
+			t.Error("New took an option that is wrong")
 		}
 	}
 }

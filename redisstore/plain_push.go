@@ -8,12 +8,12 @@ import (
 )
 
 // channel is where the release of a key is published.
-func (p *Plain) channel(key string) string { return p.base.keys.pushes + "freed:" + key }
+func (p *plainMode) channel(key string) string { return p.base.keys.pushes + "freed:" + key }
 
 // listen stays subscribed to the releases that bids wait for until the store is closed.
-func (p *Plain) listen() {
-	p.subscriptions.Listen(p.base.life, 0, func(ctx context.Context) (rediskey.Conn, error) {
-		return p.base.home.pushes.Get(ctx)
+func (p *plainMode) listen() {
+	p.subscriptions.Listen(p.base.frame.Life(), 0, func(ctx context.Context) (rediskey.Conn, error) {
+		return p.pushes(ctx)
 	})
 }
 
@@ -22,5 +22,5 @@ func (b *bid) Subscribed() { b.Released(0) }
 
 // Released implements rediskey.Waiter: it tells the bid to try again. To one that has the lock it says nothing.
 func (b *bid) Released(int) {
-	b.plain.base.deliver(b.id, store.Standing{State: store.Waiting, Ahead: -1})
+	b.plain.base.frame.Push(b.id, store.Standing{State: store.Waiting, Ahead: -1})
 }

@@ -167,10 +167,10 @@ func TestPlainLostAnswer(t *testing.T) {
 }
 
 // openThroughProxy opens a store in plain mode behind a proxy.
-func openThroughProxy(t *testing.T, server *servers.RedisServer) (*redisstore.Plain, *proxy.Proxy) {
+func openThroughProxy(t *testing.T, server *servers.RedisServer) (*redisstore.Store, *proxy.Proxy) {
 	t.Helper()
 	p := testkit.Proxy(t, server.Addr())
-	s, err := redisstore.OpenPlainThrough(t.Context(), testkit.Locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
+	s, err := redisstore.OpenThrough(t.Context(), testkit.Locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	s.Notify(func(store.ID, store.Standing) {})

@@ -12,9 +12,9 @@ import (
 // What tests of plain mode do with a store, and with locks.
 
 // openPlain opens a store in plain mode, with these parameters beside the mode.
-func openPlain(t testing.TB, server *servers.RedisServer, query string) *redisstore.Plain {
+func openPlain(t testing.TB, server *servers.RedisServer, query string) *redisstore.Store {
 	t.Helper()
-	return testkit.Open(t, "redis://"+server.Addr()+"?mode=plain"+query).(*redisstore.Plain)
+	return testkit.Open(t, "redis://"+server.Addr()+"?mode=plain"+query).(*redisstore.Store)
 }
 
 // openLocks opens a client in plain mode, whose locks last long unless the options say otherwise.

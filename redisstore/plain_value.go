@@ -26,12 +26,12 @@ func (b *bid) want() (want, more string) {
 //
 // A claim knows it by its ID alone. SINCE is the server's time as far as this client can tell. It and OWNER stay as
 // they were when the lock was taken, also when it is handed over inside the process.
-func (p *Plain) valueRest(owner *store.Owner, w *wire) string {
+func (p *plainMode) valueRest(owner *store.Owner, w *wire) string {
 	return rediskey.Since(time.UnixMilli(w.serverMillis())) + " " + p.owners.Text(owner)
 }
 
 // readHolder reads what show in plain.lua says of a holder. It is nil if there is none.
-func (p *Plain) readHolder(answer rueidis.RedisResult, name string) (*store.Place, error) {
+func (p *plainMode) readHolder(answer rueidis.RedisResult, name string) (*store.Place, error) {
 	list, err := answer.ToArray()
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -51,7 +51,7 @@ func (p *Plain) readHolder(answer rueidis.RedisResult, name string) (*store.Plac
 }
 
 // readValue reads a value of Holdfast's own into a place.
-func (p *Plain) readValue(place *store.Place, value string) bool {
+func (p *plainMode) readValue(place *store.Place, value string) bool {
 	rest, ok := strings.CutPrefix(value, rediskey.Mark)
 	w := words{rest: rest}
 	id, ticket, since := w.next(), w.ticket(), w.next()

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // replicaSettings say how many replicas must have what a Join or Keep has written before it counts. Redis itself
@@ -40,28 +39,6 @@ type unackedError struct {
 
 func (e *unackedError) Error() string {
 	return fmt.Sprintf("%d of %d replicas have acknowledged within %v, so that it does not count", e.got, e.want.replicas, e.want.patience)
-}
-
-// A receipt says of a call whether replicas have acknowledged what it wrote. It goes with the call's context.
-type receipt struct{ short *unackedError }
-
-type receiptKey struct{}
-
-// withReceipt gives a call a receipt; nil where no replica has to acknowledge.
-func (s *Store) withReceipt(ctx context.Context) (context.Context, *receipt) {
-	if s.replicas == 0 {
-		return ctx, nil
-	}
-	r := &receipt{}
-	return context.WithValue(ctx, receiptKey{}, r), r
-}
-
-// check says why a standing does not count. Only to hold depends on replicas: who waits or is gone does so anyway.
-func (r *receipt) check(standing store.Standing) error {
-	if r == nil || r.short == nil || standing.State != store.Held {
-		return nil
-	}
-	return r.short
 }
 
 // rounds sends what is asked over a wire in rounds: all that came while the last one was under way, and one WAIT for it
@@ -96,8 +73,31 @@ type question struct {
 	answers  []rueidis.RedisResult
 }
 
-// do sends commands with the next round, and waits for their answers or until ctx is done.
-func (r *rounds) do(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+// A receipt sends what one try asks with rounds, and notes if too few replicas have acknowledged it.
+type receipt struct {
+	*rounds
+	short *unackedError
+}
+
+// forTry returns what a try sends over, and its receipt where replicas must acknowledge.
+func (w *wire) forTry() (rediswire.Asker, *receipt) {
+	if w.rounds == nil {
+		return w, nil
+	}
+	r := &receipt{rounds: w.rounds}
+	return r, r
+}
+
+// Do implements rediswire.Asker.
+func (r *receipt) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	return r.DoAll(ctx, []rueidis.Completed{command})[0]
+}
+
+// B implements rediswire.Asker.
+func (r *receipt) B() rueidis.Builder { return r.wire.B() }
+
+// DoAll implements rediswire.Asker: it sends commands with the next round, and waits for their answers or until ctx is done.
+func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	r.mu.Lock()
 	if r.next == nil {
 		r.next = &round{done: make(chan struct{})}
@@ -105,17 +105,10 @@ func (r *rounds) do(ctx context.Context, commands ...rueidis.Completed) []rueidi
 	mine, own := r.next, &question{ctx: ctx, commands: commands}
 	mine.asked = append(mine.asked, own)
 	r.mu.Unlock()
-	select {
-	case r.due <- struct{}{}:
-	default:
-	}
+	notify(r.due)
 	select {
 	case <-mine.done:
 		if mine.short != nil {
-			r, ok := ctx.Value(receiptKey{}).(*receipt)
-			if !ok { // nobody could say that it does not count
-				return rediswire.ErrorResults(len(commands), mine.short)
-			}
 			r.short = mine.short
 		}
 		return own.answers
@@ -181,106 +174,5 @@ func (r *rounds) send(now *round) {
 		r.wire.End(err) // who refuses to WAIT is a master no more
 	case got < int64(r.want.replicas):
 		now.short = &unackedError{got, r.want}
-	}
-}
-
-// A confirmer asks after grants that were pushed. Such a grant was made by whoever left, and nobody has waited for the
-// replicas to have it. So it is passed on only when a Keep has said the same.
-type confirmer struct {
-	mu    sync.Mutex
-	stand map[store.ID]*pushable // the claims that are not held, as far as is known
-	due   chan struct{}          // holds a token when one of them has to be asked after
-}
-
-// A pushable is a claim that a push may be about.
-type pushable struct {
-	claim   store.Claim
-	waiting bool // it has been said to wait; otherwise its Join is under way
-	pushed  bool // it is said to be held
-}
-
-func newConfirmer() *confirmer {
-	return &confirmer{stand: map[store.ID]*pushable{}, due: make(chan struct{}, 1)}
-}
-
-// joining notes that a Join is under way: the push may come before its answer.
-func (c *confirmer) joining(claim store.Claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stand[claim.ID] == nil {
-		c.stand[claim.ID] = &pushable{claim: claim}
-	}
-}
-
-// saw notes what an answer said of a claim.
-func (c *confirmer) saw(claim *store.Claim, standing store.Standing, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.stand[claim.ID]
-	switch {
-	case err != nil && p != nil && !p.waiting, err == nil && standing.State != store.Waiting:
-		delete(c.stand, claim.ID)
-	case err == nil && p != nil: // otherwise it has left meanwhile, and nobody would ever forget it
-		p.claim, p.waiting = *claim, true
-		p.claim.Ticket = standing.Ticket
-		if p.pushed {
-			c.wake()
-		}
-	}
-}
-
-// forget drops a claim that leaves.
-func (c *confirmer) forget(id store.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.stand, id)
-}
-
-// pushed notes that a claim is said to be held.
-func (c *confirmer) pushed(id store.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.stand[id]; p != nil {
-		p.pushed = true
-		c.wake()
-	}
-}
-
-func (c *confirmer) wake() {
-	select {
-	case c.due <- struct{}{}:
-	default:
-	}
-}
-
-// take gives the claims that have to be asked after.
-func (c *confirmer) take() (claims []store.Claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.stand {
-		if p.waiting && p.pushed {
-			p.pushed = false
-			claims = append(claims, p.claim)
-		}
-	}
-	return claims
-}
-
-// confirm asks after pushed grants until the store is closed. Where the answer does not come, the client's own Keep
-// has to tell.
-func (s *Store) confirm() {
-	for {
-		select {
-		case <-s.confirmer.due:
-		case <-s.life.Done():
-			return
-		}
-		claims := s.confirmer.take()
-		standings, err := s.Keep(s.life, claims)
-		for i := range standings {
-			if k := standings[i]; err == nil && k.Err == nil && k.State != store.Waiting {
-				s.deliver(claims[i].ID, store.Standing{State: k.State, Ticket: k.Ticket, Ahead: -1})
-			}
-		}
 	}
 }

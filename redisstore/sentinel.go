@@ -25,7 +25,6 @@ const (
 var (
 	errSwitched = errors.New("another server became the master meanwhile")
 	errUnknown  = errors.New("it knows none of this name")
-	errNoWord   = fmt.Errorf("no answer in %v", sentinelPatience)
 	errBehind   = errors.New("it has not heard of the last failover")
 )
 
@@ -35,7 +34,7 @@ var (
 // They may contradict each other: one that is cut off goes on naming the old master. Each failover has a greater epoch
 // than all before it, so that the latest is right.
 type sentinels struct {
-	store     *Store
+	*single
 	master    string               // the name of what they watch
 	options   rueidis.ClientOption // how they are reached
 	addresses []string
@@ -44,7 +43,7 @@ type sentinels struct {
 	mu    sync.Mutex
 	asked int // how often they were asked so far
 	known belief
-	open  map[*ledConn]string // connections to masters, also those that are being made, with their addresses
+	led   map[*ledConn]string // connections to masters, also those that are being made, with their addresses
 }
 
 // A belief is who the master is.
@@ -54,16 +53,27 @@ type belief struct {
 	asked   int   // which question it answers
 }
 
-func (s *Store) newSentinels(options rueidis.ClientOption) *sentinels {
+func (b *base) newSentinels(options rueidis.ClientOption) *sentinels {
 	own := options.Sentinel
+	one := b.newSingle()
+	one.failsOver = true
 	return &sentinels{
-		store:     s,
+		single:    one,
 		master:    own.MasterSet,
 		options:   rueidis.ClientOption{Username: own.Username, Password: own.Password, TLSConfig: own.TLSConfig},
 		addresses: slices.Clone(options.InitAddress),
 		heard:     make(chan struct{}, 1),
-		open:      map[*ledConn]string{},
+		led:       map[*ledConn]string{},
 	}
+}
+
+// begin connects to the master, and begins to listen to the sentinels.
+func (s *sentinels) begin(ctx context.Context) error {
+	err := s.single.begin(ctx)
+	if err == nil {
+		s.store.frame.Go(s.watch)
+	}
+	return err
 }
 
 // dial connects to the master, wherever that is now. It gives up when another becomes the master meanwhile.
@@ -81,14 +91,14 @@ func (s *sentinels) dial(ctx context.Context, _ string, config *tls.Config) (net
 	conn, err := s.store.way.Dial(ctx, address, config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, still := s.open[led]; !still {
+	if _, still := s.led[led]; !still {
 		if err == nil {
 			rediswire.Cut(conn)
 		}
 		return nil, errSwitched
 	}
 	if err != nil {
-		delete(s.open, led)
+		delete(s.led, led)
 		return nil, err
 	}
 	led.Conn, led.leave = conn, func() { rediswire.Cut(conn) }
@@ -108,7 +118,7 @@ func (c *ledConn) NetConn() net.Conn { return c.Conn }
 // Close closes the connection.
 func (c *ledConn) Close() error {
 	c.by.mu.Lock()
-	delete(c.by.open, c)
+	delete(c.by.led, c)
 	c.by.mu.Unlock()
 	return c.Conn.Close()
 }
@@ -120,7 +130,7 @@ func (s *sentinels) lead(led *ledConn, address string) bool {
 	if s.known.address != address {
 		return false
 	}
-	s.open[led] = address
+	s.led[led] = address
 	return true
 }
 
@@ -147,17 +157,16 @@ func (s *sentinels) believe(question int, said []saying, lost *lostError) (strin
 	latest := latestOf(said)
 	if latest.epoch < s.known.epoch && !s.most(len(said)) {
 		for _, behind := range said {
-			lost.whys = append(lost.whys, fmt.Errorf("sentinel %s: %w", behind.sentinel, errBehind))
+			lost.add(behind.sentinel, errBehind)
 		}
-		lost.final = false
 		return "", lost
 	}
 	asked := max(question, s.known.asked)
 	s.known = latest.belief
 	s.known.asked = asked
-	for led, to := range s.open {
+	for led, to := range s.led {
 		if to != latest.address {
-			delete(s.open, led)
+			delete(s.led, led)
 			led.leave()
 		}
 	}
@@ -168,11 +177,10 @@ func (s *sentinels) believe(question int, said []saying, lost *lostError) (strin
 // before: they may have been set up anew.
 func (s *sentinels) most(n int) bool { return 2*n > len(s.addresses) }
 
-// A saying is what one sentinel believes, or why it does not say.
+// A saying is what one sentinel believes.
 type saying struct {
 	sentinel string
 	belief
-	err error
 }
 
 // latestOf is the latest of what was said: of two with the same epoch what more of them say, or who came first.
@@ -193,44 +201,19 @@ func latestOf(said []saying) saying {
 // askAll asks all sentinels at once. One that does not answer holds up nobody for long, unless nobody else has heard of
 // the failover with this epoch.
 func (s *sentinels) askAll(ctx context.Context, epoch int64) (said []saying, lost *lostError) {
-	ctx, cancel := context.WithTimeout(ctx, sentinelPatience)
-	defer cancel()
-	answers := make(chan saying, len(s.addresses))
-	for _, address := range s.addresses {
-		s.store.tasks.Go(func() {
-			belief, err := s.ask(ctx, address)
-			answers <- saying{address, belief, err}
-		})
-	}
-	lost = newLost(fmt.Sprintf("no sentinel names a master called %q", s.master))
-	silent := slices.Clone(s.addresses)
-	var enough <-chan time.Time
-	for ctx.Err() == nil && len(silent) > 0 {
-		select {
-		case one := <-answers:
-			if ctx.Err() != nil {
-				break // that is why it failed
-			}
-			i := slices.Index(silent, one.sentinel)
-			silent = slices.Delete(silent, i, i+1)
-			if one.err != nil {
-				lost.add("sentinel "+one.sentinel, one.err)
-			} else if said = append(said, one); enough == nil && s.most(len(said)) && latestOf(said).epoch >= epoch {
-				enough = time.After(sentinelLonger)
-			}
-		case <-enough:
-			return said, lost
-		case <-ctx.Done():
+	lost = newLost(fmt.Sprintf("no sentinel names a master called %q", s.master), "sentinel ")
+	said = survey(ctx, s.store.frame, sentinelPatience, lost, s.addresses, s.ask, func(said []saying) time.Duration {
+		if s.most(len(said)) && latestOf(said).epoch >= epoch {
+			return sentinelLonger
 		}
-	}
-	for _, address := range silent {
-		lost.add("sentinel "+address, errNoWord)
-	}
+		return 0
+	})
 	return said, lost
 }
 
 // ask asks a sentinel who the master is.
-func (s *sentinels) ask(ctx context.Context, address string) (known belief, err error) {
+func (s *sentinels) ask(ctx context.Context, address string) (said saying, err error) {
+	said.sentinel = address
 	err = s.with(ctx, address, func(conn rueidis.DedicatedClient) error {
 		answers := conn.DoMulti(ctx,
 			// The epoch comes first: an address may be newer than its epoch, and never older. While a failover is under way
@@ -250,13 +233,13 @@ func (s *sentinels) ask(ctx context.Context, address string) (known belief, err 
 		if err != nil {
 			return err
 		}
-		known.address = net.JoinHostPort(named[0], named[1])
-		if known.epoch, err = strconv.ParseInt(about["config-epoch"], 10, 64); err != nil {
+		said.address = net.JoinHostPort(named[0], named[1])
+		if said.epoch, err = strconv.ParseInt(about["config-epoch"], 10, 64); err != nil {
 			return fmt.Errorf("%w: its epoch is %q", errShape, about["config-epoch"])
 		}
 		return nil
 	})
-	return known, err
+	return said, err
 }
 
 // with connects to a sentinel for as long as use takes. Nothing of that outlives life.
@@ -275,60 +258,43 @@ func (s *sentinels) with(life context.Context, address string, use func(rueidis.
 
 // watch listens to all sentinels until the store is closed, and asks them all when one of them has something to say.
 func (s *sentinels) watch() {
+	life := s.store.frame.Life()
 	for _, address := range s.addresses {
-		s.store.tasks.Go(func() {
-			for s.store.life.Err() == nil {
-				s.with(s.store.life, address, s.listen) //nolint:errcheck // whoever needs a connection is told
-				s.pause()
+		s.store.frame.Go(func() {
+			for again := true; again; again = pause(life, sentinelPatience) {
+				s.with(life, address, s.listenTo) //nolint:errcheck // whoever needs a connection is told
 			}
 		})
 	}
 	for {
 		select {
 		case <-s.heard:
-		case <-s.store.life.Done():
+		case <-life.Done():
 			return
 		}
-		if _, err := s.locate(s.store.life); err != nil {
-			s.pause()
-			s.hear()
+		if _, err := s.locate(life); err != nil && pause(life, sentinelPatience) {
+			notify(s.heard)
 		}
 	}
 }
 
-// hear notes that the sentinels have to be asked.
-func (s *sentinels) hear() {
-	select {
-	case s.heard <- struct{}{}:
-	default:
-	}
-}
-
-// pause waits before sentinels are tried again.
-func (s *sentinels) pause() {
-	select {
-	case <-time.After(sentinelPatience):
-	case <-s.store.life.Done():
-	}
-}
-
-// listen hears from a sentinel of changes, until it is lost. Whatever had changed before is asked for.
-func (s *sentinels) listen(conn rueidis.DedicatedClient) error {
+// listenTo hears from a sentinel of changes, until it is lost. Whatever had changed before is asked for.
+func (s *sentinels) listenTo(conn rueidis.DedicatedClient) error {
 	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) {
 		// NAME OLD-HOST OLD-PORT HOST PORT; it may come late, so that it does not count by itself
 		if name, _, _ := strings.Cut(m.Message, " "); name == s.master {
-			s.hear()
+			notify(s.heard)
 		}
 	}})
-	ctx, cancel := context.WithTimeout(s.store.life, sentinelPatience)
+	ctx, cancel := context.WithTimeout(s.store.frame.Life(), sentinelPatience)
 	defer cancel()
 	if err := conn.Do(ctx, conn.B().Subscribe().Channel("+switch-master").Build()).Error(); err != nil {
 		return err
 	}
-	s.hear()
+	notify(s.heard)
 	select {
 	case <-ended:
-	case <-s.store.life.Done():
+	case <-s.store.frame.Life().Done():
 	}
 	return nil
 }

@@ -2,18 +2,18 @@ package redisstore
 
 import (
 	"context"
-	"encoding/hex"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
+	"log/slog"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // MinTTL and MaxTTL bound the ttl of a claim.
@@ -22,250 +22,129 @@ const (
 	MaxTTL = 7 * 24 * time.Hour
 )
 
-const (
-	askTimeout = 10 * time.Second     // bounds the calls that no ttl bounds
-	askAfter   = 2 * time.Millisecond // a claim that is out at a moment is asked about so much later
-	maxExact   = 1<<53 - 1            // the greatest number that the scripts compute exactly
-	keepBatch  = 64                   // claims in one run of keep.lua, which then takes well under 2 ms
-)
+// A Store is one client's connection to Redis. It implements store.Store: by a line for each name, or in plain mode by
+// one key for each name.
+type Store struct{ mode }
 
-// drift is how much earlier than the server a client believes its claim to be over: the two clocks may differ in pace
-// by 1 %, and the server counts in whole milliseconds.
-func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+// A mode is a way to keep locks: *lines or *plainMode.
+type mode interface {
+	store.Store
+	// Server returns what the server said of itself when the store was opened.
+	Server() Server
+}
 
-// A Store is one client's connection to a Redis server. It implements store.Store.
-type Store struct {
+var _ store.Store = (*Store)(nil)
+
+// A base is what all modes share: the settings, and the connections.
+type base struct {
 	settings
-	called   string
-	secrets  sync.Map // passwords, which must not get into an error
+	frame    *frame.Frame
 	keys     keySpace
 	channel  string // where its pushes go, after keys.pushes
 	identity string
 	server   Server
 	met      sync.Once // sets server
-
-	home      *node      // where everything is kept; nil in a cluster
-	shelf     *shelf     // the only one; nil in a cluster
-	cluster   *cluster   // nil: it is one server
-	confirmer *confirmer // with replicas that must acknowledge; otherwise nil
-	sentinels *sentinels // who know where that is; nil: it stays where it is
-	encoder   encoder
-	notify    atomic.Pointer[func(store.ID, store.Standing)]
-	overhear  atomic.Pointer[func(channel string)] // is told of every message: plain mode has channels of its own
-
-	closed  atomic.Bool
-	life    context.Context // ends with Close
-	end     context.CancelFunc
-	reached chan struct{} // holds a token when the server was reached again
-	tasks   sync.WaitGroup
-	shared  atomic.Pointer[bounded]
+	topology topology
+	receive  func(rueidis.PubSubMessage) // takes messages; set by the mode
+	work     []func()                    // what the mode does in the background
 }
 
-var _ store.Store = (*Store)(nil)
-
-// Server says what the server said of itself when the store was opened.
-func (s *Store) Server() Server { return s.server }
-
-// Join implements store.Store.
-func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
-	if err := s.check(ctx, c.Name); err != nil {
-		return store.Standing{}, err
+func newBase(name string, set settings) *base {
+	if set.logger == nil {
+		set.logger = slog.Default()
 	}
-	if c.Floor >= maxExact {
-		return store.Standing{}, store.ErrFloor
+	config := frame.Config{Name: name, Drift: frame.Clocks, Explain: explain, SharedLimits: true}
+	if set.plain != nil {
+		config.Name = "plain " + name
+		config.Drift.Part = set.plain.drift
 	}
-	join := s.join
-	if s.cluster != nil {
-		join = s.joinHeard
+	return &base{
+		settings: set,
+		frame:    frame.New(config),
+		keys:     newKeySpace(set.prefix),
+		channel:  strings.ToLower(rand.Text()[:16]),
 	}
-	if s.confirmer == nil {
-		return join(ctx, c)
-	}
-	s.confirmer.joining(c)
-	standing, err := join(ctx, c)
-	s.confirmer.saw(&c, standing, err)
-	return standing, err
 }
 
-func (s *Store) join(ctx context.Context, c store.Claim) (store.Standing, error) {
-	line := s.keys.line(c.Name)
-	at := s.shelfOf(line)
-	keys := append(make([]string, 0, 3), line, at.mark)
-	args := append(make([]string, 0, 6), "", millis(c.TTL+c.Grace), strconv.FormatUint(c.Floor, 10))
-	if c.Try {
-		args = append(args, "try")
+// newMode makes the mode that the settings ask for.
+func (b *base) newMode() mode {
+	if b.plain != nil {
+		return newPlain(b)
 	}
-	ctx, receipt := s.withReceipt(ctx)
-	answer, sent, err := s.ask(ctx, c.TTL, at, granting, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		args[0] = s.describe(&c, at, w)
-		if s.guard == 0 && s.cluster == nil {
-			return joinScript.Run(ctx, w, keys, args)
-		}
-		full := append(slices.Clone(args), "")[:4:4] // the fourth is empty unless it is a try
-		full = append(full, millis(s.guard), w.run)
-		joining := time.Now()
-		if s.cluster != nil {
-			full = append(full, w.pace(at.slot, joining))
-		}
-		answer := joinScript.Run(ctx, w, append(keys, at.run), full)
-		if word, _ := answer.ToString(); word == "run" { // the slot has been elsewhere, and nobody said so on this connection
-			w.depart(at.slot)
-			if err := s.arriveFirst(ctx, w, at); err != nil {
-				return rueidis.NewErrorResult(err)
-			}
-			answer = joinScript.Run(ctx, w, append(keys, at.run), full)
-		}
-		if s.cluster != nil && answer.Error() == nil {
-			w.joinedIn(at.slot, joining)
-		}
-		return answer
-	})
+	return newLines(b)
+}
+
+// open connects, checks whether the server will do, and begins to listen for pushes.
+func (b *base) open(ctx context.Context) (*Store, error) {
+	s := &Store{b.newMode()}
+	err := ctx.Err()
+	if err == nil {
+		err = b.settings.check()
+	}
+	if err == nil {
+		err = b.begin(ctx)
+	}
 	if err != nil {
-		return store.Standing{}, err
+		s.Close() //nolint:errcheck // it has none
+		return nil, err
 	}
-	standing, err := s.joined(answer, sent, &c)
-	if short := receipt.check(standing); short != nil {
-		return store.Standing{}, s.fault(ctx, short)
+	for _, work := range b.work {
+		b.frame.Go(work)
 	}
-	return standing, err
+	return s, nil
 }
 
-// joined reads the answer to a Join.
-func (s *Store) joined(answer rueidis.RedisResult, sent time.Time, c *store.Claim) (store.Standing, error) {
-	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
-		standing := store.Standing{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive
-		standing.Until = until(standing, sent, c.TTL)
-		return standing, nil
+func (b *base) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, frame.AskTimeout)
+	defer cancel()
+	err := b.topology.begin(ctx)
+	if err == nil {
+		err = b.identify(ctx)
 	}
-	text, err := answer.ToString()
 	if err != nil {
-		return store.Standing{}, s.refused(err.Error(), c.Name)
+		return b.frame.Fault(ctx, err)
 	}
-	w := words{rest: text}
-	if standing, ok := w.standing(); ok {
-		standing.Until = until(standing, sent, c.TTL)
-		return standing, nil
-	}
-	w = words{rest: text}
-	switch w.next() {
-	case "l":
-		standing := store.Standing{Ahead: int(w.number(32))}
-		if holder, ok := w.place(c.Name); ok && holder.State == store.Held {
-			standing.Holder = &holder
-		}
-		return standing, nil
-	case "b":
-		left := w.millis()
-		return store.Standing{}, &store.Fault{Store: s.called,
-			Err: fmt.Errorf("it was started again or has lost its data, and nothing is granted for another %v (guard)", left)}
-	case "mark":
-		return store.Standing{}, s.badMark(s.shelfOf(s.keys.line(c.Name)), w.rest)
-	case "mismatch":
-		inUse := store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))} //nolint:gosec // of so many bits
-		if !w.bad {
-			return store.Standing{}, &store.MismatchError{InUse: inUse}
-		}
-	}
-	return store.Standing{}, s.refused(text, c.Name)
+	return nil
 }
 
-// describe is what join.lua is told of a claim: "ID REST" (see line.lua).
-func (s *Store) describe(c *store.Claim, at *shelf, w *wire) string {
-	about := s.encoder.about(c)
-	b := make([]byte, 0, len(about)+128)
-	b = append(hex.AppendEncode(b, c.ID[:]), ' ')
-	b = append(strconv.AppendInt(b, w.serverMillis(), 10), ' ')
-	return string(appendRest(b, c, at, about))
-}
-
-// said is what keep.lua is told of a claim: REST from KIND on.
-func (s *Store) said(c *store.Claim, at *shelf) string {
-	about := s.encoder.about(c)
-	return string(appendRest(make([]byte, 0, len(about)+80), c, at, about))
-}
-
-// appendRest appends "KIND LIMIT UNITS TTL GRACE CHANNEL ABOUT".
-func appendRest(b []byte, c *store.Claim, at *shelf, about string) []byte {
-	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL), ceilMillis(c.Grace)} {
-		b = append(strconv.AppendInt(b, n, 10), ' ')
+// identify reads the identity that the server keeps for this prefix, and makes one up if there is none.
+func (b *base) identify(ctx context.Context) error {
+	var text string
+	try := b.try(b.topology.keysFor(b.keys.id), false)
+	for try.next(ctx) {
+		build := try.conn.B()
+		answers := try.conn.DoAll(ctx, []rueidis.Completed{
+			build.Set().Key(b.keys.id).Value("1 " + rand.Text()).Nx().Build(),
+			build.Get().Key(b.keys.id).Build(),
+		})
+		text, _ = answers[1].ToString()
+		try.done(answers...)
 	}
-	b = append(append(b, at.channel...), ' ')
-	return append(b, about...)
-}
-
-// Leave implements store.Store.
-func (s *Store) Leave(ctx context.Context, c store.Claim) error {
-	if err := s.check(ctx, c.Name); err != nil {
-		return err
+	if try.err != nil {
+		return try.err
 	}
-	if s.confirmer != nil {
-		s.confirmer.forget(c.ID)
-	}
-	line := s.keys.line(c.Name)
-	at := s.shelfOf(line)
-	keys := append(make([]string, 0, 2), line)
-	args := make([]string, 1, 4)
-	if c.Ticket != 0 {
-		args[0] = "1 s " + strconv.FormatUint(c.Ticket, 10) + " " + c.ID.String()
-	} else {
-		args[0] = c.ID.String()
-		args = append(args, millis(c.TTL)) // it may still come (rule 8 of package store)
-	}
-	answer, _, err := s.ask(ctx, c.TTL, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		if s.guard == 0 {
-			return leaveScript.Run(ctx, w, keys, args)
-		}
-		return leaveScript.Run(ctx, w, append(keys, at.run), append(append(args, "0")[:2], millis(s.guard), w.run))
-	})
-	if err != nil {
-		return err
-	}
-	return s.expectDone(answer, c.Name)
-}
-
-// Break implements store.Store.
-func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
-	if err := s.check(ctx, name); err != nil {
-		return err
-	}
-	if ticket > maxExact {
-		return store.ErrNotHeld
-	}
-	line := s.keys.line(name)
-	at := s.shelfOf(line)
-	keys := []string{line, at.run}
-	answer, _, err := s.ask(ctx, askTimeout, at, plainly, func(ctx context.Context, w *wire) rueidis.RedisResult {
-		return breakScript.Run(ctx, w, keys, []string{strconv.FormatUint(ticket, 10), w.run, millis(s.guard)})
-	})
-	if err != nil {
-		return err
-	}
-	return s.expectDone(answer, name)
-}
-
-// expectDone reads an answer that says only whether it worked.
-func (s *Store) expectDone(answer rueidis.RedisResult, name string) error {
-	if n, err := answer.ToInt64(); err == nil && n == 1 {
-		return nil
-	}
-	text, err := answer.ToString()
+	version, id, _ := strings.Cut(text, " ")
 	switch {
-	case err != nil:
-		return s.refused(err.Error(), name)
-	case text == "nobody":
-		return store.ErrNotHeld
+	case id == "":
+		return b.refused("foreign", b.keys.id)
+	case version != "1":
+		return b.refused("newer", b.keys.id)
 	}
-	return s.refused(text, name)
+	b.identity = id + "/" + b.prefix
+	return nil
 }
+
+// Server returns what the server said of itself when the store was opened.
+func (b *base) Server() Server { return b.server }
 
 // Notify implements store.Store.
-func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.notify.Store(&fn) }
+func (b *base) Notify(fn func(store.ID, store.Standing)) { b.frame.Notify(fn) }
 
 // Abilities implements store.Store.
-func (s *Store) Abilities() store.Abilities {
+func (b *base) Abilities() store.Abilities {
 	return store.Abilities{
-		Store:        s.called,
-		Identity:     s.identity,
+		Store:        b.frame.Name,
+		Identity:     b.identity,
 		Line:         true,
 		Shared:       true,
 		Grace:        true,
@@ -279,125 +158,76 @@ func (s *Store) Abilities() store.Abilities {
 }
 
 // Close implements store.Store. Claims that were not left stand until their ttl has passed.
-func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+func (b *base) Close() error {
+	if !b.frame.Shut() {
 		return nil
 	}
-	s.end()
-	if s.cluster != nil {
-		s.cluster.close()
+	b.frame.End()
+	if b.topology != nil {
+		b.topology.close()
 	}
-	if s.home != nil {
-		s.home.close()
-	}
-	s.tasks.Wait()
+	b.frame.Wait()
 	return nil
 }
 
-// check refuses a call that must not be made.
-func (s *Store) check(ctx context.Context, name string) error {
-	if err := store.CheckName(name); err != nil {
-		return err
-	}
-	return s.alive(ctx)
-}
-
-func (s *Store) alive(ctx context.Context) error {
-	if s.closed.Load() {
-		return store.ErrClosed
-	}
-	return ctx.Err()
-}
-
-// shelfOf is what lies where this line lies.
-func (s *Store) shelfOf(line string) *shelf {
-	if s.cluster == nil {
-		return s.shelf
-	}
-	return s.cluster.shelf(slotOf(line))
-}
-
-// A call asks something over a wire.
-type call = func(context.Context, *wire) rueidis.RedisResult
-
-// A manner says over which of a node's connections a call is made.
-type manner bool
-
-const (
-	plainly  manner = false
-	granting manner = true // it may grant or renew, so that replicas may have to acknowledge it
+var (
+	errUnusable = errors.New("it cannot keep locks")
+	errEvicts   = errors.New("when its memory is full it throws away keys, and locks with them, by the policy")
 )
 
-// ask makes a call about what lies on a shelf, and says when it was sent. If ctx has no deadline, it gives up after limit.
-func (s *Store) ask(ctx context.Context, limit time.Duration, at *shelf, how manner, call call) (
-	answer rueidis.RedisResult, sent time.Time, err error) {
-	within, cancel := s.within(ctx, limit)
-	defer cancel()
-	for attempt := 0; ; attempt++ {
-		var w *wire
-		if w, err = s.wireTo(within, at, how); err == nil {
-			sent = time.Now()
-			if err = s.arriveFirst(within, w, at); err == nil {
-				answer = call(within, w)
-				err = answer.Error()
-			}
-		}
-		if err == nil || errors.Is(err, rueidis.Nil) {
-			return answer, sent, nil
-		}
-		if s.cluster == nil || !s.cluster.again(within, at.slot, w, err, attempt) {
-			return answer, sent, s.failed(ctx, within, limit, err)
-		}
+// farOff is how far a server's clock may be off before somebody should know. Locks do not depend on it; tickets that
+// start anew after a loss of data do.
+const farOff = 10 * time.Second
+
+// inspect refuses a server that will not do, and warns about what is not as it should be. In a cluster it is called for
+// each master, which is then named.
+func (b *base) inspect(server *Server, node string) error {
+	name := b.frame.Name
+	if node != "" {
+		name += ", node " + node
 	}
+	if b.refuseEviction && server.evicts {
+		return &store.Fault{Store: name, Final: true,
+			Err: fmt.Errorf("%w %s: set maxmemory-policy to noeviction", errEvicts, server.Eviction)}
+	}
+	if server.evicts {
+		b.logger.Warn("holdfast: locks may be lost: "+errEvicts.Error(), "store", name, "policy", server.Eviction)
+	}
+	if ahead := server.Ahead; ahead.Abs() > farOff {
+		b.logger.Warn("holdfast: the server's clock differs from this machine's", "store", name, "ahead", ahead.Round(time.Second))
+	}
+	return nil
 }
 
-// wireTo is a connection to where a shelf is.
-func (s *Store) wireTo(ctx context.Context, at *shelf, how manner) (*wire, error) {
-	if s.cluster == nil {
-		return s.home.plug(s.replicas > 0 && how == granting).Get(ctx)
+// openFault is why a store cannot be opened. What cannot keep locks now will not later, but for a replica that may be
+// about to become the master.
+func (b *base) openFault(ctx context.Context, err error, failsOver bool) error {
+	if errors.Is(err, errUnusable) {
+		return &store.Fault{Store: b.frame.Name, Final: !failsOver || !errors.Is(err, errReplica), Err: err}
 	}
-	n, err := s.cluster.keeper(ctx, at.slot)
-	if err != nil {
-		return nil, err
-	}
-	return n.plug(s.replicas > 0 && how == granting).Get(ctx)
+	return b.frame.Fault(ctx, err)
 }
 
-// arriveFirst looks at the mark of a slot before anything else is done there over this connection.
-func (s *Store) arriveFirst(ctx context.Context, w *wire, at *shelf) error {
-	if s.cluster == nil || w.hasArrived(at.slot) {
-		return nil
-	}
-	if !w.probed.Load() {
-		if err := s.probe(ctx, w, at); err != nil {
-			return err
-		}
-		w.probed.Store(true)
-	}
-	err := s.arrive(ctx, w, at)
-	if err == nil {
-		w.arrived(at.slot)
-	}
-	return err
+// badMark is the error of a mark that nobody can have counted up to.
+func (b *base) badMark(at *slotKeys, mark string) error {
+	return store.BadMark(fmt.Sprintf("the key %q in %s", at.mark, b.frame.Name), mark)
 }
 
-// failed explains the error of a call.
-func (s *Store) failed(ctx, within context.Context, limit time.Duration, err error) error {
-	if within.Err() != nil && ctx.Err() == nil && !s.closed.Load() {
-		return s.silent(limit)
+// refused turns a word of a script about a key into an error.
+func (b *base) refused(word, key string) error {
+	switch word {
+	case "floor":
+		return store.ErrFloor
+	case "newer":
+		return fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(key))
+	case "foreign":
+		err := fmt.Errorf("the key %s holds what no version of holdfast has written", store.Quote(key))
+		return &store.Fault{Store: b.frame.Name, Final: true, Err: err}
 	}
-	return s.fault(ctx, err)
+	return b.strange(word)
 }
 
-// until is the local instant up to which a claim stands whose Join or Keep was sent then (rule 5 of package store).
-func until(standing store.Standing, sent time.Time, ttl time.Duration) time.Time {
-	if standing.State == store.Gone {
-		return time.Time{}
-	}
-	return sent.Add(ttl - drift(ttl))
+// strange is the fault of an answer that is none.
+func (b *base) strange(said string) error {
+	return &store.Fault{Store: b.frame.Name, Err: fmt.Errorf("%w: %.100q", errShape, said)}
 }
-
-// ceilMillis is d in milliseconds, rounded up: the server never counts less than was asked for.
-func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
-
-func millis(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }

@@ -20,6 +20,61 @@ const (
 	sentinelPort = "26379"
 )
 
+// parse reads a URL.
+func parse(at store.Location) (options rueidis.ClientOption, set settings, err error) {
+	if err := at.Allow(append(allowed(at.Scheme), "guard", "eviction", "mode", "retry", "drift", "wait-replicas", "wait-timeout")...); err != nil {
+		return options, set, err
+	}
+	set.prefix = at.Prefix
+	if at.Query.Has("guard") {
+		if set.guard, err = time.ParseDuration(at.Query.Get("guard")); err != nil || set.guard < 0 {
+			return options, set, errors.New("guard is a duration, as in guard=60s")
+		}
+	}
+	if set.replicaSettings, err = parseReplicas(at.Query); err != nil {
+		return options, set, err
+	}
+	if err := set.parseMode(at); err != nil {
+		return options, set, err
+	}
+	switch at.Query.Get("eviction") {
+	case "refuse":
+		set.refuseEviction = true
+	case "", "warn":
+	default:
+		return options, set, errors.New("eviction is warn or refuse")
+	}
+	set.inCluster = strings.HasSuffix(at.Scheme, "+cluster")
+	err = reach(at, &options)
+	return options, set, err
+}
+
+// parseMode reads the parameters of a URL that are about the mode.
+func (s *settings) parseMode(at store.Location) (err error) {
+	switch at.Query.Get("mode") {
+	case "plain":
+		s.apply([]Option{PlainMode()})
+	case "", "line":
+		if at.Query.Has("retry") || at.Query.Has("drift") {
+			return errors.New("retry and drift are for mode=plain")
+		}
+		return nil
+	default:
+		return errors.New("mode is line or plain")
+	}
+	if at.Query.Has("retry") {
+		if s.plain.retry, err = time.ParseDuration(at.Query.Get("retry")); err != nil {
+			s.plain.retry = 0 // check says what it should be
+		}
+	}
+	if at.Query.Has("drift") {
+		if s.plain.drift, err = strconv.ParseFloat(at.Query.Get("drift"), 64); err != nil {
+			s.plain.drift = -1
+		}
+	}
+	return nil
+}
+
 // product is what a scheme calls the server, redis or valkey, and whether it is reached over TLS.
 func product(scheme string) (name string, secure bool) {
 	base, _, _ := strings.Cut(scheme, "+")
@@ -136,8 +191,8 @@ func withPorts(hosts []string, port string) []string {
 	return addresses
 }
 
-// called names a store for people.
-func called(scheme string, options rueidis.ClientOption) string {
+// displayName names a store for people.
+func displayName(scheme string, options rueidis.ClientOption) string {
 	name, _ := product(scheme)
 	name += " at " + strings.Join(options.InitAddress, ",")
 	if master := options.Sentinel.MasterSet; master != "" {

@@ -22,7 +22,7 @@ func OpenPath(ctx context.Context, at store.Location, dial func(ctx context.Cont
 		return nil, err
 	}
 	set.way.Path = dial
-	return openWith(ctx, called(at.Scheme, options), options, set)
+	return newBase(displayName(at.Scheme, options), set).openAt(ctx, options, nil)
 }
 
 // Who waits for a connection of a plug waits no longer when it is unplugged, though the attempt goes on.
@@ -64,13 +64,13 @@ func TestUnpluggedWhileDialling(t *testing.T) {
 func TestCloseVanishedNode(t *testing.T) {
 	t.Parallel()
 	dialling := make(chan struct{})
-	s := newStore("nowhere", settings{way: rediswire.Way{Path: func(ctx context.Context, _ string) (net.Conn, error) {
+	s := newBase("nowhere", settings{way: rediswire.Way{Path: func(ctx context.Context, _ string) (net.Conn, error) {
 		close(dialling)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}})
-	defer s.end()
-	client, err := rediswire.NewClient(s.life, dialTimeout, rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.way.Dial)
+	defer s.frame.End()
+	client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.way.Dial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +117,8 @@ func says(epoch int64, address string) saying {
 // Fewer than most of the sentinels cannot take back what was known, nor can an answer to an earlier question.
 func TestSentinelsAreBelieved(t *testing.T) {
 	t.Parallel()
-	s := newStore("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1", "2", "3"}})
-	defer s.store.end()
+	s := newBase("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1", "2", "3"}})
+	defer s.store.frame.End()
 	for _, test := range []struct {
 		what     string
 		question int
@@ -138,9 +138,9 @@ func TestSentinelsAreBelieved(t *testing.T) {
 	} {
 		left := false
 		if s.known.address != "" {
-			s.open[&ledConn{leave: func() { left = true }}] = s.known.address
+			s.led[&ledConn{leave: func() { left = true }}] = s.known.address
 		}
-		got, err := s.believe(test.question, test.said, newLost("nobody says"))
+		got, err := s.believe(test.question, test.said, newLost("nobody says", "sentinel "))
 		if got != test.want || (err != nil) != (test.want == "") {
 			t.Errorf("%s: %q and %v, want %q", test.what, got, err, test.want)
 		}
@@ -148,7 +148,7 @@ func TestSentinelsAreBelieved(t *testing.T) {
 			t.Errorf("%s: connections to the master before are left: %t", test.what, left)
 		}
 	}
-	_, err := s.believe(7, []saying{says(-1, "a")}, newLost("nobody says"))
+	_, err := s.believe(7, []saying{says(-1, "a")}, newLost("nobody says", "sentinel "))
 	if why, final := explain(err); final || !strings.Contains(why.Error(), "sentinel s: "+errBehind.Error()) {
 		t.Errorf("%v, which is final: %t", why, final)
 	}
@@ -157,20 +157,20 @@ func TestSentinelsAreBelieved(t *testing.T) {
 // Passwords that change are hidden, and those of long ago forgotten.
 func TestRotatingPasswordsAreForgotten(t *testing.T) {
 	t.Parallel()
-	s := newStore("nowhere", settings{})
-	defer s.end()
+	s := newBase("nowhere", settings{})
+	defer s.frame.End()
 	var r rotation
 	for i := range 3 * mostPasswords {
 		r.hide(s, "always")
 		r.hide(s, fmt.Sprint("once ", i))
 	}
-	kept := 0
-	s.secrets.Range(func(_, _ any) bool { kept++; return true })
-	if kept > mostPasswords {
-		t.Errorf("%d passwords are kept", kept)
+	for i := range 2 * mostPasswords {
+		if old := fmt.Sprint("once ", i); s.frame.MaskText(old) != old {
+			t.Errorf("%q is still kept", old)
+		}
 	}
 	for _, recent := range []string{"always", fmt.Sprint("once ", 3*mostPasswords-1)} {
-		if got := s.masked(errors.New("it said " + recent)).Error(); got != "it said xxxxx" {
+		if got := s.frame.Mask(errors.New("it said " + recent)).Error(); got != "it said xxxxx" {
 			t.Errorf("%s: %s", recent, got)
 		}
 	}
@@ -178,12 +178,12 @@ func TestRotatingPasswordsAreForgotten(t *testing.T) {
 
 // A password that is the beginning of another leaves nothing of that in an error.
 func TestPasswordsThatBeginAlike(t *testing.T) {
-	s := newStore("redis", settings{})
+	s := newBase("redis", settings{})
 	defer s.Close()
 	for n := range 20 { // in whatever order they come
-		s.hide("alike" + strings.Repeat("y", n))
+		s.frame.Hide("alike" + strings.Repeat("y", n))
 	}
-	if err := s.fault(t.Context(), errors.New("no command alikeyyy, alikeyyyyyyyyy")); strings.Contains(err.Error(), "y") {
+	if err := s.frame.Fault(t.Context(), errors.New("no command alikeyyy, alikeyyyyyyyyy")); strings.Contains(err.Error(), "y") {
 		t.Error(err)
 	}
 }

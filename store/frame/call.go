@@ -32,7 +32,13 @@ func (f *Frame) Begin(ctx context.Context, name string, limit time.Duration) (Ca
 
 // Call is Begin for an operation that has been checked.
 func (f *Frame) Call(ctx context.Context, limit time.Duration) Call {
-	within, cancel := Within(ctx, limit)
+	var within context.Context
+	var cancel context.CancelFunc
+	if f.SharedLimits {
+		within, cancel = f.Shared(ctx, limit)
+	} else {
+		within, cancel = Within(ctx, limit)
+	}
 	return Call{Context: within, Sent: time.Now(), frame: f, caller: ctx, limit: limit, cancel: cancel}
 }
 

@@ -28,6 +28,9 @@ type Config struct {
 	// PushesWithCalls says that pushes arrive the same way as responses, so that a failed call may have lost some. The
 	// first call that succeeds after it tells the client with a push for store.Everyone.
 	PushesWithCalls bool
+
+	// SharedLimits says that calls without a deadline are bounded by [Frame.Shared] instead of [Within].
+	SharedLimits bool
 }
 
 // A Frame is the common part of one open store. Its methods may be called by many goroutines at once.

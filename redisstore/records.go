@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -65,6 +66,35 @@ func (e *encoder) about(c *store.Claim) string {
 	}
 	return string(text)
 }
+
+// describe is what join.lua is told of a claim: "ID REST" (see line.lua).
+func (s *lines) describe(c *store.Claim, at *slotKeys, w *wire) string {
+	about := s.encoder.about(c)
+	b := make([]byte, 0, len(about)+128)
+	b = append(hex.AppendEncode(b, c.ID[:]), ' ')
+	b = append(strconv.AppendInt(b, w.serverMillis(), 10), ' ')
+	return string(appendRest(b, c, at, about))
+}
+
+// said is what keep.lua is told of a claim: REST from KIND on.
+func (s *lines) said(c *store.Claim, at *slotKeys) string {
+	about := s.encoder.about(c)
+	return string(appendRest(make([]byte, 0, len(about)+80), c, at, about))
+}
+
+// appendRest appends "KIND LIMIT UNITS TTL GRACE CHANNEL ABOUT".
+func appendRest(b []byte, c *store.Claim, at *slotKeys, about string) []byte {
+	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL), ceilMillis(c.Grace)} {
+		b = append(strconv.AppendInt(b, n, 10), ' ')
+	}
+	b = append(append(b, at.channel...), ' ')
+	return append(b, about...)
+}
+
+// ceilMillis is d in milliseconds, rounded up: the server never counts less than was asked for.
+func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+func millis(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }
 
 // A words goes through the words of an answer. After the first that is missing or no number, bad is set.
 type words struct {

@@ -1,0 +1,478 @@
+package redisstore
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+// The scripts. Their headers say what they expect and what holds; line.lua has the layout of the keys.
+var (
+	probeScript = newScript("probe.lua")
+	joinScript  = newScript("join.lua")
+	keepScript  = newScript("keep.lua")
+	leaveScript = newScript("leave.lua")
+	breakScript = newScript("break.lua")
+	listScript  = newScript("list.lua")
+)
+
+//go:embed *.lua
+var sources embed.FS
+
+// newScript makes a script of these files, one behind the other, with line.lua where a source asks for it. What stands
+// before that runs without it: a function that is defined there costs nothing on the quick way.
+func newScript(files ...string) *script {
+	text := ""
+	for _, file := range files {
+		text += source(file)
+	}
+	return rediswire.NewScript(strings.Replace(text, "--#include line.lua\n", source("line.lua"), 1))
+}
+
+func source(file string) string {
+	text, err := sources.ReadFile(file)
+	if err != nil {
+		panic(err) // it is not in this package
+	}
+	return string(text)
+}
+
+const (
+	askAfter  = 2 * time.Millisecond // a claim that is out at a moment is asked about so much later
+	maxExact  = 1<<53 - 1            // the greatest number that the scripts compute exactly
+	keepBatch = 64                   // claims in one run of keep.lua, which then takes well under 2 ms
+)
+
+// lines is the mode that keeps a line for each name.
+type lines struct {
+	*base
+	encoder encoder
+}
+
+func newLines(b *base) *lines {
+	s := &lines{base: b}
+	b.receive = s.onMessage
+	return s
+}
+
+// Join implements store.Store.
+func (s *lines) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	call, err := s.frame.Begin(ctx, c.Name, c.TTL)
+	if err != nil {
+		return store.Standing{}, err
+	}
+	defer call.End()
+	if c.Floor >= maxExact {
+		return store.Standing{}, store.ErrFloor
+	}
+	standing, err := s.join(call.Context, &c)
+	if err == nil && standing.State == store.Waiting {
+		standing, err = s.joinHeard(ctx, &call, &c, standing)
+	}
+	if err := call.Outcome(err); err != nil {
+		return store.Standing{}, err
+	}
+	return standing, nil
+}
+
+// join runs join.lua.
+func (s *lines) join(ctx context.Context, c *store.Claim) (store.Standing, error) {
+	line := s.keys.line(c.Name)
+	at := s.topology.keysFor(line)
+	keys := append(make([]string, 0, 3), line, at.mark)
+	args := append(make([]string, 0, 6), "", millis(c.TTL+c.Grace), strconv.FormatUint(c.Floor, 10))
+	how := ""
+	if c.Try {
+		how = "try"
+		args = append(args, how)
+	}
+	var answer rueidis.RedisResult
+	try := s.try(at, true)
+	for try.next(ctx) {
+		args[0] = s.describe(c, at, try.wire)
+		if visits := try.wire.visits; s.guard > 0 || visits != nil {
+			keys = append(keys[:2], at.run)
+			args = append(args[:3], how, millis(s.guard), try.wire.run)
+			args = visits.appendPace(args, at.slot, try.sent)
+		}
+		answer = joinScript.Run(ctx, try.conn, keys, args)
+		if try.done(answer); try.err == nil {
+			try.err = try.wire.visits.joined(at.slot, try.sent, answer)
+		}
+	}
+	if try.err != nil {
+		return store.Standing{}, try.err
+	}
+	standing, err := s.joined(answer, try.sent, c, at)
+	if err != nil {
+		return store.Standing{}, err
+	}
+	return try.counted(standing)
+}
+
+// joined reads the answer to a Join.
+func (s *lines) joined(answer rueidis.RedisResult, sent time.Time, c *store.Claim, at *slotKeys) (store.Standing, error) {
+	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
+		standing := store.Standing{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive
+		standing.Until = s.frame.Drift.Until(standing.State, sent, c.TTL)
+		return standing, nil
+	}
+	line := s.keys.line(c.Name)
+	text, err := answer.ToString()
+	if err != nil {
+		return store.Standing{}, s.refused(err.Error(), line)
+	}
+	w := words{rest: text}
+	if standing, ok := w.standing(); ok {
+		standing.Until = s.frame.Drift.Until(standing.State, sent, c.TTL)
+		return standing, nil
+	}
+	w = words{rest: text}
+	switch w.next() {
+	case "l":
+		standing := store.Standing{Ahead: int(w.number(32))}
+		if holder, ok := w.place(c.Name); ok && holder.State == store.Held {
+			standing.Holder = &holder
+		}
+		return standing, nil
+	case "b":
+		return store.Standing{}, &store.Fault{Store: s.frame.Name, Err: fmt.Errorf(
+			"it was started again or has lost its data, and nothing is granted for another %v (guard)", w.millis())}
+	case "mark":
+		return store.Standing{}, s.badMark(at, w.rest)
+	case "mismatch":
+		inUse := store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))} //nolint:gosec // of so many bits
+		if !w.bad {
+			return store.Standing{}, &store.MismatchError{InUse: inUse}
+		}
+	}
+	return store.Standing{}, s.refused(text, line)
+}
+
+// joinHeard makes sure that a claim that waits can be told. If it could not be told when it joined, it joins again: a push
+// may have been missed.
+func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim, standing store.Standing) (store.Standing, error) {
+	already, err := s.topology.hear(call.Context, s.topology.keysFor(s.keys.line(c.Name)))
+	if err == nil && already {
+		return standing, nil
+	}
+	ticket := standing.Ticket
+	if err == nil {
+		standing, err = s.join(call.Context, c)
+	}
+	if refused := call.Outcome(err); store.Final(refused) {
+		return store.Standing{}, s.withdraw(ctx, *c, ticket, refused)
+	}
+	return standing, err
+}
+
+// withdraw takes back a claim that has joined and whose Join is refused for good all the same. Then nothing must be joined
+// (rule 8 of package store). Where that does not work, the caller has to leave, and so the error is not final.
+func (s *lines) withdraw(ctx context.Context, c store.Claim, ticket uint64, refused error) error {
+	c.Ticket = ticket
+	if err := s.Leave(ctx, c); err != nil && !s.frame.Closed() {
+		return &store.Fault{Store: s.frame.Name,
+			Err: fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused)} //nolint:errorlint // these may be final
+	}
+	return refused
+}
+
+// Keep implements store.Store. The claims go out in batches, all at once: each is one run of a script, and in between
+// the server serves others. In a cluster a batch is of one slot.
+func (s *lines) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	limit, err := s.frame.CheckAll(ctx, cs)
+	if err != nil || len(cs) == 0 {
+		return nil, err
+	}
+	call := s.frame.Call(ctx, limit)
+	defer call.End()
+	keys := make([]string, len(cs), len(cs)+2) // see keeping
+	for i := range cs {
+		keys[i] = s.keys.line(cs[i].Name)
+	}
+	var standings []store.Standing
+	if at := s.oneSlot(keys); at != nil {
+		standings = s.keepHeard(call.Context, batch{at, keys, cs})
+	} else {
+		standings = s.keepSpread(call.Context, keys, cs)
+	}
+	failed := 0
+	for i := range standings {
+		if standings[i].Err != nil {
+			failed++
+			standings[i].Err = call.Outcome(standings[i].Err)
+		}
+	}
+	if failed == len(standings) {
+		return nil, standings[0].Err
+	}
+	return standings, nil
+}
+
+// keepSpread keeps claims of several slots, of all slots at once.
+func (s *lines) keepSpread(ctx context.Context, keys []string, cs []store.Claim) []store.Standing {
+	standings := make([]store.Standing, len(cs))
+	s.inSlots(keys, func(at *slotKeys, places []int) {
+		for i, standing := range s.keepHeard(ctx, batch{at, pick(keys, places), pick(cs, places)}) {
+			standings[places[i]] = standing
+		}
+	})
+	return standings
+}
+
+// oneSlot returns the slot that all keys lie in; nil if they lie in several.
+func (s *lines) oneSlot(keys []string) *slotKeys {
+	first := s.topology.keysFor(keys[0])
+	for _, key := range keys[1:] {
+		if s.topology.keysFor(key) != first {
+			return nil
+		}
+	}
+	return first
+}
+
+// inSlots calls do for the keys of each slot, for all slots at once, with their places in keys.
+func (s *lines) inSlots(keys []string, do func(at *slotKeys, places []int)) {
+	slots := map[*slotKeys][]int{}
+	for i, key := range keys {
+		at := s.topology.keysFor(key)
+		slots[at] = append(slots[at], i)
+	}
+	var all sync.WaitGroup
+	for at, places := range slots {
+		all.Go(func() { do(at, places) })
+	}
+	all.Wait()
+}
+
+// pick returns the elements at these places.
+func pick[T any](all []T, places []int) []T {
+	some := make([]T, len(places))
+	for i, place := range places {
+		some[i] = all[place]
+	}
+	return some
+}
+
+// A batch is claims of one slot, and the keys of their lines.
+type batch struct {
+	at     *slotKeys
+	keys   []string
+	claims []store.Claim
+}
+
+// keepHeard keeps a batch. Claims that wait can be told: if they could not be before, they are kept again, as a push may
+// have been missed.
+func (s *lines) keepHeard(ctx context.Context, b batch) []store.Standing {
+	waits := func(k store.Standing) bool { return k.Err == nil && k.State == store.Waiting }
+	standings := s.keep(ctx, b, keepBatch)
+	if !slices.ContainsFunc(standings, waits) {
+		return standings
+	}
+	already, err := s.topology.hear(ctx, b.at)
+	switch {
+	case err != nil:
+		for i := range standings {
+			if waits(standings[i]) {
+				standings[i] = store.Standing{Err: err}
+			}
+		}
+	case !already:
+		standings = s.keep(ctx, b, keepBatch)
+	}
+	return standings
+}
+
+// keep runs keep.lua, for so many claims at a time.
+func (s *lines) keep(ctx context.Context, b batch, most int) []store.Standing {
+	parts := b.parts(most)
+	var answers []rueidis.RedisResult
+	try := s.try(b.at, true)
+	for try.next(ctx) {
+		runs := make([]execution, len(parts))
+		for i, part := range parts {
+			runs[i] = s.keeping(part, try.wire)
+		}
+		answers = keepScript.RunAll(ctx, try.conn, runs)
+		try.done(answers...)
+	}
+	if _, refused := rueidis.IsRedisErr(try.err); try.err != nil && (!refused || !try.answered) {
+		return slices.Repeat([]store.Standing{{Err: try.err}}, len(b.claims)) // it is so for all
+	}
+	standings := make([]store.Standing, 0, len(b.claims))
+	for i, part := range parts {
+		if refusesOne(part.claims, answers[i].Error()) {
+			standings = append(standings, s.keep(ctx, part, 1)...)
+		} else {
+			standings = s.appendKept(standings, part, answers[i], &try)
+		}
+	}
+	return standings
+}
+
+// parts cuts the batch into parts of at most so many claims.
+func (b batch) parts(most int) (parts []batch) {
+	if len(b.claims) <= most {
+		return []batch{b}
+	}
+	for i := 0; i < len(b.claims); i += most {
+		end := min(i+most, len(b.claims))
+		parts = append(parts, batch{b.at, b.keys[i:end:end], b.claims[i:end]})
+	}
+	return parts
+}
+
+// keeping is one run of keep.lua. It takes the keys of b with it.
+func (s *lines) keeping(b batch, w *wire) execution {
+	e := execution{
+		Keys: append(b.keys, b.at.mark, b.at.run),
+		Args: append(make([]string, 0, 3*len(b.claims)+2), w.run, millis(s.guard)),
+	}
+	for i := range b.claims {
+		c := &b.claims[i]
+		e.Args = append(e.Args, c.ID.String(), millis(c.TTL+c.Grace), s.said(c, b.at))
+	}
+	return e
+}
+
+// refusesOne reports whether the server refused a run because of one claim in it, so that each is kept alone: a key that
+// is not ours under one name must not cost the other claims anything.
+func refusesOne(cs []store.Claim, err error) bool {
+	_, refused := rueidis.IsRedisErr(err)
+	return refused && len(cs) > 1 && !rediswire.Passes(err)
+}
+
+// appendKept appends what the answer says of some claims.
+func (s *lines) appendKept(to []store.Standing, b batch, answer rueidis.RedisResult, try *tries) []store.Standing {
+	texts, err := answer.AsStrSlice()
+	switch {
+	case err == nil && len(texts) == 1 && texts[0] != "ok":
+		err = s.refused(texts[0], b.at.run)
+	case err == nil && (len(texts) != len(b.claims)+1 || texts[0] != "ok"):
+		err = errShape
+	}
+	for i := range b.claims {
+		if err != nil {
+			to = append(to, store.Standing{Err: err})
+			continue
+		}
+		words := words{rest: texts[i+1]}
+		standing, ok := words.standing()
+		if !ok {
+			to = append(to, store.Standing{Err: s.refused(texts[i+1], b.keys[i])})
+			continue
+		}
+		standing.Until = s.frame.Drift.Until(standing.State, try.sent, b.claims[i].TTL)
+		standing, short := try.counted(standing)
+		standing.Err = short
+		to = append(to, standing)
+	}
+	return to
+}
+
+// Leave implements store.Store.
+func (s *lines) Leave(ctx context.Context, c store.Claim) error {
+	call, err := s.frame.Begin(ctx, c.Name, c.TTL)
+	if err != nil {
+		return err
+	}
+	defer call.End()
+	line := s.keys.line(c.Name)
+	at := s.topology.keysFor(line)
+	keys := append(make([]string, 0, 2), line)
+	args := make([]string, 1, 4)
+	bury := "0"
+	if c.Ticket != 0 {
+		args[0] = "1 s " + strconv.FormatUint(c.Ticket, 10) + " " + c.ID.String()
+	} else {
+		args[0] = c.ID.String()
+		bury = millis(c.TTL) // it may still come (rule 8 of package store)
+		args = append(args, bury)
+	}
+	var answer rueidis.RedisResult
+	try := s.try(at, false)
+	for try.next(call.Context) {
+		if s.guard > 0 {
+			keys = append(keys[:1], at.run)
+			args = append(args[:1], bury, millis(s.guard), try.wire.run)
+		}
+		answer = leaveScript.Run(call.Context, try.conn, keys, args)
+		try.done(answer)
+	}
+	return call.Outcome(s.expectDone(try.err, answer, line))
+}
+
+// Break implements store.Store.
+func (s *lines) Break(ctx context.Context, name string, ticket uint64) error {
+	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
+	if err != nil {
+		return err
+	}
+	defer call.End()
+	if ticket > maxExact {
+		return store.ErrNotHeld
+	}
+	line := s.keys.line(name)
+	at := s.topology.keysFor(line)
+	var answer rueidis.RedisResult
+	try := s.try(at, false)
+	for try.next(call.Context) {
+		args := []string{strconv.FormatUint(ticket, 10), try.wire.run, millis(s.guard)}
+		answer = breakScript.Run(call.Context, try.conn, []string{line, at.run}, args)
+		try.done(answer)
+	}
+	return call.Outcome(s.expectDone(try.err, answer, line))
+}
+
+// expectDone reads an answer that says only whether it worked.
+func (s *lines) expectDone(failed error, answer rueidis.RedisResult, line string) error {
+	if failed != nil {
+		return failed
+	}
+	if n, err := answer.ToInt64(); err == nil && n == 1 {
+		return nil
+	}
+	text, err := answer.ToString()
+	switch {
+	case err != nil:
+		return s.refused(err.Error(), line)
+	case text == "nobody":
+		return store.ErrNotHeld
+	}
+	return s.refused(text, line)
+}
+
+// onMessage takes a push: lines of "h ID TICKET" for a claim that is held now, and "g ID TICKET" for one that is gone.
+func (s *lines) onMessage(m rueidis.PubSubMessage) {
+	for line := range strings.SplitSeq(m.Message, "\n") {
+		w := words{rest: line}
+		var state store.State
+		switch w.next() {
+		case "h":
+			state = store.Held
+		case "g":
+			state = store.Gone
+		default:
+			continue // of a newer version, or of a stranger; Keep tells
+		}
+		id, ticket := w.id(), w.ticket()
+		switch {
+		case w.bad || id == store.Everyone || ticket >= maxExact:
+		case state == store.Held && s.replicas > 0: // the Leave that granted it has waited for no replica: Keep has to tell
+			s.frame.Push(id, store.Standing{State: store.Waiting, Ahead: -1})
+		default:
+			s.frame.Push(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+// scanPage is about how many keys the server looks at for one page of Names.
+const scanPage = 256
+
+// linePage is how many places of a line are read at once. The server serves nobody else meanwhile.
+const linePage = 1000
+
+// Line implements store.Store. A long line is read page by page, and each page is of a moment of its own: who comes or
+// leaves meanwhile may be shown or not, and who was waiting when the first page was read is shown as waiting.
+func (s *lines) Line(ctx context.Context, name string) (store.Line, error) {
+	if err := s.frame.Check(ctx, name); err != nil {
+		return store.Line{Name: name}, err
+	}
+	places, count, err := s.readPage(ctx, name, 0)
+	for page := places; err == nil && len(page) == linePage && len(places) < count; places = joinPages(places, page) {
+		page, _, err = s.readPage(ctx, name, page[linePage-1].Ticket)
+	}
+	if err != nil {
+		return store.Line{Name: name}, err
+	}
+	return store.Line{Name: name, Places: places}, nil
+}
+
+// joinPages appends a page of a line to those before it. Behind one who waited everybody did.
+func joinPages(places, page []store.Place) []store.Place {
+	if n := len(places); n > 0 && places[n-1].State == store.Waiting {
+		for i := range page {
+			page[i].State = store.Waiting
+		}
+	}
+	return append(places, page...)
+}
+
+// readPage reads the places behind a ticket, up to linePage of them, and how many there are in all.
+func (s *lines) readPage(ctx context.Context, name string, after uint64) (places []store.Place, count int, err error) {
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	line := s.keys.line(name)
+	answers, err := s.list(call.Context, s.topology.keysFor(line), []string{line}, strconv.FormatUint(after, 10), strconv.Itoa(linePage))
+	if err != nil {
+		return nil, 0, call.Outcome(err)
+	}
+	if answers[0].IsString() {
+		word, _ := answers[0].ToString()
+		return nil, 0, s.refused(word, line)
+	}
+	texts, err := answers[0].ToArray()
+	if err != nil || len(texts) == 0 {
+		return nil, 0, s.refused(fmt.Sprint(err), line)
+	}
+	n, err := texts[0].AsInt64()
+	if err != nil {
+		return nil, 0, s.refused(err.Error(), line)
+	}
+	places = make([]store.Place, len(texts)-1)
+	for i := range places {
+		text, err := texts[i+1].ToString()
+		words := words{rest: text}
+		var ok bool
+		if places[i], ok = words.place(name); !ok || err != nil {
+			return nil, 0, s.refused("foreign", line)
+		}
+	}
+	return places, int(n), nil
+}
+
+// Names implements store.Store. The server gives its keys page by page, in a cluster one master after the other; those
+// that are ours are looked at, as a key may be all that is left of a claim. A key that cannot be read is named too:
+// Line says what is the matter with it.
+//
+// In a cluster a name may be missed whose slot is just being moved and has not arrived when Names ends.
+func (s *lines) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		seen := map[string]bool{} // a server may name a key twice, and a key may move from one to another
+		err := s.frame.Alive(ctx)
+		if err == nil {
+			err = s.topology.each(ctx, func(n *node) error {
+				return s.namesOn(ctx, n, prefix, func(name string) bool {
+					known := seen[name]
+					seen[name] = true
+					return known || yield(name, nil)
+				})
+			})
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield("", s.frame.Fault(ctx, err))
+		}
+	}
+}
+
+// errStopped ends Names when nobody wants another.
+var errStopped = errors.New("no more names are wanted")
+
+// namesOn calls found with the names on one node, until it returns false.
+func (s *lines) namesOn(ctx context.Context, n *node, prefix string, found func(name string) bool) error {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var names []string
+		var err error
+		if names, cursor, err = s.scan(ctx, n, prefix, cursor); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !found(name) {
+				return errStopped
+			}
+		}
+	}
+	return nil
+}
+
+// scan gives one page of names.
+func (s *lines) scan(ctx context.Context, n *node, prefix string, cursor uint64) (names []string, next uint64, err error) {
+	if err := s.frame.Alive(ctx); err != nil {
+		return nil, 0, err
+	}
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	w, err := n.commands.Get(call.Context)
+	if err != nil {
+		return nil, 0, call.Outcome(err)
+	}
+	match := s.keys.lines + escaped.Escape(prefix) + "*"
+	page, err := w.Do(call.Context, w.B().Scan().Cursor(cursor).Match(match).Count(scanPage).Build()).AsScanEntry()
+	if err == nil {
+		names, err = s.living(call.Context, page.Elements)
+	}
+	return names, page.Cursor, call.Outcome(err)
+}
+
+// living are the names among these keys whose lines have somebody in them, or cannot be read.
+func (s *lines) living(ctx context.Context, keys []string) (names []string, err error) {
+	keys = slices.DeleteFunc(keys, func(key string) bool { _, ok := s.keys.name(key); return !ok })
+	var mu sync.Mutex
+	s.inSlots(keys, func(at *slotKeys, places []int) {
+		some := pick(keys, places)
+		answers, failed := s.list(ctx, at, some, "any")
+		mu.Lock()
+		defer mu.Unlock()
+		if failed != nil {
+			err = failed
+			return
+		}
+		for i, answer := range answers {
+			word, _ := answer.ToString()
+			if n, err := answer.AsInt64(); err == nil && n == 1 || word == "newer" || word == "foreign" {
+				name, _ := s.keys.name(some[i])
+				names = append(names, name)
+			}
+		}
+	})
+	return names, err
+}
+
+// list runs list.lua on lines of one slot.
+func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...string) ([]rueidis.RedisMessage, error) {
+	keys := append(slices.Clone(lines), at.run)
+	var answer rueidis.RedisResult
+	try := s.try(at, false)
+	for try.next(ctx) {
+		answer = listScript.Run(ctx, try.conn, keys, append([]string{try.wire.run, millis(s.guard)}, what...))
+		try.done(answer)
+	}
+	if try.err != nil {
+		return nil, try.err
+	}
+	if word, err := answer.ToString(); err == nil { // of the run, not of a line
+		return nil, s.refused(word, at.run)
+	}
+	answers, err := answer.ToArray()
+	if err == nil && len(answers) != len(lines) {
+		err = fmt.Errorf("%w: %d lines, and %d were asked for", errShape, len(answers), len(lines))
+	}
+	return answers, err
+}

@@ -1,0 +1,239 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A topology knows which server keeps what, and has the connections to it: single for one server, sentinels for the
+// master that they name, cluster for the nodes of a cluster.
+type topology interface {
+	// begin connects.
+	begin(ctx context.Context) error
+	close()
+
+	// keysFor returns the keys that lie where a key lies.
+	keysFor(key string) *slotKeys
+
+	// connect returns a connection to the node that keeps a slot: for what may grant or renew, or for everything else.
+	connect(ctx context.Context, at *slotKeys, grants bool) (*wire, error)
+
+	// arrive does what comes before the first use of a slot over a connection.
+	arrive(ctx context.Context, w *wire, at *slotKeys) error
+
+	// retry returns nil if what failed over w is to be tried again, and otherwise the error to report. w is nil if nothing
+	// was sent. It waits as long as makes sense before a retry.
+	retry(ctx context.Context, at *slotKeys, w *wire, err error, attempt int) error
+
+	// hear makes sure that pushes about a slot arrive, and reports whether they did already.
+	hear(ctx context.Context, at *slotKeys) (already bool, err error)
+
+	// each calls visit for every node that keeps lines, until it fails.
+	each(ctx context.Context, visit func(*node) error) error
+
+	// prepare completes a new connection that scripts are run over, and listen one for pushes.
+	prepare(n *node, w *wire, server *Server) error
+	listen(n *node, w *wire) error
+}
+
+// Tries are the attempts to do something where a slot is kept. A topology may want several:
+//
+//	for try.next(ctx) {
+//		answer = script.Run(ctx, try.conn, keys, args)
+//		try.done(answer)
+//	}
+type tries struct {
+	topology topology
+	at       *slotKeys
+	grants   bool // it may grant or renew, so that replicas may have to acknowledge it
+
+	made     int             // how many there were
+	wire     *wire           // of the last
+	conn     rediswire.Asker // what it sends over
+	receipt  *receipt        // the same, where replicas must acknowledge; otherwise nil
+	sent     time.Time       // when it was sent
+	answered bool            // whether there are answers
+	err      error           // why it failed
+}
+
+func (b *base) try(at *slotKeys, grants bool) tries {
+	return tries{topology: b.topology, at: at, grants: grants}
+}
+
+// next begins an attempt, unless the last one has worked or there is no use in another.
+func (t *tries) next(ctx context.Context) bool {
+	for {
+		if t.made > 0 {
+			if t.err == nil {
+				return false
+			}
+			if t.err = t.topology.retry(ctx, t.at, t.wire, t.err, t.made-1); t.err != nil {
+				return false
+			}
+		}
+		t.made++
+		t.answered = false
+		if t.wire, t.err = t.topology.connect(ctx, t.at, t.grants); t.err == nil {
+			t.sent = time.Now()
+			t.err = t.topology.arrive(ctx, t.wire, t.at)
+		}
+		if t.err == nil {
+			t.conn, t.receipt = t.wire.forTry()
+			return true
+		}
+	}
+}
+
+// done ends an attempt with these answers. The first error counts; that there is nothing is none.
+func (t *tries) done(answers ...rueidis.RedisResult) {
+	t.answered, t.err = true, nil
+	for _, answer := range answers {
+		if err := answer.Error(); err != nil && t.err == nil && !errors.Is(err, rueidis.Nil) {
+			t.err = err
+		}
+	}
+}
+
+// counted returns standing, unless it is held and too few replicas have acknowledged that. To wait or to be gone does not
+// depend on them.
+func (t *tries) counted(standing store.Standing) (store.Standing, error) {
+	if t.receipt != nil && t.receipt.short != nil && standing.State == store.Held {
+		return store.Standing{}, t.receipt.short
+	}
+	return standing, nil
+}
+
+// How long to wait before connecting again for pushes: from the first to the last, doubling.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// single is one server, wherever the client leads.
+type single struct {
+	store     *base
+	home      *node
+	at        *slotKeys                                 // the only ones
+	failsOver bool                                      // a replica may be about to become the master
+	info      func(ctx context.Context) (string, error) // INFO of the server that the way leads to now; may be nil
+	reached   chan struct{}                             // holds a token when the server was reached again
+}
+
+func (b *base) newSingle() *single {
+	return &single{store: b, at: b.keys.only(b.channel), reached: make(chan struct{}, 1)}
+}
+
+// begin connects for commands and for pushes: from its first moment on a claim that waits can be told.
+func (t *single) begin(ctx context.Context) error {
+	for _, p := range []*plug{&t.home.commands, &t.home.pushes} {
+		if _, err := p.Get(ctx); err != nil {
+			return t.store.openFault(ctx, err, t.failsOver)
+		}
+	}
+	if err := t.store.inspect(&t.store.server, ""); err != nil {
+		return err
+	}
+	t.store.frame.Go(t.stayConnected)
+	if t.info != nil {
+		t.store.frame.Go(t.follow)
+	}
+	return nil
+}
+
+func (t *single) close() {
+	if t.home != nil {
+		t.home.close()
+	}
+}
+
+func (t *single) keysFor(string) *slotKeys { return t.at }
+
+func (t *single) connect(ctx context.Context, _ *slotKeys, grants bool) (*wire, error) {
+	return t.home.connect(ctx, grants)
+}
+
+func (t *single) arrive(context.Context, *wire, *slotKeys) error { return nil } // prepare has
+
+func (t *single) retry(_ context.Context, _ *slotKeys, _ *wire, err error, _ int) error { return err }
+
+func (t *single) hear(context.Context, *slotKeys) (already bool, err error) { return true, nil }
+
+func (t *single) each(_ context.Context, visit func(*node) error) error { return visit(t.home) }
+
+// prepare makes sure that the server does what the scripts need, and that its run has raised the mark.
+func (t *single) prepare(_ *node, w *wire, _ *Server) error {
+	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
+	defer cancel()
+	err := t.store.probe(ctx, w, t.at, t.at.topic)
+	if err == nil {
+		err = t.store.arrive(ctx, w, t.at)
+	}
+	if err == nil {
+		notify(t.reached)
+	}
+	return err
+}
+
+func (t *single) listen(_ *node, w *wire) error {
+	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
+	defer cancel()
+	return w.Do(ctx, w.Client.B().Subscribe().Channel(t.at.topic).Build()).Error()
+}
+
+// stayConnected stays connected for pushes until the store is closed. What was pushed while it was not is lost.
+func (t *single) stayConnected() {
+	pause := firstPause
+	for {
+		w, err := t.home.pushes.Get(t.store.frame.Life())
+		if err == nil {
+			t.store.frame.PushesResumed()
+			connected := time.Now()
+			select {
+			case <-w.Dead():
+			case <-t.store.frame.Life().Done():
+				return
+			}
+			t.store.frame.PushesLost()
+			if time.Since(connected) > lastPause {
+				pause = firstPause
+			}
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, lastPause)
+		case <-t.reached:
+			pause = firstPause
+		case <-t.store.frame.Life().Done():
+			return
+		}
+	}
+}
+
+// followEvery is how often to ask where a way leads to that is not the store's own.
+const followEvery = time.Second
+
+// follow asks to which run of which server the way leads now, until the store is closed, and leaves every other.
+func (t *single) follow() {
+	for pause(t.store.frame.Life(), followEvery) {
+		ctx, cancel := context.WithTimeout(t.store.frame.Life(), followEvery)
+		text, err := t.info(ctx)
+		cancel()
+		if info := rediswire.ReadInfo(text); err == nil && info.Run() != "" {
+			t.home.keepTo(runText(&info), errSwitched)
+		}
+	}
+}
+
+// notify puts a token into a channel that holds one.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
