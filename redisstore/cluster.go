@@ -52,7 +52,8 @@ const (
 	mostMoves      = 16 // that a call follows; nodes that point at each other must agree some time
 )
 
-// How often the cluster is asked who has a node's place while that cannot be reached: from the first to the last, doubling.
+// How often the cluster is asked who has a node's place while that cannot be reached: from the first to the last,
+// doubling.
 const (
 	firstAttention = 200 * time.Millisecond // a connection takes less, unless something is wrong
 	lastAttention  = 500 * time.Millisecond
@@ -126,7 +127,8 @@ func (c *cluster) connect(ctx context.Context, at *slotKeys, grants bool) (*wire
 	return n.connect(ctx, grants)
 }
 
-// arrive makes sure that the slot's mark is high enough, and before the first slot that the node does what the scripts need.
+// arrive makes sure that the slot's mark is high enough, and before the first slot that the node does what the scripts
+// need.
 func (c *cluster) arrive(ctx context.Context, w *wire, at *slotKeys) error {
 	if w.visits.hasArrived(at.slot) {
 		return nil
@@ -162,8 +164,8 @@ func (c *cluster) listen(n *node, w *wire) error {
 	return nil
 }
 
-// each visits the masters. One that has got slots while others were visited comes once more, and one that was replaced is
-// no reason to fail: whoever has its place comes next.
+// each visits the masters. One that has got slots while others were visited comes once more, and one that was replaced
+// is no reason to fail: whoever has its place comes next.
 func (c *cluster) each(ctx context.Context, visit func(*node) error) error {
 	var done [slotCount]*node // who kept each slot when it was visited
 	for range mostMoves {
@@ -272,8 +274,8 @@ func (c *cluster) retry(ctx context.Context, at *slotKeys, w *wire, err error, a
 	return err
 }
 
-// again says whether a call about a slot is to be made again, after an attempt over w that failed; w is nil if there was
-// no connection, so that nothing was sent. It waits as long as makes sense before that.
+// again says whether a call about a slot is to be made again, after an attempt over w that failed; w is nil if there
+// was no connection, so that nothing was sent. It waits as long as makes sense before that.
 func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attempt int) bool {
 	if ctx.Err() != nil || c.store.frame.Closed() || attempt >= mostMoves && !isMoving(err) {
 		return false
@@ -338,8 +340,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// moved goes where a node says that a slot is kept. An address that is not known may be another name for a known node, and
-// much may have changed with it: so the cluster is asked first, and believed if it knows of the move.
+// moved goes where a node says that a slot is kept. An address that is not known may be another name for a known node,
+// and much may have changed with it: so the cluster is asked first, and believed if it knows of the move.
 func (c *cluster) moved(ctx context.Context, slot int, address string) bool {
 	before := c.slots[slot].Load()
 	host, port, err := net.SplitHostPort(address)
@@ -414,8 +416,8 @@ type topics struct {
 	heard map[string]bool
 }
 
-// note takes what the server says of a subscription. It reports whether the server has ended one, as it does when a slot
-// is moved to another node.
+// note takes what the server says of a subscription. It reports whether the server has ended one, as it does when a
+// slot is moved to another node.
 func (t *topics) note(of rueidis.PubSubSubscription) (ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -458,11 +460,12 @@ func (v *visits) depart(slot int) {
 	}
 }
 
-// shortestReign is less than it takes a node to become a replica, and the master again without what its own master knew.
+// shortestReign is less than it takes a node to become a replica, and the master again without what its own master
+// knew.
 const shortestReign = time.Second
 
-// appendPace appends what join.lua is told of the slot: "calm" if it was joined in a moment ago, so that the node has kept
-// it without a break since then, otherwise "idle". For a single server, with nil, it appends nothing.
+// appendPace appends what join.lua is told of the slot: "calm" if it was joined in a moment ago, so that the node has
+// kept it without a break since then, otherwise "idle". For a single server, with nil, it appends nothing.
 func (v *visits) appendPace(args []string, slot int, now time.Time) []string {
 	switch {
 	case v == nil:

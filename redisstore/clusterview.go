@@ -56,8 +56,8 @@ const (
 	oldNews      = 30 * time.Second       // for how long nobody is believed who does not know what others knew
 )
 
-// lookAround asks some nodes, and believes of each slot who claims it with the latest right: a node that was cut off does
-// not know of a failover, and so names an older one.
+// lookAround asks some nodes, and believes of each slot who claims it with the latest right: a node that was cut off
+// does not know of a failover, and so names an older one.
 func (c *cluster) lookAround() error {
 	began := time.Now()
 	lost := newLost("no node of the cluster says who keeps what", "")
@@ -100,8 +100,8 @@ var errOldNews = errors.New("only nodes can be reached that do not know of the c
 
 // believe takes over who keeps what, and closes the nodes that keep nothing any more.
 //
-// What is known of a slot is never changed back: whoever takes it over has a later epoch. If nobody knows of that for some
-// time, the cluster has been made anew.
+// What is known of a slot is never changed back: whoever takes it over has a later epoch. If nobody knows of that for
+// some time, the cluster has been made anew.
 func (c *cluster) believe(all []claimed) error {
 	latest := slices.MaxFunc(all, func(a, b claimed) int { return cmp.Compare(a.epoch, b.epoch) }).epoch
 	best := bestOf(all)
@@ -165,8 +165,8 @@ func bestOf(all []claimed) *[slotCount]*claimed {
 	return &best
 }
 
-// knowsBetter says whether a slot is known to be kept by a later right than anybody claims it by now. Whoever takes one over
-// has a later right than who had it. c.mu is locked.
+// knowsBetter says whether a slot is known to be kept by a later right than anybody claims it by now. Whoever takes one
+// over has a later right than who had it. c.mu is locked.
 func (c *cluster) knowsBetter(best *[slotCount]*claimed) bool {
 	for slot, its := range best {
 		if its != nil && its.epoch < c.epochs[slot] {
@@ -192,8 +192,8 @@ func (c *cluster) lookInto() {
 	}
 }
 
-// settleNames lets each master have one address: what it says itself, what others say, or what was said before. A node may
-// not have heard yet where another is now, or what it wants to be called. c.mu is locked.
+// settleNames lets each master have one address: what it says itself, what others say, or what was said before. A node
+// may not have heard yet where another is now, or what it wants to be called. c.mu is locked.
 func (c *cluster) settleNames(all []claimed) {
 	names := map[string]string{}
 	for _, its := range all {
@@ -270,8 +270,8 @@ func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueid
 //
 //	FIRST LAST [HOST PORT ID ...] [a replica] ...
 //
-// The host is an IP, a name, or nothing, as the cluster prefers: nothing is where the one is that was asked, and "?" a name
-// that this one does not know.
+// The host is an IP, a name, or nothing, as the cluster prefers: nothing is where the one is that was asked, and "?" a
+// name that this one does not know.
 func readNames(slots []rueidis.RedisMessage) map[string]string {
 	names := map[string]string{}
 	for _, some := range slots {

@@ -16,8 +16,8 @@ func (c *cluster) give(client rueidis.Client) {
 	}
 }
 
-// A givenNode is one node of a cluster's client that was handed in. That client learns of new nodes only when it is sent
-// to them, and may drop one and make it anew. So it is asked for the node each time that a connection is made.
+// A givenNode is one node of a cluster's client that was handed in. That client learns of new nodes only when it is
+// sent to them, and may drop one and make it anew. So it is asked for the node each time that a connection is made.
 type givenNode struct {
 	rueidis.Client
 	cluster *cluster

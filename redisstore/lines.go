@@ -160,9 +160,10 @@ func (s *lines) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 	return store.Standing{}, s.refused(text, line)
 }
 
-// joinHeard makes sure that a claim that waits can be told. If it could not be told when it joined, it joins again: a push
-// may have been missed.
-func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim, standing store.Standing) (store.Standing, error) {
+// joinHeard makes sure that a claim that waits can be told. If it could not be told when it joined, it joins again: a
+// push may have been missed.
+func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim, standing store.Standing) (
+	store.Standing, error) {
 	already, err := s.topology.hear(call.Context, s.topology.keysFor(s.keys.line(c.Name)))
 	if err == nil && already {
 		return standing, nil
@@ -177,13 +178,13 @@ func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim,
 	return standing, err
 }
 
-// withdraw takes back a claim that has joined and whose Join is refused for good all the same. Then nothing must be joined
-// (rule 8 of package store). Where that does not work, the caller has to leave, and so the error is not final.
+// withdraw takes back a claim that has joined and whose Join is refused for good all the same. Then nothing must be
+// joined (rule 8 of package store). Where that does not work, the caller has to leave, and so the error is not final.
 func (s *lines) withdraw(ctx context.Context, c store.Claim, ticket uint64, refused error) error {
 	c.Ticket = ticket
 	if err := s.Leave(ctx, c); err != nil && !s.frame.Closed() {
-		return &store.Fault{Store: s.frame.Name,
-			Err: fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused)} //nolint:errorlint // these may be final
+		why := fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused) //nolint:errorlint // these may be final
+		return &store.Fault{Store: s.frame.Name, Err: why}
 	}
 	return refused
 }
@@ -272,8 +273,8 @@ type batch struct {
 	claims []store.Claim
 }
 
-// keepHeard keeps a batch. Claims that wait can be told: if they could not be before, they are kept again, as a push may
-// have been missed.
+// keepHeard keeps a batch. Claims that wait can be told: if they could not be before, they are kept again, as a push
+// may have been missed.
 func (s *lines) keepHeard(ctx context.Context, b batch) []store.Standing {
 	waits := func(k store.Standing) bool { return k.Err == nil && k.State == store.Waiting }
 	standings := s.keep(ctx, b, keepBatch)
@@ -346,8 +347,8 @@ func (s *lines) keeping(b batch, w *wire) execution {
 	return e
 }
 
-// refusesOne reports whether the server refused a run because of one claim in it, so that each is kept alone: a key that
-// is not ours under one name must not cost the other claims anything.
+// refusesOne reports whether the server refused a run because of one claim in it, so that each is kept alone: a key
+// that is not ours under one name must not cost the other claims anything.
 func refusesOne(cs []store.Claim, err error) bool {
 	_, refused := rueidis.IsRedisErr(err)
 	return refused && len(cs) > 1 && !rediswire.Passes(err)
@@ -469,7 +470,7 @@ func (s *lines) onMessage(m rueidis.PubSubMessage) {
 		id, ticket := w.id(), w.ticket()
 		switch {
 		case w.bad || id == store.Everyone || ticket >= maxExact:
-		case state == store.Held && s.replicas > 0: // the Leave that granted it has waited for no replica: Keep has to tell
+		case state == store.Held && s.replicas > 0: // the Leave that granted it waited for no replica: Keep tells
 			s.frame.Push(id, store.Standing{State: store.Waiting, Ahead: -1})
 		default:
 			s.frame.Push(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})

@@ -52,7 +52,8 @@ func (s *lines) readPage(ctx context.Context, name string, after uint64) (places
 	call := s.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
 	line := s.keys.line(name)
-	answers, err := s.list(call.Context, s.topology.keysFor(line), []string{line}, strconv.FormatUint(after, 10), strconv.Itoa(linePage))
+	behind, most := strconv.FormatUint(after, 10), strconv.Itoa(linePage)
+	answers, err := s.list(call.Context, s.topology.keysFor(line), []string{line}, behind, most)
 	if err != nil {
 		return nil, 0, call.Outcome(err)
 	}

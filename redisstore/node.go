@@ -77,8 +77,8 @@ func (n *node) connect(ctx context.Context, grants bool) (*wire, error) {
 	return n.commands.Get(ctx)
 }
 
-// keepTo ends connections that lead to another run of the server, or to another server. They may be alive: nothing comes
-// over them any more, and who writes there writes for nobody.
+// keepTo ends connections that lead to another run of the server, or to another server. They may be alive: nothing
+// comes over them any more, and who writes there writes for nobody.
 func (n *node) keepTo(run string, why error) {
 	for _, p := range n.plugs() {
 		if w, ok := p.Current(); ok && w.run != run {
@@ -165,8 +165,8 @@ func (b *base) connectPushes(n *node) (*wire, error) {
 }
 
 // probe makes sure that the server does what the scripts need, before anything is written there: servers that resemble
-// Redis are judged by what they do, and a user who may not publish learns it before a claim waits. In a cluster, who may
-// not publish learns it when waiting: there is no topic.
+// Redis are judged by what they do, and a user who may not publish learns it before a claim waits. In a cluster, who
+// may not publish learns it when waiting: there is no topic.
 func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) error {
 	undeclared := at.run
 	if b.plain != nil { // its scripts name all of their keys
@@ -183,9 +183,9 @@ func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) e
 	return err
 }
 
-// arrive makes sure that this run of the server has raised the mark. It comes before the first Join over this connection
-// (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here too, and not
-// only when somebody first asks for a lock.
+// arrive makes sure that this run of the server has raised the mark. It comes before the first Join over this
+// connection (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here
+// too, and not only when somebody first asks for a lock.
 func (b *base) arrive(ctx context.Context, w *wire, at *slotKeys) error {
 	said, err := keepScript.Run(ctx, w, []string{at.mark, at.run}, []string{w.run, millis(b.guard)}).AsStrSlice()
 	switch {

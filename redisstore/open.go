@@ -26,9 +26,9 @@ func init() {
 // New makes a store of a client that stays the caller's: Close does not close it. The store takes two connections of
 // its own out of the client's blocking pool, in a cluster for each node.
 //
-// Of a client that follows Sentinel the store asks every second to which server it leads now, and leaves every other. So
-// it leaves a master that was replaced a second after the client has, and not before: rueidis listens to one sentinel and
-// believes it. A store that was opened with redis+sentinel:// listens to all of them.
+// Of a client that follows Sentinel the store asks every second to which server it leads now, and leaves every other.
+// So it leaves a master that was replaced a second after the client has, and not before: rueidis listens to one
+// sentinel and believes it. A store that was opened with redis+sentinel:// listens to all of them.
 func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store, error) {
 	set := settings{inCluster: client.Mode() == rueidis.ClientModeCluster}
 	set.apply(options)
@@ -58,13 +58,13 @@ type Path struct {
 	Addresses []string
 	Cluster   bool
 
-	// Dial connects to an address, with TLS if that is spoken there. It may lead elsewhere, as to whatever server is the
-	// master now. Its context is not the connection's.
+	// Dial connects to an address, with TLS if that is spoken there. It may lead elsewhere, as to whatever server is
+	// the master now. Its context is not the connection's.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
-	// Info is what the server that Dial leads to now answers to INFO. It is asked every second, so that the store leaves a
-	// server that was replaced, also where that one lives on and does not know of it. nil: the store leaves a server only
-	// when a connection ends, or when it has become a replica. In a cluster it is not asked.
+	// Info is what the server that Dial leads to now answers to INFO. It is asked every second, so that the store
+	// leaves a server that was replaced, also where that one lives on and does not know of it. nil: the store leaves a
+	// server only when a connection ends, or when it has become a replica. In a cluster it is not asked.
 	Info func(ctx context.Context) (string, error)
 
 	// Credentials are asked for by each new connection; nil: there are none.
@@ -133,8 +133,9 @@ func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	return s, nil
 }
 
-// openAt opens a store with clients of its own.
-func (b *base) openAt(ctx context.Context, reach rueidis.ClientOption, info func(context.Context) (string, error)) (*Store, error) {
+// openAt opens a store with clients of its own. info is that of a Path.
+func (b *base) openAt(ctx context.Context, reach rueidis.ClientOption, info func(context.Context) (string, error)) (
+	*Store, error) {
 	// A user without a password is most often a password in the wrong place.
 	b.frame.Hide(cmp.Or(reach.Password, reach.Username))
 	b.frame.Hide(cmp.Or(reach.Sentinel.Password, reach.Sentinel.Username))
@@ -173,8 +174,8 @@ type Scripts struct{ Client rueidis.Client }
 
 var errCrossSlot = errors.New("CROSSSLOT the keys do not have one hash tag")
 
-// Eval runs a script on the master that has the keys. The server is sent its text only if it does not know it yet. It is
-// never repeated: what was not answered may have been done.
+// Eval runs a script on the master that has the keys. The server is sent its text only if it does not know it yet. It
+// is never repeated: what was not answered may have been done.
 func (s Scripts) Eval(ctx context.Context, script string, keys, args []string) (any, error) {
 	if s.Client.Mode() == rueidis.ClientModeCluster {
 		for _, key := range keys {

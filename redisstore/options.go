@@ -47,15 +47,15 @@ func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix
 // ttl, it keeps a lease from before from overlapping with one from after. All clients of a server should have the same.
 func Guard(d time.Duration) Option { return func(s *settings) { s.guard = d } }
 
-// WaitReplicas lets a grant or a renewal count only when n replicas have acknowledged it within the timeout. Otherwise it
-// is an error, and the claim is withdrawn, or not renewed. With as many as there are replicas, a failover to any of them
-// loses no grant. All clients of a server should have the same.
+// WaitReplicas lets a grant or a renewal count only when n replicas have acknowledged it within the timeout. Otherwise
+// it is an error, and the claim is withdrawn, or not renewed. With as many as there are replicas, a failover to any of
+// them loses no grant. All clients of a server should have the same.
 func WaitReplicas(n int, timeout time.Duration) Option {
 	return func(s *settings) { s.replicaSettings = replicaSettings{n, timeout} }
 }
 
-// RefuseEviction refuses a server that may throw away locks when its memory is full. Without it there is a warning. In a
-// cluster that goes for each master: calls about the names that it keeps are refused.
+// RefuseEviction refuses a server that may throw away locks when its memory is full. Without it there is a warning. In
+// a cluster that goes for each master: calls about the names that it keeps are refused.
 func RefuseEviction() Option { return func(s *settings) { s.refuseEviction = true } }
 
 // Logger is where warnings about the server go. The default is slog's.
@@ -69,14 +69,14 @@ func PlainMode() Option { return func(s *settings) { s.forPlain().on = true } }
 // chance from half as long to half as long again. The default is 100 ms.
 func Retry(d time.Duration) Option { return func(s *settings) { s.forPlain().retry = d } }
 
-// Drift is for plain mode: the part of the ttl by which a lease is over before the server lets it expire, for clocks that
-// differ in pace. The default is 0.01, as in other libraries.
+// Drift is for plain mode: the part of the ttl by which a lease is over before the server lets it expire, for clocks
+// that differ in pace. The default is 0.01, as in other libraries.
 func Drift(part float64) Option { return func(s *settings) { s.forPlain().drift = part } }
 
-// Value is for plain mode: it makes the value of a lock's key, in place of Holdfast's own, for a program that others read
-// or compare the value with. It is called once for each claim, when it joins. No two claims may ever get the same value,
-// or one could release what the other holds; the claim's ID is what makes them differ. Such a lock does not show its
-// owner, nor can it be broken. It must not call the store.
+// Value is for plain mode: it makes the value of a lock's key, in place of Holdfast's own, for a program that others
+// read or compare the value with. It is called once for each claim, when it joins. No two claims may ever get the same
+// value, or one could release what the other holds; the claim's ID is what makes them differ. Such a lock does not show
+// its owner, nor can it be broken. It must not call the store.
 func Value(of func(store.Claim) string) Option { return func(s *settings) { s.forPlain().value = of } }
 
 // forPlain are the settings of plain mode, to be changed.

@@ -28,12 +28,12 @@ var (
 	lookScript       = newScript("plain.lua", "plain_look.lua")
 )
 
-// plainMode is the mode that keeps each lock as other libraries do, in one key. It implements store.Store, but for what needs
-// a line. The package's documentation says what holds.
+// plainMode is the mode that keeps each lock as other libraries do, in one key. It implements store.Store, but for what
+// needs a line. The package's documentation says what holds.
 //
-// Redis knows nothing of claims that wait. They are bids in this client, and try again: when another client of Holdfast's
-// releases the lock, which is told on a channel, when the holder's time is over, and now and then in case that another
-// library has released it.
+// Redis knows nothing of claims that wait. They are bids in this client, and try again: when another client of
+// Holdfast's releases the lock, which is told on a channel, when the holder's time is over, and now and then in case
+// that another library has released it.
 type plainMode struct {
 	*base // the connections, and what goes over them
 	set   plainSettings
@@ -310,8 +310,8 @@ func (r *renewal) tryAgain(waiting []renewed) {
 	}
 }
 
-// Leave implements store.Store. A bid that has never had the lock, and whose tries were all answered, is known to nobody
-// but this client.
+// Leave implements store.Store. A bid that has never had the lock, and whose tries were all answered, is known to
+// nobody but this client.
 func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	call, err := p.begin(ctx, c.Name, c.TTL)
 	if err != nil {
@@ -340,8 +340,8 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	return nil
 }
 
-// Line implements store.Store. It shows the holder and nobody else: of those who wait, Redis knows nothing. Of a holder of
-// another library it shows the value that it set.
+// Line implements store.Store. It shows the holder and nobody else: of those who wait, Redis knows nothing. Of a holder
+// of another library it shows the value that it set.
 func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
 	line := store.Line{Name: name}
 	call, err := p.begin(ctx, name, frame.AskTimeout)
@@ -370,7 +370,8 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 	}
 	defer call.End()
 	key := p.key(name)
-	answer, err := p.run(call.Context, breakPlainScript, []string{key}, []string{strconv.FormatUint(ticket, 10), p.channel(key)})
+	args := []string{strconv.FormatUint(ticket, 10), p.channel(key)}
+	answer, err := p.run(call.Context, breakPlainScript, []string{key}, args)
 	if err != nil {
 		return call.Outcome(err)
 	}

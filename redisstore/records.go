@@ -42,8 +42,8 @@ func (a *about) tell(c *store.Claim) {
 	c.Turn, c.Waits = a.Turn, a.Waits
 }
 
-// A described owner is one whose about is written already. Most claims of a client have the same owner, and nothing else
-// to say.
+// A described owner is one whose about is written already. Most claims of a client have the same owner, and nothing
+// else to say.
 type described struct {
 	owner *store.Owner
 	text  string

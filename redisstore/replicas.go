@@ -96,7 +96,8 @@ func (r *receipt) Do(ctx context.Context, command rueidis.Completed) rueidis.Red
 // B implements rediswire.Asker.
 func (r *receipt) B() rueidis.Builder { return r.wire.B() }
 
-// DoAll implements rediswire.Asker: it sends commands with the next round, and waits for their answers or until ctx is done.
+// DoAll implements rediswire.Asker: it sends commands with the next round, and waits for their answers or until ctx is
+// done.
 func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	r.mu.Lock()
 	if r.next == nil {

@@ -216,8 +216,8 @@ func (s *sentinels) ask(ctx context.Context, address string) (said saying, err e
 	said.sentinel = address
 	err = s.with(ctx, address, func(conn rueidis.DedicatedClient) error {
 		answers := conn.DoMulti(ctx,
-			// The epoch comes first: an address may be newer than its epoch, and never older. While a failover is under way
-			// MASTER itself still has the old address.
+			// The epoch comes first: an address may be newer than its epoch, and never older. While a failover is under
+			// way MASTER itself still has the old address.
 			conn.B().Arbitrary("SENTINEL", "MASTER").Args(s.master).Build(),
 			conn.B().SentinelGetMasterAddrByName().Master(s.master).Build())
 		named, err := answers[1].AsStrSlice()

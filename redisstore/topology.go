@@ -27,8 +27,8 @@ type topology interface {
 	// arrive does what comes before the first use of a slot over a connection.
 	arrive(ctx context.Context, w *wire, at *slotKeys) error
 
-	// retry returns nil if what failed over w is to be tried again, and otherwise the error to report. w is nil if nothing
-	// was sent. It waits as long as makes sense before a retry.
+	// retry returns nil if what failed over w is to be tried again, and otherwise the error to report. w is nil if
+	// nothing was sent. It waits as long as makes sense before a retry.
 	retry(ctx context.Context, at *slotKeys, w *wire, err error, attempt int) error
 
 	// hear makes sure that pushes about a slot arrive, and reports whether they did already.
@@ -100,8 +100,8 @@ func (t *tries) done(answers ...rueidis.RedisResult) {
 	}
 }
 
-// counted returns standing, unless it is held and too few replicas have acknowledged that. To wait or to be gone does not
-// depend on them.
+// counted returns standing, unless it is held and too few replicas have acknowledged that. To wait or to be gone does
+// not depend on them.
 func (t *tries) counted(standing store.Standing) (store.Standing, error) {
 	if t.receipt != nil && t.receipt.short != nil && standing.State == store.Held {
 		return store.Standing{}, t.receipt.short
