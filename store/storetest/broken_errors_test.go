@@ -57,33 +57,27 @@ var brokenErrors = []mutant{
 	{"a broken link is for ever", 11, "honest errors/cut off", nil, blames(func(f *store.Fault) error {
 		return &store.Fault{Store: f.Store, Err: f.Err, Final: true}
 	})},
-	{"a context is not heard", 11, "honest errors/silence, cancelled", []int{0, 4, 8}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.context = func(ctx context.Context, _ time.Duration) context.Context { return context.WithoutCancel(ctx) }
-		}
-	}},
-	{"waits for ever", 11, "honest errors/silence, without a deadline", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.context = func(ctx context.Context, ttl time.Duration) context.Context {
-				if _, bounded := ctx.Deadline(); bounded {
-					return ctx
-				}
-				patient, cancel := context.WithTimeout(ctx, 1000*ttl)
-				context.AfterFunc(patient, cancel)
-				return patient
+	{"a context is not heard", 11, "honest errors/silence, cancelled", []int{0, 4, 8}, every(func(b *bug) {
+		b.context = func(ctx context.Context, _ time.Duration) context.Context { return context.WithoutCancel(ctx) }
+	})},
+	{"waits for ever", 11, "honest errors/silence, without a deadline", nil, every(func(b *bug) {
+		b.context = func(ctx context.Context, ttl time.Duration) context.Context {
+			if _, bounded := ctx.Deadline(); bounded {
+				return ctx
 			}
+			patient, cancel := context.WithTimeout(ctx, 1000*ttl)
+			context.AfterFunc(patient, cancel)
+			return patient
 		}
-	}},
-	{"a closed store is a fault", 11, "honest errors/closed", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.fails = func(err error) error {
-				if errors.Is(err, store.ErrClosed) {
-					return &store.Fault{Store: "memory", Err: errors.New("closed")}
-				}
-				return err
+	})},
+	{"a closed store is a fault", 11, "honest errors/closed", nil, every(func(b *bug) {
+		b.fails = func(err error) error {
+			if errors.Is(err, store.ErrClosed) {
+				return &store.Fault{Store: "memory", Err: errors.New("closed")}
 			}
+			return err
 		}
-	}},
+	})},
 }
 
 var brokenFormat = []mutant{
@@ -106,17 +100,15 @@ var brokenFormat = []mutant{
 			return h.Harness.Residue(name)
 		}
 	}},
-	{"a newer line costs the others", 12, "format/a newer line among others", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
-				standings, err := b.Store.Keep(ctx, cs)
-				for _, s := range standings {
-					if s.Err != nil {
-						return nil, s.Err
-					}
+	{"a newer line costs the others", 12, "format/a newer line among others", nil, every(func(b *bug) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+			standings, err := b.Store.Keep(ctx, cs)
+			for _, s := range standings {
+				if s.Err != nil {
+					return nil, s.Err
 				}
-				return standings, err
 			}
+			return standings, err
 		}
-	}},
+	})},
 }

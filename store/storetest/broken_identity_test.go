@@ -7,65 +7,55 @@ import (
 )
 
 var brokenIdentity = []mutant{
-	{"leave deletes whatever is there", 6, "identity/leaving twice", []int{8}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.leave = func(ctx context.Context, c store.Claim) error {
-				if places := b.places(c.Name); len(places) > 0 && b.find(c) == nil {
-					c = places[0].Claim
-				}
-				return b.Store.Leave(ctx, c)
+	{"leave deletes whatever is there", 6, "identity/leaving twice", []int{8}, every(func(b *bug) {
+		b.leave = func(ctx context.Context, c store.Claim) error {
+			if places := b.places(c.Name); len(places) > 0 && b.find(c) == nil {
+				c = places[0].Claim
 			}
+			return b.Store.Leave(ctx, c)
 		}
-	}},
-	{"keep extends whatever is there", 6, "identity/a stranger keeps", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.answers = func(c store.Claim, s *store.Standing) {
-				for _, p := range b.places(c.Name) {
-					if s.State == store.Gone {
-						_, _ = b.eye.Keep(context.Background(), []store.Claim{p.Claim})
-					}
+	})},
+	{"keep extends whatever is there", 6, "identity/a stranger keeps", nil, every(func(b *bug) {
+		b.answers = func(c store.Claim, s *store.Standing) {
+			for _, p := range b.places(c.Name) {
+				if s.State == store.Gone {
+					_, _ = b.eye.Keep(context.Background(), []store.Claim{p.Claim})
 				}
 			}
 		}
-	}},
-	{"an ID means a claim in any line", 6, "identity/leaving another line", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			var lines notes[store.ID, string]
-			b.answers = func(c store.Claim, s *store.Standing) {
-				if s.State != store.Gone {
-					lines.set(c.ID, c.Name)
-				}
-			}
-			b.leave = func(ctx context.Context, c store.Claim) error {
-				if name := lines.get(c.ID); name != "" {
-					c.Name = name
-				}
-				return b.Store.Leave(ctx, c)
+	})},
+	{"an ID means a claim in any line", 6, "identity/leaving another line", nil, every(func(b *bug) {
+		var lines notes[store.ID, string]
+		b.answers = func(c store.Claim, s *store.Standing) {
+			if s.State != store.Gone {
+				lines.set(c.ID, c.Name)
 			}
 		}
-	}},
-	{"a downgrade is not heard", 6, "identity/a downgrade lets readers in", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			var units notes[store.ID, int32]
-			b.sends = func(c *store.Claim) {
-				units.set(c.ID, max(units.get(c.ID), c.Units))
-				c.Units = units.get(c.ID)
+		b.leave = func(ctx context.Context, c store.Claim) error {
+			if name := lines.get(c.ID); name != "" {
+				c.Name = name
 			}
+			return b.Store.Leave(ctx, c)
 		}
-	}},
-	{"keep gives what it asks for", 6, "identity/keep does not grow", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			var units notes[store.ID, int32]
-			b.answers = func(c store.Claim, _ *store.Standing) {
-				had := units.get(c.ID)
-				units.set(c.ID, c.Units)
-				if had == 0 || c.Units <= had {
-					return
-				}
-				c.ID[15] ^= 0x80 // the growth stands beside it
-				c.Units -= had
-				_, _ = b.eye.Join(context.Background(), c)
+	})},
+	{"a downgrade is not heard", 6, "identity/a downgrade lets readers in", nil, every(func(b *bug) {
+		var units notes[store.ID, int32]
+		b.sends = func(c *store.Claim) {
+			units.set(c.ID, max(units.get(c.ID), c.Units))
+			c.Units = units.get(c.ID)
+		}
+	})},
+	{"keep gives what it asks for", 6, "identity/keep does not grow", nil, every(func(b *bug) {
+		var units notes[store.ID, int32]
+		b.answers = func(c store.Claim, _ *store.Standing) {
+			had := units.get(c.ID)
+			units.set(c.ID, c.Units)
+			if had == 0 || c.Units <= had {
+				return
 			}
+			c.ID[15] ^= 0x80 // the growth stands beside it
+			c.Units -= had
+			_, _ = b.eye.Join(context.Background(), c)
 		}
-	}},
+	})},
 }

@@ -50,36 +50,30 @@ var brokenNames = []mutant{
 	renamed("names lose their form", func(name string) string { return strings.ReplaceAll(name, "e\u0301", "é") }),
 	renamed("names are paths", path.Clean),
 	renamed("names lose their end", func(name string) string { return name[:min(len(name), 255)] }),
-	{"names are listed as they are stored", 10, "names/listed", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			lists(b, func(name string) (string, bool) { return strings.ReplaceAll(url.QueryEscape(name), "%2F", "/"), true })
-		}
-	}},
-	{"a filter is a pattern", 10, "names/filtered", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.names = func(ctx context.Context, prefix string) iter.Seq2[string, error] {
-				return func(yield func(string, error) bool) {
-					for name, err := range b.Store.Names(ctx, "") {
-						match, _ := path.Match(prefix+"*", strings.ReplaceAll(name, "/", ":"))
-						if (err != nil || match) && !yield(name, err) {
-							return
-						}
+	{"names are listed as they are stored", 10, "names/listed", nil, every(func(b *bug) {
+		lists(b, func(name string) (string, bool) { return strings.ReplaceAll(url.QueryEscape(name), "%2F", "/"), true })
+	})},
+	{"a filter is a pattern", 10, "names/filtered", nil, every(func(b *bug) {
+		b.names = func(ctx context.Context, prefix string) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				for name, err := range b.Store.Names(ctx, "") {
+					match, _ := path.Match(prefix+"*", strings.ReplaceAll(name, "/", ":"))
+					if (err != nil || match) && !yield(name, err) {
+						return
 					}
 				}
 			}
 		}
-	}},
-	{"bad names are mended", 10, "names/bad names", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			renames(b, func(name string) string {
-				if store.CheckName(name) == nil {
-					return name
-				}
-				name = strings.ReplaceAll(strings.ToValidUTF8(name, "?"), "\x00", "0")
-				return "n" + name[:min(len(name), store.MaxName)]
-			})
-		}
-	}},
+	})},
+	{"bad names are mended", 10, "names/bad names", nil, every(func(b *bug) {
+		renames(b, func(name string) string {
+			if store.CheckName(name) == nil {
+				return name
+			}
+			name = strings.ReplaceAll(strings.ToValidUTF8(name, "?"), "\x00", "0")
+			return "n" + name[:min(len(name), store.MaxName)]
+		})
+	})},
 	{"tenants share", 10, "names/tenants", []int{0}, func(h *broken) {
 		h.prefix = func(string) string { return "" }
 	}},

@@ -10,28 +10,24 @@ import (
 )
 
 var brokenExclusion = []mutant{
-	{"looks, and then takes", 1, "exclusion/mutexes", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
-				free := len(b.places(c.Name)) == 0
-				time.Sleep(time.Nanosecond) // whoever looks now finds the same
-				standing, err := b.Store.Join(ctx, c)
-				if free && standing.State == store.Waiting {
-					standing.State = store.Held
-				}
-				return standing, err
+	{"looks, and then takes", 1, "exclusion/mutexes", nil, every(func(b *bug) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			free := len(b.places(c.Name)) == 0
+			time.Sleep(time.Nanosecond) // whoever looks now finds the same
+			standing, err := b.Store.Join(ctx, c)
+			if free && standing.State == store.Waiting {
+				standing.State = store.Held
+			}
+			return standing, err
+		}
+	})},
+	{"every claim counts as one", 1, "exclusion/semaphores", []int{2, 6}, every(func(b *bug) {
+		b.sends = func(c *store.Claim) {
+			if c.Kind == store.Semaphore {
+				c.Units = 1
 			}
 		}
-	}},
-	{"every claim counts as one", 1, "exclusion/semaphores", []int{2, 6}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.sends = func(c *store.Claim) {
-				if c.Kind == store.Semaphore {
-					c.Units = 1
-				}
-			}
-		}
-	}},
+	})},
 	{"a restart loses what it should keep", 1, "exclusion/restart", []int{3}, func(h *broken) {
 		h.restart = func(bool) error { return h.Harness.Restart(false) }
 	}},
@@ -44,12 +40,7 @@ func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
 			s.Ticket = call(c.ID, s.Ticket)
 		}
 	}
-	b.notify = func(fn func(store.ID, store.Standing)) {
-		b.Store.Notify(func(id store.ID, s store.Standing) {
-			s.Ticket = call(id, s.Ticket)
-			fn(id, s)
-		})
-	}
+	b.pushes = func(id store.ID, s *store.Standing) { s.Ticket = call(id, s.Ticket) }
 	b.breaks = func(ctx context.Context, name string, ticket uint64) error {
 		for _, p := range b.places(name) {
 			if call(p.ID, p.Ticket) == ticket {
@@ -86,34 +77,30 @@ var brokenOrder = []mutant{
 			tickets(b, func(id store.ID, _ uint64) uint64 { return drawn.get(id) })
 		}
 	}},
-	{"the next is sent to the back", 2, "order/first come first served", []int{7}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.leave = func(ctx context.Context, c store.Claim) error {
-				places := b.places(c.Name)
-				if len(places) > 2 && places[0].ID == c.ID && places[1].State == store.Waiting && places[1].Ask == places[2].Ask {
-					next := places[1].Claim
-					_ = b.eye.Leave(ctx, next)
-					_, _ = b.eye.Join(ctx, next)
-				}
-				return b.Store.Leave(ctx, c)
+	{"the next is sent to the back", 2, "order/first come first served", []int{7}, every(func(b *bug) {
+		b.leave = func(ctx context.Context, c store.Claim) error {
+			places := b.places(c.Name)
+			if len(places) > 2 && places[0].ID == c.ID && places[1].State == store.Waiting && places[1].Ask == places[2].Ask {
+				next := places[1].Claim
+				_ = b.eye.Leave(ctx, next)
+				_, _ = b.eye.Join(ctx, next)
 			}
+			return b.Store.Leave(ctx, c)
 		}
-	}},
-	{"whoever fits holds", 2, "order/a writer stops later readers", []int{0, 1, 6}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.answers = func(c store.Claim, s *store.Standing) {
-				free := c.Limit - c.Units
-				for _, p := range b.places(c.Name) {
-					if p.State == store.Held {
-						free -= p.Units
-					}
-				}
-				if s.State == store.Waiting && free >= 0 {
-					s.State = store.Held
+	})},
+	{"whoever fits holds", 2, "order/a writer stops later readers", []int{0, 1, 6}, every(func(b *bug) {
+		b.answers = func(c store.Claim, s *store.Standing) {
+			free := c.Limit - c.Units
+			for _, p := range b.places(c.Name) {
+				if p.State == store.Held {
+					free -= p.Units
 				}
 			}
+			if s.State == store.Waiting && free >= 0 {
+				s.State = store.Held
+			}
 		}
-	}},
+	})},
 	{"a release grants one", 2, "order/one release grants several", []int{0, 6}, func(h *broken) {
 		var waited notes[store.ID, bool]
 		h.bug = func(b *bug) {
@@ -159,28 +146,24 @@ var brokenOrder = []mutant{
 }
 
 var brokenFloor = []mutant{
-	{"the floor is dropped", 3, "floor/above the floor", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.sends = func(c *store.Claim) {
-				if !store.FloorTooHigh(c.Floor, time.Now()) {
-					c.Floor = 0
-				}
+	{"the floor is dropped", 3, "floor/above the floor", nil, every(func(b *bug) {
+		b.sends = func(c *store.Claim) {
+			if !store.FloorTooHigh(c.Floor, time.Now()) {
+				c.Floor = 0
 			}
 		}
-	}},
-	{"every floor is believed", 3, "floor/absurd floors", []int{8}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
-				seen := c.Floor
-				if store.FloorTooHigh(seen, time.Now()) {
-					c.Floor = 0
-				}
-				standing, err := b.Store.Join(ctx, c)
-				standing.Ticket = max(standing.Ticket, seen+1)
-				return standing, err
+	})},
+	{"every floor is believed", 3, "floor/absurd floors", []int{8}, every(func(b *bug) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			seen := c.Floor
+			if store.FloorTooHigh(seen, time.Now()) {
+				c.Floor = 0
 			}
+			standing, err := b.Store.Join(ctx, c)
+			standing.Ticket = max(standing.Ticket, seen+1)
+			return standing, err
 		}
-	}},
+	})},
 	{"a floor is refused and yet believed", 3, "floor/absurd floors", nil, func(h *broken) {
 		var mark atomic.Uint64
 		h.bug = func(b *bug) {

@@ -10,25 +10,21 @@ import (
 )
 
 var brokenTime = []mutant{
-	{"nobody ever dies", 4, "time/a dead holder alone", []int{0, 2, 5, 6, 9}, func(h *broken) {
-		h.bug = func(b *bug) { b.sends = func(c *store.Claim) { c.Grace = 1000 * c.TTL } }
-	}},
-	{"a ttl is too short", 4, "time/a dead holder and a waiter", []int{5}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.sends = func(c *store.Claim) { c.TTL -= c.TTL / 3 }
-			b.answers = func(c store.Claim, s *store.Standing) { s.Until = s.Until.Add(c.TTL / 3) }
-		}
-	}},
-	{"a dead waiter blocks the line", 4, "time/a dead waiter is skipped", []int{0, 9}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
-				if len(b.places(c.Name)) > 0 {
-					c.Grace = 1000 * c.TTL
-				}
-				return b.Store.Join(ctx, c)
+	{"nobody ever dies", 4, "time/a dead holder alone", []int{0, 2, 5, 6, 9}, every(func(b *bug) {
+		b.sends = func(c *store.Claim) { c.Grace = 1000 * c.TTL }
+	})},
+	{"a ttl is too short", 4, "time/a dead holder and a waiter", []int{5}, every(func(b *bug) {
+		b.sends = func(c *store.Claim) { c.TTL -= c.TTL / 3 }
+		b.answers = func(c store.Claim, s *store.Standing) { s.Until = s.Until.Add(c.TTL / 3) }
+	})},
+	{"a dead waiter blocks the line", 4, "time/a dead waiter is skipped", []int{0, 9}, every(func(b *bug) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			if len(b.places(c.Name)) > 0 {
+				c.Grace = 1000 * c.TTL
 			}
+			return b.Store.Join(ctx, c)
 		}
-	}},
+	})},
 	{"the dead are listed", 4, "time/a dead holder alone", nil, func(h *broken) {
 		var stood notes[string, bool]
 		h.bug = func(b *bug) {
@@ -54,22 +50,20 @@ var brokenTime = []mutant{
 			}
 		}
 	}},
-	{"a late keep joins again", 4, "time/a late keep", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			var ends notes[store.ID, time.Time]
-			b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
-				standings, err := b.Store.Keep(ctx, cs)
-				for i, s := range standings {
-					end := ends.get(cs[i].ID)
-					if s.State == store.Gone && !end.IsZero() && end.Before(time.Now()) {
-						standings[i], _ = b.Store.Join(ctx, cs[i])
-					}
+	{"a late keep joins again", 4, "time/a late keep", nil, every(func(b *bug) {
+		var ends notes[store.ID, time.Time]
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+			standings, err := b.Store.Keep(ctx, cs)
+			for i, s := range standings {
+				end := ends.get(cs[i].ID)
+				if s.State == store.Gone && !end.IsZero() && end.Before(time.Now()) {
+					standings[i], _ = b.Store.Join(ctx, cs[i])
 				}
-				return standings, err
 			}
-			b.answers = func(c store.Claim, s *store.Standing) { ends.set(c.ID, s.Until) }
+			return standings, err
 		}
-	}},
+		b.answers = func(c store.Claim, s *store.Standing) { ends.set(c.ID, s.Until) }
+	})},
 	{"no claim outlives two ttls", 4, "time/kept for long", nil, func(h *broken) {
 		h.bug = func(b *bug) {
 			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
@@ -78,25 +72,23 @@ var brokenTime = []mutant{
 			}
 		}
 	}},
-	{"one keep keeps all", 4, "time/kept alone", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			var mine notes[store.ID, store.Claim]
-			b.answers = func(c store.Claim, s *store.Standing) {
-				if s.State != store.Gone {
-					mine.set(c.ID, c)
-				}
-			}
-			b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
-				var all []store.Claim
-				for _, id := range mine.keys() {
-					all = append(all, mine.get(id))
-				}
-				more := len(all)
-				standings, err := b.Store.Keep(ctx, append(all, cs...))
-				return standings[min(more, len(standings)):], err
+	{"one keep keeps all", 4, "time/kept alone", nil, every(func(b *bug) {
+		var mine notes[store.ID, store.Claim]
+		b.answers = func(c store.Claim, s *store.Standing) {
+			if s.State != store.Gone {
+				mine.set(c.ID, c)
 			}
 		}
-	}},
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+			var all []store.Claim
+			for _, id := range mine.keys() {
+				all = append(all, mine.get(id))
+			}
+			more := len(all)
+			standings, err := b.Store.Keep(ctx, append(all, cs...))
+			return standings[min(more, len(standings)):], err
+		}
+	})},
 	{"the last ttl is the line's", 4, "time/a short ttl beside a long one", nil, func(h *broken) {
 		var ends notes[string, time.Time]
 		h.bug = func(b *bug) {
@@ -114,36 +106,28 @@ var brokenTime = []mutant{
 			}
 		}
 	}},
-	{"no grace", 4, "time/grace", nil, func(h *broken) {
-		h.bug = func(b *bug) { b.sends = func(c *store.Claim) { c.Grace = 0 } }
-	}},
+	{"no grace", 4, "time/grace", nil, every(func(b *bug) {
+		b.sends = func(c *store.Claim) { c.Grace = 0 }
+	})},
 }
 
 var brokenUntil = []mutant{
-	{"until is counted from the answer", 5, "until/over before the next is granted", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.answers = func(c store.Claim, s *store.Standing) { s.Until = time.Now().Add(c.TTL - time.Millisecond) }
-		}
-	}},
-	{"until has a ttl too much", 5, "until/Keep moves it", []int{4}, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.answers = func(c store.Claim, s *store.Standing) { s.Until = s.Until.Add(c.TTL) }
-		}
-	}},
-	{"until stands still", 5, "until/Keep moves it after a push", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			var first notes[store.ID, time.Time]
-			b.answers = func(c store.Claim, s *store.Standing) {
-				if first.get(c.ID).IsZero() {
-					first.set(c.ID, s.Until)
-				}
-				s.Until = first.get(c.ID)
+	{"until is counted from the answer", 5, "until/over before the next is granted", nil, every(func(b *bug) {
+		b.answers = func(c store.Claim, s *store.Standing) { s.Until = time.Now().Add(c.TTL - time.Millisecond) }
+	})},
+	{"until has a ttl too much", 5, "until/Keep moves it", []int{4}, every(func(b *bug) {
+		b.answers = func(c store.Claim, s *store.Standing) { s.Until = s.Until.Add(c.TTL) }
+	})},
+	{"until stands still", 5, "until/Keep moves it after a push", nil, every(func(b *bug) {
+		var first notes[store.ID, time.Time]
+		b.answers = func(c store.Claim, s *store.Standing) {
+			if first.get(c.ID).IsZero() {
+				first.set(c.ID, s.Until)
 			}
+			s.Until = first.get(c.ID)
 		}
-	}},
-	{"until has one clock", 5, "until/two clocks", nil, func(h *broken) {
-		h.bug = func(b *bug) {
-			b.answers = func(_ store.Claim, s *store.Standing) { s.Until = s.Until.Round(0) }
-		}
-	}},
+	})},
+	{"until has one clock", 5, "until/two clocks", nil, every(func(b *bug) {
+		b.answers = func(_ store.Claim, s *store.Standing) { s.Until = s.Until.Round(0) }
+	})},
 }

@@ -24,6 +24,9 @@ type broken struct {
 	plant   func(name string) error
 }
 
+// every makes the mistake of every store that its harness opens.
+func every(mistake func(*bug)) func(*broken) { return func(h *broken) { h.bug = mistake } }
+
 // newBroken makes a harness with a mistake.
 func newBroken(t testing.TB, mistake func(*broken)) *broken {
 	h := &broken{Harness: memharness.New(t)}
@@ -74,6 +77,7 @@ type bug struct {
 
 	sends   func(c *store.Claim)                                         // alters what Join, Keep and Leave send
 	answers func(c store.Claim, s *store.Standing)                       // alters what Join and Keep answer
+	pushes  func(id store.ID, s *store.Standing)                         // alters what is pushed
 	fails   func(err error) error                                        // alters every error
 	context func(ctx context.Context, ttl time.Duration) context.Context // alters every context
 
@@ -159,11 +163,17 @@ func (b *bug) Names(ctx context.Context, prefix string) iter.Seq2[string, error]
 }
 
 func (b *bug) Notify(fn func(store.ID, store.Standing)) {
-	if b.notify != nil {
+	switch {
+	case b.notify != nil:
 		b.notify(fn)
-		return
+	case b.pushes != nil:
+		b.Store.Notify(func(id store.ID, s store.Standing) {
+			b.pushes(id, &s)
+			fn(id, s)
+		})
+	default:
+		b.Store.Notify(fn)
 	}
-	b.Store.Notify(fn)
 }
 
 func (b *bug) Abilities() store.Abilities {
