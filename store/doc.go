@@ -1,6 +1,7 @@
 // Package store is the contract between Holdfast and whatever keeps its locks: memory, a database, Redis, a
 // consensus service. It has interfaces and plain types only. Users of locks never need it; writers of stores
-// read it whole, and prove themselves against [github.com/holdfast-go/holdfast/store/storetest].
+// read it whole, build on [github.com/holdfast-go/holdfast/store/frame], and prove themselves against
+// [github.com/holdfast-go/holdfast/store/storetest]. docs/writing-a-store.md walks through a whole store.
 //
 // # The idea
 //
