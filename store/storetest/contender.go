@@ -22,6 +22,40 @@ type contender struct {
 	granted []uint64 // the tickets of the grants that were pushed; guarded by the client's mu
 }
 
+// pair makes two clients' claims for everything, of one name: the first holds and the second waits.
+func (t *trial) pair() (holder, waiter *contender) {
+	holder, waiter = t.rivals()
+	holder.join(store.Held)
+	waiter.join(store.Waiting)
+	return holder, waiter
+}
+
+// lastingPair is a pair for cases with a few things to do before they keep it.
+func (t *trial) lastingPair() (holder, waiter *contender) {
+	holder, waiter = t.rivals()
+	holder.lasts().join(store.Held)
+	waiter.lasts().join(store.Waiting)
+	return holder, waiter
+}
+
+// trio is a pair and another client's claim that waits behind it.
+func (t *trial) trio() (holder, waiter, next *contender) {
+	holder, waiter = t.pair()
+	next = waiter.rival()
+	next.join(store.Waiting)
+	return holder, waiter, next
+}
+
+// rivals makes two clients' claims for everything, of one name, that have not joined yet.
+func (t *trial) rivals() (a, b *contender) {
+	a = t.open().mutex(t.name("rivals"))
+	b = a.rival()
+	return a, b
+}
+
+// rival makes the same claim by another client.
+func (p *contender) rival() *contender { return p.t.open().mutex(p.claim.Name) }
+
 // lasts gives the claim a ttl that does not run out while a case has a few things to do, if it can have one of its own.
 func (p *contender) lasts() *contender {
 	if p.t.able.SessionTTL == 0 {

@@ -65,10 +65,7 @@ func cutOffMeanwhile(t *trial) {
 }
 
 func healed(t *trial) {
-	name := t.name("healed")
-	holder, waiter := t.open().mutex(name).lasts(), t.open().mutex(name).lasts()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.lastingPair()
 	holder.link.Cut()
 	if standing, err := holder.askFor(t.ttl / 6); err == nil {
 		t.errorf("Keep over a broken link: %v", standing.State)

@@ -16,40 +16,35 @@ var identity = rule{6, "identity", "Leave and Keep touch only the claim with tha
 
 // The stranger knows everything about the holder but its ID.
 func strangerLeaves(t *trial) {
-	name := t.name("stranger")
-	holder, stranger := t.open().mutex(name), t.open().mutex(name)
+	holder, stranger := t.rivals()
 	holder.join(store.Held)
 	stranger.leave()
 	stranger.claim.Ticket = holder.claim.Ticket
 	stranger.claim.Owner = holder.claim.Owner
 	stranger.leave()
 	holder.keep(store.Held)
-	t.open().mutex(name).try(store.Gone)
+	holder.rival().try(store.Gone)
 }
 
 // The same, and the holder is dead: the stranger's Keep must not keep it alive.
 func strangerKeeps(t *trial) {
-	name := t.name("stranger")
-	holder, stranger := t.open().mutex(name), t.open().mutex(name)
+	holder, stranger := t.rivals()
 	holder.join(store.Held)
 	stranger.claim.Ticket = holder.claim.Ticket
 	stranger.claim.Owner = holder.claim.Owner
 	holder.link.Kill()
 	keepFor(t.takeover(), stranger) // gone, and gone it stays
-	t.open().mutex(name).try(store.Held)
+	holder.rival().try(store.Held)
 }
 
 // The first Leave may be repeated long after the place was given to the next.
 func leavingTwice(t *trial) {
-	name := t.name("twice")
-	first, next := t.open().mutex(name), t.open().mutex(name)
-	first.join(store.Held)
-	next.join(store.Waiting)
+	first, next := t.pair()
 	first.leave()
 	next.succeed()
 	first.leave()
 	next.keep(store.Held)
-	t.open().mutex(name).try(store.Gone)
+	first.rival().try(store.Gone)
 }
 
 // A claim is a place in one line: its ID means nothing in another.

@@ -87,17 +87,14 @@ func tombstoneVanishes(t *trial) {
 }
 
 func brokenLeaveNothing(t *trial) {
-	name := t.name("broken")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
 	for _, p := range []*contender{waiter, holder} {
-		if err := p.breakTicket(name, p.claim.Ticket); err != nil {
+		if err := p.breakTicket(holder.claim.Name, p.claim.Ticket); err != nil {
 			t.fatalf("Break: %v", err)
 		}
 	}
 	holder.keep(store.Gone)
-	t.vanishes(name)
+	t.vanishes(holder.claim.Name)
 }
 
 // What was never let in leaves nothing either.

@@ -25,8 +25,7 @@ var lifetime = rule{4, "time", "A claim that is not kept for its ttl, by the sto
 // The waiter joins a little later than the holder, so that what it asks by itself never falls on the moment of
 // the takeover: only a push or AskAgain can tell it in time.
 func deadHolderWithWaiter(t *trial) {
-	name := t.name("takeover")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder, waiter := t.rivals()
 	holder.join(store.Held)
 	t.advance(t.ttl / 6)
 	waiter.join(store.Waiting)
@@ -70,11 +69,7 @@ func deadHolderAlone(t *trial) {
 }
 
 func deadWaiterIsSkipped(t *trial) {
-	name := t.name("skipped")
-	holder, dead, next := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	dead.join(store.Waiting)
-	next.join(store.Waiting)
+	holder, dead, next := t.trio()
 	dead.link.Kill()
 	keepFor(t.takeover(), holder, next)
 	holder.leave()
@@ -96,8 +91,7 @@ func deadReader(t *trial) {
 
 // Who comes back late must not find the place again, even if nobody else wanted it.
 func lateKeep(t *trial) {
-	name := t.name("late")
-	late, next := t.open().mutex(name), t.open().mutex(name)
+	late, next := t.rivals()
 	late.join(store.Held)
 	late.link.Cut()
 	t.advance(t.takeover())
@@ -109,8 +103,7 @@ func lateKeep(t *trial) {
 
 // A Keep that was sent in time and lands late is late.
 func lateKeepLands(t *trial) {
-	name := t.name("lands")
-	late, next := t.open().mutex(name), t.open().mutex(name)
+	late, next := t.rivals()
 	late.join(store.Held)
 	t.advance(t.ttl / 2)
 	release := late.link.HoldRequests()
@@ -123,10 +116,7 @@ func lateKeepLands(t *trial) {
 }
 
 func keptForLong(t *trial) {
-	name := t.name("kept")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
 	ticket := holder.claim.Ticket
 	keepFor(3*t.ttl, holder, waiter)
 	if holder.claim.Ticket != ticket {
@@ -149,21 +139,19 @@ func keptAlone(t *trial) {
 
 // A line as a whole has no ttl: the last to come must not decide when the first is out.
 func shortBesideLong(t *trial) {
-	name := t.name("beside")
-	long, short := t.open().mutex(name), t.open().mutex(name)
+	long, short := t.rivals()
 	long.claim.TTL = 4 * t.ttl
 	long.join(store.Held)
 	short.join(store.Waiting)
 	short.link.Kill()
 	t.advance(2 * t.ttl)
 	long.keep(store.Held)
-	t.open().mutex(name).try(store.Gone)
+	long.rival().try(store.Gone)
 }
 
 // The owner believes in its ttl; the place is kept for its grace longer.
 func graceKeepsThePlace(t *trial) {
-	name := t.name("grace")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder, waiter := t.rivals()
 	holder.claim.Grace = t.ttl
 	holder.join(store.Held)
 	t.advance(t.ttl / 6)

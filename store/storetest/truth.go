@@ -24,10 +24,7 @@ var truth = rule{7, "truth", "A push can be lost, late or early. Keep tells the 
 }}
 
 func lostPush(t *trial) {
-	name := t.name("lost")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
 	waiter.link.DropPushes(true)
 	holder.leave()
 	t.settle()
@@ -36,10 +33,8 @@ func lostPush(t *trial) {
 
 // The push arrives when its claim has long left, and another holds.
 func latePush(t *trial) {
-	name := t.name("late")
-	holder, waiter, next := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
+	next := holder.rival()
 	release := waiter.link.HoldPushes()
 	holder.leave()
 	waiter.keep(store.Held)
@@ -53,8 +48,7 @@ func latePush(t *trial) {
 
 // The push overtakes the answer to Join, which still says Waiting.
 func earlyPush(t *trial) {
-	name := t.name("early")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
+	holder, waiter := t.rivals()
 	holder.join(store.Held)
 	release := waiter.link.HoldReplies()
 	joined := t.async(func() { waiter.enrol() })
@@ -68,10 +62,7 @@ func earlyPush(t *trial) {
 
 // A push that grants may have been forged, and is believed only with the claim's ticket.
 func pushHasTicket(t *trial) {
-	name := t.name("ticket")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name).lasts()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.lastingPair()
 	holder.leave()
 	waiter.await()
 	waiter.mu.Lock()
@@ -84,10 +75,7 @@ func pushHasTicket(t *trial) {
 }
 
 func grantedWhileCutOff(t *trial) {
-	name := t.name("cut")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name).lasts()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.lastingPair()
 	waiter.link.Cut()
 	holder.leave()
 	t.settle()
@@ -99,10 +87,7 @@ func grantedWhileCutOff(t *trial) {
 // Pushes may have been lost with the connection. The store says so when it has another, and does not leave it to
 // each claim to ask.
 func toldAfterCut(t *trial) {
-	name := t.name("told")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name).lasts()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.lastingPair()
 	waiter.link.Cut()
 	_, _ = waiter.askFor(t.ttl / 6) // so that the store notices
 	holder.leave()
@@ -118,35 +103,27 @@ func toldAfterCut(t *trial) {
 
 // The claim was kept a moment ago, and the session lives. Neither says that it still stands.
 func erasedWhileHeld(t *trial) {
-	name := t.name("erased")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
 	holder.keep(store.Held)
-	t.must("Erase", t.harness.Erase(name, holder.claim.ID))
+	t.must("Erase", t.harness.Erase(holder.claim.Name, holder.claim.ID))
 	holder.keep(store.Gone)
 	waiter.await()
 	holder.keep(store.Gone)
 }
 
 func erasedWhileWaiting(t *trial) {
-	name := t.name("erased")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
-	t.must("Erase", t.harness.Erase(name, waiter.claim.ID))
+	holder, waiter := t.pair()
+	t.must("Erase", t.harness.Erase(holder.claim.Name, waiter.claim.ID))
 	waiter.keep(store.Gone)
 	holder.leave()
 	waiter.keep(store.Gone)
-	t.open().mutex(name).try(store.Held)
+	holder.rival().try(store.Held)
 }
 
 // Gone stays gone when the line is empty, when others use it, and when time passes.
 func goneIsFinal(t *trial) {
-	name := t.name("final")
-	holder, waiter, other := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
+	other := holder.rival()
 	holder.leave()
 	holder.keep(store.Gone)
 	waiter.keep(store.Held)
@@ -164,8 +141,7 @@ func goneIsFinal(t *trial) {
 
 // An answer that was lost is asked for again. That must not take a second place.
 func joiningAgainWhileHeld(t *trial) {
-	name := t.name("again")
-	holder, next := t.open().mutex(name), t.open().mutex(name)
+	holder, next := t.rivals()
 	holder.join(store.Held)
 	ticket := holder.claim.Ticket
 	holder.join(store.Held)

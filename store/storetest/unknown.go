@@ -81,10 +81,7 @@ func answerToJoinIsLostWhileWaiting(t *trial) {
 
 // Who does not know whether it has left leaves again.
 func answerToLeaveIsLost(t *trial) {
-	name := t.name("leave")
-	holder, next := t.open().mutex(name), t.open().mutex(name).lasts()
-	holder.join(store.Held)
-	next.join(store.Waiting)
+	holder, next := t.lastingPair()
 	release := holder.link.HoldReplies()
 	ctx, cancel := context.WithTimeout(context.Background(), t.ttl/4)
 	defer cancel()
@@ -97,11 +94,7 @@ func answerToLeaveIsLost(t *trial) {
 }
 
 func waitIsGivenUp(t *trial) {
-	name := t.name("givenup")
-	holder, quitter, next := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	quitter.join(store.Waiting)
-	next.join(store.Waiting)
+	holder, quitter, next := t.trio()
 	quitter.leave()
 	next.keep(store.Waiting)
 	holder.leave()

@@ -53,10 +53,7 @@ func (p *contender) checkUntil() {
 
 // What Until is for: nobody believes to hold when the next does.
 func overBeforeTheNext(t *trial) {
-	name := t.name("next")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
 	release := holder.link.HoldReplies()
 	kept := t.async(func() { holder.keep(store.Held) })
 	t.advance(t.ttl / 3)
@@ -85,10 +82,7 @@ func keepMovesUntil(t *trial) {
 
 // A claim that was granted late in its ttl has little left until it is kept.
 func keepMovesUntilAfterPush(t *trial) {
-	name := t.name("pushed")
-	holder, waiter := t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	holder, waiter := t.pair()
 	before := waiter.until
 	t.advance(t.ttl / 2)
 	holder.leave()

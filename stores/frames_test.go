@@ -1,0 +1,103 @@
+package stores_test
+
+import (
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+)
+
+// mostFrames is how many functions of this module may lie between a call of Lock and the connection, both included.
+const mostFrames = 8
+
+// TestFramesOfLock: a free lock is taken again and again, and the stack is looked at from outside whenever it reaches the
+// connection. Between the two there are few functions to read.
+func TestFramesOfLock(t *testing.T) {
+	redis, etcd := servers.Redis(t), servers.Etcd(t)
+	for _, c := range []struct {
+		name, url  string
+		connection []string // how the functions are called that are the connection, or the way there: their beginnings
+	}{
+		{"memory", "memory:", []string{module + "/memstore.(*Server).join"}},
+		{"sqlite", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), []string{"database/sql.", "modernc.org/"}},
+		{"redis", "redis://" + redis.Addr(), []string{"github.com/redis/rueidis."}},
+		{"etcd", "etcd://" + etcd.Addr(), []string{"go.etcd.io/", "google.golang.org/"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			locks, err := holdfast.Open(t.Context(), c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locks.Close()
+			var done atomic.Bool
+			stopped := make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for !done.Load() {
+					lease, err := locks.Mutex("x").Lock(t.Context())
+					if err == nil {
+						err = lease.Unlock(t.Context())
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}()
+			time.Sleep(100 * time.Millisecond) // the first time is another way: scripts are loaded, sessions opened
+			stack := deepest(c.connection, 20)
+			done.Store(true)
+			<-stopped
+			t.Logf("%d functions from Lock to the connection", len(stack))
+			if len(stack) == 0 || len(stack) > mostFrames {
+				t.Errorf("want 1 to %d functions:\n%s", mostFrames, strings.Join(stack, "\n"))
+			}
+		})
+	}
+}
+
+const module = "github.com/holdfast-go/holdfast"
+
+// deepest looks at stacks until it has seen so many that lead from Lock to the connection, and returns the longest, as far
+// as it is of functions of this module.
+func deepest(connection []string, looks int) (longest []string) {
+	buffer := make([]byte, 1<<20)
+	for deadline := time.Now().Add(time.Minute); looks > 0 && time.Now().Before(deadline); {
+		all := string(buffer[:runtime.Stack(buffer, true)])
+		for goroutine := range strings.SplitSeq(all, "\n\n") {
+			if found := fromLock(goroutine, connection); found != nil {
+				looks--
+				if len(found) > len(longest) {
+					longest = found
+				}
+			}
+		}
+		time.Sleep(time.Microsecond)
+	}
+	return longest
+}
+
+// fromLock is the part of a stack between Lock and the connection, or nil if it is of something else.
+func fromLock(goroutine string, connection []string) (calls []string) {
+	locking := false
+	for _, call := range slices.Backward(strings.Split(goroutine, "\n")) {
+		if strings.HasPrefix(call, "\t") || strings.HasPrefix(call, "created by ") {
+			continue
+		}
+		locking = locking || strings.HasPrefix(call, module+".(*Mutex).Lock(")
+		if locking && strings.HasPrefix(call, module) {
+			calls = append(calls, call)
+		}
+		isThere := func(name string) bool { return strings.HasPrefix(call, name) }
+		if locking && slices.ContainsFunc(connection, isThere) {
+			return calls
+		}
+	}
+	return nil
+}
