@@ -117,9 +117,11 @@ func (tx *transaction) tell(inbox, id string, standing store.Standing) {
 // Join implements sqlstore.Engine.
 func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
 	e.Listen() // before anything is written: its inbox says whether a claim's client lives
-	var a sqlstore.Answer
-	if e.quickly(func(tx *transaction) (done bool, err error) { a, done, err = tx.quickJoin(c); return done, err }) {
-		return a, nil
+	if tx := e.beginQuick(); tx != nil {
+		a, done, err := tx.quickJoin(c)
+		if e.endQuick(done, err) {
+			return a, nil
+		}
 	}
 	return said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
 }
@@ -271,7 +273,7 @@ func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, 
 
 // Leave implements sqlstore.Engine.
 func (e *engine) Leave(ctx context.Context, c *store.Claim) error {
-	if e.quickly(func(tx *transaction) (bool, error) { return tx.quickLeave(c) }) {
+	if tx := e.beginQuick(); tx != nil && e.endQuick(tx.quickLeave(c)) {
 		return nil
 	}
 	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.leave(c) }))

@@ -12,30 +12,36 @@ import (
 // It runs in the caller's goroutine. To hand it to the worker and back would take as long again. The price: while the disk
 // itself does not answer, this caller cannot leave. All others can: they find the file in use, and queue.
 
-// quickly does a single statement, if nobody else is at the file, and says whether that was all there was to do. If it
-// fails, for whatever reason, the long way finds out why.
-func (e *engine) quickly(do func(*transaction) (bool, error)) bool {
+// beginQuick returns a transaction for a single statement if no other is at the file, and otherwise nil. endQuick must
+// follow.
+func (e *engine) beginQuick() *transaction {
 	select {
 	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
 	default:
-		return false
+		return nil
 	}
 	e.mu.Lock()
-	first := len(e.jobs) == 0 && !e.closed // nobody is overtaken
+	first := len(e.jobs) == 0 && !e.closed // no job is overtaken
 	e.mu.Unlock()
 	now := e.clock.now()
 	if e.meetsOthers(now) || !first || e.file == nil || !e.file.installed || !e.file.current(e.path, now) {
-		return false
+		<-e.turn
+		return nil
 	}
-	done, err := do(e.alone())
+	return e.alone()
+}
+
+// endQuick reports whether the statement was all there was to do. If it failed, for whatever reason, the long way finds
+// out why.
+func (e *engine) endQuick(done bool, err error) bool {
 	switch {
 	case isBusy(err):
-		e.crowded = now
+		e.crowded = e.clock.now()
 	case err != nil:
 		e.drop()
 	}
 	e.stale = e.stale || done
+	<-e.turn
 	return err == nil && done
 }
 
