@@ -9,9 +9,12 @@ import (
 	"time"
 )
 
-// Run runs the suite in real time. One harness serves all cases, one after the other: starting a real server
-// for each would take too long. The cases use names of their own. A case that fails while the machine or a server stands still
-// is played again, and that is logged.
+// sideBySide are rules whose cases mostly wait for a ttl to pass, and restart nothing. In real time they run in parallel.
+var sideBySide = []string{lifetime.name, until.name, identity.name, leaks.name, format.name}
+
+// Run runs the suite in real time. One harness serves all cases: starting a real server for each would take too long.
+// The cases use names of their own. Those that mostly wait run in parallel, so the harness must be able to open several
+// clients at once. A case that fails while the machine or a server stands still is played again, and that is logged.
 func Run(t *testing.T, newHarness func(t testing.TB) Harness) { runRules(t, newHarness, suite) }
 
 // RunSome is Run for some of the rules, by their names. It is for a server that is to be one that has passed them all,
@@ -26,7 +29,10 @@ func RunSome(t *testing.T, newHarness func(t testing.TB) Harness, rules ...strin
 
 func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule) {
 	h := newHarness(t)
-	each(t, rules, func(t *testing.T, s scenario) outcome {
+	each(t, rules, func(t *testing.T, r rule, s scenario) outcome {
+		if slices.Contains(sideBySide, r.name) {
+			t.Parallel()
+		}
 		defer watch(t.Name(), realTime.watchdog)()
 		return playSteadily(t, realTime.ttl, func() outcome { return s.play(t, h, realTime) }, func() (end func() time.Duration) {
 			return withServers(h, realTime.ttl, steady())
@@ -37,16 +43,16 @@ func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule)
 // RunFake runs the suite in fake time: each case has a bubble of testing/synctest and a harness of its own. It is
 // for stores that live in this process. All of their goroutines must end when the store is closed.
 func RunFake(t *testing.T, newHarness func(t testing.TB) Harness) {
-	each(t, suite, func(t *testing.T, s scenario) outcome { return s.playFake(t, newHarness, fakeTime) })
+	each(t, suite, func(t *testing.T, _ rule, s scenario) outcome { return s.playFake(t, newHarness, fakeTime) })
 }
 
 // each makes a subtest of every case.
-func each(t *testing.T, rules []rule, play func(*testing.T, scenario) outcome) {
+func each(t *testing.T, rules []rule, play func(*testing.T, rule, scenario) outcome) {
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			for _, s := range r.cases {
 				t.Run(s.name, func(t *testing.T) {
-					o := play(t, s)
+					o := play(t, r, s)
 					switch {
 					case len(o.failures) > 0:
 						t.Error(r.explain(o.failures))
