@@ -84,7 +84,9 @@ func (l *lessor) Open(ctx context.Context) (_ *lease, ttl time.Duration, sent ti
 		return nil, 0, sent, err // the lease expires
 	}
 	made.raiseEpoch(response.Header.Revision)
-	return made, time.Duration(granted.TTL) * time.Second, sent, nil
+	ttl = time.Duration(granted.TTL) * time.Second
+	l.ttl = max(l.ttl, ttl) // the store has promised the first one's ttl, and later ones are not to be shorter
+	return made, ttl, sent, nil
 }
 
 // electionPause is how long a renewal waits that met with an election.

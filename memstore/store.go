@@ -75,7 +75,7 @@ func (st *Store) joinOverWire(ctx context.Context, c store.Claim) (store.Standin
 // Keep implements store.Store.
 func (st *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
 	limit, err := st.frame.CheckAll(ctx, cs)
-	if err != nil {
+	if err != nil || len(cs) == 0 {
 		return nil, err
 	}
 	if st.wire == nil {

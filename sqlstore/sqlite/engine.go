@@ -419,12 +419,14 @@ func (e *engine) Close() error {
 	return err
 }
 
-// hasClaims reports whether the file has claims of this client, or cannot say.
+// hasClaims reports whether the file has claims of this client, or cannot say. The next client sweeps a socket that was
+// left for nothing.
 func (e *engine) hasClaims() bool {
-	var some bool
 	if e.file == nil {
 		return true
 	}
-	_, err := e.file.one("SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE inbox = ?)", []any{e.bell.name()}, &some)
+	var some bool
+	_, err := e.file.one("SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE inbox = ? AND deadline > ?)",
+		[]any{e.bell.name(), int64(e.clock.now())}, &some)
 	return some || err != nil
 }

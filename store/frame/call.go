@@ -62,13 +62,10 @@ func (f *Frame) Outcome(caller, within context.Context, limit time.Duration, err
 		}
 		return nil
 	}
-	if isResponse(err) {
-		return f.Fault(caller, err)
-	}
-	if f.PushesWithCalls {
+	if f.PushesWithCalls && !isResponse(err) {
 		f.PushesLost()
 	}
-	if within.Err() != nil && caller.Err() == nil && !f.closed.Load() {
+	if within.Err() != nil && caller.Err() == nil && !f.closed.Load() && !store.Final(err) && !store.Busy(err) {
 		return f.Silent(limit)
 	}
 	return f.Fault(caller, err)

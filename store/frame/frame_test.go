@@ -26,6 +26,8 @@ func newFrame(t *testing.T, config frame.Config) *frame.Frame {
 // TestOutcome: what becomes of an operation's error, by what else has happened.
 func TestOutcome(t *testing.T) {
 	own := &store.Fault{Store: "its own", Err: errRefused}
+	final := &store.Fault{Store: "its own", Final: true, Err: errRefused}
+	busy := &store.Fault{Store: "its own", Busy: true, Err: errRefused}
 	for _, c := range []struct {
 		name             string
 		err              error
@@ -38,6 +40,8 @@ func TestOutcome(t *testing.T) {
 		{name: "failure", err: errRefused, want: "test: it said: refused, you said xxxxx"},
 		{name: "a fault", err: own, want: own.Error(), is: own},
 		{name: "a response", err: &store.MismatchError{}, is: store.ErrMismatch},
+		{name: "a final fault that came late", err: final, wait: time.Second, want: final.Error()},
+		{name: "a busy server that said so late", err: busy, wait: time.Second, want: busy.Error()},
 		{name: "a response that came late", err: store.ErrFloor, wait: time.Second, is: store.ErrFloor},
 		{name: "no response", err: context.Canceled, wait: time.Second, want: "test: no answer in 1s"},
 		{name: "given up by the caller", err: errRefused, canceled: true, is: context.Canceled},
@@ -72,8 +76,9 @@ func TestOutcome(t *testing.T) {
 					t.Errorf("%q, want %q", got, c.want)
 				}
 				fault, _ := errors.AsType[*store.Fault](got)
-				if final := strings.Contains(c.want, "it said"); fault != nil && fault.Final != final {
-					t.Errorf("final: %v, want %v", fault.Final, final)
+				isFinal := strings.Contains(c.want, "it said") || c.err == final //nolint:errorlint // the very same
+				if fault != nil && fault.Final != isFinal {
+					t.Errorf("final: %v, want %v", fault.Final, isFinal)
 				}
 			})
 		})

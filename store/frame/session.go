@@ -197,6 +197,8 @@ func (s *Sessions[H]) Run() {
 		}
 		select {
 		case <-time.After(due):
+		case <-s.began: // another session, which is due at another time
+			continue
 		case <-life.Done():
 			return
 		}
