@@ -266,6 +266,9 @@ func (c *Client) lose(cl *claim, why error) {
 func (c *Client) givenBack(l *Lease) {
 	c.begin()
 	defer c.end()
+	if c.isClosed() {
+		return // Close has released it
+	}
 	cl := l.claim
 	if cl.phase == held && cl.isOver(time.Now()) {
 		c.lose(cl, cl.ranOut()) // the lease knew it before the keeper

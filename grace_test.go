@@ -38,8 +38,15 @@ func TestGraceAfterALoss(t *testing.T) {
 			if err := l.Unlock(r.Context()); !errors.Is(err, holdfast.ErrLost) {
 				r.Fatalf("got %v", err)
 			}
+			r.pass(time.Millisecond)
 		}, false},
 		"Close": {func(r *rig, c *holdfast.Client, _ *holdfast.Lease) { r.must(c.Close()) }, false},
+		"Close, then Unlock": {func(r *rig, c *holdfast.Client, l *holdfast.Lease) {
+			r.must(c.Close())
+			if err := l.Unlock(r.Context()); !errors.Is(err, holdfast.ErrLost) {
+				r.Fatalf("got %v", err)
+			}
+		}, false},
 	} {
 		scene(t, what, func(_ *testing.T, r *rig) {
 			c, link := r.linked(holdfast.Grace(grace))
@@ -52,7 +59,6 @@ func TestGraceAfterALoss(t *testing.T) {
 				r.refused("the grace is not over", next.TryLock, holdfast.ErrLocked)
 				r.pass(200 * time.Millisecond)
 			}
-			r.pass(time.Millisecond)
 			r.lock(next.TryLock)
 		})
 	}

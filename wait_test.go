@@ -198,18 +198,18 @@ func TestJoinThatFailsIsReportedAndCleanedUp(t *testing.T) {
 // TestWaiterThatIsCutOffGetsTheStoresError: it cannot know whether anybody is in the way.
 func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 	for what, test := range map[string]struct {
-		wait    time.Duration
-		fail    func(d *detour, link *storetest.Pipe)
-		unnamed bool // nothing says what is wrong with the store
+		wait time.Duration
+		fail func(d *detour, link *storetest.Pipe)
+		says func(error) bool // of the fault, if the store has told what is wrong
 	}{
-		"cut before its first Keep":  {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.Cut() }, false},
-		"hung before its first Keep": {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.HoldRequests() }, true},
+		"cut before its first Keep":  {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.Cut() }, isFault},
+		"hung before its first Keep": {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.HoldRequests() }, nil},
 		"cut after a while": {2 * ttl, func(_ *detour, link *storetest.Pipe) {
 			time.AfterFunc(time.Second, link.Cut)
-		}, false},
+		}, isFault},
 		"not kept, though the line can be read": {ttl / 2, func(d *detour, _ *storetest.Pipe) {
 			d.lie(func(_ store.Claim, s *store.Standing) { s.Err = errDown })
-		}, false},
+		}, func(err error) bool { return errors.Is(err, errDown) }},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, d, link := r.countedLink()
@@ -220,7 +220,7 @@ func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 			if !waiter.done() || !errors.Is(waiter.err, context.DeadlineExceeded) || errors.Is(waiter.err, holdfast.ErrLocked) {
 				t.Fatalf("got %v", waiter.err)
 			}
-			if !test.unnamed && !isFault(waiter.err) {
+			if test.says != nil && !test.says(waiter.err) {
 				t.Fatalf("it does not name the fault: %v", waiter.err)
 			}
 		})
