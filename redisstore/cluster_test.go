@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redisstore"
@@ -327,6 +328,50 @@ func TestWaitReplicasInCluster(t *testing.T) {
 	line, err := s.Line(t.Context(), holder.Name)
 	if err != nil || len(line.Places) != 1 || line.Places[0].ID != holder.ID {
 		t.Errorf("the new master has the line %+v and %v, want the holder of before", line, err)
+	}
+}
+
+// TestArrivalBehindAWait: a Join waits for a replica that lags, for longer than a silent connection is kept. A second
+// one, in a slot of the same master that the client has not used yet, is given up meanwhile. That must not end the
+// connection, and with it the first.
+func TestArrivalBehindAWait(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t)
+	s := openAt(t, clusterURL(c)+"?wait-replicas=1&wait-timeout=1m")
+	first := testkit.Held(t, s, testkit.Claim("first", time.Minute))
+	testkit.Leave(t, s, first)
+	master := keeperOf(t, c, first.Name)
+	replica, err := c.ReplicaOf(master)
+	testkit.Must(t, err)
+	testkit.Must(t, replica.Lag())
+	patient := testkit.Claim(first.Name, time.Minute)
+	joined := make(chan error, 1)
+	go func() {
+		standing, err := s.Join(t.Context(), patient)
+		if err == nil && standing.State != store.Held {
+			err = fmt.Errorf("it is %v", standing.State)
+		}
+		joined <- err
+	}()
+	testkit.Await(t, "the first is there", func() bool {
+		line, err := s.Line(t.Context(), first.Name)
+		return err == nil && len(line.Places) == 1
+	})
+	hasty := testkit.Claim("second", time.Minute)
+	for keeperOf(t, c, hasty.Name) != master {
+		hasty.Name += "+"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Join(ctx, hasty); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the second: %v", err)
+	}
+	select {
+	case err := <-joined:
+		t.Errorf("the first, while the replica lags: %v", err)
+	case <-time.After(rediswire.SilenceWithin + time.Second):
+		testkit.Must(t, replica.CatchUp())
+		testkit.Check(t, <-joined)
 	}
 }
 

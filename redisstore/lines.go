@@ -101,14 +101,15 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Standing, error
 	try := s.try(at, true)
 	for try.next(ctx) {
 		args[0] = s.describe(c, at, try.wire)
-		if visits := try.wire.visits; s.guard > 0 || visits != nil {
+		visits, joining := try.wire.visits, time.Now() // later than try.sent, if it had to arrive first
+		if s.guard > 0 || visits != nil {
 			keys = append(keys[:2], at.run)
 			args = append(args[:3], how, millis(s.guard), try.wire.run)
-			args = visits.appendPace(args, at.slot, try.sent)
+			args = visits.appendPace(args, at.slot, joining)
 		}
 		answer = joinScript.Run(ctx, try.conn, keys, args)
 		if try.done(answer); try.err == nil {
-			try.err = try.wire.visits.joined(at.slot, try.sent, answer)
+			try.err = visits.joined(at.slot, joining, answer)
 		}
 	}
 	if try.err != nil {

@@ -172,7 +172,8 @@ func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) e
 	if b.plain != nil { // its scripts name all of their keys
 		undeclared = ""
 	}
-	said, err := probeScript.Run(ctx, w, []string{at.mark}, []string{undeclared, topic}).ToString()
+	conn, _ := w.forTry()
+	said, err := probeScript.Run(ctx, conn, []string{at.mark}, []string{undeclared, topic}).ToString()
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "unknown command") {
 		why, _ := rediswire.Explain(err)
 		return fmt.Errorf("%w: it runs no scripts: %w", errUnusable, why)
@@ -187,7 +188,8 @@ func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) e
 // connection (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here
 // too, and not only when somebody first asks for a lock.
 func (b *base) arrive(ctx context.Context, w *wire, at *slotKeys) error {
-	said, err := keepScript.Run(ctx, w, []string{at.mark, at.run}, []string{w.run, millis(b.guard)}).AsStrSlice()
+	conn, _ := w.forTry()
+	said, err := keepScript.Run(ctx, conn, []string{at.mark, at.run}, []string{w.run, millis(b.guard)}).AsStrSlice()
 	switch {
 	case err != nil:
 		return err

@@ -79,7 +79,8 @@ type receipt struct {
 	short *unackedError
 }
 
-// forTry returns what a try sends over, and its receipt where replicas must acknowledge.
+// forTry returns what a try sends over, and its receipt where replicas must acknowledge. Nothing is sent otherwise over
+// such a connection: it would stand behind a WAIT.
 func (w *wire) forTry() (rediswire.Asker, *receipt) {
 	if w.rounds == nil {
 		return w, nil

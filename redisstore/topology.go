@@ -90,11 +90,16 @@ func (t *tries) next(ctx context.Context) bool {
 	}
 }
 
-// done ends an attempt with these answers. The first error counts; that there is nothing is none.
+// done ends an attempt with these answers. The first error counts, unless another says that the slot is kept elsewhere;
+// that there is nothing is no error.
 func (t *tries) done(answers ...rueidis.RedisResult) {
 	t.answered, t.err = true, nil
 	for _, answer := range answers {
-		if err := answer.Error(); err != nil && t.err == nil && !errors.Is(err, rueidis.Nil) {
+		err := answer.Error()
+		if err == nil || errors.Is(err, rueidis.Nil) {
+			continue
+		}
+		if t.err == nil || isMoving(err) || isMoved(err) {
 			t.err = err
 		}
 	}

@@ -62,6 +62,16 @@ func (m *admission) answer(r *nodeRequest, a vote.Answer) {
 	}
 }
 
+// stop is for a store that is closed.
+func (m *admission) stop() {
+	if m == nil {
+		return // a tool of operators has none
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.timer.Stop()
+}
+
 // wake is called by the timer.
 func (m *admission) wake() {
 	m.mu.Lock()

@@ -305,6 +305,7 @@ func (s *Store) Close() error {
 		n.close()
 	}
 	s.frame.Wait()
+	s.admission.stop()
 	s.mu.Lock()
 	left := slices.Collect(maps.Values(s.bids))
 	clear(s.bids)
