@@ -166,7 +166,7 @@ func graceKeepsThePlace(t *trial) {
 	case after > t.ttl+t.takeover()+t.late:
 		t.errorf("the waiter was granted after %v, and the store promises %v", after, t.ttl+t.takeover())
 	}
-	if believed := holder.until.Sub(holder.sent); believed > t.ttl {
+	if believed := holder.until.Sub(holder.sent); believed > t.ttl+t.slack {
 		t.errorf("Until counts the grace: it is %v after the Keep was sent", believed)
 	}
 }
