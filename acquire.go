@@ -112,7 +112,14 @@ func (r *request) fulfil() (*Lease, error) {
 		if patience.Err() != nil {
 			return nil, r.outage.explain(done(patience))
 		}
-		l, err := r.attempt(patience)
+		queued, search, err := r.attempt(patience)
+		l := r.lease
+		if queued != nil { // it waits here, where the stack is small: many may wait
+			l, err = queued.await(patience, search)
+		}
+		if r.owner != nil {
+			r.leaveOwner(search)
+		}
 		if !errors.Is(err, errPlaceLost) {
 			return l, err
 		}
@@ -122,16 +129,17 @@ func (r *request) fulfil() (*Lease, error) {
 	}
 }
 
-// attempt joins the line, by itself or behind others of this process, and waits in it.
-func (r *request) attempt(patience context.Context) (*Lease, error) {
+// attempt joins the line, by itself or behind others of this process. If it has to wait, it returns what stands in the
+// queue, and the search for a deadlock that this may have made.
+func (r *request) attempt(patience context.Context) (queued *request, search *search, err error) {
 	c := r.lock.client
 	c.begin()
 	if c.isClosed() {
 		c.end()
-		return nil, ErrClosed
+		r.owner = nil
+		return nil, nil, ErrClosed
 	}
 	c.owners.enter(r)
-	var err error
 	queued, cl := c.place(r)
 	if cl != nil {
 		c.calls.Add(1)
@@ -148,23 +156,21 @@ func (r *request) attempt(patience context.Context) (*Lease, error) {
 	if err == nil {
 		r.outage = nil
 	}
-	var search *search
 	if queued != nil {
 		c.settle() // it has a claim then
 		search = c.newSearch(queued)
 	}
 	c.end()
-	l := r.lease
-	if queued != nil {
-		l, err = queued.await(patience, search)
-	}
-	if r.owner != nil {
-		c.begin()
-		search.end()
-		c.owners.leave(r)
-		c.end()
-	}
-	return l, err
+	return queued, search, err
+}
+
+// leaveOwner notes that r waits for its owner no more.
+func (r *request) leaveOwner(search *search) {
+	c := r.lock.client
+	c.begin()
+	search.end()
+	c.owners.leave(r)
+	c.end()
 }
 
 // place puts r in the queue of its process, or else makes a claim for it, which others may queue behind if r can share

@@ -6,11 +6,13 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // floor is the least that a lock with a context could cost: to make and cancel one context, and to put an entry
@@ -210,9 +212,25 @@ func BenchmarkReentrant(b *testing.B) {
 	b.ReportMetric(float64(calls()-before)/float64(b.N), "store-calls/op")
 }
 
+// A counter counts calls, and costs nothing else.
+type counter struct {
+	store.Store
+	joins, leaves atomic.Int64
+}
+
+func (n *counter) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	n.joins.Add(1)
+	return n.Store.Join(ctx, c)
+}
+
+func (n *counter) Leave(ctx context.Context, c store.Claim) error {
+	n.leaves.Add(1)
+	return n.Store.Leave(ctx, c)
+}
+
 // BenchmarkLockAll takes ten locks and gives them back. It costs ten Joins and ten Leaves.
 func BenchmarkLockAll(b *testing.B) {
-	n := &detour{Store: memstore.New()}
+	n := &counter{Store: memstore.New()}
 	locks := holdfast.New(n)
 	defer locks.Close()
 	var parts []holdfast.Part

@@ -119,7 +119,9 @@ func (c *Client) begin() { c.mu.Lock() }
 // end does what follows from the changes since begin, in one place: it settles the queues, starts the calls of the
 // store that are queued, sets the alarm, releases the mutex, and wakes the callers that got what they waited for.
 func (c *Client) end() {
-	c.settle()
+	if len(c.touched) > 0 {
+		c.settle()
+	}
 	c.keeper.launch()
 	c.keeper.setAlarm()
 	served := c.served

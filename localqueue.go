@@ -104,6 +104,10 @@ func (q *localQueue) vacate(cl *claim) {
 // settle does what follows from a change: a claim that was granted goes to the first waiter, and the queue gets the
 // claims that it needs.
 func (q *localQueue) settle() {
+	if q.empty() && q.standby == nil && (q.claim == nil || q.claim.lease != nil) {
+		q.forgetIfIdle() // there is nothing to deliver, and no claim too many or too few
+		return
+	}
 	c := q.lock.client
 	if c.isClosed() {
 		return
@@ -138,7 +142,7 @@ func (q *localQueue) ensureClaims() {
 	}
 }
 
-// dismiss withdraws what waits for nobody, and forgets a queue that has nothing.
+// dismiss withdraws what waits for nobody.
 func (q *localQueue) dismiss() {
 	c := q.lock.client
 	if cl := q.standby; cl != nil && cl.phase == waiting {
@@ -147,7 +151,12 @@ func (q *localQueue) dismiss() {
 	if cl := q.claim; cl != nil && cl.phase == waiting {
 		c.withdraw(cl)
 	}
-	if q.public && q.claim == nil && len(c.queues) > idleQueues {
+	q.forgetIfIdle()
+}
+
+// forgetIfIdle forgets a queue that has nothing, if there are many.
+func (q *localQueue) forgetIfIdle() {
+	if c := q.lock.client; q.public && q.claim == nil && len(c.queues) > idleQueues {
 		q.public = false
 		delete(c.queues, q.lock.name)
 	}
