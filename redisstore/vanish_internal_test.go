@@ -187,3 +187,20 @@ func TestPasswordsThatBeginAlike(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Nobody is led to a server that was replaced while he asked.
+func TestNobodyIsLedAstray(t *testing.T) {
+	s := newBase("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1"}})
+	defer s.store.frame.End()
+	for question, address := range []string{"a", "b"} {
+		if _, err := s.believe(question+1, []saying{says(int64(question), address)}, newLost("nobody says", "sentinel ")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.lead(&ledConn{}, "a") || len(s.led) > 0 {
+		t.Error("it leads to a, and b is the master")
+	}
+	if !s.lead(&ledConn{}, "b") || len(s.led) != 1 {
+		t.Error("it does not lead to the master")
+	}
+}
