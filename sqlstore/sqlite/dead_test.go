@@ -224,7 +224,7 @@ func TestOpenSweepsSockets(t *testing.T) {
 func TestManyDeadAreFoundInOneLook(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	join(t, e, newClaim("x"), store.Held)
+	join(t, e, longClaim("x"), store.Held)
 	const many = 100
 	clients := make([]bell, many)
 	for i := range clients {
@@ -247,7 +247,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 	if err != nil || len(dead) != many {
 		t.Errorf("found %d of %d, %v", len(dead), many, err)
 	}
-	join(t, e, newClaim("x"), store.Waiting)
+	join(t, e, longClaim("x"), store.Waiting)
 	wantRows(t, path, 2, "holdfast_claims")
 	if left := listed(t, path+"-wake"); len(left) != 1 {
 		t.Errorf("%d sockets are left", len(left))
