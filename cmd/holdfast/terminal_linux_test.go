@@ -466,11 +466,14 @@ func TestReadsTerminal(t *testing.T) {
 }
 
 // TestNobodyGivesTerminal has a command read from the terminal that no shell knows of: it is hung up, and the lock is
-// free. Without that it would be stopped for ever, and its lock renewed.
+// free. Without that it would be stopped for ever, and its lock renewed. It reads when the shell has taken the terminal
+// back: before, it would have it rightly.
 func TestNobodyGivesTerminal(t *testing.T) {
 	d, c := atShell(t)
-	c.types("(holdfast run x -- sh -c 'touch running; read line < /dev/tty; sleep 600' &)\n")
+	c.types("(holdfast run x -- sh -c '" + untilPut("running", "on") + "; read line < /dev/tty; sleep 600' &)\n")
 	d.appears("running")
+	c.reads("ready> ")
+	d.put("on")
 	d.start("run", "--wait", "20", "x", "--", "true").exits(0)
 }
 
