@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,6 +30,9 @@ func TestMain(m *testing.M) {
 			do()
 			return
 		}
+	}
+	if signal.Ignored(syscall.SIGHUP) { // under nohup, and all that is started here would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	code, err := buildAndRun(m)
 	if err == nil && code == 0 {
