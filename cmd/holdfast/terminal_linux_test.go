@@ -76,11 +76,12 @@ func atShell(t *testing.T) (*desk, *console) {
 	return d, c
 }
 
-// stopsJob presses Ctrl-Z, until the shell says that it did.
+// stopsJob presses Ctrl-Z, until the shell says that it did, and is back.
 func (c *console) stopsJob() {
 	c.desk.Helper()
 	c.types(ctrlZ)
 	c.reads("Stopped")
+	c.reads("ready> ")
 }
 
 // interruptsJob presses Ctrl-C, until the shell is back.
@@ -246,7 +247,6 @@ func stopOnce(t *testing.T) (*desk, *console) {
 	c.types(`holdfast run --ttl 1m x -- sh -c '` + asks + `; trap "exit 9" INT; ` + calmly + "'\n")
 	d.appears("running")
 	c.stopsJob()
-	c.reads("ready> ")
 	if state := stateOf(t, d.show("x").Holders[0].Owner.PID); state != "T" {
 		t.Errorf("holdfast is in the state %s", state)
 	}
@@ -445,7 +445,6 @@ func TestReadsTerminal(t *testing.T) {
 			c.types(fmt.Sprintf(shape, script) + "\n")
 			d.appears("running")
 			c.stopsJob()
-			c.reads("ready> ")
 			c.types("fg\n")
 			c.types("first\n")
 			d.appears("again")
@@ -498,7 +497,6 @@ func TestForeground(t *testing.T) {
 	d.appears("one-runs")
 	d.appears("two-runs")
 	c.stopsJob()
-	c.reads("ready> ")
 	holder := d.show("x").Holders[0].Owner.PID
 	if command := d.leaderOf("x"); stateOf(t, holder) != "T" || stateOf(t, command) != "T" {
 		t.Errorf("holdfast is in the state %s, and the command in %s", stateOf(t, holder), stateOf(t, command))
