@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -51,6 +52,7 @@ type settings struct {
 	prefix      string
 	listen      string
 	credentials Credentials
+	dial        pgconn.DialFunc // nil: as usual
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -72,6 +74,14 @@ var parameters = []string{
 }
 
 func openURL(ctx context.Context, at store.Location) (store.Store, error) {
+	s, err := openAt(ctx, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.Store, error) {
 	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
 		return nil, err
 	}
@@ -86,11 +96,7 @@ func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(ctx, config, options)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return open(ctx, config, append(options, more...))
 }
 
 // passwordFile reads the password anew for each connection.
@@ -133,20 +139,13 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 }
 
 // Open opens the database at a URL such as postgres://user:password@host:5432/database. What the URL does not say comes
-// from the environment variables and files of libpq. The URL's prefix is an option here.
+// from the environment variables and files of libpq.
 func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, error) {
 	at, err := store.ParseLocation(url)
 	if err != nil {
 		return nil, err
 	}
-	if err := at.Allow(parameters...); err != nil {
-		return nil, err
-	}
-	config, err := configOf(at)
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, config, append([]Option{Prefix(at.Prefix)}, options...))
+	return openAt(ctx, at, options)
 }
 
 // New opens a store over a database that the program has. The store uses connections of its pool: while the program's
@@ -202,6 +201,9 @@ func settingsOf(options []Option) (s settings) {
 
 func open(ctx context.Context, config *pgx.ConnConfig, options []Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
+	if s.dial != nil {
+		config.DialFunc = s.dial
+	}
 	logIn := s.logIn
 	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(logIn), stdlib.OptionShouldPing(isSuspect))
 	db.SetMaxOpenConns(maxConnections)
