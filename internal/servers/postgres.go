@@ -75,13 +75,13 @@ func (p *PostgresServer) initialize() error {
 	}
 	initdb := p.tool("initdb")
 	if p.set.password == "" {
-		return p.fillFresh(initdb, append(args, "--pgdata")...)
+		return p.fillFresh(initdb, "--pgdata=", args...)
 	}
 	file := filepath.Join(p.dir, "password")
 	if err := p.owner.write(file, []byte(p.set.password)); err != nil {
 		return err
 	}
-	return p.run(initdb, append(args, "--pwfile", file, "--pgdata", p.dataDir())...)
+	return p.run(initdb, append(args, "--pwfile", file, "--pgdata="+p.dataDir())...)
 }
 
 // tool is the path of a program that comes with the server.
@@ -96,29 +96,18 @@ func (p *PostgresServer) writeFiles() error {
 	}
 	if c := p.set.certificates; c != nil {
 		connection = "hostssl"
-		for _, file := range []string{c.CAFile, c.CertFile, c.KeyFile} {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			if err := p.owner.write(p.ownFile(file), content); err != nil {
-				return err
-			}
+		if err := p.copyCertificates(c); err != nil {
+			return err
 		}
 	}
 	hba := fmt.Sprintf("local all,replication all trust\n%s all,replication all 127.0.0.1/32 %s\n", connection, method)
-	return p.owner.write(p.ownFile("pg_hba.conf"), []byte(hba))
-}
-
-// ownFile is the copy of a file in the server's folder.
-func (p *PostgresServer) ownFile(path string) string {
-	return filepath.Join(p.dir, filepath.Base(path))
+	return p.owner.write(filepath.Join(p.dir, "pg_hba.conf"), []byte(hba))
 }
 
 func (p *PostgresServer) baseArgs() []string {
 	args := []string{"-D", p.dataDir(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.Port()), "-k", p.dir}
 	set := func(name, value string) { args = append(args, "-c", name+"="+value) }
-	set("hba_file", p.ownFile("pg_hba.conf"))
+	set("hba_file", filepath.Join(p.dir, "pg_hba.conf"))
 	set("fsync", "off") // the kernel keeps what was written by a process that is killed
 	set("max_connections", "200")
 	set("shared_buffers", "16MB")
@@ -152,13 +141,6 @@ func (p *PostgresServer) URL(user, password, database string) string {
 	return u.String()
 }
 
-func userinfo(user, password string) *url.Userinfo {
-	if password == "" {
-		return url.User(user)
-	}
-	return url.UserPassword(user, password)
-}
-
 // DB makes a client that is logged in as the superuser. It is closed with the test.
 func (p *PostgresServer) DB(t testing.TB) *sql.DB {
 	t.Helper()
@@ -167,16 +149,6 @@ func (p *PostgresServer) DB(t testing.TB) *sql.DB {
 		t.Fatal(err)
 	}
 	return closedWith(t, stdlib.OpenDB(*config))
-}
-
-// closedWith closes db when the test ends.
-func closedWith(t testing.TB, db *sql.DB) *sql.DB {
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
-	return db
 }
 
 func (p *PostgresServer) config() (*pgx.ConnConfig, error) {
