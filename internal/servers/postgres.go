@@ -24,7 +24,8 @@ const superuser = "postgres"
 // A PostgresServer is a PostgreSQL server that runs for one test, alone, as a primary or as its standby.
 type PostgresServer struct {
 	*Server
-	set *settings
+	set     *settings
+	primary *PostgresServer // nil: it is none's standby, and never was
 }
 
 // Postgres starts a PostgreSQL server with a superuser postgres and a database of that name. It lets everybody in, or

@@ -14,12 +14,8 @@ func userinfo(user, password string) *url.Userinfo {
 	return url.UserPassword(user, password)
 }
 
-// closedWith closes db when the test ends.
+// closedWith closes db when the test ends. Its server may have ended before, which is an error to some drivers.
 func closedWith(t testing.TB, db *sql.DB) *sql.DB {
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
+	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
