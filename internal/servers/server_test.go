@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -180,12 +181,20 @@ func TestServerEndsWithTheTest(t *testing.T) {
 }
 
 func TestServerEndsWithTheTestBinary(t *testing.T) {
-	Need(t, "redis-server")
+	for program := range orphans {
+		t.Run(program, func(t *testing.T) { endsWithTheTestBinary(t, program) })
+	}
+}
+
+func endsWithTheTestBinary(t *testing.T, program string) {
+	t.Helper()
+	Need(t, program)
 	if !child.EndsWithParent {
 		t.Skip("only Linux ends a child with its parent")
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestOrphan$")
-	child.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
+	temp := sharedTempDir(t)
+	child.Env = append(os.Environ(), orphanEnv+"="+program, "TMPDIR="+temp)
 	child.Stderr = os.Stderr
 	pipe, err := child.StdoutPipe()
 	check(t, err)
@@ -211,6 +220,10 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 		}
 		return err != nil
 	})
+	if dirs, _ := filepath.Glob(temp + "/holdfast-postgres-*"); len(dirs) == 1 {
+		check(t, (&PostgresServer{Server: &Server{dir: dirs[0]}}).clearUp())
+	}
+	await(t, "end of its children", func() bool { return os.RemoveAll(temp) == nil })
 }
 
 // await polls until something is so.
