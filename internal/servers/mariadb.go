@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -29,9 +30,9 @@ type MariaDBServer struct {
 	semiSync bool // the primary waits for a replica
 }
 
-// MariaDB starts a MariaDB server with a user root who may do everything, and has no password or the [Password]. What it
-// has acknowledged is still there after Kill and Start, but it does not wait for the disk:
-// Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") does. It keeps a binary log for replicas.
+// MariaDB starts a MariaDB server with a user root who may do everything, and has no password or the [Password]. What
+// the server has acknowledged is still there after Kill and Start, but it does not wait for the disk: with
+// Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") it does. It keeps a binary log for replicas.
 func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	t.Helper()
 	m := newMariaDB(t, settingsOf(options), nil)
@@ -185,11 +186,11 @@ func (m *MariaDBServer) open() (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// checkReady demands that the process that was started answers: nobody else's has its file in this folder.
+// checkReady demands that the process that was started answers: no other has its file in this folder.
 func (m *MariaDBServer) checkReady() error {
-	path, err := m.ask("SELECT @@pid_file")
-	if err == nil && path != m.pidPath() {
-		err = fmt.Errorf("somebody else answers on %s", m.Addr())
+	_, values, err := m.row(readyPatience, "SELECT @@pid_file")
+	if err == nil && (len(values) != 1 || values[0] != m.pidPath()) {
+		err = fmt.Errorf("another server answers on %s", m.Addr())
 	}
 	return err
 }
@@ -206,7 +207,7 @@ func (m *MariaDBServer) exec(statements ...string) error {
 
 // ask runs a query as root and returns the last value of the first row, or nothing if there is none.
 func (m *MariaDBServer) ask(query string, args ...any) (answer string, err error) {
-	_, values, err := m.row(query, args...)
+	_, values, err := m.row(answerPatience, query, args...)
 	if err != nil || len(values) == 0 {
 		return "", err
 	}
@@ -214,8 +215,10 @@ func (m *MariaDBServer) ask(query string, args ...any) (answer string, err error
 }
 
 // row runs a query as root, over a connection of its own, and returns its columns and the first row as text.
-func (m *MariaDBServer) row(query string, args ...any) (columns, values []string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+func (m *MariaDBServer) row(
+	patience time.Duration, query string, args ...any,
+) (columns, values []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	db, err := m.open()
 	if err != nil {

@@ -105,9 +105,9 @@ func (m *MariaDBServer) SemiSync(on bool) error {
 	return m.failed("be semi-synchronous", err)
 }
 
-// StopReplication makes this replica receive nothing more from its primary. What the primary commits after it
-// has returned is not on the replica before ResumeReplication, and never if the replica is promoted first. A primary with
-// [MariaDBServer.SemiSync] waits.
+// StopReplication makes this replica receive nothing more from its primary. What the primary commits after it has
+// returned is not on the replica before ResumeReplication, and never if the replica is promoted first. A primary
+// with [MariaDBServer.SemiSync] waits.
 func (m *MariaDBServer) StopReplication() error {
 	return m.failed("stop replication", m.exec("STOP SLAVE IO_THREAD"))
 }
@@ -135,7 +135,7 @@ func (m *MariaDBServer) Promote() error {
 
 // awaitApplied waits until all that was received is applied.
 func (m *MariaDBServer) awaitApplied() error {
-	columns, values, err := m.row("SHOW SLAVE STATUS")
+	columns, values, err := m.row(answerPatience, "SHOW SLAVE STATUS")
 	if err != nil {
 		return err
 	}

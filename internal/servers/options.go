@@ -47,8 +47,8 @@ func Env(variables ...string) Option {
 	return func(s *settings) { s.env = append(s.env, variables...) }
 }
 
-// Password makes the server demand this password, of the default user of Redis, of the user root of etcd and MariaDB, or
-// of the user postgres of PostgreSQL.
+// Password makes the server demand this password, of the default user of Redis, of the user root of etcd and MariaDB,
+// or of the user postgres of PostgreSQL.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Standby starts a server that copies this one, with the same options, and waits until it streams. It serves clients who
-// only read. One that has lost its data copies this server anew when it is started.
+// Standby starts a server that copies this one, with the same options, and waits until it streams. It serves clients
+// who only read. One that has lost its data copies this server anew when it is started.
 func (p *PostgresServer) Standby(t testing.TB) *PostgresServer {
 	t.Helper()
 	s := newPostgres(t, p.set, (*PostgresServer).copyPrimary)
@@ -73,8 +73,8 @@ func (p *PostgresServer) AwaitCaughtUp() error {
 	}))
 }
 
-// Synchronous makes this primary wait at each commit until so many standbys have it, or none with 0. It returns when they
-// stream, so that a commit has to wait for them. A primary that is started again goes on so.
+// Synchronous makes this primary wait at each commit until so many standbys have it, or none with 0. It returns when
+// they stream, so that a commit has to wait for them. A primary that is started again goes on so.
 func (p *PostgresServer) Synchronous(standbys int) error {
 	names := ""
 	if standbys > 0 {
@@ -99,8 +99,8 @@ func (p *PostgresServer) checkSynchronous(standbys int) error {
 }
 
 // StopReplication makes this standby receive nothing more from its primary. What the primary commits after it has
-// returned is not on the standby before ResumeReplication, and never if the standby is promoted first. A primary that is
-// [PostgresServer.Synchronous] waits.
+// returned is not on the standby before ResumeReplication, and never if the standby is promoted first. A primary
+// that is [PostgresServer.Synchronous] waits.
 func (p *PostgresServer) StopReplication() error {
 	err := p.setSystem("primary_conninfo", "")
 	if err == nil {
@@ -123,8 +123,8 @@ func (p *PostgresServer) ResumeReplication() error {
 	return p.AwaitStreaming()
 }
 
-// Promote makes this standby a primary, as an operator does who takes the old one for dead. The old one is told nothing:
-// if it still runs, there are two from now on.
+// Promote makes this standby a primary, as an operator does who takes the old one for dead. The old one is told
+// nothing: if it still runs, there are two from now on.
 func (p *PostgresServer) Promote() error {
 	done, err := p.ask("SELECT pg_promote()")
 	if err == nil && done != "t" {

@@ -4,7 +4,12 @@ import (
 	"database/sql"
 	"net/url"
 	"testing"
+	"time"
 )
+
+// readyPatience is how long a server that may not be ready gets for an answer, before it is asked again. Another server
+// on its port may keep silent.
+const readyPatience = 2 * time.Second
 
 // userinfo is the part of a URL that says who connects.
 func userinfo(user, password string) *url.Userinfo {
