@@ -14,7 +14,7 @@
 DELIMITER //
 
 SET NAMES utf8mb4 //
-SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION' // -- procedures keep it
+SET SESSION sql_mode = 'TRADITIONAL' // -- procedures keep it
 
 CREATE TABLE IF NOT EXISTS holdfast_meta (
 	one      TINYINT       NOT NULL DEFAULT 1 PRIMARY KEY CHECK (one = 1),
@@ -199,7 +199,7 @@ BEGIN
 		IF p_try AND NOT v_fits THEN
 			SELECT JSON_OBJECT('ticket', c.ticket, 'id', CONVERT(c.id USING utf8mb4), 'state', CONVERT(c.state USING utf8mb4),
 				'kind', CONVERT(c.kind USING utf8mb4), 'units', c.units, 'capacity', c.capacity, 'left', c.deadline - v_now,
-				'ttl', c.ttl, 'grace', c.grace, 'since', c.since, 'turn', c.turn, 'waits', c.waits, 'details', c.details)
+				'ttl', c.ttl, 'grace', c.grace, 'age', v_now - c.since, 'turn', c.turn, 'waits', c.waits, 'details', c.details)
 				INTO v_place FROM holdfast_claims c
 				WHERE c.prefix = p_prefix AND c.name = p_name ORDER BY c.seat LIMIT 1;
 			LEAVE work;
