@@ -28,15 +28,11 @@ type Engine interface {
 	// should have been granted: a claim may have been taken out by hand.
 	Look(ctx context.Context, waiting []store.Claim) ([]Answer, error)
 
-	// Changed says whether anybody may have written since it was last asked, or has died who was ahead of a claim
-	// when Look last looked. It costs next to nothing.
-	Changed(ctx context.Context) (bool, error)
-
 	// Sweep removes what is out in all lines.
 	Sweep(ctx context.Context) error
 
 	// Listen makes sure that this client hears of its grants from now on, and says whether it does. Grants of
-	// before may have been missed.
+	// before may have been missed. It is asked again and again while claims wait.
 	Listen() bool
 
 	// Notify sets whom to tell. It is called once, before anything else.
@@ -44,6 +40,19 @@ type Engine interface {
 
 	Abilities() store.Abilities
 	Close() error
+}
+
+// A Detector is an Engine that can tell at next to no cost that a Look would see nothing new.
+type Detector interface {
+	// Changed reports whether anything may have been written since it was last called, or whether a client has died
+	// that was ahead of a claim when Look last looked.
+	Changed(ctx context.Context) (bool, error)
+}
+
+// A Pace says how often the database is looked at while claims wait.
+type Pace struct {
+	First, Most time.Duration // without pushes: shortly after something has happened, and later
+	Listening   time.Duration // with pushes, which may be lost
 }
 
 // An Answer is where a claim stands, in the database's own time.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
@@ -41,7 +42,7 @@ func bubble(t *testing.T, f *fake, test func(t *testing.T, s *Store, told <-chan
 	synctest.Test(t, func(t *testing.T) {
 		f.states, f.errs = map[store.ID]store.State{}, map[store.ID]error{}
 		f.calls, f.hooks = map[string]int{}, map[string]func(context.Context) error{}
-		s := New(f)
+		s := New(f, frame.New(frame.Config{Name: "fake", Drift: frame.OneClock, PushesWithCalls: true}), testPace)
 		defer s.Close()
 		told := make(chan push, 16)
 		s.Notify(func(id store.ID, standing store.Standing) { told <- push{id, standing, time.Now()} })
@@ -148,6 +149,8 @@ func (f *fake) Abilities() store.Abilities { return store.Abilities{Store: "fake
 func (f *fake) Close() error { return f.called(context.Background(), "Close") }
 
 const ttl = 5 * time.Minute
+
+var testPace = Pace{First: time.Millisecond, Most: 50 * time.Millisecond, Listening: 200 * time.Millisecond}
 
 func claim(n byte) store.Claim { return store.Claim{ID: store.ID{n}, Name: "x", TTL: ttl} }
 

@@ -9,20 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// How often the database is asked whether anything has changed, while a claim waits. With pushes it is a second look,
-// for a holder that died, and for a process that died between its commit and its push. Without them it is how grants
-// are found.
-const (
-	lookSlowly  = 200 * time.Millisecond
-	lookFast    = time.Millisecond
-	lookAtMost  = 50 * time.Millisecond
-	lookTimeout = 5 * time.Second
-)
+// lookTimeout bounds one look at the database.
+const lookTimeout = 5 * time.Second
 
 // A lookout watches the claims of a client that wait. Its goroutine exists only while there are any.
 type lookout struct {
-	engine Engine
-	frame  *frame.Frame
+	engine   Engine
+	detector Detector // nil: the engine is none
+	frame    *frame.Frame
+	pace     Pace
 
 	mu      sync.Mutex
 	claims  map[store.ID]store.Claim
@@ -30,8 +25,9 @@ type lookout struct {
 	fresh   bool // somebody was added since who was last asked
 }
 
-func (l *lookout) init(engine Engine, f *frame.Frame) {
-	l.engine, l.frame = engine, f
+func (l *lookout) init(engine Engine, f *frame.Frame, pace Pace) {
+	l.engine, l.frame, l.pace = engine, f, pace
+	l.detector, _ = engine.(Detector)
 	l.claims = map[store.ID]store.Claim{}
 }
 
@@ -77,22 +73,28 @@ func (l *lookout) who() (claims []store.Claim, fresh bool) {
 }
 
 // watch looks until nobody waits any more. The first look is at once: the grant may have come before this client
-// listened.
+// listened. With pushes it is a second look, for a holder that died, and for a process that died between its commit and
+// its push. Without them it is how grants are found.
 func (l *lookout) watch() {
-	listening := l.engine.Listen()
-	pause := lookFast
-	changed := false // or not seen, since the last look failed
+	pause := l.pace.First
+	failed := false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for claims, fresh := l.who(); len(claims) > 0; claims, fresh = l.who() {
-		if changed = changed || fresh || l.changed(); changed {
-			changed = !l.look(claims) // what failed is to be done again
-			pause = lookFast
+		listening := l.engine.Listen()
+		news := fresh
+		if failed || fresh || l.changed() {
+			var moved bool
+			moved, failed = l.look(claims)
+			news = news || moved || l.detector != nil
+		}
+		if news {
+			pause = l.pace.First
 		} else {
-			pause = min(pause*3/2, lookAtMost)
+			pause = min(pause*3/2, l.pace.Most)
 		}
 		if listening {
-			pause = lookSlowly
+			pause = l.pace.Listening
 		}
 		timer.Reset(pause)
 		select {
@@ -103,26 +105,31 @@ func (l *lookout) watch() {
 	}
 }
 
+// changed reports whether a look may see something new.
 func (l *lookout) changed() bool {
+	if l.detector == nil {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(l.frame.Life(), lookTimeout)
 	defer cancel()
-	changed, err := l.engine.Changed(ctx)
+	changed, err := l.detector.Changed(ctx)
 	return changed || err != nil
 }
 
-// look tells of those who no longer wait. It says whether it could see.
-func (l *lookout) look(claims []store.Claim) bool {
+// look delivers the standings of claims that no longer wait. It reports whether there were any, and whether it failed.
+func (l *lookout) look(claims []store.Claim) (moved, failed bool) {
 	ctx, cancel := context.WithTimeout(l.frame.Life(), lookTimeout)
 	defer cancel()
 	answers, err := l.engine.Look(ctx, claims)
 	if err != nil {
-		return false // whoever waits learns why from its next Keep
+		return false, true // a waiting client learns why from its next Keep
 	}
 	for i, a := range answers {
 		if a.Err == nil && a.State != store.Waiting {
+			moved = true
 			l.remove(claims[i].ID)
 			l.frame.Push(claims[i].ID, store.Standing{State: a.State, Ticket: claims[i].Ticket})
 		}
 	}
-	return true
+	return moved, false
 }

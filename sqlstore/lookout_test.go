@@ -39,7 +39,7 @@ func TestNewcomerIsLookedAt(t *testing.T) {
 		if n := f.count("Look"); n < 2 {
 			t.Fatalf("looked %d times", n)
 		}
-		wantPush(t, told, lookAtMost, c.ID, store.Held)
+		wantPush(t, told, testPace.Most, c.ID, store.Held)
 	})
 }
 
@@ -52,7 +52,7 @@ func TestFailedLookIsRepeated(t *testing.T) {
 			join(t, s, c, store.Waiting)
 			f.failOnce(failing, errors.New("busy"))
 			f.set(c.ID, store.Held, true)
-			wantPush(t, told, lookAtMost+lookFast, c.ID, store.Held)
+			wantPush(t, told, testPace.Most+testPace.First, c.ID, store.Held)
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestSlowLook(t *testing.T) {
 		f.on("Look", func(ctx context.Context) error { f.on("Look", nil); <-ctx.Done(); return ctx.Err() })
 		join(t, s, c, store.Waiting)
 		f.set(c.ID, store.Held, false)
-		wantPush(t, told, lookTimeout+lookFast, c.ID, store.Held)
+		wantPush(t, told, lookTimeout+testPace.First, c.ID, store.Held)
 	})
 }
 
@@ -78,9 +78,9 @@ func TestLookTells(t *testing.T) {
 			join(t, s, c, store.Waiting)
 		}
 		f.set(granted.ID, store.Held, true)
-		wantPush(t, told, lookAtMost, granted.ID, store.Held)
+		wantPush(t, told, testPace.Most, granted.ID, store.Held)
 		f.set(gone.ID, store.Gone, true)
-		wantPush(t, told, lookAtMost, gone.ID, store.Gone)
+		wantPush(t, told, testPace.Most, gone.ID, store.Gone)
 		f.mu.Lock()
 		f.errs[unknown.ID], f.changed = store.ErrFormat, true
 		f.mu.Unlock()
@@ -95,7 +95,7 @@ func TestLookTells(t *testing.T) {
 
 // TestHowOftenItAsks: fast after a change, then more and more slowly, and always seldom if it hears of its grants.
 func TestHowOftenItAsks(t *testing.T) {
-	for listens, rest := range map[bool]time.Duration{false: lookAtMost, true: lookSlowly} {
+	for listens, rest := range map[bool]time.Duration{false: testPace.Most, true: testPace.Listening} {
 		f := &fake{listens: listens}
 		bubble(t, f, func(t *testing.T, s *Store, _ <-chan push) {
 			asks := func(in time.Duration) int {
@@ -113,8 +113,8 @@ func TestHowOftenItAsks(t *testing.T) {
 			f.on("Look", func(context.Context) error { close(looked); return nil })
 			f.set(c.ID, store.Waiting, true)
 			<-looked
-			if n := asks(10 * lookFast); listens != (n == 0) || n > 5 {
-				t.Errorf("listens %v: asked %d times in the first %v after a change", listens, n, 10*lookFast)
+			if n := asks(10 * testPace.First); listens != (n == 0) || n > 5 {
+				t.Errorf("listens %v: asked %d times in the first %v after a change", listens, n, 10*testPace.First)
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestLookoutEnds(t *testing.T) {
 			if err := end(f, s, c); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(lookAtMost)
+			time.Sleep(testPace.Most)
 			synctest.Wait()
 			asked := f.count("Changed")
 			time.Sleep(time.Hour)
@@ -150,7 +150,7 @@ func TestLookoutEnds(t *testing.T) {
 				t.Errorf("%s: it still asks", how)
 			}
 			join(t, s, claim(2), store.Waiting)
-			time.Sleep(lookAtMost)
+			time.Sleep(testPace.Most)
 			if f.count("Changed") == asked {
 				t.Errorf("%s: it does not ask for the next one", how)
 			}

@@ -25,15 +25,10 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// New makes a store of an engine, and closes the engine with it.
-func New(engine Engine) *Store {
-	able := engine.Abilities()
-	s := &Store{
-		engine: engine,
-		able:   able,
-		frame:  frame.New(frame.Config{Name: able.Store, Drift: frame.OneClock, PushesWithCalls: true}),
-	}
-	s.waiting.init(engine, s.frame)
+// New returns a store of an engine, and closes the engine with it.
+func New(engine Engine, f *frame.Frame, pace Pace) *Store {
+	s := &Store{engine: engine, able: engine.Abilities(), frame: f}
+	s.waiting.init(engine, f, pace)
 	engine.Notify(s.hear)
 	s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
 	return s

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"syscall"
 	"time"
 )
 
@@ -17,10 +16,12 @@ type Process struct {
 	Done chan struct{} // closed when it has ended; Cmd.ProcessState says how
 }
 
-// Start starts cmd with [Attributes].
+// Start starts cmd with [Attributes], unless it has attributes already.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Cmd: cmd, Done: make(chan struct{})}
-	cmd.SysProcAttr = Attributes()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = Attributes()
+	}
 	started := make(chan error)
 	go func() {
 		// To the kernel, the parent is the thread that made the child. It must not end before the child does.
@@ -49,10 +50,10 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Terminate asks the process to end, and kills it if it has not after patience.
-func (p *Process) Terminate(patience time.Duration) error {
+// Terminate asks the process to end by a signal such as SIGTERM, and kills it if it has not after patience.
+func (p *Process) Terminate(signal os.Signal, patience time.Duration) error {
 	_ = Resume(p.Cmd.Process) // a paused one would not listen
-	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.Cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return errors.Join(err, p.Kill())
 	}
 	select {

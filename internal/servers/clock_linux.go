@@ -29,7 +29,7 @@ type Clock struct {
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
 	cc := Need(t, "cc")
-	dir := t.TempDir()
+	dir := sharedTempDir(t)
 	c := &Clock{shim: filepath.Join(dir, "clock.so"), file: filepath.Join(dir, "offset")}
 	source := filepath.Join(dir, "clock.c")
 	if err := os.WriteFile(source, shimSource, 0o600); err != nil {
@@ -40,11 +40,29 @@ func NewClock(t testing.TB) *Clock {
 		t.Fatalf("%v: %v\n%s", build, err, said)
 	}
 	var zero atomic.Int64
-	if err := os.WriteFile(c.file, make([]byte, unsafe.Sizeof(zero)), 0o600); err != nil {
+	if err := os.WriteFile(c.file, make([]byte, unsafe.Sizeof(zero)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.mapOffset(t)
 	return c
+}
+
+// sharedTempDir makes a folder that other users can read too: a server may run as one.
+func sharedTempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast-clock-") //nolint:usetesting // t.TempDir lies in a folder of ours alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // mapOffset maps the file, so that an offset is set in one step and never seen by halves.

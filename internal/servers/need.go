@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,9 @@ var howToGet = map[string]string{
 	"redis-server":  "apt-get install redis-server (7.0 or newer; it is its own sentinel)",
 	"valkey-server": "make servers, or put Valkey 8 or newer on the PATH",
 	"etcd":          "make servers",
+	"postgres":      "apt-get install postgresql (15 or newer)",
+	"mariadbd":      "apt-get install mariadb-server (10.11 or newer)",
+	"pgbouncer":     "apt-get install pgbouncer",
 	"cc":            "apt-get install gcc libc6-dev",
 }
 
@@ -28,6 +32,9 @@ var storesOf = map[string][]string{
 	"redis-server":  {"redis", "redlock"},
 	"valkey-server": {"redis", "redlock"},
 	"etcd":          {"etcd"},
+	"postgres":      {"postgres"},
+	"pgbouncer":     {"postgres"},
+	"mariadbd":      {"mysql"},
 }
 
 // Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with
@@ -62,7 +69,8 @@ func asked(stores []string, program string) bool {
 }
 
 // find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems
-// come with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH.
+// come with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH. Debian
+// keeps PostgreSQL off the PATH, and other servers off that of a user who is not root.
 func find(program string) (path string, err error) {
 	switch program {
 	case "etcd":
@@ -74,12 +82,51 @@ func find(program string) (path string, err error) {
 		if path, err = findCached("valkey-server-" + valkeyVersion); err == nil {
 			return path, nil
 		}
+	case "postgres":
+		return findPostgres()
+	case "mariadbd", "pgbouncer":
+		if path, err = exec.LookPath(program); err != nil {
+			return exec.LookPath(filepath.Join(debianDaemons, program))
+		}
+		return path, nil
 	}
 	return exec.LookPath(program)
 }
 
+// Where Debian has servers that may not be on the PATH. It may have many versions of PostgreSQL.
+var (
+	debianPostgres = "/usr/lib/postgresql/*/bin/postgres"
+	debianDaemons  = "/usr/sbin"
+)
+
+// findPostgres finds PostgreSQL on the PATH, or the newest that Debian has beside it.
+func findPostgres() (path string, err error) {
+	path, err = exec.LookPath("postgres")
+	if err == nil {
+		return filepath.EvalSymlinks(path) // its tools lie beside the program
+	}
+	paths, _ := filepath.Glob(debianPostgres)
+	if len(paths) == 0 {
+		return "", err
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+		return n
+	}
+	return exec.LookPath(slices.MaxFunc(paths, func(a, b string) int { return version(a) - version(b) }))
+}
+
 // findCached finds a program in the cache.
 func findCached(name string) (path string, err error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	return exec.LookPath(filepath.Join(dir, name))
+}
+
+// cacheDir is where `make servers` puts what it builds.
+func cacheDir() (string, error) {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
 		home, err := os.UserHomeDir()
@@ -88,7 +135,7 @@ func findCached(name string) (path string, err error) {
 		}
 		cache = filepath.Join(home, ".cache")
 	}
-	return exec.LookPath(filepath.Join(cache, "holdfast", "servers", name))
+	return filepath.Join(cache, "holdfast", "servers"), nil
 }
 
 func required() bool {

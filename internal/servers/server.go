@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +40,13 @@ type kind struct {
 	env       []string
 	args      func() []string // called when the ports are chosen
 	ready     func() error    // nil when the server answers, and is the process that was started
+
+	// What most kinds leave out.
+	owner  *owner       // the user that runs it; nil: the user of this process
+	fill   func() error // makes the data that it cannot start without, in its empty folder
+	stop   os.Signal    // asks it to end in good order; nil: SIGTERM
+	forks  bool         // its child processes are not in its process group
+	killed func() error // clears up what it leaves behind when it is killed
 }
 
 // A Server is a real server that runs for one test. Each kind of server embeds it. Its methods may be called by any
@@ -66,10 +74,17 @@ func newServer(t testing.TB, k kind) *Server {
 	}
 	s := &Server{kind: k, path: path, dir: dir, pick: pickPorts}
 	t.Cleanup(func() { s.close(t) })
-	if err := os.Mkdir(s.dataDir(), 0o700); err != nil {
+	if err := errors.Join(s.owner.own(dir), s.makeDataDir()); err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func (s *Server) makeDataDir() error {
+	if err := os.Mkdir(s.dataDir(), 0o700); err != nil {
+		return err
+	}
+	return s.owner.own(s.dataDir())
 }
 
 // close ends the server and clears up, or says what there is to see.
@@ -138,6 +153,9 @@ func (s *Server) start(tries int, prepare func() error) (err error) {
 	if s.proc != nil {
 		return s.failed("start", errRunning)
 	}
+	if err := s.fillIfEmpty(); err != nil {
+		return s.failed("make data", err)
+	}
 	for try := range tries {
 		if try > 0 {
 			time.Sleep(pollEvery) // not to spin
@@ -154,20 +172,55 @@ func (s *Server) start(tries int, prepare func() error) (err error) {
 	return s.failed("start", err)
 }
 
-func (s *Server) startOnce() error {
+// fillIfEmpty makes the data of a server that has none.
+func (s *Server) fillIfEmpty() error {
+	if s.fill == nil {
+		return nil
+	}
+	if files, err := os.ReadDir(s.dataDir()); err != nil || len(files) > 0 {
+		return err
+	}
+	err := s.fill()
+	if err != nil { // the next start must not take a half for the whole
+		err = errors.Join(err, os.RemoveAll(s.dataDir()), s.makeDataDir())
+	}
+	return err
+}
+
+// run runs a program that prepares the server, as its user and with its log, to its end.
+func (s *Server) run(path string, args ...string) error {
+	proc, before, err := s.spawn(path, args, nil)
+	if err != nil {
+		return err
+	}
+	<-proc.Done
+	if state := proc.Cmd.ProcessState; !state.Success() {
+		return fmt.Errorf("%s: %v; it said:\n%s", filepath.Base(path), state, s.logTail(before))
+	}
+	return nil
+}
+
+// spawn starts a program as the server's user, in its folder and with its log, which has so many bytes before.
+func (s *Server) spawn(path string, args, env []string) (proc *child.Process, before int64, err error) {
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer log.Close() //nolint:errcheck // the child has its own
-	before, err := log.Stat()
+	info, err := log.Stat()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	cmd := exec.Command(s.path, s.args()...)
+	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
-	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), s.env...)
-	proc, err := child.Start(cmd)
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
+	cmd.SysProcAttr = s.owner.attributes()
+	proc, err = child.Start(cmd)
+	return proc, info.Size(), err
+}
+
+func (s *Server) startOnce() error {
+	proc, before, err := s.spawn(s.path, s.args(), s.env)
 	if err != nil {
 		return err
 	}
@@ -176,9 +229,9 @@ func (s *Server) startOnce() error {
 	if err == nil {
 		return nil
 	}
-	err = errors.Join(err, proc.Kill())
+	err = errors.Join(err, s.killAll(proc))
 	s.proc = nil
-	said := s.logTail(before.Size())
+	said := s.logTail(before)
 	// Every server says it in the words of the C library.
 	if strings.Contains(strings.ToLower(said), "address already in use") {
 		err = errClash
@@ -207,11 +260,17 @@ func (s *Server) awaitReady() error {
 
 // Stop ends it in good order, as an operator does.
 func (s *Server) Stop() error {
-	return s.end("stop", func(p *child.Process) error { return p.Terminate(stopPatience) })
+	return s.end("stop", func(p *child.Process) error {
+		signal := s.stop
+		if signal == nil {
+			signal = syscall.SIGTERM
+		}
+		return errors.Join(s.resume(p), p.Terminate(signal, stopPatience))
+	})
 }
 
 // Kill ends it as kill -9 does.
-func (s *Server) Kill() error { return s.end("kill", (*child.Process).Kill) }
+func (s *Server) Kill() error { return s.end("kill", s.killAll) }
 
 func (s *Server) end(what string, end func(*child.Process) error) error {
 	return s.withProcess(what, func(p *child.Process) error {
@@ -229,7 +288,7 @@ func (s *Server) LoseData() error {
 	defer s.mu.Unlock()
 	err := errRunning
 	if s.proc == nil {
-		err = errors.Join(os.RemoveAll(s.dataDir()), os.MkdirAll(s.dataDir(), 0o700))
+		err = errors.Join(os.RemoveAll(s.dataDir()), s.makeDataDir())
 	}
 	return s.failed("lose data", err)
 }
@@ -250,26 +309,11 @@ func (s *Server) Restart(keepData bool) error {
 // Pause makes it stand still, as a machine does that swaps or is suspended. Its connections stay open, and the
 // kernel still accepts new ones for it.
 func (s *Server) Pause() error {
-	return s.withProcess("pause", func(p *child.Process) error {
-		if err := child.Pause(p.Cmd.Process); err != nil {
-			return err
-		}
-		for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(pollEvery) {
-			if p.Ended() {
-				return errStopped
-			}
-			if paused, err := isPaused(p.Cmd.Process.Pid); paused || err != nil {
-				return err
-			}
-		}
-		return fmt.Errorf("it still ran after %v", stopPatience)
-	})
+	return s.withProcess("pause", s.pause)
 }
 
 // Continue ends a Pause.
-func (s *Server) Continue() error {
-	return s.withProcess("continue", func(p *child.Process) error { return child.Resume(p.Cmd.Process) })
-}
+func (s *Server) Continue() error { return s.withProcess("continue", s.resume) }
 
 // withProcess does something with the process of the moment.
 func (s *Server) withProcess(what string, do func(*child.Process) error) error {

@@ -2,12 +2,16 @@ package servers
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // reserve keeps a port from every other test binary, or fails if one of them has it. The kernel knows the name, in no
@@ -23,14 +27,62 @@ func isPaused(pid int) (bool, error) {
 		return false, err
 	}
 	for _, thread := range threads {
-		stat, err := os.ReadFile(thread)
+		fields, err := statFields(thread)
 		if err != nil {
 			return false, err
 		}
-		// The state comes after the name, which may hold anything, also spaces and brackets.
-		if state := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(state) == 0 || string(state[0]) != "T" {
+		if fields[0] != "T" {
 			return false, nil
 		}
 	}
 	return len(threads) > 0, nil
+}
+
+// statFields reads what the kernel says of a process or thread, from its state on: the parent comes next.
+func statFields(path string) ([]string, error) {
+	stat, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	// They come after the name, which may hold anything, also spaces and brackets.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 {
+		return nil, fmt.Errorf("%s: %q", path, stat)
+	}
+	return fields, nil
+}
+
+// childrenOf returns the processes whose parent this one is.
+func childrenOf(parent int) (pids []int, err error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	for _, stat := range stats {
+		fields, err := statFields(stat)
+		if err != nil || fields[1] != strconv.Itoa(parent) || fields[0] == "Z" {
+			continue // a process may have ended meanwhile
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// isGone reports whether a process that may not be ours has ended.
+func isGone(pid int) bool {
+	fields, err := statFields(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || fields[0] == "Z" || fields[0] == "X"
+}
+
+// removeSharedMemory removes a segment that a process has left behind.
+func removeSharedMemory(id int) error {
+	_, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EIDRM) {
+		return nil // it is gone
+	}
+	return err
 }

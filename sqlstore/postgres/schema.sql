@@ -78,7 +78,7 @@ END $$;
 -- place describes a claim in JSON.
 CREATE FUNCTION holdfast.place(c holdfast.claims, p_now bigint) RETURNS text LANGUAGE sql VOLATILE AS $$
 	SELECT json_build_object('ticket', c.ticket, 'id', c.id, 'state', c.state, 'kind', c.kind, 'units', c.units,
-		'capacity', c.capacity, 'left', c.deadline - p_now, 'ttl', c.ttl, 'grace', c.grace, 'since', c.since,
+		'capacity', c.capacity, 'left', c.deadline - p_now, 'ttl', c.ttl, 'grace', c.grace, 'age', p_now - c.since,
 		'turn', c.turn, 'waits', c.waits, 'details', c.details)::text
 $$;
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -183,7 +182,7 @@ func TestInherited(t *testing.T) {
 	a, b := open(t, path), open(t, path)
 	held := longClaim("x")
 	join(t, a, held, store.Held)
-	end, err := sqlstore.New(a).Inherit()
+	end, err := newStore(a).Inherit()
 	check(t, err)
 	heir := startChild(t, "stay")
 	end()

@@ -351,7 +351,7 @@ func (e *engine) drop() {
 	}
 }
 
-// Changed implements sqlstore.Engine. A client ahead of this client's claims that has died is a change too.
+// Changed implements sqlstore.Detector. A client ahead of this client's claims that has died is a change too.
 func (e *engine) Changed(ctx context.Context) (bool, error) {
 	return read(ctx, e, func(tx *transaction) (bool, error) {
 		version, err := tx.version()

@@ -68,7 +68,7 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	e, err := newEngine(t.Context(), h.path, Prefix(prefix))
 	check(t, err)
 	pipe := storetest.NewPipe()
-	return sqlstore.New(&piped{e, pipe}), pipe
+	return newStore(&piped{e, pipe}), pipe
 }
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }

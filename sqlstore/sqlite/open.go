@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 func init() { store.Register("sqlite", openURL) }
@@ -62,7 +63,14 @@ func Open(ctx context.Context, path string, options ...Option) (*sqlstore.Store,
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.New(e), nil
+	return newStore(e), nil
+}
+
+// newStore returns a store of an engine of this package. Client and database have one clock.
+func newStore(e sqlstore.Engine) *sqlstore.Store {
+	f := frame.New(frame.Config{Name: e.Abilities().Store, Drift: frame.OneClock, PushesWithCalls: true})
+	pace := sqlstore.Pace{First: time.Millisecond, Most: 50 * time.Millisecond, Listening: 200 * time.Millisecond}
+	return sqlstore.New(e, f, pace)
 }
 
 func newEngine(ctx context.Context, path string, options ...Option) (*engine, error) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -240,7 +239,7 @@ func TestWithoutSockets(t *testing.T) {
 	other := open(t, path)
 	holder, waiter := newClaim("x"), newClaim("x")
 	join(t, other, holder, store.Held)
-	s := sqlstore.New(deaf)
+	s := newStore(deaf)
 	defer s.Close()
 	granted := make(chan store.Standing, 1)
 	s.Notify(func(id store.ID, standing store.Standing) {

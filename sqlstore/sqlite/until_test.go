@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -18,7 +17,7 @@ func TestDeadlineIsNeverBeforeUntil(t *testing.T) {
 		now := e.clock.now
 		e.clock.now = func() time.Duration { return now() + time.Duration(late.Load()) }
 	})
-	s := sqlstore.New(e)
+	s := newStore(e)
 	defer s.Close()
 
 	reached, goOn := beginning.hold(t)

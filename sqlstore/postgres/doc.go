@@ -1,0 +1,31 @@
+// Package postgres keeps locks in a PostgreSQL database, version 13 or later. Importing it registers the schemes
+// postgres and postgresql:
+//
+//	locks, err := holdfast.Open(ctx, "postgres://app@db.example.com/app?sslmode=verify-full")
+//
+// The URL is the one that psql takes, with several hosts where there are standbys. [New] and [NewPool] use a database
+// or a pool that the program has already.
+//
+// # What it needs
+//
+// The tables and functions are in the schema holdfast. [Open] creates them if it may; otherwise the error says what to
+// run: `holdfast schema postgres` prints it. After that the user needs USAGE on the schema, SELECT, INSERT, UPDATE and
+// DELETE on holdfast.claims and holdfast.tombstones, and SELECT and UPDATE on holdfast.slots and holdfast.meta. The view
+// holdfast.lines shows people who holds what.
+//
+// # How it works
+//
+// Each operation is one call of a function of the database, and so one transaction and one round trip: to acquire, to
+// release, to renew all leases of a client (see package routines). It is correct under every isolation level that the
+// database may have as its default; READ COMMITTED is the one without retries. No statement is prepared for longer than
+// its transaction, so that a pooler such as PgBouncer may stand between, in transaction mode too.
+//
+// A claim that waits and is granted is told so with NOTIFY on its client's own channel; nothing else is. The client
+// listens with one connection beside the pool, and does not rely on it: it also looks twice a second. Through a pooler it
+// cannot listen. Then it looks every 2 to 100 ms, or listens at another URL: ?listen=postgres://…, [Listen].
+//
+// # Time
+//
+// Deadlines are counted by the clock of the server, read after the resource was locked. See docs/guarantees.md for what
+// follows from a clock that is set, from a failover and from a restored backup.
+package postgres

@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// After a failure the listener connects again, after a pause that grows.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 5 * time.Second
+
+	connectTimeout = 10 * time.Second
+
+	// A connection on which nothing came for pingEvery is asked whether it lives.
+	pingEvery   = 30 * time.Second
+	pingTimeout = 5 * time.Second
+)
+
+// A connect makes a connection.
+type connect func(context.Context) (*pgx.Conn, error)
+
+// A listener receives the grants of a client, on a connection of its own. A push is a hint that saves time: it can be
+// lost, since a client that waits also looks.
+type listener struct {
+	connect connect // nil: it cannot listen
+	frame   *frame.Frame
+	inbox   string
+	notify  atomic.Pointer[func(store.ID, store.Standing)]
+
+	once   sync.Once
+	on     atomic.Bool // notifications arrive
+	pooled atomic.Bool // a pooler is between: they never will
+}
+
+// address returns what the claims of this client are to be notified at, or "".
+func (l *listener) address() string {
+	if l.connect == nil || l.pooled.Load() {
+		return ""
+	}
+	return l.inbox
+}
+
+// start begins to listen, and reports whether notifications arrive.
+func (l *listener) start() bool {
+	if l.connect != nil {
+		l.once.Do(func() { l.frame.Go(l.run) })
+	}
+	return l.on.Load()
+}
+
+// run listens until the store is closed, or a pooler is found between.
+func (l *listener) run() {
+	pause := firstPause
+	for !l.pooled.Load() && l.frame.Life().Err() == nil {
+		if l.listen() {
+			pause = firstPause
+		} else {
+			pause = min(2*pause, longestPause)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-l.frame.Life().Done():
+			timer.Stop()
+		}
+	}
+}
+
+// listen connects, and receives notifications until the connection ends. It reports whether there were any to receive.
+func (l *listener) listen() (listened bool) {
+	life := l.frame.Life()
+	ctx, cancel := context.WithTimeout(life, connectTimeout)
+	conn, err := l.connect(ctx)
+	if err == nil {
+		err = l.subscribe(ctx, conn)
+	}
+	cancel()
+	if conn != nil {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(life), pingTimeout)
+			defer cancel()
+			_ = conn.Close(ctx)
+		}()
+	}
+	if err != nil || l.pooled.Load() {
+		return false
+	}
+	l.on.Store(true)
+	l.frame.PushesResumed() // those of before were lost
+	for l.receive(conn) {   //nolint:revive // it does all
+	}
+	l.on.Store(false)
+	l.frame.PushesLost()
+	return true
+}
+
+// subscribe subscribes to the client's channel. A pooler gives its clients other process ids than the server does, and
+// would pass notifications on to nobody.
+func (l *listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
+	var pid uint32
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		return err
+	}
+	if pid != conn.PgConn().PID() {
+		l.pooled.Store(true)
+		return nil
+	}
+	_, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize())
+	return err
+}
+
+// receive receives one notification. It reports false when the connection has ended.
+func (l *listener) receive(conn *pgx.Conn) bool {
+	ctx, cancel := context.WithTimeout(l.frame.Life(), pingEvery)
+	n, err := conn.WaitForNotification(ctx)
+	cancel()
+	if err == nil {
+		l.deliver(n.Payload)
+		return true
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || conn.IsClosed() {
+		return false
+	}
+	ctx, cancel = context.WithTimeout(l.frame.Life(), pingTimeout)
+	defer cancel()
+	return conn.Ping(ctx) == nil
+}
+
+// deliver passes on a notification: state, id and ticket.
+func (l *listener) deliver(payload string) {
+	word, rest, _ := strings.Cut(payload, " ")
+	text, number, _ := strings.Cut(rest, " ")
+	var id store.ID
+	ticket, err := strconv.ParseUint(number, 10, 64)
+	notify := l.notify.Load()
+	if err != nil || id.UnmarshalText([]byte(text)) != nil || id == store.Everyone || notify == nil {
+		return // a later version may have more to say
+	}
+	switch word {
+	case "held":
+		(*notify)(id, store.Standing{State: store.Held, Ticket: ticket})
+	case "gone":
+		(*notify)(id, store.Standing{State: store.Gone, Ticket: ticket})
+	}
+}

@@ -1,0 +1,304 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/sqlstore/routines"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+func init() {
+	store.Register("postgres", openURL)
+	store.Register("postgresql", openURL)
+}
+
+const (
+	openTimeout = 10 * time.Second
+
+	// maxConnections bounds the connections of a store that was opened by URL, beside the one that listens.
+	maxConnections = 8
+	// maxIdle is how long a connection of it may be idle, and maxAge how old it may become.
+	maxIdle = 5 * time.Minute
+	maxAge  = time.Hour
+
+	// oldest is the oldest version of the server, as server_version_num has it.
+	oldest = 130000
+)
+
+// pace is how often a client looks while claims of it wait.
+var pace = sqlstore.Pace{First: 2 * time.Millisecond, Most: 100 * time.Millisecond, Listening: 500 * time.Millisecond}
+
+// An Option is a setting of a store.
+type Option func(*settings)
+
+type settings struct {
+	prefix      string
+	listen      string
+	credentials Credentials
+	dial        pgconn.DialFunc // nil: as usual
+}
+
+// Prefix separates tenants: stores with different prefixes never see each other's names.
+func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+
+// Listen has the store listen for its grants at this URL, which leads to the same database without a pooler between.
+func Listen(url string) Option { return func(s *settings) { s.listen = url } }
+
+// Credentials returns a user and a password. An empty user leaves the one of the URL.
+type Credentials func(ctx context.Context) (user, password string, err error)
+
+// WithCredentials has each new connection log in with what get returns, for passwords that change.
+func WithCredentials(get Credentials) Option { return func(s *settings) { s.credentials = get } }
+
+// parameters are those of libpq that a URL may have.
+var parameters = []string{
+	"application_name", "connect_timeout", "host", "passfile", "sslcert", "sslkey", "sslmode", "sslrootcert", "sslsni",
+	"target_session_attrs",
+}
+
+func openURL(ctx context.Context, at store.Location) (store.Store, error) {
+	s, err := openAt(ctx, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.Store, error) {
+	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
+		return nil, err
+	}
+	options := []Option{Prefix(at.Prefix)}
+	if at.Query.Has("listen") {
+		options = append(options, Listen(at.Query.Get("listen")))
+	}
+	if file := at.Query.Get("password-file"); file != "" {
+		options = append(options, WithCredentials(passwordFile(file)))
+	}
+	config, err := configOf(at)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, config, append(options, more...))
+}
+
+// passwordFile reads the password anew for each connection.
+func passwordFile(path string) Credentials {
+	return func(context.Context) (user, password string, err error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			err = errors.New("the file of the password cannot be read")
+		}
+		return "", strings.TrimRight(string(text), "\r\n"), err
+	}
+}
+
+// configOf makes a configuration of a URL. Its errors show nothing of it.
+func configOf(at store.Location) (*pgx.ConnConfig, error) {
+	query := url.Values{}
+	for _, name := range parameters {
+		if at.Query.Has(name) {
+			query.Set(name, at.Query.Get(name))
+		}
+	}
+	if len(at.Hosts) > 1 && !query.Has("target_session_attrs") {
+		query.Set("target_session_attrs", "read-write") // the others are standbys
+	}
+	source := "postgres://"
+	if at.User != nil {
+		source += at.User.String() + "@"
+	}
+	source += strings.Join(at.Hosts, ",") + (&url.URL{Path: at.Path}).EscapedPath() + "?" + query.Encode()
+	config, err := pgx.ParseConfig(source)
+	if err != nil {
+		why := "it cannot be read"
+		if inner := errors.Unwrap(err); inner != nil {
+			why = inner.Error()
+		}
+		return nil, fmt.Errorf("the URL of a postgres store: %s", why)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	return config, nil
+}
+
+// Open opens the database at a URL such as postgres://user:password@host:5432/database. What the URL does not say comes
+// from the environment variables and files of libpq.
+func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, error) {
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, err
+	}
+	return openAt(ctx, at, options)
+}
+
+// New opens a store over a database that the program has. The store uses connections of its pool: while the program's
+// own queries have all of them, no lease can be renewed. It does not close the database.
+func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
+	s := settingsOf(options)
+	e := &engine{Engine: routines.Engine{DB: db}}
+	if _, pgx := db.Driver().(*stdlib.Driver); pgx {
+		e.Leading = leading
+		config, err := configIn(ctx, db)
+		if err != nil {
+			return nil, newFrame("postgres", nil).Fault(ctx, err)
+		}
+		e.listener.connect = connectTo(config, nil)
+		return e.open(ctx, config, &s)
+	}
+	return e.open(ctx, nil, &s)
+}
+
+// leading has calls over pgx prepare nothing, whatever the program's default is.
+var leading = []any{pgx.QueryExecModeExec}
+
+// configIn returns how the connections of a database are made.
+func configIn(ctx context.Context, db *sql.DB) (config *pgx.ConnConfig, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	err = conn.Raw(func(c any) error {
+		config = c.(*stdlib.Conn).Conn().Config()
+		return nil
+	})
+	return config, err
+}
+
+// NewPool is [New] for a pool of pgx.
+func NewPool(ctx context.Context, pool *pgxpool.Pool, options ...Option) (*sqlstore.Store, error) {
+	s := settingsOf(options)
+	config := pool.Config()
+	e := &engine{Engine: routines.Engine{DB: stdlib.OpenDBFromPool(pool), Owned: true}} // which leaves the pool open
+	e.Leading = leading
+	e.listener.connect = connectTo(config.ConnConfig, config.BeforeConnect)
+	return e.open(ctx, config.ConnConfig, &s)
+}
+
+func settingsOf(options []Option) (s settings) {
+	for _, o := range options {
+		o(&s)
+	}
+	return s
+}
+
+func open(ctx context.Context, config *pgx.ConnConfig, options []Option) (*sqlstore.Store, error) {
+	s := settingsOf(options)
+	if s.dial != nil {
+		config.DialFunc = s.dial
+	}
+	logIn := s.logIn
+	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(logIn), stdlib.OptionShouldPing(isSuspect))
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	db.SetConnMaxIdleTime(maxIdle)
+	db.SetConnMaxLifetime(maxAge)
+	e := &engine{Engine: routines.Engine{DB: db, Owned: true}}
+	e.listener.connect = connectTo(config, logIn)
+	return e.open(ctx, config, &s)
+}
+
+// isSuspect reports whether a connection that was idle has been closed by the server meanwhile.
+func isSuspect(_ context.Context, p stdlib.ShouldPingParams) bool {
+	return p.IdleDuration > time.Second && p.Conn.PgConn().CheckConn() != nil
+}
+
+// logIn sets user and password of a new connection.
+func (s *settings) logIn(ctx context.Context, config *pgx.ConnConfig) error {
+	if s.credentials == nil {
+		return nil
+	}
+	user, password, err := s.credentials(ctx)
+	config.User, config.Password = cmp.Or(user, config.User), password
+	return err
+}
+
+// connectTo returns a function that makes a connection of its own, outside of any pool.
+func connectTo(config *pgx.ConnConfig, logIn func(context.Context, *pgx.ConnConfig) error) connect {
+	return func(ctx context.Context) (*pgx.Conn, error) {
+		config := config.Copy()
+		if logIn != nil {
+			if err := logIn(ctx, config); err != nil {
+				return nil, err
+			}
+		}
+		return pgx.ConnectConfig(ctx, config)
+	}
+}
+
+// nameOf names a database for people.
+func nameOf(config *pgx.ConnConfig) string {
+	if config == nil {
+		return "postgres"
+	}
+	at := config.Host
+	if !strings.HasPrefix(at, "/") {
+		at = net.JoinHostPort(at, strconv.Itoa(int(config.Port)))
+	}
+	return "postgres at " + strings.TrimSuffix(at+"/"+config.Database, "/")
+}
+
+func newFrame(name string, config *pgx.ConnConfig) *frame.Frame {
+	f := frame.New(frame.Config{Name: name, Drift: frame.Clocks, Explain: explain, PushesWithCalls: true})
+	if config != nil {
+		f.Hide(config.Password)
+	}
+	return f
+}
+
+// An engine is routines.Engine with pushes.
+type engine struct {
+	routines.Engine
+	listener listener
+}
+
+// open prepares the database for use, and returns the store.
+func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
+	e.Dialect = routines.Dialect{Text: text, Format: format, Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted}
+	e.Frame = newFrame(nameOf(config), config)
+	e.Prefix = s.prefix
+	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
+	e.listener.frame, e.listener.inbox = e.Frame, strings.ToLower(rand.Text())
+	e.Inbox = e.listener.address
+	if s.listen != "" {
+		at, err := store.ParseLocation(s.listen)
+		if err == nil {
+			config, err = configOf(at)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("listen: %w", err), e.Engine.Close())
+		}
+		e.Frame.Hide(config.Password)
+		e.listener.connect = connectTo(config, s.logIn)
+	}
+	within, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if err := e.prepare(within); err != nil {
+		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Engine.Close())
+	}
+	_ = e.Sweep(within) // what it cannot remove is in nobody's way
+	return sqlstore.New(e, e.Frame, pace), nil
+}
+
+// Notify implements sqlstore.Engine.
+func (e *engine) Notify(fn func(store.ID, store.Standing)) { e.listener.notify.Store(&fn) }
+
+// Listen implements sqlstore.Engine.
+func (e *engine) Listen() bool { return e.listener.start() }

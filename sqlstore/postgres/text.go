@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	_ "embed" // for the schema
+
+	"github.com/holdfast-go/holdfast/sqlstore/routines"
+)
+
+// format is the version of the tables and functions that this program knows.
+const format = 1
+
+//go:embed schema.sql
+var schema string
+
+// Schema returns the SQL that creates the tables and functions, for psql.
+func Schema() string { return schema }
+
+var text = routines.Text{
+	Join: `SELECT * FROM holdfast.join($1::int, $2::int, $3::text, $4::text, $5::text, $6::text, $7::int, $8::int,
+		$9::bigint, $10::bigint, $11::boolean, $12::bigint, $13::int, $14::text, $15::text, $16::text)`,
+	Keep:    `SELECT * FROM holdfast.keep($1::int, $2::text, $3::text, $4::json, $5::json)`,
+	Leave:   `SELECT * FROM holdfast.leave($1::int, $2::int, $3::text, $4::text, $5::text, $6::bigint, $7::bigint)`,
+	Break:   `SELECT * FROM holdfast.break($1::int, $2::int, $3::text, $4::text, $5::bigint)`,
+	Tend:    `SELECT * FROM holdfast.tend($1::int, $2::int, $3::text, $4::text)`,
+	Look:    `SELECT * FROM holdfast.look($1::int, $2::text, $3::json, $4::boolean)`,
+	Expired: `SELECT * FROM holdfast.expired($1::int)`,
+	Line: `SELECT holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
+		WHERE prefix = $1::text AND name = $2::text ORDER BY seat`,
+	Names: `SELECT DISTINCT name FROM holdfast.claims WHERE prefix = $1::text AND name >= $2::text
+		AND starts_with(name, $2::text) AND deadline > holdfast.clock()`,
+}

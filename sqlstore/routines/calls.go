@@ -1,0 +1,333 @@
+package routines
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// slotOf returns the slot of a resource. All programs must agree on it.
+func slotOf(prefix, name string) int {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, prefix)
+	_, _ = h.Write([]byte{0})
+	_, _ = io.WriteString(h, name)
+	return int(h.Sum32() % Slots)
+}
+
+// Join implements sqlstore.Engine.
+func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
+	waits, err := waitsOf(c)
+	if err != nil {
+		return sqlstore.Answer{}, err
+	}
+	details, err := json.Marshal(c.Owner)
+	if err != nil {
+		return sqlstore.Answer{}, err
+	}
+	return e.one(ctx, e.Text.Join, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), c.Kind.String(),
+		c.Units, c.Limit, c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn),
+		e.inbox(), waits, string(details))
+}
+
+// Leave implements sqlstore.Engine.
+func (e *Engine) Leave(ctx context.Context, c *store.Claim) error {
+	_, err := e.one(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), int64(c.Ticket),
+		c.TTL.Microseconds())
+	return err
+}
+
+// Break implements sqlstore.Engine.
+func (e *Engine) Break(ctx context.Context, name string, ticket uint64) error {
+	_, err := e.one(ctx, e.Text.Break, e.Format, slotOf(e.Prefix, name), e.Prefix, name, int64(min(ticket, store.MaxTicket)))
+	return err
+}
+
+// tend tidies a line.
+func (e *Engine) tend(ctx context.Context, slot int, prefix, name string) error {
+	_, err := e.one(ctx, e.Text.Tend, e.Format, slot, prefix, name)
+	return err
+}
+
+// one makes a call that has one answer.
+func (e *Engine) one(ctx context.Context, text string, args ...any) (sqlstore.Answer, error) {
+	answers, _, err := e.answers(ctx, 1, text, args...)
+	if err != nil {
+		return sqlstore.Answer{}, err
+	}
+	return answers[0], answers[0].Err
+}
+
+// A kept is a claim in a request of Keep or Look, in JSON.
+type kept struct {
+	I      int    `json:"i"`
+	Slot   int    `json:"slot"`
+	Name   string `json:"name"`
+	ID     string `json:"id"`
+	Ticket uint64 `json:"ticket"`
+	Units  int32  `json:"units"`
+	TTL    int64  `json:"ttl"`
+	Grace  int64  `json:"grace"`
+	Turn   uint8  `json:"turn"`
+	Waits  string `json:"waits"`
+	Owner  int    `json:"owner"` // its index in the list of owners
+}
+
+// Keep implements sqlstore.Engine.
+func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer, error) {
+	request := make([]kept, len(cs))
+	owners := []string{}
+	indexes := map[*store.Owner]int{}
+	for i := range cs {
+		c := &cs[i]
+		index, known := indexes[c.Owner]
+		if !known {
+			details, err := json.Marshal(c.Owner)
+			if err != nil {
+				return nil, err
+			}
+			index = len(owners)
+			indexes[c.Owner] = index
+			owners = append(owners, string(details))
+		}
+		waits, err := waitsOf(c)
+		if err != nil {
+			return nil, err
+		}
+		request[i] = kept{
+			I: i, Slot: slotOf(e.Prefix, c.Name), Name: c.Name, ID: c.ID.String(), Ticket: c.Ticket, Units: c.Units,
+			TTL: c.TTL.Microseconds(), Grace: c.Grace.Microseconds(), Turn: c.Turn, Waits: waits, Owner: index,
+		}
+	}
+	claims, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	list, err := json.Marshal(owners)
+	if err != nil {
+		return nil, err
+	}
+	answers, _, err := e.answers(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims), string(list))
+	return answers, err
+}
+
+// waitsOf writes what the owner of a claim waits for, or "".
+func waitsOf(c *store.Claim) (string, error) {
+	if len(c.Waits) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(c.Waits)
+	return string(text), err
+}
+
+// Look implements sqlstore.Engine. It reads, and now and then it also has lines tidied that need it.
+func (e *Engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.Answer, error) {
+	request := make([]kept, len(waiting))
+	for i := range waiting {
+		c := &waiting[i]
+		request[i] = kept{I: i, Name: c.Name, ID: c.ID.String(), Ticket: c.Ticket}
+	}
+	claims, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	thorough := e.isThorough()
+	answers, untidy, err := e.answers(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), thorough)
+	if err != nil || len(untidy) == 0 {
+		return answers, err
+	}
+	tidied := map[string]bool{}
+	for _, i := range untidy {
+		if name := waiting[i].Name; !tidied[name] {
+			tidied[name] = true
+			if err := e.tend(ctx, slotOf(e.Prefix, name), e.Prefix, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	answers, _, err = e.answers(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), false)
+	return answers, err
+}
+
+// isThorough reports whether it is time for a thorough look.
+func (e *Engine) isThorough() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if now.Sub(e.thorough) < thoroughEvery {
+		return false
+	}
+	e.thorough = now
+	return true
+}
+
+// Line implements sqlstore.Engine.
+func (e *Engine) Line(ctx context.Context, name string) (store.Line, error) {
+	line := store.Line{Name: name}
+	if err := e.tend(ctx, slotOf(e.Prefix, name), e.Prefix, name); err != nil {
+		return line, err
+	}
+	begin := func() { line.Places = nil }
+	err := e.query(ctx, e.Text.Line, []any{e.Prefix, name}, begin, func(rows *sql.Rows) error {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		place, err := readPlace(name, text)
+		line.Places = append(line.Places, place)
+		return err
+	})
+	return line, err
+}
+
+// Names implements sqlstore.Engine.
+func (e *Engine) Names(ctx context.Context, prefix string) (names []string, err error) {
+	begin := func() { names = nil }
+	err = e.query(ctx, e.Text.Names, []any{e.Prefix, prefix}, begin, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		names = append(names, name)
+		return err
+	})
+	return names, err
+}
+
+// Sweep implements sqlstore.Engine. Of all clients one does so in a minute.
+func (e *Engine) Sweep(ctx context.Context) error {
+	type resource struct {
+		slot         int
+		prefix, name string
+	}
+	var lines []resource
+	begin := func() { lines = nil }
+	err := e.query(ctx, e.Text.Expired, []any{e.Format}, begin, func(rows *sql.Rows) error {
+		var r resource
+		err := rows.Scan(&r.slot, &r.prefix, &r.name)
+		lines = append(lines, r)
+		return err
+	})
+	for i := 0; err == nil && i < len(lines); i++ {
+		err = e.tend(ctx, lines[i].slot, lines[i].prefix, lines[i].name)
+	}
+	return err
+}
+
+// answers makes a call that has n answers. Untidy are the claims whose lines have something to be done.
+func (e *Engine) answers(ctx context.Context, n int, text string, args ...any) (answers []sqlstore.Answer, untidy []int, err error) {
+	answers = make([]sqlstore.Answer, n)
+	got := 0
+	begin := func() { got, untidy = 0, nil }
+	err = e.query(ctx, text, args, begin, func(rows *sql.Rows) error {
+		var i int
+		var state, problem, place string
+		var a sqlstore.Answer
+		var opens int64
+		if err := rows.Scan(&i, &state, &a.Ticket, &a.Ahead, &opens, &problem, &place); err != nil {
+			return err
+		}
+		if i < 0 || i >= n {
+			return fmt.Errorf("the database has answered for claim %d of %d", i, n)
+		}
+		a.State, a.Opens = stateOf(state), time.Duration(opens)*time.Microsecond
+		if problem == "untidy" {
+			untidy, problem = append(untidy, i), ""
+		}
+		got++
+		err := e.complete(&a, problem, place)
+		answers[i] = a
+		return err
+	})
+	if err == nil && got != n {
+		err = fmt.Errorf("the database has answered for %d claims of %d", got, n)
+	}
+	return answers, untidy, err
+}
+
+// complete adds the problem of an answer, or the claim in its way.
+func (e *Engine) complete(a *sqlstore.Answer, problem, place string) error {
+	switch problem {
+	case "":
+		if place == "" {
+			return nil
+		}
+		holder, err := readPlace("", place)
+		a.Holder = &holder
+		return err
+	case "format":
+		a.Err = store.ErrFormat
+	case "floor":
+		a.Err = store.ErrFloor
+	case "mark":
+		a.Err = store.BadMark("the table of slots in "+e.Frame.Name, strconv.FormatUint(a.Ticket, 10))
+	case "not held":
+		a.Err = store.ErrNotHeld
+	case "mismatch":
+		head, err := readPlace("", place)
+		a.Err = &store.MismatchError{InUse: head.Ask}
+		return err
+	default:
+		return fmt.Errorf("the database has answered %.40q, which this program does not know", problem)
+	}
+	return nil
+}
+
+// readPlace reads a claim as the routines describe it.
+func readPlace(name, text string) (p store.Place, err error) {
+	var r struct {
+		Ticket          uint64
+		ID, State, Kind string
+		Units, Capacity int32
+		Left, TTL       int64
+		Grace, Age      int64
+		Turn            uint8
+		Waits, Details  string
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return p, err
+	}
+	p.Claim = store.Claim{
+		Name: name, Ask: store.Ask{Kind: kindOf(r.Kind), Units: r.Units, Limit: r.Capacity}, Ticket: r.Ticket, Turn: r.Turn,
+		TTL: micros(r.TTL), Grace: micros(r.Grace), Owner: &store.Owner{},
+	}
+	p.State, p.Left, p.Since = stateOf(r.State), micros(r.Left), time.Now().Add(-micros(r.Age))
+	if r.ID != "" {
+		err = p.ID.UnmarshalText([]byte(r.ID))
+	}
+	if r.Waits != "" {
+		err = cmp.Or(err, json.Unmarshal([]byte(r.Waits), &p.Waits))
+	}
+	if r.Details != "" {
+		err = cmp.Or(err, json.Unmarshal([]byte(r.Details), p.Owner))
+	}
+	return p, err
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+func stateOf(word string) store.State {
+	switch word {
+	case store.Held.String():
+		return store.Held
+	case store.Waiting.String():
+		return store.Waiting
+	}
+	return store.Gone
+}
+
+func kindOf(word string) store.Kind {
+	for _, kind := range []store.Kind{store.Lock, store.Semaphore} {
+		if kind.String() == word {
+			return kind
+		}
+	}
+	return 0
+}
