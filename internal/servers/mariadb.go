@@ -210,7 +210,7 @@ func (m *MariaDBServer) ask(query string, args ...any) (answer string, err error
 	if err != nil {
 		return "", err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has it
+	defer rows.Close()
 	if !rows.Next() {
 		return "", rows.Err()
 	}

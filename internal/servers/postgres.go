@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -144,15 +145,11 @@ func (p *PostgresServer) URL(user, password, database string) string {
 // DB makes a client that is logged in as the superuser. It is closed with the test.
 func (p *PostgresServer) DB(t testing.TB) *sql.DB {
 	t.Helper()
-	config, err := p.config()
+	config, err := pgx.ParseConfig(p.URL(superuser, p.set.password, superuser))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return closedWith(t, stdlib.OpenDB(*config))
-}
-
-func (p *PostgresServer) config() (*pgx.ConnConfig, error) {
-	return pgx.ParseConfig(p.URL(superuser, p.set.password, superuser))
 }
 
 // checkReady demands that the process that was started serves clients: the file in its folder names the process, once
@@ -177,25 +174,39 @@ func (p *PostgresServer) exec(statements ...string) error {
 	return nil
 }
 
-// ask runs a query as the superuser, over a connection of its own, and returns the one value that it yields as text, or
+// ask runs a query as the superuser, over a connection of its own, and returns the first value that it yields as text, or
 // nothing if there is none.
 func (p *PostgresServer) ask(query string) (string, error) {
+	rows, err := rowsOf(p.URL(superuser, p.set.password, superuser), query)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0][0], nil
+}
+
+// rowsOf runs a query over a connection of its own, and returns the rows as text.
+func rowsOf(url, query string) (rows [][]string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
 	defer cancel()
-	config, err := p.config()
+	conn, err := pgconn.Connect(ctx, url)
 	if err != nil {
-		return "", err
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // the answer is there
-	results, err := conn.PgConn().Exec(ctx, query).ReadAll()
-	if err != nil || len(results) == 0 || len(results[0].Rows) == 0 {
-		return "", err
+	results, err := conn.Exec(ctx, query).ReadAll()
+	if err != nil {
+		return nil, err
 	}
-	return string(results[0].Rows[0][0]), nil
+	for _, result := range results {
+		for _, values := range result.Rows {
+			row := make([]string, len(values))
+			for i, value := range values {
+				row[i] = string(value)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
 }
 
 // Lines of the file that names the process of a running server.
