@@ -71,11 +71,14 @@ CREATE OR REPLACE SQL SECURITY INVOKER VIEW holdfast_lines AS
 		FROM_UNIXTIME(since / 1000000) AS since, FROM_UNIXTIME(deadline / 1000000) AS deadline
 	FROM holdfast_claims ORDER BY holdfast_claims.prefix, holdfast_claims.name, holdfast_claims.seat //
 
--- begin starts the transaction, locks a slot, and then reads the clock.
+-- begin starts the transaction, locks a slot, and then reads the clock. It refuses a server that is read-only.
 DROP PROCEDURE IF EXISTS holdfast_begin //
 CREATE PROCEDURE holdfast_begin(IN p_slot INT, OUT p_mark BIGINT, OUT p_format INT, OUT p_now BIGINT)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
+	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- which some users could write to
+		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
+	END IF;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
 	SELECT s.mark, s.format INTO p_mark, p_format FROM holdfast_slots s WHERE s.slot = p_slot FOR UPDATE;
@@ -260,6 +263,9 @@ BEGIN
 		WHERE c.id = r.id AND c.units > r.units AND NOT FIND_IN_SET(HEX(c.name), v_newer);
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = TRUE;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- which some users could write to
+		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
+	END IF;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
 	SELECT MAX(s.format), COUNT(*) - COUNT(s.slot) INTO v_format, v_missing -- in order of slots, so that none deadlock
