@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/sqlstore/mysql"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -46,8 +47,15 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	p := testkit.Proxy(t, h.server.Addr())
 	s, err := mysql.Open(t.Context(), h.server.URL("root", "", database), mysql.Prefix(prefix), mysql.Through(p.Addr()))
 	testkit.Must(t, err)
-	return s, p.Link()
+	return s, link{p.Link()}
 }
+
+// A link has no pushes to hold: the database answers, and no more.
+type link struct{ *proxy.Link }
+
+func (link) HoldPushes() (release func()) { return func() {} }
+
+func (link) DropPushes(bool) {}
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
 
