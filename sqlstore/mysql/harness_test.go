@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
@@ -15,15 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		server := servers.MariaDB(t)
-		h := &harness{server: server, db: server.DB(t)}
-		testkit.Must(t, h.makeDatabase())
-		return h
+		return newHarness(t)
 	})
 }
 
@@ -36,7 +32,14 @@ type harness struct {
 // database keeps the locks.
 const database = "locks"
 
-// makeDatabase makes the database, and has the operator use it.
+func newHarness(t testing.TB, options ...servers.Option) *harness {
+	t.Helper()
+	server := servers.MariaDB(t, options...)
+	h := &harness{server: server, db: server.DB(t)}
+	testkit.Must(t, h.makeDatabase())
+	return h
+}
+
 func (h *harness) makeDatabase() error {
 	_, err := h.db.Exec("CREATE DATABASE IF NOT EXISTS " + database)
 	return err
@@ -73,15 +76,20 @@ func (h *harness) Erase(name string, id store.ID) error {
 
 // Residue has the store swept first, as its clients do every minute.
 func (h *harness) Residue(name string) (n int, err error) {
-	if _, err := h.db.Exec("UPDATE locks.holdfast_meta SET swept = 0"); err != nil {
-		return 0, err
-	}
-	if err := h.openOnce(); err != nil { // which sweeps
+	if err := h.sweep(); err != nil {
 		return 0, err
 	}
 	err = h.db.QueryRow(`SELECT (SELECT COUNT(*) FROM locks.holdfast_claims WHERE name = ?) +
 		(SELECT COUNT(*) FROM locks.holdfast_tombstones WHERE name = ?)`, name, name).Scan(&n)
 	return n, err
+}
+
+// sweep has the store swept now.
+func (h *harness) sweep() error {
+	if _, err := h.db.Exec("UPDATE locks.holdfast_meta SET swept = 0"); err != nil {
+		return err
+	}
+	return h.openOnce() // which sweeps
 }
 
 // openOnce opens and closes a store.
