@@ -40,3 +40,17 @@ func insertHolder(seat string) string {
 	return `INSERT INTO holdfast.claims SELECT prefix, name, ` + seat + `, slot, ticket + 1, 'other', state, kind, units,
 		capacity, deadline, ttl, grace, since, turn, inbox, waits, details, format FROM holdfast.claims WHERE id = $1`
 }
+
+// TestTombstoneIsRenewed: a claim that is left twice before it was known to have joined must not join for a ttl after
+// the second time.
+func TestTombstoneIsRenewed(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t)
+	db := server.DB(t)
+	s := testkit.Open(t, server.URL("postgres", "", "postgres"))
+	c := testkit.Claim("left", time.Minute)
+	testkit.Leave(t, s, c)
+	execute(t, db, "UPDATE holdfast.tombstones SET deadline = 0")
+	testkit.Leave(t, s, c)
+	testkit.Join(t, s, &c, store.Gone)
+}

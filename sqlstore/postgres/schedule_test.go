@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
@@ -201,7 +202,7 @@ func (s *schedule) atOnce(t *testing.T, beginning string, first, second operatio
 	name := s.begin(t, beginning)
 	gate, err := s.db.BeginTx(t.Context(), nil)
 	testkit.Must(t, err)
-	defer gate.Rollback() //nolint:errcheck // if it was not committed
+	defer gate.Rollback()
 	_, err = gate.ExecContext(t.Context(), "SELECT 1 FROM holdfast.slots WHERE slot = 0 FOR UPDATE")
 	testkit.Must(t, err)
 	answers := make(chan string, 2)
@@ -314,4 +315,35 @@ func TestJoinInOneStatement(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLookWhileGranted: a claim that is granted moves to another seat. To look for it without a lock must not miss it in
+// both.
+func TestLookWhileGranted(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t)
+	db := server.DB(t)
+	install(t, db)
+	s := newSchedule(t, db)
+	name := s.begin(t, beginnings["h holds, w waits"])
+	execute(t, db, "DELETE FROM holdfast.claims WHERE id = 'h'")
+	look := find(t, "w looks")
+	ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	moved := make(chan error)
+	go func() {
+		var err error
+		for err == nil && ctx.Err() == nil {
+			_, err = s.conns[1].ExecContext(t.Context(), `UPDATE holdfast.claims SET seat = 2 - seat,
+				state = CASE seat WHEN 0 THEN 'waiting' ELSE 'held' END WHERE name = $1`, name)
+		}
+		moved <- err
+	}()
+	for ctx.Err() == nil {
+		if answer := s.call(t.Context(), look, name, 0); strings.Contains(answer, `""`+", problem") {
+			t.Errorf("a claim that stands was not found: %s", answer)
+			stop()
+		}
+	}
+	stop()
+	testkit.Must(t, <-moved)
 }
