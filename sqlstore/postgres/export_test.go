@@ -13,3 +13,16 @@ func Through(address string) Option {
 		}
 	}
 }
+
+// Over has the store use what wrap makes of its connections.
+func Over(wrap func(net.Conn) net.Conn) Option {
+	return func(s *settings) {
+		s.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(conn), nil
+		}
+	}
+}
