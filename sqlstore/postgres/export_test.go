@@ -26,3 +26,6 @@ func Over(wrap func(net.Conn) net.Conn) Option {
 		}
 	}
 }
+
+// Migrations has the store bring the tables to a newer format.
+func Migrations(migrations ...string) Option { return func(s *settings) { s.migrations = migrations } }

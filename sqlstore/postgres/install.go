@@ -12,8 +12,9 @@ import (
 // creating is the key of the advisory lock that keeps clients from creating the tables at the same time.
 const creating = 0x686f6c6466617374 // "holdfast"
 
-// migrations are the steps from one format to the next: the first leads from format 1 to 2. Each must update the format
-// of all slots, which makes older programs refuse the tables from then on.
+// migrations are the steps from one format of the tables and functions to the next: the first leads from format 1 to 2.
+// The last leads to what this program knows. Each must update the format of all slots, which makes older programs refuse
+// the tables from then on.
 var migrations []string
 
 // prepare checks the server, and creates or migrates the tables.
@@ -57,13 +58,15 @@ func (e *engine) create(ctx context.Context) error {
 	return err
 }
 
-// run runs several statements as one transaction, one client at a time.
+// run runs several statements as one transaction, one client at a time. It is to see what the client before it has done,
+// and so has READ COMMITTED, whatever the database's default is.
 func (e *engine) run(ctx context.Context, statements string) error {
 	var args []any
 	if e.Leading != nil {
 		args = []any{pgx.QueryExecModeSimpleProtocol}
 	}
-	_, err := e.DB.ExecContext(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);\n", creating)+statements, args...)
+	_, err := e.DB.ExecContext(ctx, fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n"+
+		"SELECT pg_advisory_xact_lock(%d);\n", creating)+statements, args...)
 	return err
 }
 
@@ -80,11 +83,11 @@ func (e *engine) migrate(ctx context.Context) error {
 			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written, e.Format)
 		case written == e.Format:
 			return nil
-		case written < 1 || written > len(migrations):
+		case written < 1 || written > len(e.migrations):
 			return errAltered
 		}
 		err = e.run(ctx, fmt.Sprintf("DO $$ BEGIN IF (SELECT max(format) FROM holdfast.slots) <> %d THEN "+
-			"RAISE EXCEPTION USING ERRCODE = '40001'; END IF; END $$;\n", written)+migrations[written-1])
+			"RAISE EXCEPTION USING ERRCODE = '40001'; END IF; END $$;\n", written)+e.migrations[written-1])
 		if err != nil && !isRolledBack(err) {
 			return errors.Join(errors.New("the tables could not be brought to the newest format"), err)
 		}

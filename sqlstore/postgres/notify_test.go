@@ -40,7 +40,7 @@ func eavesdrop(t *testing.T, server *servers.PostgresServer, c store.Claim) *eav
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server.URL("postgres", "", "postgres"))
 	testkit.Must(t, err)
-	t.Cleanup(func() { conn.Close(context.Background()) })
+	t.Cleanup(func() { testkit.Check(t, conn.Close(context.Background())) })
 	var inbox string
 	testkit.Must(t, conn.QueryRow(t.Context(), "SELECT inbox FROM holdfast.claims WHERE id = $1", c.ID.String()).Scan(&inbox))
 	if inbox == "" {

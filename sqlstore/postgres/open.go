@@ -53,6 +53,7 @@ type settings struct {
 	listen      string
 	credentials Credentials
 	dial        pgconn.DialFunc // nil: as usual
+	migrations  []string
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -192,7 +193,8 @@ func NewPool(ctx context.Context, pool *pgxpool.Pool, options ...Option) (*sqlst
 	return e.open(ctx, config.ConnConfig, &s)
 }
 
-func settingsOf(options []Option) (s settings) {
+func settingsOf(options []Option) settings {
+	s := settings{migrations: migrations}
 	for _, o := range options {
 		o(&s)
 	}
@@ -266,12 +268,16 @@ func newFrame(name string, config *pgx.ConnConfig) *frame.Frame {
 // An engine is routines.Engine with pushes.
 type engine struct {
 	routines.Engine
-	listener listener
+	listener   listener
+	migrations []string
 }
 
 // open prepares the database for use, and returns the store.
 func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
-	e.Dialect = routines.Dialect{Text: text, Format: format, Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted}
+	e.migrations = s.migrations
+	e.Dialect = routines.Dialect{
+		Text: text, Format: 1 + len(e.migrations), Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted,
+	}
 	e.Frame = newFrame(nameOf(config), config)
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack

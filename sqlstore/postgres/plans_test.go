@@ -58,7 +58,7 @@ func newPlanned(t *testing.T, url string) *planned {
 	}
 	p.Conn, err = pgx.ConnectConfig(t.Context(), config)
 	testkit.Must(t, err)
-	t.Cleanup(func() { p.Close(context.Background()) })
+	t.Cleanup(func() { testkit.Check(t, p.Close(context.Background())) })
 	_, err = p.PgConn().Exec(t.Context(), `LOAD 'auto_explain';
 		SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;
 		SET auto_explain.log_timing = off; SET auto_explain.log_format = json; SET auto_explain.log_level = notice`).ReadAll()

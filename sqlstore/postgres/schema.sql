@@ -421,11 +421,13 @@ DECLARE
 	v_line record;
 BEGIN
 	i := 0; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
-	IF holdfast.lock_slot(p_slot) <= p_format THEN
-		v_line := holdfast.tidy(p_format, p_prefix, p_name, '', holdfast.clock());
-		ahead := v_line.total;
+	IF holdfast.lock_slot(p_slot) > p_format THEN
+		problem := 'format';
+		RETURN;
 	END IF;
-	IF v_line IS NULL OR v_line.newest > p_format THEN
+	v_line := holdfast.tidy(p_format, p_prefix, p_name, '', holdfast.clock());
+	ahead := v_line.total;
+	IF v_line.newest > p_format THEN
 		problem := 'format';
 	END IF;
 END $$;
@@ -477,7 +479,8 @@ CREATE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, 
 DECLARE
 	v_now bigint := holdfast.clock();
 BEGIN
-	UPDATE holdfast.meta SET swept = v_now WHERE swept < v_now - 60000000 OR swept > v_now;
+	UPDATE holdfast.meta SET swept = v_now WHERE (swept < v_now - 60000000 OR swept > v_now)
+		AND NOT EXISTS (SELECT 1 FROM holdfast.slots s WHERE s.format > p_format);
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
