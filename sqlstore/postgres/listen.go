@@ -97,7 +97,7 @@ func (l *listener) listen() (listened bool) {
 	}
 	l.on.Store(true)
 	l.frame.PushesResumed() // those of before were lost
-	for l.receive(conn) {   //nolint:revive // it does all
+	for l.receive(conn) {
 	}
 	l.on.Store(false)
 	l.frame.PushesLost()
