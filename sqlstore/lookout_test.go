@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,62 @@ func TestHowOftenItAsks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHowOftenItLooks: without a Detector each look is at the database itself. It begins with the first pause, slows down
+// while nothing happens, and begins anew with a claim that joins, or whose standing has changed.
+func TestHowOftenItLooks(t *testing.T) {
+	f := &fake{plain: true}
+	bubble(t, f, func(t *testing.T, s *Store, told <-chan push) {
+		var looks []time.Time
+		f.on("Look", func(context.Context) error { looks = append(looks, time.Now()); return nil })
+		// pauses demands that the pauses between the looks since a time begin with the first one and grow to the longest.
+		pauses := func(after string, since time.Time) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			var got []time.Duration
+			last := since
+			for _, at := range looks {
+				if at.After(since) {
+					got = append(got, at.Sub(last))
+					last = at
+				}
+			}
+			if len(got) < 10 || got[0] != testPace.First || got[len(got)-1] != testPace.Most || !slices.IsSorted(got) {
+				t.Errorf("after %s it looks after %v", after, got)
+			}
+		}
+		join(t, s, claim(1), store.Waiting)
+		start := looks[0]
+		if !start.Equal(time.Now()) {
+			t.Errorf("the first look was after %v", time.Since(start))
+		}
+		pauses("the first look", start)
+		join(t, s, claim(2), store.Waiting)
+		seen := len(looks)
+		time.Sleep(testPace.Most)
+		pauses("a claim has joined", looks[seen])
+		f.set(claim(1).ID, store.Held, true)
+		wantPush(t, told, testPace.Most, claim(1).ID, store.Held)
+		pauses("a grant", time.Now())
+		if n := f.count("Changed"); n != 0 {
+			t.Errorf("asked %d times whether something has changed", n)
+		}
+	})
+}
+
+// TestHowOftenItLooksWhileListening: seldom.
+func TestHowOftenItLooksWhileListening(t *testing.T) {
+	f := &fake{plain: true, listens: true}
+	bubble(t, f, func(t *testing.T, s *Store, _ <-chan push) {
+		join(t, s, claim(1), store.Waiting)
+		before := f.count("Look")
+		time.Sleep(time.Minute)
+		if n, want := f.count("Look")-before, int(time.Minute/testPace.Listening); n < want-1 || n > want+1 {
+			t.Errorf("looked %d times in a minute, want %d", n, want)
+		}
+	})
 }
 
 // TestLookoutEnds when nobody waits any more, and begins again with the next one who does.
