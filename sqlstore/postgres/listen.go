@@ -96,7 +96,8 @@ func (l *listener) listen() (listened bool) {
 		return false
 	}
 	l.on.Store(true)
-	l.frame.PushesResumed() // those of before were lost
+	l.frame.PushesLost() // those of before, the first time too: a claim may have been broken since it joined
+	l.frame.PushesResumed()
 	for l.receive(conn) {
 	}
 	l.on.Store(false)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/sqlstore/postgres"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/jackc/pgx/v5"
@@ -130,6 +131,23 @@ func TestLostNotification(t *testing.T) {
 	testkit.AwaitTold(t, told, waiter.ID, "the grant")
 }
 
+// TestBrokenBeforeListening: a holder whose claim is broken before it listens is told that it may have missed something.
+func TestBrokenBeforeListening(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t)
+	p := testkit.Proxy(t, server.Addr())
+	release := p.Hold(proxy.Requests)
+	s, err := postgres.Open(t.Context(), server.URL("postgres", "", "postgres"),
+		postgres.Listen("postgres://postgres@"+p.Addr()+"/postgres?sslmode=disable"))
+	testkit.Must(t, err)
+	defer s.Close()
+	told := testkit.Listen(s)
+	holder := testkit.Held(t, s, testkit.Claim("x", time.Minute))
+	testkit.Must(t, s.Break(t.Context(), "x", holder.Ticket))
+	release()
+	testkit.AwaitTold(t, told, store.Everyone, "a push may have been lost")
+}
+
 // TestListenerReconnects: a client whose listening process was ended listens again, is told that it may have missed
 // something, and is notified of the next grant.
 func TestListenerReconnects(t *testing.T) {
@@ -139,6 +157,7 @@ func TestListenerReconnects(t *testing.T) {
 	s := testkit.Open(t, server.URL("postgres", "", "postgres"))
 	told := testkit.Listen(s)
 	holder := testkit.Held(t, s, testkit.Claim("x", time.Minute))
+	testkit.AwaitTold(t, told, store.Everyone, "it listens")
 	pid := awaitListener(t, db, 0)
 	waiter := testkit.Waiting(t, s, testkit.Claim("x", time.Minute))
 	execute(t, db, "SELECT pg_terminate_backend($1)", pid)
