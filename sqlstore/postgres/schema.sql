@@ -91,10 +91,12 @@ $$;
 CREATE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint,
 	OUT newest integer, OUT earliest bigint, OUT due boolean, OUT waits boolean) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	c holdfast.claims;
+	c record;
 BEGIN
 	newest := 0; due := false; waits := false;
-	FOR c IN SELECT l.* FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat LOOP
+	FOR c IN SELECT l.seat, l.format, l.state, l.deadline, l.ttl, l.grace FROM holdfast.claims l
+		WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat
+	LOOP
 		EXIT WHEN c.seat >= p_before;
 		newest := greatest(newest, c.format);
 		earliest := least(earliest, c.deadline);
@@ -262,8 +264,8 @@ CREATE FUNCTION holdfast.opens(p_claim holdfast.claims, p_now bigint) RETURNS bi
 		FROM holdfast.front(p_claim.prefix, p_claim.name, p_now, p_claim.seat) f) ELSE 0 END
 $$;
 
--- find finds a claim in its line. One whose ticket its client does not know is looked for in the whole line. It is stable:
--- look calls it without a lock, and a claim that is granted between its statements must not be missed in both places.
+-- find finds a claim in its line. One whose ticket its client does not know is looked for in the whole line. It must be
+-- stable: look calls it without a lock, and a claim that is granted between two statements would be in neither place.
 CREATE FUNCTION holdfast.find(p_prefix text, p_name text, p_id text, p_ticket bigint) RETURNS holdfast.claims
 	LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -288,59 +290,57 @@ CREATE FUNCTION holdfast.keep(p_format integer, p_prefix text, p_inbox text, p_c
 	LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
-	v_now    bigint;
-	v_newest integer;
-	v_front  record;
-	v_newer  text[] := '{}';
-	v_name   text;
-	r        record;
-	c        holdfast.claims;
+	v_now     bigint;
+	v_newest  integer;
+	v_missing integer;
+	v_front   record;
+	v_name    text;
+	r         record;
+	c         holdfast.claims;
 BEGIN
-	WITH mine AS MATERIALIZED (SELECT slot FROM holdfast.slots
-			WHERE slot IN (SELECT r.slot FROM json_to_recordset(p_claims) AS r (slot integer)) ORDER BY slot FOR UPDATE),
+	WITH wanted AS MATERIALIZED (SELECT DISTINCT r.slot FROM json_to_recordset(p_claims) AS r (slot integer)),
+		mine AS MATERIALIZED (SELECT slot FROM holdfast.slots WHERE slot IN (SELECT slot FROM wanted) ORDER BY slot FOR UPDATE),
 		locked AS (UPDATE holdfast.slots s SET mark = s.mark FROM mine WHERE s.slot = mine.slot RETURNING s.format)
-		SELECT max(format) INTO v_newest FROM locked;
+		SELECT max(format), (SELECT count(*) FROM wanted) - count(*) INTO v_newest, v_missing FROM locked;
+	IF v_missing > 0 THEN
+		RAISE no_data_found USING MESSAGE = 'a slot is missing';
+	END IF;
 	IF v_newest > p_format THEN
 		RETURN QUERY SELECT r.i, '', 0::bigint, -1, 0::bigint, 'format', '' FROM json_to_recordset(p_claims) AS r (i integer);
 		RETURN;
 	END IF;
 	v_now := holdfast.clock();
-	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (name text, id text, units integer, ticket bigint, ttl bigint,
-		grace bigint, turn integer, waits text, owner integer) ORDER BY name
+	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, units integer, ticket bigint,
+		ttl bigint, grace bigint, turn integer, waits text, owner integer) ORDER BY name
 	LOOP
+		i := r.i; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
 		IF r.name IS DISTINCT FROM v_name THEN
 			v_name := r.name;
 			v_front := holdfast.front(p_prefix, v_name, v_now, NULL);
-			IF v_front.newest > p_format THEN
-				v_newer := v_newer || v_name;
-			ELSIF v_front.due THEN
+			IF v_front.newest <= p_format AND v_front.due THEN
 				PERFORM holdfast.advance(p_format, p_prefix, v_name, v_now);
 			END IF;
 		END IF;
-		CONTINUE WHEN v_front.newest > p_format;
-		c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
-		CONTINUE WHEN c.id IS NULL;
-		IF c.deadline <= v_now THEN -- behind the front
-			DELETE FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
+		IF v_front.newest > p_format THEN
+			problem := 'format';
+			RETURN NEXT;
 			CONTINUE;
 		END IF;
-		UPDATE holdfast.claims l SET units = least(l.units, r.units),
-			seat = CASE WHEN l.units > r.units THEN l.ticket ELSE l.seat END,
-			deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn, inbox = p_inbox,
-			waits = r.waits, details = p_owners ->> r.owner
-			WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
-		IF c.units > r.units THEN
-			PERFORM holdfast.advance(p_format, p_prefix, r.name, v_now);
-		END IF;
-	END LOOP;
-	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) LOOP
-		i := r.i; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
-		IF r.name = ANY (v_newer) THEN
-			problem := 'format';
-		ELSE
-			c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
-			IF c.id IS NOT NULL THEN
-				state := c.state; ticket := c.ticket;
+		c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
+		IF c.deadline <= v_now THEN -- behind the front
+			DELETE FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
+		ELSIF c.id IS NOT NULL THEN
+			UPDATE holdfast.claims l SET units = least(l.units, r.units),
+				seat = CASE WHEN l.units > r.units THEN l.ticket ELSE l.seat END,
+				deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn, inbox = p_inbox,
+				waits = r.waits, details = p_owners ->> r.owner
+				WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
+			IF c.units > r.units THEN
+				PERFORM holdfast.advance(p_format, p_prefix, r.name, v_now);
+				c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
+			END IF;
+			state := c.state; ticket := c.ticket;
+			IF state = 'waiting' THEN
 				opens := holdfast.opens(c, v_now);
 			END IF;
 		END IF;
@@ -479,8 +479,10 @@ CREATE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, 
 DECLARE
 	v_now bigint := holdfast.clock();
 BEGIN
-	UPDATE holdfast.meta SET swept = v_now WHERE (swept < v_now - 60000000 OR swept > v_now)
-		AND NOT EXISTS (SELECT 1 FROM holdfast.slots s WHERE s.format > p_format);
+	IF (SELECT max(s.format) FROM holdfast.slots s) > p_format THEN
+		RETURN;
+	END IF;
+	UPDATE holdfast.meta SET swept = v_now WHERE swept < v_now - 60000000 OR swept > v_now;
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
