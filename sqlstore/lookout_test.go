@@ -126,38 +126,35 @@ func TestHowOftenItAsks(t *testing.T) {
 func TestHowOftenItLooks(t *testing.T) {
 	f := &fake{plain: true}
 	bubble(t, f, func(t *testing.T, s *Store, told <-chan push) {
-		var looks []time.Time
-		f.on("Look", func(context.Context) error { looks = append(looks, time.Now()); return nil })
-		// pauses demands that the pauses between the looks since a time begin with the first one and grow to the longest.
-		pauses := func(after string, since time.Time) {
+		looks := make(chan time.Time, 10_000)
+		f.on("Look", func(context.Context) error { looks <- time.Now(); return nil })
+		// pauses demands that the pauses after a look begin with the first one and grow to the longest.
+		pauses := func(after string, look time.Time) {
 			t.Helper()
 			time.Sleep(time.Second)
-			synctest.Wait()
 			var got []time.Duration
-			last := since
-			for _, at := range looks {
-				if at.After(since) {
-					got = append(got, at.Sub(last))
-					last = at
-				}
+			for len(looks) > 0 {
+				next := <-looks
+				got = append(got, next.Sub(look))
+				look = next
 			}
 			if len(got) < 10 || got[0] != testPace.First || got[len(got)-1] != testPace.Most || !slices.IsSorted(got) {
 				t.Errorf("after %s it looks after %v", after, got)
 			}
 		}
+		start := time.Now()
 		join(t, s, claim(1), store.Waiting)
-		start := looks[0]
-		if !start.Equal(time.Now()) {
-			t.Errorf("the first look was after %v", time.Since(start))
+		first := <-looks
+		if !first.Equal(start) {
+			t.Errorf("the first look was after %v", first.Sub(start))
 		}
-		pauses("the first look", start)
+		pauses("the first look", first)
 		join(t, s, claim(2), store.Waiting)
-		seen := len(looks)
-		time.Sleep(testPace.Most)
-		pauses("a claim has joined", looks[seen])
+		pauses("a claim has joined", <-looks) // the one that was due
 		f.set(claim(1).ID, store.Held, true)
-		wantPush(t, told, testPace.Most, claim(1).ID, store.Held)
-		pauses("a grant", time.Now())
+		granted := <-looks
+		wantPush(t, told, 0, claim(1).ID, store.Held)
+		pauses("a grant", granted)
 		if n := f.count("Changed"); n != 0 {
 			t.Errorf("asked %d times whether something has changed", n)
 		}
