@@ -50,7 +50,7 @@ func TestTombstoneIsRenewed(t *testing.T) {
 	s := testkit.Open(t, server.URL("postgres", "", "postgres"))
 	c := testkit.Claim("left", time.Minute)
 	testkit.Leave(t, s, c)
-	execute(t, db, "UPDATE holdfast.tombstones SET deadline = 0")
+	statement(t, db, "UPDATE holdfast.tombstones SET deadline = 0")
 	testkit.Leave(t, s, c)
 	testkit.Join(t, s, &c, store.Gone)
 }

@@ -122,9 +122,9 @@ func TestRestoredBackup(t *testing.T) {
 	saved = regexp.MustCompile(`(?m)^\\.*$`).ReplaceAll(saved, nil) // commands of psql
 	restore := func() {
 		t.Helper()
-		execute(t, db, "DROP SCHEMA holdfast CASCADE")
-		execute(t, db, string(saved))
-		execute(t, db, "DISCARD ALL") // the dump sets search_path
+		statement(t, db, "DROP SCHEMA holdfast CASCADE")
+		statement(t, db, string(saved))
+		statement(t, db, "DISCARD ALL") // the dump sets search_path
 	}
 	clock.Step(time.Hour)
 	newest := draw(0)

@@ -42,8 +42,8 @@ func openAtOnce(t *testing.T, url string, options ...postgres.Option) []*sqlstor
 	return all
 }
 
-// contents is all that the tables of Holdfast have.
-func contents(t *testing.T, db *sql.DB) string {
+// allRows is all that the tables of Holdfast have.
+func allRows(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	return scalar(t, db, `SELECT concat((SELECT string_agg(s::text, ' ' ORDER BY slot) FROM holdfast.slots s),
 		(SELECT string_agg(m::text, ' ') FROM holdfast.meta m),
@@ -80,8 +80,8 @@ func TestInstallAtOnce(t *testing.T) {
 			if len(news) > 0 {
 				testkit.Keep(t, news[0], held, store.Held) // what was written before counts
 			}
-			execute(t, db, "UPDATE holdfast.meta SET swept = 0")
-			before := contents(t, db)
+			statement(t, db, "UPDATE holdfast.meta SET swept = 0")
+			before := allRows(t, db)
 			if s, err := postgres.Open(t.Context(), url); !errors.Is(err, store.ErrFormat) {
 				t.Errorf("an older program opens the tables: %v, %v", s, err)
 			}
@@ -97,8 +97,8 @@ func TestInstallAtOnce(t *testing.T) {
 					t.Errorf("%s of an older program: %v", name, err)
 				}
 			}
-			execute(t, db, "SELECT holdfast.expired(1)") // as an older program sweeps
-			if after := contents(t, db); after != before {
+			statement(t, db, "SELECT holdfast.expired(1)") // as an older program sweeps
+			if after := allRows(t, db); after != before {
 				t.Errorf("an older program has changed\n%s\nto\n%s", before, after)
 			}
 		})
@@ -121,7 +121,7 @@ func TestSchemaByHand(t *testing.T) {
 		UNION ALL SELECT concat(v.viewname, ' ', v.definition) FROM pg_views v WHERE v.schemaname = 'holdfast'
 		UNION ALL SELECT concat('slots ', slot, ' ', mark, ' ', format) FROM holdfast.slots) AS all_of_it (line)`
 	url, byHand := database(t, server, "by_hand")
-	execute(t, byHand, postgres.Schema())
+	statement(t, byHand, postgres.Schema())
 	identity := scalar(t, byHand, "SELECT identity FROM holdfast.meta")
 	_, opened := database(t, server, "opened")
 	install(t, opened)

@@ -126,7 +126,7 @@ func TestLostNotification(t *testing.T) {
 	holder := testkit.Held(t, s, testkit.Claim("x", time.Minute))
 	awaitListener(t, db, 0)
 	waiter := testkit.Waiting(t, s, testkit.Claim("x", time.Minute))
-	execute(t, db, "UPDATE holdfast.claims SET inbox = 'elsewhere'")
+	statement(t, db, "UPDATE holdfast.claims SET inbox = 'elsewhere'")
 	testkit.Leave(t, s, holder)
 	testkit.AwaitTold(t, told, waiter.ID, "the grant")
 }
@@ -160,12 +160,12 @@ func TestListenerReconnects(t *testing.T) {
 	testkit.AwaitTold(t, told, store.Everyone, "it listens")
 	pid := awaitListener(t, db, 0)
 	waiter := testkit.Waiting(t, s, testkit.Claim("x", time.Minute))
-	execute(t, db, "SELECT pg_terminate_backend($1)", pid)
+	statement(t, db, "SELECT pg_terminate_backend($1)", pid)
 	testkit.AwaitTold(t, told, store.Everyone, "pushes were lost")
 	if again := awaitListener(t, db, pid); again == pid {
 		t.Errorf("it listens with the process %d that was ended", pid)
 	}
-	execute(t, db, "SELECT pg_notify('holdfast_' || inbox, 'held ' || id || ' ' || ticket) FROM holdfast.claims WHERE id = $1",
+	statement(t, db, "SELECT pg_notify('holdfast_' || inbox, 'held ' || id || ' ' || ticket) FROM holdfast.claims WHERE id = $1",
 		waiter.ID.String())
 	testkit.AwaitTold(t, told, waiter.ID, "what only a notification says")
 	testkit.Keep(t, s, waiter, store.Waiting)

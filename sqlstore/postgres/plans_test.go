@@ -96,8 +96,8 @@ func TestPlans(t *testing.T) {
 	server := servers.Postgres(t, servers.Args("-c", "autovacuum=off"))
 	url, db := server.URL("postgres", "", "postgres"), server.DB(t)
 	install(t, db)
-	execute(t, db, beginnings["h holds"], "small")
-	execute(t, db, "ANALYZE")
+	statement(t, db, beginnings["h holds"], "small")
+	statement(t, db, "ANALYZE")
 	const line = 10_000
 	ticket := func(call string, ticket int) string {
 		return strings.Replace(call, "'ticket', 0", fmt.Sprintf("'ticket', %d", ticket), 1)
@@ -129,8 +129,8 @@ func TestPlans(t *testing.T) {
 		'lock', 1000, 1000, now + 600000000, 600000000, 0, now, 0, '', '', '{}', 1
 		FROM holdfast.clock() now, generate_series(1, 100000) n`
 	refill := func() {
-		execute(t, db, "DELETE FROM holdfast.claims")
-		execute(t, db, fill, line)
+		statement(t, db, "DELETE FROM holdfast.claims")
+		statement(t, db, fill, line)
 	}
 	check := func(when string, conn *planned) {
 		for _, c := range calls {
@@ -152,10 +152,10 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	refill()
-	execute(t, db, `INSERT INTO holdfast.tombstones SELECT 'id' || n, '', 'name', holdfast.clock() + 600000000
+	statement(t, db, `INSERT INTO holdfast.tombstones SELECT 'id' || n, '', 'name', holdfast.clock() + 600000000
 		FROM generate_series(1, 10000) n`)
 	check("with plans of before", old)
 	refill()
-	execute(t, db, "ANALYZE")
+	statement(t, db, "ANALYZE")
 	check("with new plans", newPlanned(t, url))
 }

@@ -24,9 +24,9 @@ var levels = []string{"read committed", "repeatable read", "serializable"}
 func database(t testing.TB, server *servers.PostgresServer, name string, settings ...string) (url string, db *sql.DB) {
 	t.Helper()
 	operator := server.DB(t)
-	execute(t, operator, "CREATE DATABASE "+name)
+	statement(t, operator, "CREATE DATABASE "+name)
 	for _, setting := range settings {
-		execute(t, operator, "ALTER DATABASE "+name+" SET "+setting)
+		statement(t, operator, "ALTER DATABASE "+name+" SET "+setting)
 	}
 	url = server.URL("postgres", "", name)
 	db, err := sql.Open("pgx", url)
@@ -43,11 +43,11 @@ func install(t testing.TB, db *sql.DB) {
 	testkit.Must(t, s.Close())
 }
 
-// execute runs a statement that must work.
-func execute(t testing.TB, db *sql.DB, statement string, args ...any) {
+// statement runs a statement that must work.
+func statement(t testing.TB, db *sql.DB, text string, args ...any) {
 	t.Helper()
-	if _, err := db.ExecContext(t.Context(), statement, args...); err != nil {
-		t.Fatalf("%.60s: %v", statement, err)
+	if _, err := db.ExecContext(t.Context(), text, args...); err != nil {
+		t.Fatalf("%.60s: %v", text, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func (s *schedule) begin(t *testing.T, beginning string) (name string) {
 	s.count++
 	name = fmt.Sprintf("line %d", s.count)
 	if beginning != "" {
-		execute(t, s.db, beginning, name)
+		statement(t, s.db, beginning, name)
 	}
 	return name
 }
@@ -289,11 +289,11 @@ func TestJoinInOneStatement(t *testing.T) {
 	for i, level := range levels {
 		_, db := database(t, server, fmt.Sprint("level", i), "default_transaction_isolation = '"+level+"'")
 		install(t, db)
-		execute(t, db, inOneStatement)
+		statement(t, db, inOneStatement)
 		s := newSchedule(t, db)
 		for _, belt := range []bool{true, false} {
 			if !belt {
-				execute(t, db, "ALTER TABLE holdfast.claims DROP CONSTRAINT claims_pkey")
+				statement(t, db, "ALTER TABLE holdfast.claims DROP CONSTRAINT claims_pkey")
 			}
 			twoJoin := s.check(t, "", find(t, "x joins"), find(t, "y joins"))
 			leftAlone := s.check(t, beginnings["h holds"], find(t, "h leaves"), find(t, "x joins"))
@@ -326,7 +326,7 @@ func TestLookWhileGranted(t *testing.T) {
 	install(t, db)
 	s := newSchedule(t, db)
 	name := s.begin(t, beginnings["h holds, w waits"])
-	execute(t, db, "DELETE FROM holdfast.claims WHERE id = 'h'")
+	statement(t, db, "DELETE FROM holdfast.claims WHERE id = 'h'")
 	look := find(t, "w looks")
 	ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	moved := make(chan error)
