@@ -372,8 +372,9 @@ BEGIN
 	v_claim := holdfast.find(p_prefix, p_name, p_id, p_ticket);
 	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat = v_claim.seat;
 	IF NOT FOUND AND p_ticket = 0 THEN
-		INSERT INTO holdfast.tombstones AS b (id, prefix, name, deadline) VALUES (p_id, p_prefix, p_name, v_now + p_ttl)
-			ON CONFLICT (id) DO UPDATE SET deadline = greatest(b.deadline, excluded.deadline);
+		DELETE FROM holdfast.tombstones b WHERE b.id = p_id; -- perhaps an older one
+		INSERT INTO holdfast.tombstones (id, prefix, name, deadline) VALUES (p_id, p_prefix, p_name, v_now + p_ttl)
+			ON CONFLICT (id) DO NOTHING;
 	END IF;
 	IF v_front.waits OR v_front.due THEN
 		PERFORM holdfast.advance(p_format, p_prefix, p_name, v_now);
