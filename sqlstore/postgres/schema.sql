@@ -230,16 +230,20 @@ CREATE FUNCTION holdfast.keep(p_format integer, p_prefix text, p_inbox text, p_c
 	LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-	v_now    bigint;
-	v_newest integer;
-	v_name   text;
-	v_newer  text[] := '{}';
-	v_shrunk text[];
+	v_now     bigint;
+	v_newest  integer;
+	v_missing integer;
+	v_name    text;
+	v_newer   text[] := '{}';
+	v_shrunk  text[];
 BEGIN
-	WITH mine AS MATERIALIZED (SELECT slot FROM holdfast.slots
-			WHERE slot IN (SELECT r.slot FROM json_to_recordset(p_claims) AS r (slot integer)) ORDER BY slot FOR UPDATE),
+	WITH wanted AS MATERIALIZED (SELECT DISTINCT r.slot FROM json_to_recordset(p_claims) AS r (slot integer)),
+		mine AS MATERIALIZED (SELECT slot FROM holdfast.slots WHERE slot IN (SELECT slot FROM wanted) ORDER BY slot FOR UPDATE),
 		locked AS (UPDATE holdfast.slots s SET mark = s.mark FROM mine WHERE s.slot = mine.slot RETURNING s.format)
-		SELECT max(format) INTO v_newest FROM locked;
+		SELECT max(format), (SELECT count(*) FROM wanted) - count(*) INTO v_newest, v_missing FROM locked;
+	IF v_missing > 0 THEN
+		RAISE no_data_found USING MESSAGE = 'a slot is missing';
+	END IF;
 	IF v_newest > p_format THEN
 		RETURN QUERY SELECT r.i, '', 0::bigint, -1, 0::bigint, 'format', '' FROM json_to_recordset(p_claims) AS r (i integer);
 		RETURN;
@@ -357,11 +361,13 @@ DECLARE
 	v_line record;
 BEGIN
 	i := 0; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
-	IF holdfast.lock_slot(p_slot) <= p_format THEN
-		v_line := holdfast.tidy(p_format, p_prefix, p_name, '', holdfast.clock());
-		ahead := v_line.total;
+	IF holdfast.lock_slot(p_slot) > p_format THEN
+		problem := 'format';
+		RETURN;
 	END IF;
-	IF v_line IS NULL OR v_line.newest > p_format THEN
+	v_line := holdfast.tidy(p_format, p_prefix, p_name, '', holdfast.clock());
+	ahead := v_line.total;
+	IF v_line.newest > p_format THEN
 		problem := 'format';
 	END IF;
 END $$;
@@ -393,6 +399,9 @@ CREATE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, 
 DECLARE
 	v_now bigint := holdfast.clock();
 BEGIN
+	IF (SELECT max(s.format) FROM holdfast.slots s) > p_format THEN
+		RETURN;
+	END IF;
 	UPDATE holdfast.meta SET swept = v_now WHERE swept < v_now - 60000000 OR swept > v_now;
 	IF NOT FOUND THEN
 		RETURN;
