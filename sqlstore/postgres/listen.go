@@ -37,6 +37,8 @@ type listener struct {
 	inbox   string
 	notify  atomic.Pointer[func(store.ID, store.Standing)]
 
+	left   atomic.Pointer[context.CancelFunc] // ends the connection of the moment
+	tried  bool                               // a connection of before has ended, or was not made
 	once   sync.Once
 	on     atomic.Bool // notifications arrive
 	pooled atomic.Bool // a pooler is between: they never will
@@ -78,7 +80,12 @@ func (l *listener) run() {
 
 // listen connects, and receives notifications until the connection ends. It reports whether there were any to receive.
 func (l *listener) listen() (listened bool) {
-	life := l.frame.Life()
+	life, leave := context.WithCancel(l.frame.Life())
+	defer func() {
+		leave()
+		l.tried = true
+	}()
+	l.left.Store(&leave)
 	ctx, cancel := context.WithTimeout(life, connectTimeout)
 	conn, err := l.connect(ctx)
 	if err == nil {
@@ -96,12 +103,22 @@ func (l *listener) listen() (listened bool) {
 		return false
 	}
 	l.on.Store(true)
-	l.frame.PushesResumed() // those of before were lost
-	for l.receive(conn) {   //nolint:revive // it does all
+	if l.tried { // a call that succeeded meanwhile has told only of what was lost before it
+		l.frame.PushesLost()
+	}
+	l.frame.PushesResumed()
+	for l.receive(life, conn) {
 	}
 	l.on.Store(false)
 	l.frame.PushesLost()
 	return true
+}
+
+// leave has the listener connect anew: calls have found that the server is no longer the primary.
+func (l *listener) leave() {
+	if leave := l.left.Load(); leave != nil {
+		(*leave)()
+	}
 }
 
 // subscribe subscribes to the client's channel. A pooler gives its clients other process ids than the server does, and
@@ -120,8 +137,8 @@ func (l *listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // receive receives one notification. It reports false when the connection has ended.
-func (l *listener) receive(conn *pgx.Conn) bool {
-	ctx, cancel := context.WithTimeout(l.frame.Life(), pingEvery)
+func (l *listener) receive(life context.Context, conn *pgx.Conn) bool {
+	ctx, cancel := context.WithTimeout(life, pingEvery)
 	n, err := conn.WaitForNotification(ctx)
 	cancel()
 	if err == nil {
@@ -131,7 +148,7 @@ func (l *listener) receive(conn *pgx.Conn) bool {
 	if !errors.Is(err, context.DeadlineExceeded) || conn.IsClosed() {
 		return false
 	}
-	ctx, cancel = context.WithTimeout(l.frame.Life(), pingTimeout)
+	ctx, cancel = context.WithTimeout(life, pingTimeout)
 	defer cancel()
 	return conn.Ping(ctx) == nil
 }
