@@ -3,7 +3,9 @@ package servers
 import (
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
+	"testing"
 )
 
 // An owner is the user that runs a server and owns its files. nil stands for the user of this process.
@@ -40,4 +42,39 @@ func (o *owner) write(path string, content []byte) error {
 		return err
 	}
 	return o.own(path)
+}
+
+// copyCertificates puts the certificates where the server can read them.
+func (s *Server) copyCertificates(c *Certificates) error {
+	for _, file := range []string{c.CAFile, c.CertFile, c.KeyFile} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := s.owner.write(s.ownFile(file), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownFile is the copy of a file in the server's folder.
+func (s *Server) ownFile(path string) string { return filepath.Join(s.dir, filepath.Base(path)) }
+
+// sharedTempDir makes a folder that other users can read too: a server may run as one.
+func sharedTempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // t.TempDir lies in a folder of ours alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
