@@ -125,14 +125,19 @@ func (l *listener) leave() {
 // would pass notifications on to nobody.
 func (l *listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+	var readOnly bool
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), current_setting('transaction_read_only')::boolean").Scan(&pid, &readOnly)
+	if err != nil {
 		return err
+	}
+	if readOnly {
+		return errReadOnly // the notifications come from another server
 	}
 	if pid != conn.PgConn().PID() {
 		l.pooled.Store(true)
 		return nil
 	}
-	_, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize())
+	_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize())
 	return err
 }
 

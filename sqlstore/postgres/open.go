@@ -150,7 +150,8 @@ func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, 
 }
 
 // New opens a store over a database that the program has. The store uses connections of its pool: while the program's
-// own queries have all of them, no lease can be renewed. It does not close the database.
+// own queries have all of them, no lease can be renewed. It does not close the database, only connections of it that are
+// idle, when a server has become silent or read-only.
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	e := &engine{Engine: routines.Engine{DB: db}}
@@ -242,7 +243,8 @@ func (s *settings) logIn(ctx context.Context, config *pgx.ConnConfig) error {
 func connectTo(config *pgx.ConnConfig, logIn func(context.Context, *pgx.ConnConfig) error) connect {
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		config := config.Copy()
-		config.OnNotification = nil // one that is set receives them in place of the connection
+		config.OnNotification = nil                         // one that is set receives them in place of the connection
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may be between
 		if logIn != nil {
 			if err := logIn(ctx, config); err != nil {
 				return nil, err
