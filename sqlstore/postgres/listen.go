@@ -38,7 +38,6 @@ type listener struct {
 	notify  atomic.Pointer[func(store.ID, store.Standing)]
 
 	left   atomic.Pointer[context.CancelFunc] // ends the connection of the moment
-	tried  bool                               // a connection of before has ended, or was not made
 	once   sync.Once
 	on     atomic.Bool // notifications arrive
 	pooled atomic.Bool // a pooler is between: they never will
@@ -81,10 +80,7 @@ func (l *listener) run() {
 // listen connects, and receives notifications until the connection ends. It reports whether there were any to receive.
 func (l *listener) listen() (listened bool) {
 	life, leave := context.WithCancel(l.frame.Life())
-	defer func() {
-		leave()
-		l.tried = true
-	}()
+	defer leave()
 	l.left.Store(&leave)
 	ctx, cancel := context.WithTimeout(life, connectTimeout)
 	conn, err := l.connect(ctx)
@@ -103,9 +99,7 @@ func (l *listener) listen() (listened bool) {
 		return false
 	}
 	l.on.Store(true)
-	if l.tried { // a call that succeeded meanwhile has told only of what was lost before it
-		l.frame.PushesLost()
-	}
+	l.frame.PushesLost() // those of before. A call that succeeded meanwhile has told only of what was lost before it.
 	l.frame.PushesResumed()
 	for l.receive(life, conn) {
 	}

@@ -36,6 +36,9 @@ const (
 	// any of them meanwhile.
 	silence = 100 * time.Millisecond
 
+	// believed is for how long after its last answer a server is taken to be there.
+	believed = 30 * time.Second
+
 	// thoroughEvery is how often Look also reads whether there is something to be done in the lines.
 	thoroughEvery = 500 * time.Millisecond
 )
@@ -227,8 +230,8 @@ func (e *Engine) discardIdle() {
 }
 
 // whileFull explains why a call got no connection of the program's pool: the program itself has used it up. A pool can
-// also be used up because the server does not respond, which is another matter: then calls of this engine have all
-// connections, or the last one that had one failed.
+// also be used up because the server does not respond, which is another matter: then calls of this engine have
+// connections, or the last one that had one failed, or nothing was answered for long.
 func (e *Engine) whileFull(ctx context.Context, err error) error {
 	own := int(e.holding.Load())
 	stats := e.DB.Stats()
@@ -238,10 +241,11 @@ func (e *Engine) whileFull(ctx context.Context, err error) error {
 	} else if e.Owned {
 		return err
 	}
-	if ctx.Err() == nil || most == 0 || inUse < most || inUse <= own || !e.answered.Load() && !e.Prepare {
+	if ctx.Err() == nil || most == 0 || inUse-own < most || !e.answered.Load() && !e.Prepare {
 		return err
 	}
-	return &store.Fault{Store: e.Frame.Name, Busy: true, Err: errFull}
+	busy := time.Since(time.Unix(0, e.last.Load())) < believed
+	return &store.Fault{Store: e.Frame.Name, Busy: busy, Err: errFull}
 }
 
 var errFull = errors.New("all connections of the program's pool are in use")
