@@ -26,6 +26,15 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// TestStoreSerializable: a database may have another isolation level as its default.
+func TestStoreSerializable(t *testing.T) {
+	t.Parallel()
+	storetest.RunSome(t, func(t testing.TB) storetest.Harness {
+		server := servers.Postgres(t, servers.Args("-c", "default_transaction_isolation=serializable"))
+		return &harness{server: server, address: server.Addr(), db: server.DB(t)}
+	}, "methods", "exclusion", "order", "names")
+}
+
 // A harness is a PostgreSQL server with a hand on its switches.
 type harness struct {
 	server  *servers.PostgresServer

@@ -6,9 +6,6 @@ import (
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
 )
 
-// format is the version of the tables and functions that this program knows.
-const format = 1
-
 //go:embed schema.sql
 var schema string
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -224,8 +225,8 @@ func (e *Engine) Sweep(ctx context.Context) error {
 // answers makes a call that has n answers. Untidy are the claims whose lines have something to be done.
 func (e *Engine) answers(ctx context.Context, n int, text string, args ...any) (answers []sqlstore.Answer, untidy []int, err error) {
 	answers = make([]sqlstore.Answer, n)
-	got := 0
-	begin := func() { got, untidy = 0, nil }
+	var answered []bool
+	begin := func() { answered, untidy = make([]bool, n), nil }
 	err = e.query(ctx, text, args, begin, func(rows *sql.Rows) error {
 		var i int
 		var state, problem, place string
@@ -234,20 +235,23 @@ func (e *Engine) answers(ctx context.Context, n int, text string, args ...any) (
 		if err := rows.Scan(&i, &state, &a.Ticket, &a.Ahead, &opens, &problem, &place); err != nil {
 			return err
 		}
-		if i < 0 || i >= n {
-			return fmt.Errorf("the database has answered for claim %d of %d", i, n)
+		if i < 0 || i >= n || answered[i] {
+			return fmt.Errorf("the database has answered for claim %d of %d, or twice", i, n)
 		}
-		a.State, a.Opens = stateOf(state), time.Duration(opens)*time.Microsecond
+		answered[i] = true
+		a.State, a.Opens = stateOf(state), micros(opens)
+		if a.State == store.Gone && state != "" {
+			return fmt.Errorf("the database has answered that a claim is %.40q, which this program does not know", state)
+		}
 		if problem == "untidy" {
 			untidy, problem = append(untidy, i), ""
 		}
-		got++
 		err := e.complete(&a, problem, place)
 		answers[i] = a
 		return err
 	})
-	if err == nil && got != n {
-		err = fmt.Errorf("the database has answered for %d claims of %d", got, n)
+	if i := slices.Index(answered, false); err == nil && i >= 0 {
+		err = fmt.Errorf("the database has not answered for claim %d of %d", i, n)
 	}
 	return answers, untidy, err
 }
