@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
 )
 
@@ -30,5 +31,26 @@ func Over(wrap func(net.Conn) net.Conn) Option {
 	}
 }
 
+// ThroughWithoutCancel is Through for PgBouncer 1.18, which can crash when the client of a request to cancel goes away
+// (pgbouncer issue 801). Such requests are not sent.
+func ThroughWithoutCancel(address string) Option {
+	return func(s *settings) {
+		s.dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return withoutCancel{conn}, err
+		}
+	}
+}
+
 // Migrations has the store bring the tables to a newer format.
 func Migrations(migrations ...string) Option { return func(s *settings) { s.migrations = migrations } }
+
+type withoutCancel struct{ net.Conn }
+
+func (c withoutCancel) Write(p []byte) (int, error) {
+	const length, code = 16, 80877102
+	if len(p) == length && binary.BigEndian.Uint32(p) == length && binary.BigEndian.Uint32(p[4:]) == code {
+		return len(p), c.Close()
+	}
+	return c.Conn.Write(p)
+}

@@ -25,20 +25,26 @@ import (
 func TestStoreThroughPooler(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		server := servers.Postgres(t)
-		return &harness{server: server, address: servers.PgBouncer(t, server).Addr(), db: server.DB(t)}
+		return pooledHarness(t)
 	})
 }
 
+func pooledHarness(t testing.TB) *harness {
+	t.Helper()
+	server := servers.Postgres(t)
+	address := servers.PgBouncer(t, server).Addr()
+	return &harness{server: server, address: address, db: server.DB(t), through: postgres.ThroughWithoutCancel}
+}
+
 // A listening harness is one whose clients listen past the pooler.
-type listeningHarness struct{ harness }
+type listeningHarness struct{ *harness }
 
 func (h *listeningHarness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	carrying := func(flow proxy.Flow) proxy.Option { return proxy.Classify(func([]byte) proxy.Flow { return flow }) }
 	calls := testkit.Proxy(t, h.address, carrying(proxy.Replies))
 	pushes := testkit.Proxy(t, h.server.Addr(), carrying(proxy.Pushes))
-	s, err := postgres.Open(t.Context(), urlAt(h.address), postgres.Prefix(prefix), postgres.Through(calls.Addr()),
+	s, err := postgres.Open(t.Context(), urlAt(h.address), postgres.Prefix(prefix), h.through(calls.Addr()),
 		postgres.Listen(urlAt(pushes.Addr())))
 	testkit.Must(t, err)
 	return s, testkit.Links{calls.Link(), pushes.Link()}
@@ -47,8 +53,7 @@ func (h *listeningHarness) Open(t testing.TB, prefix string) (store.Store, store
 func TestStoreThroughPoolerListening(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		server := servers.Postgres(t)
-		return &listeningHarness{harness{server: server, address: servers.PgBouncer(t, server).Addr(), db: server.DB(t)}}
+		return &listeningHarness{pooledHarness(t)}
 	})
 }
 
