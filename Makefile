@@ -118,11 +118,14 @@ linter:
 needs = $(if $(strip $(STORES)),$(filter $(1),$(STORES)),all)
 
 .PHONY: servers
-servers: $(if $(call needs,etcd),etcd) $(if $(call needs,redis redlock),redis)
+servers: packages $(if $(call needs,etcd),etcd) $(if $(call needs,redis redlock),valkey)
 
-.PHONY: redis
-redis:
-	@tools/install-servers
+.PHONY: packages
+packages:
+	@tools/install-servers $(STORES)
+
+.PHONY: valkey
+valkey:
 	@tools/install-valkey
 
 .PHONY: etcd

@@ -13,9 +13,9 @@ import (
 )
 
 // fillFresh makes the data of a fresh server by a program that is run once per machine: later servers get a copy from
-// the cache, where it has a name that changes with the versions, the arguments and the user. Args are without the
-// data folder, which comes last.
-func (s *Server) fillFresh(program string, args ...string) error {
+// the cache, where it has a name that changes with the versions, the arguments and the user. The data
+// folder comes last, after folderFlag.
+func (s *Server) fillFresh(program, folderFlag string, args ...string) error {
 	version, err := exec.Command(s.path, "--version").Output()
 	if err != nil {
 		return fmt.Errorf("%s --version: %w", s.path, err)
@@ -30,7 +30,7 @@ func (s *Server) fillFresh(program string, args ...string) error {
 	if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, copyFolder(fresh, s.dataDir()))
 	}
-	if err := s.run(program, append(args, s.dataDir())...); err != nil {
+	if err := s.run(program, append(args, folderFlag+s.dataDir())...); err != nil {
 		return err
 	}
 	return s.keepFresh(fresh)

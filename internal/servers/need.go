@@ -22,6 +22,8 @@ var howToGet = map[string]string{
 	"valkey-server": "make servers, or put Valkey 8 or newer on the PATH",
 	"etcd":          "make servers",
 	"postgres":      "apt-get install postgresql (15 or newer)",
+	"mariadbd":      "apt-get install mariadb-server (10.11 or newer)",
+	"pgbouncer":     "apt-get install pgbouncer",
 	"cc":            "apt-get install gcc libc6-dev",
 }
 
@@ -31,6 +33,8 @@ var storesOf = map[string][]string{
 	"valkey-server": {"redis", "redlock"},
 	"etcd":          {"etcd"},
 	"postgres":      {"postgres"},
+	"pgbouncer":     {"postgres"},
+	"mariadbd":      {"mysql"},
 }
 
 // Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with
@@ -66,7 +70,7 @@ func asked(stores []string, program string) bool {
 
 // find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems
 // come with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH. Debian
-// keeps PostgreSQL off the PATH.
+// keeps PostgreSQL off the PATH, and other servers off that of a user who is not root.
 func find(program string) (path string, err error) {
 	switch program {
 	case "etcd":
@@ -80,12 +84,20 @@ func find(program string) (path string, err error) {
 		}
 	case "postgres":
 		return findPostgres()
+	case "mariadbd", "pgbouncer":
+		if path, err = exec.LookPath(program); err != nil {
+			return exec.LookPath(filepath.Join(debianDaemons, program))
+		}
+		return path, nil
 	}
 	return exec.LookPath(program)
 }
 
-// debianPostgres is where Debian has the programs of PostgreSQL, of which it may have many versions.
-var debianPostgres = "/usr/lib/postgresql/*/bin/postgres"
+// Where Debian has servers that may not be on the PATH. It may have many versions of PostgreSQL.
+var (
+	debianPostgres = "/usr/lib/postgresql/*/bin/postgres"
+	debianDaemons  = "/usr/sbin"
+)
 
 // findPostgres finds PostgreSQL on the PATH, or the newest that Debian has beside it.
 func findPostgres() (path string, err error) {

@@ -3,6 +3,7 @@ package servers
 import (
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 )
 
@@ -41,3 +42,20 @@ func (o *owner) write(path string, content []byte) error {
 	}
 	return o.own(path)
 }
+
+// copyCertificates puts the certificates where the server can read them.
+func (s *Server) copyCertificates(c *Certificates) error {
+	for _, file := range []string{c.CAFile, c.CertFile, c.KeyFile} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := s.owner.write(s.ownFile(file), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownFile is the copy of a file in the server's folder.
+func (s *Server) ownFile(path string) string { return filepath.Join(s.dir, filepath.Base(path)) }

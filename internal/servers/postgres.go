@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -75,13 +76,13 @@ func (p *PostgresServer) initialize() error {
 	}
 	initdb := p.tool("initdb")
 	if p.set.password == "" {
-		return p.fillFresh(initdb, append(args, "--pgdata")...)
+		return p.fillFresh(initdb, "--pgdata=", args...)
 	}
 	file := filepath.Join(p.dir, "password")
 	if err := p.owner.write(file, []byte(p.set.password)); err != nil {
 		return err
 	}
-	return p.run(initdb, append(args, "--pwfile", file, "--pgdata", p.dataDir())...)
+	return p.run(initdb, append(args, "--pwfile", file, "--pgdata="+p.dataDir())...)
 }
 
 // tool is the path of a program that comes with the server.
@@ -96,29 +97,18 @@ func (p *PostgresServer) writeFiles() error {
 	}
 	if c := p.set.certificates; c != nil {
 		connection = "hostssl"
-		for _, file := range []string{c.CAFile, c.CertFile, c.KeyFile} {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			if err := p.owner.write(p.ownFile(file), content); err != nil {
-				return err
-			}
+		if err := p.copyCertificates(c); err != nil {
+			return err
 		}
 	}
 	hba := fmt.Sprintf("local all,replication all trust\n%s all,replication all 127.0.0.1/32 %s\n", connection, method)
-	return p.owner.write(p.ownFile("pg_hba.conf"), []byte(hba))
-}
-
-// ownFile is the copy of a file in the server's folder.
-func (p *PostgresServer) ownFile(path string) string {
-	return filepath.Join(p.dir, filepath.Base(path))
+	return p.owner.write(filepath.Join(p.dir, "pg_hba.conf"), []byte(hba))
 }
 
 func (p *PostgresServer) baseArgs() []string {
 	args := []string{"-D", p.dataDir(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.Port()), "-k", p.dir}
 	set := func(name, value string) { args = append(args, "-c", name+"="+value) }
-	set("hba_file", p.ownFile("pg_hba.conf"))
+	set("hba_file", filepath.Join(p.dir, "pg_hba.conf"))
 	set("fsync", "off") // the kernel keeps what was written by a process that is killed
 	set("max_connections", "200")
 	set("shared_buffers", "16MB")
@@ -152,35 +142,14 @@ func (p *PostgresServer) URL(user, password, database string) string {
 	return u.String()
 }
 
-func userinfo(user, password string) *url.Userinfo {
-	if password == "" {
-		return url.User(user)
-	}
-	return url.UserPassword(user, password)
-}
-
 // DB makes a client that is logged in as the superuser. It is closed with the test.
 func (p *PostgresServer) DB(t testing.TB) *sql.DB {
 	t.Helper()
-	config, err := p.config()
+	config, err := pgx.ParseConfig(p.URL(superuser, p.set.password, superuser))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return closedWith(t, stdlib.OpenDB(*config))
-}
-
-// closedWith closes db when the test ends.
-func closedWith(t testing.TB, db *sql.DB) *sql.DB {
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
-	return db
-}
-
-func (p *PostgresServer) config() (*pgx.ConnConfig, error) {
-	return pgx.ParseConfig(p.URL(superuser, p.set.password, superuser))
 }
 
 // checkReady demands that the process that was started serves clients: the file in its folder names the process, once
@@ -205,25 +174,39 @@ func (p *PostgresServer) exec(statements ...string) error {
 	return nil
 }
 
-// ask runs a query as the superuser, over a connection of its own, and returns the one value that it yields as text, or
+// ask runs a query as the superuser, over a connection of its own, and returns the first value that it yields as text, or
 // nothing if there is none.
 func (p *PostgresServer) ask(query string) (string, error) {
+	rows, err := rowsOf(p.URL(superuser, p.set.password, superuser), query)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0][0], nil
+}
+
+// rowsOf runs a query over a connection of its own, and returns the rows as text.
+func rowsOf(url, query string) (rows [][]string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
 	defer cancel()
-	config, err := p.config()
+	conn, err := pgconn.Connect(ctx, url)
 	if err != nil {
-		return "", err
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // the answer is there
-	results, err := conn.PgConn().Exec(ctx, query).ReadAll()
-	if err != nil || len(results) == 0 || len(results[0].Rows) == 0 {
-		return "", err
+	results, err := conn.Exec(ctx, query).ReadAll()
+	if err != nil {
+		return nil, err
 	}
-	return string(results[0].Rows[0][0]), nil
+	for _, result := range results {
+		for _, values := range result.Rows {
+			row := make([]string, len(values))
+			for i, value := range values {
+				row[i] = string(value)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
 }
 
 // Lines of the file that names the process of a running server.

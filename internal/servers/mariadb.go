@@ -1,0 +1,227 @@
+package servers
+
+import (
+	"context"
+	"crypto/sha1"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// A MariaDBServer is a MariaDB server that runs for one test, alone, as a primary or as its replica.
+type MariaDBServer struct {
+	*Server
+	set      *settings
+	primary  *MariaDBServer // nil: it is none's replica
+	semiSync bool
+}
+
+// MariaDB starts a MariaDB server with a user root who may do everything, and has no password or the [Password]. What it
+// has acknowledged is still there after Kill and Start, but it does not wait for the disk:
+// Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") does. It keeps a binary log for replicas.
+func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
+	t.Helper()
+	m := newMariaDB(t, settingsOf(options), nil)
+	if err := m.firstStart(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func newMariaDB(t testing.TB, set *settings, primary *MariaDBServer) *MariaDBServer {
+	t.Helper()
+	owner, err := unprivileged()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &MariaDBServer{set: set, primary: primary}
+	m.Server = newServer(t, kind{
+		program:   "mariadbd",
+		portCount: 1,
+		env:       set.env,
+		args:      func() []string { return slices.Concat(m.baseArgs(), set.args) },
+		ready:     m.checkReady,
+		owner:     owner,
+		fill:      m.initialize,
+	})
+	if err := m.writeFiles(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// smallLog makes for a small data folder.
+const smallLog = "--innodb-log-file-size=8M"
+
+// initialize makes the data of a fresh server.
+func (m *MariaDBServer) initialize() error {
+	program, err := exec.LookPath("mariadb-install-db")
+	if err != nil {
+		return err
+	}
+	return m.fillFresh(program, "--datadir=", "--no-defaults", "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--skip-name-resolve", "--innodb-use-native-aio=0", smallLog)
+}
+
+// replicaUser is the user as whom replicas connect. It may read the binary log, and nothing else.
+const replicaUser = "'holdfast-replica'@'127.0.0.1'"
+
+// writeFiles writes the certificates, and what the server runs before it lets anybody in: nothing of it is replicated.
+func (m *MariaDBServer) writeFiles() error {
+	statements := []string{
+		"SET SESSION sql_log_bin = 0",
+		"CREATE USER IF NOT EXISTS " + replicaUser,
+		"GRANT REPLICATION SLAVE ON *.* TO " + replicaUser,
+	}
+	if m.set.password != "" {
+		once := sha1.Sum([]byte(m.set.password)) // as the protocol has it
+		twice := sha1.Sum(once[:])
+		for _, host := range []string{"localhost", "127.0.0.1", "::1"} {
+			statements = append(statements, fmt.Sprintf(
+				"ALTER USER 'root'@'%s' IDENTIFIED VIA mysql_native_password USING '*%X'", host, twice))
+		}
+	}
+	if c := m.set.certificates; c != nil {
+		if err := m.copyCertificates(c); err != nil {
+			return err
+		}
+	}
+	return m.owner.write(m.initFile(), []byte(strings.Join(statements, ";\n")+";\n"))
+}
+
+func (m *MariaDBServer) initFile() string { return filepath.Join(m.dir, "init.sql") }
+
+func (m *MariaDBServer) pidPath() string { return filepath.Join(m.dir, "pid") }
+
+func (m *MariaDBServer) baseArgs() []string {
+	args := []string{
+		"--no-defaults",
+		"--datadir=" + m.dataDir(),
+		"--tmpdir=" + m.dir,
+		"--socket=" + m.Socket(),
+		"--pid-file=" + m.pidPath(),
+		"--init-file=" + m.initFile(),
+		"--bind-address=127.0.0.1",
+		"--port=" + strconv.Itoa(m.Port()),
+		"--skip-name-resolve",
+		"--max-connections=500",
+		"--character-set-server=utf8mb4",
+		"--default-time-zone=+00:00",
+		smallLog,
+		"--innodb-buffer-pool-size=16M",
+		"--innodb-use-native-aio=0", // of which the kernel has a share for all servers together
+		// The kernel keeps what was written by a process that is killed.
+		"--innodb-flush-log-at-trx-commit=2",
+		"--sync-binlog=0",
+		"--server-id=" + strconv.Itoa(m.Port()),
+		"--log-bin=binlog",
+		"--log-slave-updates", // so that all is there for the replicas of one that was promoted
+		"--rpl-semi-sync-slave-enabled=1",
+		"--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+		"--rpl-semi-sync-master-timeout=3600000", // no test takes as long
+		"--slave-net-timeout=5",
+	}
+	if m.semiSync {
+		args = append(args, "--rpl-semi-sync-master-enabled=1")
+	}
+	if m.primary != nil {
+		args = append(args, "--read-only=1")
+	}
+	if c := m.set.certificates; c != nil {
+		args = append(args, "--ssl-ca="+m.ownFile(c.CAFile), "--ssl-cert="+m.ownFile(c.CertFile),
+			"--ssl-key="+m.ownFile(c.KeyFile), "--require-secure-transport=1")
+	}
+	return args
+}
+
+// Socket is the path of its Unix socket. It is open beside the port.
+func (m *MariaDBServer) Socket() string { return filepath.Join(m.dir, "socket") }
+
+// URL is the address of a database for a client, as mysql://user:password@127.0.0.1:port/database.
+func (m *MariaDBServer) URL(user, password, database string) string {
+	u := url.URL{Scheme: "mysql", User: userinfo(user, password), Host: m.Addr(), Path: "/" + database}
+	return u.String()
+}
+
+// DB makes a client that is logged in as root, with no database chosen. It is closed with the test.
+func (m *MariaDBServer) DB(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := m.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closedWith(t, db)
+}
+
+func (m *MariaDBServer) open() (*sql.DB, error) {
+	config := mysql.NewConfig()
+	config.User, config.Passwd = "root", m.set.password
+	config.Net, config.Addr = "tcp", m.Addr()
+	config.Logger = &mysql.NopLogger{} // errors are returned too
+	if c := m.set.certificates; c != nil {
+		config.TLS = c.Client
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// checkReady demands that the process that was started answers: nobody else's has its file in this folder.
+func (m *MariaDBServer) checkReady() error {
+	path, err := m.ask("SELECT @@pid_file")
+	if err == nil && path != m.pidPath() {
+		err = fmt.Errorf("somebody else answers on %s", m.Addr())
+	}
+	return err
+}
+
+// exec runs statements as root, each on its own.
+func (m *MariaDBServer) exec(statements ...string) error {
+	for _, statement := range statements {
+		if _, err := m.ask(statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask runs a query as root, over a connection of its own, and returns the last value of the first row as text, or nothing
+// if there is none.
+func (m *MariaDBServer) ask(query string, args ...any) (answer string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+	defer cancel()
+	db, err := m.open()
+	if err != nil {
+		return "", err
+	}
+	defer db.Close() //nolint:errcheck // the answer is there
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return "", rows.Err()
+	}
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", err
+	}
+	values := make([]any, len(columns))
+	for i := range values {
+		values[i] = new(sql.RawBytes)
+	}
+	values[len(values)-1] = &answer
+	return answer, errors.Join(rows.Scan(values...), rows.Err())
+}
