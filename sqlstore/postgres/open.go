@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type settings struct {
 	listen      string
 	credentials Credentials
 	dial        pgconn.DialFunc // nil: as usual
+	hidden      []string        // what no error may show, beside passwords
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -85,7 +87,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
 		return nil, err
 	}
-	options := []Option{Prefix(at.Prefix)}
+	options := []Option{Prefix(at.Prefix), func(s *settings) { s.hidden = append(s.hidden, loneUser(at)) }}
 	if at.Query.Has("listen") {
 		options = append(options, Listen(at.Query.Get("listen")))
 	}
@@ -112,6 +114,9 @@ func passwordFile(path string) Credentials {
 
 // configOf makes a configuration of a URL. Its errors show nothing of it.
 func configOf(at store.Location) (*pgx.ConnConfig, error) {
+	if err := checkParts(at); err != nil {
+		return nil, err
+	}
 	query := url.Values{}
 	for _, name := range parameters {
 		if at.Query.Has(name) {
@@ -125,7 +130,8 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	if at.User != nil {
 		source += at.User.String() + "@"
 	}
-	source += strings.Join(at.Hosts, ",") + (&url.URL{Path: at.Path}).EscapedPath() + "?" + query.Encode()
+	source += strings.Join(at.Hosts, ",") + (&url.URL{Path: at.Path}).EscapedPath() +
+		"?" + strings.ReplaceAll(query.Encode(), "+", "%20") // libpq takes a + for a +
 	config, err := pgx.ParseConfig(source)
 	if err != nil {
 		why := "it cannot be read"
@@ -136,6 +142,35 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return config, nil
+}
+
+// checkParts refuses a URL whose path is no name of a database, most often because a slash is missing or too many, and
+// one that has what no name or password can have.
+func checkParts(at store.Location) error {
+	database, rooted := strings.CutPrefix(at.Path, "/")
+	if at.Path != "" && !rooted || strings.Contains(database, "/") {
+		return errors.New("the URL of a postgres store is postgres://user:password@host:port/database, with one database")
+	}
+	parts := []string{at.Path}
+	if at.User != nil {
+		password, _ := at.User.Password()
+		parts = append(parts, at.User.Username(), password)
+	}
+	for _, values := range at.Query {
+		parts = append(parts, values...)
+	}
+	if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(part, "\x00") }) {
+		return errors.New("the URL of a postgres store has a NUL (%00) in it")
+	}
+	return nil
+}
+
+// loneUser returns the user of a URL that has no password: it may be a password in the wrong place.
+func loneUser(at store.Location) string {
+	if password, _ := at.User.Password(); password == "" {
+		return at.User.Username()
+	}
+	return ""
 }
 
 // Open opens the database at a URL such as postgres://user:password@host:5432/database. What the URL does not say comes
@@ -273,6 +308,9 @@ type engine struct {
 func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
 	e.Dialect = routines.Dialect{Text: text, Format: format, Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted}
 	e.Frame = newFrame(nameOf(config), config)
+	for _, hidden := range s.hidden {
+		e.Frame.Hide(hidden)
+	}
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
 	e.listener.frame, e.listener.inbox = e.Frame, strings.ToLower(rand.Text())
@@ -286,6 +324,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), e.Engine.Close())
 		}
 		e.Frame.Hide(config.Password)
+		e.Frame.Hide(loneUser(at))
 		e.listener.connect = connectTo(config, s.logIn)
 	}
 	within, cancel := context.WithTimeout(ctx, openTimeout)
