@@ -19,7 +19,7 @@ const mostFrames = 8
 // TestFramesOfLock: a free lock is taken again and again, and the stack is looked at from outside whenever it reaches the
 // connection. Between the two there are few functions to read.
 func TestFramesOfLock(t *testing.T) {
-	redis, etcd := servers.Redis(t), servers.Etcd(t)
+	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
 	for _, c := range []struct {
 		name, url  string
 		connection []string // how the functions are called that are the connection, or the way there: their beginnings
@@ -28,6 +28,7 @@ func TestFramesOfLock(t *testing.T) {
 		{"sqlite", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), []string{"database/sql.", "modernc.org/"}},
 		{"redis", "redis://" + redis.Addr(), []string{"github.com/redis/rueidis."}},
 		{"etcd", "etcd://" + etcd.Addr(), []string{"go.etcd.io/", "google.golang.org/"}},
+		{"postgres", postgres.URL("postgres", "", "postgres"), []string{"database/sql.", "github.com/jackc/pgx/"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			locks, err := holdfast.Open(t.Context(), c.url)

@@ -15,10 +15,10 @@ import (
 
 // TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
 func TestEveryStoreIsRegistered(t *testing.T) {
-	redis, etcd := servers.Redis(t), servers.Etcd(t)
+	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
 	urls := []string{
 		"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "valkey://" + redis.Addr(),
-		"etcd://" + etcd.Addr(),
+		"etcd://" + etcd.Addr(), postgres.URL("postgres", "", "postgres"),
 		redlockURL(t, "", servers.Redis(t), servers.Redis(t), servers.Redis(t)),
 	}
 	for _, url := range urls {

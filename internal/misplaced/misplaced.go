@@ -78,7 +78,7 @@ var places = []string{
 // then, or a password and a host.
 var wellFormed = map[string]string{
 	"SCHEME://$@HOST": ":", "SCHEME://$:@HOST": ":", "SCHEME://$@/nowhere/socket": ":", "SCHEME://user:$": "@",
-	"SCHEME://:$": "@", "SCHEME://HOST:$": "@",
+	"SCHEME://:$": "@", "SCHEME://HOST:$": "@", "SCHEME://$@": ":",
 	"SCHEME://127.0.0.1:$": "@", "SCHEME://HOST,127.0.0.1:$": "@",
 }
 
@@ -93,8 +93,9 @@ func URLs(schemes ...string) iter.Seq[URL] {
 				host = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
 			}
 			for _, place := range places {
-				if strings.HasSuffix(scheme, "+sentinel") && place == "SCHEME://HOST/0$" {
-					continue // that is the name of the master
+				named := strings.HasSuffix(scheme, "+sentinel") || strings.HasPrefix(scheme, "postgres")
+				if named && place == "SCHEME://HOST/0$" {
+					continue // that is the name of the master, or of the database
 				}
 				text := strings.NewReplacer("SCHEME", scheme, "HOST", host).Replace(place)
 				for _, separator := range separators {

@@ -9,9 +9,9 @@
 // # What it needs
 //
 // The tables and functions are in the schema holdfast. [Open] creates them if it may; otherwise the error says what to
-// run: `holdfast schema postgres` prints it. After that the user needs USAGE on the schema, SELECT, INSERT, UPDATE and
-// DELETE on holdfast.claims and holdfast.tombstones, and SELECT and UPDATE on holdfast.slots and holdfast.meta. The view
-// holdfast.lines shows people who holds what.
+// run: `holdfast schema postgres` prints it. After that the user needs USAGE on the schema; SELECT, INSERT, UPDATE and
+// DELETE on holdfast.claims; SELECT, INSERT and DELETE on holdfast.tombstones; and SELECT and UPDATE on holdfast.slots
+// and holdfast.meta. The view holdfast.lines shows people who holds what.
 //
 // # How it works
 //
