@@ -79,7 +79,7 @@ func explain(err error) (why error, final bool) {
 	}
 	switch codeOf(err) {
 	case 1045, 1130, 1698, 1862:
-		return fmt.Errorf("the server refuses this user or password: %w", err), true
+		return fmt.Errorf("the server refuses this user or password, or wants TLS: %w", err), true
 	case 1049:
 		return fmt.Errorf("there is no such database: %w", err), true
 	case 1054, 1136, 1146, 1305, 1318, 1356, 1364, 1644, 3819, 4025:

@@ -275,7 +275,7 @@ func checkWritable(ctx context.Context, conn driver.Conn) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // what it has said is known
 	value := make([]driver.Value, 1)
 	if err := rows.Next(value); err != nil {
 		return err
