@@ -17,6 +17,8 @@ type contestant struct {
 	sends []string
 	// renews says that it keeps leases alive by itself. Those who do not are no part of a workload that holds leases.
 	renews bool
+	// mostLeases is how many it is asked to hold at most; 0: any number.
+	mostLeases int
 	// onlyContended leaves it out where nobody waits: it differs from another contestant only in how it waits.
 	onlyContended bool
 	// onlyAlone leaves it out where somebody waits: it keeps nobody out.
@@ -65,6 +67,11 @@ var contestants = []contestant{
 	{name: "raw-etcd", role: floor, on: etcdSite, open: onEtcd(newEtcdRaw), onlyAlone: true},
 	{name: "holdfast-etcd", role: ours, on: etcdSite, open: openHoldfastEtcd},
 	{name: "concurrency", role: peer, on: etcdSite, open: onEtcd(newEtcdRecipe)},
+
+	{name: "raw-postgres", role: floor, on: postgresSite, open: onPostgres(mostConnections, insertPostgres), onlyAlone: true},
+	{name: "holdfast-postgres", role: ours, on: postgresSite, open: holdfastOn(""), renews: true, mostLeases: fewLeases},
+	{name: "advisory-lock", role: peer, on: postgresSite, open: onPostgres(0, advisoryLock)},
+	{name: "for-update-postgres", role: peer, on: postgresSite, open: onPostgres(0, rowLockPostgres)},
 }
 
 var (
@@ -79,7 +86,7 @@ const eager = time.Millisecond
 // takesPart says whether c is measured under w.
 func (c *contestant) takesPart(w *workload) bool {
 	if w.Leases > 0 {
-		return c.renews
+		return c.renews && (c.mostLeases == 0 || w.Leases <= c.mostLeases)
 	}
 	if w.Stops && c.on != mastersSite {
 		return false

@@ -73,10 +73,11 @@ var (
 	mastersSite  = &siteKind{"redis-masters", startRedis((*redisServers).formMasters)}
 	folderSite   = &siteKind{"file", startFolder}
 	etcdSite     = &siteKind{"etcd", startEtcd}
+	postgresSite = &siteKind{"postgres", startPostgres}
 )
 
 // siteKinds are all that --store can choose from.
-var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite}
+var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite}
 
 // defaultStores are what is measured if nobody chooses.
 const defaultStores = "redis,file"

@@ -42,11 +42,14 @@ var (
 	keeping    = []metric{acquireRate, goroutinesEach, bytesEach, clientCPU, serverCPU, calls, serverCommands, lostCount}
 )
 
+// fewLeases is what a process with many locks has.
+const fewLeases = 10_000
+
 // workloads are the cases. Quick ones are for seeing that all works: their numbers say little.
 func workloads(quick bool) []*workload {
-	lasts, paced, ttl, leases := 2*time.Second, 5*time.Second, 30*time.Second, 100_000
+	lasts, paced, ttl, leases, few := 2*time.Second, 5*time.Second, 30*time.Second, 100_000, fewLeases
 	if quick {
-		lasts, paced, ttl, leases = 300*time.Millisecond, 600*time.Millisecond, 3*time.Second, 5_000
+		lasts, paced, ttl, leases, few = 300*time.Millisecond, 600*time.Millisecond, 3*time.Second, 5_000, 1_000
 	}
 	all := []*workload{
 		{
@@ -79,6 +82,11 @@ func workloads(quick bool) []*workload {
 			Name: "stopped", About: "1 goroutine, 1 name, and from the middle on one node stands still",
 			Processes: 1, Goroutines: 1, Names: 1, Lasts: 2 * lasts, Stops: true,
 			columns: halves, compared: []metric{beforeP50, afterP50, afterP99},
+		},
+		{
+			Name: "idle", About: "10,000 leases held for a ttl by 1 process",
+			Processes: 1, Goroutines: 64, Names: few, Leases: few, TTL: ttl, maxRounds: 3,
+			columns: keeping, compared: []metric{clientCPU, serverCPU},
 		},
 		{
 			Name: "leases", About: "many leases held for a ttl by 1 process",

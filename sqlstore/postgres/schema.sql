@@ -66,6 +66,11 @@ CREATE VIEW holdfast.lines AS
 CREATE FUNCTION holdfast.clock() RETURNS bigint LANGUAGE sql VOLATILE
 AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
+-- too_high reports whether a mark was set by hand.
+CREATE FUNCTION holdfast.too_high(p_mark bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+	SELECT p_mark >= 36028797018963967 OR p_mark > 4102444800000000 AND p_mark > holdfast.clock() + 86400000000
+$$;
+
 -- lock_slot locks a slot, and returns the format of the tables.
 CREATE FUNCTION holdfast.lock_slot(p_slot integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -129,87 +134,80 @@ END $$;
 
 -- Answers have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was not
 -- counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of a
--- claim that is in the way.
+-- claim that is in the way. What is NULL has the value that says nothing.
 
+-- All have one plan for all parameters: a plan for the parameters of each call costs more than the call.
+
+-- join and leave begin with the case in which nobody else wants the resource, which is most of them.
 CREATE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
 	p_inbox text, p_waits text, p_details text,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
-	c_max  CONSTANT bigint := 36028797018963967; -- the greatest ticket
-	c_last CONSTANT bigint := 4102444800000000;  -- the year 2100: a mark beyond it was set by hand
-	v_now    bigint := holdfast.clock();
-	v_most   bigint := v_now + 86400000000;      -- the highest ticket that is believed
+	v_now    bigint;
 	v_format integer;
 	v_mark   bigint;
-	v_some   boolean;
-	v_buried boolean;
 	v_line   record;
-	v_total  integer := 0;
-	v_fits   boolean := p_units <= p_capacity;
-	v_same   boolean := true;
+	v_fits   boolean;
 	v_first  holdfast.claims;
 BEGIN
-	i := 0; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
+	-- A mark is not counted on from if it was set by hand to a year beyond 2100, nor a floor if it is a day ahead.
 	UPDATE holdfast.slots s SET mark = CASE
-		WHEN s.format > p_format OR s.mark > c_last AND s.mark > v_most OR s.mark >= c_max THEN s.mark
-		WHEN p_floor > s.mark AND (p_floor > v_most OR p_floor >= c_max) THEN s.mark
-		ELSE greatest(s.mark + 1, p_floor + 1, v_now) END
-		WHERE s.slot = p_slot RETURNING s.mark, s.format INTO STRICT v_mark, v_format;
-	v_now := holdfast.clock();
+		WHEN s.format > p_format OR holdfast.too_high(s.mark) THEN s.mark
+		WHEN p_floor > s.mark AND (p_floor > holdfast.clock() + 86400000000 OR p_floor >= 36028797018963967) THEN s.mark
+		ELSE greatest(s.mark + 1, p_floor + 1, holdfast.clock()) END
+		WHERE s.slot = p_slot RETURNING s.mark, s.format, holdfast.clock() INTO STRICT v_mark, v_format, v_now;
+	INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline, ttl, grace,
+			since, turn, inbox, waits, details, format)
+		SELECT p_prefix, p_name, CASE WHEN p_kind = 'lock' AND p_units = p_capacity THEN 0 ELSE v_mark END, p_slot, v_mark,
+			p_id, 'held', p_kind, p_units, p_capacity, v_now + p_ttl + p_grace, p_ttl, p_grace, v_now, p_turn, p_inbox,
+			p_waits, p_details, p_format
+		WHERE v_format <= p_format AND v_mark > p_floor AND NOT holdfast.too_high(v_mark)
+			AND NOT EXISTS (SELECT 1 FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name)
+			AND NOT EXISTS (SELECT 1 FROM holdfast.tombstones b WHERE b.id = p_id AND b.deadline > v_now);
+	IF FOUND THEN
+		state := 'held'; ticket := v_mark; ahead := 0;
+		RETURN;
+	END IF;
 	IF v_format > p_format THEN
 		problem := 'format';
 		RETURN;
 	END IF;
-	SELECT EXISTS (SELECT 1 FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name),
-		EXISTS (SELECT 1 FROM holdfast.tombstones b WHERE b.id = p_id AND b.deadline > v_now) INTO v_some, v_buried;
-	IF v_some THEN
-		v_line := holdfast.tidy(p_format, p_prefix, p_name, p_id, v_now);
-		IF v_line.newest > p_format THEN
-			problem := 'format';
-			RETURN;
-		END IF;
-		IF v_line.present THEN -- its response was lost
-			UPDATE holdfast.claims c SET deadline = v_now + p_ttl + p_grace, ttl = p_ttl, grace = p_grace, inbox = p_inbox
-				WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id RETURNING c.* INTO v_first;
-			state := v_first.state; ticket := v_first.ticket;
-			opens := holdfast.opens(v_first, v_now);
-			RETURN;
-		END IF;
-		v_total := v_line.total;
-		IF v_total > 0 THEN
-			v_same := v_line.kind = p_kind AND v_line.capacity = p_capacity;
-			v_fits := v_fits AND v_same AND v_line.held = v_total AND v_line.used + p_units <= p_capacity;
-		END IF;
-	END IF;
-	IF v_buried THEN
+	v_line := holdfast.tidy(p_format, p_prefix, p_name, p_id, v_now);
+	IF v_line.newest > p_format THEN
+		problem := 'format';
 		RETURN;
-	ELSIF v_mark > c_last AND v_mark > v_most OR v_mark >= c_max THEN
+	ELSIF v_line.present THEN -- its response was lost
+		UPDATE holdfast.claims c SET deadline = v_now + p_ttl + p_grace, ttl = p_ttl, grace = p_grace, inbox = p_inbox
+			WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id RETURNING c.* INTO v_first;
+		state := v_first.state; ticket := v_first.ticket;
+		opens := holdfast.opens(v_first, v_now);
+		RETURN;
+	ELSIF EXISTS (SELECT 1 FROM holdfast.tombstones b WHERE b.id = p_id AND b.deadline > v_now) THEN
+		RETURN;
+	ELSIF holdfast.too_high(v_mark) THEN
 		problem := 'mark'; ticket := v_mark;
 		RETURN;
 	ELSIF v_mark <= p_floor THEN
 		problem := 'floor';
 		RETURN;
-	ELSIF NOT v_same THEN
+	ELSIF v_line.kind <> p_kind OR v_line.capacity <> p_capacity THEN
 		problem := 'mismatch';
 		place := json_build_object('kind', v_line.kind, 'capacity', v_line.capacity)::text;
 		RETURN;
 	END IF;
-	ahead := v_total;
+	v_fits := v_line.held = v_line.total AND v_line.used + p_units <= p_capacity;
+	ahead := v_line.total;
 	IF p_try AND NOT v_fits THEN
 		SELECT c.* INTO v_first FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name ORDER BY c.seat LIMIT 1;
 		place := holdfast.place(v_first, v_now);
 		RETURN;
 	END IF;
 	ticket := v_mark;
-	IF v_fits THEN
-		state := 'held';
-	ELSE
-		state := 'waiting';
-		opens := greatest(v_line.earliest - v_now, 1);
-	END IF;
+	state := CASE WHEN v_fits THEN 'held' ELSE 'waiting' END;
+	opens := CASE WHEN v_fits THEN 0 ELSE greatest(v_line.earliest - v_now, 1) END;
 	INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline, ttl, grace,
 			since, turn, inbox, waits, details, format)
 		VALUES (p_prefix, p_name, CASE WHEN v_fits AND p_kind = 'lock' AND p_units = p_capacity THEN 0 ELSE v_mark END,
@@ -227,7 +225,7 @@ $$;
 -- index of their owner among the owners, a JSON array of texts.
 CREATE FUNCTION holdfast.keep(p_format integer, p_prefix text, p_inbox text, p_claims json, p_owners json)
 	RETURNS TABLE (i integer, state text, ticket bigint, ahead integer, opens bigint, problem text, place text)
-	LANGUAGE plpgsql VOLATILE AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
 	v_now    bigint;
@@ -289,43 +287,46 @@ $$;
 CREATE FUNCTION holdfast.leave(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_ticket bigint,
 	p_ttl bigint,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
-	v_now  bigint;
-	v_line record;
+	v_format integer;
+	v_now    bigint;
+	v_line   record;
 BEGIN
-	i := 0; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
-	IF holdfast.lock_slot(p_slot) > p_format THEN
+	UPDATE holdfast.slots s SET mark = s.mark WHERE s.slot = p_slot
+		RETURNING s.format, holdfast.clock() INTO STRICT v_format, v_now;
+	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id AND c.seat IN (0, p_ticket)
+		AND c.format <= p_format AND v_format <= p_format AND NOT EXISTS (
+			SELECT 1 FROM holdfast.claims o WHERE o.prefix = p_prefix AND o.name = p_name AND o.seat <> c.seat);
+	IF FOUND THEN
+		RETURN;
+	END IF;
+	IF v_format > p_format THEN
 		problem := 'format';
 		RETURN;
 	END IF;
-	v_now := holdfast.clock();
-	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id
-		AND c.seat = ANY (holdfast.seats(p_prefix, p_name, p_id, p_ticket)) AND NOT EXISTS (
-			SELECT 1 FROM holdfast.claims n WHERE n.prefix = p_prefix AND n.name = p_name AND n.format > p_format);
-	IF NOT FOUND AND p_ticket = 0 THEN
+	v_line := holdfast.tidy(p_format, p_prefix, p_name, p_id, v_now);
+	IF v_line.newest > p_format THEN
+		problem := 'format';
+	ELSIF v_line.present THEN
+		DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id;
+		v_line := holdfast.tidy(p_format, p_prefix, p_name, '', v_now);
+	ELSIF p_ticket = 0 THEN
 		INSERT INTO holdfast.tombstones (id, prefix, name, deadline) VALUES (p_id, p_prefix, p_name, v_now + p_ttl)
 			ON CONFLICT (id) DO NOTHING;
-	END IF;
-	IF EXISTS (SELECT 1 FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name) THEN
-		v_line := holdfast.tidy(p_format, p_prefix, p_name, '', v_now);
-		IF v_line.newest > p_format THEN
-			problem := 'format';
-		END IF;
 	END IF;
 END $$;
 
 CREATE FUNCTION holdfast.break(p_format integer, p_slot integer, p_prefix text, p_name text, p_ticket bigint,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
 	v_now   bigint;
 	v_line  record;
 	v_claim holdfast.claims;
 BEGIN
-	i := 0; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
 	IF holdfast.lock_slot(p_slot) > p_format THEN
 		problem := 'format';
 		RETURN;
@@ -351,17 +352,17 @@ END $$;
 -- tend tidies a line.
 CREATE FUNCTION holdfast.tend(p_format integer, p_slot integer, p_prefix text, p_name text,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
 	v_line record;
 BEGIN
-	i := 0; state := ''; ticket := 0; ahead := -1; opens := 0; problem := ''; place := '';
-	IF holdfast.lock_slot(p_slot) <= p_format THEN
-		v_line := holdfast.tidy(p_format, p_prefix, p_name, '', holdfast.clock());
-		ahead := v_line.total;
+	IF holdfast.lock_slot(p_slot) > p_format THEN
+		problem := 'format';
+		RETURN;
 	END IF;
-	IF v_line IS NULL OR v_line.newest > p_format THEN
+	v_line := holdfast.tidy(p_format, p_prefix, p_name, '', holdfast.clock());
+	IF v_line.newest > p_format THEN
 		problem := 'format';
 	END IF;
 END $$;

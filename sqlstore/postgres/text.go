@@ -15,14 +15,18 @@ var schema string
 // Schema returns the SQL that creates the tables and functions, for psql.
 func Schema() string { return schema }
 
+// answer are the columns of an answer.
+const answer = "SELECT coalesce(i, 0), coalesce(state, ''), coalesce(ticket, 0), coalesce(ahead, -1), coalesce(opens, 0), " +
+	"coalesce(problem, ''), coalesce(place, '') FROM "
+
 var text = routines.Text{
-	Join: `SELECT * FROM holdfast.join($1::int, $2::int, $3::text, $4::text, $5::text, $6::text, $7::int, $8::int,
+	Join: answer + `holdfast.join($1::int, $2::int, $3::text, $4::text, $5::text, $6::text, $7::int, $8::int,
 		$9::bigint, $10::bigint, $11::boolean, $12::bigint, $13::int, $14::text, $15::text, $16::text)`,
-	Keep:    `SELECT * FROM holdfast.keep($1::int, $2::text, $3::text, $4::json, $5::json)`,
-	Leave:   `SELECT * FROM holdfast.leave($1::int, $2::int, $3::text, $4::text, $5::text, $6::bigint, $7::bigint)`,
-	Break:   `SELECT * FROM holdfast.break($1::int, $2::int, $3::text, $4::text, $5::bigint)`,
-	Tend:    `SELECT * FROM holdfast.tend($1::int, $2::int, $3::text, $4::text)`,
-	Look:    `SELECT * FROM holdfast.look($1::int, $2::text, $3::json, $4::boolean)`,
+	Keep:    answer + `holdfast.keep($1::int, $2::text, $3::text, $4::json, $5::json)`,
+	Leave:   answer + `holdfast.leave($1::int, $2::int, $3::text, $4::text, $5::text, $6::bigint, $7::bigint)`,
+	Break:   answer + `holdfast.break($1::int, $2::int, $3::text, $4::text, $5::bigint)`,
+	Tend:    answer + `holdfast.tend($1::int, $2::int, $3::text, $4::text)`,
+	Look:    answer + `holdfast.look($1::int, $2::text, $3::json, $4::boolean)`,
 	Expired: `SELECT * FROM holdfast.expired($1::int)`,
 	Line: `SELECT holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
 		WHERE prefix = $1::text AND name = $2::text ORDER BY seat`,

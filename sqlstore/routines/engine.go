@@ -59,6 +59,8 @@ type Dialect struct {
 	RolledBack func(error) bool
 	// Demoted reports that the server has refused a call because it may only read: it is no longer the primary.
 	Demoted func(error) bool
+	// Stuck reports that a call was interrupted and has left its transaction open. nil: none does.
+	Stuck func(error) bool
 }
 
 // An Engine is one client's connection to a database. It implements sqlstore.Engine without pushes.
@@ -115,6 +117,9 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			continue
 		case e.Demoted(err):
 			e.discardIdle()
+		case e.Stuck != nil && e.Stuck(err):
+			e.discardIdle() // the transaction ends with its connection
+			return err
 		case !errors.Is(err, driver.ErrBadConn):
 			return err
 		}

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,20 +17,23 @@ func TestPlaySteadily(t *testing.T) {
 		name     string
 		fails    int
 		gap      time.Duration
+		fault    bool
 		plays    int
 		failures int
 	}{
-		{"passes", 0, time.Second, 1, 0},
-		{"the machine runs", 1, 249 * time.Millisecond, 1, 1},
-		{"fails once", 1, 250 * time.Millisecond, 2, 0},
-		{"fails twice", 2, time.Second, 3, 0},
-		{"fails each time", 9, time.Second, 3, 1},
+		{"passes", 0, time.Second, false, 1, 0},
+		{"the machine runs", 1, 249 * time.Millisecond, false, 1, 1},
+		{"fails once", 1, 250 * time.Millisecond, false, 2, 0},
+		{"fails twice", 2, time.Second, false, 3, 0},
+		{"fails each time", 9, time.Second, false, 3, 1},
+		{"no answer once", 1, 0, true, 2, 0},
+		{"no answer each time", 9, 0, true, 3, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plays := 0
 			play := func() (o outcome) {
 				if plays++; plays <= c.fails {
-					o.failures = []string{"a failure"}
+					o.failures, o.fault = []string{"a failure"}, c.fault
 				}
 				return o
 			}
@@ -38,6 +43,20 @@ func TestPlaySteadily(t *testing.T) {
 				t.Errorf("played %d times, with %d failures in the end; want %d and %d", plays, len(o.failures), c.plays, c.failures)
 			}
 		})
+	}
+}
+
+// TestFaultIsNoted tells a fault that may pass from what a store says.
+func TestFaultIsNoted(t *testing.T) {
+	for fault, arg := range map[bool]any{
+		true:  fmt.Errorf("Keep: %w", &store.Fault{Err: errors.New("no answer in 500ms")}),
+		false: &store.Fault{Err: errors.New("wrong password"), Final: true},
+	} {
+		var trial trial
+		trial.errorf("%s: %v", "a failure", arg)
+		if trial.outcome.fault != fault {
+			t.Errorf("%v: fault %v", arg, trial.outcome.fault)
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ var (
 type outcome struct {
 	skipped  string
 	failures []string
+	fault    bool // a failure was that of a call that the server did not answer, or might answer the next time
 }
 
 // A trial is one case at play on one store. It collects failures instead of reporting them to a test, so that a
@@ -118,7 +119,9 @@ type opener struct {
 }
 
 // Fatal ends the case.
-func (o opener) Fatal(args ...any) { o.t.fatalf("%s", fmt.Sprint(args...)) }
+func (o opener) Fatal(args ...any) {
+	o.t.fatalf(strings.TrimSuffix(strings.Repeat("%v ", len(args)), " "), args...)
+}
 
 // Fatalf ends the case.
 func (o opener) Fatalf(format string, args ...any) { o.t.fatalf(format, args...) }
@@ -167,7 +170,18 @@ func (t *trial) errorf(format string, args ...any) {
 	defer t.mu.Unlock()
 	if !t.over {
 		t.outcome.failures = append(t.outcome.failures, caseLine()+": "+fmt.Sprintf(format, args...))
+		t.outcome.fault = t.outcome.fault || slices.ContainsFunc(args, isFault)
 	}
+}
+
+// isFault reports whether an argument of a message is a fault that a retry might not meet.
+func isFault(arg any) bool {
+	err, ok := arg.(error)
+	if !ok {
+		return false
+	}
+	fault, ok := errors.AsType[*store.Fault](err)
+	return ok && !fault.Final
 }
 
 // fatalf notes a failure and ends the goroutine that calls it.

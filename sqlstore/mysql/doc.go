@@ -1,0 +1,29 @@
+// Package mysql keeps locks in a MariaDB database, version 10.6 or later, or a MySQL database, version 8.0 or later.
+// Importing it registers the schemes mysql and mariadb:
+//
+//	locks, err := holdfast.Open(ctx, "mysql://app:password@db.example.com/app?tls=true")
+//
+// A URL may name several servers, of which the first is used that may be written to. Its parameters are tls (true,
+// skip-verify, preferred or false; preferred is the default), ca, cert, key and server-name for TLS, password-file, and
+// socket. [New] uses a database that the program has already.
+//
+// # What it needs
+//
+// The names of the tables and procedures begin with holdfast_. [Open] creates them if it may; otherwise the error says
+// what to run: `holdfast schema mysql` prints it, and what to grant after it ([Grants]). The view holdfast_lines shows
+// people who holds what. A binary log has to be in the format ROW or MIXED.
+//
+// # How it works
+//
+// Each operation is one call of a procedure of the database, and so one transaction and one round trip: to acquire, to
+// release, to renew all leases of a client (see package routines). A connection prepares each call when it first makes
+// it, which is one more. The isolation is READ COMMITTED, whatever the default is.
+//
+// The database tells nobody of a grant. While claims of a client wait, it reads where they stand, all of them with one
+// call, every 2 ms at first and every 100 ms later.
+//
+// # Time
+//
+// Deadlines are counted by the clock of the server, read after the resource was locked, in UTC. See docs/guarantees.md
+// for what follows from a clock that is set, from a failover and from a restored backup.
+package mysql

@@ -1,0 +1,109 @@
+package mysql
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// A finalError is one that a retry does not mend.
+type finalError string
+
+func (e finalError) Error() string { return string(e) }
+
+const (
+	errAltered = finalError("the tables or procedures of Holdfast are missing or were altered; " +
+		"`holdfast schema mysql` prints what they should be")
+	errForbidden = finalError("this user may not create the tables of Holdfast: have an administrator run what " +
+		"`holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, CREATE VIEW, " +
+		"CREATE ROUTINE and ALTER ROUTINE on the database")
+)
+
+var errReadOnly = errors.New("the server is read-only, as a replica or a former primary is; name the primary, or all servers")
+
+// codeOf returns the server's number of an error, or 0.
+func codeOf(err error) uint16 {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number
+	}
+	return 0
+}
+
+// isRolledBack reports a deadlock, a lock that was not to be had in time, or a conflict with another node of a cluster.
+func isRolledBack(err error) bool {
+	switch codeOf(err) {
+	case 1213, 1205, 1020, 3101:
+		return true
+	}
+	return false
+}
+
+// isDemoted reports that the server only reads.
+func isDemoted(err error) bool {
+	switch codeOf(err) {
+	case 1290, 1836, 1792:
+		return true
+	}
+	return errors.Is(err, errReadOnly)
+}
+
+// isStuck reports that a call was interrupted in the middle of its transaction, or has met such a transaction.
+func isStuck(err error) bool {
+	switch codeOf(err) {
+	case 1317, 1568, 1969, 3024:
+		return true
+	}
+	return false
+}
+
+func isForbidden(err error) bool {
+	switch codeOf(err) {
+	case 1044, 1142, 1143, 1227, 1370:
+		return true
+	}
+	return false
+}
+
+// explain says what an error means to the user, and whether a retry is of no use.
+func explain(err error) (why error, final bool) {
+	if _, ok := errors.AsType[finalError](err); ok {
+		return err, true
+	}
+	switch {
+	case isDemoted(err):
+		return errReadOnly, false
+	case isForbidden(err):
+		return fmt.Errorf("this user lacks privileges; `holdfast schema mysql` says which are needed: %w", err), true
+	}
+	switch codeOf(err) {
+	case 1045, 1130, 1698, 1862:
+		return fmt.Errorf("the server refuses this user or password, or wants TLS: %w", err), true
+	case 1049:
+		return fmt.Errorf("there is no such database: %w", err), true
+	case 1054, 1136, 1146, 1305, 1318, 1356, 1364, 1644, 3819, 4025:
+		return fmt.Errorf("%w (%w)", errAltered, err), true
+	case 1021, 1114:
+		return fmt.Errorf("the disk is full: %w", err), false
+	case 1040, 1203, 1226:
+		return fmt.Errorf("the server has no connection left: %w", err), false
+	case 1053, 1317, 1927, 1969, 3024, 3169:
+		return fmt.Errorf("the server is stopping, or has ended this connection or call: %w", err), false
+	case 1665:
+		return fmt.Errorf("the server's binlog_format has to be ROW or MIXED: %w", err), true
+	case 3159:
+		return fmt.Errorf("TLS: %w", err), true
+	}
+	for _, refused := range []error{
+		mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword, mysql.ErrUnknownPlugin,
+	} {
+		if errors.Is(err, refused) {
+			return fmt.Errorf("this user cannot log in: %w", err), true
+		}
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || errors.Is(err, mysql.ErrNoTLS) {
+		return fmt.Errorf("TLS: %w", err), true
+	}
+	return err, false
+}

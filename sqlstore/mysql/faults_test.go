@@ -1,0 +1,97 @@
+package mysql_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/lab/proxy"
+)
+
+// TestFaults is the table of docs/guarantees.md. Through every fault believed holds exclude each other and tokens rise.
+// After it every process gets a lock again, and at the end nothing is left.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct {
+		name   string
+		strike func(s *scene)
+		effect testkit.Effect
+	}{
+		{name: "server killed and started again", strike: func(s *scene) {
+			s.Must(s.server.Kill())
+			s.Must(s.server.Start())
+		}},
+		{name: "server stopped for more than the ttl", effect: testkit.MustHurt, strike: func(s *scene) {
+			s.Must(s.server.Pause())
+			time.Sleep(2 * crowdTTL) // that is the fault
+			s.Must(s.server.Continue())
+		}},
+		{name: "all connections killed", strike: func(s *scene) {
+			for range 5 {
+				testkit.Await(s, "all are connected", func() bool {
+					n, err := s.killConnections()
+					s.Must(err)
+					return n >= crowdProcesses
+				})
+			}
+		}},
+		{name: "one process in silence", strike: func(s *scene) {
+			end := s.proxies[0].Silence(proxy.All)
+			time.Sleep(2 * crowdTTL) // that is the fault
+			end()
+		}},
+		{name: "late requests", strike: func(s *scene) { s.late(proxy.Requests) }},
+		{name: "late replies", strike: func(s *scene) { s.late(proxy.Down) }},
+		{name: "kill -9 of a process", effect: testkit.Harmless, strike: func(s *scene) { s.Must(s.Crowd.Kill(0)) }},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, crowdTTL)
+			f.strike(s)
+			s.Through()
+			s.end(f.effect)
+		})
+	}
+}
+
+// late keeps back what one process sends or receives until its claims have expired, and delivers it then.
+func (s *scene) late(flows proxy.Flow) {
+	s.Helper()
+	release := s.proxies[0].Hold(flows)
+	time.Sleep(2 * crowdTTL) // that is the fault
+	if s.proxies[0].Held(flows) == 0 {
+		s.Error("nothing was kept back")
+	}
+	release()
+}
+
+// TestClockSteps sets the server's clock while a crowd contends. Forward by more than the ttl is as a loss of data: every
+// claim has expired at once, and its holder learns of it from its next renewal.
+func TestClockSteps(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	for _, step := range []struct {
+		name  string
+		by    time.Duration
+		loses bool
+	}{
+		{"forward by less than the ttl", ttl / 5, false},
+		{"forward by more than the ttl", 2 * ttl, true},
+		{"back", -time.Minute, false}, // by ten, the server itself gives up
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			t.Parallel()
+			clock := servers.NewClock(t)
+			s := newScene(t, ttl, servers.Env(clock.Env()...))
+			set := func() { clock.Step(step.by) }
+			if step.loses {
+				s.losing(set)
+			} else {
+				set()
+			}
+			s.Through()
+			s.end(testkit.Harmless)
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/sqlstore/routines"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// migrations are the steps from one format to the next, as scripts in the form of the schema: the first leads from format
+// 1 to 2. The server commits each statement of them at once, so that they may be repeated from the start. The last one
+// must update the format of all slots, which makes older programs refuse the tables from then on.
+var migrations []string
+
+// An installer prepares a database for use, over a connection of its own.
+type installer struct {
+	engine *routines.Engine
+	conn   *sql.Conn
+}
+
+// prepare checks the server, and creates or migrates the tables.
+func prepare(ctx context.Context, e *routines.Engine) error {
+	conn, err := e.DB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	i := installer{engine: e, conn: conn}
+	defer func() { _ = i.conn.Close() }() // it goes back to the pool
+	if err := i.inspect(ctx); err != nil {
+		return err
+	}
+	for {
+		written, err := i.format(ctx)
+		switch {
+		case err != nil:
+			return err
+		case written > e.Format:
+			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written, e.Format)
+		case written == e.Format:
+			return i.conn.QueryRowContext(ctx, "SELECT identity FROM holdfast_meta").Scan(&e.Identity)
+		case written > len(migrations):
+			return errAltered
+		}
+		if err := i.migrate(ctx, written); err != nil {
+			return err
+		}
+	}
+}
+
+// inspect refuses a server and a session that will not do.
+func (i *installer) inspect(ctx context.Context) error {
+	var version string
+	var database sql.NullString
+	var commits, readOnly bool
+	err := i.conn.QueryRowContext(ctx, "SELECT VERSION(), DATABASE(), @@autocommit, "+isReadOnly).
+		Scan(&version, &database, &commits, &readOnly)
+	switch {
+	case err != nil:
+		return err
+	case !isNewEnough(version):
+		return finalError(fmt.Sprintf("the server is version %.40s, and MariaDB 10.6 or MySQL 8.0 are the oldest that will do", version))
+	case readOnly:
+		return errReadOnly
+	case !database.Valid:
+		return finalError("no database was chosen to keep the tables in, as in mysql://host/DATABASE")
+	case !commits:
+		return finalError("the connections have autocommit off, and would go on to see what they have once seen")
+	}
+	return nil
+}
+
+func isNewEnough(version string) bool {
+	numbers := strings.SplitN(version, ".", 3)
+	if len(numbers) < 3 {
+		return false
+	}
+	major, _ := strconv.Atoi(numbers[0])
+	minor, _ := strconv.Atoi(numbers[1])
+	if strings.Contains(version, "MariaDB") {
+		return major > 10 || major == 10 && minor >= 6
+	}
+	return major >= 8
+}
+
+// format reads the format of the tables. It is 0 if they are not there, or not all of them.
+func (i *installer) format(ctx context.Context) (written int, err error) {
+	err = i.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(format), 0) FROM holdfast_slots").Scan(&written)
+	if codeOf(err) == 1146 {
+		err = nil
+	}
+	return written, err
+}
+
+// migrate creates the tables or takes a step to the next format, unless another client is quicker. It has changed the
+// session, and the connection is not used again.
+func (i *installer) migrate(ctx context.Context, written int) error {
+	const lock = "CONCAT('holdfast.', SHA1(DATABASE()))"
+	var locked sql.NullBool
+	err := i.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lock+", ?)", openTimeout.Seconds()).Scan(&locked)
+	if err != nil {
+		return err
+	}
+	if !locked.Bool {
+		return errors.New("another client has been creating the tables for too long")
+	}
+	script := schema
+	if written > 0 {
+		script = migrations[written-1]
+	}
+	if now, again := i.format(ctx); again == nil && now == written {
+		err = i.run(ctx, script)
+	}
+	if isForbidden(err) {
+		err = errForbidden
+	}
+	_ = i.conn.Raw(func(any) error { return driver.ErrBadConn })
+	conn, again := i.engine.DB.Conn(ctx)
+	if again == nil {
+		i.conn = conn
+	}
+	return errors.Join(err, again)
+}
+
+func (i *installer) run(ctx context.Context, script string) error {
+	for _, statement := range statementsOf(script) {
+		if _, err := i.conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

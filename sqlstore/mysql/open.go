@@ -1,0 +1,287 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/sqlstore"
+	"github.com/holdfast-go/holdfast/sqlstore/routines"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+func init() {
+	store.Register("mysql", openURL)
+	store.Register("mariadb", openURL)
+}
+
+const (
+	openTimeout = 10 * time.Second
+	dialTimeout = 5 * time.Second
+
+	// maxConnections bounds the connections of a store that was opened by URL.
+	maxConnections = 8
+	// maxIdle is how long a connection of it may be idle, and maxAge how old it may become.
+	maxIdle = 5 * time.Minute
+	maxAge  = time.Hour
+)
+
+// pace is how often a client looks while claims of it wait.
+var pace = sqlstore.Pace{First: 2 * time.Millisecond, Most: 100 * time.Millisecond}
+
+// An Option is a setting of a store.
+type Option func(*settings)
+
+type settings struct {
+	prefix      string
+	credentials Credentials
+	dial        func(ctx context.Context, network, address string) (net.Conn, error) // nil: as usual
+}
+
+// Prefix separates tenants: stores with different prefixes never see each other's names.
+func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+
+// Credentials returns a user and a password. An empty user leaves the one of the URL.
+type Credentials func(ctx context.Context) (user, password string, err error)
+
+// WithCredentials has each new connection log in with what get returns, for passwords that change.
+func WithCredentials(get Credentials) Option { return func(s *settings) { s.credentials = get } }
+
+// passwordFile reads the password anew for each connection.
+func passwordFile(path string) Credentials {
+	return func(context.Context) (user, password string, err error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			err = errors.New("the file of the password cannot be read")
+		}
+		return "", strings.TrimRight(string(text), "\r\n"), err
+	}
+}
+
+func settingsOf(options []Option) (s settings) {
+	for _, o := range options {
+		o(&s)
+	}
+	return s
+}
+
+func openURL(ctx context.Context, at store.Location) (store.Store, error) {
+	s, err := openAt(ctx, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Open opens the database at a URL such as mysql://user:password@host:3306/database.
+func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, error) {
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, err
+	}
+	return openAt(ctx, at, options)
+}
+
+func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.Store, error) {
+	if err := at.Allow("tls", "ca", "cert", "key", "server-name", "password-file", "socket"); err != nil {
+		return nil, err
+	}
+	options := []Option{Prefix(at.Prefix)}
+	if file := at.Query.Get("password-file"); file != "" {
+		options = append(options, WithCredentials(passwordFile(file)))
+	}
+	s := settingsOf(append(options, more...))
+	c, err := connectorOf(at, &s)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(c)
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	db.SetConnMaxIdleTime(maxIdle)
+	db.SetConnMaxLifetime(maxAge)
+	e := &routines.Engine{DB: db, Owned: true}
+	e.Frame = newFrame(c.name)
+	if at.User != nil {
+		password, _ := at.User.Password()
+		e.Frame.Hide(password)
+	}
+	return open(ctx, e, &s)
+}
+
+// New opens a store over a database that the program has. The store uses connections of its pool: while the program's
+// own queries have all of them, no lease can be renewed. It does not close the database.
+func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
+	s := settingsOf(options)
+	return open(ctx, &routines.Engine{DB: db, Frame: newFrame("mysql")}, &s)
+}
+
+func newFrame(name string) *frame.Frame {
+	return frame.New(frame.Config{Name: name, Drift: frame.Clocks, Explain: explain, PushesWithCalls: true})
+}
+
+// open prepares the database for use, and returns the store.
+func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store, error) {
+	e.Dialect = routines.Dialect{
+		Text: text, Format: format, Prepare: true, RolledBack: isRolledBack, Demoted: isDemoted, Stuck: isStuck,
+	}
+	e.Prefix = s.prefix
+	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
+	within, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if err := prepare(within, e); err != nil {
+		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Close())
+	}
+	_ = e.Sweep(within) // what it cannot remove is in nobody's way
+	return sqlstore.New(e, e.Frame, pace), nil
+}
+
+// A connector connects to the first of several servers that may be written to.
+type connector struct {
+	name    string // for people
+	servers []driver.Connector
+	last    atomic.Int64 // the server that was last connected to
+}
+
+// connectorOf makes a connector of a URL. Its errors show nothing of it.
+func connectorOf(at store.Location, s *settings) (*connector, error) {
+	base := mysql.NewConfig()
+	base.User = at.User.Username()
+	base.Passwd, _ = at.User.Password()
+	base.DBName = strings.TrimPrefix(at.Path, "/")
+	base.Timeout = dialTimeout
+	base.Logger = &mysql.NopLogger{} // errors are returned too
+	base.DialFunc = s.dial
+	if err := setTLS(base, at); err != nil {
+		return nil, err
+	}
+	hosts := at.Hosts
+	if len(hosts) == 0 {
+		hosts = []string{"127.0.0.1"}
+	}
+	if socket := at.Query.Get("socket"); socket != "" {
+		base.Net, hosts = "unix", []string{socket}
+	}
+	c := &connector{}
+	for i, host := range hosts {
+		config := base.Clone()
+		config.Addr = host
+		if config.Net != "unix" {
+			config.Net, config.Addr = "tcp", withPort(host)
+		}
+		hosts[i] = config.Addr
+		if err := config.Apply(mysql.BeforeConnect(s.logIn)); err != nil {
+			return nil, err
+		}
+		server, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, err
+		}
+		c.servers = append(c.servers, server)
+	}
+	c.name = "mysql at " + strings.Join(hosts, ",") + "/" + base.DBName
+	return c, nil
+}
+
+func withPort(host string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), "3306")
+}
+
+// setTLS configures TLS as the URL says: preferred, if the server has it, is the default, as in other clients.
+func setTLS(config *mysql.Config, at store.Location) error {
+	files := at.Query.Has("ca") || at.Query.Has("cert") || at.Query.Has("server-name")
+	mode := at.Query.Get("tls")
+	if mode == "" {
+		mode = "preferred"
+		if files {
+			mode = "true"
+		}
+	}
+	var err error
+	switch mode {
+	case "false":
+		if files {
+			return errors.New("tls=false does not go with ca, cert or server-name")
+		}
+		return nil
+	case "true":
+		config.TLS, err = tlsurl.Config(at)
+		config.AllowCleartextPasswords = true // as tokens are sent, to a server that has proved itself
+	case "skip-verify", "preferred":
+		if config.TLS, err = tlsurl.Config(at); err == nil {
+			config.TLS.InsecureSkipVerify = true //nolint:gosec // it was asked for
+			config.AllowFallbackToPlaintext = mode == "preferred"
+		}
+	default:
+		return errors.New("tls is true, skip-verify, preferred or false")
+	}
+	return err
+}
+
+// logIn sets user and password of a new connection.
+func (s *settings) logIn(ctx context.Context, config *mysql.Config) error {
+	if s.credentials == nil {
+		return nil
+	}
+	user, password, err := s.credentials(ctx)
+	config.User, config.Passwd = cmp.Or(user, config.User), password
+	return err
+}
+
+// Connect implements driver.Connector.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	first := int(c.last.Load())
+	var failed error
+	for i := range c.servers {
+		index := (first + i) % len(c.servers)
+		conn, err := c.servers[index].Connect(ctx)
+		if err == nil && len(c.servers) > 1 {
+			err = checkWritable(ctx, conn)
+			if err != nil {
+				_ = conn.Close()
+			}
+		}
+		if err == nil {
+			c.last.Store(int64(index))
+			return conn, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return nil, failed
+}
+
+// Driver implements driver.Connector.
+func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
+
+// isReadOnly is an expression: whether the server is read-only. A user with special privileges could still write to it.
+const isReadOnly = "CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')"
+
+// checkWritable refuses a server that only reads.
+func checkWritable(ctx context.Context, conn driver.Conn) error {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, "SELECT "+isReadOnly, nil)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // what it has said is known
+	value := make([]driver.Value, 1)
+	if err := rows.Next(value); err != nil {
+		return err
+	}
+	if only, err := driver.Bool.ConvertValue(value[0]); err != nil || only == true {
+		return cmp.Or(err, errReadOnly)
+	}
+	return nil
+}
