@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +86,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
 		return nil, err
 	}
-	options := []Option{Prefix(at.Prefix), func(s *settings) { s.hidden = append(s.hidden, loneUser(at)) }}
+	options := []Option{Prefix(at.Prefix), func(s *settings) { s.hidden = append(s.hidden, at.LoneUser()) }}
 	if at.Query.Has("listen") {
 		options = append(options, Listen(at.Query.Get("listen")))
 	}
@@ -114,7 +113,7 @@ func passwordFile(path string) Credentials {
 
 // configOf makes a configuration of a URL. Its errors show nothing of it.
 func configOf(at store.Location) (*pgx.ConnConfig, error) {
-	if err := checkParts(at); err != nil {
+	if _, err := at.Database(); err != nil {
 		return nil, err
 	}
 	query := url.Values{}
@@ -142,35 +141,6 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return config, nil
-}
-
-// checkParts refuses a URL whose path is no name of a database, most often because a slash is missing or too many, and
-// one that has what no name or password can have.
-func checkParts(at store.Location) error {
-	database, rooted := strings.CutPrefix(at.Path, "/")
-	if at.Path != "" && !rooted || strings.Contains(database, "/") {
-		return errors.New("the URL of a postgres store is postgres://user:password@host:port/database, with one database")
-	}
-	parts := []string{at.Path}
-	if at.User != nil {
-		password, _ := at.User.Password()
-		parts = append(parts, at.User.Username(), password)
-	}
-	for _, values := range at.Query {
-		parts = append(parts, values...)
-	}
-	if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(part, "\x00") }) {
-		return errors.New("the URL of a postgres store has a NUL (%00) in it")
-	}
-	return nil
-}
-
-// loneUser returns the user of a URL that has no password: it may be a password in the wrong place.
-func loneUser(at store.Location) string {
-	if password, _ := at.User.Password(); password == "" {
-		return at.User.Username()
-	}
-	return ""
 }
 
 // Open opens the database at a URL such as postgres://user:password@host:5432/database. What the URL does not say comes
@@ -324,7 +294,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), e.Engine.Close())
 		}
 		e.Frame.Hide(config.Password)
-		e.Frame.Hide(loneUser(at))
+		e.Frame.Hide(at.LoneUser())
 		e.listener.connect = connectTo(config, s.logIn)
 	}
 	within, cancel := context.WithTimeout(ctx, openTimeout)
