@@ -21,6 +21,7 @@ import (
 // nothing in the words of package net.
 func TestErrorsOfDeadServers(t *testing.T) {
 	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
+	mariadb, mariadbURL := mariaDB(t)
 	nodes := []*servers.RedisServer{servers.Redis(t), servers.Redis(t), servers.Redis(t)}
 	for name, scene := range map[string]struct {
 		url  string
@@ -30,6 +31,7 @@ func TestErrorsOfDeadServers(t *testing.T) {
 		"etcd":  {"etcd://" + etcd.Addr() + "?ttl=2s", etcd.Kill},
 
 		"postgres": {postgres.URL("postgres", "", "postgres") + "&ttl=2s", postgres.Kill},
+		"mysql":    {mariadbURL + "?ttl=2s", mariadb.Kill},
 		"redlock": {redlockURL(t, "", nodes...) + "?ttl=2s", func() error {
 			for _, n := range nodes {
 				if err := n.Kill(); err != nil {

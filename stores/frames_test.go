@@ -20,6 +20,7 @@ const mostFrames = 8
 // connection. Between the two there are few functions to read.
 func TestFramesOfLock(t *testing.T) {
 	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
+	_, mariadbURL := mariaDB(t)
 	for _, c := range []struct {
 		name, url  string
 		connection []string // how the functions are called that are the connection, or the way there: their beginnings
@@ -29,6 +30,7 @@ func TestFramesOfLock(t *testing.T) {
 		{"redis", "redis://" + redis.Addr(), []string{"github.com/redis/rueidis."}},
 		{"etcd", "etcd://" + etcd.Addr(), []string{"go.etcd.io/", "google.golang.org/"}},
 		{"postgres", postgres.URL("postgres", "", "postgres"), []string{"database/sql.", "github.com/jackc/pgx/"}},
+		{"mysql", mariadbURL, []string{"database/sql.", "github.com/go-sql-driver/"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			locks, err := holdfast.Open(t.Context(), c.url)

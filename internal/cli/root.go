@@ -24,6 +24,8 @@ var stores = []struct{ url, meaning string }{
 	{"redlocks://H1,H2,H3,H4,H5", "the same with TLS"},
 	{"postgres://HOST/DATABASE", "a PostgreSQL database"},
 	{"postgresql://HOST/DATABASE", "the same"},
+	{"mysql://HOST/DATABASE", "a MySQL or MariaDB database"},
+	{"mariadb://HOST/DATABASE", "the same"},
 	{"etcd://H1,H2,H3", "etcd"},
 	{"etcds://H1,H2,H3", "the same with TLS"},
 	{"memory:", "this process alone, for tests of programs; not for run"},

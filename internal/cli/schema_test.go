@@ -20,7 +20,7 @@ type granter struct {
 	execute func(statement string) error // as the administrator
 	user    string                       // quoted
 	url     string                       // of the user
-	expire  []string                     // has the next client sweep, and leaves it an expired tombstone
+	reset   []string                     // leaves no claim, and an expired tombstone that the next client has to sweep
 	swept   func() bool                  // reports whether that is gone
 }
 
@@ -51,7 +51,7 @@ func (g *granter) checkGrants(grants []string) {
 
 // use does all that a store can be asked for.
 func (g *granter) use() error {
-	for _, statement := range g.expire {
+	for _, statement := range g.reset {
 		check(g, g.execute(statement))
 	}
 	ctx := g.Context()
@@ -63,7 +63,12 @@ func (g *granter) use() error {
 	if !g.swept() {
 		return errors.New("it cannot sweep")
 	}
-	s.Notify(func(store.ID, store.Standing) {})
+	granted := make(chan struct{}, 16)
+	s.Notify(func(_ store.ID, standing store.Standing) {
+		if standing.State == store.Held {
+			granted <- struct{}{}
+		}
+	})
 	first, second, never := testkit.Claim("x", time.Minute), testkit.Claim("x", time.Minute), testkit.Claim("y", time.Minute)
 	for _, c := range []*store.Claim{&first, &second} {
 		standing, err := s.Join(ctx, *c)
@@ -80,6 +85,11 @@ func (g *granter) use() error {
 	}
 	if err := s.Leave(ctx, first); err != nil {
 		return err
+	}
+	select {
+	case <-granted:
+	case <-time.After(5 * time.Second):
+		return errors.New("it does not learn of its grant")
 	}
 	if _, err := s.Line(ctx, "x"); err != nil {
 		return err
@@ -113,7 +123,8 @@ func TestSchemaOfPostgres(t *testing.T) {
 		execute: func(statement string) error {
 			return second(db.ExecContext(t.Context(), statement, pgx.QueryExecModeSimpleProtocol))
 		},
-		expire: []string{
+		reset: []string{
+			"DELETE FROM holdfast.claims",
 			"UPDATE holdfast.meta SET swept = 0",
 			"INSERT INTO holdfast.tombstones VALUES ('old', '', 'z', 1) ON CONFLICT DO NOTHING",
 		},
@@ -130,6 +141,53 @@ func TestSchemaOfPostgres(t *testing.T) {
 	g.checkGrants(grantsIn(r.out))
 }
 
+// TestSchemaOfMySQL is TestSchemaOfPostgres on MariaDB.
+func TestSchemaOfMySQL(t *testing.T) {
+	const user = "O'Brien \\ `of` shop"
+	server := servers.MariaDB(t)
+	admin := server.DB(t)
+	check(t, second(admin.ExecContext(t.Context(), "CREATE DATABASE locks")))
+	db, err := admin.Conn(t.Context())
+	check(t, err)
+	defer db.Close()
+	g := &granter{
+		T: t, user: quoteMySQL(user), url: server.URL(user, "", "locks"),
+		execute: func(statement string) error { return second(db.ExecContext(t.Context(), statement)) },
+		reset: []string{
+			"DELETE FROM holdfast_claims",
+			"UPDATE holdfast_meta SET swept = 0",
+			"INSERT IGNORE INTO holdfast_tombstones VALUES ('old', '', 'z', 1)",
+		},
+		swept: func() (gone bool) {
+			const query = "SELECT NOT EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = 'old')"
+			check(t, db.QueryRowContext(t.Context(), query).Scan(&gone))
+			return gone
+		},
+	}
+	check(t, g.execute("USE locks"))
+	r := bare(t, "schema", "mysql", "--user", user)
+	r.want(t, 0, `(?s)CREATE TABLE .*\n-- GRANT .*;\n$`, nothing)
+	script, _, _ := strings.Cut(r.out, "\nDELIMITER ;\n") // as the database's own client reads it
+	_, script, _ = strings.Cut(script, "\nDELIMITER //\n")
+	for statement := range strings.SplitSeq(script, " //") {
+		if strings.TrimSpace(statement) != "" {
+			check(t, g.execute(statement))
+		}
+	}
+	check(t, g.execute("CREATE USER "+g.user))
+	g.checkGrants(grantsIn(r.out))
+}
+
+func TestQuoteMySQL(t *testing.T) {
+	for user, want := range map[string]string{
+		"shop": "`shop`@`%`", "shop@10.%": "`shop`@`10.%`", "a`b@c@localhost": "`a``b@c`@`localhost`",
+	} {
+		if got := quoteMySQL(user); got != want {
+			t.Errorf("%s: %s, want %s", user, got, want)
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestWrongUseOfSchema(t *testing.T) {
@@ -139,7 +197,7 @@ func TestWrongUseOfSchema(t *testing.T) {
 	}{
 		{[]string{"schema"}, "which database"},
 		{[]string{"schema", "postgres", "app"}, "which database"},
-		{[]string{"schema", "oracle"}, "oracle is not known; there is postgres"},
+		{[]string{"schema", "oracle"}, "oracle is not known; there are postgres and mysql"},
 		{[]string{"schema", "postgres://joe:hush@h"}, "what is given is not known"},
 		{[]string{"schema", "postgres", "--user="}, "--user"},
 		{[]string{"schema", "postgres", "--user", "joe\n; DROP TABLE x"}, "--user"},
