@@ -100,7 +100,7 @@ func (i *installer) format(ctx context.Context) (written int, err error) {
 // migrate creates the tables or takes a step to the next format, unless another client is quicker. It has changed the
 // session, and the connection is not used again.
 func (i *installer) migrate(ctx context.Context, written int) error {
-	const lock = "CONCAT('holdfast.', SHA1(DATABASE()))"
+	const lock = "CONCAT('holdfast.', LEFT(SHA2(DATABASE(), 256), 40))"
 	var locked sql.NullBool
 	err := i.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lock+", ?)", openTimeout.Seconds()).Scan(&locked)
 	if err != nil {
