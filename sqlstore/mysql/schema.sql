@@ -1,10 +1,10 @@
--- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to keep
--- the locks, with the mysql or mariadb client. It may be run again.
+-- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to
+-- keep the locks, with the mysql or mariadb client. It may be run again.
 --
 -- Each operation is one call of one procedure, which is one transaction and one round trip. It first locks the slot of
 -- the resource, until the transaction ends. The isolation is READ COMMITTED, so that each statement after it sees
--- everything that earlier holders of the slot have committed. Under REPEATABLE READ it would see the line as it was when
--- the transaction first read.
+-- everything that earlier holders of the slot have committed. Do not merge them into one statement: its snapshot would
+-- be from before it waited for the lock.
 --
 -- Times are microseconds of the server's clock, read after the slot was locked. UTC_TIMESTAMP is when the statement
 -- began, each statement of a procedure is one, and it knows no time zone and no daylight saving time.
@@ -133,9 +133,9 @@ tidy: BEGIN
 	END WHILE;
 END //
 
--- Results have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was not
--- counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of a
--- claim that is in the way.
+-- Results have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was
+-- not counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of
+-- a claim that is in the way.
 
 DROP PROCEDURE IF EXISTS holdfast_join //
 CREATE PROCEDURE holdfast_join(p_format INT, p_slot INT, p_prefix VARBINARY(512), p_name VARBINARY(512),
