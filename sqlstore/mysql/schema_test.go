@@ -114,8 +114,8 @@ func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (st
 	}()
 	testkit.Await(t, "the call waits for its slot", func() bool {
 		var waiting int
-		err := h.db.QueryRow("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'").
-			Scan(&waiting)
+		err := h.db.QueryRow(`SELECT COUNT(*) FROM information_schema.processlist
+			WHERE info LIKE 'UPDATE holdfast_slots%'`).Scan(&waiting)
 		return err == nil && waiting == 1
 	})
 	seat := 7
