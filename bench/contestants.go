@@ -72,6 +72,11 @@ var contestants = []contestant{
 	{name: "holdfast-postgres", role: ours, on: postgresSite, open: holdfastOn(""), renews: true, mostLeases: fewLeases},
 	{name: "advisory-lock", role: peer, on: postgresSite, open: onPostgres(0, advisoryLock)},
 	{name: "for-update-postgres", role: peer, on: postgresSite, open: onPostgres(0, rowLockPostgres)},
+
+	{name: "raw-mariadb", role: floor, on: mariadbSite, open: onMySQL(mostConnections, insertMySQL), onlyAlone: true},
+	{name: "holdfast-mariadb", role: ours, on: mariadbSite, open: holdfastOn(""), renews: true, mostLeases: fewLeases},
+	{name: "get-lock", role: peer, on: mariadbSite, open: onMySQL(0, getLock)},
+	{name: "for-update-mariadb", role: peer, on: mariadbSite, open: onMySQL(0, rowLockMySQL)},
 }
 
 var (

@@ -96,6 +96,7 @@ func help(fs *flag.FlagSet) string {
   go -C bench run . --store redis,redis-sentinel,redis-cluster --contestants '^(raw|holdfast)'
   go -C bench run . --store redis-masters --cases '^(one|work|stopped)$'
   go -C bench run . --store etcd --nodes 3
+  go -C bench run . --store postgres,mariadb
 
 Flags:
 `)

@@ -74,10 +74,11 @@ var (
 	folderSite   = &siteKind{"file", startFolder}
 	etcdSite     = &siteKind{"etcd", startEtcd}
 	postgresSite = &siteKind{"postgres", startPostgres}
+	mariadbSite  = &siteKind{"mariadb", startMariaDB}
 )
 
 // siteKinds are all that --store can choose from.
-var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite}
+var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite, mariadbSite}
 
 // defaultStores are what is measured if nobody chooses.
 const defaultStores = "redis,file"

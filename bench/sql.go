@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	_ "github.com/holdfast-go/holdfast/sqlstore/mysql"    // mysql:
 	_ "github.com/holdfast-go/holdfast/sqlstore/postgres" // postgres:
 )
 
@@ -109,7 +110,7 @@ func advisoryLock(ctx context.Context, db *sql.DB, name string) (lease, error) {
 	return sessionLock(ctx, db, "SELECT pg_advisory_lock($1)::text", "SELECT pg_advisory_unlock($1)", int64(h.Sum64()))
 }
 
-// getLock is MySQL's GET_LOCK, with a day to wait.
+// getLock is GET_LOCK of MySQL and MariaDB, with a day to wait.
 func getLock(ctx context.Context, db *sql.DB, name string) (lease, error) {
 	return sessionLock(ctx, db, "SELECT GET_LOCK(?, 86400)", "SELECT RELEASE_LOCK(?)", name)
 }

@@ -47,24 +47,6 @@ func NewClock(t testing.TB) *Clock {
 	return c
 }
 
-// sharedTempDir makes a folder that other users can read too: a server may run as one.
-func sharedTempDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "holdfast-clock-") //nolint:usetesting // t.TempDir lies in a folder of ours alone
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // mapOffset maps the file, so that an offset is set in one step and never seen by halves.
 func (c *Clock) mapOffset(t testing.TB) {
 	t.Helper()

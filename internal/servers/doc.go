@@ -4,11 +4,13 @@
 //	client := dial(redis.Addr())
 //	etcd := servers.EtcdCluster(t, 3).Client(t)
 //	old, err := servers.RedisSentinel(t).Master()
+//	db := servers.Postgres(t).DB(t)
+//	standby := servers.MariaDB(t).Replica(t)
 //
 // A server that is missing on this machine skips the test with a line that says what was left out and how to get it.
 // With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
 // Servers are looked for on the PATH, and etcd and Valkey where `make servers` puts them; HOLDFAST_ETCD names another
-// etcd.
+// etcd. Where Debian keeps servers off the PATH, they are found too.
 //
 // # What happens
 //
@@ -47,10 +49,22 @@
 //
 // Stop lets a master wait for its replicas, for ten seconds if one of them lags or is paused. Kill does not.
 //
+// # SQL servers
+//
+// [Postgres] and [MariaDB] start within half a second: the data of a fresh server is made once per machine, kept in
+// the cache, and copied. LoseData and Start make it fresh again. Neither waits for the disk, and both keep what they
+// have acknowledged when they are killed. If the tests run as root, the servers run as the user nobody, so the folder
+// for temp files must be open to others. [PgBouncer] shares few connections to a PostgreSQL server among many clients.
+//
+// [PostgresServer.Standby] and [MariaDBServer.Replica] start servers that copy another. StopReplication makes one fall
+// behind, and Promote makes it a primary with what it has received. With [PostgresServer.Synchronous] and
+// [MariaDBServer.SemiSync] the primary acknowledges only what has arrived there.
+//
 // # Adding a server
 //
 // A kind of server is a kind value (server.go): program, number of ports, arguments, and how to ask whether it is
-// ready. Its type embeds *[Server]. See redis.go. A cluster whose nodes must know each other's ports starts them
-// together: see etcd_cluster.go. One whose nodes are told later lets each find its own: see redis_cluster.go. How to
-// install the program goes into need.go.
+// ready. Its type embeds *[Server]. See redis.go, or postgres.go for one that needs data to start with and another user
+// than root. A cluster whose nodes must know each other's ports starts them together: see etcd_cluster.go. One whose
+// nodes are told later lets each find its own: see redis_cluster.go. How to install the program goes into need.go, and
+// into tools/install-servers.
 package servers

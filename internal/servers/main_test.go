@@ -9,16 +9,23 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leaks"
 )
 
-// In a child with this set, the tests are one test that starts a server, says where, and waits to be killed.
+// In a child with this set, the tests are one test that starts the server of this name, says where, and waits to be
+// killed.
 const orphanEnv = "HOLDFAST_TEST_ORPHAN"
+
+var orphans = map[string]func(testing.TB) *Server{
+	"redis-server": func(t testing.TB) *Server { return Redis(t).Server },
+	"postgres":     func(t testing.TB) *Server { return Postgres(t).Server }, // as another user, if this one is root
+}
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestOrphan(t *testing.T) {
-	if os.Getenv(orphanEnv) == "" {
+	start := orphans[os.Getenv(orphanEnv)]
+	if start == nil {
 		t.Skip("only in the child of TestServerEndsWithTheTestBinary")
 	}
-	fmt.Printf("\n%s\n", Redis(t).Addr())
+	fmt.Printf("\n%s\n", start(t).Addr())
 	time.Sleep(time.Minute) // it is killed long before
 }
 

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -21,13 +24,15 @@ import (
 type MariaDBServer struct {
 	*Server
 	set      *settings
+	id       uint32         // in the binary logs; another one when it has lost its data, or it would skip what was its own
 	primary  *MariaDBServer // nil: it is none's replica
-	semiSync bool
+	replicas []*MariaDBServer
+	semiSync bool // the primary waits for a replica
 }
 
-// MariaDB starts a MariaDB server with a user root who may do everything, and has no password or the [Password]. What it
-// has acknowledged is still there after Kill and Start, but it does not wait for the disk:
-// Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") does. It keeps a binary log for replicas.
+// MariaDB starts a MariaDB server with a user root who may do everything, and has no password or the [Password]. What
+// the server has acknowledged is still there after Kill and Start, but it does not wait for the disk: with
+// Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") it does. It keeps a binary log for replicas.
 func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	t.Helper()
 	m := newMariaDB(t, settingsOf(options), nil)
@@ -68,12 +73,16 @@ func (m *MariaDBServer) initialize() error {
 	if err != nil {
 		return err
 	}
+	m.id = 1 + rand.Uint32N(math.MaxUint32)
 	return m.fillFresh(program, "--datadir=", "--no-defaults", "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--innodb-use-native-aio=0", smallLog)
 }
 
-// replicaUser is the user as whom replicas connect. It may read the binary log, and nothing else.
-const replicaUser = "'holdfast-replica'@'127.0.0.1'"
+// The user as whom replicas connect may read the binary log, and nothing else.
+const (
+	replicaName = "holdfast-replica"
+	replicaUser = "'" + replicaName + "'@'127.0.0.1'"
+)
 
 // writeFiles writes the certificates, and what the server runs before it lets anybody in: nothing of it is replicated.
 func (m *MariaDBServer) writeFiles() error {
@@ -122,7 +131,7 @@ func (m *MariaDBServer) baseArgs() []string {
 		// The kernel keeps what was written by a process that is killed.
 		"--innodb-flush-log-at-trx-commit=2",
 		"--sync-binlog=0",
-		"--server-id=" + strconv.Itoa(m.Port()),
+		"--server-id=" + strconv.FormatUint(uint64(m.id), 10),
 		"--log-bin=binlog",
 		"--log-slave-updates", // so that all is there for the replicas of one that was promoted
 		"--rpl-semi-sync-slave-enabled=1",
@@ -177,11 +186,11 @@ func (m *MariaDBServer) open() (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// checkReady demands that the process that was started answers: nobody else's has its file in this folder.
+// checkReady demands that the process that was started answers: no other has its file in this folder.
 func (m *MariaDBServer) checkReady() error {
-	path, err := m.ask("SELECT @@pid_file")
-	if err == nil && path != m.pidPath() {
-		err = fmt.Errorf("somebody else answers on %s", m.Addr())
+	_, values, err := m.row(readyPatience, "SELECT @@pid_file")
+	if err == nil && (len(values) != 1 || values[0] != m.pidPath()) {
+		err = fmt.Errorf("another server answers on %s", m.Addr())
 	}
 	return err
 }
@@ -196,32 +205,44 @@ func (m *MariaDBServer) exec(statements ...string) error {
 	return nil
 }
 
-// ask runs a query as root, over a connection of its own, and returns the last value of the first row as text, or nothing
-// if there is none.
+// ask runs a query as root and returns the last value of the first row, or nothing if there is none.
 func (m *MariaDBServer) ask(query string, args ...any) (answer string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+	_, values, err := m.row(answerPatience, query, args...)
+	if err != nil || len(values) == 0 {
+		return "", err
+	}
+	return values[len(values)-1], nil
+}
+
+// row runs a query as root, over a connection of its own, and returns its columns and the first row as text.
+func (m *MariaDBServer) row(
+	patience time.Duration, query string, args ...any,
+) (columns, values []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	db, err := m.open()
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	defer db.Close() //nolint:errcheck // the answer is there
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return "", rows.Err()
+		return nil, nil, rows.Err()
 	}
-	columns, err := rows.Columns()
-	if err != nil {
-		return "", err
+	if columns, err = rows.Columns(); err != nil {
+		return nil, nil, err
 	}
-	values := make([]any, len(columns))
-	for i := range values {
-		values[i] = new(sql.RawBytes)
+	texts, targets := make([]sql.NullString, len(columns)), make([]any, len(columns))
+	for i := range texts {
+		targets[i] = &texts[i]
 	}
-	values[len(values)-1] = &answer
-	return answer, errors.Join(rows.Scan(values...), rows.Err())
+	err = rows.Scan(targets...)
+	for _, text := range texts {
+		values = append(values, text.String)
+	}
+	return columns, values, errors.Join(err, rows.Err())
 }

@@ -22,12 +22,16 @@ func TestNeed(t *testing.T) {
 			"redis-server":  "apt-get install redis-server",
 			"valkey-server": "make servers",
 			"etcd":          "make servers",
+			"postgres":      "apt-get install postgresql",
+			"pgbouncer":     "apt-get install pgbouncer",
+			"mariadbd":      "apt-get install mariadb-server",
 		} {
 			t.Run(test.name+"/"+program, func(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
 				t.Setenv("XDG_CACHE_HOME", t.TempDir())
 				t.Setenv("HOLDFAST_ETCD", "")
 				t.Setenv("HOLDFAST_STORES", "")
+				hideDebian(t)
 				t.Setenv("CI", test.ci)
 				t.Setenv("HOLDFAST_REQUIRE_SERVERS", test.require)
 				f := asTest(t, func(t testing.TB) {
@@ -54,7 +58,9 @@ func TestNeedOfOtherStores(t *testing.T) {
 		"redis":      {"redis-server": true, "valkey-server": true, "etcd": false, "cc": true},
 		"etcd":       {"redis-server": false, "valkey-server": false, "etcd": true},
 		"redis etcd": {"redis-server": true, "etcd": true},
-		"sqlite":     {"redis-server": false, "etcd": false, "cc": true},
+		"sqlite":     {"redis-server": false, "etcd": false, "postgres": false, "mariadbd": false, "cc": true},
+		"postgres":   {"postgres": true, "pgbouncer": true, "mariadbd": false, "redis-server": false},
+		"mysql":      {"postgres": false, "pgbouncer": false, "mariadbd": true},
 	} {
 		for program, needed := range want {
 			t.Run(stores+"/"+program, func(t *testing.T) {
@@ -63,11 +69,48 @@ func TestNeedOfOtherStores(t *testing.T) {
 				t.Setenv("HOLDFAST_ETCD", "")
 				t.Setenv("HOLDFAST_REQUIRE_SERVERS", "1")
 				t.Setenv("HOLDFAST_STORES", stores)
+				hideDebian(t)
 				f := asTest(t, func(t testing.TB) { Need(t, program) })
 				if f.failed != needed || f.skipped == needed {
 					t.Errorf("failed: %t, skipped: %t: %s", f.failed, f.skipped, f.said)
 				}
 			})
+		}
+	}
+}
+
+// hideDebian hides the servers that Debian keeps off the PATH, and returns the folder where they are looked for.
+func hideDebian(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	postgres, daemons := debianPostgres, debianDaemons
+	t.Cleanup(func() { debianPostgres, debianDaemons = postgres, daemons })
+	debianPostgres, debianDaemons = filepath.Join(dir, "*", "bin", "postgres"), filepath.Join(dir, "sbin")
+	return dir
+}
+
+// The newest PostgreSQL of Debian is found, unless there is one on the PATH.
+func TestFindPostgres(t *testing.T) {
+	path, debian := t.TempDir(), hideDebian(t)
+	t.Setenv("PATH", path)
+	for _, folders := range [][]string{
+		{debian, "9", "bin", "postgres"}, {debian, "15", "bin", "postgres"}, {path, "postgres"},
+	} {
+		want := fakeProgram(t, folders...)
+		if got, err := find("postgres"); got != want {
+			t.Errorf("found %q, want %q: %v", got, want, err)
+		}
+	}
+}
+
+// A user who is not root has not all servers on the PATH.
+func TestFindDaemon(t *testing.T) {
+	path, debian := t.TempDir(), hideDebian(t)
+	t.Setenv("PATH", path)
+	for _, folders := range [][]string{{debian, "sbin", "mariadbd"}, {path, "mariadbd"}} {
+		want := fakeProgram(t, folders...)
+		if got, err := find("mariadbd"); got != want {
+			t.Errorf("found %q, want %q: %v", got, want, err)
 		}
 	}
 }

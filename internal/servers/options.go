@@ -47,7 +47,8 @@ func Env(variables ...string) Option {
 	return func(s *settings) { s.env = append(s.env, variables...) }
 }
 
-// Password makes the server demand this password, of the default user of Redis or of the user root of etcd.
+// Password makes the server demand this password, of the default user of Redis, of the user root of etcd and MariaDB,
+// or of the user postgres of PostgreSQL.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }
@@ -59,6 +60,7 @@ func ACL(lines ...string) Option {
 
 // TLS makes the server speak only TLS on its port. It takes clients without a certificate too. To refuse them, give a
 // Redis server Args("--tls-auth-clients", "yes") and etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile).
+// PostgreSQL and MariaDB demand certificates by user.
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.certificates = c }
 }

@@ -5,6 +5,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"testing"
 )
 
 // An owner is the user that runs a server and owns its files. nil stands for the user of this process.
@@ -59,3 +60,21 @@ func (s *Server) copyCertificates(c *Certificates) error {
 
 // ownFile is the copy of a file in the server's folder.
 func (s *Server) ownFile(path string) string { return filepath.Join(s.dir, filepath.Base(path)) }
+
+// sharedTempDir makes a folder that other users can read too: a server may run as one.
+func sharedTempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // t.TempDir lies in a folder of ours alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

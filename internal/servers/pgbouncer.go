@@ -23,11 +23,20 @@ type PgBouncerServer struct {
 // It has hardly any arguments. Args are lines of its section pgbouncer instead, such as "default_pool_size = 2".
 func PgBouncer(t testing.TB, postgres *PostgresServer, options ...Option) *PgBouncerServer {
 	t.Helper()
-	b := &PgBouncerServer{postgres: postgres, set: settingsOf(options)}
+	b := newPgBouncer(t, postgres, settingsOf(options))
+	if err := b.firstStart(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newPgBouncer(t testing.TB, postgres *PostgresServer, set *settings) *PgBouncerServer {
+	t.Helper()
+	b := &PgBouncerServer{postgres: postgres, set: set}
 	b.Server = newServer(t, kind{
 		program:   "pgbouncer",
 		portCount: 1,
-		env:       b.set.env,
+		env:       set.env,
 		args:      func() []string { return []string{b.configFile()} },
 		ready:     b.checkReady,
 		owner:     postgres.owner,
@@ -36,16 +45,17 @@ func PgBouncer(t testing.TB, postgres *PostgresServer, options ...Option) *PgBou
 	if err := b.owner.write(b.usersFile(), fmt.Appendf(nil, "%q \"\"\n", superuser)); err != nil {
 		t.Fatal(err)
 	}
-	prepare := func() error {
+	return b
+}
+
+// firstStart starts it on a free port, which goes into its config.
+func (b *PgBouncerServer) firstStart() error {
+	return b.start(maxClashes, func() error {
 		if err := b.choosePorts(); err != nil {
 			return err
 		}
 		return b.writeConfig()
-	}
-	if err := b.start(maxClashes, prepare); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	})
 }
 
 func (b *PgBouncerServer) configFile() string { return filepath.Join(b.dir, "pgbouncer.ini") }
@@ -75,15 +85,17 @@ func (b *PgBouncerServer) URL(database string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", superuser, b.Addr(), database)
 }
 
-// checkReady demands that the process that was started answers: nobody else's has its users in this folder. The
+// checkReady demands that the process that was started answers: no other has its users in this folder. The
 // PostgreSQL server need not run.
 func (b *PgBouncerServer) checkReady() error {
-	settings, err := rowsOf(b.URL("pgbouncer"), "SHOW CONFIG")
+	config, err := rowsOf(readyPatience, b.URL("pgbouncer"), "SHOW CONFIG")
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(settings, func(row []string) bool { return row[0] == "auth_file" && row[1] == b.usersFile() }) {
-		return fmt.Errorf("somebody else answers on %s", b.Addr())
+	for _, row := range config {
+		if row[0] == "auth_file" && row[1] == b.usersFile() {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("another server answers on %s", b.Addr())
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,7 +25,8 @@ const superuser = "postgres"
 // A PostgresServer is a PostgreSQL server that runs for one test, alone, as a primary or as its standby.
 type PostgresServer struct {
 	*Server
-	set *settings
+	set     *settings
+	primary *PostgresServer // nil: it is none's standby, and never was
 }
 
 // Postgres starts a PostgreSQL server with a superuser postgres and a database of that name. It lets everybody in, or
@@ -174,10 +176,10 @@ func (p *PostgresServer) exec(statements ...string) error {
 	return nil
 }
 
-// ask runs a query as the superuser, over a connection of its own, and returns the first value that it yields as text, or
-// nothing if there is none.
+// ask runs a query as the superuser, over a connection of its own, and returns the first value that it yields as
+// text, or nothing if there is none.
 func (p *PostgresServer) ask(query string) (string, error) {
-	rows, err := rowsOf(p.URL(superuser, p.set.password, superuser), query)
+	rows, err := rowsOf(answerPatience, p.URL(superuser, p.set.password, superuser), query)
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}
@@ -185,8 +187,8 @@ func (p *PostgresServer) ask(query string) (string, error) {
 }
 
 // rowsOf runs a query over a connection of its own, and returns the rows as text.
-func rowsOf(url, query string) (rows [][]string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+func rowsOf(patience time.Duration, url, query string) (rows [][]string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, url)
 	if err != nil {

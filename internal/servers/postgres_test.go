@@ -79,7 +79,7 @@ func testSQLPause(t *testing.T, s *Server, db *sql.DB) {
 	}
 }
 
-// A client that is in the middle of something dies with a server that is killed, and is not waited for by one that stops.
+// The process that serves a client ends with a server that is killed. One that stops does not wait for the client.
 func TestPostgresEndsItsClients(t *testing.T) {
 	p := Postgres(t)
 	for name, end := range map[string]func() error{"stop": p.Stop, "kill": p.Kill} {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -78,30 +79,50 @@ func TestPortIsReserved(t *testing.T) {
 func TestStartAgainAfterClash(t *testing.T) {
 	stranger := Redis(t)
 	for _, test := range []struct {
-		name  string
-		r     *RedisServer
-		ports func(free []int) []int // what is picked first
+		name string
+		make func(t *testing.T) (s *Server, firstStart func() error)
 	}{
-		{"alone", newRedis(t, settingsOf(nil)), func([]int) []int { return []int{stranger.Port()} }},
-		{"port of a cluster", newClusterNode(t, settingsOf(nil)), func(free []int) []int {
-			return []int{free[0], stranger.Port()}
+		{"redis", func(t *testing.T) (*Server, func() error) {
+			r := newRedis(t, settingsOf(nil))
+			return r.Server, r.firstStart
 		}},
-		{"sentinel", newSentinel(t, settingsOf(nil)), func([]int) []int { return []int{stranger.Port()} }},
+		{"port of a cluster", func(t *testing.T) (*Server, func() error) {
+			r := newClusterNode(t, settingsOf(nil))
+			return r.Server, r.firstStart
+		}},
+		{"sentinel", func(t *testing.T) (*Server, func() error) {
+			r := newSentinel(t, settingsOf(nil))
+			return r.Server, r.firstStart
+		}},
+		{"postgres", func(t *testing.T) (*Server, func() error) {
+			p := newPostgres(t, settingsOf(nil), (*PostgresServer).initialize)
+			return p.Server, p.firstStart
+		}},
+		{"pgbouncer", func(t *testing.T) (*Server, func() error) {
+			b := newPgBouncer(t, Postgres(t), settingsOf(nil))
+			return b.Server, b.firstStart
+		}},
+		{"mariadb", func(t *testing.T) (*Server, func() error) {
+			m := newMariaDB(t, settingsOf(nil), nil)
+			return m.Server, m.firstStart
+		}},
 	} {
-		picks := 0
-		test.r.pick = func(n int) ([]int, error) {
-			free, err := pickPorts(n)
-			if picks++; picks == 1 {
-				defer freePorts(free)
-				return test.ports(free), err
+		t.Run(test.name, func(t *testing.T) {
+			s, firstStart := test.make(t)
+			picks := 0
+			s.pick = func(n int) ([]int, error) {
+				ports, err := pickPorts(n)
+				if picks++; picks == 1 {
+					freePorts(ports[n-1:])
+					ports[n-1] = stranger.Port() // of a cluster the port for the other nodes
+				}
+				return ports, err
 			}
-			return free, err
-		}
-		check(t, test.r.firstStart())
-		if picks != 2 || slices.Contains(test.r.ports, stranger.Port()) {
-			t.Errorf("%s: it runs on %v after %d picks, and the stranger on %d",
-				test.name, test.r.ports, picks, stranger.Port())
-		}
+			check(t, firstStart())
+			if picks != 2 || slices.Contains(s.ports, stranger.Port()) {
+				t.Errorf("it runs on %v after %d picks, and the stranger on %d", s.ports, picks, stranger.Port())
+			}
+		})
 	}
 }
 
@@ -180,12 +201,20 @@ func TestServerEndsWithTheTest(t *testing.T) {
 }
 
 func TestServerEndsWithTheTestBinary(t *testing.T) {
-	Need(t, "redis-server")
+	for program := range orphans {
+		t.Run(program, func(t *testing.T) { endsWithTheTestBinary(t, program) })
+	}
+}
+
+func endsWithTheTestBinary(t *testing.T, program string) {
+	t.Helper()
+	Need(t, program)
 	if !child.EndsWithParent {
 		t.Skip("only Linux ends a child with its parent")
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestOrphan$")
-	child.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
+	temp := sharedTempDir(t)
+	child.Env = append(os.Environ(), orphanEnv+"="+program, "TMPDIR="+temp)
 	child.Stderr = os.Stderr
 	pipe, err := child.StdoutPipe()
 	check(t, err)
@@ -211,6 +240,10 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 		}
 		return err != nil
 	})
+	if dirs, _ := filepath.Glob(temp + "/holdfast-postgres-*"); len(dirs) == 1 {
+		check(t, (&PostgresServer{Server: &Server{dir: dirs[0]}}).clearUp())
+	}
+	await(t, "end of its children", func() bool { return os.RemoveAll(temp) == nil })
 }
 
 // await polls until something is so.

@@ -4,7 +4,12 @@ import (
 	"database/sql"
 	"net/url"
 	"testing"
+	"time"
 )
+
+// readyPatience is how long a server that may not be ready gets for an answer, before it is asked again. Another server
+// on its port may keep silent.
+const readyPatience = 2 * time.Second
 
 // userinfo is the part of a URL that says who connects.
 func userinfo(user, password string) *url.Userinfo {
@@ -14,12 +19,8 @@ func userinfo(user, password string) *url.Userinfo {
 	return url.UserPassword(user, password)
 }
 
-// closedWith closes db when the test ends.
+// closedWith closes db when the test ends. Its server may have ended before, which is an error to some drivers.
 func closedWith(t testing.TB, db *sql.DB) *sql.DB {
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
+	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

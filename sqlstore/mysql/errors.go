@@ -21,7 +21,7 @@ const (
 		"CREATE ROUTINE and ALTER ROUTINE on the database")
 )
 
-var errReadOnly = errors.New("the server is read-only, as a replica or a former primary is; name the primary, or all servers")
+var errReadOnly = errors.New("the server is read-only, as replicas and former primaries are; name the primary, or all")
 
 // codeOf returns the server's number of an error, or 0.
 func codeOf(err error) uint16 {

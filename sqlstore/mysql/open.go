@@ -138,7 +138,7 @@ func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
 	within, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if err := prepare(within, e); err != nil {
+	if err := prepare(within, e, migrations); err != nil {
 		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Close())
 	}
 	_ = e.Sweep(within) // what it cannot remove is in nobody's way

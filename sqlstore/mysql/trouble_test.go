@@ -118,7 +118,8 @@ func TestRefusedAtOpen(t *testing.T) {
 		}
 		return err
 	}
-	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret, database)), true, "mysql at "+h.server.Addr(), "password")
+	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret, database)), true,
+		"mysql at "+h.server.Addr(), "password")
 	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret+"!", "nowhere")), true, "no such database")
 	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret+"!", "")), true, "no database was chosen")
 	testkit.CheckFault(t, open(h.server.URL("poor", "", database)), true, "privileges")
@@ -127,10 +128,12 @@ func TestRefusedAtOpen(t *testing.T) {
 	testkit.CheckFault(t, open("mysql://root:"+testkit.Secret+"@"+testkit.Nobody(t)+"/"+database), false, "refused")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := mysql.Open(ctx, "mysql://root@"+testkit.Silent(t)+"/"+database); !errors.Is(err, context.DeadlineExceeded) {
+	_, err := mysql.Open(ctx, "mysql://root@"+testkit.Silent(t)+"/"+database)
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a silent server: %v", err)
 	}
-	db, err := sql.Open("mysql", fmt.Sprintf("root:%s!@tcp(%s)/%s?autocommit=0", testkit.Secret, h.server.Addr(), database))
+	db, err := sql.Open("mysql",
+		fmt.Sprintf("root:%s!@tcp(%s)/%s?autocommit=0", testkit.Secret, h.server.Addr(), database))
 	testkit.Must(t, err)
 	defer db.Close()
 	_, err = mysql.New(t.Context(), db)
@@ -236,8 +239,8 @@ func TestOpenAtOnce(t *testing.T) {
 	checkWorks(t, h.open(t))
 }
 
-// TestNewerTables: a program that knows only an older format touches nothing, whether it meets the newer one when it opens
-// or later.
+// TestNewerTables: a program that knows only an older format touches nothing, whether it meets the newer one when it
+// opens or later.
 func TestNewerTables(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -359,7 +362,7 @@ func TestPoolInUse(t *testing.T) {
 	checkWorks(t, s)
 }
 
-// TestIdleConnectionsCut: a middlebox forgets idle connections and tells nobody. One call finds out, and the next works.
+// TestIdleConnectionsCut: a middlebox forgets idle connections and tells nobody. One call finds out, the next works.
 func TestIdleConnectionsCut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -388,7 +391,8 @@ func TestInterruptedCall(t *testing.T) {
 	go func() { left <- s.Leave(t.Context(), held) }()
 	testkit.Await(t, "the call waits in the middle", func() bool {
 		var id int64
-		err := h.db.QueryRow("SELECT id FROM information_schema.processlist WHERE db = 'locks' AND info LIKE 'DELETE%'").Scan(&id)
+		err := h.db.QueryRow("SELECT id FROM information_schema.processlist WHERE db = 'locks' AND info LIKE 'DELETE%'").
+			Scan(&id)
 		if err != nil {
 			return false
 		}
@@ -427,8 +431,8 @@ func TestLockWaitTimeout(t *testing.T) {
 	testkit.Check(t, <-joined)
 }
 
-// TestSessions: stores over connections with other character sets, collations, time zones and isolation levels share one
-// line.
+// TestSessions: stores over connections with other character sets, collations, time zones and isolation levels share
+// one line.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

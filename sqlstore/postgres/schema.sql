@@ -221,6 +221,11 @@ CREATE FUNCTION holdfast.opens(p_claim holdfast.claims, p_now bigint) RETURNS bi
 		WHERE c.prefix = p_claim.prefix AND c.name = p_claim.name AND c.seat < p_claim.seat) ELSE 0 END
 $$;
 
+-- seats looks for a claim whose ticket its client does not know.
+CREATE FUNCTION holdfast.seats(p_prefix text, p_name text, p_id text) RETURNS bigint[] LANGUAGE sql VOLATILE AS $$
+	SELECT array_agg(c.seat) FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id
+$$;
+
 -- keep takes claims as a JSON array of objects with i, slot, name, id, units, ticket, ttl, grace, turn, waits, and the
 -- index of their owner among the owners, a JSON array of texts.
 CREATE FUNCTION holdfast.keep(p_format integer, p_prefix text, p_inbox text, p_claims json, p_owners json)
@@ -256,7 +261,7 @@ BEGIN
 		SELECT r.*, c.seat, c.units > r.units AS shrinks FROM json_to_recordset(p_claims)
 			AS r (name text, id text, units integer, ticket bigint, ttl bigint, grace bigint, turn integer, waits text, owner integer)
 			JOIN holdfast.claims c ON c.prefix = p_prefix AND c.name = r.name AND c.id = r.id
-				AND c.seat = ANY (holdfast.seats(p_prefix, r.name, r.id, r.ticket))
+				AND c.seat = ANY (CASE WHEN r.ticket > 0 THEN ARRAY[0, r.ticket] ELSE holdfast.seats(p_prefix, r.name, r.id) END)
 			WHERE r.name <> ALL (v_newer)
 	), written AS (
 		UPDATE holdfast.claims c SET units = least(c.units, k.units),
@@ -269,20 +274,15 @@ BEGIN
 	FOREACH v_name IN ARRAY coalesce(v_shrunk, '{}') LOOP
 		PERFORM holdfast.tidy(p_format, p_prefix, v_name, '', v_now);
 	END LOOP;
-	RETURN QUERY SELECT r.i, coalesce(c.state, ''), coalesce(c.ticket, 0), -1,
-			CASE WHEN c.state = 'waiting' THEN holdfast.opens(c, v_now) ELSE 0 END,
-			CASE WHEN r.name = ANY (v_newer) THEN 'format' ELSE '' END, ''
+	RETURN QUERY SELECT r.i, c.state, c.ticket, NULL::integer,
+			CASE WHEN c.state = 'waiting' THEN holdfast.opens(c.claim, v_now) END,
+			CASE WHEN r.name = ANY (v_newer) THEN 'format' END, NULL
 		FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint)
-		LEFT JOIN holdfast.claims c ON c.prefix = p_prefix AND c.name = r.name AND c.id = r.id
-			AND c.seat = ANY (holdfast.seats(p_prefix, r.name, r.id, r.ticket));
+		LEFT JOIN LATERAL (SELECT c.state, c.ticket, c AS claim FROM holdfast.claims c
+			WHERE c.prefix = p_prefix AND c.name = r.name AND c.id = r.id
+				AND c.seat = ANY (CASE WHEN r.ticket > 0 THEN ARRAY[0, r.ticket] ELSE holdfast.seats(p_prefix, r.name, r.id) END)
+			OFFSET 0) c ON true; -- which keeps the planner from reading the whole table
 END $$;
-
--- seats returns where in its line a claim can be. A claim whose ticket its client does not know is looked for.
-CREATE FUNCTION holdfast.seats(p_prefix text, p_name text, p_id text, p_ticket bigint) RETURNS bigint[]
-	LANGUAGE sql VOLATILE AS $$
-	SELECT CASE WHEN p_ticket > 0 THEN ARRAY[0, p_ticket] ELSE (SELECT array_agg(c.seat) FROM holdfast.claims c
-		WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id) END
-$$;
 
 CREATE FUNCTION holdfast.leave(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_ticket bigint,
 	p_ttl bigint,
@@ -381,10 +381,11 @@ $$;
 CREATE FUNCTION holdfast.look(p_format integer, p_prefix text, p_claims json, p_thorough boolean)
 	RETURNS TABLE (i integer, state text, ticket bigint, ahead integer, opens bigint, problem text, place text)
 	LANGUAGE sql STABLE AS $$
-	SELECT r.i, coalesce(c.state, ''), coalesce(c.ticket, 0), -1, 0::bigint,
-		CASE WHEN p_thorough THEN holdfast.untidy(p_format, p_prefix, r.name) ELSE '' END, ''
+	SELECT r.i, c.state, c.ticket, NULL::integer, NULL::bigint,
+		CASE WHEN p_thorough THEN holdfast.untidy(p_format, p_prefix, r.name) END, NULL
 	FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint)
-	LEFT JOIN holdfast.claims c ON c.prefix = p_prefix AND c.name = r.name AND c.seat IN (0, r.ticket) AND c.id = r.id
+	LEFT JOIN LATERAL (SELECT c.state, c.ticket FROM holdfast.claims c
+		WHERE c.prefix = p_prefix AND c.name = r.name AND c.seat IN (0, r.ticket) AND c.id = r.id OFFSET 0) c ON true
 $$;
 
 -- expired lists lines that have something expired, if nobody has looked for them for a minute.
