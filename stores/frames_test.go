@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // mostFrames is how many functions of this module may lie between a call of Lock and the connection, both included.
@@ -38,22 +39,27 @@ func TestFramesOfLock(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer locks.Close()
+			use := func() error {
+				lease, err := locks.Mutex("x").Lock(t.Context())
+				if err != nil {
+					return err
+				}
+				return lease.Unlock(t.Context())
+			}
+			for range 10 { // the first time is another way: scripts are loaded, sessions opened, statements prepared
+				testkit.Must(t, use())
+			}
 			var done atomic.Bool
 			stopped := make(chan struct{})
 			go func() {
 				defer close(stopped)
 				for !done.Load() {
-					lease, err := locks.Mutex("x").Lock(t.Context())
-					if err == nil {
-						err = lease.Unlock(t.Context())
-					}
-					if err != nil {
+					if err := use(); err != nil {
 						t.Error(err)
 						return
 					}
 				}
 			}()
-			time.Sleep(100 * time.Millisecond) // the first time is another way: scripts are loaded, sessions opened
 			stack := deepest(c.connection, 20)
 			done.Store(true)
 			<-stopped
