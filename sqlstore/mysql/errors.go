@@ -21,7 +21,7 @@ const (
 		"CREATE ROUTINE and ALTER ROUTINE on the database")
 )
 
-var errReadOnly = errors.New("the server is read-only, as a replica or a former primary is; name the primary, or all servers")
+var errReadOnly = errors.New("the server is read-only, as replicas and former primaries are; name the primary, or all")
 
 // codeOf returns the server's number of an error, or 0.
 func codeOf(err error) uint16 {
@@ -79,7 +79,7 @@ func explain(err error) (why error, final bool) {
 	}
 	switch codeOf(err) {
 	case 1045, 1130, 1698, 1862:
-		return fmt.Errorf("the server refuses this user or password: %w", err), true
+		return fmt.Errorf("the server refuses this user or password, or wants TLS: %w", err), true
 	case 1049:
 		return fmt.Errorf("there is no such database: %w", err), true
 	case 1054, 1136, 1146, 1305, 1318, 1356, 1364, 1644, 3819, 4025:

@@ -2,14 +2,33 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"net"
+
+	"github.com/holdfast-go/holdfast/sqlstore/routines"
 )
 
+// Explain is what a store makes of an error.
+var Explain = explain
+
+// Prepare opens a database as a program does that knows this format, and the steps to it.
+func Prepare(ctx context.Context, db *sql.DB, format int, steps ...string) error {
+	return prepare(ctx, &routines.Engine{DB: db, Dialect: routines.Dialect{Format: format}}, steps)
+}
+
+// Install runs a script in the form of the schema.
+func Install(ctx context.Context, conn *sql.Conn, script string) error {
+	return (&installer{conn: conn}).run(ctx, script)
+}
+
 // Through has the store connect to this address instead of the one in its URL.
-func Through(address string) Option {
+func Through(address string) Option { return ThroughAny(func() string { return address }) }
+
+// ThroughAny is Through for an address that changes.
+func ThroughAny(address func() string) Option {
 	return func(s *settings) {
 		s.dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, address)
+			return (&net.Dialer{}).DialContext(ctx, network, address())
 		}
 	}
 }

@@ -71,7 +71,9 @@ func (s *scene) end(of testkit.Effect) {
 	findings := outcome.Findings()
 	if s.lost != (history.Interval{}) {
 		s.Logf("%d holds broke a rule while claims were lost", len(findings))
-		findings = slices.DeleteFunc(findings, func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark })
+		findings = slices.DeleteFunc(findings, func(f check.Finding) bool {
+			return f.Rule != check.Unique && f.Rule != check.Mark
+		})
 		outside := outcome.Outside(s.lost)
 		findings = append(append(findings, check.Overlap(outside)...), check.Tokens(outside)...)
 	}

@@ -13,24 +13,25 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// migrations are the steps from one format to the next, as scripts in the form of the schema: the first leads from format
-// 1 to 2. The server commits each statement of them at once, so that they may be repeated from the start. The last one
-// must update the format of all slots, which makes older programs refuse the tables from then on.
+// migrations are the steps from one format to the next, as scripts in the form of the schema: the first leads from
+// format 1 to 2. The server commits each statement at once, so that a step must be one that can be begun again. Its
+// last statement must update the format of all slots, which makes older programs refuse the tables from then on.
 var migrations []string
 
 // An installer prepares a database for use, over a connection of its own.
 type installer struct {
 	engine *routines.Engine
+	steps  []string // from one format to the next
 	conn   *sql.Conn
 }
 
-// prepare checks the server, and creates or migrates the tables.
-func prepare(ctx context.Context, e *routines.Engine) error {
+// prepare checks the server, and creates the tables or migrates them with these steps.
+func prepare(ctx context.Context, e *routines.Engine, steps []string) error {
 	conn, err := e.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	i := installer{engine: e, conn: conn}
+	i := installer{engine: e, steps: steps, conn: conn}
 	defer func() { _ = i.conn.Close() }() // it goes back to the pool
 	if err := i.inspect(ctx); err != nil {
 		return err
@@ -44,7 +45,7 @@ func prepare(ctx context.Context, e *routines.Engine) error {
 			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written, e.Format)
 		case written == e.Format:
 			return i.conn.QueryRowContext(ctx, "SELECT identity FROM holdfast_meta").Scan(&e.Identity)
-		case written > len(migrations):
+		case written > len(steps):
 			return errAltered
 		}
 		if err := i.migrate(ctx, written); err != nil {
@@ -64,7 +65,8 @@ func (i *installer) inspect(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !isNewEnough(version):
-		return finalError(fmt.Sprintf("the server is version %.40s, and MariaDB 10.6 or MySQL 8.0 are the oldest that will do", version))
+		return finalError(fmt.Sprintf("the server is version %.40s; MariaDB 10.6 and MySQL 8.0 are the oldest that will do",
+			version))
 	case readOnly:
 		return errReadOnly
 	case !database.Valid:
@@ -100,7 +102,7 @@ func (i *installer) format(ctx context.Context) (written int, err error) {
 // migrate creates the tables or takes a step to the next format, unless another client is quicker. It has changed the
 // session, and the connection is not used again.
 func (i *installer) migrate(ctx context.Context, written int) error {
-	const lock = "CONCAT('holdfast.', SHA1(DATABASE()))"
+	const lock = "CONCAT('holdfast.', LEFT(SHA2(DATABASE(), 256), 40))"
 	var locked sql.NullBool
 	err := i.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lock+", ?)", openTimeout.Seconds()).Scan(&locked)
 	if err != nil {
@@ -111,7 +113,7 @@ func (i *installer) migrate(ctx context.Context, written int) error {
 	}
 	script := schema
 	if written > 0 {
-		script = migrations[written-1]
+		script = i.steps[written-1]
 	}
 	if now, again := i.format(ctx); again == nil && now == written {
 		err = i.run(ctx, script)

@@ -1,10 +1,10 @@
--- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to keep
--- the locks, with the mysql or mariadb client. It may be run again.
+-- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to
+-- keep the locks, with the mysql or mariadb client. It may be run again.
 --
 -- Each operation is one call of one procedure, which is one transaction and one round trip. It first locks the slot of
 -- the resource, until the transaction ends. The isolation is READ COMMITTED, so that each statement after it sees
--- everything that earlier holders of the slot have committed. Under REPEATABLE READ it would see the line as it was when
--- the transaction first read.
+-- everything that earlier holders of the slot have committed. Do not merge them into one statement: its snapshot would
+-- be from before it waited for the lock.
 --
 -- Times are microseconds of the server's clock, read after the slot was locked. UTC_TIMESTAMP is when the statement
 -- began, each statement of a procedure is one, and it knows no time zone and no daylight saving time.
@@ -73,7 +73,7 @@ CREATE OR REPLACE SQL SECURITY INVOKER VIEW holdfast_lines AS
 
 -- begin starts the transaction, locks a slot, and then reads the clock. It refuses a server that is read-only.
 DROP PROCEDURE IF EXISTS holdfast_begin //
-CREATE PROCEDURE holdfast_begin(IN p_slot INT, OUT p_mark BIGINT, OUT p_format INT, OUT p_now BIGINT)
+CREATE PROCEDURE holdfast_begin(IN p_slot INT, OUT p_format INT, OUT p_now BIGINT)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
 	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- which some users could write to
@@ -81,7 +81,7 @@ BEGIN
 	END IF;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
-	SELECT s.mark, s.format INTO p_mark, p_format FROM holdfast_slots s WHERE s.slot = p_slot FOR UPDATE;
+	SELECT s.format INTO p_format FROM holdfast_slots s WHERE s.slot = p_slot FOR UPDATE;
 	IF p_format IS NULL THEN
 		SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'a row of holdfast_slots is missing';
 	END IF;
@@ -133,9 +133,9 @@ tidy: BEGIN
 	END WHILE;
 END //
 
--- Results have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was not
--- counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of a
--- claim that is in the way.
+-- Results have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was
+-- not counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of
+-- a claim that is in the way.
 
 DROP PROCEDURE IF EXISTS holdfast_join //
 CREATE PROCEDURE holdfast_join(p_format INT, p_slot INT, p_prefix VARBINARY(512), p_name VARBINARY(512),
@@ -143,23 +143,39 @@ CREATE PROCEDURE holdfast_join(p_format INT, p_slot INT, p_prefix VARBINARY(512)
 	p_floor BIGINT, p_turn INT, p_inbox VARBINARY(64), p_waits MEDIUMBLOB, p_details MEDIUMBLOB)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
-	DECLARE c_max  BIGINT DEFAULT 36028797018963967; -- the greatest ticket
-	DECLARE c_last BIGINT DEFAULT 4102444800000000;  -- the year 2100: a mark beyond it was set by hand
 	DECLARE v_state, v_problem, v_kind VARBINARY(16) DEFAULT '';
-	DECLARE v_ticket, v_opens, v_now, v_most, v_mark, v_used, v_earliest, v_seat BIGINT DEFAULT 0;
+	DECLARE v_now BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+	DECLARE v_drawn, v_ticket, v_opens, v_mark, v_used, v_earliest, v_seat BIGINT DEFAULT 0;
 	DECLARE v_ahead INT DEFAULT -1;
 	DECLARE v_format, v_total, v_held, v_capacity, v_newest INT DEFAULT 0;
 	DECLARE v_some, v_buried, v_present BOOLEAN DEFAULT FALSE;
-	DECLARE v_same BOOLEAN DEFAULT TRUE;
 	DECLARE v_fits BOOLEAN DEFAULT p_units <= p_capacity;
 	DECLARE v_place MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT '';
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
-	CALL holdfast_begin(p_slot, v_mark, v_format, v_now);
+	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
+		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
+	END IF;
+	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+	START TRANSACTION;
+	-- The greatest ticket is 2^55 - 1. A mark is not counted on from if it was set by hand to a year beyond 2100, nor a
+	-- floor if it is a day ahead.
+	UPDATE holdfast_slots s SET s.mark = LAST_INSERT_ID(GREATEST(s.mark + 1, p_floor + 1, v_now))
+		WHERE s.slot = p_slot AND s.format <= p_format
+			AND s.mark < 36028797018963967 AND (s.mark <= 4102444800000000 OR s.mark <= v_now + 86400000000)
+			AND (p_floor <= s.mark OR p_floor < 36028797018963967 AND p_floor <= v_now + 86400000000);
 	work: BEGIN
-		IF v_format > p_format THEN
-			SET v_problem = 'format';
-			LEAVE work;
+		IF ROW_COUNT() > 0 THEN
+			SET v_drawn = LAST_INSERT_ID();
+		ELSE
+			SELECT s.mark, s.format INTO v_mark, v_format FROM holdfast_slots s WHERE s.slot = p_slot FOR UPDATE;
+			IF v_format = 0 THEN
+				SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'a row of holdfast_slots is missing';
+			ELSEIF v_format > p_format THEN
+				SET v_problem = 'format';
+				LEAVE work;
+			END IF;
 		END IF;
+		SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 		SELECT EXISTS (SELECT 1 FROM holdfast_claims c WHERE c.prefix = p_prefix AND c.name = p_name),
 			EXISTS (SELECT 1 FROM holdfast_tombstones b WHERE b.id = p_id AND b.deadline > v_now) INTO v_some, v_buried;
 		IF v_some THEN
@@ -179,26 +195,20 @@ BEGIN
 						WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat < v_seat;
 				END IF;
 				LEAVE work;
-			ELSEIF v_total > 0 THEN
-				SET v_same = v_kind = p_kind AND v_capacity = p_capacity;
-				SET v_fits = v_fits AND v_same AND v_held = v_total AND v_used + p_units <= p_capacity;
 			END IF;
 		END IF;
-		SET v_most = v_now + 86400000000; -- the highest ticket that is believed
 		IF v_buried THEN
 			LEAVE work;
-		ELSEIF v_mark > c_last AND v_mark > v_most OR v_mark >= c_max THEN
-			SET v_problem = 'mark', v_ticket = v_mark;
+		ELSEIF v_drawn = 0 THEN
+			SET v_problem = IF(v_mark >= 36028797018963967 OR v_mark > 4102444800000000 AND v_mark > v_now + 86400000000,
+				'mark', 'floor'), v_ticket = v_mark;
 			LEAVE work;
-		ELSEIF p_floor > v_mark AND (p_floor > v_most OR p_floor >= c_max) THEN
-			SET v_problem = 'floor';
-			LEAVE work;
-		ELSEIF NOT v_same THEN
+		ELSEIF v_total > 0 AND (v_kind <> p_kind OR v_capacity <> p_capacity) THEN
 			SET v_problem = 'mismatch';
 			SET v_place = JSON_OBJECT('kind', CONVERT(v_kind USING utf8mb4), 'capacity', v_capacity + 0);
 			LEAVE work;
 		END IF;
-		SET v_ahead = v_total;
+		SET v_fits = v_fits AND v_held = v_total AND v_used + p_units <= p_capacity, v_ahead = v_total;
 		IF p_try AND NOT v_fits THEN
 			SELECT JSON_OBJECT('ticket', c.ticket, 'id', CONVERT(c.id USING utf8mb4), 'state', CONVERT(c.state USING utf8mb4),
 				'kind', CONVERT(c.kind USING utf8mb4), 'units', c.units, 'capacity', c.capacity, 'left', c.deadline - v_now,
@@ -207,13 +217,8 @@ BEGIN
 				WHERE c.prefix = p_prefix AND c.name = p_name ORDER BY c.seat LIMIT 1;
 			LEAVE work;
 		END IF;
-		SET v_ticket = GREATEST(v_mark + 1, p_floor + 1, v_now);
-		UPDATE holdfast_slots s SET s.mark = v_ticket WHERE s.slot = p_slot;
-		IF v_fits THEN
-			SET v_state = 'held';
-		ELSE
-			SET v_state = 'waiting', v_opens = GREATEST(v_earliest - v_now, 1);
-		END IF;
+		SET v_ticket = v_drawn, v_state = IF(v_fits, 'held', 'waiting'),
+			v_opens = IF(v_fits, 0, GREATEST(v_earliest - v_now, 1));
 		INSERT INTO holdfast_claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline, ttl, grace,
 				since, turn, inbox, waits, details, format)
 			VALUES (p_prefix, p_name, CASE WHEN v_fits AND p_kind = 'lock' AND p_units = p_capacity THEN 0 ELSE v_ticket END,
@@ -348,11 +353,11 @@ CREATE PROCEDURE holdfast_leave(p_format INT, p_slot INT, p_prefix VARBINARY(512
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_problem, v_kind VARBINARY(16) DEFAULT '';
-	DECLARE v_now, v_mark, v_used, v_earliest BIGINT;
+	DECLARE v_now, v_used, v_earliest BIGINT;
 	DECLARE v_format, v_total, v_held, v_capacity, v_newest, v_left INT DEFAULT 0;
 	DECLARE v_present BOOLEAN;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
-	CALL holdfast_begin(p_slot, v_mark, v_format, v_now);
+	CALL holdfast_begin(p_slot, v_format, v_now);
 	SELECT COUNT(*), GREATEST(v_format, COALESCE(MAX(c.format), 0)) INTO v_total, v_newest FROM holdfast_claims c
 		WHERE c.prefix = p_prefix AND c.name = p_name;
 	IF v_newest > p_format THEN -- only newer programs know what leaving does there
@@ -385,11 +390,11 @@ CREATE PROCEDURE holdfast_break(p_format INT, p_slot INT, p_prefix VARBINARY(512
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_problem, v_kind VARBINARY(16) DEFAULT '';
-	DECLARE v_now, v_mark, v_used, v_earliest BIGINT;
+	DECLARE v_now, v_used, v_earliest BIGINT;
 	DECLARE v_format, v_total, v_held, v_capacity, v_newest INT DEFAULT 0;
 	DECLARE v_present BOOLEAN;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
-	CALL holdfast_begin(p_slot, v_mark, v_format, v_now);
+	CALL holdfast_begin(p_slot, v_format, v_now);
 	IF v_format <= p_format THEN
 		CALL holdfast_tidy(p_format, p_prefix, p_name, '', v_now,
 			v_total, v_held, v_used, v_earliest, v_kind, v_capacity, v_newest, v_present);
@@ -416,11 +421,11 @@ CREATE PROCEDURE holdfast_tend(p_format INT, p_slot INT, p_prefix VARBINARY(512)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_kind VARBINARY(16);
-	DECLARE v_now, v_mark, v_used, v_earliest BIGINT;
+	DECLARE v_now, v_used, v_earliest BIGINT;
 	DECLARE v_format, v_total, v_held, v_capacity, v_newest INT DEFAULT 0;
 	DECLARE v_present BOOLEAN;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
-	CALL holdfast_begin(p_slot, v_mark, v_format, v_now);
+	CALL holdfast_begin(p_slot, v_format, v_now);
 	IF v_format <= p_format THEN
 		CALL holdfast_tidy(p_format, p_prefix, p_name, '', v_now,
 			v_total, v_held, v_used, v_earliest, v_kind, v_capacity, v_newest, v_present);

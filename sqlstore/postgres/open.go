@@ -55,6 +55,7 @@ type settings struct {
 	credentials Credentials
 	dial        pgconn.DialFunc // nil: as usual
 	migrations  []string
+	hidden      []string // what no error may show, beside passwords
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -87,7 +88,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
 		return nil, err
 	}
-	options := []Option{Prefix(at.Prefix)}
+	options := []Option{Prefix(at.Prefix), func(s *settings) { s.hidden = append(s.hidden, at.LoneUser()) }}
 	if at.Query.Has("listen") {
 		options = append(options, Listen(at.Query.Get("listen")))
 	}
@@ -114,6 +115,9 @@ func passwordFile(path string) Credentials {
 
 // configOf makes a configuration of a URL. Its errors show nothing of it.
 func configOf(at store.Location) (*pgx.ConnConfig, error) {
+	if _, err := at.Database(); err != nil {
+		return nil, err
+	}
 	query := url.Values{}
 	for _, name := range parameters {
 		if at.Query.Has(name) {
@@ -127,7 +131,8 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	if at.User != nil {
 		source += at.User.String() + "@"
 	}
-	source += strings.Join(at.Hosts, ",") + (&url.URL{Path: at.Path}).EscapedPath() + "?" + query.Encode()
+	source += strings.Join(at.Hosts, ",") + (&url.URL{Path: at.Path}).EscapedPath() +
+		"?" + strings.ReplaceAll(query.Encode(), "+", "%20") // libpq takes a + for a +
 	config, err := pgx.ParseConfig(source)
 	if err != nil {
 		why := "it cannot be read"
@@ -304,6 +309,9 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 		explain = explainRotating
 	}
 	e.Frame = newFrame(nameOf(config), config, explain)
+	for _, hidden := range s.hidden {
+		e.Frame.Hide(hidden)
+	}
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
 	e.listener.frame, e.listener.inbox = e.Frame, strings.ToLower(rand.Text())
@@ -320,6 +328,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), e.Engine.Close())
 		}
 		e.Frame.Hide(config.Password)
+		e.Frame.Hide(at.LoneUser())
 		e.listener.connect = connectTo(config, s.logIn)
 	}
 	within, cancel := context.WithTimeout(ctx, openTimeout)
