@@ -148,8 +148,8 @@ func (l *Location) takeCommon() error {
 var parameters = map[string]bool{
 	"allow": true, "ca": true, "cert": true, "db": true, "drift": true, "eviction": true, "guard": true,
 	"insecure-skip-verify": true, "key": true, "max-ttl": true, "mode": true, "retry": true, "server-name": true,
-	"shared": true, "timeout": true, "tokens": true, "wait-replicas": true, "wait-timeout": true,
-	"sentinel-user": false, "sentinel-password": false,
+	"shared": true, "socket": true, "timeout": true, "tls": true, "tokens": true, "wait-replicas": true,
+	"wait-timeout": true, "password-file": false, "sentinel-user": false, "sentinel-password": false,
 }
 
 // Allow refuses a URL with parameters other than these, prefix and ttl, and with one of them given twice. A misspelt
