@@ -59,7 +59,7 @@ func (s *scene) losing(do func()) {
 // Errors of a server that is away, and of one that is slow: on a busy machine that needs no fault.
 var (
 	inTrouble = regexp.MustCompile("connection refused|invalid connection|bad connection|EOF|reset by peer|broken pipe|" +
-		"is stopping, or has ended|no connection left")
+		"is stopping, or has ended|no connection left|is read-only")
 	isSlow = regexp.MustCompile("no answer in|connections of the pool are in use")
 )
 

@@ -259,13 +259,10 @@ BEGIN
 	DECLARE shrunk CURSOR FOR SELECT c.name, c.seat, r.units
 		FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
 			id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', units INT PATH '$.units', ticket BIGINT PATH '$.ticket')) r
-		STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY) AND c.seat = 0
-		WHERE c.id = r.id AND c.units > r.units AND NOT FIND_IN_SET(HEX(c.name), v_newer)
-		UNION ALL SELECT c.name, c.seat, r.units
-		FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
-			id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', units INT PATH '$.units', ticket BIGINT PATH '$.ticket')) r
-		STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY) AND c.seat = r.ticket
-		WHERE c.id = r.id AND c.units > r.units AND NOT FIND_IN_SET(HEX(c.name), v_newer);
+		STRAIGHT_JOIN JSON_TABLE('[0, 1]', '$[*]' COLUMNS (one INT PATH '$')) k
+		STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY)
+			AND c.seat = r.ticket * k.one AND c.id = r.id
+		WHERE c.units > r.units AND NOT FIND_IN_SET(HEX(c.name), v_newer);
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = TRUE;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- which some users could write to
@@ -282,18 +279,6 @@ BEGIN
 	END IF;
 	SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 	IF v_format <= p_format THEN
-		OPEN unknown;
-		finding: LOOP
-			FETCH unknown INTO v_index, v_name, v_id;
-			IF v_end THEN
-				LEAVE finding;
-			END IF;
-			SELECT COALESCE(MAX(c.ticket), 0) INTO v_ticket FROM holdfast_claims c
-				WHERE c.prefix = p_prefix AND c.name = v_name AND c.id = v_id;
-			SET v_claims = JSON_SET(v_claims, CONCAT('$[', v_index, '].ticket'), v_ticket);
-		END LOOP;
-		CLOSE unknown;
-		SET v_end = FALSE;
 		OPEN untidy;
 		tidying: LOOP
 			FETCH untidy INTO v_name;
@@ -309,6 +294,18 @@ BEGIN
 		END LOOP;
 		CLOSE untidy;
 		SET v_end = FALSE;
+		OPEN unknown;
+		finding: LOOP
+			FETCH unknown INTO v_index, v_name, v_id;
+			IF v_end THEN
+				LEAVE finding;
+			END IF;
+			SELECT COALESCE(MAX(c.ticket), 0) INTO v_ticket FROM holdfast_claims c
+				WHERE c.prefix = p_prefix AND c.name = v_name AND c.id = v_id;
+			SET v_claims = JSON_SET(v_claims, CONCAT('$[', v_index, '].ticket'), v_ticket);
+		END LOOP;
+		CLOSE unknown;
+		SET v_end = FALSE;
 		OPEN shrunk;
 		shrinking: LOOP
 			FETCH shrunk INTO v_name, v_seat, v_units;
@@ -316,7 +313,7 @@ BEGIN
 				LEAVE shrinking;
 			END IF;
 			UPDATE holdfast_claims c SET c.units = v_units, c.seat = c.ticket
-				WHERE c.prefix = p_prefix AND c.name = v_name AND c.seat = v_seat;
+				WHERE c.prefix = p_prefix AND c.name = v_name AND c.seat = v_seat AND c.units > v_units;
 			CALL holdfast_tidy(p_format, p_prefix, v_name, '', v_now,
 				v_total, v_held, v_used, v_earliest, v_kind, v_capacity, v_newest, v_present);
 			SET v_end = FALSE;
@@ -326,9 +323,9 @@ BEGIN
 				id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', ticket BIGINT PATH '$.ticket', ttl BIGINT PATH '$.ttl',
 				grace BIGINT PATH '$.grace', turn INT PATH '$.turn',
 				waits MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$.waits', owner INT PATH '$.owner')) r
-			STRAIGHT_JOIN JSON_TABLE('[0, 1]', '$[*]' COLUMNS (known INT PATH '$')) k
+			STRAIGHT_JOIN JSON_TABLE('[0, 1]', '$[*]' COLUMNS (one INT PATH '$')) k
 			STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY)
-				AND c.seat = r.ticket * k.known AND c.id = r.id
+				AND c.seat = r.ticket * k.one AND c.id = r.id
 			SET c.deadline = v_now + r.ttl + r.grace, c.ttl = r.ttl, c.grace = r.grace, c.turn = r.turn, c.inbox = p_inbox,
 				c.waits = r.waits, c.details = JSON_UNQUOTE(JSON_EXTRACT(v_owners, CONCAT('$[', r.owner, ']')))
 			WHERE NOT FIND_IN_SET(HEX(c.name), v_newer);
