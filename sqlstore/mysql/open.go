@@ -114,7 +114,9 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	e.Frame = newFrame(c.name)
 	password, _ := at.User.Password()
 	e.Frame.Hide(password)
-	e.Frame.Hide(at.LoneUser())
+	if user := at.LoneUser(); user != "" {
+		e.Frame.Hide("'" + user + "'") // as the server names it; the word may well be in other places
+	}
 	return open(ctx, e, &s)
 }
 

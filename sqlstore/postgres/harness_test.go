@@ -31,7 +31,7 @@ func TestStoreSerializable(t *testing.T) {
 	t.Parallel()
 	storetest.RunSome(t, func(t testing.TB) storetest.Harness {
 		server := servers.Postgres(t, servers.Args("-c", "default_transaction_isolation=serializable"))
-		return &harness{server: server, address: server.Addr(), db: server.DB(t)}
+		return &harness{server: server, address: server.Addr(), db: server.DB(t), through: postgres.Through}
 	}, "methods", "exclusion", "order", "names")
 }
 

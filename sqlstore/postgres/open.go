@@ -55,7 +55,7 @@ type settings struct {
 	credentials Credentials
 	dial        pgconn.DialFunc // nil: as usual
 	migrations  []string
-	hidden      []string // what no error may show, beside passwords
+	lone        []string // users that may be passwords in the wrong place
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -88,7 +88,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
 		return nil, err
 	}
-	options := []Option{Prefix(at.Prefix), func(s *settings) { s.hidden = append(s.hidden, at.LoneUser()) }}
+	options := []Option{Prefix(at.Prefix), func(s *settings) { s.lone = append(s.lone, at.LoneUser()) }}
 	if at.Query.Has("listen") {
 		options = append(options, Listen(at.Query.Get("listen")))
 	}
@@ -297,6 +297,15 @@ type engine struct {
 	migrations []string
 }
 
+// hideUser hides a user where pgx and the server name one. The word may well be in other places: it is often postgres.
+func hideUser(f *frame.Frame, user string) {
+	if user != "" {
+		f.Hide("user=" + user)
+		f.Hide(strconv.Quote(user))
+		f.Hide(`"` + user + `"`)
+	}
+}
+
 // open prepares the database for use, and returns the store.
 func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
 	e.migrations = s.migrations
@@ -309,8 +318,8 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 		explain = explainRotating
 	}
 	e.Frame = newFrame(nameOf(config), config, explain)
-	for _, hidden := range s.hidden {
-		e.Frame.Hide(hidden)
+	for _, user := range s.lone {
+		hideUser(e.Frame, user)
 	}
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
@@ -328,7 +337,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), e.Engine.Close())
 		}
 		e.Frame.Hide(config.Password)
-		e.Frame.Hide(at.LoneUser())
+		hideUser(e.Frame, at.LoneUser())
 		e.listener.connect = connectTo(config, s.logIn)
 	}
 	within, cancel := context.WithTimeout(ctx, openTimeout)

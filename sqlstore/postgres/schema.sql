@@ -9,7 +9,7 @@
 --
 -- The functions that clients call have one plan for all parameters, since a plan for each call costs more than the call.
 -- They allow no sequential scan: plans are kept for as long as a connection lives, and were perhaps made when the tables
--- were small.
+-- were small. (SELECT … LIMIT 1) IS NULL stands for NOT EXISTS, which may be planned as a join with the whole line.
 
 CREATE SCHEMA holdfast;
 
@@ -239,7 +239,7 @@ BEGIN
 		place := json_build_object('kind', v_line.kind, 'capacity', v_line.capacity)::text;
 		RETURN;
 	END IF;
-	v_fits := v_line.held = v_line.total AND v_line.used + p_units <= p_capacity;
+	v_fits := v_line.total = 0 OR v_line.held = v_line.total AND v_line.used + p_units <= p_capacity;
 	ahead := v_line.total;
 	IF p_try AND NOT v_fits THEN
 		SELECT c.* INTO v_first FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name ORDER BY c.seat LIMIT 1;
@@ -312,13 +312,13 @@ BEGIN
 	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, units integer, ticket bigint,
 		ttl bigint, grace bigint, turn integer, waits text, owner integer) ORDER BY name
 	LOOP
-		-- Most leases are held by a claim that is alone in its line.
+		-- Most leases are exclusive, and nobody waits.
 		UPDATE holdfast.claims l SET deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn,
 			inbox = p_inbox, waits = r.waits, details = p_owners ->> r.owner
-			WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat IN (0, r.ticket) AND l.id = r.id AND l.state = 'held'
+			WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = 0 AND l.id = r.id
 				AND l.units <= r.units AND l.format <= p_format AND l.deadline > v_now
-				AND l.deadline - l.ttl - l.grace <= v_now AND NOT EXISTS (
-					SELECT 1 FROM holdfast.claims o WHERE o.prefix = p_prefix AND o.name = r.name AND o.seat <> l.seat)
+				AND l.deadline - l.ttl - l.grace <= v_now AND (SELECT o.seat FROM holdfast.claims o
+					WHERE o.prefix = p_prefix AND o.name = r.name AND o.seat > 0 LIMIT 1) IS NULL
 			RETURNING l.ticket INTO ticket;
 		IF FOUND THEN
 			i := r.i; state := 'held'; opens := NULL; problem := NULL;
@@ -374,9 +374,9 @@ DECLARE
 BEGIN
 	UPDATE holdfast.slots s SET mark = s.mark WHERE s.slot = p_slot
 		RETURNING s.format, holdfast.clock() INTO STRICT v_format, v_now;
-	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat IN (0, p_ticket) AND c.id = p_id
-		AND c.format <= p_format AND v_format <= p_format AND NOT EXISTS (
-			SELECT 1 FROM holdfast.claims o WHERE o.prefix = p_prefix AND o.name = p_name AND o.seat <> c.seat);
+	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat = 0 AND c.id = p_id
+		AND c.format <= p_format AND v_format <= p_format AND (SELECT o.seat FROM holdfast.claims o
+			WHERE o.prefix = p_prefix AND o.name = p_name AND o.seat > 0 LIMIT 1) IS NULL;
 	IF FOUND THEN
 		RETURN;
 	END IF;

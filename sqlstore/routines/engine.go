@@ -112,7 +112,11 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 		if begin != nil {
 			begin()
 		}
-		err := e.once(ctx, text, args, scan)
+		rows, conn, err := e.send(ctx, text, args)
+		if err == nil {
+			err = read(rows, scan)
+		}
+		e.release(conn, err)
 		switch {
 		case err == nil:
 			e.last.Store(time.Now().UnixNano())
@@ -148,34 +152,34 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 	}
 }
 
-// once runs a statement once.
-func (e *Engine) once(ctx context.Context, text string, args []any, scan func(*sql.Rows) error) (err error) {
+// send sends a statement. The connection is nil if it is the pool's own affair.
+func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.Rows, conn *sql.Conn, err error) {
 	if e.Prepare {
 		statement, err := e.statement(ctx, text) //nolint:sqlclosecheck // it is kept
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		rows, err := statement.QueryContext(ctx, args...)
-		if err != nil {
-			return e.whileFull(ctx, err)
+		if rows, err = statement.QueryContext(ctx, args...); err != nil {
+			err = e.whileFull(ctx, err)
 		}
-		return read(rows, scan)
+		return rows, nil, err
 	}
-	conn, err := e.DB.Conn(ctx)
-	if err != nil {
-		return e.whileFull(ctx, err)
+	if conn, err = e.DB.Conn(ctx); err != nil {
+		return nil, nil, e.whileFull(ctx, err)
 	}
 	e.holding.Add(1)
-	defer func() {
-		e.answered.Store(err == nil)
-		_ = conn.Close() // it goes back to the pool
-		e.holding.Add(-1)
-	}()
-	rows, err := conn.QueryContext(ctx, text, append(e.Leading[:len(e.Leading):len(e.Leading)], args...)...)
-	if err != nil {
-		return err
+	rows, err = conn.QueryContext(ctx, text, append(e.Leading[:len(e.Leading):len(e.Leading)], args...)...)
+	return rows, conn, err
+}
+
+// release gives a connection back to the pool after a call that has ended so.
+func (e *Engine) release(conn *sql.Conn, err error) {
+	if conn == nil {
+		return
 	}
-	return read(rows, scan)
+	e.answered.Store(err == nil)
+	_ = conn.Close()
+	e.holding.Add(-1)
 }
 
 // read reads all rows. The last error comes after them: that of the commit.
