@@ -14,8 +14,8 @@
 // people who holds what. A binary log has to be in the format ROW or MIXED.
 //
 // In a cluster of which several nodes can be written to (Galera, Group Replication), all clients have to use the same
-// node at any time, through one address: the lock of a slot is not known to the other nodes. Do not name several of them
-// in a URL.
+// node at any time, through one address: the lock of a slot is not known to the other nodes. Do not name several of
+// them in a URL.
 //
 // # How it works
 //
