@@ -77,6 +77,7 @@ func New(s store.Store, options ...Option) *Client {
 		c.settings.ttl = min(DefaultTTL, c.abilities.MaxTTL)
 	}
 	c.settings.apply(options, &c.abilities)
+	c.observeRetries()
 	return c
 }
 

@@ -277,6 +277,7 @@ type recorder struct {
 	jeopardies []note
 	handed     []note
 	deadlocks  []note
+	retries    []string
 }
 
 // The keys under which a recorder puts the number of the span into a context.
@@ -330,6 +331,12 @@ func (o *recorder) Deadlocked(r holdfast.Request, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.deadlocks = append(o.deadlocks, note{Request: r, err: err})
+}
+
+func (o *recorder) Retried(store string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.retries = append(o.retries, store+": "+err.Error())
 }
 
 // last is the youngest of spans.

@@ -36,6 +36,11 @@ type Observer interface {
 
 	// Deadlocked is called when a wait was given up because it closed a deadlock.
 	Deadlocked(r Request, err error)
+
+	// Retried is called when the server has rolled back a call because of others, and the store repeats it. It is a
+	// matter of the server's transactions, with names that may have nothing in common, and says nothing of contention
+	// for a lock.
+	Retried(store string, err error)
 }
 
 // A Request says what was asked for.
@@ -68,6 +73,13 @@ func (r *request) observe(o Observer) (over func(error)) {
 	return over
 }
 
+// observeRetries has the store tell the Observer, if there are both.
+func (c *Client) observeRetries() {
+	if s, ok := c.store.(store.Retrier); ok && c.settings.observer != nil {
+		s.NotifyRetry(func(err error) { c.settings.observer.Retried(c.abilities.Store, err) })
+	}
+}
+
 // NopObserver does nothing.
 type NopObserver struct{}
 
@@ -92,5 +104,8 @@ func (NopObserver) HandedOver(Request, Token) {}
 
 // Deadlocked implements Observer.
 func (NopObserver) Deadlocked(Request, error) {}
+
+// Retried implements Observer.
+func (NopObserver) Retried(string, error) {}
 
 var _ Observer = NopObserver{}

@@ -200,3 +200,30 @@ func TestObserverIsNotToldOfWrongCalls(t *testing.T) {
 		}
 	})
 }
+
+// A rollingBack is a store whose server rolls calls back.
+type rollingBack struct {
+	store.Store
+	retried func(error)
+}
+
+func (s *rollingBack) NotifyRetry(fn func(error)) { s.retried = fn }
+
+// TestObserverIsToldOfRetries: a call is rolled back by the server and repeated. The Observer is told which store it was
+// and why, and without an Observer the store has nobody to tell.
+func TestObserverIsToldOfRetries(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		o := &recorder{}
+		observed, alone := &rollingBack{Store: r.server.Connect()}, &rollingBack{Store: r.server.Connect()}
+		c, other := holdfast.New(observed, holdfast.Observe(o)), holdfast.New(alone)
+		defer c.Close()
+		defer other.Close()
+		observed.retried(errors.New("a deadlock of the server"))
+		if len(o.retries) != 1 || o.retries[0] != "memory: a deadlock of the server" {
+			t.Errorf("told %q", o.retries)
+		}
+		if alone.retried != nil {
+			t.Error("a store is to tell nobody")
+		}
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
 
@@ -63,8 +64,23 @@ func newLessor(life context.Context, etcd *cluster, keys keySpace, ttl time.Dura
 	return &lessor{etcd: etcd, renewals: renewals{etcd: etcd, life: life}, keys: keys, ttl: ttl, about: about}
 }
 
-// Open grants a lease, and writes its key.
-func (l *lessor) Open(ctx context.Context) (_ *lease, ttl time.Duration, sent time.Time, err error) {
+// Open grants a lease, and writes its key. A lease that is gone by then is not the caller's failure: it has expired
+// because the server stood still, or was lost with the server's data. Another one is granted for as long as ctx allows.
+func (l *lessor) Open(ctx context.Context) (made *lease, ttl time.Duration, sent time.Time, err error) {
+	for {
+		made, ttl, sent, err = l.openOnce(ctx)
+		if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return made, ttl, sent, err
+		}
+		select {
+		case <-time.After(electionPause):
+		case <-ctx.Done():
+			return nil, 0, sent, err
+		}
+	}
+}
+
+func (l *lessor) openOnce(ctx context.Context) (_ *lease, ttl time.Duration, sent time.Time, err error) {
 	var granted *etcdserverpb.LeaseGrantResponse
 	a := l.etcd.attempts(ctx)
 	for a.next() {
@@ -89,7 +105,7 @@ func (l *lessor) Open(ctx context.Context) (_ *lease, ttl time.Duration, sent ti
 	return made, ttl, sent, nil
 }
 
-// electionPause is how long a renewal waits that met with an election.
+// electionPause is how long a renewal waits that met with an election, and Open after a lease that was lost.
 const electionPause = 20 * time.Millisecond
 
 // Renew renews a lease.

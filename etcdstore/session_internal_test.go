@@ -3,13 +3,16 @@ package etcdstore
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -244,10 +247,16 @@ type slowKV struct {
 	etcdserverpb.KVClient
 	takes time.Duration
 	term  func() uint64
+	fails func() error // nil: none does
 }
 
 func (kv slowKV) Txn(context.Context, *etcdserverpb.TxnRequest, ...grpc.CallOption) (*etcdserverpb.TxnResponse, error) {
 	time.Sleep(kv.takes)
+	if kv.fails != nil {
+		if err := kv.fails(); err != nil {
+			return nil, err
+		}
+	}
 	return &etcdserverpb.TxnResponse{
 		Header: &etcdserverpb.ResponseHeader{Revision: 5, RaftTerm: kv.term()},
 		Responses: []*etcdserverpb.ResponseOp{{Response: &etcdserverpb.ResponseOp_ResponseRange{
@@ -306,4 +315,29 @@ func TestNewSessionCountsFromSending(t *testing.T) {
 			t.Errorf("its epoch is %d", at)
 		}
 	})
+}
+
+// A lease that is gone when its key is written, because the server stood still for its ttl or has lost its data, is
+// followed by another, for as long as the caller waits.
+func TestNewLeaseIsGone(t *testing.T) {
+	for _, lost := range []int64{3, math.MaxInt64} {
+		renewed(t, nil, func(t *testing.T, s renewedStore) {
+			var tries atomic.Int64 // the last ones are made when the caller waits no more
+			s.etcd.kv = clientv3.NewKVFromKVClient(slowKV{term: inTerm(3), fails: func() error {
+				if tries.Add(1) <= lost {
+					return rpctypes.ErrGRPCLeaseNotFound
+				}
+				return nil
+			}}, s.etcd.client)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := s.sessions.Current(ctx)
+			switch n := tries.Load(); {
+			case lost == 3 && (err != nil || n != 4):
+				t.Errorf("%v after %d tries", err, n)
+			case lost > 3 && (err == nil || ctx.Err() == nil || n < 10):
+				t.Errorf("%v after %d tries, and the caller would still wait", err, n)
+			}
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,13 +45,20 @@ func newGate(*testing.T) *kind {
 	}
 }
 
-// newRow makes a fence in a database.
-func newRow(t *testing.T) *kind {
+// newRow makes a fence in SQLite.
+func newRow(t *testing.T) *kind { return newRowAt(t, fenced) }
+
+// newRowAt makes a fence in a database.
+func newRowAt(t *testing.T, at site) *kind {
 	t.Helper()
-	db, fences := fenced(t, "CREATE TABLE ledger (seq INTEGER PRIMARY KEY AUTOINCREMENT, entry TEXT NOT NULL)")
+	// The database may not number the entries: it gives numbers out before their transactions end, or not in order.
+	db, fences := at(t, "CREATE TABLE ledger (seq BIGINT PRIMARY KEY, entry VARCHAR(64) NOT NULL)")
 	db.SetMaxOpenConns(8)
 	row := fences.Row("ledger")
-	const insert = "INSERT INTO ledger (entry) VALUES (?)"
+	insert := "INSERT INTO ledger SELECT coalesce(max(seq), 0) + 1, ? FROM ledger"
+	if fences.Dialect == fence.PostgreSQL {
+		insert = strings.Replace(insert, "?", "$1", 1)
+	}
 	return &kind{
 		enter:    func(token holdfast.Token) error { return row.Enter(t.Context(), db, token) },
 		seen:     func() (holdfast.Token, error) { return row.Seen(t.Context(), db) },

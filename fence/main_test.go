@@ -30,7 +30,10 @@ func sqlite(t *testing.T, statements ...string) *sql.DB {
 	return db
 }
 
-// fenced is a database with fences in it.
+// A site makes a database with fences in it, and nothing else but what the statements make.
+type site func(t *testing.T, statements ...string) (*sql.DB, fence.Table)
+
+// fenced is the site of SQLite.
 func fenced(t *testing.T, statements ...string) (*sql.DB, fence.Table) {
 	t.Helper()
 	db, fences := sqlite(t, statements...), fence.Table{Dialect: fence.SQLite}

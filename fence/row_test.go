@@ -15,8 +15,10 @@ import (
 )
 
 // TestRowNamesAreExact has names that a database may take for one another, or for SQL.
-func TestRowNamesAreExact(t *testing.T) {
-	db, fences := fenced(t)
+func TestRowNamesAreExact(t *testing.T) { namesAreExact(t, fenced) }
+
+func namesAreExact(t *testing.T, at site) {
+	db, fences := at(t)
 	for i, name := range []string{"a", "A", "a ", " a", "ä", "a\u0308", `'; DROP TABLE holdfast_fences; --`, "?", "$1", "%s", strings.Repeat("x", 512)} {
 		token := holdfast.Token(100-i) << 8
 		if err := fences.Row(name).Enter(t.Context(), db, token); err != nil {
@@ -38,7 +40,9 @@ func TestRowNamesAreExact(t *testing.T) {
 }
 
 // TestRowDoWritesAllOrNothing ends a write in every way that it can end other than well.
-func TestRowDoWritesAllOrNothing(t *testing.T) {
+func TestRowDoWritesAllOrNothing(t *testing.T) { writesAllOrNothing(t, fenced) }
+
+func writesAllOrNothing(t *testing.T, at site) {
 	broken := errors.New("broken")
 	cases := map[string]struct {
 		token holdfast.Token
@@ -52,7 +56,7 @@ func TestRowDoWritesAllOrNothing(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			db, fences := fenced(t, "CREATE TABLE log (token TEXT)")
+			db, fences := at(t, "CREATE TABLE log (token TEXT)")
 			row := fences.Row("ledger")
 			testkit.Must(t, row.Enter(t.Context(), db, older))
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -85,10 +89,12 @@ func TestRowDoWritesAllOrNothing(t *testing.T) {
 
 // TestRowIsLockedDuringTheWrite holds a write open, and a newer holder must not get in beside it. That is so for a
 // shared token too, though it does not raise the fence.
-func TestRowIsLockedDuringTheWrite(t *testing.T) {
+func TestRowIsLockedDuringTheWrite(t *testing.T) { isLockedDuringTheWrite(t, fenced) }
+
+func isLockedDuringTheWrite(t *testing.T, at site) {
 	for _, token := range []holdfast.Token{older, reader} {
 		t.Run(fmt.Sprintf("shared=%v", token.Shared()), func(t *testing.T) {
-			db, fences := fenced(t)
+			db, fences := at(t)
 			row := fences.Row("ledger")
 			entered := make(chan error, 1)
 			err := row.Do(t.Context(), db, token, func(*sql.Tx) error {

@@ -14,23 +14,36 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-var items = fence.Versioned{Dialect: fence.SQLite, Table: "items", Key: "id"}
+var items = itemsIn(fence.SQLite)
+
+func itemsIn(d fence.Dialect) fence.Versioned {
+	return fence.Versioned{Dialect: d, Table: "items", Key: "id"}
+}
 
 // shop is a database with one item.
 func shop(t *testing.T) *sql.DB {
-	return sqlite(t,
+	db, _, _ := shopAt(t, fenced)
+	return db
+}
+
+func shopAt(t *testing.T, at site) (*sql.DB, fence.Table, fence.Versioned) {
+	t.Helper()
+	db, fences := at(t,
 		"CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, note TEXT, version BIGINT NOT NULL DEFAULT 0)",
 		"INSERT INTO items (id, stock) VALUES (42, 10)")
+	return db, fences, itemsIn(fences.Dialect)
 }
 
 // TestVersionedLateWriter has two that have read the same version. The second to write would undo the first.
-func TestVersionedLateWriter(t *testing.T) {
+func TestVersionedLateWriter(t *testing.T) { versionedLateWriter(t, fenced) }
+
+func versionedLateWriter(t *testing.T, at site) {
 	for _, versioned := range []bool{false, true} {
 		t.Run(fmt.Sprintf("versioned=%v", versioned), func(t *testing.T) {
-			db := shop(t)
+			db, _, items := shopAt(t, at)
 			sell := func(version int64, stock int) error {
 				if !versioned {
-					_, err := db.ExecContext(t.Context(), "UPDATE items SET stock = ? WHERE id = 42", stock)
+					_, err := db.ExecContext(t.Context(), fmt.Sprintf("UPDATE items SET stock = %d WHERE id = 42", stock))
 					return err
 				}
 				return items.Update(t.Context(), db, 42, version, fence.Columns{"stock": stock})
@@ -60,8 +73,10 @@ func TestVersionedLateWriter(t *testing.T) {
 	}
 }
 
-func TestVersionedGone(t *testing.T) {
-	db := shop(t)
+func TestVersionedGone(t *testing.T) { versionedGone(t, fenced) }
+
+func versionedGone(t *testing.T, at site) {
+	db, _, items := shopAt(t, at)
 	err := items.Update(t.Context(), db, 43, 7, fence.Columns{"stock": 1})
 	var stale *fence.VersionError
 	if !errors.Is(err, holdfast.ErrStale) || !errors.As(err, &stale) || !stale.Gone || stale.Version != 7 {
@@ -73,10 +88,10 @@ func TestVersionedGone(t *testing.T) {
 }
 
 // TestVersionedInATransaction is the second belt: inside of a fence, and gone with its transaction.
-func TestVersionedInATransaction(t *testing.T) {
-	db := shop(t)
-	fences := fence.Table{Dialect: fence.SQLite}
-	testkit.Must(t, fences.Create(t.Context(), db))
+func TestVersionedInATransaction(t *testing.T) { versionedInATransaction(t, fenced) }
+
+func versionedInATransaction(t *testing.T, at site) {
+	db, fences, items := shopAt(t, at)
 	broken := errors.New("broken")
 	for _, want := range []error{broken, nil} {
 		err := fences.Row("item:42").Do(t.Context(), db, newer, func(tx *sql.Tx) error {
@@ -98,8 +113,10 @@ func TestVersionedInATransaction(t *testing.T) {
 }
 
 // TestVersionedLosesNoUpdate has many that count one number up, each again until it was not refused.
-func TestVersionedLosesNoUpdate(t *testing.T) {
-	db := shop(t)
+func TestVersionedLosesNoUpdate(t *testing.T) { versionedLosesNoUpdate(t, fenced) }
+
+func versionedLosesNoUpdate(t *testing.T, at site) {
+	db, _, items := shopAt(t, at)
 	db.SetMaxOpenConns(8)
 	const each, many = 5, 8
 	var wg sync.WaitGroup

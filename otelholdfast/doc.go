@@ -20,6 +20,7 @@
 //	holdfast.losses            counter          {lease}     op, store            leases that ended before they were given back
 //	holdfast.deadlocks         counter          {deadlock}  op, store            waits given up because of a deadlock
 //	holdfast.handovers         counter          {handover}  op, store            locks handed over inside the process
+//	holdfast.retries           counter          {call}      store                calls that the server rolled back, repeated
 //	holdfast.leases            up-down counter  {lease}     op, store            locks held now
 //	holdfast.waiters           up-down counter  {waiter}    op, store            calls that ask for a lock now
 //

@@ -22,6 +22,7 @@ func TestTablesOfInstruments(t *testing.T) {
 	r.observer.Jeopardy(mutex, token, 0, errors.New("no answer"))
 	r.observer.HandedOver(mutex, token)
 	r.observer.Deadlocked(mutex, errors.New("a cycle"))
+	r.observer.Retried("memory", errors.New("could not serialize access"))
 	recorded := map[string]string{}
 	for _, m := range r.collect() {
 		if m.Description == "" {

@@ -15,9 +15,9 @@ import (
 // The instruments. Their names are stable: dashboards and alerts are made of them. The tables in doc.go and
 // docs/operations.md list them.
 type instruments struct {
-	waitDuration, holdDuration, renewalDuration        metric.Float64Histogram
-	renewals, jeopardies, losses, deadlocks, handovers metric.Int64Counter
-	leases, waiters                                    metric.Int64UpDownCounter
+	waitDuration, holdDuration, renewalDuration                 metric.Float64Histogram
+	renewals, jeopardies, losses, deadlocks, handovers, retries metric.Int64Counter
+	leases, waiters                                             metric.Int64UpDownCounter
 }
 
 // Bounds of histograms, in seconds. The default ones are made for milliseconds.
@@ -59,6 +59,7 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		losses:     counter("holdfast.losses", "Leases that ended before they were given back.", "{lease}"),
 		deadlocks:  counter("holdfast.deadlocks", "Waits that were given up because of a deadlock.", "{deadlock}"),
 		handovers:  counter("holdfast.handovers", "Locks that were handed over inside the process.", "{handover}"),
+		retries:    counter("holdfast.retries", "Calls that the server rolled back, and that were repeated.", "{call}"),
 
 		leases:  now("holdfast.leases", "Locks that are held now.", "{lease}"),
 		waiters: now("holdfast.waiters", "Calls that ask for a lock now.", "{waiter}"),

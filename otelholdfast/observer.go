@@ -199,3 +199,8 @@ func (o *Observer) HandedOver(r holdfast.Request, _ holdfast.Token) {
 func (o *Observer) Deadlocked(r holdfast.Request, _ error) {
 	o.deadlocks.Add(context.Background(), 1, o.series.of(&r).plain.add...)
 }
+
+// Retried implements holdfast.Observer.
+func (o *Observer) Retried(store string, _ error) {
+	o.retries.Add(context.Background(), 1, o.series.of(&holdfast.Request{Store: store}).plain.add...)
+}

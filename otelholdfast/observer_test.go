@@ -59,6 +59,7 @@ func TestMetrics(t *testing.T) {
 		r.observer.Jeopardy(mutex, token, time.Second, errors.New("no answer"))
 		r.observer.HandedOver(mutex, token)
 		r.observer.Deadlocked(mutex, errors.New("a cycle"))
+		r.observer.Retried("memory", errors.New("could not serialize access"))
 		r.wantMetrics(map[string]string{
 			"wait.duration{op=lock outcome=granted store=memory}":   "4 in 3s",
 			"wait.duration{op=trylock outcome=locked store=memory}": "1 in 0s",
@@ -73,6 +74,7 @@ func TestMetrics(t *testing.T) {
 			"losses{op=lock store=memory}":                          "1",
 			"deadlocks{op=lock store=memory}":                       "1",
 			"handovers{op=lock store=memory}":                       "1",
+			"retries{store=memory}":                                 "1",
 			"leases{op=lock store=memory}":                          "0",
 			"waiters{op=lock store=memory}":                         "0",
 			"waiters{op=trylock store=memory}":                      "0",

@@ -17,6 +17,7 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 // A fake is an engine whose answers a test decides on.
 type fake struct {
 	listens bool // hears of its grants
+	plain   bool // is no Detector
 
 	mu      sync.Mutex
 	states  map[store.ID]store.State // who is not in it waits
@@ -42,7 +43,11 @@ func bubble(t *testing.T, f *fake, test func(t *testing.T, s *Store, told <-chan
 	synctest.Test(t, func(t *testing.T) {
 		f.states, f.errs = map[store.ID]store.State{}, map[store.ID]error{}
 		f.calls, f.hooks = map[string]int{}, map[string]func(context.Context) error{}
-		s := New(f, frame.New(frame.Config{Name: "fake", Drift: frame.OneClock, PushesWithCalls: true}), testPace)
+		var engine Engine = f
+		if f.plain {
+			engine = struct{ Engine }{f}
+		}
+		s := New(engine, frame.New(frame.Config{Name: "fake", Drift: frame.OneClock, PushesWithCalls: true}), testPace)
 		defer s.Close()
 		told := make(chan push, 16)
 		s.Notify(func(id store.ID, standing store.Standing) { told <- push{id, standing, time.Now()} })

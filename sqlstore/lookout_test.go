@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,59 @@ func TestHowOftenItAsks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHowOftenItLooks: without a Detector each look is at the database itself. It begins with the first pause, slows down
+// while nothing happens, and begins anew with a claim that joins, or whose standing has changed.
+func TestHowOftenItLooks(t *testing.T) {
+	f := &fake{plain: true}
+	bubble(t, f, func(t *testing.T, s *Store, told <-chan push) {
+		looks := make(chan time.Time, 10_000)
+		f.on("Look", func(context.Context) error { looks <- time.Now(); return nil })
+		// pauses demands that the pauses after a look begin with the first one and grow to the longest.
+		pauses := func(after string, look time.Time) {
+			t.Helper()
+			time.Sleep(time.Second)
+			var got []time.Duration
+			for len(looks) > 0 {
+				next := <-looks
+				got = append(got, next.Sub(look))
+				look = next
+			}
+			if len(got) < 10 || got[0] != testPace.First || got[len(got)-1] != testPace.Most || !slices.IsSorted(got) {
+				t.Errorf("after %s it looks after %v", after, got)
+			}
+		}
+		start := time.Now()
+		join(t, s, claim(1), store.Waiting)
+		first := <-looks
+		if !first.Equal(start) {
+			t.Errorf("the first look was after %v", first.Sub(start))
+		}
+		pauses("the first look", first)
+		join(t, s, claim(2), store.Waiting)
+		pauses("a claim has joined", <-looks) // the one that was due
+		f.set(claim(1).ID, store.Held, true)
+		granted := <-looks
+		wantPush(t, told, 0, claim(1).ID, store.Held)
+		pauses("a grant", granted)
+		if n := f.count("Changed"); n != 0 {
+			t.Errorf("asked %d times whether something has changed", n)
+		}
+	})
+}
+
+// TestHowOftenItLooksWhileListening: seldom.
+func TestHowOftenItLooksWhileListening(t *testing.T) {
+	f := &fake{plain: true, listens: true}
+	bubble(t, f, func(t *testing.T, s *Store, _ <-chan push) {
+		join(t, s, claim(1), store.Waiting)
+		before := f.count("Look")
+		time.Sleep(time.Minute)
+		if n, want := f.count("Look")-before, int(time.Minute/testPace.Listening); n < want-1 || n > want+1 {
+			t.Errorf("looked %d times in a minute, want %d", n, want)
+		}
+	})
 }
 
 // TestLookoutEnds when nobody waits any more, and begins again with the next one who does.

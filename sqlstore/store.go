@@ -136,6 +136,13 @@ func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.frame.Notify(fn) }
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities { return s.able }
 
+// NotifyRetry implements store.Retrier, for engines that do.
+func (s *Store) NotifyRetry(fn func(error)) {
+	if e, ok := s.engine.(store.Retrier); ok {
+		e.NotifyRetry(fn)
+	}
+}
+
 // Inherit implements store.Inheritor, for engines that do.
 func (s *Store) Inherit() (end func(), err error) {
 	if e, ok := s.engine.(store.Inheritor); ok {

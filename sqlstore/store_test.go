@@ -223,3 +223,30 @@ func TestBadNames(t *testing.T) {
 		}
 	})
 }
+
+// A rollingBack is an engine whose server rolls calls back.
+type rollingBack struct {
+	fake
+	retried func(error)
+}
+
+func (r *rollingBack) NotifyRetry(fn func(error)) { r.retried = fn }
+
+// TestRetriesAreTold: the engine is told whom to tell. One that never repeats a call is not asked.
+func TestRetriesAreTold(t *testing.T) {
+	calls := map[string]int{}
+	for _, engine := range []Engine{&rollingBack{fake: fake{calls: calls}}, &fake{calls: calls}} {
+		s := New(engine, frame.New(frame.Config{Name: "fake", Drift: frame.OneClock}), testPace)
+		told := 0
+		s.NotifyRetry(func(error) { told++ })
+		want := 0
+		if r, ok := engine.(*rollingBack); ok {
+			r.retried(errors.New("a deadlock"))
+			want = 1
+		}
+		if told != want {
+			t.Errorf("%T: told %d times", engine, told)
+		}
+		s.Close()
+	}
+}

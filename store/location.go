@@ -146,10 +146,12 @@ func (l *Location) takeCommon() error {
 // parameters are the names of all stores' parameters, and whether String shows their values. What is not among them is
 // masked, name and value.
 var parameters = map[string]bool{
-	"allow": true, "ca": true, "cert": true, "db": true, "drift": true, "eviction": true, "guard": true,
-	"insecure-skip-verify": true, "key": true, "max-ttl": true, "mode": true, "retry": true, "server-name": true,
-	"shared": true, "socket": true, "timeout": true, "tls": true, "tokens": true, "wait-replicas": true,
-	"wait-timeout": true, "password-file": false, "sentinel-user": false, "sentinel-password": false,
+	"allow": true, "application_name": true, "ca": true, "cert": true, "connect_timeout": true, "db": true, "drift": true,
+	"eviction": true, "guard": true, "host": true, "insecure-skip-verify": true, "key": true, "max-ttl": true, "mode": true,
+	"passfile": true, "password-file": true, "retry": true, "server-name": true, "shared": true, "socket": true,
+	"sslcert": true, "sslkey": true, "sslmode": true, "sslrootcert": true, "sslsni": true, "target_session_attrs": true,
+	"timeout": true, "tls": true, "tokens": true, "wait-replicas": true, "wait-timeout": true,
+	"listen": false, "sentinel-user": false, "sentinel-password": false,
 }
 
 // Allow refuses a URL with parameters other than these, prefix and ttl, and with one of them given twice. A misspelt
@@ -171,6 +173,33 @@ func (l Location) Allow(names ...string) error {
 		}
 	}
 	return nil
+}
+
+// Database returns the path as the name of one database. It refuses a path that cannot be meant as that, most often
+// because the URL has a slash too few or too many, and a NUL in user, password, path or parameters, which no database has.
+func (l Location) Database() (string, error) {
+	name, rooted := strings.CutPrefix(l.Path, "/")
+	if l.Path != "" && !rooted || strings.Contains(name, "/") {
+		return "", fmt.Errorf("the URL of a %s store is %s://user:password@host:port/database, with one database; %s",
+			l.Scheme, l.Scheme, escapes)
+	}
+	password, _ := l.User.Password()
+	parts := []string{l.Path, l.User.Username(), password}
+	for _, values := range l.Query {
+		parts = append(parts, values...)
+	}
+	if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(part, "\x00") }) {
+		return "", fmt.Errorf("the URL of a %s store has a NUL (%%00) in it", l.Scheme)
+	}
+	return name, nil
+}
+
+// LoneUser returns the user of a URL that has no password, or "". It may be a password in the wrong place.
+func (l Location) LoneUser() string {
+	if password, _ := l.User.Password(); password != "" {
+		return ""
+	}
+	return l.User.Username()
 }
 
 // mask stands for what may be a secret.

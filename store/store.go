@@ -59,6 +59,14 @@ type Store interface {
 	Close() error
 }
 
+// A Retrier is implemented by a Store whose server may roll a call back because of other calls: a serialisation failure,
+// a deadlock of the server's own. The store repeats such calls, and nobody waits for it but the caller.
+type Retrier interface {
+	// NotifyRetry sets the function that is called with the error of each call that was rolled back and is repeated.
+	// It is called at most once, before the first Join. fn does not block.
+	NotifyRetry(fn func(err error))
+}
+
 // An Inheritor is implemented by a Store that learns from the operating system when its client's process has died,
 // and then removes the client's claims before their ttl has passed. The client may start a process that works under
 // its claims. As long as that one lives, or a process that it has started, the claims stand for their ttl.

@@ -225,3 +225,32 @@ func TestOwnerForPeople(t *testing.T) {
 		}
 	}
 }
+func TestLocationOfADatabase(t *testing.T) {
+	for raw, want := range map[string]string{
+		"postgres://h/app": "app", "postgres://h": "", "postgres://h/": "", "postgres:///app": "app",
+		"postgres://me:hush@h/my%20shop": "my shop",
+		"postgres:hush":                  "!", "postgres:/hush/x": "!", "postgres://h/app/hush": "!", "postgres://h/app%2Fhush": "!",
+		"postgres://hush%00@h/app": "!", "postgres://me:hush%00@h/app": "!", "postgres://h/hush%00": "!", "postgres://h/app?db=hush%00": "!",
+	} {
+		at, err := store.ParseLocation(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		name, err := at.Database()
+		if want == "!" {
+			if err == nil || strings.Contains(err.Error(), "hush") {
+				t.Errorf("%s: %q, %v", raw, name, err)
+			}
+		} else if name != want || err != nil {
+			t.Errorf("%s: %q, %v", raw, name, err)
+		}
+	}
+	for raw, want := range map[string]string{
+		"postgres://h": "", "postgres://me@h": "me", "postgres://me:@h": "me", "postgres://me:hush@h": "", "postgres://:hush@h": "",
+	} {
+		at, err := store.ParseLocation(raw)
+		if got := at.LoneUser(); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", raw, got, err, want)
+		}
+	}
+}

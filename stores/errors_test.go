@@ -20,7 +20,8 @@ import (
 // the client is then closed. Each error has the prefix and the store's name once, says one cause (of each node), and
 // nothing in the words of package net.
 func TestErrorsOfDeadServers(t *testing.T) {
-	redis, etcd := servers.Redis(t), servers.Etcd(t)
+	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
+	mariadb, mariadbURL := mariaDB(t)
 	nodes := []*servers.RedisServer{servers.Redis(t), servers.Redis(t), servers.Redis(t)}
 	for name, scene := range map[string]struct {
 		url  string
@@ -28,6 +29,9 @@ func TestErrorsOfDeadServers(t *testing.T) {
 	}{
 		"redis": {"redis://" + redis.Addr() + "?ttl=2s", redis.Kill},
 		"etcd":  {"etcd://" + etcd.Addr() + "?ttl=2s", etcd.Kill},
+
+		"postgres": {postgres.URL("postgres", "", "postgres") + "&ttl=2s", postgres.Kill},
+		"mysql":    {mariadbURL + "?ttl=2s", mariadb.Kill},
 		"redlock": {redlockURL(t, "", nodes...) + "?ttl=2s", func() error {
 			for _, n := range nodes {
 				if err := n.Kill(); err != nil {

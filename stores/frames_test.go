@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // mostFrames is how many functions of this module may lie between a call of Lock and the connection, both included.
@@ -19,7 +20,8 @@ const mostFrames = 8
 // TestFramesOfLock: a free lock is taken again and again, and the stack is looked at from outside whenever it reaches the
 // connection. Between the two there are few functions to read.
 func TestFramesOfLock(t *testing.T) {
-	redis, etcd := servers.Redis(t), servers.Etcd(t)
+	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
+	_, mariadbURL := mariaDB(t)
 	for _, c := range []struct {
 		name, url  string
 		connection []string // how the functions are called that are the connection, or the way there: their beginnings
@@ -28,6 +30,8 @@ func TestFramesOfLock(t *testing.T) {
 		{"sqlite", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), []string{"database/sql.", "modernc.org/"}},
 		{"redis", "redis://" + redis.Addr(), []string{"github.com/redis/rueidis."}},
 		{"etcd", "etcd://" + etcd.Addr(), []string{"go.etcd.io/", "google.golang.org/"}},
+		{"postgres", postgres.URL("postgres", "", "postgres"), []string{"database/sql.", "github.com/jackc/pgx/"}},
+		{"mysql", mariadbURL, []string{"database/sql.", "github.com/go-sql-driver/"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			locks, err := holdfast.Open(t.Context(), c.url)
@@ -35,22 +39,27 @@ func TestFramesOfLock(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer locks.Close()
+			use := func() error {
+				lease, err := locks.Mutex("x").Lock(t.Context())
+				if err != nil {
+					return err
+				}
+				return lease.Unlock(t.Context())
+			}
+			for range 10 { // the first time is another way: scripts are loaded, sessions opened, statements prepared
+				testkit.Must(t, use())
+			}
 			var done atomic.Bool
 			stopped := make(chan struct{})
 			go func() {
 				defer close(stopped)
 				for !done.Load() {
-					lease, err := locks.Mutex("x").Lock(t.Context())
-					if err == nil {
-						err = lease.Unlock(t.Context())
-					}
-					if err != nil {
+					if err := use(); err != nil {
 						t.Error(err)
 						return
 					}
 				}
 			}()
-			time.Sleep(100 * time.Millisecond) // the first time is another way: scripts are loaded, sessions opened
 			stack := deepest(c.connection, 20)
 			done.Store(true)
 			<-stopped

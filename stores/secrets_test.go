@@ -109,6 +109,14 @@ func TestSecretsOfOpenStores(t *testing.T) {
 		server := servers.Etcd(t, password)
 		checkOpenStore(t, log, secret, "etcd://root:"+secret.Text+"@"+server.Addr(), server.Kill)
 	})
+	t.Run("postgres", func(t *testing.T) {
+		server := servers.Postgres(t, password)
+		checkOpenStore(t, log, secret, server.URL("postgres", secret.Text, "postgres"), server.Kill)
+	})
+	t.Run("mysql", func(t *testing.T) {
+		server, _ := mariaDB(t, password)
+		checkOpenStore(t, log, secret, server.URL("root", secret.Text, "locks"), server.Kill)
+	})
 	t.Run("redlock", func(t *testing.T) {
 		a, b, c := servers.Redis(t, password), servers.Redis(t, password), servers.Redis(t, password)
 		url := redlockURL(t, ":"+secret.Text+"@", a, b, c)

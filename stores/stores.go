@@ -6,9 +6,11 @@
 package stores
 
 import (
-	_ "github.com/holdfast-go/holdfast/etcdstore"       // etcd: etcds:
-	_ "github.com/holdfast-go/holdfast/memstore"        // memory:
-	_ "github.com/holdfast-go/holdfast/redisstore"      // redis: valkey: and their variants
-	_ "github.com/holdfast-go/holdfast/redlock"         // redlock: redlocks:
-	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite" // sqlite:
+	_ "github.com/holdfast-go/holdfast/etcdstore"         // etcd: etcds:
+	_ "github.com/holdfast-go/holdfast/memstore"          // memory:
+	_ "github.com/holdfast-go/holdfast/redisstore"        // redis: valkey: and their variants
+	_ "github.com/holdfast-go/holdfast/redlock"           // redlock: redlocks:
+	_ "github.com/holdfast-go/holdfast/sqlstore/mysql"    // mysql: mariadb:
+	_ "github.com/holdfast-go/holdfast/sqlstore/postgres" // postgres: postgresql:
+	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"   // sqlite:
 )

@@ -15,10 +15,11 @@ import (
 
 // TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
 func TestEveryStoreIsRegistered(t *testing.T) {
-	redis, etcd := servers.Redis(t), servers.Etcd(t)
+	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
+	_, mariadbURL := mariaDB(t)
 	urls := []string{
 		"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "valkey://" + redis.Addr(),
-		"etcd://" + etcd.Addr(),
+		"etcd://" + etcd.Addr(), postgres.URL("postgres", "", "postgres"), mariadbURL,
 		redlockURL(t, "", servers.Redis(t), servers.Redis(t), servers.Redis(t)),
 	}
 	for _, url := range urls {
@@ -37,6 +38,16 @@ func TestEveryStoreIsRegistered(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// mariaDB starts a MariaDB server, and returns the URL of a database in it.
+func mariaDB(t *testing.T, options ...servers.Option) (server *servers.MariaDBServer, url string) {
+	t.Helper()
+	server = servers.MariaDB(t, options...)
+	_, err := server.DB(t).ExecContext(t.Context(), "CREATE DATABASE locks")
+	testkit.Must(t, err)
+	url = server.URL("root", "", "locks")
+	return server, url
 }
 
 // redlockURL is the URL of a deployment of these nodes, which are marked. The user may be empty.

@@ -78,13 +78,16 @@ var places = []string{
 // then, or a password and a host.
 var wellFormed = map[string]string{
 	"SCHEME://$@HOST": ":", "SCHEME://$:@HOST": ":", "SCHEME://$@/nowhere/socket": ":", "SCHEME://user:$": "@",
-	"SCHEME://:$": "@", "SCHEME://HOST:$": "@",
+	"SCHEME://:$": "@", "SCHEME://HOST:$": "@", "SCHEME://$@": ":",
 	"SCHEME://127.0.0.1:$": "@", "SCHEME://HOST,127.0.0.1:$": "@",
 }
 
+// named are the schemes whose path names a database.
+var named = map[string]bool{"postgres": true, "postgresql": true, "mysql": true, "mariadb": true}
+
 // URLs makes URLs of these schemes with a secret in every place. What a store is meant to show is none of them: its
-// hosts, the path of its file or socket, the name of a Sentinel's master, the prefix, and a user whose password is
-// given too.
+// hosts, the path of its file or socket, the name of a Sentinel's master or of a database, the prefix, and a user whose
+// password is given too.
 func URLs(schemes ...string) iter.Seq[URL] {
 	return func(yield func(URL) bool) {
 		for _, scheme := range schemes {
@@ -93,8 +96,8 @@ func URLs(schemes ...string) iter.Seq[URL] {
 				host = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
 			}
 			for _, place := range places {
-				if strings.HasSuffix(scheme, "+sentinel") && place == "SCHEME://HOST/0$" {
-					continue // that is the name of the master
+				if (named[scheme] || strings.HasSuffix(scheme, "+sentinel")) && place == "SCHEME://HOST/0$" {
+					continue // that is the name of the master, or of the database
 				}
 				text := strings.NewReplacer("SCHEME", scheme, "HOST", host).Replace(place)
 				for _, separator := range separators {

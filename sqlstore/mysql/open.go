@@ -112,10 +112,9 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	db.SetConnMaxLifetime(maxAge)
 	e := &routines.Engine{DB: db, Owned: true}
 	e.Frame = newFrame(c.name)
-	if at.User != nil {
-		password, _ := at.User.Password()
-		e.Frame.Hide(password)
-	}
+	password, _ := at.User.Password()
+	e.Frame.Hide(password)
+	e.Frame.Hide(at.LoneUser())
 	return open(ctx, e, &s)
 }
 
@@ -155,10 +154,14 @@ type connector struct {
 
 // connectorOf makes a connector of a URL. Its errors show nothing of it.
 func connectorOf(at store.Location, s *settings) (*connector, error) {
+	database, err := at.Database()
+	if err != nil {
+		return nil, err
+	}
 	base := mysql.NewConfig()
 	base.User = at.User.Username()
 	base.Passwd, _ = at.User.Password()
-	base.DBName = strings.TrimPrefix(at.Path, "/")
+	base.DBName = database
 	base.Timeout = dialTimeout
 	base.Logger = &mysql.NopLogger{} // errors are returned too
 	base.DialFunc = s.dial

@@ -9,9 +9,10 @@
 // # What it needs
 //
 // The tables and functions are in the schema holdfast. [Open] creates them if it may; otherwise the error says what to
-// run: `holdfast schema postgres` prints it. After that the user needs USAGE on the schema, SELECT, INSERT, UPDATE and
-// DELETE on holdfast.claims and holdfast.tombstones, and SELECT and UPDATE on holdfast.slots and holdfast.meta. The view
-// holdfast.lines shows people who holds what.
+// run: `holdfast schema postgres` prints it. After that the user needs USAGE on the schema; SELECT, INSERT, UPDATE and
+// DELETE on holdfast.claims; SELECT, INSERT and DELETE on holdfast.tombstones; SELECT and UPDATE on holdfast.slots and
+// holdfast.meta; and EXECUTE on the functions, where it was taken from PUBLIC. The view holdfast.lines shows people who
+// holds what.
 //
 // # How it works
 //
@@ -19,6 +20,9 @@
 // release, to renew all leases of a client (see package routines). It is correct under every isolation level that the
 // database may have as its default; READ COMMITTED is the one without retries. No statement is prepared for longer than
 // its transaction, so that a pooler such as PgBouncer may stand between, in transaction mode too.
+//
+// To keep, to look and to leave read the front of a line: its holders and the first waiter. To join reads all of it, which
+// is a matter of milliseconds with 10,000 waiters.
 //
 // A claim that waits and is granted is told so with NOTIFY on its client's own channel; nothing else is. The client
 // listens with one connection beside the pool, and does not rely on it: it also looks twice a second. Through a pooler it

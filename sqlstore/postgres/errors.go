@@ -3,9 +3,13 @@ package postgres
 import (
 	"crypto/tls"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -18,7 +22,7 @@ func (e finalError) Error() string { return string(e) }
 const errAltered = finalError("the tables or functions of Holdfast are missing or were altered; " +
 	"`holdfast schema postgres` prints what they should be")
 
-var errStandby = errors.New("the server is a standby, which only reads; name the primary, or all servers")
+var errReadOnly = errors.New("the server only reads: it is a standby, or was set so; name the primary, or all servers")
 
 // codeOf returns the SQLSTATE of an error, or "". Other drivers' errors have it too.
 func codeOf(err error) string {
@@ -44,9 +48,37 @@ func isRolledBack(err error) bool {
 }
 
 // isDemoted reports that the server only reads.
-func isDemoted(err error) bool { return codeOf(err) == "25006" || errors.Is(err, errStandby) }
+func isDemoted(err error) bool { return codeOf(err) == "25006" || errors.Is(err, errReadOnly) }
 
 func isForbidden(err error) bool { return codeOf(err) == "42501" }
+
+// A reworded error has a shorter text.
+type reworded struct {
+	text string
+	error
+}
+
+func (e *reworded) Error() string { return e.text }
+func (e *reworded) Unwrap() error { return e.error }
+
+// reword shortens an error of one or more connections that could not be made to one line.
+func reword(err error) error {
+	failed, ok := errors.AsType[*pgconn.ConnectError](err)
+	if !ok {
+		return err
+	}
+	tries := []error{failed.Unwrap()}
+	if several, ok := tries[0].(interface{ Unwrap() []error }); ok {
+		tries = several.Unwrap()
+	}
+	var texts []string
+	for _, try := range tries {
+		if text := try.Error(); !slices.Contains(texts, text) { // with TLS, and without
+			texts = append(texts, text)
+		}
+	}
+	return &reworded{strings.Join(texts, "; "), failed}
+}
 
 // explain says what an error means to the user, and whether a retry is of no use.
 func explain(err error) (why error, final bool) {
@@ -54,9 +86,33 @@ func explain(err error) (why error, final bool) {
 		return err, true
 	}
 	if isDemoted(err) {
-		return errStandby, false
+		return errReadOnly, false
 	}
-	switch code := codeOf(err); code {
+	err = reword(err)
+	if code := codeOf(err); code != "" {
+		return explainCode(code, err)
+	}
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return errAltered, true
+	case errors.Is(err, pgconn.ErrReadOnlyConnection):
+		return fmt.Errorf("%w (%w)", errReadOnly, err), false
+	case untrusted || strings.Contains(err.Error(), "refused TLS"):
+		return fmt.Errorf("TLS: %w", err), true
+	case unconnected:
+		return fmt.Errorf("the server cannot be reached: %w", err), false
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, pgconn.ErrConnClosed), errors.Is(err, driver.ErrBadConn):
+		return fmt.Errorf("the connection was closed: %w", err), false
+	}
+	return err, false
+}
+
+// explainCode is explain for an error of the server.
+func explainCode(code string, err error) (why error, final bool) {
+	switch code {
 	case "28P01", "28000":
 		return fmt.Errorf("the server refuses this user, password or database: %w", err), true
 	case "3D000":
@@ -72,11 +128,14 @@ func explain(err error) (why error, final bool) {
 	case "57P01", "57P02", "57P03":
 		return fmt.Errorf("the server is starting or stopping, or has ended this connection: %w", err), false
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return errAltered, true
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || strings.Contains(err.Error(), "refused TLS") {
-		return fmt.Errorf("TLS: %w", err), true
-	}
 	return err, false
+}
+
+// explainRotating is explain for a store whose credentials change. One that is refused may be the last before the next.
+func explainRotating(err error) (why error, final bool) {
+	why, final = explain(err)
+	if code := codeOf(err); code == "28P01" || code == "28000" {
+		final = false
+	}
+	return why, final
 }

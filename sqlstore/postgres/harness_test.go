@@ -22,8 +22,17 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		server := servers.Postgres(t)
-		return &harness{server: server, address: server.Addr(), db: server.DB(t)}
+		return &harness{server: server, address: server.Addr(), db: server.DB(t), through: postgres.Through}
 	})
+}
+
+// TestStoreSerializable: a database may have another isolation level as its default.
+func TestStoreSerializable(t *testing.T) {
+	t.Parallel()
+	storetest.RunSome(t, func(t testing.TB) storetest.Harness {
+		server := servers.Postgres(t, servers.Args("-c", "default_transaction_isolation=serializable"))
+		return &harness{server: server, address: server.Addr(), db: server.DB(t)}
+	}, "methods", "exclusion", "order", "names")
 }
 
 // A harness is a PostgreSQL server with a hand on its switches.
@@ -31,6 +40,7 @@ type harness struct {
 	server  *servers.PostgresServer
 	address string  // where clients connect: the server, or a pooler
 	db      *sql.DB // an operator's, past the proxies
+	through func(address string) postgres.Option
 }
 
 // classify tells the connection that listens from the others.
@@ -45,7 +55,7 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	t.Helper()
 	p := testkit.Proxy(t, h.address, proxy.Classify(classify))
 	s, err := postgres.Open(t.Context(), "postgres://postgres@"+h.address+"/postgres?sslmode=disable",
-		postgres.Prefix(prefix), postgres.Through(p.Addr()))
+		postgres.Prefix(prefix), h.through(p.Addr()))
 	testkit.Must(t, err)
 	return s, p.Link()
 }

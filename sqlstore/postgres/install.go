@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/sqlstore/routines"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/jackc/pgx/v5"
 )
@@ -12,21 +13,24 @@ import (
 // creating is the key of the advisory lock that keeps clients from creating the tables at the same time.
 const creating = 0x686f6c6466617374 // "holdfast"
 
-// migrations are the steps from one format to the next: the first leads from format 1 to 2. Each must update the format
-// of all slots, which makes older programs refuse the tables from then on.
+// migrations are the steps from one format of the tables and functions to the next: the first leads from format 1 to 2.
+// The last leads to what this program knows. Each must update the format of all slots, which makes older programs refuse
+// the tables from then on.
 var migrations []string
 
 // prepare checks the server, and creates or migrates the tables.
 func (e *engine) prepare(ctx context.Context) error {
-	version, standby, there, err := e.inspect(ctx)
+	found, err := e.inspect(ctx)
 	switch {
 	case err != nil:
 		return err
-	case version < oldest:
-		return finalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that will do", version/10000))
-	case standby:
-		return errStandby
-	case !there:
+	case found.version < oldest:
+		return finalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that will do", found.version/10000))
+	case found.readOnly:
+		return errReadOnly
+	case found.lacking != "":
+		return finalError("this user lacks " + found.lacking)
+	case !found.tables:
 		if err := e.create(ctx); err != nil {
 			return err
 		}
@@ -34,11 +38,27 @@ func (e *engine) prepare(ctx context.Context) error {
 	return e.migrate(ctx)
 }
 
-// inspect reads the server's version, whether it is a standby, and whether the tables are there.
-func (e *engine) inspect(ctx context.Context) (version int, standby, there bool, err error) {
-	err = e.DB.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery(),
-		to_regclass('holdfast.slots') IS NOT NULL`, e.Leading...).Scan(&version, &standby, &there)
-	return version, standby, there, err
+// A finding is what a server is like.
+type finding struct {
+	version  int
+	readOnly bool   // it is a standby, or was set so
+	tables   bool   // they are there
+	lacking  string // the privileges that the user should have
+}
+
+// inspect looks at the server before it is used.
+func (e *engine) inspect(ctx context.Context) (f finding, err error) {
+	err = e.DB.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('transaction_read_only')::boolean,
+		to_regclass('holdfast.slots') IS NOT NULL, coalesce((SELECT string_agg(privilege || ' on ' || thing, ', ') FROM (
+			SELECT privilege, 'holdfast.' || name AS thing FROM (VALUES
+				('claims', 'SELECT'), ('claims', 'INSERT'), ('claims', 'UPDATE'), ('claims', 'DELETE'),
+				('tombstones', 'SELECT'), ('tombstones', 'INSERT'), ('tombstones', 'DELETE'),
+				('slots', 'SELECT'), ('slots', 'UPDATE'), ('meta', 'SELECT'), ('meta', 'UPDATE')) AS needed (name, privilege)
+				WHERE NOT has_table_privilege(to_regclass('holdfast.' || name), privilege)
+			UNION ALL SELECT 'EXECUTE', oid::regprocedure::text FROM pg_proc
+				WHERE pronamespace = to_regnamespace('holdfast') AND NOT has_function_privilege(oid, 'EXECUTE')) AS l), '')`,
+		e.Leading...).Scan(&f.version, &f.readOnly, &f.tables, &f.lacking)
+	return f, err
 }
 
 // create creates the tables, unless another client is quicker.
@@ -47,7 +67,7 @@ func (e *engine) create(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if _, _, there, again := e.inspect(ctx); again == nil && there {
+	if found, again := e.inspect(ctx); again == nil && found.tables {
 		return nil
 	}
 	if isForbidden(err) {
@@ -57,34 +77,38 @@ func (e *engine) create(ctx context.Context) error {
 	return err
 }
 
-// run runs several statements as one transaction, one client at a time.
+// run runs several statements as one transaction, one client at a time. It is to see what the client before it has done,
+// and so has READ COMMITTED, whatever the database's default is.
 func (e *engine) run(ctx context.Context, statements string) error {
 	var args []any
 	if e.Leading != nil {
 		args = []any{pgx.QueryExecModeSimpleProtocol}
 	}
-	_, err := e.DB.ExecContext(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);\n", creating)+statements, args...)
+	_, err := e.DB.ExecContext(ctx, fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n"+
+		"SELECT pg_advisory_xact_lock(%d);\n", creating)+statements, args...)
 	return err
 }
 
 // migrate brings older tables to this program's format, and refuses newer ones.
 func (e *engine) migrate(ctx context.Context) error {
 	for {
-		var written int
-		err := e.DB.QueryRowContext(ctx, "SELECT identity, (SELECT coalesce(max(format), 0) FROM holdfast.slots) FROM holdfast.meta",
-			e.Leading...).Scan(&e.Identity, &written)
+		var written, slots int
+		err := e.DB.QueryRowContext(ctx, `SELECT identity, (SELECT coalesce(max(format), 0) FROM holdfast.slots),
+			(SELECT count(*) FROM holdfast.slots) FROM holdfast.meta`, e.Leading...).Scan(&e.Identity, &written, &slots)
 		switch {
 		case err != nil:
 			return err
 		case written > e.Format:
 			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written, e.Format)
+		case slots != routines.Slots:
+			return errAltered
 		case written == e.Format:
 			return nil
-		case written < 1 || written > len(migrations):
+		case written < 1 || written > len(e.migrations):
 			return errAltered
 		}
 		err = e.run(ctx, fmt.Sprintf("DO $$ BEGIN IF (SELECT max(format) FROM holdfast.slots) <> %d THEN "+
-			"RAISE EXCEPTION USING ERRCODE = '40001'; END IF; END $$;\n", written)+migrations[written-1])
+			"RAISE EXCEPTION USING ERRCODE = '40001'; END IF; END $$;\n", written)+e.migrations[written-1])
 		if err != nil && !isRolledBack(err) {
 			return errors.Join(errors.New("the tables could not be brought to the newest format"), err)
 		}

@@ -37,6 +37,7 @@ type listener struct {
 	inbox   string
 	notify  atomic.Pointer[func(store.ID, store.Standing)]
 
+	left   atomic.Pointer[context.CancelFunc] // ends the connection of the moment
 	once   sync.Once
 	on     atomic.Bool // notifications arrive
 	pooled atomic.Bool // a pooler is between: they never will
@@ -78,7 +79,9 @@ func (l *listener) run() {
 
 // listen connects, and receives notifications until the connection ends. It reports whether there were any to receive.
 func (l *listener) listen() (listened bool) {
-	life := l.frame.Life()
+	life, leave := context.WithCancel(l.frame.Life())
+	defer leave()
+	l.left.Store(&leave)
 	ctx, cancel := context.WithTimeout(life, connectTimeout)
 	conn, err := l.connect(ctx)
 	if err == nil {
@@ -96,32 +99,45 @@ func (l *listener) listen() (listened bool) {
 		return false
 	}
 	l.on.Store(true)
-	l.frame.PushesResumed() // those of before were lost
-	for l.receive(conn) {   //nolint:revive // it does all
+	l.frame.PushesLost() // those of before, the first time too: a claim may have been broken since it joined
+	l.frame.PushesResumed()
+	for l.receive(life, conn) {
 	}
 	l.on.Store(false)
 	l.frame.PushesLost()
 	return true
 }
 
+// leave has the listener connect anew: calls have found that the server is no longer the primary.
+func (l *listener) leave() {
+	if leave := l.left.Load(); leave != nil {
+		(*leave)()
+	}
+}
+
 // subscribe subscribes to the client's channel. A pooler gives its clients other process ids than the server does, and
 // would pass notifications on to nobody.
 func (l *listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+	var readOnly bool
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), current_setting('transaction_read_only')::boolean").Scan(&pid, &readOnly)
+	if err != nil {
 		return err
+	}
+	if readOnly {
+		return errReadOnly // the notifications come from another server
 	}
 	if pid != conn.PgConn().PID() {
 		l.pooled.Store(true)
 		return nil
 	}
-	_, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize())
+	_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize())
 	return err
 }
 
 // receive receives one notification. It reports false when the connection has ended.
-func (l *listener) receive(conn *pgx.Conn) bool {
-	ctx, cancel := context.WithTimeout(l.frame.Life(), pingEvery)
+func (l *listener) receive(life context.Context, conn *pgx.Conn) bool {
+	ctx, cancel := context.WithTimeout(life, pingEvery)
 	n, err := conn.WaitForNotification(ctx)
 	cancel()
 	if err == nil {
@@ -131,7 +147,7 @@ func (l *listener) receive(conn *pgx.Conn) bool {
 	if !errors.Is(err, context.DeadlineExceeded) || conn.IsClosed() {
 		return false
 	}
-	ctx, cancel = context.WithTimeout(l.frame.Life(), pingTimeout)
+	ctx, cancel = context.WithTimeout(life, pingTimeout)
 	defer cancel()
 	return conn.Ping(ctx) == nil
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,8 @@ type settings struct {
 	listen      string
 	credentials Credentials
 	dial        pgconn.DialFunc // nil: as usual
+	migrations  []string
+	hidden      []string // what no error may show, beside passwords
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -85,7 +88,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
 		return nil, err
 	}
-	options := []Option{Prefix(at.Prefix)}
+	options := []Option{Prefix(at.Prefix), func(s *settings) { s.hidden = append(s.hidden, at.LoneUser()) }}
 	if at.Query.Has("listen") {
 		options = append(options, Listen(at.Query.Get("listen")))
 	}
@@ -112,6 +115,9 @@ func passwordFile(path string) Credentials {
 
 // configOf makes a configuration of a URL. Its errors show nothing of it.
 func configOf(at store.Location) (*pgx.ConnConfig, error) {
+	if _, err := at.Database(); err != nil {
+		return nil, err
+	}
 	query := url.Values{}
 	for _, name := range parameters {
 		if at.Query.Has(name) {
@@ -125,7 +131,8 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	if at.User != nil {
 		source += at.User.String() + "@"
 	}
-	source += strings.Join(at.Hosts, ",") + (&url.URL{Path: at.Path}).EscapedPath() + "?" + query.Encode()
+	source += strings.Join(at.Hosts, ",") + (&url.URL{Path: at.Path}).EscapedPath() +
+		"?" + strings.ReplaceAll(query.Encode(), "+", "%20") // libpq takes a + for a +
 	config, err := pgx.ParseConfig(source)
 	if err != nil {
 		why := "it cannot be read"
@@ -149,7 +156,8 @@ func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, 
 }
 
 // New opens a store over a database that the program has. The store uses connections of its pool: while the program's
-// own queries have all of them, no lease can be renewed. It does not close the database.
+// own queries have all of them, no lease can be renewed. It does not close the database, only connections of it that are
+// idle, when a server has become silent or read-only.
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	e := &engine{Engine: routines.Engine{DB: db}}
@@ -157,7 +165,7 @@ func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, e
 		e.Leading = leading
 		config, err := configIn(ctx, db)
 		if err != nil {
-			return nil, newFrame("postgres", nil).Fault(ctx, err)
+			return nil, err
 		}
 		e.listener.connect = connectTo(config, nil)
 		return e.open(ctx, config, &s)
@@ -170,9 +178,11 @@ var leading = []any{pgx.QueryExecModeExec}
 
 // configIn returns how the connections of a database are made.
 func configIn(ctx context.Context, db *sql.DB) (config *pgx.ConnConfig, err error) {
-	conn, err := db.Conn(ctx)
+	within, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	conn, err := db.Conn(within)
 	if err != nil {
-		return nil, err
+		return nil, newFrame("postgres", nil, explain).Outcome(ctx, within, openTimeout, err)
 	}
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
 	err = conn.Raw(func(c any) error {
@@ -188,11 +198,17 @@ func NewPool(ctx context.Context, pool *pgxpool.Pool, options ...Option) (*sqlst
 	config := pool.Config()
 	e := &engine{Engine: routines.Engine{DB: stdlib.OpenDBFromPool(pool), Owned: true}} // which leaves the pool open
 	e.Leading = leading
+	e.Usage = func() (inUse, most int) {
+		s := pool.Stat()
+		return int(s.AcquiredConns()), int(s.MaxConns())
+	}
+	e.Discard = pool.Reset
 	e.listener.connect = connectTo(config.ConnConfig, config.BeforeConnect)
 	return e.open(ctx, config.ConnConfig, &s)
 }
 
-func settingsOf(options []Option) (s settings) {
+func settingsOf(options []Option) settings {
+	s := settings{migrations: migrations}
 	for _, o := range options {
 		o(&s)
 	}
@@ -217,7 +233,7 @@ func open(ctx context.Context, config *pgx.ConnConfig, options []Option) (*sqlst
 
 // isSuspect reports whether a connection that was idle has been closed by the server meanwhile.
 func isSuspect(_ context.Context, p stdlib.ShouldPingParams) bool {
-	return p.IdleDuration > time.Second && p.Conn.PgConn().CheckConn() != nil
+	return p.IdleDuration > time.Second && p.Conn.PgConn().CheckConn() != nil //nolint:staticcheck // it sends nothing
 }
 
 // logIn sets user and password of a new connection.
@@ -234,6 +250,8 @@ func (s *settings) logIn(ctx context.Context, config *pgx.ConnConfig) error {
 func connectTo(config *pgx.ConnConfig, logIn func(context.Context, *pgx.ConnConfig) error) connect {
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		config := config.Copy()
+		config.OnNotification = nil                         // one that is set receives them in place of the connection
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may be between
 		if logIn != nil {
 			if err := logIn(ctx, config); err != nil {
 				return nil, err
@@ -248,14 +266,23 @@ func nameOf(config *pgx.ConnConfig) string {
 	if config == nil {
 		return "postgres"
 	}
-	at := config.Host
-	if !strings.HasPrefix(at, "/") {
-		at = net.JoinHostPort(at, strconv.Itoa(int(config.Port)))
+	var hosts []string
+	add := func(host string, port uint16) {
+		if !strings.HasPrefix(host, "/") {
+			host = net.JoinHostPort(host, strconv.Itoa(int(port)))
+		}
+		if !slices.Contains(hosts, host) { // with TLS, and without
+			hosts = append(hosts, host)
+		}
 	}
-	return "postgres at " + strings.TrimSuffix(at+"/"+config.Database, "/")
+	add(config.Host, config.Port)
+	for _, other := range config.Fallbacks {
+		add(other.Host, other.Port)
+	}
+	return "postgres at " + strings.TrimSuffix(strings.Join(hosts, ",")+"/"+config.Database, "/")
 }
 
-func newFrame(name string, config *pgx.ConnConfig) *frame.Frame {
+func newFrame(name string, config *pgx.ConnConfig, explain func(error) (error, bool)) *frame.Frame {
 	f := frame.New(frame.Config{Name: name, Drift: frame.Clocks, Explain: explain, PushesWithCalls: true})
 	if config != nil {
 		f.Hide(config.Password)
@@ -266,19 +293,34 @@ func newFrame(name string, config *pgx.ConnConfig) *frame.Frame {
 // An engine is routines.Engine with pushes.
 type engine struct {
 	routines.Engine
-	listener listener
+	listener   listener
+	migrations []string
 }
 
 // open prepares the database for use, and returns the store.
 func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
-	e.Dialect = routines.Dialect{Text: text, Format: format, Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted}
-	e.Frame = newFrame(nameOf(config), config)
+	e.migrations = s.migrations
+	e.Dialect = routines.Dialect{
+		Text: text, Format: 1 + len(e.migrations), Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted,
+	}
+	e.Left = e.listener.leave
+	explain := explain
+	if s.credentials != nil {
+		explain = explainRotating
+	}
+	e.Frame = newFrame(nameOf(config), config, explain)
+	for _, hidden := range s.hidden {
+		e.Frame.Hide(hidden)
+	}
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
 	e.listener.frame, e.listener.inbox = e.Frame, strings.ToLower(rand.Text())
 	e.Inbox = e.listener.address
 	if s.listen != "" {
 		at, err := store.ParseLocation(s.listen)
+		if err == nil && at.Scheme != "postgres" && at.Scheme != "postgresql" {
+			err = errors.New("the URL is not one of a postgres store")
+		}
 		if err == nil {
 			config, err = configOf(at)
 		}
@@ -286,6 +328,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), e.Engine.Close())
 		}
 		e.Frame.Hide(config.Password)
+		e.Frame.Hide(at.LoneUser())
 		e.listener.connect = connectTo(config, s.logIn)
 	}
 	within, cancel := context.WithTimeout(ctx, openTimeout)

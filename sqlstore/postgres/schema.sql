@@ -6,6 +6,10 @@
 -- waits for a lock, and would show the line as it was then.
 --
 -- Times are microseconds of the server's clock_timestamp(), read after the slot was locked.
+--
+-- The functions that clients call have one plan for all parameters, since a plan for each call costs more than the call.
+-- They allow no sequential scan: plans are kept for as long as a connection lives, and were perhaps made when the tables
+-- were small.
 
 CREATE SCHEMA holdfast;
 
@@ -87,27 +91,79 @@ CREATE FUNCTION holdfast.place(c holdfast.claims, p_now bigint) RETURNS text LAN
 		'turn', c.turn, 'waits', c.waits, 'details', c.details)::text
 $$;
 
--- tidy removes expired claims from a line, grants the claims that then fit, and counts what is left. A line that has
--- anything of a newer format is only counted. The slot is locked.
+-- front reads a line up to its first waiting claim, or up to a seat if that is given: what decides when the line changes
+-- next. Something is due there if a claim has expired, or would expire later than its ttl allows, as after a clock was
+-- set back.
+CREATE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint,
+	OUT newest integer, OUT earliest bigint, OUT due boolean, OUT waits boolean) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	c record;
+BEGIN
+	newest := 0; due := false; waits := false;
+	FOR c IN SELECT l.seat, l.format, l.state, l.deadline, l.ttl, l.grace FROM holdfast.claims l
+		WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat
+	LOOP
+		EXIT WHEN c.seat >= p_before;
+		newest := greatest(newest, c.format);
+		earliest := least(earliest, c.deadline);
+		due := due OR c.deadline <= p_now OR c.deadline - c.ttl - c.grace > p_now;
+		waits := c.state = 'waiting';
+		EXIT WHEN waits;
+	END LOOP;
+END $$;
+
+-- advance removes expired claims from the front of a line, and grants the claims that then fit. The slot is locked.
+CREATE FUNCTION holdfast.advance(p_format integer, p_prefix text, p_name text, p_now bigint,
+	OUT held integer, OUT used bigint) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	c          holdfast.claims;
+	v_kind     text;
+	v_capacity integer;
+BEGIN
+	held := 0; used := 0;
+	FOR c IN SELECT l.* FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat LOOP
+		EXIT WHEN c.format > p_format;
+		IF c.deadline <= p_now THEN
+			DELETE FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = c.seat;
+			CONTINUE;
+		END IF;
+		IF c.deadline - c.ttl - c.grace > p_now THEN -- the clock was set back. Nobody is to wait longer for that than a ttl.
+			UPDATE holdfast.claims l SET deadline = p_now + l.ttl + l.grace
+				WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = c.seat;
+		END IF;
+		IF c.state = 'waiting' THEN
+			EXIT WHEN used + c.units > c.capacity OR held > 0 AND (c.kind <> v_kind OR c.capacity <> v_capacity);
+			UPDATE holdfast.claims l SET state = 'held', since = p_now,
+				seat = CASE WHEN l.kind = 'lock' AND l.units = l.capacity THEN 0 ELSE l.ticket END
+				WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = c.seat;
+			IF c.inbox <> '' THEN
+				PERFORM pg_notify('holdfast_' || c.inbox, 'held ' || c.id || ' ' || c.ticket);
+			END IF;
+		END IF;
+		held := held + 1;
+		used := used + c.units;
+		v_kind := c.kind; v_capacity := c.capacity;
+	END LOOP;
+END $$;
+
+-- tidy removes all expired claims from a line, grants the claims that then fit, and counts what is left. A line that has
+-- anything of a newer format is only counted. It reads the whole line. The slot is locked.
 CREATE FUNCTION holdfast.tidy(p_format integer, p_prefix text, p_name text, p_id text, p_now bigint,
 	OUT total integer, OUT held integer, OUT used bigint, OUT earliest bigint, OUT kind text, OUT capacity integer,
 	OUT newest integer, OUT present boolean) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
 	v_ahead bigint;
-	v_seat  bigint := 0;
-	v_next  holdfast.claims;
 BEGIN
 	LOOP
-		SELECT count(*), count(*) FILTER (WHERE c.state = 'held'),
-			coalesce(sum(c.units) FILTER (WHERE c.state = 'held'), 0), min(c.deadline), max(c.kind), max(c.capacity),
-			coalesce(max(c.format), 0), coalesce(bool_or(c.id = p_id), false), max(c.deadline - c.ttl - c.grace)
-			INTO total, held, used, earliest, kind, capacity, newest, present, v_ahead
+		SELECT count(*), min(c.deadline), max(c.kind), max(c.capacity), coalesce(max(c.format), 0),
+			coalesce(bool_or(c.id = p_id), false), max(c.deadline - c.ttl - c.grace)
+			INTO total, earliest, kind, capacity, newest, present, v_ahead
 			FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name;
 		IF total = 0 OR newest > p_format THEN
 			RETURN;
 		END IF;
-		IF v_ahead > p_now THEN -- the clock was set back. Nobody is to wait longer for that than a ttl.
+		IF v_ahead > p_now THEN -- the clock was set back
 			UPDATE holdfast.claims c SET deadline = p_now + c.ttl + c.grace
 				WHERE c.prefix = p_prefix AND c.name = p_name AND c.deadline - c.ttl - c.grace > p_now;
 			CONTINUE;
@@ -115,35 +171,20 @@ BEGIN
 		EXIT WHEN earliest > p_now;
 		DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.deadline <= p_now;
 	END LOOP;
-	WHILE held < total LOOP
-		SELECT c.* INTO v_next FROM holdfast.claims c
-			WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat > v_seat AND c.state = 'waiting' ORDER BY c.seat LIMIT 1;
-		EXIT WHEN NOT FOUND OR used + v_next.units > v_next.capacity
-			OR held > 0 AND (v_next.kind <> kind OR v_next.capacity <> capacity);
-		v_seat := v_next.seat;
-		UPDATE holdfast.claims c SET state = 'held', since = p_now,
-			seat = CASE WHEN c.kind = 'lock' AND c.units = c.capacity THEN 0 ELSE c.ticket END
-			WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat = v_seat;
-		held := held + 1;
-		used := used + v_next.units;
-		IF v_next.inbox <> '' THEN
-			PERFORM pg_notify('holdfast_' || v_next.inbox, 'held ' || v_next.id || ' ' || v_next.ticket);
-		END IF;
-	END LOOP;
+	SELECT a.held, a.used INTO held, used FROM holdfast.advance(p_format, p_prefix, p_name, p_now) a;
 END $$;
 
 -- Answers have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was not
 -- counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of a
 -- claim that is in the way. What is NULL has the value that says nothing.
 
--- All have one plan for all parameters: a plan for the parameters of each call costs more than the call.
-
 -- join and leave begin with the case in which nobody else wants the resource, which is most of them.
 CREATE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
 	p_inbox text, p_waits text, p_details text,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_variable
 DECLARE
 	v_now    bigint;
@@ -215,88 +256,125 @@ BEGIN
 			p_turn, p_inbox, p_waits, p_details, p_format);
 END $$;
 
--- opens returns in how long something ahead of a claim can expire, or 0.
+-- opens returns in how long something ahead of a claim can expire that it waits for, or 0.
 CREATE FUNCTION holdfast.opens(p_claim holdfast.claims, p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-	SELECT CASE WHEN p_claim.state = 'waiting' THEN (SELECT greatest(min(c.deadline) - p_now, 1) FROM holdfast.claims c
-		WHERE c.prefix = p_claim.prefix AND c.name = p_claim.name AND c.seat < p_claim.seat) ELSE 0 END
+	SELECT CASE WHEN p_claim.state = 'waiting' THEN (SELECT greatest(f.earliest - p_now, 1)
+		FROM holdfast.front(p_claim.prefix, p_claim.name, p_now, p_claim.seat) f) ELSE 0 END
 $$;
 
--- seats looks for a claim whose ticket its client does not know.
-CREATE FUNCTION holdfast.seats(p_prefix text, p_name text, p_id text) RETURNS bigint[] LANGUAGE sql VOLATILE AS $$
-	SELECT array_agg(c.seat) FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id
-$$;
+-- find finds a claim in its line. One whose ticket its client does not know is looked for in the whole line. It must be
+-- stable: look calls it without a lock, and a claim that is granted between two statements would be in neither place.
+CREATE FUNCTION holdfast.find(p_prefix text, p_name text, p_id text, p_ticket bigint) RETURNS holdfast.claims
+	LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	c holdfast.claims;
+BEGIN
+	IF p_ticket = 0 THEN
+		SELECT l.* INTO c FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name AND l.id = p_id;
+		RETURN c;
+	END IF;
+	SELECT l.* INTO c FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = 0 AND l.id = p_id;
+	IF NOT FOUND THEN
+		SELECT l.* INTO c FROM holdfast.claims l
+			WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = p_ticket AND l.id = p_id;
+	END IF;
+	RETURN c;
+END $$;
 
 -- keep takes claims as a JSON array of objects with i, slot, name, id, units, ticket, ttl, grace, turn, waits, and the
 -- index of their owner among the owners, a JSON array of texts.
 CREATE FUNCTION holdfast.keep(p_format integer, p_prefix text, p_inbox text, p_claims json, p_owners json)
 	RETURNS TABLE (i integer, state text, ticket bigint, ahead integer, opens bigint, problem text, place text)
-	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
-	v_now    bigint;
-	v_newest integer;
-	v_name   text;
-	v_newer  text[] := '{}';
-	v_shrunk text[];
+	v_now     bigint;
+	v_newest  integer;
+	v_missing integer;
+	v_front   record;
+	v_name    text;
+	r         record;
+	c         holdfast.claims;
 BEGIN
-	WITH mine AS MATERIALIZED (SELECT slot FROM holdfast.slots
-			WHERE slot IN (SELECT r.slot FROM json_to_recordset(p_claims) AS r (slot integer)) ORDER BY slot FOR UPDATE),
+	WITH wanted AS MATERIALIZED (SELECT DISTINCT r.slot FROM json_to_recordset(p_claims) AS r (slot integer)),
+		mine AS MATERIALIZED (SELECT slot FROM holdfast.slots WHERE slot IN (SELECT slot FROM wanted) ORDER BY slot FOR UPDATE),
 		locked AS (UPDATE holdfast.slots s SET mark = s.mark FROM mine WHERE s.slot = mine.slot RETURNING s.format)
-		SELECT max(format) INTO v_newest FROM locked;
+		SELECT max(format), (SELECT count(*) FROM wanted) - count(*) INTO v_newest, v_missing FROM locked;
+	IF v_missing > 0 THEN
+		RAISE no_data_found USING MESSAGE = 'a slot is missing';
+	END IF;
 	IF v_newest > p_format THEN
 		RETURN QUERY SELECT r.i, '', 0::bigint, -1, 0::bigint, 'format', '' FROM json_to_recordset(p_claims) AS r (i integer);
 		RETURN;
 	END IF;
 	v_now := holdfast.clock();
-	FOR v_name IN SELECT DISTINCT r.name FROM json_to_recordset(p_claims) AS r (name text)
-		WHERE EXISTS (SELECT 1 FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = r.name
-			AND (c.deadline <= v_now OR c.format > p_format OR c.deadline - c.ttl - c.grace > v_now))
+	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, units integer, ticket bigint,
+		ttl bigint, grace bigint, turn integer, waits text, owner integer) ORDER BY name
 	LOOP
-		SELECT newest INTO v_newest FROM holdfast.tidy(p_format, p_prefix, v_name, '', v_now);
-		IF v_newest > p_format THEN
-			v_newer := v_newer || v_name;
+		-- Most leases are held by a claim that is alone in its line.
+		UPDATE holdfast.claims l SET deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn,
+			inbox = p_inbox, waits = r.waits, details = p_owners ->> r.owner
+			WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat IN (0, r.ticket) AND l.id = r.id AND l.state = 'held'
+				AND l.units <= r.units AND l.format <= p_format AND l.deadline > v_now
+				AND l.deadline - l.ttl - l.grace <= v_now AND NOT EXISTS (
+					SELECT 1 FROM holdfast.claims o WHERE o.prefix = p_prefix AND o.name = r.name AND o.seat <> l.seat)
+			RETURNING l.ticket INTO ticket;
+		IF FOUND THEN
+			i := r.i; state := 'held'; opens := NULL; problem := NULL;
+			RETURN NEXT;
+			CONTINUE;
 		END IF;
+		i := r.i; state := NULL; ticket := NULL; opens := NULL; problem := NULL;
+		IF r.name IS DISTINCT FROM v_name THEN
+			v_name := r.name;
+			v_front := holdfast.front(p_prefix, v_name, v_now, NULL);
+			IF v_front.newest <= p_format AND v_front.due THEN
+				PERFORM holdfast.advance(p_format, p_prefix, v_name, v_now);
+			END IF;
+		END IF;
+		IF v_front.newest > p_format THEN
+			problem := 'format';
+			RETURN NEXT;
+			CONTINUE;
+		END IF;
+		c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
+		IF c.deadline <= v_now THEN -- behind the front
+			DELETE FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
+		ELSIF c.id IS NOT NULL THEN
+			UPDATE holdfast.claims l SET units = least(l.units, r.units),
+				seat = CASE WHEN l.units > r.units THEN l.ticket ELSE l.seat END,
+				deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn, inbox = p_inbox,
+				waits = r.waits, details = p_owners ->> r.owner
+				WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
+			IF c.units > r.units THEN
+				PERFORM holdfast.advance(p_format, p_prefix, r.name, v_now);
+				c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
+			END IF;
+			state := c.state; ticket := c.ticket;
+			IF state = 'waiting' THEN
+				opens := holdfast.opens(c, v_now);
+			END IF;
+		END IF;
+		RETURN NEXT;
 	END LOOP;
-	WITH kept AS (
-		SELECT r.*, c.seat, c.units > r.units AS shrinks FROM json_to_recordset(p_claims)
-			AS r (name text, id text, units integer, ticket bigint, ttl bigint, grace bigint, turn integer, waits text, owner integer)
-			JOIN holdfast.claims c ON c.prefix = p_prefix AND c.name = r.name AND c.id = r.id
-				AND c.seat = ANY (CASE WHEN r.ticket > 0 THEN ARRAY[0, r.ticket] ELSE holdfast.seats(p_prefix, r.name, r.id) END)
-			WHERE r.name <> ALL (v_newer)
-	), written AS (
-		UPDATE holdfast.claims c SET units = least(c.units, k.units),
-			seat = CASE WHEN k.shrinks THEN c.ticket ELSE c.seat END,
-			deadline = v_now + k.ttl + k.grace, ttl = k.ttl, grace = k.grace, turn = k.turn, inbox = p_inbox,
-			waits = k.waits, details = p_owners ->> k.owner
-			FROM kept k WHERE c.prefix = p_prefix AND c.name = k.name AND c.seat = k.seat
-			RETURNING c.name, k.shrinks
-	) SELECT array_agg(DISTINCT name) FILTER (WHERE shrinks) INTO v_shrunk FROM written;
-	FOREACH v_name IN ARRAY coalesce(v_shrunk, '{}') LOOP
-		PERFORM holdfast.tidy(p_format, p_prefix, v_name, '', v_now);
-	END LOOP;
-	RETURN QUERY SELECT r.i, c.state, c.ticket, NULL::integer,
-			CASE WHEN c.state = 'waiting' THEN holdfast.opens(c.claim, v_now) END,
-			CASE WHEN r.name = ANY (v_newer) THEN 'format' END, NULL
-		FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint)
-		LEFT JOIN LATERAL (SELECT c.state, c.ticket, c AS claim FROM holdfast.claims c
-			WHERE c.prefix = p_prefix AND c.name = r.name AND c.id = r.id
-				AND c.seat = ANY (CASE WHEN r.ticket > 0 THEN ARRAY[0, r.ticket] ELSE holdfast.seats(p_prefix, r.name, r.id) END)
-			OFFSET 0) c ON true; -- which keeps the planner from reading the whole table
 END $$;
 
 CREATE FUNCTION holdfast.leave(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_ticket bigint,
 	p_ttl bigint,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_variable
 DECLARE
 	v_format integer;
 	v_now    bigint;
-	v_line   record;
+	v_front  record;
+	v_claim  holdfast.claims;
 BEGIN
 	UPDATE holdfast.slots s SET mark = s.mark WHERE s.slot = p_slot
 		RETURNING s.format, holdfast.clock() INTO STRICT v_format, v_now;
-	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id AND c.seat IN (0, p_ticket)
+	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat IN (0, p_ticket) AND c.id = p_id
 		AND c.format <= p_format AND v_format <= p_format AND NOT EXISTS (
 			SELECT 1 FROM holdfast.claims o WHERE o.prefix = p_prefix AND o.name = p_name AND o.seat <> c.seat);
 	IF FOUND THEN
@@ -306,21 +384,27 @@ BEGIN
 		problem := 'format';
 		RETURN;
 	END IF;
-	v_line := holdfast.tidy(p_format, p_prefix, p_name, p_id, v_now);
-	IF v_line.newest > p_format THEN
+	v_front := holdfast.front(p_prefix, p_name, v_now, NULL);
+	IF v_front.newest > p_format THEN
 		problem := 'format';
-	ELSIF v_line.present THEN
-		DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id;
-		v_line := holdfast.tidy(p_format, p_prefix, p_name, '', v_now);
-	ELSIF p_ticket = 0 THEN
+		RETURN;
+	END IF;
+	v_claim := holdfast.find(p_prefix, p_name, p_id, p_ticket);
+	DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat = v_claim.seat;
+	IF NOT FOUND AND p_ticket = 0 THEN
+		DELETE FROM holdfast.tombstones b WHERE b.id = p_id; -- perhaps an older one
 		INSERT INTO holdfast.tombstones (id, prefix, name, deadline) VALUES (p_id, p_prefix, p_name, v_now + p_ttl)
 			ON CONFLICT (id) DO NOTHING;
+	END IF;
+	IF v_front.waits OR v_front.due THEN
+		PERFORM holdfast.advance(p_format, p_prefix, p_name, v_now);
 	END IF;
 END $$;
 
 CREATE FUNCTION holdfast.break(p_format integer, p_slot integer, p_prefix text, p_name text, p_ticket bigint,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_variable
 DECLARE
 	v_now   bigint;
@@ -352,7 +436,8 @@ END $$;
 -- tend tidies a line.
 CREATE FUNCTION holdfast.tend(p_format integer, p_slot integer, p_prefix text, p_name text,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
-	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_variable
 DECLARE
 	v_line record;
@@ -362,31 +447,51 @@ BEGIN
 		RETURN;
 	END IF;
 	v_line := holdfast.tidy(p_format, p_prefix, p_name, '', holdfast.clock());
+	ahead := v_line.total;
 	IF v_line.newest > p_format THEN
 		problem := 'format';
 	END IF;
 END $$;
 
--- untidy says whether a line has something expired, or a claim that fits and was not granted.
-CREATE FUNCTION holdfast.untidy(p_format integer, p_prefix text, p_name text) RETURNS text LANGUAGE sql STABLE AS $$
-	SELECT CASE WHEN max(l.format) > p_format THEN 'format'
-		WHEN min(l.deadline) <= holdfast.clock() OR coalesce(sum(l.units) FILTER (WHERE l.state = 'held'), 0)
-			+ (SELECT n.units FROM holdfast.claims n WHERE n.prefix = p_prefix AND n.name = p_name AND n.state = 'waiting'
-				ORDER BY n.seat LIMIT 1) <= max(l.capacity) THEN 'untidy' ELSE '' END
-	FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name
-$$;
+-- untidy says whether the front of a line has something expired, or a claim that fits and was not granted.
+CREATE FUNCTION holdfast.untidy(p_format integer, p_prefix text, p_name text) RETURNS text
+	LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	v_now  bigint := holdfast.clock();
+	v_used bigint := 0;
+	c      holdfast.claims;
+BEGIN
+	FOR c IN SELECT l.* FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat LOOP
+		IF c.format > p_format THEN
+			RETURN 'format';
+		ELSIF c.deadline <= v_now OR c.state = 'waiting' AND v_used + c.units <= c.capacity THEN
+			RETURN 'untidy';
+		END IF;
+		EXIT WHEN c.state = 'waiting';
+		v_used := v_used + c.units;
+	END LOOP;
+	RETURN '';
+END $$;
 
 -- look reads where waiting claims stand: i, name, id, ticket. If it is to be thorough, the problem of one is 'untidy'
 -- if its line has something to be done.
 CREATE FUNCTION holdfast.look(p_format integer, p_prefix text, p_claims json, p_thorough boolean)
 	RETURNS TABLE (i integer, state text, ticket bigint, ahead integer, opens bigint, problem text, place text)
-	LANGUAGE sql STABLE AS $$
-	SELECT r.i, c.state, c.ticket, NULL::integer, NULL::bigint,
-		CASE WHEN p_thorough THEN holdfast.untidy(p_format, p_prefix, r.name) END, NULL
-	FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint)
-	LEFT JOIN LATERAL (SELECT c.state, c.ticket FROM holdfast.claims c
-		WHERE c.prefix = p_prefix AND c.name = r.name AND c.seat IN (0, r.ticket) AND c.id = r.id OFFSET 0) c ON true
-$$;
+	LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
+	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+	r record;
+	c holdfast.claims;
+BEGIN
+	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) LOOP
+		c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
+		i := r.i; state := c.state; ticket := c.ticket;
+		IF p_thorough THEN
+			problem := holdfast.untidy(p_format, p_prefix, r.name);
+		END IF;
+		RETURN NEXT;
+	END LOOP;
+END $$;
 
 -- expired lists lines that have something expired, if nobody has looked for them for a minute.
 CREATE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, prefix text, name text)
@@ -395,6 +500,9 @@ CREATE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, 
 DECLARE
 	v_now bigint := holdfast.clock();
 BEGIN
+	IF (SELECT max(s.format) FROM holdfast.slots s) > p_format THEN
+		RETURN;
+	END IF;
 	UPDATE holdfast.meta SET swept = v_now WHERE swept < v_now - 60000000 OR swept > v_now;
 	IF NOT FOUND THEN
 		RETURN;

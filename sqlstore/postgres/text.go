@@ -6,14 +6,17 @@ import (
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
 )
 
-// format is the version of the tables and functions that this program knows.
-const format = 1
-
 //go:embed schema.sql
 var schema string
 
+//go:embed grants.sql
+var grants string
+
 // Schema returns the SQL that creates the tables and functions, for psql.
 func Schema() string { return schema }
+
+// Grants returns the SQL that grants a user app the least that it needs, once the tables are there.
+func Grants() string { return grants }
 
 // answer are the columns of an answer.
 const answer = "SELECT coalesce(i, 0), coalesce(state, ''), coalesce(ticket, 0), coalesce(ahead, -1), coalesce(opens, 0), " +

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,9 +35,13 @@ func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, err
 	if err != nil {
 		return sqlstore.Answer{}, err
 	}
-	return e.one(ctx, e.Text.Join, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), c.Kind.String(),
-		c.Units, c.Limit, c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn),
-		e.inbox(), waits, string(details))
+	args := []any{
+		e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit,
+		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn), e.inbox(), waits,
+		string(details),
+	}
+	a := e.await(1)
+	return a.first(e.query(ctx, e.Text.Join, args, a.begin, a.scan))
 }
 
 // Leave implements sqlstore.Engine.
@@ -60,11 +65,8 @@ func (e *Engine) tend(ctx context.Context, slot int, prefix, name string) error 
 
 // one makes a call that has one answer.
 func (e *Engine) one(ctx context.Context, text string, args ...any) (sqlstore.Answer, error) {
-	answers, _, err := e.answers(ctx, 1, text, args...)
-	if err != nil {
-		return sqlstore.Answer{}, err
-	}
-	return answers[0], answers[0].Err
+	a := e.await(1)
+	return a.first(e.query(ctx, text, args, a.begin, a.scan))
 }
 
 // A kept is a claim in a request of Keep or Look, in JSON.
@@ -223,33 +225,65 @@ func (e *Engine) Sweep(ctx context.Context) error {
 
 // answers makes a call that has n answers. Untidy are the claims whose lines have something to be done.
 func (e *Engine) answers(ctx context.Context, n int, text string, args ...any) (answers []sqlstore.Answer, untidy []int, err error) {
-	answers = make([]sqlstore.Answer, n)
-	got := 0
-	begin := func() { got, untidy = 0, nil }
-	err = e.query(ctx, text, args, begin, func(rows *sql.Rows) error {
-		var i int
-		var state, problem, place string
-		var a sqlstore.Answer
-		var opens int64
-		if err := rows.Scan(&i, &state, &a.Ticket, &a.Ahead, &opens, &problem, &place); err != nil {
-			return err
-		}
-		if i < 0 || i >= n {
-			return fmt.Errorf("the database has answered for claim %d of %d", i, n)
-		}
-		a.State, a.Opens = stateOf(state), time.Duration(opens)*time.Microsecond
-		if problem == "untidy" {
-			untidy, problem = append(untidy, i), ""
-		}
-		got++
-		err := e.complete(&a, problem, place)
-		answers[i] = a
+	a := e.await(n)
+	err = a.check(e.query(ctx, text, args, a.begin, a.scan))
+	return a.answers, a.untidy, err
+}
+
+// An awaited is the answers to one call, as they come in.
+type awaited struct {
+	engine   *Engine
+	answers  []sqlstore.Answer
+	answered []bool
+	untidy   []int // the claims whose lines have something to be done
+}
+
+func (e *Engine) await(n int) *awaited {
+	return &awaited{engine: e, answers: make([]sqlstore.Answer, n)}
+}
+
+// begin forgets the answers to a call that is repeated.
+func (a *awaited) begin() { a.answered, a.untidy = make([]bool, len(a.answers)), nil }
+
+// scan takes one answer.
+func (a *awaited) scan(rows *sql.Rows) error {
+	var i int
+	var state, problem, place string
+	var answer sqlstore.Answer
+	var opens int64
+	if err := rows.Scan(&i, &state, &answer.Ticket, &answer.Ahead, &opens, &problem, &place); err != nil {
 		return err
-	})
-	if err == nil && got != n {
-		err = fmt.Errorf("the database has answered for %d claims of %d", got, n)
 	}
-	return answers, untidy, err
+	if i < 0 || i >= len(a.answers) || a.answered[i] {
+		return fmt.Errorf("the database has answered for claim %d of %d, or twice", i, len(a.answers))
+	}
+	a.answered[i] = true
+	answer.State, answer.Opens = stateOf(state), micros(opens)
+	if answer.State == store.Gone && state != "" {
+		return fmt.Errorf("the database has answered that a claim is %.40q, which this program does not know", state)
+	}
+	if problem == "untidy" {
+		a.untidy, problem = append(a.untidy, i), ""
+	}
+	err := a.engine.complete(&answer, problem, place)
+	a.answers[i] = answer
+	return err
+}
+
+// check returns the error of the call, or one that says which answer is missing.
+func (a *awaited) check(err error) error {
+	if i := slices.Index(a.answered, false); err == nil && i >= 0 {
+		err = fmt.Errorf("the database has not answered for claim %d of %d", i, len(a.answers))
+	}
+	return err
+}
+
+// first returns the answer to a call that has one.
+func (a *awaited) first(err error) (sqlstore.Answer, error) {
+	if err := a.check(err); err != nil {
+		return sqlstore.Answer{}, err
+	}
+	return a.answers[0], a.answers[0].Err
 }
 
 // complete adds the problem of an answer, or the claim in its way.

@@ -32,8 +32,12 @@ const (
 	// badConnections is how many connections in a row may turn out to be useless before a call fails.
 	badConnections = 3
 
-	// silence is how long a call waits before its end makes the other connections suspect too.
+	// silence is how long a call waits before its end makes the other connections suspect too, if nothing was answered on
+	// any of them meanwhile.
 	silence = 100 * time.Millisecond
+
+	// believed is for how long after its last answer a server is taken to be there.
+	believed = 30 * time.Second
 
 	// thoroughEvery is how often Look also reads whether there is something to be done in the lines.
 	thoroughEvery = 500 * time.Millisecond
@@ -76,6 +80,17 @@ type Engine struct {
 	// Inbox returns what pushes of this client's claims are addressed to, or "". nil: there are none.
 	Inbox func() string
 
+	// Usage returns how many connections of the pool below DB are in use, and how many may be. Discard closes those that
+	// are idle. nil: DB has no pool below it.
+	Usage   func() (inUse, most int)
+	Discard func()
+
+	// Left is called when a server has turned out to be demoted. It may be nil.
+	Left func()
+
+	last     atomic.Int64 // when a call was last answered, by the wall clock
+	holding  atomic.Int64 // how many connections calls of this engine have
+	answered atomic.Bool  // the last call that had a connection was answered
 	retried  atomic.Pointer[func(error)]
 	mu       sync.Mutex
 	prepared map[string]*sql.Stmt
@@ -100,12 +115,13 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 		err := e.once(ctx, text, args, scan)
 		switch {
 		case err == nil:
+			e.last.Store(time.Now().UnixNano())
 			return nil
 		case ctx.Err() != nil:
-			if time.Since(sent) > silence {
+			if time.Since(sent) > silence && e.last.Load() < sent.UnixNano() {
 				e.discardIdle()
 			}
-			return e.whileFull(err)
+			return err
 		case e.RolledBack(err):
 			if retried := e.retried.Load(); retried != nil {
 				(*retried)(err)
@@ -117,6 +133,9 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			continue
 		case e.Demoted(err):
 			e.discardIdle()
+			if e.Left != nil {
+				e.Left()
+			}
 		case e.Stuck != nil && e.Stuck(err):
 			e.discardIdle() // the transaction ends with its connection
 			return err
@@ -129,28 +148,45 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 	}
 }
 
-// once runs a statement once. The last error comes after the rows: that of the commit.
+// once runs a statement once.
 func (e *Engine) once(ctx context.Context, text string, args []any, scan func(*sql.Rows) error) (err error) {
-	var rows *sql.Rows
 	if e.Prepare {
-		var statement *sql.Stmt
-		if statement, err = e.statement(ctx, text); err != nil {
+		statement, err := e.statement(ctx, text) //nolint:sqlclosecheck // it is kept
+		if err != nil {
 			return err
 		}
-		rows, err = statement.QueryContext(ctx, args...)
-	} else {
-		rows, err = e.DB.QueryContext(ctx, text, append(e.Leading[:len(e.Leading):len(e.Leading)], args...)...)
+		rows, err := statement.QueryContext(ctx, args...)
+		if err != nil {
+			return e.whileFull(ctx, err)
+		}
+		return read(rows, scan)
 	}
+	conn, err := e.DB.Conn(ctx)
+	if err != nil {
+		return e.whileFull(ctx, err)
+	}
+	e.holding.Add(1)
+	defer func() {
+		e.answered.Store(err == nil)
+		_ = conn.Close() // it goes back to the pool
+		e.holding.Add(-1)
+	}()
+	rows, err := conn.QueryContext(ctx, text, append(e.Leading[:len(e.Leading):len(e.Leading)], args...)...)
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // it has been asked for
+	return read(rows, scan)
+}
+
+// read reads all rows. The last error comes after them: that of the commit.
+func read(rows *sql.Rows, scan func(*sql.Rows) error) error {
+	defer rows.Close()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
 			return err
 		}
 	}
-	for rows.NextResultSet() { //nolint:revive // a call ends with a result of its own
+	for rows.NextResultSet() { // a call ends with a result of its own
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }
@@ -170,7 +206,7 @@ func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if other := e.prepared[text]; other != nil {
-		return other, statement.Close()
+		return other, statement.Close() //nolint:sqlclosecheck // the other is used
 	}
 	if e.prepared == nil {
 		e.prepared = map[string]*sql.Stmt{}
@@ -182,6 +218,10 @@ func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) 
 // discardIdle closes the connections that nobody uses: what made one useless, a failover or a cut that nobody was told
 // of, has most likely happened to them too.
 func (e *Engine) discardIdle() {
+	if e.Discard != nil {
+		e.Discard()
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), silence)
 	defer cancel()
 	for range e.DB.Stats().Idle {
@@ -194,15 +234,26 @@ func (e *Engine) discardIdle() {
 	}
 }
 
-// whileFull explains why a call got no connection of a pool that others have used up.
-func (e *Engine) whileFull(err error) error {
-	if s := e.DB.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
-		return &store.Fault{Store: e.Frame.Name, Busy: true, Err: errFull}
+// whileFull explains why a call got no connection of the program's pool: the program itself has used it up. A pool can
+// also be used up because the server does not respond, which is another matter: then calls of this engine have
+// connections, or the last one that had one failed, or nothing was answered for long.
+func (e *Engine) whileFull(ctx context.Context, err error) error {
+	own := int(e.holding.Load())
+	stats := e.DB.Stats()
+	inUse, most := stats.InUse, stats.MaxOpenConnections
+	if e.Usage != nil {
+		inUse, most = e.Usage()
+	} else if e.Owned {
+		return err
 	}
-	return err
+	if ctx.Err() == nil || most == 0 || inUse-own < most || !e.answered.Load() && !e.Prepare {
+		return err
+	}
+	busy := time.Since(time.Unix(0, e.last.Load())) < believed
+	return &store.Fault{Store: e.Frame.Name, Busy: busy, Err: errFull}
 }
 
-var errFull = errors.New("all connections of the pool are in use")
+var errFull = errors.New("all connections of the program's pool are in use")
 
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -1,0 +1,98 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/sqlstore/postgres"
+)
+
+// Two clients, as two processes would have, lock each other out through one database.
+func Example() {
+	ctx := context.Background()
+	url := os.Getenv("DATABASE_URL") // such as postgres://app@db.example.com/app
+
+	mine, err := holdfast.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mine.Close()
+	yours, err := holdfast.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer yours.Close()
+
+	err = mine.Mutex("nightly report").Do(ctx, func(context.Context) error {
+		_, err := yours.Mutex("nightly report").TryLock(ctx)
+		fmt.Println("you, meanwhile, are locked out:", errors.Is(err, holdfast.ErrLocked))
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// The program has a database already. The lock, the data and the fence that guards the data are all in it: a holder that
+// was paused for longer than its lease is refused when it writes.
+func ExampleNew() {
+	ctx := context.Background()
+	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	s, err := postgres.New(ctx, db)
+	if err != nil {
+		log.Fatal(err)
+	}
+	locks := holdfast.New(s)
+	defer locks.Close() // it leaves the database open
+	fences := fence.Table{Dialect: fence.PostgreSQL}
+	if err := fences.Create(ctx, db); err != nil {
+		log.Fatal(err)
+	}
+
+	err = locks.Mutex("inventory:42").Do(ctx, func(ctx context.Context) error {
+		token, _ := holdfast.TokenFrom(ctx)
+		return fences.Row("inventory:42").Do(ctx, db, token, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "UPDATE stock SET quantity = quantity - 1 WHERE item = 42")
+			return err
+		})
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// TestExamples runs the examples on a server.
+func TestExamples(t *testing.T) {
+	server := servers.Postgres(t)
+	t.Setenv("DATABASE_URL", server.URL("postgres", "", "postgres"))
+	db := server.DB(t)
+	for _, statement := range []string{
+		"CREATE TABLE stock (item bigint PRIMARY KEY, quantity bigint NOT NULL)", "INSERT INTO stock VALUES (42, 10)",
+	} {
+		_, err := db.ExecContext(t.Context(), statement)
+		testkit.Must(t, err)
+	}
+	Example()
+	ExampleNew()
+	var left, lines int
+	testkit.Must(t, db.QueryRowContext(t.Context(),
+		"SELECT (SELECT quantity FROM stock), (SELECT count(*) FROM holdfast.lines)").Scan(&left, &lines))
+	if left != 9 || lines != 0 {
+		t.Errorf("%d items are left, and %d claims", left, lines)
+	}
+}

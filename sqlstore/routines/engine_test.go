@@ -1,0 +1,296 @@
+package routines_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/sqlstore/routines"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+func TestMain(m *testing.M) { leaks.Main(m) }
+
+var (
+	errRolledBack = errors.New("rolled back")
+	errDemoted    = errors.New("demoted")
+	errOther      = errors.New("other")
+)
+
+// A database is a fake whose answers a test decides on.
+type database struct {
+	// answer is called for each statement, with how many came before it and the number of its connection.
+	answer func(n, conn int, text string) ([]row, error)
+
+	mu           sync.Mutex
+	calls, conns int
+	closed       []int
+}
+
+// A row is an answer: i, state, ticket, ahead, opens, problem and place.
+type row []driver.Value
+
+func answerFor(i int, state string) row {
+	return row{int64(i), state, int64(5), int64(-1), int64(0), "", ""}
+}
+
+func (d *database) Connect(context.Context) (driver.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conns++
+	return &conn{d, d.conns}, nil
+}
+
+func (d *database) Driver() driver.Driver { return nil }
+
+type conn struct {
+	*database
+	number int
+}
+
+func (c *conn) Prepare(string) (driver.Stmt, error) {
+	return nil, errors.New("nothing is to be prepared")
+}
+
+func (c *conn) Begin() (driver.Tx, error) { return nil, errors.New("nothing is to be begun") }
+
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = append(c.closed, c.number)
+	return nil
+}
+
+func (c *conn) QueryContext(_ context.Context, text string, _ []driver.NamedValue) (driver.Rows, error) {
+	c.mu.Lock()
+	n := c.calls
+	c.calls++
+	c.mu.Unlock()
+	answers, err := c.answer(n, c.number, text)
+	if err != nil {
+		return nil, err
+	}
+	return &rows{answers}, nil
+}
+
+type rows struct{ left []row }
+
+func (r *rows) Columns() []string { return make([]string, 7) }
+
+func (r *rows) Close() error { return nil }
+
+func (r *rows) Next(dest []driver.Value) error {
+	if len(r.left) == 0 {
+		return io.EOF
+	}
+	copy(dest, r.left[0])
+	r.left = r.left[1:]
+	return nil
+}
+
+// open returns an engine over a fake, in a bubble of fake time.
+func open(t *testing.T, d *database) *routines.Engine {
+	t.Helper()
+	e := &routines.Engine{
+		Dialect: routines.Dialect{
+			Text:       routines.Text{Join: "join", Keep: "keep", Leave: "leave", Look: "look", Tend: "tend"},
+			RolledBack: func(err error) bool { return errors.Is(err, errRolledBack) },
+			Demoted:    func(err error) bool { return errors.Is(err, errDemoted) },
+		},
+		Frame: frame.New(frame.Config{Name: "fake"}), DB: sql.OpenDB(d), Owned: true,
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func claim(n byte) store.Claim { return store.Claim{ID: store.ID{n}, Name: "x", TTL: time.Minute} }
+
+// TestRolledBackIsRepeated: what the server has rolled back is repeated after pauses that grow, and each time is told.
+func TestRolledBackIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const times = 20
+		d := &database{answer: func(n, _ int, _ string) ([]row, error) {
+			if n < times {
+				return nil, errRolledBack
+			}
+			return []row{answerFor(0, "held")}, nil
+		}}
+		e := open(t, d)
+		told := 0
+		e.NotifyRetry(func(err error) {
+			if !errors.Is(err, errRolledBack) {
+				t.Errorf("told of %v", err)
+			}
+			told++
+		})
+		c := claim(1)
+		start := time.Now()
+		answer, err := e.Join(t.Context(), &c)
+		if err != nil || answer.State != store.Held || answer.Ticket != 5 {
+			t.Errorf("%+v, %v", answer, err)
+		}
+		if told != times {
+			t.Errorf("told of %d, want %d", told, times)
+		}
+		if took := time.Since(start); took < 500*time.Millisecond || took > 2*time.Second {
+			t.Errorf("%d repetitions took %v", times, took)
+		}
+	})
+}
+
+// TestRepeatedWithinContext: a call that is rolled back again and again ends with its context.
+func TestRepeatedWithinContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{answer: func(int, int, string) ([]row, error) { return nil, errRolledBack }}
+		e := open(t, d)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c := claim(1)
+		start := time.Now()
+		if err := e.Leave(ctx, &c); err == nil {
+			t.Error("a call that was always rolled back has succeeded")
+		}
+		if took := time.Since(start); took != time.Second || d.calls < 10 {
+			t.Errorf("%d calls in %v", d.calls, took)
+		}
+	})
+}
+
+// TestOtherErrorsAreNotRepeated: their outcome is not known.
+func TestOtherErrorsAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{answer: func(int, int, string) ([]row, error) { return nil, errOther }}
+		e := open(t, d)
+		c := claim(1)
+		if _, err := e.Join(t.Context(), &c); !errors.Is(err, errOther) || d.calls != 1 {
+			t.Errorf("%v after %d calls", err, d.calls)
+		}
+	})
+}
+
+// TestDemotedServerIsLeft: a call that a demoted server refuses is repeated over another connection, and those that are
+// idle are closed, since they lead to the same server.
+func TestDemotedServerIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const old = 2 // connections to the server that is demoted
+		gate := make(chan struct{})
+		demoted := false
+		d := &database{}
+		d.answer = func(_, conn int, text string) ([]row, error) {
+			if text == "look" {
+				<-gate // so that each call has a connection of its own
+			}
+			if demoted && conn <= old {
+				return nil, errDemoted
+			}
+			return []row{answerFor(0, "held")}, nil
+		}
+		e := open(t, d)
+		e.DB.SetMaxIdleConns(old)
+		for range old {
+			go func() {
+				if _, err := e.Look(t.Context(), []store.Claim{claim(1)}); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+		demoted = true
+		c := claim(1)
+		if answer, err := e.Join(t.Context(), &c); err != nil || answer.State != store.Held {
+			t.Errorf("%+v, %v", answer, err)
+		}
+		if d.conns != old+1 || len(d.closed) != old {
+			t.Errorf("%d connections were made, and %v closed", d.conns, d.closed)
+		}
+	})
+}
+
+// TestUselessConnectionsAreBounded: a call fails if one connection after the other turns out to be useless.
+func TestUselessConnectionsAreBounded(t *testing.T) {
+	for _, useless := range []error{driver.ErrBadConn, errDemoted} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &database{answer: func(int, int, string) ([]row, error) { return nil, useless }}
+			e := open(t, d)
+			c := claim(1)
+			if _, err := e.Join(t.Context(), &c); !errors.Is(err, useless) {
+				t.Errorf("%v, want %v", err, useless)
+			}
+			if d.calls < 2 || d.calls > 9 { // package database/sql repeats too
+				t.Errorf("%v: %d calls", useless, d.calls)
+			}
+		})
+	}
+}
+
+// TestWrongAnswers: a database that answers for other claims than it was asked about is not believed. A claim without an
+// answer is not gone.
+func TestWrongAnswers(t *testing.T) {
+	for name, answers := range map[string][]row{
+		"none":             {},
+		"too few":          {answerFor(0, "held")},
+		"too many":         {answerFor(0, "held"), answerFor(1, "held"), answerFor(1, "held")},
+		"one twice":        {answerFor(0, "held"), answerFor(0, "held")},
+		"another":          {answerFor(0, "held"), answerFor(2, "held")},
+		"none such":        {answerFor(0, "held"), answerFor(-1, "held")},
+		"unknown problem":  {answerFor(0, "held"), {int64(1), "", int64(0), int64(0), int64(0), "moon", ""}},
+		"unreadable place": {answerFor(0, "held"), {int64(1), "", int64(0), int64(0), int64(0), "", "{"}},
+		"unknown state":    {answerFor(0, "held"), answerFor(1, "moon")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := open(t, &database{answer: func(int, int, string) ([]row, error) { return answers, nil }})
+			if got, err := e.Keep(t.Context(), []store.Claim{claim(1), claim(2)}); err == nil {
+				t.Errorf("%s: %+v", name, got)
+			}
+		})
+	}
+}
+
+// TestAnswersInAnyOrder: the rows of a database have no order.
+func TestAnswersInAnyOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, &database{answer: func(int, int, string) ([]row, error) {
+			return []row{answerFor(1, "waiting"), answerFor(0, "held"), {int64(2), "", int64(0), int64(-1), int64(0), "format", ""}}, nil
+		}})
+		got, err := e.Keep(t.Context(), []store.Claim{claim(1), claim(2), claim(3)})
+		if err != nil || got[0].State != store.Held || got[1].State != store.Waiting || !errors.Is(got[2].Err, store.ErrFormat) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// TestLookTends: a line that has something to be done is tidied, once for all claims in it, and looked at again.
+func TestLookTends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var texts []string
+		e := open(t, &database{answer: func(_, _ int, text string) ([]row, error) {
+			texts = append(texts, text)
+			switch {
+			case text == "tend":
+				return []row{answerFor(0, "")}, nil
+			case len(texts) == 1:
+				untidy := row{int64(0), "waiting", int64(5), int64(-1), int64(0), "untidy", ""}
+				return []row{untidy, append(row{int64(1)}, untidy[1:]...)}, nil
+			}
+			return []row{answerFor(0, "held"), answerFor(1, "waiting")}, nil
+		}})
+		got, err := e.Look(t.Context(), []store.Claim{claim(1), claim(2)})
+		if err != nil || got[0].State != store.Held || got[1].State != store.Waiting {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if calls := strings.Join(texts, " "); calls != "look tend look" {
+			t.Errorf("called %s", calls)
+		}
+	})
+}
