@@ -153,7 +153,7 @@ func (e *Engine) once(ctx context.Context, text string, args []any, scan func(*s
 	if e.Prepare {
 		statement, err := e.statement(ctx, text) //nolint:sqlclosecheck // it is kept
 		if err != nil {
-			return err
+			return e.whileFull(ctx, err)
 		}
 		rows, err := statement.QueryContext(ctx, args...)
 		if err != nil {
