@@ -13,14 +13,20 @@
 // what to run: `holdfast schema mysql` prints it, and what to grant after it ([Grants]). The view holdfast_lines shows
 // people who holds what. A binary log has to be in the format ROW or MIXED.
 //
+// In a cluster of which several nodes can be written to (Galera, Group Replication), all clients have to use the same
+// node at any time, through one address: the lock of a slot is not known to the other nodes. Do not name several of
+// them in a URL.
+//
 // # How it works
 //
 // Each operation is one call of a procedure of the database, and so one transaction and one round trip: to acquire, to
 // release, to renew all leases of a client (see package routines). A connection prepares each call when it first makes
-// it, which is one more. The isolation is READ COMMITTED, whatever the default is.
+// it, which is one more. The isolation is READ COMMITTED, whatever the default is. A call that the server rolled back
+// after a deadlock or a lock wait timeout is made again.
 //
 // The database tells nobody of a grant. While claims of a client wait, it reads where they stand, all of them with one
-// call, every 2 ms at first and every 100 ms later.
+// call, every 2 ms at first and every 100 ms later. A holder whose claim was broken by hand learns of it from its next
+// renewal.
 //
 // # Time
 //

@@ -43,8 +43,8 @@ func TestFailoverSemiSync(t *testing.T) {
 	s.end(testkit.MayHurt)
 }
 
-// TestFailoverAsync: a replica takes over that has missed what its primary has acknowledged last. Until their leases are
-// over, holders of before may hold beside those of after. Tokens rise all the same.
+// TestFailoverAsync: a replica takes over that has missed what its primary has acknowledged last. Until their leases
+// are over, holders of before may hold beside those of after. Before and later nothing is broken.
 func TestFailoverAsync(t *testing.T) {
 	t.Parallel()
 	s, replica := newFailoverScene(t, false)

@@ -98,6 +98,17 @@ func TestSnapshotAfterLock(t *testing.T) {
 	}
 }
 
+// awaitJoin waits until a Join waits for its slot.
+func (h *harness) awaitJoin(t testing.TB) {
+	t.Helper()
+	testkit.Await(t, "the call waits for its slot", func() bool {
+		var waiting int
+		err := h.db.QueryRow(`SELECT COUNT(*) FROM information_schema.processlist
+			WHERE info LIKE 'UPDATE holdfast_slots%'`).Scan(&waiting)
+		return err == nil && waiting == 1
+	})
+}
+
 // joinBehind joins while an operator has all slots, and writes a claim like c before it lets them go.
 func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (standing store.Standing, err error) {
 	t.Helper()
@@ -112,12 +123,7 @@ func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (st
 		defer cancel()
 		standing, err = s.Join(ctx, c)
 	}()
-	testkit.Await(t, "the call waits for its slot", func() bool {
-		var waiting int
-		err := h.db.QueryRow(`SELECT COUNT(*) FROM information_schema.processlist
-			WHERE info LIKE 'UPDATE holdfast_slots%'`).Scan(&waiting)
-		return err == nil && waiting == 1
-	})
+	h.awaitJoin(t)
 	seat := 7
 	if c.Exclusive() {
 		seat = 0
@@ -131,6 +137,33 @@ func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (st
 	testkit.Must(t, operator.Commit())
 	<-joined
 	return standing, err
+}
+
+// TestClockAfterLock: a call reads the clock when it has got the lock that it has waited for, also on a server whose
+// SYSDATE is when the statement began.
+func TestClockAfterLock(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, servers.Args("--sysdate-is-now"))
+	s := h.open(t)
+	operator, err := h.db.BeginTx(t.Context(), nil)
+	testkit.Must(t, err)
+	_, err = operator.Exec("SELECT * FROM locks.holdfast_slots FOR UPDATE")
+	testkit.Must(t, err)
+	joined := make(chan error, 1)
+	go func() {
+		_, err := s.Join(t.Context(), claim("late"))
+		joined <- err
+	}()
+	h.awaitJoin(t)
+	time.Sleep(50 * time.Millisecond) // by so much is the clock ahead that it must read
+	var released, since int64
+	testkit.Must(t, operator.QueryRow("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)").Scan(&released))
+	testkit.Must(t, operator.Commit())
+	testkit.Must(t, <-joined)
+	testkit.Must(t, h.db.QueryRow("SELECT since FROM locks.holdfast_claims").Scan(&since))
+	if since < released {
+		t.Errorf("the claim is of %d, and the lock was free at %d", since, released)
+	}
 }
 
 // TestExplain: what the server's errors mean to a user, and whether a retry is of use.

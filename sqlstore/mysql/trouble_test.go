@@ -354,7 +354,7 @@ func TestPoolInUse(t *testing.T) {
 	testkit.Must(t, err)
 	c := testkit.Claim("full", 200*time.Millisecond)
 	_, err = s.Join(t.Context(), c)
-	testkit.CheckFault(t, err, false, "all connections of the pool are in use")
+	testkit.CheckFault(t, err, false, "all connections of the program's pool are in use")
 	if fault, ok := errors.AsType[*store.Fault](err); !ok || !fault.Busy {
 		t.Errorf("not busy: %v", err)
 	}

@@ -157,7 +157,7 @@ func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.R
 	if e.Prepare {
 		statement, err := e.statement(ctx, text) //nolint:sqlclosecheck // it is kept
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, e.whileFull(ctx, err)
 		}
 		if rows, err = statement.QueryContext(ctx, args...); err != nil {
 			err = e.whileFull(ctx, err)
