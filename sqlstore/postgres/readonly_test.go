@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -88,9 +89,16 @@ func TestReadOnlyServerIsLeft(t *testing.T) {
 	setReadOnly(t, before)
 	for name, s := range stores {
 		for call, make := range testkit.Calls(s, held[name]) {
-			if call != "Names" {
-				testkit.CheckFault(t, make(t.Context()), false, "only reads", somewhere)
+			if call == "Names" {
+				continue
 			}
+			var err error
+			testkit.Await(t, call+" is refused", func() bool { // each connection hears of the setting for itself
+				err = make(t.Context())
+				_, fault := errors.AsType[*store.Fault](err)
+				return fault
+			})
+			testkit.CheckFault(t, err, false, "only reads", somewhere)
 		}
 	}
 	testkit.CheckFault(t, openError(t, urlAt(before.Addr())), false, "only reads", before.Addr())
