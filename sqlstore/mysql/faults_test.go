@@ -6,8 +6,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
-	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // TestFaults is the table of docs/guarantees.md. Through every fault believed holds exclude each other and tokens rise.
