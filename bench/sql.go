@@ -64,11 +64,16 @@ func onMySQL(most int, acquire acquirer) func(context.Context, string, time.Dura
 	}
 }
 
+// poolOf returns a locker over a pool of so many connections, or of any number if that is 0. None is closed while it is
+// idle.
 func poolOf(db *sql.DB, most int, acquire acquirer) locker {
 	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
+	db.SetMaxIdleConns(maxIdle)
 	return sqlLocker{db, acquire}
 }
+
+// maxIdle is more connections than a workload has goroutines.
+const maxIdle = 100
 
 // insertRow is the floor: an INSERT and a DELETE, each committed. It keeps others out by the primary key, and does not
 // wait for them.

@@ -91,7 +91,7 @@ func (l *lookout) watch() {
 		if news {
 			pause = l.pace.First
 		} else {
-			pause = min(pause*3/2, l.pace.Most)
+			pause = min(pause+pause/8, l.pace.Most) // about an eighth of the time since then
 		}
 		if listening {
 			pause = l.pace.Listening

@@ -114,7 +114,7 @@ func TestHowOftenItAsks(t *testing.T) {
 			f.on("Look", func(context.Context) error { close(looked); return nil })
 			f.set(c.ID, store.Waiting, true)
 			<-looked
-			if n := asks(10 * testPace.First); listens != (n == 0) || n > 5 {
+			if n := asks(10 * testPace.First); listens != (n == 0) || n > 8 {
 				t.Errorf("listens %v: asked %d times in the first %v after a change", listens, n, 10*testPace.First)
 			}
 		})

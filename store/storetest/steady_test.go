@@ -17,23 +17,24 @@ func TestPlaySteadily(t *testing.T) {
 		name     string
 		fails    int
 		gap      time.Duration
-		fault    bool
+		silences int
 		plays    int
 		failures int
 	}{
-		{"passes", 0, time.Second, false, 1, 0},
-		{"the machine runs", 1, 249 * time.Millisecond, false, 1, 1},
-		{"fails once", 1, 250 * time.Millisecond, false, 2, 0},
-		{"fails twice", 2, time.Second, false, 3, 0},
-		{"fails each time", 9, time.Second, false, 3, 1},
-		{"no answer once", 1, 0, true, 2, 0},
-		{"no answer each time", 9, 0, true, 3, 1},
+		{"passes", 0, time.Second, 0, 1, 0},
+		{"the machine runs", 1, 249 * time.Millisecond, 0, 1, 2},
+		{"fails once", 1, 250 * time.Millisecond, 0, 2, 0},
+		{"fails twice", 2, time.Second, 0, 3, 0},
+		{"fails each time", 9, time.Second, 0, 3, 2},
+		{"no answer once", 1, 0, 2, 2, 0},
+		{"no answer each time", 9, 0, 2, 3, 2},
+		{"no answer, and another failure", 1, 0, 1, 1, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plays := 0
 			play := func() (o outcome) {
 				if plays++; plays <= c.fails {
-					o.failures, o.fault = []string{"a failure"}, c.fault
+					o.failures, o.silences = []string{"a failure", "another"}, c.silences
 				}
 				return o
 			}
@@ -46,16 +47,21 @@ func TestPlaySteadily(t *testing.T) {
 	}
 }
 
-// TestFaultIsNoted tells a fault that may pass from what a store says.
-func TestFaultIsNoted(t *testing.T) {
-	for fault, arg := range map[bool]any{
-		true:  fmt.Errorf("Keep: %w", &store.Fault{Err: errors.New("no answer in 500ms")}),
-		false: &store.Fault{Err: errors.New("wrong password"), Final: true},
+// TestSilenceIsNoted tells a server that does not answer in time from one that refuses, or is refused.
+func TestSilenceIsNoted(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{fmt.Errorf("Keep: %w", &store.Fault{Err: errors.New("no answer in 500ms")}), 1},
+		{&store.Fault{Err: errors.New("slow"), Busy: true}, 1},
+		{&store.Fault{Err: errors.New("could not serialize access")}, 0},
+		{&store.Fault{Err: errors.New("wrong password"), Final: true}, 0},
 	} {
 		var trial trial
-		trial.errorf("%s: %v", "a failure", arg)
-		if trial.outcome.fault != fault {
-			t.Errorf("%v: fault %v", arg, trial.outcome.fault)
+		trial.errorf("%s: %v", "a failure", c.err)
+		if trial.outcome.silences != c.want {
+			t.Errorf("%v: %d silences, want %d", c.err, trial.outcome.silences, c.want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ var (
 type outcome struct {
 	skipped  string
 	failures []string
-	fault    bool // a failure was that of a call that the server did not answer, or might answer the next time
+	silences int // how many of the failures are calls that the server did not answer in time
 }
 
 // A trial is one case at play on one store. It collects failures instead of reporting them to a test, so that a
@@ -170,18 +170,21 @@ func (t *trial) errorf(format string, args ...any) {
 	defer t.mu.Unlock()
 	if !t.over {
 		t.outcome.failures = append(t.outcome.failures, caseLine()+": "+fmt.Sprintf(format, args...))
-		t.outcome.fault = t.outcome.fault || slices.ContainsFunc(args, isFault)
+		if slices.ContainsFunc(args, isSilence) {
+			t.outcome.silences++
+		}
 	}
 }
 
-// isFault reports whether an argument of a message is a fault that a retry might not meet.
-func isFault(arg any) bool {
+// isSilence reports whether an argument of a message is the fault of a server that did not answer in time. What a server
+// has answered is none, nor is a connection that it has refused.
+func isSilence(arg any) bool {
 	err, ok := arg.(error)
 	if !ok {
 		return false
 	}
 	fault, ok := errors.AsType[*store.Fault](err)
-	return ok && !fault.Final
+	return ok && !fault.Final && (fault.Busy || strings.HasPrefix(fault.Err.Error(), "no answer in "))
 }
 
 // fatalf notes a failure and ends the goroutine that calls it.
