@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/sqlstore/mysql"
 	"github.com/holdfast-go/holdfast/store"
@@ -340,6 +341,52 @@ func TestSeveralServers(t *testing.T) {
 	testkit.Held(t, s, claim("several"))
 	if n := claimsIn(t, one); n != 1 {
 		t.Errorf("the first server has %d claims", n)
+	}
+}
+
+// TestSilentServer: the first of two servers accepts connections and says nothing. The second is found when a store is
+// opened, and by calls that have less time than a server may take.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := testkit.Proxy(t, h.server.Addr())
+	url := "mysql://root@" + p.Addr() + "," + h.server.Addr() + "/" + database
+	before := testkit.Open(t, url)
+	checkWorks(t, before)
+	end := p.Silence(proxy.All)
+	defer end()
+	checkWorks(t, testkit.Open(t, url))
+	testkit.Await(t, "a short call reaches the second server", func() bool {
+		c := testkit.Claim("silent", 300*time.Millisecond)
+		_, err := before.Join(t.Context(), c)
+		return err == nil
+	})
+}
+
+// TestServersInTurn: a call that was given up while it waited for one of two servers leaves the other to the next call.
+func TestServersInTurn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	asked := make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := mysql.Connector("mysql://root@a.invalid,b.invalid/"+database, func(address string) string {
+		asked <- address
+		if address == "b.invalid:3306" {
+			return h.server.Addr()
+		}
+		cancel()
+		return testkit.Nobody(t)
+	})
+	testkit.Must(t, err)
+	if _, err := c.Connect(ctx); err == nil || len(asked) != 1 {
+		t.Errorf("%d servers were asked, and the error is %v", len(asked), err)
+	}
+	<-asked
+	conn, err := c.Connect(t.Context())
+	testkit.Must(t, err)
+	testkit.Check(t, conn.Close())
+	if first := <-asked; first != "b.invalid:3306" {
+		t.Errorf("the next call has asked %s first", first)
 	}
 }
 
