@@ -166,6 +166,18 @@ func TestClockAfterLock(t *testing.T) {
 	}
 }
 
+// TestTombstoneIsRenewed: a Leave that is repeated keeps its claim from joining for as long as the last one says.
+func TestTombstoneIsRenewed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s := h.open(t)
+	ghost := claim("ghost")
+	testkit.Leave(t, s, ghost)
+	h.exec(t, "UPDATE holdfast_tombstones SET deadline = 1")
+	testkit.Leave(t, s, ghost)
+	testkit.Join(t, s, &ghost, store.Gone)
+}
+
 // TestExplain: what the server's errors mean to a user, and whether a retry is of use.
 func TestExplain(t *testing.T) {
 	t.Parallel()

@@ -478,8 +478,8 @@ func TestLockWaitTimeout(t *testing.T) {
 	testkit.Check(t, <-joined)
 }
 
-// TestSessions: stores over connections with other character sets, collations, time zones and isolation levels share
-// one line.
+// TestSessions: stores over connections with other character sets, collations, time zones, isolation levels and
+// completion types share one line.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -490,6 +490,8 @@ func TestSessions(t *testing.T) {
 		"collation=utf8mb4_general_ci&time_zone=%27%2B13%3A00%27",
 		"collation=utf8mb4_bin&tx_isolation=%27SERIALIZABLE%27",
 		"charset=binary&sql_mode=%27ANSI%27&interpolateParams=true",
+		"completion_type=%27CHAIN%27",
+		"completion_type=%27RELEASE%27",
 	} {
 		s, err := mysql.New(t.Context(), h.pool(t, parameters))
 		testkit.Must(t, err)
