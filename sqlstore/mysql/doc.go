@@ -1,4 +1,4 @@
-// Package mysql keeps locks in a MariaDB database, version 10.6 or later, or a MySQL database, version 8.0 or later.
+// Package mysql keeps locks in a database of MariaDB 10.6 or later, or MySQL 8 or later (tried by hand on 9.7).
 // Importing it registers the schemes mysql and mariadb:
 //
 //	locks, err := holdfast.Open(ctx, "mysql://app:password@db.example.com/app?tls=true")
