@@ -13,6 +13,9 @@
 // what to run: `holdfast schema mysql` prints it, and what to grant after it ([Grants]). The view holdfast_lines shows
 // people who holds what. A binary log has to be in the format ROW or MIXED.
 //
+// A call that its client has given up waits on in the server for the row that it wants. Connections of [Open] have an
+// innodb_lock_wait_timeout of 5 s. Those of a database that [New] is given should have one too: the default is 50 s.
+//
 // In a cluster of which several nodes can be written to (Galera, Group Replication), all clients have to use the same
 // node at any time, through one address: the lock of a slot is not known to the other nodes. Do not name several of
 // them in a URL.

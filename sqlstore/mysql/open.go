@@ -172,6 +172,7 @@ func connectorOf(at store.Location, s *settings) (*connector, error) {
 	base.Timeout = dialTimeout
 	base.Logger = &mysql.NopLogger{} // errors are returned too
 	base.DialFunc = s.dial
+	base.Params = map[string]string{"innodb_lock_wait_timeout": "5"} // a call that was given up waits on in the server
 	if err := setTLS(base, at); err != nil {
 		return nil, err
 	}
