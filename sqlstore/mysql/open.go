@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -206,7 +207,7 @@ func withPort(host string) string {
 
 // setTLS configures TLS as the URL says: preferred, if the server has it, is the default, as in other clients.
 func setTLS(config *mysql.Config, at store.Location) error {
-	files := at.Query.Has("ca") || at.Query.Has("cert") || at.Query.Has("server-name")
+	files := slices.ContainsFunc([]string{"ca", "cert", "key", "server-name"}, at.Query.Has)
 	mode := at.Query.Get("tls")
 	if mode == "" {
 		mode = "preferred"
@@ -218,7 +219,7 @@ func setTLS(config *mysql.Config, at store.Location) error {
 	switch mode {
 	case "false":
 		if files {
-			return errors.New("tls=false does not go with ca, cert or server-name")
+			return errors.New("tls=false does not go with ca, cert, key or server-name")
 		}
 		return nil
 	case "true":

@@ -147,6 +147,8 @@ func TestURLs(t *testing.T) {
 	testkit.RefuseURLs(t, map[string]string{
 		"mysql://h/d?tls=maybe":                   "tls is true, skip-verify, preferred or false",
 		"mysql://h/d?tls=false&ca=/x":             "does not go with",
+		"mysql://h/d?tls=false&key=/x":            "does not go with",
+		"mysql://h/d?key=/x":                      "cert and key go together",
 		"mysql://h/d?ca=/nowhere":                 "ca: the file cannot be read",
 		"mariadb://h/d?cert=/x":                   "cert and key go together",
 		"mysql://h/d?interpolateParams=true":      "unknown parameter",
@@ -223,6 +225,30 @@ func TestGrants(t *testing.T) {
 		}
 		h.exec(t, grant)
 	}
+}
+
+// TestMayInstall: a user with exactly what the error of a refused one lists creates the tables, begins again, and uses
+// them.
+func TestMayInstall(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec(t, "CREATE USER 'app'@'%'", "GRANT SELECT ON locks.* TO 'app'@'%'")
+	_, err := mysql.Open(t.Context(), h.server.URL("app", "", database))
+	testkit.CheckFault(t, err, true, "or grant this user CREATE")
+	_, list, _ := strings.Cut(err.Error(), "or grant this user ")
+	list, _, _ = strings.Cut(list, " on the database")
+	h.exec(t, "GRANT "+strings.Replace(list, " and ", ", ", 1)+" ON locks.* TO 'app'@'%'")
+	checkWorks(t, h.openAs(t, "app"))
+	h.exec(t, "DROP TABLE holdfast_slots") // as if it had been interrupted before the end
+	checkWorks(t, h.openAs(t, "app"))
+}
+
+// TestStatementBinaryLog: the first claim says that a binary log of statements will not do.
+func TestStatementBinaryLog(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, servers.Args("--binlog-format=STATEMENT")).open(t)
+	_, err := s.Join(t.Context(), claim("statement"))
+	testkit.CheckFault(t, err, true, "binlog_format has to be ROW or MIXED")
 }
 
 // TestOpenAtOnce: many clients create the tables at the same time, and one of them does.
