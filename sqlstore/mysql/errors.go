@@ -17,8 +17,8 @@ const (
 	errAltered = finalError("the tables or procedures of Holdfast are missing or were altered; " +
 		"`holdfast schema mysql` prints what they should be")
 	errForbidden = finalError("this user may not create the tables of Holdfast: have an administrator run what " +
-		"`holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, CREATE VIEW, " +
-		"CREATE ROUTINE and ALTER ROUTINE on the database")
+		"`holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, DROP, CREATE VIEW, " +
+		"CREATE ROUTINE, ALTER ROUTINE, SELECT, INSERT, UPDATE and DELETE on the database")
 )
 
 var errReadOnly = errors.New("the server is read-only, as replicas and former primaries are; name the primary, or all")
@@ -40,14 +40,17 @@ func isRolledBack(err error) bool {
 	return false
 }
 
-// isDemoted reports that the server only reads.
+// isDemoted reports that the server only reads, or is cut off from its cluster.
 func isDemoted(err error) bool {
 	switch codeOf(err) {
 	case 1290, 1836, 1792:
 		return true
 	}
-	return errors.Is(err, errReadOnly)
+	return errors.Is(err, errReadOnly) || isCutOff(err)
 }
+
+// isCutOff reports a node of Galera or Group Replication that may not commit, as without a quorum.
+func isCutOff(err error) bool { return codeOf(err) == 1047 || codeOf(err) == 3100 }
 
 // isStuck reports that a call was interrupted in the middle of its transaction, or has met such a transaction.
 func isStuck(err error) bool {
@@ -72,6 +75,8 @@ func explain(err error) (why error, final bool) {
 		return err, true
 	}
 	switch {
+	case isCutOff(err):
+		return fmt.Errorf("the server is cut off from its cluster: %w", err), false
 	case isDemoted(err):
 		return errReadOnly, false
 	case isForbidden(err):
@@ -88,6 +93,8 @@ func explain(err error) (why error, final bool) {
 		return fmt.Errorf("the disk is full: %w", err), false
 	case 1040, 1203, 1226:
 		return fmt.Errorf("the server has no connection left: %w", err), false
+	case 1461:
+		return fmt.Errorf("the server's max_prepared_stmt_count is too small for its clients: %w", err), false
 	case 1053, 1317, 1927, 1969, 3024, 3169:
 		return fmt.Errorf("the server is stopping, or has ended this connection or call: %w", err), false
 	case 1665:

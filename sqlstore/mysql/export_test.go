@@ -3,9 +3,11 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"net"
 
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Explain is what a store makes of an error.
@@ -31,4 +33,15 @@ func ThroughAny(address func() string) Option {
 			return (&net.Dialer{}).DialContext(ctx, network, address())
 		}
 	}
+}
+
+// Connector returns what connects a store to its servers, at the addresses that way returns for those of the URL.
+func Connector(url string, way func(address string) string) (driver.Connector, error) {
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, err
+	}
+	return connectorOf(at, &settings{dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, way(address))
+	}})
 }

@@ -49,11 +49,9 @@ func TestFailoverAsync(t *testing.T) {
 	t.Parallel()
 	s, replica := newFailoverScene(t, false)
 	s.Must(replica.AwaitCaughtUp())
-	s.losing(func() {
-		s.Must(replica.StopReplication())
-		s.Through() // which the replica misses
-		s.failOver(replica)
-	})
+	s.Must(replica.StopReplication())
+	s.Through() // which the replica misses
+	s.losing(func() { s.failOver(replica) })
 	s.Through()
 	s.end(testkit.MayHurt)
 }

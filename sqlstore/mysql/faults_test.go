@@ -110,3 +110,18 @@ func TestClockSetBack(t *testing.T) {
 	c := testkit.Waiting(t, waiter, testkit.Claim("x", time.Minute))
 	testkit.Await(t, "the waiter holds", func() bool { return testkit.Ask(t, waiter, c).State == store.Held })
 }
+
+// The same is noticed while a client only looks, long before any claim would have expired.
+func TestClockSetBackUnderWaiter(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s := h.open(t)
+	testkit.Held(t, s, claim("x"))
+	testkit.Waiting(t, s, claim("x"))
+	h.exec(t, "UPDATE holdfast_claims SET deadline = deadline + 3600000000, since = since + 3600000000")
+	testkit.Await(t, "the deadlines are mended", func() bool {
+		var most int64
+		testkit.Must(t, h.db.QueryRow("SELECT MAX(deadline) FROM locks.holdfast_claims").Scan(&most))
+		return most < time.Now().Add(time.Hour/2).UnixMicro()
+	})
+}

@@ -6,8 +6,10 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,9 @@ func init() {
 const (
 	openTimeout = 10 * time.Second
 	dialTimeout = 5 * time.Second
+
+	// serverTimeout is how long one of several servers may take until its connection can be used.
+	serverTimeout = time.Second
 
 	// maxConnections bounds the connections of a store that was opened by URL.
 	maxConnections = 8
@@ -149,9 +154,10 @@ func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store
 
 // A connector connects to the first of several servers that may be written to.
 type connector struct {
-	name    string // for people
-	servers []driver.Connector
-	last    atomic.Int64 // the server that was last connected to
+	name     string // for people
+	settings *settings
+	servers  []*mysql.Config
+	last     atomic.Int64 // the server to try first
 }
 
 // connectorOf makes a connector of a URL. Its errors show nothing of it.
@@ -167,6 +173,7 @@ func connectorOf(at store.Location, s *settings) (*connector, error) {
 	base.Timeout = dialTimeout
 	base.Logger = &mysql.NopLogger{} // errors are returned too
 	base.DialFunc = s.dial
+	base.Params = map[string]string{"innodb_lock_wait_timeout": "5"} // a call that was given up waits on in the server
 	if err := setTLS(base, at); err != nil {
 		return nil, err
 	}
@@ -177,7 +184,7 @@ func connectorOf(at store.Location, s *settings) (*connector, error) {
 	if socket := at.Query.Get("socket"); socket != "" {
 		base.Net, hosts = "unix", []string{socket}
 	}
-	c := &connector{}
+	c := &connector{settings: s}
 	for i, host := range hosts {
 		config := base.Clone()
 		config.Addr = host
@@ -185,14 +192,7 @@ func connectorOf(at store.Location, s *settings) (*connector, error) {
 			config.Net, config.Addr = "tcp", withPort(host)
 		}
 		hosts[i] = config.Addr
-		if err := config.Apply(mysql.BeforeConnect(s.logIn)); err != nil {
-			return nil, err
-		}
-		server, err := mysql.NewConnector(config)
-		if err != nil {
-			return nil, err
-		}
-		c.servers = append(c.servers, server)
+		c.servers = append(c.servers, config)
 	}
 	c.name = "mysql at " + strings.Join(hosts, ",") + "/" + base.DBName
 	return c, nil
@@ -207,7 +207,7 @@ func withPort(host string) string {
 
 // setTLS configures TLS as the URL says: preferred, if the server has it, is the default, as in other clients.
 func setTLS(config *mysql.Config, at store.Location) error {
-	files := at.Query.Has("ca") || at.Query.Has("cert") || at.Query.Has("server-name")
+	files := slices.ContainsFunc([]string{"ca", "cert", "key", "server-name"}, at.Query.Has)
 	mode := at.Query.Get("tls")
 	if mode == "" {
 		mode = "preferred"
@@ -219,7 +219,7 @@ func setTLS(config *mysql.Config, at store.Location) error {
 	switch mode {
 	case "false":
 		if files {
-			return errors.New("tls=false does not go with ca, cert or server-name")
+			return errors.New("tls=false does not go with ca, cert, key or server-name")
 		}
 		return nil
 	case "true":
@@ -236,36 +236,64 @@ func setTLS(config *mysql.Config, at store.Location) error {
 	return err
 }
 
-// logIn sets user and password of a new connection.
-func (s *settings) logIn(ctx context.Context, config *mysql.Config) error {
-	if s.credentials == nil {
-		return nil
-	}
-	user, password, err := s.credentials(ctx)
-	config.User, config.Passwd = cmp.Or(user, config.User), password
-	return err
-}
-
 // Connect implements driver.Connector.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	first := int(c.last.Load())
+	var user, password string
 	var failed error
+	if c.settings.credentials != nil {
+		if user, password, failed = c.settings.credentials(ctx); failed != nil {
+			return nil, failed
+		}
+	}
+	first := int(c.last.Load())
 	for i := range c.servers {
 		index := (first + i) % len(c.servers)
-		conn, err := c.servers[index].Connect(ctx)
-		if err == nil && len(c.servers) > 1 {
-			err = checkWritable(ctx, conn)
-			if err != nil {
-				_ = conn.Close()
-			}
+		config := c.servers[index].Clone()
+		if c.settings.credentials != nil {
+			config.User, config.Passwd = cmp.Or(user, config.User), password
 		}
+		conn, err := c.connect(ctx, config, len(c.servers)-i)
 		if err == nil {
 			c.last.Store(int64(index))
 			return conn, nil
 		}
+		c.last.CompareAndSwap(int64(index), int64((index+1)%len(c.servers)))
 		failed = cmp.Or(failed, err)
+		if ctx.Err() != nil {
+			break
+		}
 	}
 	return nil, failed
+}
+
+// connect connects to a server. One of several must not be read-only, and leaves time for the others that are to come.
+func (c *connector) connect(ctx context.Context, config *mysql.Config, toCome int) (driver.Conn, error) {
+	server, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.servers) == 1 {
+		return server.Connect(ctx)
+	}
+	patience := serverTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/time.Duration(toCome))
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := server.Connect(within)
+	if err == nil {
+		if err = checkWritable(within, conn); err != nil {
+			_ = conn.Close()
+		}
+	}
+	switch {
+	case err == nil:
+		return conn, nil
+	case within.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("%s: no answer in %v", config.Addr, patience.Round(time.Millisecond))
+	}
+	return nil, err
 }
 
 // Driver implements driver.Connector.

@@ -1,5 +1,6 @@
 -- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to
--- keep the locks, with the mysql or mariadb client. It may be run again.
+-- keep the locks, with the mysql or mariadb client. It may be run again, but not while clients
+-- run: they would miss procedures for a moment.
 --
 -- Each operation is one call of one procedure, which is one transaction and one round trip. It first locks the slot of
 -- the resource, until the transaction ends. The isolation is READ COMMITTED, so that each statement after it sees
@@ -8,6 +9,8 @@
 --
 -- Times are microseconds of the server's clock, read after the slot was locked. UTC_TIMESTAMP is when the statement
 -- began, each statement of a procedure is one, and it knows no time zone and no daylight saving time.
+--
+-- COMMIT and ROLLBACK say all that completion_type could otherwise add.
 --
 -- Text is binary throughout: no collation compares it, and no connection's character set converts it.
 
@@ -151,7 +154,7 @@ BEGIN
 	DECLARE v_some, v_buried, v_present BOOLEAN DEFAULT FALSE;
 	DECLARE v_fits BOOLEAN DEFAULT p_units <= p_capacity;
 	DECLARE v_place MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT '';
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
 		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
 	END IF;
@@ -225,7 +228,7 @@ BEGIN
 				p_slot, v_ticket, p_id, v_state, p_kind, p_units, p_capacity, v_now + p_ttl + p_grace, p_ttl, p_grace, v_now,
 				p_turn, p_inbox, CONVERT(p_waits USING utf8mb4), CONVERT(p_details USING utf8mb4), p_format);
 	END work;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT 0 AS i, v_state AS state, v_ticket AS ticket, v_ahead AS ahead, v_opens AS opens, v_problem AS problem,
 		CAST(v_place AS BINARY) AS place;
 END //
@@ -264,7 +267,7 @@ BEGIN
 			AND c.seat = r.ticket * k.one AND c.id = r.id
 		WHERE c.units > r.units AND NOT FIND_IN_SET(HEX(c.name), v_newer);
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = TRUE;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- which some users could write to
 		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
 	END IF;
@@ -330,7 +333,7 @@ BEGIN
 				c.waits = r.waits, c.details = JSON_UNQUOTE(JSON_EXTRACT(v_owners, CONCAT('$[', r.owner, ']')))
 			WHERE NOT FIND_IN_SET(HEX(c.name), v_newer);
 	END IF;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT r.i, COALESCE(h.state, c.state, '') AS state, COALESCE(h.ticket, c.ticket, 0) AS ticket, -1 AS ahead,
 			CASE WHEN c.state = 'waiting' THEN (SELECT COALESCE(GREATEST(MIN(o.deadline) - v_now, 1), 0) FROM holdfast_claims o
 				WHERE o.prefix = c.prefix AND o.name = c.name AND o.seat < c.seat) ELSE 0 END AS opens,
@@ -353,7 +356,7 @@ BEGIN
 	DECLARE v_now, v_used, v_earliest BIGINT;
 	DECLARE v_format, v_total, v_held, v_capacity, v_newest, v_left INT DEFAULT 0;
 	DECLARE v_present BOOLEAN;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	CALL holdfast_begin(p_slot, v_format, v_now);
 	SELECT COUNT(*), GREATEST(v_format, COALESCE(MAX(c.format), 0)) INTO v_total, v_newest FROM holdfast_claims c
 		WHERE c.prefix = p_prefix AND c.name = p_name;
@@ -369,7 +372,7 @@ BEGIN
 			SET v_left = ROW_COUNT();
 			IF v_left = 0 THEN
 				INSERT INTO holdfast_tombstones (id, prefix, name, deadline) VALUES (p_id, p_prefix, p_name, v_now + p_ttl)
-					ON DUPLICATE KEY UPDATE id = p_id;
+					ON DUPLICATE KEY UPDATE deadline = v_now + p_ttl;
 			END IF;
 		END IF;
 		IF v_total > v_left THEN
@@ -377,7 +380,7 @@ BEGIN
 				v_total, v_held, v_used, v_earliest, v_kind, v_capacity, v_newest, v_present);
 		END IF;
 	END IF;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT 0 AS i, '' AS state, 0 AS ticket, -1 AS ahead, 0 AS opens, v_problem AS problem, '' AS place;
 END //
 
@@ -390,7 +393,7 @@ BEGIN
 	DECLARE v_now, v_used, v_earliest BIGINT;
 	DECLARE v_format, v_total, v_held, v_capacity, v_newest INT DEFAULT 0;
 	DECLARE v_present BOOLEAN;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	CALL holdfast_begin(p_slot, v_format, v_now);
 	IF v_format <= p_format THEN
 		CALL holdfast_tidy(p_format, p_prefix, p_name, '', v_now,
@@ -408,7 +411,7 @@ BEGIN
 				v_total, v_held, v_used, v_earliest, v_kind, v_capacity, v_newest, v_present);
 		END IF;
 	END IF;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT 0 AS i, '' AS state, 0 AS ticket, -1 AS ahead, 0 AS opens, v_problem AS problem, '' AS place;
 END //
 
@@ -421,19 +424,19 @@ BEGIN
 	DECLARE v_now, v_used, v_earliest BIGINT;
 	DECLARE v_format, v_total, v_held, v_capacity, v_newest INT DEFAULT 0;
 	DECLARE v_present BOOLEAN;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	CALL holdfast_begin(p_slot, v_format, v_now);
 	IF v_format <= p_format THEN
 		CALL holdfast_tidy(p_format, p_prefix, p_name, '', v_now,
 			v_total, v_held, v_used, v_earliest, v_kind, v_capacity, v_newest, v_present);
 	END IF;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT 0 AS i, '' AS state, 0 AS ticket, v_total AS ahead, 0 AS opens,
 		IF(GREATEST(v_format, v_newest) > p_format, 'format', '') AS problem, '' AS place;
 END //
 
 -- look reads where waiting claims stand: i, name, id, ticket. If it is to be thorough, the problem of one is 'untidy'
--- if its line has something expired, or a claim that fits and was not granted.
+-- if its line has something expired, a claim that fits and was not granted, or one from before the clock was set back.
 DROP PROCEDURE IF EXISTS holdfast_look //
 CREATE PROCEDURE holdfast_look(p_format INT, p_prefix VARBINARY(512), p_claims LONGBLOB, p_thorough BOOLEAN)
 	READS SQL DATA SQL SECURITY INVOKER
@@ -450,6 +453,7 @@ BEGIN
 			LEFT JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY) AND c.seat = r.ticket
 				AND c.id = r.id
 			LEFT JOIN (SELECT l.name, CASE WHEN MAX(l.format) > p_format THEN 'format' WHEN MIN(l.deadline) <= v_now
+						OR MAX(l.deadline - l.ttl - l.grace) > v_now
 						OR SUM(IF(l.state = 'held', l.units, 0)) + (SELECT w.units FROM holdfast_claims w
 							WHERE w.prefix = p_prefix AND w.name = l.name AND w.state = 'waiting' ORDER BY w.seat LIMIT 1)
 							<= MAX(l.capacity)
@@ -477,7 +481,7 @@ CREATE PROCEDURE holdfast_expired(p_format INT)
 BEGIN
 	DECLARE v_mine BOOLEAN;
 	DECLARE v_now BIGINT;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
@@ -486,7 +490,7 @@ BEGIN
 	IF v_mine THEN
 		DELETE FROM holdfast_tombstones WHERE deadline <= v_now;
 	END IF;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT DISTINCT c.slot, c.prefix, c.name FROM holdfast_claims c
 		WHERE v_mine AND c.deadline <= v_now AND c.format <= p_format LIMIT 1000;
 END //

@@ -166,6 +166,18 @@ func TestClockAfterLock(t *testing.T) {
 	}
 }
 
+// TestTombstoneIsRenewed: a Leave that is repeated keeps its claim from joining for as long as the last one says.
+func TestTombstoneIsRenewed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s := h.open(t)
+	ghost := claim("ghost")
+	testkit.Leave(t, s, ghost)
+	h.exec(t, "UPDATE holdfast_tombstones SET deadline = 1")
+	testkit.Leave(t, s, ghost)
+	testkit.Join(t, s, &ghost, store.Gone)
+}
+
 // TestExplain: what the server's errors mean to a user, and whether a retry is of use.
 func TestExplain(t *testing.T) {
 	t.Parallel()
@@ -179,6 +191,7 @@ func TestExplain(t *testing.T) {
 		{1792, false, "read-only"}, {1054, true, "altered"}, {1146, true, "altered"}, {1305, true, "altered"},
 		{1021, false, "disk is full"}, {1114, false, "disk is full"}, {1040, false, "no connection left"},
 		{1053, false, "stopping"}, {1317, false, "ended this connection or call"}, {1665, true, "binlog_format"},
+		{1047, false, "cut off"}, {3100, false, "cut off"}, {1461, false, "max_prepared_stmt_count"},
 		{3159, true, "TLS"}, {1213, false, "1213"}, {1205, false, "1205"},
 	} {
 		why, final := mysql.Explain(fmt.Errorf("call: %w", &driver.MySQLError{Number: c.number}))

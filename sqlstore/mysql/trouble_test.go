@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/sqlstore/mysql"
 	"github.com/holdfast-go/holdfast/store"
@@ -146,6 +147,8 @@ func TestURLs(t *testing.T) {
 	testkit.RefuseURLs(t, map[string]string{
 		"mysql://h/d?tls=maybe":                   "tls is true, skip-verify, preferred or false",
 		"mysql://h/d?tls=false&ca=/x":             "does not go with",
+		"mysql://h/d?tls=false&key=/x":            "does not go with",
+		"mysql://h/d?key=/x":                      "cert and key go together",
 		"mysql://h/d?ca=/nowhere":                 "ca: the file cannot be read",
 		"mariadb://h/d?cert=/x":                   "cert and key go together",
 		"mysql://h/d?interpolateParams=true":      "unknown parameter",
@@ -222,6 +225,30 @@ func TestGrants(t *testing.T) {
 		}
 		h.exec(t, grant)
 	}
+}
+
+// TestMayInstall: a user with exactly what the error of a refused one lists creates the tables, begins again, and uses
+// them.
+func TestMayInstall(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec(t, "CREATE USER 'app'@'%'", "GRANT SELECT ON locks.* TO 'app'@'%'")
+	_, err := mysql.Open(t.Context(), h.server.URL("app", "", database))
+	testkit.CheckFault(t, err, true, "or grant this user CREATE")
+	_, list, _ := strings.Cut(err.Error(), "or grant this user ")
+	list, _, _ = strings.Cut(list, " on the database")
+	h.exec(t, "GRANT "+strings.Replace(list, " and ", ", ", 1)+" ON locks.* TO 'app'@'%'")
+	checkWorks(t, h.openAs(t, "app"))
+	h.exec(t, "DROP TABLE holdfast_slots") // as if it had been interrupted before the end
+	checkWorks(t, h.openAs(t, "app"))
+}
+
+// TestStatementBinaryLog: the first claim says that a binary log of statements will not do.
+func TestStatementBinaryLog(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, servers.Args("--binlog-format=STATEMENT")).open(t)
+	_, err := s.Join(t.Context(), claim("statement"))
+	testkit.CheckFault(t, err, true, "binlog_format has to be ROW or MIXED")
 }
 
 // TestOpenAtOnce: many clients create the tables at the same time, and one of them does.
@@ -343,6 +370,52 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
+// TestSilentServer: the first of two servers accepts connections and says nothing. The second is found when a store is
+// opened, and by calls that have less time than a server may take.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := testkit.Proxy(t, h.server.Addr())
+	url := "mysql://root@" + p.Addr() + "," + h.server.Addr() + "/" + database
+	before := testkit.Open(t, url)
+	checkWorks(t, before)
+	end := p.Silence(proxy.All)
+	defer end()
+	checkWorks(t, testkit.Open(t, url))
+	testkit.Await(t, "a short call reaches the second server", func() bool {
+		c := testkit.Claim("silent", 300*time.Millisecond)
+		_, err := before.Join(t.Context(), c)
+		return err == nil
+	})
+}
+
+// TestServersInTurn: a call that was given up while it waited for one of two servers leaves the other to the next call.
+func TestServersInTurn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	asked := make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := mysql.Connector("mysql://root@a.invalid,b.invalid/"+database, func(address string) string {
+		asked <- address
+		if address == "b.invalid:3306" {
+			return h.server.Addr()
+		}
+		cancel()
+		return testkit.Nobody(t)
+	})
+	testkit.Must(t, err)
+	if _, err := c.Connect(ctx); err == nil || len(asked) != 1 {
+		t.Errorf("%d servers were asked, and the error is %v", len(asked), err)
+	}
+	<-asked
+	conn, err := c.Connect(t.Context())
+	testkit.Must(t, err)
+	testkit.Check(t, conn.Close())
+	if first := <-asked; first != "b.invalid:3306" {
+		t.Errorf("the next call has asked %s first", first)
+	}
+}
+
 // TestPoolInUse: the program's own queries have all connections. Calls say so, and work again later.
 func TestPoolInUse(t *testing.T) {
 	t.Parallel()
@@ -405,10 +478,11 @@ func TestInterruptedCall(t *testing.T) {
 	testkit.CheckLength(t, s, "interrupted", 0)
 }
 
-// TestLockWaitTimeout: the server gives up waiting for a lock, and the call is repeated, unseen by its caller.
+// TestLockWaitTimeout: the server gives up waiting for a lock, as soon as Open has told it to, and the call is
+// repeated, unseen by its caller.
 func TestLockWaitTimeout(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, servers.Args("--innodb-lock-wait-timeout=1"))
+	h := newHarness(t)
 	s := h.open(t)
 	blocker, err := h.db.BeginTx(t.Context(), nil)
 	testkit.Must(t, err)
@@ -431,8 +505,8 @@ func TestLockWaitTimeout(t *testing.T) {
 	testkit.Check(t, <-joined)
 }
 
-// TestSessions: stores over connections with other character sets, collations, time zones and isolation levels share
-// one line.
+// TestSessions: stores over connections with other character sets, collations, time zones, isolation levels and
+// completion types share one line.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -443,6 +517,8 @@ func TestSessions(t *testing.T) {
 		"collation=utf8mb4_general_ci&time_zone=%27%2B13%3A00%27",
 		"collation=utf8mb4_bin&tx_isolation=%27SERIALIZABLE%27",
 		"charset=binary&sql_mode=%27ANSI%27&interpolateParams=true",
+		"completion_type=%27CHAIN%27",
+		"completion_type=%27RELEASE%27",
 	} {
 		s, err := mysql.New(t.Context(), h.pool(t, parameters))
 		testkit.Must(t, err)
