@@ -183,11 +183,12 @@ func TestNewerFormat(t *testing.T) {
 	server := servers.Postgres(t)
 	db := server.DB(t)
 	s := openAt(t, urlAt(server.Addr()))
-	expired := testkit.Held(t, s, testkit.Claim("expired", 100*time.Millisecond))
+	expired := testkit.Held(t, s, testkit.Claim("expired", time.Minute))
 	held := testkit.Held(t, s, testkit.Claim("held", time.Minute))
 	waiter := testkit.Waiting(t, s, testkit.Claim("held", time.Minute))
 	testkit.Leave(t, s, testkit.Claim("held", time.Minute)) // leaves a tombstone
 	execute(t, db, "UPDATE holdfast.slots SET format = 2", "UPDATE holdfast.tombstones SET deadline = 1",
+		"UPDATE holdfast.claims SET deadline = 1 WHERE id = '"+expired.ID.String()+"'",
 		"UPDATE holdfast.meta SET swept = 0")
 	before := contents(t, db)
 	check := func(what string, err error) {
