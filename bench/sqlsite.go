@@ -78,6 +78,7 @@ func (d *database) measureRoundTrip(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer statement.Close()
 	for i := range times {
 		start := time.Now()
 		if err := statement.QueryRowContext(ctx).Scan(new(int)); err != nil {
@@ -87,7 +88,7 @@ func (d *database) measureRoundTrip(ctx context.Context) error {
 	}
 	slices.Sort(times)
 	d.roundTrip = times[len(times)/2]
-	return statement.Close()
+	return nil
 }
 
 // Fresh removes all tables.
