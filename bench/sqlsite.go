@@ -72,13 +72,13 @@ func (d *database) start(ctx context.Context, start func(testing.TB)) (site, err
 }
 
 // measureRoundTrip takes the median of many queries that do nothing.
-func (d *database) measureRoundTrip(ctx context.Context) error {
+func (d *database) measureRoundTrip(ctx context.Context) (err error) {
 	times := make([]time.Duration, 500)
 	statement, err := d.db.PrepareContext(ctx, "SELECT 1")
 	if err != nil {
 		return err
 	}
-	defer statement.Close()
+	defer func() { err = errors.Join(err, statement.Close()) }()
 	for i := range times {
 		start := time.Now()
 		if err := statement.QueryRowContext(ctx).Scan(new(int)); err != nil {
