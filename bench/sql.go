@@ -31,7 +31,8 @@ func (l sqlLocker) Acquire(ctx context.Context, name string) (lease, error) {
 
 func (l sqlLocker) Close() error { return l.db.Close() }
 
-// mostConnections is as many as Holdfast has, but for locks that are a connection each while they are held or waited for.
+// mostConnections is as many as Holdfast has, but for locks that are a connection each while they are held or waited
+// for.
 const mostConnections = 8
 
 type acquirer func(ctx context.Context, db *sql.DB, name string) (lease, error)
@@ -55,7 +56,8 @@ func onMySQL(most int, acquire acquirer) func(context.Context, string, time.Dura
 			return nil, err
 		}
 		config := mysql.NewConfig()
-		config.User, config.Net, config.Addr, config.DBName = u.User.Username(), "tcp", u.Host, strings.TrimPrefix(u.Path, "/")
+		config.User, config.DBName = u.User.Username(), strings.TrimPrefix(u.Path, "/")
+		config.Net, config.Addr = "tcp", u.Host
 		config.InterpolateParams = true // one round trip, as Holdfast's prepared statements
 		connector, err := mysql.NewConnector(config)
 		if err != nil {
@@ -143,6 +145,8 @@ func rowLock(insert, lock string) acquirer {
 }
 
 var (
-	rowLockPostgres = rowLock("INSERT INTO bench (name) VALUES ($1) ON CONFLICT DO NOTHING", "SELECT name FROM bench WHERE name = $1 FOR UPDATE")
-	rowLockMySQL    = rowLock("INSERT IGNORE INTO bench (name) VALUES (?)", "SELECT name FROM bench WHERE name = ? FOR UPDATE")
+	rowLockPostgres = rowLock("INSERT INTO bench (name) VALUES ($1) ON CONFLICT DO NOTHING",
+		"SELECT name FROM bench WHERE name = $1 FOR UPDATE")
+	rowLockMySQL = rowLock("INSERT IGNORE INTO bench (name) VALUES (?)",
+		"SELECT name FROM bench WHERE name = ? FOR UPDATE")
 )

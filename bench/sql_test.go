@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// TestSQL: locks of databases keep processes apart, and cost what they cost. PostgreSQL counts transactions up to a second
-// late, so that a short measurement may miss all of them.
+// TestSQL: locks of databases keep processes apart, and cost what they cost. PostgreSQL counts transactions up to a
+// second late, so that a short measurement may miss all of them.
 func TestSQL(t *testing.T) {
 	for _, test := range []struct {
 		kind        *siteKind

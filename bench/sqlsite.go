@@ -159,7 +159,8 @@ func ticksOf(pid int, ended bool) (ticks int64, err error) {
 
 // About also says how long a round trip took when the server was started.
 func (d *database) About() string {
-	return fmt.Sprintf("%s, on loopback, with fsync; a round trip takes %v", d.version, d.roundTrip.Round(time.Microsecond))
+	return fmt.Sprintf("%s, on loopback, with fsync; a round trip takes %v",
+		d.version, d.roundTrip.Round(time.Microsecond))
 }
 
 func (d *database) Close() error { return d.stop() }
