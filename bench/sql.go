@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -30,7 +31,8 @@ func (l sqlLocker) Acquire(ctx context.Context, name string) (lease, error) {
 
 func (l sqlLocker) Close() error { return l.db.Close() }
 
-// mostConnections is as many as Holdfast has, but for locks that are a connection each while they are held or waited for.
+// mostConnections is as many as Holdfast has, but for locks that are a connection each while they are held or waited
+// for.
 const mostConnections = 8
 
 type acquirer func(ctx context.Context, db *sql.DB, name string) (lease, error)
@@ -54,7 +56,8 @@ func onMySQL(most int, acquire acquirer) func(context.Context, string, time.Dura
 			return nil, err
 		}
 		config := mysql.NewConfig()
-		config.User, config.Net, config.Addr, config.DBName = u.User.Username(), "tcp", u.Host, strings.TrimPrefix(u.Path, "/")
+		config.User, config.DBName = u.User.Username(), strings.TrimPrefix(u.Path, "/")
+		config.Net, config.Addr = "tcp", u.Host
 		config.InterpolateParams = true // one round trip, as Holdfast's prepared statements
 		connector, err := mysql.NewConnector(config)
 		if err != nil {
@@ -120,21 +123,26 @@ func getLock(ctx context.Context, db *sql.DB, name string) (lease, error) {
 	return sessionLock(ctx, db, "SELECT GET_LOCK(?, 86400)", "SELECT RELEASE_LOCK(?)", name)
 }
 
-// rowLock is SELECT … FOR UPDATE of a row in an open transaction. The row stays.
+// rowLock is SELECT … FOR UPDATE of a row in an open transaction. The row stays. It is inserted before the transaction
+// begins: MariaDB locks the gap where a row is missing, and then the INSERT of another connection has to wait.
 func rowLock(insert, lock string) acquirer {
+	type row struct {
+		db   *sql.DB
+		name string
+	}
+	var inserted sync.Map // the rows that are known to be there
 	return func(ctx context.Context, db *sql.DB, name string) (lease, error) {
-		tx, err := db.BeginTx(ctx, nil)
+		if _, known := inserted.Load(row{db, name}); !known {
+			if _, err := db.ExecContext(ctx, insert, name); err != nil {
+				return nil, err
+			}
+			inserted.Store(row{db, name}, true)
+		}
+		tx, err := db.BeginTx(context.WithoutCancel(ctx), nil) // a context that ends would roll back what is held
 		if err != nil {
 			return nil, err
 		}
-		var found string
-		err = tx.QueryRowContext(ctx, lock, name).Scan(&found)
-		if errors.Is(err, sql.ErrNoRows) {
-			if _, err = db.ExecContext(ctx, insert, name); err == nil {
-				err = tx.QueryRowContext(ctx, lock, name).Scan(&found)
-			}
-		}
-		if err != nil {
+		if err := tx.QueryRowContext(ctx, lock, name).Scan(new(string)); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", lock, err), tx.Rollback())
 		}
 		return leaseFunc(tx.Commit), nil
@@ -142,6 +150,8 @@ func rowLock(insert, lock string) acquirer {
 }
 
 var (
-	rowLockPostgres = rowLock("INSERT INTO bench (name) VALUES ($1) ON CONFLICT DO NOTHING", "SELECT name FROM bench WHERE name = $1 FOR UPDATE")
-	rowLockMySQL    = rowLock("INSERT IGNORE INTO bench (name) VALUES (?)", "SELECT name FROM bench WHERE name = ? FOR UPDATE")
+	rowLockPostgres = rowLock("INSERT INTO bench (name) VALUES ($1) ON CONFLICT DO NOTHING",
+		"SELECT name FROM bench WHERE name = $1 FOR UPDATE")
+	rowLockMySQL = rowLock("INSERT IGNORE INTO bench (name) VALUES (?)",
+		"SELECT name FROM bench WHERE name = ? FOR UPDATE")
 )

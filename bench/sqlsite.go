@@ -72,12 +72,13 @@ func (d *database) start(ctx context.Context, start func(testing.TB)) (site, err
 }
 
 // measureRoundTrip takes the median of many queries that do nothing.
-func (d *database) measureRoundTrip(ctx context.Context) error {
+func (d *database) measureRoundTrip(ctx context.Context) (err error) {
 	times := make([]time.Duration, 500)
 	statement, err := d.db.PrepareContext(ctx, "SELECT 1")
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, statement.Close()) }()
 	for i := range times {
 		start := time.Now()
 		if err := statement.QueryRowContext(ctx).Scan(new(int)); err != nil {
@@ -87,7 +88,7 @@ func (d *database) measureRoundTrip(ctx context.Context) error {
 	}
 	slices.Sort(times)
 	d.roundTrip = times[len(times)/2]
-	return statement.Close()
+	return nil
 }
 
 // Fresh removes all tables.
@@ -158,7 +159,8 @@ func ticksOf(pid int, ended bool) (ticks int64, err error) {
 
 // About also says how long a round trip took when the server was started.
 func (d *database) About() string {
-	return fmt.Sprintf("%s, on loopback, with fsync; a round trip takes %v", d.version, d.roundTrip.Round(time.Microsecond))
+	return fmt.Sprintf("%s, on loopback, with fsync; a round trip takes %v",
+		d.version, d.roundTrip.Round(time.Microsecond))
 }
 
 func (d *database) Close() error { return d.stop() }

@@ -2,6 +2,7 @@ package stores_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,39 +21,45 @@ import (
 // the client is then closed. Each error has the prefix and the store's name once, says one cause (of each node), and
 // nothing in the words of package net.
 func TestErrorsOfDeadServers(t *testing.T) {
-	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
-	mariadb, mariadbURL := mariaDB(t)
-	nodes := []*servers.RedisServer{servers.Redis(t), servers.Redis(t), servers.Redis(t)}
-	for name, scene := range map[string]struct {
-		url  string
-		kill func() error
-	}{
-		"redis": {"redis://" + redis.Addr() + "?ttl=2s", redis.Kill},
-		"etcd":  {"etcd://" + etcd.Addr() + "?ttl=2s", etcd.Kill},
-
-		"postgres": {postgres.URL("postgres", "", "postgres") + "&ttl=2s", postgres.Kill},
-		"mysql":    {mariadbURL + "?ttl=2s", mariadb.Kill},
-		"redlock": {redlockURL(t, "", nodes...) + "?ttl=2s", func() error {
-			for _, n := range nodes {
-				if err := n.Kill(); err != nil {
-					return err
-				}
+	for name, start := range map[string]func(t *testing.T) (url string, kill func() error){
+		"redis": func(t *testing.T) (string, func() error) {
+			server := servers.Redis(t)
+			return "redis://" + server.Addr() + "?ttl=2s", server.Kill
+		},
+		"etcd": func(t *testing.T) (string, func() error) {
+			server := servers.Etcd(t)
+			return "etcd://" + server.Addr() + "?ttl=2s", server.Kill
+		},
+		"postgres": func(t *testing.T) (string, func() error) {
+			server := servers.Postgres(t)
+			return server.URL("postgres", "", "postgres") + "&ttl=2s", server.Kill
+		},
+		"mysql": func(t *testing.T) (string, func() error) {
+			server, url := mariaDB(t)
+			return url + "?ttl=2s", server.Kill
+		},
+		"redlock": func(t *testing.T) (string, func() error) {
+			nodes := []*servers.RedisServer{servers.Redis(t), servers.Redis(t), servers.Redis(t)}
+			return redlockURL(t, "", nodes...) + "?ttl=2s", func() error {
+				return errors.Join(nodes[0].Kill(), nodes[1].Kill(), nodes[2].Kill())
 			}
-			return nil
-		}},
-		"sqlite": {"sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?ttl=2s", nil},
+		},
+		"sqlite": func(t *testing.T) (string, func() error) {
+			return "sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?ttl=2s", nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at, err := store.ParseLocation(scene.url)
+			url, kill := start(t)
+			at, err := store.ParseLocation(url)
 			testkit.Must(t, err)
 			s, err := store.Open(t.Context(), at)
 			testkit.Must(t, err)
 			can := s.Abilities()
 			d := &dying{T: t, store: can.Store, locks: holdfast.New(s, holdfast.TTL(can.SessionTTL+2*time.Second))}
-			d.run(scene.kill)
-			if scene.kill != nil {
-				_, err := holdfast.Open(t.Context(), scene.url)
+			d.run(kill)
+			if kill != nil {
+				_, err := holdfast.Open(t.Context(), url)
 				d.check(err)
 			}
 		})

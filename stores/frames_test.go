@@ -1,7 +1,6 @@
 package stores_test
 
 import (
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -20,21 +18,19 @@ const mostFrames = 8
 // TestFramesOfLock: a free lock is taken again and again, and the stack is looked at from outside whenever it reaches the
 // connection. Between the two there are few functions to read.
 func TestFramesOfLock(t *testing.T) {
-	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
-	_, mariadbURL := mariaDB(t)
 	for _, c := range []struct {
-		name, url  string
+		name       string   // in urls
 		connection []string // how the functions are called that are the connection, or the way there: their beginnings
 	}{
-		{"memory", "memory:", []string{module + "/memstore.(*Server).join"}},
-		{"sqlite", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), []string{"database/sql.", "modernc.org/"}},
-		{"redis", "redis://" + redis.Addr(), []string{"github.com/redis/rueidis."}},
-		{"etcd", "etcd://" + etcd.Addr(), []string{"go.etcd.io/", "google.golang.org/"}},
-		{"postgres", postgres.URL("postgres", "", "postgres"), []string{"database/sql.", "github.com/jackc/pgx/"}},
-		{"mysql", mariadbURL, []string{"database/sql.", "github.com/go-sql-driver/"}},
+		{"memory", []string{module + "/memstore.(*Server).join"}},
+		{"sqlite", []string{"database/sql.", "modernc.org/"}},
+		{"redis", []string{"github.com/redis/rueidis."}},
+		{"etcd", []string{"go.etcd.io/", "google.golang.org/"}},
+		{"postgres", []string{"database/sql.", "github.com/jackc/pgx/"}},
+		{"mysql", []string{"database/sql.", "github.com/go-sql-driver/"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			locks, err := holdfast.Open(t.Context(), c.url)
+			locks, err := holdfast.Open(t.Context(), urls[c.name](t))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,30 +13,31 @@ import (
 	_ "github.com/holdfast-go/holdfast/stores"
 )
 
-// TestEveryStoreIsRegistered: a URL of each is opened, or fails for another reason than that nobody knows it.
+// urls start the server of a store, if it needs one, and return the URL.
+var urls = map[string]func(t *testing.T) string{
+	"memory":   func(*testing.T) string { return "memory:" },
+	"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "locks.db") },
+	"redis":    func(t *testing.T) string { return "redis://" + servers.Redis(t).Addr() },
+	"valkey":   func(t *testing.T) string { return "valkey://" + servers.Redis(t).Addr() },
+	"etcd":     func(t *testing.T) string { return "etcd://" + servers.Etcd(t).Addr() },
+	"postgres": func(t *testing.T) string { return servers.Postgres(t).URL("postgres", "", "postgres") },
+	"mysql":    func(t *testing.T) string { _, url := mariaDB(t); return url },
+	"redlock": func(t *testing.T) string {
+		return redlockURL(t, "", servers.Redis(t), servers.Redis(t), servers.Redis(t))
+	},
+}
+
+// TestEveryStoreIsRegistered: a URL of each is opened, and locks.
 func TestEveryStoreIsRegistered(t *testing.T) {
-	redis, etcd, postgres := servers.Redis(t), servers.Etcd(t), servers.Postgres(t)
-	_, mariadbURL := mariaDB(t)
-	urls := []string{
-		"memory:", "sqlite:" + filepath.Join(t.TempDir(), "locks.db"), "redis://" + redis.Addr(), "valkey://" + redis.Addr(),
-		"etcd://" + etcd.Addr(), postgres.URL("postgres", "", "postgres"), mariadbURL,
-		redlockURL(t, "", servers.Redis(t), servers.Redis(t), servers.Redis(t)),
-	}
-	for _, url := range urls {
-		locks, err := holdfast.Open(t.Context(), url)
-		if err != nil {
-			t.Fatalf("%s: %v", url, err)
-		}
-		lease, err := locks.Mutex("x").Lock(t.Context())
-		if err != nil {
-			t.Fatalf("%s: %v", url, err)
-		}
-		if err := lease.Unlock(t.Context()); err != nil {
-			t.Errorf("%s: %v", url, err)
-		}
-		if err := locks.Close(); err != nil {
-			t.Errorf("%s: %v", url, err)
-		}
+	for name, start := range urls {
+		t.Run(name, func(t *testing.T) {
+			locks, err := holdfast.Open(t.Context(), start(t))
+			testkit.Must(t, err)
+			lease, err := locks.Mutex("x").Lock(t.Context())
+			testkit.Must(t, err)
+			testkit.Check(t, lease.Unlock(t.Context()))
+			testkit.Check(t, locks.Close())
+		})
 	}
 }
 

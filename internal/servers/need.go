@@ -23,6 +23,7 @@ var howToGet = map[string]string{
 	"etcd":          "make servers",
 	"postgres":      "apt-get install postgresql (15 or newer)",
 	"mariadbd":      "apt-get install mariadb-server (10.11 or newer)",
+	"pg_dump":       "apt-get install postgresql-client",
 	"pgbouncer":     "apt-get install pgbouncer",
 	"cc":            "apt-get install gcc libc6-dev",
 }
@@ -33,6 +34,7 @@ var storesOf = map[string][]string{
 	"valkey-server": {"redis", "redlock"},
 	"etcd":          {"etcd"},
 	"postgres":      {"postgres"},
+	"pg_dump":       {"postgres"},
 	"pgbouncer":     {"postgres"},
 	"mariadbd":      {"mysql"},
 }
@@ -52,11 +54,17 @@ func Need(t testing.TB, program string) (path string) {
 	if advice == "" {
 		advice = "put it on the PATH"
 	}
-	if required() {
-		t.Fatalf("%s is missing, and no test may be left out here. To get it: %s", program, advice)
-	}
-	t.Skipf("left out, because %s is missing. To get it: %s", program, advice)
+	LeaveOut(t, program+" is missing. To get it: "+advice)
 	return ""
+}
+
+// LeaveOut skips the test, or fails it where tests must not be left out, as [Need] says.
+func LeaveOut(t testing.TB, because string) {
+	t.Helper()
+	if required() {
+		t.Fatalf("no test may be left out here, and %s", because)
+	}
+	t.Skipf("left out, because %s", because)
 }
 
 // asked reports whether one of these stores needs a program. Without any, all are meant.

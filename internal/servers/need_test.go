@@ -23,6 +23,7 @@ func TestNeed(t *testing.T) {
 			"valkey-server": "make servers",
 			"etcd":          "make servers",
 			"postgres":      "apt-get install postgresql",
+			"pg_dump":       "apt-get install postgresql-client",
 			"pgbouncer":     "apt-get install pgbouncer",
 			"mariadbd":      "apt-get install mariadb-server",
 		} {

@@ -274,7 +274,7 @@ func TestClockSteps(t *testing.T) {
 // A clock that is set back by an hour makes nobody wait longer for a dead holder than a ttl.
 func TestClockBackAfterDeath(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second
+	const ttl = 5 * time.Second
 	clock := servers.NewClock(t)
 	server := servers.Postgres(t, servers.Env(clock.Env()...))
 	s := openAt(t, urlAt(server.Addr()))

@@ -28,7 +28,7 @@ func (e *engine) prepare(ctx context.Context) error {
 		return finalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that will do", found.version/10000))
 	case found.readOnly:
 		return errReadOnly
-	case found.lacking != "":
+	case found.lacking != "" && !e.trusting:
 		return finalError("this user lacks " + found.lacking)
 	case !found.tables:
 		if err := e.create(ctx); err != nil {

@@ -55,6 +55,7 @@ type settings struct {
 	credentials Credentials
 	dial        pgconn.DialFunc // nil: as usual
 	migrations  []string
+	trusting    bool     // Open does not check the user's privileges
 	lone        []string // users that may be passwords in the wrong place
 }
 
@@ -295,6 +296,7 @@ type engine struct {
 	routines.Engine
 	listener   listener
 	migrations []string
+	trusting   bool
 }
 
 // hideUser hides a user where pgx and the server name one. The word may well be in other places: it is often postgres.
@@ -308,7 +310,7 @@ func hideUser(f *frame.Frame, user string) {
 
 // open prepares the database for use, and returns the store.
 func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
-	e.migrations = s.migrations
+	e.migrations, e.trusting = s.migrations, s.trusting
 	e.Dialect = routines.Dialect{
 		Text: text, Format: 1 + len(e.migrations), Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted,
 	}

@@ -116,6 +116,21 @@ func checkPushed(t *testing.T, db *sql.DB, s store.Store) {
 	testkit.Leave(t, s, held)
 }
 
+// failedRenewals is an observer that passes on errors of renewals.
+type failedRenewals struct {
+	holdfast.NopObserver
+	errs chan error
+}
+
+func (f failedRenewals) Renewed(_ string, _ int, _ time.Duration, err error) {
+	if err != nil {
+		select {
+		case f.errs <- err:
+		default:
+		}
+	}
+}
+
 // While the program has all connections of its pool, calls say so. A lease survives it if it takes less than the ttl, and
 // a caller that waits goes on when connections are free.
 func TestPoolUsedUp(t *testing.T) {
@@ -125,7 +140,8 @@ func TestPoolUsedUp(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			s, take := g.open(t, server.URL("postgres", "", "postgres"))
-			locks := holdfast.New(s, holdfast.TTL(3*time.Second))
+			failed := failedRenewals{errs: make(chan error, 1)}
+			locks := holdfast.New(s, holdfast.TTL(20*time.Second), holdfast.Observe(failed))
 			defer locks.Close()
 			lease := testkit.Lock(t, locks, g.name+" held")
 			var releases []func()
@@ -147,7 +163,11 @@ func TestPoolUsedUp(t *testing.T) {
 				}
 				acquired <- err
 			}()
-			time.Sleep(1500 * time.Millisecond) // renewals are due, and cannot be made
+			select {
+			case <-failed.errs:
+			case <-time.After(testkit.Patience):
+				t.Error("no renewal has failed")
+			}
 			for _, release := range releases {
 				release()
 			}

@@ -127,7 +127,7 @@ func TestPoolerRestarts(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
 	pooler := servers.PgBouncer(t, server)
-	locks := holdfast.New(openAt(t, pooler.URL("postgres")), holdfast.TTL(5*time.Second))
+	locks := holdfast.New(openAt(t, pooler.URL("postgres")), holdfast.TTL(20*time.Second))
 	defer locks.Close()
 	lease := testkit.Lock(t, locks, "kept")
 	testkit.Must(t, pooler.Kill())
