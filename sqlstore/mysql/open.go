@@ -110,7 +110,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(maxIdle)
 	db.SetConnMaxLifetime(maxAge)
-	e := &routines.Engine{DB: db, Owned: true}
+	e := &routines.Engine{DB: db, Owned: true, MaxIdle: maxConnections}
 	e.Frame = newFrame(c.name)
 	password, _ := at.User.Password()
 	e.Frame.Hide(password)
@@ -121,7 +121,8 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 }
 
 // New opens a store over a database that the program has. The store uses connections of its pool: while the program's
-// own queries have all of them, no lease can be renewed. It does not close the database.
+// own queries have all of them, no lease can be renewed. It does not close the database. It prepares nothing that stays:
+// without interpolateParams=true in the program's DSN each call takes a second round trip.
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	return open(ctx, &routines.Engine{DB: db, Frame: newFrame("mysql")}, &s)
@@ -134,7 +135,8 @@ func newFrame(name string) *frame.Frame {
 // open prepares the database for use, and returns the store.
 func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store, error) {
 	e.Dialect = routines.Dialect{
-		Text: text, Format: format, Prepare: true, RolledBack: isRolledBack, Demoted: isDemoted, Stuck: isStuck,
+		Text: text, Format: format, Prepare: e.Owned, Unsent: true,
+		RolledBack: isRolledBack, Demoted: isDemoted, Stuck: isStuck,
 	}
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
@@ -91,6 +94,32 @@ func TestGivenPools(t *testing.T) {
 		checkPushed(t, db, s)
 		testkit.CheckWorks(t, s)
 	})
+}
+
+// A wrapped is a connector of pgx whose connections are a tracer's, say, and which still names pgx as its driver.
+type wrapped struct{ driver.Connector }
+
+func (w wrapped) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := w.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return struct{ *stdlib.Conn }{conn.(*stdlib.Conn)}, nil
+}
+
+// A database whose driver wraps that of pgx works as with another driver, without pushes.
+func TestWrappedDriver(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(servers.Postgres(t).URL("postgres", "", "postgres"))
+	testkit.Must(t, err)
+	db := sql.OpenDB(wrapped{stdlib.GetConnector(*config)})
+	defer db.Close()
+	s, err := postgres.New(t.Context(), db)
+	testkit.Must(t, err)
+	defer s.Close()
+	held := testkit.Held(t, s, testkit.Claim("wrapped", time.Minute))
+	testkit.Keep(t, s, held, store.Held)
+	testkit.Leave(t, s, held)
 }
 
 // checkPushed demands that the store receives what is sent to it with NOTIFY.
