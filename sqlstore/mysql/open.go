@@ -46,6 +46,7 @@ type settings struct {
 	prefix      string
 	credentials Credentials
 	dial        func(ctx context.Context, network, address string) (net.Conn, error) // nil: as usual
+	hide        func(password string)
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -112,6 +113,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	db.SetConnMaxLifetime(maxAge)
 	e := &routines.Engine{DB: db, Owned: true, MaxIdle: maxConnections}
 	e.Frame = newFrame(c.name)
+	s.hide = e.HidePassword
 	password, _ := at.User.Password()
 	e.Frame.Hide(password)
 	if user := at.LoneUser(); user != "" {
@@ -244,6 +246,7 @@ func (s *settings) logIn(ctx context.Context, config *mysql.Config) error {
 		return nil
 	}
 	user, password, err := s.credentials(ctx)
+	s.hide(password)
 	config.User, config.Passwd = cmp.Or(user, config.User), password
 	return err
 }

@@ -56,6 +56,7 @@ type settings struct {
 	dial        pgconn.DialFunc // nil: as usual
 	migrations  []string
 	lone        []string // users that may be passwords in the wrong place
+	hide        func(password string)
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -251,6 +252,7 @@ func (s *settings) logIn(ctx context.Context, config *pgx.ConnConfig) error {
 		return nil
 	}
 	user, password, err := s.credentials(ctx)
+	s.hide(password)
 	config.User, config.Password = cmp.Or(user, config.User), password
 	return err
 }
@@ -329,6 +331,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 	for _, user := range s.lone {
 		hideUser(e.Frame, user)
 	}
+	s.hide = e.HidePassword
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
 	e.listener.frame, e.listener.inbox = e.Frame, strings.ToLower(rand.Text())

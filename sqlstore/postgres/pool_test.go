@@ -271,3 +271,30 @@ func TestCredentialsChange(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "the file of the password cannot be read")
 	})
 }
+
+// The connection that listens logs in with the credentials of the moment, also beside a pool that the program has.
+func TestListenerCredentials(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.Password("first"))
+	db, err := sql.Open("pgx", "postgres:///postgres?user=postgres&host="+server.Socket()+fmt.Sprintf("&port=%d", server.Port()))
+	testkit.Must(t, err)
+	defer db.Close()
+	execute(t, db, "CREATE USER app SUPERUSER PASSWORD 'first'")
+	credentials := postgres.WithCredentials(func(context.Context) (user, password string, err error) { return "", "second", nil })
+	url := server.URL("app", "first", "postgres")
+	mine, err := sql.Open("pgx", url)
+	testkit.Must(t, err)
+	defer mine.Close()
+	overDB, err := postgres.New(t.Context(), mine, credentials)
+	testkit.Must(t, err)
+	defer overDB.Close()
+	pool, err := pgxpool.New(t.Context(), url)
+	testkit.Must(t, err)
+	defer pool.Close()
+	overPool, err := postgres.NewPool(t.Context(), pool, credentials)
+	testkit.Must(t, err)
+	defer overPool.Close()
+	execute(t, db, "ALTER USER app PASSWORD 'second'")
+	checkPushed(t, db, overDB)
+	checkPushed(t, db, overPool)
+}

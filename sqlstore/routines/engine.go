@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,9 @@ const (
 
 	// believed is for how long after its last answer a server is taken to be there.
 	believed = 30 * time.Second
+
+	// mostPasswords is more than there are connections being made at the same time, each with a password of its own.
+	mostPasswords = 256
 
 	// thoroughEvery is how often Look also reads whether there is something to be done in the lines.
 	thoroughEvery = 500 * time.Millisecond
@@ -96,6 +100,7 @@ type Engine struct {
 	retried  atomic.Pointer[func(error)]
 
 	mu         sync.Mutex
+	passwords  []string // those that are hidden, the latest last
 	prepared   map[string]*sql.Stmt
 	closed     bool
 	thorough   time.Time     // when Look was last thorough
@@ -107,6 +112,18 @@ var _ sqlstore.Engine = (*Engine)(nil)
 // NotifyRetry sets the function that is called with the error of each call that the server has rolled back, and that is
 // repeated.
 func (e *Engine) NotifyRetry(fn func(error)) { e.retried.Store(&fn) }
+
+// HidePassword keeps a password that changes out of errors, until many others have followed.
+func (e *Engine) HidePassword(password string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.passwords = slices.DeleteFunc(e.passwords, func(p string) bool { return p == password })
+	if e.passwords = append(e.passwords, password); len(e.passwords) > mostPasswords {
+		e.Frame.Unhide(e.passwords[0])
+		e.passwords = e.passwords[1:]
+	}
+	e.Frame.Hide(password)
+}
 
 // query runs a statement and calls scan for each row. A call that the server rolled back is repeated for as long as ctx
 // allows, and one that a demoted server has refused on another connection.
@@ -223,11 +240,12 @@ func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	other := e.prepared[text]
 	if e.closed {
-		return nil, errors.Join(store.ErrClosed, statement.Close())
+		err = store.ErrClosed
 	}
-	if other := e.prepared[text]; other != nil {
-		return other, statement.Close() //nolint:sqlclosecheck // the other is used
+	if e.closed || other != nil {
+		return other, errors.Join(err, statement.Close()) //nolint:sqlclosecheck // the other is used, or none
 	}
 	if e.prepared == nil {
 		e.prepared = map[string]*sql.Stmt{}

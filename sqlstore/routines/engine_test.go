@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -96,7 +97,12 @@ func (c *conn) QueryContext(_ context.Context, text string, _ []driver.NamedValu
 
 type rows struct{ left []row }
 
-func (r *rows) Columns() []string { return make([]string, 7) }
+func (r *rows) Columns() []string {
+	if len(r.left) == 0 {
+		return nil
+	}
+	return make([]string, len(r.left[0]))
+}
 
 func (r *rows) Close() error { return nil }
 
@@ -114,7 +120,7 @@ func open(t *testing.T, d *database) *routines.Engine {
 	t.Helper()
 	e := &routines.Engine{
 		Dialect: routines.Dialect{
-			Text:       routines.Text{Join: "join", Keep: "keep", Leave: "leave", Look: "look", Tend: "tend"},
+			Text:       routines.Text{Join: "join", Keep: "keep", Leave: "leave", Look: "look", Tend: "tend", Expired: "expired"},
 			RolledBack: func(err error) bool { return errors.Is(err, errRolledBack) },
 			Demoted:    func(err error) bool { return errors.Is(err, errDemoted) },
 			Stuck:      func(err error) bool { return errors.Is(err, errStuck) },
@@ -395,4 +401,46 @@ func TestLookTends(t *testing.T) {
 			t.Errorf("called %s", calls)
 		}
 	})
+}
+
+// TestFailedTend: that one line cannot be tidied keeps nothing from the claims in others, and no line from being swept.
+func TestFailedTend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tends, looks := 0, 0
+		e := open(t, &database{answer: func(_, _ int, text string) ([]row, error) {
+			switch text {
+			case "tend":
+				if tends++; tends%2 == 1 {
+					return nil, errOther
+				}
+				return []row{answerFor(0, "")}, nil
+			case "expired":
+				return []row{{int64(1), "", "x"}, {int64(2), "", "y"}}, nil
+			}
+			if looks++; looks > 1 {
+				return nil, errOther
+			}
+			return []row{{int64(0), "waiting", int64(5), int64(-1), int64(0), "untidy", ""}, answerFor(1, "held")}, nil
+		}})
+		got, err := e.Look(t.Context(), []store.Claim{claim(1), claim(2)})
+		if err != nil || got[0].State != store.Waiting || got[1].State != store.Held || looks != 2 {
+			t.Errorf("%+v, %v after %d looks", got, err, looks)
+		}
+		tends = 0
+		if err := e.Sweep(t.Context()); !errors.Is(err, errOther) || tends != 2 {
+			t.Errorf("%v after %d lines", err, tends)
+		}
+	})
+}
+
+// TestHidePassword: the latest passwords are hidden, and not all that there ever were.
+func TestHidePassword(t *testing.T) {
+	e := open(t, &database{})
+	for n := range 1000 {
+		e.HidePassword(fmt.Sprint("secret", n, "."))
+		e.HidePassword("constant")
+	}
+	if got := e.Frame.MaskText("secret999. constant secret0."); got != "xxxxx xxxxx secret0." {
+		t.Error(got)
+	}
 }
