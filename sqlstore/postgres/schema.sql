@@ -500,7 +500,7 @@ DECLARE
 	r      record;
 	c      holdfast.claims;
 BEGIN
-	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) ORDER BY r.name LOOP
+	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) ORDER BY name LOOP
 		c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
 		i := r.i; state := c.state; ticket := c.ticket;
 		IF p_thorough AND r.name IS DISTINCT FROM v_name THEN
