@@ -123,8 +123,8 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 }
 
 // New opens a store over a database that the program has. The store uses connections of its pool: while the program's
-// own queries have all of them, no lease can be renewed. It does not close the database. It prepares nothing that stays:
-// without interpolateParams=true in the program's DSN each call takes a second round trip.
+// own queries have all of them, no lease can be renewed. It does not close the database. It prepares no
+// statement that stays: each call takes two round trips, or one if the program's DSN has interpolateParams=true.
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	return open(ctx, &routines.Engine{DB: db, Frame: newFrame("mysql")}, &s)

@@ -220,14 +220,21 @@ func TestSilentServerIsNotBusy(t *testing.T) {
 	}
 }
 
+// bySocket returns an operator's client, which needs no password.
+func bySocket(t *testing.T, server *servers.PostgresServer) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", fmt.Sprintf("postgres:///postgres?user=postgres&host=%s&port=%d", server.Socket(), server.Port()))
+	testkit.Must(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
 // Credentials that change are used by each new connection: those of a callback, and those of a file. A password that is
 // refused may be followed by one that is not.
 func TestCredentialsChange(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.Password("first"))
-	db, err := sql.Open("pgx", "postgres:///postgres?user=postgres&host="+server.Socket()+fmt.Sprintf("&port=%d", server.Port()))
-	testkit.Must(t, err)
-	defer db.Close()
+	db := bySocket(t, server)
 	execute(t, db, "CREATE USER app SUPERUSER PASSWORD 'first'")
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(password string) { testkit.Must(t, os.WriteFile(file, []byte(password+"\n"), 0o600)) }
@@ -276,11 +283,11 @@ func TestCredentialsChange(t *testing.T) {
 func TestListenerCredentials(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.Password("first"))
-	db, err := sql.Open("pgx", "postgres:///postgres?user=postgres&host="+server.Socket()+fmt.Sprintf("&port=%d", server.Port()))
-	testkit.Must(t, err)
-	defer db.Close()
+	db := bySocket(t, server)
 	execute(t, db, "CREATE USER app SUPERUSER PASSWORD 'first'")
-	credentials := postgres.WithCredentials(func(context.Context) (user, password string, err error) { return "", "second", nil })
+	credentials := postgres.WithCredentials(func(context.Context) (user, password string, err error) {
+		return "", "second", nil
+	})
 	url := server.URL("app", "first", "postgres")
 	mine, err := sql.Open("pgx", url)
 	testkit.Must(t, err)

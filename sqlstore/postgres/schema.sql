@@ -93,8 +93,8 @@ $$;
 
 -- front reads a line up to its first waiting claim, or up to a seat if that is given: what decides when the line changes
 -- next. Something is due there if a claim has expired, or would expire later than its ttl allows, as after a clock was
--- set back, or if nothing is ahead of the waiting claim, as after a holder was deleted by hand. The earliest deadline is
--- that of all, and the one ahead that of those ahead of the waiting claim, whose seat is waiter.
+-- set back, or if nothing is ahead of the waiting claim, as after a holder was deleted by hand. The earliest deadline
+-- is that of all, and the one ahead that of those ahead of the waiting claim, whose seat is waiter.
 CREATE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint, OUT newest integer,
 	OUT earliest bigint, OUT ahead bigint, OUT due boolean, OUT waits boolean, OUT waiter bigint)
 	LANGUAGE plpgsql VOLATILE AS $$
@@ -500,7 +500,8 @@ DECLARE
 	r      record;
 	c      holdfast.claims;
 BEGIN
-	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) ORDER BY name LOOP
+	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) ORDER BY name
+	LOOP
 		c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
 		i := r.i; state := c.state; ticket := c.ticket;
 		IF p_thorough AND r.name IS DISTINCT FROM v_name THEN

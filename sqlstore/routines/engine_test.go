@@ -120,7 +120,9 @@ func open(t *testing.T, d *database) *routines.Engine {
 	t.Helper()
 	e := &routines.Engine{
 		Dialect: routines.Dialect{
-			Text:       routines.Text{Join: "join", Keep: "keep", Leave: "leave", Look: "look", Tend: "tend", Expired: "expired"},
+			Text: routines.Text{
+				Join: "join", Keep: "keep", Leave: "leave", Look: "look", Tend: "tend", Expired: "expired",
+			},
 			RolledBack: func(err error) bool { return errors.Is(err, errRolledBack) },
 			Demoted:    func(err error) bool { return errors.Is(err, errDemoted) },
 			Stuck:      func(err error) bool { return errors.Is(err, errStuck) },
