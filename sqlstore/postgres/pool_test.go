@@ -223,7 +223,8 @@ func TestSilentServerIsNotBusy(t *testing.T) {
 // bySocket returns an operator's client, which needs no password.
 func bySocket(t *testing.T, server *servers.PostgresServer) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("pgx", fmt.Sprintf("postgres:///postgres?user=postgres&host=%s&port=%d", server.Socket(), server.Port()))
+	const form = "postgres:///postgres?user=postgres&host=%s&port=%d"
+	db, err := sql.Open("pgx", fmt.Sprintf(form, server.Socket(), server.Port()))
 	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db

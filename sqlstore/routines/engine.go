@@ -135,8 +135,11 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			begin()
 		}
 		rows, conn, err := e.send(ctx, text, args)
-		if err == nil {
-			err = read(rows, scan)
+		for err == nil && rows.Next() {
+			err = scan(rows)
+		}
+		if rows != nil {
+			err = finish(rows, err)
 		}
 		e.release(conn, err)
 		switch {
@@ -210,13 +213,11 @@ func (e *Engine) release(conn *sql.Conn, err error) {
 	e.holding.Add(-1)
 }
 
-// read reads all rows. The last error comes after them: that of the commit.
-func read(rows *sql.Rows, scan func(*sql.Rows) error) error {
+// finish closes rows that were read until an error, if there was one. The last error comes after them: that of the commit.
+func finish(rows *sql.Rows, err error) error {
 	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	for rows.NextResultSet() { // a call ends with a result of its own
 	}
