@@ -157,8 +157,8 @@ func (s *Store) Close() error {
 	if !s.frame.Shut() {
 		return nil
 	}
-	s.sweeper.Stop()
 	s.waiting.close()
+	s.sweeper.Stop() // no sweep runs any more that would set it
 	return s.engine.Close()
 }
 
@@ -170,10 +170,10 @@ func (s *Store) hear(id store.ID, standing store.Standing) {
 
 // sweep runs every now and then. That it fails is no news: whoever uses the store is told.
 func (s *Store) sweep() {
-	ctx, cancel := context.WithTimeout(context.Background(), frame.AskTimeout)
-	defer cancel()
-	_ = s.engine.Sweep(ctx)
-	if !s.frame.Closed() {
+	s.frame.Go(func() {
+		ctx, cancel := context.WithTimeout(s.frame.Life(), frame.AskTimeout)
+		defer cancel()
+		_ = s.engine.Sweep(ctx)
 		s.sweeper.Reset(sweepEvery)
-	}
+	})
 }

@@ -173,6 +173,22 @@ func TestSweeps(t *testing.T) {
 	})
 }
 
+// TestSweepEndsWithClose: Close does not wait for a database that does not respond.
+func TestSweepEndsWithClose(t *testing.T) {
+	f := new(fake)
+	bubble(t, f, func(t *testing.T, s *Store, _ <-chan push) {
+		ended := make(chan struct{})
+		f.on("Sweep", func(ctx context.Context) error { <-ctx.Done(); close(ended); return ctx.Err() })
+		time.Sleep(sweepEvery + time.Millisecond)
+		start := time.Now()
+		s.Close()
+		<-ended
+		if took := time.Since(start); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // TestClosedStore refuses calls, also those under way, and tells nobody anything. Closing twice closes the engine once.
 func TestClosedStore(t *testing.T) {
 	f := new(fake)

@@ -22,7 +22,7 @@ type session struct {
 func newSession(t testing.TB, h *harness) *session {
 	t.Helper()
 	db := h.pool(t, "")
-	s, err := mysql.New(t.Context(), db)
+	s, err := mysql.Own(t.Context(), db)
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Check(t, s.Close()) })
 	return &session{TB: t, db: db, store: s}

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"net"
 
+	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -16,6 +17,11 @@ var Explain = explain
 // Prepare opens a database as a program does that knows this format, and the steps to it.
 func Prepare(ctx context.Context, db *sql.DB, format int, steps ...string) error {
 	return prepare(ctx, &routines.Engine{DB: db, Dialect: routines.Dialect{Format: format}}, steps)
+}
+
+// Own is New for a database that nobody else uses, and that is closed with the store, as that of Open is.
+func Own(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
+	return open(ctx, &routines.Engine{DB: db, Owned: true, MaxIdle: 1, Frame: newFrame("mysql")}, &settings{})
 }
 
 // Install runs a script in the form of the schema.

@@ -51,6 +51,7 @@ type settings struct {
 	prefix      string
 	credentials Credentials
 	dial        func(ctx context.Context, network, address string) (net.Conn, error) // nil: as usual
+	hide        func(password string)
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -115,8 +116,9 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(maxIdle)
 	db.SetConnMaxLifetime(maxAge)
-	e := &routines.Engine{DB: db, Owned: true}
+	e := &routines.Engine{DB: db, Owned: true, MaxIdle: maxConnections}
 	e.Frame = newFrame(c.name)
+	s.hide = e.HidePassword
 	password, _ := at.User.Password()
 	e.Frame.Hide(password)
 	if user := at.LoneUser(); user != "" {
@@ -126,7 +128,8 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 }
 
 // New opens a store over a database that the program has. The store uses connections of its pool: while the program's
-// own queries have all of them, no lease can be renewed. It does not close the database.
+// own queries have all of them, no lease can be renewed. It does not close the database. It prepares no
+// statement that stays: each call takes two round trips, or one if the program's DSN has interpolateParams=true.
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	return open(ctx, &routines.Engine{DB: db, Frame: newFrame("mysql")}, &s)
@@ -139,7 +142,8 @@ func newFrame(name string) *frame.Frame {
 // open prepares the database for use, and returns the store.
 func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store, error) {
 	e.Dialect = routines.Dialect{
-		Text: text, Format: format, Prepare: true, RolledBack: isRolledBack, Demoted: isDemoted, Stuck: isStuck,
+		Text: text, Format: format, Prepare: e.Owned, Unsent: true,
+		RolledBack: isRolledBack, Demoted: isDemoted, Stuck: isStuck,
 	}
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
@@ -244,6 +248,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		if user, password, failed = c.settings.credentials(ctx); failed != nil {
 			return nil, failed
 		}
+		c.settings.hide(password)
 	}
 	first := int(c.last.Load())
 	for i := range c.servers {

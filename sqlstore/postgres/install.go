@@ -26,6 +26,8 @@ func (e *engine) prepare(ctx context.Context) error {
 		return err
 	case found.version < oldest:
 		return finalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that will do", found.version/10000))
+	case found.encoding != "UTF8":
+		return finalError("the database has the encoding " + found.encoding + ", and UTF8 is needed")
 	case found.readOnly:
 		return errReadOnly
 	case found.lacking != "" && !e.trusting:
@@ -41,6 +43,7 @@ func (e *engine) prepare(ctx context.Context) error {
 // A finding is what a server is like.
 type finding struct {
 	version  int
+	encoding string
 	readOnly bool   // it is a standby, or was set so
 	tables   bool   // they are there
 	lacking  string // the privileges that the user should have
@@ -48,7 +51,8 @@ type finding struct {
 
 // inspect looks at the server before it is used.
 func (e *engine) inspect(ctx context.Context) (f finding, err error) {
-	err = e.DB.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('transaction_read_only')::boolean,
+	err = e.DB.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+		current_setting('transaction_read_only')::boolean,
 		to_regclass('holdfast.slots') IS NOT NULL, coalesce((SELECT string_agg(privilege || ' on ' || thing, ', ') FROM (
 			SELECT privilege, 'holdfast.' || name AS thing FROM (VALUES
 				('claims', 'SELECT'), ('claims', 'INSERT'), ('claims', 'UPDATE'), ('claims', 'DELETE'),
@@ -57,7 +61,7 @@ func (e *engine) inspect(ctx context.Context) (f finding, err error) {
 				WHERE NOT has_table_privilege(to_regclass('holdfast.' || name), privilege)
 			UNION ALL SELECT 'EXECUTE', oid::regprocedure::text FROM pg_proc
 				WHERE pronamespace = to_regnamespace('holdfast') AND NOT has_function_privilege(oid, 'EXECUTE')) AS l), '')`,
-		e.Leading...).Scan(&f.version, &f.readOnly, &f.tables, &f.lacking)
+		e.Leading...).Scan(&f.version, &f.encoding, &f.readOnly, &f.tables, &f.lacking)
 	return f, err
 }
 

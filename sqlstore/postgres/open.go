@@ -57,6 +57,7 @@ type settings struct {
 	migrations  []string
 	trusting    bool     // Open does not check the user's privileges
 	lone        []string // users that may be passwords in the wrong place
+	hide        func(password string)
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
@@ -162,22 +163,21 @@ func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, 
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	e := &engine{Engine: routines.Engine{DB: db}}
-	if _, pgx := db.Driver().(*stdlib.Driver); pgx {
-		e.Leading = leading
-		config, err := configIn(ctx, db)
-		if err != nil {
-			return nil, err
-		}
-		e.listener.connect = connectTo(config, nil)
-		return e.open(ctx, config, &s)
+	config, err := configIn(ctx, db)
+	if err != nil {
+		return nil, err
 	}
-	return e.open(ctx, nil, &s)
+	if config != nil {
+		e.Leading, e.Unsent = leading, true
+		e.listener.connect = connectTo(config, s.logIn)
+	}
+	return e.open(ctx, config, &s)
 }
 
 // leading has calls over pgx prepare nothing, whatever the program's default is.
 var leading = []any{pgx.QueryExecModeExec}
 
-// configIn returns how the connections of a database are made.
+// configIn returns how the connections of a database are made, or nil if its driver is not pgx itself.
 func configIn(ctx context.Context, db *sql.DB) (config *pgx.ConnConfig, err error) {
 	within, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -187,7 +187,9 @@ func configIn(ctx context.Context, db *sql.DB) (config *pgx.ConnConfig, err erro
 	}
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
 	err = conn.Raw(func(c any) error {
-		config = c.(*stdlib.Conn).Conn().Config()
+		if c, ok := c.(*stdlib.Conn); ok {
+			config = c.Conn().Config()
+		}
 		return nil
 	})
 	return config, err
@@ -198,13 +200,20 @@ func NewPool(ctx context.Context, pool *pgxpool.Pool, options ...Option) (*sqlst
 	s := settingsOf(options)
 	config := pool.Config()
 	e := &engine{Engine: routines.Engine{DB: stdlib.OpenDBFromPool(pool), Owned: true}} // which leaves the pool open
-	e.Leading = leading
+	e.Leading, e.Unsent = leading, true
 	e.Usage = func() (inUse, most int) {
 		s := pool.Stat()
 		return int(s.AcquiredConns()), int(s.MaxConns())
 	}
 	e.Discard = pool.Reset
-	e.listener.connect = connectTo(config.ConnConfig, config.BeforeConnect)
+	e.listener.connect = connectTo(config.ConnConfig, func(ctx context.Context, c *pgx.ConnConfig) error {
+		if before := config.BeforeConnect; before != nil {
+			if err := before(ctx, c); err != nil {
+				return err
+			}
+		}
+		return s.logIn(ctx, c)
+	})
 	return e.open(ctx, config.ConnConfig, &s)
 }
 
@@ -227,7 +236,8 @@ func open(ctx context.Context, config *pgx.ConnConfig, options []Option) (*sqlst
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(maxIdle)
 	db.SetConnMaxLifetime(maxAge)
-	e := &engine{Engine: routines.Engine{DB: db, Owned: true}}
+	e := &engine{Engine: routines.Engine{DB: db, Owned: true, MaxIdle: maxConnections}}
+	e.Unsent = true
 	e.listener.connect = connectTo(config, logIn)
 	return e.open(ctx, config, &s)
 }
@@ -243,6 +253,7 @@ func (s *settings) logIn(ctx context.Context, config *pgx.ConnConfig) error {
 		return nil
 	}
 	user, password, err := s.credentials(ctx)
+	s.hide(password)
 	config.User, config.Password = cmp.Or(user, config.User), password
 	return err
 }
@@ -253,10 +264,8 @@ func connectTo(config *pgx.ConnConfig, logIn func(context.Context, *pgx.ConnConf
 		config := config.Copy()
 		config.OnNotification = nil                         // one that is set receives them in place of the connection
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may be between
-		if logIn != nil {
-			if err := logIn(ctx, config); err != nil {
-				return nil, err
-			}
+		if err := logIn(ctx, config); err != nil {
+			return nil, err
 		}
 		return pgx.ConnectConfig(ctx, config)
 	}
@@ -312,7 +321,8 @@ func hideUser(f *frame.Frame, user string) {
 func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
 	e.migrations, e.trusting = s.migrations, s.trusting
 	e.Dialect = routines.Dialect{
-		Text: text, Format: 1 + len(e.migrations), Leading: e.Leading, RolledBack: isRolledBack, Demoted: isDemoted,
+		Text: text, Format: 1 + len(e.migrations), Leading: e.Leading, Unsent: e.Unsent,
+		RolledBack: isRolledBack, Demoted: isDemoted,
 	}
 	e.Left = e.listener.leave
 	explain := explain
@@ -323,6 +333,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 	for _, user := range s.lone {
 		hideUser(e.Frame, user)
 	}
+	s.hide = e.HidePassword
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
 	e.listener.frame, e.listener.inbox = e.Frame, strings.ToLower(rand.Text())

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
@@ -91,6 +94,32 @@ func TestGivenPools(t *testing.T) {
 		checkPushed(t, db, s)
 		testkit.CheckWorks(t, s)
 	})
+}
+
+// A wrapped is a connector of pgx whose connections are a tracer's, say, and which still names pgx as its driver.
+type wrapped struct{ driver.Connector }
+
+func (w wrapped) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := w.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return struct{ *stdlib.Conn }{conn.(*stdlib.Conn)}, nil
+}
+
+// A database whose driver wraps that of pgx works as with another driver, without pushes.
+func TestWrappedDriver(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(servers.Postgres(t).URL("postgres", "", "postgres"))
+	testkit.Must(t, err)
+	db := sql.OpenDB(wrapped{stdlib.GetConnector(*config)})
+	defer db.Close()
+	s, err := postgres.New(t.Context(), db)
+	testkit.Must(t, err)
+	defer s.Close()
+	held := testkit.Held(t, s, testkit.Claim("wrapped", time.Minute))
+	testkit.Keep(t, s, held, store.Held)
+	testkit.Leave(t, s, held)
 }
 
 // checkPushed demands that the store receives what is sent to it with NOTIFY.
@@ -211,14 +240,22 @@ func TestSilentServerIsNotBusy(t *testing.T) {
 	}
 }
 
+// bySocket returns an operator's client, which needs no password.
+func bySocket(t *testing.T, server *servers.PostgresServer) *sql.DB {
+	t.Helper()
+	const form = "postgres:///postgres?user=postgres&host=%s&port=%d"
+	db, err := sql.Open("pgx", fmt.Sprintf(form, server.Socket(), server.Port()))
+	testkit.Must(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
 // Credentials that change are used by each new connection: those of a callback, and those of a file. A password that is
 // refused may be followed by one that is not.
 func TestCredentialsChange(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.Password("first"))
-	db, err := sql.Open("pgx", "postgres:///postgres?user=postgres&host="+server.Socket()+fmt.Sprintf("&port=%d", server.Port()))
-	testkit.Must(t, err)
-	defer db.Close()
+	db := bySocket(t, server)
 	execute(t, db, "CREATE USER app SUPERUSER PASSWORD 'first'")
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(password string) { testkit.Must(t, os.WriteFile(file, []byte(password+"\n"), 0o600)) }
@@ -261,4 +298,31 @@ func TestCredentialsChange(t *testing.T) {
 		}
 		return err != nil && strings.Contains(err.Error(), "the file of the password cannot be read")
 	})
+}
+
+// The connection that listens logs in with the credentials of the moment, also beside a pool that the program has.
+func TestListenerCredentials(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.Password("first"))
+	db := bySocket(t, server)
+	execute(t, db, "CREATE USER app SUPERUSER PASSWORD 'first'")
+	credentials := postgres.WithCredentials(func(context.Context) (user, password string, err error) {
+		return "", "second", nil
+	})
+	url := server.URL("app", "first", "postgres")
+	mine, err := sql.Open("pgx", url)
+	testkit.Must(t, err)
+	defer mine.Close()
+	overDB, err := postgres.New(t.Context(), mine, credentials)
+	testkit.Must(t, err)
+	defer overDB.Close()
+	pool, err := pgxpool.New(t.Context(), url)
+	testkit.Must(t, err)
+	defer pool.Close()
+	overPool, err := postgres.NewPool(t.Context(), pool, credentials)
+	testkit.Must(t, err)
+	defer overPool.Close()
+	execute(t, db, "ALTER USER app PASSWORD 'second'")
+	checkPushed(t, db, overDB)
+	checkPushed(t, db, overPool)
 }

@@ -93,9 +93,11 @@ $$;
 
 -- front reads a line up to its first waiting claim, or up to a seat if that is given: what decides when the line changes
 -- next. Something is due there if a claim has expired, or would expire later than its ttl allows, as after a clock was
--- set back.
-CREATE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint,
-	OUT newest integer, OUT earliest bigint, OUT due boolean, OUT waits boolean) LANGUAGE plpgsql VOLATILE AS $$
+-- set back, or if nothing is ahead of the waiting claim, as after a holder was deleted by hand. The earliest deadline
+-- is that of all, and the one ahead that of those ahead of the waiting claim, whose seat is waiter.
+CREATE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint, OUT newest integer,
+	OUT earliest bigint, OUT ahead bigint, OUT due boolean, OUT waits boolean, OUT waiter bigint)
+	LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	c record;
 BEGIN
@@ -105,10 +107,14 @@ BEGIN
 	LOOP
 		EXIT WHEN c.seat >= p_before;
 		newest := greatest(newest, c.format);
-		earliest := least(earliest, c.deadline);
-		due := due OR c.deadline <= p_now OR c.deadline - c.ttl - c.grace > p_now;
 		waits := c.state = 'waiting';
-		EXIT WHEN waits;
+		due := due OR c.deadline <= p_now OR c.deadline - c.ttl - c.grace > p_now OR waits AND earliest IS NULL;
+		ahead := earliest;
+		earliest := least(earliest, c.deadline);
+		IF waits THEN
+			waiter := c.seat;
+			EXIT;
+		END IF;
 	END LOOP;
 END $$;
 
@@ -119,6 +125,7 @@ DECLARE
 	c          holdfast.claims;
 	v_kind     text;
 	v_capacity integer;
+	v_mended   boolean := false;
 BEGIN
 	held := 0; used := 0;
 	FOR c IN SELECT l.* FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat LOOP
@@ -127,9 +134,11 @@ BEGIN
 			DELETE FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = c.seat;
 			CONTINUE;
 		END IF;
-		IF c.deadline - c.ttl - c.grace > p_now THEN -- the clock was set back. Nobody is to wait longer for that than a ttl.
-			UPDATE holdfast.claims l SET deadline = p_now + l.ttl + l.grace
-				WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = c.seat;
+		IF c.deadline - c.ttl - c.grace > p_now AND NOT v_mended THEN
+			-- The clock was set back. Nobody is to wait longer for that than a ttl, however many clients have died.
+			UPDATE holdfast.claims l SET deadline = p_now + l.ttl + l.grace WHERE l.prefix = p_prefix AND l.name = p_name
+				AND l.deadline - l.ttl - l.grace > p_now AND l.format <= p_format;
+			v_mended := true;
 		END IF;
 		IF c.state = 'waiting' THEN
 			EXIT WHEN used + c.units > c.capacity OR held > 0 AND (c.kind <> v_kind OR c.capacity <> v_capacity);
@@ -256,9 +265,13 @@ BEGIN
 			p_turn, p_inbox, p_waits, p_details, p_format);
 END $$;
 
+-- left_until returns how long it is until a deadline, at least 1, or 0 if there is none.
+CREATE FUNCTION holdfast.left_until(p_deadline bigint, p_now bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE WHEN p_deadline IS NULL THEN 0 ELSE greatest(p_deadline - p_now, 1) END $$;
+
 -- opens returns in how long something ahead of a claim can expire that it waits for, or 0.
 CREATE FUNCTION holdfast.opens(p_claim holdfast.claims, p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-	SELECT CASE WHEN p_claim.state = 'waiting' THEN (SELECT greatest(f.earliest - p_now, 1)
+	SELECT CASE WHEN p_claim.state = 'waiting' THEN (SELECT holdfast.left_until(f.earliest, p_now)
 		FROM holdfast.front(p_claim.prefix, p_claim.name, p_now, p_claim.seat) f) ELSE 0 END
 $$;
 
@@ -331,6 +344,7 @@ BEGIN
 			v_front := holdfast.front(p_prefix, v_name, v_now, NULL);
 			IF v_front.newest <= p_format AND v_front.due THEN
 				PERFORM holdfast.advance(p_format, p_prefix, v_name, v_now);
+				v_front := holdfast.front(p_prefix, v_name, v_now, NULL);
 			END IF;
 		END IF;
 		IF v_front.newest > p_format THEN
@@ -349,11 +363,13 @@ BEGIN
 				WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
 			IF c.units > r.units THEN
 				PERFORM holdfast.advance(p_format, p_prefix, r.name, v_now);
+				v_front := holdfast.front(p_prefix, v_name, v_now, NULL);
 				c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
 			END IF;
 			state := c.state; ticket := c.ticket;
 			IF state = 'waiting' THEN
-				opens := holdfast.opens(c, v_now);
+				opens := holdfast.left_until(
+					CASE WHEN c.seat = v_front.waiter THEN v_front.ahead ELSE v_front.earliest END, v_now);
 			END IF;
 		END IF;
 		RETURN NEXT;
@@ -480,13 +496,16 @@ CREATE FUNCTION holdfast.look(p_format integer, p_prefix text, p_claims json, p_
 	LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
 	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-	r record;
-	c holdfast.claims;
+	v_name text;
+	r      record;
+	c      holdfast.claims;
 BEGIN
-	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) LOOP
+	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, ticket bigint) ORDER BY name
+	LOOP
 		c := holdfast.find(p_prefix, r.name, r.id, r.ticket);
 		i := r.i; state := c.state; ticket := c.ticket;
-		IF p_thorough THEN
+		IF p_thorough AND r.name IS DISTINCT FROM v_name THEN
+			v_name := r.name;
 			problem := holdfast.untidy(p_format, p_prefix, r.name);
 		END IF;
 		RETURN NEXT;

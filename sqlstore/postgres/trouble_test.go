@@ -299,3 +299,48 @@ func TestAlteredTables(t *testing.T) {
 		})
 	}
 }
+
+// A clock that was set back is mended for a whole line at once: clients of it may have died, and each would cost a ttl.
+func TestClockSetBackForAll(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t)
+	db := server.DB(t)
+	s := openAt(t, urlAt(server.Addr()))
+	testkit.Held(t, s, testkit.Claim("x", time.Minute))
+	first := testkit.Waiting(t, s, testkit.Claim("x", time.Minute))
+	testkit.Waiting(t, s, testkit.Claim("x", time.Minute))
+	testkit.Waiting(t, s, testkit.Claim("x", time.Minute))
+	execute(t, db, "UPDATE holdfast.claims SET deadline = deadline + 3600000000")
+	testkit.Keep(t, s, first, store.Waiting)
+	late := "SELECT count(*) FROM holdfast.claims WHERE deadline - ttl - grace > holdfast.clock()"
+	if n := scalar(t, db, late); n != "0" {
+		t.Errorf("%s claims expire too late", n)
+	}
+}
+
+// A holder that was deleted by hand makes way for the first that waits as soon as that is kept.
+func TestHolderDeletedByHand(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t)
+	s := openAt(t, urlAt(server.Addr()))
+	held := testkit.Held(t, s, testkit.Claim("x", time.Minute))
+	first := testkit.Waiting(t, s, testkit.Claim("x", time.Minute))
+	second := testkit.Waiting(t, s, testkit.Claim("x", 2*time.Minute))
+	start := time.Now()
+	for _, c := range []store.Claim{first, second} { // what is ahead of both is a holder with a minute left
+		standing := testkit.Keep(t, s, c, store.Waiting)
+		if in := standing.AskAgain.Sub(start); in < 50*time.Second || in > 62*time.Second {
+			t.Errorf("it is to ask again in %v", in)
+		}
+	}
+	execute(t, server.DB(t), "DELETE FROM holdfast.claims WHERE id = '"+held.ID.String()+"'")
+	testkit.Keep(t, s, first, store.Held)
+}
+
+// A database in another encoding could not hold all names.
+func TestServerEncoding(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t)
+	execute(t, server.DB(t), "CREATE DATABASE old ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+	testkit.CheckFault(t, openError(t, server.URL("postgres", "", "old")), true, "LATIN1", "UTF8")
+}

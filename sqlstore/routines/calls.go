@@ -151,13 +151,13 @@ func (e *Engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 	for _, i := range untidy {
 		if name := waiting[i].Name; !tidied[name] {
 			tidied[name] = true
-			if err := e.tend(ctx, slotOf(e.Prefix, name), e.Prefix, name); err != nil {
-				return nil, err
-			}
+			_ = e.tend(ctx, slotOf(e.Prefix, name), e.Prefix, name) // the next thorough look finds it again
 		}
 	}
-	answers, _, err = e.answers(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), false)
-	return answers, err
+	if again, _, err := e.answers(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), false); err == nil {
+		return again, nil
+	}
+	return answers, nil // what was read is true
 }
 
 // isThorough reports whether it is time for a thorough look.
@@ -217,8 +217,8 @@ func (e *Engine) Sweep(ctx context.Context) error {
 		lines = append(lines, r)
 		return err
 	})
-	for i := 0; err == nil && i < len(lines); i++ {
-		err = e.tend(ctx, lines[i].slot, lines[i].prefix, lines[i].name)
+	for i := 0; ctx.Err() == nil && i < len(lines); i++ {
+		err = cmp.Or(err, e.tend(ctx, lines[i].slot, lines[i].prefix, lines[i].name))
 	}
 	return err
 }

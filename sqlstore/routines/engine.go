@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,9 @@ const (
 	// believed is for how long after its last answer a server is taken to be there.
 	believed = 30 * time.Second
 
+	// mostPasswords is more than there are connections being made at the same time, each with a password of its own.
+	mostPasswords = 256
+
 	// thoroughEvery is how often Look also reads whether there is something to be done in the lines.
 	thoroughEvery = 500 * time.Millisecond
 )
@@ -55,8 +59,9 @@ type Text struct {
 type Dialect struct {
 	Text
 	Format  int
-	Prepare bool  // calls are prepared once for each connection
+	Prepare bool  // calls are prepared once for each connection. Only for a pool that nobody else uses.
 	Leading []any // arguments that the driver wants before all others
+	Unsent  bool  // the driver returns driver.ErrBadConn for a query only if it has sent nothing
 
 	// RolledBack reports that the server has undone a call because others were in its way: a deadlock, a
 	// serialisation failure.
@@ -73,6 +78,7 @@ type Engine struct {
 	Frame    *frame.Frame
 	DB       *sql.DB
 	Owned    bool // DB is closed with the engine
+	MaxIdle  int  // how many connections of DB may be idle; 0: it is the program's to say
 	Prefix   string
 	Identity string
 	Tokens   store.Survival
@@ -92,9 +98,13 @@ type Engine struct {
 	holding  atomic.Int64 // how many connections calls of this engine have
 	answered atomic.Bool  // the last call that had a connection was answered
 	retried  atomic.Pointer[func(error)]
-	mu       sync.Mutex
-	prepared map[string]*sql.Stmt
-	thorough time.Time // when Look was last thorough
+
+	mu         sync.Mutex
+	passwords  []string // those that are hidden, the latest last
+	prepared   map[string]*sql.Stmt
+	closed     bool
+	thorough   time.Time     // when Look was last thorough
+	discarding chan struct{} // closed when those connections are discarded that are idle; nil: nobody does so
 }
 
 var _ sqlstore.Engine = (*Engine)(nil)
@@ -102,6 +112,18 @@ var _ sqlstore.Engine = (*Engine)(nil)
 // NotifyRetry sets the function that is called with the error of each call that the server has rolled back, and that is
 // repeated.
 func (e *Engine) NotifyRetry(fn func(error)) { e.retried.Store(&fn) }
+
+// HidePassword keeps a password that changes out of errors, until many others have followed.
+func (e *Engine) HidePassword(password string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.passwords = slices.DeleteFunc(e.passwords, func(p string) bool { return p == password })
+	if e.passwords = append(e.passwords, password); len(e.passwords) > mostPasswords {
+		e.Frame.Unhide(e.passwords[0])
+		e.passwords = e.passwords[1:]
+	}
+	e.Frame.Hide(password)
+}
 
 // query runs a statement and calls scan for each row. A call that the server rolled back is repeated for as long as ctx
 // allows, and one that a demoted server has refused on another connection.
@@ -113,17 +135,25 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			begin()
 		}
 		rows, conn, err := e.send(ctx, text, args)
-		if err == nil {
-			err = read(rows, scan)
+		for err == nil && rows.Next() {
+			err = scan(rows)
+		}
+		if rows != nil {
+			err = finish(rows, err)
 		}
 		e.release(conn, err)
 		switch {
 		case err == nil:
 			e.last.Store(time.Now().UnixNano())
 			return nil
+		case e.isStuck(err):
+			if conn == nil {
+				e.discardIdle(ctx) // the connection is one of them
+			}
+			return err
 		case ctx.Err() != nil:
 			if time.Since(sent) > silence && e.last.Load() < sent.UnixNano() {
-				e.discardIdle()
+				e.discardIdle(ctx)
 			}
 			return err
 		case e.RolledBack(err):
@@ -136,14 +166,11 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			pause = min(2*pause, longestPause)
 			continue
 		case e.Demoted(err):
-			e.discardIdle()
+			e.discardIdle(ctx)
 			if e.Left != nil {
 				e.Left()
 			}
-		case e.Stuck != nil && e.Stuck(err):
-			e.discardIdle() // the transaction ends with its connection
-			return err
-		case !errors.Is(err, driver.ErrBadConn):
+		case !errors.Is(err, driver.ErrBadConn) || conn != nil && !e.Unsent:
 			return err
 		}
 		if bad++; bad == badConnections {
@@ -157,11 +184,9 @@ func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.R
 	if e.Prepare {
 		statement, err := e.statement(ctx, text) //nolint:sqlclosecheck // it is kept
 		if err != nil {
-			return nil, nil, e.whileFull(ctx, err)
+			return nil, nil, err
 		}
-		if rows, err = statement.QueryContext(ctx, args...); err != nil {
-			err = e.whileFull(ctx, err)
-		}
+		rows, err = statement.QueryContext(ctx, args...)
 		return rows, nil, err
 	}
 	if conn, err = e.DB.Conn(ctx); err != nil {
@@ -172,23 +197,27 @@ func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.R
 	return rows, conn, err
 }
 
-// release gives a connection back to the pool after a call that has ended so.
+func (e *Engine) isStuck(err error) bool { return err != nil && e.Stuck != nil && e.Stuck(err) }
+
+// release gives a connection back to the pool after a call that has ended so. One with an open transaction is closed:
+// what the program writes next would be part of it.
 func (e *Engine) release(conn *sql.Conn, err error) {
 	if conn == nil {
 		return
 	}
 	e.answered.Store(err == nil)
+	if e.isStuck(err) {
+		discard(conn)
+	}
 	_ = conn.Close()
 	e.holding.Add(-1)
 }
 
-// read reads all rows. The last error comes after them: that of the commit.
-func read(rows *sql.Rows, scan func(*sql.Rows) error) error {
+// finish closes rows that were read until an error, if there was one. The last error comes after them: that of the commit.
+func finish(rows *sql.Rows, err error) error {
 	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	for rows.NextResultSet() { // a call ends with a result of its own
 	}
@@ -198,8 +227,11 @@ func read(rows *sql.Rows, scan func(*sql.Rows) error) error {
 // statement prepares a statement when it is first used. Each connection does so again.
 func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	e.mu.Lock()
-	statement := e.prepared[text]
+	statement, closed := e.prepared[text], e.closed
 	e.mu.Unlock()
+	if closed {
+		return nil, store.ErrClosed
+	}
 	if statement != nil {
 		return statement, nil
 	}
@@ -209,8 +241,12 @@ func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if other := e.prepared[text]; other != nil {
-		return other, statement.Close() //nolint:sqlclosecheck // the other is used
+	other := e.prepared[text]
+	if e.closed {
+		err = store.ErrClosed
+	}
+	if e.closed || other != nil {
+		return other, errors.Join(err, statement.Close()) //nolint:sqlclosecheck // the other is used, or none
 	}
 	if e.prepared == nil {
 		e.prepared = map[string]*sql.Stmt{}
@@ -220,27 +256,62 @@ func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) 
 }
 
 // discardIdle closes the connections that nobody uses: what made one useless, a failover or a cut that nobody was told
-// of, has most likely happened to them too.
-func (e *Engine) discardIdle() {
-	if e.Discard != nil {
+// of, has most likely happened to them too. It does not wait for that longer than ctx allows.
+func (e *Engine) discardIdle(ctx context.Context) {
+	switch {
+	case e.Discard != nil:
 		e.Discard()
 		return
+	case e.MaxIdle > 0:
+		e.DB.SetMaxIdleConns(0)
+		e.DB.SetMaxIdleConns(e.MaxIdle)
+		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), silence)
-	defer cancel()
-	for range e.DB.Stats().Idle {
-		conn, err := e.DB.Conn(ctx)
-		if err != nil {
-			return
+	e.mu.Lock()
+	done := e.discarding
+	if done == nil {
+		done = make(chan struct{})
+		if !e.Frame.Go(func() { e.discardEach(done) }) {
+			close(done)
+		} else {
+			e.discarding = done
 		}
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		_ = conn.Close()
+	}
+	e.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 
+// discardEach is discardIdle for the program's pool, which gives connections out only after it has tried them. That one
+// does not respond must not keep the others.
+func (e *Engine) discardEach(done chan struct{}) {
+	var each sync.WaitGroup
+	for range e.DB.Stats().Idle {
+		each.Go(func() {
+			ctx, cancel := context.WithTimeout(e.Frame.Life(), silence)
+			defer cancel()
+			if conn, err := e.DB.Conn(ctx); err == nil {
+				discard(conn)
+				_ = conn.Close()
+			}
+		})
+	}
+	each.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.discarding = nil
+	close(done)
+}
+
+// discard has the pool close a connection instead of keeping it.
+func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
+
 // whileFull explains why a call got no connection of the program's pool: the program itself has used it up. A pool can
 // also be used up because the server does not respond, which is another matter: then calls of this engine have
-// connections, or the last one that had one failed, or nothing was answered for long.
+// connections, or the last one that had one failed, or nothing was answered for long. A pool that nobody else uses is
+// never full for another reason.
 func (e *Engine) whileFull(ctx context.Context, err error) error {
 	own := int(e.holding.Load())
 	stats := e.DB.Stats()
@@ -250,7 +321,7 @@ func (e *Engine) whileFull(ctx context.Context, err error) error {
 	} else if e.Owned {
 		return err
 	}
-	if ctx.Err() == nil || most == 0 || inUse-own < most || !e.answered.Load() && !e.Prepare {
+	if ctx.Err() == nil || most == 0 || inUse-own < most || !e.answered.Load() {
 		return err
 	}
 	busy := time.Since(time.Unix(0, e.last.Load())) < believed
@@ -304,7 +375,7 @@ func (e *Engine) Abilities() store.Abilities {
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	prepared := e.prepared
-	e.prepared = nil
+	e.prepared, e.closed = nil, true
 	e.mu.Unlock()
 	var err error
 	for _, statement := range prepared {

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +25,7 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 var (
 	errRolledBack = errors.New("rolled back")
 	errDemoted    = errors.New("demoted")
+	errStuck      = errors.New("stuck")
 	errOther      = errors.New("other")
 )
 
@@ -30,6 +33,8 @@ var (
 type database struct {
 	// answer is called for each statement, with how many came before it and the number of its connection.
 	answer func(n, conn int, text string) ([]row, error)
+
+	silent atomic.Bool // connections that were idle do not respond
 
 	mu           sync.Mutex
 	calls, conns int
@@ -63,6 +68,14 @@ func (c *conn) Prepare(string) (driver.Stmt, error) {
 
 func (c *conn) Begin() (driver.Tx, error) { return nil, errors.New("nothing is to be begun") }
 
+func (c *conn) ResetSession(ctx context.Context) error {
+	if !c.silent.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return driver.ErrBadConn
+}
+
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +97,12 @@ func (c *conn) QueryContext(_ context.Context, text string, _ []driver.NamedValu
 
 type rows struct{ left []row }
 
-func (r *rows) Columns() []string { return make([]string, 7) }
+func (r *rows) Columns() []string {
+	if len(r.left) == 0 {
+		return nil
+	}
+	return make([]string, len(r.left[0]))
+}
 
 func (r *rows) Close() error { return nil }
 
@@ -102,14 +120,40 @@ func open(t *testing.T, d *database) *routines.Engine {
 	t.Helper()
 	e := &routines.Engine{
 		Dialect: routines.Dialect{
-			Text:       routines.Text{Join: "join", Keep: "keep", Leave: "leave", Look: "look", Tend: "tend"},
+			Text: routines.Text{
+				Join: "join", Keep: "keep", Leave: "leave", Look: "look", Tend: "tend", Expired: "expired",
+			},
 			RolledBack: func(err error) bool { return errors.Is(err, errRolledBack) },
 			Demoted:    func(err error) bool { return errors.Is(err, errDemoted) },
+			Stuck:      func(err error) bool { return errors.Is(err, errStuck) },
+			Unsent:     true,
 		},
 		Frame: frame.New(frame.Config{Name: "fake"}), DB: sql.OpenDB(d), Owned: true,
 	}
-	t.Cleanup(func() { e.Close() })
+	t.Cleanup(func() {
+		e.Frame.End()
+		e.Frame.Wait()
+		e.Close()
+	})
 	return e
+}
+
+// fill has the engine's pool keep so many idle connections.
+func fill(t *testing.T, e *routines.Engine, idle int) {
+	t.Helper()
+	e.DB.SetMaxIdleConns(idle)
+	conns := make([]*sql.Conn, idle)
+	var err error
+	for i := range conns {
+		if conns[i], err = e.DB.Conn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range conns {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func claim(n byte) store.Claim { return store.Claim{ID: store.ID{n}, Name: "x", TTL: time.Minute} }
@@ -181,40 +225,106 @@ func TestOtherErrorsAreNotRepeated(t *testing.T) {
 // idle are closed, since they lead to the same server.
 func TestDemotedServerIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const old = 2 // connections to the server that is demoted
-		gate := make(chan struct{})
-		demoted := false
-		d := &database{}
-		d.answer = func(_, conn int, text string) ([]row, error) {
-			if text == "look" {
-				<-gate // so that each call has a connection of its own
-			}
-			if demoted && conn <= old {
-				return nil, errDemoted
-			}
-			return []row{answerFor(0, "held")}, nil
-		}
-		e := open(t, d)
-		e.DB.SetMaxIdleConns(old)
-		for range old {
-			go func() {
-				if _, err := e.Look(t.Context(), []store.Claim{claim(1)}); err != nil {
-					t.Error(err)
+		for _, owned := range []bool{true, false} {
+			const old = 5 // connections to the server that is demoted
+			d := &database{answer: func(_, conn int, _ string) ([]row, error) {
+				if conn <= old {
+					return nil, errDemoted
 				}
-			}()
-		}
-		synctest.Wait()
-		close(gate)
-		synctest.Wait()
-		demoted = true
-		c := claim(1)
-		if answer, err := e.Join(t.Context(), &c); err != nil || answer.State != store.Held {
-			t.Errorf("%+v, %v", answer, err)
-		}
-		if d.conns != old+1 || len(d.closed) != old {
-			t.Errorf("%d connections were made, and %v closed", d.conns, d.closed)
+				return []row{answerFor(0, "held")}, nil
+			}}
+			e := open(t, d)
+			if owned {
+				e.MaxIdle = old
+			}
+			fill(t, e, old)
+			c := claim(1)
+			if answer, err := e.Join(t.Context(), &c); err != nil || answer.State != store.Held {
+				t.Errorf("%+v, %v", answer, err)
+			}
+			if d.conns != old+1 || len(d.closed) != old {
+				t.Errorf("%d connections were made, and %v closed", d.conns, d.closed)
+			}
 		}
 	})
+}
+
+// TestSilentConnectionsAreLeft: a call that had no answer until its end does not wait any longer, and all idle
+// connections are closed soon.
+func TestSilentConnectionsAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, owned := range []bool{true, false} {
+			const idle = 16
+			d := &database{answer: func(int, int, string) ([]row, error) { return []row{answerFor(0, "held")}, nil }}
+			e := open(t, d)
+			if owned {
+				e.MaxIdle = idle
+			}
+			fill(t, e, idle)
+			d.silent.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			c := claim(1)
+			start := time.Now()
+			_, err := e.Join(ctx, &c)
+			cancel()
+			if err == nil {
+				t.Error("it was answered")
+			}
+			if took := time.Since(start); took != time.Second {
+				t.Errorf("it took %v", took)
+			}
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			d.mu.Lock()
+			closed := len(d.closed)
+			d.mu.Unlock()
+			if closed != idle {
+				t.Errorf("owned %v: %d of %d are closed", owned, closed, idle)
+			}
+		}
+	})
+}
+
+// TestStuckConnectionIsClosed: a connection that was left in a transaction does not go back to the program's pool.
+func TestStuckConnectionIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{answer: func(int, int, string) ([]row, error) { return nil, errStuck }}
+		e := open(t, d)
+		fill(t, e, 3)
+		c := claim(1)
+		if _, err := e.Join(t.Context(), &c); !errors.Is(err, errStuck) || d.calls != 1 {
+			t.Errorf("%v after %d calls", err, d.calls)
+		}
+		if len(d.closed) != 1 || e.DB.Stats().Idle != 2 {
+			t.Errorf("%v are closed, and %d idle", d.closed, e.DB.Stats().Idle)
+		}
+	})
+}
+
+// TestPerhapsSent: a driver that may have sent what it calls a bad connection is not asked again.
+func TestPerhapsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{answer: func(int, int, string) ([]row, error) { return nil, driver.ErrBadConn }}
+		e := open(t, d)
+		e.Unsent = false
+		c := claim(1)
+		if _, err := e.Join(t.Context(), &c); !errors.Is(err, driver.ErrBadConn) || d.calls != 1 {
+			t.Errorf("%v after %d calls", err, d.calls)
+		}
+	})
+}
+
+// TestClosedEnginePreparesNothing: a call that comes after Close is refused.
+func TestClosedEnginePreparesNothing(t *testing.T) {
+	e := open(t, &database{})
+	e.Prepare = true
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	c := claim(1)
+	if _, err := e.Join(t.Context(), &c); !errors.Is(err, store.ErrClosed) {
+		t.Error(err)
+	}
 }
 
 // TestUselessConnectionsAreBounded: a call fails if one connection after the other turns out to be useless.
@@ -293,4 +403,46 @@ func TestLookTends(t *testing.T) {
 			t.Errorf("called %s", calls)
 		}
 	})
+}
+
+// TestFailedTend: that one line cannot be tidied keeps nothing from the claims in others, and no line from being swept.
+func TestFailedTend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tends, looks := 0, 0
+		e := open(t, &database{answer: func(_, _ int, text string) ([]row, error) {
+			switch text {
+			case "tend":
+				if tends++; tends%2 == 1 {
+					return nil, errOther
+				}
+				return []row{answerFor(0, "")}, nil
+			case "expired":
+				return []row{{int64(1), "", "x"}, {int64(2), "", "y"}}, nil
+			}
+			if looks++; looks > 1 {
+				return nil, errOther
+			}
+			return []row{{int64(0), "waiting", int64(5), int64(-1), int64(0), "untidy", ""}, answerFor(1, "held")}, nil
+		}})
+		got, err := e.Look(t.Context(), []store.Claim{claim(1), claim(2)})
+		if err != nil || got[0].State != store.Waiting || got[1].State != store.Held || looks != 2 {
+			t.Errorf("%+v, %v after %d looks", got, err, looks)
+		}
+		tends = 0
+		if err := e.Sweep(t.Context()); !errors.Is(err, errOther) || tends != 2 {
+			t.Errorf("%v after %d lines", err, tends)
+		}
+	})
+}
+
+// TestHidePassword: the latest passwords are hidden, and not all that there ever were.
+func TestHidePassword(t *testing.T) {
+	e := open(t, &database{})
+	for n := range 1000 {
+		e.HidePassword(fmt.Sprint("secret", n, "."))
+		e.HidePassword("constant")
+	}
+	if got := e.Frame.MaskText("secret999. constant secret0."); got != "xxxxx xxxxx secret0." {
+		t.Error(got)
+	}
 }
