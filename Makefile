@@ -152,7 +152,8 @@ race:
 		HOLDFAST_REQUIRE_SERVERS=1 go test -race -p 3 -timeout $(TEST_TIMEOUT) $$packages
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests. They are in these
-# packages; all others have run as a whole with it. The simulator has no second goroutine that could race.
+# packages; all others have run as a whole with it. Each schedule of the simulator is one
+# goroutine, and has nothing to race with.
 PLAIN := . ./internal/knot ./redlock/internal/sim
 
 .PHONY: plain
