@@ -149,7 +149,7 @@ cross:
 race:
 	@echo "==> go test -race, up to $(TEST_TIMEOUT) for each package"
 	@packages=$$(tools/packages $(STORES) | grep -v /sim$$) && \
-		HOLDFAST_REQUIRE_SERVERS=1 go test -race -p 3 -timeout $(TEST_TIMEOUT) $$packages
+		HOLDFAST_REQUIRE_SERVERS=1 go test -race -timeout $(TEST_TIMEOUT) $$packages
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests. They are in these
 # packages; all others have run as a whole with it. Each schedule of the simulator is one

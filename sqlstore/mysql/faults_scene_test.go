@@ -21,7 +21,7 @@ func init() { contend.Child() }
 
 const (
 	crowdProcesses  = 3
-	crowdGoroutines = 8
+	crowdGoroutines = 4
 	crowdTTL        = time.Second
 )
 
