@@ -191,7 +191,7 @@ func planned(t *testing.T, args ...string) *plan {
 const notTests = "^[^t]"
 
 func TestQuickIsQuick(t *testing.T) {
-	for stores, minutes := range map[string]float64{defaultStores: 1, "all": 2} {
+	for stores, minutes := range map[string]float64{defaultStores: 1, "all": 3} {
 		if p := planned(t, "--quick", "--contestants", notTests, "--store", stores); p.takes().Minutes() > minutes {
 			t.Errorf("%s: it takes %v", stores, p.takes())
 		}
@@ -203,6 +203,8 @@ func TestStores(t *testing.T) {
 	groups := "raw-sentinel holdfast-sentinel holdfast-replicas raw-cluster holdfast-cluster"
 	masters := "holdfast-master holdfast-redlock holdfast-redlock-unsaved redsync-redlock redsync-redlock-rueidis redsync-redlock-failfast redsync-redlock-eager"
 	file, etcd := "holdfast-sqlite flock", "raw-etcd holdfast-etcd concurrency"
+	postgres := "raw-postgres holdfast-postgres advisory-lock for-update-postgres"
+	mariadb := "raw-mariadb holdfast-mariadb get-lock for-update-mariadb"
 	for _, test := range []struct {
 		args []string
 		want string
@@ -213,7 +215,8 @@ func TestStores(t *testing.T) {
 		{[]string{"--store", "redis-masters"}, masters},
 		{[]string{"--store", "etcd"}, etcd},
 		{[]string{"--store", "etcd,file"}, file + " " + etcd},
-		{[]string{"--store", "all"}, redis + " " + groups + " " + masters + " " + file + " " + etcd},
+		{[]string{"--store", "postgres,mariadb"}, postgres + " " + mariadb},
+		{[]string{"--store", "all"}, strings.Join([]string{redis, groups, masters, file, etcd, postgres, mariadb}, " ")},
 	} {
 		var names []string
 		for _, c := range planned(t, append(test.args, "--contestants", notTests)...).contestants {

@@ -17,8 +17,8 @@ type contestant struct {
 	sends []string
 	// renews says that it keeps leases alive by itself. Those who do not are no part of a workload that holds leases.
 	renews bool
-	// mostLeases is how many it is asked to hold at most; 0: any number.
-	mostLeases int
+	// fewer says that it holds fewer leases than others, in a workload of its own.
+	fewer bool
 	// onlyContended leaves it out where nobody waits: it differs from another contestant only in how it waits.
 	onlyContended bool
 	// onlyAlone leaves it out where somebody waits: it keeps nobody out.
@@ -69,12 +69,12 @@ var contestants = []contestant{
 	{name: "concurrency", role: peer, on: etcdSite, open: onEtcd(newEtcdRecipe)},
 
 	{name: "raw-postgres", role: floor, on: postgresSite, open: onPostgres(mostConnections, insertPostgres), onlyAlone: true},
-	{name: "holdfast-postgres", role: ours, on: postgresSite, open: holdfastOn(""), renews: true, mostLeases: fewLeases},
+	{name: "holdfast-postgres", role: ours, on: postgresSite, open: holdfastOn(""), renews: true, fewer: true},
 	{name: "advisory-lock", role: peer, on: postgresSite, open: onPostgres(0, advisoryLock)},
 	{name: "for-update-postgres", role: peer, on: postgresSite, open: onPostgres(0, rowLockPostgres)},
 
 	{name: "raw-mariadb", role: floor, on: mariadbSite, open: onMySQL(mostConnections, insertMySQL), onlyAlone: true},
-	{name: "holdfast-mariadb", role: ours, on: mariadbSite, open: holdfastOn(""), renews: true, mostLeases: fewLeases},
+	{name: "holdfast-mariadb", role: ours, on: mariadbSite, open: holdfastOn(""), renews: true, fewer: true},
 	{name: "get-lock", role: peer, on: mariadbSite, open: onMySQL(0, getLock)},
 	{name: "for-update-mariadb", role: peer, on: mariadbSite, open: onMySQL(0, rowLockMySQL)},
 }
@@ -91,7 +91,7 @@ const eager = time.Millisecond
 // takesPart says whether c is measured under w.
 func (c *contestant) takesPart(w *workload) bool {
 	if w.Leases > 0 {
-		return c.renews && (c.mostLeases == 0 || w.Leases <= c.mostLeases)
+		return c.renews && c.fewer == w.Fewer
 	}
 	if w.Stops && c.on != mastersSite {
 		return false

@@ -21,7 +21,7 @@ type flags struct {
 
 // define gives them their defaults, and has fs set them.
 func (f *flags) define(fs *flag.FlagSet) {
-	fs.BoolVar(&f.quick, "quick", false, "a run of less than a minute, with --store all of less than two, to see that all works; its numbers say little")
+	fs.BoolVar(&f.quick, "quick", false, "a run of less than a minute, with --store all of less than three, to see that all works; its numbers say little")
 	fs.IntVar(&f.rounds, "rounds", 0, "how often everything is measured, `N` times (default 5, with --quick 1)")
 	fs.StringVar(&f.cases, "cases", ".", "measure the cases whose name matches this `regexp`")
 	fs.StringVar(&f.names, "contestants", ".", "measure the contestants whose name matches this `regexp`")

@@ -112,7 +112,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--cases", "no such case"}, "no case"},
 		{[]string{"--cases", "leases", "--contestants", "^raw$"}, "no case"},
 		{[]string{"--contestants", "^concurrency$"}, "--store"},
-		{[]string{"--store", "postgres"}, `no store "postgres"`},
+		{[]string{"--store", "mongodb"}, `no store "mongodb"`},
 		{[]string{"--store", "redis,"}, `no store ""`},
 		{[]string{"--store", "etcd", "--nodes", "0"}, "--nodes 0"},
 		{[]string{"--nodes", "3"}, "about etcd"},
