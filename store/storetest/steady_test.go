@@ -27,7 +27,7 @@ func TestPlaySteadily(t *testing.T) {
 		{"fails twice", 2, time.Second, 0, 3, 0},
 		{"fails each time", 9, time.Second, 0, 3, 2},
 		{"no answer once", 1, 0, 2, 2, 0},
-		{"no answer each time", 9, 0, 2, 3, 2},
+		{"no answer each time", 9, 0, 2, 8, 2},
 		{"no answer, and another failure", 1, 0, 1, 1, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
