@@ -77,8 +77,7 @@ func TestGivenPools(t *testing.T) {
 	server := servers.Postgres(t)
 	db := server.DB(t)
 	for _, g := range pools {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(g.name, func(t *testing.T) { // one after the other: CheckWorks has a name of its own
 			s, take := g.open(t, server.URL("postgres", "", "postgres"))
 			checkPushed(t, db, s)
 			testkit.CheckWorks(t, s)
@@ -89,7 +88,6 @@ func TestGivenPools(t *testing.T) {
 		})
 	}
 	t.Run("URL", func(t *testing.T) {
-		t.Parallel()
 		s := openAt(t, server.URL("postgres", "", "postgres"))
 		checkPushed(t, db, s)
 		testkit.CheckWorks(t, s)
