@@ -97,7 +97,7 @@ func (s *Store) Close() error {
 }
 
 // loseClaims forgets everything that went with its session. The mutex is locked.
-func (s *Store) loseClaims() {
+func (s *Store) loseClaims(*session) {
 	clear(s.pending)
 	clear(s.slots)
 	for _, c := range s.claims {

@@ -44,8 +44,8 @@ type SessionConfig[H any] struct {
 	// Mutex is the store's own, so that the store can look at claims and their session in one step.
 	Mutex *Mutex
 
-	// Lost forgets the session's claims. It is called with Mutex locked.
-	Lost func()
+	// Lost forgets the claims of a session. It is called with Mutex locked.
+	Lost func(lost *Session[H])
 
 	// Renewed is called after each renewal that was due by itself, with its error.
 	Renewed func(error)
@@ -74,11 +74,13 @@ func NewSessions[H any](f *Frame, config SessionConfig[H]) *Sessions[H] {
 // Until is the instant up to which the session, and so all of its claims, is valid.
 func (ses *Session[H]) Until() time.Time { return *ses.until.Load() }
 
-// acknowledged notes that the server has extended the session when it got what was sent then.
-func (ses *Session[H]) acknowledged(sent time.Time) {
+// Extend notes that the server has extended the session when it got what was sent then.
+func (ses *Session[H]) Extend(sent time.Time) {
 	until := ses.drift.Until(store.Held, sent, ses.TTL)
-	if old := ses.until.Load(); old == nil || until.After(*old) {
-		ses.until.Store(&until)
+	for old := ses.until.Load(); old == nil || until.After(*old); old = ses.until.Load() {
+		if ses.until.CompareAndSwap(old, &until) {
+			return
+		}
 	}
 }
 
@@ -105,6 +107,9 @@ func (s *Sessions[H]) get() *Session[H] {
 	return s.current
 }
 
+// Present returns the session, or nil if there is none. Mutex must be locked.
+func (s *Sessions[H]) Present() *Session[H] { return s.current }
+
 // Is reports whether ses is the present session. Mutex must be locked.
 func (s *Sessions[H]) Is(ses *Session[H]) bool { return ses != nil && s.current == ses }
 
@@ -123,7 +128,7 @@ func (s *Sessions[H]) Freshen(ctx context.Context, ses *Session[H]) error {
 func (s *Sessions[H]) Lose(ses *Session[H]) {
 	if s.Is(ses) {
 		s.current = nil
-		s.Lost()
+		s.Lost(ses)
 	}
 }
 
@@ -147,7 +152,7 @@ func (s *Sessions[H]) open() error {
 		return store.ErrClosed // it expires
 	}
 	s.current = &Session[H]{Handle: handle, TTL: ttl, drift: s.frame.Drift}
-	s.current.acknowledged(sent)
+	s.current.Extend(sent)
 	select {
 	case s.began <- struct{}{}:
 	default:
@@ -169,7 +174,7 @@ func (s *Sessions[H]) renew() error {
 	case err != nil:
 		return s.frame.Outcome(s.frame.Life(), ctx, limit, err)
 	case stands:
-		ses.acknowledged(sent)
+		ses.Extend(sent)
 	default:
 		s.Mutex.Lock()
 		defer s.Mutex.Unlock()
@@ -178,10 +183,10 @@ func (s *Sessions[H]) renew() error {
 	return nil
 }
 
-// Run renews the session when that is due, until Life ends. After a failure it waits for a twelfth of the ttl.
+// Run renews the session when that is due, until Life ends, and at most twelve times per ttl: a renewal may have failed,
+// or have extended nothing.
 func (s *Sessions[H]) Run() {
 	life := s.frame.Life()
-	failed := false
 	for life.Err() == nil {
 		ses := s.get()
 		if ses == nil {
@@ -191,20 +196,14 @@ func (s *Sessions[H]) Run() {
 			}
 			continue
 		}
-		due := time.Until(ses.renewalDue())
-		if failed {
-			due = max(due, ses.TTL/12)
-		}
 		select {
-		case <-time.After(due):
+		case <-time.After(max(time.Until(ses.renewalDue()), ses.TTL/12)):
 		case <-s.began: // another session, which is due at another time
 			continue
 		case <-life.Done():
 			return
 		}
-		err := s.Renew().Await(life)
-		failed = err != nil
-		s.Renewed(err)
+		s.Renewed(s.Renew().Await(life))
 	}
 }
 

@@ -79,7 +79,7 @@ func withSessions(t *testing.T, test func(*sessionTest)) {
 		s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[int]{
 			Server:  &s.server,
 			Mutex:   frame.NewMutex(s.Frame),
-			Lost:    func() { s.losses++; s.Sessions.Mutex.Push(store.ID{1}, store.Standing{}) },
+			Lost:    func(*frame.Session[int]) { s.losses++; s.Sessions.Mutex.Push(store.ID{1}, store.Standing{}) },
 			Renewed: func(err error) { s.renewed = append(s.renewed, err) },
 		})
 		s.Go(s.Sessions.Run)
