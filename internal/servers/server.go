@@ -239,7 +239,9 @@ func (s *Server) startOnce() error {
 }
 
 // saysClash reports whether a server has found a port in use. Every server says it in the words of the C library.
-func saysClash(log string) bool { return strings.Contains(strings.ToLower(log), "address already in use") }
+func saysClash(log string) bool {
+	return strings.Contains(strings.ToLower(log), "address already in use")
+}
 
 func (s *Server) awaitReady() error {
 	deadline := time.Now().Add(startPatience)

@@ -183,22 +183,20 @@ func (z *ZooKeeperServer) checkReady() error {
 }
 
 // firstStart starts it on the ports that are chosen, and waits until it serves its clients. A node opens its ports for
-// the others when it answers already, so a clash shows only in its log.
+// the others when it answers already, so a clash shows only in its log. The others would wait for it.
 func (z *ZooKeeperServer) firstStart() error {
-	if err := os.RemoveAll(z.logFile()); err != nil { // it may tell of a clash before
-		return err
-	}
 	if err := z.startHere(); err != nil {
 		return err
 	}
 	clashed, err := pollFor(func() (clashed bool, err error) {
-		log, err := os.ReadFile(z.logFile())
-		if err != nil || saysClash(string(log)) {
-			return true, err
+		for _, node := range z.ensemble.Nodes {
+			if log, err := os.ReadFile(node.logFile()); err == nil && saysClash(string(log)) {
+				return true, nil
+			}
 		}
 		return false, z.checkHealthy(context.Background())
 	})
-	if clashed && err == nil {
+	if clashed {
 		err = errClash
 	}
 	return z.failed("first start", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"testing"
 )
 
@@ -87,7 +88,9 @@ func (c *ZooKeeperServers) choosePorts() error {
 			return err
 		}
 	}
-	return each(c.Nodes, (*ZooKeeperServer).writeConfig)
+	return each(c.Nodes, func(z *ZooKeeperServer) error {
+		return errors.Join(os.RemoveAll(z.logFile()), z.writeConfig()) // the log tells of the ports before
+	})
 }
 
 // Restart kills all nodes at once and starts them again on the same ports, with their data or without.

@@ -137,7 +137,7 @@ func TestZooKeeperIsolatedLeader(t *testing.T) {
 
 func TestZooKeeperIsolateWithoutLinks(t *testing.T) {
 	t.Parallel()
-	if ZooKeeper(t).Isolate() == nil {
+	if newZooKeeperEnsemble(t, 3).Nodes[0].Isolate() == nil {
 		t.Error("a node was cut off that has no links")
 	}
 }

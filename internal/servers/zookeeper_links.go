@@ -79,8 +79,8 @@ func (links zooKeeperLinks) close() error {
 	return errors.Join(errs...)
 }
 
-// Isolate cuts a node of a [Cuttable] ensemble off from all others in silence: what they send to each other is held, and
-// connections stay open. Its clients stay connected. It does nothing to a node that is cut off already.
+// Isolate cuts a node of a [Cuttable] ensemble off from all others in silence: what they send to each other is held,
+// and connections stay open. Its clients stay connected. It does nothing to a node that is cut off already.
 func (z *ZooKeeperServer) Isolate() error {
 	if z.ensemble.links == nil {
 		return z.failed("isolate", errors.New("the ensemble was started without Cuttable"))
@@ -98,8 +98,8 @@ func (z *ZooKeeperServer) Isolate() error {
 	return nil
 }
 
-// Rejoin ends what Isolate began. What was held is delivered. A node that has left the ensemble meanwhile needs a moment
-// to come back: see [ZooKeeperServer.AwaitHealthy].
+// Rejoin ends what Isolate began. What was held is delivered. A node that has left the ensemble meanwhile needs a
+// moment to come back: see [ZooKeeperServer.AwaitHealthy].
 func (z *ZooKeeperServer) Rejoin() {
 	z.cuts.Lock()
 	defer z.cuts.Unlock()
