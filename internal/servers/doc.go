@@ -6,11 +6,13 @@
 //	old, err := servers.RedisSentinel(t).Master()
 //	db := servers.Postgres(t).DB(t)
 //	standby := servers.MariaDB(t).Replica(t)
+//	leader, err := servers.ZooKeeperEnsemble(t, 3).Leader()
 //
 // A server that is missing on this machine skips the test with a line that says what was left out and how to get it.
 // With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
 // Servers are looked for on the PATH, and etcd and Valkey where `make servers` puts them; HOLDFAST_ETCD names another
-// etcd. Where Debian keeps servers off the PATH, they are found too.
+// etcd. Where Debian keeps servers off the PATH, they are found too. ZooKeeper is Debian's, or the jar that
+// HOLDFAST_ZOOKEEPER_JAR names.
 //
 // # What happens
 //
@@ -59,6 +61,13 @@
 // [PostgresServer.Standby] and [MariaDBServer.Replica] start servers that copy another. StopReplication makes one fall
 // behind, and Promote makes it a primary with what it has received. With [PostgresServer.Synchronous] and
 // [MariaDBServer.SemiSync] the primary acknowledges only what has arrived there.
+//
+// # ZooKeeper
+//
+// [ZooKeeper] starts within a second, and a [ZooKeeperEnsemble] of three within two. A node is noticed as silent after
+// five seconds: Args("syncLimit=5") makes that five ticks, and a great number makes it long. A dead node is noticed at
+// once. In an ensemble that is [Cuttable], [ZooKeeperServer.Isolate] cuts a node off from the others, but not from its
+// clients. Until it notices, it answers them, and a follower serves reads of what it had.
 //
 // # Adding a server
 //

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,8 @@ var howToGet = map[string]string{
 	"mariadbd":      "apt-get install mariadb-server (10.11 or newer)",
 	"pg_dump":       "apt-get install postgresql-client",
 	"pgbouncer":     "apt-get install pgbouncer",
+	"zookeeper":     "apt-get install zookeeper (3.8 or newer)",
+	"javac":         "apt-get install default-jdk-headless",
 	"cc":            "apt-get install gcc libc6-dev",
 }
 
@@ -37,6 +40,8 @@ var storesOf = map[string][]string{
 	"pg_dump":       {"postgres"},
 	"pgbouncer":     {"postgres"},
 	"mariadbd":      {"mysql"},
+	"zookeeper":     {"zookeeper"},
+	"javac":         {"zookeeper"},
 }
 
 // Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with
@@ -78,7 +83,8 @@ func asked(stores []string, program string) bool {
 
 // find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems
 // come with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH. Debian
-// keeps PostgreSQL off the PATH, and other servers off that of a user who is not root.
+// keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar, and the
+// program is the java that runs it.
 func find(program string) (path string, err error) {
 	switch program {
 	case "etcd":
@@ -92,6 +98,11 @@ func find(program string) (path string, err error) {
 		}
 	case "postgres":
 		return findPostgres()
+	case "zookeeper":
+		if _, err = os.Stat(zooKeeperJar()); err != nil {
+			return "", err
+		}
+		return exec.LookPath("java")
 	case "mariadbd", "pgbouncer":
 		if path, err = exec.LookPath(program); err != nil {
 			return exec.LookPath(filepath.Join(debianDaemons, program))
@@ -105,7 +116,28 @@ func find(program string) (path string, err error) {
 var (
 	debianPostgres = "/usr/lib/postgresql/*/bin/postgres"
 	debianDaemons  = "/usr/sbin"
+	debianJars     = "/usr/share/java"
 )
+
+// zooKeeperJar is where ZooKeeper is: what HOLDFAST_ZOOKEEPER_JAR names, or Debian's.
+func zooKeeperJar() string {
+	return cmp.Or(os.Getenv("HOLDFAST_ZOOKEEPER_JAR"), filepath.Join(debianJars, "zookeeper.jar"))
+}
+
+// zooKeeperClasses is the class path of ZooKeeper. Debian's jar names the others that it needs, but for a logger and a
+// part of what TLS needs. Of another ZooKeeper, all jars lie in one folder.
+func zooKeeperClasses() string {
+	jar := zooKeeperJar()
+	dir, others := filepath.Dir(jar), []string{"*"}
+	if dir == debianJars {
+		others = []string{"slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar"}
+	}
+	classes := jar
+	for _, other := range others {
+		classes += string(filepath.ListSeparator) + filepath.Join(dir, other)
+	}
+	return classes
+}
 
 // findPostgres finds PostgreSQL on the PATH, or the newest that Debian has beside it.
 func findPostgres() (path string, err error) {

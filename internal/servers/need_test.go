@@ -26,6 +26,8 @@ func TestNeed(t *testing.T) {
 			"pg_dump":       "apt-get install postgresql-client",
 			"pgbouncer":     "apt-get install pgbouncer",
 			"mariadbd":      "apt-get install mariadb-server",
+			"zookeeper":     "apt-get install zookeeper",
+			"javac":         "apt-get install default-jdk-headless",
 		} {
 			t.Run(test.name+"/"+program, func(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
@@ -61,7 +63,8 @@ func TestNeedOfOtherStores(t *testing.T) {
 		"redis etcd": {"redis-server": true, "etcd": true},
 		"sqlite":     {"redis-server": false, "etcd": false, "postgres": false, "mariadbd": false, "cc": true},
 		"postgres":   {"postgres": true, "pgbouncer": true, "mariadbd": false, "redis-server": false},
-		"mysql":      {"postgres": false, "pgbouncer": false, "mariadbd": true},
+		"mysql":      {"postgres": false, "pgbouncer": false, "mariadbd": true, "zookeeper": false, "javac": false},
+		"zookeeper":  {"zookeeper": true, "javac": true, "etcd": false},
 	} {
 		for program, needed := range want {
 			t.Run(stores+"/"+program, func(t *testing.T) {
@@ -84,9 +87,11 @@ func TestNeedOfOtherStores(t *testing.T) {
 func hideDebian(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	postgres, daemons := debianPostgres, debianDaemons
-	t.Cleanup(func() { debianPostgres, debianDaemons = postgres, daemons })
+	t.Setenv("HOLDFAST_ZOOKEEPER_JAR", "")
+	postgres, daemons, jars := debianPostgres, debianDaemons, debianJars
+	t.Cleanup(func() { debianPostgres, debianDaemons, debianJars = postgres, daemons, jars })
 	debianPostgres, debianDaemons = filepath.Join(dir, "*", "bin", "postgres"), filepath.Join(dir, "sbin")
+	debianJars = filepath.Join(dir, "java")
 	return dir
 }
 
@@ -113,6 +118,33 @@ func TestFindDaemon(t *testing.T) {
 		if got, err := find("mariadbd"); got != want {
 			t.Errorf("found %q, want %q: %v", got, want, err)
 		}
+	}
+}
+
+// ZooKeeper is found where its jar and Java are. Another jar comes with those beside it.
+func TestFindZooKeeper(t *testing.T) {
+	path, debian, other := t.TempDir(), hideDebian(t), t.TempDir()
+	t.Setenv("PATH", path)
+	java := fakeProgram(t, path, "java")
+	if got, err := find("zookeeper"); err == nil {
+		t.Errorf("found %q, where there is no jar", got)
+	}
+	jar := fakeProgram(t, debian, "java", "zookeeper.jar")
+	for _, test := range []struct{ override, first, second string }{
+		{"", jar, filepath.Join(debian, "java", "slf4j-simple.jar")},
+		{fakeProgram(t, other, "zookeeper-9.jar"), filepath.Join(other, "zookeeper-9.jar"), filepath.Join(other, "*")},
+	} {
+		t.Setenv("HOLDFAST_ZOOKEEPER_JAR", test.override)
+		if got, err := find("zookeeper"); got != java {
+			t.Errorf("found %q, want %q: %v", got, java, err)
+		}
+		if got := filepath.SplitList(zooKeeperClasses()); got[0] != test.first || got[1] != test.second {
+			t.Errorf("the class path is %q, want %q and %q first", got, test.first, test.second)
+		}
+	}
+	check(t, os.Remove(java))
+	if got, err := find("zookeeper"); err == nil {
+		t.Errorf("found %q, where there is no Java", got)
 	}
 }
 

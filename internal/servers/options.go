@@ -19,6 +19,8 @@ type settings struct {
 	downAfter        time.Duration // of the sentinels; 0: as soon as tests of failovers want it
 	ownTimeouts      bool
 	noReplicas       bool
+	tick             time.Duration // of ZooKeeper; 0: short
+	cuttable         bool
 }
 
 func settingsOf(options []Option) *settings {
@@ -59,8 +61,8 @@ func ACL(lines ...string) Option {
 }
 
 // TLS makes the server speak only TLS on its port. It takes clients without a certificate too. To refuse them, give a
-// Redis server Args("--tls-auth-clients", "yes") and etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile).
-// PostgreSQL and MariaDB demand certificates by user.
+// Redis server Args("--tls-auth-clients", "yes"), etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile), and
+// ZooKeeper Args("ssl.clientAuth=need"). PostgreSQL and MariaDB demand certificates by user.
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.certificates = c }
 }
@@ -86,4 +88,15 @@ func OwnTimeouts() Option {
 // NoReplicas leaves the masters of [RedisCluster] alone.
 func NoReplicas() Option {
 	return func(s *settings) { s.noReplicas = true }
+}
+
+// Tick is the unit of ZooKeeper's timeouts, 200ms by default. No session is shorter than two of them.
+func Tick(d time.Duration) Option {
+	return func(s *settings) { s.tick = d }
+}
+
+// Cuttable has the nodes of [ZooKeeperEnsemble] reach each other through proxies, so that one can be cut off from the
+// others: see [ZooKeeperServer.Isolate].
+func Cuttable() Option {
+	return func(s *settings) { s.cuttable = true }
 }

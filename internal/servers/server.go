@@ -232,11 +232,15 @@ func (s *Server) startOnce() error {
 	err = errors.Join(err, s.killAll(proc))
 	s.proc = nil
 	said := s.logTail(before)
-	// Every server says it in the words of the C library.
-	if strings.Contains(strings.ToLower(said), "address already in use") {
+	if saysClash(said) {
 		err = errClash
 	}
 	return fmt.Errorf("%w; it said:\n%s", err, said)
+}
+
+// saysClash reports whether a server has found a port in use. Every server says it in the words of the C library.
+func saysClash(log string) bool {
+	return strings.Contains(strings.ToLower(log), "address already in use")
 }
 
 func (s *Server) awaitReady() error {

@@ -1,0 +1,168 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+)
+
+// ZooKeeperServers are the nodes of one ZooKeeper ensemble.
+type ZooKeeperServers struct {
+	Nodes []*ZooKeeperServer
+
+	set   *settings
+	links zooKeeperLinks // none, unless the ensemble is [Cuttable]
+}
+
+// ZooKeeperEnsemble starts a ZooKeeper ensemble of n nodes. All of them serve clients when it returns. The options are
+// for every node, and Args are lines of zoo.cfg as for [ZooKeeper].
+func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers {
+	t.Helper()
+	c := newZooKeeperEnsemble(t, n, options...)
+	if err := c.firstStart(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers {
+	t.Helper()
+	c := &ZooKeeperServers{set: settingsOf(options)}
+	t.Cleanup(func() { // after the nodes have ended
+		if err := c.links.close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	for i := range n {
+		c.Nodes = append(c.Nodes, newZooKeeper(t, c, i+1))
+	}
+	return c
+}
+
+// linesFor are the lines of zoo.cfg that name all nodes to one of them. A server that is alone has none.
+func (c *ZooKeeperServers) linesFor(reader *ZooKeeperServer) []string {
+	if len(c.Nodes) == 1 {
+		return nil
+	}
+	var lines []string
+	for _, node := range c.Nodes {
+		quorum, election := node.addrOf(quorumPort), node.addrOf(electionPort)
+		if link := c.links[pair{reader, node}]; link != nil {
+			quorum, election = link.quorum.Addr(), link.election.Addr()
+		}
+		_, port, _ := net.SplitHostPort(election)
+		lines = append(lines, fmt.Sprintf("server.%d=%s:%s", node.id, quorum, port))
+	}
+	return lines
+}
+
+// firstStart starts all nodes on free ports, for as long as another process is quicker. Each node knows the ports of
+// all, so they try again together.
+func (c *ZooKeeperServers) firstStart() error {
+	var err error
+	for range maxClashes {
+		if err := c.choosePorts(); err != nil {
+			return err
+		}
+		err = each(c.Nodes, (*ZooKeeperServer).firstStart)
+		if !errors.Is(err, errClash) {
+			break
+		}
+		if err := c.kill(false); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// choosePorts chooses the ports of all nodes, and makes what depends on them.
+func (c *ZooKeeperServers) choosePorts() error {
+	if err := each(c.Nodes, func(z *ZooKeeperServer) error { return z.choosePorts() }); err != nil {
+		return err
+	}
+	if c.set.cuttable {
+		if err := c.relink(); err != nil {
+			return err
+		}
+	}
+	return each(c.Nodes, func(z *ZooKeeperServer) error {
+		return errors.Join(os.RemoveAll(z.logFile()), z.writeConfig()) // the log tells of the ports before
+	})
+}
+
+// Restart kills all nodes at once and starts them again on the same ports, with their data or without.
+func (c *ZooKeeperServers) Restart(keepData bool) error {
+	if err := c.kill(keepData); err != nil {
+		return err
+	}
+	if err := each(c.Nodes, func(z *ZooKeeperServer) error { return z.Start() }); err != nil {
+		return err
+	}
+	return each(c.Nodes, (*ZooKeeperServer).AwaitHealthy)
+}
+
+// kill ends the nodes that run.
+func (c *ZooKeeperServers) kill(keepData bool) error {
+	return each(c.Nodes, func(z *ZooKeeperServer) error {
+		if err := z.Kill(); err != nil && !errors.Is(err, errStopped) {
+			return err
+		}
+		if keepData {
+			return nil
+		}
+		return z.LoseData()
+	})
+}
+
+// Endpoints are the addresses of all nodes, as host:port.
+func (c *ZooKeeperServers) Endpoints() []string { return addrsOf(c.Nodes) }
+
+// Leader is the node that leads a majority. If there is none, it waits for one. An old leader that has not noticed yet
+// that there is another is not meant.
+func (c *ZooKeeperServers) Leader() (*ZooKeeperServer, error) {
+	leader, _, err := c.roles()
+	return leader, err
+}
+
+// Followers are the nodes that follow, once there is a leader of a majority.
+func (c *ZooKeeperServers) Followers() ([]*ZooKeeperServer, error) {
+	_, followers, err := c.roles()
+	return followers, err
+}
+
+// roles waits for a leader of a majority.
+func (c *ZooKeeperServers) roles() (leader *ZooKeeperServer, followers []*ZooKeeperServer, err error) {
+	err = poll(func(ctx context.Context) (err error) {
+		leader, followers, err = c.rolesNow(ctx)
+		return err
+	})
+	return leader, followers, err
+}
+
+func (c *ZooKeeperServers) rolesNow(ctx context.Context) (
+	leader *ZooKeeperServer, followers []*ZooKeeperServer, err error,
+) {
+	states := make([]zooKeeperStatus, len(c.Nodes))
+	_ = each(c.Nodes, func(z *ZooKeeperServer) (err error) { // a node that does not answer does not count
+		states[z.id-1], err = z.status(ctx)
+		return err
+	})
+	var epoch uint64
+	for i, node := range c.Nodes {
+		switch state := states[i]; state.mode {
+		case "leader":
+			if leader == nil || state.epoch > epoch {
+				leader, epoch = node, state.epoch
+			}
+		case "follower":
+			followers = append(followers, node)
+		}
+	}
+	if leader == nil || 1+len(followers) <= len(c.Nodes)/2 {
+		return nil, nil, errors.New("zookeeper: no node leads a majority")
+	}
+	return leader, followers, nil
+}

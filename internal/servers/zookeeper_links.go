@@ -1,0 +1,165 @@
+package servers
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/lab/proxy"
+)
+
+// zooKeeperLinks are the ways between the nodes of an ensemble that is [Cuttable].
+type zooKeeperLinks map[pair]*zooKeeperLink
+
+// A pair of nodes, the first of which dials the second.
+type pair struct{ from, to *ZooKeeperServer }
+
+// A zooKeeperLink is the only way from one node to another.
+type zooKeeperLink struct {
+	quorum, election *proxy.Proxy
+	introducer       *introducer // behind election, if the dialling node has the smaller id
+}
+
+// relink makes a link for each pair of nodes, to the ports that they have.
+func (c *ZooKeeperServers) relink() error {
+	if err := c.links.close(); err != nil {
+		return err
+	}
+	c.links = zooKeeperLinks{}
+	for _, small := range c.Nodes {
+		for _, great := range c.Nodes[small.id:] {
+			if err := c.link(great, small); err != nil {
+				return err
+			}
+			if err := c.link(small, great); err != nil { // it names the other
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *ZooKeeperServers) link(from, to *ZooKeeperServer) (err error) {
+	l := &zooKeeperLink{}
+	c.links[pair{from, to}] = l // also half of it is closed
+	if l.quorum, err = proxy.Start("tcp", to.addrOf(quorumPort)); err != nil {
+		return err
+	}
+	election := to.addrOf(electionPort)
+	if back := c.links[pair{to, from}]; back != nil {
+		if l.introducer, err = startIntroducer(election, back.election.Addr()); err != nil {
+			return err
+		}
+		election = l.introducer.listener.Addr().String()
+	}
+	l.election, err = proxy.Start("tcp", election)
+	return err
+}
+
+func (z *ZooKeeperServer) addrOf(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(z.ports[port]))
+}
+
+func (links zooKeeperLinks) close() error {
+	var errs []error
+	for _, l := range links {
+		for _, p := range []*proxy.Proxy{l.quorum, l.election} {
+			if p != nil {
+				errs = append(errs, p.Close())
+			}
+		}
+		if l.introducer != nil { // after the proxy, whose connections it has
+			errs = append(errs, l.introducer.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Isolate cuts a node of a [Cuttable] ensemble off from all others in silence: what they send to each other is held,
+// and connections stay open. Its clients stay connected. It does nothing to a node that is cut off already.
+func (z *ZooKeeperServer) Isolate() error {
+	if z.ensemble.links == nil {
+		return z.failed("isolate", errors.New("the ensemble was started without Cuttable"))
+	}
+	z.cuts.Lock()
+	defer z.cuts.Unlock()
+	if z.cuts.mend != nil {
+		return nil
+	}
+	for p, l := range z.ensemble.links {
+		if p.from == z || p.to == z {
+			z.cuts.mend = append(z.cuts.mend, l.quorum.Hold(proxy.All), l.election.Hold(proxy.All))
+		}
+	}
+	return nil
+}
+
+// Rejoin ends what Isolate began. What was held is delivered. A node that has left the ensemble meanwhile needs a
+// moment to come back: see [ZooKeeperServer.AwaitHealthy].
+func (z *ZooKeeperServer) Rejoin() {
+	z.cuts.Lock()
+	defer z.cuts.Unlock()
+	for _, mend := range z.cuts.mend {
+		mend()
+	}
+	z.cuts.mend = nil
+}
+
+// An introducer stands before the election port of a node, for the connections of one with a smaller id. Of the two
+// only the node with the greater id dials: the other says no more than its id and its address, hangs up, and is dialled
+// there. The introducer replaces that address by the link's, which would otherwise be avoided.
+type introducer struct {
+	listener     net.Listener
+	target, link string
+	running      sync.WaitGroup
+}
+
+func startIntroducer(target, link string) (*introducer, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	i := &introducer{listener: listener, target: target, link: link}
+	i.running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			i.running.Go(func() {
+				defer conn.Close() //nolint:errcheck // the other node dials, or it does not
+				_ = i.introduce(conn)
+			})
+		}
+	})
+	return i, nil
+}
+
+// introduce passes on what a node says of itself: a version and its id in 16 bytes, and its address after the length of
+// that.
+func (i *introducer) introduce(conn io.Reader) error {
+	said, err := io.ReadAll(conn)
+	if err != nil || len(said) < 16 {
+		return err
+	}
+	said = binary.BigEndian.AppendUint32(said[:16], uint32(len(i.link)))
+	server, err := net.DialTimeout("tcp", i.target, askPatience)
+	if err != nil {
+		return err
+	}
+	_, err = server.Write(append(said, i.link...))
+	return errors.Join(err, server.Close())
+}
+
+func (i *introducer) close() error {
+	err := i.listener.Close()
+	i.running.Wait()
+	if err != nil {
+		return fmt.Errorf("zookeeper: introducer: %w", err)
+	}
+	return nil
+}
