@@ -1,0 +1,349 @@
+package zkstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A client is one session in ZooKeeper: the library's client, which is not allowed to outlive its session. By itself
+// the library begins another one when the first has expired, and sends what was left in its queue under that.
+type client struct {
+	conn  *zk.Conn
+	lag   time.Duration
+	tls   *tls.Config
+	ended <-chan zk.Event // is closed when the library has ended its work
+
+	path  string       // of the session's node
+	epoch atomic.Int32 // the version of that node
+
+	life context.Context // ends with the session
+	end  context.CancelFunc
+
+	mu       sync.Mutex
+	hosts    []string
+	next     int           // of hosts
+	attempts int           // to connect, since the last that succeeded
+	failures int           // among those
+	dialed   *link         // the last one
+	link     *link         // with a session; nil: none
+	up       time.Time     // when the link got its session
+	down     time.Time     // when the last link was lost
+	changed  chan struct{} // is closed when link changes
+	failure  error         // of the last attempt
+	expired  bool
+}
+
+// Pauses between attempts to connect when no server takes the session.
+const (
+	leastPause = 20 * time.Millisecond
+	mostPause  = 500 * time.Millisecond
+)
+
+// events is told what happens to a client and to the nodes that it watches. Its methods don't block.
+type events interface {
+	reconnected(*client)
+	sessionExpired(*client)
+	nodeChanged(*client, zk.Event)
+}
+
+// connect begins a session.
+func connect(ctx context.Context, set *settings, told events) (*client, error) {
+	c := &client{lag: set.tick, tls: set.tls, changed: make(chan struct{})}
+	c.life, c.end = context.WithCancel(context.Background())
+	first := true
+	callback := func(e zk.Event) {
+		switch {
+		case e.Type != zk.EventSession:
+			told.nodeChanged(c, e)
+		case e.State == zk.StateHasSession:
+			c.connected()
+			if !first {
+				told.reconnected(c)
+			}
+			first = false
+		case e.State == zk.StateDisconnected:
+			c.disconnected()
+		case e.State == zk.StateExpired:
+			c.expire()
+			told.sessionExpired(c)
+		}
+	}
+	conn, ended, err := zk.Connect(set.servers, set.ttl, zk.WithEventCallback(callback), zk.WithHostProvider(c),
+		zk.WithDialer(c.dial), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	c.conn, c.ended = conn, ended
+	if err := c.await(ctx); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// silent is the library's logger: what fails is returned.
+type silent struct{}
+
+// Printf implements zk.Logger.
+func (silent) Printf(string, ...any) {}
+
+// Init implements zk.HostProvider.
+func (c *client) Init(servers []string) error {
+	c.hosts = servers
+	return nil
+}
+
+// Len implements zk.HostProvider.
+func (c *client) Len() int { return len(c.hosts) }
+
+// Connected implements zk.HostProvider.
+func (c *client) Connected() {}
+
+// Next implements zk.HostProvider. retryStart has the library look whether it was closed, and wait for a second.
+func (c *client) Next() (server string, retryStart bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	server = c.hosts[c.next%len(c.hosts)]
+	c.next++
+	return server, c.life.Err() != nil
+}
+
+// dial opens a link. After the end of the session there is none: the library would begin another session over it.
+func (c *client) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	c.mu.Lock()
+	c.attempts++
+	rounds := (c.attempts - 1) / len(c.hosts)
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.life, timeout+mostPause)
+	defer cancel()
+	if rounds > 0 {
+		select {
+		case <-time.After(min(leastPause<<min(rounds, 10), mostPause)):
+		case <-ctx.Done():
+		}
+	}
+	conn, err := c.dialTLS(ctx, network, address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		err = c.life.Err()
+	}
+	if err != nil {
+		c.fail(err)
+		return nil, err
+	}
+	c.dialed = &link{Conn: conn, patience: timeout, sent: touches{lag: c.lag}}
+	return c.dialed, nil
+}
+
+func (c *client) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	if c.tls == nil {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	return (&tls.Dialer{Config: c.tls}).DialContext(ctx, network, address)
+}
+
+// fail notes that a server could not be reached, or did not take the session. The mutex is locked.
+func (c *client) fail(err error) {
+	c.failure = err
+	c.failures++
+	c.notify()
+}
+
+// notify wakes those who wait for a change. The mutex is locked.
+func (c *client) notify() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *client) connected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.link, c.up, c.attempts, c.failures = c.dialed, time.Now(), 0, 0
+	c.notify()
+}
+
+func (c *client) disconnected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil {
+		c.fail(errNoSession)
+		return
+	}
+	c.link, c.down = nil, time.Now()
+	c.notify()
+}
+
+func (c *client) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expired = true
+	c.end()
+	c.notify()
+}
+
+var (
+	errNoSession = errors.New("a server takes connections but no sessions: it finds no majority of the servers")
+	errCut       = errors.New("the connection was closed")
+)
+
+// await waits for a connection, and gives up when every server was tried. The error is zk.ErrSessionExpired if the
+// session is over.
+func (c *client) await(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		changed, up, expired, failure, failures := c.changed, c.link != nil, c.expired, c.failure, c.failures
+		c.mu.Unlock()
+		switch {
+		case expired:
+			return zk.ErrSessionExpired
+		case c.life.Err() != nil:
+			return zk.ErrClosing
+		case up:
+			return nil
+		case failures >= len(c.hosts):
+			return failure
+		}
+		select {
+		case <-changed:
+		case <-c.life.Done():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// callTries is how often a call is tried whose connection was closed meanwhile: a server does that to what it takes for
+// too long.
+const callTries = 5
+
+// call has the library do f, which knows no context, and may be done twice. What was given up may still be done later.
+func call[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)) (result T, err error) {
+	for range callTries {
+		if result, err = callOnce(ctx, c, f); !isCut(err) {
+			break
+		}
+	}
+	return result, err
+}
+
+// callOnce is call for what must not be done twice.
+func callOnce[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)) (result T, err error) {
+	if err := c.await(ctx); err != nil {
+		return result, err
+	}
+	type outcome struct {
+		result T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := f(c.conn)
+		done <- outcome{result, err}
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
+}
+
+// request is call for what has no result.
+func request(ctx context.Context, c *client, f func(*zk.Conn) error) error {
+	_, err := call(ctx, c, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, f(conn) })
+	return err
+}
+
+// A failedOp is the error of a multi whose operation with this index was refused, so that nothing was done.
+type failedOp struct {
+	index int
+	err   error
+}
+
+func (f *failedOp) Error() string { return f.err.Error() }
+func (f *failedOp) Unwrap() error { return f.err }
+
+// multi does operations in one step, or none of them. Only a majority of the servers can do that, also if they write
+// nothing. It returns as of when the leader knows that the session lives, which is zero if that is not certain.
+func (c *client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, alive time.Time, err error) {
+	sent := time.Now()
+	results, err = callOnce(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) { return conn.Multi(ops...) })
+	if err == nil {
+		return results, c.alive(sent), nil
+	}
+	failed := func(r zk.MultiResponse) bool { return r.Error != nil }
+	if i := slices.IndexFunc(results, failed); i >= 0 {
+		return results, time.Time{}, &failedOp{i, results[i].Error}
+	}
+	return nil, time.Time{}, err
+}
+
+// alive returns as of when the leader knows that the session lives, if a majority has done what was sent then.
+//
+// The leader expires a session by what it knows of it, and the server that the client is connected with may know more:
+// it reports its sessions to the leader every half tick, and between reports not even a request that it forwards
+// extends them. But it forwards requests and reports over one connection. So what the client had sent a lag before a
+// request that the leader has carried out was reported before it, if a server reports within the lag.
+func (c *client) alive(sent time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil || c.up.After(sent) {
+		return time.Time{} // another server may have carried it out
+	}
+	return c.link.sent.before(sent.Add(-c.lag))
+}
+
+// cut closes the connection, so that the library tries another server.
+func (c *client) cut() {
+	c.mu.Lock()
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		l.Conn.Close() //nolint:errcheck // it is not used any more
+	}
+}
+
+// downFor returns for how long there has been no connection.
+func (c *client) downFor() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil || c.down.IsZero() {
+		return 0
+	}
+	return time.Since(c.down)
+}
+
+// close ends the session if a server can be reached, and what belongs to it here. The library takes a second if not.
+func (c *client) close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		c.conn.Close()
+	}()
+	c.mu.Lock()
+	connected := c.link != nil && !c.expired
+	c.mu.Unlock()
+	if connected {
+		<-closed
+	}
+	c.end()
+	c.cut()
+	for range c.ended { //nolint:revive // until it is closed
+	}
+	<-closed
+}
+
+// raiseEpoch notes that the session's epoch is at least this.
+func (c *client) raiseEpoch(epoch int32) {
+	for old := c.epoch.Load(); epoch > old && !c.epoch.CompareAndSwap(old, epoch); old = c.epoch.Load() {
+	}
+}

@@ -1,0 +1,2 @@
+// Package zkstore keeps locks in ZooKeeper.
+package zkstore

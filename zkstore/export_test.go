@@ -1,0 +1,91 @@
+package zkstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// OpenThrough opens a store by other ways to its servers, and with its events through a valve.
+func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options ...Option) (*Store, error) {
+	set := &settings{servers: servers}
+	for _, o := range options {
+		o(set)
+	}
+	if err := set.check(); err != nil {
+		return nil, err
+	}
+	f := newFrame(set)
+	set.servers = ways
+	s := newStore(f, set)
+	v.events = s
+	s.sessions.Server = &sessionServer{set, v}
+	if err := s.begin(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// LinePath is the path of a name's line, for a store without prefix.
+func LinePath(name string) string { return (&settings{layoutName: ownName}).layout().path(name) }
+
+// NodeOf is the name of the node that a claim has among these, or "".
+func NodeOf(children []string, id store.ID) string {
+	for _, child := range children {
+		if e, ok, err := (ownLayout{}).parse(child); ok && err == nil && e.id == id && !e.marker {
+			return child
+		}
+	}
+	return ""
+}
+
+// A Valve lies in the way of what servers send by themselves. Responses and events share a connection, so that a proxy
+// can't tell them apart.
+type Valve struct {
+	events
+
+	mu    sync.Mutex
+	held  int
+	drops bool
+	back  []func() // held back
+}
+
+func (v *Valve) nodeChanged(c *client, e zk.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.drops:
+	case v.held > 0:
+		v.back = append(v.back, func() { v.events.nodeChanged(c, e) })
+	default:
+		v.events.nodeChanged(c, e)
+	}
+}
+
+// Hold keeps events back until release.
+func (v *Valve) Hold() (release func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held++
+	return sync.OnceFunc(func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.held--; v.held == 0 {
+			for _, deliver := range v.back {
+				deliver()
+			}
+			v.back = nil
+		}
+	})
+}
+
+// Drop loses events.
+func (v *Valve) Drop(on bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.drops = on
+}

@@ -1,0 +1,63 @@
+package zkstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A finalError is one that comes again however often the call is repeated.
+type finalError struct{ error }
+
+func (f finalError) Unwrap() error { return f.error }
+
+func final(err error) error { return finalError{err} }
+
+// pathError names the node at which a request was refused.
+func pathError(path string, err error) error {
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return final(fmt.Errorf("no permission for %s: its ACL allows this user less than read, create, write and delete",
+			store.Quote(path)))
+	case errors.Is(err, zk.ErrInvalidACL):
+		return final(fmt.Errorf("no permission for %s can be given: the user is not logged in", store.Quote(path)))
+	}
+	return err
+}
+
+// explain turns an error of the library into a sentence, and reports whether a retry is of no use.
+func explain(err error) (why error, isFinal bool) {
+	if f, ok := errors.AsType[finalError](err); ok {
+		return f.error, true
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return errors.New("no permission"), true
+	case errors.Is(err, zk.ErrAuthFailed):
+		return errors.New("the server refused user and password"), true
+	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer):
+		return errCut, false
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("no connection"), false
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return err, true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return err, true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return errors.New("the server does not speak TLS at this port"), true
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return err, dns.IsNotFound
+	}
+	return err, false
+}

@@ -1,0 +1,133 @@
+package zkstore_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+	"github.com/holdfast-go/holdfast/zkstore"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		server := servers.ZooKeeper(t, servers.Tick(tick))
+		return &harness{t: t, endpoints: []string{server.Addr()}, restart: server.Restart}
+	})
+}
+
+func TestStoreOnThree(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		ensemble := servers.ZooKeeperEnsemble(t, 3, servers.Tick(tick))
+		return &harness{t: t, endpoints: ensemble.Endpoints(), restart: ensemble.Restart}
+	})
+}
+
+// A harness is ZooKeeper with a hand on its switches.
+type harness struct {
+	t         testing.TB
+	endpoints []string
+	restart   func(keepData bool) error
+}
+
+// What the servers of the tests have, and the sessions of the stores.
+const (
+	tick       = 200 * time.Millisecond
+	sessionTTL = 5 * tick
+)
+
+func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
+	t.Helper()
+	ways := testkit.NewWays(t, h.endpoints)
+	l := &link{ways.Links(), &zkstore.Valve{}}
+	s, err := zkstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(), zkstore.Prefix(prefix), zkstore.TTL(sessionTTL), zkstore.Tick(tick))
+	testkit.Must(t, err)
+	return s, l
+}
+
+func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
+
+func (h *harness) Restart(keepData bool) error { return h.restart(keepData) }
+
+// do does something past the proxies.
+func (h *harness) do(f func(*zk.Conn) error) error {
+	conn, events, err := zk.Connect(h.endpoints, 10*time.Second, zk.WithLogger(quiet{}))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		conn.Close()
+		for range events { //nolint:revive // until it has ended
+		}
+	}()
+	return f(conn)
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// Erase deletes the node that has the ID.
+func (h *harness) Erase(name string, id store.ID) error {
+	return h.do(func(conn *zk.Conn) error {
+		path := zkstore.LinePath(name)
+		if _, err := conn.Sync(path); err != nil {
+			return err
+		}
+		children, _, err := conn.Children(path)
+		if err != nil {
+			return err
+		}
+		node := zkstore.NodeOf(children, id)
+		if node == "" {
+			return fmt.Errorf("no node of %q has the ID %v", name, id)
+		}
+		return conn.Delete(path+"/"+node, -1)
+	})
+}
+
+// Residue counts the line's node too, which the servers remove.
+func (h *harness) Residue(name string) (n int, err error) {
+	err = h.do(func(conn *zk.Conn) error {
+		path := zkstore.LinePath(name)
+		if _, err := conn.Sync("/"); err != nil {
+			return err
+		}
+		children, _, err := conn.Children(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		n = len(children) + 1
+		return err
+	})
+	return n, err
+}
+
+func (h *harness) PlantNewer(name string) error {
+	return h.do(func(conn *zk.Conn) error {
+		path := zkstore.LinePath(name)
+		if _, err := conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
+			return err
+		}
+		_, err := conn.Create(path+"/2-of-the-future", nil, 0, zk.WorldACL(zk.PermAll))
+		return err
+	})
+}
+
+// A link is one client's links to all servers, and the valve for what they send by themselves.
+type link struct {
+	testkit.Links
+	valve *zkstore.Valve
+}
+
+func (l *link) HoldPushes() (release func()) { return l.valve.Hold() }
+
+func (l *link) DropPushes(on bool) { l.valve.Drop(on) }

@@ -1,0 +1,291 @@
+package zkstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+func init() {
+	store.Register("zk", open)
+	store.Register("zks", open)
+}
+
+// DefaultTick is what a server's tickTime is if its configuration does not say.
+const DefaultTick = 3 * time.Second
+
+// leastTicks is how many ticks the ttl of a session has at least, so that renewing it extends it.
+const leastTicks = 4
+
+// settings are what options and parameters of the URL set.
+type settings struct {
+	servers        []string
+	chroot         string
+	prefix         string
+	ttl            time.Duration
+	tick           time.Duration
+	user, password string
+	tls            *tls.Config
+	layoutName     string
+	about          string // what a session's node says, for people
+}
+
+// An Option is a setting of a store.
+type Option func(*settings)
+
+// Prefix separates tenants: stores with different prefixes never see each other's names.
+func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+
+// TTL is the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from 2 to 20
+// of their ticks, unless they are told otherwise.
+func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+
+// Tick is the greatest tickTime of the servers, as their configuration says. The default is DefaultTick. A greater one
+// costs validity of a lock that much; one that is less than the servers' is not safe.
+func Tick(d time.Duration) Option { return func(s *settings) { s.tick = d } }
+
+// Chroot is the path of a node, which must exist, under which everything is.
+func Chroot(path string) Option { return func(s *settings) { s.chroot = path } }
+
+// Login is a user of ZooKeeper's digest scheme. Nodes are then made for this user alone.
+func Login(user, password string) Option {
+	return func(s *settings) { s.user, s.password = user, password }
+}
+
+// TLS has connections use TLS.
+func TLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+
+// Layout is that of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing locks with
+// programs that use Curator (see the package's documentation).
+func Layout(name string) Option { return func(s *settings) { s.layoutName = name } }
+
+// Open connects to servers, given as host:port or host.
+func Open(ctx context.Context, servers []string, options ...Option) (*Store, error) {
+	set := &settings{servers: servers}
+	for _, o := range options {
+		o(set)
+	}
+	return start(ctx, set)
+}
+
+// layouts are the names of layouts.
+const (
+	ownName       = "holdfast"
+	curatorName   = "curator"
+	curatorRWName = "curator-rw"
+)
+
+// check completes the settings, and refuses what can't be meant.
+func (s *settings) check() error {
+	s.ttl, s.tick = cmp.Or(s.ttl, DefaultTTL), cmp.Or(s.tick, DefaultTick)
+	s.layoutName = cmp.Or(s.layoutName, ownName)
+	s.chroot = strings.TrimSuffix(s.chroot, "/")
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	s.about = fmt.Sprint(host, " ", os.Getpid())
+	switch {
+	case len(s.servers) == 0:
+		return errors.New("a ZooKeeper store has one server or more, as in zk://h1:2181,h2:2181,h3:2181")
+	case s.ttl < time.Millisecond || s.ttl > MaxTTL || s.ttl%time.Millisecond != 0:
+		return fmt.Errorf("a session's ttl is whole milliseconds, up to %v, and not %v", MaxTTL, s.ttl)
+	case s.tick <= 0 || s.ttl < leastTicks*s.tick:
+		return fmt.Errorf("a session's ttl is at least %d ticks of the servers, and %v is less than that of %v: set ttl, or "+
+			"tick if the servers' tickTime is shorter", leastTicks, s.ttl, s.tick)
+	case s.layoutName != ownName && s.layoutName != curatorName && s.layoutName != curatorRWName:
+		return fmt.Errorf("layout is %s, %s or %s", ownName, curatorName, curatorRWName)
+	case s.layoutName != ownName && s.prefix != "":
+		return errors.New("with Curator's layout there is no prefix: names are paths")
+	case s.chroot != "" && !isPath(s.chroot):
+		return fmt.Errorf("%s is not the path of a node", store.Quote(s.chroot))
+	}
+	if s.prefix != "" {
+		return store.CheckName(s.prefix)
+	}
+	return nil
+}
+
+// isPath reports whether ZooKeeper takes text as a path.
+func isPath(text string) bool {
+	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\x00") {
+		return false
+	}
+	for component := range strings.SplitSeq(text[1:], "/") {
+		if component == "" || component == "." || component == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// layout returns the layout that was asked for.
+func (s *settings) layout() layout {
+	if s.layoutName == ownName {
+		return ownLayout{s.tenant() + "/line"}
+	}
+	return curatorLayout{s.chroot, s.layoutName == curatorRWName}
+}
+
+func (s *settings) base() string { return s.chroot + "/" + reserved }
+
+// tenant is the path of everything that this prefix has.
+func (s *settings) tenant() string {
+	if s.prefix == "" {
+		return s.base()
+	}
+	return s.base() + "/tenant/" + escape(s.prefix)
+}
+
+func (s *settings) sessions() string { return s.tenant() + "/session" }
+
+// A fixture is a node that must be there, and stays.
+type fixture struct {
+	path string
+	acl  []zk.ACL
+}
+
+// tree returns the nodes that must be there, from the top. Those that tenants share are open to all, for more tenants.
+func (s *settings) tree() (nodes []fixture) {
+	if s.prefix != "" {
+		open := append(s.acl(), zk.WorldACL(zk.PermRead|zk.PermCreate)...)
+		nodes = append(nodes, fixture{s.base(), open}, fixture{s.base() + "/tenant", open})
+	}
+	nodes = append(nodes, fixture{s.tenant(), s.acl()}, fixture{s.sessions(), s.acl()})
+	if s.layoutName == ownName {
+		nodes = append(nodes, fixture{s.tenant() + "/line", s.acl()})
+	}
+	return nodes
+}
+
+// acl allows everything: to the user if there is one, and otherwise to all.
+func (s *settings) acl() []zk.ACL {
+	if s.user == "" {
+		return zk.WorldACL(zk.PermAll)
+	}
+	return zk.AuthACL(zk.PermAll)
+}
+
+// start makes a store, and begins its session.
+func start(ctx context.Context, set *settings) (*Store, error) {
+	if err := set.check(); err != nil {
+		return nil, err
+	}
+	s := newStore(newFrame(set), set)
+	if err := s.begin(ctx); err != nil {
+		s.Close() //nolint:errcheck // what went wrong before is what counts
+		return nil, err
+	}
+	return s, nil
+}
+
+func newFrame(set *settings) *frame.Frame {
+	name := "zookeeper at " + strings.Join(set.servers, ",") + set.chroot
+	f := frame.New(frame.Config{Name: name, Drift: frame.Clocks, Explain: explain})
+	f.Hide(set.password)
+	return f
+}
+
+func (s *Store) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	c, err := s.client(call.Context)
+	if err == nil {
+		s.identity, err = s.identify(call.Context, c)
+	}
+	if err != nil {
+		return call.Outcome(err)
+	}
+	s.frame.Go(s.sessions.Run)
+	return nil
+}
+
+// identify returns the identity that the servers keep for a prefix, and makes one if they have none.
+func (s *Store) identify(ctx context.Context, c *client) (string, error) {
+	path := s.set.tenant() + "/id"
+	err := request(ctx, c, func(conn *zk.Conn) error {
+		_, err := conn.Create(path, []byte(format+rand.Text()), 0, s.set.acl())
+		return err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		return "", pathError(path, err)
+	}
+	data, err := call(ctx, c, func(conn *zk.Conn) ([]byte, error) {
+		data, _, err := conn.Get(path)
+		return data, err
+	})
+	if err != nil {
+		return "", pathError(path, err)
+	}
+	id, ok := strings.CutPrefix(string(data), format)
+	if !ok {
+		return "", fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(path))
+	}
+	return id + "/" + s.set.layoutName + "/" + s.set.prefix, nil
+}
+
+// open connects to the servers at a URL.
+func open(ctx context.Context, at store.Location) (store.Store, error) {
+	set, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// parse reads a URL.
+func parse(at store.Location) (*settings, error) {
+	allowed := []string{"tick", "layout"}
+	if at.Scheme == "zks" {
+		allowed = append(allowed, tlsurl.Parameters...)
+	}
+	if err := at.Allow(allowed...); err != nil {
+		return nil, err
+	}
+	set := &settings{chroot: at.Path, prefix: at.Prefix, ttl: at.TTL, layoutName: at.Query.Get("layout")}
+	for _, host := range at.Hosts {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "2181")
+		}
+		set.servers = append(set.servers, host)
+	}
+	if at.User != nil {
+		set.user = at.User.Username()
+		set.password, _ = at.User.Password()
+		if set.user == "" || set.password == "" {
+			return nil, errors.New("user and password go together, as in zk://user:password@host")
+		}
+	}
+	if at.Query.Has("tick") {
+		tick, err := time.ParseDuration(at.Query.Get("tick"))
+		if err != nil || tick <= 0 {
+			return nil, errors.New("tick is a positive duration, as in tick=2s")
+		}
+		set.tick = tick
+	}
+	var err error
+	if at.Scheme == "zks" {
+		set.tls, err = tlsurl.Config(at)
+	}
+	return set, err
+}
