@@ -165,9 +165,8 @@ func (s *schedule) begin(t *testing.T, beginning string) (name string) {
 // call runs an operation over one of the connections, and again for as long as the database rolls it back.
 func (s *schedule) call(ctx context.Context, o operation, name string, over int) string {
 	for {
-		var i, ahead int
-		var ticket, opens int64
-		var state, problem, place string
+		var i, ticket, ahead, opens sql.NullInt64 // what an operation has no word on is NULL
+		var state, problem, place sql.NullString
 		row := s.conns[over].QueryRowContext(ctx, o.call, name)
 		err := row.Scan(&i, &state, &ticket, &ahead, &opens, &problem, &place)
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "40001" || e.Code == "40P01") {
@@ -176,7 +175,7 @@ func (s *schedule) call(ctx context.Context, o operation, name string, over int)
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state, problem, ahead, place != "")
+		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state.String, problem.String, ahead.Int64, place.String != "")
 	}
 }
 
