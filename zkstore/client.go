@@ -191,7 +191,7 @@ func (c *client) expire() {
 }
 
 var (
-	errNoSession = errors.New("a server takes connections but no sessions: it finds no majority of the servers")
+	errNoSession = errors.New("a server has taken the connection and no session: it finds no majority of the servers, or is too slow")
 	errCut       = errors.New("the connection was closed")
 )
 

@@ -149,8 +149,8 @@ func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
 }
 
 // The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
-// the line's node for the sake of the result. That says the number of the transaction, which is the new node's czxid
-// and the claim's ticket, and how many nodes the line has.
+// another for the sake of the result. That says the number of the transaction, which is the new node's czxid and the
+// claim's ticket, and how many nodes the line has if it is the line's node that was written.
 const (
 	epochOp = iota
 	createOp
@@ -162,7 +162,7 @@ func (j *joining) create() []any {
 	return []any{
 		epochOp:  &zk.CheckVersionRequest{Path: c.path, Version: c.epoch.Load()},
 		createOp: &zk.CreateRequest{Path: j.line + "/" + j.begin, Data: []byte(j.value), Acl: acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-		numberOp: &zk.SetDataRequest{Path: j.line, Version: -1},
+		numberOp: &zk.SetDataRequest{Path: j.store.layout.number(j.line), Version: -1},
 	}
 }
 
@@ -231,7 +231,7 @@ func (j *joining) made(ctx context.Context, node string, number *zk.Stat) (store
 		err = final(errTooMany)
 	case c.ticket <= j.Floor: // the servers were restored from a backup
 		err = fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, c.ticket, j.Floor)
-	case number.NumChildren > 1:
+	case number.NumChildren != 1: // others are there, or that is not known
 		ahead, w, err = j.lookAhead(ctx, c)
 	}
 	if err != nil || j.Try && c.state != store.Held {

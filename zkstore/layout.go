@@ -30,6 +30,10 @@ type layout interface {
 	// mayHaveLines reports whether a node can be a line, or have lines under it.
 	mayHaveLines(path string) bool
 
+	// number returns the node that is written whenever a claim is made in a line, so that the result says the transaction's
+	// number. If it is the line's own, the result also says how many children that has.
+	number(line string) string
+
 	// node returns what the name of a claim's node begins with. The server appends the sequence number.
 	node(id store.ID, ask store.Ask) (string, error)
 
@@ -127,6 +131,8 @@ func (l ownLayout) top() string { return l.lines }
 func (l ownLayout) mayHaveLines(path string) bool {
 	return !strings.Contains(path[len(l.lines)+1:], "/")
 }
+
+func (ownLayout) number(line string) string { return line }
 
 var kindLetters = map[store.Kind]string{store.Lock: "l", store.Semaphore: "s"}
 
@@ -249,6 +255,9 @@ func (l curatorLayout) mayHaveLines(at string) bool {
 	_, isClaim, _ := l.parse(path.Base(at))
 	return !isClaim && at != l.root+"/"+reserved && at != l.root+"/zookeeper"
 }
+
+// number is not the line's: that belongs to others, and so does its data.
+func (l curatorLayout) number(string) string { return l.root + "/" + reserved + "/number" }
 
 func (l curatorLayout) node(id store.ID, ask store.Ask) (string, error) {
 	word := mutexWord

@@ -166,9 +166,9 @@ func (s *settings) tree() (nodes []fixture) {
 	}
 	nodes = append(nodes, fixture{s.tenant(), s.acl()}, fixture{s.sessions(), s.acl()})
 	if s.layoutName == ownName {
-		nodes = append(nodes, fixture{s.tenant() + "/line", s.acl()})
+		return append(nodes, fixture{s.tenant() + "/line", s.acl()})
 	}
-	return nodes
+	return append(nodes, fixture{s.tenant() + "/number", s.acl()})
 }
 
 // acl allows everything: to the user if there is one, and otherwise to all.
