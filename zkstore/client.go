@@ -34,7 +34,6 @@ type client struct {
 	failures int           // among those
 	dialed   *link         // the last one
 	link     *link         // with a session; nil: none
-	up       time.Time     // when the link got its session
 	down     time.Time     // when the last link was lost
 	changed  chan struct{} // is closed when link changes
 	failure  error         // of the last attempt
@@ -167,7 +166,7 @@ func (c *client) notify() {
 func (c *client) connected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link, c.up, c.attempts, c.failures = c.dialed, time.Now(), 0, 0
+	c.link, c.attempts, c.failures = c.dialed, 0, 0
 	c.notify()
 }
 
@@ -275,10 +274,10 @@ func (f *failedOp) Unwrap() error { return f.err }
 // multi does operations in one step, or none of them. Only a majority of the servers can do that, also if they write
 // nothing. It returns as of when the leader knows that the session lives, which is zero if that is not certain.
 func (c *client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, alive time.Time, err error) {
-	sent := time.Now()
+	proof := c.proof(time.Now())
 	results, err = callOnce(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) { return conn.Multi(ops...) })
 	if err == nil {
-		return results, c.alive(sent), nil
+		return results, c.alive(proof), nil
 	}
 	failed := func(r zk.MultiResponse) bool { return r.Error != nil }
 	if i := slices.IndexFunc(results, failed); i >= 0 {
@@ -287,19 +286,36 @@ func (c *client) multi(ctx context.Context, ops ...any) (results []zk.MultiRespo
 	return nil, time.Time{}, err
 }
 
-// alive returns as of when the leader knows that the session lives, if a majority has done what was sent then.
+// A proof is what a request proves that a majority has carried out.
+type proof struct {
+	link  *link     // over which it was sent; nil: none
+	alive time.Time // as of when the leader knows then that the session lives
+}
+
+// proof returns what a request proves that is sent now.
 //
 // The leader expires a session by what it knows of it, and the server that the client is connected with may know more:
 // it reports its sessions to the leader every half tick, and between reports not even a request that it forwards
 // extends them. But it forwards requests and reports over one connection. So what the client had sent a lag before a
 // request that the leader has carried out was reported before it, if a server reports within the lag.
-func (c *client) alive(sent time.Time) time.Time {
+func (c *client) proof(now time.Time) proof {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link == nil || c.up.After(sent) {
-		return time.Time{} // another server may have carried it out
+	if c.link == nil {
+		return proof{}
 	}
-	return c.link.sent.before(sent.Add(-c.lag))
+	return proof{c.link, c.link.sent.before(now.Add(-c.lag))}
+}
+
+// alive returns as of when the leader knows that the session lives, now that a request was carried out. It is zero if
+// another server may have done that.
+func (c *client) alive(p proof) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != p.link {
+		return time.Time{}
+	}
+	return p.alive
 }
 
 // cut closes the connection, so that the library tries another server.
