@@ -150,7 +150,8 @@ func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
 
 // The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
 // the line's node for the sake of the result. That says the number of the transaction, which is the new node's czxid
-// and the claim's ticket, and how many nodes the line has.
+// and the claim's ticket, and how many nodes the line has. Where the line's node is not Holdfast's, another is written,
+// and the line is read.
 const (
 	epochOp = iota
 	createOp
@@ -158,11 +159,14 @@ const (
 )
 
 func (j *joining) create() []any {
-	c, acl := j.session.Handle, j.store.set.acl()
+	c, acl, written := j.session.Handle, j.store.set.acl(), j.line
+	if j.store.layout.foreign() {
+		written = j.store.set.sessions()
+	}
 	return []any{
 		epochOp:  &zk.CheckVersionRequest{Path: c.path, Version: c.epoch.Load()},
 		createOp: &zk.CreateRequest{Path: j.line + "/" + j.begin, Data: []byte(j.value), Acl: acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-		numberOp: &zk.SetDataRequest{Path: j.line, Version: -1},
+		numberOp: &zk.SetDataRequest{Path: written, Version: -1},
 	}
 }
 
@@ -231,7 +235,7 @@ func (j *joining) made(ctx context.Context, node string, number *zk.Stat) (store
 		err = final(errTooMany)
 	case c.ticket <= j.Floor: // the servers were restored from a backup
 		err = fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, c.ticket, j.Floor)
-	case number.NumChildren > 1:
+	case number.NumChildren > 1 || s.layout.foreign():
 		ahead, w, err = j.lookAhead(ctx, c)
 	}
 	if err != nil || j.Try && c.state != store.Held {
@@ -250,7 +254,7 @@ func (j *joining) made(ctx context.Context, node string, number *zk.Stat) (store
 		s.mu.Unlock()
 		return store.Standing{}, errAgain // it is gone with its session
 	}
-	c.waitsFor, c.lastOne = w, ahead == 1 && c.ask.Units == c.ask.Limit
+	c.waitsFor, c.lastOne = w, ahead == 1 && c.ask.Units == c.ask.Limit && !s.layout.foreign()
 	s.admit(c)
 	waits := c.state == store.Waiting
 	s.mu.Unlock()
