@@ -2,6 +2,7 @@ package zkstore_test
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
@@ -222,4 +224,34 @@ func TestLockOfTheLibrary(t *testing.T) {
 	try.Try = true
 	testkit.Join(t, s, &try, store.Gone)
 	testkit.Must(t, lock.Unlock())
+}
+
+// What Curator's layouts don't have is refused in words that say which layout has it.
+func TestWhatCuratorLacks(t *testing.T) {
+	t.Parallel()
+	server := servers.ZooKeeper(t, servers.Tick(tick))
+	for layout, lacks := range map[string][]string{
+		"curator":    {"readers", "semaphores", "downgrades"},
+		"curator-rw": {"semaphores", "downgrades"},
+	} {
+		url := fmt.Sprintf("zk://%s?layout=%s&tick=%v&ttl=%v", server.Addr(), layout, tick, sessionTTL)
+		locks, err := holdfast.Open(t.Context(), url)
+		testkit.Must(t, err)
+		t.Cleanup(func() { locks.Close() })
+		writer := testkit.Lock(t, locks, "lock")
+		_, downgrade := writer.Downgrade(t.Context())
+		testkit.Unlock(t, writer)
+		_, semaphore := locks.Semaphore("many", 3).Acquire(t.Context(), 1)
+		reader, read := locks.RWMutex("lock").RLock(t.Context())
+		if read == nil {
+			testkit.Unlock(t, reader)
+		}
+		for what, err := range map[string]error{"readers": read, "semaphores": semaphore, "downgrades": downgrade} {
+			if !slices.Contains(lacks, what) {
+				testkit.Check(t, err)
+			} else if !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), "own layout has all") {
+				t.Errorf("%s with layout=%s: %v", what, layout, err)
+			}
+		}
+	}
 }
