@@ -25,7 +25,7 @@ type claim struct {
 	version int32  // of that data
 
 	waitsFor watch
-	lastOne  bool  // nothing else is ahead of it
+	lastOne  bool  // nothing else is ahead of it, nor can come there
 	unknown  error // why its line could not be judged
 
 	watchTimer *time.Timer // watches its own node

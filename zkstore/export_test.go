@@ -30,13 +30,20 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	return s, nil
 }
 
-// LinePath is the path of a name's line, for a store without prefix.
-func LinePath(name string) string { return (&settings{layoutName: ownName}).layout().path(name) }
+// LinePath is the path of a name's line, for a store without prefix. The root is that of Curator's layout.
+func LinePath(layout, root, name string) string { return layoutNamed(layout, root).path(name) }
+
+func layoutNamed(name, root string) layout {
+	if name == "" {
+		return (&settings{layoutName: ownName}).layout()
+	}
+	return (&settings{layoutName: name, chroot: root}).layout()
+}
 
 // NodeOf is the name of the node that a claim has among these, or "".
-func NodeOf(children []string, id store.ID) string {
+func NodeOf(layout string, children []string, id store.ID) string {
 	for _, child := range children {
-		if e, ok, err := (ownLayout{}).parse(child); ok && err == nil && e.id == id && !e.marker {
+		if e, ok, err := layoutNamed(layout, "").parse(child); ok && err == nil && e.id == id && !e.marker {
 			return child
 		}
 	}

@@ -250,7 +250,7 @@ func (j *joining) made(ctx context.Context, node string, number *zk.Stat) (store
 		s.mu.Unlock()
 		return store.Standing{}, errAgain // it is gone with its session
 	}
-	c.waitsFor, c.lastOne = w, ahead == 1 && c.ask.Units == c.ask.Limit
+	c.waitsFor, c.lastOne = w, ahead == 1 && c.ask.Units == c.ask.Limit && !s.layout.foreign()
 	s.admit(c)
 	waits := c.state == store.Waiting
 	s.mu.Unlock()

@@ -27,6 +27,10 @@ type layout interface {
 	// top returns the path that all lines are under. It is empty for the root.
 	top() string
 
+	// foreign reports whether other programs have nodes in the lines too. The data of a line's node is theirs then, and
+	// a node may come ahead of others that are there.
+	foreign() bool
+
 	// mayHaveLines reports whether a node can be a line, or have lines under it.
 	mayHaveLines(path string) bool
 
@@ -74,7 +78,9 @@ func parseLine(l layout, children []string) ([]entry, error) {
 			entries[at].ask.Units = min(entries[at].ask.Units, m.ask.Units)
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.seq-b.seq, 0) })
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.seq-b.seq, 0), cmp.Compare(b.ask.Units, a.ask.Units))
+	})
 	return entries, nil
 }
 
@@ -127,6 +133,8 @@ func (l ownLayout) name(path string) (string, bool) {
 }
 
 func (l ownLayout) top() string { return l.lines }
+
+func (ownLayout) foreign() bool { return false }
 
 func (l ownLayout) mayHaveLines(path string) bool {
 	return !strings.Contains(path[len(l.lines)+1:], "/")
@@ -185,6 +193,11 @@ func parseInt32(text string, n *int32) bool {
 
 // curatorLayout is that of Curator's recipes: the name of a lock is its path, and the nodes of a line are named
 // _c_UUID-lock-SEQUENCE for a mutex, or _c_UUID-__WRIT__SEQUENCE and _c_UUID-__READ__SEQUENCE for a read-write lock.
+//
+// A writer of Curator that becomes a reader, from version 5.5 on, makes a node with the sequence number of the writer's,
+// and so ahead of all that wait. Other children of a line don't count, as the nodes of locks whose path goes on.
+//
+// Curator takes negative sequence numbers, which follow 2^31-1, for the least. So it does not exclude anything then.
 type curatorLayout struct {
 	root   string // the path that names begin at
 	shared bool   // a read-write lock's
@@ -197,20 +210,25 @@ const (
 	readerWord = "__READ__"
 )
 
+// sequence is how servers write sequence numbers.
+const sequence = "%010d"
+
 // reserved is the component under which Holdfast has its own nodes.
 const reserved = "holdfast"
 
 func (l curatorLayout) path(name string) string {
 	components := strings.Split(name, "/")
 	for i, component := range components {
-		escapedDots := component == "." || component == ".."
-		switch component = escapeComponent(component); {
+		_, isClaim, _ := l.parse(component)
+		taken := i == 0 && (component == reserved || component == "zookeeper")
+		switch {
 		case component == "":
 			component = "%"
-		case escapedDots:
-			component = strings.ReplaceAll(component, ".", "%2E")
-		case i == 0 && (component == reserved || component == "zookeeper"):
-			component = fmt.Sprintf("%%%02X%s", component[0], component[1:])
+		case component == "." || component == ".." || taken || isClaim:
+			last := len(component) - 1
+			component = fmt.Sprintf("%s%%%02X", escapeComponent(component[:last]), component[last])
+		default:
+			component = escapeComponent(component)
 		}
 		components[i] = component
 	}
@@ -232,6 +250,7 @@ func escapeComponent(text string) string {
 	return b.String()
 }
 
+// name knows no path with a % that path would not write.
 func (l curatorLayout) name(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, l.root+"/")
 	if !ok {
@@ -246,10 +265,13 @@ func (l curatorLayout) name(path string) (string, bool) {
 			return "", false
 		}
 	}
-	return strings.Join(components, "/"), true
+	name := strings.Join(components, "/")
+	return name, l.path(name) == path
 }
 
 func (l curatorLayout) top() string { return l.root }
+
+func (curatorLayout) foreign() bool { return true }
 
 func (l curatorLayout) mayHaveLines(at string) bool {
 	_, isClaim, _ := l.parse(path.Base(at))
@@ -283,8 +305,12 @@ func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
 		words = []string{writerWord, readerWord}
 	}
 	for _, word := range words {
-		before, seq, found := strings.Cut(child, word)
-		if !found || !parseInt32(seq, &e.seq) {
+		at := strings.LastIndex(child, word)
+		if at < 0 {
+			continue
+		}
+		before, seq := child[:at], child[at+len(word):]
+		if !parseInt32(seq, &e.seq) || fmt.Sprintf(sequence, e.seq) != seq {
 			continue
 		}
 		if word == readerWord {

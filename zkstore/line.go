@@ -159,7 +159,8 @@ func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 	})
 }
 
-// names finds the lines that have claims. The node of a line stays for a while after the last claim has left.
+// names finds the lines that have claims. The node of a line stays for a while after the last claim has left. Nodes of
+// others that this user may not read are left out.
 func (s *Store) names(ctx context.Context, prefix string) (names []string, err error) {
 	c, err := s.client(ctx)
 	if err == nil {
@@ -177,7 +178,8 @@ func (s *Store) names(ctx context.Context, prefix string) (names []string, err e
 				children, _, err := conn.Children(cmp.Or(path, "/"))
 				return children, err
 			})
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			closed := errors.Is(err, zk.ErrNoAuth) && s.layout.foreign() && path != s.layout.top()
+			if err != nil && !errors.Is(err, zk.ErrNoNode) && !closed {
 				return pathError(path, err)
 			}
 			mu.Lock()

@@ -156,7 +156,7 @@ func (s *Store) judged(c *claim, entries []entry) (w watch, waits bool) {
 	if c.waitsFor != w {
 		s.unwatch(c, c.waitsFor)
 	}
-	c.waitsFor, c.lastOne = w, at == 1 && !w.data && c.ask.Units == c.ask.Limit
+	c.waitsFor, c.lastOne = w, at == 1 && !w.data && c.ask.Units == c.ask.Limit && !s.layout.foreign()
 	return w, true
 }
 

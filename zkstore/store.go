@@ -65,13 +65,14 @@ func (s *Store) Abilities() store.Abilities {
 	_, ownLine := s.layout.(ownLayout)
 	curator, _ := s.layout.(curatorLayout)
 	able := store.Abilities{
-		Store:      s.frame.Name,
-		Identity:   s.identity,
-		Line:       true,
-		Shared:     ownLine || curator.shared,
-		MinTTL:     s.set.ttl,
-		MaxTTL:     MaxTTL,
-		SessionTTL: s.set.ttl,
+		Store:       s.frame.Name,
+		Identity:    s.identity,
+		Line:        true,
+		Shared:      ownLine || curator.shared,
+		ReadersOnly: curator.shared,
+		MinTTL:      s.set.ttl,
+		MaxTTL:      MaxTTL,
+		SessionTTL:  s.set.ttl,
 		// A new leader gives every session its whole ttl again. The leader rounds up to its tick, and hears of a session's
 		// last sign of life within another; the rest is for elections.
 		TakeoverTTLs: 2,
@@ -79,7 +80,7 @@ func (s *Store) Abilities() store.Abilities {
 		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
-	if !able.Shared {
+	if !ownLine {
 		able.Instead = "layout=curator-rw has readers, and Holdfast's own layout has all"
 	}
 	return able
