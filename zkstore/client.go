@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 // A client is one session in ZooKeeper: the library's client, which is not allowed to outlive its session. By itself
@@ -46,11 +48,12 @@ const (
 	mostPause  = 500 * time.Millisecond
 )
 
-// events is told what happens to a client and to the nodes that it watches. Its methods don't block.
+// events is told what happens to a client and to the nodes that it watches. Its methods don't block. A
+// sessionline.Store is that.
 type events interface {
-	reconnected(*client)
-	sessionExpired(*client)
-	nodeChanged(*client, zk.Event)
+	Reconnected()
+	Over(*client)
+	Changed(c *client, w sessionline.Watch, deleted bool)
 }
 
 // connect begins a session.
@@ -61,18 +64,20 @@ func connect(ctx context.Context, set *settings, told events) (*client, error) {
 	callback := func(e zk.Event) {
 		switch {
 		case e.Type != zk.EventSession:
-			told.nodeChanged(c, e)
+			for _, w := range firedBy(e) {
+				told.Changed(c, w, e.Type == zk.EventNodeDeleted)
+			}
 		case e.State == zk.StateHasSession:
 			c.connected()
 			if !first {
-				told.reconnected(c)
+				told.Reconnected()
 			}
 			first = false
 		case e.State == zk.StateDisconnected:
 			c.disconnected()
 		case e.State == zk.StateExpired:
 			c.expire()
-			told.sessionExpired(c)
+			told.Over(c)
 		}
 	}
 	conn, ended, err := zk.Connect(set.servers, set.ttl, zk.WithEventCallback(callback), zk.WithHostProvider(c),
@@ -194,18 +199,16 @@ var (
 	errCut       = errors.New("the connection was closed")
 )
 
-// await waits for a connection, and gives up when every server was tried. The error is zk.ErrSessionExpired if the
-// session is over.
+// await waits for a connection, and gives up when every server was tried. The error is ErrOver if the session
+// is.
 func (c *client) await(ctx context.Context) error {
 	for {
 		c.mu.Lock()
 		changed, up, expired, failure, failures := c.changed, c.link != nil, c.expired, c.failure, c.failures
 		c.mu.Unlock()
 		switch {
-		case expired:
-			return zk.ErrSessionExpired
-		case c.life.Err() != nil:
-			return zk.ErrClosing
+		case expired || c.life.Err() != nil:
+			return sessionline.ErrOver
 		case up:
 			return nil
 		case failures >= len(c.hosts):
@@ -250,6 +253,9 @@ func callOnce[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)
 	}()
 	select {
 	case o := <-done:
+		if errors.Is(o.err, zk.ErrSessionExpired) || errors.Is(o.err, zk.ErrClosing) {
+			o.err = sessionline.ErrOver
+		}
 		return o.result, o.err
 	case <-ctx.Done():
 		return result, ctx.Err()

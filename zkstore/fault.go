@@ -20,12 +20,14 @@ func (f finalError) Unwrap() error { return f.error }
 
 func final(err error) error { return finalError{err} }
 
+var errNoPermission = errors.New("no permission")
+
 // pathError names the node at which a request was refused.
 func pathError(path string, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		return final(fmt.Errorf("no permission for %s: its ACL allows this user less than read, create, write and delete",
-			store.Quote(path)))
+		return final(fmt.Errorf("%w for %s: its ACL allows this user less than read, create, write and delete",
+			errNoPermission, store.Quote(path)))
 	case errors.Is(err, zk.ErrInvalidACL):
 		return final(fmt.Errorf("no permission for %s can be given: the user is not logged in", store.Quote(path)))
 	}
@@ -39,7 +41,7 @@ func explain(err error) (why error, isFinal bool) {
 	}
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		return errors.New("no permission"), true
+		return errNoPermission, true
 	case errors.Is(err, zk.ErrAuthFailed):
 		return errors.New("the server refused user and password"), true
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer):

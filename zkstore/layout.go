@@ -3,7 +3,6 @@ package zkstore
 import (
 	"cmp"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/percent"
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 // A layout says under which path the line of a name is, and what the names of its nodes mean. A line is the children of
@@ -48,19 +47,16 @@ type layout interface {
 	parse(child string) (e entry, ok bool, err error)
 }
 
-// An entry is a node of a line.
+// An entry is a child of a line's node.
 type entry struct {
-	node string // its name
-	id   store.ID
-	ask  store.Ask
-	seq  int32 // the sequence number, which begins again after 2^32 nodes
-
-	marker bool // it says that the claim with this ID has no more than ask.Units
+	sessionline.Entry       // the key is its name
+	seq               int32 // the sequence number, which begins again after 2^32 nodes
+	marker            bool  // it says that the claim with this ID has no more than its units
 }
 
 // parseLine returns the claims of a line in their order. One name that can't be read is an error: a line that is
 // understood in part must not be judged.
-func parseLine(l layout, children []string) ([]entry, error) {
+func parseLine(l layout, children []string) ([]sessionline.Entry, error) {
 	entries := make([]entry, 0, len(children))
 	var shrunk []entry
 	for _, child := range children {
@@ -74,27 +70,18 @@ func parseLine(l layout, children []string) ([]entry, error) {
 		}
 	}
 	for _, m := range shrunk {
-		if at := slices.IndexFunc(entries, func(e entry) bool { return e.id == m.id }); at >= 0 {
-			entries[at].ask.Units = min(entries[at].ask.Units, m.ask.Units)
+		if at := slices.IndexFunc(entries, func(e entry) bool { return e.ID == m.ID }); at >= 0 {
+			entries[at].Ask.Units = min(entries[at].Ask.Units, m.Ask.Units)
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.seq-b.seq, 0), cmp.Compare(b.ask.Units, a.ask.Units))
+		return cmp.Or(cmp.Compare(a.seq-b.seq, 0), cmp.Compare(b.Ask.Units, a.Ask.Units))
 	})
-	return entries, nil
-}
-
-// indexOf returns the place of a node in a line, or -1.
-func indexOf(entries []entry, node string) int {
-	return slices.IndexFunc(entries, func(e entry) bool { return e.node == node })
-}
-
-// mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
-func mismatch(ahead []entry, ask store.Ask) error {
-	if len(ahead) > 0 && line.Mismatch(ahead[0].ask, ask) {
-		return &store.MismatchError{InUse: ahead[0].ask}
+	line := make([]sessionline.Entry, len(entries))
+	for i, e := range entries {
+		line[i] = e.Entry
 	}
-	return nil
+	return line, nil
 }
 
 // ownLayout is Holdfast's. A claim's node is named FORMAT-ID-KUNITS.LIMIT-SEQUENCE, where K is l for a lock and s for a
@@ -152,34 +139,32 @@ func (ownLayout) shrunk(id store.ID, units int32) string {
 	return fmt.Sprintf("%s-%v-to-%d", nodeFormat, id, units)
 }
 
-var errForeign = errors.New("was not made by any version of holdfast")
-
 func (ownLayout) parse(child string) (e entry, ok bool, err error) {
 	version, rest, _ := strings.Cut(child, "-")
 	if version != nodeFormat && version != "" && strings.Trim(version, "0123456789") == "" {
 		return e, false, fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(child))
 	}
-	e = entry{node: child}
+	e = entry{Entry: sessionline.Entry{Key: child}}
 	id, rest, _ := strings.Cut(rest, "-")
-	if version == nodeFormat && e.id.UnmarshalText([]byte(id)) == nil && e.parseAsk(rest) {
+	if version == nodeFormat && e.ID.UnmarshalText([]byte(id)) == nil && e.parseAsk(rest) {
 		return e, true, nil
 	}
-	return e, false, fmt.Errorf("the node %s %w", store.Quote(child), errForeign)
+	return e, false, fmt.Errorf("the node %s %w", store.Quote(child), sessionline.ErrUnreadable)
 }
 
 // parseAsk reads what follows the ID.
 func (e *entry) parseAsk(text string) bool {
 	if units, ok := strings.CutPrefix(text, "to-"); ok {
 		e.marker = true
-		return parseInt32(units, &e.ask.Units) && e.ask.Units > 0
+		return parseInt32(units, &e.Ask.Units) && e.Ask.Units > 0
 	}
 	ask, seq, _ := strings.Cut(text, "-")
 	for kind, letter := range kindLetters {
 		if rest, ok := strings.CutPrefix(ask, letter); ok {
 			units, limit, _ := strings.Cut(rest, ".")
-			e.ask.Kind = kind
-			return parseInt32(units, &e.ask.Units) && parseInt32(limit, &e.ask.Limit) && parseInt32(seq, &e.seq) &&
-				e.ask.Units > 0 && e.ask.Units <= e.ask.Limit && e.ask.Limit <= store.MaxReaders
+			e.Ask.Kind = kind
+			return parseInt32(units, &e.Ask.Units) && parseInt32(limit, &e.Ask.Limit) && parseInt32(seq, &e.seq) &&
+				e.Ask.Units > 0 && e.Ask.Units <= e.Ask.Limit && e.Ask.Limit <= store.MaxReaders
 		}
 	}
 	return false
@@ -299,7 +284,7 @@ func (l curatorLayout) node(id store.ID, ask store.Ask) (string, error) {
 func (curatorLayout) shrunk(store.ID, int32) string { return "" }
 
 func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
-	e = entry{node: child, ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}}
+	e = entry{Entry: sessionline.Entry{Key: child, Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}}}
 	words := []string{mutexWord}
 	if l.shared {
 		words = []string{writerWord, readerWord}
@@ -314,11 +299,11 @@ func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
 			continue
 		}
 		if word == readerWord {
-			e.ask.Units = 1
+			e.Ask.Units = 1
 		}
 		uuid := strings.ReplaceAll(strings.TrimPrefix(before, "_c_"), "-", "")
-		if e.id.UnmarshalText([]byte(uuid)) != nil {
-			e.id = store.ID{} // made without protection
+		if e.ID.UnmarshalText([]byte(uuid)) != nil {
+			e.ID = store.ID{} // made without protection
 		}
 		return e, true, nil
 	}

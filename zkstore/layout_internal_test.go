@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 var (
@@ -40,7 +41,8 @@ func TestCuratorNodes(t *testing.T) {
 		for _, seq := range []int32{0, 7, math.MaxInt32, math.MinInt32, -1} {
 			node := begin + fmt.Sprintf(sequence, seq)
 			e, ok, err := test.layout.parse(node)
-			if want := (entry{node: node, id: exampleID, ask: test.ask, seq: seq}); !ok || err != nil || e != want {
+			want := entry{Entry: sessionline.Entry{Key: node, ID: exampleID, Ask: test.ask}, seq: seq}
+			if !ok || err != nil || e != want {
 				t.Errorf("%q is %+v, %v, %v; want %+v", node, e, ok, err, want)
 			}
 		}
@@ -95,7 +97,7 @@ func TestCuratorOrder(t *testing.T) {
 		entries, err := parseLine(rwLayout, children)
 		var got []string
 		for _, e := range entries {
-			got = append(got, e.node)
+			got = append(got, e.Key)
 		}
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%q, %v; want %q", got, err, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 func init() {
@@ -97,7 +98,7 @@ func (s *settings) check() error {
 	if err != nil {
 		host = "unknown"
 	}
-	s.about = fmt.Sprint(host, " ", os.Getpid())
+	s.about = fmt.Sprint(sessionline.Format, host, " ", os.Getpid())
 	switch {
 	case len(s.servers) == 0:
 		return errors.New("a ZooKeeper store has one server or more, as in zk://h1:2181,h2:2181,h3:2181")
@@ -203,24 +204,24 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	call := s.frame.Call(ctx, frame.AskTimeout)
+	call := s.Frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
-	c, err := s.client(call.Context)
+	c, err := s.Session(call.Context)
 	if err == nil {
 		s.identity, err = s.identify(call.Context, c)
 	}
 	if err != nil {
 		return call.Outcome(err)
 	}
-	s.frame.Go(s.sessions.Run)
+	s.Start()
 	return nil
 }
 
 // identify returns the identity that the servers keep for a prefix, and makes one if they have none.
 func (s *Store) identify(ctx context.Context, c *client) (string, error) {
-	path := s.set.tenant() + "/id"
+	path := s.servers.tenant() + "/id"
 	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.Create(path, []byte(format+rand.Text()), 0, s.set.acl())
+		_, err := conn.Create(path, []byte(sessionline.Format+rand.Text()), 0, s.servers.acl())
 		return err
 	})
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -233,11 +234,11 @@ func (s *Store) identify(ctx context.Context, c *client) (string, error) {
 	if err != nil {
 		return "", pathError(path, err)
 	}
-	id, ok := strings.CutPrefix(string(data), format)
+	id, ok := strings.CutPrefix(string(data), sessionline.Format)
 	if !ok {
 		return "", fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(path))
 	}
-	return id + "/" + s.set.layoutName + "/" + s.set.prefix, nil
+	return id + "/" + s.servers.layoutName + "/" + s.servers.prefix, nil
 }
 
 // open connects to the servers at a URL.
