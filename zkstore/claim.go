@@ -152,6 +152,7 @@ func (s *Store) watch(ctx context.Context, c *claim, w watch) (bool, error) {
 			return false, ctx.Err()
 		}
 	}
+	c.session.Handle.watched.Store(true)
 	err := request(ctx, c.session.Handle, func(conn *zk.Conn) (err error) {
 		if w.data {
 			_, _, _, err = conn.GetW(w.path)
