@@ -26,6 +26,8 @@ type client struct {
 	path  string       // of the session's node
 	epoch atomic.Int32 // the version of that node
 
+	watched atomic.Bool // a watch was set, and may still be
+
 	life context.Context // ends with the session
 	end  context.CancelFunc
 
@@ -145,6 +147,9 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 		return nil, err
 	}
 	c.dialed = &link{Conn: conn, patience: timeout, sent: touches{lag: c.lag}}
+	if c.watched.Load() {
+		c.dialed.watches = &gate{open: make(chan struct{})}
+	}
 	return c.dialed, nil
 }
 

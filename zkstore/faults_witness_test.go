@@ -94,7 +94,7 @@ func (w *witness) wait(locks *holdfast.Client, behind int) *testkit.Waiter {
 // line returns the paths of the nodes in the lock's line, in their order.
 func (w *witness) line() (paths []string) {
 	w.Helper()
-	return childrenOf(w, w.conn, zkstore.LinePath(w.Mutex))
+	return childrenOf(w, w.conn, zkstore.LinePath("", "", w.Mutex))
 }
 
 // childrenOf returns the paths of the nodes under a path, in the order of their sequence numbers.

@@ -159,6 +159,7 @@ func (z *servers) Read(ctx context.Context, c *client, key string) (sessionline.
 // Watch implements sessionline.Server. A watch on the children of a claim's node, which has none, is on its deletion
 // alone.
 func (z *servers) Watch(ctx context.Context, c *client, w sessionline.Watch) (there bool, err error) {
+	c.watched.Store(true)
 	err = request(ctx, c, func(conn *zk.Conn) (err error) {
 		if w.Data {
 			_, _, _, err = conn.GetW(w.Key)
