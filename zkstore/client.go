@@ -200,7 +200,8 @@ func (c *client) expire() {
 }
 
 var (
-	errNoSession = errors.New("a server has taken the connection and no session: it finds no majority of the servers, or is too slow")
+	errNoSession = errors.New("a server has taken the connection and no session: " +
+		"it finds no majority of the servers, or is too slow")
 	errCut       = errors.New("the connection was closed")
 )
 
@@ -364,7 +365,7 @@ func (c *client) close() {
 	}
 	c.end()
 	c.cut()
-	for range c.ended { //nolint:revive // until it is closed
+	for range c.ended {
 	}
 	<-closed
 }

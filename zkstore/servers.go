@@ -184,8 +184,9 @@ func firedBy(e zk.Event) []sessionline.Watch {
 		return []sessionline.Watch{children}
 	case zk.EventNodeDataChanged:
 		return []sessionline.Watch{data}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // Confirm implements sessionline.Server. Only a majority of the servers can do a transaction, also one that writes

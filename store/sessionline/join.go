@@ -18,7 +18,6 @@ type joining[S comparable] struct {
 	position[S]
 	store *Store[S]
 	began time.Time
-	value string
 }
 
 // joinTries is how often a Join is tried while the session changes, or the server has it tried again.

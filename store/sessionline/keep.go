@@ -149,8 +149,8 @@ func (s *Store[S]) waiting(claims []*claim[S]) (waiting []*claim[S]) {
 	return waiting
 }
 
-// updates returns what nodes are to say. Each is written over what is known to be there and nothing else: a Keep that was
-// sent long ago and lands late must not undo a downgrade.
+// updates returns what nodes are to say. Each is written over what is known to be there and nothing else: a Keep that
+// was sent long ago and lands late must not undo a downgrade.
 func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	updates := make([]Update, len(claims))
 	s.mu.Lock()

@@ -60,7 +60,8 @@ func (s *Store[S]) delete(ctx context.Context, p position[S]) error {
 	s.deleteLater(p)
 	for {
 		err := s.deletes.Ask().Await(ctx)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) { // the round's limit, not the caller's
+		roundOver := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		if !roundOver {
 			return err
 		}
 	}

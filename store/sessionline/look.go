@@ -53,8 +53,8 @@ const lookDeep = 5
 // look finds out where claims of one name stand, and watches what they wait for. The client is told of those that turn
 // out to be held or gone.
 //
-// The line may be read from a server that is behind others. But whoever was ahead of a claim, and is not in what it says,
-// has left for ever: that a claim holds is seen late, and never too early.
+// The line may be read from a server that is behind others. But a claim that was ahead, and is not in what it says, has
+// left for ever: that a claim holds is seen late, and never too early.
 func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) error {
 	for range lookDeep {
 		entries, err := s.Server.Line(ctx, claims[0].session.Handle, name)
@@ -64,10 +64,10 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 			return nil
 		case unreadable(err):
 			s.mu.Lock()
-			defer s.mu.Unlock()
 			for _, c := range claims {
 				c.unknown = err
 			}
+			s.mu.Unlock()
 			return nil
 		case err != nil:
 			return err
