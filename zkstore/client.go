@@ -202,7 +202,7 @@ func (c *client) expire() {
 var (
 	errNoSession = errors.New("a server has taken the connection and no session: " +
 		"it finds no majority of the servers, or is too slow")
-	errCut       = errors.New("the connection was closed")
+	errCut = errors.New("the connection was closed")
 )
 
 // await waits for a connection, and gives up when every server was tried. The error is ErrOver if the session
