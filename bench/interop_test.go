@@ -100,6 +100,15 @@ func (e encounter) passed() map[string]int {
 	return n
 }
 
+// served counts the turns of each kind.
+func (e encounter) served() map[string]int {
+	n := map[string]int{}
+	for _, turn := range e.turns() {
+		n[e.sides[turn.process].name]++
+	}
+	return n
+}
+
 // faults is how many calls failed, and why the first did.
 func (e encounter) faults() (n int, first string) {
 	for _, t := range e.tallies {
@@ -133,8 +142,8 @@ func TestRedlockAmongOthers(t *testing.T) {
 }
 
 // takeTurns demands that two sides exclude each other. On a busy machine the lock may go from one to the other too seldom to
-// show that. Then they meet again, for longer.
-func takeTurns(t *testing.T, kind *siteKind, pause time.Duration, ours, peer side) {
+// show that. Then they meet again, for longer. It returns the last encounter.
+func takeTurns(t *testing.T, kind *siteKind, pause time.Duration, ours, peer side) encounter {
 	t.Helper()
 	for lasts := interopFor(t); ; lasts *= 2 {
 		e := meet(t, kind, lasts, pause, ours, peer, ours, peer)
@@ -143,11 +152,11 @@ func takeTurns(t *testing.T, kind *siteKind, pause time.Duration, ours, peer sid
 		there, back := passed[ours.name+" to "+peer.name], passed[peer.name+" to "+ours.name]
 		t.Logf("%d holds in %v: %s", len(e.turns()), lasts, strings.TrimPrefix(fmt.Sprint(passed), "map"))
 		if t.Failed() || min(there, back) >= 5 {
-			return
+			return e
 		}
 		if lasts > 15*time.Second {
 			t.Errorf("the lock went from %s to %s %d times, and back %d times: that shows little", ours.name, peer.name, there, back)
-			return
+			return e
 		}
 	}
 }
