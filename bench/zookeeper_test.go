@@ -34,7 +34,8 @@ func TestZooKeeper(t *testing.T) {
 	t.Run("fresh", func(t *testing.T) { testZooKeeperFresh(t, z) })
 	t.Run("usage", func(t *testing.T) { testZooKeeperUsage(t, z) })
 	t.Run("contestants", func(t *testing.T) {
-		testContestants(t, z, time.Second, callLimits{2, 5, 50}, "raw-zookeeper", "holdfast-zookeeper", "holdfast-curator", "zk-lock")
+		names := []string{"raw-zookeeper", "holdfast-zookeeper", "holdfast-curator", "zk-lock"}
+		testContestants(t, z, time.Second, callLimits{2, 5, 50}, names...)
 	})
 	t.Run("curator", func(t *testing.T) {
 		needCurator(t)

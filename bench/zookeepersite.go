@@ -29,11 +29,11 @@ type zooKeeperServers struct {
 func startZooKeeper(ctx context.Context, set serverSettings) (site, error) {
 	z := &zooKeeperServers{settings: set}
 	stop, err := servers.Outside(ctx, func(t testing.TB) {
-		forceSync := "forceSync=yes"
+		forceSync := servers.Args("forceSync=yes")
 		if set.noFsync {
-			forceSync = "forceSync=no"
+			forceSync = servers.Args("forceSync=no")
 		}
-		z.ZooKeeperServers = servers.ZooKeeperEnsemble(t, max(set.nodes, 1), servers.Tick(zooKeeperTick), servers.Args(forceSync))
+		z.ZooKeeperServers = servers.ZooKeeperEnsemble(t, max(set.nodes, 1), servers.Tick(zooKeeperTick), forceSync)
 		said, err := z.Nodes[0].Command(ctx, "srvr")
 		if err == nil {
 			_, said, _ = strings.Cut(said, "version: ")

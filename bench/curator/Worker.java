@@ -26,8 +26,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * Times are those of System.nanoTime, which on Linux is the clock that all processes share.
  */
 public final class Worker {
-    /** How long it locks before it says that it is ready: what runs for the first time is interpreted. */
-    private static final long WARM_UP = TimeUnit.SECONDS.toNanos(1);
+    /** How long it locks before it says that it is ready: what has run seldom is interpreted. */
+    private static final long WARM_UP = TimeUnit.SECONDS.toNanos(2);
 
     private final String assignment;
     private final CuratorFramework client;
@@ -43,14 +43,37 @@ public final class Worker {
     public static void main(String[] args) throws Exception {
         BufferedReader orders = new BufferedReader(new InputStreamReader(System.in));
         Worker worker = new Worker(orders.readLine());
-        worker.together("warm-" + worker.number("Process") + "-%d", System.nanoTime(), WARM_UP, 0, 0);
+        worker.warmUp();
         System.out.println("{}");
         long start = number(orders.readLine(), "At");
         endWithParent(orders);
-        String tallies = worker.together("bench-%d", start, worker.number("Lasts"), worker.number("Work"), worker.number("Pause"));
+        String tallies = worker.lockForAWhile(start);
         System.out.println("{\"Tallies\":[" + tallies + "]}");
         worker.client.close();
         System.exit(0);
+    }
+
+    /** Has two threads for each that is to come lock a name, so that waiting is warm too. */
+    private void warmUp() throws Exception {
+        long start = System.nanoTime();
+        together(2 * (int) number("Goroutines"), g -> {
+            String path = "/warm-" + number("Process") + "-" + g / 2;
+            return turns(path, 0, start, start + WARM_UP, 0, 0);
+        });
+    }
+
+    /** Locks and unlocks in all threads for as long as the workload lasts, and returns what came of it. */
+    private String lockForAWhile(long start) throws Exception {
+        int count = (int) number("Goroutines");
+        return together(count, g -> {
+            long name = (number("Process") * count + g) % number("Names");
+            return turns("/bench-" + name, name, start, start + number("Lasts"), number("Work"), number("Pause"));
+        });
+    }
+
+    /** What a thread does. */
+    private interface Task {
+        String run(int thread) throws Exception;
     }
 
     /** Ends this process when nobody is at the other end any more. */
@@ -67,22 +90,19 @@ public final class Worker {
         thread.start();
     }
 
-    /** Locks and unlocks in all threads for as long as it lasts, and returns what came of it. */
-    private String together(String names, long start, long lasts, long work, long pause) throws Exception {
-        int count = (int) number("Goroutines");
+    private static String together(int count, Task task) throws Exception {
         ExecutorService threads = Executors.newFixedThreadPool(count);
         List<Future<String>> done = new ArrayList<>();
         for (int g = 0; g < count; g++) {
-            long name = (number("Process") * count + g) % number("Names");
-            String path = "/" + String.format(names, names.startsWith("warm") ? g : name);
-            done.add(threads.submit(() -> turns(path, name, start, start + lasts, work, pause)));
+            int thread = g;
+            done.add(threads.submit(() -> task.run(thread)));
         }
-        List<String> tallies = new ArrayList<>();
-        for (Future<String> tally : done) {
-            tallies.add(tally.get());
+        List<String> results = new ArrayList<>();
+        for (Future<String> result : done) {
+            results.add(result.get());
         }
         threads.shutdown();
-        return String.join(",", tallies);
+        return String.join(",", results);
     }
 
     private InterProcessLock lock(String path) {
@@ -135,8 +155,8 @@ public final class Worker {
             }
             sleep(pause);
         }
-        return String.format("{\"Process\":%d,\"Name\":%d,\"Unserved\":%d,\"Errors\":%d,\"FirstError\":\"%s\",\"Holds\":[%s]}",
-            number("Process"), name, unserved, errors, firstError, json(holds));
+        return "{\"Process\":" + number("Process") + ",\"Name\":" + name + ",\"Unserved\":" + unserved
+            + ",\"Errors\":" + errors + ",\"FirstError\":\"" + firstError + "\",\"Holds\":[" + json(holds) + "]}";
     }
 
     private static String json(List<long[]> holds) {
