@@ -46,9 +46,9 @@ func onZooKeeper(wrap func(zooKeeperSession) locker) func(context.Context, strin
 }
 
 // Close ends the session.
-func (s zooKeeperSession) Close() error {
+func (s zooKeeperSession) Close() error { //nolint:unparam // a locker is closed so
 	s.Conn.Close()
-	for range s.events { //nolint:revive // until it has ended
+	for range s.events { // until it has ended
 	}
 	return nil
 }
