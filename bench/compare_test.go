@@ -205,6 +205,7 @@ func TestStores(t *testing.T) {
 	file, etcd := "holdfast-sqlite flock", "raw-etcd holdfast-etcd concurrency"
 	postgres := "raw-postgres holdfast-postgres advisory-lock for-update-postgres"
 	mariadb := "raw-mariadb holdfast-mariadb get-lock for-update-mariadb"
+	zookeeper := "raw-zookeeper holdfast-zookeeper holdfast-curator zk-lock curator"
 	for _, test := range []struct {
 		args []string
 		want string
@@ -216,7 +217,8 @@ func TestStores(t *testing.T) {
 		{[]string{"--store", "etcd"}, etcd},
 		{[]string{"--store", "etcd,file"}, file + " " + etcd},
 		{[]string{"--store", "postgres,mariadb"}, postgres + " " + mariadb},
-		{[]string{"--store", "all"}, strings.Join([]string{redis, groups, masters, file, etcd, postgres, mariadb}, " ")},
+		{[]string{"--store", "zookeeper"}, zookeeper},
+		{[]string{"--store", "all"}, strings.Join([]string{redis, groups, masters, file, etcd, postgres, mariadb, zookeeper}, " ")},
 	} {
 		var names []string
 		for _, c := range planned(t, append(test.args, "--contestants", notTests)...).contestants {
@@ -242,6 +244,8 @@ func TestTakesPart(t *testing.T) {
 		"raw-etcd":       "one names",
 		"concurrency":    "one names goroutines processes work",
 		"holdfast-etcd":  "one names goroutines processes work",
+		"raw-zookeeper":  "one names",
+		"curator":        "one names goroutines processes work",
 		"redsync-eager":  "goroutines processes work",
 		"test-open-door": "one names goroutines processes work leases",
 

@@ -12,6 +12,8 @@ type contestant struct {
 	on   *siteKind
 	// open makes its client in one process. where is the site's address.
 	open func(ctx context.Context, where string, ttl time.Duration) (locker, error)
+	// hire starts a worker that is another program. It has no open then.
+	hire func(context.Context, assignment) (*hand, error)
 	// sends are the commands that it sends to a server that counts them. What its scripts call is not among them. Where
 	// there are no scripts, nil is all.
 	sends []string
@@ -77,6 +79,12 @@ var contestants = []contestant{
 	{name: "holdfast-mariadb", role: ours, on: mariadbSite, open: holdfastOn(""), renews: true, fewer: true},
 	{name: "get-lock", role: peer, on: mariadbSite, open: onMySQL(0, getLock)},
 	{name: "for-update-mariadb", role: peer, on: mariadbSite, open: onMySQL(0, rowLockMySQL)},
+
+	{name: "raw-zookeeper", role: floor, on: zookeeperSite, open: onZooKeeper(newZooKeeperRaw), onlyAlone: true},
+	{name: "holdfast-zookeeper", role: ours, on: zookeeperSite, open: openHoldfastZooKeeper("holdfast")},
+	{name: "holdfast-curator", role: ours, on: zookeeperSite, open: openHoldfastZooKeeper("curator")},
+	{name: "zk-lock", role: peer, on: zookeeperSite, open: onZooKeeper(newZooKeeperLock)},
+	{name: "curator", role: peer, on: zookeeperSite, hire: hireCurator},
 }
 
 var (

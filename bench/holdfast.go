@@ -12,6 +12,7 @@ import (
 	_ "github.com/holdfast-go/holdfast/redisstore"
 	_ "github.com/holdfast-go/holdfast/redlock"
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"
+	_ "github.com/holdfast-go/holdfast/zkstore"
 )
 
 // strict is Holdfast without hand-over inside a process: the store's line alone decides.
@@ -31,6 +32,14 @@ func holdfastOn(scheme string, options ...holdfast.Option) func(context.Context,
 // openHoldfastEtcd opens Holdfast on etcd. There the ttl is that of the client's session.
 func openHoldfastEtcd(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 	return holdfastOn("etcd://")(ctx, where+"?ttl="+ttl.String(), ttl)
+}
+
+// openHoldfastZooKeeper opens Holdfast on ZooKeeper, in a layout. There the ttl is that of the client's session.
+func openHoldfastZooKeeper(layout string, options ...holdfast.Option) func(context.Context, string, time.Duration) (locker, error) {
+	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+		where = fmt.Sprintf("%s?ttl=%v&tick=%v&layout=%s", where, ttl, zooKeeperTick, layout)
+		return holdfastOn("zk://", options...)(ctx, where, ttl)
+	}
 }
 
 // openHoldfastReplicas opens Holdfast so that a lock counts only when all replicas have acknowledged it.

@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,10 +57,6 @@ func nodeRedlock(t *testing.T) []side {
 		return hireProgram(ctx, exec.Command(node, worker), inJSON, a)
 	}
 	return []side{{"node-redlock-4", hire}, {"node-redlock-5", hire}}
-}
-
-func inJSON(to io.Writer, from io.Reader) (encoder, decoder) {
-	return json.NewEncoder(to), json.NewDecoder(from)
 }
 
 func TestPlainModeAmongNodeRedlock(t *testing.T) {

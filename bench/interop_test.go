@@ -54,6 +54,7 @@ func sideOf(contestant string) side { return side{contestant, hire} }
 type encounter struct {
 	tallies []tally
 	sides   []side // of each process
+	start   int64
 }
 
 // meet lets processes contend for one name on fresh servers, each with its own kind of lock. Each pauses between two turns.
@@ -73,12 +74,11 @@ func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...sid
 	})
 	defer dismissAll(hands)
 	must(t, err)
-	if _, err := beginAll(hands); err != nil {
-		t.Fatal(err)
-	}
+	start, err := beginAll(hands)
+	must(t, err)
 	tallies, err := hearAll(hands)
 	must(t, err)
-	return encounter{tallies, sides}
+	return encounter{tallies, sides, start}
 }
 
 // turns are those of all, in order.
@@ -96,6 +96,15 @@ func (e encounter) passed() map[string]int {
 	turns := e.turns()
 	for i := 1; i < len(turns); i++ {
 		n[e.sides[turns[i-1].process].name+" to "+e.sides[turns[i].process].name]++
+	}
+	return n
+}
+
+// served counts the turns of each kind.
+func (e encounter) served() map[string]int {
+	n := map[string]int{}
+	for _, turn := range e.turns() {
+		n[e.sides[turn.process].name]++
 	}
 	return n
 }

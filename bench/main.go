@@ -97,6 +97,7 @@ func help(fs *flag.FlagSet) string {
   go -C bench run . --store redis-masters --cases '^(one|work|stopped)$'
   go -C bench run . --store etcd --nodes 3
   go -C bench run . --store postgres,mariadb
+  go -C bench run . --store zookeeper
 
 Flags:
 `)

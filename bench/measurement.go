@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -206,12 +207,20 @@ type (
 	tongue func(toWorker io.Writer, fromWorker io.Reader) (encoder, decoder)
 )
 
+func inJSON(to io.Writer, from io.Reader) (encoder, decoder) {
+	return json.NewEncoder(to), json.NewDecoder(from)
+}
+
 func inGob(to io.Writer, from io.Reader) (encoder, decoder) {
 	return gob.NewEncoder(to), gob.NewDecoder(from)
 }
 
-// hire starts this program again, as a worker. When ctx is done it is killed.
+// hire starts this program again, as a worker, or another program if the contestant is one. When ctx is done it is
+// killed.
 func hire(ctx context.Context, a assignment) (*hand, error) {
+	if c := contestantNamed(a.Contestant); c != nil && c.hire != nil {
+		return c.hire(ctx, a)
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -62,23 +62,24 @@ type siteKind struct {
 
 // serverSettings are what can be chosen about servers.
 type serverSettings struct {
-	nodes   int  // of etcd
-	noFsync bool // of etcd
+	nodes   int  // of etcd and ZooKeeper
+	noFsync bool // likewise
 }
 
 var (
-	redisSite    = &siteKind{"redis", startRedis((*redisServers).formAlone)}
-	sentinelSite = &siteKind{"redis-sentinel", startRedis((*redisServers).formSentinel)}
-	clusterSite  = &siteKind{"redis-cluster", startRedis((*redisServers).formCluster)}
-	mastersSite  = &siteKind{"redis-masters", startRedis((*redisServers).formMasters)}
-	folderSite   = &siteKind{"file", startFolder}
-	etcdSite     = &siteKind{"etcd", startEtcd}
-	postgresSite = &siteKind{"postgres", startPostgres}
-	mariadbSite  = &siteKind{"mariadb", startMariaDB}
+	redisSite     = &siteKind{"redis", startRedis((*redisServers).formAlone)}
+	sentinelSite  = &siteKind{"redis-sentinel", startRedis((*redisServers).formSentinel)}
+	clusterSite   = &siteKind{"redis-cluster", startRedis((*redisServers).formCluster)}
+	mastersSite   = &siteKind{"redis-masters", startRedis((*redisServers).formMasters)}
+	folderSite    = &siteKind{"file", startFolder}
+	etcdSite      = &siteKind{"etcd", startEtcd}
+	postgresSite  = &siteKind{"postgres", startPostgres}
+	mariadbSite   = &siteKind{"mariadb", startMariaDB}
+	zookeeperSite = &siteKind{"zookeeper", startZooKeeper}
 )
 
 // siteKinds are all that --store can choose from.
-var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite, mariadbSite}
+var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite, mariadbSite, zookeeperSite}
 
 // defaultStores are what is measured if nobody chooses.
 const defaultStores = "redis,file"

@@ -43,7 +43,7 @@ func connectOther(t *testing.T, address string) others {
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
-		for range events { //nolint:revive // until it has ended
+		for range events { // until it has ended
 		}
 	})
 	return others{conn, t}

@@ -180,7 +180,9 @@ func parseInt32(text string, n *int32) bool {
 // _c_UUID-lock-SEQUENCE for a mutex, or _c_UUID-__WRIT__SEQUENCE and _c_UUID-__READ__SEQUENCE for a read-write lock.
 //
 // A writer of Curator that becomes a reader, from version 5.5 on, makes a node with the sequence number of the writer's,
-// and so ahead of all that wait. Other children of a line don't count, as the nodes of locks whose path goes on.
+// and so ahead of all that wait. Other children of a line don't count here, as the nodes of locks whose path goes on.
+// Curator sorts them by their whole names, and so waits behind one that begins with less than a digit, as - or %;
+// go-zookeeper's Lock fails beside any. So paths that go on after that of a lock are best left alone.
 //
 // Curator takes negative sequence numbers, which follow 2^31-1, for the least. So it does not exclude anything then.
 type curatorLayout struct {
