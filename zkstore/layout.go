@@ -138,7 +138,7 @@ func (ownLayout) shrunk(id store.ID, units int32) string {
 	return fmt.Sprintf("%s-%v-to-%d", nodeFormat, id, units)
 }
 
-var errForeign = errors.New("was not made by any version of holdfast")
+var errForeign = errors.New("was made by no version of holdfast")
 
 func (ownLayout) parse(child string) (e entry, ok bool, err error) {
 	version, rest, _ := strings.Cut(child, "-")
@@ -215,7 +215,7 @@ func (l curatorLayout) path(name string) string {
 func escapeComponent(text string) string {
 	var b strings.Builder
 	for _, r := range percent.Set("").Escape(text) {
-		if r >= 0x80 && r < 0xa0 || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+		if isRefused(r) {
 			for _, c := range []byte(string(r)) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}
