@@ -101,13 +101,13 @@
 // # Beside Curator
 //
 // With layout=curator the name of a lock is the path of its line, from the chroot on, and nodes are named as those of
-// Curator's InterProcessMutex, or of go-zookeeper's zk.Lock: _c_UUID-lock-SEQ. With layout=curator-rw they are named as
+// Curator's InterProcessMutex and of go-zookeeper's zk.Lock: _c_UUID-lock-SEQ. With layout=curator-rw they are named as
 // those of InterProcessReadWriteLock: _c_UUID-__WRIT__SEQ and _c_UUID-__READ__SEQ. Both sides then exclude each other
-// and are served in one order. There are no semaphores and no prefix, and a Downgrade admits no other readers. Owner
-// and label are in the data of Holdfast's nodes, which Curator does not look at; of Curator's own, only the order is
-// known. An empty component of a path is written as %, and the first component is neither holdfast nor zookeeper: those
-// are escaped. Holdfast's truth about time is its own. Its tokens rise with every holder, and Curator's holders have
-// none.
+// and are served in one order. There are no semaphores, no Downgrade and no prefix. Owner and label are in the data of
+// Holdfast's nodes, which Curator does not look at; of Curator's own, only the order is known. The data of the line's
+// node is Curator's and stays as it is, so that Join writes another node and always reads the line: that is one request
+// more. The first component of a name is neither holdfast nor zookeeper, and no component is empty: such names are
+// escaped. Holdfast's truth about time is its own. Tokens rise among Holdfast's holders, and Curator's have none.
 //
 // Nodes that are made under a USER are closed to programs that have not logged in as the same.
 //
