@@ -139,7 +139,7 @@ func TestHandOverCost(t *testing.T) {
 	var theirs [2]*zk.Lock
 	for i := range clients {
 		clients[i] = holdfast.New(openURL(t, url), holdfast.TTL(costTTL))
-		defer clients[i].Close()
+		t.Cleanup(func() { clients[i].Close() })
 		theirs[i] = zk.NewLock(dial(t, theirWay.addr, ""), "/theirs", zk.WorldACL(zk.PermAll))
 	}
 	lease := testkit.Lock(t, clients[0], "passed")

@@ -68,7 +68,7 @@ func dial(t testing.TB, addr, user string) *zk.Conn {
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
-		for range events { //nolint:revive // until it has ended
+		for range events { // until it has ended
 		}
 	})
 	if user != "" {

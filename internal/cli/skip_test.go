@@ -47,7 +47,7 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 			check(t, err)
 			t.Cleanup(func() {
 				conn.Close()
-				for range events { //nolint:revive // until it has ended
+				for range events { // until it has ended
 				}
 			})
 			plant := func(name, value string) {
