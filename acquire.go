@@ -87,8 +87,12 @@ func (r *request) prepare(ctx context.Context, k *lock) (*Lease, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, err
 	}
-	if !r.ask.Exclusive() && !k.client.abilities.Shared {
-		return nil, k.client.unshared()
+	able := &k.client.abilities
+	switch {
+	case !r.ask.Exclusive() && !able.Shared:
+		return nil, k.client.lacks("shared locks")
+	case r.ask.Kind == store.Semaphore && able.ReadersOnly:
+		return nil, k.client.lacks("semaphores")
 	}
 	r.lock, r.ctx, r.outer = k, ctx, leaseFrom(ctx)
 	if r.outer == nil {

@@ -242,13 +242,13 @@ func (c *Client) warn(msg string, args ...any) {
 	}
 }
 
-// unshared is the error of a shared lock on a store that has none.
-func (c *Client) unshared() error {
+// lacks returns the error of a call that needs what the store has not.
+func (c *Client) lacks(what string) error {
 	instead := c.abilities.Instead
 	if instead != "" {
 		instead = "; " + instead
 	}
-	return fmt.Errorf("%w: it has no shared locks%s", ErrUnsupported, instead)
+	return fmt.Errorf("%w: it has no %s%s", ErrUnsupported, what, instead)
 }
 
 // silence turns the error of a call that only this client bounded, by limit, into what it means: the store did not

@@ -168,8 +168,11 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	if l.token.Shared() {
 		return nil, fmt.Errorf("%w: only a writer's can, and it is a %s", ErrDowngrade, l.claim.sharedBy())
 	}
-	if !c.abilities.Shared {
-		return nil, c.unshared()
+	switch {
+	case !c.abilities.Shared:
+		return nil, c.lacks("shared locks")
+	case c.abilities.ReadersOnly:
+		return nil, c.lacks("downgrades")
 	}
 	if err := l.Err(); err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 // A client is one session in ZooKeeper: the library's client, which is not allowed to outlive its session. By itself
@@ -25,6 +27,8 @@ type client struct {
 	path  string       // of the session's node
 	epoch atomic.Int32 // the version of that node
 
+	watched atomic.Bool // a watch was set, and may still be
+
 	life context.Context // ends with the session
 	end  context.CancelFunc
 
@@ -35,7 +39,6 @@ type client struct {
 	failures int           // among those
 	dialed   *link         // the last one
 	link     *link         // with a session; nil: none
-	up       time.Time     // when the link got its session
 	down     time.Time     // when the last link was lost
 	changed  chan struct{} // is closed when link changes
 	failure  error         // of the last attempt
@@ -48,11 +51,12 @@ const (
 	mostPause  = 500 * time.Millisecond
 )
 
-// events is told what happens to a client and to the nodes that it watches. Its methods don't block.
+// events is told what happens to a client and to the nodes that it watches. Its methods don't block. A
+// sessionline.Store is that.
 type events interface {
-	reconnected(*client)
-	sessionExpired(*client)
-	nodeChanged(*client, zk.Event)
+	Reconnected()
+	Over(*client)
+	Changed(c *client, w sessionline.Watch, deleted bool)
 }
 
 // connect begins a session.
@@ -63,18 +67,20 @@ func connect(ctx context.Context, set *settings, told events) (*client, error) {
 	callback := func(e zk.Event) {
 		switch {
 		case e.Type != zk.EventSession:
-			told.nodeChanged(c, e)
+			for _, w := range firedBy(e) {
+				told.Changed(c, w, e.Type == zk.EventNodeDeleted)
+			}
 		case e.State == zk.StateHasSession:
 			c.connected()
 			if !first {
-				told.reconnected(c)
+				told.Reconnected()
 			}
 			first = false
 		case e.State == zk.StateDisconnected:
 			c.disconnected()
 		case e.State == zk.StateExpired:
 			c.expire()
-			told.sessionExpired(c)
+			told.Over(c)
 		}
 	}
 	conn, ended, err := zk.Connect(set.servers, set.ttl, zk.WithEventCallback(callback), zk.WithHostProvider(c),
@@ -142,6 +148,9 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 		return nil, err
 	}
 	c.dialed = &link{Conn: conn, patience: timeout, sent: touches{lag: c.lag}}
+	if c.watched.Load() {
+		c.dialed.watches = &gate{open: make(chan struct{})}
+	}
 	return c.dialed, nil
 }
 
@@ -175,7 +184,7 @@ func (c *client) notify() {
 func (c *client) connected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link, c.up, c.attempts, c.failures = c.dialed, time.Now(), 0, 0
+	c.link, c.attempts, c.failures = c.dialed, 0, 0
 	c.notify()
 }
 
@@ -199,24 +208,22 @@ func (c *client) expire() {
 }
 
 var (
-	errNoSession = errors.New("a server takes connections but no sessions: it finds no majority of the servers, or it " +
-		"expects TLS (zks://)")
+	errNoSession = errors.New("a server has taken the connection and no session: " +
+		"it finds no majority of the servers, is too slow, or expects TLS (zks://)")
 	errHandshake = errors.New("the TLS handshake failed (does the server speak TLS at this port?)")
 	errCut       = errors.New("the connection was closed")
 )
 
-// await waits for a connection, and gives up when every server was tried. The error is zk.ErrSessionExpired if the
-// session is over.
+// await waits for a connection, and gives up when every server was tried. The error is ErrOver if the session
+// is.
 func (c *client) await(ctx context.Context) error {
 	for {
 		c.mu.Lock()
 		changed, up, expired, failure, failures := c.changed, c.link != nil, c.expired, c.failure, c.failures
 		c.mu.Unlock()
 		switch {
-		case expired:
-			return zk.ErrSessionExpired
-		case c.life.Err() != nil:
-			return zk.ErrClosing
+		case expired || c.life.Err() != nil:
+			return sessionline.ErrOver
 		case up:
 			return nil
 		case failures >= len(c.hosts):
@@ -261,6 +268,9 @@ func callOnce[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)
 	}()
 	select {
 	case o := <-done:
+		if errors.Is(o.err, zk.ErrSessionExpired) || errors.Is(o.err, zk.ErrClosing) {
+			o.err = sessionline.ErrOver
+		}
 		return o.result, o.err
 	case <-ctx.Done():
 		return result, ctx.Err()
@@ -285,10 +295,10 @@ func (f *failedOp) Unwrap() error { return f.err }
 // multi does operations in one step, or none of them. Only a majority of the servers can do that, also if they write
 // nothing. It returns as of when the leader knows that the session lives, which is zero if that is not certain.
 func (c *client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, alive time.Time, err error) {
-	sent := time.Now()
+	proof := c.proof(time.Now())
 	results, err = callOnce(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) { return conn.Multi(ops...) })
 	if err == nil {
-		return results, c.alive(sent), nil
+		return results, c.alive(proof), nil
 	}
 	failed := func(r zk.MultiResponse) bool { return r.Error != nil }
 	if i := slices.IndexFunc(results, failed); i >= 0 {
@@ -297,19 +307,36 @@ func (c *client) multi(ctx context.Context, ops ...any) (results []zk.MultiRespo
 	return nil, time.Time{}, err
 }
 
-// alive returns as of when the leader knows that the session lives, if a majority has done what was sent then.
+// A proof is what a request proves that a majority has carried out.
+type proof struct {
+	link  *link     // over which it was sent; nil: none
+	alive time.Time // as of when the leader knows then that the session lives
+}
+
+// proof returns what a request proves that is sent now.
 //
 // The leader expires a session by what it knows of it, and the server that the client is connected with may know more:
 // it reports its sessions to the leader every half tick, and between reports not even a request that it forwards
 // extends them. But it forwards requests and reports over one connection. So what the client had sent a lag before a
 // request that the leader has carried out was reported before it, if a server reports within the lag.
-func (c *client) alive(sent time.Time) time.Time {
+func (c *client) proof(now time.Time) proof {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link == nil || c.up.After(sent) {
-		return time.Time{} // another server may have carried it out
+	if c.link == nil {
+		return proof{}
 	}
-	return c.link.sent.before(sent.Add(-c.lag))
+	return proof{c.link, c.link.sent.before(now.Add(-c.lag))}
+}
+
+// alive returns as of when the leader knows that the session lives, now that a request was carried out. It is zero if
+// another server may have done that.
+func (c *client) alive(p proof) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != p.link {
+		return time.Time{}
+	}
+	return p.alive
 }
 
 // cut closes the connection, so that the library tries another server.
@@ -347,7 +374,7 @@ func (c *client) close() {
 	}
 	c.end()
 	c.cut()
-	for range c.ended { //nolint:revive // until it is closed
+	for range c.ended {
 	}
 	<-closed
 }

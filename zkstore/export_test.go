@@ -4,9 +4,8 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 // OpenThrough opens a store by other ways to its servers, and with its events through a valve.
@@ -21,8 +20,7 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	f := newFrame(set)
 	set.servers = ways
 	s := newStore(f, set)
-	v.events = s
-	s.sessions.Server = &sessionServer{set, v}
+	v.events, s.servers.told = s.Store, v
 	if err := s.begin(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -30,13 +28,20 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	return s, nil
 }
 
-// LinePath is the path of a name's line, for a store without prefix.
-func LinePath(name string) string { return (&settings{layoutName: ownName}).layout().path(name) }
+// LinePath is the path of a name's line, for a store without prefix. The root is that of Curator's layout.
+func LinePath(layout, root, name string) string { return layoutNamed(layout, root).path(name) }
+
+func layoutNamed(name, root string) layout {
+	if name == "" {
+		return (&settings{layoutName: ownName}).layout()
+	}
+	return (&settings{layoutName: name, chroot: root}).layout()
+}
 
 // NodeOf is the name of the node that a claim has among these, or "".
-func NodeOf(children []string, id store.ID) string {
+func NodeOf(layout string, children []string, id store.ID) string {
 	for _, child := range children {
-		if e, ok, err := (ownLayout{}).parse(child); ok && err == nil && e.id == id && !e.marker {
+		if e, ok, err := layoutNamed(layout, "").parse(child); ok && err == nil && e.ID == id && !e.marker {
 			return child
 		}
 	}
@@ -54,15 +59,16 @@ type Valve struct {
 	back  []func() // held back
 }
 
-func (v *Valve) nodeChanged(c *client, e zk.Event) {
+// Changed implements events.
+func (v *Valve) Changed(c *client, w sessionline.Watch, deleted bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
 	case v.drops:
 	case v.held > 0:
-		v.back = append(v.back, func() { v.events.nodeChanged(c, e) })
+		v.back = append(v.back, func() { v.events.Changed(c, w, deleted) })
 	default:
-		v.events.nodeChanged(c, e)
+		v.events.Changed(c, w, deleted)
 	}
 }
 

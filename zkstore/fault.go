@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 // A finalError is one that comes again however often the call is repeated.
@@ -20,12 +21,14 @@ func (f finalError) Unwrap() error { return f.error }
 
 func final(err error) error { return finalError{err} }
 
+var errNoPermission = errors.New("no permission")
+
 // pathError names the node at which a request was refused.
 func pathError(path string, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		return final(fmt.Errorf("no permission for %s: its ACL, or that of the node above it, allows this user less than "+
-			"read, create, write and delete", store.Quote(path)))
+		return final(fmt.Errorf("%w for %s: its ACL, or that of the node above it, allows this user less than "+
+			"read, create, write and delete", errNoPermission, store.Quote(path)))
 	case errors.Is(err, zk.ErrInvalidACL):
 		return final(fmt.Errorf("no permission for %s can be given: the user is not logged in", store.Quote(path)))
 	}
@@ -38,10 +41,10 @@ func explain(err error) (why error, isFinal bool) {
 		return f.error, true
 	}
 	switch {
-	case errors.Is(err, errForeign):
+	case errors.Is(err, sessionline.ErrUnreadable):
 		return err, true
 	case errors.Is(err, zk.ErrNoAuth):
-		return errors.New("no permission"), true
+		return errNoPermission, true
 	case errors.Is(err, zk.ErrAuthFailed):
 		return errors.New("the server refused user and password"), true
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer):

@@ -1,6 +1,7 @@
 package zkstore_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"testing"
@@ -31,11 +32,21 @@ func TestStoreOnThree(t *testing.T) {
 	})
 }
 
+// The suite on Curator's nodes for a read-write lock, which has no semaphores.
+func TestStoreInCuratorsLayout(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		server := servers.ZooKeeper(t, servers.Tick(tick))
+		return &harness{t: t, endpoints: []string{server.Addr()}, restart: server.Restart, layout: "curator-rw"}
+	})
+}
+
 // A harness is ZooKeeper with a hand on its switches.
 type harness struct {
 	t         testing.TB
 	endpoints []string
 	restart   func(keepData bool) error
+	layout    string // empty: Holdfast's
 }
 
 // What the servers of the tests have, and the sessions of the stores.
@@ -48,14 +59,52 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
 	l := &link{ways.Links(), &zkstore.Valve{}}
-	s, err := zkstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(), zkstore.Prefix(prefix), zkstore.TTL(sessionTTL), zkstore.Tick(tick))
+	options := []zkstore.Option{zkstore.Layout(h.layout), zkstore.TTL(sessionTTL), zkstore.Tick(tick)}
+	if h.layout == "" {
+		options = append(options, zkstore.Prefix(prefix))
+	} else {
+		options = append(options, zkstore.Chroot(h.chroot(prefix)))
+	}
+	s, err := zkstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(), options...)
 	testkit.Must(t, err)
 	return s, l
 }
 
+// chroot makes a node for a prefix where the layout has none, and returns its path.
+func (h *harness) chroot(prefix string) string {
+	path := "/" + hex.EncodeToString([]byte(prefix))
+	if prefix == "" {
+		path = curatorRoot
+	}
+	testkit.Must(h.t, h.makeNode(path))
+	return path
+}
+
+func (h *harness) makeNode(path string) error {
+	return h.do(func(conn *zk.Conn) error {
+		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+		if errors.Is(err, zk.ErrNodeExists) {
+			return nil
+		}
+		return err
+	})
+}
+
+// curatorRoot is where names are paths, in Curator's layout.
+const curatorRoot = "/root"
+
+func (h *harness) linePath(name string) string { return zkstore.LinePath(h.layout, curatorRoot, name) }
+
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
 
-func (h *harness) Restart(keepData bool) error { return h.restart(keepData) }
+// Restart makes again what clients don't: the node that names begin at.
+func (h *harness) Restart(keepData bool) error {
+	err := h.restart(keepData)
+	if err == nil && h.layout != "" {
+		err = h.makeNode(curatorRoot)
+	}
+	return err
+}
 
 // do does something past the proxies.
 func (h *harness) do(f func(*zk.Conn) error) error {
@@ -78,7 +127,7 @@ func (quiet) Printf(string, ...any) {}
 // Erase deletes the node that has the ID.
 func (h *harness) Erase(name string, id store.ID) error {
 	return h.do(func(conn *zk.Conn) error {
-		path := zkstore.LinePath(name)
+		path := h.linePath(name)
 		if _, err := conn.Sync(path); err != nil {
 			return err
 		}
@@ -86,7 +135,7 @@ func (h *harness) Erase(name string, id store.ID) error {
 		if err != nil {
 			return err
 		}
-		node := zkstore.NodeOf(children, id)
+		node := zkstore.NodeOf(h.layout, children, id)
 		if node == "" {
 			return fmt.Errorf("no node of %q has the ID %v", name, id)
 		}
@@ -97,7 +146,7 @@ func (h *harness) Erase(name string, id store.ID) error {
 // Residue counts the line's node too, which the servers remove.
 func (h *harness) Residue(name string) (n int, err error) {
 	err = h.do(func(conn *zk.Conn) error {
-		path := zkstore.LinePath(name)
+		path := h.linePath(name)
 		if _, err := conn.Sync("/"); err != nil {
 			return err
 		}
@@ -111,9 +160,13 @@ func (h *harness) Residue(name string) (n int, err error) {
 	return n, err
 }
 
+// PlantNewer can't be done in Curator's layout, where nodes have no format.
 func (h *harness) PlantNewer(name string) error {
+	if h.layout != "" {
+		return errors.ErrUnsupported
+	}
 	return h.do(func(conn *zk.Conn) error {
-		path := zkstore.LinePath(name)
+		path := h.linePath(name)
 		if _, err := conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
 			return err
 		}

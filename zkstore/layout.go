@@ -3,7 +3,6 @@ package zkstore
 import (
 	"cmp"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/percent"
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 // A layout says under which path the line of a name is, and what the names of its nodes mean. A line is the children of
@@ -27,8 +26,16 @@ type layout interface {
 	// top returns the path that all lines are under. It is empty for the root.
 	top() string
 
+	// foreign reports whether other programs have nodes in the lines too. The data of a line's node is theirs then, and
+	// a node may come ahead of others that are there.
+	foreign() bool
+
 	// mayHaveLines reports whether a node can be a line, or have lines under it.
 	mayHaveLines(path string) bool
+
+	// number returns the node that is written whenever a claim is made in a line, so that the result says the transaction's
+	// number. If it is the line's own, the result also says how many children that has.
+	number(line string) string
 
 	// node returns what the name of a claim's node begins with. The server appends the sequence number.
 	node(id store.ID, ask store.Ask) (string, error)
@@ -40,19 +47,16 @@ type layout interface {
 	parse(child string) (e entry, ok bool, err error)
 }
 
-// An entry is a node of a line.
+// An entry is a child of a line's node.
 type entry struct {
-	node string // its name
-	id   store.ID
-	ask  store.Ask
-	seq  int32 // the sequence number, which begins again after 2^32 nodes
-
-	marker bool // it says that the claim with this ID has no more than ask.Units
+	sessionline.Entry       // the key is its name
+	seq               int32 // the sequence number, which begins again after 2^32 nodes
+	marker            bool  // it says that the claim with this ID has no more than its units
 }
 
 // parseLine returns the claims of a line in their order. One name that can't be read is an error: a line that is
 // understood in part must not be judged.
-func parseLine(l layout, children []string) ([]entry, error) {
+func parseLine(l layout, children []string) ([]sessionline.Entry, error) {
 	entries := make([]entry, 0, len(children))
 	var shrunk []entry
 	for _, child := range children {
@@ -66,25 +70,18 @@ func parseLine(l layout, children []string) ([]entry, error) {
 		}
 	}
 	for _, m := range shrunk {
-		if at := slices.IndexFunc(entries, func(e entry) bool { return e.id == m.id }); at >= 0 {
-			entries[at].ask.Units = min(entries[at].ask.Units, m.ask.Units)
+		if at := slices.IndexFunc(entries, func(e entry) bool { return e.ID == m.ID }); at >= 0 {
+			entries[at].Ask.Units = min(entries[at].Ask.Units, m.Ask.Units)
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.seq-b.seq, 0) })
-	return entries, nil
-}
-
-// indexOf returns the place of a node in a line, or -1.
-func indexOf(entries []entry, node string) int {
-	return slices.IndexFunc(entries, func(e entry) bool { return e.node == node })
-}
-
-// mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
-func mismatch(ahead []entry, ask store.Ask) error {
-	if len(ahead) > 0 && line.Mismatch(ahead[0].ask, ask) {
-		return &store.MismatchError{InUse: ahead[0].ask}
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.seq-b.seq, 0), cmp.Compare(b.Ask.Units, a.Ask.Units))
+	})
+	line := make([]sessionline.Entry, len(entries))
+	for i, e := range entries {
+		line[i] = e.Entry
 	}
-	return nil
+	return line, nil
 }
 
 // ownLayout is Holdfast's. A claim's node is named FORMAT-ID-KUNITS.LIMIT-SEQUENCE, where K is l for a lock and s for a
@@ -124,9 +121,13 @@ func (l ownLayout) name(path string) (string, bool) {
 
 func (l ownLayout) top() string { return l.lines }
 
+func (ownLayout) foreign() bool { return false }
+
 func (l ownLayout) mayHaveLines(path string) bool {
 	return !strings.Contains(path[len(l.lines)+1:], "/")
 }
+
+func (ownLayout) number(line string) string { return line }
 
 var kindLetters = map[store.Kind]string{store.Lock: "l", store.Semaphore: "s"}
 
@@ -138,34 +139,32 @@ func (ownLayout) shrunk(id store.ID, units int32) string {
 	return fmt.Sprintf("%s-%v-to-%d", nodeFormat, id, units)
 }
 
-var errForeign = errors.New("was made by no version of holdfast")
-
 func (ownLayout) parse(child string) (e entry, ok bool, err error) {
 	version, rest, _ := strings.Cut(child, "-")
 	if version != nodeFormat && version != "" && strings.Trim(version, "0123456789") == "" {
 		return e, false, fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(child))
 	}
-	e = entry{node: child}
+	e = entry{Entry: sessionline.Entry{Key: child}}
 	id, rest, _ := strings.Cut(rest, "-")
-	if version == nodeFormat && e.id.UnmarshalText([]byte(id)) == nil && e.parseAsk(rest) {
+	if version == nodeFormat && e.ID.UnmarshalText([]byte(id)) == nil && e.parseAsk(rest) {
 		return e, true, nil
 	}
-	return e, false, fmt.Errorf("the node %s %w", store.Quote(child), errForeign)
+	return e, false, fmt.Errorf("the node %s %w", store.Quote(child), sessionline.ErrUnreadable)
 }
 
 // parseAsk reads what follows the ID.
 func (e *entry) parseAsk(text string) bool {
 	if units, ok := strings.CutPrefix(text, "to-"); ok {
 		e.marker = true
-		return parseInt32(units, &e.ask.Units) && e.ask.Units > 0
+		return parseInt32(units, &e.Ask.Units) && e.Ask.Units > 0
 	}
 	ask, seq, _ := strings.Cut(text, "-")
 	for kind, letter := range kindLetters {
 		if rest, ok := strings.CutPrefix(ask, letter); ok {
 			units, limit, _ := strings.Cut(rest, ".")
-			e.ask.Kind = kind
-			return parseInt32(units, &e.ask.Units) && parseInt32(limit, &e.ask.Limit) && parseInt32(seq, &e.seq) &&
-				e.ask.Units > 0 && e.ask.Units <= e.ask.Limit && e.ask.Limit <= store.MaxReaders
+			e.Ask.Kind = kind
+			return parseInt32(units, &e.Ask.Units) && parseInt32(limit, &e.Ask.Limit) && parseInt32(seq, &e.seq) &&
+				e.Ask.Units > 0 && e.Ask.Units <= e.Ask.Limit && e.Ask.Limit <= store.MaxReaders
 		}
 	}
 	return false
@@ -179,6 +178,11 @@ func parseInt32(text string, n *int32) bool {
 
 // curatorLayout is that of Curator's recipes: the name of a lock is its path, and the nodes of a line are named
 // _c_UUID-lock-SEQUENCE for a mutex, or _c_UUID-__WRIT__SEQUENCE and _c_UUID-__READ__SEQUENCE for a read-write lock.
+//
+// A writer of Curator that becomes a reader, from version 5.5 on, makes a node with the sequence number of the writer's,
+// and so ahead of all that wait. Other children of a line don't count, as the nodes of locks whose path goes on.
+//
+// Curator takes negative sequence numbers, which follow 2^31-1, for the least. So it does not exclude anything then.
 type curatorLayout struct {
 	root   string // the path that names begin at
 	shared bool   // a read-write lock's
@@ -191,20 +195,25 @@ const (
 	readerWord = "__READ__"
 )
 
+// sequence is how servers write sequence numbers.
+const sequence = "%010d"
+
 // reserved is the component under which Holdfast has its own nodes.
 const reserved = "holdfast"
 
 func (l curatorLayout) path(name string) string {
 	components := strings.Split(name, "/")
 	for i, component := range components {
-		escapedDots := component == "." || component == ".."
-		switch component = escapeComponent(component); {
+		_, isClaim, _ := l.parse(component)
+		taken := i == 0 && (component == reserved || component == "zookeeper")
+		switch {
 		case component == "":
 			component = "%"
-		case escapedDots:
-			component = strings.ReplaceAll(component, ".", "%2E")
-		case i == 0 && (component == reserved || component == "zookeeper"):
-			component = fmt.Sprintf("%%%02X%s", component[0], component[1:])
+		case component == "." || component == ".." || taken || isClaim:
+			last := len(component) - 1
+			component = fmt.Sprintf("%s%%%02X", escapeComponent(component[:last]), component[last])
+		default:
+			component = escapeComponent(component)
 		}
 		components[i] = component
 	}
@@ -226,6 +235,7 @@ func escapeComponent(text string) string {
 	return b.String()
 }
 
+// name knows no path with a % that path would not write.
 func (l curatorLayout) name(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, l.root+"/")
 	if !ok {
@@ -240,15 +250,21 @@ func (l curatorLayout) name(path string) (string, bool) {
 			return "", false
 		}
 	}
-	return strings.Join(components, "/"), true
+	name := strings.Join(components, "/")
+	return name, l.path(name) == path
 }
 
 func (l curatorLayout) top() string { return l.root }
+
+func (curatorLayout) foreign() bool { return true }
 
 func (l curatorLayout) mayHaveLines(at string) bool {
 	_, isClaim, _ := l.parse(path.Base(at))
 	return !isClaim && at != l.root+"/"+reserved && at != l.root+"/zookeeper"
 }
+
+// number is not the line's: that belongs to others, and so does its data.
+func (l curatorLayout) number(string) string { return l.root + "/" + reserved + "/number" }
 
 func (l curatorLayout) node(id store.ID, ask store.Ask) (string, error) {
 	word := mutexWord
@@ -268,22 +284,26 @@ func (l curatorLayout) node(id store.ID, ask store.Ask) (string, error) {
 func (curatorLayout) shrunk(store.ID, int32) string { return "" }
 
 func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
-	e = entry{node: child, ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}}
+	e = entry{Entry: sessionline.Entry{Key: child, Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}}}
 	words := []string{mutexWord}
 	if l.shared {
 		words = []string{writerWord, readerWord}
 	}
 	for _, word := range words {
-		before, seq, found := strings.Cut(child, word)
-		if !found || !parseInt32(seq, &e.seq) {
+		at := strings.LastIndex(child, word)
+		if at < 0 {
+			continue
+		}
+		before, seq := child[:at], child[at+len(word):]
+		if !parseInt32(seq, &e.seq) || fmt.Sprintf(sequence, e.seq) != seq {
 			continue
 		}
 		if word == readerWord {
-			e.ask.Units = 1
+			e.Ask.Units = 1
 		}
 		uuid := strings.ReplaceAll(strings.TrimPrefix(before, "_c_"), "-", "")
-		if e.id.UnmarshalText([]byte(uuid)) != nil {
-			e.id = store.ID{} // made without protection
+		if e.ID.UnmarshalText([]byte(uuid)) != nil {
+			e.ID = store.ID{} // made without protection
 		}
 		return e, true, nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 func init() {
@@ -99,7 +100,7 @@ func (s *settings) check() error {
 	if err != nil {
 		host = "unknown"
 	}
-	s.about = fmt.Sprint(host, " ", os.Getpid())
+	s.about = fmt.Sprint(sessionline.Format, host, " ", os.Getpid())
 	switch {
 	case (s.user == "") != (s.password == "") || strings.Contains(s.user, ":"):
 		return errors.New("user and password go together, as in zk://user:password@host, and a user has no colon")
@@ -175,9 +176,9 @@ func (s *settings) tree() (nodes []fixture) {
 	}
 	nodes = append(nodes, fixture{s.tenant(), s.acl()}, fixture{s.sessions(), s.acl()})
 	if s.layoutName == ownName {
-		nodes = append(nodes, fixture{s.tenant() + "/line", s.acl()})
+		return append(nodes, fixture{s.tenant() + "/line", s.acl()})
 	}
-	return nodes
+	return append(nodes, fixture{s.tenant() + "/number", s.acl()})
 }
 
 // acl allows everything: to the user if there is one, and otherwise to all.
@@ -212,24 +213,24 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	call := s.frame.Call(ctx, frame.AskTimeout)
+	call := s.Frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
-	c, err := s.client(call.Context)
+	c, err := s.Session(call.Context)
 	if err == nil {
 		s.identity, err = s.identify(call.Context, c)
 	}
 	if err != nil {
 		return call.Outcome(err)
 	}
-	s.frame.Go(s.sessions.Run)
+	s.Start()
 	return nil
 }
 
 // identify returns the identity that the servers keep for a prefix, and makes one if they have none.
 func (s *Store) identify(ctx context.Context, c *client) (string, error) {
-	path := s.set.tenant() + "/id"
+	path := s.servers.tenant() + "/id"
 	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.Create(path, []byte(format+rand.Text()), 0, s.set.acl())
+		_, err := conn.Create(path, []byte(sessionline.Format+rand.Text()), 0, s.servers.acl())
 		return err
 	})
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -242,11 +243,11 @@ func (s *Store) identify(ctx context.Context, c *client) (string, error) {
 	if err != nil {
 		return "", pathError(path, err)
 	}
-	id, ok := strings.CutPrefix(string(data), format)
+	id, ok := strings.CutPrefix(string(data), sessionline.Format)
 	if !ok {
 		return "", fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(path))
 	}
-	return id + "/" + s.set.layoutName + "/" + s.set.prefix, nil
+	return id + "/" + s.servers.layoutName + "/" + s.servers.prefix, nil
 }
 
 // open connects to the servers at a URL.

@@ -128,7 +128,7 @@ func TestOpenFaults(t *testing.T) {
 	}{
 		{"nobody there", "zk", nobody + shortTicks, false, "cannot be reached"},
 		{"nobody at two addresses", "zk", nobody + "," + testkit.Nobody(t) + shortTicks, false, "cannot be reached"},
-		{"no response", "zk", silent + shortTicks, false, "takes connections but no sessions"},
+		{"no response", "zk", silent + shortTicks, false, "taken the connection and no session"},
 		{"no response to TLS", "zks", silent + shortTicks, false, "TLS"},
 		{"an unknown authority", "zks", encrypted.Addr() + shortTicks, true, "certificate"},
 		{"another authority", "zks", encrypted.Addr() + shortTicks + "&ca=" + strange.CAFile, true, "certificate"},
@@ -254,7 +254,7 @@ func TestPermissionTakenAway(t *testing.T) {
 	s := openURL(t, "zk://me:secret@"+server.Addr()+shortTicks)
 	held := testkit.Held(t, s, claimOf("mine"))
 	owner := dial(t, server.Addr(), "me:secret")
-	line := zkstore.LinePath("mine")
+	line := zkstore.LinePath("", "", "mine")
 	_, err := owner.SetACL(line, zk.DigestACL(zk.PermRead|zk.PermAdmin, "me", "secret"), -1)
 	testkit.Must(t, err)
 	_, err = s.Join(t.Context(), claimOf("mine"))

@@ -10,58 +10,49 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
-
-type session = frame.Session[*client]
-
-// A sessionServer begins and renews sessions. It implements frame.SessionServer.
-//
-// A session has a node of its own, whose version is the session's epoch. A claim is made only in the epoch in which
-// that was asked for. So a request that may still be on its way is made void for ever by writing the node once more
-// (rule 8 of package store).
-type sessionServer struct {
-	*settings
-	told events
-}
 
 // patiencePart of the ttl is how long one server may take to carry out a renewal before another is tried.
 const patiencePart = 6
 
-// Open begins a session, and makes its node.
-func (s *sessionServer) Open(ctx context.Context) (c *client, ttl time.Duration, sent time.Time, err error) {
+// Open begins a session, and makes its node, whose version is the session's epoch. A claim is made only in the epoch in
+// which that was asked for. So a request that may still be on its way is made void for ever by writing the node once more
+// (rule 8 of package store).
+func (z *servers) Open(ctx context.Context) (c *client, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now() // the leader counts from when it makes the session
-	c, err = connect(ctx, s.settings, s.told)
+	c, err = connect(ctx, z.settings, z.told)
 	if err != nil {
 		return nil, 0, sent, err
 	}
-	if ttl, err = s.start(ctx, c); err != nil {
+	if ttl, err = z.start(ctx, c); err != nil {
 		c.close()
 		return nil, 0, sent, err
 	}
 	return c, ttl, sent, nil
 }
 
-func (s *sessionServer) start(ctx context.Context, c *client) (ttl time.Duration, err error) {
+func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err error) {
 	c.mu.Lock()
 	ttl = c.dialed.granted()
 	c.mu.Unlock()
-	if err := s.checkTTL(ttl); err != nil {
+	if err := z.checkTTL(ttl); err != nil {
 		return 0, err
 	}
-	if s.user != "" {
-		err := request(ctx, c, func(conn *zk.Conn) error { return conn.AddAuth("digest", []byte(s.user+":"+s.password)) })
+	if z.user != "" {
+		err := request(ctx, c, func(conn *zk.Conn) error { return conn.AddAuth("digest", []byte(z.user+":"+z.password)) })
 		if err != nil {
 			return 0, err
 		}
 	}
-	if s.chroot != "" {
-		if there, err := exists(ctx, c, s.chroot); err != nil {
-			return 0, pathError(s.chroot, err)
+	if z.chroot != "" {
+		if there, err := exists(ctx, c, z.chroot); err != nil {
+			return 0, pathError(z.chroot, err)
 		} else if !there {
-			return 0, final(fmt.Errorf("there is no node %s: make it, or leave the path out of the URL", store.Quote(s.chroot)))
+			return 0, final(fmt.Errorf("there is no node %s: make it, or leave the path out of the URL", store.Quote(z.chroot)))
 		}
 	}
-	for _, node := range s.tree() {
+	for _, node := range z.tree() {
 		there, err := exists(ctx, c, node.path)
 		if err == nil && !there {
 			err = create(ctx, c, node.path, nil, 0, node.acl)
@@ -70,11 +61,11 @@ func (s *sessionServer) start(ctx context.Context, c *client) (ttl time.Duration
 			return 0, pathError(node.path, err)
 		}
 	}
-	c.path = fmt.Sprintf("%s/%016x", s.sessions(), uint64(c.conn.SessionID())) //nolint:gosec // for a name
-	if err := create(ctx, c, c.path, []byte(format+s.about), zk.FlagEphemeral, s.acl()); err != nil {
+	c.path = fmt.Sprintf("%s/%016x", z.sessions(), uint64(c.conn.SessionID())) //nolint:gosec // for a name
+	if err := create(ctx, c, c.path, []byte(z.about), zk.FlagEphemeral, z.acl()); err != nil {
 		return 0, pathError(c.path, err)
 	}
-	return ttl, s.checkVersion(ctx, c)
+	return ttl, z.checkVersion(ctx, c)
 }
 
 func exists(ctx context.Context, c *client, path string) (bool, error) {
@@ -92,47 +83,47 @@ func create(ctx context.Context, c *client, path string, data []byte, flags int3
 }
 
 // checkVersion refuses a server that has no container nodes: it would not remove the nodes of lines.
-func (s *sessionServer) checkVersion(ctx context.Context, c *client) error {
+func (z *servers) checkVersion(ctx context.Context, c *client) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.CreateContainer(s.tenant(), nil, zk.FlagContainer, s.acl()) // it is there
+		_, err := conn.CreateContainer(z.tenant(), nil, zk.FlagContainer, z.acl()) // it is there
 		return err
 	})
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoAuth):
 		return nil
-	case isCut(err) || isOver(err) || ctx.Err() != nil:
+	case isCut(err) || errors.Is(err, sessionline.ErrOver) || ctx.Err() != nil:
 		return err
 	}
 	return final(fmt.Errorf("the server is too old: it must be ZooKeeper 3.5 or later (%w)", err))
 }
 
 // checkTTL demands the timeout that was asked for. What the server grants instead is the least or the most it allows.
-func (s *sessionServer) checkTTL(granted time.Duration) error {
+func (z *servers) checkTTL(granted time.Duration) error {
 	limit := "least"
 	switch {
-	case granted == s.ttl:
+	case granted == z.ttl:
 		return nil
-	case granted < s.ttl:
+	case granted < z.ttl:
 		limit = "most"
 	}
 	return final(fmt.Errorf("a session of %v was asked for, and the %s that the server allows is %v: set ttl, or the "+
-		"server's minSessionTimeout and maxSessionTimeout", s.ttl, limit, granted))
+		"server's minSessionTimeout and maxSessionTimeout", z.ttl, limit, granted))
 }
 
 // Renew extends a session by a request that only a majority can carry out. A server that does not is left: it may have
 // lost the leader, and answers pings and reads all the same.
-func (s *sessionServer) Renew(ctx context.Context, c *client) (stands bool, alive time.Time, err error) {
+func (z *servers) Renew(ctx context.Context, c *client) (stands bool, alive time.Time, err error) {
 	for {
-		attempt, cancel := frame.Bound(ctx, s.ttl/patiencePart)
+		attempt, cancel := frame.Bound(ctx, z.ttl/patiencePart)
 		_, alive, err = c.multi(attempt, &zk.CheckVersionRequest{Path: c.path, Version: -1})
 		silent := attempt.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
 			return true, alive, nil
-		case isOver(err) || errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, sessionline.ErrOver) || errors.Is(err, zk.ErrNoNode):
 			return false, alive, nil
-		case c.downFor() > s.ttl:
+		case c.downFor() > z.ttl:
 			// Nothing of it is valid any more, and the servers may never take it again: they lost their data, say.
 			return false, alive, nil
 		case ctx.Err() != nil || !silent && !isCut(err):
@@ -143,11 +134,6 @@ func (s *sessionServer) Renew(ctx context.Context, c *client) (stands bool, aliv
 	}
 }
 
-// isOver reports whether the session is over.
-func isOver(err error) bool {
-	return errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrClosing)
-}
-
 // isCut reports whether a request failed with its connection, so that it may have been carried out, and another server
 // may carry it out.
 func isCut(err error) bool {
@@ -155,9 +141,4 @@ func isCut(err error) bool {
 }
 
 // End ends a session.
-func (s *sessionServer) End(_ context.Context, c *client) { c.close() }
-
-// standingIn returns the standing of a claim under a session.
-func standingIn(ses *session, state store.State, ticket uint64, ahead int) store.Standing {
-	return store.Standing{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
-}
+func (z *servers) End(_ context.Context, c *client) { c.close() }

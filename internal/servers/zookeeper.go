@@ -54,6 +54,9 @@ const (
 	zooKeeperTick = 200 * time.Millisecond
 	// peerPatience is how long a node waits for another that is silent, on a machine that is busy with other tests.
 	peerPatience = 5 * time.Second
+	// linkedPatience is how long a new leader waits for followers in an ensemble that is [Cuttable]. A follower that is
+	// quicker than its leader finds a proxy, which hangs up, and the election has to be repeated.
+	linkedPatience = 2 * time.Second
 )
 
 func newZooKeeper(t testing.TB, ensemble *ZooKeeperServers, id int) *ZooKeeperServer {
@@ -86,14 +89,17 @@ func (z *ZooKeeperServer) configFile() string { return filepath.Join(z.dir, "zoo
 func (z *ZooKeeperServer) writeConfig() error {
 	set := z.ensemble.set
 	tick := cmp.Or(set.tick, zooKeeperTick)
-	limit := max(2, peerPatience/tick)
+	initPatience := peerPatience
+	if set.cuttable {
+		initPatience = linkedPatience
+	}
 	lines := []string{
 		"dataDir=" + z.dataDir(),
 		fmt.Sprintf("tickTime=%d", tick.Milliseconds()),
 		fmt.Sprintf("minSessionTimeout=%d", 2*tick.Milliseconds()),
 		"maxSessionTimeout=600000",
-		fmt.Sprintf("initLimit=%d", limit),
-		fmt.Sprintf("syncLimit=%d", limit),
+		fmt.Sprintf("initLimit=%d", max(2, initPatience/tick)),
+		fmt.Sprintf("syncLimit=%d", max(2, peerPatience/tick)),
 		"cnxTimeout=1000",
 		"electionPortBindRetry=1",
 		"fastleader.maxNotificationInterval=500", // a node that has searched for long still asks often

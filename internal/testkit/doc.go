@@ -5,6 +5,7 @@
 //   - CheckFault, Calls and RefuseURLs check what a store's errors say.
 //   - Ways and Links are a client's connections to several servers, which a test can hold back or cut.
 //   - A Scene is processes that contend for locks while a test breaks something.
+//   - Believer makes of a store one that is broken, so that a test can show that it would see it.
 //   - A Journal records who believes to hold one lock while a test plays an exact schedule.
 //
 // Only tests import it.

@@ -54,7 +54,7 @@ func classify(sent []byte) proxy.Flow {
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	p := testkit.Proxy(t, h.address, proxy.Classify(classify))
-	s, err := postgres.Open(t.Context(), "postgres://postgres@"+h.address+"/postgres?sslmode=disable",
+	s, err := postgres.Open(t.Context(), urlAt(h.address),
 		postgres.Prefix(prefix), h.through(p.Addr()))
 	testkit.Must(t, err)
 	return s, p.Link()
@@ -62,7 +62,19 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
 
-func (h *harness) Restart(keepData bool) error { return h.server.Restart(keepData) }
+// Restart waits for a pooler, too: one that met the server while it was down lets no client in for a moment.
+func (h *harness) Restart(keepData bool) error {
+	if err := h.server.Restart(keepData); err != nil {
+		return err
+	}
+	db, err := sql.Open("pgx", urlAt(h.address))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	testkit.Soon(10*time.Second, func() bool { err = db.Ping(); return err == nil })
+	return err
+}
 
 func (h *harness) Erase(name string, id store.ID) error {
 	_, err := h.db.Exec("DELETE FROM holdfast.claims WHERE prefix = '' AND name = $1 AND id = $2", name, id.String())

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sqlstore/postgres"
+	"github.com/holdfast-go/holdfast/store/storetest"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -165,9 +166,8 @@ func (s *schedule) begin(t *testing.T, beginning string) (name string) {
 // call runs an operation over one of the connections, and again for as long as the database rolls it back.
 func (s *schedule) call(ctx context.Context, o operation, name string, over int) string {
 	for {
-		var i, ahead int
-		var ticket, opens int64
-		var state, problem, place string
+		var i, ticket, ahead, opens sql.NullInt64 // what an operation has no word on is NULL
+		var state, problem, place sql.NullString
 		row := s.conns[over].QueryRowContext(ctx, o.call, name)
 		err := row.Scan(&i, &state, &ticket, &ahead, &opens, &problem, &place)
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "40001" || e.Code == "40P01") {
@@ -176,7 +176,7 @@ func (s *schedule) call(ctx context.Context, o operation, name string, over int)
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state, problem, ahead, place != "")
+		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state.String, problem.String, ahead.Int64, place.String != "")
 	}
 }
 
@@ -314,6 +314,44 @@ func TestJoinInOneStatement(t *testing.T) {
 				t.Errorf("belt %v: want x to wait for nobody: %s", belt, leftAlone)
 			}
 		}
+	}
+}
+
+// drawAndInsert is the beginning of join if the ticket is drawn and the claim inserted by one statement.
+const drawAndInsert = `
+	WITH drawn AS (
+		UPDATE holdfast.slots s SET mark = greatest(s.mark + 1, p_floor + 1, holdfast.clock())
+			WHERE s.slot = p_slot RETURNING s.mark AS mark, s.format AS format, holdfast.clock() AS now
+	), placed AS (
+		INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline, ttl, grace,
+			since, turn, inbox, waits, details, format)
+		SELECT p_prefix, p_name, CASE WHEN p_kind = 'lock' AND p_units = p_capacity THEN 0 ELSE mark END, p_slot, mark,
+			p_id, 'held', p_kind, p_units, p_capacity, now + p_ttl + p_grace, p_ttl, p_grace, now, p_turn, p_inbox,
+			p_waits, p_details, p_format
+		FROM drawn WHERE NOT EXISTS (SELECT 1 FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name)
+		RETURNING 1
+	) SELECT mark, format, now, EXISTS (SELECT 1 FROM placed) FROM drawn INTO STRICT v_mark, v_format, v_now, v_fits;
+	IF v_fits THEN`
+
+// TestSuiteCatchesOldSnapshot: the suite notices a store that differs from this one in the trap alone: the statement that
+// looks at the line began before it got the slot. The table's belt, which would refuse the second holder, is taken off.
+func TestSuiteCatchesOldSnapshot(t *testing.T) {
+	t.Parallel()
+	failure := storetest.MustCatch(t, func(t testing.TB) storetest.Harness {
+		server := servers.Postgres(t)
+		db := server.DB(t)
+		install(t, db)
+		join := scalar(t, db, "SELECT pg_get_functiondef('holdfast.join'::regproc)")
+		begin, end := strings.Index(join, "UPDATE holdfast.slots"), strings.Index(join, "IF FOUND THEN")
+		if begin < 0 || end < begin {
+			t.Fatalf("join does not draw a ticket and then insert any more:\n%s", join)
+		}
+		statement(t, db, join[:begin]+drawAndInsert+join[end+len("IF FOUND THEN"):])
+		statement(t, db, "ALTER TABLE holdfast.claims DROP CONSTRAINT claims_pkey")
+		return &harness{server: server, address: server.Addr(), db: db, through: postgres.Through}
+	}, "exclusion")
+	if !strings.Contains(failure, "are held at once") {
+		t.Errorf("it was noticed by something else: %s", failure)
 	}
 }
 

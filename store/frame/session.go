@@ -146,10 +146,19 @@ func (s *Sessions[H]) open() error {
 	if err != nil {
 		return s.frame.Outcome(s.frame.Life(), ctx, AskTimeout, err)
 	}
+	if !s.begin(handle, ttl, sent) {
+		s.end(handle)
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// begin makes a session the present one. It reports false if the store has been closed meanwhile.
+func (s *Sessions[H]) begin(handle H, ttl time.Duration, sent time.Time) bool {
 	s.Mutex.Lock()
 	defer s.Mutex.Unlock()
 	if s.frame.Closed() {
-		return store.ErrClosed // it expires
+		return false
 	}
 	s.current = &Session[H]{Handle: handle, TTL: ttl, drift: s.frame.Drift}
 	s.current.Extend(sent)
@@ -157,7 +166,7 @@ func (s *Sessions[H]) open() error {
 	case s.began <- struct{}{}:
 	default:
 	}
-	return nil
+	return true
 }
 
 // renew renews the session if there is one. It runs in one goroutine at a time.
@@ -214,8 +223,12 @@ func (s *Sessions[H]) End() {
 	s.current = nil
 	s.Mutex.Unlock()
 	if ses != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), EndTimeout)
-		defer cancel()
-		s.Server.End(ctx, ses.Handle)
+		s.end(ses.Handle)
 	}
+}
+
+func (s *Sessions[H]) end(handle H) {
+	ctx, cancel := context.WithTimeout(context.Background(), EndTimeout)
+	defer cancel()
+	s.Server.End(ctx, handle)
 }

@@ -21,6 +21,8 @@ type sessionServer struct {
 	handle  int
 	renewed int
 	ended   int // the session that was ended
+
+	proofless bool // its renewals extend nothing
 }
 
 func (s *sessionServer) Open(ctx context.Context) (handle int, ttl time.Duration, sent time.Time, err error) {
@@ -38,6 +40,9 @@ func (s *sessionServer) Renew(ctx context.Context, handle int) (stands bool, sen
 	s.Lock()
 	defer s.Unlock()
 	s.renewed++
+	if s.proofless {
+		sent = time.Time{}
+	}
 	return handle == s.handle && !s.lost, sent, errors.Join(err, s.err)
 }
 
@@ -260,6 +265,54 @@ func TestRoundBeginsAfterItsQuestion(t *testing.T) {
 		f.Wait()
 		if err := r.Ask().Await(t.Context()); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// TestSessionExtended: what another request has proved counts like a renewal, and an earlier time takes nothing back.
+func TestSessionExtended(t *testing.T) {
+	withSessions(t, func(t *sessionTest) {
+		ses := t.open()
+		t.sleep(time.Second)
+		now := time.Now()
+		ses.Extend(now)
+		ses.Extend(now.Add(-time.Second))
+		ses.Extend(time.Time{})
+		t.wantUntil(ses, now)
+	})
+}
+
+// TestSessionNotExtended: renewals that succeed and extend nothing, as when a server can't say since when it knows, are
+// repeated, but not without a pause.
+func TestSessionNotExtended(t *testing.T) {
+	withSessions(t, func(t *sessionTest) {
+		t.server.proofless = true
+		t.open()
+		t.sleep(10 * time.Second)
+		if n := t.server.renewed; n < 3 || n > 12 {
+			t.Errorf("%d renewals in one ttl", n)
+		}
+	})
+}
+
+// TestSessionOfClosedStore: a session that begins while the store is being closed is ended.
+func TestSessionOfClosedStore(t *testing.T) {
+	withSessions(t, func(t *sessionTest) {
+		t.server.change(func() { t.server.takes = time.Second })
+		opening := make(chan error, 1)
+		go func() {
+			_, err := t.Current(t.Context())
+			opening <- err
+		}()
+		synctest.Wait()
+		t.Shut()
+		t.Sessions.End()
+		if err := <-opening; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("the session began: %v", err)
+		}
+		synctest.Wait()
+		if t.server.ended != 1 {
+			t.Error("the session of a closed store was left to expire")
 		}
 	})
 }

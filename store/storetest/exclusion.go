@@ -9,7 +9,7 @@ import (
 
 var exclusion = rule{1, "exclusion", "The units of held claims never exceed the limit.", []scenario{
 	{"mutexes", 0, mutexesExclude},
-	{"semaphores", sharing, semaphoresExclude},
+	{"semaphores", weights, semaphoresExclude},
 	{"readers and writers", sharing, readersAndWritersExclude},
 	{"restart", 0, restartKeepsExclusion},
 }}

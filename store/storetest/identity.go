@@ -8,10 +8,10 @@ var identity = rule{6, "identity", "Leave and Keep touch only the claim with tha
 	{"a stranger keeps", 0, strangerKeeps},
 	{"leaving twice", 0, leavingTwice},
 	{"leaving another line", 0, leavingAnotherLine},
-	{"a downgrade lets readers in", aLine | sharing, downgradeLetsReadersIn},
-	{"a late keep does not undo a downgrade", aLine | sharing, lateKeepAfterDowngrade},
-	{"a waiting claim shrinks", aLine | sharing, waitingClaimShrinks},
-	{"keep does not grow", sharing, keepDoesNotGrow},
+	{"a downgrade lets readers in", aLine | weights, downgradeLetsReadersIn},
+	{"a late keep does not undo a downgrade", aLine | weights, lateKeepAfterDowngrade},
+	{"a waiting claim shrinks", aLine | weights, waitingClaimShrinks},
+	{"keep does not grow", weights, keepDoesNotGrow},
 }}
 
 // The stranger knows everything about the holder but its ID.

@@ -13,7 +13,7 @@ var methods = rule{0, "methods", "Each method of a store does what its comment i
 	{"abilities", 0, abilities},
 	{"try", 0, tryTakenAndFree},
 	{"try among readers", aLine | sharing, tryAmongReaders},
-	{"mismatch", sharing, mismatch},
+	{"mismatch", weights, mismatch},
 	{"break a holder", aLine, breakHolder},
 	{"break a waiter", aLine, breakWaiter},
 	{"break nobody", aLine, breakNobody},

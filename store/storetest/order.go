@@ -14,8 +14,8 @@ var order = rule{2, "order", "Tickets rise strictly per resource, and grants fol
 	{"joining at once", aLine, joiningAtOnce},
 	{"a long line", aLine, longLine},
 	{"a writer stops later readers", aLine | sharing, writerStopsReaders},
-	{"a large ask is not overtaken", aLine | sharing, largeAskIsNotOvertaken},
-	{"one release grants several", aLine | sharing, oneReleaseGrantsSeveral},
+	{"a large ask is not overtaken", aLine | weights, largeAskIsNotOvertaken},
+	{"one release grants several", aLine | weights, oneReleaseGrantsSeveral},
 	{"a leaving waiter unblocks", aLine | sharing, leavingWaiterUnblocks},
 }}
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,11 +21,38 @@ func Run(t *testing.T, newHarness func(t testing.TB) Harness) { runRules(t, newH
 // RunSome is Run for some of the rules, by their names. It is for a server that is to be one that has passed them all,
 // as another program that speaks the same protocol.
 func RunSome(t *testing.T, newHarness func(t testing.TB) Harness, rules ...string) {
-	chosen := slices.DeleteFunc(slices.Clone(suite), func(r rule) bool { return !slices.Contains(rules, r.name) })
-	if len(chosen) != len(rules) || len(rules) == 0 {
-		t.Fatalf("%q: not all of them are names of rules, or one is there twice", rules)
+	runRules(t, newHarness, choose(t, rules))
+}
+
+// MustCatch is for a store that is broken on purpose: it plays the cases of these rules until one fails, several times if
+// need be, and returns what that says. If none does, t fails. So the author of a store shows that the suite would
+// notice a mistake that is easily made.
+func MustCatch(t *testing.T, newHarness func(t testing.TB) Harness, rules ...string) (failure string) {
+	t.Helper()
+	h := newHarness(t)
+	for range catchRounds {
+		for _, r := range choose(t, rules) {
+			for _, s := range r.cases {
+				if o := s.play(t, h, realTime); len(o.failures) > 0 {
+					return strings.Join(o.failures, "\n")
+				}
+			}
+		}
 	}
-	runRules(t, newHarness, chosen)
+	t.Fatalf("the store is broken, and %q did not notice", rules)
+	return ""
+}
+
+// catchRounds is how often MustCatch plays the cases.
+const catchRounds = 5
+
+// choose returns the rules of these names.
+func choose(t *testing.T, names []string) []rule {
+	chosen := slices.DeleteFunc(slices.Clone(suite), func(r rule) bool { return !slices.Contains(names, r.name) })
+	if len(chosen) != len(names) || len(names) == 0 {
+		t.Fatalf("%q: not all of them are names of rules, or one is there twice", names)
+	}
+	return chosen
 }
 
 func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule) {

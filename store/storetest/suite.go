@@ -37,7 +37,8 @@ type need uint8
 
 const (
 	aLine     need = 1 << iota // the store keeps a line
-	sharing                    // it has readers and semaphores
+	sharing                    // it has readers
+	weights                    // it has semaphores, and claims that shrink
 	someGrace                  // it can keep a place longer than its owner believes
 	ownTTLs                    // each claim has a ttl of its own
 	exactWake                  // a release wakes only those who fit
@@ -53,6 +54,7 @@ func (n need) missing(able store.Abilities) string {
 	}{
 		{aLine, able.Line, "line"},
 		{sharing, able.Shared, "shared claims"},
+		{weights, able.Shared && !able.ReadersOnly, "semaphores"},
 		{someGrace, able.Grace, "grace"},
 		{ownTTLs, able.SessionTTL == 0, "ttl per claim"},
 		{exactWake, able.ExactWake, "exact wake-ups"},

@@ -1,4 +1,4 @@
-package zkstore
+package sessionline
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// format is what all data begins with. Another number there is another format.
-const format = "1 "
+// Format is what all data begins with. Another number there is another format.
+const Format = "1 "
 
 // A record is the data of a claim's node, for people and for finding deadlocks. Who holds is decided by names alone.
 type record struct {
@@ -27,12 +27,12 @@ func (r *record) encode() string {
 	if err != nil {
 		text = []byte("{}") // strings and numbers can always be written
 	}
-	return format + string(text)
+	return Format + string(text)
 }
 
-// decodeRecord reads data. What can't be read, as that of Curator's nodes, says nothing.
-func decodeRecord(data []byte) (r record) {
-	if text, ok := strings.CutPrefix(string(data), format); !ok || json.Unmarshal([]byte(text), &r) != nil {
+// decodeRecord reads data. What can't be read, as that of other programs, says nothing.
+func decodeRecord(data string) (r record) {
+	if text, ok := strings.CutPrefix(data, Format); !ok || json.Unmarshal([]byte(text), &r) != nil {
 		r = record{}
 	}
 	if r.Owner == nil {
@@ -46,12 +46,4 @@ func millis(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMilli()
-}
-
-// fromMillis undoes millis.
-func fromMillis(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
 }

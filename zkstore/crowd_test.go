@@ -7,9 +7,6 @@ import (
 	"github.com/holdfast-go/holdfast/lab/contend"
 )
 
-// This binary is also the program of the processes that contend. Where another file says so too, that one is first.
-func init() { contend.Child() }
-
 func TestStampede(t *testing.T) {
 	url := "zk://" + servers.ZooKeeper(t).Addr() + "?tick=200ms&ttl=30s"
 	contend.Stampede(t, contend.Herd{URL: url, Processes: 50})

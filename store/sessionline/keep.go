@@ -1,0 +1,216 @@
+package sessionline
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+// Keep implements store.Store. One request demands that the nodes of many claims are there, writes what has changed of
+// them, and extends the session.
+func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	limit, err := s.Frame.CheckAll(ctx, cs)
+	if err != nil || len(cs) == 0 {
+		return nil, err
+	}
+	call := s.Frame.Call(ctx, limit)
+	defer call.End()
+	standings := make([]store.Standing, len(cs))
+	if err := s.keep(call.Context, cs, standings); err != nil {
+		return nil, call.Outcome(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range cs {
+		switch c := s.known(&cs[i]); {
+		case c == nil: // it is Gone, if its line could be judged
+		case c.unknown != nil:
+			standings[i].Err = c.unknown
+		default:
+			standings[i] = standingIn(c.session, c.state, c.ticket, -1)
+		}
+		if err := standings[i].Err; err != nil {
+			standings[i] = store.Standing{Err: s.Frame.Fault(ctx, err)}
+		}
+	}
+	return standings, nil
+}
+
+// known returns a claim that stands, as far as is known, or nil. The mutex is locked.
+func (s *Store[S]) known(c *store.Claim) *claim[S] {
+	if known := s.claims[c.ID]; known != nil && known.name == c.Name {
+		return known
+	}
+	return nil
+}
+
+// keep confirms claims. Of those that are not known here, or not any more, it notes in standings why they can't be
+// judged: their line is in a newer format.
+func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store.Standing) error {
+	var known []*claim[S]
+	var kept []store.Claim
+	s.mu.Lock()
+	for i := range cs {
+		if c := s.known(&cs[i]); c != nil {
+			known, kept = append(known, c), append(kept, cs[i])
+		}
+	}
+	s.mu.Unlock()
+	for len(known) > 0 {
+		n := fitting(known)
+		if err := s.confirm(ctx, known[0].session, known[:n], kept[:n]); err != nil {
+			return err
+		}
+		known, kept = known[n:], kept[n:]
+	}
+	var unknown []int
+	s.mu.Lock()
+	for i := range cs {
+		if s.known(&cs[i]) == nil {
+			unknown = append(unknown, i)
+		}
+	}
+	s.mu.Unlock()
+	if len(unknown) == 0 {
+		return nil
+	}
+	in, err := s.Session(ctx)
+	if err != nil {
+		return err
+	}
+	return Each(unknown, func(i int) error {
+		_, err := s.Server.Line(ctx, in, cs[i].Name)
+		if unreadable(err) {
+			standings[i].Err, err = err, nil
+		}
+		return err
+	})
+}
+
+// maxConfirm is how many bytes of keys and data one request confirms. Servers take requests of half a megabyte.
+const maxConfirm = 256 << 10
+
+// updateSize is what an update takes beside key and data, and what data may grow by.
+const updateSize = 256
+
+// fitting is how many of these go into one request. They are of one session.
+func fitting[S comparable](claims []*claim[S]) (n int) {
+	size := 0
+	for _, c := range claims {
+		size += len(c.key) + len(c.written) + updateSize
+		if n > 0 && (size > maxConfirm || c.session != claims[0].session) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// confirm finds out which of these claims stand, and where. kept are the same claims as the caller describes them.
+func (s *Store[S]) confirm(
+	ctx context.Context, ses *frame.Session[S], claims []*claim[S], kept []store.Claim,
+) error {
+	claims, kept = slices.Clone(claims), slices.Clone(kept)
+	for len(claims) > 0 {
+		updates := s.updates(claims, kept)
+		alive, refused, err := s.Server.Confirm(ctx, ses.Handle, updates)
+		switch {
+		case errors.Is(err, ErrOver):
+			s.lose(ses) // its claims went with it
+			return nil
+		case err != nil:
+			return err
+		case refused < 0:
+			ses.Extend(alive)
+			s.confirmed(claims, updates)
+			return s.lookAll(ctx, s.waiting(claims))
+		}
+		if stands, err := s.refresh(ctx, claims[refused]); err != nil {
+			return err
+		} else if !stands {
+			claims, kept = slices.Delete(claims, refused, refused+1), slices.Delete(kept, refused, refused+1)
+		}
+	}
+	return nil
+}
+
+// waiting returns those that wait.
+func (s *Store[S]) waiting(claims []*claim[S]) (waiting []*claim[S]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range claims {
+		if s.claims[c.id] == c && c.state == store.Waiting {
+			waiting = append(waiting, c)
+		}
+	}
+	return waiting
+}
+
+// updates returns what nodes are to say. Each is written over what is known to be there and nothing else: a Keep that
+// was sent long ago and lands late must not undo a downgrade.
+func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
+	updates := make([]Update, len(claims))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, c := range claims {
+		r := c.record(&kept[i])
+		u := Update{Name: c.name, ID: c.id, Key: c.key, Version: c.version, Data: r.encode()}
+		if kept[i].Units < c.ask.Units {
+			u.Units = kept[i].Units
+		}
+		u.Write = u.Data != c.written || u.Units > 0
+		updates[i] = u
+	}
+	return updates
+}
+
+// confirmed notes what was written.
+func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, u := range updates {
+		if c := claims[i]; u.Write {
+			c.version, c.written = max(c.version, u.Version), u.Data
+			s.shrink(c, u)
+		}
+	}
+}
+
+// shrink notes that a claim has fewer units, if it has.
+func (s *Store[S]) shrink(c *claim[S], u Update) {
+	if u.Units == 0 || u.Units >= c.ask.Units {
+		return
+	}
+	if marker := s.Server.Marker(u); marker != "" {
+		c.markers = append(slices.Clone(c.markers), marker)
+	}
+	c.ask.Units = u.Units
+	s.unwatch(c, c.waitsFor) // others may block it now
+	c.waitsFor, c.lastOne = Watch{}, false
+}
+
+// refresh reads a claim's node, which is not as it was known to be. It reports whether it stands.
+func (s *Store[S]) refresh(ctx context.Context, c *claim[S]) (stands bool, err error) {
+	node, err := s.Server.Read(ctx, c.session.Handle, c.key)
+	if err != nil {
+		return false, err
+	}
+	entries, err := s.Server.Line(ctx, c.session.Handle, c.name)
+	if err != nil && !unreadable(err) {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if node.Ticket == 0 {
+		s.gone(c)
+		return false, nil
+	}
+	c.version, c.written = node.Version, node.Data
+	if at := indexOf(entries, c.key); at >= 0 { // a Keep that was thought lost may have shrunk it
+		s.shrink(c, Update{Name: c.name, ID: c.id, Key: c.key, Units: entries[at].Ask.Units})
+	}
+	return s.claims[c.id] == c, nil
+}

@@ -1,0 +1,123 @@
+package sessionline
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/line"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+// Line implements store.Store.
+func (s *Store[S]) Line(ctx context.Context, name string) (store.Line, error) {
+	l := store.Line{Name: name}
+	call, err := s.Frame.Begin(ctx, name, frame.AskTimeout)
+	if err != nil {
+		return l, err
+	}
+	defer call.End()
+	shown, err := s.places(call.Context, name)
+	for _, p := range shown {
+		l.Places = append(l.Places, p.Place)
+	}
+	return l, call.Outcome(err)
+}
+
+// A shownPlace is a place with the key of its node.
+type shownPlace struct {
+	store.Place
+	key string
+}
+
+// places reads a line, and the nodes of its claims. What leaves meanwhile is not shown.
+func (s *Store[S]) places(ctx context.Context, name string) ([]shownPlace, error) {
+	in, err := s.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.lineNow(ctx, in, name)
+	if err != nil {
+		return nil, err
+	}
+	places := make([]shownPlace, len(entries))
+	indexes := make([]int, len(entries))
+	var prefix line.Prefix
+	state := store.Held
+	for i, e := range entries {
+		if state == store.Held && !prefix.Admit(e.Ask) {
+			state = store.Waiting
+		}
+		places[i] = shownPlace{store.Place{Claim: store.Claim{ID: e.ID, Name: name, Ask: e.Ask}, State: state}, e.Key}
+		indexes[i] = i
+	}
+	err = Each(indexes, func(i int) error {
+		node, err := s.Server.Read(ctx, in, places[i].key)
+		s.show(&places[i].Place, node)
+		return err
+	})
+	return slices.DeleteFunc(places, func(p shownPlace) bool { return p.Ticket == 0 }), err
+}
+
+// show shows what a node says. Times are those of the clients' clocks. Of claims of this client it is known here when
+// they were granted; those of others say it when they have been held for a while. Left is the most that it can be.
+func (s *Store[S]) show(p *store.Place, node Node) {
+	r := decodeRecord(node.Data)
+	p.Ticket, p.Turn, p.Owner, p.Waits = node.Ticket, r.Turn, r.Owner, r.Waits
+	p.TTL = time.Duration(r.TTL) * time.Millisecond
+	p.Left = p.TTL
+	since := r.Joined
+	if p.State == store.Held {
+		since = cmp.Or(r.Granted, since)
+	}
+	if p.Since = node.Made; since != 0 {
+		p.Since = time.UnixMilli(since)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own := s.claims[p.ID]; own != nil && own.ticket == p.Ticket && p.State == store.Held && !own.granted.IsZero() {
+		p.Since = own.granted
+	}
+}
+
+// Break implements store.Store.
+func (s *Store[S]) Break(ctx context.Context, name string, ticket uint64) error {
+	call, err := s.Frame.Begin(ctx, name, frame.AskTimeout)
+	if err != nil {
+		return err
+	}
+	defer call.End()
+	places, err := s.places(call.Context, name)
+	if err != nil {
+		return call.Outcome(err)
+	}
+	at := slices.IndexFunc(places, func(p shownPlace) bool { return p.Ticket == ticket })
+	if at < 0 {
+		return store.ErrNotHeld
+	}
+	in, err := s.Session(call.Context)
+	if err == nil {
+		err = s.Server.Delete(call.Context, in, places[at].key)
+	}
+	return call.Outcome(err)
+}
+
+// Names implements store.Store.
+func (s *Store[S]) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return s.Frame.Names(ctx, func(ctx context.Context) ([]string, error) {
+		call := s.Frame.Call(ctx, frame.AskTimeout)
+		defer call.End()
+		in, err := s.Session(call.Context)
+		if err == nil {
+			err = s.Server.CatchUp(call.Context, in)
+		}
+		var names []string
+		if err == nil {
+			names, err = s.Server.Names(call.Context, in, prefix)
+		}
+		return names, call.Outcome(err)
+	})
+}

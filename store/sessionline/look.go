@@ -1,0 +1,211 @@
+package sessionline
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/line"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// lineNow reads a line as the server knows it now.
+func (s *Store[S]) lineNow(ctx context.Context, in S, name string) ([]Entry, error) {
+	if err := s.Server.CatchUp(ctx, in); err != nil {
+		return nil, err
+	}
+	return s.Server.Line(ctx, in, name)
+}
+
+// exclusive reports whether it holds only if no claim is ahead.
+func (c *claim[S]) exclusive() bool { return c.ask.Units == c.ask.Limit }
+
+// evaluate returns where a claim stands that comes after these, and what it waits for:
+//   - one that wants everything, for the one before it;
+//   - a reader, for the last ahead that readers can't hold beside;
+//   - any other, for anything in the line.
+func (s *Store[S]) evaluate(name string, ahead []Entry, ask store.Ask) (store.State, Watch) {
+	var prefix line.Prefix
+	fits := true
+	for i := range ahead {
+		fits = fits && prefix.Admit(ahead[i].Ask)
+	}
+	if fits && prefix.Admit(ask) {
+		return store.Held, Watch{}
+	}
+	if ask.Units == ask.Limit {
+		return store.Waiting, Watch{Key: ahead[len(ahead)-1].Key}
+	}
+	for _, e := range slices.Backward(ahead) {
+		if ask.Kind == store.Lock && (e.Ask.Units == e.Ask.Limit || line.Mismatch(e.Ask, ask)) {
+			return store.Waiting, Watch{Key: e.Key, Data: true}
+		}
+	}
+	return store.Waiting, Watch{Key: s.Server.LineKey(name)}
+}
+
+// lookDeep is how often a line is read again because what blocks a claim has left meanwhile.
+const lookDeep = 5
+
+// look finds out where claims of one name stand, and watches what they wait for. The client is told of those that turn
+// out to be held or gone.
+//
+// The line may be read from a server that is behind others. But a claim that was ahead, and is not in what it says, has
+// left for ever: that a claim holds is seen late, and never too early.
+func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) error {
+	for range lookDeep {
+		entries, err := s.Server.Line(ctx, claims[0].session.Handle, name)
+		switch {
+		case errors.Is(err, ErrOver):
+			s.lose(claims[0].session)
+			return nil
+		case unreadable(err):
+			s.mu.Lock()
+			for _, c := range claims {
+				c.unknown = err
+			}
+			s.mu.Unlock()
+			return nil
+		case err != nil:
+			return err
+		}
+		var again []*claim[S]
+		for _, c := range claims {
+			settled, err := s.judge(ctx, c, entries)
+			if err != nil {
+				return err
+			}
+			if !settled {
+				again = append(again, c)
+			}
+		}
+		if claims = again; len(claims) == 0 {
+			return nil
+		}
+	}
+	return nil // it changes faster than one can look: the next event tells
+}
+
+// judge takes what a line was. It reports false if what c waits for has left or changed meanwhile.
+func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
+	s.mu.Lock()
+	waits := s.judged(c, entries)
+	w := c.waitsFor
+	s.mu.Unlock()
+	if !waits {
+		return true, nil
+	}
+	there, err := s.watch(ctx, c, w)
+	if err != nil || !there || c.exclusive() {
+		return there, err
+	}
+	now, err := s.Server.Line(ctx, c.session.Handle, c.name)
+	return slices.Equal(now, entries), err
+}
+
+// judged notes where c stands. It reports whether c waits.
+func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
+	if s.claims[c.id] != c {
+		return false
+	}
+	c.unknown = nil
+	at := indexOf(entries, c.key)
+	switch {
+	case at < 0:
+		s.gone(c)
+		return false
+	case c.state == store.Held:
+		return false
+	}
+	state, w := s.evaluate(c.name, entries[:at], c.ask)
+	if state == store.Held {
+		s.hold(c)
+		return false
+	}
+	if c.waitsFor != w {
+		s.unwatch(c, c.waitsFor)
+	}
+	c.waitsFor, c.lastOne = w, at == 1 && c.exclusive() && !s.Foreign
+	return true
+}
+
+// unreadable reports whether a line can't be judged because of what it says.
+func unreadable(err error) bool {
+	return errors.Is(err, store.ErrFormat) || errors.Is(err, ErrUnreadable)
+}
+
+// doubt has c looked at soon: something happened to its node, or to what blocks it.
+func (s *Store[S]) doubt(c *claim[S]) {
+	if s.claims[c.id] == c {
+		s.doubts[c] = struct{}{}
+		s.looks.Ask()
+	}
+}
+
+// doubtPause is how long after a failure claims in doubt are looked at again.
+const doubtPause = 50 * time.Millisecond
+
+// lookAtDoubts looks at all claims in doubt. It runs in one goroutine at a time.
+func (s *Store[S]) lookAtDoubts() error {
+	s.mu.Lock()
+	claims := slices.Collect(maps.Keys(s.doubts))
+	clear(s.doubts)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
+	defer cancel()
+	err := s.lookAll(ctx, claims)
+	if err == nil || s.Frame.Life().Err() != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range claims {
+		if s.claims[c.id] == c {
+			s.doubts[c] = struct{}{}
+		}
+	}
+	time.AfterFunc(doubtPause, func() { s.looks.Ask() })
+	return err
+}
+
+// lookAll looks at claims, reading each line once.
+func (s *Store[S]) lookAll(ctx context.Context, claims []*claim[S]) error {
+	type place struct {
+		name string
+		in   S
+	}
+	lines := map[place][]*claim[S]{}
+	for _, c := range claims {
+		at := place{c.name, c.session.Handle}
+		lines[at] = append(lines[at], c)
+	}
+	return Each(slices.Collect(maps.Keys(lines)), func(at place) error { return s.look(ctx, at.name, lines[at]) })
+}
+
+// atOnce is how many requests of one call are under way at the same time.
+const atOnce = 32
+
+// Each does f for every item, several at the same time, and returns the first error.
+func Each[T any](items []T, f func(T) error) error {
+	if len(items) == 1 {
+		return f(items[0])
+	}
+	var all sync.WaitGroup
+	var once sync.Once
+	var first error
+	free := make(chan struct{}, atOnce)
+	for _, item := range items {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			if err := f(item); err != nil {
+				once.Do(func() { first = err })
+			}
+		})
+	}
+	all.Wait()
+	return first
+}

@@ -1,0 +1,106 @@
+package sessionline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+// A Server is what a store knows of its server. S is what it knows a session by.
+//
+// A claim is a node, which ends with its session. A node has a name that was never used before and never is again, so
+// that a request which lands late, or twice, hits no other.
+//
+// Methods return ErrOver, wrapped or not, if the session is over, and ErrUnreadable or store.ErrFormat if a line can't be
+// judged because of what it says.
+type Server[S comparable] interface {
+	frame.SessionServer[S]
+
+	// LineKey returns what a line is watched by.
+	LineKey(name string) string
+
+	// Make makes the node of a claim, with this data, at the end of its line. The error is ErrAgain if that is to be tried
+	// again at once. unsure reports that the node may have been made, or may still be, although there is an error.
+	Make(ctx context.Context, in S, c *store.Claim, data string) (made Made, unsure bool, err error)
+
+	// Line returns the nodes of a line in their order. It may be behind what the server knows, but not behind what it has
+	// told this session.
+	Line(ctx context.Context, in S, name string) ([]Entry, error)
+
+	// CatchUp has what is read afterwards be no older than the call.
+	CatchUp(ctx context.Context, in S) error
+
+	// Read returns what a node says. The node is zero if there is none.
+	Read(ctx context.Context, in S, key string) (Node, error)
+
+	// Watch has the store be told once by [Store.Changed]. It reports false, and sets nothing, if there is no such node.
+	Watch(ctx context.Context, in S, w Watch) (there bool, err error)
+
+	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the Version
+	// of those. What it finds is no older than its call. It returns as of when that has extended the session. refused is
+	// the index of a node that is not there or not so; then nothing was done. It is -1 otherwise.
+	Confirm(ctx context.Context, in S, updates []Update) (alive time.Time, refused int, err error)
+
+	// Marker returns the key of a node that Confirm makes beside that of a claim which has fewer units from now on, and
+	// which is to be deleted with it. It is empty if there is none.
+	Marker(u Update) string
+
+	// Delete deletes a node. It is no error if there is none.
+	Delete(ctx context.Context, in S, key string) error
+
+	// Void has nothing land any more that Make has sent before.
+	Void(ctx context.Context, in S) error
+
+	// Names returns the names that begin with prefix and have a line.
+	Names(ctx context.Context, in S, prefix string) ([]string, error)
+}
+
+// What a Server returns beside its own errors.
+var (
+	ErrOver       = errors.New("the session is over")
+	ErrAgain      = errors.New("its session or its line changes too fast")
+	ErrUnreadable = errors.New("was made by no version of holdfast")
+)
+
+// Made is a node that was just made.
+type Made struct {
+	Key    string
+	Ticket uint64
+	Alive  time.Time // as of when that has extended the session; zero: it has not
+	Alone  bool      // there is no other in the line; false: or that is not known
+}
+
+// An Entry is a node of a line.
+type Entry struct {
+	Key string
+	ID  store.ID // zero: another program's
+	Ask store.Ask
+}
+
+// A Node is what a node says.
+type Node struct {
+	Ticket  uint64
+	Data    string
+	Version uint64
+	Made    time.Time // zero: not known
+}
+
+// A Watch is on a node's deletion, and with Data also on what it says; or on the nodes of a line.
+type Watch struct {
+	Key  string
+	Data bool
+}
+
+// An Update is what the node of a claim is to say from now on.
+type Update struct {
+	Name    string
+	ID      store.ID
+	Key     string
+	Version uint64 // of what it says so far
+	Write   bool   // it says something new
+	Data    string
+	Units   int32 // fewer than so far; 0: as many
+}

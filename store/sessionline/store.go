@@ -1,0 +1,153 @@
+package sessionline
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+// A Config is what a Store has to know of its server.
+type Config[S comparable] struct {
+	Frame  *frame.Frame
+	Server Server[S]
+	TTL    time.Duration // of sessions
+
+	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
+	Foreign bool
+}
+
+// A Store is one client's session, and its claims. It implements store.Store but for Abilities.
+type Store[S comparable] struct {
+	Config[S]
+	Sessions *frame.Sessions[S]
+
+	looks   *frame.Rounds // at claims in doubt
+	deletes *frame.Rounds // of what is pending
+
+	mu      *frame.Mutex
+	claims  map[store.ID]*claim[S]
+	joining map[store.ID]chan struct{} // is closed when that Join has ended
+	doubts  map[*claim[S]]struct{}
+	pending map[store.ID]position[S] // what is to be deleted
+	watches map[Watch]*watching[S]
+}
+
+// New returns a store without a session. [Store.Start] begins its work.
+func New[S comparable](config Config[S]) *Store[S] {
+	s := &Store[S]{
+		Config:  config,
+		mu:      frame.NewMutex(config.Frame),
+		claims:  map[store.ID]*claim[S]{},
+		joining: map[store.ID]chan struct{}{},
+		doubts:  map[*claim[S]]struct{}{},
+		pending: map[store.ID]position[S]{},
+		watches: map[Watch]*watching[S]{},
+	}
+	s.looks = frame.NewRounds(s.Frame, s.lookAtDoubts)
+	s.deletes = frame.NewRounds(s.Frame, s.deletePending)
+	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
+		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
+	})
+	return s
+}
+
+// Start has the session be renewed from now on.
+func (s *Store[S]) Start() { s.Frame.Go(s.Sessions.Run) }
+
+// Notify implements store.Store.
+func (s *Store[S]) Notify(fn func(store.ID, store.Standing)) { s.Frame.Notify(fn) }
+
+// Close implements store.Store. It ends the session if the server can be reached, and with it what was not left;
+// otherwise that stands until the ttl has passed.
+func (s *Store[S]) Close() error {
+	if !s.Frame.Shut() {
+		return nil
+	}
+	s.Sessions.End()
+	s.Frame.End()
+	s.Frame.Wait()
+	return nil
+}
+
+// Session returns the session, for requests that are not about its claims. It begins one if there is none.
+func (s *Store[S]) Session(ctx context.Context) (in S, err error) {
+	ses, err := s.Sessions.Current(ctx)
+	if err != nil {
+		return in, err
+	}
+	return ses.Handle, nil
+}
+
+// loseClaims forgets everything that went with its session. The mutex is locked.
+func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
+	clear(s.pending)
+	clear(s.watches)
+	for _, c := range s.claims {
+		s.gone(c)
+	}
+	s.Frame.Go(func() { s.Server.End(s.Frame.Life(), lost.Handle) })
+}
+
+// lose ends a session that the server has no more.
+func (s *Store[S]) lose(ses *frame.Session[S]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Sessions.Lose(ses)
+}
+
+// afterRenewal cleans up after what has failed, whenever the session has been renewed.
+func (s *Store[S]) afterRenewal(err error) {
+	if err == nil {
+		_ = s.deletes.Ask().Await(s.Frame.Life()) // what fails is tried again after the next renewal
+	}
+}
+
+// Reconnected notes that events may have been missed.
+func (s *Store[S]) Reconnected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.claims {
+		s.doubt(c)
+	}
+	s.mu.Push(store.Everyone, store.Standing{})
+}
+
+// Over notes that the server has a session no more.
+func (s *Store[S]) Over(in S) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isPresent(in) {
+		s.Sessions.Lose(s.Sessions.Present())
+	}
+}
+
+// Changed notes that a watch of a session has fired, and whether that is because the node was deleted.
+func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fired := s.watches[w]
+	if fired == nil || !s.isPresent(in) {
+		return
+	}
+	delete(s.watches, w)
+	for c := range fired.told {
+		if deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting {
+			s.hold(c) // nothing can have come ahead of it
+		} else {
+			s.doubt(c)
+		}
+	}
+}
+
+// isPresent reports whether a session is the present one.
+func (s *Store[S]) isPresent(in S) bool {
+	ses := s.Sessions.Present()
+	return ses != nil && ses.Handle == in
+}
+
+// standingIn returns the standing of a claim under a session.
+func standingIn[S any](ses *frame.Session[S], state store.State, ticket uint64, ahead int) store.Standing {
+	return store.Standing{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
+}

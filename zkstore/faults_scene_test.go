@@ -1,0 +1,118 @@
+package zkstore_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/lab/contend"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// believerScheme is that of a store that is broken: see testkit.Believer.
+const believerScheme = "zk+believer"
+
+// This binary is also the program of the processes that contend, and of those that hold a lock until something happens
+// to them.
+func init() {
+	store.Register(believerScheme, func(ctx context.Context, at store.Location) (store.Store, error) {
+		at.Scheme = "zk"
+		s, err := store.Open(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		return testkit.Believer(s), nil
+	})
+	contend.Child()
+	holderChild()
+}
+
+// How many contend.
+const (
+	crowdProcesses  = 4
+	crowdGoroutines = 4
+)
+
+// A scene is three servers and processes that contend for their locks, for milliseconds each. Beside them one client
+// holds another lock whenever a fault strikes, and a second one waits for it. The first process and the first client
+// have ways of their own.
+type scene struct {
+	*testkit.Scene
+	ensemble    *servers.ZooKeeperServers
+	ways        testkit.Ways
+	journal     *testkit.Journal
+	first, next *holdfast.Client
+	lost        int // how often the first client has lost the lock
+}
+
+// newScene starts servers and a crowd that has settled down.
+func newScene(t *testing.T, scheme string) *scene {
+	t.Helper()
+	s := &scene{Scene: testkit.NewScene(t), ensemble: newEnsemble(t, tick)}
+	s.ways = testkit.NewWays(t, s.ensemble.Endpoints())
+	urls := []string{storeURL(scheme, sessionTTL, s.ways.Addrs()...)}
+	for range crowdProcesses - 1 {
+		urls = append(urls, storeURL(scheme, sessionTTL, s.ensemble.Endpoints()...))
+	}
+	s.Start(contend.Plan{URLs: urls, Goroutines: crowdGoroutines, LongHold: 2 * sessionTTL})
+	s.journal = testkit.NewJournal(t, s.Dir, "sat on")
+	s.journal.Retry = true
+	s.first, s.next = s.journal.Open(urls[0]), s.journal.Open(urls[1])
+	testkit.Await(t, "what the crowd holds is seen in the servers", func() bool { return len(leftIn(t, s.ensemble)) > 0 })
+	return s
+}
+
+// strike has a fault strike while the first client holds and the second one waits, and returns when both are done.
+func (s *scene) strike(f fault) {
+	s.Helper()
+	began := time.Now()
+	held := s.journal.Take(s.first)
+	granted := make(chan *testkit.Hold, 1)
+	go func() { granted <- s.takeNext() }()
+	f.strike(s)
+	s.Through()
+	if held.End(); held.Err() != nil {
+		s.lost++
+	}
+	if err := held.Unlock(s.Context()); err != nil && !testkit.Passes(err) && !errors.Is(err, holdfast.ErrLost) {
+		s.Error(err)
+	}
+	if second := <-granted; second != nil {
+		s.journal.Release(second)
+	}
+	s.Logf("%s: over after %v", f.name, time.Since(began).Round(time.Millisecond))
+}
+
+// takeNext has the second client take the lock. It returns nil after an error that must not be.
+func (s *scene) takeNext() *testkit.Hold {
+	for ctx := s.Within(); ; {
+		h, err := s.journal.TryTake(ctx, s.next)
+		switch {
+		case err == nil:
+			return h
+		case ctx.Err() != nil || !testkit.Passes(err):
+			s.Error(err)
+			return nil
+		}
+	}
+}
+
+// Errors of servers that are away, and of ones that are slow: on a busy machine that needs no fault.
+var (
+	inTrouble = regexp.MustCompile("cannot be reached|connection was closed|connection refused|no majority|reset by peer|EOF")
+	isSlow    = regexp.MustCompile("no answer in|no connection|changes too fast|i/o timeout")
+)
+
+// end stops the crowd and checks what came of it: its errors, that no two held at once, and that tokens rise.
+func (s *scene) end(of testkit.Effect) {
+	s.Helper()
+	outcome := s.Stop()
+	s.Must(errors.Join(s.first.Close(), s.next.Close()))
+	s.CheckErrors(outcome, testkit.Excuse{Effect: of, Trouble: inTrouble, Slow: isSlow, Lost: s.lost})
+	testkit.CheckNothing(s, outcome.Findings())
+}

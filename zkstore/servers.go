@@ -1,0 +1,293 @@
+package zkstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+// servers are the servers of one ZooKeeper. They implement sessionline.Server; session.go has what concerns sessions.
+type servers struct {
+	*settings
+	layout layout
+	told   events
+}
+
+// LineKey implements sessionline.Server.
+func (z *servers) LineKey(name string) string { return z.layout.path(name) }
+
+// The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
+// another for the sake of the result. That says the number of the transaction, which is the new node's czxid and the
+// claim's ticket, and how many nodes the line has if it is the line's node that was written.
+const (
+	epochOp = iota
+	createOp
+	numberOp
+)
+
+// Make implements sessionline.Server.
+func (z *servers) Make(
+	ctx context.Context, c *client, claim *store.Claim, data string,
+) (made sessionline.Made, unsure bool, err error) {
+	line := z.layout.path(claim.Name)
+	begin, err := z.layout.node(claim.ID, claim.Ask)
+	if err != nil {
+		return made, false, err
+	}
+	results, alive, err := c.multi(ctx,
+		&zk.CheckVersionRequest{Path: c.path, Version: c.epoch.Load()},
+		&zk.CreateRequest{
+			Path: line + "/" + begin, Data: []byte(data), Acl: z.acl(), Flags: zk.FlagEphemeral | zk.FlagSequence,
+		},
+		&zk.SetDataRequest{Path: z.layout.number(line), Version: -1},
+	)
+	if err == nil {
+		number := results[numberOp].Stat
+		return sessionline.Made{
+			Key: results[createOp].String, Ticket: uint64(number.Mzxid), Alive: alive, //nolint:gosec // positive
+			Alone: number.NumChildren == 1,
+		}, false, nil
+	}
+	op, refused := errors.AsType[*failedOp](err)
+	switch {
+	case !refused:
+		return made, !errors.Is(err, sessionline.ErrOver), err
+	case op.index == epochOp && errors.Is(err, zk.ErrNoNode):
+		return made, false, sessionline.ErrOver
+	case op.index == epochOp && errors.Is(err, zk.ErrBadVersion):
+		return made, false, z.readEpoch(ctx, c)
+	case op.index == createOp && errors.Is(err, zk.ErrNoNode):
+		return made, false, z.makeLine(ctx, c, line)
+	}
+	return made, false, pathError(line, err)
+}
+
+// readEpoch reads the session's epoch. It returns ErrAgain.
+func (z *servers) readEpoch(ctx context.Context, c *client) error {
+	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) {
+		_, stat, err := conn.Exists(c.path)
+		return stat, err
+	})
+	if err == nil {
+		c.raiseEpoch(stat.Version)
+		err = sessionline.ErrAgain
+	}
+	return err
+}
+
+// makeLine makes the node of a line, which the servers remove when it has had children and has none. It returns
+// ErrAgain.
+func (z *servers) makeLine(ctx context.Context, c *client, line string) error {
+	err := request(ctx, c, func(conn *zk.Conn) error {
+		_, err := conn.CreateContainer(line, nil, zk.FlagContainer, z.acl())
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // a path of several components
+		if err := z.makeLine(ctx, c, path.Dir(line)); !errors.Is(err, sessionline.ErrAgain) {
+			return err
+		}
+		return z.makeLine(ctx, c, line)
+	case err == nil || errors.Is(err, zk.ErrNodeExists):
+		return sessionline.ErrAgain
+	}
+	return pathError(line, err)
+}
+
+// Line implements sessionline.Server.
+func (z *servers) Line(ctx context.Context, c *client, name string) ([]sessionline.Entry, error) {
+	line := z.layout.path(name)
+	children, err := z.children(ctx, c, line)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := parseLine(z.layout, children)
+	for i := range entries {
+		entries[i].Key = line + "/" + entries[i].Key
+	}
+	return entries, err
+}
+
+// children returns the children of a node, or none if there is no node.
+func (z *servers) children(ctx context.Context, c *client, path string) ([]string, error) {
+	children, err := call(ctx, c, func(conn *zk.Conn) ([]string, error) {
+		children, _, err := conn.Children(cmp.Or(path, "/"))
+		return children, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return children, pathError(path, err)
+}
+
+// CatchUp implements sessionline.Server: the server that the client is connected with learns what the leader knows.
+func (z *servers) CatchUp(ctx context.Context, c *client) error {
+	return request(ctx, c, func(conn *zk.Conn) error {
+		_, err := conn.Sync(c.path)
+		return err
+	})
+}
+
+// Read implements sessionline.Server.
+func (z *servers) Read(ctx context.Context, c *client, key string) (sessionline.Node, error) {
+	node, err := call(ctx, c, func(conn *zk.Conn) (sessionline.Node, error) {
+		data, stat, err := conn.Get(key)
+		if err != nil {
+			return sessionline.Node{}, err
+		}
+		return sessionline.Node{
+			Ticket: uint64(stat.Czxid), Data: string(data), Version: uint64(stat.Version), //nolint:gosec // positive
+			Made: time.UnixMilli(stat.Ctime),
+		}, nil
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return node, nil
+	}
+	return node, pathError(key, err)
+}
+
+// Watch implements sessionline.Server. A watch on the children of a claim's node, which has none, is on its deletion
+// alone.
+func (z *servers) Watch(ctx context.Context, c *client, w sessionline.Watch) (there bool, err error) {
+	c.watched.Store(true)
+	err = request(ctx, c, func(conn *zk.Conn) (err error) {
+		if w.Data {
+			_, _, _, err = conn.GetW(w.Key)
+		} else {
+			_, _, _, err = conn.ChildrenW(w.Key)
+		}
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	return err == nil, pathError(w.Key, err)
+}
+
+// firedBy returns the watches that an event ends.
+func firedBy(e zk.Event) []sessionline.Watch {
+	children, data := sessionline.Watch{Key: e.Path}, sessionline.Watch{Key: e.Path, Data: true}
+	switch e.Type {
+	case zk.EventNodeDeleted, zk.EventNotWatching:
+		return []sessionline.Watch{children, data}
+	case zk.EventNodeChildrenChanged:
+		return []sessionline.Watch{children}
+	case zk.EventNodeDataChanged:
+		return []sessionline.Watch{data}
+	default:
+		return nil
+	}
+}
+
+// Confirm implements sessionline.Server. Only a majority of the servers can do a transaction, also one that writes
+// nothing.
+func (z *servers) Confirm(
+	ctx context.Context, c *client, updates []sessionline.Update,
+) (alive time.Time, refused int, err error) {
+	ops, of := []any{&zk.CheckVersionRequest{Path: c.path, Version: -1}}, []int{-1}
+	for i, u := range updates {
+		version := int32(u.Version) //nolint:gosec // it was one
+		if marker := z.Marker(u); marker != "" {
+			ops, of = append(ops, &zk.CreateRequest{Path: marker, Acl: z.acl(), Flags: zk.FlagEphemeral}), append(of, i)
+		}
+		var op any = &zk.CheckVersionRequest{Path: u.Key, Version: version}
+		if u.Write {
+			op = &zk.SetDataRequest{Path: u.Key, Data: []byte(u.Data), Version: version}
+			updates[i].Version++
+		}
+		ops, of = append(ops, op), append(of, i)
+	}
+	for range callTries {
+		if _, alive, err = c.multi(ctx, ops...); !isCut(err) {
+			break
+		}
+	}
+	op, failed := errors.AsType[*failedOp](err)
+	switch {
+	case failed && op.index == 0:
+		return alive, -1, sessionline.ErrOver
+	case failed:
+		return alive, of[op.index], nil
+	}
+	return alive, -1, err
+}
+
+// Marker implements sessionline.Server.
+func (z *servers) Marker(u sessionline.Update) string {
+	if u.Units == 0 {
+		return ""
+	}
+	child := z.layout.shrunk(u.ID, u.Units)
+	if child == "" {
+		return ""
+	}
+	return path.Dir(u.Key) + "/" + child
+}
+
+// Delete implements sessionline.Server.
+func (z *servers) Delete(ctx context.Context, c *client, key string) error {
+	err := request(ctx, c, func(conn *zk.Conn) error { return conn.Delete(key, -1) })
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return pathError(key, err)
+}
+
+// Void implements sessionline.Server: it begins another epoch of the session.
+func (z *servers) Void(ctx context.Context, c *client) error {
+	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.about), -1) })
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return sessionline.ErrOver
+	case err == nil:
+		c.raiseEpoch(stat.Version)
+	}
+	return err
+}
+
+// Names implements sessionline.Server. The node of a line stays for a while after the last claim has left. Nodes of others
+// that this user may not read are left out.
+func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []string, err error) {
+	var mu sync.Mutex
+	for level := []string{z.layout.top()}; len(level) > 0; {
+		var deeper []string
+		err := sessionline.Each(level, func(path string) error {
+			children, err := z.children(ctx, c, path)
+			if errors.Is(err, errNoPermission) && z.layout.foreign() && path != z.layout.top() {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, child := range children {
+				deeper = append(deeper, path+"/"+child)
+			}
+			if name, ok := z.layout.name(path); ok && strings.HasPrefix(name, prefix) && z.hasClaims(children) {
+				names = append(names, name)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		level = slices.DeleteFunc(deeper, func(path string) bool { return !z.layout.mayHaveLines(path) })
+	}
+	return names, nil
+}
+
+// hasClaims reports whether these are the nodes of a line, or of one that can't be read.
+func (z *servers) hasClaims(children []string) bool {
+	return slices.ContainsFunc(children, func(child string) bool {
+		_, ok, err := z.layout.parse(child)
+		return ok || err != nil
+	})
+}
