@@ -16,7 +16,7 @@ import (
 func TestCuratorThenBothThenOwn(t *testing.T) {
 	t.Parallel()
 	server := servers.ZooKeeper(t)
-	at := "zk://" + server.Addr() + shortTicks
+	at := "zk://" + server.Addr() + "?tick=200ms&ttl=30s"
 	own := holdfast.New(openURL(t, at))
 	defer own.Close()
 	curator := holdfast.New(openURL(t, at+"&layout=curator"))
@@ -55,7 +55,7 @@ func TestCuratorThenBothThenOwn(t *testing.T) {
 			t.Errorf("%s: its token %d follows on %d", pair[0], held.token, last)
 		}
 		last = held.token
-		if _, err := takes[pair[1]](holdfast.Wait(300 * time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+		if _, err := takes[pair[1]](holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
 			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
 		}
 		testkit.Check(t, held.unlock(t.Context()))
