@@ -30,6 +30,10 @@ func TestErrorsOfDeadServers(t *testing.T) {
 			server := servers.Etcd(t)
 			return "etcd://" + server.Addr() + "?ttl=2s", server.Kill
 		},
+		"zk": func(t *testing.T) (string, func() error) {
+			server := servers.ZooKeeper(t)
+			return zooKeeperURL(server, ""), server.Kill
+		},
 		"postgres": func(t *testing.T) (string, func() error) {
 			server := servers.Postgres(t)
 			return server.URL("postgres", "", "postgres") + "&ttl=2s", server.Kill

@@ -13,4 +13,5 @@ import (
 	_ "github.com/holdfast-go/holdfast/sqlstore/mysql"    // mysql: mariadb:
 	_ "github.com/holdfast-go/holdfast/sqlstore/postgres" // postgres: postgresql:
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"   // sqlite:
+	_ "github.com/holdfast-go/holdfast/zkstore"           // zk: zks:
 )

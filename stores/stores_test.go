@@ -22,6 +22,7 @@ var urls = map[string]func(t *testing.T) string{
 	"etcd":     func(t *testing.T) string { return "etcd://" + servers.Etcd(t).Addr() },
 	"postgres": func(t *testing.T) string { return servers.Postgres(t).URL("postgres", "", "postgres") },
 	"mysql":    func(t *testing.T) string { _, url := mariaDB(t); return url },
+	"zk":       func(t *testing.T) string { return zooKeeperURL(servers.ZooKeeper(t), "") },
 	"redlock": func(t *testing.T) string {
 		return redlockURL(t, "", servers.Redis(t), servers.Redis(t), servers.Redis(t))
 	},
@@ -39,6 +40,11 @@ func TestEveryStoreIsRegistered(t *testing.T) {
 			testkit.Check(t, locks.Close())
 		})
 	}
+}
+
+// zooKeeperURL is the URL of a server whose ticks are short. The user may be empty.
+func zooKeeperURL(server *servers.ZooKeeperServer, user string) string {
+	return "zk://" + user + server.Addr() + "?ttl=2s&tick=200ms"
 }
 
 // mariaDB starts a MariaDB server, and returns the URL of a database in it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -157,12 +158,19 @@ func (c *client) dialTLS(ctx context.Context, network, address string) (net.Conn
 	if c.tls == nil {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	return (&tls.Dialer{Config: c.tls}).DialContext(ctx, network, address)
+	conn, err := (&tls.Dialer{Config: c.tls}).DialContext(ctx, network, address)
+	if op, ok := errors.AsType[*net.OpError](err); err != nil && (!ok || op.Op != "dial") {
+		err = fmt.Errorf("%w: %w", errHandshake, err)
+	}
+	return conn, err
 }
 
-// fail notes that a server could not be reached, or did not take the session. The mutex is locked.
+// fail notes that a server could not be reached, or did not take the session. Of one round, the latter says more. The
+// mutex is locked.
 func (c *client) fail(err error) {
-	c.failure = err
+	if c.failures%len(c.hosts) == 0 || !errors.Is(c.failure, errNoSession) {
+		c.failure = err
+	}
 	c.failures++
 	c.notify()
 }
@@ -201,8 +209,9 @@ func (c *client) expire() {
 
 var (
 	errNoSession = errors.New("a server has taken the connection and no session: " +
-		"it finds no majority of the servers, or is too slow")
-	errCut = errors.New("the connection was closed")
+		"it finds no majority of the servers, is too slow, or expects TLS (zks://)")
+	errHandshake = errors.New("the TLS handshake failed (does the server speak TLS at this port?)")
+	errCut       = errors.New("the connection was closed")
 )
 
 // await waits for a connection, and gives up when every server was tried. The error is ErrOver if the session

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
 )
 
 // A finalError is one that comes again however often the call is repeated.
@@ -26,8 +27,8 @@ var errNoPermission = errors.New("no permission")
 func pathError(path string, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		return final(fmt.Errorf("%w for %s: its ACL allows this user less than read, create, write and delete",
-			errNoPermission, store.Quote(path)))
+		return final(fmt.Errorf("%w for %s: its ACL, or that of the node above it, allows this user less than "+
+			"read, create, write and delete", errNoPermission, store.Quote(path)))
 	case errors.Is(err, zk.ErrInvalidACL):
 		return final(fmt.Errorf("no permission for %s can be given: the user is not logged in", store.Quote(path)))
 	}
@@ -40,14 +41,14 @@ func explain(err error) (why error, isFinal bool) {
 		return f.error, true
 	}
 	switch {
+	case errors.Is(err, sessionline.ErrUnreadable):
+		return err, true
 	case errors.Is(err, zk.ErrNoAuth):
 		return errNoPermission, true
 	case errors.Is(err, zk.ErrAuthFailed):
 		return errors.New("the server refused user and password"), true
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer):
 		return errCut, false
-	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("no connection"), false
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return err, true
@@ -58,8 +59,17 @@ func explain(err error) (why error, isFinal bool) {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return errors.New("the server does not speak TLS at this port"), true
 	}
+	if errors.Is(err, errHandshake) {
+		return err, false
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("no connection"), false
+	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return err, dns.IsNotFound
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("it cannot be reached: %w", err), false
 	}
 	return err, false
 }

@@ -226,7 +226,7 @@ func (l curatorLayout) path(name string) string {
 func escapeComponent(text string) string {
 	var b strings.Builder
 	for _, r := range percent.Set("").Escape(text) {
-		if r >= 0x80 && r < 0xa0 || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+		if isRefused(r) {
 			for _, c := range []byte(string(r)) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 
@@ -100,11 +102,13 @@ func (s *settings) check() error {
 	}
 	s.about = fmt.Sprint(sessionline.Format, host, " ", os.Getpid())
 	switch {
+	case (s.user == "") != (s.password == "") || strings.Contains(s.user, ":"):
+		return errors.New("user and password go together, as in zk://user:password@host, and a user has no colon")
 	case len(s.servers) == 0:
 		return errors.New("a ZooKeeper store has one server or more, as in zk://h1:2181,h2:2181,h3:2181")
 	case s.ttl < time.Millisecond || s.ttl > MaxTTL || s.ttl%time.Millisecond != 0:
 		return fmt.Errorf("a session's ttl is whole milliseconds, up to %v, and not %v", MaxTTL, s.ttl)
-	case s.tick <= 0 || s.ttl < leastTicks*s.tick:
+	case s.tick <= 0 || s.tick > s.ttl/leastTicks:
 		return fmt.Errorf("a session's ttl is at least %d ticks of the servers, and %v is less than that of %v: set ttl, or "+
 			"tick if the servers' tickTime is shorter", leastTicks, s.ttl, s.tick)
 	case s.layoutName != ownName && s.layoutName != curatorName && s.layoutName != curatorRWName:
@@ -112,7 +116,7 @@ func (s *settings) check() error {
 	case s.layoutName != ownName && s.prefix != "":
 		return errors.New("with Curator's layout there is no prefix: names are paths")
 	case s.chroot != "" && !isPath(s.chroot):
-		return fmt.Errorf("%s is not the path of a node", store.Quote(s.chroot))
+		return errors.New("what is given is not the path of a node") // and is not shown: it may be a piece of a password
 	}
 	if s.prefix != "" {
 		return store.CheckName(s.prefix)
@@ -122,7 +126,7 @@ func (s *settings) check() error {
 
 // isPath reports whether ZooKeeper takes text as a path.
 func isPath(text string) bool {
-	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\x00") {
+	if !strings.HasPrefix(text, "/") || !utf8.ValidString(text) || strings.ContainsFunc(text, isRefused) {
 		return false
 	}
 	for component := range strings.SplitSeq(text[1:], "/") {
@@ -131,6 +135,11 @@ func isPath(text string) bool {
 		}
 	}
 	return true
+}
+
+// isRefused reports whether ZooKeeper takes no path with r.
+func isRefused(r rune) bool {
+	return unicode.IsControl(r) || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 // layout returns the layout that was asked for.
@@ -273,9 +282,6 @@ func parse(at store.Location) (*settings, error) {
 	if at.User != nil {
 		set.user = at.User.Username()
 		set.password, _ = at.User.Password()
-		if set.user == "" || set.password == "" {
-			return nil, errors.New("user and password go together, as in zk://user:password@host")
-		}
 	}
 	if at.Query.Has("tick") {
 		tick, err := time.ParseDuration(at.Query.Get("tick"))

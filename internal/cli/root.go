@@ -28,6 +28,8 @@ var stores = []struct{ url, meaning string }{
 	{"mariadb://HOST/DATABASE", "the same"},
 	{"etcd://H1,H2,H3", "etcd"},
 	{"etcds://H1,H2,H3", "the same with TLS"},
+	{"zk://H1,H2,H3", "ZooKeeper"},
+	{"zks://H1,H2,H3", "the same with TLS"},
 	{"memory:", "this process alone, for tests of programs; not for run"},
 }
 

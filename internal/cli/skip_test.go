@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
@@ -33,6 +36,28 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 				}
 			}
 			return "etcd://" + server.Addr(), plant, func(name string) { plant(name, "{}") }
+		},
+		"zk": func(t *testing.T) (string, func(string, string), func(string)) {
+			server := servers.ZooKeeper(t)
+			url := "zk://" + server.Addr() + "?tick=200ms&ttl=2s"
+			client, err := holdfast.Open(t.Context(), url) // makes the nodes above lines
+			check(t, err)
+			check(t, client.Close())
+			conn, events, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+			check(t, err)
+			t.Cleanup(func() {
+				conn.Close()
+				for range events { // until it has ended
+				}
+			})
+			plant := func(name, value string) {
+				line := "/holdfast/line/" + strings.ReplaceAll(name, "\xff", "%FF") // what a path can't have is escaped
+				for _, path := range []string{line, line + "/" + strings.ReplaceAll(value, " ", "-")} {
+					_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+					check(t, err)
+				}
+			}
+			return url, plant, func(name string) { plant(name, "{}") }
 		},
 	} {
 		t.Run(store, func(t *testing.T) {

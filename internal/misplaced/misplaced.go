@@ -85,9 +85,21 @@ var wellFormed = map[string]string{
 // named are the schemes whose path names a database.
 var named = map[string]bool{"postgres": true, "postgresql": true, "mysql": true, "mariadb": true}
 
+// isNamed reports whether a place is in a name that a store is meant to show: that of a Sentinel's master or of a
+// database, or the path of a node of ZooKeeper.
+func isNamed(scheme, place string) bool {
+	switch place {
+	case "SCHEME://HOST/0/$":
+		return scheme == "zk" || scheme == "zks"
+	case "SCHEME://HOST/0$":
+		return scheme == "zk" || scheme == "zks" || named[scheme] || strings.HasSuffix(scheme, "+sentinel")
+	}
+	return false
+}
+
 // URLs makes URLs of these schemes with a secret in every place. What a store is meant to show is none of them: its
-// hosts, the path of its file or socket, the name of a Sentinel's master or of a database, the prefix, and a user whose
-// password is given too.
+// hosts, the path of its file, socket or node, the name of a Sentinel's master or of a database, the prefix, and a user
+// whose password is given too.
 func URLs(schemes ...string) iter.Seq[URL] {
 	return func(yield func(URL) bool) {
 		for _, scheme := range schemes {
@@ -96,8 +108,8 @@ func URLs(schemes ...string) iter.Seq[URL] {
 				host = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
 			}
 			for _, place := range places {
-				if (named[scheme] || strings.HasSuffix(scheme, "+sentinel")) && place == "SCHEME://HOST/0$" {
-					continue // that is the name of the master, or of the database
+				if isNamed(scheme, place) {
+					continue
 				}
 				text := strings.NewReplacer("SCHEME", scheme, "HOST", host).Replace(place)
 				for _, separator := range separators {

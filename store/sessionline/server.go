@@ -62,7 +62,7 @@ type Server[S comparable] interface {
 var (
 	ErrOver       = errors.New("the session is over")
 	ErrAgain      = errors.New("its session or its line changes too fast")
-	ErrUnreadable = errors.New("was not made by any version of holdfast")
+	ErrUnreadable = errors.New("was made by no version of holdfast")
 )
 
 // Made is a node that was just made.
