@@ -72,7 +72,8 @@ func Login(user, password string) Option {
 func TLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
 // Layout is that of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing locks with
-// programs that use Curator (see the package's documentation).
+// programs that use Curator (see the package's documentation). With a [Login], those must log in as the same user: who
+// waits in a line reads the nodes of others.
 func Layout(name string) Option { return func(s *settings) { s.layoutName = name } }
 
 // Open connects to servers, given as host:port or host.
