@@ -1,12 +1,9 @@
 package proxy
 
 import (
-	"fmt"
-	"net"
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -112,47 +109,4 @@ func TestLinkCutAndKill(t *testing.T) {
 	link.Heal()
 	checkRefused(t, p)
 	checkLanded(t, e, "2")
-}
-
-// With a real Redis, over connections as a RESP2 client has them.
-func TestLinkWithRedis(t *testing.T) {
-	redis := servers.Redis(t)
-	p := startProxy(t, "tcp", redis.Addr(), Classify(RESP2))
-	link := p.Link()
-	connect := func() *servers.Conn {
-		t.Helper()
-		conn, err := net.Dial("tcp", p.Addr())
-		must(t, err)
-		t.Cleanup(func() { conn.Close() })
-		return servers.NewConn(conn, patience)
-	}
-	check := func(want string, answer any, err error) {
-		t.Helper()
-		if got := fmt.Sprint(answer); err != nil || got != want {
-			t.Fatalf("%s, %v, want %s", got, err, want)
-		}
-	}
-	calls, pushes := connect(), connect()
-	answer, err := pushes.Do("subscribe", "channel")
-	check("[subscribe channel 1]", answer, err)
-	release := link.HoldPushes()
-	answer, err = calls.Do("PUBLISH", "channel", "hello")
-	check("1", answer, err)
-	await(t, "the push", func() bool { return p.Held(Pushes) > 0 })
-	release()
-	answer, err = pushes.Receive()
-	check("[message channel hello]", answer, err)
-
-	// A request that was held back lands though its client has gone.
-	release = link.HoldRequests()
-	must(t, calls.Send("SET", "late", "1"))
-	await(t, "the request", func() bool { return p.Held(Requests) > 0 })
-	calls.Close()
-	answer, err = redis.Do("EXISTS", "late")
-	check("0", answer, err)
-	release()
-	await(t, "landing", func() bool {
-		answer, err := redis.Do("GET", "late")
-		return err == nil && answer == "1"
-	})
 }
