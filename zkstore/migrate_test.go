@@ -55,7 +55,8 @@ func TestCuratorThenBothThenOwn(t *testing.T) {
 			t.Errorf("%s: its token %d follows on %d", pair[0], held.token, last)
 		}
 		last = held.token
-		if _, err := takes[pair[1]](holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
+		_, err = takes[pair[1]](holdfast.Wait(time.Second))
+		if !errors.Is(err, holdfast.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) { // or no answer who holds it
 			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
 		}
 		testkit.Check(t, held.unlock(t.Context()))
