@@ -114,7 +114,7 @@ func (h *harness) do(f func(*zk.Conn) error) error {
 	}
 	defer func() {
 		conn.Close()
-		for range events { //nolint:revive // until it has ended
+		for range events {
 		}
 	}()
 	return f(conn)
