@@ -51,9 +51,9 @@ type scene struct {
 }
 
 // newScene starts servers and a crowd that has settled down.
-func newScene(t *testing.T, scheme string) *scene {
+func newScene(t *testing.T, scheme string, options ...servers.Option) *scene {
 	t.Helper()
-	s := &scene{Scene: testkit.NewScene(t), ensemble: newEnsemble(t, tick)}
+	s := &scene{Scene: testkit.NewScene(t), ensemble: newEnsemble(t, tick, options...)}
 	s.ways = testkit.NewWays(t, s.ensemble.Endpoints())
 	urls := []string{storeURL(scheme, sessionTTL, s.ways.Addrs()...)}
 	for range crowdProcesses - 1 {

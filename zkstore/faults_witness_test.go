@@ -32,10 +32,10 @@ const (
 
 // newEnsemble starts three servers. At the end no node, watch or session of a client must be left in them. A follower
 // that is cut off goes on serving clients for twenty seconds.
-func newEnsemble(t *testing.T, tick time.Duration) *servers.ZooKeeperServers {
+func newEnsemble(t *testing.T, tick time.Duration, options ...servers.Option) *servers.ZooKeeperServers {
 	t.Helper()
 	limit := fmt.Sprint("syncLimit=", int(20*time.Second/tick))
-	e := servers.ZooKeeperEnsemble(t, 3, servers.Tick(tick), servers.Cuttable(), servers.Args(limit))
+	e := servers.ZooKeeperEnsemble(t, 3, append(options, servers.Tick(tick), servers.Args(limit))...)
 	t.Cleanup(func() { nothingIsLeft(t, e) })
 	return e
 }

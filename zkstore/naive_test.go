@@ -87,7 +87,7 @@ func (n *naive) await(w *witness, client string) *testkit.Hold {
 // follower, and keeps its lock.
 func TestCutOffFollower(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, tick)
+	e := newEnsemble(t, tick, servers.Cuttable())
 	near, far := follower(t, e), leader(t, e)
 
 	simple := newWitness(t, e, "naive")
@@ -167,7 +167,7 @@ const (
 // from the ping before. The store does not.
 func TestLaggingLeader(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, slowTick)
+	e := newEnsemble(t, slowTick, servers.Cuttable())
 	near, far := follower(t, e), leader(t, e)
 	w := newWitness(t, e)
 	url := func(server *servers.ZooKeeperServer) string {

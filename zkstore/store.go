@@ -106,14 +106,22 @@ func (s *Store) client(ctx context.Context) (*client, error) {
 	return ses.Handle, nil
 }
 
-// loseClaims forgets everything that went with its session, and closes its client. The mutex is locked.
+// loseClaims forgets everything that went with its session, and closes its client. The mutex is locked. A session that
+// the servers still have, as one whose node was deleted, is ended only when its holders can't believe in it any more.
 func (s *Store) loseClaims(lost *session) {
 	clear(s.pending)
 	clear(s.watches)
 	for _, c := range s.claims {
 		s.gone(c)
 	}
-	s.frame.Go(lost.Handle.close)
+	s.frame.Go(func() {
+		select {
+		case <-lost.Handle.life.Done():
+		case <-time.After(time.Until(lost.Until())):
+		case <-s.frame.Life().Done():
+		}
+		lost.Handle.close()
+	})
 }
 
 // lose ends a session that the servers have no more.
