@@ -3,6 +3,7 @@ package zkstore_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -97,15 +98,18 @@ func (w *witness) line() (paths []string) {
 	return childrenOf(w, w.conn, zkstore.LinePath(w.Mutex))
 }
 
-// childrenOf returns the paths of the nodes under a path, in the order of their sequence numbers.
+// childrenOf returns the paths of the nodes under a path, in the order of their sequence numbers. A connection that was
+// closed is tried again.
 func childrenOf(t testing.TB, conn *zk.Conn, path string) (paths []string) {
 	t.Helper()
-	_, err := conn.Sync(path)
-	testkit.Must(t, err)
-	children, _, err := conn.Children(path)
-	if err != nil && err != zk.ErrNoNode { //nolint:errorlint // the library's own
-		t.Fatal(err)
-	}
+	var children []string
+	testkit.Await(t, "the nodes under "+path, func() bool {
+		_, err := conn.Sync(path)
+		if err == nil {
+			children, _, err = conn.Children(path)
+		}
+		return err == nil || errors.Is(err, zk.ErrNoNode)
+	})
 	slices.SortFunc(children, func(a, b string) int { return cmp.Compare(sequence(a), sequence(b)) })
 	for _, child := range children {
 		paths = append(paths, path+"/"+child)

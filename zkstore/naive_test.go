@@ -2,6 +2,7 @@ package zkstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,7 @@ func newNaive(t testing.TB, server *servers.ZooKeeperServer, line string, ttl ti
 	t.Helper()
 	n := &naive{conn: connectTo(t, ttl, server.Addr()), line: line, ttl: ttl}
 	_, err := n.conn.Create(line, nil, 0, zk.WorldACL(zk.PermAll))
-	if err != nil && err != zk.ErrNodeExists { //nolint:errorlint // the library's own
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 		t.Fatal(err)
 	}
 	return n
