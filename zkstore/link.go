@@ -75,12 +75,16 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// Write implements net.Conn. The library writes each request, and each ping, at once.
+// Write implements net.Conn. The library writes each request, and each ping, at once. It learns from Read that one has
+// failed: a request that fails here while the library is closed blocks it for ever, by one result too many.
 func (l *link) Write(b []byte) (int, error) {
 	l.sent.add(time.Now())
 	l.mu.Lock()   // see Read
 	l.mu.Unlock() //nolint:staticcheck // nothing is guarded
-	return l.Conn.Write(b)
+	if _, err := l.Conn.Write(b); err != nil {
+		l.Conn.Close() //nolint:errcheck // it is not used any more
+	}
+	return len(b), nil
 }
 
 // touches are times at which something was sent over a link. A server that receives anything from a client extends its

@@ -34,3 +34,25 @@ func TestResponsesWaitForWatches(t *testing.T) {
 		}
 	}
 }
+
+// A request that can't be written is no error of Write, but of the Read that the library is in.
+func TestFailedWriteEndsRead(t *testing.T) {
+	t.Parallel()
+	here, server := net.Pipe()
+	defer server.Close()
+	l := &link{Conn: here}
+	if err := here.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := l.Read(make([]byte, 1))
+		failed <- err
+	}()
+	if n, err := l.Write(make([]byte, 3)); n != 3 || err != nil {
+		t.Errorf("%d bytes are written: %v", n, err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("it can be read from")
+	}
+}
