@@ -36,7 +36,7 @@ func TestClientFaults(t *testing.T) {
 // waiter is told at once: not by the next renewal, which would be later.
 func testRestartWhileWaiting(t *testing.T, e *servers.ZooKeeperServers) {
 	w := newWitness(t, e)
-	w.conn = connectTo(t, longTTL, e.Endpoints()...)
+	w.conn = connectTo(t, lastingTTL, e.Endpoints()...)
 	first := w.Take(w.open("zk", longTTL))
 	next := w.wait(w.open("zk", longTTL), 1)
 	w.Must(restartEach(e))

@@ -129,7 +129,7 @@ func (w *witness) naiveInLine(ways testkit.Ways) *naive {
 	line := zkstore.LinePath(w.Mutex)
 	_, err := w.conn.CreateContainer(line, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	w.Must(err)
-	n := &naive{conn: connectTo(w, longTTL, ways.Addrs()...), line: line, ttl: longTTL}
+	n := &naive{conn: connectTo(w, lastingTTL, ways.Addrs()...), line: line, ttl: lastingTTL}
 	_, _, err = n.conn.Exists(line) // it is connected
 	w.Must(err)
 	return n

@@ -101,7 +101,7 @@ func testSessionReplaced(t *testing.T, e *servers.ZooKeeperServers) {
 // node of an old session for its own. The store waits until the servers have expired it.
 func testOldSession(t *testing.T, e *servers.ZooKeeperServers) {
 	w := newWitness(t, e)
-	w.conn = connectTo(t, longTTL, e.Endpoints()...)
+	w.conn = connectTo(t, lastingTTL, e.Endpoints()...)
 	locks := w.open("zk", lastingTTL)
 	held := w.Take(locks)
 	node := w.line()[0]

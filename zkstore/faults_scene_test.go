@@ -47,7 +47,7 @@ type scene struct {
 	ways        testkit.Ways
 	journal     *testkit.Journal
 	first, next *holdfast.Client
-	lost        int // how often the first client has lost the lock
+	lost        int // how often they have lost it
 }
 
 // newScene starts servers and a crowd that has settled down.
@@ -76,16 +76,23 @@ func (s *scene) strike(f fault) {
 	go func() { granted <- s.takeNext() }()
 	f.strike(s)
 	s.Through()
-	if held.End(); held.Err() != nil {
-		s.lost++
-	}
-	if err := held.Unlock(s.Context()); err != nil && !testkit.Passes(err) && !errors.Is(err, holdfast.ErrLost) {
-		s.Error(err)
-	}
+	s.release(held)
 	if second := <-granted; second != nil {
-		s.journal.Release(second)
+		s.release(second)
 	}
 	s.Logf("%s: over after %v", f.name, time.Since(began).Round(time.Millisecond))
+}
+
+// release releases the lock, which may be lost.
+func (s *scene) release(h *testkit.Hold) {
+	s.Helper()
+	h.End()
+	switch err := h.Unlock(s.Context()); {
+	case errors.Is(err, holdfast.ErrLost):
+		s.lost++
+	case err != nil && !testkit.Passes(err):
+		s.Error(err)
+	}
 }
 
 // takeNext has the second client take the lock. It returns nil after an error that must not be.

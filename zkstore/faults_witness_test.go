@@ -72,7 +72,7 @@ func newWitness(t *testing.T, e *servers.ZooKeeperServers, word ...string) *witn
 	name := strings.Join(append(word, t.Name()), " ")
 	leader, err := e.Leader()
 	testkit.Must(t, err)
-	return &witness{testkit.NewJournal(t, testkit.Evidence(t), name), e, connectTo(t, longTTL, leader.Addr())}
+	return &witness{testkit.NewJournal(t, testkit.Evidence(t), name), e, connectTo(t, lastingTTL, leader.Addr())}
 }
 
 // open opens a client by URL. Without addresses it knows all servers.
