@@ -126,6 +126,7 @@ func (w *witness) mustStayEmpty() {
 // claims.
 func (w *witness) naiveInLine(ways testkit.Ways) *naive {
 	w.Helper()
+	w.open("zk", longTTL) // there are lines
 	line := zkstore.LinePath(w.Mutex)
 	_, err := w.conn.CreateContainer(line, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	w.Must(err)
