@@ -360,7 +360,7 @@ func (c *client) close() {
 	if last != nil {
 		last.Conn.Close() //nolint:errcheck // it is not used any more
 	}
-	for range c.ended { //nolint:revive // until it is closed
+	for range c.ended { // until it is closed
 	}
 	<-closed
 }

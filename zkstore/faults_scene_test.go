@@ -111,7 +111,7 @@ func (s *scene) takeNext() *testkit.Hold {
 
 // Errors of servers that are away, and of ones that are slow: on a busy machine that needs no fault.
 var (
-	inTrouble = regexp.MustCompile("cannot be reached|connection was closed|connection refused|no majority|reset by peer|EOF")
+	inTrouble = regexp.MustCompile("connection was closed|connection refused|no majority|reset by peer|EOF")
 	isSlow    = regexp.MustCompile("no answer in|no connection|changes too fast|i/o timeout")
 )
 

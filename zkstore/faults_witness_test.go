@@ -48,7 +48,7 @@ func connectTo(t testing.TB, ttl time.Duration, addrs ...string) *zk.Conn {
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
-		for range events { //nolint:revive // until it has ended
+		for range events { // until it has ended
 		}
 	})
 	return conn

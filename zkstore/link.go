@@ -38,7 +38,8 @@ func (l *link) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if l.note(b[:n]) {
 		time.Sleep(watchPause)
-		l.mu.Lock() // what was written meanwhile was written before, for the race detector too
+		l.sent.before(time.Time{}) // what was sent meanwhile was sent before, for the race detector too
+		l.mu.Lock()
 		l.watches = false
 		l.mu.Unlock()
 	}
@@ -79,8 +80,6 @@ func (l *link) SetReadDeadline(t time.Time) error {
 // failed: a request that fails here while the library is closed blocks it for ever, by one result too many.
 func (l *link) Write(b []byte) (int, error) {
 	l.sent.add(time.Now())
-	l.mu.Lock()   // see Read
-	l.mu.Unlock() //nolint:staticcheck // nothing is guarded
 	if _, err := l.Conn.Write(b); err != nil {
 		l.Conn.Close() //nolint:errcheck // it is not used any more
 	}

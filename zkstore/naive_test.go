@@ -131,9 +131,10 @@ func (w *witness) openAt(server *servers.ZooKeeperServer) *holdfast.Client {
 	ways := testkit.NewWays(w, w.ensemble.Endpoints())
 	for i, node := range w.ensemble.Nodes {
 		if node != server {
-			defer ways.Proxies[i].Cut()()
+			ways.Proxies[i].Cut()
 		}
 	}
+	defer ways.Heal()
 	return w.open("zk", lastingTTL, ways.Addrs()...)
 }
 
