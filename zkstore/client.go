@@ -147,10 +147,7 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 		c.fail(err)
 		return nil, err
 	}
-	c.dialed = &link{Conn: conn, patience: timeout, sent: touches{lag: c.lag}}
-	if c.watched.Load() {
-		c.dialed.watches = &gate{open: make(chan struct{})}
-	}
+	c.dialed = &link{Conn: conn, patience: timeout, watches: c.watched.Load(), sent: touches{lag: c.lag}}
 	return c.dialed, nil
 }
 
@@ -373,8 +370,13 @@ func (c *client) close() {
 		<-closed
 	}
 	c.end()
-	c.cut()
-	for range c.ended {
+	c.mu.Lock()
+	last := c.dialed
+	c.mu.Unlock()
+	if last != nil {
+		last.Conn.Close() //nolint:errcheck // it is not used any more
+	}
+	for range c.ended { // until it is closed
 	}
 	<-closed
 }

@@ -19,32 +19,37 @@ type fault struct {
 	strike func(s *scene)
 }
 
-// Faults strike one after the other while 16 contend: first the servers, or one client. Through every fault believed
-// holds exclude each other and tokens rise. After each everyone gets a lock again, and at the end nothing is left.
+// Faults strike one after the other while 16 contend: first the servers, and in another scene connections and one
+// process. Through every fault believed holds exclude each other and tokens rise. After each everyone gets a lock
+// again, and at the end nothing is left.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for name, faults := range map[string][]fault{
-		"of servers": {
+	for _, test := range []struct {
+		name    string
+		options []servers.Option
+		faults  []fault
+	}{
+		{"of servers", nil, []fault{
 			{"leader killed and started again", (*scene).killLeader},
 			{"follower stopped and resumed", func(s *scene) { s.pause(follower(s, s.ensemble)) }},
 			{"majority stopped and resumed", func(s *scene) { s.pause(follower(s, s.ensemble), leader(s, s.ensemble)) }},
-			{"follower cut off from the others", (*scene).isolateFollower},
 			{"servers restarted one after another", func(s *scene) { s.Must(restartEach(s.ensemble)) }},
 			{"data of one server lost", (*scene).loseData},
 			{"all servers killed and started again", func(s *scene) { s.Must(s.ensemble.Restart(true)) }},
-		},
-		"of a client": {
+		}},
+		{"of connections and a process", []servers.Option{servers.Cuttable()}, []fault{
+			{"follower cut off from the others", (*scene).isolateFollower},
 			{"silence", (*scene).silence},
 			{"late requests", func(s *scene) { s.late(proxy.Requests) }},
 			{"late responses", func(s *scene) { s.late(proxy.Down) }},
 			{"connections killed", (*scene).killConnections},
 			{"kill -9", func(s *scene) { s.Must(s.Crowd.Kill(0)) }},
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, "zk")
-			for _, f := range faults {
+			s := newScene(t, "zk", test.options...)
+			for _, f := range test.faults {
 				s.strike(f)
 			}
 			s.end(testkit.MustHurt)

@@ -33,8 +33,8 @@ type layout interface {
 	// mayHaveLines reports whether a node can be a line, or have lines under it.
 	mayHaveLines(path string) bool
 
-	// number returns the node that is written whenever a claim is made in a line, so that the result says the transaction's
-	// number. If it is the line's own, the result also says how many children that has.
+	// number returns the node that is written whenever a claim is made in a line, so that the result says the number of
+	// the transaction. If it is the line's own, the result also says how many children that has.
 	number(line string) string
 
 	// node returns what the name of a claim's node begins with. The server appends the sequence number.
@@ -179,8 +179,8 @@ func parseInt32(text string, n *int32) bool {
 // curatorLayout is that of Curator's recipes: the name of a lock is its path, and the nodes of a line are named
 // _c_UUID-lock-SEQUENCE for a mutex, or _c_UUID-__WRIT__SEQUENCE and _c_UUID-__READ__SEQUENCE for a read-write lock.
 //
-// A writer of Curator that becomes a reader, from version 5.5 on, makes a node with the sequence number of the writer's,
-// and so ahead of all that wait. Other children of a line don't count here, as the nodes of locks whose path goes on.
+// A writer of Curator that becomes a reader, from version 5.5 on, makes a node with the writer's sequence number, and so
+// ahead of all that wait. Other children of a line don't count here, as the nodes of locks whose path goes on.
 // Curator sorts them by their whole names, and so waits behind one that begins with less than a digit, as - or %;
 // go-zookeeper's Lock fails beside any. So paths that go on after that of a lock are best left alone.
 //
@@ -286,7 +286,8 @@ func (l curatorLayout) node(id store.ID, ask store.Ask) (string, error) {
 func (curatorLayout) shrunk(store.ID, int32) string { return "" }
 
 func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
-	e = entry{Entry: sessionline.Entry{Key: child, Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}}}
+	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	e = entry{Entry: sessionline.Entry{Key: child, Ask: all}}
 	words := []string{mutexWord}
 	if l.shared {
 		words = []string{writerWord, readerWord}

@@ -13,36 +13,17 @@ type link struct {
 	net.Conn
 	patience time.Duration // for the server's first response
 	sent     touches
-	watches  *gate // for what comes after that response; nil: none
+	watches  bool // are set again over it
 
 	mu       sync.Mutex
 	response []byte // the beginning of the server's first response
 	received int    // how many bytes
 }
 
-// A gate opens when the library has sent the watches again that it had over the connection before. It reads the number
-// of the last transaction for that while it takes responses, which change the number: then it may pass over events.
-type gate struct {
-	open chan struct{}
-	once sync.Once
-}
-
-// gatePatience is how long a gate is closed at most. There may be no watches any more.
-const gatePatience = 50 * time.Millisecond
-
-// pass waits until the gate is open.
-func (g *gate) pass() {
-	if g == nil {
-		return
-	}
-	select {
-	case <-g.open:
-	case <-time.After(gatePatience):
-		g.opened()
-	}
-}
-
-func (g *gate) opened() { g.once.Do(func() { close(g.open) }) }
+// watchPause is for how long the library does not get a response over a link on which it sets watches again. It reads
+// the number of the last transaction for that while it takes responses, which change the number: then it may pass over
+// events. It does not say when it has done so, but it takes no longer than starting a goroutine.
+const watchPause = 20 * time.Millisecond
 
 // The beginning of the response to a connection request: its length, the version of the protocol, and the timeout of
 // the session in milliseconds.
@@ -52,23 +33,20 @@ const (
 	timeoutEnd = 12
 )
 
-// A request is its length, its number, and what it asks for.
-const (
-	opAt       = 8
-	opEnd      = 12
-	setWatches = 101
-)
-
 // Read implements net.Conn.
 func (l *link) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if l.note(b[:n]) {
-		l.watches.pass()
+		time.Sleep(watchPause)
+		l.sent.before(time.Time{}) // what was sent meanwhile was sent before, for the race detector too
+		l.mu.Lock()
+		l.watches = false
+		l.mu.Unlock()
 	}
 	return n, err
 }
 
-// note notes what was received. It reports whether that is more than the first response.
+// note notes what was received. It reports whether that is the first after the first response, and has to wait.
 func (l *link) note(b []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +54,7 @@ func (l *link) note(b []byte) bool {
 		l.response = append(l.response, b[:min(len(b), missing)]...)
 	}
 	l.received += len(b)
-	return l.received > lengthEnd && l.received > lengthEnd+int(binary.BigEndian.Uint32(l.response))
+	return l.watches && l.received > lengthEnd && l.received > lengthEnd+int(binary.BigEndian.Uint32(l.response))
 }
 
 // granted returns the session's timeout, which is 0 as long as there was no response.
@@ -98,13 +76,14 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// Write implements net.Conn. The library writes each request, and each ping, at once.
+// Write implements net.Conn. The library writes each request, and each ping, at once. It learns from Read that one has
+// failed: a request that fails here while the library is closed blocks it for ever, by one result too many.
 func (l *link) Write(b []byte) (int, error) {
 	l.sent.add(time.Now())
-	if l.watches != nil && len(b) >= opEnd && binary.BigEndian.Uint32(b[opAt:]) == setWatches {
-		defer l.watches.opened()
+	if _, err := l.Conn.Write(b); err != nil {
+		l.Conn.Close() //nolint:errcheck // it is not used any more
 	}
-	return l.Conn.Write(b)
+	return len(b), nil
 }
 
 // touches are times at which something was sent over a link. A server that receives anything from a client extends its

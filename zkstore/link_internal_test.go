@@ -8,45 +8,51 @@ import (
 	"time"
 )
 
-// A link over which watches are to be set again lets the library have the response to its connection request, and no
-// other before it has sent the watches.
+// Over a link on which watches are set again, the library gets the response to its connection request at once, and the
+// next one only when it has had the time to set them.
 func TestResponsesWaitForWatches(t *testing.T) {
 	t.Parallel()
 	here, server := net.Pipe()
 	defer here.Close()
 	defer server.Close()
-	l := &link{Conn: here, watches: &gate{open: make(chan struct{})}}
-	request := func(op uint32) []byte {
-		b := binary.BigEndian.AppendUint32(nil, 8)
-		return binary.BigEndian.AppendUint32(append(b, 0, 0, 0, 1), op)
+	l := &link{Conn: here, watches: true}
+	const size, responses = 20, 3
+	go func() {
+		for range responses {
+			_, _ = server.Write(append(binary.BigEndian.AppendUint32(nil, size), make([]byte, size)...))
+		}
+	}()
+	for i, waits := range []bool{false, true, false} {
+		began, before := time.Now(), l.watches
+		for _, n := range []int{lengthEnd, size} {
+			if _, err := io.ReadFull(l, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if waited := before && !l.watches; waited != waits || waited && time.Since(began) < watchPause {
+			t.Errorf("response %d has waited: %t, for %v", i, waited, time.Since(began))
+		}
 	}
-	read := func(n int) <-chan error {
-		done := make(chan error, 1)
-		go func() {
-			_, err := io.ReadFull(l, make([]byte, n))
-			done <- err
-		}()
-		return done
-	}
-	const ping, size = 11, 20
-	go server.Write(append(binary.BigEndian.AppendUint32(nil, size), make([]byte, size+4)...)) //nolint:errcheck // a test's
-	if err := <-read(4 + size); err != nil {
+}
+
+// A request that can't be written is no error of Write, but of the Read that the library is in.
+func TestFailedWriteEndsRead(t *testing.T) {
+	t.Parallel()
+	here, server := net.Pipe()
+	defer server.Close()
+	l := &link{Conn: here}
+	if err := here.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	next := read(4)
-	go io.Copy(io.Discard, server) //nolint:errcheck // a test's
-	if _, err := l.Write(request(ping)); err != nil {
-		t.Fatal(err)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := l.Read(make([]byte, 1))
+		failed <- err
+	}()
+	if n, err := l.Write(make([]byte, 3)); n != 3 || err != nil {
+		t.Errorf("%d bytes are written: %v", n, err)
 	}
-	select {
-	case <-next:
-		t.Error("a response came before the watches were set")
-	case <-time.After(gatePatience / 5):
-	}
-	if _, err := l.Write(request(setWatches)); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-next; err != nil {
-		t.Fatal(err)
+	if err := <-failed; err == nil {
+		t.Error("it can be read from")
 	}
 }

@@ -2,6 +2,7 @@ package zkstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,7 @@ func newNaive(t testing.TB, server *servers.ZooKeeperServer, line string, ttl ti
 	t.Helper()
 	n := &naive{conn: connectTo(t, ttl, server.Addr()), line: line, ttl: ttl}
 	_, err := n.conn.Create(line, nil, 0, zk.WorldACL(zk.PermAll))
-	if err != nil && err != zk.ErrNodeExists { //nolint:errorlint // the library's own
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 		t.Fatal(err)
 	}
 	return n
@@ -87,7 +88,7 @@ func (n *naive) await(w *witness, client string) *testkit.Hold {
 // follower, and keeps its lock.
 func TestCutOffFollower(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, tick)
+	e := newEnsemble(t, tick, servers.Cuttable())
 	near, far := follower(t, e), leader(t, e)
 
 	simple := newWitness(t, e, "naive")
@@ -130,9 +131,10 @@ func (w *witness) openAt(server *servers.ZooKeeperServer) *holdfast.Client {
 	ways := testkit.NewWays(w, w.ensemble.Endpoints())
 	for i, node := range w.ensemble.Nodes {
 		if node != server {
-			defer ways.Proxies[i].Cut()()
+			ways.Proxies[i].Cut()
 		}
 	}
+	defer ways.Heal()
 	return w.open("zk", lastingTTL, ways.Addrs()...)
 }
 
@@ -167,7 +169,7 @@ const (
 // from the ping before. The store does not.
 func TestLaggingLeader(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, slowTick)
+	e := newEnsemble(t, slowTick, servers.Cuttable())
 	near, far := follower(t, e), leader(t, e)
 	w := newWitness(t, e)
 	url := func(server *servers.ZooKeeperServer) string {

@@ -52,8 +52,8 @@ type Option func(*settings)
 // Prefix separates tenants: stores with different prefixes never see each other's names.
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// TTL is the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from 2 to 20
-// of their ticks, unless they are told otherwise.
+// TTL is the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from 2 to
+// 20 of their ticks, unless they are told otherwise.
 func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
 // Tick is the greatest tickTime of the servers, as their configuration says. The default is DefaultTick. A greater one

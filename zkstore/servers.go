@@ -255,8 +255,8 @@ func (z *servers) Void(ctx context.Context, c *client) error {
 	return err
 }
 
-// Names implements sessionline.Server. The node of a line stays for a while after the last claim has left. Nodes of others
-// that this user may not read are left out.
+// Names implements sessionline.Server. The node of a line stays for a while after the last claim has left. Nodes of
+// others that this user may not read are left out.
 func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []string, err error) {
 	var mu sync.Mutex
 	for level := []string{z.layout.top()}; len(level) > 0; {

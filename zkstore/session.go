@@ -17,8 +17,8 @@ import (
 const patiencePart = 6
 
 // Open begins a session, and makes its node, whose version is the session's epoch. A claim is made only in the epoch in
-// which that was asked for. So a request that may still be on its way is made void for ever by writing the node once more
-// (rule 8 of package store).
+// which that was asked for. So a request that may still be on its way is made void for ever by writing the node once
+// more (rule 8 of package store).
 func (z *servers) Open(ctx context.Context) (c *client, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now() // the leader counts from when it makes the session
 	c, err = connect(ctx, z.settings, z.told)
@@ -142,3 +142,6 @@ func isCut(err error) bool {
 
 // End ends a session.
 func (z *servers) End(_ context.Context, c *client) { c.close() }
+
+// Done implements sessionline.Server.
+func (z *servers) Done(c *client) <-chan struct{} { return c.life.Done() }

@@ -14,10 +14,13 @@ import (
 // A claim is a node, which ends with its session. A node has a name that was never used before and never is again, so
 // that a request which lands late, or twice, hits no other.
 //
-// Methods return ErrOver, wrapped or not, if the session is over, and ErrUnreadable or store.ErrFormat if a line can't be
-// judged because of what it says.
+// Methods return ErrOver, wrapped or not, if the session is over, and ErrUnreadable or store.ErrFormat if a line can't
+// be judged because of what it says.
 type Server[S comparable] interface {
 	frame.SessionServer[S]
+
+	// Done returns a channel that is closed when the server has ended a session. It may be nil.
+	Done(in S) <-chan struct{}
 
 	// LineKey returns what a line is watched by.
 	LineKey(name string) string
@@ -39,9 +42,9 @@ type Server[S comparable] interface {
 	// Watch has the store be told once by [Store.Changed]. It reports false, and sets nothing, if there is no such node.
 	Watch(ctx context.Context, in S, w Watch) (there bool, err error)
 
-	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the Version
-	// of those. What it finds is no older than its call. It returns as of when that has extended the session. refused is
-	// the index of a node that is not there or not so; then nothing was done. It is -1 otherwise.
+	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the
+	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session.
+	// refused is the index of a node that is not there or not so; then nothing was done. It is -1 otherwise.
 	Confirm(ctx context.Context, in S, updates []Update) (alive time.Time, refused int, err error)
 
 	// Marker returns the key of a node that Confirm makes beside that of a claim which has fewer units from now on, and

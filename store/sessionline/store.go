@@ -80,14 +80,22 @@ func (s *Store[S]) Session(ctx context.Context) (in S, err error) {
 	return ses.Handle, nil
 }
 
-// loseClaims forgets everything that went with its session. The mutex is locked.
+// loseClaims forgets everything that went with its session. The mutex is locked. A session that the server may still
+// have is ended only when its holders can't believe in it any more.
 func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
 	clear(s.pending)
 	clear(s.watches)
 	for _, c := range s.claims {
 		s.gone(c)
 	}
-	s.Frame.Go(func() { s.Server.End(s.Frame.Life(), lost.Handle) })
+	s.Frame.Go(func() {
+		select {
+		case <-s.Server.Done(lost.Handle):
+		case <-time.After(time.Until(lost.Until())):
+		case <-s.Frame.Life().Done():
+		}
+		s.Server.End(s.Frame.Life(), lost.Handle)
+	})
 }
 
 // lose ends a session that the server has no more.

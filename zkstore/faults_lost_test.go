@@ -1,0 +1,153 @@
+package zkstore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/zkstore"
+)
+
+// A Join is carried out and its response is lost: its caller gets an error, and no claim is blocked by the node that it
+// does not know of. A naive lock leaves its node there.
+func testLostResponse(t *testing.T, e *servers.ZooKeeperServers) {
+	t.Run("store", func(t *testing.T) {
+		t.Parallel()
+		w := newWitness(t, e)
+		ways := testkit.NewWays(t, e.Endpoints())
+		locks := w.open("zk", longTTL, ways.Addrs()...)
+		w.Release(w.Take(locks)) // the line is there
+		w.loseResponse(ways, func(ctx context.Context) { w.giveUp(ctx, locks) })
+		testkit.Await(t, "the node that no claim knows of is deleted", func() bool { return len(w.line()) == 0 })
+		held := w.Take(w.open("zk", longTTL))
+		w.Release(held)
+		w.MustExclude(held, w.Take(locks))
+	})
+	t.Run("naive lock", func(t *testing.T) {
+		t.Parallel()
+		w := newWitness(t, e)
+		ways := testkit.NewWays(t, e.Endpoints())
+		n := w.naiveInLine(ways)
+		w.loseResponse(ways, func(context.Context) {
+			if n.join() == nil {
+				t.Error("it got a response")
+			}
+		})
+		if len(w.line()) != 1 {
+			t.Error("the node that nothing deletes is gone")
+		}
+	})
+}
+
+// A request to join is on its way until its caller has given up, its client has turned to another server, and the claim
+// was made void there. When it arrives, nothing comes of it, ever. That of a naive lock, whose caller has given up too,
+// makes a node.
+func testLateRequest(t *testing.T, e *servers.ZooKeeperServers) {
+	t.Run("store", func(t *testing.T) {
+		t.Parallel()
+		w := newWitness(t, e)
+		ways := testkit.NewWays(t, e.Endpoints())
+		locks := w.open("zk", 10*time.Second, ways.Addrs()...)
+		held := w.Take(locks)
+		session := w.sessionOf(w.line()[0])
+		w.Release(held)
+		before := w.version(session)
+		at := ways.Proxies[slices.IndexFunc(ways.Proxies, func(p *proxy.Proxy) bool { return p.Connections() > 0 })]
+		release := at.Hold(proxy.Requests)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		w.giveUp(ctx, locks)
+		testkit.Await(t, "the Join is made void", func() bool { return w.version(session) > before })
+		if at.Held(proxy.Requests) == 0 {
+			t.Error("nothing was kept back")
+		}
+		release()
+		w.mustStayEmpty()
+		w.MustExclude(w.Take(locks))
+	})
+	t.Run("naive lock", func(t *testing.T) {
+		t.Parallel()
+		w := newWitness(t, e)
+		ways := testkit.NewWays(t, e.Endpoints())
+		n := w.naiveInLine(ways)
+		release := ways.Hold(proxy.Requests)
+		var joining sync.WaitGroup
+		joining.Go(func() { _ = n.join() }) // nobody waits for it
+		testkit.Await(t, "the request is on its way", func() bool { return ways.Held(proxy.Requests) > 0 })
+		release()
+		testkit.Await(t, "what was late has landed", func() bool { return len(w.line()) == 1 })
+		joining.Wait()
+	})
+}
+
+// loseResponse lets a request land, loses its response, and mends the ways when the caller has given up.
+func (w *witness) loseResponse(ways testkit.Ways, join func(context.Context)) {
+	w.Helper()
+	ways.Hold(proxy.Down)
+	ctx, cancel := context.WithTimeout(w.Context(), testkit.ScenePatience)
+	defer cancel()
+	var joining sync.WaitGroup
+	joining.Go(func() { join(ctx) })
+	testkit.Await(w, "the request has landed", func() bool { return len(w.line()) == 1 })
+	ways.Cut()
+	cancel()
+	joining.Wait()
+	ways.Heal()
+}
+
+// giveUp has a client ask for the lock, in vain.
+func (w *witness) giveUp(ctx context.Context, locks *holdfast.Client) {
+	w.Helper()
+	if lease, err := locks.Mutex(w.Mutex).Lock(ctx); err == nil {
+		w.Errorf("the lock with token %v was granted without a response", lease.Token())
+	}
+}
+
+// mustStayEmpty demands that no claim comes to stand in the line, for a moment.
+func (w *witness) mustStayEmpty() {
+	w.Helper()
+	for end := time.Now().Add(soon / 10); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if line := w.line(); len(line) != 0 {
+			w.Fatalf("a Join has landed after it was made void: %v", line)
+		}
+	}
+}
+
+// naiveInLine returns a naive lock whose nodes lie in the lock's line, so that tests see them where they look for
+// claims.
+func (w *witness) naiveInLine(ways testkit.Ways) *naive {
+	w.Helper()
+	w.open("zk", longTTL) // there are lines
+	line := zkstore.LinePath("", "", w.Mutex)
+	_, err := w.conn.CreateContainer(line, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	w.Must(err)
+	n := &naive{conn: connectTo(w, lastingTTL, ways.Addrs()...), line: line, ttl: lastingTTL}
+	_, _, err = n.conn.Exists(line) // it is connected
+	w.Must(err)
+	return n
+}
+
+// sessionOf returns the path of the node of the session that has a claim's node.
+func (w *witness) sessionOf(node string) string {
+	w.Helper()
+	_, stat, err := w.conn.Get(node)
+	w.Must(err)
+	return fmt.Sprintf("/holdfast/session/%016x", uint64(stat.EphemeralOwner)) //nolint:gosec // for a name
+}
+
+// version returns how often a node was written.
+func (w *witness) version(path string) int32 {
+	w.Helper()
+	_, stat, err := w.conn.Get(path)
+	w.Must(err)
+	return stat.Version
+}
