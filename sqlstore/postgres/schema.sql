@@ -305,6 +305,7 @@ DECLARE
 	v_now     bigint;
 	v_newest  integer;
 	v_missing integer;
+	v_owners  text[] := ARRAY(SELECT json_array_elements_text(p_owners)); -- parsed once, not for each claim
 	v_renewed integer[] := '{}';
 	v_front   record;
 	v_name    text;
@@ -333,7 +334,7 @@ BEGIN
 			FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, units integer, ttl bigint, grace bigint,
 				turn integer, waits text, owner integer))
 		UPDATE holdfast.claims l SET deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn,
-			inbox = p_inbox, waits = r.waits, details = p_owners ->> r.owner
+			inbox = p_inbox, waits = r.waits, details = v_owners[r.owner + 1]
 			FROM r WHERE l.ctid = r.place RETURNING r.i, l.ticket
 	LOOP
 		v_renewed := v_renewed || i;
@@ -367,7 +368,7 @@ BEGIN
 			UPDATE holdfast.claims l SET units = least(l.units, r.units),
 				seat = CASE WHEN l.units > r.units THEN l.ticket ELSE l.seat END,
 				deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn, inbox = p_inbox,
-				waits = r.waits, details = p_owners ->> r.owner
+				waits = r.waits, details = v_owners[r.owner + 1]
 				WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
 			IF c.units > r.units THEN
 				PERFORM holdfast.advance(p_format, p_prefix, r.name, v_now);
