@@ -31,8 +31,9 @@ type Engine interface {
 	// Sweep removes what is out in all lines.
 	Sweep(ctx context.Context) error
 
-	// Listen makes sure that this client hears of its grants from now on, and says whether it does. Grants of
-	// before may have been missed. It is asked again and again while claims wait.
+	// Listen has this client hear of its grants for as long as it is called again and again, as it is while claims wait.
+	// It reports whether the client does. Grants of before may have been missed. A client that only holds is not made to
+	// listen: that it was broken it learns from its next Keep.
 	Listen() bool
 
 	// Notify sets whom to tell. It is called once, before anything else.

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -19,7 +18,6 @@ type Store struct {
 	able    store.Abilities
 	frame   *frame.Frame
 	waiting lookout
-	listen  sync.Once
 	sweeper *time.Timer
 }
 
@@ -82,7 +80,6 @@ func (s *Store) standing(call *frame.Call, c *store.Claim, a *Answer) store.Stan
 		}
 	}
 	if a.State != store.Gone {
-		s.listen.Do(func() { s.engine.Listen() }) // a holder too has something to hear: that it was broken
 		standing.Until = call.Until(a.State, c.TTL)
 	}
 	return standing

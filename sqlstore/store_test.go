@@ -137,21 +137,23 @@ func TestUntilCountsFromSending(t *testing.T) {
 	})
 }
 
-// TestHolderListens: it never waits, and still has something to hear: that it was broken.
-func TestHolderListens(t *testing.T) {
+// TestOnlyWaitersListen: to listen costs every client of the database something, and a holder need not.
+func TestOnlyWaitersListen(t *testing.T) {
 	f := new(fake)
 	bubble(t, f, func(t *testing.T, s *Store, _ <-chan push) {
 		refused, held := claim(1), claim(2)
 		f.set(refused.ID, store.Gone, false)
 		join(t, s, refused, store.Gone)
-		if f.count("Listen") != 0 {
-			t.Error("who has no claim listens")
-		}
 		f.set(held.ID, store.Held, false)
 		join(t, s, held, store.Held)
-		join(t, s, held, store.Held)
-		if n := f.count("Listen"); n != 1 {
-			t.Errorf("asked to listen %d times", n)
+		time.Sleep(time.Minute)
+		if n := f.count("Listen"); n != 0 {
+			t.Errorf("a client that does not wait is asked to listen %d times", n)
+		}
+		join(t, s, claim(3), store.Waiting)
+		synctest.Wait()
+		if f.count("Listen") == 0 {
+			t.Error("a client that waits is not asked to listen")
 		}
 	})
 }

@@ -24,9 +24,11 @@
 // To keep, to look and to leave read the front of a line: its holders and the first waiter. To join reads all of it, which
 // is a matter of milliseconds with 10,000 waiters.
 //
-// A claim that waits and is granted is told so with NOTIFY on its client's own channel; nothing else is. The client
-// listens with one connection beside the pool, and does not rely on it: it also looks twice a second. Through a pooler it
-// cannot listen. Then it looks every 2 to 100 ms, or listens at another URL: ?listen=postgres://…, [Listen].
+// A claim that waits and is granted is told so with NOTIFY on its client's own channel; nothing else is, except that it
+// was broken. While claims of a client wait, the client listens with one connection beside the pool, and does not rely on
+// it: it also looks twice a second. A client that only holds does not listen, and learns that a claim was broken from its
+// next renewal. Through a pooler no client can listen. Then it looks every 2 to 100 ms, or listens at another URL:
+// ?listen=postgres://…, [Listen].
 //
 // # Time
 //

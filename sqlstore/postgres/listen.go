@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +20,10 @@ const (
 
 	connectTimeout = 10 * time.Second
 
+	// linger is for how long a client listens after its claims have ceased to wait. It must be longer than the pause
+	// between two looks of one that listens.
+	linger = time.Second
+
 	// A connection on which nothing came for pingEvery is asked whether it lives.
 	pingEvery   = 30 * time.Second
 	pingTimeout = 5 * time.Second
@@ -29,8 +32,8 @@ const (
 // A connect makes a connection.
 type connect func(context.Context) (*pgx.Conn, error)
 
-// A listener receives the grants of a client, on a connection of its own. A push is a hint that saves time: it can be
-// lost, since a client that waits also looks.
+// A listener receives the grants of a client, on a connection of its own, while claims of the client wait. A push is a
+// hint that saves time: it can be lost, since a client that waits also looks.
 type listener struct {
 	connect connect // nil: it cannot listen
 	frame   *frame.Frame
@@ -39,8 +42,12 @@ type listener struct {
 
 	left   atomic.Pointer[context.CancelFunc] // ends the connection of the moment
 	once   sync.Once
-	on     atomic.Bool // notifications arrive
-	pooled atomic.Bool // a pooler is between: they never will
+	pooled atomic.Bool   // a pooler is between: notifications never arrive
+	wake   chan struct{} // of size 1: it was asked to listen, and does not
+
+	mu    sync.Mutex
+	on    bool      // notifications arrive
+	asked time.Time // when it was last asked to listen
 }
 
 // address returns what the claims of this client are to be notified at, or "".
@@ -51,19 +58,49 @@ func (l *listener) address() string {
 	return l.inbox
 }
 
-// start begins to listen, and reports whether notifications arrive.
+// start has the client listen for a while, and reports whether notifications arrive.
 func (l *listener) start() bool {
-	if l.connect != nil {
-		l.once.Do(func() { l.frame.Go(l.run) })
+	if l.connect == nil {
+		return false
 	}
-	return l.on.Load()
+	l.once.Do(func() { l.frame.Go(l.run) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = time.Now()
+	if !l.on {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	return l.on
 }
 
-// run listens until the store is closed, or a pooler is found between.
+// isAsked waits until the client is asked to listen. It reports false if the time is up, or its life.
+func (l *listener) isAsked(life context.Context, up <-chan time.Time) bool {
+	select {
+	case <-l.wake:
+		return true
+	case <-up:
+	case <-life.Done():
+	}
+	return false
+}
+
+// wanted returns for how long notifications are wanted. When they no longer are, none are promised.
+func (l *listener) wanted() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := linger - time.Since(l.asked)
+	l.on = left > 0
+	return left
+}
+
+// run connects whenever the client is asked to listen, until the store is closed or a pooler is found between.
 func (l *listener) run() {
 	pause := firstPause
-	for !l.pooled.Load() && l.frame.Life().Err() == nil {
-		if l.listen() {
+	for !l.pooled.Load() && l.isAsked(l.frame.Life(), nil) {
+		if l.serve() {
 			pause = firstPause
 		} else {
 			pause = min(2*pause, longestPause)
@@ -77,15 +114,16 @@ func (l *listener) run() {
 	}
 }
 
-// listen connects, and receives notifications until the connection ends. It reports whether there were any to receive.
-func (l *listener) listen() (listened bool) {
+// serve connects, and listens now and whenever the client is asked to, until the connection ends or was idle for long. It
+// reports whether it has listened.
+func (l *listener) serve() (listened bool) {
 	life, leave := context.WithCancel(l.frame.Life())
 	defer leave()
 	l.left.Store(&leave)
 	ctx, cancel := context.WithTimeout(life, connectTimeout)
 	conn, err := l.connect(ctx)
 	if err == nil {
-		err = l.subscribe(ctx, conn)
+		err = l.inspect(ctx, conn)
 	}
 	cancel()
 	if conn != nil {
@@ -98,14 +136,12 @@ func (l *listener) listen() (listened bool) {
 	if err != nil || l.pooled.Load() {
 		return false
 	}
-	l.on.Store(true)
-	l.frame.PushesLost() // those of before, the first time too: a claim may have been broken since it joined
-	l.frame.PushesResumed()
-	for l.receive(life, conn) {
+	for ok := true; ok && execute(life, conn, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize()); {
+		listened = true
+		l.receive(life, conn)
+		ok = execute(life, conn, "UNLISTEN *") && l.isAsked(life, time.After(maxIdle))
 	}
-	l.on.Store(false)
-	l.frame.PushesLost()
-	return true
+	return listened
 }
 
 // leave has the listener connect anew: calls have found that the server is no longer the primary.
@@ -115,41 +151,59 @@ func (l *listener) leave() {
 	}
 }
 
-// subscribe subscribes to the client's channel. A pooler gives its clients other process ids than the server does, and
-// would pass notifications on to nobody.
-func (l *listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
+// inspect refuses a connection that would hear nothing. A pooler gives its clients other process ids than the server
+// does, and would pass notifications on to nobody.
+func (l *listener) inspect(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	var readOnly bool
 	err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), current_setting('transaction_read_only')::boolean").Scan(&pid, &readOnly)
-	if err != nil {
-		return err
+	if err == nil && readOnly {
+		err = errReadOnly // the notifications come from another server
 	}
-	if readOnly {
-		return errReadOnly // the notifications come from another server
-	}
-	if pid != conn.PgConn().PID() {
+	if err == nil && pid != conn.PgConn().PID() {
 		l.pooled.Store(true)
-		return nil
 	}
-	_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize())
 	return err
 }
 
-// receive receives one notification. It reports false when the connection has ended.
-func (l *listener) receive(life context.Context, conn *pgx.Conn) bool {
-	ctx, cancel := context.WithTimeout(life, pingEvery)
-	n, err := conn.WaitForNotification(ctx)
-	cancel()
-	if err == nil {
-		l.deliver(n.Payload)
-		return true
-	}
-	if !errors.Is(err, context.DeadlineExceeded) || conn.IsClosed() {
-		return false
-	}
-	ctx, cancel = context.WithTimeout(life, pingTimeout)
+// execute runs a statement, and reports whether it worked.
+func execute(life context.Context, conn *pgx.Conn, statement string) bool {
+	ctx, cancel := context.WithTimeout(life, pingTimeout)
 	defer cancel()
-	return conn.Ping(ctx) == nil
+	_, err := conn.Exec(ctx, statement)
+	return err == nil
+}
+
+// receive receives notifications for as long as they are wanted and the connection lives.
+func (l *listener) receive(life context.Context, conn *pgx.Conn) {
+	l.frame.PushesResumed()
+	heard := time.Now()
+	for left := l.wanted(); left > 0; left = l.wanted() {
+		ctx, cancel := context.WithTimeout(life, left)
+		n, err := conn.WaitForNotification(ctx)
+		cancel()
+		lives := !conn.IsClosed() && life.Err() == nil
+		switch {
+		case err == nil:
+			l.deliver(n.Payload)
+			heard = time.Now()
+		case lives && time.Since(heard) > pingEvery:
+			lives = execute(life, conn, "-- ping")
+			heard = time.Now()
+		}
+		if !lives {
+			l.lose()
+			return
+		}
+	}
+}
+
+// lose notes that notifications do not arrive any more.
+func (l *listener) lose() {
+	l.mu.Lock()
+	l.on = false
+	l.mu.Unlock()
+	l.frame.PushesLost()
 }
 
 // deliver passes on a notification: state, id and ticket.

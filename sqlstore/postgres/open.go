@@ -336,7 +336,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 	s.hide = e.HidePassword
 	e.Prefix = s.prefix
 	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
-	e.listener.frame, e.listener.inbox = e.Frame, strings.ToLower(rand.Text())
+	e.listener.frame, e.listener.inbox, e.listener.wake = e.Frame, strings.ToLower(rand.Text()), make(chan struct{}, 1)
 	e.Inbox = e.listener.address
 	if s.listen != "" {
 		at, err := store.ParseLocation(s.listen)

@@ -125,6 +125,7 @@ func checkPushed(t *testing.T, db *sql.DB, s store.Store) {
 	t.Helper()
 	told := testkit.Listen(s)
 	held := testkit.Held(t, s, testkit.Claim("pushed "+t.Name(), time.Minute)) // which nobody looks out for
+	waiter := testkit.Waiting(t, s, testkit.Claim("pushed "+t.Name(), time.Minute))
 	testkit.Await(t, "a push arrives", func() bool {
 		_, err := db.Exec(`SELECT pg_notify('holdfast_' || inbox, 'gone ' || id || ' ' || ticket) FROM holdfast.claims
 			WHERE id = $1`, held.ID.String())
@@ -140,6 +141,7 @@ func checkPushed(t *testing.T, db *sql.DB, s store.Store) {
 			}
 		}
 	})
+	testkit.Leave(t, s, waiter)
 	testkit.Leave(t, s, held)
 }
 

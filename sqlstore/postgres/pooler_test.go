@@ -64,10 +64,11 @@ func TestPoolerIsNoticed(t *testing.T) {
 	db := server.DB(t)
 	pooler := servers.PgBouncer(t, server)
 	blind := openAt(t, pooler.URL("postgres"))
-	first := testkit.Held(t, blind, testkit.Claim("blind", time.Minute))
+	testkit.Held(t, blind, testkit.Claim("held", time.Minute))
+	waiter := testkit.Waiting(t, blind, testkit.Claim("held", time.Minute))
 	testkit.Await(t, "it no longer asks for pushes", func() bool {
-		testkit.Keep(t, blind, first, store.Held)
-		return column(t, db, "SELECT inbox FROM holdfast.claims WHERE name = 'blind'")[0] == ""
+		testkit.Keep(t, blind, waiter, store.Waiting)
+		return column(t, db, "SELECT inbox FROM holdfast.claims WHERE state = 'waiting'")[0] == ""
 	})
 	if n := column(t, db, "SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN %'"); len(n) > 0 {
 		t.Errorf("connections of the pooler listen: %q", n)

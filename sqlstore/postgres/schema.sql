@@ -305,6 +305,8 @@ DECLARE
 	v_now     bigint;
 	v_newest  integer;
 	v_missing integer;
+	v_owners  text[] := ARRAY(SELECT json_array_elements_text(p_owners)); -- parsed once, not for each claim
+	v_renewed integer[] := '{}';
 	v_front   record;
 	v_name    text;
 	r         record;
@@ -322,22 +324,29 @@ BEGIN
 		RETURN;
 	END IF;
 	v_now := holdfast.clock();
-	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, units integer, ticket bigint,
-		ttl bigint, grace bigint, turn integer, waits text, owner integer) ORDER BY name
-	LOOP
-		-- Most leases are exclusive, and nobody waits.
+	-- Most leases are exclusive, and nobody waits. Rows are joined by their ctid, which allows of one plan only.
+	state := 'held';
+	FOR i, ticket IN WITH r AS MATERIALIZED (SELECT r.*, (SELECT l.ctid FROM holdfast.claims l
+				WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = 0 AND l.id = r.id
+					AND l.units <= r.units AND l.format <= p_format AND l.deadline > v_now
+					AND l.deadline - l.ttl - l.grace <= v_now AND (SELECT o.seat FROM holdfast.claims o
+						WHERE o.prefix = p_prefix AND o.name = r.name AND o.seat > 0 LIMIT 1) IS NULL) AS place
+			FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, units integer, ttl bigint, grace bigint,
+				turn integer, waits text, owner integer))
 		UPDATE holdfast.claims l SET deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn,
-			inbox = p_inbox, waits = r.waits, details = p_owners ->> r.owner
-			WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = 0 AND l.id = r.id
-				AND l.units <= r.units AND l.format <= p_format AND l.deadline > v_now
-				AND l.deadline - l.ttl - l.grace <= v_now AND (SELECT o.seat FROM holdfast.claims o
-					WHERE o.prefix = p_prefix AND o.name = r.name AND o.seat > 0 LIMIT 1) IS NULL
-			RETURNING l.ticket INTO ticket;
-		IF FOUND THEN
-			i := r.i; state := 'held'; opens := NULL; problem := NULL;
-			RETURN NEXT;
-			CONTINUE;
-		END IF;
+			inbox = p_inbox, waits = r.waits, details = v_owners[r.owner + 1]
+			FROM r WHERE l.ctid = r.place RETURNING r.i, l.ticket
+	LOOP
+		v_renewed := v_renewed || i;
+		RETURN NEXT;
+	END LOOP;
+	IF cardinality(v_renewed) = json_array_length(p_claims) THEN
+		RETURN;
+	END IF;
+	FOR r IN SELECT * FROM json_to_recordset(p_claims) AS r (i integer, name text, id text, units integer, ticket bigint,
+		ttl bigint, grace bigint, turn integer, waits text, owner integer)
+		WHERE i NOT IN (SELECT unnest(v_renewed)) ORDER BY name
+	LOOP
 		i := r.i; state := NULL; ticket := NULL; opens := NULL; problem := NULL;
 		IF r.name IS DISTINCT FROM v_name THEN
 			v_name := r.name;
@@ -359,7 +368,7 @@ BEGIN
 			UPDATE holdfast.claims l SET units = least(l.units, r.units),
 				seat = CASE WHEN l.units > r.units THEN l.ticket ELSE l.seat END,
 				deadline = v_now + r.ttl + r.grace, ttl = r.ttl, grace = r.grace, turn = r.turn, inbox = p_inbox,
-				waits = r.waits, details = p_owners ->> r.owner
+				waits = r.waits, details = v_owners[r.owner + 1]
 				WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = c.seat;
 			IF c.units > r.units THEN
 				PERFORM holdfast.advance(p_format, p_prefix, r.name, v_now);
