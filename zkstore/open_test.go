@@ -160,6 +160,20 @@ func TestOldServer(t *testing.T) {
 	checkFault(t, openError(t, "zk://"+old.addr+shortTicks), true, "too old", "3.5 or later")
 }
 
+// The response to the request that makes the session's node is lost with the connection. The request is repeated, and
+// the store opens.
+func TestLostResponseWhileOpening(t *testing.T) {
+	t.Parallel()
+	way := countRequests(t, servers.ZooKeeper(t).Addr(), 0)
+	way.loses = "/holdfast/session/"
+	testkit.CheckWorks(t, openURL(t, "zk://"+way.addr+shortTicks))
+	way.mu.Lock()
+	defer way.mu.Unlock()
+	if way.loses != "" {
+		t.Error("no response was lost")
+	}
+}
+
 // Not even opening a store takes longer than its context.
 func TestOpenEndsWithContext(t *testing.T) {
 	t.Parallel()
