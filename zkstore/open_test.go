@@ -261,6 +261,20 @@ func TestSmallestACL(t *testing.T) {
 	}
 }
 
+// A tenant whose node an administrator has made needs no permission above it.
+func TestSmallestACLOfTenant(t *testing.T) {
+	t.Parallel()
+	server := servers.ZooKeeper(t)
+	path, smallest := documentedACL(t)
+	admin := dial(t, server.Addr(), "admin:hidden")
+	makeNode(t, admin, path, zk.AuthACL(zk.PermAll))
+	makeNode(t, admin, path+"/tenant", zk.AuthACL(zk.PermAll))
+	makeNode(t, admin, path+"/tenant/p", zk.DigestACL(smallest, "me", "secret"))
+	raw := "zk://me:secret@" + server.Addr() + shortTicks + "&prefix="
+	testkit.CheckWorks(t, openURL(t, raw+"p"))
+	checkFault(t, openError(t, raw+"q"), true, "no permission for")
+}
+
 // A permission that is taken away is missed by the next call.
 func TestPermissionTakenAway(t *testing.T) {
 	t.Parallel()
