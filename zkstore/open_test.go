@@ -294,6 +294,34 @@ func TestPermissionTakenAway(t *testing.T) {
 	testkit.CheckWorks(t, s)
 }
 
+// A claim can't shrink when the permission for that is taken away. Keep says so, does not ask again and again, and
+// keeps other claims.
+func TestPermissionToShrinkTakenAway(t *testing.T) {
+	t.Parallel()
+	server := servers.ZooKeeper(t)
+	way := countRequests(t, server.Addr(), 0)
+	s := openURL(t, "zk://me:secret@"+way.addr+shortTicks)
+	held := testkit.Held(t, s, claimOf("mine"))
+	owner := dial(t, server.Addr(), "me:secret")
+	_, err := owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll&^zk.PermCreate, "me", "secret"), -1)
+	testkit.Must(t, err)
+	other := testkit.Held(t, s, claimOf("other"))
+	before := way.sofar()
+	held.Units = 1
+	kept, err := s.Keep(t.Context(), []store.Claim{held, other})
+	testkit.Must(t, err)
+	checkFault(t, kept[0].Err, true, "no permission for")
+	if kept[1].Err != nil || kept[1].State != store.Held {
+		t.Errorf("the other claim: %+v", kept[1])
+	}
+	if asked := since(before, way.sofar()); total(asked) > 10 {
+		t.Errorf("Keep was %v", asked)
+	}
+	_, err = owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll, "me", "secret"), -1)
+	testkit.Must(t, err)
+	testkit.Keep(t, s, held, store.Held)
+}
+
 // Through holdfast.Open, the error has the masked URL.
 func TestOpenMasksPassword(t *testing.T) {
 	testkit.CheckMasked(t, "zk://me:secret@"+testkit.Nobody(t))

@@ -227,8 +227,11 @@ func (z *servers) Confirm(
 	switch {
 	case failed && op.index == 0:
 		return alive, -1, sessionline.ErrOver
-	case failed:
+	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
 		return alive, of[op.index], nil
+	case failed:
+		at := of[op.index]
+		return alive, at, pathError(updates[at].Key, err)
 	}
 	return alive, -1, err
 }

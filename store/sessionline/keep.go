@@ -29,6 +29,8 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 		case c == nil: // it is Gone, if its line could be judged
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
+		case c.refused != nil:
+			standings[i].Err = c.refused
 		default:
 			standings[i] = standingIn(c.session, c.state, c.ticket, -1)
 		}
@@ -121,8 +123,14 @@ func (s *Store[S]) confirm(
 		case errors.Is(err, ErrOver):
 			s.lose(ses) // its claims went with it
 			return nil
-		case err != nil:
+		case err != nil && refused < 0:
 			return err
+		case err != nil: // that costs the other claims nothing
+			s.mu.Lock()
+			claims[refused].refused = err
+			s.mu.Unlock()
+			claims, kept = slices.Delete(claims, refused, refused+1), slices.Delete(kept, refused, refused+1)
+			continue
 		case refused < 0:
 			ses.Extend(alive)
 			s.confirmed(claims, updates)
@@ -172,7 +180,9 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, u := range updates {
-		if c := claims[i]; u.Write {
+		c := claims[i]
+		c.refused = nil
+		if u.Write {
 			c.version, c.written = max(c.version, u.Version), u.Data
 			s.shrink(c, u)
 		}
