@@ -62,7 +62,7 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 	}
 	s.mu.Unlock()
 	for len(known) > 0 {
-		n := fitting(known)
+		n := fitting(known, kept)
 		if err := s.confirm(ctx, known[0].session, known[:n], kept[:n]); err != nil {
 			return err
 		}
@@ -95,14 +95,20 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 // maxConfirm is how many bytes of keys and data one request confirms. Servers take requests of half a megabyte.
 const maxConfirm = 256 << 10
 
-// updateSize is what an update takes beside key and data, and what data may grow by.
+// updateSize is what an update takes beside key and data, and what data may grow by without what the owner waits for.
 const updateSize = 256
 
+// waitSize is what a line takes in data that the owner waits in, beside its name.
+const waitSize = 64
+
 // fitting is how many of these go into one request. They are of one session.
-func fitting[S comparable](claims []*claim[S]) (n int) {
+func fitting[S comparable](claims []*claim[S], kept []store.Claim) (n int) {
 	size := 0
-	for _, c := range claims {
+	for i, c := range claims {
 		size += len(c.key) + len(c.written) + updateSize
+		for _, w := range kept[i].Waits {
+			size += len(w.Name) + waitSize
+		}
 		if n > 0 && (size > maxConfirm || c.session != claims[0].session) {
 			break
 		}
