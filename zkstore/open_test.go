@@ -107,7 +107,7 @@ func TestConnections(t *testing.T) {
 		"the longest prefix":       "zk://" + open.Addr() + shortTicks + "&prefix=" + strings.Repeat("p", store.MaxName),
 		"a prefix of dots":         "zk://" + open.Addr() + shortTicks + "&prefix=..",
 		"Holdfast's layout, named": "zk://" + open.Addr() + shortTicks + "&layout=holdfast",
-		"Curator's layout":         "zk://" + open.Addr() + "/app" + shortTicks + "&layout=curator",
+		"Curator's layout":         "zk://" + open.Addr() + "/app/locks" + shortTicks + "&layout=curator",
 	} {
 		t.Run(name, func(t *testing.T) { testkit.CheckWorks(t, openURL(t, url)) })
 	}
