@@ -16,8 +16,8 @@ type Abilities struct {
 	Shared bool // has shared claims: readers and semaphores
 	Grace  bool // can keep a place longer than its owner believes
 
-	// ReadersOnly: of shared claims it has only readers, and claims don't shrink. Its Join refuses semaphores with
-	// ErrUnsupported.
+	// ReadersOnly: of shared claims it has only readers. It has no semaphores, and claims don't shrink. It is true only
+	// if Shared is.
 	ReadersOnly bool
 
 	// Instead says where to find what this store lacks, for the end of an error, as in "mode=line has them". May be empty.

@@ -206,7 +206,7 @@ func (c *client) expire() {
 
 var (
 	errNoSession = errors.New("a server has taken the connection and no session: " +
-		"it finds no majority of the servers, is too slow, or expects TLS (zks://)")
+		"it finds no majority of the servers, is too slow, allows no more (maxClientCnxns), or expects TLS (zks://)")
 	errHandshake = errors.New("the TLS handshake failed (does the server speak TLS at this port?)")
 	errCut       = errors.New("the connection was closed")
 )

@@ -1,6 +1,8 @@
 package zkstore
 
 import (
+	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -97,5 +99,15 @@ func TestTouches(t *testing.T) {
 		if len(sent.times) > spacing+2 {
 			t.Fatalf("%d times are kept", len(sent.times))
 		}
+	}
+}
+
+// A host without an address, as one that is just being restarted may be, is like one that can't be reached: it is no
+// reason to give up.
+func TestHostWithoutAddress(t *testing.T) {
+	t.Parallel()
+	missing := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "h1", IsNotFound: true}}
+	if why, final := explain(missing); final || !strings.Contains(why.Error(), "cannot be reached") {
+		t.Errorf("%v, final: %v", why, final)
 	}
 }

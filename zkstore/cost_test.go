@@ -3,6 +3,7 @@ package zkstore_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,27 @@ func TestThousandRenewals(t *testing.T) {
 	t.Logf("1,000 claims were kept by %v", cost)
 	if n := cost[opMulti]; n < 1 || n > 4 || n != total(cost) {
 		t.Errorf("1,000 claims were kept by %v, want one to four transactions", cost)
+	}
+}
+
+// An owner of many claims begins to wait in many lines, which all its claims say from then on. That is more than
+// servers take in one request.
+func TestManyRenewalsGrow(t *testing.T) {
+	t.Parallel()
+	s, _ := openCounted(t, servers.ZooKeeper(t).Addr())
+	claims := make([]store.Claim, 300)
+	for i := range claims {
+		claims[i] = testkit.Held(t, s, testkit.Claim(fmt.Sprint("claim ", i), costTTL))
+		for range 20 {
+			claims[i].Waits = append(claims[i].Waits, store.Wait{Name: strings.Repeat("n", 250)})
+		}
+	}
+	standings, err := s.Keep(t.Context(), claims)
+	testkit.Must(t, err)
+	for i, k := range standings {
+		if k.Err != nil || k.State != store.Held {
+			t.Fatalf("claim %d: %+v", i, k)
+		}
 	}
 }
 

@@ -255,3 +255,21 @@ func TestWhatCuratorLacks(t *testing.T) {
 		}
 	}
 }
+
+// An operator deletes the node that is written for the number of a transaction. The next Join makes it again.
+func TestNumberDeleted(t *testing.T) {
+	s, other := openCurator(t, "curator")
+	testkit.CheckWorks(t, s)
+	other.delete("/holdfast/number")
+	testkit.CheckWorks(t, s)
+}
+
+// Nothing can be under a node that goes with its session: a lock there is refused for good, not waited for.
+func TestPathUnderEphemeralNode(t *testing.T) {
+	s, other := openCurator(t, "curator")
+	other.make("/worker", "", zk.FlagEphemeral)
+	for _, name := range []string{"worker", "worker/lock", "worker/a/b"} {
+		_, err := s.Join(t.Context(), testkit.Claim(name, sessionTTL))
+		checkFault(t, err, true, `nothing under "/worker`, "ephemeral")
+	}
+}

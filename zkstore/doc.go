@@ -106,8 +106,9 @@
 // and are served in one order. There are no semaphores, no Downgrade and no prefix. Owner and label are in the data of
 // Holdfast's nodes, which Curator does not look at; of Curator's own, only the order is known. The data of the line's
 // node is Curator's and stays as it is, so that Join writes another node and always reads the line: that is one request
-// more. The first component of a name is neither holdfast nor zookeeper, and no component is empty: such names are
-// escaped. Holdfast's truth about time is its own. Tokens rise among Holdfast's holders, and Curator's have none.
+// more. The first component of a name is neither holdfast nor zookeeper, no component is empty, and none has a %: such
+// names are escaped. So "/a" is another lock than "a", and a path with a % can't be shared. Holdfast's truth
+// about time is its own. Tokens rise among Holdfast's holders, and Curator's have none.
 //
 // Nodes that are made under a USER are closed to programs that have not logged in as the same.
 //
@@ -141,5 +142,7 @@
 //	create /holdfast "" digest:USER:HASH:c
 //
 // All below is made by the store, for this user alone. A store with a prefix makes /holdfast and /holdfast/tenant such
-// that every user may create tenants under them; each tenant's nodes are for its own user alone.
+// that every user may create tenants under them; each tenant's nodes are for its own user alone. Nodes that are there
+// are taken as they are, whoever has made them. So where users don't trust each other, an administrator makes
+// /holdfast/tenant/P for each in the same way.
 package zkstore

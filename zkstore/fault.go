@@ -31,6 +31,8 @@ func pathError(path string, err error) error {
 			"read, create, write and delete", errNoPermission, store.Quote(path)))
 	case errors.Is(err, zk.ErrInvalidACL):
 		return final(fmt.Errorf("no permission for %s can be given: the user is not logged in", store.Quote(path)))
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return final(fmt.Errorf("there can be nothing under %s: it, or a node above it, is ephemeral", store.Quote(path)))
 	}
 	return err
 }
@@ -64,9 +66,6 @@ func explain(err error) (why error, isFinal bool) {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no connection"), false
-	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return err, dns.IsNotFound
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("it cannot be reached: %w", err), false

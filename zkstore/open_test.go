@@ -107,7 +107,7 @@ func TestConnections(t *testing.T) {
 		"the longest prefix":       "zk://" + open.Addr() + shortTicks + "&prefix=" + strings.Repeat("p", store.MaxName),
 		"a prefix of dots":         "zk://" + open.Addr() + shortTicks + "&prefix=..",
 		"Holdfast's layout, named": "zk://" + open.Addr() + shortTicks + "&layout=holdfast",
-		"Curator's layout":         "zk://" + open.Addr() + "/app" + shortTicks + "&layout=curator",
+		"Curator's layout":         "zk://" + open.Addr() + "/app/locks" + shortTicks + "&layout=curator",
 	} {
 		t.Run(name, func(t *testing.T) { testkit.CheckWorks(t, openURL(t, url)) })
 	}
@@ -158,6 +158,20 @@ func TestOldServer(t *testing.T) {
 	t.Parallel()
 	old := countRequests(t, servers.ZooKeeper(t).Addr(), opCreateContainer)
 	checkFault(t, openError(t, "zk://"+old.addr+shortTicks), true, "too old", "3.5 or later")
+}
+
+// The response to the request that makes the session's node is lost with the connection. The request is repeated, and
+// the store opens.
+func TestLostResponseWhileOpening(t *testing.T) {
+	t.Parallel()
+	way := countRequests(t, servers.ZooKeeper(t).Addr(), 0)
+	way.loses = "/holdfast/session/"
+	testkit.CheckWorks(t, openURL(t, "zk://"+way.addr+shortTicks))
+	way.mu.Lock()
+	defer way.mu.Unlock()
+	if way.loses != "" {
+		t.Error("no response was lost")
+	}
 }
 
 // Not even opening a store takes longer than its context.
@@ -247,6 +261,20 @@ func TestSmallestACL(t *testing.T) {
 	}
 }
 
+// A tenant whose node an administrator has made needs no permission above it.
+func TestSmallestACLOfTenant(t *testing.T) {
+	t.Parallel()
+	server := servers.ZooKeeper(t)
+	path, smallest := documentedACL(t)
+	admin := dial(t, server.Addr(), "admin:hidden")
+	makeNode(t, admin, path, zk.AuthACL(zk.PermAll))
+	makeNode(t, admin, path+"/tenant", zk.AuthACL(zk.PermAll))
+	makeNode(t, admin, path+"/tenant/p", zk.DigestACL(smallest, "me", "secret"))
+	raw := "zk://me:secret@" + server.Addr() + shortTicks + "&prefix="
+	testkit.CheckWorks(t, openURL(t, raw+"p"))
+	checkFault(t, openError(t, raw+"q"), true, "no permission for")
+}
+
 // A permission that is taken away is missed by the next call.
 func TestPermissionTakenAway(t *testing.T) {
 	t.Parallel()
@@ -264,6 +292,34 @@ func TestPermissionTakenAway(t *testing.T) {
 	testkit.Must(t, err)
 	testkit.Await(t, "what was left goes", func() bool { return testkit.Length(t, s, "mine") == 0 })
 	testkit.CheckWorks(t, s)
+}
+
+// A claim can't shrink when the permission for that is taken away. Keep says so, does not ask again and again, and
+// keeps other claims.
+func TestPermissionToShrinkTakenAway(t *testing.T) {
+	t.Parallel()
+	server := servers.ZooKeeper(t)
+	way := countRequests(t, server.Addr(), 0)
+	s := openURL(t, "zk://me:secret@"+way.addr+shortTicks)
+	held := testkit.Held(t, s, claimOf("mine"))
+	owner := dial(t, server.Addr(), "me:secret")
+	_, err := owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll&^zk.PermCreate, "me", "secret"), -1)
+	testkit.Must(t, err)
+	other := testkit.Held(t, s, claimOf("other"))
+	before := way.sofar()
+	held.Units = 1
+	kept, err := s.Keep(t.Context(), []store.Claim{held, other})
+	testkit.Must(t, err)
+	checkFault(t, kept[0].Err, true, "no permission for")
+	if kept[1].Err != nil || kept[1].State != store.Held {
+		t.Errorf("the other claim: %+v", kept[1])
+	}
+	if asked := since(before, way.sofar()); total(asked) > 10 {
+		t.Errorf("Keep was %v", asked)
+	}
+	_, err = owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll, "me", "secret"), -1)
+	testkit.Must(t, err)
+	testkit.Keep(t, s, held, store.Held)
 }
 
 // Through holdfast.Open, the error has the masked URL.

@@ -1,11 +1,13 @@
 package zkstore_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"maps"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +24,8 @@ const (
 // unimplemented is the code by which a server refuses an operation that it does not know.
 const unimplemented = -6
 
-// requests is a way to a server that counts the requests that pass it, by operation, and may refuse one as an old
-// server would.
+// requests is a way to a server that counts the requests that pass it, by operation. It may refuse one as an old
+// server would, and lose the response to one.
 type requests struct {
 	addr    string
 	target  string
@@ -31,6 +33,7 @@ type requests struct {
 
 	mu     sync.Mutex
 	counts map[int32]int
+	loses  string // what a request has in it whose response is lost with its connection, once; empty: none
 }
 
 // countRequests starts a way to the server at an address.
@@ -65,8 +68,9 @@ func (r *requests) serve(client net.Conn) {
 	defer server.Close()
 	var responses sync.WaitGroup
 	defer responses.Wait()
+	var lost atomic.Bool
 	responses.Go(func() {
-		io.Copy(client, server) //nolint:errcheck // the other side sees the end
+		io.Copy(unless{&lost, client}, server) //nolint:errcheck // the other side sees the end
 		client.Close()
 	})
 	defer server.Close()
@@ -84,12 +88,30 @@ func (r *requests) serve(client net.Conn) {
 			}
 			r.mu.Lock()
 			r.counts[op]++
+			if r.loses != "" && bytes.Contains(frame, []byte(r.loses)) {
+				r.loses = ""
+				lost.Store(true)
+			}
 			r.mu.Unlock()
 		}
 		if _, err := server.Write(frame); err != nil {
 			return
 		}
 	}
+}
+
+// unless is a writer that fails once something is lost.
+type unless struct {
+	lost *atomic.Bool
+	io.Writer
+}
+
+// Write implements io.Writer.
+func (u unless) Write(b []byte) (int, error) {
+	if u.lost.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	return u.Writer.Write(b)
 }
 
 // readFrame reads a request with its length.

@@ -68,6 +68,8 @@ func (z *servers) Make(
 		return made, false, z.readEpoch(ctx, c)
 	case op.index == createOp && errors.Is(err, zk.ErrNoNode):
 		return made, false, z.makeLine(ctx, c, line)
+	case op.index == numberOp && errors.Is(err, zk.ErrNoNode): // an operator has deleted it
+		return made, false, z.makeNumber(ctx, c, z.layout.number(line))
 	}
 	return made, false, pathError(line, err)
 }
@@ -102,6 +104,15 @@ func (z *servers) makeLine(ctx context.Context, c *client, line string) error {
 		return sessionline.ErrAgain
 	}
 	return pathError(line, err)
+}
+
+// makeNumber makes the node again that is written for the number of the transaction. It returns ErrAgain.
+func (z *servers) makeNumber(ctx context.Context, c *client, number string) error {
+	err := create(ctx, c, number, nil, 0, z.acl())
+	if err == nil || errors.Is(err, zk.ErrNodeExists) {
+		return sessionline.ErrAgain
+	}
+	return pathError(number, err)
 }
 
 // Line implements sessionline.Server.
@@ -216,8 +227,11 @@ func (z *servers) Confirm(
 	switch {
 	case failed && op.index == 0:
 		return alive, -1, sessionline.ErrOver
-	case failed:
+	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
 		return alive, of[op.index], nil
+	case failed:
+		at := of[op.index]
+		return alive, at, pathError(updates[at].Key, err)
 	}
 	return alive, -1, err
 }

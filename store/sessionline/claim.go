@@ -24,6 +24,7 @@ type claim[S comparable] struct {
 	waitsFor Watch
 	lastOne  bool  // nothing else is ahead of it, nor can come there
 	unknown  error // why its line could not be judged
+	refused  error // why the last Keep could not confirm it
 
 	watchTimer *time.Timer // watches its own node
 }

@@ -1,6 +1,7 @@
 package sessionline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Sta
 	case s.claims[c.id] != c:
 		return standing, nil
 	}
-	return standingIn(c.session, c.state, c.ticket, -1), c.unknown
+	return standingIn(c.session, c.state, c.ticket, -1), cmp.Or(c.unknown, c.refused)
 }
 
 // indexOf returns the place of a node in a line, or -1.

@@ -29,6 +29,8 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 		case c == nil: // it is Gone, if its line could be judged
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
+		case c.refused != nil:
+			standings[i].Err = c.refused
 		default:
 			standings[i] = standingIn(c.session, c.state, c.ticket, -1)
 		}
@@ -60,7 +62,7 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 	}
 	s.mu.Unlock()
 	for len(known) > 0 {
-		n := fitting(known)
+		n := fitting(known, kept)
 		if err := s.confirm(ctx, known[0].session, known[:n], kept[:n]); err != nil {
 			return err
 		}
@@ -93,14 +95,20 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 // maxConfirm is how many bytes of keys and data one request confirms. Servers take requests of half a megabyte.
 const maxConfirm = 256 << 10
 
-// updateSize is what an update takes beside key and data, and what data may grow by.
+// updateSize is what an update takes beside key and data, and what data may grow by without what the owner waits for.
 const updateSize = 256
 
+// waitSize is what a line takes in data that the owner waits in, beside its name.
+const waitSize = 64
+
 // fitting is how many of these go into one request. They are of one session.
-func fitting[S comparable](claims []*claim[S]) (n int) {
+func fitting[S comparable](claims []*claim[S], kept []store.Claim) (n int) {
 	size := 0
-	for _, c := range claims {
+	for i, c := range claims {
 		size += len(c.key) + len(c.written) + updateSize
+		for _, w := range kept[i].Waits {
+			size += len(w.Name) + waitSize
+		}
 		if n > 0 && (size > maxConfirm || c.session != claims[0].session) {
 			break
 		}
@@ -121,8 +129,14 @@ func (s *Store[S]) confirm(
 		case errors.Is(err, ErrOver):
 			s.lose(ses) // its claims went with it
 			return nil
-		case err != nil:
+		case err != nil && refused < 0:
 			return err
+		case err != nil: // that costs the other claims nothing
+			s.mu.Lock()
+			claims[refused].refused = err
+			s.mu.Unlock()
+			claims, kept = slices.Delete(claims, refused, refused+1), slices.Delete(kept, refused, refused+1)
+			continue
 		case refused < 0:
 			ses.Extend(alive)
 			s.confirmed(claims, updates)
@@ -172,7 +186,9 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, u := range updates {
-		if c := claims[i]; u.Write {
+		c := claims[i]
+		c.refused = nil
+		if u.Write {
 			c.version, c.written = max(c.version, u.Version), u.Data
 			s.shrink(c, u)
 		}
