@@ -86,7 +86,12 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 			return nil
 		}
 	}
-	return nil // it changes faster than one can look: the next event tells
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range claims { // what they wait for leaves faster than one can look
+		s.doubt(c)
+	}
+	return nil
 }
 
 // judge takes what a line was. It reports false if what c waits for has left or changed meanwhile.
