@@ -180,8 +180,11 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], alone bool) (standin
 // await watches what c waits for. If that has left meanwhile, or can't be watched, c is looked at soon.
 func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s := j.store
-	there, err := s.watch(ctx, c, c.waitsFor)
-	if err == nil && there && c.exclusive() {
+	s.mu.Lock()
+	w, exclusive := c.waitsFor, c.exclusive()
+	s.mu.Unlock()
+	there, err := s.watch(ctx, c, w)
+	if err == nil && there && exclusive {
 		return
 	}
 	s.mu.Lock()

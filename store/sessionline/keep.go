@@ -60,7 +60,7 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 	}
 	s.mu.Unlock()
 	for len(known) > 0 {
-		n := fitting(known)
+		n := s.fitting(known)
 		if err := s.confirm(ctx, known[0].session, known[:n], kept[:n]); err != nil {
 			return err
 		}
@@ -97,7 +97,9 @@ const maxConfirm = 256 << 10
 const updateSize = 256
 
 // fitting is how many of these go into one request. They are of one session.
-func fitting[S comparable](claims []*claim[S]) (n int) {
+func (s *Store[S]) fitting(claims []*claim[S]) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	size := 0
 	for _, c := range claims {
 		size += len(c.key) + len(c.written) + updateSize

@@ -93,13 +93,13 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
 	s.mu.Lock()
 	waits := s.judged(c, entries)
-	w := c.waitsFor
+	w, exclusive := c.waitsFor, c.exclusive()
 	s.mu.Unlock()
 	if !waits {
 		return true, nil
 	}
 	there, err := s.watch(ctx, c, w)
-	if err != nil || !there || c.exclusive() {
+	if err != nil || !there || exclusive {
 		return there, err
 	}
 	now, err := s.Server.Line(ctx, c.session.Handle, c.name)
