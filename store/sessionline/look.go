@@ -86,7 +86,12 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 			return nil
 		}
 	}
-	return nil // it changes faster than one can look: the next event tells
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range claims { // the line changes faster than one can look, and nothing may be watched
+		s.doubt(c)
+	}
+	return nil
 }
 
 // judge takes what a line was. It reports false if what c waits for has left or changed meanwhile.
@@ -103,8 +108,11 @@ func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (set
 		return there, err
 	}
 	now, err := s.Server.Line(ctx, c.session.Handle, c.name)
-	return slices.Equal(now, entries), err
+	return slices.Equal(aheadOf(now, c.key), aheadOf(entries, c.key)), err
 }
+
+// aheadOf returns what is ahead of a node in a line, or nil if it is not there.
+func aheadOf(entries []Entry, key string) []Entry { return entries[:max(indexOf(entries, key), 0)] }
 
 // judged notes where c stands. It reports whether c waits.
 func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
