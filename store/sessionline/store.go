@@ -108,7 +108,7 @@ func (s *Store[S]) lose(ses *frame.Session[S]) {
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
 func (s *Store[S]) afterRenewal(err error) {
 	if err == nil {
-		_ = s.deletes.Ask().Await(s.Frame.Life()) // what fails is tried again after the next renewal
+		s.deletes.Ask() // what fails is tried again after the next renewal, which must not wait for it
 	}
 }
 
