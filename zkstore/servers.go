@@ -216,8 +216,10 @@ func (z *servers) Confirm(
 	switch {
 	case failed && op.index == 0:
 		return alive, -1, sessionline.ErrOver
-	case failed:
+	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
 		return alive, of[op.index], nil
+	case failed:
+		return alive, of[op.index], pathError(updates[of[op.index]].Key, err)
 	}
 	return alive, -1, err
 }

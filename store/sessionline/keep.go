@@ -123,16 +123,16 @@ func (s *Store[S]) confirm(
 		case errors.Is(err, ErrOver):
 			s.lose(ses) // its claims went with it
 			return nil
-		case err != nil:
+		case refused < 0 && err != nil:
 			return err
 		case refused < 0:
 			ses.Extend(alive)
 			s.confirmed(claims, updates)
 			return s.lookAll(ctx, s.waiting(claims))
 		}
-		if stands, err := s.refresh(ctx, claims[refused]); err != nil {
+		if again, err := s.refresh(ctx, claims[refused], err); err != nil {
 			return err
-		} else if !stands {
+		} else if !again {
 			claims, kept = slices.Delete(claims, refused, refused+1), slices.Delete(kept, refused, refused+1)
 		}
 	}
@@ -174,7 +174,11 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, u := range updates {
-		if c := claims[i]; u.Write {
+		c := claims[i]
+		if c.state == store.Held {
+			c.unknown = nil // its node is there, whatever its line says
+		}
+		if u.Write {
 			c.version, c.written = max(c.version, u.Version), u.Data
 			s.shrink(c, u)
 		}
@@ -194,8 +198,9 @@ func (s *Store[S]) shrink(c *claim[S], u Update) {
 	c.waitsFor, c.lastOne = Watch{}, false
 }
 
-// refresh reads a claim's node, which is not as it was known to be. It reports whether it stands.
-func (s *Store[S]) refresh(ctx context.Context, c *claim[S]) (stands bool, err error) {
+// refresh reads a claim's node, which is not as it was known to be, or must not be written for that reason. It reports
+// whether to confirm the claim again: it stands, and more is known of it than before.
+func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (again bool, err error) {
 	node, err := s.Server.Read(ctx, c.session.Handle, c.key)
 	if err != nil {
 		return false, err
@@ -208,6 +213,13 @@ func (s *Store[S]) refresh(ctx context.Context, c *claim[S]) (stands bool, err e
 	defer s.mu.Unlock()
 	if node.Ticket == 0 {
 		s.gone(c)
+		return false, nil
+	}
+	if unreadable(err) && c.version == node.Version {
+		reason = err
+	}
+	if reason != nil {
+		c.unknown = reason
 		return false, nil
 	}
 	c.version, c.written = node.Version, node.Data

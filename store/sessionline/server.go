@@ -44,7 +44,8 @@ type Server[S comparable] interface {
 
 	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the
 	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session.
-	// refused is the index of a node that is not there or not so; then nothing was done. It is -1 otherwise.
+	// refused is the index of a node that is not there or not so, or with an error one that must not be written; then
+	// nothing was done. It is -1 otherwise.
 	Confirm(ctx context.Context, in S, updates []Update) (alive time.Time, refused int, err error)
 
 	// Marker returns the key of a node that Confirm makes beside that of a claim which has fewer units from now on, and
