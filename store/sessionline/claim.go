@@ -104,6 +104,10 @@ func (s *Store[S]) unwatch(c *claim[S], w Watch) {
 // watch has c put in doubt when w fires. It reports false if the node does not exist.
 func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error) {
 	s.mu.Lock()
+	if s.claims[c.id] != c { // it is gone, maybe with its session: others must not rely on a watch of that
+		s.mu.Unlock()
+		return true, nil
+	}
 	there := s.watches[w]
 	first := there == nil
 	if first {
@@ -140,12 +144,6 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 // watchOwnNode watches the node of a claim that has stood for a while.
 func (s *Store[S]) watchOwnNode(c *claim[S]) {
 	s.Frame.Go(func() {
-		s.mu.Lock()
-		stands := s.claims[c.id] == c
-		s.mu.Unlock()
-		if !stands {
-			return
-		}
 		ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
 		defer cancel()
 		if there, err := s.watch(ctx, c, Watch{Key: c.key}); err == nil && !there {

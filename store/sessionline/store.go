@@ -141,9 +141,12 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 	}
 	delete(s.watches, w)
 	for c := range fired.told {
-		if deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting {
+		switch {
+		case deleted && w.Key == c.key:
+			s.gone(c)
+		case deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting:
 			s.hold(c) // nothing can have come ahead of it
-		} else {
+		default:
 			s.doubt(c)
 		}
 	}
