@@ -139,7 +139,9 @@ func (s *Store[S]) deleteOne(ctx context.Context, p position[S]) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.pending, p.id) // it does not stand any more, nor can come to
+	if now := s.pending[p.id]; now.session == p.session && (p.unsure || !now.unsure) {
+		delete(s.pending, p.id) // it does not stand any more, nor can come to
+	}
 	return nil
 }
 
