@@ -2,7 +2,6 @@ package sessionline
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -162,16 +161,15 @@ type position[S comparable] struct {
 	name    string
 	session *frame.Session[S]
 	key     string   // empty: not known
-	markers []string // the keys of nodes that say that it has shrunk
+	markers []string // the keys of nodes that say that it has shrunk, or may come to
 	ticket  uint64
 	unsure  bool // a Join of it may still land
 }
 
-// keys are those of all its nodes that are known, the claim's own last.
+// keys are those of all its nodes that are known, the claim's own first: without it, no marker can be made any more.
 func (p *position[S]) keys() []string {
-	keys := slices.Clone(p.markers)
-	if p.key != "" {
-		keys = append(keys, p.key)
+	if p.key == "" {
+		return p.markers
 	}
-	return keys
+	return append([]string{p.key}, p.markers...)
 }

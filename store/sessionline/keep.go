@@ -160,8 +160,11 @@ func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	for i, c := range claims {
 		r := c.record(&kept[i])
 		u := Update{Name: c.name, ID: c.id, Key: c.key, Version: c.version, Data: r.encode()}
-		if kept[i].Units < c.ask.Units {
+		if kept[i].Units < c.ask.Units && s.claims[c.id] == c {
 			u.Units = kept[i].Units
+			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.markers, marker) {
+				c.markers = append(slices.Clone(c.markers), marker) // the response may be lost
+			}
 		}
 		u.Write = u.Data != c.written || u.Units > 0
 		updates[i] = u
@@ -180,20 +183,17 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 		}
 		if u.Write {
 			c.version, c.written = max(c.version, u.Version), u.Data
-			s.shrink(c, u)
+			s.shrink(c, u.Units)
 		}
 	}
 }
 
 // shrink notes that a claim has fewer units, if it has.
-func (s *Store[S]) shrink(c *claim[S], u Update) {
-	if u.Units == 0 || u.Units >= c.ask.Units {
+func (s *Store[S]) shrink(c *claim[S], units int32) {
+	if units == 0 || units >= c.ask.Units {
 		return
 	}
-	if marker := s.Server.Marker(u); marker != "" {
-		c.markers = append(slices.Clone(c.markers), marker)
-	}
-	c.ask.Units = u.Units
+	c.ask.Units = units
 	s.unwatch(c, c.waitsFor) // others may block it now
 	c.waitsFor, c.lastOne = Watch{}, false
 }
@@ -224,7 +224,7 @@ func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (agai
 	}
 	c.version, c.written = node.Version, node.Data
 	if at := indexOf(entries, c.key); at >= 0 { // a Keep that was thought lost may have shrunk it
-		s.shrink(c, Update{Name: c.name, ID: c.id, Key: c.key, Units: entries[at].Ask.Units})
+		s.shrink(c, entries[at].Ask.Units)
 	}
 	return s.claims[c.id] == c, nil
 }
