@@ -140,7 +140,8 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 	conn, err := c.dialTLS(ctx, network, address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil {
+	if err == nil && c.life.Err() != nil {
+		conn.Close() //nolint:errcheck // it is not used
 		err = c.life.Err()
 	}
 	if err != nil {
