@@ -2,8 +2,10 @@ package zkstore_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
@@ -17,8 +19,9 @@ func TestLostDowngradeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	server := servers.ZooKeeper(t)
 	ways := testkit.NewWays(t, []string{server.Addr()})
-	s := openURL(t, "zk://"+ways.Addrs()[0]+shortTicks)
-	c := claimOf("mine")
+	const ttl = 4 * time.Second // a busy machine must not have the store leave its server
+	s := openURL(t, fmt.Sprintf("zk://%s?tick=200ms&ttl=%v", ways.Addrs()[0], ttl))
+	c := testkit.Claim("mine", ttl)
 	c.Ask = store.Ask{Kind: store.Semaphore, Units: 3, Limit: 3}
 	held := testkit.Held(t, s, c)
 	direct := dial(t, server.Addr(), "")
