@@ -119,5 +119,5 @@ func (s *Store) afterRenewal(err error) {
 		return
 	}
 	s.watcher.checkAlive()
-	_ = s.deletes.Ask().Await(s.frame.Life()) // what fails is tried again after the next renewal
+	s.deletes.Ask() // what fails is tried again after the next renewal
 }

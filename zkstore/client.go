@@ -140,7 +140,8 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 	conn, err := c.dialTLS(ctx, network, address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil {
+	if err == nil && c.life.Err() != nil {
+		conn.Close() //nolint:errcheck // it is not used
 		err = c.life.Err()
 	}
 	if err != nil {
@@ -314,8 +315,9 @@ type proof struct {
 //
 // The leader expires a session by what it knows of it, and the server that the client is connected with may know more:
 // it reports its sessions to the leader every half tick, and between reports not even a request that it forwards
-// extends them. But it forwards requests and reports over one connection. So what the client had sent a lag before a
-// request that the leader has carried out was reported before it, if a server reports within the lag.
+// extends them. But it forwards requests and reports over one connection. So what the server had received a lag before
+// the client sent a request that the leader has carried out was reported before it, if a server reports within the lag.
+// That it had received something is known from its response.
 func (c *client) proof(now time.Time) proof {
 	c.mu.Lock()
 	defer c.mu.Unlock()

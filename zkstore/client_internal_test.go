@@ -31,11 +31,11 @@ func TestAlive(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := &client{lag: lag, link: &link{sent: touches{lag: lag}}}
 			for _, touch := range test.before {
-				c.link.sent.add(at(touch))
+				c.link.sent.add(at(touch), at(touch))
 			}
 			p := c.proof(at(test.sent))
 			for _, touch := range test.after {
-				c.link.sent.add(at(touch))
+				c.link.sent.add(at(touch), at(touch))
 			}
 			want := time.Time{}
 			if test.want >= 0 {
@@ -55,7 +55,7 @@ func TestAliveOverAnotherConnection(t *testing.T) {
 	start := time.Now()
 	dial := func() {
 		c.dialed = &link{sent: touches{lag: c.lag}}
-		c.dialed.sent.add(start)
+		c.dialed.sent.add(start, start)
 	}
 	later := start.Add(2 * c.lag)
 	dial()
@@ -87,7 +87,7 @@ func TestTouches(t *testing.T) {
 	sent := touches{lag: lag}
 	for ms := range 10_000 {
 		now := start.Add(time.Duration(ms) * time.Millisecond)
-		sent.add(now)
+		sent.add(now, now)
 		limit := now.Add(-lag)
 		got := sent.before(limit)
 		if limit.Before(start) != got.IsZero() {

@@ -47,17 +47,19 @@
 //   - Reports and requests travel over one connection, in order. So when the leader has carried out a request, it has
 //     had every report that was made before.
 //
-// This is what a lock's time is computed from. The session is renewed three times per ttl, and by every acquisition and
-// every renewal of locks, with a transaction, which only a majority can carry out. When that is acknowledged, the
-// client takes the time at which the transaction was sent, goes back by one tick, and looks for the last time at or
-// before that at which it had sent anything over the same connection. The follower had that reported by then, so that
-// the leader counts the ttl from there or later. A lock is believed until the ttl after that time, less 1 % and 2 ms.
-// If the connection was made anew between the sending and the response, the transaction extends nothing.
+// This is what a lock's time is computed from. The session is renewed three times per ttl, and by every acquisition
+// and every renewal of locks, with a transaction, which only a majority can carry out. When that is acknowledged, the
+// client takes the time at which the transaction was sent, goes back by one tick, and looks for the last request or
+// ping over the same connection whose response it had by then. The follower has reported that before it passed the
+// transaction on, so that the leader counts the ttl from when that was sent, or later. A lock is believed until the
+// ttl after that time, less 1 % and 2 ms. If the connection was made anew between the sending and the response, the
+// transaction extends nothing.
 //
-// It rests on one assumption: a server reports its sessions within tick. It does so every half of its tickTime, so that
-// tick must not be less than the tickTime of any server. The protocol does not tell it, which is why it is a parameter.
-// A greater one is safe, and costs that much of what a lock is believed for. Where observers follow through another
-// server (observerMasterPort) a report has one more hop: give twice the tickTime then.
+// It rests on one assumption: a server reports its sessions within tick. It does so whenever the leader asks, which is
+// every half of its tickTime, so that tick must not be less than the tickTime of any server, and must have room for
+// what the leader's question may be late by. The protocol does not tell it, which is why it is a parameter. A greater
+// one is safe, and costs that much of what a lock is believed for. Where observers follow through another server
+// (observerMasterPort) a report has one more hop: give twice the tickTime then.
 //
 // A server that has not carried out a renewal within a sixth of the ttl is left for the next one.
 //

@@ -56,3 +56,44 @@ func TestFailedWriteEndsRead(t *testing.T) {
 		t.Error("it can be read from")
 	}
 }
+
+// A ping is on its way for longer than the lag, so that no server has reported it when a request is sent: that proves
+// nothing. It does when the server had responded to the ping a lag before. An event is no response.
+func TestWhatHasNoResponseIsNoTouch(t *testing.T) {
+	t.Parallel()
+	const lag, size = time.Minute, 20
+	here, server := net.Pipe()
+	defer here.Close()
+	defer server.Close()
+	l := &link{Conn: here, sent: touches{lag: lag}}
+	go io.Copy(io.Discard, server) //nolint:errcheck // until it is closed
+	receive := func(number int32) {
+		t.Helper()
+		message := binary.BigEndian.AppendUint32(nil, size)
+		message = binary.BigEndian.AppendUint32(message, uint32(number))
+		go server.Write(append(message, make([]byte, size-4)...)) //nolint:errcheck // Read has the error
+		for _, n := range []int{lengthEnd, size} {
+			if _, err := io.ReadFull(l, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	began := time.Now()
+	if _, err := l.Write(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	written := time.Now()
+	receive(event)
+	if got := l.sent.before(began.Add(time.Hour)); !got.IsZero() {
+		t.Errorf("what has no response counts as of %v", got)
+	}
+	time.Sleep(time.Millisecond)
+	answered := time.Now()
+	receive(-2)
+	if got := l.sent.before(answered); !got.IsZero() {
+		t.Errorf("before its response it counts as of %v", got)
+	}
+	if got := l.sent.before(time.Now()); got.Before(began) || got.After(written) {
+		t.Errorf("after its response it counts as of %v after it was sent", got.Sub(began))
+	}
+}

@@ -322,6 +322,37 @@ func TestPermissionToShrinkTakenAway(t *testing.T) {
 	testkit.Keep(t, s, held, store.Held)
 }
 
+// A claim whose node may not be written any more is an error of that claim alone, and at once: others are kept. It is
+// kept again when its node may be written.
+func TestPermissionToWriteTakenAway(t *testing.T) {
+	t.Parallel()
+	server := servers.ZooKeeper(t)
+	s := openURL(t, "zk://me:secret@"+server.Addr()+shortTicks)
+	held, other := testkit.Held(t, s, claimOf("mine")), testkit.Held(t, s, claimOf("other"))
+	owner := dial(t, server.Addr(), "me:secret")
+	line := zkstore.LinePath("", "", "mine")
+	children, _, err := owner.Children(line)
+	testkit.Must(t, err)
+	node := line + "/" + zkstore.NodeOf("", children, held.ID)
+	_, err = owner.SetACL(node, zk.DigestACL(zk.PermRead|zk.PermAdmin, "me", "secret"), -1)
+	testkit.Must(t, err)
+	held.Turn++ // to be written
+	began := time.Now()
+	standings, err := s.Keep(t.Context(), []store.Claim{held, other})
+	testkit.Must(t, err)
+	checkFault(t, standings[0].Err, true, "no permission for")
+	if took := time.Since(began); standings[1].State != store.Held || took > held.TTL/2 {
+		t.Errorf("after %v the other is %v, %v", took, standings[1].State, standings[1].Err)
+	}
+	_, err = owner.SetACL(node, zk.DigestACL(zk.PermAll, "me", "secret"), -1)
+	testkit.Must(t, err)
+	standings, err = s.Keep(t.Context(), []store.Claim{held, other})
+	testkit.Must(t, err)
+	if standings[0].State != store.Held {
+		t.Errorf("when it may be written it is %v, %v", standings[0].State, standings[0].Err)
+	}
+}
+
 // Through holdfast.Open, the error has the masked URL.
 func TestOpenMasksPassword(t *testing.T) {
 	testkit.CheckMasked(t, "zk://me:secret@"+testkit.Nobody(t))

@@ -63,7 +63,7 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 	}
 	c.path = fmt.Sprintf("%s/%016x", z.sessions(), uint64(c.conn.SessionID())) //nolint:gosec // for a name
 	err = create(ctx, c, c.path, []byte(z.about), zk.FlagEphemeral, z.acl())
-	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // one whose response was lost is asked for again
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // it is there if the response was lost
 		return 0, pathError(c.path, err)
 	}
 	return ttl, z.checkVersion(ctx, c)

@@ -2,7 +2,6 @@ package sessionline
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -24,7 +23,6 @@ type claim[S comparable] struct {
 	waitsFor Watch
 	lastOne  bool  // nothing else is ahead of it, nor can come there
 	unknown  error // why its line could not be judged
-	refused  error // why the last Keep could not confirm it
 
 	watchTimer *time.Timer // watches its own node
 }
@@ -105,6 +103,10 @@ func (s *Store[S]) unwatch(c *claim[S], w Watch) {
 // watch has c put in doubt when w fires. It reports false if the node does not exist.
 func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error) {
 	s.mu.Lock()
+	if s.claims[c.id] != c { // it is gone, maybe with its session: others must not rely on a watch of that
+		s.mu.Unlock()
+		return true, nil
+	}
 	there := s.watches[w]
 	first := there == nil
 	if first {
@@ -141,12 +143,6 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 // watchOwnNode watches the node of a claim that has stood for a while.
 func (s *Store[S]) watchOwnNode(c *claim[S]) {
 	s.Frame.Go(func() {
-		s.mu.Lock()
-		stands := s.claims[c.id] == c
-		s.mu.Unlock()
-		if !stands {
-			return
-		}
 		ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
 		defer cancel()
 		if there, err := s.watch(ctx, c, Watch{Key: c.key}); err == nil && !there {
@@ -165,16 +161,15 @@ type position[S comparable] struct {
 	name    string
 	session *frame.Session[S]
 	key     string   // empty: not known
-	markers []string // the keys of nodes that say that it has shrunk
+	markers []string // the keys of nodes that say that it has shrunk, or may come to
 	ticket  uint64
 	unsure  bool // a Join of it may still land
 }
 
-// keys are those of all its nodes that are known, the claim's own last.
+// keys are those of all its nodes that are known, the claim's own first: without it, no marker can be made any more.
 func (p *position[S]) keys() []string {
-	keys := slices.Clone(p.markers)
-	if p.key != "" {
-		keys = append(keys, p.key)
+	if p.key == "" {
+		return p.markers
 	}
-	return keys
+	return append([]string{p.key}, p.markers...)
 }

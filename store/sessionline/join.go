@@ -1,7 +1,6 @@
 package sessionline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,8 +180,11 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], alone bool) (standin
 // await watches what c waits for. If that has left meanwhile, or can't be watched, c is looked at soon.
 func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s := j.store
-	there, err := s.watch(ctx, c, c.waitsFor)
-	if err == nil && there && c.exclusive() {
+	s.mu.Lock()
+	w, exclusive := c.waitsFor, c.exclusive()
+	s.mu.Unlock()
+	there, err := s.watch(ctx, c, w)
+	if err == nil && there && exclusive {
 		return
 	}
 	s.mu.Lock()
@@ -237,7 +239,7 @@ func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Sta
 	case s.claims[c.id] != c:
 		return standing, nil
 	}
-	return standingIn(c.session, c.state, c.ticket, -1), cmp.Or(c.unknown, c.refused)
+	return standingIn(c.session, c.state, c.ticket, -1), c.unknown
 }
 
 // indexOf returns the place of a node in a line, or -1.

@@ -29,8 +29,6 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 		case c == nil: // it is Gone, if its line could be judged
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
-		case c.refused != nil:
-			standings[i].Err = c.refused
 		default:
 			standings[i] = standingIn(c.session, c.state, c.ticket, -1)
 		}
@@ -62,7 +60,7 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 	}
 	s.mu.Unlock()
 	for len(known) > 0 {
-		n := fitting(known, kept)
+		n := s.fitting(known, kept)
 		if err := s.confirm(ctx, known[0].session, known[:n], kept[:n]); err != nil {
 			return err
 		}
@@ -102,7 +100,9 @@ const updateSize = 256
 const waitSize = 64
 
 // fitting is how many of these go into one request. They are of one session.
-func fitting[S comparable](claims []*claim[S], kept []store.Claim) (n int) {
+func (s *Store[S]) fitting(claims []*claim[S], kept []store.Claim) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	size := 0
 	for i, c := range claims {
 		size += len(c.key) + len(c.written) + updateSize
@@ -129,22 +129,16 @@ func (s *Store[S]) confirm(
 		case errors.Is(err, ErrOver):
 			s.lose(ses) // its claims went with it
 			return nil
-		case err != nil && refused < 0:
+		case refused < 0 && err != nil:
 			return err
-		case err != nil: // that costs the other claims nothing
-			s.mu.Lock()
-			claims[refused].refused = err
-			s.mu.Unlock()
-			claims, kept = slices.Delete(claims, refused, refused+1), slices.Delete(kept, refused, refused+1)
-			continue
 		case refused < 0:
 			ses.Extend(alive)
 			s.confirmed(claims, updates)
 			return s.lookAll(ctx, s.waiting(claims))
 		}
-		if stands, err := s.refresh(ctx, claims[refused]); err != nil {
+		if again, err := s.refresh(ctx, claims[refused], err); err != nil {
 			return err
-		} else if !stands {
+		} else if !again {
 			claims, kept = slices.Delete(claims, refused, refused+1), slices.Delete(kept, refused, refused+1)
 		}
 	}
@@ -172,8 +166,11 @@ func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	for i, c := range claims {
 		r := c.record(&kept[i])
 		u := Update{Name: c.name, ID: c.id, Key: c.key, Version: c.version, Data: r.encode()}
-		if kept[i].Units < c.ask.Units {
+		if kept[i].Units < c.ask.Units && s.claims[c.id] == c {
 			u.Units = kept[i].Units
+			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.markers, marker) {
+				c.markers = append(slices.Clone(c.markers), marker) // the response may be lost
+			}
 		}
 		u.Write = u.Data != c.written || u.Units > 0
 		updates[i] = u
@@ -187,29 +184,29 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 	defer s.mu.Unlock()
 	for i, u := range updates {
 		c := claims[i]
-		c.refused = nil
+		if c.state == store.Held {
+			c.unknown = nil // its node is there, whatever its line says
+		}
 		if u.Write {
 			c.version, c.written = max(c.version, u.Version), u.Data
-			s.shrink(c, u)
+			s.shrink(c, u.Units)
 		}
 	}
 }
 
 // shrink notes that a claim has fewer units, if it has.
-func (s *Store[S]) shrink(c *claim[S], u Update) {
-	if u.Units == 0 || u.Units >= c.ask.Units {
+func (s *Store[S]) shrink(c *claim[S], units int32) {
+	if units == 0 || units >= c.ask.Units {
 		return
 	}
-	if marker := s.Server.Marker(u); marker != "" {
-		c.markers = append(slices.Clone(c.markers), marker)
-	}
-	c.ask.Units = u.Units
+	c.ask.Units = units
 	s.unwatch(c, c.waitsFor) // others may block it now
 	c.waitsFor, c.lastOne = Watch{}, false
 }
 
-// refresh reads a claim's node, which is not as it was known to be. It reports whether it stands.
-func (s *Store[S]) refresh(ctx context.Context, c *claim[S]) (stands bool, err error) {
+// refresh reads a claim's node, which is not as it was known to be, or must not be written for that reason. It reports
+// whether to confirm the claim again: it stands, and more is known of it than before.
+func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (again bool, err error) {
 	node, err := s.Server.Read(ctx, c.session.Handle, c.key)
 	if err != nil {
 		return false, err
@@ -224,9 +221,16 @@ func (s *Store[S]) refresh(ctx context.Context, c *claim[S]) (stands bool, err e
 		s.gone(c)
 		return false, nil
 	}
+	if unreadable(err) && c.version == node.Version {
+		reason = err
+	}
+	if reason != nil {
+		c.unknown = reason
+		return false, nil
+	}
 	c.version, c.written = node.Version, node.Data
 	if at := indexOf(entries, c.key); at >= 0 { // a Keep that was thought lost may have shrunk it
-		s.shrink(c, Update{Name: c.name, ID: c.id, Key: c.key, Units: entries[at].Ask.Units})
+		s.shrink(c, entries[at].Ask.Units)
 	}
 	return s.claims[c.id] == c, nil
 }

@@ -17,6 +17,7 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 	p, known := s.leaving(&c)
 	if err := ctx.Err(); err != nil {
 		s.deleteLater(p)
+		s.deletes.Ask()
 		return err
 	}
 	call := s.Frame.Call(ctx, c.TTL)
@@ -139,7 +140,9 @@ func (s *Store[S]) deleteOne(ctx context.Context, p position[S]) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.pending, p.id) // it does not stand any more, nor can come to
+	if now := s.pending[p.id]; now.session == p.session && (p.unsure || !now.unsure) {
+		delete(s.pending, p.id) // it does not stand any more, nor can come to
+	}
 	return nil
 }
 

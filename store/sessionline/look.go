@@ -88,7 +88,7 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range claims { // what they wait for leaves faster than one can look
+	for _, c := range claims { // the line changes faster than one can look, and nothing may be watched
 		s.doubt(c)
 	}
 	return nil
@@ -98,18 +98,21 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
 	s.mu.Lock()
 	waits := s.judged(c, entries)
-	w := c.waitsFor
+	w, exclusive := c.waitsFor, c.exclusive()
 	s.mu.Unlock()
 	if !waits {
 		return true, nil
 	}
 	there, err := s.watch(ctx, c, w)
-	if err != nil || !there || c.exclusive() {
+	if err != nil || !there || exclusive {
 		return there, err
 	}
 	now, err := s.Server.Line(ctx, c.session.Handle, c.name)
-	return slices.Equal(now, entries), err
+	return slices.Equal(aheadOf(now, c.key), aheadOf(entries, c.key)), err
 }
+
+// aheadOf returns what is ahead of a node in a line, or nil if it is not there.
+func aheadOf(entries []Entry, key string) []Entry { return entries[:max(indexOf(entries, key), 0)] }
 
 // judged notes where c stands. It reports whether c waits.
 func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {

@@ -108,7 +108,7 @@ func (s *Store[S]) lose(ses *frame.Session[S]) {
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
 func (s *Store[S]) afterRenewal(err error) {
 	if err == nil {
-		_ = s.deletes.Ask().Await(s.Frame.Life()) // what fails is tried again after the next renewal
+		s.deletes.Ask() // what fails is tried again after the next renewal, which must not wait for it
 	}
 }
 
@@ -141,9 +141,12 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 	}
 	delete(s.watches, w)
 	for c := range fired.told {
-		if deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting {
+		switch {
+		case deleted && w.Key == c.key:
+			s.gone(c)
+		case deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting:
 			s.hold(c) // nothing can have come ahead of it
-		} else {
+		default:
 			s.doubt(c)
 		}
 	}

@@ -1,0 +1,95 @@
+package sessionline
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+)
+
+// A drainingLine is a server whose line has one claim after another ahead of "own", each of which leaves before it can
+// be watched. It has what the tests need, and no more.
+type drainingLine struct {
+	Server[int]
+	ahead int // how many are still to be seen
+}
+
+func (*drainingLine) Open(context.Context) (session int, ttl time.Duration, sent time.Time, err error) {
+	return 1, time.Minute, time.Now(), nil
+}
+
+func (*drainingLine) End(context.Context, int) {}
+
+func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
+	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	own := Entry{Key: "own", Ask: all}
+	if d.ahead == 0 {
+		return []Entry{own}, nil
+	}
+	d.ahead--
+	return []Entry{{Key: fmt.Sprint("other", d.ahead), Ask: all}, own}, nil
+}
+
+func (*drainingLine) Watch(context.Context, int, Watch) (there bool, err error) { return false, nil }
+
+// What is ahead of a claim leaves faster than it can be watched, more often than a look reads the line: the claim is
+// granted all the same, without waiting for its next Keep.
+func TestLineThatDrainsFast(t *testing.T) {
+	t.Parallel()
+	s, c, pushes := waitingIn(t, &drainingLine{ahead: 2 * lookDeep})
+	s.mu.Lock()
+	s.doubt(c)
+	s.mu.Unlock()
+	select {
+	case standing := <-pushes:
+		if standing.State != store.Held || standing.Ticket != c.ticket {
+			t.Errorf("it is %v with ticket %d", standing.State, standing.Ticket)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it is not told that it holds")
+	}
+}
+
+// The node of a waiting claim is deleted by others, and then the one ahead of it: it is not granted.
+func TestDeletedClaimIsNotGranted(t *testing.T) {
+	t.Parallel()
+	s, c, pushes := waitingIn(t, &drainingLine{})
+	own, ahead := Watch{Key: c.key}, Watch{Key: "other"}
+	s.mu.Lock()
+	c.waitsFor, c.lastOne = ahead, true
+	for _, w := range []Watch{own, ahead} {
+		s.watches[w] = &watching[int]{told: map[*claim[int]]struct{}{c: {}}}
+	}
+	s.mu.Unlock()
+	s.Changed(1, own, true)
+	s.Changed(1, ahead, true)
+	if standing := <-pushes; standing.State != store.Gone {
+		t.Errorf("it is %v", standing.State)
+	}
+}
+
+// waitingIn returns a store with a claim that waits, and what is pushed.
+func waitingIn(t *testing.T, server Server[int]) (*Store[int], *claim[int], <-chan store.Standing) {
+	t.Helper()
+	s := New(Config[int]{Frame: frame.New(frame.Config{Name: "draining"}), Server: server, TTL: time.Minute})
+	t.Cleanup(func() { _ = s.Close() })
+	pushes := make(chan store.Standing, 2)
+	s.Notify(func(_ store.ID, standing store.Standing) { pushes <- standing })
+	ses, err := s.Sessions.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &claim[int]{
+		position: position[int]{id: store.ID{1}, name: "mine", session: ses, key: "own", ticket: 7},
+		ask:      store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		state:    store.Waiting,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.admit(c)
+	c.watchTimer.Stop()
+	return s, c, pushes
+}
