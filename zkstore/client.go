@@ -36,7 +36,7 @@ type client struct {
 	hosts    []string
 	next     int           // of hosts
 	attempts int           // to connect, since the last that succeeded
-	failures int           // among those
+	failures int           // to connect, since the beginning
 	dialed   *link         // the last one
 	link     *link         // with a session; nil: none
 	down     time.Time     // when the last link was lost
@@ -182,7 +182,7 @@ func (c *client) notify() {
 func (c *client) connected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link, c.attempts, c.failures = c.dialed, 0, 0
+	c.link, c.attempts = c.dialed, 0
 	c.notify()
 }
 
@@ -212,19 +212,21 @@ var (
 	errCut       = errors.New("the connection was closed")
 )
 
-// await waits for a connection, and gives up when every server was tried. The error is ErrOver if the session
-// is.
+// await waits for a connection, and gives up when every server was tried since. The error is ErrOver if the session is.
 func (c *client) await(ctx context.Context) error {
-	for {
+	for before := -1; ; {
 		c.mu.Lock()
 		changed, up, expired, failure, failures := c.changed, c.link != nil, c.expired, c.failure, c.failures
 		c.mu.Unlock()
+		if before < 0 {
+			before = failures
+		}
 		switch {
 		case expired || c.life.Err() != nil:
 			return sessionline.ErrOver
 		case up:
 			return nil
-		case failures >= len(c.hosts):
+		case failures >= before+len(c.hosts):
 			return failure
 		}
 		select {
