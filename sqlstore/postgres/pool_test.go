@@ -313,10 +313,11 @@ func TestListenerCredentials(t *testing.T) {
 	mine, err := sql.Open("pgx", url)
 	testkit.Must(t, err)
 	defer mine.Close()
+	mine.SetMaxOpenConns(1) // another would log in with the first password
 	overDB, err := postgres.New(t.Context(), mine, credentials)
 	testkit.Must(t, err)
 	defer overDB.Close()
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), url+"&pool_max_conns=1")
 	testkit.Must(t, err)
 	defer pool.Close()
 	overPool, err := postgres.NewPool(t.Context(), pool, credentials)
