@@ -38,11 +38,13 @@ func (t *trial) lastingPair() (holder, waiter *contender) {
 	return holder, waiter
 }
 
-// trio is a pair and another client's claim that waits behind it.
+// trio is a pair and another client's claim that waits behind it. The first and the last have time for three to join.
 func (t *trial) trio() (holder, waiter, next *contender) {
-	holder, waiter = t.pair()
+	holder, waiter = t.rivals()
 	next = waiter.rival()
-	next.join(store.Waiting)
+	holder.lasts().join(store.Held)
+	waiter.join(store.Waiting)
+	next.lasts().join(store.Waiting)
 	return holder, waiter, next
 }
 
