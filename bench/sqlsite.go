@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,6 +140,9 @@ func ticksOf(pid int, ended bool) (ticks int64, err error) {
 	}
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // that thread has ended
+		}
 		if err != nil {
 			return 0, err
 		}
