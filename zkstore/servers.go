@@ -53,10 +53,13 @@ func (z *servers) Make(
 	)
 	if err == nil {
 		number := results[numberOp].Stat
-		return sessionline.Made{
+		made = sessionline.Made{
 			Key: results[createOp].String, Ticket: uint64(number.Mzxid), Alive: alive, //nolint:gosec // positive
-			Alone: number.NumChildren == 1,
-		}, false, nil
+		}
+		if number.NumChildren == 1 {
+			made.Line = []sessionline.Entry{{Key: made.Key, ID: claim.ID, Ask: claim.Ask}}
+		}
+		return made, false, nil
 	}
 	op, refused := errors.AsType[*failedOp](err)
 	switch {

@@ -137,18 +137,17 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 	}
 	ses.Extend(made.Alive)
 	c.key, c.ticket, c.state = made.Key, made.Ticket, store.Held
-	return j.made(ctx, c, made.Alone)
+	return j.made(ctx, c, made.Line)
 }
 
-// made finds out where the claim stands whose node was just made.
-func (j *joining[S]) made(ctx context.Context, c *claim[S], alone bool) (standing store.Standing, err error) {
+// made finds out where the claim stands whose node was just made, in a line that was so then, if that is known.
+func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (standing store.Standing, err error) {
 	s := j.store
 	ahead := 0
-	switch {
-	case c.ticket <= j.Floor || c.ticket > store.MaxTicket: // the server was restored from a backup
+	if c.ticket <= j.Floor || c.ticket > store.MaxTicket { // the server was restored from a backup
 		err = fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, c.ticket, j.Floor)
-	case !alone:
-		ahead, err = j.lookAhead(ctx, c)
+	} else {
+		ahead, err = j.lookAhead(ctx, c, entries)
 	}
 	if err != nil || j.Try && c.state != store.Held {
 		if failed := s.delete(ctx, c.position); failed != nil {
@@ -192,11 +191,12 @@ func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s.doubt(c)
 }
 
-// lookAhead reads what is ahead of the claim, and notes its state.
-func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S]) (ahead int, err error) {
-	entries, err := j.store.Server.Line(ctx, c.session.Handle, c.name)
-	if err != nil {
-		return 0, err
+// lookAhead notes the claim's state by what is ahead of it. It reads the line if that is not known.
+func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S], entries []Entry) (ahead int, err error) {
+	if entries == nil {
+		if entries, err = j.store.Server.Line(ctx, c.session.Handle, c.name); err != nil {
+			return 0, err
+		}
 	}
 	if ahead = indexOf(entries, c.key); ahead < 0 {
 		return 0, ErrAgain // it was deleted by others

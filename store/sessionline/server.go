@@ -74,7 +74,7 @@ type Made struct {
 	Key    string
 	Ticket uint64
 	Alive  time.Time // as of when that has extended the session; zero: it has not
-	Alone  bool      // there is no other in the line; false: or that is not known
+	Line   []Entry   // the line, as of when the node was made; nil: not known
 }
 
 // An Entry is a node of a line.
