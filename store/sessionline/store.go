@@ -2,6 +2,7 @@ package sessionline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -16,6 +17,11 @@ type Config[S comparable] struct {
 
 	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
 	Foreign bool
+
+	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the line is
+	// read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once: otherwise the
+	// line is read then. It costs one watch more for each claim that waits.
+	WatchTwo bool
 }
 
 // A Store is one client's session, and its claims. It implements store.Store but for Abilities.
@@ -144,8 +150,8 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 		switch {
 		case deleted && w.Key == c.key:
 			s.gone(c)
-		case deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting:
-			s.hold(c) // nothing can have come ahead of it
+		case deleted && slices.Contains(c.waitsFor, w):
+			s.freed(c, w)
 		default:
 			s.doubt(c)
 		}
