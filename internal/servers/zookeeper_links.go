@@ -117,8 +117,8 @@ func (z *ZooKeeperServer) cut(what string, do func(pair, *zooKeeperLink) (mend [
 	return nil
 }
 
-// Rejoin ends what Isolate or Mute began. What was held is delivered. A node that has left the ensemble meanwhile needs a
-// moment to come back: see [ZooKeeperServer.AwaitHealthy].
+// Rejoin ends what Isolate or Mute began. What was held is delivered. A node that has left the ensemble meanwhile needs
+// a moment to come back: see [ZooKeeperServer.AwaitHealthy].
 func (z *ZooKeeperServer) Rejoin() {
 	z.cuts.Lock()
 	defer z.cuts.Unlock()
