@@ -109,7 +109,7 @@ func (s *Store[S]) fitting(claims []*claim[S], kept []store.Claim) (n int) {
 		for _, w := range kept[i].Waits {
 			size += len(w.Name) + waitSize
 		}
-		if n > 0 && (size > maxConfirm || c.session != claims[0].session) {
+		if n > 0 && (size > maxConfirm || n == s.MaxUpdates || c.session != claims[0].session) {
 			break
 		}
 		n++

@@ -42,6 +42,10 @@ type Server[S comparable] interface {
 	// Watch has the store be told once by [Store.Changed]. It reports false, and sets nothing, if there is no such node.
 	Watch(ctx context.Context, in S, w Watch) (there bool, err error)
 
+	// Unwatch says that the store need not be told of a watch any more. It does not block. A server whose watches cost
+	// nothing may keep it.
+	Unwatch(in S, w Watch)
+
 	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the
 	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session.
 	// refused is the index of a node that is not there or not so; then nothing was done. It is -1 otherwise. With an
