@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// Keep implements store.Store. One request demands that the nodes of many claims are there, writes what has changed of
-// them, and extends the session.
+// Keep implements store.Store. One request demands that the nodes of many claims are there, and writes what has changed
+// of them. It extends the session, or the session is renewed at the same time.
 func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
 	limit, err := s.Frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -18,8 +18,16 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 	}
 	call := s.Frame.Call(ctx, limit)
 	defer call.End()
+	var renewal *frame.Round
+	if s.RenewApart {
+		renewal = s.Sessions.Renew()
+	}
 	standings := make([]store.Standing, len(cs))
-	if err := s.keep(call.Context, cs, standings); err != nil {
+	err = s.keep(call.Context, cs, standings)
+	if err == nil && renewal != nil {
+		err = renewal.Await(call.Context)
+	}
+	if err != nil {
 		return nil, call.Outcome(err)
 	}
 	s.mu.Lock()

@@ -47,8 +47,8 @@ type Server[S comparable] interface {
 	Unwatch(in S, w Watch)
 
 	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the
-	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session.
-	// refused is the index of a node that is not there or not so; then nothing was done. It is -1 otherwise. With an
+	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session,
+	// or the zero time if it has not. refused is the index of a node that is not there or not so; then nothing was done. It is -1 otherwise. With an
 	// error, refused is the index of a node that can't be confirmed for another reason, or -1 if that concerns all.
 	Confirm(ctx context.Context, in S, updates []Update) (alive time.Time, refused int, err error)
 

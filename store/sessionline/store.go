@@ -21,6 +21,9 @@ type Config[S comparable] struct {
 	// its deletion by others is noticed at once, and not only by the next Keep.
 	WatchOwn bool
 
+	// RenewApart says that Confirm does not extend the session: Keep has it renewed as well.
+	RenewApart bool
+
 	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
 	Foreign bool
 }
