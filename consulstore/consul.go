@@ -65,9 +65,9 @@ func (c *consul) Make(
 	}
 	own := entries[makeOp]
 	made = sessionline.Made{Key: key, Ticket: own.CreateIndex, Version: own.ModifyIndex}
-	if made.Line, err = decodeLine(entries[lineOp:]); err != nil {
-		return made, true, err
-	}
+	if line, err := decodeLine(entries[lineOp:]); err == nil {
+		made.Line = line
+	} // otherwise it is read once more, and the key deleted
 	return made, false, nil
 }
 
