@@ -26,8 +26,8 @@ type plainMode struct {
 
 	mu      *frame.Mutex
 	bids    map[store.ID]*bid
-	owners  map[string]*bid // by key: the bid that has it, or may come to; all bids have one session
-	pending map[*bid]struct{}
+	owners  map[string]*bid   // by key: the bid that has it, or may come to; all bids have one session
+	pending map[store.ID]*bid // what is to be released
 }
 
 // A bid is a claim of this client. What may change is guarded by the mutex.
@@ -43,7 +43,7 @@ type bid struct {
 func newPlainMode(c *consul) *plainMode {
 	p := &plainMode{
 		consul: c, mu: frame.NewMutex(c.frame),
-		bids: map[store.ID]*bid{}, owners: map[string]*bid{}, pending: map[*bid]struct{}{},
+		bids: map[store.ID]*bid{}, owners: map[string]*bid{}, pending: map[store.ID]*bid{},
 	}
 	p.releases = frame.NewRounds(c.frame, p.releasePending)
 	p.sessions = frame.NewSessions(c.frame, frame.SessionConfig[*session]{
@@ -98,18 +98,35 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, er
 	case store.FloorTooHigh(c.Floor, time.Now()):
 		return store.Standing{}, store.ErrFloor
 	}
-	p.mu.Lock()
-	b := p.find(&c)
-	if b == nil {
-		b = &bid{id: c.ID, key: p.key(c.Name)}
-		p.bids[c.ID] = b
+	b, err := p.newBid(call.Context, &c)
+	if err != nil {
+		return store.Standing{}, call.Outcome(err)
 	}
-	p.mu.Unlock()
 	standing, err := p.bid(call.Context, b, &c)
 	if err != nil || standing.State == store.Gone {
 		err = p.giveUp(&call, b, call.Outcome(err))
 	}
 	return standing, err
+}
+
+// newBid returns the bid of a claim that joins, which may be there. What is left of one from before is released first.
+func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
+	p.mu.Lock()
+	left := p.pending[c.ID]
+	p.mu.Unlock()
+	if left != nil {
+		if err := p.release(ctx, left); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.find(c)
+	if b == nil {
+		b = &bid{id: c.ID, key: p.key(c.Name)}
+		p.bids[c.ID] = b
+	}
+	return b, nil
 }
 
 // giveUp is for a bid that was not joined. What may still land is made void; where that fails, the error is not final.
@@ -229,6 +246,9 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	}
 	p.mu.Lock()
 	b := p.find(&c)
+	if left := p.pending[c.ID]; b == nil && left != nil && left.key == p.key(c.Name) {
+		b = left
+	}
 	owns := b != nil && p.owners[b.key] == b
 	p.mu.Unlock()
 	switch {

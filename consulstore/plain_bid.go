@@ -284,7 +284,7 @@ func (p *plainMode) gone(b *bid) {
 	defer p.mu.Unlock()
 	if b.unsure { // an earlier request may still lock the key
 		delete(p.bids, b.id)
-		p.pending[b] = struct{}{}
+		p.pending[b.id] = b
 		p.releases.Ask()
 		return
 	}
@@ -304,7 +304,9 @@ func (p *plainMode) drop(b *bid) {
 	if p.bids[b.id] == b {
 		delete(p.bids, b.id)
 	}
-	delete(p.pending, b)
+	if p.pending[b.id] == b {
+		delete(p.pending, b.id)
+	}
 	if p.owners[b.key] == b {
 		delete(p.owners, b.key)
 		p.wake(b.key)
@@ -324,7 +326,7 @@ func (p *plainMode) releaseLater(b *bid) {
 	b.state = store.Gone
 	delete(p.bids, b.id)
 	if p.sessions.Is(b.session) {
-		p.pending[b] = struct{}{}
+		p.pending[b.id] = b
 	}
 }
 
@@ -358,7 +360,7 @@ func (p *plainMode) release(ctx context.Context, b *bid) error {
 // releasePending releases what could not be released when that was asked for. It runs in one goroutine at a time.
 func (p *plainMode) releasePending() error {
 	p.mu.Lock()
-	pending := slices.Collect(maps.Keys(p.pending))
+	pending := slices.Collect(maps.Values(p.pending))
 	p.mu.Unlock()
 	if len(pending) == 0 {
 		return nil
