@@ -43,6 +43,8 @@ func (l *shrinkingLine) Watch(_ context.Context, _ int, w Watch) (there bool, er
 	return slices.Contains(l.keys, w.Key), nil
 }
 
+func (*shrinkingLine) Unwatch(int, Watch) {}
+
 // leave has claims leave at the same moment, which the store hears of one by one.
 func (l *shrinkingLine) leave(s *Store[int], keys ...string) {
 	l.mu.Lock()
