@@ -128,11 +128,13 @@ func (s *Store[S]) afterRenewal(err error) {
 	}
 }
 
-// Reconnected notes that events may have been missed.
+// Reconnected notes that events may have been missed. Those that come now may come in any order: that the node ahead of
+// a claim was deleted, before that the claim's own was. So no claim holds before its line was read.
 func (s *Store[S]) Reconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.claims {
+		c.noOthers = false
 		s.doubt(c)
 	}
 	s.mu.Push(store.Everyone, store.Standing{})

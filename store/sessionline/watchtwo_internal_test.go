@@ -127,6 +127,29 @@ func TestWatchTwo(t *testing.T) {
 	}
 }
 
+// While a client has no connection, the node of its waiting claim is deleted, and then the one ahead of it. When it is
+// connected again it hears of that in the other order. It is not granted.
+func TestEventsAfterReconnect(t *testing.T) {
+	t.Parallel()
+	server := &shrinkingLine{keys: []string{"a", "own"}}
+	s, c, _ := waitingIn(t, Config[int]{Server: server, WatchTwo: true})
+	if err := s.look(t.Context(), c.name, []*claim[int]{c}); err != nil {
+		t.Fatal(err)
+	}
+	server.mu.Lock() // it does not respond yet
+	server.keys = nil
+	s.Reconnected()
+	s.Changed(1, Watch{Key: "a"}, true)
+	early := stateOf(s, c)
+	server.mu.Unlock()
+	settleLooks(t, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if early != store.Waiting || c.state != store.Waiting || s.claims[c.id] != nil {
+		t.Errorf("it is %v before its line is read and %v after, and it is there: %v", early, c.state, s.claims[c.id] != nil)
+	}
+}
+
 func stateOf(s *Store[int], c *claim[int]) store.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
