@@ -24,7 +24,7 @@ type claim[S comparable] struct {
 	lastOne  bool  // nothing else is ahead of it, nor can come there
 	unknown  error // why its line could not be judged
 
-	watchTimer *time.Timer // watches its own node
+	watchTimer *time.Timer // watches its own node; nil if that is not done
 }
 
 // tellGrant is how long a claim that had to wait is held before its node says since when. A short hold costs no write
@@ -49,7 +49,9 @@ const watchAfter = 25 * time.Millisecond
 // admit notes that a claim stands.
 func (s *Store[S]) admit(c *claim[S]) {
 	s.claims[c.id] = c
-	c.watchTimer = time.AfterFunc(watchAfter, func() { s.watchOwnNode(c) })
+	if s.WatchOwn {
+		c.watchTimer = time.AfterFunc(watchAfter, func() { s.watchOwnNode(c) })
+	}
 }
 
 // hold notes that c is held. Claims behind it can't change that: it ends when its node is deleted.
@@ -83,7 +85,9 @@ func (s *Store[S]) remove(c *claim[S]) bool {
 	delete(s.doubts, c)
 	s.unwatch(c, c.waitsFor)
 	s.unwatch(c, Watch{Key: c.key})
-	c.watchTimer.Stop()
+	if c.watchTimer != nil {
+		c.watchTimer.Stop()
+	}
 	return true
 }
 
@@ -93,10 +97,16 @@ type watching[S comparable] struct {
 	set  chan struct{} // is closed when the server has responded
 }
 
-// unwatch has c not be told of a watch. At the server it stays until it fires, or the session ends.
+// unwatch has c not be told of a watch. One that no claim is told of is given up.
 func (s *Store[S]) unwatch(c *claim[S], w Watch) {
-	if there := s.watches[w]; there != nil {
-		delete(there.told, c)
+	there := s.watches[w]
+	if there == nil {
+		return
+	}
+	delete(there.told, c)
+	if len(there.told) == 0 {
+		delete(s.watches, w)
+		s.Server.Unwatch(c.session.Handle, w)
 	}
 }
 
@@ -127,10 +137,14 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(there.set)
-	if exists && err == nil {
+	now := s.watches[w]
+	switch {
+	case exists && err == nil:
+		if now == nil { // it was given up while it was being set
+			s.Server.Unwatch(c.session.Handle, w)
+		}
 		return true, nil
-	}
-	if s.watches[w] == there {
+	case now == there:
 		delete(s.watches, w)
 	}
 	delete(there.told, c)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// Keep implements store.Store. One request demands that the nodes of many claims are there, writes what has changed of
-// them, and extends the session.
+// Keep implements store.Store. One request demands that the nodes of many claims are there, and writes what has changed
+// of them. It extends the session, or the session is renewed at the same time.
 func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
 	limit, err := s.Frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -18,8 +18,16 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 	}
 	call := s.Frame.Call(ctx, limit)
 	defer call.End()
+	var renewal *frame.Round
+	if s.RenewApart {
+		renewal = s.Sessions.Renew()
+	}
 	standings := make([]store.Standing, len(cs))
-	if err := s.keep(call.Context, cs, standings); err != nil {
+	err = s.keep(call.Context, cs, standings)
+	if err == nil && renewal != nil {
+		err = renewal.Await(call.Context)
+	}
+	if err != nil {
 		return nil, call.Outcome(err)
 	}
 	s.mu.Lock()
@@ -109,7 +117,7 @@ func (s *Store[S]) fitting(claims []*claim[S], kept []store.Claim) (n int) {
 		for _, w := range kept[i].Waits {
 			size += len(w.Name) + waitSize
 		}
-		if n > 0 && (size > maxConfirm || c.session != claims[0].session) {
+		if n > 0 && (size > maxConfirm || n == s.MaxUpdates || c.session != claims[0].session) {
 			break
 		}
 		n++
@@ -165,9 +173,9 @@ func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	defer s.mu.Unlock()
 	for i, c := range claims {
 		r := c.record(&kept[i])
-		u := Update{Name: c.name, ID: c.id, Key: c.key, Version: c.version, Data: r.encode()}
+		u := Update{Name: c.name, ID: c.id, Key: c.key, Ask: c.ask, Version: c.version, Data: r.encode()}
 		if kept[i].Units < c.ask.Units && s.claims[c.id] == c {
-			u.Units = kept[i].Units
+			u.Units, u.Ask.Units = kept[i].Units, kept[i].Units
 			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.markers, marker) {
 				c.markers = append(slices.Clone(c.markers), marker) // the response may be lost
 			}

@@ -33,6 +33,8 @@ func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
 	return []Entry{{Key: fmt.Sprint("other", d.ahead), Ask: all}, own}, nil
 }
 
+func (*drainingLine) Unwatch(int, Watch) {}
+
 func (*drainingLine) Watch(context.Context, int, Watch) (there bool, err error) { return false, nil }
 
 // What is ahead of a claim leaves faster than it can be watched, more often than a look reads the line: the claim is
@@ -90,6 +92,5 @@ func waitingIn(t *testing.T, server Server[int]) (*Store[int], *claim[int], <-ch
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.admit(c)
-	c.watchTimer.Stop()
 	return s, c, pushes
 }

@@ -14,6 +14,16 @@ type Config[S comparable] struct {
 	Server Server[S]
 	TTL    time.Duration // of sessions
 
+	// MaxUpdates is how many claims one Confirm may have. 0: any number.
+	MaxUpdates int
+
+	// WatchOwn says that a watch is cheap enough to have one on the node of every claim that stands for a while, so that
+	// its deletion by others is noticed at once, and not only by the next Keep.
+	WatchOwn bool
+
+	// RenewApart says that Confirm does not extend the session: Keep has it renewed as well.
+	RenewApart bool
+
 	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
 	Foreign bool
 }
