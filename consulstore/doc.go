@@ -1,5 +1,5 @@
-// Package consulstore keeps locks in Consul, 1.15 or later. What a majority of its servers has acknowledged is not lost,
-// whichever minority of them fails.
+// Package consulstore keeps locks in Consul, 1.15 or later. What a majority of its servers has acknowledged is not
+// lost, whichever minority of them fails.
 //
 //	import _ "github.com/holdfast-go/holdfast/consulstore"
 //
@@ -38,8 +38,8 @@
 // less, and one that asks for more gets the session's. When the session is over, all that the client held is lost, and
 // the next Lock begins a new one.
 //
-// Sessions are renewed three times per ttl, and whenever locks are kept. In Consul a renewal is a matter of the leader's
-// memory: no other server knows of it. A leader that was deposed, and has not noticed that, renews sessions too, while
+// Sessions are renewed three times per ttl, and whenever locks are kept. In Consul a renewal is a matter of the
+// leader's memory: no other server knows of it. A leader that was deposed, and has not noticed that, renews sessions too, while
 // its successor counts from its own election. So a renewal alone extends nothing here. Each goes along with a read that
 // a leader answers only after a majority has confirmed it, in this order and over one connection:
 //
@@ -99,10 +99,10 @@
 // flags, is left alone, and the error says so. A release deletes the key.
 //
 // There is no line: all that wait are woken by a release, and the first to come takes the lock. So there is no order,
-// nor are there readers or semaphores, and deadlocks are not found. Time, sessions and tokens are as described above; the
-// token is the index at which the key was locked. Other tools have no tokens, and each has its own truth about time: a
+// nor are there readers or semaphores, and deadlocks are not found. Time, sessions and tokens are as described above;
+// the token is the index at which the key was locked. Other tools have no tokens, and each has its own truth about time: a
 // holder of theirs whose session has ended may believe for a while. Consul's lock-delay, 15 seconds by default, is what
-// they have against that, and it is respected here: a lock whose holder's session ended that way stays free for as long.
+// they have against that, and it is respected here: a lock whose holder's session has ended stays free for as long.
 //
 // Consul's semaphore is not shared. There a session is a holder, so that a client with one session could have one unit
 // of a semaphore, and whether a holder lives is decided by each client that wants to get in, from what it has read.
