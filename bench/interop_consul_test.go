@@ -29,7 +29,7 @@ func TestPlainModeAmongConsul(t *testing.T) {
 	for _, peer := range []string{"api-lock", "api-lock-session"} {
 		t.Run(peer, func(t *testing.T) {
 			t.Parallel()
-			takeTurns(t, consulSite, time.Millisecond, ours, sideOf(peer))
+			takeTurns(t, consulSite, 20*time.Millisecond, ours, sideOf(peer))
 		})
 	}
 	t.Run("control", func(t *testing.T) {
