@@ -54,10 +54,11 @@
 // Consul still has it.
 //
 // The second step holds for a server that the client talks to. A client agent passes requests on to several servers,
-// and could pass the read to one that knows the leader, and the renewal to another that does not. There it helps that
-// Consul ends a session only after twice its ttl: to be believed for too long, a session would have to be renewed by
-// nothing but deposed leaders for more than a ttl. A leader that runs notices that it was deposed within 5 seconds at
-// most (its lease of 500 ms times raft_multiplier, which is 10 at most), and a ttl is longer.
+// and so may a proxy: the read could go to one that knows the leader, and the renewal to another that does not. There
+// it helps that Consul ends a session only after twice its ttl: to be believed for too long, a session would have to be
+// renewed by nothing but deposed leaders for more than a ttl. A leader that runs notices that it was deposed within 5
+// seconds (its lease of 500 ms times raft_multiplier, which is 10 at most), and a ttl is 10 seconds or more: don't let
+// session_ttl_min allow less than 5 where there are client agents.
 //
 // # Sessions belong to no agent
 //
