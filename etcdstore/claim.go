@@ -102,7 +102,7 @@ func (s *Store) remove(c *claim) bool {
 		return false
 	}
 	delete(s.claims, c.id)
-	delete(s.doubts, c)
+	s.doubts.Remove(c)
 	s.unwatchBlocker(c)
 	c.watchTimer.Stop()
 	if c.ownWatch != nil {

@@ -3,9 +3,7 @@ package etcdstore
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
@@ -250,33 +248,6 @@ func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 // doubt has c looked at soon: something happened to its key, or to what blocks it.
 func (s *Store) doubt(c *claim) {
 	if s.claims[c.id] == c {
-		s.doubts[c] = struct{}{}
-		s.looks.Ask()
+		s.doubts.Add(c)
 	}
-}
-
-// doubtPause is how long after a failure claims in doubt are looked at again.
-const doubtPause = 50 * time.Millisecond
-
-// lookAtDoubts looks at all claims in doubt. It runs in one goroutine at a time.
-func (s *Store) lookAtDoubts() error {
-	s.mu.Lock()
-	claims := slices.Collect(maps.Keys(s.doubts))
-	clear(s.doubts)
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.frame.Life(), s.ttl/2)
-	defer cancel()
-	err := s.look(ctx, claims)
-	if err == nil || s.frame.Life().Err() != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range claims {
-		if s.claims[c.id] == c {
-			s.doubts[c] = struct{}{}
-		}
-	}
-	time.AfterFunc(doubtPause, func() { s.looks.Ask() })
-	return err
 }

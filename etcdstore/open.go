@@ -102,7 +102,7 @@ func (s *Store) begin(ctx context.Context, set settings) error {
 	if err != nil {
 		return call.Outcome(err)
 	}
-	s.ttl = ses.TTL
+	s.ttl, s.doubts.Limit = ses.TTL, ses.TTL/2
 	s.frame.Go(s.sessions.Run)
 	s.frame.Go(s.watcher.run)
 	return nil

@@ -26,12 +26,11 @@ type Store struct {
 
 	sessions *frame.Sessions[*lease]
 	watcher  watcher
-	looks    *frame.Rounds // at claims in doubt
+	doubts   *frame.Doubts[*claim]
 	deletes  *frame.Rounds // of what is pending
 
 	mu      *frame.Mutex
 	claims  map[store.ID]*claim
-	doubts  map[*claim]struct{}
 	slots   keySlots              // of the present session
 	pending map[store.ID]position // what is to be deleted
 }
@@ -46,11 +45,10 @@ func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings)
 		keys:    newKeySpace(set.prefix),
 		mu:      frame.NewMutex(f),
 		claims:  map[store.ID]*claim{},
-		doubts:  map[*claim]struct{}{},
 		slots:   keySlots{},
 		pending: map[store.ID]position{},
 	}
-	s.looks = frame.NewRounds(f, s.lookAtDoubts)
+	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Look: s.look})
 	s.deletes = frame.NewRounds(f, s.deletePending)
 	s.watcher = newWatcher(f, client.ActiveConnection())
 	s.sessions = frame.NewSessions(f, frame.SessionConfig[*lease]{

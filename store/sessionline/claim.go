@@ -82,7 +82,7 @@ func (s *Store[S]) remove(c *claim[S]) bool {
 		return false
 	}
 	delete(s.claims, c.id)
-	delete(s.doubts, c)
+	s.doubts.Remove(c)
 	s.unwatch(c, c.waitsFor)
 	s.unwatch(c, Watch{Key: c.key})
 	if c.watchTimer != nil {

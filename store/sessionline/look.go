@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
@@ -148,35 +147,8 @@ func unreadable(err error) bool {
 // doubt has c looked at soon: something happened to its node, or to what blocks it.
 func (s *Store[S]) doubt(c *claim[S]) {
 	if s.claims[c.id] == c {
-		s.doubts[c] = struct{}{}
-		s.looks.Ask()
+		s.doubts.Add(c)
 	}
-}
-
-// doubtPause is how long after a failure claims in doubt are looked at again.
-const doubtPause = 50 * time.Millisecond
-
-// lookAtDoubts looks at all claims in doubt. It runs in one goroutine at a time.
-func (s *Store[S]) lookAtDoubts() error {
-	s.mu.Lock()
-	claims := slices.Collect(maps.Keys(s.doubts))
-	clear(s.doubts)
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
-	defer cancel()
-	err := s.lookAll(ctx, claims)
-	if err == nil || s.Frame.Life().Err() != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range claims {
-		if s.claims[c.id] == c {
-			s.doubts[c] = struct{}{}
-		}
-	}
-	time.AfterFunc(doubtPause, func() { s.looks.Ask() })
-	return err
 }
 
 // lookAll looks at claims, reading each line once.

@@ -33,14 +33,13 @@ type Store[S comparable] struct {
 	Config[S]
 	Sessions *frame.Sessions[S]
 
-	looks   *frame.Rounds // at claims in doubt
+	doubts  *frame.Doubts[*claim[S]]
 	deletes *frame.Rounds // of what is pending
 
 	mu      *frame.Mutex
 	claims  map[store.ID]*claim[S]
 	joining map[store.ID]chan struct{} // is closed when that Join has ended
-	doubts  map[*claim[S]]struct{}
-	pending map[store.ID]position[S] // what is to be deleted
+	pending map[store.ID]position[S]   // what is to be deleted
 	watches map[Watch]*watching[S]
 }
 
@@ -51,11 +50,10 @@ func New[S comparable](config Config[S]) *Store[S] {
 		mu:      frame.NewMutex(config.Frame),
 		claims:  map[store.ID]*claim[S]{},
 		joining: map[store.ID]chan struct{}{},
-		doubts:  map[*claim[S]]struct{}{},
 		pending: map[store.ID]position[S]{},
 		watches: map[Watch]*watching[S]{},
 	}
-	s.looks = frame.NewRounds(s.Frame, s.lookAtDoubts)
+	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Look: s.lookAll})
 	s.deletes = frame.NewRounds(s.Frame, s.deletePending)
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
 		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
