@@ -68,7 +68,7 @@ func (s *Store) place(e *entry, state store.State) store.Place {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own := s.claims[e.ID]; own != nil && own.ticket == p.Ticket && state == store.Held && !own.granted.IsZero() {
+	if own := s.claims[e.ID]; own != nil && own.Ticket == p.Ticket && state == store.Held && !own.granted.IsZero() {
 		p.Since = own.granted
 	}
 	return p
@@ -116,8 +116,7 @@ func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) erro
 	if at < 0 {
 		return store.ErrNotHeld
 	}
-	p := position{key: string(entries[at].kv.Key), ticket: ticket}
-	response, unsure, err := s.etcd.commit(ctx, p.deletion())
+	response, unsure, err := s.etcd.commit(ctx, deletion(&position{Key: string(entries[at].kv.Key), Ticket: ticket}))
 	if err == nil && !response.Succeeded && !unsure { // otherwise it was broken when it was first asked for
 		return store.ErrNotHeld
 	}

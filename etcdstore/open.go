@@ -102,7 +102,8 @@ func (s *Store) begin(ctx context.Context, set settings) error {
 	if err != nil {
 		return call.Outcome(err)
 	}
-	s.ttl, s.doubts.Limit = ses.TTL, ses.TTL/2
+	s.ttl = ses.TTL
+	s.doubts.Limit, s.deletes.Limit = s.ttl/2, s.ttl/2
 	s.frame.Go(s.sessions.Run)
 	s.frame.Go(s.watcher.run)
 	return nil

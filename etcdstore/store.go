@@ -27,32 +27,32 @@ type Store struct {
 	sessions *frame.Sessions[*lease]
 	watcher  watcher
 	doubts   *frame.Doubts[*claim]
-	deletes  *frame.Rounds // of what is pending
+	deletes  *frame.Deletes[*lease]
 
-	mu      *frame.Mutex
-	claims  map[store.ID]*claim
-	slots   keySlots              // of the present session
-	pending map[store.ID]position // what is to be deleted
+	mu     *frame.Mutex
+	claims map[store.ID]*claim
+	slots  keySlots // of the present session
 }
 
 var _ store.Store = (*Store)(nil)
 
 func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings) *Store {
 	s := &Store{
-		frame:   f,
-		etcd:    newCluster(client),
-		owned:   owned,
-		keys:    newKeySpace(set.prefix),
-		mu:      frame.NewMutex(f),
-		claims:  map[store.ID]*claim{},
-		slots:   keySlots{},
-		pending: map[store.ID]position{},
+		frame:  f,
+		etcd:   newCluster(client),
+		owned:  owned,
+		keys:   newKeySpace(set.prefix),
+		mu:     frame.NewMutex(f),
+		claims: map[store.ID]*claim{},
+		slots:  keySlots{},
 	}
 	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Look: s.look})
-	s.deletes = frame.NewRounds(f, s.deletePending)
 	s.watcher = newWatcher(f, client.ActiveConnection())
 	s.sessions = frame.NewSessions(f, frame.SessionConfig[*lease]{
 		Server: newLessor(f.Life(), s.etcd, s.keys, set.ttl), Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
+	})
+	s.deletes = frame.NewDeletes(f, frame.DeletesConfig[*lease]{
+		Sessions: s.sessions, Delete: s.delete, Deleted: func(p position) { s.slots.release(p.Name, p.ID) },
 	})
 	return s
 }
@@ -96,7 +96,7 @@ func (s *Store) Close() error {
 
 // loseClaims forgets everything that went with its session. The mutex is locked.
 func (s *Store) loseClaims(*session) {
-	clear(s.pending)
+	s.deletes.Forget()
 	clear(s.slots)
 	for _, c := range s.claims {
 		s.gone(c)
@@ -117,5 +117,5 @@ func (s *Store) afterRenewal(err error) {
 		return
 	}
 	s.watcher.checkAlive()
-	s.deletes.Ask() // what fails is tried again after the next renewal
+	s.deletes.Retry() // what fails is tried again after the next renewal
 }

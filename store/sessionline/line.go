@@ -78,7 +78,7 @@ func (s *Store[S]) show(p *store.Place, node Node) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own := s.claims[p.ID]; own != nil && own.ticket == p.Ticket && p.State == store.Held && !own.granted.IsZero() {
+	if own := s.claims[p.ID]; own != nil && own.Ticket == p.Ticket && p.State == store.Held && !own.granted.IsZero() {
 		p.Since = own.granted
 	}
 }

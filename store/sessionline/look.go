@@ -56,10 +56,10 @@ const lookDeep = 5
 // left for ever: that a claim holds is seen late, and never too early.
 func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) error {
 	for range lookDeep {
-		entries, err := s.Server.Line(ctx, claims[0].session.Handle, name)
+		entries, err := s.Server.Line(ctx, claims[0].Session.Handle, name)
 		switch {
 		case errors.Is(err, ErrOver):
-			s.lose(claims[0].session)
+			s.lose(claims[0].Session)
 			return nil
 		case unreadable(err):
 			s.mu.Lock()
@@ -106,8 +106,8 @@ func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (set
 	if err != nil || !there || exclusive {
 		return there, err
 	}
-	now, err := s.Server.Line(ctx, c.session.Handle, c.name)
-	return slices.Equal(aheadOf(now, c.key), aheadOf(entries, c.key)), err
+	now, err := s.Server.Line(ctx, c.Session.Handle, c.Name)
+	return slices.Equal(aheadOf(now, c.Key), aheadOf(entries, c.Key)), err
 }
 
 // aheadOf returns what is ahead of a node in a line, or nil if it is not there.
@@ -115,11 +115,11 @@ func aheadOf(entries []Entry, key string) []Entry { return entries[:max(indexOf(
 
 // judged notes where c stands. It reports whether c waits.
 func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
-	if s.claims[c.id] != c {
+	if s.claims[c.ID] != c {
 		return false
 	}
 	c.unknown = nil
-	at := indexOf(entries, c.key)
+	at := indexOf(entries, c.Key)
 	switch {
 	case at < 0:
 		s.gone(c)
@@ -127,7 +127,7 @@ func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
 	case c.state == store.Held:
 		return false
 	}
-	state, w := s.evaluate(c.name, entries[:at], c.ask)
+	state, w := s.evaluate(c.Name, entries[:at], c.ask)
 	if state == store.Held {
 		s.hold(c)
 		return false
@@ -146,7 +146,7 @@ func unreadable(err error) bool {
 
 // doubt has c looked at soon: something happened to its node, or to what blocks it.
 func (s *Store[S]) doubt(c *claim[S]) {
-	if s.claims[c.id] == c {
+	if s.claims[c.ID] == c {
 		s.doubts.Add(c)
 	}
 }
@@ -159,7 +159,7 @@ func (s *Store[S]) lookAll(ctx context.Context, claims []*claim[S]) error {
 	}
 	lines := map[place][]*claim[S]{}
 	for _, c := range claims {
-		at := place{c.name, c.session.Handle}
+		at := place{c.Name, c.Session.Handle}
 		lines[at] = append(lines[at], c)
 	}
 	return Each(slices.Collect(maps.Keys(lines)), func(at place) error { return s.look(ctx, at.name, lines[at]) })

@@ -34,12 +34,11 @@ type Store[S comparable] struct {
 	Sessions *frame.Sessions[S]
 
 	doubts  *frame.Doubts[*claim[S]]
-	deletes *frame.Rounds // of what is pending
+	deletes *frame.Deletes[S]
 
 	mu      *frame.Mutex
 	claims  map[store.ID]*claim[S]
 	joining map[store.ID]chan struct{} // is closed when that Join has ended
-	pending map[store.ID]position[S]   // what is to be deleted
 	watches map[Watch]*watching[S]
 }
 
@@ -50,14 +49,13 @@ func New[S comparable](config Config[S]) *Store[S] {
 		mu:      frame.NewMutex(config.Frame),
 		claims:  map[store.ID]*claim[S]{},
 		joining: map[store.ID]chan struct{}{},
-		pending: map[store.ID]position[S]{},
 		watches: map[Watch]*watching[S]{},
 	}
 	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Look: s.lookAll})
-	s.deletes = frame.NewRounds(s.Frame, s.deletePending)
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
 		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
 	})
+	s.deletes = frame.NewDeletes(s.Frame, frame.DeletesConfig[S]{Sessions: s.Sessions, Limit: s.TTL / 2, Delete: s.delete})
 	return s
 }
 
@@ -91,7 +89,7 @@ func (s *Store[S]) Session(ctx context.Context) (in S, err error) {
 // loseClaims forgets everything that went with its session. The mutex is locked. A session that the server may still
 // have is ended only when its holders can't believe in it any more.
 func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
-	clear(s.pending)
+	s.deletes.Forget()
 	clear(s.watches)
 	for _, c := range s.claims {
 		s.gone(c)
@@ -116,7 +114,7 @@ func (s *Store[S]) lose(ses *frame.Session[S]) {
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
 func (s *Store[S]) afterRenewal(err error) {
 	if err == nil {
-		s.deletes.Ask() // what fails is tried again after the next renewal, which must not wait for it
+		s.deletes.Retry() // what fails is tried again after the next renewal, which must not wait for it
 	}
 }
 
@@ -150,7 +148,7 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 	delete(s.watches, w)
 	for c := range fired.told {
 		switch {
-		case deleted && w.Key == c.key:
+		case deleted && w.Key == c.Key:
 			s.gone(c)
 		case deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting:
 			s.hold(c) // nothing can have come ahead of it
