@@ -50,7 +50,7 @@ func Env(variables ...string) Option {
 }
 
 // Password makes the server demand this password, of the default user of Redis, of the user root of etcd and MariaDB,
-// or of the user postgres of PostgreSQL.
+// or of the user postgres of PostgreSQL. Of Consul, it is the token that may do everything.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }
@@ -61,8 +61,9 @@ func ACL(lines ...string) Option {
 }
 
 // TLS makes the server speak only TLS on its port. It takes clients without a certificate too. To refuse them, give a
-// Redis server Args("--tls-auth-clients", "yes"), etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile), and
-// ZooKeeper Args("ssl.clientAuth=need"). PostgreSQL and MariaDB demand certificates by user.
+// Redis server Args("--tls-auth-clients", "yes"), etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile),
+// ZooKeeper Args("ssl.clientAuth=need"), and Consul Args("-hcl", "tls { https { verify_incoming = true } }"). PostgreSQL
+// and MariaDB demand certificates by user.
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.certificates = c }
 }

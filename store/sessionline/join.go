@@ -136,7 +136,7 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 		return store.Standing{}, err
 	}
 	ses.Extend(made.Alive)
-	c.Key, c.Ticket, c.state = made.Key, made.Ticket, store.Held
+	c.Key, c.Ticket, c.version, c.state = made.Key, made.Ticket, made.Version, store.Held
 	return j.made(ctx, c, made.Line)
 }
 

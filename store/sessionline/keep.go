@@ -173,9 +173,9 @@ func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	defer s.mu.Unlock()
 	for i, c := range claims {
 		r := c.record(&kept[i])
-		u := Update{Name: c.Name, ID: c.ID, Key: c.Key, Version: c.version, Data: r.encode()}
+		u := Update{Name: c.Name, ID: c.ID, Key: c.Key, Ask: c.ask, Version: c.version, Data: r.encode()}
 		if kept[i].Units < c.ask.Units && s.claims[c.ID] == c {
-			u.Units = kept[i].Units
+			u.Units, u.Ask.Units = kept[i].Units, kept[i].Units
 			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.Markers, marker) {
 				c.Markers = append(slices.Clone(c.Markers), marker) // the response may be lost
 			}

@@ -1,0 +1,273 @@
+package consulstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An agent is Consul's HTTP interface, as one client uses it.
+type agent struct {
+	*settings
+	dialer *dialer
+	client *http.Client
+	token  atomic.Pointer[string] // nil: to be read
+}
+
+// newAgent returns an agent with connections of its own, at most so many. 0: any number.
+func newAgent(set *settings, d *dialer, connections int) *agent {
+	transport := &http.Transport{
+		DialContext:         d.dial,
+		DialTLSContext:      d.dialTLS,
+		MaxConnsPerHost:     connections,
+		MaxIdleConnsPerHost: maxQueries,
+		IdleConnTimeout:     time.Minute,
+	}
+	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport}}
+}
+
+// A response is what Consul sends along with a result.
+type response struct {
+	code  int
+	index uint64 // of a blocking query
+}
+
+// A refusal is a response that is not a result.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string {
+	if r.text == "" {
+		return http.StatusText(r.code)
+	}
+	return r.text
+}
+
+// mayHaveBeenDone reports whether a request that has failed so may have been carried out, or may still be.
+func mayHaveBeenDone(err error) bool {
+	r, refused := errors.AsType[*refusal](err)
+	_, rolledBack := errors.AsType[*failedOp](err)
+	return err != nil && !rolledBack && (!refused || r.code >= http.StatusInternalServerError)
+}
+
+// call sends a request, and decodes its result. A token that Consul does not know is read again, once: it may have been
+// replaced.
+func (a *agent) call(ctx context.Context, method, path string, query url.Values, body, result any) (response, error) {
+	token, err := a.readToken(ctx)
+	if err != nil {
+		return response{}, err
+	}
+	r, err := a.send(ctx, method, path, query, token, body, result)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.code == http.StatusForbidden {
+		a.token.CompareAndSwap(token, nil)
+		if fresh, err := a.readToken(ctx); err == nil && *fresh != *token {
+			return a.send(ctx, method, path, query, fresh, body, result)
+		}
+	}
+	return r, err
+}
+
+// readToken returns the token of this moment.
+func (a *agent) readToken(ctx context.Context) (*string, error) {
+	if token := a.token.Load(); token != nil {
+		return token, nil
+	}
+	token, err := a.credentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.hide(token)
+	a.token.Store(&token)
+	return &token, nil
+}
+
+// maxResponse bounds what is read of a response, and of a refusal.
+const (
+	maxResponse = 64 << 20
+	maxRefusal  = 4 << 10
+)
+
+func (a *agent) send(
+	ctx context.Context, method, path string, query url.Values, token *string, body, result any,
+) (r response, err error) {
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return r, err
+		}
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, a.address(path, query), content)
+	if err != nil {
+		return r, err
+	}
+	if *token != "" {
+		request.Header.Set("X-Consul-Token", *token)
+	}
+	got, err := a.client.Do(request)
+	if err != nil {
+		return r, err
+	}
+	defer got.Body.Close() //nolint:errcheck // it was read
+	r.code = got.StatusCode
+	r.index, _ = strconv.ParseUint(got.Header.Get("X-Consul-Index"), 10, 64) //nolint:errcheck // then it is 0: unknown
+	if r.code == http.StatusOK || r.code == http.StatusConflict {
+		err = json.NewDecoder(io.LimitReader(got.Body, maxResponse)).Decode(result)
+	} else {
+		var text []byte
+		text, err = io.ReadAll(io.LimitReader(got.Body, maxRefusal))
+		if err == nil {
+			err = &refusal{r.code, strings.TrimSpace(store.Shown(string(text)))}
+		}
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, got.Body) // so that the connection can be used again
+	}
+	return r, err
+}
+
+// address returns the URL of a request. The host of a connection is the dialer's choice.
+func (a *agent) address(path string, query url.Values) string {
+	u := url.URL{Scheme: "http", Host: "consul", Path: path}
+	if a.tls != nil {
+		u.Scheme = "https"
+	}
+	if query == nil {
+		query = url.Values{}
+	}
+	if a.datacenter != "" {
+		query.Set("dc", a.datacenter)
+	}
+	if a.namespace != "" {
+		query.Set("ns", a.namespace)
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// An op is an operation of a transaction. Its fields are those of Consul's interface.
+type op struct {
+	Verb      string
+	Key       string
+	Value     []byte `json:",omitempty"`
+	Flags     uint64 `json:",omitempty"`
+	Index     uint64 `json:",omitempty"`
+	Session   string `json:",omitempty"`
+	Namespace string `json:",omitempty"`
+}
+
+// An entry is a key, as Consul describes it.
+type entry struct {
+	Key         string
+	Value       []byte
+	Flags       uint64
+	Session     string
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// The operations that are used.
+func lockOp(key, session string, value string) op {
+	return op{Verb: "lock", Key: key, Session: session, Value: []byte(value)}
+}
+func casOp(key string, index uint64, value string) op {
+	return op{Verb: "cas", Key: key, Index: index, Value: []byte(value)}
+}
+func deleteOp(key string) op  { return op{Verb: "delete", Key: key} }
+func treeOp(prefix string) op { return op{Verb: "get-tree", Key: prefix} }
+func checkIndexOp(key string, index uint64) op {
+	return op{Verb: "check-index", Key: key, Index: index}
+}
+func checkSessionOp(key, session string) op {
+	return op{Verb: "check-session", Key: key, Session: session}
+}
+
+// A failedOp is an operation because of which a transaction was rolled back.
+type failedOp struct {
+	index int
+	what  string
+}
+
+func (f *failedOp) Error() string { return f.what }
+
+// txn does operations in one step, or none of them. One that writes goes through a majority of the servers; one that
+// only reads is answered by a leader that has made sure that it is one. It returns the keys that the operations have
+// found or written, in their order.
+func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
+	body := make([]struct{ KV op }, len(ops))
+	for i, o := range ops {
+		o.Namespace = a.namespace
+		body[i].KV = o
+	}
+	var result struct {
+		Results []struct{ KV entry }
+		Errors  []struct {
+			OpIndex int
+			What    string
+		}
+	}
+	_, err := a.call(ctx, http.MethodPut, "/v1/txn", url.Values{"consistent": {""}}, body, &result)
+	if err != nil {
+		return nil, err
+	}
+	if len(result.Errors) > 0 {
+		first := result.Errors[0]
+		if strings.HasPrefix(first.What, permissionDenied) {
+			return nil, final(errors.New(first.What))
+		}
+		return nil, &failedOp{first.OpIndex, first.What}
+	}
+	entries := make([]entry, len(result.Results))
+	for i := range entries {
+		entries[i] = result.Results[i].KV
+	}
+	return entries, nil
+}
+
+// permissionDenied is what Consul's message about a permission begins with. It goes on with which.
+const permissionDenied = "Permission denied"
+
+// block returns what is under a key, or with a slash at its end under a prefix, once that has changed since index, and
+// the index to go on with. It returns after a while also if nothing has changed.
+//
+// It is a consistent read: that a key is not there is taken for a proof, and a leader that was deposed, and does not
+// know that yet, may never have heard of it.
+func (a *agent) block(ctx context.Context, key string, index uint64) (entries []entry, next uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait+queryWait/16+queryLate)
+	defer cancel()
+	query := url.Values{
+		"consistent": {""}, "index": {strconv.FormatUint(index, 10)}, "wait": {queryWait.String()},
+	}
+	if strings.HasSuffix(key, "/") {
+		query.Set("recurse", "")
+	}
+	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)
+	if r.code == http.StatusNotFound {
+		return nil, r.index, nil
+	}
+	if err == nil && r.index == 0 {
+		err = fmt.Errorf("the response to a blocking query has no index")
+	}
+	return entries, r.index, err
+}
+
+// Consul lets a blocking query go on until its wait is over, also when the client has given it up; and adds up to a
+// sixteenth.
+const (
+	queryWait = 10 * time.Second
+	queryLate = 2 * time.Second
+)
