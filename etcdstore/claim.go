@@ -36,20 +36,12 @@ type claim struct {
 // exclusive reports whether it holds only if no claim is ahead.
 func (c *claim) exclusive() bool { return c.ask.Units == c.ask.Limit }
 
-// tellGrant is how long a claim that had to wait is held before its key says since when. A short hold costs no write
-// for it.
-const tellGrant = time.Second
-
 // record is what its key has to say after a Keep.
 func (c *claim) record(kept *store.Claim) record {
-	r := record{
+	return record{
 		ID: c.ID, Kind: c.ask.Kind, Units: min(c.ask.Units, kept.Units), Limit: c.ask.Limit,
-		TTL: c.Session.TTL.Milliseconds(), Joined: millis(c.joined), Turn: kept.Turn, Owner: kept.Owner, Waits: kept.Waits,
+		Record: frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted),
 	}
-	if c.state == store.Held && time.Since(c.granted) > tellGrant {
-		r.Granted = millis(c.granted)
-	}
-	return r
 }
 
 // watchAfter is how long a claim stands before its own key is watched, so that its deletion by others is noticed at
@@ -93,7 +85,14 @@ func (s *Store) gone(c *claim) {
 	case c.Unsure:
 		s.deletes.Remember(c.Position)
 	default:
-		s.slots.release(c.Name, c.ID)
+		s.releaseKey(c.Position)
+	}
+}
+
+// releaseKey has the key be another claim's, unless this one stands.
+func (s *Store) releaseKey(p position) {
+	if s.claims[p.ID] == nil {
+		s.slots.release(p.Name, p.ID)
 	}
 }
 

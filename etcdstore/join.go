@@ -80,34 +80,12 @@ func (j *joining) reserveKey(ses *session) bool {
 	return true
 }
 
-// giveUp is for a claim that was not joined: it releases the key. If something that was sent may still be done, it is
-// made void first; where that fails, the error is not final.
+// giveUp is for a claim that was not joined. Whatever has failed, it may stand.
 func (j *joining) giveUp(call *frame.Call, err error) error {
-	s := j.store
-	switch {
-	case err != nil && !store.Final(err):
+	if err != nil && !store.Final(err) {
 		j.at.Unsure = true
-		s.deletes.Later(j.at) // if no key was reserved, there is no session and nothing to delete
-	case j.at.Unsure:
-		if failed := s.deletes.Now(call.Context, j.at); failed != nil {
-			return notFinal(call.Outcome(failed))
-		}
-	default:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if _, pending := s.deletes.Pending(j.ID); !pending && s.claims[j.ID] == nil && s.sessions.Is(j.at.Session) {
-			s.slots.release(j.Name, j.ID)
-		}
 	}
-	return err
-}
-
-// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
-func notFinal(err error) error {
-	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
-		return &store.Fault{Store: f.Store, Err: f.Err}
-	}
-	return err
+	return j.store.deletes.GiveUp(call, j.at, err)
 }
 
 // attempt joins once. The error is errEpoch if the session, or what was known of it, has changed meanwhile.
@@ -297,7 +275,7 @@ func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (sto
 	default:
 		s.waitFor(known, c.blocker, c.asOf)
 	}
-	return standingIn(j.at.Session, known.state, known.Ticket, ahead), nil
+	return j.at.Session.Standing(known.state, known.Ticket, ahead), nil
 }
 
 // stands reports whether a claim is known to stand. Then a Join only asks where (step 3 of store.Store's Join).

@@ -38,7 +38,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
 		default:
-			standings[i] = standingIn(c.Session, c.state, c.Ticket, -1)
+			standings[i] = c.Session.Standing(c.state, c.Ticket, -1)
 		}
 		if err := standings[i].Err; err != nil {
 			standings[i] = store.Standing{Err: s.frame.Fault(ctx, err)}

@@ -51,21 +51,12 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	return l, nil
 }
 
-// place shows an entry. Times are those of the clients' clocks: etcd has none. Of claims of this client it is known
-// here when they were granted; those of others say it when they have been held for a while. Left is the most that it
-// can be.
+// place shows an entry. Of claims of this client it is known here when they were granted; those of others say it when
+// they have been held for a while.
 func (s *Store) place(e *entry, state store.State) store.Place {
 	name, _ := s.keys.name(string(e.kv.Key))
-	p := store.Place{
-		Claim: store.Claim{
-			ID: e.ID, Name: name, Ask: e.ask(), Ticket: e.ticket(), TTL: time.Duration(e.TTL) * time.Millisecond,
-			Turn: e.Turn, Owner: e.Owner, Waits: e.Waits,
-		},
-		State: state, Since: time.UnixMilli(e.Joined), Left: time.Duration(e.TTL) * time.Millisecond,
-	}
-	if state == store.Held && e.Granted != 0 {
-		p.Since = time.UnixMilli(e.Granted)
-	}
+	p := store.Place{Claim: store.Claim{ID: e.ID, Name: name, Ask: e.ask(), Ticket: e.ticket()}, State: state}
+	e.Show(&p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if own := s.claims[e.ID]; own != nil && own.Ticket == p.Ticket && state == store.Held && !own.granted.IsZero() {

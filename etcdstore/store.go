@@ -52,7 +52,7 @@ func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings)
 		Server: newLessor(f.Life(), s.etcd, s.keys, set.ttl), Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
 	})
 	s.deletes = frame.NewDeletes(f, frame.DeletesConfig[*lease]{
-		Sessions: s.sessions, Delete: s.delete, Deleted: func(p position) { s.slots.release(p.Name, p.ID) },
+		Sessions: s.sessions, Delete: s.delete, Deleted: s.releaseKey,
 	})
 	return s
 }
@@ -82,13 +82,7 @@ func (s *Store) Abilities() store.Abilities {
 // Close implements store.Store. It ends the session if etcd can be reached, and with it what was not left; otherwise
 // that stands until the ttl has passed.
 func (s *Store) Close() error {
-	if !s.frame.Shut() {
-		return nil
-	}
-	s.sessions.End()
-	s.frame.End()
-	s.frame.Wait()
-	if s.owned {
+	if s.sessions.Close() && s.owned {
 		return s.etcd.client.Close()
 	}
 	return nil

@@ -79,6 +79,40 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 	}
 }
 
+// GiveUp is for a claim that was not joined: its Join has this error, or was refused if there is none. It returns the
+// error to tell. If something that was sent may still be done, the claim is deleted first; where that fails, the error
+// is not final.
+func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
+	switch {
+	case !p.Unsure:
+		d.neverStood(p)
+	case err != nil && !store.Final(err):
+		d.Later(p)
+	default:
+		if failed := d.Now(call.Context, p); failed != nil {
+			return notFinal(call.Outcome(failed))
+		}
+	}
+	return err
+}
+
+// neverStood notes that nothing of a claim stands, unless it has to be deleted for another reason.
+func (d *Deletes[H]) neverStood(p Position[H]) {
+	d.Sessions.Mutex.Lock()
+	defer d.Sessions.Mutex.Unlock()
+	if _, pending := d.pending[p.ID]; !pending {
+		d.deleted(p)
+	}
+}
+
+// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
+func notFinal(err error) error {
+	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
+		return &store.Fault{Store: f.Store, Err: f.Err}
+	}
+	return err
+}
+
 // Later remembers what is to be deleted. If its session is over, it went with that.
 func (d *Deletes[H]) Later(p Position[H]) {
 	d.Sessions.Mutex.Lock()
@@ -142,9 +176,15 @@ func (d *Deletes[H]) deletePending(life context.Context) error {
 func (d *Deletes[H]) Done(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()
-	now, pending := d.pending[p.ID]
-	if !d.Sessions.Is(p.Session) || pending && now.Unsure && !p.Unsure {
-		return // it went with its session, or has been given up once more
+	if now := d.pending[p.ID]; now.Unsure && !p.Unsure {
+		return // it has been given up once more
+	}
+	d.deleted(p)
+}
+
+func (d *Deletes[H]) deleted(p Position[H]) {
+	if !d.Sessions.Is(p.Session) {
+		return // it went with its session
 	}
 	delete(d.pending, p.ID)
 	if d.Deleted != nil {

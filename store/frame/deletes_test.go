@@ -174,3 +174,62 @@ func TestDeletesOfLostSession(t *testing.T) {
 		t.check(0, 1, p, false)
 	})
 }
+
+// TestGiveUp: the error of a Join is told as it is, and final only if nothing of the claim stands nor can come to.
+func TestGiveUp(t *testing.T) {
+	final, passing := &store.Fault{Final: true, Err: errors.New("forbidden")}, &store.Fault{Err: errors.New("no answer")}
+	for name, test := range map[string]struct {
+		unsure      bool
+		err, failed error // of the Join, and of the delete
+		want        error
+		deleted     int
+		calls       int
+		pending     bool
+	}{
+		"nothing was sent":               {false, passing, nil, passing, 1, 0, false},
+		"it may still land":              {true, passing, nil, passing, 0, 0, true},
+		"refused, and deleted":           {true, nil, nil, nil, 1, 1, false},
+		"refused, and not deleted":       {true, nil, passing, passing, 0, 1, true},
+		"final, and deleted":             {true, final, nil, final, 1, 1, false},
+		"final, and not deleted":         {true, final, passing, passing, 0, 1, true},
+		"final, and forbidden to delete": {true, final, final, nil, 0, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withDeletes(t, func(t *deletesTest) {
+				p := t.claim(1, test.unsure)
+				t.err = test.failed
+				call, err := t.Begin(t.Context(), "a", time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer call.End()
+				err = t.GiveUp(&call, p, test.err)
+				if test.want == nil && test.failed != nil {
+					if err == nil || store.Final(err) {
+						t.Errorf("GiveUp: %v, which is final", err)
+					}
+				} else if !errors.Is(err, test.want) {
+					t.Errorf("GiveUp: %v, want %v", err, test.want)
+				}
+				t.check(test.deleted, test.calls, p, test.pending)
+			})
+		})
+	}
+}
+
+// TestGiveUpOfWhatIsPending: a Join that sent nothing does not forget what is left of an earlier one.
+func TestGiveUpOfWhatIsPending(t *testing.T) {
+	withDeletes(t, func(t *deletesTest) {
+		p := t.claim(1, false)
+		t.Later(p)
+		call, err := t.Begin(t.Context(), "a", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer call.End()
+		if err := t.GiveUp(&call, p, store.ErrFloor); !errors.Is(err, store.ErrFloor) {
+			t.Errorf("GiveUp: %v", err)
+		}
+		t.check(0, 0, p, true)
+	})
+}

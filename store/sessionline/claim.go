@@ -27,19 +27,9 @@ type claim[S comparable] struct {
 	watchTimer *time.Timer // watches its own node; nil if that is not done
 }
 
-// tellGrant is how long a claim that had to wait is held before its node says since when. A short hold costs no write
-// for it.
-const tellGrant = time.Second
-
-// record is what its node has to say after a Keep.
-func (c *claim[S]) record(kept *store.Claim) record {
-	r := record{
-		TTL: c.Session.TTL.Milliseconds(), Joined: millis(c.joined), Turn: kept.Turn, Owner: kept.Owner, Waits: kept.Waits,
-	}
-	if c.state == store.Held && time.Since(c.granted) > tellGrant {
-		r.Granted = millis(c.granted)
-	}
-	return r
+// data is what its node has to say after a Keep.
+func (c *claim[S]) data(kept *store.Claim) string {
+	return frame.Encode(Format, frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted))
 }
 
 // watchAfter is how long a claim stands before its own node is watched, so that its deletion by others is noticed at

@@ -47,12 +47,12 @@ func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Standing, err
 		}
 		if !errors.Is(err, ErrAgain) {
 			if err != nil || standing.State == store.Gone {
-				err = j.giveUp(&call, call.Outcome(err))
+				err = s.deletes.GiveUp(&call, j.at, call.Outcome(err))
 			}
 			return standing, err
 		}
 	}
-	return store.Standing{}, j.giveUp(&call, s.Frame.Fault(ctx, ErrAgain))
+	return store.Standing{}, s.deletes.GiveUp(&call, j.at, s.Frame.Fault(ctx, ErrAgain))
 }
 
 // beginJoin waits until no other Join of the claim is under way: each would make a node.
@@ -80,29 +80,6 @@ func (s *Store[S]) beginJoin(ctx context.Context, id store.ID) (end func(), err 
 	}
 }
 
-// giveUp is for a claim that was not joined. If something that was sent may still be done, it is made void first; where
-// that fails, the error is not final.
-func (j *joining[S]) giveUp(call *frame.Call, err error) error {
-	switch {
-	case !j.at.Unsure:
-	case err != nil && !store.Final(err):
-		j.store.deletes.Later(j.at)
-	default:
-		if failed := j.store.deletes.Now(call.Context, j.at); failed != nil {
-			return notFinal(call.Outcome(failed))
-		}
-	}
-	return err
-}
-
-// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
-func notFinal(err error) error {
-	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
-		return &store.Fault{Store: f.Store, Err: f.Err}
-	}
-	return err
-}
-
 // attempt joins once. The error is ErrAgain or ErrOver if that is to be tried again.
 func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 	s := j.store
@@ -128,8 +105,7 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 		}
 	}
 	c := &claim[S]{Position: j.at, joined: j.began, ask: j.Ask}
-	r := c.record(j.Claim)
-	c.written = r.encode()
+	c.written = c.data(j.Claim)
 	made, unsure, err := s.Server.Make(ctx, ses.Handle, j.Claim, c.written)
 	j.at.Unsure = j.at.Unsure || unsure
 	if err != nil {
@@ -173,7 +149,7 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return standingIn(j.at.Session, c.state, c.Ticket, ahead), nil
+	return j.at.Session.Standing(c.state, c.Ticket, ahead), nil
 }
 
 // await watches what c waits for. If that has left meanwhile, or can't be watched, c is looked at soon.
@@ -239,7 +215,7 @@ func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Sta
 	case s.claims[c.ID] != c:
 		return standing, nil
 	}
-	return standingIn(c.Session, c.state, c.Ticket, -1), c.unknown
+	return c.Session.Standing(c.state, c.Ticket, -1), c.unknown
 }
 
 // indexOf returns the place of a node in a line, or -1.

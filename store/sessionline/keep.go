@@ -38,7 +38,7 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
 		default:
-			standings[i] = standingIn(c.Session, c.state, c.Ticket, -1)
+			standings[i] = c.Session.Standing(c.state, c.Ticket, -1)
 		}
 		if err := standings[i].Err; err != nil {
 			standings[i] = store.Standing{Err: s.Frame.Fault(ctx, err)}
@@ -172,8 +172,7 @@ func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range claims {
-		r := c.record(&kept[i])
-		u := Update{Name: c.Name, ID: c.ID, Key: c.Key, Ask: c.ask, Version: c.version, Data: r.encode()}
+		u := Update{Name: c.Name, ID: c.ID, Key: c.Key, Ask: c.ask, Version: c.version, Data: c.data(&kept[i])}
 		if kept[i].Units < c.ask.Units && s.claims[c.ID] == c {
 			u.Units, u.Ask.Units = kept[i].Units, kept[i].Units
 			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.Markers, marker) {

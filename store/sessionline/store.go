@@ -68,12 +68,7 @@ func (s *Store[S]) Notify(fn func(store.ID, store.Standing)) { s.Frame.Notify(fn
 // Close implements store.Store. It ends the session if the server can be reached, and with it what was not left;
 // otherwise that stands until the ttl has passed.
 func (s *Store[S]) Close() error {
-	if !s.Frame.Shut() {
-		return nil
-	}
-	s.Sessions.End()
-	s.Frame.End()
-	s.Frame.Wait()
+	s.Sessions.Close()
 	return nil
 }
 
@@ -162,9 +157,4 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 func (s *Store[S]) isPresent(in S) bool {
 	ses := s.Sessions.Present()
 	return ses != nil && ses.Handle == in
-}
-
-// standingIn returns the standing of a claim under a session.
-func standingIn[S any](ses *frame.Session[S], state store.State, ticket uint64, ahead int) store.Standing {
-	return store.Standing{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
 }
