@@ -90,7 +90,7 @@ func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 		d.Later(p)
 	default:
 		if failed := d.Now(call.Context, p); failed != nil {
-			return notFinal(call.Outcome(failed))
+			return NotFinal(call.Outcome(failed))
 		}
 	}
 	return err
@@ -103,14 +103,6 @@ func (d *Deletes[H]) neverStood(p Position[H]) {
 	if _, pending := d.pending[p.ID]; !pending {
 		d.deleted(p)
 	}
-}
-
-// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
-func notFinal(err error) error {
-	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
-		return &store.Fault{Store: f.Store, Err: f.Err}
-	}
-	return err
 }
 
 // Later remembers what is to be deleted. If its session is over, it went with that.
