@@ -39,5 +39,5 @@ func Held(lease Shown) (clientv3.Cmp, error) {
 	if c == nil || c.Ticket != shown.Ticket {
 		return clientv3.Cmp{}, fmt.Errorf("%w: etcd has it no more", store.ErrNotHeld)
 	}
-	return stands(&c.Position), nil
+	return stillStands(&c.Position), nil
 }

@@ -12,14 +12,14 @@ import (
 
 type position = frame.Position[*lease]
 
-// stands is true in etcd while the claim with this ticket, the key's create revision, stands at this key.
-func stands(p *position) clientv3.Cmp {
+// stillStands is true in etcd while the claim with this ticket, the key's create revision, stands at this key.
+func stillStands(p *position) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(p.Key), "=", int64(p.Ticket)) //nolint:gosec // a revision
 }
 
 // deletion deletes the claim if it stands.
 func deletion(p *position) transaction {
-	return transaction{when: []clientv3.Cmp{stands(p)}, then: []clientv3.Op{clientv3.OpDelete(p.Key)}}
+	return transaction{when: []clientv3.Cmp{stillStands(p)}, then: []clientv3.Op{clientv3.OpDelete(p.Key)}}
 }
 
 // Leave implements store.Store.
@@ -30,7 +30,6 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	p, known := s.leaving(&c)
 	if err := ctx.Err(); err != nil {
 		s.deletes.Later(p)
-		s.deletes.Retry()
 		return err
 	}
 	call := s.frame.Call(ctx, c.TTL)
