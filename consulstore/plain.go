@@ -35,6 +35,7 @@ type bid struct {
 	id      store.ID
 	key     string
 	state   store.State // Gone while it is not known, and after it has left
+	floor   uint64      // that a ticket must be above
 	ticket  uint64      // of the last time that it was held
 	session *frame.Session[*session]
 	unsure  bool // a request to lock the key may still land
@@ -98,15 +99,25 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, er
 	case store.FloorTooHigh(c.Floor, time.Now()):
 		return store.Standing{}, store.ErrFloor
 	}
-	b, err := p.newBid(call.Context, &c)
-	if err != nil {
-		return store.Standing{}, call.Outcome(err)
-	}
-	standing, err := p.bid(call.Context, b, &c)
-	if err != nil || standing.State == store.Gone {
-		err = p.giveUp(&call, b, call.Outcome(err))
+	b, standing, err := p.join(call.Context, &c)
+	err = call.Outcome(err)
+	if b != nil && (err != nil || standing.State == store.Gone) {
+		err = p.giveUp(&call, b, err)
 	}
 	return standing, err
+}
+
+// join bids until that is neither refused by what changes meanwhile, nor fails.
+func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, standing store.Standing, err error) {
+	for range bidTries {
+		if b, err = p.newBid(ctx, c); err != nil {
+			return nil, standing, err
+		}
+		if standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionline.ErrAgain) {
+			break
+		}
+	}
+	return b, standing, err
 }
 
 // newBid returns the bid of a claim that joins, which may be there. What is left of one from before is released first.
@@ -123,7 +134,7 @@ func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
 	defer p.mu.Unlock()
 	b := p.find(c)
 	if b == nil {
-		b = &bid{id: c.ID, key: p.key(c.Name)}
+		b = &bid{id: c.ID, key: p.key(c.Name), floor: c.Floor}
 		p.bids[c.ID] = b
 	}
 	return b, nil
@@ -197,16 +208,20 @@ func (p *plainMode) sort(cs []store.Claim) (held []*bid, waiting []int) {
 	return held, waiting
 }
 
-// bidAgain lets a claim try that waits. An error that concerns it alone is its own.
+// bidAgain lets a claim try that waits. It is Gone if its session is. An error that concerns it alone is its own.
 func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, standing *store.Standing) (err error) {
-	p.mu.Lock()
-	b := p.find(c)
-	p.mu.Unlock()
-	if b == nil {
-		return nil
+	for range bidTries {
+		p.mu.Lock()
+		b := p.find(c)
+		p.mu.Unlock()
+		if b == nil {
+			return nil
+		}
+		if *standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionline.ErrAgain) {
+			break
+		}
 	}
-	*standing, err = p.bid(ctx, b, c)
-	if err != nil && isFinal(err) {
+	if err != nil && (store.Final(err) || isFinal(err)) {
 		*standing, err = store.Standing{Err: err}, nil
 	}
 	return err

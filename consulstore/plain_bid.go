@@ -80,68 +80,77 @@ const (
 // An outcome is what came of a bid.
 type outcome struct {
 	taken   bool
-	ticket  uint64
-	delayed bool // nobody has the lock, and Consul gives it to nobody for a while
+	index   uint64 // of the key: the ticket if it was taken; 0: not known
+	delayed bool   // nobody has the lock, and Consul gives it to nobody for a while
 }
 
-// bid tries to take the lock, and has the claim wait if it can't. A claim that was refused as a Try is Gone.
+// bid tries to take the lock, and has the claim wait if it can't. A claim that was refused as a Try is Gone. The error
+// is ErrAgain if its session or its key has changed meanwhile.
 func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing store.Standing, err error) {
-	for range bidTries {
-		ses, err := p.sessions.Current(ctx)
-		if err != nil {
-			return standing, err
-		}
-		var got outcome
-		if p.reserve(b, ses) {
-			got, err = p.take(ctx, b, ses, c)
-		}
-		switch {
-		case errors.Is(err, sessionline.ErrOver):
-			p.lose(ses)
-		case errors.Is(err, sessionline.ErrAgain):
-		case err != nil:
-			return standing, err
-		case got.taken && got.ticket <= c.Floor:
-			return standing, fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, got.ticket, c.Floor)
-		case got.taken:
-			if err := p.sessions.Freshen(ctx, ses); err != nil {
-				return standing, err
-			}
-			if standing, ok := p.hold(b, ses, got.ticket); ok {
-				return standing, nil
-			}
-		case c.Try:
-			return store.Standing{Ahead: 1}, nil
-		default:
-			return p.wait(ctx, b, ses, got.delayed)
-		}
+	ses, err := p.sessions.Current(ctx)
+	if err != nil {
+		return standing, err
 	}
-	return standing, sessionline.ErrAgain
+	free, err := p.reserve(b, ses)
+	var got outcome
+	if free {
+		got, err = p.take(ctx, b, ses, c)
+	}
+	switch {
+	case errors.Is(err, sessionline.ErrOver):
+		p.lose(ses)
+		return standing, sessionline.ErrAgain
+	case err != nil:
+		return standing, err
+	case got.taken && got.index <= b.floor:
+		p.releaseLater(b)
+		p.releases.Ask()
+		return standing, fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, got.index, b.floor)
+	case got.taken:
+		if err := p.sessions.Freshen(ctx, ses); err != nil {
+			return standing, err
+		}
+		return p.hold(b, ses, got.index)
+	case c.Try:
+		return store.Standing{Ahead: 1}, nil
+	}
+	return p.wait(b, ses, got)
+}
+
+// stands returns ErrAgain if a bid or its session is gone. The mutex is locked.
+func (p *plainMode) stands(b *bid, ses *frame.Session[*session]) error {
+	if p.bids[b.id] != b || !p.sessions.Is(ses) {
+		return sessionline.ErrAgain
+	}
+	return nil
 }
 
 // reserve has b be the one of this client's bids that may have the key. It reports false if another one is.
-func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) bool {
+func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) (free bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if owner := p.owners[b.key]; owner != nil && owner != b || p.bids[b.id] != b || !p.sessions.Is(ses) {
-		return false
+	if err := p.stands(b, ses); err != nil {
+		return false, err
+	}
+	if owner := p.owners[b.key]; owner != nil && owner != b {
+		return false, nil
 	}
 	if b.session != ses { // under another session, nothing of what was sent before can land
 		b.session, b.unsure = ses, false
 	}
 	p.owners[b.key] = b
-	return true
+	return true, nil
 }
 
-// hold notes that b is held. It reports false if its session has ended meanwhile.
-func (p *plainMode) hold(b *bid, ses *frame.Session[*session], ticket uint64) (store.Standing, bool) {
+// hold notes that b is held.
+func (p *plainMode) hold(b *bid, ses *frame.Session[*session], ticket uint64) (store.Standing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.sessions.Is(ses) || p.owners[b.key] != b {
-		return store.Standing{}, false
+	if err := p.stands(b, ses); err != nil {
+		return store.Standing{}, err
 	}
 	b.state, b.ticket = store.Held, ticket
-	return b.held(), true
+	return b.held(), nil
 }
 
 // take locks the key if it is free. The index of that is the ticket.
@@ -159,11 +168,14 @@ func (p *plainMode) take(
 	case e == nil:
 		return got, sessionline.ErrAgain
 	case e.Session == ses.Handle.id && decodePlain(e).ID == b.id: // the response to an earlier request was lost
-		return outcome{taken: true, ticket: e.ModifyIndex}, nil
+		return outcome{taken: true, index: e.ModifyIndex}, nil
 	case e.Session != "":
-		return got, nil
+		return outcome{index: e.ModifyIndex}, nil
 	}
-	got, _, err = p.lock(ctx, b, ses.Handle, checkIndexOp(b.key, e.ModifyIndex), c)
+	got, changed, err := p.lock(ctx, b, ses.Handle, checkIndexOp(b.key, e.ModifyIndex), c)
+	if changed {
+		got.index = e.ModifyIndex
+	}
 	return got, err
 }
 
@@ -193,35 +205,28 @@ func (p *plainMode) lock(
 		p.mu.Unlock()
 		return got, false, err
 	}
-	return outcome{taken: true, ticket: written[len(written)-1].ModifyIndex}, false, nil
+	return outcome{taken: true, index: written[len(written)-1].ModifyIndex}, false, nil
 }
 
-// wait has a bid wait until its key changes.
-func (p *plainMode) wait(
-	ctx context.Context, b *bid, ses *frame.Session[*session], delayed bool,
-) (store.Standing, error) {
+// wait has a bid wait until its key is another than it was found to be, or this client's other bid for it has left.
+func (p *plainMode) wait(b *bid, ses *frame.Session[*session], found outcome) (store.Standing, error) {
 	p.mu.Lock()
-	free := p.owners[b.key] == b && !b.unsure
-	if free {
+	defer p.mu.Unlock()
+	if p.owners[b.key] == b && !b.unsure {
 		delete(p.owners, b.key)
 	}
-	waits := p.bids[b.id] == b && p.sessions.Is(ses)
-	if waits {
-		b.state, b.session = store.Waiting, ses
+	if err := p.stands(b, ses); err != nil {
+		return store.Standing{}, err
 	}
-	other := p.owners[b.key] // of this client: its end is told by releases
-	p.mu.Unlock()
+	b.state, b.session = store.Waiting, ses
 	standing := store.Standing{State: store.Waiting, Until: ses.Until(), Ahead: -1}
-	switch {
-	case !waits:
-		return store.Standing{}, nil
-	case delayed:
+	switch owner := p.owners[b.key]; {
+	case found.delayed:
 		standing.AskAgain = time.Now().Add(delayPause)
-	case other == nil || other == b:
-		there, err := p.Watch(ctx, ses.Handle, sessionline.Watch{Key: b.key, Data: true})
-		if err != nil || !there {
-			standing.AskAgain = time.Now()
-		}
+	case found.index != 0:
+		ses.Handle.watches.add(sessionline.Watch{Key: b.key, Data: true}, state{1, found.index})
+	case owner == nil || owner == b: // the other one has left meanwhile
+		standing.AskAgain = time.Now()
 	}
 	return standing, nil
 }
