@@ -87,9 +87,9 @@ func asked(stores []string, program string) bool {
 }
 
 // find finds a program on the PATH. Etcd, Consul and Valkey lie in the cache where `make servers` puts them, since what
-// systems come with is old or missing. HOLDFAST_ETCD and HOLDFAST_CONSUL name others. Valkey may also be on the PATH. Debian
-// keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar, and the
-// program is the java that runs it.
+// systems come with is old or missing. HOLDFAST_ETCD and HOLDFAST_CONSUL name others. Valkey may also be on the PATH.
+// Debian keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar, and
+// the program is the java that runs it.
 func find(program string) (path string, err error) {
 	switch program {
 	case "etcd":
