@@ -67,6 +67,12 @@ type Hold struct {
 	Token    holdfast.Token `json:"token,omitzero"`  // 0: the lock gives none
 	Interval
 	Open bool `json:"open,omitempty"` // the belief lasted at least until End; its real end is not known
+
+	// Until is up to when the holder would have believed if it had heard nothing more; 0: not known.
+	Until Instant `json:"until,omitzero"`
+	// Lost is when the holder found that it had lost the lock, without having given it back; 0: it has given it back, or
+	// its end is not known.
+	Lost Instant `json:"lost,omitzero"`
 }
 
 // String writes the hold for people, without its times.
@@ -88,10 +94,8 @@ func (h Hold) check() error {
 		return fmt.Errorf("a hold of no known kind: %q", h.Kind)
 	case h.Kind == Semaphore && (h.Units < 1 || h.Limit < 1):
 		return fmt.Errorf("a hold of %d of %d units", h.Units, h.Limit)
-	case h.End < h.Begin:
-		return fmt.Errorf("a hold that ends %v before it begins", h.Begin.Sub(h.End))
 	}
-	return nil
+	return h.Interval.check("a hold")
 }
 
 // Sort puts holds in order of their beginning.

@@ -75,7 +75,9 @@ func findingsSince(origin history.Instant, findings []Finding) []Finding {
 		f.Interval = shift(f.Interval, origin)
 		f.Holds = append([]history.Hold(nil), f.Holds...)
 		for k := range f.Holds {
-			f.Holds[k].Interval = shift(f.Holds[k].Interval, origin)
+			h := &f.Holds[k]
+			h.Interval = shift(h.Interval, origin)
+			h.Until, h.Lost = shiftKnown(h.Until, origin), shiftKnown(h.Lost, origin)
 		}
 	}
 	return findings
@@ -83,4 +85,12 @@ func findingsSince(origin history.Instant, findings []Finding) []Finding {
 
 func shift(v history.Interval, origin history.Instant) history.Interval {
 	return history.Interval{Begin: v.Begin - origin, End: v.End - origin}
+}
+
+// shiftKnown shifts a moment for which 0 means that it is not known.
+func shiftKnown(i, origin history.Instant) history.Instant {
+	if i == 0 {
+		return 0
+	}
+	return i - origin
 }
