@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
@@ -21,10 +22,14 @@ type document struct {
 }
 
 // WriteJSON writes the run as one JSON object on one line. Times are nanoseconds since its beginning. The package
-// documentation describes the fields.
+// documentation describes the fields. What a terminal would not show is escaped.
 func (r *Run) WriteJSON(w io.Writer) error {
 	d := document{version, r.Verdict(), r.Violations(), r.since(r.Begin)}
-	if err := json.NewEncoder(w).Encode(d); err != nil {
+	text, err := json.Marshal(d)
+	if err == nil {
+		_, err = io.WriteString(w, printable.Escape(string(text))+"\n")
+	}
+	if err != nil {
 		return fmt.Errorf("holdfast: report: %w", err)
 	}
 	return nil
