@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// browserPatience is how long Chromium may take. It needs about two seconds.
-const browserPatience = time.Minute
+// browserPatience is how long Chromium may take. It needs about three seconds, and more on a busy machine.
+const browserPatience = 2 * time.Minute
 
 //go:embed testdata/look.html
 var lookPage string

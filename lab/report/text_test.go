@@ -65,7 +65,7 @@ func TestTextOfOtherVerdicts(t *testing.T) {
 		want []string
 	}{
 		{cleanRun(), []string{": HELD\n", "no violation in 3 operations under 0 faults"}},
-		{&Run{}, []string{": UNDECIDED\n", "Nothing is proven"}},
+		{&Run{}, []string{": UNDECIDED\n", "Nothing is proven", "\n\n  lasted     0s\n", "\n  violations 0\n"}},
 		{&Run{Checks: []Check{{Name: "order"}}}, []string{"order: nothing was judged\n"}},
 		{&Run{Checks: []Check{many}}, []string{
 			"many: 8 violations or more in 9 events, for calibration\n", "and 3 others\n",

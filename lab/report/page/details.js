@@ -3,9 +3,9 @@
 const show = (lines, x, y) => {
   tip.textContent = lines.join("\n");
   tip.hidden = false;
-  const below = y + 18 + tip.offsetHeight < height;
+  const below = y + tip.offsetHeight < height + 40; // it may reach below the timeline
   tip.style.left = Math.max(4, Math.min(x + 14, width - tip.offsetWidth - 6)) + "px";
-  tip.style.top = scroller.scrollTop + (below ? y + 18 : Math.max(2, y - tip.offsetHeight - 10)) + "px";
+  tip.style.top = (below ? y + 18 : Math.max(2, y - tip.offsetHeight - 10)) + "px";
 };
 const hide = () => { tip.hidden = true; };
 
