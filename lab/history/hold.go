@@ -69,10 +69,10 @@ type Hold struct {
 	Open bool `json:"open,omitempty"` // the belief lasted at least until End; its real end is not known
 
 	// Until is up to when the holder would have believed if it had heard nothing more; 0: not known.
-	Until Instant `json:"-"`
+	Until Instant `json:"until,omitzero"`
 	// Lost is when the holder found that it had lost the lock, without having given it back; 0: it has given it back, or
 	// its end is not known.
-	Lost Instant `json:"-"`
+	Lost Instant `json:"lost,omitzero"`
 }
 
 // String writes the hold for people, without its times.

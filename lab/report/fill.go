@@ -20,20 +20,75 @@ func (r *Run) Worker(who history.Who) *Worker {
 	return w
 }
 
-// AddHolds adds a span for each hold to its worker.
-func (r *Run) AddHolds(holds []history.Hold) {
-	workers := map[history.Who]*Worker{}
-	for _, h := range holds {
-		w := workers[h.Who]
-		if w == nil {
-			w = r.Worker(h.Who)
-			workers[h.Who] = w
+// AddHistory adds a span for each wait, each hold and each loss in a history, and for each update of a register that was
+// acknowledged or refused, to its worker.
+func (r *Run) AddHistory(h *history.History) {
+	r.AddHolds(h.Holds)
+	workers := r.finder()
+	for _, w := range h.Waits {
+		s := Span{
+			State: Waiting, Interval: w.Interval, Open: w.Open,
+			Resource: w.Resource, Kind: w.Kind, Units: w.Units, Limit: w.Limit, Token: w.Token,
 		}
-		w.Spans = append(w.Spans, Span{
+		if !w.Granted && !w.Open {
+			s.Note = "gave up"
+		}
+		workers.add(w.Who, s)
+	}
+	for _, o := range h.Operations {
+		if state := stateAfter(o); state != "" {
+			workers.add(o.Who, Span{
+				State: state, Interval: history.Interval{Begin: o.End, End: o.End},
+				Resource: o.Register, Token: o.Token, Note: fmt.Sprintf("%q to %q", o.Old, o.New),
+			})
+		}
+	}
+}
+
+// stateAfter returns what an operation is in the timeline: nothing if it was a read, or if its end is not known.
+func stateAfter(o history.Operation) State {
+	switch {
+	case o.Update && o.Outcome == history.Acknowledged:
+		return Wrote
+	case o.Update && o.Outcome == history.Refused:
+		return Refused
+	}
+	return ""
+}
+
+// AddHolds adds a span for each hold to its worker, and one for its loss if it was lost: from the last moment when the
+// holder was sure to when it knew of the loss.
+func (r *Run) AddHolds(holds []history.Hold) {
+	workers := r.finder()
+	for _, h := range holds {
+		s := Span{
 			State: Holding, Interval: h.Interval, Open: h.Open,
 			Resource: h.Resource, Kind: h.Kind, Units: h.Units, Limit: h.Limit, Token: h.Token,
-		})
+		}
+		workers.add(h.Who, s)
+		if h.Lost != 0 {
+			s.State, s.Interval = Lost, history.Interval{Begin: h.End, End: max(h.End, h.Lost)}
+			workers.add(h.Who, s)
+		}
 	}
+}
+
+// A finder finds the workers of a run quickly.
+type finder struct {
+	run   *Run
+	known map[history.Who]*Worker
+}
+
+func (r *Run) finder() finder { return finder{r, map[history.Who]*Worker{}} }
+
+// add adds a span to a worker.
+func (f finder) add(who history.Who, s Span) {
+	w := f.known[who]
+	if w == nil {
+		w = f.run.Worker(who)
+		f.known[who] = w
+	}
+	w.Spans = append(w.Spans, s)
 }
 
 // AddToProcess adds a span to each worker of a process that the run has so far, as when the process is paused or killed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
@@ -21,10 +22,14 @@ type document struct {
 }
 
 // WriteJSON writes the run as one JSON object on one line. Times are nanoseconds since its beginning. The package
-// documentation describes the fields.
+// documentation describes the fields. What a terminal would not show is escaped.
 func (r *Run) WriteJSON(w io.Writer) error {
 	d := document{version, r.Verdict(), r.Violations(), r.since(r.Begin)}
-	if err := json.NewEncoder(w).Encode(d); err != nil {
+	text, err := json.Marshal(d)
+	if err == nil {
+		_, err = io.WriteString(w, printable.Escape(string(text))+"\n")
+	}
+	if err != nil {
 		return fmt.Errorf("holdfast: report: %w", err)
 	}
 	return nil
@@ -75,7 +80,9 @@ func findingsSince(origin history.Instant, findings []Finding) []Finding {
 		f.Interval = shift(f.Interval, origin)
 		f.Holds = append([]history.Hold(nil), f.Holds...)
 		for k := range f.Holds {
-			f.Holds[k].Interval = shift(f.Holds[k].Interval, origin)
+			h := &f.Holds[k]
+			h.Interval = shift(h.Interval, origin)
+			h.Until, h.Lost = shiftKnown(h.Until, origin), shiftKnown(h.Lost, origin)
 		}
 	}
 	return findings
@@ -83,4 +90,12 @@ func findingsSince(origin history.Instant, findings []Finding) []Finding {
 
 func shift(v history.Interval, origin history.Instant) history.Interval {
 	return history.Interval{Begin: v.Begin - origin, End: v.End - origin}
+}
+
+// shiftKnown shifts a moment for which 0 means that it is not known.
+func shiftKnown(i, origin history.Instant) history.Instant {
+	if i == 0 {
+		return 0
+	}
+	return i - origin
 }

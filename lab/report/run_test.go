@@ -121,6 +121,43 @@ func TestAddHolds(t *testing.T) {
 	}
 }
 
+// TestAddHistory checks what becomes of waits, losses and updates.
+func TestAddHistory(t *testing.T) {
+	a := worker("process 0", "a")
+	lost := exclusive(a, 1, ms(2, 5))
+	lost.Lost = ms(0, 8).End
+	operation := func(update bool, outcome history.Outcome, v history.Interval) history.Operation {
+		return history.Operation{
+			Who: a, Register: "account", Token: 256, Update: update, Old: "v1", New: "v2", Outcome: outcome, Interval: v,
+		}
+	}
+	r := &Run{}
+	r.AddHistory(&history.History{
+		Holds: []history.Hold{lost},
+		Waits: []history.Wait{
+			{Who: a, Resource: "stock", Kind: history.Exclusive, Interval: ms(0, 2), Granted: true, Token: 256},
+			{Who: a, Resource: "stock", Kind: history.Exclusive, Interval: ms(10, 12)},
+			{Who: a, Resource: "stock", Kind: history.Exclusive, Interval: ms(13, 13), Open: true},
+		},
+		Operations: []history.Operation{
+			operation(true, history.Acknowledged, ms(3, 4)), operation(true, history.Refused, ms(6, 7)),
+			operation(true, history.Unknown, ms(9, 9)), operation(false, history.Acknowledged, ms(9, 9)),
+		},
+	})
+	want := []*Worker{{a, []Span{
+		{State: Holding, Interval: ms(2, 5), Resource: "stock", Kind: history.Exclusive, Token: 256},
+		{State: Lost, Interval: ms(5, 8), Resource: "stock", Kind: history.Exclusive, Token: 256},
+		{State: Waiting, Interval: ms(0, 2), Resource: "stock", Kind: history.Exclusive, Token: 256},
+		{State: Waiting, Interval: ms(10, 12), Resource: "stock", Kind: history.Exclusive, Note: "gave up"},
+		{State: Waiting, Interval: ms(13, 13), Open: true, Resource: "stock", Kind: history.Exclusive},
+		{State: Wrote, Interval: ms(4, 4), Resource: "account", Token: 256, Note: `"v1" to "v2"`},
+		{State: Refused, Interval: ms(7, 7), Resource: "account", Token: 256, Note: `"v1" to "v2"`},
+	}}}
+	if !reflect.DeepEqual(r.Workers, want) {
+		t.Errorf("got %v, want %v", r.Workers[0].Spans, want[0].Spans)
+	}
+}
+
 // TestAddCheck checks when and in which words a report tells what package check has found.
 func TestAddCheck(t *testing.T) {
 	r := brokenRun()
@@ -153,6 +190,7 @@ func TestAddCheck(t *testing.T) {
 // TestJSON checks that a run is the same after it was written and read, but for the origin of its times.
 func TestJSON(t *testing.T) {
 	r := brokenRun()
+	r.Checks[0].Findings[0].Holds[0].Until = ms(0, 510).End
 	var b bytes.Buffer
 	if err := r.WriteJSON(&b); err != nil {
 		t.Fatal(err)
@@ -168,7 +206,8 @@ func TestJSON(t *testing.T) {
 	if want := r.since(origin); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	if f := got.Checks[0].Findings[0]; f.Begin != 400e6 || f.Holds[1].Begin != 400e6 || got.Workers[0].Spans[0].Begin != 100e6 {
+	if f := got.Checks[0].Findings[0]; f.Begin != 400e6 || f.Holds[1].Begin != 400e6 ||
+		f.Holds[0].Until != 510e6 || f.Holds[1].Until != 0 || got.Workers[0].Spans[0].Begin != 100e6 {
 		t.Errorf("times are not counted from the beginning: %+v", got)
 	}
 	if r.Begin != origin || r.Workers[0].Spans[0].Begin != ms(100, 0).Begin || r.Faults[0].Begin != ms(250, 0).Begin ||
