@@ -129,7 +129,9 @@ func TestLength(t *testing.T) {
 // TestWriteErrors checks that an error of what is written to is returned.
 func TestWriteErrors(t *testing.T) {
 	r, full := brokenRun(), errors.New("disk full")
-	for name, write := range map[string]func(io.Writer) error{"text": r.WriteText, "JSON": r.WriteJSON} {
+	for name, write := range map[string]func(io.Writer) error{
+		"text": r.WriteText, "JSON": r.WriteJSON, "HTML": r.WriteHTML, "SVG": r.WriteSVG,
+	} {
 		if err := write(failing{full}); !errors.Is(err, full) {
 			t.Errorf("%s: %v", name, err)
 		}
