@@ -109,8 +109,15 @@ const maxFindings = 100
 func (r *Run) AddCheck(name, property string, judged int, found []check.Finding) {
 	c := Check{Name: name, Property: property, Judged: judged, More: len(found) >= maxFindings}
 	for _, f := range found {
+		at := f.Interval
+		if len(f.Holds) > 0 {
+			at = together(f.Holds)
+		}
+		if at == (history.Interval{}) { // it has no time
+			at = r.Interval
+		}
 		c.Findings = append(c.Findings, Finding{
-			Rule: string(f.Rule), Resource: f.Resource, Interval: together(f.Holds), Holds: f.Holds, Text: sentence(f),
+			Rule: string(f.Rule), Resource: f.Resource, Interval: at, Holds: f.Holds, Text: sentence(f),
 		})
 	}
 	r.Checks = append(r.Checks, c)
