@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/printable"
@@ -18,6 +20,7 @@ type timeline struct {
 	Rows     []row           `json:"rows"`
 	Faults   []band          `json:"faults"`   // in order of their beginning
 	Findings []place         `json:"findings"` // in the order of the table
+	Prefix   string          `json:"prefix"`   // what the names of all resources begin with, to the last slash
 }
 
 // A row is a worker.
@@ -84,6 +87,7 @@ func (r *Run) timeline() *timeline {
 		}
 		t.Findings = append(t.Findings, p)
 	}
+	t.Prefix = commonPrefix(t.resources())
 	return t
 }
 
@@ -126,7 +130,7 @@ const maxLanes = 4
 // worker as a whole covers its row.
 func (r *row) layOut() {
 	slices.SortStableFunc(r.Marks, func(a, b mark) int { return cmp.Compare(a.Begin, b.Begin) })
-	free := make([]history.Instant, 1, maxLanes) // from when on each lane is
+	free := []history.Instant{math.MinInt64} // from when on each lane is
 	for i := range r.Marks {
 		m := &r.Marks[i]
 		if m.State != Waiting && m.State != Holding && m.State != Lost {
@@ -135,7 +139,7 @@ func (r *row) layOut() {
 		}
 		lane := slices.IndexFunc(free, func(from history.Instant) bool { return from <= m.Begin })
 		if lane < 0 && len(free) < maxLanes {
-			free = append(free, 0)
+			free = append(free, math.MinInt64)
 		}
 		if lane < 0 {
 			lane = len(free) - 1
@@ -153,15 +157,28 @@ func (s Span) kind() string {
 	return printable.Line(string(s.Kind))
 }
 
-// resources returns the names of all resources, sorted.
+// resources returns the names of all that is waited for, held or lost, sorted. What is written to has no lock of its own.
 func (t *timeline) resources() []string {
 	seen := map[string]bool{}
 	for _, r := range t.Rows {
 		for _, m := range r.Marks {
-			if m.Resource != "" {
+			if m.Resource != "" && m.Lane >= 0 {
 				seen[m.Resource] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(seen))
+}
+
+// commonPrefix returns what sorted names begin with, up to the last slash of that. One name has nothing in common.
+func commonPrefix(names []string) string {
+	if len(names) < 2 {
+		return ""
+	}
+	first, last := names[0], names[len(names)-1]
+	n := 0
+	for n < min(len(first), len(last)) && first[n] == last[n] {
+		n++
+	}
+	return first[:strings.LastIndex(first[:n], "/")+1]
 }
