@@ -157,7 +157,7 @@ func (s Span) kind() string {
 	return printable.Line(string(s.Kind))
 }
 
-// resources returns the names of all that is waited for, held or lost, sorted. What is written to has no lock of its own.
+// resources returns the names of all that is waited for, held or lost, sorted. What is written to is no lock.
 func (t *timeline) resources() []string {
 	seen := map[string]bool{}
 	for _, r := range t.Rows {
