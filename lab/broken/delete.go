@@ -2,37 +2,24 @@ package broken
 
 import (
 	"context"
-	"crypto/rand"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
-// A setNXPX has its expiry in the same command as the lock. It also knows when its time is over, so that nothing but its
-// release is wrong with it.
-type setNXPX struct {
-	*redis
-	key   string
-	value string // of this client alone
-	ttl   time.Duration
-	until time.Time
+// A punctual is a SET NX PX that knows when its time is over, so that nothing but its release is wrong with it.
+type punctual struct{ setNXPX }
+
+func newPunctual(ctx context.Context, p *part) (punctual, error) {
+	l, err := newSetNXPX(ctx, p)
+	return punctual{l}, err
 }
 
-func newSetNXPX(ctx context.Context, p *part) (setNXPX, error) {
-	r, err := dialRedis(ctx, p.Addrs[0])
-	return setNXPX{redis: r, key: p.Lock, value: rand.Text(), ttl: p.TTL}, err
-}
-
-func (l *setNXPX) tryLock(context.Context) (bool, error) {
-	l.until = time.Now().Add(l.ttl)
-	return l.ok("SET", l.key, l.value, "NX", "PX", ms(l.ttl))
-}
-
-func (l *setNXPX) believes() bool { return time.Now().Before(l.until) }
+func (l *punctual) believes() bool { return time.Now().Before(l.until) }
 
 // A blindDel releases without asking whose lock it is.
-type blindDel struct{ setNXPX }
+type blindDel struct{ punctual }
 
 func (l *blindDel) unlock(context.Context) error {
 	_, err := l.do("DEL", l.key)
@@ -40,7 +27,7 @@ func (l *blindDel) unlock(context.Context) error {
 }
 
 // A comparedDel asks first, in a command of its own.
-type comparedDel struct{ setNXPX }
+type comparedDel struct{ punctual }
 
 func (l *comparedDel) unlock(context.Context) error {
 	owner, err := l.do("GET", l.key)
@@ -62,7 +49,7 @@ var blindDelete = &Rung{
 		"A late one finds nothing to release.",
 	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
-		l, err := newSetNXPX(ctx, p)
+		l, err := newPunctual(ctx, p)
 		return &blindDel{l}, err
 	},
 	holdfast: holdfastRedis,
@@ -93,7 +80,7 @@ var getCompareDelete = &Rung{
 		"In SQL databases they are one transaction, in etcd and ZooKeeper one request.",
 	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
-		l, err := newSetNXPX(ctx, p)
+		l, err := newPunctual(ctx, p)
 		return &comparedDel{l}, err
 	},
 	holdfast: holdfastRedis,

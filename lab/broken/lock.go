@@ -3,6 +3,7 @@ package broken
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -38,10 +39,19 @@ type part struct {
 	Addrs    []string      // of the servers, or the path of a file
 	Skew     time.Duration // by how much its wall clock is ahead
 	Thread   string        // the name of its thread
+
+	between *gate         // where it stops between two steps of a broken lock; nil: it does not
+	stepped *atomic.Int64 // by how much its wall clock has been set since; nil: it is never set
 }
 
 // clock is the player's wall clock.
-func (p *part) clock() time.Time { return time.Now().Round(0).Add(p.Skew) }
+func (p *part) clock() time.Time {
+	now := time.Now().Round(0).Add(p.Skew)
+	if p.stepped != nil {
+		now = now.Add(time.Duration(p.stepped.Load()))
+	}
+	return now
+}
 
 // A handle is what a player has in its hands: a broken lock, or a mutex of Holdfast's.
 type handle interface {

@@ -1,8 +1,11 @@
 package broken
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -77,6 +80,9 @@ func (s *stage) cast(name string, change []func(*part)) *player {
 // ttl is a change of a player's part: how long its lock lasts.
 func ttl(d time.Duration) func(*part) { return func(p *part) { p.TTL = d } }
 
+// skew is a change of a player's part: by how much its clock is ahead.
+func skew(d time.Duration) func(*part) { return func(p *part) { p.Skew = d } }
+
 // A wait is an attempt to acquire the lock.
 type wait struct {
 	*player
@@ -130,16 +136,37 @@ func (p *player) locks() { p.begin().granted() }
 // granted waits until the lock is granted.
 func (w *wait) granted() {
 	if !w.grantedWithin(patience) {
-		w.must(fmt.Errorf("%s has not got the lock after %v", w.part.Player, patience))
+		w.must(cmp.Or(w.failure(), fmt.Errorf("%s has not got the lock after %v", w.part.Player, patience)))
 	}
 }
 
-// grantedWithin reports whether the lock is granted within d.
+// inLine waits until so many clients wait in the line. Broken locks have no line.
+func (w *wait) inLine(waiters int) {
+	c, ok := w.hand.(*client)
+	if !ok {
+		return
+	}
+	w.await("the attempt stands in the line", func() bool {
+		line, err := c.locks.Inspect(w.ctx, w.part.Lock)
+		return err == nil && len(line.Waiters()) >= waiters
+	})
+}
+
+// failure is why the attempt has failed, or nil if it goes on.
+func (w *wait) failure() error {
+	select {
+	case <-w.done:
+		return w.err
+	default:
+		return nil
+	}
+}
+
+// grantedWithin reports whether the lock is granted within d. It is not if the server refuses, or is away.
 func (w *wait) grantedWithin(d time.Duration) bool {
 	select {
 	case <-w.done:
-		w.must(w.err)
-		return true
+		return w.err == nil
 	case <-w.ctx.Done():
 		w.must(context.Cause(w.ctx))
 	case <-time.After(d):
@@ -348,8 +375,42 @@ func (p *player) held(flows proxy.Flow) (total int) {
 
 // leave ends the player.
 func (p *player) leave() error {
-	if p.hand == nil {
+	var errs []error
+	if p.hand != nil {
+		errs = append(errs, p.hand.close())
+	}
+	if c, ok := p.reg.(interface{ close() error }); ok && p.proc == nil {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
+}
+
+// A gate is a point between two steps of a broken lock, at which its client is stopped until the gate is opened. A lock
+// that has no such point never comes there.
+type gate struct {
+	arrive, open sync.Once
+	arrived      chan struct{}
+	opened       chan struct{}
+}
+
+// stopsBetween is a change of a player's part: its lock comes to this gate.
+func stopsBetween(g *gate) func(*part) { return func(p *part) { p.between = g } }
+
+func newGate() *gate { return &gate{arrived: make(chan struct{}), opened: make(chan struct{})} }
+
+// pass waits at the gate until it is opened.
+func (g *gate) pass(ctx context.Context) error {
+	if g == nil {
 		return nil
 	}
-	return p.hand.close()
+	g.arrive.Do(func() { close(g.arrived) })
+	select {
+	case <-g.opened:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
+
+// opens lets the client go on, now and whenever it comes again.
+func (g *gate) opens() { g.open.Do(func() { close(g.opened) }) }

@@ -2,8 +2,10 @@ package broken
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +50,45 @@ func (r *redis) close() error { return r.conn.Close() }
 
 // ms is a duration as Redis takes it.
 func ms(d time.Duration) int64 { return d.Milliseconds() }
+
+// Eval runs a script, for a fence.
+func (r *redis) Eval(_ context.Context, script string, keys, args []string) (any, error) {
+	all := []any{"EVAL", script, len(keys)}
+	for _, arg := range slices.Concat(keys, args) {
+		all = append(all, arg)
+	}
+	return r.do(all...)
+}
+
+// A setNXPX takes the lock and gives it an expiry in one command, and its value tells whose it is.
+type setNXPX struct {
+	*redis
+	key, value string
+	ttl        time.Duration
+	until      time.Time // counted from when the request was sent
+}
+
+func newSetNXPX(ctx context.Context, p *part) (setNXPX, error) {
+	r, err := dialRedis(ctx, p.Addrs[0])
+	return setNXPX{redis: r, key: p.Lock, value: rand.Text(), ttl: p.TTL}, err
+}
+
+func (l *setNXPX) tryLock(context.Context) (bool, error) {
+	l.until = time.Now().Add(l.ttl)
+	return l.ok("SET", l.key, l.value, "NX", "PX", ms(l.ttl))
+}
+
+// The scripts that compare the owner and act, in one step.
+const (
+	deleteIfMine = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`
+	renewIfMine  = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) end return 0`
+)
+
+// unlock deletes the key if it is still this client's.
+func (l *setNXPX) unlock(context.Context) error {
+	_, err := l.do("EVAL", deleteIfMine, 1, l.key, l.value)
+	return err
+}
 
 // holdfastRedis is Holdfast's lock on the first of the servers.
 func holdfastRedis(p *part) (url string, options []holdfast.Option) {

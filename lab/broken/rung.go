@@ -49,6 +49,12 @@ func init() {
 	ladder = []*Rung{
 		setNXDel, setNXExpire,
 		blindDelete, getCompareDelete,
+		getSetClock, getSetOverwrite,
+		noRenewal, lateWrite,
+		asyncReplica, splitBrain, lostTail,
+		redlockHalf, redlockElapsed, redlockClock, redlockRestart,
+		rowNoExpiry, rowClientClock, rowReplica,
+		versionGreater,
 	}
 }
 
