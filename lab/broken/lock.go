@@ -21,6 +21,11 @@ type lock interface {
 // A doubter is a lock that can tell when it is over. The holder of any other believes in it until it calls unlock.
 type doubter interface{ believes() bool }
 
+// A watcher is a lock that is told when it is worth trying again. Any other is tried again and again.
+type watcher interface {
+	await(ctx context.Context) error
+}
+
 // A register is what a lock protects: a number that clients read, and then write.
 type register interface {
 	read(ctx context.Context, token holdfast.Token) (uint64, error)
@@ -74,7 +79,12 @@ func (p polled) acquire(ctx context.Context) error {
 		if err != nil || ok {
 			return err
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if w, ok := p.lock.(watcher); ok {
+			err = w.await(ctx)
+		} else {
+			err = pause(ctx, pollEvery)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package broken_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"testing"
@@ -14,7 +15,9 @@ import (
 // playerEnv makes this program the process of a player.
 const playerEnv = "HOLDFAST_LAB_PLAYER"
 
+// Stores warn of what the schedules do to their servers, which is what they should.
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	if os.Getenv(playerEnv) == "" {
 		leaks.Main(m)
 	}

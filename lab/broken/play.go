@@ -25,6 +25,7 @@ type Lab struct {
 	mu     sync.Mutex
 	shared map[string]any // servers that many rungs use, by name
 	stops  []func() error
+	alone  sync.Mutex // for plays that count what a server does
 }
 
 // Close ends the servers.

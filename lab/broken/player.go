@@ -24,6 +24,7 @@ type player struct {
 	reg   register       // nil: there is nothing that the lock protects
 	proc  *process       // nil: it is a goroutine of this process
 	waits []*wait
+	quiet bool // what it does is not told
 
 	belief *belief      // nil: it does not believe that it holds the lock, or it is a process
 	read   check.Update // what it has read, and writes next
@@ -296,7 +297,11 @@ func (p *player) token() holdfast.Token {
 }
 
 // says notes what the player does.
-func (p *player) says(format string, args ...any) { p.tell(p.part.Player, format, args...) }
+func (p *player) says(format string, args ...any) {
+	if !p.quiet {
+		p.tell(p.part.Player, format, args...)
+	}
+}
 
 // dies kills the player's process.
 func (p *player) dies() {

@@ -242,13 +242,18 @@ var redlockRestart = &Rung{
 		s.onNodes(nodes)
 		order := s.random.Perm(3)
 		a, b := s.enter("A"), s.enter("B")
-		a.isCutOff(order[2])
+		mendA := a.isCutOff(order[2])
 		a.locks()
 		victim := nodes[order[1]]
 		s.breaks("restarted", fmt.Sprint("node ", order[1]+1), "node %d is restarted, and has lost its data", order[1]+1)
 		s.must(errors.Join(victim.Kill(), victim.LoseData(), victim.Start()))
-		b.isCutOff(order[0])
-		b.locks()
+		mendB := b.isCutOff(order[0])
+		w := b.asks()
+		w.grantedWithin(s.between(500, 800) * time.Millisecond)
 		s.must(pause(s.ctx, s.between(20, 50)*time.Millisecond))
+		mendA()
+		mendB()
+		a.unlocks()
+		w.granted()
 	},
 }

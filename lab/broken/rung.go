@@ -55,6 +55,8 @@ func init() {
 		redlockHalf, redlockElapsed, redlockClock, redlockRestart,
 		rowNoExpiry, rowClientClock, rowReplica,
 		versionGreater,
+		zkHerd, zkSession,
+		threadName, foreignUnlock, starvedWriter,
 	}
 }
 

@@ -200,6 +200,12 @@ func (s *stage) starts(start func(testing.TB)) {
 	s.cleanup(stop)
 }
 
+// alone waits until no other play that counts is under way, and keeps others out until the play is over.
+func (s *stage) alone() {
+	s.lab.alone.Lock()
+	s.cleanup(func() error { s.lab.alone.Unlock(); return nil })
+}
+
 // onRedis makes the players use a Redis server that other plays use too.
 func (s *stage) onRedis() *servers.RedisServer {
 	server, err := share(s.ctx, s.lab, "redis", func(t testing.TB) *servers.RedisServer { return servers.Redis(t) })
