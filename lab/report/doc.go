@@ -1,0 +1,22 @@
+// Package report tells what happened in a run of the lab.
+//
+// A [Run] is plain data: workers with what they did and when, faults, and what each check has found. The code that plays
+// a run fills it in, and the verdict follows from its checks:
+//
+//	run := &report.Run{Title: "verify", Store: masked, Command: command, Seed: seed, Started: started, Interval: interval}
+//	run.AddHolds(holds) // what package history has recorded
+//	run.AddCheck("mutual exclusion", "Holds that exclude each other are never believed at once.",
+//		len(holds), check.Overlap(holds))
+//	err := run.WriteJSON(file)
+//
+// # JSON
+//
+// [Run.WriteJSON] writes one object. Its fields are those of [Run], by the names in their tags, and before them
+//
+//   - report: the version of the format, which is 1
+//   - verdict: "held", "broken" or "undecided", see [Verdict]
+//   - violations: the number of findings, without those of calibration
+//
+// All times are in nanoseconds since the beginning of the run. The seed and tokens are decimal strings, because they
+// may be greater than 2^53. Fields may be added within a version; none is removed or changes its meaning.
+package report
