@@ -18,9 +18,7 @@ type belief struct {
 // believe begins to record that a player holds its lock. It returns false if the player does not believe so. It calls
 // lost if the player finds out later that it holds the lock no longer.
 func believe(r *history.Recorder, p *part, h handle, lost func()) (*belief, bool) {
-	recorded, ok := r.Begin(history.Hold{
-		Who: history.Who{Client: p.Player}, Resource: p.Lock, Kind: p.Kind, Token: h.token(),
-	}, h.believes)
+	recorded, ok := r.Begin(history.Hold{Who: p.who(), Resource: p.Lock, Kind: p.Kind, Token: h.token()}, h.believes)
 	if !ok {
 		return nil, false
 	}

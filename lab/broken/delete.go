@@ -64,7 +64,7 @@ var blindDelete = &Rung{
 		w.granted()
 		deliver()
 		late.done()
-		c.tries(s.between(100, 200) * time.Millisecond)
+		c.triesWrongly(s.between(100, 200) * time.Millisecond)
 	},
 }
 
@@ -95,6 +95,6 @@ var getCompareDelete = &Rung{
 		w.granted()
 		deliver()
 		late.done()
-		c.tries(s.between(100, 200) * time.Millisecond)
+		c.triesWrongly(s.between(100, 200) * time.Millisecond)
 	},
 }

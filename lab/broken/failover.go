@@ -67,7 +67,7 @@ var asyncReplica = &Rung{
 		s.must(pair.Replicas[0].Lag())
 		s.breaks("lag", "replica", "the replica falls behind")
 		w := a.asks()
-		w.grantedWithin(s.between(500, 800) * time.Millisecond)
+		w.grantedWrongly(s.between(500, 800) * time.Millisecond)
 		old := pair.Master
 		s.must(old.Kill())
 		s.breaks("killed", "master", "kill -9 the master")
@@ -106,7 +106,7 @@ var splitBrain = &Rung{
 		healed := s.breaks("split", "master and replica", "the cluster is split: there are two masters now")
 		s.on(pair.Master.Addr())
 		w := s.enter("B").asks()
-		w.grantedWithin(2 * short)
+		w.grantedWrongly(2 * short)
 		s.must(pause(s.ctx, s.between(20, 60)*time.Millisecond))
 		s.must(old.Follow(pair.Master))
 		healed()

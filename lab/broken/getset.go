@@ -75,7 +75,7 @@ var getSetClock = &Rung{
 		a, b := s.enter("A"), s.enter("B", skew(ahead))
 		a.locks()
 		s.breaks("clock ahead", "B", "B's clock is %v ahead", ahead)
-		b.tries(s.between(100, 200) * time.Millisecond)
+		b.triesWrongly(s.between(100, 200) * time.Millisecond)
 	},
 }
 
@@ -109,7 +109,7 @@ var getSetOverwrite = &Rung{
 		first.opens()
 		wb.granted()
 		second.opens()
-		if !wc.grantedWithin(3 * short) {
+		if !wc.grantedWrongly(3 * short) {
 			wc.givesUp()
 		}
 	},

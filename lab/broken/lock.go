@@ -49,6 +49,9 @@ type part struct {
 	stepped *atomic.Int64 // by how much its wall clock has been set since; nil: it is never set
 }
 
+// who is the player as histories call it, whether it is a process of its own or not.
+func (p *part) who() history.Who { return history.Who{Client: p.Player} }
+
 // clock is the player's wall clock.
 func (p *part) clock() time.Time {
 	now := time.Now().Round(0).Add(p.Skew)

@@ -56,7 +56,7 @@ var threadName = &Rung{
 		called := func(p *part) { p.Thread = "worker-1" }
 		a, b := s.enterProcess("A", called), s.enter("B", called)
 		a.locks()
-		b.tries(s.between(100, 200) * time.Millisecond)
+		b.triesWrongly(s.between(100, 200) * time.Millisecond)
 	},
 }
 
@@ -79,13 +79,15 @@ var foreignUnlock = &Rung{
 		s.onFile()
 		a, b, c := s.enterProcess("A"), s.enter("B"), s.enter("C")
 		a.locks()
-		b.tries(s.between(50, 150) * time.Millisecond)
+		w := b.asks()
+		s.must(pause(s.ctx, s.between(50, 150)*time.Millisecond))
+		w.givesUp()
 		if s.holdfast {
 			b.says("has no lease, and so nothing that it could unlock")
 		} else {
 			b.unlocks()
 		}
-		c.tries(s.between(100, 200) * time.Millisecond)
+		c.triesWrongly(s.between(100, 200) * time.Millisecond)
 	},
 }
 
@@ -121,7 +123,7 @@ var starvedWriter = &Rung{
 	Seen:    "read-write locks that count readers",
 	Promise: "whoever waits gets in within a bound",
 	Story:   "Two readers relieve each other: each comes before the other leaves. A writer waits.",
-	Rule:    check.Progress,
+	Rule:    check.LongWait,
 	Prevents: "Readers and writers stand in one line. A writer that waits stops the readers behind it, and is next when those " +
 		"before it have left.",
 	Store: "sqlite", Budget: 10 * time.Second,
@@ -143,20 +145,22 @@ var starvedWriter = &Rung{
 		w.inLine(1)
 		inside.quiet, next.quiet = true, true
 		shifts := 0
-		for began := time.Now(); time.Since(began) < s.bound+100*time.Millisecond && granted([]*wait{w}) == 0; shifts++ {
+		for began := time.Now(); time.Since(began) < s.bound+100*time.Millisecond && !w.over(); shifts++ {
 			turn := next.asks()
-			came := turn.grantedWithin(s.between(40, 80) * time.Millisecond)
-			inside.unlocks()
-			if !came { // the writer is before it
+			if turn.inLine(2); s.holdfast {
+				inside.unlocks() // the writer is before the next reader
 				w.granted()
 				writer.unlocks()
 				turn.granted()
+			} else {
+				turn.granted()
+				inside.unlocks()
 			}
 			inside, next = next, inside
 			s.must(pause(s.ctx, s.between(10, 40)*time.Millisecond))
 		}
 		s.tell("", "the readers have relieved each other %d times", shifts)
-		if granted([]*wait{w}) == 0 {
+		if !w.over() {
 			w.givesUp()
 		}
 		inside.unlocks()

@@ -84,14 +84,11 @@ func (o *Outcome) Passed() bool { return len(o.Holdfast.Findings) == 0 }
 // A Performance is what happened in one play of a schedule.
 type Performance struct {
 	history.Interval
-	Events   []Event
-	Holds    []history.Hold  // what was believed
-	Attempts []check.Attempt // to acquire the lock
-	Updates  []check.Update  // that were acknowledged
-	Refused  []check.Update  // that the register refused
-	Wakeups  []check.Wakeup
-	Faults   []Fault
-	Findings []check.Finding
+	*history.History // what was believed, waited for and written
+	Events           []Event
+	Wakeups          []check.Wakeup
+	Faults           []Fault
+	Findings         []check.Finding
 }
 
 // An Event is a step of a schedule.

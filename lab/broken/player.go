@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/child"
-	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/history"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
@@ -26,8 +25,9 @@ type player struct {
 	waits []*wait
 	quiet bool // what it does is not told
 
-	belief *belief      // nil: it does not believe that it holds the lock, or it is a process
-	read   check.Update // what it has read, and writes next
+	belief *belief          // nil: it does not believe that it holds the lock, or it is a process
+	update *history.Calling // what it has read, and has not written yet
+	value  uint64           // what that was
 }
 
 // enter brings a player on the stage. It is a client of its own in this process.
@@ -102,33 +102,17 @@ func (p *player) begin() *wait {
 	ctx, cancel := context.WithCancel(p.ctx)
 	w := &wait{player: p, cancel: cancel, done: make(chan struct{})}
 	p.waits = append(p.waits, w)
-	began := history.Now()
+	recorded := p.recorder.Wait(history.Wait{Who: p.part.who(), Resource: p.part.Lock, Kind: p.part.Kind})
 	p.running.Go(func() {
 		defer close(w.done)
-		w.err = p.hand.acquire(ctx)
-		p.attempted(began, w.err == nil)
-		if w.err == nil {
-			p.holds()
+		if w.err = p.hand.acquire(ctx); w.err != nil {
+			recorded.GaveUp()
+			return
 		}
+		recorded.Granted(p.hand.token())
+		p.holds()
 	})
 	return w
-}
-
-// attempted notes how an attempt has ended.
-func (p *player) attempted(began history.Instant, granted bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.show.Attempts = append(p.show.Attempts, check.Attempt{
-		Who: p.who(), Resource: p.stage.lock, Interval: history.Interval{Begin: began, End: history.Now()}, Granted: granted,
-	})
-}
-
-// who is the player as the histories call it.
-func (p *player) who() history.Who {
-	if p.proc != nil {
-		return history.Who{Process: p.part.Player}
-	}
-	return history.Who{Client: p.part.Player}
 }
 
 // locks waits until the player has the lock.
@@ -141,7 +125,7 @@ func (w *wait) granted() {
 	}
 }
 
-// inLine waits until so many clients wait in the line. Broken locks have no line.
+// inLine waits until so many clients wait in the line, or this one has got the lock. Broken locks have no line.
 func (w *wait) inLine(waiters int) {
 	c, ok := w.hand.(*client)
 	if !ok {
@@ -149,18 +133,26 @@ func (w *wait) inLine(waiters int) {
 	}
 	w.await("the attempt stands in the line", func() bool {
 		line, err := c.locks.Inspect(w.ctx, w.part.Lock)
-		return err == nil && len(line.Waiters()) >= waiters
+		return err == nil && len(line.Waiters()) >= waiters || w.over()
 	})
+}
+
+// over reports whether the attempt has ended.
+func (w *wait) over() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // failure is why the attempt has failed, or nil if it goes on.
 func (w *wait) failure() error {
-	select {
-	case <-w.done:
+	if w.over() {
 		return w.err
-	default:
-		return nil
 	}
+	return nil
 }
 
 // grantedWithin reports whether the lock is granted within d. It is not if the server refuses, or is away.
@@ -185,13 +177,22 @@ func (w *wait) givesUp() {
 	w.says("gives up: it has not got the lock")
 }
 
-// tries asks for the lock and gives up after d. It reports whether the player has got it.
-func (p *player) tries(d time.Duration) bool {
-	w := p.asks()
-	if w.grantedWithin(d) {
-		return true
+// grantedWrongly reports whether the lock is granted where it must not be. A broken lock has all the time that it needs:
+// on a busy machine, too, it shall do what it does. Holdfast's has d.
+func (w *wait) grantedWrongly(d time.Duration) bool {
+	if !w.holdfast {
+		d = patience
 	}
-	w.givesUp()
+	return w.grantedWithin(d)
+}
+
+// triesWrongly asks for the lock where it must not be granted, and gives up after d if it is not. It reports whether the
+// player has got the lock.
+func (p *player) triesWrongly(d time.Duration) bool {
+	w := p.asks()
+	if !w.grantedWrongly(d) {
+		w.givesUp()
+	}
 	return w.err == nil
 }
 
@@ -257,33 +258,36 @@ func (c *call) done() {
 	}
 }
 
+// stocks records that a register begins with this value.
+func (s *stage) stocks(value uint64) uint64 {
+	first := s.recorder.Call(history.Operation{Who: history.Who{Client: "the shop"}, Register: s.lock, Update: true})
+	first.Sends("", fmt.Sprint(value))
+	first.Wrote()
+	return value
+}
+
 // reads reads the register.
 func (p *player) reads() uint64 {
-	began := history.Now()
+	p.update = p.recorder.Call(history.Operation{Who: p.part.who(), Register: p.part.Lock, Token: p.token(), Update: true})
 	value, err := p.reg.read(p.ctx, p.token())
 	p.must(err)
-	p.read = check.Update{Who: p.who(), Register: p.stage.lock, Interval: history.Interval{Begin: began}, Read: value}
+	p.value = value
 	p.says("reads %d", value)
 	return value
 }
 
-// writes writes the register, which depends on what the player has read. It reports whether that was accepted.
+// writes writes a value that depends on what the player has read, and that no other player writes. It reports whether
+// the register accepted it.
 func (p *player) writes(value uint64) bool {
+	p.update.Sends(fmt.Sprint(p.value), fmt.Sprint(value))
 	ok, err := p.reg.write(p.ctx, p.token(), value)
 	p.must(err)
-	u := p.read
-	u.Wrote, u.End = value, history.Now()
 	if ok {
+		p.update.Wrote()
 		p.says("writes %d", value)
 	} else {
+		p.update.Refused()
 		p.says("writes %d, which is refused", value)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ok {
-		p.show.Updates = append(p.show.Updates, u)
-	} else {
-		p.show.Refused = append(p.show.Refused, u)
 	}
 	return ok
 }

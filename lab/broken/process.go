@@ -161,7 +161,7 @@ func Perform(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 		return fmt.Errorf("holdfast: lab: this command is for holdfast lab: %w", err)
 	}
 	a := &actor{part: &o.Part}
-	if a.recorder, err = history.Create(o.Dir, o.Part.Player); err != nil {
+	if a.recorder, err = history.Create(o.Dir, ""); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()

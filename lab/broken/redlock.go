@@ -143,8 +143,8 @@ var redlockHalf = &Rung{
 		a, b := s.enter("A"), s.enter("B")
 		mend := a.isCutOff(nodes[2:]...)
 		b.isCutOff(nodes[0], nodes[1], nodes[4])
-		got := a.tries(s.between(150, 300) * time.Millisecond)
-		b.tries(s.between(150, 300) * time.Millisecond)
+		got := a.triesWrongly(s.between(150, 300) * time.Millisecond)
+		b.triesWrongly(s.between(150, 300) * time.Millisecond)
 		mend()
 		if !got {
 			a.locks()
@@ -184,7 +184,7 @@ var redlockElapsed = &Rung{
 		})
 		b.locks()
 		deliver()
-		if !w.grantedWithin(s.between(150, 250) * time.Millisecond) {
+		if !w.grantedWrongly(s.between(150, 250) * time.Millisecond) {
 			w.givesUp()
 		}
 	},
@@ -249,7 +249,7 @@ var redlockRestart = &Rung{
 		s.must(errors.Join(victim.Kill(), victim.LoseData(), victim.Start()))
 		mendB := b.isCutOff(order[0])
 		w := b.asks()
-		w.grantedWithin(s.between(500, 800) * time.Millisecond)
+		w.grantedWrongly(s.between(500, 800) * time.Millisecond)
 		s.must(pause(s.ctx, s.between(20, 50)*time.Millisecond))
 		mendA()
 		mendB()

@@ -140,7 +140,7 @@ var noRenewal = &Rung{
 		a.locks()
 		a.says("works for longer than the ttl of %v", short)
 		w := b.asks()
-		w.grantedWithin(short + s.between(200, 400)*time.Millisecond)
+		w.grantedWrongly(short + s.between(200, 400)*time.Millisecond)
 		s.must(pause(s.ctx, 20*time.Millisecond))
 		a.unlocks()
 		w.granted()
@@ -153,7 +153,7 @@ var lateWrite = &Rung{
 	Seen:    "good lock libraries, used as their examples show",
 	Promise: "no acknowledged update is lost",
 	Story: "A reads the stock, asks its lock (all is well), and its process is stopped before it writes. A's time passes, " +
-		"B sells an item. A goes on and writes what it had computed.",
+		"B sells two items. A goes on and writes what it had computed.",
 	Rule: check.LostUpdate,
 	Prevents: "No lock can prevent it: A has no chance to ask once more. Each lease has a token that rises from holder to " +
 		"holder, and a fence at the data refuses a token that is smaller than one it has seen.",
@@ -163,14 +163,15 @@ var lateWrite = &Rung{
 	register: newStock,
 	schedule: func(s *stage) {
 		server := s.onRedis()
-		_, err := server.Do("SET", s.lock+":stock", fmt.Sprint(s.between(50, 100).Nanoseconds()))
+		_, err := server.Do("SET", s.lock+":stock", fmt.Sprint(s.stocks(50+uint64(s.random.IntN(50)))))
 		s.must(err)
 		a, b := s.enterProcess("A", ttl(s.between(400, 700)*time.Millisecond)), s.enter("B")
 		a.locks()
 		left := a.reads()
+		a.says("asks its lock: all is well")
 		goesOn := a.isStopped()
 		b.locks()
-		b.writes(b.reads() - 1)
+		b.writes(b.reads() - 2) // it sells two
 		b.unlocks()
 		goesOn()
 		a.writes(left - 1)

@@ -88,7 +88,7 @@ var rowNoExpiry = &Rung{
 	Seen:     "applications that have a database and need one lock; migration tools",
 	Promise:  "when a holder dies, somebody else gets the lock",
 	Story:    "A inserts the row and is killed. B waits.",
-	Rule:     check.Progress,
+	Rule:     check.LongWait,
 	Prevents: "Every claim has a ttl. In a SQLite file a dead process is even found out at once, by its socket.",
 	Store:    "sqlite", Budget: 10 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
@@ -130,7 +130,7 @@ var rowClientClock = &Rung{
 		a, b := s.enter("A"), s.enter("B", skew(ahead))
 		a.locks()
 		s.breaks("clock ahead", "B", "B's clock is %v ahead", ahead)
-		b.tries(s.between(100, 200) * time.Millisecond)
+		b.triesWrongly(s.between(100, 200) * time.Millisecond)
 	},
 }
 
@@ -158,7 +158,7 @@ var rowReplica = &Rung{
 		a, b := s.enter("A"), s.enter("B")
 		s.breaks("lag", "replica", "the replica lags behind the primary")
 		a.locks()
-		b.tries(s.between(150, 300) * time.Millisecond)
+		b.triesWrongly(s.between(150, 300) * time.Millisecond)
 	},
 }
 

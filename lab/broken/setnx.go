@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
@@ -46,7 +47,7 @@ var setNXDel = &Rung{
 	Seen:    "first attempts, and old answers to \"how do I lock with Redis\"",
 	Promise: "when a holder dies, somebody else gets the lock",
 	Story:   "A takes the lock and is killed. B waits.",
-	Rule:    check.Progress,
+	Rule:    check.LongWait,
 	Prevents: "Every claim has a ttl that the server enforces from the moment of the grant, in the same step. " +
 		"A dead holder is out after its ttl.",
 	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
@@ -74,7 +75,7 @@ var setNXExpire = &Rung{
 	Seen:    "code from before Redis 2.6.12, whose SET had no NX and EX, and copies of it",
 	Promise: "when a holder dies, at whatever moment, somebody else gets the lock",
 	Story:   "A is killed after its SETNX has arrived and before it sends EXPIRE. B waits.",
-	Rule:    check.Progress,
+	Rule:    check.LongWait,
 	Prevents: "The grant and its expiry are one script, so that there is nothing in between. " +
 		"A claim whose acquisition was never acknowledged expires like any other.",
 	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
@@ -87,13 +88,12 @@ var setNXExpire = &Rung{
 		server := s.onRedis()
 		s.bound = deadHolderBound
 		a, b := s.enterProcess("A", ttl(s.between(300, 600)*time.Millisecond)), s.enter("B")
+		b.locks() // so that Redis knows the scripts
+		b.unlocks()
+		s.await("the lock is free", func() bool { return len(s.keys(server)) == 0 })
 		a.holdBack(proxy.Down, "what the server answers to A")
 		a.asks()
-		s.await("A's request arrives", func() bool {
-			keys, err := server.Do("KEYS", "*"+s.lock+"*")
-			s.must(err)
-			return len(keys.([]any)) > 0
-		})
+		s.await("A's request arrives", func() bool { return len(s.keys(server)) > 0 })
 		s.tell("", "A's request has arrived at the server")
 		a.dies()
 		w := b.asks()
@@ -101,4 +101,11 @@ var setNXExpire = &Rung{
 			w.givesUp()
 		}
 	},
+}
+
+// keys are what the lock consists of at the server.
+func (s *stage) keys(server *servers.RedisServer) []any {
+	keys, err := server.Do("KEYS", "*"+s.lock+"*")
+	s.must(err)
+	return keys.([]any)
 }

@@ -32,7 +32,7 @@ type stage struct {
 
 	addrs   []string      // of the servers, for players that come from now on
 	proxied bool          // the players reach them through proxies
-	bound   time.Duration // how long an attempt to acquire may take; 0: it is not what the rung is about
+	bound   time.Duration // how long a wait may last; 0: it is not what the rung is about
 
 	dir      string
 	recorder *history.Recorder
@@ -57,17 +57,13 @@ func (s *stage) run() (show *Performance, err error) {
 	err = s.try(s.rung.schedule)
 	s.show.End = history.Now()
 	err = errors.Join(err, s.leave(), s.recorder.Close())
-	s.show.Holds, err = s.holds(err)
-	if err = errors.Join(err, s.clear()); err != nil {
+	recorded, failed := history.LoadDir(s.dir)
+	if err = errors.Join(err, failed, s.clear()); err != nil {
 		return nil, err
 	}
+	s.show.History = recorded
 	s.judge()
 	return &s.show, nil
-}
-
-func (s *stage) holds(err error) ([]history.Hold, error) {
-	holds, failed := history.ReadDir(s.dir)
-	return holds, errors.Join(err, failed)
 }
 
 // A failure ends a schedule.
@@ -140,15 +136,14 @@ func (s *stage) cleanup(f func() error) { s.cleanups = append(s.cleanups, f) }
 
 // judge runs the checks.
 func (s *stage) judge() {
-	s.show.Findings = check.Overlap(s.show.Holds)
-	if s.holdfast {
-		s.show.Findings = append(s.show.Findings, check.Tokens(s.show.Holds)...)
+	h := s.show.History
+	s.show.Findings = slices.Concat(check.Overlap(h.Holds), check.Register(h.Operations), check.Herds(s.show.Wakeups))
+	if s.holdfast { // broken locks have no tokens
+		s.show.Findings = append(s.show.Findings, check.Tokens(h.Holds)...)
 	}
 	if s.bound > 0 {
-		s.show.Findings = append(s.show.Findings, check.Stuck(s.show.Attempts, s.bound)...)
+		s.show.Findings = append(s.show.Findings, check.Waiting(h.Waits, nil, s.bound)...)
 	}
-	s.show.Findings = append(s.show.Findings, check.LostUpdates(s.show.Updates)...)
-	s.show.Findings = append(s.show.Findings, check.Herds(s.show.Wakeups)...)
 }
 
 // tell notes a step. Who is the player; empty for what the schedule does.

@@ -70,6 +70,7 @@ var versionGreater = &Rung{
 	},
 	schedule: func(s *stage) {
 		s.onFile()
+		s.stocks(100)
 		a, b := s.enter("A"), s.enter("B")
 		if s.random.IntN(2) == 0 {
 			a, b = b, a
@@ -77,7 +78,7 @@ var versionGreater = &Rung{
 		left := a.reads()
 		b.reads()
 		s.must(pause(s.ctx, s.between(0, 20)*time.Millisecond))
-		b.writes(left - 1)
+		b.writes(left - 2)
 		s.must(pause(s.ctx, s.between(1, 20)*time.Millisecond))
 		if !a.writes(left - 1) {
 			a.writes(a.reads() - 1) // it begins again, with what is there

@@ -145,10 +145,8 @@ var zkHerd = &Rung{
 // granted is how many of these have got the lock.
 func granted(waits []*wait) (n int) {
 	for _, w := range waits {
-		select {
-		case <-w.done:
+		if w.over() {
 			n++
-		default:
 		}
 	}
 	return n

@@ -2,7 +2,7 @@ package check
 
 import "github.com/holdfast-go/holdfast/lab/history"
 
-// Herd is the rule that a release wakes those who get the lock by it, and no others.
+// Herd is the rule that a release wakes the waiters that get the lock by it, and no others.
 const Herd Rule = "herd"
 
 // A Wakeup is what a release set off: how many waiting clients the server told of it, and how many of them it let in.
@@ -12,19 +12,16 @@ type Wakeup struct {
 	Woken, Granted int
 }
 
-// Herds finds releases that woke more clients than they let in. A herd is not unsafe: it costs the server a message and
-// a request for each client woken in vain, at each release. It reports the first 100 findings.
+// Herds finds releases that woke more clients than they let in. A herd is not unsafe. It costs the server a message and
+// a request for each client that was woken in vain, at each release.
 func Herds(wakeups []Wakeup) []Finding {
-	var found []Finding
-	for _, w := range wakeups {
-		if w.Woken <= w.Granted {
-			continue
+	names, groups := grouped(wakeups, func(w Wakeup) string { return w.Resource })
+	return searchEach(names, 0, func(s *search) {
+		for _, w := range groups[s.resource] {
+			if w.Woken > w.Granted && !s.full() {
+				s.note(Herd, history.Interval{Begin: w.At, End: w.At}, "a release woke %d clients, and let %d in",
+					w.Woken, w.Granted)
+			}
 		}
-		s := &search{resource: w.Resource}
-		s.report(Herd, nil, "a release woke %d clients, and let %d in", w.Woken, w.Granted)
-		if found = append(found, s.found...); len(found) == maxFindings {
-			break
-		}
-	}
-	return found
+	})
 }
