@@ -70,7 +70,7 @@ var asyncReplica = &Rung{
 		w.grantedWrongly(s.between(500, 800) * time.Millisecond)
 		old := pair.Master
 		s.must(old.Kill())
-		s.breaks("killed", "master", "kill -9 the master")
+		s.breaks(killed, "master", "kill -9 the master")
 		s.must(pair.Promote(0))
 		s.tell("", "the replica is promoted")
 		s.must(old.Start())

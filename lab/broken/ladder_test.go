@@ -32,10 +32,10 @@ func TestLadder(t *testing.T) {
 					}
 					t.Logf("it took %v", time.Since(began))
 					if !o.Caught() {
-						t.Errorf("the broken lock was not caught: %v\n%s", o.Broken.Findings, told(o.Broken))
+						t.Errorf("the broken lock was not caught: %v\n%s", o.Broken.Findings(), told(o.Broken))
 					}
 					if !o.Passed() {
-						t.Errorf("Holdfast: %v\n%s", o.Holdfast.Findings, told(o.Holdfast))
+						t.Errorf("Holdfast: %v\n%s", o.Holdfast.Findings(), told(o.Holdfast))
 					}
 				})
 			}

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/broken"
 )
 
@@ -19,7 +19,7 @@ const playerEnv = "HOLDFAST_LAB_PLAYER"
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	if os.Getenv(playerEnv) == "" {
-		leaks.Main(m)
+		testkit.Main(m)
 	}
 	if err := broken.Perform(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,25 +71,40 @@ type Outcome struct {
 
 // Caught reports whether the check saw the broken lock break what it should hold.
 func (o *Outcome) Caught() bool {
-	for _, f := range o.Broken.Findings {
-		if f.Rule == o.Rung.Rule {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Broken.Findings(), func(f check.Finding) bool { return f.Rule == o.Rung.Rule })
 }
 
-// Passed reports whether no check saw anything of Holdfast's lock.
-func (o *Outcome) Passed() bool { return len(o.Holdfast.Findings) == 0 }
+// Passed reports whether each check of Holdfast's lock had something to judge, and none saw anything.
+func (o *Outcome) Passed() bool {
+	return len(o.Holdfast.Checks) > 0 && len(o.Holdfast.Findings()) == 0 &&
+		!slices.ContainsFunc(o.Holdfast.Checks, func(c Check) bool { return c.Judged == 0 })
+}
 
 // A Performance is what happened in one play of a schedule.
 type Performance struct {
-	history.Interval
-	*history.History // what was believed, waited for and written
+	Started          time.Time // the wall clock at the beginning
+	history.Interval           // on the clock of the history
+	*history.History           // what was believed, waited for and written
 	Events           []Event
 	Wakeups          []check.Wakeup
 	Faults           []Fault
-	Findings         []check.Finding
+	Checks           []Check
+}
+
+// A Check is what one check has judged and found.
+type Check struct {
+	Name     string
+	Property string // in one sentence
+	Judged   int    // how many events it has judged
+	Findings []check.Finding
+}
+
+// Findings are those of all checks.
+func (p *Performance) Findings() (all []check.Finding) {
+	for _, c := range p.Checks {
+		all = append(all, c.Findings...)
+	}
+	return all
 }
 
 // An Event is a step of a schedule.

@@ -307,15 +307,21 @@ func (p *player) says(format string, args ...any) {
 	}
 }
 
+// The faults that are done to a player's process.
+const (
+	killed  = "killed"
+	stopped = "stopped"
+)
+
 // dies kills the player's process.
 func (p *player) dies() {
-	p.breaks("killed", p.part.Player, "kill -9 %s", p.part.Player)
+	p.breaks(killed, p.part.Player, "kill -9 %s", p.part.Player)
 	p.must(p.proc.kill())
 }
 
 // isStopped stops the player's process, until goesOn.
 func (p *player) isStopped() (goesOn func()) {
-	ended := p.breaks("stopped", p.part.Player, "SIGSTOP: the process of %s stands still", p.part.Player)
+	ended := p.breaks(stopped, p.part.Player, "SIGSTOP: the process of %s stands still", p.part.Player)
 	p.must(child.Pause(p.proc.Cmd.Process))
 	return func() {
 		p.tell("", "SIGCONT: %s goes on, and does not know that time has passed", p.part.Player)

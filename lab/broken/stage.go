@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/servers"
-	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
@@ -53,7 +52,7 @@ func (s *stage) run() (show *Performance, err error) {
 	if s.recorder, err = history.Create(s.dir, ""); err != nil {
 		return nil, errors.Join(err, s.clear())
 	}
-	s.show.Begin = history.Now()
+	s.show.Started, s.show.Begin = time.Now(), history.Now()
 	err = s.try(s.rung.schedule)
 	s.show.End = history.Now()
 	err = errors.Join(err, s.leave(), s.recorder.Close())
@@ -133,18 +132,6 @@ func (s *stage) clear() error {
 
 // cleanup has something done when the play is over, the last first.
 func (s *stage) cleanup(f func() error) { s.cleanups = append(s.cleanups, f) }
-
-// judge runs the checks.
-func (s *stage) judge() {
-	h := s.show.History
-	s.show.Findings = slices.Concat(check.Overlap(h.Holds), check.Register(h.Operations), check.Herds(s.show.Wakeups))
-	if s.holdfast { // broken locks have no tokens
-		s.show.Findings = append(s.show.Findings, check.Tokens(h.Holds)...)
-	}
-	if s.bound > 0 {
-		s.show.Findings = append(s.show.Findings, check.Waiting(h.Waits, nil, s.bound)...)
-	}
-}
 
 // tell notes a step. Who is the player; empty for what the schedule does.
 func (s *stage) tell(who, format string, args ...any) {
