@@ -46,8 +46,8 @@ store. All names begin with ` + verify.Prefix + `, and nothing of them is left a
 installed:
 ` + siteKinds() + `
 
-It exits with 0 if everything held, with ` + fmt.Sprint(exitViolated) + ` if something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run. The
-same seed makes the same schedule of faults.`,
+The same seed makes the same schedule of faults. It exits with 0 if everything held, with ` + fmt.Sprint(exitViolated) + ` if
+something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run or if too little could be judged.`,
 		Example: `  holdfast verify
   holdfast verify --store redis://127.0.0.1:6379 --time 2m --report run.html
   holdfast verify --store postgres://localhost/app --seed 7 --faults pause,kill

@@ -65,7 +65,7 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 	j.tellExpected()
 	run.Figures = append(run.Figures,
 		report.Figure{Name: "locks taken", Value: float64(granted(h.Waits))},
-		report.Figure{Name: "leases lost", Value: float64(total.Lost)},
+		report.Figure{Name: "leases lost", Value: float64(lost(h.Holds))},
 		report.Figure{Name: "updates refused by the fence", Value: float64(refused(fenced))},
 		report.Figure{Name: "updates lost behind the fence", Value: float64(check.LostUpdates(fenced))},
 		report.Figure{Name: "updates lost without a fence", Value: float64(check.LostUpdates(unfenced))},
@@ -149,6 +149,16 @@ func registers(all []history.Operation) (fenced, unfenced []history.Operation) {
 func granted(waits []history.Wait) (n int) {
 	for _, w := range waits {
 		if w.Granted {
+			n++
+		}
+	}
+	return n
+}
+
+// lost is how many holders found that they had lost their locks.
+func lost(holds []history.Hold) (n int) {
+	for _, h := range holds {
+		if h.Lost != 0 {
 			n++
 		}
 	}
