@@ -29,6 +29,7 @@ var howToGet = map[string]string{
 	"zookeeper":     "apt-get install zookeeper (3.8 or newer)",
 	"javac":         "apt-get install default-jdk-headless",
 	"cc":            "apt-get install gcc libc6-dev",
+	"chromium":      "apt-get install chromium",
 }
 
 // storesOf says which stores need a server.

@@ -20,8 +20,8 @@ func (r *Run) Worker(who history.Who) *Worker {
 	return w
 }
 
-// AddHistory adds a span for each wait, each hold and each loss in a history, and for each update of a register that was
-// acknowledged or refused, to its worker.
+// AddHistory adds a span for each wait, each hold and each loss in a history, and for each update of a register that
+// was acknowledged or refused, to its worker.
 func (r *Run) AddHistory(h *history.History) {
 	r.AddHolds(h.Holds)
 	workers := r.finder()
@@ -91,7 +91,8 @@ func (f finder) add(who history.Who, s Span) {
 	w.Spans = append(w.Spans, s)
 }
 
-// AddToProcess adds a span to each worker of a process that the run has so far, as when the process is paused or killed.
+// AddToProcess adds a span to each worker of a process that the run has so far, as when the process is paused or
+// killed.
 func (r *Run) AddToProcess(process string, s Span) {
 	for _, w := range r.Workers {
 		if w.Process == process {

@@ -108,7 +108,8 @@ func TestTimeline(t *testing.T) {
 	r := brokenRun()
 	r.Faults = append(r.Faults, Fault{Name: "earlier", Interval: ms(10, 20)})
 	got := r.timeline()
-	if got.End != 1e9 || got.Rows[0].Marks[0].Begin != 100e6 || got.Faults[0].Name != "earlier" || got.Faults[1].End != 450e6 {
+	if got.End != 1e9 || got.Rows[0].Marks[0].Begin != 100e6 ||
+		got.Faults[0].Name != "earlier" || got.Faults[1].End != 450e6 {
 		t.Errorf("%+v", got)
 	}
 	f := got.Findings[0]

@@ -129,7 +129,7 @@ func (p *picture) captions() []fact {
 
 // add adds a line.
 func (p *picture) add(format string, args ...any) {
-	fmt.Fprintf(p, format+"\n", args...)
+	p.WriteString(fmt.Sprintf(format, args...) + "\n")
 }
 
 // text escapes a text for XML.

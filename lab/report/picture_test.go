@@ -87,7 +87,8 @@ func TestPictureLeavesOutWhatHides(t *testing.T) {
 	r := cleanRun()
 	for i := range 10000 {
 		at := origin + history.Instant(i)*100
-		r.Workers[0].Spans = append(r.Workers[0].Spans, Span{State: Waiting, Interval: history.Interval{Begin: at, End: at + 50}})
+		wait := Span{State: Waiting, Interval: history.Interval{Begin: at, End: at + 50}}
+		r.Workers[0].Spans = append(r.Workers[0].Spans, wait)
 	}
 	if n := parts(t, written(t, r.WriteSVG))["waiting"]; n < 2 || n > 10 {
 		t.Errorf("%d waits in the picture", n)
