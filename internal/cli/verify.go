@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -188,19 +187,7 @@ func (a *app) reportOf(run *report.Run, v *verification) error {
 	if v.report == "" {
 		return err
 	}
-	switch strings.ToLower(filepath.Ext(v.report)) {
-	case ".json":
-		write = run.WriteJSON
-	case ".txt":
-		write = run.WriteText
-	default:
-		write = run.WriteHTML
-	}
-	file, e := os.Create(v.report)
-	if e != nil {
-		return errors.Join(err, exitWith(exitStore, "the report cannot be written: %w", e))
-	}
-	return errors.Join(err, write(file), file.Close())
+	return errors.Join(err, writeRun(v.report, run))
 }
 
 // outcome is the error that a run ends with, if any.

@@ -159,7 +159,7 @@ var starvedWriter = &Rung{
 			inside, next = next, inside
 			s.must(pause(s.ctx, s.between(10, 40)*time.Millisecond))
 		}
-		s.tell("", "the readers have relieved each other %d times", shifts)
+		s.tell("", "the readers have relieved each other; shifts: %d", shifts)
 		if !w.over() {
 			w.givesUp()
 		}

@@ -95,10 +95,6 @@ type wait struct {
 // asks begins to wait for the lock.
 func (p *player) asks() *wait {
 	p.says("asks for the lock")
-	return p.begin()
-}
-
-func (p *player) begin() *wait {
 	ctx, cancel := context.WithCancel(p.ctx)
 	w := &wait{player: p, cancel: cancel, done: make(chan struct{})}
 	p.waits = append(p.waits, w)
@@ -116,7 +112,7 @@ func (p *player) begin() *wait {
 }
 
 // locks waits until the player has the lock.
-func (p *player) locks() { p.begin().granted() }
+func (p *player) locks() { p.asks().granted() }
 
 // granted waits until the lock is granted.
 func (w *wait) granted() {

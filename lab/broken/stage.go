@@ -52,8 +52,10 @@ func (s *stage) run() (show *Performance, err error) {
 	if s.recorder, err = history.Create(s.dir, ""); err != nil {
 		return nil, errors.Join(err, s.clear())
 	}
-	s.show.Started, s.show.Begin = time.Now(), history.Now()
-	err = s.try(s.rung.schedule)
+	err = s.try(func(s *stage) {
+		s.rung.schedule(s)
+		s.must(pause(s.ctx, s.between(40, 80)*time.Millisecond)) // everyone goes on for a while
+	})
 	s.show.End = history.Now()
 	err = errors.Join(err, s.leave(), s.recorder.Close())
 	recorded, failed := history.LoadDir(s.dir)
@@ -133,11 +135,15 @@ func (s *stage) clear() error {
 // cleanup has something done when the play is over, the last first.
 func (s *stage) cleanup(f func() error) { s.cleanups = append(s.cleanups, f) }
 
-// tell notes a step. Who is the player; empty for what the schedule does.
+// tell notes a step. Who is the player; empty for what the schedule does. The play begins with the first: what came
+// before was to set the stage.
 func (s *stage) tell(who, format string, args ...any) {
-	at := history.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := history.Now()
+	if len(s.show.Events) == 0 {
+		s.show.Started, s.show.Begin = time.Now(), at
+	}
 	s.show.Events = append(s.show.Events, Event{at, who, fmt.Sprintf(format, args...)})
 }
 

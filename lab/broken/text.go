@@ -16,7 +16,7 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	t := &text{}
 	r := o.Rung
 	t.line("", fmt.Sprintf("%d. %s (seed %d)", r.Number, r.Name, o.Seed))
-	t.line("   ", r.What+".")
+	t.line("   ", strings.ToUpper(r.What[:1])+r.What[1:]+".")
 	t.line("   ", "Seen in: "+r.Seen+".")
 	t.line("   ", "What should hold: "+r.Promise+".")
 	t.line("   ", "The schedule: "+r.Story)
