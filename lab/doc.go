@@ -9,4 +9,5 @@
 //     and checks what they believed.
 //   - [github.com/holdfast-go/holdfast/lab/report] tells what happened in a run: who did what and when, which faults
 //     there were, and what the checks have found.
+//   - [github.com/holdfast-go/holdfast/lab/verify] puts them together for everyone's own deployment: holdfast verify.
 package lab

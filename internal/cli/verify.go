@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -46,8 +45,8 @@ store. All names begin with ` + verify.Prefix + `, and nothing of them is left a
 installed:
 ` + siteKinds() + `
 
-It exits with 0 if everything held, with ` + fmt.Sprint(exitViolated) + ` if something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run. The
-same seed makes the same schedule of faults.`,
+The same seed makes the same schedule of faults. It exits with 0 if everything held, with ` + fmt.Sprint(exitViolated) + ` if
+something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run or if too little could be judged.`,
 		Example: `  holdfast verify
   holdfast verify --store redis://127.0.0.1:6379 --time 2m --report run.html
   holdfast verify --store postgres://localhost/app --seed 7 --faults pause,kill
@@ -188,19 +187,7 @@ func (a *app) reportOf(run *report.Run, v *verification) error {
 	if v.report == "" {
 		return err
 	}
-	switch strings.ToLower(filepath.Ext(v.report)) {
-	case ".json":
-		write = run.WriteJSON
-	case ".txt":
-		write = run.WriteText
-	default:
-		write = run.WriteHTML
-	}
-	file, e := os.Create(v.report)
-	if e != nil {
-		return errors.Join(err, exitWith(exitStore, "the report cannot be written: %w", e))
-	}
-	return errors.Join(err, write(file), file.Close())
+	return errors.Join(err, writeRun(v.report, run))
 }
 
 // outcome is the error that a run ends with, if any.

@@ -56,12 +56,23 @@ func Need(t testing.TB, program string) (path string) {
 	if err == nil {
 		return path
 	}
-	advice := howToGet[program]
-	if advice == "" {
-		advice = "put it on the PATH"
-	}
-	LeaveOut(t, program+" is missing. To get it: "+advice)
+	LeaveOut(t, program+" is missing. To get it: "+adviceFor(program))
 	return ""
+}
+
+// Missing reports whether a program is missing on this machine, and how to get it.
+func Missing(program string) (advice string, missing bool) {
+	if _, err := find(program); err == nil {
+		return "", false
+	}
+	return adviceFor(program), true
+}
+
+func adviceFor(program string) string {
+	if advice := howToGet[program]; advice != "" {
+		return advice
+	}
+	return "put it on the PATH"
 }
 
 // LeaveOut skips the test, or fails it where tests must not be left out, as [Need] says.

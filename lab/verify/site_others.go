@@ -48,9 +48,10 @@ func etcdSite(t testing.TB, _ time.Duration) site {
 }
 
 func zookeeperSite(t testing.TB, _ time.Duration) site {
-	c := servers.ZooKeeperEnsemble(t, 3)
+	const tick = 200 * time.Millisecond
+	c := servers.ZooKeeperEnsemble(t, 3, servers.Tick(tick))
 	members := cluster[*servers.ZooKeeperServer]{c.Nodes, c.Leader, allHealthy(c.Nodes)}
-	return site{url: "zk://" + strings.Join(c.Endpoints(), ","), faults: members.faults()}
+	return site{url: fmt.Sprintf("zk://%s?tick=%v", strings.Join(c.Endpoints(), ","), tick), faults: members.faults()}
 }
 
 func postgresSite(t testing.TB, _ time.Duration) site {

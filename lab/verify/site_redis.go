@@ -131,8 +131,38 @@ func sentinelSite(t testing.TB, _ time.Duration) site {
 				return "the sentinels name " + heir.Addr(), s.AwaitHealthy()
 			}),
 			stopped("master-stop", "the master stands still", master, s.AwaitHealthy),
+			{
+				name: "split", about: "a replica is promoted, and the old master lives on and is not told", lasts: anyTime,
+				strike: func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
+					return splitSentinel(ctx, s, with.For)
+				},
+			},
 		},
 	}
+}
+
+// splitSentinel has the sentinels promote a replica while the master stands still, and keeps them from telling it when it
+// goes on.
+func splitSentinel(ctx context.Context, s *servers.RedisSentinelServers, d time.Duration) (target, proof string, err error) {
+	old, err := s.Master()
+	if err != nil {
+		return "", "", err
+	}
+	if err := old.Pause(); err != nil {
+		return "", "", err
+	}
+	heir, err := s.AwaitFailover(old)
+	for _, sentinel := range s.Sentinels {
+		err = errors.Join(err, sentinel.Pause())
+	}
+	err = errors.Join(err, old.Continue(), sleep(ctx, d))
+	for _, sentinel := range s.Sentinels {
+		err = errors.Join(err, sentinel.Continue())
+	}
+	if err = errors.Join(err, s.AwaitHealthy()); err != nil {
+		return "", "", err
+	}
+	return old.Addr(), "beside it there was " + heir.Addr(), nil
 }
 
 func clusterSite(t testing.TB, _ time.Duration) site {

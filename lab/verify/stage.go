@@ -119,15 +119,24 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if s.at, err = store.ParseLocation(s.url); err != nil {
 		return fmt.Errorf("holdfast: %w", err)
 	}
-	if s.at.TTL == 0 {
+	given := s.at.TTL
+	if given == 0 {
 		s.at.TTL = shortTTL
 	}
 	opened, err := store.Open(ctx, s.at)
+	if err != nil && given == 0 { // it may be too short for this store
+		itsOwn := s.at
+		itsOwn.TTL = 0
+		if again, e := store.Open(ctx, itsOwn); e == nil {
+			opened, err = again, nil
+		}
+	}
 	if err != nil {
 		return &holdfast.Error{Op: "open", Store: s.at.ShownFor(err), Err: err}
 	}
 	s.can = opened.Abilities()
 	s.ttl = max(s.at.TTL, s.can.MinTTL, s.can.SessionTTL)
+	s.at.TTL = s.ttl
 	s.takeover = time.Duration(s.can.TakeoverTTLs)*s.ttl + s.can.TakeoverPlus
 	s.locks = holdfast.New(opened, holdfast.TTL(s.ttl))
 	return nil
