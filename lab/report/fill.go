@@ -130,7 +130,7 @@ func (r *Run) AddCheck(name, property string, judged int, found []check.Finding)
 			at = r.Interval
 		}
 		c.Findings = append(c.Findings, Finding{
-			Rule: string(f.Rule), Resource: f.Resource, Interval: at, Holds: f.Holds, Text: sentence(f),
+			Rule: string(f.Rule), Resource: f.Resource, Interval: at, Holds: f.Holds, Workers: f.By, Text: sentence(f),
 		})
 	}
 	r.Checks = append(r.Checks, c)

@@ -135,6 +135,8 @@ func TestLanes(t *testing.T) {
 		{"one after the other", []Span{span(Holding, 2, 4), span(Waiting, 0, 2), span(Lost, 4, 5)}, []int{0, 0, 0}, 1},
 		{"two at once", []Span{span(Holding, 0, 4), span(Waiting, 1, 2), span(Holding, 2, 3)}, []int{0, 1, 1}, 2},
 		{"before the run", []Span{span(Holding, -9, -4), span(Holding, -4, 3), span(Waiting, 3, 5)}, []int{0, 0, 0}, 1},
+		{"a wait that is written down late", []Span{span(Waiting, 0, 4), span(Holding, 2, 3), span(Lost, 3, 7)},
+			[]int{0, 0, 0}, 1},
 		{"the whole worker", []Span{span(Holding, 0, 4), span(Paused, 1, 2), span(Refused, 3, 3)}, []int{0, -1, -1}, 1},
 		{"very many", []Span{
 			span(Holding, 0, 9), span(Holding, 1, 9), span(Holding, 2, 9), span(Holding, 3, 9), span(Holding, 4, 9),

@@ -115,7 +115,7 @@ func (p *picture) captions() []fact {
 	var lines []fact
 	if n := len(p.Findings); n > 0 {
 		f := p.Findings[0]
-		line := fmt.Sprintf("at %s: %s", length(time.Duration(f.Begin)), f.Text)
+		line := fmt.Sprintf("at %s: %s", length(time.Duration(max(f.Begin, 0))), f.Text)
 		if n > 1 {
 			line += fmt.Sprintf(" (and %s)", count(n-1, "other violation"))
 		}
@@ -256,7 +256,11 @@ func (p *picture) drawFinding(f place) {
 		}
 		height := p.Rows[i].height()
 		first, last = min(first, top), max(last, top+height)
-		p.add(`<rect class="violation" x="%.1f" y="%d" width="%.1f" height="%d"/>`, x, top+3, width, height-6)
+		class := "violation"
+		if !f.Overlap {
+			class = "around"
+		}
+		p.add(`<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/>`, class, x, top+3, width, height-6)
 	}
 	if len(f.Rows) == 0 {
 		first, last = pictureAxis, p.bottom

@@ -56,7 +56,8 @@ type band struct {
 type place struct {
 	Begin    history.Instant `json:"begin"`
 	End      history.Instant `json:"end"`
-	Rows     []int           `json:"rows"` // those of the holders
+	Rows     []int           `json:"rows"`    // those of the holders, or of others that took part
+	Overlap  bool            `json:"overlap"` // what is drawn there are the holds, and not all else that happened
 	Text     string          `json:"text"`
 	Resource string          `json:"resource"`
 }
@@ -77,11 +78,11 @@ func (r *Run) timeline() *timeline {
 	slices.SortStableFunc(t.Faults, func(a, b band) int { return cmp.Compare(a.Begin, b.Begin) })
 	for _, f := range r.violations(false) {
 		p := place{
-			Begin: f.Begin - r.Begin, End: f.End - r.Begin, Rows: []int{},
+			Begin: f.Begin - r.Begin, End: f.End - r.Begin, Rows: []int{}, Overlap: len(f.Holds) > 0,
 			Text: printable.Line(f.Text), Resource: printable.Line(f.Resource),
 		}
-		for _, h := range f.Holds {
-			if i, ok := rows[h.Who]; ok && !slices.Contains(p.Rows, i) {
+		for _, who := range f.workers() {
+			if i, ok := rows[who]; ok && !slices.Contains(p.Rows, i) {
 				p.Rows = append(p.Rows, i)
 			}
 		}
@@ -89,6 +90,15 @@ func (r *Run) timeline() *timeline {
 	}
 	t.Prefix = commonPrefix(t.resources())
 	return t
+}
+
+// workers returns all that took part in a finding.
+func (f Finding) workers() []history.Who {
+	all := slices.Clone(f.Workers)
+	for _, h := range f.Holds {
+		all = append(all, h.Who)
+	}
+	return all
 }
 
 // A violation is a finding with the name of its check.
@@ -130,23 +140,30 @@ const maxLanes = 4
 // worker as a whole covers its row.
 func (r *row) layOut() {
 	slices.SortStableFunc(r.Marks, func(a, b mark) int { return cmp.Compare(a.Begin, b.Begin) })
-	free := []history.Instant{math.MinInt64} // from when on each lane is
+	last := []mark{{End: math.MinInt64}} // the mark of each lane that ends last
 	for i := range r.Marks {
 		m := &r.Marks[i]
 		if m.State != Waiting && m.State != Holding && m.State != Lost {
 			m.Lane = -1
 			continue
 		}
-		lane := slices.IndexFunc(free, func(from history.Instant) bool { return from <= m.Begin })
-		if lane < 0 && len(free) < maxLanes {
-			free = append(free, math.MinInt64)
+		lane := slices.IndexFunc(last, func(before mark) bool { return before.End <= m.Begin || grants(before, *m) })
+		if lane < 0 && len(last) < maxLanes {
+			last = append(last, mark{End: math.MinInt64})
 		}
 		if lane < 0 {
-			lane = len(free) - 1
+			lane = len(last) - 1
 		}
-		m.Lane, free[lane] = lane, max(free[lane], m.End)
+		if m.Lane = lane; m.End >= last[lane].End {
+			last[lane] = *m
+		}
 	}
-	r.Lanes = len(free)
+	r.Lanes = len(last)
+}
+
+// grants reports whether a wait has ended with a hold. Its end may be written down late, when the hold has begun.
+func grants(wait, hold mark) bool {
+	return wait.State == Waiting && hold.State != Waiting && wait.Resource == hold.Resource && wait.Token == hold.Token
 }
 
 // kind says what a span holds or waits for.
