@@ -84,7 +84,7 @@ var asyncReplica = &Rung{
 
 var splitBrain = &Rung{
 	Number: 8, Name: "split-brain",
-	What:    "a renewed lock in a cluster that is split: the old master lives on with some of its clients",
+	What:    "a renewed lock on replicated servers that are split: the old master lives on with some of its clients",
 	Seen:    "network partitions, and failovers triggered by a pause of the master",
 	Promise: "at most one client holds the lock at a time",
 	Story: "The replica is promoted while the old master lives and knows nothing of it. A renews at the old one. At the new " +
@@ -103,7 +103,7 @@ var splitBrain = &Rung{
 		s.acknowledged(pair.Master)
 		old := pair.Master
 		s.must(pair.Promote(0))
-		healed := s.breaks("split", "master and replica", "the cluster is split: there are two masters now")
+		healed := s.breaks("split", "master and replica", "the network is split: there are two masters now")
 		s.on(pair.Master.Addr())
 		w := s.enter("B").asks()
 		w.grantedWrongly(2 * short)

@@ -141,7 +141,7 @@ var noRenewal = &Rung{
 		a.says("works for longer than the ttl of %v", short)
 		w := b.asks()
 		w.grantedWrongly(short + s.between(200, 400)*time.Millisecond)
-		s.must(pause(s.ctx, 20*time.Millisecond))
+		a.works(s.between(20, 60) * time.Millisecond)
 		a.unlocks()
 		w.granted()
 	},
