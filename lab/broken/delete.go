@@ -47,7 +47,7 @@ var blindDelete = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "A release names the claim that it releases, by an ID that only its owner has, and the server compares it. " +
 		"A late one finds nothing to release.",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)
 		return &blindDel{l}, err
@@ -79,7 +79,7 @@ var getCompareDelete = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "Comparing and deleting are one script on the server: nothing happens in between. " +
 		"In SQL databases they are one transaction, in etcd and ZooKeeper one request.",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)
 		return &comparedDel{l}, err
@@ -87,7 +87,7 @@ var getCompareDelete = &Rung{
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
-		a, b, c := s.enter("A", ttl(s.between(700, 1000)*time.Millisecond)), s.enter("B"), s.enter("C")
+		a, b, c := s.enter("A", ttl(s.between(1500, 2000)*time.Millisecond)), s.enter("B"), s.enter("C")
 		a.locks()
 		w := b.asks()
 		a.works(s.between(50, 120) * time.Millisecond)
