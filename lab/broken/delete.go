@@ -47,7 +47,7 @@ var blindDelete = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "A release names the claim that it releases, by an ID that only its owner has, and the server compares it. " +
 		"A late one finds nothing to release.",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)
 		return &blindDel{l}, err
@@ -58,6 +58,7 @@ var blindDelete = &Rung{
 		a, b, c := s.enter("A", ttl(s.between(250, 500)*time.Millisecond)), s.enter("B"), s.enter("C")
 		a.locks()
 		w := b.asks()
+		a.works(s.between(50, 120) * time.Millisecond)
 		deliver := a.holdBack(proxy.Requests, "what A sends")
 		late := a.beginsToUnlock()
 		s.await("A's release is on its way", func() bool { return a.held(proxy.Requests) > 0 })
@@ -78,7 +79,7 @@ var getCompareDelete = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "Comparing and deleting are one script on the server: nothing happens in between. " +
 		"In SQL databases they are one transaction, in etcd and ZooKeeper one request.",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)
 		return &comparedDel{l}, err
@@ -86,9 +87,10 @@ var getCompareDelete = &Rung{
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
-		a, b, c := s.enter("A", ttl(s.between(700, 1000)*time.Millisecond)), s.enter("B"), s.enter("C")
+		a, b, c := s.enter("A", ttl(s.between(1500, 2000)*time.Millisecond)), s.enter("B"), s.enter("C")
 		a.locks()
 		w := b.asks()
+		a.works(s.between(50, 120) * time.Millisecond)
 		deliver := a.holdBack(proxy.Down, "what the server answers to A")
 		late := a.beginsToUnlock()
 		s.await("the server's answer is on its way", func() bool { return a.held(proxy.Down) > 0 })

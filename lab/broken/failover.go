@@ -58,7 +58,7 @@ var asyncReplica = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "With wait-replicas a grant counts only when the replicas have acknowledged it: A is never told that it has a " +
 		"lock that a failover can lose. (Or a store that loses nothing: etcd, ZooKeeper, a synchronous standby, Redlock.)",
-	Store: "redis with wait-replicas", Needs: redisServer, Budget: 20 * time.Second,
+	Store: "redis with wait-replicas", Needs: redisServer, Budget: 30 * time.Second,
 	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
 	holdfast: holdfastReplicas,
 	schedule: func(s *stage) {
@@ -84,7 +84,7 @@ var asyncReplica = &Rung{
 
 var splitBrain = &Rung{
 	Number: 8, Name: "split-brain",
-	What:    "a renewed lock in a cluster that is split: the old master lives on with some of its clients",
+	What:    "a renewed lock on replicated servers that are split: the old master lives on with some of its clients",
 	Seen:    "network partitions, and failovers triggered by a pause of the master",
 	Promise: "at most one client holds the lock at a time",
 	Story: "The replica is promoted while the old master lives and knows nothing of it. A renews at the old one. At the new " +
@@ -92,18 +92,18 @@ var splitBrain = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "With wait-replicas a renewal counts only when the replicas have it. The old master has none any more: A's " +
 		"lease is over before its ttl is over at the new master.",
-	Store: "redis with wait-replicas", Needs: redisServer, Budget: 20 * time.Second,
+	Store: "redis with wait-replicas", Needs: redisServer, Budget: 30 * time.Second,
 	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
 	holdfast: holdfastReplicas,
 	schedule: func(s *stage) {
 		pair := s.hasReplica()
-		short := s.between(900, 1200) * time.Millisecond
+		short := s.between(2000, 2400) * time.Millisecond
 		a := s.enter("A", ttl(short))
 		a.locks()
 		s.acknowledged(pair.Master)
 		old := pair.Master
 		s.must(pair.Promote(0))
-		healed := s.breaks("split", "master and replica", "the cluster is split: there are two masters now")
+		healed := s.breaks("split", "master and replica", "the network is split: there are two masters now")
 		s.on(pair.Master.Addr())
 		w := s.enter("B").asks()
 		w.grantedWrongly(2 * short)
@@ -125,7 +125,7 @@ var lostTail = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "With guard, not below the longest ttl, nothing is granted for that long after a server was started or has lost " +
 		"its data. By then whoever held before knows that it does not.",
-	Store: "redis with guard", Needs: redisServer, Budget: 20 * time.Second,
+	Store: "redis with guard", Needs: redisServer, Budget: 30 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)
 		return &l, err
@@ -135,7 +135,11 @@ var lostTail = &Rung{
 		var server *servers.RedisServer
 		s.starts(func(t testing.TB) { server = servers.Redis(t, servers.Args("--appendfsync", "everysec")) })
 		s.on(server.Addr())
-		a := s.enter("A", ttl(3*time.Second))
+		long := ttl(10 * time.Second)
+		if s.holdfast {
+			long = ttl(3 * time.Second) // the guard lasts as long
+		}
+		a := s.enter("A", long)
 		s.must(pause(s.ctx, s.between(0, 100)*time.Millisecond))
 		w := a.asks()
 		var before map[string]int64
@@ -155,8 +159,7 @@ var lostTail = &Rung{
 		}
 		s.must(server.Start())
 		s.tell("", "the server is back")
-		b := s.enter("B", ttl(3*time.Second))
-		b.locks()
+		s.enter("B", long).locks()
 	},
 }
 

@@ -67,7 +67,7 @@ var getSetClock = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "Time is the server's. No request carries a client's clock, so that one that is wrong has nothing to act on. " +
 		"(The skew is B's alone: there is nothing in Holdfast's requests to apply it to.)",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: newGetSet, holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
@@ -85,18 +85,19 @@ var getSetOverwrite = &Rung{
 	Seen:    "the same places",
 	Promise: "at most one client holds the lock at a time",
 	Story: "A has died. B and C both read that its time is over. B's GETSET wins. C's GETSET loses, and overwrites B's " +
-		"expiry with its own, shorter one. When that has passed, C takes the lock from B.",
+		"expiry with its own, shorter one. When that has passed, D takes the lock from B.",
 	Rule: check.Exclusion,
 	Prevents: "A claim that does not get the lock changes nothing of the one that holds it: joining the line is one script, " +
 		"and each claim has its own deadline.",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: newGetSet, holdfast: holdfastRedis,
 	schedule: func(s *stage) {
-		s.onRedis()
+		server := s.onRedis()
 		first, second := newGate(), newGate()
 		a := s.enterProcess("A", ttl(s.between(200, 400)*time.Millisecond))
 		short := s.between(200, 400) * time.Millisecond
 		b, c := s.enter("B", stopsBetween(first)), s.enter("C", ttl(short), stopsBetween(second))
+		d := s.enter("D")
 		a.locks()
 		a.dies()
 		wb := b.asks()
@@ -108,10 +109,19 @@ var getSetOverwrite = &Rung{
 		}
 		first.opens()
 		wb.granted()
+		winners, err := server.Do("GET", s.lock)
+		s.must(err)
 		second.opens()
-		if !wc.grantedWrongly(3 * short) {
-			wc.givesUp()
+		if !s.holdfast {
+			s.await("C's GETSET arrives", func() bool {
+				now, err := server.Do("GET", s.lock)
+				s.must(err)
+				return now != winners
+			})
+			s.tell("", "C has lost, and B's expiry is C's now")
 		}
+		wc.givesUp()
+		d.triesWrongly(3 * short)
 	},
 }
 

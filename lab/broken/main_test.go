@@ -2,6 +2,7 @@ package broken_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,11 +16,17 @@ import (
 // playerEnv makes this program the process of a player.
 const playerEnv = "HOLDFAST_LAB_PLAYER"
 
-// Stores warn of what the schedules do to their servers, which is what they should.
+// atOnce is how many plays run at once. They wait most of the time.
+const atOnce = "12"
+
+// TestMain runs the tests, or a player. Stores warn of what the schedules do to their servers, which is what they should.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	if os.Getenv(playerEnv) == "" {
-		testkit.Main(m)
+		if err := flag.Set("test.parallel", atOnce); err != nil {
+			panic(err)
+		}
+		testkit.Main(m) // the command line may say otherwise
 	}
 	if err := broken.Perform(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)

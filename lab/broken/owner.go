@@ -42,7 +42,7 @@ var threadName = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "An owner is an outermost Lock, and whoever holds its lease's context: it is passed on by the program, and not " +
 		"guessed from a name. Another process has another.",
-	Store: "sqlite, with Reentrant", Budget: 10 * time.Second,
+	Store: "sqlite, with Reentrant", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		db, err := openFile(ctx, p, ownedSchema)
 		return &named{db, p}, err
@@ -69,7 +69,7 @@ var foreignUnlock = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "There is nothing to call: only a lease can be unlocked, and only a Lock that succeeded returns one. " +
 		"An operator has Break, which names the claim by its token.",
-	Store: "sqlite", Budget: 10 * time.Second,
+	Store: "sqlite", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newRow(ctx, p)
 		return &l, err
@@ -126,7 +126,7 @@ var starvedWriter = &Rung{
 	Rule:    check.LongWait,
 	Prevents: "Readers and writers stand in one line. A writer that waits stops the readers behind it, and is next when those " +
 		"before it have left.",
-	Store: "sqlite", Budget: 10 * time.Second,
+	Store: "sqlite", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		db, err := openFile(ctx, p, sharedSchema)
 		if err == nil {
@@ -137,7 +137,7 @@ var starvedWriter = &Rung{
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
-		s.bound = 2 * time.Second
+		s.bound = 3 * time.Second
 		reads := func(p *part) { p.Kind = history.Shared }
 		inside, next, writer := s.enter("R1", reads), s.enter("R2", reads), s.enter("W")
 		inside.locks()

@@ -219,6 +219,9 @@ func (p *player) stopBelieving() {
 	}
 }
 
+// works lets the player do something under its lock.
+func (p *player) works(d time.Duration) { p.must(pause(p.ctx, d)) }
+
 // unlocks releases the lock.
 func (p *player) unlocks() { p.beginsToUnlock().done() }
 
@@ -254,9 +257,12 @@ func (c *call) done() {
 	}
 }
 
+// shop is who wrote the first value of a register.
+const shop = "the shop"
+
 // stocks records that a register begins with this value.
 func (s *stage) stocks(value uint64) uint64 {
-	first := s.recorder.Call(history.Operation{Who: history.Who{Client: "the shop"}, Register: s.lock, Update: true})
+	first := s.recorder.Call(history.Operation{Who: history.Who{Client: shop}, Register: s.lock, Update: true})
 	first.Sends("", fmt.Sprint(value))
 	first.Wrote()
 	return value

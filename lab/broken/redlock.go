@@ -130,7 +130,7 @@ var redlockHalf = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "A majority is more than half, N/2+1. Two of them always have a server in common, and it grants to one. " +
 		"(A number of servers that is even, or less than three, is refused.)",
-	Store: "redlock", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(_ context.Context, p *part) (lock, error) {
 		l := newQuorumLock(p)
 		l.votes = len(p.Addrs) / 2
@@ -162,7 +162,7 @@ var redlockElapsed = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "The time of a lease counts from when the request was sent, never from when the answer came. " +
 		"An answer that is late is worth so much less, and nothing in the end.",
-	Store: "redlock", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(_ context.Context, p *part) (lock, error) {
 		l := newQuorumLock(p)
 		l.hasty = true
@@ -171,7 +171,7 @@ var redlockElapsed = &Rung{
 	holdfast: holdfastRedlock,
 	schedule: func(s *stage) {
 		s.onSharedNodes()
-		a, b := s.enter("A", ttl(s.between(300, 600)*time.Millisecond)), s.enter("B")
+		a, b := s.enter("A", ttl(s.between(600, 900)*time.Millisecond)), s.enter("B")
 		deliver := a.holdBack(proxy.Down, "what the servers answer to A")
 		w := a.asks()
 		s.await("all servers have answered A", func() bool {
@@ -201,7 +201,7 @@ var redlockClock = &Rung{
 	Prevents: "A lease ends when either clock says so, the wall clock or the monotonic one, which nobody can set. " +
 		"(A's clock is set in the broken lock alone: a program cannot set the machine's without doing it to all. " +
 		"The tests of the core set both clocks.)",
-	Store: "redlock", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(_ context.Context, p *part) (lock, error) {
 		l := newQuorumLock(p)
 		l.now = p.clock
@@ -233,7 +233,7 @@ var redlockRestart = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "Each server has a record of its run. One that was restarted, or has lost its data, has no vote for the longest " +
 		"ttl, which every script checks at the server itself.",
-	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
+	Store: "redlock", Needs: redisServer, Budget: 30 * time.Second,
 	broken:   func(_ context.Context, p *part) (lock, error) { return newQuorumLock(p), nil },
 	holdfast: holdfastRedlock,
 	schedule: func(s *stage) {

@@ -127,7 +127,7 @@ var noRenewal = &Rung{
 	Story:    "A's work takes longer than the ttl. B gets in, and A goes on.",
 	Rule:     check.Exclusion,
 	Prevents: "A lease is renewed in the background for as long as its holder works, three times in a ttl.",
-	Store:    "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store:    "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newSetNXPX(ctx, p)
 		return &l, err
@@ -141,7 +141,7 @@ var noRenewal = &Rung{
 		a.says("works for longer than the ttl of %v", short)
 		w := b.asks()
 		w.grantedWrongly(short + s.between(200, 400)*time.Millisecond)
-		s.must(pause(s.ctx, 20*time.Millisecond))
+		a.works(s.between(20, 60) * time.Millisecond)
 		a.unlocks()
 		w.granted()
 	},
@@ -157,7 +157,7 @@ var lateWrite = &Rung{
 	Rule: check.LostUpdate,
 	Prevents: "No lock can prevent it: A has no chance to ask once more. Each lease has a token that rises from holder to " +
 		"holder, and a fence at the data refuses a token that is smaller than one it has seen.",
-	Store: "redis and fence.Key", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis and fence.Key", Needs: redisServer, Budget: 20 * time.Second,
 	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
 	holdfast: holdfastRedis,
 	register: newStock,

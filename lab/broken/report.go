@@ -2,6 +2,7 @@ package broken
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/lab/report"
 )
@@ -18,6 +19,7 @@ func (o *Outcome) report(p *Performance, lock string) *report.Run {
 		Started: p.Started, Interval: p.Interval, Operations: len(p.Waits) + len(p.Operations),
 	}
 	run.AddHistory(p.History)
+	run.Workers = slices.DeleteFunc(run.Workers, func(w *report.Worker) bool { return w.Client == shop })
 	for _, f := range p.Faults {
 		run.Faults = append(run.Faults, report.Fault{Name: f.Name, Target: f.Target, Interval: f.Interval})
 		for _, w := range run.Workers {

@@ -90,7 +90,7 @@ var rowNoExpiry = &Rung{
 	Story:    "A inserts the row and is killed. B waits.",
 	Rule:     check.LongWait,
 	Prevents: "Every claim has a ttl. In a SQLite file a dead process is even found out at once, by its socket.",
-	Store:    "sqlite", Budget: 10 * time.Second,
+	Store:    "sqlite", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newRow(ctx, p)
 		return &l, err
@@ -101,6 +101,7 @@ var rowNoExpiry = &Rung{
 		s.bound = deadHolderBound
 		a, b := s.enterProcess("A", ttl(s.between(300, 600)*time.Millisecond)), s.enter("B")
 		a.locks()
+		a.works(s.between(50, 150) * time.Millisecond)
 		a.dies()
 		w := b.asks()
 		if !w.grantedWithin(s.bound + s.between(50, 200)*time.Millisecond) {
@@ -118,7 +119,7 @@ var rowClientClock = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "Time is the store's: in a SQLite file the time since the machine was started, in a database server its own " +
 		"clock. (The skew is B's alone: nothing of Holdfast's asks for the time of day to decide it.)",
-	Store: "sqlite", Budget: 10 * time.Second,
+	Store: "sqlite", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newRow(ctx, p)
 		return &sweptRow{row: l}, err
@@ -143,7 +144,7 @@ var rowReplica = &Rung{
 	Rule:    check.Exclusion,
 	Prevents: "Each step is one transaction at the primary, which locks what it reads. Of several hosts the store uses the one " +
 		"that takes writes, and a server that does not is an error.",
-	Store: "postgres", Needs: []string{"postgres"}, Budget: 20 * time.Second,
+	Store: "postgres", Needs: []string{"postgres"}, Budget: 30 * time.Second,
 	broken: func(_ context.Context, p *part) (lock, error) {
 		primary, err := sql.Open("pgx", postgresURL(p.Addrs[0]))
 		replica, failed := sql.Open("pgx", postgresURL(p.Addrs[1]))

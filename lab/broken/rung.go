@@ -21,7 +21,7 @@ type Rung struct {
 	Prevents string        // what prevents it in Holdfast
 	Store    string        // Holdfast's store, or its guard, that is put through the same schedule
 	Needs    []string      // the server programs that it runs against
-	Budget   time.Duration // how long it takes at most, both locks together, on a machine that is not overloaded
+	Budget   time.Duration // how long both plays take at most, without the start of servers
 
 	schedule func(*stage)
 	broken   func(context.Context, *part) (lock, error)     // nil: there is no lock

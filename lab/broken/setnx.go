@@ -39,7 +39,7 @@ func (l *setNXThenExpire) tryLock(ctx context.Context) (bool, error) {
 }
 
 // deadHolderBound is how long a client may wait for the lock of a dead holder. It is several times the ttl.
-const deadHolderBound = 3 * time.Second
+const deadHolderBound = 4 * time.Second
 
 var setNXDel = &Rung{
 	Number: 1, Name: "setnx-del",
@@ -50,7 +50,7 @@ var setNXDel = &Rung{
 	Rule:    check.LongWait,
 	Prevents: "Every claim has a ttl that the server enforces from the moment of the grant, in the same step. " +
 		"A dead holder is out after its ttl.",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		r, err := dialRedis(ctx, p.Addrs[0])
 		return &setNX{r, p.Lock}, err
@@ -61,6 +61,7 @@ var setNXDel = &Rung{
 		s.bound = deadHolderBound
 		a, b := s.enterProcess("A", ttl(s.between(300, 600)*time.Millisecond)), s.enter("B")
 		a.locks()
+		a.works(s.between(50, 150) * time.Millisecond)
 		a.dies()
 		w := b.asks()
 		if !w.grantedWithin(s.bound + s.between(50, 200)*time.Millisecond) {
@@ -78,7 +79,7 @@ var setNXExpire = &Rung{
 	Rule:    check.LongWait,
 	Prevents: "The grant and its expiry are one script, so that there is nothing in between. " +
 		"A claim whose acquisition was never acknowledged expires like any other.",
-	Store: "redis", Needs: redisServer, Budget: 10 * time.Second,
+	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		r, err := dialRedis(ctx, p.Addrs[0])
 		return &setNXThenExpire{setNX{r, p.Lock}, p.TTL}, err

@@ -3,7 +3,9 @@ package broken
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/lab/check"
 )
@@ -83,11 +85,20 @@ func (t *text) line(indent, words string) {
 	fmt.Fprintln(t)
 }
 
+// lengths are times in a finding. People want to know them to a millisecond.
+var lengths = regexp.MustCompile(`\b[0-9]+\.[0-9]+(m|µ)?s\b`)
+
 // sentence is what a finding says, without its rule and its resource, and with the names of those who held.
 func sentence(f check.Finding) string {
 	first, _, _ := strings.Cut(f.Text, "\n")
 	first = strings.TrimPrefix(first, fmt.Sprintf("%s: resource %q: ", f.Rule, f.Resource))
-	first = strings.TrimSuffix(first, ":")
+	first = lengths.ReplaceAllStringFunc(strings.TrimSuffix(first, ":"), func(text string) string {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return text
+		}
+		return d.Round(time.Millisecond).String()
+	})
 	if len(f.Holds) == 2 {
 		first += fmt.Sprintf(" (%v and %v)", f.Holds[0].Who, f.Holds[1].Who)
 	}

@@ -60,7 +60,7 @@ var versionGreater = &Rung{
 	Rule:    check.LostUpdate,
 	Prevents: "fence.Versioned writes WHERE version = what was read, in one statement, and says with both versions why an " +
 		"update was refused.",
-	Store: "fence.Versioned", Budget: 5 * time.Second,
+	Store: "fence.Versioned", Budget: 10 * time.Second,
 	register: func(ctx context.Context, p *part) (register, error) {
 		db, err := openFile(ctx, p, stockSchema)
 		if p.Holdfast {

@@ -77,11 +77,8 @@ func newOneNode(ctx context.Context, p *part) (lock, error) {
 	}
 }
 
-// zooKeeperTick is the unit of the server's timeouts, and sessionTTL how long a session lasts without a sign of life.
-const (
-	zooKeeperTick = 200 * time.Millisecond
-	sessionTTL    = 10 * zooKeeperTick
-)
+// zooKeeperTick is the unit of the server's timeouts.
+const zooKeeperTick = 200 * time.Millisecond
 
 func holdfastZooKeeper(p *part) (url string, options []holdfast.Option) {
 	return fmt.Sprintf("zk://%s?ttl=%v&tick=%v", p.Addrs[0], p.TTL, zooKeeperTick), nil
@@ -108,17 +105,17 @@ var zkHerd = &Rung{
 	Rule:    check.Herd,
 	Prevents: "Claims stand in a line, and each watches only what blocks it. When a claim leaves, exactly those who now fit " +
 		"are told. (A herd is not unsafe. It costs a message and a request for each of those who wait, at each release.)",
-	Store: "zk", Needs: zooKeeperServer, Budget: 20 * time.Second,
+	Store: "zk", Needs: zooKeeperServer, Budget: 30 * time.Second,
 	broken: newOneNode, holdfast: holdfastZooKeeper,
 	schedule: func(s *stage) {
 		s.alone()
 		server := s.onZooKeeper()
 		before := s.metric(server, "zk_watch_count")
-		a := s.enter("A", ttl(sessionTTL))
+		a := s.enter("A", ttl(time.Minute))
 		a.locks()
 		var waits []*wait
 		for i := range 6 + s.random.IntN(6) {
-			p := s.enter(fmt.Sprint("W", i+1), ttl(sessionTTL))
+			p := s.enter(fmt.Sprint("W", i+1), ttl(time.Minute))
 			p.quiet = true
 			waits = append(waits, p.asks())
 			waits[i].inLine(i + 1)
@@ -162,8 +159,12 @@ func (s *stage) fired(server *servers.ZooKeeperServer) (total int) {
 
 // metric is a number that a server knows of itself.
 func (s *stage) metric(server *servers.ZooKeeperServer, name string) int {
-	all, err := server.Command(s.ctx, "mntr")
-	s.must(err)
+	var all string
+	s.await("ZooKeeper answers", func() (ok bool) {
+		var err error
+		all, err = server.Command(s.ctx, "mntr")
+		return err == nil
+	})
 	for line := range strings.Lines(all) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && key == name {
 			n, err := strconv.Atoi(value)
@@ -185,11 +186,11 @@ var zkSession = &Rung{
 	Rule: check.Exclusion,
 	Prevents: "A client knows by its own clock when the server can have expired its session at the earliest, counted from what " +
 		"the leader has surely heard. The lease is over before.",
-	Store: "zk", Needs: zooKeeperServer, Budget: 20 * time.Second,
+	Store: "zk", Needs: zooKeeperServer, Budget: 30 * time.Second,
 	broken: newOneNode, holdfast: holdfastZooKeeper,
 	schedule: func(s *stage) {
 		s.onZooKeeper()
-		a, b := s.enter("A", ttl(sessionTTL)), s.enter("B", ttl(sessionTTL))
+		a, b := s.enter("A", ttl(s.between(3000, 4000)*time.Millisecond)), s.enter("B", ttl(time.Minute))
 		a.locks()
 		w := b.asks()
 		s.must(pause(s.ctx, s.between(0, 300)*time.Millisecond))
