@@ -21,9 +21,10 @@ var pictureStyle string
 // Sizes of the picture.
 const (
 	pictureWidth  = 960
-	pictureGutter = 170 // for the names of workers
 	pictureMargin = 16
-	pictureAxis   = 48 // for times and faults
+	pictureEnd    = 932 // of the time
+	maxGutter     = 190 // for the names of workers
+	pictureAxis   = 48  // for times and faults
 	laneHeight    = 20
 	rowGap        = 10
 	thinnest      = 1.5 // of what has a length
@@ -48,12 +49,14 @@ type picture struct {
 	shown  []int       // the rows that are in it
 	tops   map[int]int // where they begin
 	bottom int         // where the last of them ends
+	gutter float64     // where the time begins
 }
 
 func newPicture(t *timeline) *picture {
-	p := &picture{timeline: t, tops: map[int]int{}, bottom: pictureAxis}
+	p := &picture{timeline: t, tops: map[int]int{}, bottom: pictureAxis, gutter: 60}
 	p.shown = t.important()
 	for _, i := range p.shown {
+		p.gutter = min(max(p.gutter, pictureMargin+textWidth(t.Rows[i].Name)+12), maxGutter)
 		p.tops[i] = p.bottom
 		p.bottom += t.Rows[i].height()
 	}
@@ -137,8 +140,7 @@ func text(s string) string { return html.EscapeString(printable.Line(s)) }
 
 // x is where a moment is. What lies outside of the run is at its edges.
 func (p *picture) x(at history.Instant) float64 {
-	room := float64(pictureWidth - pictureGutter - pictureMargin)
-	return pictureGutter + room*float64(min(max(at, 0), p.End))/float64(p.End)
+	return p.gutter + (pictureEnd-p.gutter)*float64(min(max(at, 0), p.End))/float64(p.End)
 }
 
 // across is where an interval begins and how wide it is, and at least as wide as it must be to be seen.
@@ -189,7 +191,7 @@ func (p *picture) drawFaults() {
 func (p *picture) drawRow(i int) {
 	r, top := p.Rows[i], p.tops[i]
 	p.add(`<text class="name" x="%d" y="%d">%s</text>`,
-		pictureMargin, top+r.height()/2+4, text(cut(r.Name, pictureGutter-24)))
+		pictureMargin, top+r.height()/2+4, text(cut(r.Name, p.gutter-pictureMargin-12)))
 	p.add(`<path class="grid" d="M%d %dH%d"/>`, pictureMargin, top, pictureWidth-pictureMargin)
 	type spot struct {
 		state State
