@@ -13,8 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/store"
+	"unicode"
 )
 
 // An agent is Consul's HTTP interface, as one client uses it.
@@ -43,6 +42,10 @@ type response struct {
 	index uint64 // of a blocking query
 }
 
+// saysNothingThere reports whether it says that there is no such key. What lies between client and agent may have no
+// such page, and gives no index.
+func (r response) saysNothingThere() bool { return r.code == http.StatusNotFound && r.index > 0 }
+
 // A refusal is a response that is not a result.
 type refusal struct {
 	code int
@@ -63,8 +66,8 @@ func mayHaveBeenDone(err error) bool {
 	return err != nil && !rolledBack && (!refused || r.code >= http.StatusInternalServerError)
 }
 
-// call sends a request, and decodes its result. A token that Consul does not know is read again, once: it may have been
-// replaced.
+// call sends a request, and decodes its result. A token that Consul does not know, or that lacks a permission, is read
+// again, once: it may have been replaced.
 func (a *agent) call(ctx context.Context, method, path string, query url.Values, body, result any) (response, error) {
 	token, err := a.readToken(ctx)
 	if err != nil {
@@ -88,6 +91,9 @@ func (a *agent) readToken(ctx context.Context) (*string, error) {
 	token, err := a.credentials(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if strings.ContainsFunc(token, unicode.IsControl) {
+		return nil, final(errors.New("the token has a control character in it"))
 	}
 	a.hide(token)
 	a.token.Store(&token)
@@ -124,20 +130,48 @@ func (a *agent) send(
 	}
 	defer got.Body.Close() //nolint:errcheck // it was read
 	r.code = got.StatusCode
-	r.index, _ = strconv.ParseUint(got.Header.Get("X-Consul-Index"), 10, 64) //nolint:errcheck // then it is 0: unknown
+	r.index, _ = strconv.ParseUint(got.Header.Get("X-Consul-Index"), 10, 64) // otherwise it is 0: unknown
 	if r.code == http.StatusOK || r.code == http.StatusConflict {
-		err = json.NewDecoder(io.LimitReader(got.Body, maxResponse)).Decode(result)
+		err = decode(io.LimitReader(got.Body, maxResponse), result)
 	} else {
 		var text []byte
 		text, err = io.ReadAll(io.LimitReader(got.Body, maxRefusal))
 		if err == nil {
-			err = &refusal{r.code, strings.TrimSpace(store.Shown(string(text)))}
+			err = &refusal{r.code, oneLine(string(text))}
 		}
 	}
 	if err == nil {
 		_, err = io.Copy(io.Discard, got.Body) // so that the connection can be used again
 	}
+	if t, ok := result.(*txnResult); ok && err == nil {
+		err = t.failure()
+	}
 	return r, err
+}
+
+// decode reads a response in JSON.
+func decode(body io.Reader, result any) error {
+	err := json.NewDecoder(body).Decode(result)
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
+	if syntax || kind || errors.Is(err, io.EOF) {
+		return fmt.Errorf("the response is not one of Consul's: %w", err)
+	}
+	return err
+}
+
+// longestText is how many bytes of Consul's words stand in an error.
+const longestText = 400
+
+// oneLine writes what Consul says for an error: without what is not printable, and not too much of it.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text[:min(len(text), longestText)], ""))
+	return strings.TrimSpace(text)
 }
 
 // address returns the URL of a request. The host of a connection is the dialer's choice.
@@ -213,29 +247,37 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 		o.Namespace = a.namespace
 		body[i].KV = o
 	}
-	var result struct {
-		Results []struct{ KV entry }
-		Errors  []struct {
-			OpIndex int
-			What    string
-		}
-	}
+	var result txnResult
 	_, err := a.call(ctx, http.MethodPut, "/v1/txn", url.Values{"consistent": {""}}, body, &result)
 	if err != nil {
 		return nil, err
-	}
-	if len(result.Errors) > 0 {
-		first := result.Errors[0]
-		if strings.HasPrefix(first.What, permissionDenied) {
-			return nil, final(errors.New(first.What))
-		}
-		return nil, &failedOp{first.OpIndex, first.What}
 	}
 	entries := make([]entry, len(result.Results))
 	for i := range entries {
 		entries[i] = result.Results[i].KV
 	}
 	return entries, nil
+}
+
+// A txnResult is what Consul says of a transaction.
+type txnResult struct {
+	Results []struct{ KV entry }
+	Errors  []struct {
+		OpIndex int
+		What    string
+	}
+}
+
+// failure returns why the transaction was rolled back, or nil: a refusal because of the token, or a failedOp.
+func (t *txnResult) failure() error {
+	if len(t.Errors) == 0 {
+		return nil
+	}
+	first := t.Errors[0]
+	if strings.HasPrefix(first.What, permissionDenied) {
+		return &refusal{http.StatusForbidden, oneLine(first.What)}
+	}
+	return &failedOp{first.OpIndex, oneLine(first.What)}
 }
 
 // permissionDenied is what Consul's message about a permission begins with. It goes on with which.
@@ -256,7 +298,7 @@ func (a *agent) block(ctx context.Context, key string, index uint64) (entries []
 		query.Set("recurse", "")
 	}
 	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)
-	if r.code == http.StatusNotFound {
+	if r.saysNothingThere() {
 		return nil, r.index, nil
 	}
 	if err == nil && r.index == 0 {

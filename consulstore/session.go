@@ -47,8 +47,26 @@ type creation struct {
 	NodeChecks []string
 }
 
-// Open begins a session, and makes its key. Consul counts its ttl from when a majority has it.
+// Open begins a session, and makes its key. If there are several addresses, one that does not respond is left for the
+// next one.
 func (c *consul) Open(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
+	patience := frame.AskTimeout / time.Duration(len(c.addresses)+1)
+	for range len(c.addresses) - 1 {
+		at, _ := c.dialer.here()
+		attempt, cancel := frame.Bound(ctx, patience)
+		in, ttl, sent, err = c.openOnce(attempt)
+		silent := attempt.Err() != nil
+		cancel()
+		if err == nil || !silent || ctx.Err() != nil {
+			return in, ttl, sent, err
+		}
+		c.leave(at) // a session that was begun there expires
+	}
+	return c.openOnce(ctx)
+}
+
+// openOnce begins a session at the address in use. Consul counts its ttl from when a majority has it.
+func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now()
 	id, err := c.create(ctx)
 	if err != nil {
@@ -198,7 +216,7 @@ func (c *consul) End(ctx context.Context, in *session) {
 	in.end()
 	ctx, cancel := context.WithTimeout(ctx, frame.EndTimeout)
 	defer cancel()
-	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) //nolint:errcheck // it expires
+	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
 }
 
 // Done implements sessionline.Server: that a session has ended is told by its key.
