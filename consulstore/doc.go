@@ -91,6 +91,25 @@
 // demand the modify index of the session's key. Deleting a claim whose Join may still come writes that key once more:
 // then it can land no more, at any time.
 //
+// # Plain mode
+//
+// With mode=plain a lock is one key, as Consul's own tools have it: `consul lock` and the lock of Consul's Go library
+// exclude Holdfast's holders, and these exclude them. The name of a lock is its key; a prefix is put before it as it
+// is. `consul lock P …` locks the key P/.lock, so that this is its name here. A key that exists and is no lock, by its
+// flags, is left alone, and the error says so. A release deletes the key.
+//
+// There is no line: all that wait are woken by a release, and the first to come takes the lock. So there is no order,
+// nor are there readers or semaphores, and deadlocks are not found. Time, sessions and tokens are as described above; the
+// token is the index at which the key was locked. Other tools have no tokens, and each has its own truth about time: a
+// holder of theirs whose session has ended may believe for a while. Consul's lock-delay, 15 seconds by default, is what
+// they have against that, and it is respected here: a lock whose holder's session ended that way stays free for as long.
+//
+// Consul's semaphore is not shared. There a session is a holder, so that a client with one session could have one unit
+// of a semaphore, and whether a holder lives is decided by each client that wants to get in, from what it has read.
+//
+// Keys that Consul's HTTP interface does not take in a path as they are, as "a//b" or one with a %, are polled four
+// times a second while a claim waits for them.
+//
 // # What holds, and what cannot
 //
 // Exclusion, order and tokens hold through the loss of any minority of the servers, of the leader, and of the network

@@ -14,15 +14,11 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	if err != nil {
 		return nil, err
 	}
-	f := newFrame(set)
-	set.addresses = ways
-	s := newStore(f, set)
-	v.events, s.consul.told = s.Store, v
-	if err := s.begin(ctx); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	return s, nil
+	c := newConsul(newFrame(set), set)
+	c.dialer.addresses = ways
+	m := newMode(c)
+	v.events, c.told = c.told, v
+	return begin(ctx, c, m)
 }
 
 // LineOf is what the keys of a name's line begin with, for a store without prefix.

@@ -200,7 +200,7 @@ func TestUnreadableValues(t *testing.T) {
 	}
 }
 
-// A line is in the order of create indexes. If one claim can't be read, the line can't. That one is newer goes before.
+// A line is in the order of create indexes. If one claim can't be read, the line can't. What is newer goes before.
 func TestDecodeLine(t *testing.T) {
 	t.Parallel()
 	value := []byte(encodeValue(store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}, sessionline.Format))

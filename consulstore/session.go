@@ -47,22 +47,30 @@ type creation struct {
 	NodeChecks []string
 }
 
-// Open begins a session, and makes its key. If there are several addresses, one that does not respond is left for the
-// next one.
+// Open begins a session, and makes its key. One that was begun at an address that is then left expires.
 func (c *consul) Open(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
+	err = c.anywhere(ctx, func(ctx context.Context) error {
+		in, ttl, sent, err = c.openOnce(ctx)
+		return err
+	})
+	return in, ttl, sent, err
+}
+
+// anywhere does something at the address in use. If there are several, one that does not respond is left for the next.
+func (c *consul) anywhere(ctx context.Context, do func(context.Context) error) error {
 	patience := frame.AskTimeout / time.Duration(len(c.addresses)+1)
 	for range len(c.addresses) - 1 {
 		at, _ := c.dialer.here()
 		attempt, cancel := frame.Bound(ctx, patience)
-		in, ttl, sent, err = c.openOnce(attempt)
-		silent := attempt.Err() != nil
+		err := do(attempt)
+		silent := attempt.Err() != nil && ctx.Err() == nil
 		cancel()
-		if err == nil || !silent || ctx.Err() != nil {
-			return in, ttl, sent, err
+		if err == nil || !silent {
+			return err
 		}
-		c.leave(at) // a session that was begun there expires
+		c.leave(at)
 	}
-	return c.openOnce(ctx)
+	return do(ctx)
 }
 
 // openOnce begins a session at the address in use. Consul counts its ttl from when a majority has it.
