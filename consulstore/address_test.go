@@ -1,7 +1,6 @@
 package consulstore_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -86,7 +85,7 @@ func TestProxyHasNoSuchPage(t *testing.T) {
 func TestNoConsul(t *testing.T) {
 	t.Parallel()
 	page := func(text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
+		return func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(text)) } //nolint:errcheck // a test sees that
 	}
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc

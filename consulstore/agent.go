@@ -1,12 +1,9 @@
 package consulstore
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -66,21 +63,13 @@ func mayHaveBeenDone(err error) bool {
 	return err != nil && !rolledBack && (!refused || r.code >= http.StatusInternalServerError)
 }
 
-// call sends a request, and decodes its result. A token that Consul does not know, or that lacks a permission, is read
-// again, once: it may have been replaced.
+// call sends a request, and decodes its result.
 func (a *agent) call(ctx context.Context, method, path string, query url.Values, body, result any) (response, error) {
-	token, err := a.readToken(ctx)
-	if err != nil {
-		return response{}, err
+	x := exchange{agent: a, method: method, path: path, query: query, body: body, result: result}
+	for x.prepare(ctx) {
+		x.finish(a.client.Do(x.request))
 	}
-	r, err := a.send(ctx, method, path, query, token, body, result)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.code == http.StatusForbidden {
-		a.token.CompareAndSwap(token, nil)
-		if fresh, err := a.readToken(ctx); err == nil && *fresh != *token {
-			return a.send(ctx, method, path, query, fresh, body, result)
-		}
-	}
-	return r, err
+	return x.response, x.err
 }
 
 // readToken returns the token of this moment.
@@ -100,78 +89,14 @@ func (a *agent) readToken(ctx context.Context) (*string, error) {
 	return &token, nil
 }
 
-// maxResponse bounds what is read of a response, and of a refusal.
-const (
-	maxResponse = 64 << 20
-	maxRefusal  = 4 << 10
-)
-
-func (a *agent) send(
-	ctx context.Context, method, path string, query url.Values, token *string, body, result any,
-) (r response, err error) {
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return r, err
-		}
-		content = bytes.NewReader(text)
+// forgetToken has a token be read again that Consul has refused. It reports false if it was not refused.
+func (a *agent) forgetToken(token *string, err error) bool {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok || refused.code != http.StatusForbidden {
+		return false
 	}
-	request, err := http.NewRequestWithContext(ctx, method, a.address(path, query), content)
-	if err != nil {
-		return r, err
-	}
-	if *token != "" {
-		request.Header.Set("X-Consul-Token", *token)
-	}
-	got, err := a.client.Do(request)
-	if err != nil {
-		return r, err
-	}
-	defer got.Body.Close() //nolint:errcheck // it was read
-	r.code = got.StatusCode
-	r.index, _ = strconv.ParseUint(got.Header.Get("X-Consul-Index"), 10, 64) // otherwise it is 0: unknown
-	if r.code == http.StatusOK || r.code == http.StatusConflict {
-		err = decode(io.LimitReader(got.Body, maxResponse), result)
-	} else {
-		var text []byte
-		text, err = io.ReadAll(io.LimitReader(got.Body, maxRefusal))
-		if err == nil {
-			err = &refusal{r.code, oneLine(string(text))}
-		}
-	}
-	if err == nil {
-		_, err = io.Copy(io.Discard, got.Body) // so that the connection can be used again
-	}
-	if t, ok := result.(*txnResult); ok && err == nil {
-		err = t.failure()
-	}
-	return r, err
-}
-
-// decode reads a response in JSON.
-func decode(body io.Reader, result any) error {
-	err := json.NewDecoder(body).Decode(result)
-	_, syntax := errors.AsType[*json.SyntaxError](err)
-	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
-	if syntax || kind || errors.Is(err, io.EOF) {
-		return fmt.Errorf("the response is not one of Consul's: %w", err)
-	}
-	return err
-}
-
-// longestText is how many bytes of Consul's words stand in an error.
-const longestText = 400
-
-// oneLine writes what Consul says for an error: without what is not printable, and not too much of it.
-func oneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text[:min(len(text), longestText)], ""))
-	return strings.TrimSpace(text)
+	a.token.CompareAndSwap(token, nil)
+	return true
 }
 
 // address returns the URL of a request. The host of a connection is the dialer's choice.
@@ -249,9 +174,13 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 		body[i].KV = o
 	}
 	var result txnResult
-	_, err := a.call(ctx, http.MethodPut, "/v1/txn", url.Values{"consistent": {""}}, body, &result)
-	if err != nil {
-		return nil, err
+	query := url.Values{"consistent": {""}}
+	x := exchange{agent: a, method: http.MethodPut, path: "/v1/txn", query: query, body: body, result: &result}
+	for x.prepare(ctx) {
+		x.finish(a.client.Do(x.request))
+	}
+	if x.err != nil {
+		return nil, x.err
 	}
 	entries := make([]entry, 0, len(result.Results))
 	for _, r := range result.Results {

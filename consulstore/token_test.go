@@ -2,6 +2,7 @@ package consulstore_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,6 +92,20 @@ func TestCredentials(t *testing.T) {
 	current.Store(&second)
 	deleteToken(t, server, first)
 	testkit.CheckWorks(t, s)
+}
+
+// Credentials that give another token each time are asked for twice by a call that Consul refuses, and no more.
+func TestUselessCredentials(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	_, err := consulstore.Open(t.Context(), []string{guarded(t).Addr()}, consulstore.TTL(sessionTTL),
+		consulstore.Credentials(func(context.Context) (string, error) {
+			return fmt.Sprintf("00000000-0000-4000-8000-%012d", asked.Add(1)), nil
+		}))
+	checkFault(t, err, true, "does not know the token")
+	if n := asked.Load(); n != 2 {
+		t.Errorf("credentials were asked for %d times", n)
+	}
 }
 
 // Without a token in the URL it is that of the environment. One in the URL goes before it.
