@@ -21,13 +21,21 @@ type agent struct {
 	token  atomic.Pointer[string] // nil: to be read
 }
 
-// newAgent returns an agent with connections of its own, at most so many. 0: any number.
+// How many connections a client has at most. An agent takes 200 from one address unless it is told otherwise. What a
+// blocking query or a renewal needs can't be taken by calls, however many are under way.
+const (
+	callConnections    = 32
+	queryConnections   = maxQueries + 1 // one for the session
+	renewalConnections = 1
+)
+
+// newAgent returns an agent with connections of its own, at most so many. Requests beyond that wait for one.
 func newAgent(set *settings, d *dialer, connections int) *agent {
 	transport := &http.Transport{
 		DialContext:         d.dial,
 		DialTLSContext:      d.dialTLS,
 		MaxConnsPerHost:     connections,
-		MaxIdleConnsPerHost: maxQueries,
+		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     time.Minute,
 	}
 	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport}}
@@ -99,9 +107,9 @@ func (a *agent) forgetToken(token *string, err error) bool {
 	return true
 }
 
-// address returns the URL of a request. The host of a connection is the dialer's choice.
+// address returns the URL of a request. Where its connection leads is the dialer's choice.
 func (a *agent) address(path string, query url.Values) string {
-	u := url.URL{Scheme: "http", Host: "consul", Path: path}
+	u := url.URL{Scheme: "http", Host: a.dialer.host(), Path: path}
 	if a.tls != nil {
 		u.Scheme = "https"
 	}

@@ -17,7 +17,8 @@ import (
 // watch.go what concerns watches.
 type consul struct {
 	*agent
-	renewals *agent // has one connection, for nothing else
+	queries  *agent // has connections for nothing but blocking queries
+	renewals *agent // has one for nothing but renewals
 	keys     keySpace
 	frame    *frame.Frame
 	told     events

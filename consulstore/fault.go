@@ -81,6 +81,8 @@ func explainRefusal(r *refusal) (why error, isFinal bool) {
 			"otherwise (%s)", r.text), true
 	case strings.Contains(r.text, "Client sent an HTTP request to an HTTPS server"):
 		return errors.New("the agent speaks TLS at this port: write consuls:// in place of consul://"), true
+	case r.code == http.StatusTooManyRequests && strings.Contains(r.text, "concurrent connections"):
+		return fmt.Errorf("it takes no more connections from this address (http_max_conns_per_client): %w", r), false
 	case r.code == http.StatusTooManyRequests || r.code >= http.StatusInternalServerError:
 		return r, false
 	}
