@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -18,7 +19,6 @@ type ConsulServer struct {
 	*Server
 	name    string
 	id      string         // Consul's, which outlives the data
-	client  bool           // it has no data, and asks the servers
 	cluster *ConsulServers // one of itself, if it is alone
 }
 
@@ -42,14 +42,15 @@ const (
 // consulSocket is the file in an agent's folder where it serves HTTP too, also with [TLS].
 const consulSocket = "http.sock"
 
-func newConsul(t testing.TB, cluster *ConsulServers, name, id string, client bool, set *settings) *ConsulServer {
+// newConsul makes an agent. Its mode is what makes it a server, as arguments of the program.
+func newConsul(t testing.TB, cluster *ConsulServers, name string, mode []string, set *settings) *ConsulServer {
 	t.Helper()
-	c := &ConsulServer{name: name, id: id, client: client, cluster: cluster}
+	c := &ConsulServer{name: name, id: newNodeID(), cluster: cluster}
 	c.Server = newServer(t, kind{
 		program:   "consul",
 		portCount: consulPorts,
 		env:       set.env,
-		args:      func() []string { return append([]string{"agent", "-hcl", c.config(set)}, set.args...) },
+		args:      func() []string { return slices.Concat([]string{"agent", "-hcl", c.config(set)}, mode, set.args) },
 		ready:     c.checkReady,
 	})
 	return c
@@ -75,6 +76,7 @@ func (c *ConsulServer) config(set *settings) string {
 		"addresses":            map[string]string{"http": "127.0.0.1 unix://" + c.Socket()},
 		"retry_join":           c.cluster.gossipAddrs(),
 		"retry_interval":       "100ms",
+		"raft_logstore":        map[string]any{"wal": map[string]int{"segment_size_mb": 1}},
 		"connect":              map[string]bool{"enabled": false},
 		"peering":              map[string]bool{"enabled": false},
 		"telemetry":            map[string]any{"prometheus_retention_time": "24h", "disable_hostname": true},
@@ -82,13 +84,9 @@ func (c *ConsulServer) config(set *settings) string {
 		"disable_coordinates":  true,
 		"log_level":            "warn",
 	}
-	if !c.client {
-		config["server"] = true
-		config["bootstrap_expect"] = len(c.cluster.Nodes)
-		config["raft_logstore"] = map[string]any{"wal": map[string]int{"segment_size_mb": 1}}
-	}
 	if !set.ownTimeouts {
-		config["performance"] = map[string]int{"raft_multiplier": 1} // a new leader after one or two seconds, no sooner
+		// The least that Consul allows: a new leader after one or two seconds.
+		config["performance"] = map[string]any{"raft_multiplier": 1, "leave_drain_time": "100ms"}
 		config["session_ttl_min"] = "500ms"
 	}
 	if set.password != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"testing"
 )
 
@@ -28,9 +29,12 @@ func ConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 func newConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 	t.Helper()
 	c := &ConsulServers{set: settingsOf(options)}
+	mode := []string{"-server", "-bootstrap-expect", strconv.Itoa(n)}
+	if c.set.volatile {
+		mode = []string{"-dev"}
+	}
 	for i := range n {
-		name := fmt.Sprintf("node%d", i+1)
-		c.Nodes = append(c.Nodes, newConsul(t, c, name, newNodeID(), false, c.set))
+		c.Nodes = append(c.Nodes, newConsul(t, c, fmt.Sprintf("node%d", i+1), mode, c.set))
 	}
 	return c
 }
@@ -68,7 +72,7 @@ func (c *ConsulServers) Agent(t testing.TB, options ...Option) *ConsulServer {
 	t.Helper()
 	own, set := settingsOf(options), *c.set
 	set.args, set.env = own.args, own.env
-	agent := newConsul(t, c, "agent-"+newNodeID()[:8], newNodeID(), true, &set)
+	agent := newConsul(t, c, "agent-"+newNodeID()[:8], nil, &set)
 	if err := agent.firstStart(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package sessionline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -20,8 +21,8 @@ type claim[S comparable] struct {
 	written string // the data of its node
 	version uint64 // of that data
 
-	waitsFor Watch
-	lastOne  bool  // nothing else is ahead of it, nor can come there
+	waitsFor []Watch
+	noOthers bool  // it holds once all that it waits for have left: nothing else is ahead of it, nor can come there
 	unknown  error // why its line could not be judged
 
 	watchTimer *time.Timer // watches its own node; nil if that is not done
@@ -61,7 +62,8 @@ func (s *Store[S]) hold(c *claim[S]) {
 	}
 	c.state = store.Held
 	c.granted = time.Now()
-	s.unwatch(c, c.waitsFor)
+	delete(s.doubts, c)
+	s.waitFor(c, nil, false)
 	s.mu.Push(c.id, store.Standing{State: store.Held, Ticket: c.ticket})
 }
 
@@ -83,12 +85,33 @@ func (s *Store[S]) remove(c *claim[S]) bool {
 	}
 	delete(s.claims, c.id)
 	delete(s.doubts, c)
-	s.unwatch(c, c.waitsFor)
+	s.waitFor(c, nil, false)
 	s.unwatch(c, Watch{Key: c.key})
 	if c.watchTimer != nil {
 		c.watchTimer.Stop()
 	}
 	return true
+}
+
+// waitFor notes what c waits for from now on, and whether that is all that is ahead of it.
+func (s *Store[S]) waitFor(c *claim[S], watches []Watch, noOthers bool) {
+	for _, w := range c.waitsFor {
+		if !slices.Contains(watches, w) {
+			s.unwatch(c, w)
+		}
+	}
+	c.waitsFor, c.noOthers = watches, noOthers
+}
+
+// freed notes that a node is deleted that c waits for. The line is read unless it is known what else is ahead of c.
+func (s *Store[S]) freed(c *claim[S], deleted Watch) {
+	c.waitsFor = slices.DeleteFunc(slices.Clone(c.waitsFor), func(w Watch) bool { return w == deleted })
+	switch {
+	case !c.noOthers:
+		s.doubt(c)
+	case len(c.waitsFor) == 0:
+		s.hold(c)
+	}
 }
 
 // A watching is a watch that is set at the server, or about to be.
@@ -152,6 +175,19 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 		s.doubt(other)
 	}
 	return false, err
+}
+
+// watchAhead watches what c waits for. It reports false if some of that has left.
+func (s *Store[S]) watchAhead(ctx context.Context, c *claim[S]) (there bool, err error) {
+	s.mu.Lock()
+	watches := c.waitsFor
+	s.mu.Unlock()
+	for _, w := range watches {
+		if there, err := s.watch(ctx, c, w); err != nil || !there {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // watchOwnNode watches the node of a claim that has stood for a while.

@@ -180,9 +180,9 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s := j.store
 	s.mu.Lock()
-	w, exclusive := c.waitsFor, c.exclusive()
+	exclusive := c.exclusive()
 	s.mu.Unlock()
-	there, err := s.watch(ctx, c, w)
+	there, err := s.watchAhead(ctx, c)
 	if err == nil && there && exclusive {
 		return
 	}
@@ -204,8 +204,7 @@ func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S], entries []Entry
 	if err := mismatch(entries[:ahead], j.Ask); err != nil {
 		return ahead, err
 	}
-	c.state, c.waitsFor = j.store.evaluate(c.name, entries[:ahead], j.Ask)
-	c.lastOne = ahead == 1 && c.exclusive() && !j.store.Foreign
+	c.state, c.waitsFor, c.noOthers = j.store.evaluate(c.name, entries[:ahead], j.Ask)
 	return ahead, nil
 }
 
@@ -221,7 +220,7 @@ func (j *joining[S]) refused(ctx context.Context) (standing store.Standing, refu
 		return standing, false, err
 	}
 	standing.Ahead = len(entries)
-	state, _ := s.evaluate(j.Name, entries, j.Ask)
+	state, _, _ := s.evaluate(j.Name, entries, j.Ask)
 	return standing, state != store.Held, nil
 }
 

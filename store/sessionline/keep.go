@@ -208,8 +208,7 @@ func (s *Store[S]) shrink(c *claim[S], units int32) {
 		return
 	}
 	c.ask.Units = units
-	s.unwatch(c, c.waitsFor) // others may block it now
-	c.waitsFor, c.lastOne = Watch{}, false
+	s.waitFor(c, nil, false) // others may block it now
 }
 
 // refresh reads a claim's node, which is not as it was known to be, or must not be written for that reason. It reports

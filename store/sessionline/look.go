@@ -24,27 +24,38 @@ func (s *Store[S]) lineNow(ctx context.Context, in S, name string) ([]Entry, err
 func (c *claim[S]) exclusive() bool { return c.ask.Units == c.ask.Limit }
 
 // evaluate returns where a claim stands that comes after these, and what it waits for:
-//   - one that wants everything, for the one before it;
+//   - one that wants everything, for the one or two before it;
 //   - a reader, for the last ahead that readers can't hold beside;
 //   - any other, for anything in the line.
-func (s *Store[S]) evaluate(name string, ahead []Entry, ask store.Ask) (store.State, Watch) {
+//
+// noOthers reports that it holds once all that it waits for have left.
+func (s *Store[S]) evaluate(
+	name string, ahead []Entry, ask store.Ask,
+) (state store.State, waitsFor []Watch, noOthers bool) {
 	var prefix line.Prefix
 	fits := true
 	for i := range ahead {
 		fits = fits && prefix.Admit(ahead[i].Ask)
 	}
 	if fits && prefix.Admit(ask) {
-		return store.Held, Watch{}
+		return store.Held, nil, false
 	}
 	if ask.Units == ask.Limit {
-		return store.Waiting, Watch{Key: ahead[len(ahead)-1].Key}
+		last := 1
+		if s.WatchTwo && len(ahead) > 1 {
+			last = 2
+		}
+		for _, e := range ahead[len(ahead)-last:] {
+			waitsFor = append(waitsFor, Watch{Key: e.Key})
+		}
+		return store.Waiting, waitsFor, len(ahead) == last && !s.Foreign
 	}
 	for _, e := range slices.Backward(ahead) {
 		if ask.Kind == store.Lock && (e.Ask.Units == e.Ask.Limit || line.Mismatch(e.Ask, ask)) {
-			return store.Waiting, Watch{Key: e.Key, Data: true}
+			return store.Waiting, []Watch{{Key: e.Key, Data: true}}, false
 		}
 	}
-	return store.Waiting, Watch{Key: s.Server.LineKey(name)}
+	return store.Waiting, []Watch{{Key: s.Server.LineKey(name)}}, false
 }
 
 // lookDeep is how often a line is read again because what blocks a claim has left meanwhile.
@@ -98,12 +109,12 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
 	s.mu.Lock()
 	waits := s.judged(c, entries)
-	w, exclusive := c.waitsFor, c.exclusive()
+	exclusive := c.exclusive()
 	s.mu.Unlock()
 	if !waits {
 		return true, nil
 	}
-	there, err := s.watch(ctx, c, w)
+	there, err := s.watchAhead(ctx, c)
 	if err != nil || !there || exclusive {
 		return there, err
 	}
@@ -128,15 +139,12 @@ func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
 	case c.state == store.Held:
 		return false
 	}
-	state, w := s.evaluate(c.name, entries[:at], c.ask)
+	state, waitsFor, noOthers := s.evaluate(c.name, entries[:at], c.ask)
 	if state == store.Held {
 		s.hold(c)
 		return false
 	}
-	if c.waitsFor != w {
-		s.unwatch(c, c.waitsFor)
-	}
-	c.waitsFor, c.lastOne = w, at == 1 && c.exclusive() && !s.Foreign
+	s.waitFor(c, waitsFor, noOthers)
 	return true
 }
 

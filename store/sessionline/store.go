@@ -2,6 +2,7 @@ package sessionline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -26,6 +27,11 @@ type Config[S comparable] struct {
 
 	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
 	Foreign bool
+
+	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the line is
+	// read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once: otherwise the
+	// line is read then. It costs one watch more for each claim that waits.
+	WatchTwo bool
 }
 
 // A Store is one client's session, and its claims. It implements store.Store but for Abilities.
@@ -122,11 +128,13 @@ func (s *Store[S]) afterRenewal(err error) {
 	}
 }
 
-// Reconnected notes that events may have been missed.
+// Reconnected notes that events may have been missed. Those that come now may come in any order: that the node ahead of
+// a claim was deleted, before that the claim's own was. So no claim holds before its line was read.
 func (s *Store[S]) Reconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.claims {
+		c.noOthers = false
 		s.doubt(c)
 	}
 	s.mu.Push(store.Everyone, store.Standing{})
@@ -154,8 +162,8 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 		switch {
 		case deleted && w.Key == c.key:
 			s.gone(c)
-		case deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting:
-			s.hold(c) // nothing can have come ahead of it
+		case deleted && slices.Contains(c.waitsFor, w):
+			s.freed(c, w)
 		default:
 			s.doubt(c)
 		}
