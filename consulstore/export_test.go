@@ -2,6 +2,7 @@ package consulstore
 
 import (
 	"context"
+	"net/http"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -18,6 +19,23 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	set.addresses = ways
 	s := newStore(f, set)
 	v.events, s.consul.told = s.Store, v
+	if err := s.begin(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenOver opens a store all of whose requests but renewals go over what is made of its own way.
+func OpenOver(
+	ctx context.Context, way func(http.RoundTripper) http.RoundTripper, servers []string, options ...Option,
+) (*Store, error) {
+	set, err := newSettings(servers, options...)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(newFrame(set), set)
+	s.consul.client.Transport = way(s.consul.client.Transport)
 	if err := s.begin(ctx); err != nil {
 		_ = s.Close()
 		return nil, err

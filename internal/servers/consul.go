@@ -17,6 +17,7 @@ import (
 type ConsulServer struct {
 	*Server
 	name    string
+	number  int            // of a server in its cluster, from 1
 	id      string         // Consul's, which outlives the data
 	client  bool           // it has no data, and asks the servers
 	cluster *ConsulServers // one of itself, if it is alone
@@ -61,7 +62,7 @@ func (c *ConsulServer) config(set *settings) string {
 		"node_name": c.name,
 		"node_id":   c.id,
 		"data_dir":  c.dataDir(),
-		"bind_addr": "127.0.0.1",
+		"bind_addr": c.bindIP(),
 		"ports": map[string]int{
 			"http":     c.Port(), // no socket is opened without it
 			"https":    -1,
@@ -81,11 +82,16 @@ func (c *ConsulServer) config(set *settings) string {
 		"disable_update_check": true,
 		"disable_coordinates":  true,
 		"log_level":            "warn",
+		// A leader has a blocking query of its own for that, after the first time: see BlockingQueries.
+		"federation_state_anti_entropy_sync_interval": "24h",
 	}
 	if !c.client {
 		config["server"] = true
 		config["bootstrap_expect"] = len(c.cluster.Nodes)
 		config["raft_logstore"] = map[string]any{"wal": map[string]int{"segment_size_mb": 1}}
+	}
+	if set.cuttable && !c.client {
+		config["advertise_addr"], config["serf_lan"] = c.foundIP(), c.foundIP()
 	}
 	if !set.ownTimeouts {
 		config["performance"] = map[string]int{"raft_multiplier": 1} // a new leader after one or two seconds, no sooner
@@ -107,6 +113,14 @@ func (c *ConsulServer) config(set *settings) string {
 	}
 	text, _ := json.Marshal(config) // it cannot fail
 	return string(text)
+}
+
+// bindIP is where it listens for other agents.
+func (c *ConsulServer) bindIP() string {
+	if c.cluster.set.cuttable && !c.client {
+		return c.ownIP()
+	}
+	return "127.0.0.1"
 }
 
 // Name is the name of its node, which sessions belong to.
