@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sessionline"
@@ -52,6 +53,7 @@ func KeyOf(name string, id store.ID) string { return newKeySpace("").claim(name,
 // A Valve lies in the way of what blocking queries have found.
 type Valve struct {
 	events
+	Fired atomic.Int32 // how many there were
 
 	mu    sync.Mutex
 	held  int
@@ -63,6 +65,7 @@ type Valve struct {
 func (v *Valve) Changed(in *session, w sessionline.Watch, deleted bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.Fired.Add(1)
 	switch {
 	case v.drops:
 	case v.held > 0:
