@@ -187,6 +187,7 @@ func lockOp(key, session string, value string) op {
 func casOp(key string, index uint64, value string) op {
 	return op{Verb: "cas", Key: key, Index: index, Value: []byte(value)}
 }
+func getOp(key string) op     { return op{Verb: "get-or-empty", Key: key} }
 func deleteOp(key string) op  { return op{Verb: "delete", Key: key} }
 func treeOp(prefix string) op { return op{Verb: "get-tree", Key: prefix} }
 func checkIndexOp(key string, index uint64) op {
@@ -231,9 +232,11 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 		}
 		return nil, &failedOp{first.OpIndex, first.What}
 	}
-	entries := make([]entry, len(result.Results))
-	for i := range entries {
-		entries[i] = result.Results[i].KV
+	entries := make([]entry, 0, len(result.Results))
+	for _, r := range result.Results {
+		if r.KV.ModifyIndex != 0 { // otherwise there is no such key
+			entries = append(entries, r.KV)
+		}
 	}
 	return entries, nil
 }
@@ -241,7 +244,7 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 // permissionDenied is what Consul's message about a permission begins with. It goes on with which.
 const permissionDenied = "Permission denied"
 
-// block returns what is under a key, or with a slash at its end under a prefix, once that has changed since index, and
+// block returns a key, or the keys of a line, once that has changed since index, and
 // the index to go on with. It returns after a while also if nothing has changed.
 //
 // It is a consistent read: that a key is not there is taken for a proof, and a leader that was deposed, and does not
@@ -252,7 +255,7 @@ func (a *agent) block(ctx context.Context, key string, index uint64) (entries []
 	query := url.Values{
 		"consistent": {""}, "index": {strconv.FormatUint(index, 10)}, "wait": {queryWait.String()},
 	}
-	if strings.HasSuffix(key, "/") {
+	if isLine(key) {
 		query.Set("recurse", "")
 	}
 	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)

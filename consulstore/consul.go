@@ -17,6 +17,7 @@ import (
 // watch.go what concerns watches.
 type consul struct {
 	*agent
+	queries  *agent // for blocking queries, each of which has a connection while it lasts
 	renewals *agent // has one connection, for nothing else
 	keys     keySpace
 	frame    *frame.Frame

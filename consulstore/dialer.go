@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 )
 
 // A dialer connects to one of several agents or servers: always the same one, until it can't be reached or is left.
@@ -19,6 +20,9 @@ type dialer struct {
 	left    context.Context // ends when the current one is left
 	leave   context.CancelFunc
 }
+
+// dialTimeout is how long one address may take to accept a connection.
+const dialTimeout = 3 * time.Second
 
 func newDialer(network string, addresses []string, config *tls.Config) *dialer {
 	d := &dialer{network: network, addresses: addresses, tls: config}
@@ -56,7 +60,7 @@ func (d *dialer) connect(ctx context.Context) (conn net.Conn, address string, er
 		current := d.current
 		d.mu.Unlock()
 		address = d.addresses[current]
-		conn, err = new(net.Dialer).DialContext(ctx, d.network, address)
+		conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, d.network, address)
 		if err == nil || ctx.Err() != nil {
 			break
 		}

@@ -1,5 +1,5 @@
-// Package consulstore keeps locks in Consul, 1.15 or later. What a majority of its servers has acknowledged is not lost,
-// whichever minority of them fails.
+// Package consulstore keeps locks in Consul, 1.15 or later. What a majority of its servers has acknowledged is not
+// lost, whichever minority of them fails.
 //
 //	import _ "github.com/holdfast-go/holdfast/consulstore"
 //
@@ -38,10 +38,10 @@
 // less, and one that asks for more gets the session's. When the session is over, all that the client held is lost, and
 // the next Lock begins a new one.
 //
-// Sessions are renewed three times per ttl, and whenever locks are kept. In Consul a renewal is a matter of the leader's
-// memory: no other server knows of it. A leader that was deposed, and has not noticed that, renews sessions too, while
-// its successor counts from its own election. So a renewal alone extends nothing here. Each goes along with a read that
-// a leader answers only after a majority has confirmed it, in this order and over one connection:
+// Sessions are renewed three times per ttl, and whenever locks are kept. In Consul a renewal is a matter of the
+// leader's memory: no other server knows of it. A leader that was deposed, and has not noticed that, renews sessions
+// too, while its successor counts from its own election. So a renewal alone extends nothing here. Each goes along with
+// a read that a leader answers only after a majority has confirmed it, in this order and over one connection:
 //
 //  1. The read is answered by a leader that a majority confirmed after the read was sent.
 //  2. The renewal is sent when the read is answered. It goes through the same server, which never goes back to an
@@ -54,19 +54,20 @@
 // Consul still has it.
 //
 // The second step holds for a server that the client talks to. A client agent passes requests on to several servers,
-// and could pass the read to one that knows the leader, and the renewal to another that does not. There it helps that
-// Consul ends a session only after twice its ttl: to be believed for too long, a session would have to be renewed by
-// nothing but deposed leaders for more than a ttl. A leader that runs notices that it was deposed within 5 seconds at
-// most (its lease of 500 ms times raft_multiplier, which is 10 at most), and a ttl is longer.
+// and so may a proxy: the read could go to one that knows the leader, and the renewal to another that does not. There
+// it helps that Consul ends a session only after twice its ttl: to be believed for too long, a session would have to be
+// renewed by nothing but deposed leaders for more than a ttl. A leader that runs notices that it was deposed within 5
+// seconds (its lease of 500 ms times raft_multiplier, which is 10 at most), and a ttl is 10 seconds or more: don't let
+// session_ttl_min allow less than 5 where there are client agents.
 //
 // # Sessions belong to no agent
 //
-// In Consul a session belongs to a node of the catalog, and ends with it. By default that is the node of the agent, and
-// an agent that leaves takes its clients' sessions with it, at once: so does a client agent that is restarted in good
-// order. The holders would believe in their locks while others get them, and could not be told, since it is their agent
-// that is gone. So sessions here belong to a node that is no machine, named holdfast, which is registered if it is not
-// there. It has no health checks, and nor have the sessions: what a check finds can't be known to the holder in time.
-// An operator who deregisters the node ends all sessions.
+// In Consul a session belongs to a node of the catalog, and ends with it. By default that is the node of the agent,
+// and an agent that leaves takes its clients' sessions with it, at once: so does a client agent that is restarted in
+// good order. The holders would believe in their locks while others get them, and could not be told, since it is their
+// agent that is gone. So sessions here belong to a node that is no machine, named holdfast, which is registered if it
+// is not there. It has no health checks, and nor have the sessions: what a check finds can't be known to the holder in
+// time. An operator who deregisters the node ends all sessions.
 //
 // # What a line looks like
 //
@@ -79,17 +80,37 @@
 //
 // All keys of a client are locked by its session, and deleted with it. Join is one transaction that demands the
 // session's epoch, makes the claim's key, and reads the line; Leave is one that deletes the key. A waiting claim has a
-// blocking query on what blocks it: one that wants everything, on the claim before it; a reader, on the last ahead that
-// is no reader; a part of a semaphore, on the line. So the release of a lock wakes nothing but the next claim. A client
-// has at most 32 blocking queries for that, whatever the number of its locks. What more it waits for is read four times
-// a second, 64 keys in a request. All reads are consistent. Keep reads every claim's key, so that nothing rests on
-// blocking queries alone.
+// blocking query on what blocks it: one that wants everything, on the claim before it; a reader, on the last ahead
+// that is no reader; a part of a semaphore, on the line. So the release of a lock wakes nothing but the next claim. A
+// client has at most 32 blocking queries for that, whatever the number of its locks. What more it waits for is read
+// four times a second, 64 keys in a request. All reads are consistent. Keep reads every claim's key, so that nothing
+// rests on blocking queries alone.
 //
 // # A Join that nobody knows of
 //
 // The response to a Join can be lost, and the request can be on its way for longer than its caller waits. All Joins
 // demand the modify index of the session's key. Deleting a claim whose Join may still come writes that key once more:
 // then it can land no more, at any time.
+//
+// # Plain mode
+//
+// With mode=plain a lock is one key, as Consul's own tools have it: `consul lock` and the lock of Consul's Go library
+// exclude Holdfast's holders, and these exclude them. The name of a lock is its key; a prefix is put before it as it
+// is. `consul lock P …` locks the key P/.lock, so that this is its name here. A key that exists and is no lock, by its
+// flags, is left alone, and the error says so. A release deletes the key.
+//
+// There is no line: all that wait are woken by a release, and the first to come takes the lock. So there is no order,
+// nor are there readers or semaphores, and deadlocks are not found. Time, sessions and tokens are as described above;
+// the token is the index at which the key was locked. Other tools have no tokens, and each has its own truth about
+// time: a holder of theirs whose session has ended may believe for a while. Consul's lock-delay, 15 seconds by
+// default, is what they have against that, and it is respected here: a lock whose holder's session has ended stays
+// free for as long.
+//
+// Consul's semaphore is not shared. There a session is a holder, so that a client with one session could have one unit
+// of a semaphore, and whether a holder lives is decided by each client that wants to get in, from what it has read.
+//
+// Keys that Consul's HTTP interface does not take in a path as they are, as "a//b" or one with a %, are polled four
+// times a second while a claim waits for them.
 //
 // # What holds, and what cannot
 //
@@ -103,8 +124,8 @@
 // An operator who destroys a session, or deletes a claim's key, lets others in while the holder still believes: it
 // notices the former at once, if it is connected, and the latter by its next Keep.
 //
-// A Consul that was restored from a snapshot has a lower index than before. Clients that have seen a greater ticket get
-// [store.ErrFloor] rather than a token that a fence would refuse; new clients can't know.
+// A Consul that was restored from a snapshot has a lower index than before. Clients that have seen a greater ticket
+// get [store.ErrFloor] rather than a token that a fence would refuse; new clients can't know.
 //
 // # The smallest policy
 //

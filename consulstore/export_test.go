@@ -16,15 +16,11 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	if err != nil {
 		return nil, err
 	}
-	f := newFrame(set)
-	set.addresses = ways
-	s := newStore(f, set)
-	v.events, s.consul.told = s.Store, v
-	if err := s.begin(ctx); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	return s, nil
+	c := newConsul(newFrame(set), set)
+	c.dialer.addresses = ways
+	m := newMode(c)
+	v.events, c.told = c.told, v
+	return begin(ctx, c, m)
 }
 
 // OpenOver opens a store all of whose requests but renewals go over what is made of its own way.
@@ -35,13 +31,9 @@ func OpenOver(
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(newFrame(set), set)
-	s.consul.client.Transport = way(s.consul.client.Transport)
-	if err := s.begin(ctx); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	return s, nil
+	c := newConsul(newFrame(set), set)
+	c.client.Transport = way(c.client.Transport)
+	return begin(ctx, c, newMode(c))
 }
 
 // LineOf is what the keys of a name's line begin with, for a store without prefix.

@@ -33,6 +33,9 @@ func newKeySpace(prefix string) keySpace {
 // line returns what the keys of a line begin with.
 func (k keySpace) line(name string) string { return k.lines + escape(name) + "/" }
 
+// isLine reports whether this is what the keys of a line begin with, and no key.
+func isLine(key string) bool { return strings.HasPrefix(key, root) && strings.HasSuffix(key, "/") }
+
 // claim returns the key of a claim.
 func (k keySpace) claim(name string, id store.ID) string { return k.line(name) + id.String() }
 

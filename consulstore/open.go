@@ -36,7 +36,7 @@ type settings struct {
 	namespace   string
 	node        string
 	tls         *tls.Config
-	mode        string
+	plain       bool
 	credentials func(context.Context) (token string, err error)
 	about       string // what a session is called, for people
 	hide        func(secret string)
@@ -51,6 +51,10 @@ func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix
 // TTL is the ttl of the session, and so the ttl of every lock. The default is DefaultTTL. Consul takes 10s or more,
 // unless its session_ttl_min says otherwise.
 func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+
+// PlainMode has locks be kept as Consul's own tools keep them: see the package's documentation. What a Prefix says is
+// put before the name as it is.
+func PlainMode() Option { return func(s *settings) { s.plain = true } }
 
 // Datacenter is the one whose servers keep the locks. The default is the agent's own.
 func Datacenter(name string) Option { return func(s *settings) { s.datacenter = name } }
@@ -137,12 +141,8 @@ func (s *settings) check() error {
 
 // start makes a store, and begins its session.
 func start(ctx context.Context, set *settings) (*Store, error) {
-	s := newStore(newFrame(set), set)
-	if err := s.begin(ctx); err != nil {
-		s.Close() //nolint:errcheck // what went wrong before is what counts
-		return nil, err
-	}
-	return s, nil
+	c := newConsul(newFrame(set), set)
+	return begin(ctx, c, newMode(c))
 }
 
 func newFrame(set *settings) *frame.Frame {
@@ -153,21 +153,22 @@ func newFrame(set *settings) *frame.Frame {
 	return f
 }
 
-func (s *Store) begin(ctx context.Context) error {
+func begin(ctx context.Context, c *consul, m mode) (*Store, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	call := s.Frame.Call(ctx, frame.AskTimeout)
+	call := c.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
-	_, err := s.Session(call.Context)
+	identity, err := c.identify(call.Context)
 	if err == nil {
-		s.identity, err = s.consul.identify(call.Context)
+		err = m.start(call.Context, identity)
 	}
 	if err != nil {
-		return call.Outcome(err)
+		err = call.Outcome(err)
+		m.Close() //nolint:errcheck // what went wrong before is what counts
+		return nil, err
 	}
-	s.Start()
-	return nil
+	return &Store{m}, nil
 }
 
 // identify returns the identity that Consul keeps for a prefix, and makes one if it has none.
@@ -187,6 +188,9 @@ func (c *consul) identify(ctx context.Context) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(c.keys.id))
 	}
+	if c.plain {
+		id += " plain" // a line of that name is another lock
+	}
 	return id + "/" + c.prefix, nil
 }
 
@@ -205,7 +209,7 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 
 // parse reads a URL.
 func parse(at store.Location) (addresses []string, options []Option, err error) {
-	allowed := []string{"datacenter", "namespace", "node", "token-file"}
+	allowed := []string{"datacenter", "mode", "namespace", "node", "token-file"}
 	if at.Scheme == "consuls" {
 		allowed = append(allowed, tlsurl.Parameters...)
 	}
@@ -223,6 +227,13 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	q := at.Query
 	options = []Option{
 		Prefix(at.Prefix), TTL(at.TTL), Datacenter(q.Get("datacenter")), Namespace(q.Get("namespace")), Node(q.Get("node")),
+	}
+	switch q.Get("mode") {
+	case "", "line":
+	case "plain":
+		options = append(options, PlainMode())
+	default:
+		return nil, nil, errors.New("mode is line or plain")
 	}
 	credentials, err := parseToken(at)
 	if err != nil {

@@ -189,8 +189,7 @@ func noteConnection(ctx context.Context, conn *net.Conn) context.Context {
 // leave goes on with the next address, if there are several, and with new connections.
 func (c *consul) leave(from int) {
 	c.dialer.next(from)
-	c.client.CloseIdleConnections()
-	c.renewals.client.CloseIdleConnections()
+	c.closeIdle()
 }
 
 // End ends a session if Consul can be reached.

@@ -1,6 +1,7 @@
 package consulstore
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -16,50 +17,94 @@ const MaxTTL = 24 * time.Hour
 
 // A Store is one client's session in Consul. It implements store.Store.
 type Store struct {
+	mode
+}
+
+// A mode is what is made of keys and sessions: a line of claims, or one key for each lock.
+type mode interface {
+	store.Store
+
+	// start begins the mode's session, and has it be renewed from then on. It returns ErrClosed after Close.
+	start(ctx context.Context, identity string) error
+}
+
+func newConsul(f *frame.Frame, set *settings) *consul {
+	d := newDialer(set.network, set.addresses, set.tls)
+	return &consul{
+		agent:    newAgent(set, d, maxConnections),
+		queries:  newAgent(set, d, 0),
+		renewals: newAgent(set, d, 1),
+		keys:     newKeySpace(set.prefix),
+		frame:    f,
+	}
+}
+
+// maxConnections is how many connections a client has for requests that don't block. What more it has to ask for waits
+// for one of them: an agent takes 200 connections from one address, unless it is told otherwise, and refuses others.
+const maxConnections = 16
+
+func newMode(c *consul) mode {
+	if c.plain {
+		return newPlainMode(c)
+	}
+	return newLineMode(c)
+}
+
+// lineMode keeps a line of claims for each name.
+type lineMode struct {
 	*sessionline.Store[*session]
 	consul   *consul
 	identity string
 }
 
-var _ store.Store = (*Store)(nil)
+func newLineMode(c *consul) *lineMode {
+	m := &lineMode{consul: c, Store: sessionline.New(sessionline.Config[*session]{
+		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
+	})}
+	c.told = m.Store
+	return m
+}
 
-func newStore(f *frame.Frame, set *settings) *Store {
-	d := newDialer(set.network, set.addresses, set.tls)
-	c := &consul{
-		agent: newAgent(set, d, 0), renewals: newAgent(set, d, 1), keys: newKeySpace(set.prefix), frame: f,
+func (m *lineMode) start(ctx context.Context, identity string) error {
+	m.identity = identity
+	_, err := m.Session(ctx)
+	if err == nil {
+		m.Start()
 	}
-	s := &Store{
-		Store: sessionline.New(sessionline.Config[*session]{
-			Frame: f, Server: c, TTL: set.ttl, MaxUpdates: maxUpdates, RenewApart: true,
-		}),
-		consul: c,
-	}
-	c.told = s.Store
-	return s
+	return err
 }
 
 // Abilities implements store.Store.
-func (s *Store) Abilities() store.Abilities {
+func (m *lineMode) Abilities() store.Abilities {
+	able := m.consul.abilities()
+	able.Identity, able.Line, able.Shared, able.ExactWake = m.identity, true, true, true
+	return able
+}
+
+// abilities are those that both modes have.
+func (c *consul) abilities() store.Abilities {
 	return store.Abilities{
-		Store:      s.Frame.Name,
-		Identity:   s.identity,
-		Line:       true,
-		Shared:     true,
-		MinTTL:     s.TTL,
+		Store:      c.frame.Name,
+		MinTTL:     c.ttl,
 		MaxTTL:     MaxTTL,
-		SessionTTL: s.TTL,
+		SessionTTL: c.ttl,
 		// Consul ends a session when it was not renewed for twice its ttl, and a new leader counts from its election.
 		TakeoverTTLs: 4,
 		TakeoverPlus: 5 * time.Second,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }
 
+// closeIdle closes the connections that are not in use.
+func (c *consul) closeIdle() {
+	for _, a := range []*agent{c.agent, c.queries, c.renewals} {
+		a.client.CloseIdleConnections()
+	}
+}
+
 // Close implements store.Store.
-func (s *Store) Close() error {
-	err := s.Store.Close()
-	s.consul.client.CloseIdleConnections()
-	s.consul.renewals.client.CloseIdleConnections()
+func (m *lineMode) Close() error {
+	err := m.Store.Close()
+	m.consul.closeIdle()
 	return err
 }

@@ -2,6 +2,8 @@ package consulstore
 
 import (
 	"context"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -56,12 +58,17 @@ func stateOf(entries []entry) (s state) {
 	return s
 }
 
-// isLine reports whether it is the keys of a line that are watched.
-func (w *watch) isLine() bool { return strings.HasSuffix(w.Key, "/") }
+// readOp reads what is watched.
+func readOp(w sessionline.Watch) op {
+	if isLine(w.Key) {
+		return treeOp(w.Key)
+	}
+	return getOp(w.Key)
+}
 
 // firedBy reports whether this is what w is set for.
 func (w *watch) firedBy(now state) bool {
-	return now.keys == 0 || now != w.seen && (w.Data || w.isLine())
+	return now.keys == 0 || now != w.seen && (w.Data || isLine(w.Key))
 }
 
 func newWatches(c *consul, in *session) *watches {
@@ -70,7 +77,7 @@ func newWatches(c *consul, in *session) *watches {
 
 // Watch implements sessionline.Server.
 func (c *consul) Watch(ctx context.Context, in *session, w sessionline.Watch) (there bool, err error) {
-	entries, err := c.txn(ctx, treeOp(w.Key))
+	entries, err := c.txn(ctx, readOp(w))
 	if err != nil || len(entries) == 0 {
 		return false, err
 	}
@@ -97,7 +104,7 @@ func (s *watches) add(key sessionline.Watch, seen state) {
 	w := &watch{Watch: key, seen: seen}
 	w.life, w.end = context.WithCancel(s.in.life)
 	s.all[key] = w
-	if s.queries < maxQueries {
+	if s.queries < maxQueries && fitsPath(w.Key) {
 		s.queries++
 		s.consul.frame.Go(func() { s.followAll(w) })
 		return
@@ -126,8 +133,16 @@ func (s *watches) fire(w *watch, now state) {
 	set := s.remove(w)
 	s.mu.Unlock()
 	if set {
-		s.consul.told.Changed(s.in, w.Watch, now.keys == 0 && !w.isLine())
+		s.consul.told.Changed(s.in, w.Watch, now.keys == 0 && !isLine(w.Key))
 	}
+}
+
+// pathKey matches what Consul's HTTP interface takes in a path. It also cleans paths.
+var pathKey = regexp.MustCompile(`^[\w.~:/-]+$`)
+
+// fitsPath reports whether the HTTP interface takes this key as it is. All of Holdfast's own are such keys.
+func fitsPath(key string) bool {
+	return pathKey.MatchString(key) && path.Clean("/"+key) == "/"+strings.TrimSuffix(key, "/")
 }
 
 // followAll follows a watch, and then those that have waited for a blocking query.
@@ -136,15 +151,22 @@ func (s *watches) followAll(w *watch) {
 		if now, fired := s.consul.follow(w); fired {
 			s.fire(w, now)
 		}
-		s.mu.Lock()
-		w = nil
-		if len(s.queue) > 0 {
-			w, s.queue = s.queue[0], s.queue[1:]
-		} else {
-			s.queries--
-		}
-		s.mu.Unlock()
+		w = s.next()
 	}
+}
+
+// next returns a watch that waits for a blocking query, or nil and has one query less.
+func (s *watches) next() (w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.queue, func(w *watch) bool { return fitsPath(w.Key) })
+	if at < 0 {
+		s.queries--
+		return nil
+	}
+	w = s.queue[at]
+	s.queue = slices.Delete(s.queue, at, at+1)
+	return w
 }
 
 // Pauses after a blocking query that has failed.
@@ -184,7 +206,7 @@ func (c *consul) blockHere(w *watch, index uint64) ([]entry, uint64, error) {
 	ctx, cancel := context.WithCancel(w.life)
 	defer cancel()
 	defer context.AfterFunc(left, cancel)()
-	return c.block(ctx, w.Key, index)
+	return c.queries.block(ctx, w.Key, index)
 }
 
 // poll reads what is watched without blocking queries, as long as there is something.
@@ -212,7 +234,7 @@ func (s *watches) poll() {
 func (s *watches) pollOnce(batch []*watch) {
 	ops := make([]op, len(batch))
 	for i, w := range batch {
-		ops[i] = treeOp(w.Key)
+		ops[i] = readOp(w.Watch)
 	}
 	ctx, cancel := context.WithTimeout(s.in.life, s.consul.ttl/2)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -17,9 +18,8 @@ import (
 type ConsulServer struct {
 	*Server
 	name    string
-	number  int            // of a server in its cluster, from 1
+	number  int            // of a server in its cluster, from 1; 0: it is a client agent
 	id      string         // Consul's, which outlives the data
-	client  bool           // it has no data, and asks the servers
 	cluster *ConsulServers // one of itself, if it is alone
 }
 
@@ -43,14 +43,15 @@ const (
 // consulSocket is the file in an agent's folder where it serves HTTP too, also with [TLS].
 const consulSocket = "http.sock"
 
-func newConsul(t testing.TB, cluster *ConsulServers, name, id string, client bool, set *settings) *ConsulServer {
+// newConsul makes an agent. Its mode is what makes it a server, as arguments of the program.
+func newConsul(t testing.TB, cluster *ConsulServers, name string, mode []string, set *settings) *ConsulServer {
 	t.Helper()
-	c := &ConsulServer{name: name, id: id, client: client, cluster: cluster}
+	c := &ConsulServer{name: name, id: newNodeID(), cluster: cluster}
 	c.Server = newServer(t, kind{
 		program:   "consul",
 		portCount: consulPorts,
 		env:       set.env,
-		args:      func() []string { return append([]string{"agent", "-hcl", c.config(set)}, set.args...) },
+		args:      func() []string { return slices.Concat([]string{"agent", "-hcl", c.config(set)}, mode, set.args) },
 		ready:     c.checkReady,
 	})
 	return c
@@ -76,6 +77,7 @@ func (c *ConsulServer) config(set *settings) string {
 		"addresses":            map[string]string{"http": "127.0.0.1 unix://" + c.Socket()},
 		"retry_join":           c.cluster.gossipAddrs(),
 		"retry_interval":       "100ms",
+		"raft_logstore":        map[string]any{"wal": map[string]int{"segment_size_mb": 1}},
 		"connect":              map[string]bool{"enabled": false},
 		"peering":              map[string]bool{"enabled": false},
 		"telemetry":            map[string]any{"prometheus_retention_time": "24h", "disable_hostname": true},
@@ -85,16 +87,12 @@ func (c *ConsulServer) config(set *settings) string {
 		// A leader has a blocking query of its own for that, after the first time: see BlockingQueries.
 		"federation_state_anti_entropy_sync_interval": "24h",
 	}
-	if !c.client {
-		config["server"] = true
-		config["bootstrap_expect"] = len(c.cluster.Nodes)
-		config["raft_logstore"] = map[string]any{"wal": map[string]int{"segment_size_mb": 1}}
-	}
-	if set.cuttable && !c.client {
+	if c.isCuttable() {
 		config["advertise_addr"], config["serf_lan"] = c.foundIP(), c.foundIP()
 	}
 	if !set.ownTimeouts {
-		config["performance"] = map[string]int{"raft_multiplier": 1} // a new leader after one or two seconds, no sooner
+		// The least that Consul allows: a new leader after one or two seconds.
+		config["performance"] = map[string]any{"raft_multiplier": 1, "leave_drain_time": "100ms"}
 		config["session_ttl_min"] = "500ms"
 	}
 	if set.password != "" {
@@ -115,9 +113,12 @@ func (c *ConsulServer) config(set *settings) string {
 	return string(text)
 }
 
+// isCuttable reports whether it is a server that the others reach through proxies.
+func (c *ConsulServer) isCuttable() bool { return c.cluster.set.cuttable && c.number > 0 }
+
 // bindIP is where it listens for other agents.
 func (c *ConsulServer) bindIP() string {
-	if c.cluster.set.cuttable && !c.client {
+	if c.isCuttable() {
 		return c.ownIP()
 	}
 	return "127.0.0.1"

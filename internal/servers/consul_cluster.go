@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"testing"
 )
 
@@ -34,8 +35,12 @@ func newConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 			t.Errorf("%v", err)
 		}
 	})
+	mode := []string{"-server", "-bootstrap-expect", strconv.Itoa(n)}
+	if c.set.volatile {
+		mode = []string{"-dev"}
+	}
 	for i := range n {
-		node := newConsul(t, c, fmt.Sprintf("node%d", i+1), newNodeID(), false, c.set)
+		node := newConsul(t, c, fmt.Sprintf("node%d", i+1), mode, c.set)
 		node.number = i + 1
 		c.Nodes = append(c.Nodes, node)
 	}
@@ -87,7 +92,7 @@ func (c *ConsulServers) Agent(t testing.TB, options ...Option) *ConsulServer {
 	t.Helper()
 	own, set := settingsOf(options), *c.set
 	set.args, set.env = own.args, own.env
-	agent := newConsul(t, c, "agent-"+newNodeID()[:8], newNodeID(), true, &set)
+	agent := newConsul(t, c, "agent-"+newNodeID()[:8], nil, &set)
 	if err := agent.firstStart(); err != nil {
 		t.Fatal(err)
 	}

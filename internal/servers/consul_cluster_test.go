@@ -18,98 +18,37 @@ func leaderOfConsul(t *testing.T, c *ConsulServers, not ...*ConsulServer) *Consu
 	return leader
 }
 
+// Three servers, and what becomes of them one after the other: each step begins with all of them in good order.
 func TestConsulCluster(t *testing.T) {
 	t.Parallel()
-	c := ConsulCluster(t, 3)
-	first := leaderOfConsul(t, c)
-	dialConsul(t, first, nil).put(t, "key", "1")
-	check(t, first.Kill())
-	second := leaderOfConsul(t, c, first)
-	dialConsul(t, second, nil).put(t, "key", "2")
-
-	// Without a majority a node starts, and serves nobody.
-	check(t, second.Kill())
-	for _, node := range c.Nodes {
-		if node != first && node != second {
-			check(t, node.Restart(true))
-			ctx, cancel := context.WithTimeout(t.Context(), askPatience)
-			if node.checkHealthy(ctx) == nil {
-				t.Error("one node of three serves clients")
-			}
-			cancel()
-		}
-	}
-	check(t, first.Start())
-	check(t, second.Start())
-	check(t, first.AwaitHealthy())
-	if got := dialConsul(t, first, nil).get(t, "key"); got != "2" {
-		t.Errorf("a node that came back has %s, want 2", got)
-	}
-}
-
-// The others choose another leader, and the old one follows it once it wakes. With two of three paused nobody is
-// served.
-func TestConsulClusterPaused(t *testing.T) {
-	t.Parallel()
-	c := ConsulCluster(t, 3)
-	first := leaderOfConsul(t, c)
-	check(t, first.Pause())
-	second := leaderOfConsul(t, c, first)
-	dialConsul(t, second, nil).put(t, "key", "1")
-	followers, err := c.Followers()
-	check(t, err)
-	if len(followers) != 2 || slices.Contains(followers, second) {
-		t.Errorf("the followers of %s are %v", second.name, addrsOf(followers))
-	}
-	check(t, second.Pause())
-	third := slices.IndexFunc(c.Nodes, func(node *ConsulServer) bool { return node != first && node != second })
-	ctx, cancel := context.WithTimeout(t.Context(), askPatience)
-	defer cancel()
-	if c.Nodes[third].checkHealthy(ctx) == nil {
-		t.Error("one node of three serves clients")
-	}
-	check(t, first.Continue())
-	check(t, second.Continue())
-	if got := dialConsul(t, first, nil).get(t, "key"); got != "1" {
-		t.Errorf("a leader that slept has %s, want 1", got)
-	}
-}
-
-// A node that has lost its data gets it from the others. All nodes that have lost it have none.
-func TestConsulClusterLosesData(t *testing.T) {
-	t.Parallel()
 	c := ConsulCluster(t, 3, Password(newNodeID()), TLS(NewCertificates(t)))
-	tls := c.set.certificates.Client
-	dialConsul(t, c.Nodes[0], tls).put(t, "key", "1")
-	followers, err := c.Followers()
-	check(t, err)
-	check(t, followers[0].Kill())
-	check(t, followers[0].LoseData())
-	check(t, followers[0].Start())
-	check(t, followers[0].AwaitHealthy())
-	if got := dialConsul(t, followers[0], tls).get(t, "key"); got != "1" {
-		t.Errorf("the key is %s at a node that had lost its data", got)
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T, *ConsulServers)
+	}{
+		{"token", testConsulToken},
+		{"killed", testConsulKilled},
+		{"paused", testConsulPaused},
+		{"node loses data", testConsulNodeLosesData},
+		{"all restart", testConsulAllRestart},
+	} {
+		t.Run(step.name, func(t *testing.T) { step.do(t, c) })
+		check(t, each(c.Nodes, (*ConsulServer).AwaitHealthy))
 	}
-	check(t, c.Restart(true))
-	for _, node := range c.Nodes {
-		if got := dialConsul(t, node, tls).get(t, "key"); got != "1" {
-			t.Errorf("%s has %s after a restart, want 1", node.name, got)
-		}
-	}
-	check(t, c.Restart(false))
-	if got := dialConsul(t, c.Nodes[0], tls).get(t, "key"); got != "<nil>" {
-		t.Errorf("the key is %s after a restart without data", got)
-	}
+}
+
+// dial makes a client of one node.
+func (c *ConsulServers) dial(t *testing.T, node *ConsulServer) *kv {
+	t.Helper()
+	return dialConsul(t, node, c.set.certificates.Client)
 }
 
 // A token that was made at one node is known at all of them.
-func TestConsulClusterToken(t *testing.T) {
-	t.Parallel()
-	c := ConsulCluster(t, 3, Password(newNodeID()))
+func testConsulToken(t *testing.T, c *ConsulServers) {
 	token, err := c.Nodes[0].Token(t.Context(), `key_prefix "" { policy = "write" }`)
 	check(t, err)
 	for _, node := range c.Nodes {
-		k := dialConsul(t, node, nil)
+		k := c.dial(t, node)
 		k.token = token
 		if _, err := k.request(t.Context(), http.MethodPut, "/v1/kv/key", node.name); err != nil {
 			t.Errorf("%s: %v", node.name, err)
@@ -117,11 +56,96 @@ func TestConsulClusterToken(t *testing.T) {
 	}
 }
 
+// Without its leader a cluster finds another. Without a majority a node starts, and serves nobody.
+func testConsulKilled(t *testing.T, c *ConsulServers) {
+	first := leaderOfConsul(t, c)
+	check(t, first.Kill())
+	second := leaderOfConsul(t, c, first)
+	c.dial(t, second).put(t, "key", "1")
+	check(t, second.Kill())
+	third := without(c.Nodes, first, second)[0]
+	check(t, third.Restart(true))
+	servesNobody(t, third)
+	check(t, first.Start())
+	check(t, second.Start())
+	check(t, first.AwaitHealthy())
+	if got := c.dial(t, first).get(t, "key"); got != "1" {
+		t.Errorf("a node that came back has %s, want 1", got)
+	}
+}
+
+// The others choose another leader, and the old one follows it once it wakes. With two of three paused, nobody is
+// served.
+func testConsulPaused(t *testing.T, c *ConsulServers) {
+	first := leaderOfConsul(t, c)
+	check(t, first.Pause())
+	second := leaderOfConsul(t, c, first)
+	c.dial(t, second).put(t, "key", "2")
+	followers, err := c.Followers()
+	check(t, err)
+	if !slices.Equal(followers, without(c.Nodes, second)) {
+		t.Errorf("the followers of %s are %v", second.name, addrsOf(followers))
+	}
+	check(t, second.Pause())
+	servesNobody(t, without(c.Nodes, first, second)[0])
+	check(t, first.Continue())
+	check(t, second.Continue())
+	check(t, first.AwaitHealthy())
+	if got := c.dial(t, first).get(t, "key"); got != "2" {
+		t.Errorf("a leader that slept has %s, want 2", got)
+	}
+}
+
+// A node that has lost its data gets it from the others.
+func testConsulNodeLosesData(t *testing.T, c *ConsulServers) {
+	c.dial(t, c.Nodes[0]).put(t, "key", "3")
+	followers, err := c.Followers()
+	check(t, err)
+	node := followers[0]
+	check(t, node.Kill())
+	check(t, node.LoseData())
+	check(t, node.Start())
+	check(t, node.AwaitHealthy())
+	k := c.dial(t, node)
+	await(t, "its own copy of the key", func() bool {
+		value, err := k.request(t.Context(), http.MethodGet, "/v1/kv/key?raw&stale", "")
+		return err == nil && value == "3"
+	})
+}
+
+// Nodes that all restart have what they had, or nothing.
+func testConsulAllRestart(t *testing.T, c *ConsulServers) {
+	c.dial(t, c.Nodes[0]).put(t, "key", "4")
+	for keepData, want := range map[bool]string{true: "4", false: "<nil>"} {
+		check(t, c.Restart(keepData))
+		for _, node := range c.Nodes {
+			if got := c.dial(t, node).get(t, "key"); got != want {
+				t.Errorf("%s has %s after a restart, want %s", node.name, got, want)
+			}
+		}
+		c.dial(t, c.Nodes[0]).put(t, "key", "4")
+	}
+}
+
+// without are all nodes but these.
+func without(nodes []*ConsulServer, not ...*ConsulServer) []*ConsulServer {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *ConsulServer) bool { return slices.Contains(not, n) })
+}
+
+func servesNobody(t *testing.T, node *ConsulServer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), askPatience)
+	defer cancel()
+	if node.checkHealthy(ctx) == nil {
+		t.Errorf("%s serves clients without a majority", node.name)
+	}
+}
+
 // A client agent passes on what it is asked. A session that was made through it outlives its death, but not its
 // departure.
 func TestConsulAgent(t *testing.T) {
 	t.Parallel()
-	server := Consul(t)
+	server := Consul(t, Volatile())
 	agent := server.cluster.Agent(t)
 	dialConsul(t, agent, nil).put(t, "key", "1")
 	if got := dialConsul(t, server, nil).get(t, "key"); got != "1" {

@@ -82,9 +82,20 @@ func TestConsulRestart(t *testing.T) {
 	testRestart(t, c.Server, func(value string) { k.put(t, "key", value) }, func() string { return k.get(t, "key") })
 }
 
+func TestConsulVolatile(t *testing.T) {
+	t.Parallel()
+	c := Consul(t, Volatile())
+	k := dialConsul(t, c, nil)
+	k.put(t, "key", "1")
+	check(t, c.Restart(true))
+	if got := k.get(t, "key"); got != "<nil>" {
+		t.Errorf("the key is %s after a restart", got)
+	}
+}
+
 func TestConsulPause(t *testing.T) {
 	t.Parallel()
-	c := Consul(t)
+	c := Consul(t, Volatile())
 	k := dialConsul(t, c, nil)
 	k.put(t, "key", "1")
 	check(t, c.Pause())
@@ -110,9 +121,9 @@ func TestConsulSessions(t *testing.T) {
 		options  []Option
 		shortest time.Duration
 	}{
-		{"short", nil, 500 * time.Millisecond},
-		{"Consul's own", []Option{OwnTimeouts()}, 10 * time.Second},
-		{"arguments", []Option{Args("-hcl", `session_ttl_min = "3s"`)}, 3 * time.Second},
+		{"short", []Option{Volatile()}, 500 * time.Millisecond},
+		{"Consul's own", []Option{Volatile(), OwnTimeouts()}, 10 * time.Second},
+		{"arguments", []Option{Volatile(), Args("-hcl", `session_ttl_min = "3s"`)}, 3 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := Consul(t, test.options...)
@@ -130,7 +141,7 @@ func TestConsulSessions(t *testing.T) {
 // A session that is not renewed ends after twice its time, and not before its time.
 func TestConsulSessionEnds(t *testing.T) {
 	t.Parallel()
-	c := Consul(t)
+	c := Consul(t, Volatile())
 	const ttl = 500 * time.Millisecond
 	var session struct{ ID string }
 	began := time.Now()
@@ -147,7 +158,7 @@ func TestConsulSessionEnds(t *testing.T) {
 
 func TestConsulRequests(t *testing.T) {
 	t.Parallel()
-	c := Consul(t)
+	c := Consul(t, Volatile())
 	k := dialConsul(t, c, nil)
 	before, err := c.Requests(t.Context())
 	check(t, err)
@@ -190,7 +201,7 @@ func TestConsulBlockingQueries(t *testing.T) {
 // A policy allows what it says and nothing else, also when the data was lost and the token made anew.
 func TestConsulToken(t *testing.T) {
 	t.Parallel()
-	c := Consul(t, Password(newNodeID()))
+	c := Consul(t, Volatile(), Password(newNodeID()))
 	k := dialConsul(t, c, nil)
 	for _, step := range []string{"first start", "restart without data"} {
 		k.token = c.cluster.set.password
@@ -232,10 +243,10 @@ func TestConsulTLS(t *testing.T) {
 		client  *tls.Config
 		served  bool
 	}{
-		{"TLS", []Option{TLS(certificates)}, anonymous, true},
-		{"no TLS", []Option{TLS(certificates)}, nil, false},
-		{"certificate", []Option{TLS(certificates), demand}, certificates.Client, true},
-		{"no certificate", []Option{TLS(certificates), demand}, anonymous, false},
+		{"TLS", []Option{Volatile(), TLS(certificates)}, anonymous, true},
+		{"no TLS", []Option{Volatile(), TLS(certificates)}, nil, false},
+		{"certificate", []Option{Volatile(), TLS(certificates), demand}, certificates.Client, true},
+		{"no certificate", []Option{Volatile(), TLS(certificates), demand}, anonymous, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := Consul(t, test.options...)
@@ -264,29 +275,16 @@ func TestConsulTLS(t *testing.T) {
 // The probe said that the ports were free, and a moment later another Consul has one of them.
 func TestConsulClash(t *testing.T) {
 	t.Parallel()
-	stranger := Consul(t)
-	for name, n := range map[string]int{"alone": 1, "cluster": 3} {
-		t.Run(name, func(t *testing.T) {
-			c := newConsulCluster(t, n)
-			last := c.Nodes[n-1]
-			picks := 0
-			last.pick = func(n int) ([]int, error) {
-				picks++
-				ports, err := pickPorts(n)
-				if picks <= n && err == nil {
-					freePorts(ports[picks-1 : picks])
-					ports[picks-1] = stranger.ports[picks-1]
-				}
-				return ports, err
-			}
-			check(t, c.firstStart())
-			if picks != consulPorts+1 || last.Port() == stranger.Port() {
-				t.Errorf("it runs on ports %v after %d picks, and the stranger on %v", last.ports, picks, stranger.ports)
-			}
-			dialConsul(t, last, nil).put(t, "key", name)
-			if got := dialConsul(t, stranger, nil).get(t, "key"); got != "<nil>" {
-				t.Errorf("the stranger has what was written: %s", got)
-			}
-		})
+	stranger, c := Consul(t, Volatile()), newConsulCluster(t, 1, Volatile())
+	node := c.Nodes[0]
+	picks := 0
+	node.pick = pickTaken(stranger.Server, &picks)
+	check(t, c.firstStart())
+	if picks != consulPorts+1 || node.Port() == stranger.Port() {
+		t.Errorf("it runs on ports %v after %d picks, and the stranger on %v", node.ports, picks, stranger.ports)
+	}
+	dialConsul(t, node, nil).put(t, "key", "1")
+	if got := dialConsul(t, stranger, nil).get(t, "key"); got != "<nil>" {
+		t.Errorf("the stranger has what was written: %s", got)
 	}
 }

@@ -21,6 +21,7 @@ type settings struct {
 	noReplicas       bool
 	tick             time.Duration // of ZooKeeper; 0: short
 	cuttable         bool
+	volatile         bool
 }
 
 func settingsOf(options []Option) *settings {
@@ -101,4 +102,10 @@ func Tick(d time.Duration) Option {
 // have addresses of their own for that, 127.0.1.1 and so on, which need a system that has all of 127.0.0.0/8.
 func Cuttable() Option {
 	return func(s *settings) { s.cuttable = true }
+}
+
+// Volatile makes [Consul] keep its data in memory. It starts within half a second rather than three, and loses its data
+// whenever it ends.
+func Volatile() Option {
+	return func(s *settings) { s.volatile = true }
 }

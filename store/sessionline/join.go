@@ -89,14 +89,14 @@ func (j *joining[S]) giveUp(call *frame.Call, err error) error {
 		j.store.deleteLater(j.position)
 	default:
 		if failed := j.store.delete(call.Context, j.position); failed != nil {
-			return notFinal(call.Outcome(failed))
+			return NotFinal(call.Outcome(failed))
 		}
 	}
 	return err
 }
 
-// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
-func notFinal(err error) error {
+// NotFinal returns the error about a claim that may still stand. Whatever it is, it may go away.
+func NotFinal(err error) error {
 	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
 		return &store.Fault{Store: f.Store, Err: f.Err}
 	}
