@@ -24,7 +24,7 @@ type agent struct {
 // How many connections a client has at most. An agent takes 200 from one address unless it is told otherwise. What a
 // blocking query or a renewal needs can't be taken by calls, however many are under way.
 const (
-	callConnections    = 32
+	callConnections    = 16
 	queryConnections   = maxQueries + 1 // one for the session
 	renewalConnections = 1
 )
