@@ -11,7 +11,7 @@ import (
 
 // A claim is one of this client's that has a node, as far as is known. What may change is guarded by the store's mutex.
 type claim[S comparable] struct {
-	position[S]
+	frame.Position[S]
 	joined time.Time // when Join was called
 
 	ask     store.Ask
@@ -28,19 +28,9 @@ type claim[S comparable] struct {
 	watchTimer *time.Timer // watches its own node; nil if that is not done
 }
 
-// tellGrant is how long a claim that had to wait is held before its node says since when. A short hold costs no write
-// for it.
-const tellGrant = time.Second
-
-// record is what its node has to say after a Keep.
-func (c *claim[S]) record(kept *store.Claim) record {
-	r := record{
-		TTL: c.session.TTL.Milliseconds(), Joined: millis(c.joined), Turn: kept.Turn, Owner: kept.Owner, Waits: kept.Waits,
-	}
-	if c.state == store.Held && time.Since(c.granted) > tellGrant {
-		r.Granted = millis(c.granted)
-	}
-	return r
+// data is what its node has to say after a Keep.
+func (c *claim[S]) data(kept *store.Claim) string {
+	return frame.Encode(Format, frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted))
 }
 
 // watchAfter is how long a claim stands before its own node is watched, so that its deletion by others is noticed at
@@ -49,7 +39,7 @@ const watchAfter = 25 * time.Millisecond
 
 // admit notes that a claim stands.
 func (s *Store[S]) admit(c *claim[S]) {
-	s.claims[c.id] = c
+	s.claims[c.ID] = c
 	if s.WatchOwn {
 		c.watchTimer = time.AfterFunc(watchAfter, func() { s.watchOwnNode(c) })
 	}
@@ -62,9 +52,9 @@ func (s *Store[S]) hold(c *claim[S]) {
 	}
 	c.state = store.Held
 	c.granted = time.Now()
-	delete(s.doubts, c)
+	s.doubts.Remove(c)
 	s.waitFor(c, nil, false)
-	s.mu.Push(c.id, store.Standing{State: store.Held, Ticket: c.ticket})
+	s.mu.Push(c.ID, store.Standing{State: store.Held, Ticket: c.Ticket})
 }
 
 // gone notes that c stands no more.
@@ -72,21 +62,21 @@ func (s *Store[S]) gone(c *claim[S]) {
 	if !s.remove(c) {
 		return
 	}
-	s.mu.Push(c.id, store.Standing{State: store.Gone, Ticket: c.ticket})
-	if s.Sessions.Is(c.session) && len(c.markers) > 0 {
-		s.pending[c.id] = c.position
+	s.mu.Push(c.ID, store.Standing{State: store.Gone, Ticket: c.Ticket})
+	if c.Unsure || len(c.Markers) > 0 {
+		s.deletes.Remember(c.Position)
 	}
 }
 
 // remove forgets c. It reports false if that has happened before.
 func (s *Store[S]) remove(c *claim[S]) bool {
-	if s.claims[c.id] != c {
+	if s.claims[c.ID] != c {
 		return false
 	}
-	delete(s.claims, c.id)
-	delete(s.doubts, c)
+	delete(s.claims, c.ID)
+	s.doubts.Remove(c)
 	s.waitFor(c, nil, false)
-	s.unwatch(c, Watch{Key: c.key})
+	s.unwatch(c, Watch{Key: c.Key})
 	if c.watchTimer != nil {
 		c.watchTimer.Stop()
 	}
@@ -129,14 +119,14 @@ func (s *Store[S]) unwatch(c *claim[S], w Watch) {
 	delete(there.told, c)
 	if len(there.told) == 0 {
 		delete(s.watches, w)
-		s.Server.Unwatch(c.session.Handle, w)
+		s.Server.Unwatch(c.Session.Handle, w)
 	}
 }
 
 // watch has c put in doubt when w fires. It reports false if the node does not exist.
 func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error) {
 	s.mu.Lock()
-	if s.claims[c.id] != c { // it is gone, maybe with its session: others must not rely on a watch of that
+	if s.claims[c.ID] != c { // it is gone, maybe with its session: others must not rely on a watch of that
 		s.mu.Unlock()
 		return true, nil
 	}
@@ -156,7 +146,7 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 			return false, ctx.Err()
 		}
 	}
-	exists, err := s.Server.Watch(ctx, c.session.Handle, w)
+	exists, err := s.Server.Watch(ctx, c.Session.Handle, w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(there.set)
@@ -164,7 +154,7 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 	switch {
 	case exists && err == nil:
 		if now == nil { // it was given up while it was being set
-			s.Server.Unwatch(c.session.Handle, w)
+			s.Server.Unwatch(c.Session.Handle, w)
 		}
 		return true, nil
 	case now == there:
@@ -195,31 +185,10 @@ func (s *Store[S]) watchOwnNode(c *claim[S]) {
 	s.Frame.Go(func() {
 		ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
 		defer cancel()
-		if there, err := s.watch(ctx, c, Watch{Key: c.key}); err == nil && !there {
+		if there, err := s.watch(ctx, c, Watch{Key: c.Key}); err == nil && !there {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.doubt(c)
 		}
 	})
-}
-
-// A position is where a claim has its node, or may come to have it. When the claim has left it is kept as pending until
-// the servers have confirmed that there is none, or the session is over: a session that lives on would keep the claim
-// for ever.
-type position[S comparable] struct {
-	id      store.ID
-	name    string
-	session *frame.Session[S]
-	key     string   // empty: not known
-	markers []string // the keys of nodes that say that it has shrunk, or may come to
-	ticket  uint64
-	unsure  bool // a Join of it may still land
-}
-
-// keys are those of all its nodes that are known, the claim's own first: without it, no marker can be made any more.
-func (p *position[S]) keys() []string {
-	if p.key == "" {
-		return p.markers
-	}
-	return append([]string{p.key}, p.markers...)
 }

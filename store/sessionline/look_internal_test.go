@@ -47,7 +47,7 @@ func TestLineThatDrainsFast(t *testing.T) {
 	s.mu.Unlock()
 	select {
 	case standing := <-pushes:
-		if standing.State != store.Held || standing.Ticket != c.ticket {
+		if standing.State != store.Held || standing.Ticket != c.Ticket {
 			t.Errorf("it is %v with ticket %d", standing.State, standing.Ticket)
 		}
 	case <-time.After(5 * time.Second):
@@ -59,7 +59,7 @@ func TestLineThatDrainsFast(t *testing.T) {
 func TestDeletedClaimIsNotGranted(t *testing.T) {
 	t.Parallel()
 	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{}})
-	own, ahead := Watch{Key: c.key}, Watch{Key: "other"}
+	own, ahead := Watch{Key: c.Key}, Watch{Key: "other"}
 	s.mu.Lock()
 	c.waitsFor, c.noOthers = []Watch{ahead}, true
 	for _, w := range []Watch{own, ahead} {
@@ -86,7 +86,7 @@ func waitingIn(t *testing.T, config Config[int]) (*Store[int], *claim[int], <-ch
 		t.Fatal(err)
 	}
 	c := &claim[int]{
-		position: position[int]{id: store.ID{1}, name: "mine", session: ses, key: "own", ticket: 7},
+		Position: frame.Position[int]{ID: store.ID{1}, Name: "mine", Session: ses, Key: "own", Ticket: 7},
 		ask:      store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 		state:    store.Waiting,
 	}

@@ -95,16 +95,20 @@ func TestWatchTwo(t *testing.T) {
 			name: "where nodes may come ahead", ahead: []string{"a", "b"}, leave: []step{{"a"}, {"b"}}, reads: 2,
 			other: func(c *Config[int]) { c.Foreign = true },
 		},
+		{
+			name: "where a claim's own node is not watched", ahead: []string{"a"}, leave: []step{{"a"}}, reads: 1,
+			other: func(c *Config[int]) { c.WatchOwn = false },
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			server := &shrinkingLine{keys: append(slices.Clone(test.ahead), "own")}
-			config := Config[int]{Server: server, WatchTwo: true}
+			config := Config[int]{Server: server, WatchTwo: true, WatchOwn: true}
 			if test.other != nil {
 				test.other(&config)
 			}
 			s, c, pushes := waitingIn(t, config)
-			if err := s.look(t.Context(), c.name, []*claim[int]{c}); err != nil {
+			if err := s.look(t.Context(), c.Name, []*claim[int]{c}); err != nil {
 				t.Fatal(err)
 			}
 			for _, keys := range test.leave {
@@ -117,7 +121,7 @@ func TestWatchTwo(t *testing.T) {
 			if state := stateOf(s, c); state != store.Held {
 				t.Fatalf("it is %v when all have left", state)
 			}
-			if standing := <-pushes; standing.State != store.Held || standing.Ticket != c.ticket {
+			if standing := <-pushes; standing.State != store.Held || standing.Ticket != c.Ticket {
 				t.Errorf("it is told that it is %v with ticket %d", standing.State, standing.Ticket)
 			}
 			if reads := server.count() - 1; reads != test.reads && test.reads != uncertain {
@@ -132,8 +136,8 @@ func TestWatchTwo(t *testing.T) {
 func TestEventsAfterReconnect(t *testing.T) {
 	t.Parallel()
 	server := &shrinkingLine{keys: []string{"a", "own"}}
-	s, c, _ := waitingIn(t, Config[int]{Server: server, WatchTwo: true})
-	if err := s.look(t.Context(), c.name, []*claim[int]{c}); err != nil {
+	s, c, _ := waitingIn(t, Config[int]{Server: server, WatchTwo: true, WatchOwn: true})
+	if err := s.look(t.Context(), c.Name, []*claim[int]{c}); err != nil {
 		t.Fatal(err)
 	}
 	server.mu.Lock() // it does not respond yet
@@ -145,8 +149,8 @@ func TestEventsAfterReconnect(t *testing.T) {
 	settleLooks(t, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if early != store.Waiting || c.state != store.Waiting || s.claims[c.id] != nil {
-		t.Errorf("it is %v before its line is read and %v after, and it is there: %v", early, c.state, s.claims[c.id] != nil)
+	if early != store.Waiting || c.state != store.Waiting || s.claims[c.ID] != nil {
+		t.Errorf("it is %v before its line is read and %v after, and it is there: %v", early, c.state, s.claims[c.ID] != nil)
 	}
 }
 
@@ -159,7 +163,7 @@ func stateOf(s *Store[int], c *claim[int]) store.State {
 // settleLooks waits until no claim is in doubt and none is looked at.
 func settleLooks(t *testing.T, s *Store[int]) {
 	t.Helper()
-	if err := s.looks.Ask().Await(t.Context()); err != nil {
+	if err := s.doubts.Await(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
