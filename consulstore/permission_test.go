@@ -180,3 +180,37 @@ func TestPermissionTakenAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) { checkFault(t, call(t.Context()), true, "does not know the token") })
 	}
 }
+
+// Tenants with a node each can't end each other's sessions.
+func TestTenantsWithNodes(t *testing.T) {
+	t.Parallel()
+	server := guarded(t)
+	open := func(tenant string) (url string, rules []string) {
+		rules = []string{
+			`key_prefix "holdfast/tenant/` + tenant + `/" { policy = "write" }`,
+			`session "holdfast-` + tenant + `" { policy = "write" }`, `node "holdfast-` + tenant + `" { policy = "write" }`,
+		}
+		return urlAs(server, tokenFor(t, server, rules...)) + "&prefix=" + tenant + "&node=holdfast-" + tenant, rules
+	}
+	one, rules := open("one")
+	other, _ := open("other")
+	testkit.CheckWorks(t, testkit.Open(t, one))
+	testkit.CheckWorks(t, testkit.Open(t, other))
+	stranger := urlAs(server, tokenFor(t, server, rules...)) + "&prefix=one&node=holdfast-other"
+	checkFault(t, openError(t, stranger), true, "lacks permission 'session:write'", "holdfast-other")
+}
+
+// In plain mode the keys of the locks come to the smallest policy. Without a rule for them the lock is an error that
+// names the permission.
+func TestPolicyOfPlainMode(t *testing.T) {
+	t.Parallel()
+	server := guarded(t)
+	rules, _ := smallestPolicy(t, "")
+	token := tokenFor(t, server, append(rules, `key_prefix "jobs/" { policy = "write" }`)...)
+	s := testkit.Open(t, urlAs(server, token)+"&mode=plain")
+	testkit.Leave(t, s, testkit.Held(t, s, claimOf("jobs/report")))
+	_, err := s.Join(t.Context(), claimOf("other/report"))
+	if err == nil || !regexp.MustCompile(`lacks permission 'key:\w+' on "other/report"`).MatchString(err.Error()) {
+		t.Errorf("%v, which does not say what is missing", err)
+	}
+}
