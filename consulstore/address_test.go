@@ -100,7 +100,7 @@ func TestNoConsul(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			agent := httptest.NewServer(test.handler)
 			t.Cleanup(agent.Close)
-			err := openError(t, strings.Replace(agent.URL, "http://", "consul://:secret@", 1)+shortTTL)
+			err := testkit.OpenError(t, strings.Replace(agent.URL, "http://", "consul://:secret@", 1)+shortTTL)
 			checkFault(t, err, test.final, test.says)
 		})
 	}
