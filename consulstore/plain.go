@@ -150,7 +150,7 @@ func (p *plainMode) giveUp(call *frame.Call, b *bid, err error) error {
 		p.releaseLater(b)
 	case unsure:
 		if failed := p.release(call.Context, b); failed != nil {
-			return sessionline.NotFinal(call.Outcome(failed))
+			return frame.NotFinal(call.Outcome(failed))
 		}
 	default:
 		p.forget(b)
