@@ -244,6 +244,9 @@ func (s *watches) pollOnce(batch []*watch) {
 	}
 	under := map[string][]entry{} // by key, and by line
 	for _, e := range entries {
+		if under[e.Key] != nil { // two have read it
+			continue
+		}
 		under[e.Key] = []entry{e}
 		line := e.Key[:strings.LastIndexByte(e.Key, '/')+1]
 		under[line] = append(under[line], e)
