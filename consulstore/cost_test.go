@@ -168,7 +168,7 @@ func TestHandOverCost(t *testing.T) {
 	for i := range clients {
 		s, _ := c.open()
 		clients[i] = holdfast.New(s, holdfast.TTL(costTTL))
-		defer clients[i].Close()
+		t.Cleanup(func() { clients[i].Close() })
 	}
 	lease := testkit.Lock(t, clients[0], "passed")
 	granted := make(chan *holdfast.Lease)

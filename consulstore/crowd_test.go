@@ -9,5 +9,5 @@ import (
 
 func TestStampede(t *testing.T) {
 	url := storeURL("consul", longTTL, servers.Consul(t).Addr())
-	contend.Stampede(t, contend.Herd{URL: url, Alone: 300, Processes: 40})
+	contend.Stampede(t, contend.Herd{URL: url, Alone: 100, Processes: 30})
 }
