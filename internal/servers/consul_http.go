@@ -17,8 +17,8 @@ import (
 // consulPatience is how long a Consul server may take to answer. Without a leader it gives up after seven seconds.
 const consulPatience = 10 * time.Second
 
-// Call makes a request of Consul's HTTP API as who may do everything. In is sent and the response is read into out, both
-// in JSON, unless they are nil. An answer other than 200 is an error.
+// Call makes a request of Consul's HTTP API, with the token that may do everything if there is one. In is sent, and the
+// response is read into out, both in JSON, unless they are nil. A status other than 200 is an error.
 func (c *ConsulServer) Call(ctx context.Context, method, path string, in, out any) error {
 	return c.failed(method+" "+path, c.call(ctx, c.cluster.set.password, method, path, in, out))
 }

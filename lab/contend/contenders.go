@@ -37,7 +37,7 @@ type contenders struct {
 	order    order
 	locks    *holdfast.Client
 	recorder *history.Recorder
-	tally    tally
+	tally    Tally
 	round    atomic.Int64 // of the moment
 
 	mu      sync.Mutex
@@ -96,7 +96,7 @@ func (c *contenders) contend(ctx context.Context) (err error) {
 		}
 	}
 	running.Wait()
-	report := c.tally.report(c.order.Process)
+	report := c.tally.Report(c.order.Process)
 	return errors.Join(err, c.locks.Close(), c.recorder.Close(), c.say(message{Report: report}))
 }
 
@@ -109,7 +109,7 @@ func (c *contenders) run(ctx context.Context, i int) {
 		case err == nil:
 			c.isThrough(i, round)
 		case ctx.Err() == nil:
-			c.tally.failed(err)
+			c.tally.Failed(err)
 			pause(ctx, faultPause)
 		}
 	}
@@ -119,7 +119,7 @@ func (c *contenders) run(ctx context.Context, i int) {
 func (c *contenders) runOnce(ctx context.Context, i int) {
 	for round := int64(1); c.await(ctx, round); round = c.round.Load() + 1 {
 		if err := c.takeTurn(ctx, strconv.Itoa(i)); err != nil {
-			c.tally.failed(err)
+			c.tally.Failed(err)
 		}
 		c.isThrough(i, round)
 	}
@@ -131,7 +131,7 @@ func (c *contenders) takeTurn(ctx context.Context, owner string) error {
 	if err != nil {
 		return err
 	}
-	c.tally.acquired()
+	c.tally.Acquired()
 	hold.Resource, hold.Owner, hold.Token = lease.Name(), owner, lease.Token()
 	belief, ok := c.recorder.Begin(hold, func() bool { return lease.Err() == nil })
 	if ok {
@@ -142,7 +142,7 @@ func (c *contenders) takeTurn(ctx context.Context, owner string) error {
 		belief.End()
 	}
 	if err := lease.Unlock(ctx); err != nil && ctx.Err() == nil {
-		c.tally.failed(err)
+		c.tally.Failed(err)
 	}
 	return nil
 }
