@@ -251,3 +251,27 @@ func TestPolledLine(t *testing.T) {
 		return time.Since(since) > time.Second
 	})
 }
+
+// A claim that gives up waiting leaves its blocking query behind: Consul lets it go on, and counts its connection, of
+// which it takes 200 from one address. However many give up, there are no more queries than 32 and those of sessions.
+func TestGivenUpQueries(t *testing.T) {
+	c := newCounter(t)
+	holder, _ := c.open()
+	waiter, _ := c.open()
+	const most = 32
+	for round := range 3 {
+		var waiting []store.Claim
+		for i := range most {
+			name := fmt.Sprint("round ", round, " name ", i)
+			testkit.Held(t, holder, testkit.Claim(name, costTTL))
+			waiting = append(waiting, testkit.Waiting(t, waiter, testkit.Claim(name, costTTL)))
+		}
+		testkit.Await(t, "the blocking queries are under way", func() bool { return c.queries() >= most+2 })
+		if testkit.Soon(time.Second/2, func() bool { return c.queries() > most+2 }) {
+			t.Fatalf("there are more than %d blocking queries", most+2)
+		}
+		for _, claim := range waiting {
+			testkit.Leave(t, waiter, claim)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func (c *consul) Void(ctx context.Context, in *session) error {
 
 // awaitEnd watches the session's key, which is deleted when Consul has the session no more.
 func (c *consul) awaitEnd(in *session) {
-	w := &watch{Watch: sessionline.Watch{Key: in.key}, life: in.life}
+	w := &watch{Watch: sessionline.Watch{Key: in.key}, within: in.life, life: in.life}
 	if _, gone := c.follow(w); gone {
 		c.told.Over(in)
 	}
