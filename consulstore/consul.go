@@ -37,7 +37,7 @@ func (c *consul) LineKey(name string) string { return c.keys.line(name) }
 // The operations that make a claim's key, all in one step: they demand the session's epoch, make the key, and read the
 // line.
 const (
-	epochOp = iota
+	_ = iota
 	makeOp
 	lineOp
 )
@@ -52,11 +52,8 @@ func (c *consul) Make(
 		lockOp(key, in.id, encodeValue(claim.Ask, data)),
 		treeOp(c.keys.line(claim.Name)),
 	)
-	if failed, ok := errors.AsType[*failedOp](err); ok {
-		if failed.index == epochOp {
-			return made, false, c.readEpoch(ctx, in)
-		}
-		return made, false, errors.Join(sessionline.ErrOver, failed) // only the session's end can refuse a new key
+	if _, failed := errors.AsType[*failedOp](err); failed { // over, in another epoch, or the key is another session's
+		return made, false, c.readEpoch(ctx, in)
 	}
 	if err != nil {
 		return made, mayHaveBeenDone(err), err
@@ -157,7 +154,7 @@ func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
 	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
-	if r.saysNothingThere() {
+	if r.isMissing() {
 		return nil, nil
 	}
 	for _, line := range lines {

@@ -129,14 +129,14 @@ func (c *consul) Void(ctx context.Context, in *session) error {
 
 // awaitEnd watches the session's key, which is deleted when Consul has the session no more.
 func (c *consul) awaitEnd(in *session) {
-	w := &watch{Watch: sessionline.Watch{Key: in.key}, life: in.life}
+	w := &watch{Watch: sessionline.Watch{Key: in.key}, within: in.life, life: in.life}
 	if _, gone := c.follow(w); gone {
 		c.told.Over(in)
 	}
 }
 
 const (
-	// patiencePart of the ttl is how long an agent may take for a renewal before another is tried.
+	// patiencePart of the ttl is how long an agent may fail to renew before another is tried.
 	patiencePart = 6
 	// electionPause is how long a renewal waits that has failed.
 	electionPause = 50 * time.Millisecond
@@ -148,11 +148,11 @@ var errDoubt = errors.New("it is not sure that the leader has renewed the sessio
 // Renew extends a session, as of when the request was sent that has proved it. One that was not extended for its ttl is
 // over, whatever Consul says: see the package's documentation.
 func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive time.Time, err error) {
+	patience, began := c.ttl/patiencePart, time.Now()
 	for time.Since(in.proven) < c.ttl {
 		at, _ := c.dialer.here()
-		attempt, cancel := frame.Bound(ctx, c.ttl/patiencePart)
+		attempt, cancel := frame.Bound(ctx, patience)
 		alive, err = c.renewOnce(attempt, in)
-		silent := attempt.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
@@ -164,8 +164,9 @@ func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive tim
 			return false, alive, err
 		case isFinal(err):
 			return false, alive, err
-		case silent:
+		case time.Since(began) >= patience: // silent, or it has no leader
 			c.leave(at)
+			began = time.Now()
 		}
 		select {
 		case <-time.After(electionPause):
@@ -218,10 +219,10 @@ func (c *consul) leave(from int) {
 	c.closeIdle()
 }
 
-// End ends a session if Consul can be reached.
+// End ends a session if Consul can be reached, also when the store is being closed.
 func (c *consul) End(ctx context.Context, in *session) {
 	in.end()
-	ctx, cancel := context.WithTimeout(ctx, frame.EndTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frame.EndTimeout)
 	defer cancel()
 	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
 }

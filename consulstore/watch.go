@@ -38,9 +38,10 @@ type watches struct {
 // A watch is one that is set.
 type watch struct {
 	sessionline.Watch
-	seen state
-	life context.Context // ends when it is given up
-	end  context.CancelFunc
+	seen   state
+	within context.Context // the session's life
+	life   context.Context // ends when it is given up
+	end    context.CancelFunc
 }
 
 // A state is how many keys are watched, and the index of the last change of any. Keys that come and change raise the
@@ -101,7 +102,7 @@ func (s *watches) add(key sessionline.Watch, seen state) {
 	if s.all[key] != nil {
 		return
 	}
-	w := &watch{Watch: key, seen: seen}
+	w := &watch{Watch: key, seen: seen, within: s.in.life}
 	w.life, w.end = context.WithCancel(s.in.life)
 	s.all[key] = w
 	if s.queries < maxQueries && fitsPath(w.Key) {
@@ -200,10 +201,11 @@ func (c *consul) follow(w *watch) (now state, fired bool) {
 	return now, false
 }
 
-// blockHere sends a blocking query that is given up when the address is left.
+// blockHere sends a blocking query that is given up when the address is left, but not when the watch is: Consul would
+// let it go on all the same, and count its connection, until its wait is over.
 func (c *consul) blockHere(w *watch, index uint64) ([]entry, uint64, error) {
 	_, left := c.dialer.here()
-	ctx, cancel := context.WithCancel(w.life)
+	ctx, cancel := context.WithCancel(w.within)
 	defer cancel()
 	defer context.AfterFunc(left, cancel)()
 	return c.queries.block(ctx, w.Key, index)
@@ -244,6 +246,9 @@ func (s *watches) pollOnce(batch []*watch) {
 	}
 	under := map[string][]entry{} // by key, and by line
 	for _, e := range entries {
+		if under[e.Key] != nil { // two have read it
+			continue
+		}
 		under[e.Key] = []entry{e}
 		line := e.Key[:strings.LastIndexByte(e.Key, '/')+1]
 		under[line] = append(under[line], e)
