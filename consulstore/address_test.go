@@ -46,7 +46,7 @@ func TestServerInUseDies(t *testing.T) {
 	s := testkit.Open(t, "consul://"+followers[0].Addr()+","+followers[1].Addr()+"?ttl=5s")
 	testkit.CheckWorks(t, s)
 	testkit.Must(t, followers[0].Kill())
-	testkit.CheckWorks(t, s)
+	testkit.Await(t, "the other server is used", func() bool { return testkit.Tour(t.Context(), s) == nil })
 }
 
 // A proxy before the agent has lost its way, and has no page for keys: to the blocking query of a waiter it says that
