@@ -42,7 +42,7 @@ func newLab(t *testing.T) *broken.Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := &broken.Lab{Command: func(ctx context.Context) *exec.Cmd {
+	lab := &broken.Lab{Leniency: 4, Command: func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, self)
 		// With the race detector it would linger at its end for a second.
 		cmd.Env = append(os.Environ(), playerEnv+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))

@@ -43,9 +43,9 @@ func (s *stage) enter(name string, change ...func(*part)) *player {
 	return p
 }
 
-// enterProcess brings a player on the stage that is a process of its own.
-func (s *stage) enterProcess(name string, change ...func(*part)) *player {
-	p := s.cast(name, change)
+// enterProcess brings a player on the stage that is a process of its own: A, to whom things are done.
+func (s *stage) enterProcess(change ...func(*part)) *player {
+	p := s.cast("A", change)
 	var err error
 	p.proc, err = startProcess(s.ctx, s.lab.Command, &order{*p.part, s.dir})
 	s.must(err)
