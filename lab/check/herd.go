@@ -19,7 +19,7 @@ func Herds(wakeups []Wakeup) []Finding {
 	return searchEach(names, 0, func(s *search) {
 		for _, w := range groups[s.resource] {
 			if w.Woken > w.Granted && !s.full() {
-				s.note(Herd, history.Interval{Begin: w.At, End: w.At}, "a release woke %d clients, and let %d in",
+				s.note(Herd, history.Interval{Begin: w.At, End: w.At}, nil, "a release woke %d clients, and let %d in",
 					w.Woken, w.Granted)
 			}
 		}

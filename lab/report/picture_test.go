@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
@@ -62,6 +65,26 @@ func TestPicture(t *testing.T) {
 	parts(t, written(t, (&Run{}).WriteSVG))
 	if picture := written(t, oddRun().WriteSVG); !strings.Contains(picture, "&lt;/script&gt;&lt;script&gt;") {
 		t.Errorf("names are not text in %s", picture)
+	}
+}
+
+// TestFindingWithoutHolds checks that a finding about no holds is in the rows of its workers, and in all rows if
+// it has none.
+func TestFindingWithoutHolds(t *testing.T) {
+	r := cleanRun()
+	waits := []history.Wait{{Who: worker("process 1", "b"), Resource: "stock", Interval: ms(0, 400), Granted: true}}
+	r.AddCheck("bounded waiting", "Nobody waits for long.", 1, check.Waiting(waits, nil, 100*time.Millisecond))
+	f := r.timeline().Findings
+	if len(f) != 1 || f[0].Begin != 0 || f[0].End != 400e6 || f[0].Overlap || !slices.Equal(f[0].Rows, []int{1}) {
+		t.Errorf("%+v", f)
+	}
+	if n := parts(t, written(t, r.WriteSVG)); n["around"] != 1 || n["violation"] != 1 { // one is in the legend
+		t.Errorf("%v", n)
+	}
+
+	r.Checks = []Check{{Name: "nothing left behind", Judged: 1, Findings: []Finding{{Interval: r.Interval}}}}
+	if n := parts(t, written(t, r.WriteSVG)); n["around"] != 0 || n["between"] != 1 {
+		t.Errorf("%v", n)
 	}
 }
 

@@ -84,8 +84,9 @@ type Finding struct {
 	Rule             string         `json:"rule"` // which part of the property it breaks, in a word or two
 	Resource         string         `json:"resource,omitempty"`
 	history.Interval                // of an overlap, what its holds have in common; the whole run if it has no time
-	Holds            []history.Hold `json:"holds,omitempty"` // those that break it together, with their tokens
-	Text             string         `json:"text"`            // what happened, in one sentence, without the holds
+	Holds            []history.Hold `json:"holds,omitempty"`   // those that break it together, with their tokens
+	Workers          []history.Who  `json:"workers,omitempty"` // those that took part, where no holds say so
+	Text             string         `json:"text"`              // what happened, in one sentence, without the holds
 }
 
 // A Figure is a number that a run is about beyond those that every run has.

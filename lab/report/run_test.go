@@ -95,7 +95,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestAddHolds checks that each hold becomes a span of its worker, and that workers come in order of their first hold.
+// TestAddHolds checks that each hold becomes a span of its worker.
 func TestAddHolds(t *testing.T) {
 	a, b := worker("process 0", "a"), worker("process 1", "b")
 	pool := history.Hold{

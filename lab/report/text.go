@@ -179,8 +179,8 @@ func (f Figure) String() string {
 	return strings.TrimSpace(strconv.FormatFloat(f.Value, 'f', -1, 64) + " " + f.Unit)
 }
 
-// at tells a moment from the beginning of the run.
-func (r *Run) at(i history.Instant) string { return length(i.Sub(r.Begin)) }
+// at tells a moment from the beginning of the run. What was before is told as the beginning.
+func (r *Run) at(i history.Instant) string { return length(max(i.Sub(r.Begin), 0)) }
 
 // length writes a duration with as many digits as people read.
 func length(d time.Duration) string {

@@ -118,6 +118,13 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+func TestAt(t *testing.T) {
+	r := &Run{Interval: ms(10, 20)}
+	if a, b := r.at(ms(15, 0).Begin), r.at(ms(5, 0).Begin); a != "5ms" || b != "0s" {
+		t.Errorf("%s after the beginning, %s before", a, b)
+	}
+}
+
 func TestLength(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 999: "999ns", 1234567: "1.235ms", 400 * time.Millisecond: "400ms",

@@ -68,7 +68,7 @@ const drawFaults = (g, visible, scroll) => {
     g.fillRect(x, 22, w, height);
     g.globalAlpha = 0.25;
     for (const row of visible) {
-      if (row.process === fault.target) g.fillRect(x, row.top - scroll, w, row.height);
+      if (row.process === fault.target || row.name === fault.target) g.fillRect(x, row.top - scroll, w, row.height);
     }
     g.globalAlpha = 1;
     g.fillRect(x, 22, w, 2);

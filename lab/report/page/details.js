@@ -3,7 +3,7 @@
 const show = (lines, x, y) => {
   tip.textContent = lines.join("\n");
   tip.hidden = false;
-  const below = y + tip.offsetHeight < height + 40; // it may reach below the timeline
+  const below = chart.getBoundingClientRect().top + y + 18 + tip.offsetHeight < window.innerHeight;
   tip.style.left = Math.max(4, Math.min(x + 14, width - tip.offsetWidth - 6)) + "px";
   tip.style.top = (below ? y + 18 : Math.max(2, y - tip.offsetHeight - 10)) + "px";
 };
@@ -74,10 +74,10 @@ const jump = (index) => {
   finding.rows.toReversed().forEach((i) => reveal(data.rows[i]));
   document.querySelector("tr.current")?.classList.remove("current");
   $("violation-" + (index + 1))?.classList.add("current");
-  const row = data.rows[finding.rows[0]];
+  const ends = finding.rows.map((i) => data.rows[i].top + data.rows[i].height - scroller.scrollTop);
   const names = finding.rows.map((i) => data.rows[i].name).join(" and ");
   show([`violation ${index + 1}: ${finding.resource}`, finding.text, names], xOf(finding.end),
-    (row ? row.top - scroller.scrollTop + row.height : AXIS) - 14);
+    Math.max(AXIS, ...ends) - 14);
 };
 const jumpBy = (by) => {
   const n = data.findings.length;
@@ -86,6 +86,6 @@ const jumpBy = (by) => {
 const jumpToHash = () => {
   const match = /^#violation-(\d+)$/.exec(location.hash);
   if (!match) return;
-  jump(Number(match[1]) - 1);
   $("timeline-title").scrollIntoView();
+  jump(Number(match[1]) - 1);
 };

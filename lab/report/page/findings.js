@@ -6,8 +6,11 @@ const drawFindings = (g, scroll) => {
     const x = xOf(finding.begin), w = Math.max(xOf(finding.end) - x, 3);
     const rows = finding.rows.map((i) => data.rows[i]);
     g.fillStyle = g.strokeStyle = colors.bad;
-    g.globalAlpha = 0.8;
+    g.globalAlpha = finding.overlap ? 0.8 : 0.15;
     for (const row of rows) g.fillRect(x, row.top - scroll + GAP / 2 - 1, w, row.height - GAP + 1);
+    g.globalAlpha = 1;
+    g.lineWidth = 1;
+    for (const row of rows) g.strokeRect(x + 0.5, row.top - scroll + GAP / 2 - 0.5, w - 1, row.height - GAP);
     connect(g, rows, x, w, scroll);
     g.globalAlpha = 1;
     if (index === current) {

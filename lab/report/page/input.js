@@ -95,9 +95,9 @@ picker?.addEventListener("change", redraw);
 for (const link of document.querySelectorAll("a[data-finding]")) {
   link.addEventListener("click", (event) => {
     event.preventDefault();
-    jump(Number(link.dataset.finding) - 1);
-    $("timeline-title").scrollIntoView({ block: "start" });
+    $("timeline-title").scrollIntoView();
     chart.focus({ preventScroll: true });
+    jump(Number(link.dataset.finding) - 1);
   });
 }
 window.addEventListener("hashchange", jumpToHash);

@@ -32,7 +32,7 @@ const bar = (g, mark, x, end, y, color, on) => {
   g.fillRect(x, top, w, LANE - 3);
   if (w > 34) {
     const from = Math.max(x, gutter) + 4;
-    const text = clip(g, mark.t ? `${mark.r} · ${mark.t}` : mark.r ?? "", x + w - from - 4);
+    const text = clip(g, mark.t ? `${short(mark.r)} · ${mark.t}` : short(mark.r), x + w - from - 4);
     labels.push({ text, x: from, y: top + (LANE - 3) / 2 + 0.5, color: on, alpha: g.globalAlpha });
   }
   return [top, w];

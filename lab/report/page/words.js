@@ -7,6 +7,10 @@ const time = (ns) => {
   const [size, unit] = units.find(([size]) => Math.abs(ns) >= size) ?? units[3];
   return number(ns / size) + unit;
 };
+
+// short is a name of a resource where there is little room.
+const short = (name = "") => name.slice(data.prefix.length);
+
 const words = { wrote: "write accepted", refused: "write refused" };
 
 const describe = (row, mark) => {
