@@ -103,6 +103,11 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
+	file, err := v.createReport()
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // reportOf has closed it, unless there was nothing to report
 	v.plan.Command = func() *exec.Cmd { return exec.Command(self, "verify", "worker") }
 	v.plan.Again = v.again(at)
 	shows := newProgress(a.stderr, v.plan.Time)
@@ -116,7 +121,7 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	sig := stop()
 	shows.end()
 	if run != nil {
-		err = errors.Join(a.reportOf(run, v), v.outcome(run, err))
+		err = errors.Join(a.reportOf(run, v, file), v.outcome(run, err))
 	}
 	if sig != nil && (run == nil || run.Violations() == 0) {
 		return exitWith(exitSignal(sig), "verify was ended by a signal: %v", sig)
@@ -178,14 +183,26 @@ func shellQuoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// reportOf writes what came of a run, to stdout and to the file that was asked for.
-func (a *app) reportOf(run *report.Run, v *verification) error {
+// createReport makes the file of the report, before a run that may take long. It is nil if there is none to be.
+func (v *verification) createReport() (*os.File, error) {
+	if v.report == "" {
+		return nil, nil
+	}
+	file, err := os.Create(v.report)
+	if err != nil {
+		return nil, usageError("the report cannot be written: %w", err)
+	}
+	return file, nil
+}
+
+// reportOf writes what came of a run, to stdout and to a file, unless that is nil.
+func (a *app) reportOf(run *report.Run, v *verification, file *os.File) error {
 	write := run.WriteText
 	if v.asJSON {
 		write = run.WriteJSON
 	}
 	err := write(a.stdout)
-	if v.report == "" {
+	if file == nil {
 		return err
 	}
 	switch strings.ToLower(filepath.Ext(v.report)) {
@@ -195,10 +212,6 @@ func (a *app) reportOf(run *report.Run, v *verification) error {
 		write = run.WriteText
 	default:
 		write = run.WriteHTML
-	}
-	file, e := os.Create(v.report)
-	if e != nil {
-		return errors.Join(err, exitWith(exitStore, "the report cannot be written: %w", e))
 	}
 	return errors.Join(err, write(file), file.Close())
 }

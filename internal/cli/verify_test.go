@@ -34,6 +34,7 @@ func TestVerifyUsage(t *testing.T) {
 		{[]string{"verify", "--own-servers=abacus"}, exitUsage, "it can start redis, redis-aof, sentinel"},
 		{[]string{"verify", "--own-servers=redis", "--store=sqlite:x"}, exitUsage, "leave out --store"},
 		{[]string{"verify", "--store=redis://" + testkit.Nobody(t)}, exitStore, "it cannot be reached"},
+		{[]string{"verify", "--store=sqlite:x", "--report=no/such/folder/run.html"}, exitUsage, "the report cannot be written"},
 		{[]string{"verify", "worker"}, exitStore, "this command is for holdfast verify"},
 	} {
 		bare(t, test.args...).complains(t, test.code, test.want)

@@ -87,7 +87,7 @@ func (s *stage) introduce(chosen []fault, strikes []Strike) {
 	}
 	s.plan.Tell(Event{Text: fmt.Sprintf("%s: %d workers for %v, ttl %v, seed %d",
 		s.can.Store, s.plan.Workers, s.plan.Time, s.ttl, s.plan.Seed)})
-	s.plan.Tell(Event{Text: fmt.Sprintf("%d faults are planned, of these kinds: %s", len(strikes), strings.Join(names, ", "))})
+	s.plan.Tell(Event{Text: fmt.Sprintf("faults planned: %d, of these kinds: %s", len(strikes), strings.Join(names, ", "))})
 	for _, f := range chosen {
 		if f.beyond != "" {
 			s.plan.Tell(Event{Text: fmt.Sprintf("beyond the store's guarantees: %s (%s)", f.name, f.beyond)})
