@@ -116,7 +116,7 @@ outdated: ## List the modules, tools and servers that have newer releases
 .PHONY: need
 need:
 	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter and etcd into a cache,"
-	@echo "    and installs the other servers that tests run against, if they are missing"
+	@echo "    and installs the other servers that tests run against and Chromium, if they are missing"
 	@command -v go >/dev/null || { echo "Go is missing: see https://go.dev/dl/"; exit 1; }
 	@tools/packages $(STORES) >/dev/null
 	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null || \

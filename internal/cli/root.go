@@ -87,6 +87,7 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newSchema(a),
 		newDemo(a),
 		newVerify(a),
+		newLab(a),
 		newVersion(a),
 		newCompletion(a),
 		newExitCodes(a),

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -67,7 +66,7 @@ something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run
 	flags.IntVar(&v.plan.Workers, "workers", 4, "how many processes take locks")
 	flags.StringSliceVar(&v.plan.Faults, "faults", nil, "only these `KINDS` of faults (default: all that the store promises to survive)")
 	flags.StringVar(&v.plan.Servers, "own-servers", "", "start servers of this `KIND`, and break those too")
-	flags.StringVar(&v.report, "report", "", "write a report to `FILE`: a page, or JSON or text if it ends in .json or .txt")
+	flags.StringVar(&v.report, "report", "", "write a report to `FILE`: a page, or by its ending .json, .txt or .svg")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON in place of text")
 	cmd.AddCommand(&cobra.Command{
 		Use:    "worker",
@@ -103,11 +102,9 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	file, err := v.createReport()
-	if err != nil {
+	if err := v.createReport(); err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // reportOf has closed it, unless there was nothing to report
 	v.plan.Command = func() *exec.Cmd { return exec.Command(self, "verify", "worker") }
 	v.plan.Again = v.again(at)
 	shows := newProgress(a.stderr, v.plan.Time)
@@ -121,7 +118,7 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	sig := stop()
 	shows.end()
 	if run != nil {
-		err = errors.Join(a.reportOf(run, v, file), v.outcome(run, err))
+		err = errors.Join(a.reportOf(run, v), v.outcome(run, err))
 	}
 	if sig != nil && (run == nil || run.Violations() == 0) {
 		return exitWith(exitSignal(sig), "verify was ended by a signal: %v", sig)
@@ -183,37 +180,29 @@ func shellQuoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// createReport makes the file of the report, before a run that may take long. It is nil if there is none to be.
-func (v *verification) createReport() (*os.File, error) {
+// createReport makes the file of the report, if there is to be one: a run may take long, and should not be in vain.
+func (v *verification) createReport() error {
 	if v.report == "" {
-		return nil, nil
+		return nil
 	}
 	file, err := os.Create(v.report)
 	if err != nil {
-		return nil, usageError("the report cannot be written: %w", err)
+		return usageError("the report cannot be written: %w", err)
 	}
-	return file, nil
+	return file.Close()
 }
 
-// reportOf writes what came of a run, to stdout and to a file, unless that is nil.
-func (a *app) reportOf(run *report.Run, v *verification, file *os.File) error {
+// reportOf writes what came of a run, to stdout and to the file that was asked for.
+func (a *app) reportOf(run *report.Run, v *verification) error {
 	write := run.WriteText
 	if v.asJSON {
 		write = run.WriteJSON
 	}
 	err := write(a.stdout)
-	if file == nil {
+	if v.report == "" {
 		return err
 	}
-	switch strings.ToLower(filepath.Ext(v.report)) {
-	case ".json":
-		write = run.WriteJSON
-	case ".txt":
-		write = run.WriteText
-	default:
-		write = run.WriteHTML
-	}
-	return errors.Join(err, write(file), file.Close())
+	return errors.Join(err, writeRun(v.report, run))
 }
 
 // outcome is the error that a run ends with, if any.

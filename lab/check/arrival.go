@@ -36,9 +36,9 @@ func tickets(s *search, arrivals []history.Arrival) {
 			byAck = byAck[1:]
 		}
 		if greatest.Ticket >= b.Ticket && !s.full() {
-			s.note(Overtaken, history.Interval{Begin: greatest.End, End: b.End},
+			s.note(Overtaken, history.Interval{Begin: greatest.End, End: b.End}, []history.Who{greatest.Who, b.Who},
 				"a claim of %s was acknowledged with ticket %d, and a claim of %s that was sent %v later got ticket %d",
-				greatest.Who, greatest.Ticket, b.Who, b.Begin.Sub(greatest.End), b.Ticket)
+				greatest.Who, greatest.Ticket, b.Who, rounded(b.Begin.Sub(greatest.End)), b.Ticket)
 		}
 	}
 }

@@ -40,6 +40,8 @@ type Finding struct {
 
 	// Interval is when it happened, where there are no holds that say so; zero: after the end of all.
 	history.Interval
+	// By is who took part, where there are no holds that say so.
+	By []history.Who
 }
 
 // String is the finding's text.
@@ -110,13 +112,16 @@ func (s *search) report(rule Rule, holds []history.Hold, format string, args ...
 }
 
 // note adds a finding that is not about holds.
-func (s *search) note(rule Rule, v history.Interval, format string, args ...any) {
+func (s *search) note(rule Rule, v history.Interval, by []history.Who, format string, args ...any) {
 	text := fmt.Sprintf("%s: resource %q: ", rule, s.resource) + fmt.Sprintf(format, args...)
-	s.found = append(s.found, Finding{Rule: rule, Resource: s.resource, Text: text, Interval: v})
+	s.found = append(s.found, Finding{Rule: rule, Resource: s.resource, Text: text, Interval: v, By: by})
 }
 
 // since tells a moment from the beginning of the history.
-func (s *search) since(i history.Instant) time.Duration { return i.Sub(s.origin) }
+func (s *search) since(i history.Instant) time.Duration { return rounded(i.Sub(s.origin)) }
+
+// rounded is a duration without digits that nobody reads.
+func rounded(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
 
 // oneClaim says whether two holds are leases of one claim: whoever locks again what it holds gets the same token.
 func oneClaim(a, b history.Hold) bool { return a.Who == b.Who && a.Token == b.Token && a.Token != 0 }

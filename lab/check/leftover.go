@@ -14,7 +14,7 @@ func Leftover(lines []holdfast.Line) []Finding {
 	return searchEach(names, 0, func(s *search) {
 		for _, line := range groups[s.resource] {
 			for _, p := range line.Places {
-				s.note(LeftBehind, history.Interval{}, "a claim with token %v of %v is still there, for another %v",
+				s.note(LeftBehind, history.Interval{}, nil, "a claim with token %v of %v is still there, for another %v",
 					p.Token, p.Owner, p.Left.Round(time.Millisecond))
 			}
 		}

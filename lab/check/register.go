@@ -81,10 +81,10 @@ func register(s *search, operations []history.Operation) {
 		case porcupine.Ok:
 			value = last(value, part)
 		case porcupine.Illegal:
-			s.note(Linearizable, span(part), "%d operations, from %v to %v, cannot be put in an order that explains what they read",
+			s.note(Linearizable, span(part), nil, "%d operations, from %v to %v, cannot be put in an order that explains what they read",
 				len(part), part[0], part[len(part)-1])
 		case porcupine.Unknown:
-			s.note(Undecided, span(part), "whether %d operations can be explained was not decided within %v", len(part), decideWithin)
+			s.note(Undecided, span(part), nil, "whether %d operations can be explained was not decided within %v", len(part), decideWithin)
 		}
 	}
 }
@@ -105,7 +105,8 @@ func forks(s *search, operations []history.Operation) {
 			first[o.Old] = o
 			continue
 		}
-		s.note(LostUpdate, span([]history.Operation{a, o}), "two updates have replaced the same value: %v, and %v", a, o)
+		s.note(LostUpdate, span([]history.Operation{a, o}), []history.Who{a.Who, o.Who},
+			"two updates have replaced the same value: %v, and %v", a, o)
 	}
 }
 

@@ -24,7 +24,8 @@ func succession(s *search, holds []history.Hold) {
 		for _, p := range promised {
 			if _, overlap := p.Overlap(h.Interval); !overlap && !oneClaim(p, h) && excludes(p, h) && !s.full() {
 				s.report(EarlyGrant, []history.Hold{p, h},
-					"a hold began %v before the time that another holder was promised had passed:", p.Until.Sub(h.Begin))
+					"a hold began %v before the time that another holder was promised had passed:",
+					rounded(p.Until.Sub(h.Begin)))
 			}
 		}
 		if h.Lost != 0 && h.Until != 0 && h.Lost >= h.Until {

@@ -19,7 +19,7 @@ func Waiting(waits []history.Wait, troubles []history.Interval, bound time.Durat
 	return searchEach(names, 0, func(s *search) {
 		for _, w := range groups[s.resource] {
 			if calm, lasted := longestCalm(w.Interval, troubles); lasted > bound && !s.full() {
-				s.note(LongWait, calm, "%s waited for %v while nothing was broken, and the bound is %v",
+				s.note(LongWait, calm, []history.Who{w.Who}, "%s waited for %v while nothing was broken, and the bound is %v",
 					w.Who, lasted.Round(time.Millisecond), bound)
 			}
 		}

@@ -1,13 +1,31 @@
 // Package report tells what happened in a run of the lab.
 //
-// A [Run] is plain data: workers with what they did and when, faults, and what each check has found. The code that plays
-// a run fills it in, and the verdict follows from its checks:
+// A [Run] is plain data: workers with what they did and when, faults, and what each check has found. The code that
+// plays a run fills it in, and the verdict follows from its checks:
 //
-//	run := &report.Run{Title: "verify", Store: masked, Command: command, Seed: seed, Started: started, Interval: interval}
+//	run := &report.Run{
+//		Title: "verify", Store: masked, Command: command, Seed: seed, Started: started, Interval: interval,
+//	}
 //	run.AddHolds(holds) // what package history has recorded
 //	run.AddCheck("mutual exclusion", "Holds that exclude each other are never believed at once.",
 //		len(holds), check.Overlap(holds))
-//	err := run.WriteJSON(file)
+//	err := run.WriteText(os.Stdout)
+//
+// What comes from outside, such as names of workers and resources, may contain anything: all forms show it as text, and
+// escape what cannot be printed.
+//
+// # The page
+//
+// [Run.WriteHTML] writes one page with all that it needs: it works offline, and its content security policy keeps it
+// from sending any request. Each worker has a row in the timeline, with its waits, holds, losses and writes; faults are
+// bands across the rows, and violations are red in the rows of their holders. The timeline is a canvas that can be
+// zoomed with mouse, fingers and keys. Violations, checks, faults and workers are in tables too, for readers who do not
+// see it. The address #violation-3 opens the page at the third violation.
+//
+// # The picture
+//
+// [Run.WriteSVG] writes the timeline as a picture for documents, of at most 12 workers. The same run always gives the
+// same picture.
 //
 // # JSON
 //

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lab/check"
@@ -20,11 +21,11 @@ func (r *Run) Worker(who history.Who) *Worker {
 	return w
 }
 
-// AddHistory adds a span for each wait, each hold and each loss in a history, and for each update of a register that was
-// acknowledged or refused, to its worker.
+// AddHistory adds a span for each wait, each hold and each loss in a history, and for each update of a register that
+// was acknowledged or refused, to its worker. It adds workers that the run does not have in the order of their names.
 func (r *Run) AddHistory(h *history.History) {
-	r.AddHolds(h.Holds)
 	workers := r.finder()
+	workers.addHolds(h.Holds)
 	for _, w := range h.Waits {
 		s := Span{
 			State: Waiting, Interval: w.Interval, Open: w.Open,
@@ -43,6 +44,7 @@ func (r *Run) AddHistory(h *history.History) {
 			})
 		}
 	}
+	workers.sort()
 }
 
 // stateAfter returns what an operation is in the timeline: nothing if it was a read, or if its end is not known.
@@ -57,29 +59,35 @@ func stateAfter(o history.Operation) State {
 }
 
 // AddHolds adds a span for each hold to its worker, and one for its loss if it was lost: from the last moment when the
-// holder was sure to when it knew of the loss.
+// holder was sure to when it knew of the loss. It adds workers as AddHistory does.
 func (r *Run) AddHolds(holds []history.Hold) {
 	workers := r.finder()
+	workers.addHolds(holds)
+	workers.sort()
+}
+
+// A finder finds the workers of a run quickly, and adds those that are missing.
+type finder struct {
+	run    *Run
+	known  map[history.Who]*Worker
+	before int // how many workers there were
+}
+
+func (r *Run) finder() finder { return finder{r, map[history.Who]*Worker{}, len(r.Workers)} }
+
+func (f finder) addHolds(holds []history.Hold) {
 	for _, h := range holds {
 		s := Span{
 			State: Holding, Interval: h.Interval, Open: h.Open,
 			Resource: h.Resource, Kind: h.Kind, Units: h.Units, Limit: h.Limit, Token: h.Token,
 		}
-		workers.add(h.Who, s)
+		f.add(h.Who, s)
 		if h.Lost != 0 {
 			s.State, s.Interval = Lost, history.Interval{Begin: h.End, End: max(h.End, h.Lost)}
-			workers.add(h.Who, s)
+			f.add(h.Who, s)
 		}
 	}
 }
-
-// A finder finds the workers of a run quickly.
-type finder struct {
-	run   *Run
-	known map[history.Who]*Worker
-}
-
-func (r *Run) finder() finder { return finder{r, map[history.Who]*Worker{}} }
 
 // add adds a span to a worker.
 func (f finder) add(who history.Who, s Span) {
@@ -91,7 +99,13 @@ func (f finder) add(who history.Who, s Span) {
 	w.Spans = append(w.Spans, s)
 }
 
-// AddToProcess adds a span to each worker of a process that the run has so far, as when the process is paused or killed.
+// sort puts the workers that were added in order.
+func (f finder) sort() {
+	slices.SortStableFunc(f.run.Workers[f.before:], func(a, b *Worker) int { return compareWorkers(a.Who, b.Who) })
+}
+
+// AddToProcess adds a span to each worker of a process that the run has so far, as when the process is paused or
+// killed.
 func (r *Run) AddToProcess(process string, s Span) {
 	for _, w := range r.Workers {
 		if w.Process == process {
@@ -116,7 +130,7 @@ func (r *Run) AddCheck(name, property string, judged int, found []check.Finding)
 			at = r.Interval
 		}
 		c.Findings = append(c.Findings, Finding{
-			Rule: string(f.Rule), Resource: f.Resource, Interval: at, Holds: f.Holds, Text: sentence(f),
+			Rule: string(f.Rule), Resource: f.Resource, Interval: at, Holds: f.Holds, Workers: f.By, Text: sentence(f),
 		})
 	}
 	r.Checks = append(r.Checks, c)

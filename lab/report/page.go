@@ -2,7 +2,7 @@ package report
 
 import (
 	"crypto/sha256"
-	_ "embed" // the parts of the page
+	"embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
@@ -12,19 +12,34 @@ import (
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
+// pageFiles are the parts of the page.
+//
+//go:embed page
+var pageFiles embed.FS
+
 // The parts of the page.
 var (
-	//go:embed page.html.tmpl
-	pageText string
-	//go:embed page.css
-	pageStyle string
-	//go:embed page.js
-	pageScript string
+	pageStyle  = pagePart("page.css")
+	pageScript = pagePart("view.js", "words.js", "canvas.js", "chart.js", "marks.js", "findings.js", "details.js",
+		"input.js")
 )
+
+// pagePart returns some files as one.
+func pagePart(names ...string) string {
+	var all []byte
+	for _, name := range names {
+		text, err := pageFiles.ReadFile("page/" + name)
+		if err != nil {
+			panic(err) // it is not in the program
+		}
+		all = append(all, text...)
+	}
+	return string(all)
+}
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"text": printable.Line,
-}).Parse(pageText))
+}).Parse(pagePart("page.html.tmpl")))
 
 // pagePolicy lets the page use its own script and style and nothing else: it can send no request.
 var pagePolicy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; "+

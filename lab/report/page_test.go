@@ -108,8 +108,13 @@ func TestTimeline(t *testing.T) {
 	r := brokenRun()
 	r.Faults = append(r.Faults, Fault{Name: "earlier", Interval: ms(10, 20)})
 	got := r.timeline()
-	if got.End != 1e9 || got.Rows[0].Marks[0].Begin != 100e6 || got.Faults[0].Name != "earlier" || got.Faults[1].End != 450e6 {
+	if got.End != 1e9 || got.Rows[0].Marks[0].Begin != 100e6 ||
+		got.Faults[0].Name != "earlier" || got.Faults[1].End != 450e6 {
 		t.Errorf("%+v", got)
+	}
+	r.Workers[0].Spans = append(r.Workers[0].Spans, Span{State: Wrote, Interval: ms(120, 120), Resource: "register"})
+	if names := r.timeline().resources(); len(names) != 1 || names[0] != "stock" {
+		t.Errorf("%q can be chosen", names)
 	}
 	f := got.Findings[0]
 	if f.Begin != 400e6 || f.End != 500e6 || len(f.Rows) != 2 || f.Rows[0] != 0 || f.Rows[1] != 1 {
@@ -129,6 +134,9 @@ func TestLanes(t *testing.T) {
 		{"nothing", nil, nil, 1},
 		{"one after the other", []Span{span(Holding, 2, 4), span(Waiting, 0, 2), span(Lost, 4, 5)}, []int{0, 0, 0}, 1},
 		{"two at once", []Span{span(Holding, 0, 4), span(Waiting, 1, 2), span(Holding, 2, 3)}, []int{0, 1, 1}, 2},
+		{"before the run", []Span{span(Holding, -9, -4), span(Holding, -4, 3), span(Waiting, 3, 5)}, []int{0, 0, 0}, 1},
+		{"a wait that is written down late", []Span{span(Waiting, 0, 4), span(Holding, 2, 3), span(Lost, 3, 7)},
+			[]int{0, 0, 0}, 1},
 		{"the whole worker", []Span{span(Holding, 0, 4), span(Paused, 1, 2), span(Refused, 3, 3)}, []int{0, -1, -1}, 1},
 		{"very many", []Span{
 			span(Holding, 0, 9), span(Holding, 1, 9), span(Holding, 2, 9), span(Holding, 3, 9), span(Holding, 4, 9),
@@ -149,5 +157,22 @@ func TestLanes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCommonPrefix(t *testing.T) {
+	for want, names := range map[string][]string{
+		"":          {"alpha", "beta"},
+		"verify/":   {"verify/a", "verify/b"},
+		"verify/x/": {"verify/x/mutex 1", "verify/x/mutex 2", "verify/x/pool"},
+	} {
+		if got := commonPrefix(names); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for _, names := range [][]string{nil, {"verify/a"}, {"mutex 1", "mutex 2"}} {
+		if got := commonPrefix(names); got != "" {
+			t.Errorf("%q have %q in common", names, got)
+		}
 	}
 }

@@ -21,9 +21,10 @@ var pictureStyle string
 // Sizes of the picture.
 const (
 	pictureWidth  = 960
-	pictureGutter = 170 // for the names of workers
 	pictureMargin = 16
-	pictureAxis   = 48 // for times and faults
+	pictureEnd    = 932 // of the time
+	maxGutter     = 190 // for the names of workers
+	pictureAxis   = 48  // for times and faults
 	laneHeight    = 20
 	rowGap        = 10
 	thinnest      = 1.5 // of what has a length
@@ -48,12 +49,14 @@ type picture struct {
 	shown  []int       // the rows that are in it
 	tops   map[int]int // where they begin
 	bottom int         // where the last of them ends
+	gutter float64     // where the time begins
 }
 
 func newPicture(t *timeline) *picture {
-	p := &picture{timeline: t, tops: map[int]int{}, bottom: pictureAxis}
+	p := &picture{timeline: t, tops: map[int]int{}, bottom: pictureAxis, gutter: 60}
 	p.shown = t.important()
 	for _, i := range p.shown {
+		p.gutter = min(max(p.gutter, pictureMargin+textWidth(t.Rows[i].Name)+12), maxGutter)
 		p.tops[i] = p.bottom
 		p.bottom += t.Rows[i].height()
 	}
@@ -115,7 +118,7 @@ func (p *picture) captions() []fact {
 	var lines []fact
 	if n := len(p.Findings); n > 0 {
 		f := p.Findings[0]
-		line := fmt.Sprintf("at %s: %s", length(time.Duration(f.Begin)), f.Text)
+		line := fmt.Sprintf("at %s: %s", length(time.Duration(max(f.Begin, 0))), f.Text)
 		if n > 1 {
 			line += fmt.Sprintf(" (and %s)", count(n-1, "other violation"))
 		}
@@ -129,7 +132,7 @@ func (p *picture) captions() []fact {
 
 // add adds a line.
 func (p *picture) add(format string, args ...any) {
-	fmt.Fprintf(p, format+"\n", args...)
+	p.WriteString(fmt.Sprintf(format, args...) + "\n")
 }
 
 // text escapes a text for XML.
@@ -137,8 +140,7 @@ func text(s string) string { return html.EscapeString(printable.Line(s)) }
 
 // x is where a moment is. What lies outside of the run is at its edges.
 func (p *picture) x(at history.Instant) float64 {
-	room := float64(pictureWidth - pictureGutter - pictureMargin)
-	return pictureGutter + room*float64(min(max(at, 0), p.End))/float64(p.End)
+	return p.gutter + (pictureEnd-p.gutter)*float64(min(max(at, 0), p.End))/float64(p.End)
 }
 
 // across is where an interval begins and how wide it is, and at least as wide as it must be to be seen.
@@ -189,7 +191,7 @@ func (p *picture) drawFaults() {
 func (p *picture) drawRow(i int) {
 	r, top := p.Rows[i], p.tops[i]
 	p.add(`<text class="name" x="%d" y="%d">%s</text>`,
-		pictureMargin, top+r.height()/2+4, text(cut(r.Name, pictureGutter-24)))
+		pictureMargin, top+r.height()/2+4, text(cut(r.Name, p.gutter-pictureMargin-12)))
 	p.add(`<path class="grid" d="M%d %dH%d"/>`, pictureMargin, top, pictureWidth-pictureMargin)
 	type spot struct {
 		state State
@@ -256,7 +258,11 @@ func (p *picture) drawFinding(f place) {
 		}
 		height := p.Rows[i].height()
 		first, last = min(first, top), max(last, top+height)
-		p.add(`<rect class="violation" x="%.1f" y="%d" width="%.1f" height="%d"/>`, x, top+3, width, height-6)
+		class := "violation"
+		if !f.Overlap {
+			class = "around"
+		}
+		p.add(`<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/>`, class, x, top+3, width, height-6)
 	}
 	if len(f.Rows) == 0 {
 		first, last = pictureAxis, p.bottom

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
@@ -65,6 +68,26 @@ func TestPicture(t *testing.T) {
 	}
 }
 
+// TestFindingWithoutHolds checks that a finding about no holds is in the rows of its workers, and in all rows if
+// it has none.
+func TestFindingWithoutHolds(t *testing.T) {
+	r := cleanRun()
+	waits := []history.Wait{{Who: worker("process 1", "b"), Resource: "stock", Interval: ms(0, 400), Granted: true}}
+	r.AddCheck("bounded waiting", "Nobody waits for long.", 1, check.Waiting(waits, nil, 100*time.Millisecond))
+	f := r.timeline().Findings
+	if len(f) != 1 || f[0].Begin != 0 || f[0].End != 400e6 || f[0].Overlap || !slices.Equal(f[0].Rows, []int{1}) {
+		t.Errorf("%+v", f)
+	}
+	if n := parts(t, written(t, r.WriteSVG)); n["around"] != 1 || n["violation"] != 1 { // one is in the legend
+		t.Errorf("%v", n)
+	}
+
+	r.Checks = []Check{{Name: "nothing left behind", Judged: 1, Findings: []Finding{{Interval: r.Interval}}}}
+	if n := parts(t, written(t, r.WriteSVG)); n["around"] != 0 || n["between"] != 1 {
+		t.Errorf("%v", n)
+	}
+}
+
 // TestPictureOfMany checks that a picture of many workers has those of the violations, and says what it leaves out.
 func TestPictureOfMany(t *testing.T) {
 	var holds []history.Hold
@@ -87,7 +110,8 @@ func TestPictureLeavesOutWhatHides(t *testing.T) {
 	r := cleanRun()
 	for i := range 10000 {
 		at := origin + history.Instant(i)*100
-		r.Workers[0].Spans = append(r.Workers[0].Spans, Span{State: Waiting, Interval: history.Interval{Begin: at, End: at + 50}})
+		wait := Span{State: Waiting, Interval: history.Interval{Begin: at, End: at + 50}}
+		r.Workers[0].Spans = append(r.Workers[0].Spans, wait)
 	}
 	if n := parts(t, written(t, r.WriteSVG))["waiting"]; n < 2 || n > 10 {
 		t.Errorf("%d waits in the picture", n)

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// A Run is one run of the lab: what was tried, what each worker did, which faults there were, and what the checks found.
-// Its fields are plain: the code that plays a run fills them in. All moments are on the clock of the history.
+// A Run is one run of the lab: what was tried, what each worker did, which faults there were, and what the checks have
+// found. Its fields are plain: the code that plays a run fills them in. All moments are on the clock of the history.
 type Run struct {
 	Title   string `json:"title"`
 	Store   string `json:"store"`       // the store's address, with its secrets masked
@@ -83,9 +83,10 @@ type Check struct {
 type Finding struct {
 	Rule             string         `json:"rule"` // which part of the property it breaks, in a word or two
 	Resource         string         `json:"resource,omitempty"`
-	history.Interval                // for an overlap, the time that its holds have in common; the whole run if it has no time
-	Holds            []history.Hold `json:"holds,omitempty"` // those that break it together, with their tokens
-	Text             string         `json:"text"`            // what happened, in one sentence, without the holds
+	history.Interval                // of an overlap, what its holds have in common; the whole run if it has no time
+	Holds            []history.Hold `json:"holds,omitempty"`   // those that break it together, with their tokens
+	Workers          []history.Who  `json:"workers,omitempty"` // those that took part, where no holds say so
+	Text             string         `json:"text"`              // what happened, in one sentence, without the holds
 }
 
 // A Figure is a number that a run is about beyond those that every run has.

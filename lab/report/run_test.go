@@ -95,7 +95,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestAddHolds checks that each hold becomes a span of its worker, and that workers come in order of their first hold.
+// TestAddHolds checks that each hold becomes a span of its worker.
 func TestAddHolds(t *testing.T) {
 	a, b := worker("process 0", "a"), worker("process 1", "b")
 	pool := history.Hold{
@@ -242,7 +242,8 @@ func TestJSONNames(t *testing.T) {
 		"command": "holdfast lab run fabricated --seed 7", "seed": "7",
 		"started": "2026-02-03T04:05:06Z", "begin": 0, "end": 1000000000, "operations": 42,
 		"workers": [{"process": "process 1", "owner": "b", "spans": [
-			{"state": "holding", "begin": 400000000, "end": 700000000, "resource": "stock", "kind": "exclusive", "token": "2816"},
+			{"state": "holding", "begin": 400000000, "end": 700000000, "resource": "stock", "kind": "exclusive",
+				"token": "2816"},
 			{"state": "waiting", "begin": 200000000, "end": 400000000, "resource": "stock"}
 		]}],
 		"faults": [{"name": "pause", "target": "process 0", "begin": 250000000, "end": 450000000,

@@ -105,10 +105,15 @@ func (t *textWriter) figures() {
 // A fact is one of the things that are said about a run as a whole.
 type fact struct{ Name, Value string }
 
+// facts returns what is known of the run.
 func (r *Run) facts() []fact {
-	return []fact{
+	began := ""
+	if !r.Started.IsZero() {
+		began = r.Started.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	facts := []fact{
 		{"store", r.Store},
-		{"began", r.Started.UTC().Format("2006-01-02 15:04:05 UTC")},
+		{"began", began},
 		{"lasted", length(r.End.Sub(r.Begin))},
 		{"seed", strconv.FormatUint(r.Seed, 10)},
 		{"workers", strconv.Itoa(len(r.Workers))},
@@ -117,6 +122,7 @@ func (r *Run) facts() []fact {
 		{"violations", strconv.Itoa(r.Violations())},
 		{"repeat", r.Command},
 	}
+	return slices.DeleteFunc(facts, func(f fact) bool { return f.Value == "" })
 }
 
 // Conclusion returns what the verdict means, in one or two sentences.
@@ -173,8 +179,8 @@ func (f Figure) String() string {
 	return strings.TrimSpace(strconv.FormatFloat(f.Value, 'f', -1, 64) + " " + f.Unit)
 }
 
-// at tells a moment from the beginning of the run.
-func (r *Run) at(i history.Instant) string { return length(i.Sub(r.Begin)) }
+// at tells a moment from the beginning of the run. What was before is told as the beginning.
+func (r *Run) at(i history.Instant) string { return length(max(i.Sub(r.Begin), 0)) }
 
 // length writes a duration with as many digits as people read.
 func length(d time.Duration) string {

@@ -65,9 +65,11 @@ func TestTextOfOtherVerdicts(t *testing.T) {
 		want []string
 	}{
 		{cleanRun(), []string{": HELD\n", "no violation in 3 operations under 0 faults"}},
-		{&Run{}, []string{": UNDECIDED\n", "Nothing is proven"}},
+		{&Run{}, []string{": UNDECIDED\n", "Nothing is proven", "\n\n  lasted     0s\n", "\n  violations 0\n"}},
 		{&Run{Checks: []Check{{Name: "order"}}}, []string{"order: nothing was judged\n"}},
-		{&Run{Checks: []Check{many}}, []string{"many: 8 violations or more in 9 events, for calibration\n", "and 3 others\n"}},
+		{&Run{Checks: []Check{many}}, []string{
+			"many: 8 violations or more in 9 events, for calibration\n", "and 3 others\n",
+		}},
 	} {
 		text := written(t, test.run.WriteText)
 		for _, want := range test.want {
@@ -83,7 +85,8 @@ const odd = "a\x1b[2J\u202e\r\n</script><script>document.title='owned'</script><
 
 // oddRun is a broken run in which everything that comes from outside has an odd name.
 func oddRun() *Run {
-	a, b := history.Who{Process: odd, Client: odd, Owner: odd + "1"}, history.Who{Process: odd, Client: odd, Owner: odd + "2"}
+	a := history.Who{Process: odd, Client: odd, Owner: odd + "1"}
+	b := history.Who{Process: odd, Client: odd, Owner: odd + "2"}
 	holds := []history.Hold{exclusive(a, 10, ms(100, 500)), exclusive(b, 11, ms(400, 700))}
 	for i := range holds {
 		holds[i].Resource = odd
@@ -112,6 +115,13 @@ func TestPrintable(t *testing.T) {
 	read, err := ReadJSON(strings.NewReader(written(t, r.WriteJSON)))
 	if want := strings.ToValidUTF8(odd, "\ufffd"); err != nil || read.Title != want || read.Workers[0].Client != want {
 		t.Errorf("%v, %+v", err, read)
+	}
+}
+
+func TestAt(t *testing.T) {
+	r := &Run{Interval: ms(10, 20)}
+	if a, b := r.at(ms(15, 0).Begin), r.at(ms(5, 0).Begin); a != "5ms" || b != "0s" {
+		t.Errorf("%s after the beginning, %s before", a, b)
 	}
 }
 

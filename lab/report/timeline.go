@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/printable"
@@ -18,6 +20,7 @@ type timeline struct {
 	Rows     []row           `json:"rows"`
 	Faults   []band          `json:"faults"`   // in order of their beginning
 	Findings []place         `json:"findings"` // in the order of the table
+	Prefix   string          `json:"prefix"`   // what the names of all resources begin with, to the last slash
 }
 
 // A row is a worker.
@@ -53,7 +56,8 @@ type band struct {
 type place struct {
 	Begin    history.Instant `json:"begin"`
 	End      history.Instant `json:"end"`
-	Rows     []int           `json:"rows"` // those of the holders
+	Rows     []int           `json:"rows"`    // those of the holders, or of others that took part
+	Overlap  bool            `json:"overlap"` // what is drawn there are the holds, and not all else that happened
 	Text     string          `json:"text"`
 	Resource string          `json:"resource"`
 }
@@ -74,17 +78,27 @@ func (r *Run) timeline() *timeline {
 	slices.SortStableFunc(t.Faults, func(a, b band) int { return cmp.Compare(a.Begin, b.Begin) })
 	for _, f := range r.violations(false) {
 		p := place{
-			Begin: f.Begin - r.Begin, End: f.End - r.Begin, Rows: []int{},
+			Begin: f.Begin - r.Begin, End: f.End - r.Begin, Rows: []int{}, Overlap: len(f.Holds) > 0,
 			Text: printable.Line(f.Text), Resource: printable.Line(f.Resource),
 		}
-		for _, h := range f.Holds {
-			if i, ok := rows[h.Who]; ok && !slices.Contains(p.Rows, i) {
+		for _, who := range f.workers() {
+			if i, ok := rows[who]; ok && !slices.Contains(p.Rows, i) {
 				p.Rows = append(p.Rows, i)
 			}
 		}
 		t.Findings = append(t.Findings, p)
 	}
+	t.Prefix = commonPrefix(t.resources())
 	return t
+}
+
+// workers returns all that took part in a finding.
+func (f Finding) workers() []history.Who {
+	all := slices.Clone(f.Workers)
+	for _, h := range f.Holds {
+		all = append(all, h.Who)
+	}
+	return all
 }
 
 // A violation is a finding with the name of its check.
@@ -126,23 +140,30 @@ const maxLanes = 4
 // worker as a whole covers its row.
 func (r *row) layOut() {
 	slices.SortStableFunc(r.Marks, func(a, b mark) int { return cmp.Compare(a.Begin, b.Begin) })
-	free := make([]history.Instant, 1, maxLanes) // from when on each lane is
+	last := []mark{{End: math.MinInt64}} // the mark of each lane that ends last
 	for i := range r.Marks {
 		m := &r.Marks[i]
 		if m.State != Waiting && m.State != Holding && m.State != Lost {
 			m.Lane = -1
 			continue
 		}
-		lane := slices.IndexFunc(free, func(from history.Instant) bool { return from <= m.Begin })
-		if lane < 0 && len(free) < maxLanes {
-			free = append(free, 0)
+		lane := slices.IndexFunc(last, func(before mark) bool { return before.End <= m.Begin || grants(before, *m) })
+		if lane < 0 && len(last) < maxLanes {
+			last = append(last, mark{End: math.MinInt64})
 		}
 		if lane < 0 {
-			lane = len(free) - 1
+			lane = len(last) - 1
 		}
-		m.Lane, free[lane] = lane, max(free[lane], m.End)
+		if m.Lane = lane; m.End >= last[lane].End {
+			last[lane] = *m
+		}
 	}
-	r.Lanes = len(free)
+	r.Lanes = len(last)
+}
+
+// grants reports whether a wait has ended with a hold. Its end may be written down late, when the hold has begun.
+func grants(wait, hold mark) bool {
+	return wait.State == Waiting && hold.State != Waiting && wait.Resource == hold.Resource && wait.Token == hold.Token
 }
 
 // kind says what a span holds or waits for.
@@ -153,15 +174,28 @@ func (s Span) kind() string {
 	return printable.Line(string(s.Kind))
 }
 
-// resources returns the names of all resources, sorted.
+// resources returns the names of all that is waited for, held or lost, sorted. What is written to is no lock.
 func (t *timeline) resources() []string {
 	seen := map[string]bool{}
 	for _, r := range t.Rows {
 		for _, m := range r.Marks {
-			if m.Resource != "" {
+			if m.Resource != "" && m.Lane >= 0 {
 				seen[m.Resource] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(seen))
+}
+
+// commonPrefix returns what sorted names begin with, up to the last slash of that. One name has nothing in common.
+func commonPrefix(names []string) string {
+	if len(names) < 2 {
+		return ""
+	}
+	first, last := names[0], names[len(names)-1]
+	n := 0
+	for n < min(len(first), len(last)) && first[n] == last[n] {
+		n++
+	}
+	return first[:strings.LastIndex(first[:n], "/")+1]
 }
