@@ -137,7 +137,7 @@ var starvedWriter = &Rung{
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
-		s.boundsWaits(2 * time.Second)
+		s.boundsWaits(3 * time.Second)
 		reads := func(p *part) { p.Kind = history.Shared }
 		inside, next, writer := s.enter("R1", reads), s.enter("R2", reads), s.enter("W")
 		inside.locks()

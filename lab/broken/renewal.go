@@ -30,7 +30,10 @@ func newRenewed(ctx context.Context, p *part) (*renewed, error) {
 		return nil, err
 	}
 	background, err := dialRedis(ctx, p.Addrs[0])
-	return &renewed{setNXPX: l, background: background}, err
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return &renewed{setNXPX: l, background: background}, nil
 }
 
 func (l *renewed) tryLock(ctx context.Context) (bool, error) {

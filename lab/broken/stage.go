@@ -16,6 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
+// awaitEvery is how often it is looked whether something is so.
+const awaitEvery = 5 * time.Millisecond
+
 // patience is how long a step may take that must happen, on a busy machine.
 const patience = 20 * time.Second
 
@@ -172,7 +175,7 @@ func (s *stage) await(what string, isSo func() bool) {
 		if time.Now().After(deadline) {
 			s.must(fmt.Errorf("%s: not after %v", what, patience))
 		}
-		s.must(pause(s.ctx, time.Millisecond))
+		s.must(pause(s.ctx, awaitEvery))
 	}
 }
 
