@@ -31,11 +31,11 @@ LINT_VERSION := $(shell awk '$$1 == "$(LINT_PKG)" { print $$2 }' tools/go.mod)
 TOOLS_DIR := $${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast/tools
 LINT := $(TOOLS_DIR)/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION 2>/dev/null)
 
-# The etcd that tests run against is built once too, since what systems come with is old. Tests find it by this name.
+# The etcd and the Consul that tests run against are built once too, since what systems come with is old or missing.
+# Tests find them by name and version.
 ETCD_PKG := go.etcd.io/etcd/server/v3
-ETCD_VERSION := $(shell awk '$$1 == "$(ETCD_PKG)" { print $$2 }' tools/etcd/go.mod)
+CONSUL_PKG := github.com/hashicorp/consul
 SERVERS_DIR := $${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast/servers
-ETCD := $(SERVERS_DIR)/etcd-$(ETCD_VERSION)
 
 .PHONY: help
 help: ## Show this list
@@ -115,7 +115,7 @@ outdated: ## List the modules, tools and servers that have newer releases
 
 .PHONY: need
 need:
-	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter and etcd into a cache,"
+	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter, etcd and Consul into a cache,"
 	@echo "    and installs the other servers that tests run against and Chromium, if they are missing"
 	@command -v go >/dev/null || { echo "Go is missing: see https://go.dev/dl/"; exit 1; }
 	@tools/packages $(STORES) >/dev/null
@@ -140,9 +140,13 @@ linter:
 
 # needs tells whether the tests of one of these stores run.
 needs = $(if $(strip $(STORES)),$(filter $(1),$(STORES)),all)
+# The servers that come from elsewhere than Debian, and those of them that STORES leaves out.
+CACHED := $(if $(call needs,etcd),etcd) $(if $(call needs,consul),consul) $(if $(call needs,redis redlock),valkey)
+LEFT_OUT := $(filter-out $(CACHED),etcd consul valkey)
 
 .PHONY: servers
-servers: packages $(if $(call needs,etcd),etcd) $(if $(call needs,redis redlock),valkey)
+servers: packages $(CACHED)
+	@test -z "$(LEFT_OUT)" || echo "==> setup: left out, since none of the stores $(STORES) needs it: $(LEFT_OUT)"
 
 .PHONY: packages
 packages:
@@ -152,15 +156,25 @@ packages:
 valkey:
 	@tools/install-valkey
 
+# build_server builds the package $(2) as the server $(1), at the version in its own module.
+define build_server
+@version=$$(awk '$$1 == "$(2)" { print $$2 }' tools/$(1)/go.mod); \
+	test -n "$$version" || { echo "tools/$(1)/go.mod names no $(1)"; exit 1; }; \
+	set -e; program="$(SERVERS_DIR)/$(1)-$$version"; test -x "$$program" || { \
+		echo "==> setup: building $(1) $$version, package by package; the first time takes minutes"; \
+		mkdir -p "$(SERVERS_DIR)"; \
+		GOWORK=off go -C tools/$(1) build -v -o "$$program.$$$$" $(2); \
+		mv "$$program.$$$$" "$$program"; \
+	}
+endef
+
 .PHONY: etcd
 etcd:
-	@test -n "$(ETCD_VERSION)" || { echo "tools/etcd/go.mod names no etcd"; exit 1; }
-	@set -e; test -x "$(ETCD)" || { \
-		echo "==> setup: building etcd $(ETCD_VERSION), package by package; the first time takes minutes"; \
-		mkdir -p "$(SERVERS_DIR)"; \
-		GOWORK=off go -C tools/etcd build -v -o "$(ETCD).$$$$" $(ETCD_PKG); \
-		mv "$(ETCD).$$$$" "$(ETCD)"; \
-	}
+	$(call build_server,etcd,$(ETCD_PKG))
+
+.PHONY: consul
+consul:
+	$(call build_server,consul,$(CONSUL_PKG))
 
 .PHONY: cross
 cross:

@@ -206,6 +206,7 @@ func TestStores(t *testing.T) {
 	postgres := "raw-postgres holdfast-postgres advisory-lock for-update-postgres"
 	mariadb := "raw-mariadb holdfast-mariadb get-lock for-update-mariadb"
 	zookeeper := "raw-zookeeper holdfast-zookeeper holdfast-curator zk-lock curator"
+	consul := "raw-consul holdfast-consul api-lock api-lock-session"
 	for _, test := range []struct {
 		args []string
 		want string
@@ -218,7 +219,8 @@ func TestStores(t *testing.T) {
 		{[]string{"--store", "etcd,file"}, file + " " + etcd},
 		{[]string{"--store", "postgres,mariadb"}, postgres + " " + mariadb},
 		{[]string{"--store", "zookeeper"}, zookeeper},
-		{[]string{"--store", "all"}, strings.Join([]string{redis, groups, masters, file, etcd, postgres, mariadb, zookeeper}, " ")},
+		{[]string{"--store", "consul"}, consul},
+		{[]string{"--store", "all"}, strings.Join([]string{redis, groups, masters, file, etcd, postgres, mariadb, zookeeper, consul}, " ")},
 	} {
 		var names []string
 		for _, c := range planned(t, append(test.args, "--contestants", notTests)...).contestants {
@@ -246,6 +248,8 @@ func TestTakesPart(t *testing.T) {
 		"holdfast-etcd":  "one names goroutines processes work",
 		"raw-zookeeper":  "one names",
 		"curator":        "one names goroutines processes work",
+		"raw-consul":     "one names",
+		"api-lock":       "one names goroutines processes work",
 		"redsync-eager":  "goroutines processes work",
 		"test-open-door": "one names goroutines processes work leases",
 

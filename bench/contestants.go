@@ -85,6 +85,11 @@ var contestants = []contestant{
 	{name: "holdfast-curator", role: ours, on: zookeeperSite, open: openHoldfastZooKeeper("curator")},
 	{name: "zk-lock", role: peer, on: zookeeperSite, open: onZooKeeper(newZooKeeperLock)},
 	{name: "curator", role: peer, on: zookeeperSite, hire: hireCurator},
+
+	{name: "raw-consul", role: floor, on: consulSite, open: onConsul(newConsulRaw), onlyAlone: true},
+	{name: "holdfast-consul", role: ours, on: consulSite, open: openHoldfastConsul},
+	{name: "api-lock", role: peer, on: consulSite, open: openConsulLock},
+	{name: "api-lock-session", role: peer, on: consulSite, open: onConsul(newConsulSessionLock)},
 }
 
 var (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -52,34 +51,23 @@ func (l etcdRaw) Acquire(ctx context.Context, name string) (lease, error) {
 // both be locked. So goroutines that want one name take turns before they ask etcd.
 type etcdRecipe struct {
 	etcdSession
-	gates sync.Map // by name: a channel with room for one
+	gates
 }
 
 func newEtcdRecipe(s etcdSession) locker { return &etcdRecipe{etcdSession: s} }
 
 func (l *etcdRecipe) Acquire(ctx context.Context, name string) (lease, error) {
-	gate := l.gate(name)
-	select {
-	case gate <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	leave, err := l.enter(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	mutex := concurrency.NewMutex(l.Session, name)
 	if err := mutex.Lock(ctx); err != nil {
-		<-gate
+		leave()
 		return nil, err
 	}
 	return leaseFunc(func() error {
-		err := mutex.Unlock(context.Background())
-		<-gate
-		return err
+		defer leave()
+		return mutex.Unlock(context.Background())
 	}), nil
-}
-
-func (l *etcdRecipe) gate(name string) chan struct{} {
-	gate, ok := l.gates.Load(name)
-	if !ok {
-		gate, _ = l.gates.LoadOrStore(name, make(chan struct{}, 1))
-	}
-	return gate.(chan struct{})
 }

@@ -25,8 +25,8 @@ func (f *flags) define(fs *flag.FlagSet) {
 	fs.IntVar(&f.rounds, "rounds", 0, "how often everything is measured, `N` times (default 5, with --quick 1)")
 	fs.StringVar(&f.cases, "cases", ".", "measure the cases whose name matches this `regexp`")
 	fs.StringVar(&f.names, "contestants", ".", "measure the contestants whose name matches this `regexp`")
-	fs.StringVar(&f.stores, "store", defaultStores, "measure the contestants on these stores, a `list` of redis, redis-sentinel, redis-cluster, redis-masters, file, etcd, postgres, mariadb and zookeeper, or all (default "+defaultStores+")")
-	fs.IntVar(&f.servers.nodes, "nodes", 1, "how many nodes etcd or ZooKeeper has, `N` of them (default 1)")
+	fs.StringVar(&f.stores, "store", defaultStores, "measure the contestants on these stores, a `list` of redis, redis-sentinel, redis-cluster, redis-masters, file, etcd, postgres, mariadb, zookeeper and consul, or all (default "+defaultStores+")")
+	fs.IntVar(&f.servers.nodes, "nodes", 1, "how many nodes etcd, ZooKeeper or Consul has, `N` of them (default 1)")
 	fs.BoolVar(&f.servers.noFsync, "no-fsync", false, "etcd or ZooKeeper does not wait until the disk has what it writes; by default it does")
 	fs.StringVar(&f.file, "json", "", "write everything, every round too, to this `file`")
 }
@@ -57,8 +57,11 @@ func (f *flags) plan() (*plan, error) {
 	if f.servers.nodes < 1 {
 		return nil, fmt.Errorf("--nodes %d: there must be one at least", f.servers.nodes)
 	}
-	if (f.servers.nodes > 1 || f.servers.noFsync) && !slices.Contains(on, etcdSite) && !slices.Contains(on, zookeeperSite) {
-		return nil, errors.New("--nodes and --no-fsync are about etcd and ZooKeeper: --store etcd or zookeeper")
+	if f.servers.nodes > 1 && !containsAny(on, etcdSite, zookeeperSite, consulSite) {
+		return nil, errors.New("--nodes is about etcd, ZooKeeper and Consul: --store etcd, zookeeper or consul")
+	}
+	if f.servers.noFsync && !containsAny(on, etcdSite, zookeeperSite) {
+		return nil, errors.New("--no-fsync is about etcd and ZooKeeper: --store etcd or zookeeper")
 	}
 	p, err := newPlan(f.quick, rounds, byCase, byName, on)
 	if err != nil {
@@ -66,4 +69,8 @@ func (f *flags) plan() (*plan, error) {
 	}
 	p.servers = f.servers
 	return p, nil
+}
+
+func containsAny(all []*siteKind, some ...*siteKind) bool {
+	return slices.ContainsFunc(all, func(k *siteKind) bool { return slices.Contains(some, k) })
 }

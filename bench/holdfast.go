@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	_ "github.com/holdfast-go/holdfast/consulstore"
 	_ "github.com/holdfast-go/holdfast/etcdstore"
 	_ "github.com/holdfast-go/holdfast/redisstore"
 	_ "github.com/holdfast-go/holdfast/redlock"
@@ -32,6 +33,11 @@ func holdfastOn(scheme string, options ...holdfast.Option) func(context.Context,
 // openHoldfastEtcd opens Holdfast on etcd. There the ttl is that of the client's session.
 func openHoldfastEtcd(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 	return holdfastOn("etcd://")(ctx, where+"?ttl="+ttl.String(), ttl)
+}
+
+// openHoldfastConsul opens Holdfast on Consul. There the ttl is that of the client's session.
+func openHoldfastConsul(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+	return holdfastOn("consul://")(ctx, where+"?ttl="+ttl.String(), ttl)
 }
 
 // openHoldfastZooKeeper opens Holdfast on ZooKeeper, in a layout. There the ttl is that of the client's session.

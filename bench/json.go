@@ -79,7 +79,8 @@ func (r *results) writeJSON(path string) error {
 // measured are the modules whose versions matter.
 var measured = []string{
 	"github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/go-zookeeper/zk",
-	"github.com/redis/go-redis/v9", "github.com/redis/rueidis", "go.etcd.io/etcd/client/v3", "modernc.org/sqlite",
+	"github.com/hashicorp/consul/api", "github.com/redis/go-redis/v9", "github.com/redis/rueidis", "go.etcd.io/etcd/client/v3",
+	"modernc.org/sqlite",
 }
 
 // modules are their versions in this build.

@@ -98,6 +98,7 @@ func help(fs *flag.FlagSet) string {
   go -C bench run . --store etcd --nodes 3
   go -C bench run . --store postgres,mariadb
   go -C bench run . --store zookeeper
+  go -C bench run . --store consul --nodes 3
 
 Flags:
 `)

@@ -117,6 +117,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--store", "etcd", "--nodes", "0"}, "--nodes 0"},
 		{[]string{"--nodes", "3"}, "about etcd"},
 		{[]string{"--store", "redis", "--no-fsync"}, "about etcd"},
+		{[]string{"--store", "consul", "--no-fsync"}, "about etcd"},
 		{[]string{"quick"}, "only flags"},
 		{[]string{"--no-such-flag"}, "no-such-flag"},
 	} {

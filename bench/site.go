@@ -62,8 +62,8 @@ type siteKind struct {
 
 // serverSettings are what can be chosen about servers.
 type serverSettings struct {
-	nodes   int  // of etcd and ZooKeeper
-	noFsync bool // likewise
+	nodes   int  // of etcd, ZooKeeper and Consul
+	noFsync bool // of etcd and ZooKeeper
 }
 
 var (
@@ -76,10 +76,13 @@ var (
 	postgresSite  = &siteKind{"postgres", startPostgres}
 	mariadbSite   = &siteKind{"mariadb", startMariaDB}
 	zookeeperSite = &siteKind{"zookeeper", startZooKeeper}
+	consulSite    = &siteKind{"consul", startConsul}
 )
 
 // siteKinds are all that --store can choose from.
-var siteKinds = []*siteKind{redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite, mariadbSite, zookeeperSite}
+var siteKinds = []*siteKind{
+	redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite, mariadbSite, zookeeperSite, consulSite,
+}
 
 // defaultStores are what is measured if nobody chooses.
 const defaultStores = "redis,file"

@@ -116,6 +116,12 @@ func (d *database) Usage(ctx context.Context) (usage, error) {
 // ticksPerSecond is the unit of times in /proc.
 const ticksPerSecond = 100
 
+// cpuOf returns the processor time of a process and of its children.
+func cpuOf(pid int) (time.Duration, error) {
+	ticks, err := ticksOf(pid, false)
+	return time.Duration(ticks) * time.Second / ticksPerSecond, err
+}
+
 // ticksOf returns the processor time of a process, of its children, and of those that have ended.
 func ticksOf(pid int, ended bool) (ticks int64, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

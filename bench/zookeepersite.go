@@ -94,11 +94,11 @@ func (z *zooKeeperServers) Usage(ctx context.Context) (usage, error) {
 			return u, fmt.Errorf("ZooKeeper does not say how many packets it received: %w", err)
 		}
 		u.commands += n
-		ticks, err := ticksOf(node.Pid(), false)
+		cpu, err := cpuOf(node.Pid())
 		if err != nil {
 			return u, err
 		}
-		u.cpu += time.Duration(ticks) * time.Second / ticksPerSecond
+		u.cpu += cpu
 	}
 	return u, nil
 }

@@ -7,12 +7,13 @@ import (
 	"go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // A claim is one of this client's that stands in etcd, as far as is known. What may change is guarded by the store's
 // mutex.
 type claim struct {
-	position
+	frame.Position[*lease]
 	joined time.Time // when Join was called
 
 	ask     store.Ask
@@ -35,20 +36,12 @@ type claim struct {
 // exclusive reports whether it holds only if no claim is ahead.
 func (c *claim) exclusive() bool { return c.ask.Units == c.ask.Limit }
 
-// tellGrant is how long a claim that had to wait is held before its key says since when. A short hold costs no write
-// for it.
-const tellGrant = time.Second
-
 // record is what its key has to say after a Keep.
 func (c *claim) record(kept *store.Claim) record {
-	r := record{
-		ID: c.id, Kind: c.ask.Kind, Units: min(c.ask.Units, kept.Units), Limit: c.ask.Limit,
-		TTL: c.session.TTL.Milliseconds(), Joined: millis(c.joined), Turn: kept.Turn, Owner: kept.Owner, Waits: kept.Waits,
+	return record{
+		ID: c.ID, Kind: c.ask.Kind, Units: min(c.ask.Units, kept.Units), Limit: c.ask.Limit,
+		Record: frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted),
 	}
-	if c.state == store.Held && time.Since(c.granted) > tellGrant {
-		r.Granted = millis(c.granted)
-	}
-	return r
 }
 
 // watchAfter is how long a claim stands before its own key is watched, so that its deletion by others is noticed at
@@ -57,15 +50,15 @@ const watchAfter = 25 * time.Millisecond
 
 // admit notes that a claim stands. If it is known already, that one is returned.
 func (s *Store) admit(c *claim) *claim {
-	known := s.claims[c.id]
-	if known != nil && known.ticket == c.ticket {
-		known.unsure = known.unsure || c.unsure
+	known := s.claims[c.ID]
+	if known != nil && known.Ticket == c.Ticket {
+		known.Unsure = known.Unsure || c.Unsure
 		return known
 	}
 	if known != nil {
 		s.remove(known) // it was deleted, unnoticed so far
 	}
-	s.claims[c.id] = c
+	s.claims[c.ID] = c
 	c.watchTimer = time.AfterFunc(watchAfter, func() { s.watchOwnKey(c) })
 	return c
 }
@@ -78,7 +71,7 @@ func (s *Store) hold(c *claim) {
 	c.state = store.Held
 	c.granted = time.Now()
 	s.unwatchBlocker(c)
-	s.mu.Push(c.id, store.Standing{State: store.Held, Ticket: c.ticket})
+	s.mu.Push(c.ID, store.Standing{State: store.Held, Ticket: c.Ticket})
 }
 
 // gone notes that c stands no more.
@@ -86,23 +79,30 @@ func (s *Store) gone(c *claim) {
 	if !s.remove(c) {
 		return
 	}
-	s.mu.Push(c.id, store.Standing{State: store.Gone, Ticket: c.ticket})
+	s.mu.Push(c.ID, store.Standing{State: store.Gone, Ticket: c.Ticket})
 	switch {
-	case !s.sessions.Is(c.session): // it went with its session
-	case c.unsure:
-		s.pending[c.id] = c.position
+	case !s.sessions.Is(c.Session): // it went with its session
+	case c.Unsure:
+		s.deletes.Remember(c.Position)
 	default:
-		s.slots.release(c.name, c.id)
+		s.releaseKey(c.Position)
+	}
+}
+
+// releaseKey has the key be another claim's, unless this one stands.
+func (s *Store) releaseKey(p position) {
+	if s.claims[p.ID] == nil {
+		s.slots.release(p.Name, p.ID)
 	}
 }
 
 // remove forgets c. It reports false if that has happened before.
 func (s *Store) remove(c *claim) bool {
-	if s.claims[c.id] != c {
+	if s.claims[c.ID] != c {
 		return false
 	}
-	delete(s.claims, c.id)
-	delete(s.doubts, c)
+	delete(s.claims, c.ID)
+	s.doubts.Remove(c)
 	s.unwatchBlocker(c)
 	c.watchTimer.Stop()
 	if c.ownWatch != nil {
@@ -115,10 +115,10 @@ func (s *Store) remove(c *claim) bool {
 func (s *Store) watchOwnKey(c *claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claims[c.id] != c || s.frame.Closed() {
+	if s.claims[c.ID] != c || s.frame.Closed() {
 		return
 	}
-	c.ownWatch = &watch{key: c.key, asOf: c.asOf, told: func(*mvccpb.Event) {
+	c.ownWatch = &watch{key: c.Key, asOf: c.asOf, told: func(*mvccpb.Event) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.doubt(c)
@@ -136,7 +136,7 @@ func (s *Store) waitFor(c *claim, b blocker, asOf int64) {
 	c.blocker = b
 	w := &watch{key: b.key, puts: !c.exclusive(), asOf: asOf}
 	if b.key == "" { // the whole line
-		w.key = s.keys.line(c.name)
+		w.key = s.keys.line(c.Name)
 		w.end = clientv3.GetPrefixRangeEnd(w.key)
 	}
 	w.told = func(e *mvccpb.Event) { s.blockerMoved(c, w, e) }
@@ -153,7 +153,7 @@ func (s *Store) unwatchBlocker(c *claim) {
 
 // blockerMoved is told when something happened to what c waits for, or may have.
 func (s *Store) blockerMoved(c *claim, w *watch, e *mvccpb.Event) {
-	if e != nil && e.Type == mvccpb.Event_PUT && e.Kv.CreateRevision >= int64(c.ticket) { //nolint:gosec // a revision
+	if e != nil && e.Type == mvccpb.Event_PUT && e.Kv.CreateRevision >= int64(c.Ticket) { //nolint:gosec // a revision
 		return // in a line that is watched as a whole: a claim behind
 	}
 	s.mu.Lock()

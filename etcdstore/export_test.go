@@ -33,8 +33,8 @@ func IDIn(value []byte) (store.ID, error) {
 func LeaveOf(s *Store, c store.Claim) func(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.claims[c.ID].position
-	return func(ctx context.Context) error { return s.deleteNow(ctx, []position{p}) }
+	p := s.claims[c.ID].Position
+	return func(ctx context.Context) error { return s.deleteKeys(ctx, []position{p}) }
 }
 
 // KeyOf is a claim's key.
@@ -42,7 +42,7 @@ func KeyOf(s *Store, c store.Claim) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.claims[c.ID]; known != nil {
-		return known.key
+		return known.Key
 	}
 	return ""
 }

@@ -36,8 +36,8 @@ func Held(lease Shown) (clientv3.Cmp, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.claims[shown.ID]
-	if c == nil || c.ticket != shown.Ticket {
+	if c == nil || c.Ticket != shown.Ticket {
 		return clientv3.Cmp{}, fmt.Errorf("%w: etcd has it no more", store.ErrNotHeld)
 	}
-	return c.stands(), nil
+	return stillStands(&c.Position), nil
 }

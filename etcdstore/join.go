@@ -19,7 +19,7 @@ import (
 // A joining is one call of Join.
 type joining struct {
 	*store.Claim
-	position
+	at    position
 	store *Store
 	epoch int64 // of the session when the key was reserved
 	value string
@@ -41,11 +41,11 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 	if store.FloorTooHigh(c.Floor, time.Now()) { // etcd has no clock to ask
 		return store.Standing{}, store.ErrFloor
 	}
-	j := &joining{Claim: &c, position: position{id: c.ID, name: c.Name}, store: s, began: call.Sent}
+	j := &joining{Claim: &c, at: position{ID: c.ID, Name: c.Name}, store: s, began: call.Sent}
 	for range epochTries {
 		ses, err := s.sessions.Current(call.Context)
 		if err == nil {
-			err = s.deleted(call.Context, c.ID)
+			err = s.deletes.Await(call.Context, c.ID)
 		}
 		if err != nil {
 			return store.Standing{}, call.Outcome(err)
@@ -70,44 +70,22 @@ func (j *joining) reserveKey(ses *session) bool {
 	s := j.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, pending := s.pending[j.ID]; pending || !s.sessions.Is(ses) {
+	if _, pending := s.deletes.Pending(j.ID); pending || !s.sessions.Is(ses) {
 		return false
 	}
-	if j.session != ses { // under another session, nothing of what was sent before can land
-		j.session, j.unsure = ses, false
+	if j.at.Session != ses { // under another session, nothing of what was sent before can land
+		j.at.Session, j.at.Unsure = ses, false
 	}
-	j.key, j.epoch = s.keys.claim(j.Name, ses.Handle, s.slots.reserve(j.Name, j.ID)), ses.Handle.epoch.Load()
+	j.at.Key, j.epoch = s.keys.claim(j.Name, ses.Handle, s.slots.reserve(j.Name, j.ID)), ses.Handle.epoch.Load()
 	return true
 }
 
-// giveUp is for a claim that was not joined: it releases the key. If something that was sent may still be done, it is
-// made void first; where that fails, the error is not final.
+// giveUp is for a claim that was not joined. Whatever has failed, it may stand.
 func (j *joining) giveUp(call *frame.Call, err error) error {
-	s := j.store
-	switch {
-	case err != nil && !store.Final(err):
-		j.unsure = true
-		s.deleteLater(j.position) // if no key was reserved, there is no session and nothing to delete
-	case j.unsure:
-		if failed := s.delete(call.Context, j.position); failed != nil {
-			return notFinal(call.Outcome(failed))
-		}
-	default:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if _, pending := s.pending[j.ID]; !pending && s.claims[j.ID] == nil && s.sessions.Is(j.session) {
-			s.slots.release(j.Name, j.ID)
-		}
+	if err != nil && !store.Final(err) {
+		j.at.Unsure = true
 	}
-	return err
-}
-
-// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
-func notFinal(err error) error {
-	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
-		return &store.Fault{Store: f.Store, Err: f.Err}
-	}
-	return err
+	return j.store.deletes.GiveUp(call, j.at, err)
 }
 
 // attempt joins once. The error is errEpoch if the session, or what was known of it, has changed meanwhile.
@@ -120,9 +98,9 @@ func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
 		}
 	}
 	response, unsure, err := j.store.etcd.commit(ctx, transaction{
-		when:   []clientv3.Cmp{j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(j.key), "=", 0)},
+		when:   []clientv3.Cmp{j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(j.at.Key), "=", 0)},
 		then:   []clientv3.Op{j.readAhead(), j.put()},
-		orElse: []clientv3.Op{j.session.Handle.readKey()},
+		orElse: []clientv3.Op{j.at.Session.Handle.readKey()},
 	})
 	if err := j.sent(unsure, err); err != nil {
 		return store.Standing{}, err
@@ -146,7 +124,7 @@ func (j *joining) try(ctx context.Context) (standing store.Standing, done bool, 
 			j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(s.keys.line(j.Name)).WithPrefix(), "=", 0),
 		},
 		then:   []clientv3.Op{j.put()},
-		orElse: []clientv3.Op{j.session.Handle.readKey(), clientv3.OpGet(j.key, clientv3.WithCountOnly()), read},
+		orElse: []clientv3.Op{j.at.Session.Handle.readKey(), clientv3.OpGet(j.at.Key, clientv3.WithCountOnly()), read},
 	})
 	if err := j.sent(unsure, err); err != nil {
 		return standing, true, err
@@ -178,7 +156,7 @@ func (j *joining) try(ctx context.Context) (standing store.Standing, done bool, 
 
 // sent notes the outcome of a transaction that puts the claim, and returns its error.
 func (j *joining) sent(unsure bool, err error) error {
-	j.unsure = j.unsure || unsure
+	j.at.Unsure = j.at.Unsure || unsure
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return j.sessionLost()
 	}
@@ -187,18 +165,18 @@ func (j *joining) sent(unsure bool, err error) error {
 
 // sessionLost notes that etcd has the session no more. It returns errEpoch.
 func (j *joining) sessionLost() error {
-	j.store.lose(j.session)
+	j.store.lose(j.at.Session)
 	return errEpoch
 }
 
 // inEpoch is true in etcd while the session lives and its epoch is the one in which the key was reserved.
 func (j *joining) inEpoch() clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(j.session.Handle.key), "=", j.epoch)
+	return clientv3.Compare(clientv3.ModRevision(j.at.Session.Handle.key), "=", j.epoch)
 }
 
 // put puts the claim at the end of the line.
 func (j *joining) put() clientv3.Op {
-	return clientv3.OpPut(j.key, j.value, clientv3.WithLease(j.session.Handle.id))
+	return clientv3.OpPut(j.at.Key, j.value, clientv3.WithLease(j.at.Session.Handle.id))
 }
 
 // readAhead reads the line before the claim is put at its end: for a claim that wants everything only the last, for the
@@ -214,7 +192,7 @@ func (j *joining) readAhead() clientv3.Op {
 // already.
 func (j *joining) refused(ctx context.Context, read results) (standing store.Standing, err error) {
 	s := j.store
-	lease := j.session.Handle
+	lease := j.at.Session.Handle
 	sessions := read.kvs(0)
 	switch {
 	case len(sessions) == 0 || sessions[0].ModRevision < j.epoch: // it is gone, or etcd went back in time (see look)
@@ -228,7 +206,7 @@ func (j *joining) refused(ctx context.Context, read results) (standing store.Sta
 	if err != nil {
 		return standing, err
 	}
-	at := slices.IndexFunc(entries, func(e entry) bool { return string(e.kv.Key) == j.key })
+	at := slices.IndexFunc(entries, func(e entry) bool { return string(e.kv.Key) == j.at.Key })
 	switch {
 	case at < 0:
 		return standing, nil // it did, and is gone
@@ -236,8 +214,8 @@ func (j *joining) refused(ctx context.Context, read results) (standing store.Sta
 		return standing, unreadable(entries[at].kv.Key, errForeign)
 	case entries[at].ID != j.ID:
 		// It is of this session, and not known here: nothing else would ever delete it.
-		unknown := position{key: j.key, session: j.session, ticket: entries[at].ticket()}
-		if err := s.deleteNow(ctx, []position{unknown}); err != nil {
+		unknown := position{Key: j.at.Key, Ticket: entries[at].ticket()}
+		if err := s.deleteKeys(ctx, []position{unknown}); err != nil {
 			return standing, err
 		}
 		return standing, errEpoch
@@ -262,31 +240,31 @@ func (j *joining) joined(
 
 // claim is the claim as it stands with a ticket, as of a revision.
 func (j *joining) claim(ticket uint64, asOf int64) *claim {
-	c := &claim{position: j.position, joined: j.began, ask: j.Ask, asOf: asOf, written: j.value, mod: asOf}
-	c.ticket = ticket
+	c := &claim{Position: j.at, joined: j.began, ask: j.Ask, asOf: asOf, written: j.value, mod: asOf}
+	c.Ticket = ticket
 	return c
 }
 
 // land notes where the claim came to stand, or deletes it again if it may not stand there.
 func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (store.Standing, error) {
 	s := j.store
-	if err == nil && (c.ticket <= j.Floor || c.ticket > store.MaxTicket) { // an etcd that was restored from a backup
-		err = fmt.Errorf("%w: it is at revision %d, and %d was seen", store.ErrFloor, c.ticket, j.Floor)
+	if err == nil && (c.Ticket <= j.Floor || c.Ticket > store.MaxTicket) { // an etcd that was restored from a backup
+		err = fmt.Errorf("%w: it is at revision %d, and %d was seen", store.ErrFloor, c.Ticket, j.Floor)
 	}
-	if (err != nil || j.Try && c.state != store.Held) && !s.stands(j.ID, c.ticket) {
-		if failed := s.delete(ctx, c.position); failed != nil {
-			j.unsure = true // it may still stand: that is no final error
+	if (err != nil || j.Try && c.state != store.Held) && !s.stands(j.ID, c.Ticket) {
+		if failed := s.deletes.Now(ctx, c.Position); failed != nil {
+			j.at.Unsure = true // it may still stand: that is no final error
 			return store.Standing{}, failed
 		}
-		j.unsure = false
+		j.at.Unsure = false
 		return store.Standing{Ahead: ahead}, err
 	}
-	if err := s.sessions.Freshen(ctx, j.session); err != nil {
+	if err := s.sessions.Freshen(ctx, j.at.Session); err != nil {
 		return store.Standing{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.sessions.Is(j.session) {
+	if !s.sessions.Is(j.at.Session) {
 		return store.Standing{}, errEpoch // it is gone with its session
 	}
 	known := s.admit(c)
@@ -297,7 +275,7 @@ func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (sto
 	default:
 		s.waitFor(known, c.blocker, c.asOf)
 	}
-	return standingIn(j.session, known.state, known.ticket, ahead), nil
+	return j.at.Session.Standing(known.state, known.Ticket, ahead), nil
 }
 
 // stands reports whether a claim is known to stand. Then a Join only asks where (step 3 of store.Store's Join).
@@ -305,7 +283,7 @@ func (s *Store) stands(id store.ID, ticket uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.claims[id]
-	return c != nil && c.ticket == ticket
+	return c != nil && c.Ticket == ticket
 }
 
 // judge reports where the claim stands behind what was read ahead of it.

@@ -34,11 +34,11 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	defer s.mu.Unlock()
 	for i := range cs {
 		switch c := s.claims[cs[i].ID]; {
-		case c == nil || c.name != cs[i].Name: // it is Gone, if its line could be judged
+		case c == nil || c.Name != cs[i].Name: // it is Gone, if its line could be judged
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
 		default:
-			standings[i] = standingIn(c.session, c.state, c.ticket, -1)
+			standings[i] = c.Session.Standing(c.state, c.Ticket, -1)
 		}
 		if err := standings[i].Err; err != nil {
 			standings[i] = store.Standing{Err: s.frame.Fault(ctx, err)}
@@ -56,7 +56,7 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.St
 	s.mu.Lock()
 	for i := range cs {
 		c := s.claims[cs[i].ID]
-		if c == nil || c.name != cs[i].Name {
+		if c == nil || c.Name != cs[i].Name {
 			unknown = append(unknown, i)
 			continue
 		}
@@ -116,7 +116,7 @@ const maxWrite = 1 << 20
 // writable is how many of these can be written at once.
 func writable(updates []update) (n int) {
 	for size := 0; n < min(len(updates), writeBatch); n++ {
-		if size += len(updates[n].key) + len(updates[n].encode()); size > maxWrite && n > 0 {
+		if size += len(updates[n].Key) + len(updates[n].encode()); size > maxWrite && n > 0 {
 			break
 		}
 	}
@@ -128,9 +128,9 @@ func (s *Store) writeOnce(ctx context.Context, updates []update) (overtaken []up
 	ops := make([]clientv3.Op, len(updates))
 	for i, u := range updates {
 		ops[i] = clientv3.OpTxn(
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(u.key), "=", u.over)},
-			[]clientv3.Op{clientv3.OpPut(u.key, u.encode(), clientv3.WithIgnoreLease())},
-			[]clientv3.Op{clientv3.OpGet(u.key)},
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(u.Key), "=", u.over)},
+			[]clientv3.Op{clientv3.OpPut(u.Key, u.encode(), clientv3.WithIgnoreLease())},
+			[]clientv3.Op{clientv3.OpGet(u.Key)},
 		)
 	}
 	response, _, err := s.etcd.commit(ctx, transaction{then: ops})
@@ -146,7 +146,7 @@ func (s *Store) writeOnce(ctx context.Context, updates []update) (overtaken []up
 			continue
 		}
 		kvs := results(one.Responses).kvs(0)
-		if len(kvs) == 0 || kvs[0].CreateRevision != int64(u.ticket) { //nolint:gosec // a revision
+		if len(kvs) == 0 || kvs[0].CreateRevision != int64(u.Ticket) { //nolint:gosec // a revision
 			continue // it is gone, and a look will show it
 		}
 		if landed, err := decode(kvs[0].Value); err == nil { // one that was thought lost

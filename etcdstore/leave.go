@@ -2,35 +2,24 @@ package etcdstore
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A position is where a claim stands, or may come to stand. When the claim has left it is kept as pending until etcd
-// has confirmed that nothing stands there, or the session is over: a session that lives on would keep the claim for
-// ever.
-type position struct {
-	id      store.ID
-	name    string
-	key     string
-	session *session
-	ticket  uint64 // the key's create revision; 0: not known
-	unsure  bool   // a Join of it may still land
-}
+type position = frame.Position[*lease]
 
-// stands is true in etcd while the claim with this ticket stands at this key.
-func (p *position) stands() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket)) //nolint:gosec // a revision
+// stillStands is true in etcd while the claim with this ticket, the key's create revision, stands at this key.
+func stillStands(p *position) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(p.Key), "=", int64(p.Ticket)) //nolint:gosec // a revision
 }
 
 // deletion deletes the claim if it stands.
-func (p *position) deletion() transaction {
-	return transaction{when: []clientv3.Cmp{p.stands()}, then: []clientv3.Op{clientv3.OpDelete(p.key)}}
+func deletion(p *position) transaction {
+	return transaction{when: []clientv3.Cmp{stillStands(p)}, then: []clientv3.Op{clientv3.OpDelete(p.Key)}}
 }
 
 // Leave implements store.Store.
@@ -40,13 +29,13 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	}
 	p, known := s.leaving(&c)
 	if err := ctx.Err(); err != nil {
-		s.deleteLater(p)
+		s.deletes.Later(p)
 		return err
 	}
 	call := s.frame.Call(ctx, c.TTL)
 	defer call.End()
 	if known {
-		return call.Outcome(s.delete(call.Context, p))
+		return call.Outcome(s.deletes.Now(call.Context, p))
 	}
 	// It does not stand here: it never did, or it is gone. All that is left to say is what etcd says.
 	_, _, err := s.readEntries(call.Context, s.keys.readHead(c.Name))
@@ -57,89 +46,59 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 func (s *Store) leaving(left *store.Claim) (p position, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p, known = s.pending[left.ID]; known && p.name == left.Name {
+	if p, known = s.deletes.Pending(left.ID); known && p.Name == left.Name {
 		return p, true
 	}
 	c := s.claims[left.ID]
-	if c == nil || c.name != left.Name {
+	if c == nil || c.Name != left.Name {
 		return position{}, false
 	}
 	s.remove(c)
-	return c.position, true
+	return c.Position, true
 }
 
-// delete deletes a claim, and has that done later if it fails. What may still land costs the session a new epoch, and
-// so makes void what others are just sending: all that are given up at the same time share one.
-func (s *Store) delete(ctx context.Context, p position) error {
-	if !p.unsure {
-		err := s.deleteNow(ctx, []position{p})
-		if err != nil {
-			s.deleteLater(p)
+// delete deletes claims of one session.
+func (s *Store) delete(ctx context.Context, all []position) error {
+	for batch := range slices.Chunk(all, writeBatch) {
+		standing := batch
+		if slices.ContainsFunc(batch, func(p position) bool { return p.Unsure || p.Ticket == 0 }) {
+			var err error
+			if standing, err = s.voidJoins(ctx, batch); err != nil {
+				return err
+			}
 		}
-		return err
-	}
-	s.deleteLater(p)
-	for {
-		err := s.deletes.Ask().Await(ctx)
-		if err == nil || ctx.Err() != nil || code(err) != codes.DeadlineExceeded { // the round's limit, not the caller's
+		if err := s.deleteKeys(ctx, standing); err != nil {
 			return err
 		}
-	}
-}
-
-// deleteLater remembers what is to be deleted. If its session is over, it went with that.
-func (s *Store) deleteLater(p position) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.sessions.Is(p.session) {
-		return
-	}
-	if old, known := s.pending[p.id]; known {
-		p.unsure = p.unsure || old.unsure
-		p.ticket = max(p.ticket, old.ticket)
-	}
-	s.pending[p.id] = p
-}
-
-// deleteNow deletes claims of one session. It deletes nothing but keys at these claims' own create revisions, so that
-// it may be done twice or late: the claim that has the key next is not hit.
-func (s *Store) deleteNow(ctx context.Context, all []position) error {
-	standing := all
-	if slices.ContainsFunc(all, func(p position) bool { return p.unsure || p.ticket == 0 }) {
-		var err error
-		if standing, err = s.voidJoins(ctx, all); err != nil {
-			return err
-		}
-	}
-	var t transaction
-	if len(standing) == 1 { // as with nearly every Leave
-		t = standing[0].deletion()
-	} else {
-		for _, p := range standing {
-			one := p.deletion()
-			t.then = append(t.then, clientv3.OpTxn(one.when, one.then, nil))
-		}
-	}
-	if len(standing) > 0 {
-		if _, _, err := s.etcd.commit(ctx, t); err != nil {
-			return err
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range all { // it does not stand any more, nor can come to
-		delete(s.pending, p.id)
-		if s.sessions.Is(p.session) {
-			s.slots.release(p.name, p.id)
+		for _, p := range batch {
+			s.deletes.Done(p)
 		}
 	}
 	return nil
 }
 
+// deleteKeys deletes nothing but keys at these claims' own create revisions, so that it may be done twice or late: the
+// claim that has the key next is not hit.
+func (s *Store) deleteKeys(ctx context.Context, of []position) (err error) {
+	var t transaction
+	if len(of) == 1 { // as with nearly every Leave
+		t = deletion(&of[0])
+	} else {
+		for _, p := range of {
+			one := deletion(&p)
+			t.then = append(t.then, clientv3.OpTxn(one.when, one.then, nil))
+		}
+	}
+	if len(of) > 0 {
+		_, _, err = s.etcd.commit(ctx, t)
+	}
+	return err
+}
+
 // voidJoins begins another epoch of the session, in which nothing can land any more that was sent before. It returns
 // which of these claims stand then, with their tickets.
 func (s *Store) voidJoins(ctx context.Context, of []position) (standing []position, err error) {
-	ses := of[0].session
+	ses := of[0].Session
 	key := ses.Handle.key
 	ops := []clientv3.Op{clientv3.OpTxn(
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)},
@@ -147,7 +106,7 @@ func (s *Store) voidJoins(ctx context.Context, of []position) (standing []positi
 		nil,
 	)}
 	for _, p := range of {
-		ops = append(ops, clientv3.OpGet(p.key))
+		ops = append(ops, clientv3.OpGet(p.Key))
 	}
 	response, _, err := s.etcd.commit(ctx, transaction{then: ops})
 	if err != nil {
@@ -160,38 +119,11 @@ func (s *Store) voidJoins(ctx context.Context, of []position) (standing []positi
 	ses.Handle.raiseEpoch(response.Header.Revision)
 	for i, p := range of {
 		for _, kv := range results(response.Responses).kvs(i + 1) {
-			if r, err := decode(kv.Value); err == nil && r.ID == p.id {
-				p.ticket = uint64(kv.CreateRevision) //nolint:gosec // a revision
+			if r, err := decode(kv.Value); err == nil && r.ID == p.ID {
+				p.Ticket = uint64(kv.CreateRevision) //nolint:gosec // a revision
 				standing = append(standing, p)
 			}
 		}
 	}
 	return standing, nil
-}
-
-// deletePending deletes what could not be deleted when that was asked for. It runs in one goroutine at a time.
-func (s *Store) deletePending() error {
-	s.mu.Lock()
-	pending := slices.Collect(maps.Values(s.pending))
-	s.mu.Unlock()
-	for batch := range slices.Chunk(pending, writeBatch) {
-		ctx, cancel := context.WithTimeout(s.frame.Life(), s.ttl/2)
-		err := s.deleteNow(ctx, batch)
-		cancel()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// deleted waits until nothing of a claim is to be deleted. What is left of it from before may be on its way out.
-func (s *Store) deleted(ctx context.Context, id store.ID) error {
-	s.mu.Lock()
-	_, pending := s.pending[id]
-	s.mu.Unlock()
-	if !pending {
-		return nil
-	}
-	return s.deletes.Ask().Await(ctx)
 }

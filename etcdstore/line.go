@@ -51,24 +51,15 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	return l, nil
 }
 
-// place shows an entry. Times are those of the clients' clocks: etcd has none. Of claims of this client it is known
-// here when they were granted; those of others say it when they have been held for a while. Left is the most that it
-// can be.
+// place shows an entry. Of claims of this client it is known here when they were granted; those of others say it when
+// they have been held for a while.
 func (s *Store) place(e *entry, state store.State) store.Place {
 	name, _ := s.keys.name(string(e.kv.Key))
-	p := store.Place{
-		Claim: store.Claim{
-			ID: e.ID, Name: name, Ask: e.ask(), Ticket: e.ticket(), TTL: time.Duration(e.TTL) * time.Millisecond,
-			Turn: e.Turn, Owner: e.Owner, Waits: e.Waits,
-		},
-		State: state, Since: time.UnixMilli(e.Joined), Left: time.Duration(e.TTL) * time.Millisecond,
-	}
-	if state == store.Held && e.Granted != 0 {
-		p.Since = time.UnixMilli(e.Granted)
-	}
+	p := store.Place{Claim: store.Claim{ID: e.ID, Name: name, Ask: e.ask(), Ticket: e.ticket()}, State: state}
+	e.Show(&p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own := s.claims[e.ID]; own != nil && own.ticket == p.Ticket && state == store.Held && !own.granted.IsZero() {
+	if own := s.claims[e.ID]; own != nil && own.Ticket == p.Ticket && state == store.Held && !own.granted.IsZero() {
 		p.Since = own.granted
 	}
 	return p
@@ -116,8 +107,7 @@ func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) erro
 	if at < 0 {
 		return store.ErrNotHeld
 	}
-	p := position{key: string(entries[at].kv.Key), ticket: ticket}
-	response, unsure, err := s.etcd.commit(ctx, p.deletion())
+	response, unsure, err := s.etcd.commit(ctx, deletion(&position{Key: string(entries[at].kv.Key), Ticket: ticket}))
 	if err == nil && !response.Succeeded && !unsure { // otherwise it was broken when it was first asked for
 		return store.ErrNotHeld
 	}

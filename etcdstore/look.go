@@ -3,9 +3,7 @@ package etcdstore
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
@@ -77,7 +75,7 @@ func (s *Store) lookOnce(ctx context.Context, claims []*claim) (again []*claim, 
 		var i inquiry
 		s.mu.Lock()
 		for len(claims) > 0 && len(i.ops) <= lookOps-2 {
-			if c := claims[0]; s.claims[c.id] == c {
+			if c := claims[0]; s.claims[c.ID] == c {
 				i.ask(&s.keys, c)
 			}
 			claims = claims[1:]
@@ -138,11 +136,11 @@ func (i *inquiry) ask(keys *keySpace, c *claim) {
 		q.line = i.readLine(keys, c)
 		q.own = q.line.op
 	case q.wide:
-		q.own = i.add(clientv3.OpGet(c.key, clientv3.WithKeysOnly()))
-		q.ahead = i.add(keys.readLine(c.name, clientv3.WithKeysOnly(), newestFirst, clientv3.WithLimit(1),
-			clientv3.WithMaxCreateRev(int64(c.ticket-1)))) //nolint:gosec // a revision
+		q.own = i.add(clientv3.OpGet(c.Key, clientv3.WithKeysOnly()))
+		q.ahead = i.add(keys.readLine(c.Name, clientv3.WithKeysOnly(), newestFirst, clientv3.WithLimit(1),
+			clientv3.WithMaxCreateRev(int64(c.Ticket-1)))) //nolint:gosec // a revision
 	default:
-		q.own = i.add(clientv3.OpGet(c.key, clientv3.WithKeysOnly()))
+		q.own = i.add(clientv3.OpGet(c.Key, clientv3.WithKeysOnly()))
 		if waits {
 			q.ahead = i.add(clientv3.OpGet(c.blocker.key, clientv3.WithKeysOnly()))
 		}
@@ -157,16 +155,16 @@ func (i *inquiry) add(op clientv3.Op) int {
 
 // readLine has c's line read, up to c and those that were asked about before.
 func (i *inquiry) readLine(keys *keySpace, c *claim) *sharedLine {
-	l := i.lines[c.name]
+	l := i.lines[c.Name]
 	if l == nil {
 		if i.lines == nil {
 			i.lines = map[string]*sharedLine{}
 		}
 		l = &sharedLine{op: i.add(clientv3.Op{})}
-		i.lines[c.name] = l
+		i.lines[c.Name] = l
 	}
-	l.upTo = max(l.upTo, int64(c.ticket)) //nolint:gosec // a revision
-	i.ops[l.op] = keys.readLine(c.name, clientv3.WithMaxCreateRev(l.upTo), oldestFirst)
+	l.upTo = max(l.upTo, int64(c.Ticket)) //nolint:gosec // a revision
+	i.ops[l.op] = keys.readLine(c.Name, clientv3.WithMaxCreateRev(l.upTo), oldestFirst)
 	return l
 }
 
@@ -184,22 +182,22 @@ func (l *sharedLine) decode(kvs []*mvccpb.KeyValue) {
 
 // find finds a claim in a line, and returns how many are ahead of it.
 func (c *claim) find(kvs []*mvccpb.KeyValue) (ahead int, found bool) {
-	ticket := int64(c.ticket) //nolint:gosec // a revision
+	ticket := int64(c.Ticket) //nolint:gosec // a revision
 	ahead, found = slices.BinarySearchFunc(kvs, ticket, func(kv *mvccpb.KeyValue, ticket int64) int {
 		return cmp.Compare(kv.CreateRevision, ticket)
 	})
-	return ahead, found && string(kvs[ahead].Key) == c.key
+	return ahead, found && string(kvs[ahead].Key) == c.Key
 }
 
 // answered takes what was read about a claim at a revision. It reports whether that was enough.
 func (s *Store) answered(q *question, read results, revision int64) bool {
 	c := q.claim
 	switch {
-	case s.claims[c.id] != c:
+	case s.claims[c.ID] != c:
 		return true // it has left
 	case revision < q.before.asOf:
 		// etcd went back in time: it was restored from a backup. Nothing that was known of it counts any more.
-		s.sessions.Lose(c.session)
+		s.sessions.Lose(c.Session)
 		return true
 	case c.asOf > revision:
 		return true // something newer is known by now
@@ -249,34 +247,7 @@ func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 
 // doubt has c looked at soon: something happened to its key, or to what blocks it.
 func (s *Store) doubt(c *claim) {
-	if s.claims[c.id] == c {
-		s.doubts[c] = struct{}{}
-		s.looks.Ask()
+	if s.claims[c.ID] == c {
+		s.doubts.Add(c)
 	}
-}
-
-// doubtPause is how long after a failure claims in doubt are looked at again.
-const doubtPause = 50 * time.Millisecond
-
-// lookAtDoubts looks at all claims in doubt. It runs in one goroutine at a time.
-func (s *Store) lookAtDoubts() error {
-	s.mu.Lock()
-	claims := slices.Collect(maps.Keys(s.doubts))
-	clear(s.doubts)
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.frame.Life(), s.ttl/2)
-	defer cancel()
-	err := s.look(ctx, claims)
-	if err == nil || s.frame.Life().Err() != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range claims {
-		if s.claims[c.id] == c {
-			s.doubts[c] = struct{}{}
-		}
-	}
-	time.AfterFunc(doubtPause, func() { s.looks.Ask() })
-	return err
 }

@@ -103,6 +103,7 @@ func (s *Store) begin(ctx context.Context, set settings) error {
 		return call.Outcome(err)
 	}
 	s.ttl = ses.TTL
+	s.doubts.Limit, s.deletes.Limit = s.ttl/2, s.ttl/2
 	s.frame.Go(s.sessions.Run)
 	s.frame.Go(s.watcher.run)
 	return nil

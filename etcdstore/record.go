@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // format is what every value begins with. Another number there is another format.
@@ -20,28 +20,17 @@ const format = "1 "
 
 // A record is the value of a claim's key.
 type record struct {
-	ID      store.ID     `json:"id"`
-	Kind    store.Kind   `json:"kind"`
-	Units   int32        `json:"units"`
-	Limit   int32        `json:"limit"`
-	TTL     int64        `json:"ttl"`               // of its session, in milliseconds
-	Joined  int64        `json:"joined"`            // when, in milliseconds since 1970 by its client's clock: for people only
-	Granted int64        `json:"granted,omitempty"` // likewise, if it had to wait
-	Turn    uint8        `json:"turn,omitempty"`
-	Owner   *store.Owner `json:"owner"`
-	Waits   []store.Wait `json:"waits,omitempty"`
+	ID    store.ID   `json:"id"`
+	Kind  store.Kind `json:"kind"`
+	Units int32      `json:"units"`
+	Limit int32      `json:"limit"`
+	frame.Record
 }
 
 func (r *record) ask() store.Ask { return store.Ask{Kind: r.Kind, Units: r.Units, Limit: r.Limit} }
 
 // encode writes the record with its format.
-func (r *record) encode() string {
-	text, err := json.Marshal(r)
-	if err != nil {
-		text = []byte("{}") // strings and numbers can always be written
-	}
-	return format + string(text)
-}
+func (r *record) encode() string { return frame.Encode(format, r) }
 
 var errForeign = errors.New("holds what no version of holdfast has written")
 
@@ -55,9 +44,6 @@ func decode(value []byte) (r record, err error) {
 		return r, errForeign
 	case r.Kind != store.Lock && r.Kind != store.Semaphore || r.Units < 1 || r.Units > r.Limit || r.Limit > store.MaxReaders:
 		return r, errForeign
-	}
-	if r.Owner == nil {
-		r.Owner = &store.Owner{}
 	}
 	return r, nil
 }
@@ -99,11 +85,4 @@ func mismatch(ahead []entry, ask store.Ask) error {
 		return &store.MismatchError{InUse: ahead[0].ask()}
 	}
 	return nil
-}
-
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

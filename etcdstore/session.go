@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
 
-	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
@@ -40,11 +39,6 @@ func (l *lease) raiseEpoch(epoch int64) {
 
 // readKey reads the lease's key, without its value.
 func (l *lease) readKey() clientv3.Op { return clientv3.OpGet(l.key, clientv3.WithKeysOnly()) }
-
-// standingIn returns the standing of a claim under a session.
-func standingIn(ses *session, state store.State, ticket uint64, ahead int) store.Standing {
-	return store.Standing{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
-}
 
 // A lessor makes leases. It implements frame.SessionServer.
 type lessor struct {

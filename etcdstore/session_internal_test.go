@@ -123,7 +123,7 @@ func TestLostSession(t *testing.T) {
 		})
 		ses := s.current(t)
 		s.mu.Lock()
-		s.admit(&claim{position: position{id: store.ID{1}, session: ses}, state: store.Held})
+		s.admit(&claim{Position: position{ID: store.ID{1}, Session: ses}, state: store.Held})
 		s.mu.Unlock()
 		if err := s.renewNow(); err != nil {
 			t.Fatal(err)

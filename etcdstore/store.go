@@ -26,35 +26,33 @@ type Store struct {
 
 	sessions *frame.Sessions[*lease]
 	watcher  watcher
-	looks    *frame.Rounds // at claims in doubt
-	deletes  *frame.Rounds // of what is pending
+	doubts   *frame.Doubts[*claim]
+	deletes  *frame.Deletes[*lease]
 
-	mu      *frame.Mutex
-	claims  map[store.ID]*claim
-	doubts  map[*claim]struct{}
-	slots   keySlots              // of the present session
-	pending map[store.ID]position // what is to be deleted
+	mu     *frame.Mutex
+	claims map[store.ID]*claim
+	slots  keySlots // of the present session
 }
 
 var _ store.Store = (*Store)(nil)
 
 func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings) *Store {
 	s := &Store{
-		frame:   f,
-		etcd:    newCluster(client),
-		owned:   owned,
-		keys:    newKeySpace(set.prefix),
-		mu:      frame.NewMutex(f),
-		claims:  map[store.ID]*claim{},
-		doubts:  map[*claim]struct{}{},
-		slots:   keySlots{},
-		pending: map[store.ID]position{},
+		frame:  f,
+		etcd:   newCluster(client),
+		owned:  owned,
+		keys:   newKeySpace(set.prefix),
+		mu:     frame.NewMutex(f),
+		claims: map[store.ID]*claim{},
+		slots:  keySlots{},
 	}
-	s.looks = frame.NewRounds(f, s.lookAtDoubts)
-	s.deletes = frame.NewRounds(f, s.deletePending)
+	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Look: s.look})
 	s.watcher = newWatcher(f, client.ActiveConnection())
 	s.sessions = frame.NewSessions(f, frame.SessionConfig[*lease]{
 		Server: newLessor(f.Life(), s.etcd, s.keys, set.ttl), Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
+	})
+	s.deletes = frame.NewDeletes(f, frame.DeletesConfig[*lease]{
+		Sessions: s.sessions, Delete: s.delete, Deleted: s.releaseKey,
 	})
 	return s
 }
@@ -84,13 +82,7 @@ func (s *Store) Abilities() store.Abilities {
 // Close implements store.Store. It ends the session if etcd can be reached, and with it what was not left; otherwise
 // that stands until the ttl has passed.
 func (s *Store) Close() error {
-	if !s.frame.Shut() {
-		return nil
-	}
-	s.sessions.End()
-	s.frame.End()
-	s.frame.Wait()
-	if s.owned {
+	if s.sessions.Close() && s.owned {
 		return s.etcd.client.Close()
 	}
 	return nil
@@ -98,7 +90,7 @@ func (s *Store) Close() error {
 
 // loseClaims forgets everything that went with its session. The mutex is locked.
 func (s *Store) loseClaims(*session) {
-	clear(s.pending)
+	s.deletes.Forget()
 	clear(s.slots)
 	for _, c := range s.claims {
 		s.gone(c)
@@ -119,5 +111,5 @@ func (s *Store) afterRenewal(err error) {
 		return
 	}
 	s.watcher.checkAlive()
-	s.deletes.Ask() // what fails is tried again after the next renewal
+	s.deletes.Retry() // what fails is tried again after the next renewal
 }

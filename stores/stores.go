@@ -6,6 +6,7 @@
 package stores
 
 import (
+	_ "github.com/holdfast-go/holdfast/consulstore"       // consul: consuls:
 	_ "github.com/holdfast-go/holdfast/etcdstore"         // etcd: etcds:
 	_ "github.com/holdfast-go/holdfast/memstore"          // memory:
 	_ "github.com/holdfast-go/holdfast/redisstore"        // redis: valkey: and their variants

@@ -114,41 +114,65 @@ func TestManyRenewalsGrow(t *testing.T) {
 	}
 }
 
-// A release in a line of 200 waiters costs one request of the holder and one or none of the next waiter. The other
-// waiters ask for nothing.
+// A release in a line of 200 waiters costs one request of the holder and one of the waiter after the next, which reads
+// the line to learn that it is the next now. One that has joined behind two knows. The waiter that is granted the lock
+// asks for nothing, and neither do the others.
 func TestReleaseAmongWaiters(t *testing.T) {
 	t.Parallel()
 	const waiters = 200
-	server := servers.ZooKeeper(t)
-	holder, holderWay := openCounted(t, server.Addr())
-	next, nextWay := openCounted(t, server.Addr())
-	others, othersWay := openCounted(t, server.Addr())
-	told := testkit.Listen(next)
-	held := testkit.Held(t, holder, testkit.Claim("wanted", costTTL))
-	first := testkit.Waiting(t, next, testkit.Claim("wanted", costTTL))
-	for range waiters - 1 {
+	addr := servers.ZooKeeper(t).Addr()
+	var line []counted // each is alone in its store
+	for range 4 {
+		line = append(line, joinCounted(t, addr))
+	}
+	others, othersWay := openCounted(t, addr)
+	for range waiters + 1 - len(line) {
 		testkit.Waiting(t, others, testkit.Claim("wanted", costTTL))
 	}
-	var released, granted map[int32]int
-	asked := othersWay.during(t, func() {
-		granted = nextWay.during(t, func() {
-			released = holderWay.during(t, func() {
-				testkit.Leave(t, holder, held)
-				testkit.AwaitTold(t, told, first.ID, "the next waiter is told")
+	for i, wantLook := range []map[int32]int{{}, {opGetChildren: 1}} {
+		holder, next, second := line[i], line[i+1], line[i+2]
+		var released, granted, look map[int32]int
+		asked := othersWay.during(t, func() {
+			look = second.way.during(t, func() {
+				granted = next.way.during(t, func() {
+					released = holder.way.during(t, func() {
+						testkit.Leave(t, holder.store, holder.claim)
+						testkit.AwaitTold(t, next.told, next.claim.ID, "the next waiter is told")
+					})
+				})
 			})
 		})
-	})
-	t.Logf("the release was %v, and the grant %v", released, granted)
-	if want := map[int32]int{opDelete: 1}; !maps.Equal(released, want) {
-		t.Errorf("the release was %v, want %v", released, want)
+		t.Logf("the release was %v, the grant %v, and the look of the waiter after that %v", released, granted, look)
+		if want := map[int32]int{opDelete: 1}; !maps.Equal(released, want) {
+			t.Errorf("the release was %v, want %v", released, want)
+		}
+		if !maps.Equal(look, wantLook) {
+			t.Errorf("the waiter after the next asked for %v, want %v", look, wantLook)
+		}
+		if total(granted)+total(asked) != 0 {
+			t.Errorf("the waiter that was granted the lock asked for %v, and the others for %v", granted, asked)
+		}
+		testkit.Keep(t, next.store, next.claim, store.Held)
 	}
-	if total(granted) > 1 {
-		t.Errorf("the grant was %v, want one request or none", granted)
-	}
-	if total(asked) != 0 {
-		t.Errorf("%d other waiters asked for %v", waiters-1, asked)
-	}
-	testkit.Keep(t, next, first, store.Held)
+}
+
+// A counted claim has a store for itself, whose requests are counted.
+type counted struct {
+	store *zkstore.Store
+	way   *requests
+	told  <-chan store.ID
+	claim store.Claim
+}
+
+// joinCounted joins the line of one name.
+func joinCounted(t *testing.T, addr string) counted {
+	t.Helper()
+	s, way := openCounted(t, addr)
+	c := counted{s, way, testkit.Listen(s), testkit.Claim("wanted", costTTL)}
+	standing, err := s.Join(t.Context(), c.claim)
+	testkit.Must(t, err)
+	c.claim.Ticket = standing.Ticket
+	return c
 }
 
 // A contended hand-over by way of the client costs no more than that of zk.Lock.

@@ -9,5 +9,5 @@ import (
 
 func TestStampede(t *testing.T) {
 	url := "zk://" + servers.ZooKeeper(t).Addr() + "?tick=200ms&ttl=30s"
-	contend.Stampede(t, contend.Herd{URL: url, Processes: 50})
+	contend.Stampede(t, contend.Herd{URL: url, Alone: 500, Processes: 50})
 }

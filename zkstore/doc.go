@@ -81,11 +81,12 @@
 // the sequence it does not begin again when a line was removed and made anew. The second says whether the line must be
 // read at all. So a lock that no other client wants costs one request, and its release another.
 //
-// A waiting claim watches what blocks it: one that wants everything, the claim before it; a reader, the last ahead that
-// is no reader; a part of a semaphore, the line. So the release of a lock wakes the next claim alone, which then holds
-// without another request if nothing else was ahead of it. A claim that stands for more than 25 ms also watches its own
-// node: one that an operator deletes is noticed at once. Watches are for speed. Keep has a transaction demand the node
-// of every claim, so that a watch which is lost or late extends nothing.
+// A waiting claim watches what blocks it: one that wants everything, the two claims before it; a reader, the last ahead
+// that is no reader; a part of a semaphore, the line. So the release of a lock wakes two claims. The next one holds
+// without another request. The one after that reads the line, and knows then that it is the next: the read is over
+// before its turn comes. A claim that stands for more than 25 ms also watches its own node: one that an operator
+// deletes is noticed at once. Watches are for speed. Keep has a transaction demand the node of every claim, so that a
+// watch which is lost or late extends nothing.
 //
 // The servers look for empty containers once a minute (znode.container.checkIntervalMs). The first claim after a line
 // was removed costs two requests more. A line whose container was made and whose first claim never came stays until the

@@ -70,7 +70,18 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	}
 	s, err := zkstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(), options...)
 	testkit.Must(t, err)
-	return s, l
+	return brisk{s}, l
+}
+
+// A brisk store promises what holds where no leader has to be found: the suite waits for as long as is promised.
+// testKilledHolder has the store's own promise.
+type brisk struct{ *zkstore.Store }
+
+// Abilities implements store.Store.
+func (b brisk) Abilities() store.Abilities {
+	a := b.Store.Abilities()
+	a.TakeoverTTLs, a.TakeoverPlus = 1, 2*tick+time.Second // the second is for a busy machine
+	return a
 }
 
 // chroot makes a node for a prefix where the layout has none, and returns its path.

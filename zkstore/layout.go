@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/percent"
@@ -129,10 +128,8 @@ func (l ownLayout) mayHaveLines(path string) bool {
 
 func (ownLayout) number(line string) string { return line }
 
-var kindLetters = map[store.Kind]string{store.Lock: "l", store.Semaphore: "s"}
-
 func (ownLayout) node(id store.ID, ask store.Ask) (string, error) {
-	return fmt.Sprintf("%s-%v-%s%d.%d-", nodeFormat, id, kindLetters[ask.Kind], ask.Units, ask.Limit), nil
+	return fmt.Sprintf("%s-%v-%s-", nodeFormat, id, sessionline.EncodeAsk(ask)), nil
 }
 
 func (ownLayout) shrunk(id store.ID, units int32) string {
@@ -156,24 +153,12 @@ func (ownLayout) parse(child string) (e entry, ok bool, err error) {
 func (e *entry) parseAsk(text string) bool {
 	if units, ok := strings.CutPrefix(text, "to-"); ok {
 		e.marker = true
-		return parseInt32(units, &e.Ask.Units) && e.Ask.Units > 0
+		return sessionline.ParseInt32(units, &e.Ask.Units) && e.Ask.Units > 0
 	}
 	ask, seq, _ := strings.Cut(text, "-")
-	for kind, letter := range kindLetters {
-		if rest, ok := strings.CutPrefix(ask, letter); ok {
-			units, limit, _ := strings.Cut(rest, ".")
-			e.Ask.Kind = kind
-			return parseInt32(units, &e.Ask.Units) && parseInt32(limit, &e.Ask.Limit) && parseInt32(seq, &e.seq) &&
-				e.Ask.Units > 0 && e.Ask.Units <= e.Ask.Limit && e.Ask.Limit <= store.MaxReaders
-		}
-	}
-	return false
-}
-
-func parseInt32(text string, n *int32) bool {
-	parsed, err := strconv.ParseInt(text, 10, 32)
-	*n = int32(parsed)
-	return err == nil
+	var ok bool
+	e.Ask, ok = sessionline.DecodeAsk(ask)
+	return ok && sessionline.ParseInt32(seq, &e.seq)
 }
 
 // curatorLayout is that of Curator's recipes: the name of a lock is its path, and the nodes of a line are named
@@ -298,7 +283,7 @@ func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
 			continue
 		}
 		before, seq := child[:at], child[at+len(word):]
-		if !parseInt32(seq, &e.seq) || fmt.Sprintf(sequence, e.seq) != seq {
+		if !sessionline.ParseInt32(seq, &e.seq) || fmt.Sprintf(sequence, e.seq) != seq {
 			continue
 		}
 		if word == readerWord {

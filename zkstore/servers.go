@@ -188,6 +188,9 @@ func (z *servers) Watch(ctx context.Context, c *client, w sessionline.Watch) (th
 	return err == nil, pathError(w.Key, err)
 }
 
+// Unwatch implements sessionline.Server. At the server a watch stays until it fires, or the session ends.
+func (z *servers) Unwatch(*client, sessionline.Watch) {}
+
 // firedBy returns the watches that an event ends.
 func firedBy(e zk.Event) []sessionline.Watch {
 	children, data := sessionline.Watch{Key: e.Path}, sessionline.Watch{Key: e.Path, Data: true}

@@ -7,12 +7,13 @@
 //	db := servers.Postgres(t).DB(t)
 //	standby := servers.MariaDB(t).Replica(t)
 //	leader, err := servers.ZooKeeperEnsemble(t, 3).Leader()
+//	token, err := servers.Consul(t, servers.Password(secret)).Token(ctx, rules)
 //
 // A server that is missing on this machine skips the test with a line that says what was left out and how to get it.
 // With CI=true, or with HOLDFAST_REQUIRE_SERVERS set as `make test` does, it fails the test instead: see [Need].
-// Servers are looked for on the PATH, and etcd and Valkey where `make servers` puts them; HOLDFAST_ETCD names another
-// etcd. Where Debian keeps servers off the PATH, they are found too. ZooKeeper is Debian's, or the jar that
-// HOLDFAST_ZOOKEEPER_JAR names.
+// Servers are looked for on the PATH, and etcd, Consul and Valkey where `make servers` puts them; HOLDFAST_ETCD and
+// HOLDFAST_CONSUL name others. Where Debian keeps servers off the PATH, they are found too. ZooKeeper is Debian's, or
+// the jar that HOLDFAST_ZOOKEEPER_JAR names.
 //
 // # What happens
 //
@@ -68,6 +69,13 @@
 // five seconds: Args("syncLimit=5") makes that five ticks, and a great number makes it long. A dead node is noticed at
 // once. In an ensemble that is [Cuttable], [ZooKeeperServer.Isolate] cuts a node off from the others, but not from its
 // clients. Until it notices, it answers them, and a follower serves reads of what it had.
+//
+// # Consul
+//
+// [Consul] starts within half a second, and a [ConsulCluster] of three within three. Each has a leader when it is
+// there, and knows its own nodes, so that sessions can be made. A leader that is killed or paused is replaced within
+// three seconds. [ConsulServers.Agent] starts a client agent beside the servers. Every agent serves HTTP on a Unix
+// socket too: [ConsulServer.Socket].
 //
 // # Adding a server
 //

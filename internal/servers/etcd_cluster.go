@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,23 +53,10 @@ func (c *EtcdServers) initial() string {
 	return strings.Join(nodes, ",")
 }
 
-// firstStart starts all nodes on free ports, for as long as somebody else is quicker. Each node knows the ports of
-// all, so they try again together.
+// firstStart starts all nodes on free ports. Each node knows the ports of all.
 func (c *EtcdServers) firstStart() error {
-	var err error
-	for range maxClashes {
-		if err := each(c.Nodes, func(e *EtcdServer) error { return e.choosePorts() }); err != nil {
-			return err
-		}
-		err = each(c.Nodes, func(e *EtcdServer) error { return e.startHere() })
-		if !errors.Is(err, errClash) {
-			break
-		}
-		if err := c.kill(false); err != nil {
-			return err
-		}
-	}
-	if err != nil {
+	choosePorts := func() error { return each(c.Nodes, func(e *EtcdServer) error { return e.choosePorts() }) }
+	if err := startTogether(c.Nodes, choosePorts, func(e *EtcdServer) error { return e.startHere() }); err != nil {
 		return err
 	}
 	return c.awaitHealthy()
@@ -79,26 +65,10 @@ func (c *EtcdServers) firstStart() error {
 // Restart kills all nodes at once and starts them again on the same ports, with their data or without. It does not stop
 // them: a leader that is stopped would wait for another to take over, who is going too.
 func (c *EtcdServers) Restart(keepData bool) error {
-	if err := c.kill(keepData); err != nil {
+	if err := restartTogether(c.Nodes, keepData); err != nil {
 		return err
 	}
-	if err := each(c.Nodes, func(e *EtcdServer) error { return e.Start() }); err != nil {
-		return err
-	}
-	return c.awaitHealthy()
-}
-
-// kill ends the nodes that run.
-func (c *EtcdServers) kill(keepData bool) error {
-	return each(c.Nodes, func(e *EtcdServer) error {
-		if err := e.Kill(); err != nil && !errors.Is(err, errStopped) {
-			return err
-		}
-		if keepData {
-			return nil
-		}
-		return e.LoseData()
-	})
+	return poll(c.demandLogin)
 }
 
 // awaitHealthy waits until every node serves clients, and demands the password of them if there is one.
@@ -113,35 +83,10 @@ func (c *EtcdServers) awaitHealthy() error {
 func (c *EtcdServers) Leader() (*EtcdServer, error) { return pollFor(c.leaderNow) }
 
 func (c *EtcdServers) leaderNow() (*EtcdServer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
-	defer cancel()
-	type reign struct {
-		leader string
-		term   uint64
-	}
-	var mu sync.Mutex
-	followers := map[reign]int{}
-	claims := map[reign]*EtcdServer{}
-	_ = each(c.Nodes, func(e *EtcdServer) error { // who does not answer does not count
+	return leaderNow(c.Nodes, func(ctx context.Context, e *EtcdServer) (reign, bool, error) {
 		status, err := e.raftStatus(ctx)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		r := reign{status.Lead, status.Term}
-		followers[r]++
-		if status.Lead == status.ID {
-			claims[r] = e
-		}
-		return nil
+		return reign{status.Lead, status.Term}, status.Lead == status.ID, err
 	})
-	for r, leader := range claims {
-		if followers[r] > len(c.Nodes)/2 {
-			return leader, nil
-		}
-	}
-	return nil, errors.New("etcd: no node leads a majority")
 }
 
 // Endpoints are the addresses of all nodes, as host:port.

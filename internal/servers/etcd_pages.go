@@ -64,6 +64,12 @@ func (e *EtcdServer) Metrics() (map[string]float64, error) {
 	if err != nil {
 		return nil, e.failed("metrics", err)
 	}
+	metrics, err := parseMetrics(page)
+	return metrics, e.failed("metrics", err)
+}
+
+// parseMetrics reads metrics in the text format of Prometheus. Each goes by its name and labels as they are written.
+func parseMetrics(page []byte) (map[string]float64, error) {
 	metrics := map[string]float64{}
 	for line := range strings.Lines(string(page)) {
 		line = strings.TrimSpace(line)
@@ -71,9 +77,11 @@ func (e *EtcdServer) Metrics() (map[string]float64, error) {
 		if strings.HasPrefix(line, "#") || end < 0 {
 			continue
 		}
-		if metrics[line[:end]], err = strconv.ParseFloat(line[end+1:], 64); err != nil {
-			return nil, e.failed("metrics", err)
+		value, err := strconv.ParseFloat(line[end+1:], 64)
+		if err != nil {
+			return nil, err
 		}
+		metrics[line[:end]] = value
 	}
 	return metrics, nil
 }

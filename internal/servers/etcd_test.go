@@ -197,15 +197,7 @@ func TestEtcdClash(t *testing.T) {
 			c := newEtcdCluster(t, n)
 			last := c.Nodes[n-1]
 			picks := 0
-			last.pick = func(n int) ([]int, error) {
-				picks++
-				ports, err := pickPorts(n)
-				if picks <= n && err == nil {
-					freePorts(ports[picks-1 : picks])
-					ports[picks-1] = stranger.ports[picks-1]
-				}
-				return ports, err
-			}
+			last.pick = pickTaken(stranger.Server, &picks)
 			check(t, c.firstStart())
 			if picks != 3 || last.Port() == stranger.Port() {
 				t.Errorf("it runs on ports %v after %d picks, and the stranger on %v", last.ports, picks, stranger.ports)

@@ -14,6 +14,9 @@ import (
 // etcdVersion is what tests run against. tools/etcd/go.mod says the same to the makefile, which builds it.
 const etcdVersion = "v3.7.3"
 
+// consulVersion is what tests run against. tools/consul/go.mod says the same to the makefile, which builds it.
+const consulVersion = "v1.22.5"
+
 // valkeyVersion is the first number of the Valkey that tests run against. tools/install-valkey says the same.
 const valkeyVersion = "8"
 
@@ -22,6 +25,7 @@ var howToGet = map[string]string{
 	"redis-server":  "apt-get install redis-server (7.0 or newer; it is its own sentinel)",
 	"valkey-server": "make servers, or put Valkey 8 or newer on the PATH",
 	"etcd":          "make servers",
+	"consul":        "make servers",
 	"postgres":      "apt-get install postgresql (15 or newer)",
 	"mariadbd":      "apt-get install mariadb-server (10.11 or newer)",
 	"pg_dump":       "apt-get install postgresql-client",
@@ -37,6 +41,7 @@ var storesOf = map[string][]string{
 	"redis-server":  {"redis", "redlock"},
 	"valkey-server": {"redis", "redlock"},
 	"etcd":          {"etcd"},
+	"consul":        {"consul"},
 	"postgres":      {"postgres"},
 	"pg_dump":       {"postgres"},
 	"pgbouncer":     {"postgres"},
@@ -93,17 +98,16 @@ func asked(stores []string, program string) bool {
 	return slices.ContainsFunc(users, func(user string) bool { return slices.Contains(stores, user) })
 }
 
-// find finds a program on the PATH. Etcd and Valkey lie in the cache where `make servers` puts them, since what systems
-// come with is old or missing. HOLDFAST_ETCD names another etcd. Valkey may also be on the PATH. Debian
-// keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar, and the
-// program is the java that runs it.
+// find finds a program on the PATH. Etcd, Consul and Valkey lie in the cache where `make servers` puts them, since what
+// systems come with is old or missing. HOLDFAST_ETCD and HOLDFAST_CONSUL name others. Valkey may also be on the PATH.
+// Debian keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar, and
+// the program is the java that runs it.
 func find(program string) (path string, err error) {
 	switch program {
 	case "etcd":
-		if path = os.Getenv("HOLDFAST_ETCD"); path != "" {
-			return exec.LookPath(path)
-		}
-		return findCached("etcd-" + etcdVersion)
+		return findBuilt("HOLDFAST_ETCD", "etcd-"+etcdVersion)
+	case "consul":
+		return findBuilt("HOLDFAST_CONSUL", "consul-"+consulVersion)
 	case "valkey-server":
 		if path, err = findCached("valkey-server-" + valkeyVersion); err == nil {
 			return path, nil
@@ -166,6 +170,14 @@ func findPostgres() (path string, err error) {
 		return n
 	}
 	return exec.LookPath(slices.MaxFunc(paths, func(a, b string) int { return version(a) - version(b) }))
+}
+
+// findBuilt finds a program that `make servers` builds, or another that an environment variable names.
+func findBuilt(override, name string) (path string, err error) {
+	if path = os.Getenv(override); path != "" {
+		return exec.LookPath(path)
+	}
+	return findCached(name)
 }
 
 // findCached finds a program in the cache.

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ func TestNeed(t *testing.T) {
 			"redis-server":  "apt-get install redis-server",
 			"valkey-server": "make servers",
 			"etcd":          "make servers",
+			"consul":        "make servers",
 			"postgres":      "apt-get install postgresql",
 			"pg_dump":       "apt-get install postgresql-client",
 			"pgbouncer":     "apt-get install pgbouncer",
@@ -34,6 +36,7 @@ func TestNeed(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
 				t.Setenv("XDG_CACHE_HOME", t.TempDir())
 				t.Setenv("HOLDFAST_ETCD", "")
+				t.Setenv("HOLDFAST_CONSUL", "")
 				t.Setenv("HOLDFAST_STORES", "")
 				hideDebian(t)
 				t.Setenv("CI", test.ci)
@@ -65,13 +68,15 @@ func TestNeedOfOtherStores(t *testing.T) {
 		"sqlite":     {"redis-server": false, "etcd": false, "postgres": false, "mariadbd": false, "cc": true},
 		"postgres":   {"postgres": true, "pgbouncer": true, "mariadbd": false, "redis-server": false},
 		"mysql":      {"postgres": false, "pgbouncer": false, "mariadbd": true, "zookeeper": false, "javac": false},
-		"zookeeper":  {"zookeeper": true, "javac": true, "etcd": false},
+		"zookeeper":  {"zookeeper": true, "javac": true, "etcd": false, "consul": false},
+		"consul":     {"zookeeper": false, "etcd": false, "consul": true},
 	} {
 		for program, needed := range want {
 			t.Run(stores+"/"+program, func(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
 				t.Setenv("XDG_CACHE_HOME", t.TempDir())
 				t.Setenv("HOLDFAST_ETCD", "")
+				t.Setenv("HOLDFAST_CONSUL", "")
 				t.Setenv("HOLDFAST_REQUIRE_SERVERS", "1")
 				t.Setenv("HOLDFAST_STORES", stores)
 				hideDebian(t)
@@ -158,27 +163,32 @@ func fakeProgram(t *testing.T, folders ...string) (path string) {
 	return path
 }
 
-func TestFindEtcd(t *testing.T) {
-	home := t.TempDir()
-	name := "etcd-" + etcdVersion
-	cached := fakeProgram(t, home, ".cache", "holdfast", "servers", name)
-	moved := fakeProgram(t, home, "elsewhere", "holdfast", "servers", name)
-	own := fakeProgram(t, home, "own")
-	for _, test := range []struct{ name, cache, override, want string }{
-		{"cache", "", "", cached},
-		{"another cache", filepath.Join(home, "elsewhere"), "", moved},
-		{"override", "", own, own},
-		{"override that is not there", "", filepath.Join(home, "nothing"), ""},
+// What `make servers` builds is found in the cache, unless an environment variable names another.
+func TestFindBuilt(t *testing.T) {
+	for program, built := range map[string]struct{ name, variable string }{
+		"etcd":   {"etcd-" + etcdVersion, "HOLDFAST_ETCD"},
+		"consul": {"consul-" + consulVersion, "HOLDFAST_CONSUL"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Setenv("HOME", home)
-			t.Setenv("XDG_CACHE_HOME", test.cache)
-			t.Setenv("HOLDFAST_ETCD", test.override)
-			got, err := find("etcd")
-			if got != test.want || (err == nil) != (test.want != "") {
-				t.Errorf("found %q, want %q: %v", got, test.want, err)
-			}
-		})
+		home := t.TempDir()
+		cached := fakeProgram(t, home, ".cache", "holdfast", "servers", built.name)
+		moved := fakeProgram(t, home, "elsewhere", "holdfast", "servers", built.name)
+		own := fakeProgram(t, home, "own")
+		for _, test := range []struct{ name, cache, override, want string }{
+			{"cache", "", "", cached},
+			{"another cache", filepath.Join(home, "elsewhere"), "", moved},
+			{"override", "", own, own},
+			{"override that is not there", "", filepath.Join(home, "nothing"), ""},
+		} {
+			t.Run(program+"/"+test.name, func(t *testing.T) {
+				t.Setenv("HOME", home)
+				t.Setenv("XDG_CACHE_HOME", test.cache)
+				t.Setenv(built.variable, test.override)
+				got, err := find(program)
+				if got != test.want || (err == nil) != (test.want != "") {
+					t.Errorf("found %q, want %q: %v", got, test.want, err)
+				}
+			})
+		}
 	}
 }
 
@@ -215,16 +225,23 @@ func TestValkeyVersion(t *testing.T) {
 	}
 }
 
-// The version is said in tools/etcd/go.mod, for the makefile that builds it, and here. The two must be the same.
-func TestEtcdVersion(t *testing.T) {
-	mod, err := os.ReadFile("../../tools/etcd/go.mod")
-	check(t, err)
-	if want := "\tgo.etcd.io/etcd/server/v3 " + etcdVersion + " "; !strings.Contains(string(mod), want) {
-		t.Errorf("tools/etcd/go.mod does not require%s", want)
-	}
-	t.Setenv("HOLDFAST_ETCD", "") // it may be any version
-	said, err := exec.Command(Need(t, "etcd"), "--version").Output()
-	if want := "etcd Version: " + strings.TrimPrefix(etcdVersion, "v") + "\n"; !strings.HasPrefix(string(said), want) {
-		t.Errorf("the etcd in the cache says %q, want %q: %v", said, want, err)
+// The versions are said in modules of tools, for the makefile that builds them, and here. They must be the same.
+func TestBuiltVersions(t *testing.T) {
+	for _, test := range []struct{ program, version, module, variable, flag, says string }{
+		{"etcd", etcdVersion, "go.etcd.io/etcd/server/v3", "HOLDFAST_ETCD", "--version", "etcd Version: %s\n"},
+		{"consul", consulVersion, "github.com/hashicorp/consul", "HOLDFAST_CONSUL", "version", "Consul v%s\n"},
+	} {
+		t.Run(test.program, func(t *testing.T) {
+			mod, err := os.ReadFile(filepath.Join("..", "..", "tools", test.program, "go.mod"))
+			check(t, err)
+			if want := "\t" + test.module + " " + test.version + " "; !strings.Contains(string(mod), want) {
+				t.Errorf("its module does not require%s", want)
+			}
+			t.Setenv(test.variable, "") // it may be any version
+			said, err := exec.Command(Need(t, test.program), test.flag).Output()
+			if want := fmt.Sprintf(test.says, test.version[1:]); !strings.HasPrefix(string(said), want) {
+				t.Errorf("what is in the cache says %q, want %q: %v", said, want, err)
+			}
+		})
 	}
 }

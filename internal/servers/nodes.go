@@ -53,6 +53,94 @@ func agreed(voters, servers []*RedisServer, named func(*RedisServer) (addr strin
 	return nil, errors.Join(fmt.Errorf("no majority names one of %v: %v", addrsOf(servers), votes), err)
 }
 
+// A node is a server of a cluster whose nodes know each other's ports.
+type node interface {
+	Start() error
+	Kill() error
+	LoseData() error
+	AwaitHealthy() error
+}
+
+// startTogether starts nodes on free ports, which choosePorts chooses for all of them. If another process is quicker to
+// take one, all of them try again on others.
+func startTogether[N node](nodes []N, choosePorts func() error, start func(N) error) error {
+	var err error
+	for range maxClashes {
+		if err := choosePorts(); err != nil {
+			return err
+		}
+		err = each(nodes, start)
+		if !errors.Is(err, errClash) {
+			break
+		}
+		if err := killTogether(nodes, false); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// restartTogether kills all nodes at once, starts them again on the same ports, with their data or without, and waits
+// until they serve clients.
+func restartTogether[N node](nodes []N, keepData bool) error {
+	if err := killTogether(nodes, keepData); err != nil {
+		return err
+	}
+	if err := each(nodes, func(n N) error { return n.Start() }); err != nil {
+		return err
+	}
+	return each(nodes, func(n N) error { return n.AwaitHealthy() })
+}
+
+// killTogether kills the nodes that run.
+func killTogether[N node](nodes []N, keepData bool) error {
+	return each(nodes, func(n N) error {
+		if err := n.Kill(); err != nil && !errors.Is(err, errStopped) {
+			return err
+		}
+		if keepData {
+			return nil
+		}
+		return n.LoseData()
+	})
+}
+
+// A reign is a leader and its term, as one node sees them.
+type reign struct {
+	leader string
+	term   uint64
+}
+
+// leaderNow returns the node that leads, as it and a majority say. Says is what one node says, and whether it means
+// itself. A node that does not answer does not count.
+func leaderNow[N comparable](nodes []N, says func(context.Context, N) (r reign, itself bool, err error)) (N, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+	defer cancel()
+	var mu sync.Mutex
+	followers := map[reign]int{}
+	claims := map[reign]N{}
+	err := each(nodes, func(n N) error {
+		r, itself, err := says(ctx, n)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		followers[r]++
+		if itself {
+			claims[r] = n
+		}
+		return nil
+	})
+	for r, leader := range claims {
+		if followers[r] > len(nodes)/2 {
+			return leader, nil
+		}
+	}
+	var none N
+	return none, errors.Join(errors.New("no node leads a majority"), err)
+}
+
 // poll asks until the answer is good.
 func poll(check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)

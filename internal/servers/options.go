@@ -21,6 +21,7 @@ type settings struct {
 	noReplicas       bool
 	tick             time.Duration // of ZooKeeper; 0: short
 	cuttable         bool
+	volatile         bool
 }
 
 func settingsOf(options []Option) *settings {
@@ -50,7 +51,7 @@ func Env(variables ...string) Option {
 }
 
 // Password makes the server demand this password, of the default user of Redis, of the user root of etcd and MariaDB,
-// or of the user postgres of PostgreSQL.
+// or of the user postgres of PostgreSQL. Of Consul, it is the token that may do everything.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }
@@ -61,8 +62,9 @@ func ACL(lines ...string) Option {
 }
 
 // TLS makes the server speak only TLS on its port. It takes clients without a certificate too. To refuse them, give a
-// Redis server Args("--tls-auth-clients", "yes"), etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile), and
-// ZooKeeper Args("ssl.clientAuth=need"). PostgreSQL and MariaDB demand certificates by user.
+// Redis server Args("--tls-auth-clients", "yes"), etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile),
+// ZooKeeper Args("ssl.clientAuth=need"), and Consul Args("-hcl", "tls { https { verify_incoming = true } }"). PostgreSQL
+// and MariaDB demand certificates by user.
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.certificates = c }
 }
@@ -95,8 +97,15 @@ func Tick(d time.Duration) Option {
 	return func(s *settings) { s.tick = d }
 }
 
-// Cuttable has the nodes of [ZooKeeperEnsemble] reach each other through proxies, so that one can be cut off from the
-// others: see [ZooKeeperServer.Isolate].
+// Cuttable has the nodes of [ZooKeeperEnsemble] and [ConsulCluster] reach each other through proxies, so that one can be
+// cut off from the others, or made deaf: see [ZooKeeperServer.Isolate] and [ConsulServers.Depose]. The servers of Consul
+// have addresses of their own for that, 127.0.1.1 and so on, which need a system that has all of 127.0.0.0/8.
 func Cuttable() Option {
 	return func(s *settings) { s.cuttable = true }
+}
+
+// Volatile makes [Consul] keep its data in memory. It starts within half a second rather than three, and loses its data
+// whenever it ends.
+func Volatile() Option {
+	return func(s *settings) { s.volatile = true }
 }

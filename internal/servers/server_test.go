@@ -264,6 +264,21 @@ func check(t *testing.T, err error) {
 	}
 }
 
+// pickTaken picks free ports but for one, which a stranger has: first its first, then its second. When all had their
+// turn, it picks free ones. It counts the picks.
+func pickTaken(stranger *Server, picks *int) func(n int) ([]int, error) {
+	return func(n int) ([]int, error) {
+		*picks++
+		i := *picks - 1
+		ports, err := pickPorts(n)
+		if i < n && err == nil {
+			freePorts(ports[i : i+1])
+			ports[i] = stranger.ports[i]
+		}
+		return ports, err
+	}
+}
+
 // testRestart demands that a server that was stopped or killed starts again where it was, with its data or without.
 func testRestart(t *testing.T, s *Server, set func(value string), get func() string) {
 	t.Helper()

@@ -29,7 +29,7 @@ type ZooKeeperServer struct {
 
 	cuts struct {
 		sync.Mutex
-		mend []func() // what ends Isolate
+		mend []func() // what ends Isolate or Mute
 	}
 }
 

@@ -59,23 +59,9 @@ func (c *ZooKeeperServers) linesFor(reader *ZooKeeperServer) []string {
 	return lines
 }
 
-// firstStart starts all nodes on free ports, for as long as another process is quicker. Each node knows the ports of
-// all, so they try again together.
+// firstStart starts all nodes on free ports. Each node knows the ports of all.
 func (c *ZooKeeperServers) firstStart() error {
-	var err error
-	for range maxClashes {
-		if err := c.choosePorts(); err != nil {
-			return err
-		}
-		err = each(c.Nodes, (*ZooKeeperServer).firstStart)
-		if !errors.Is(err, errClash) {
-			break
-		}
-		if err := c.kill(false); err != nil {
-			return err
-		}
-	}
-	return err
+	return startTogether(c.Nodes, c.choosePorts, (*ZooKeeperServer).firstStart)
 }
 
 // choosePorts chooses the ports of all nodes, and makes what depends on them.
@@ -94,28 +80,7 @@ func (c *ZooKeeperServers) choosePorts() error {
 }
 
 // Restart kills all nodes at once and starts them again on the same ports, with their data or without.
-func (c *ZooKeeperServers) Restart(keepData bool) error {
-	if err := c.kill(keepData); err != nil {
-		return err
-	}
-	if err := each(c.Nodes, func(z *ZooKeeperServer) error { return z.Start() }); err != nil {
-		return err
-	}
-	return each(c.Nodes, (*ZooKeeperServer).AwaitHealthy)
-}
-
-// kill ends the nodes that run.
-func (c *ZooKeeperServers) kill(keepData bool) error {
-	return each(c.Nodes, func(z *ZooKeeperServer) error {
-		if err := z.Kill(); err != nil && !errors.Is(err, errStopped) {
-			return err
-		}
-		if keepData {
-			return nil
-		}
-		return z.LoseData()
-	})
-}
+func (c *ZooKeeperServers) Restart(keepData bool) error { return restartTogether(c.Nodes, keepData) }
 
 // Endpoints are the addresses of all nodes, as host:port.
 func (c *ZooKeeperServers) Endpoints() []string { return addrsOf(c.Nodes) }

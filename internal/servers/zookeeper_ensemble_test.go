@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -101,6 +102,36 @@ func TestZooKeeperIsolatedFollower(t *testing.T) {
 	node.Rejoin()
 	check(t, node.AwaitHealthy())
 	await(t, "what was written", func() bool { return znode(t, near, "/key") == "3" })
+}
+
+// A follower that is muted hears of what the others write. What it is asked to write itself is written once it is back.
+func TestZooKeeperMutedFollower(t *testing.T) {
+	t.Parallel()
+	c := ZooKeeperEnsemble(t, 3, Cuttable(), Args("syncLimit=1000"))
+	node, leader := followersOf(t, c, 2)[0], leaderOfZooKeeper(t, c)
+	near, far := dialZooKeeper(t, nil, node.Addr()), dialZooKeeper(t, nil, leader.Addr())
+	setZnode(t, near, "/key", "1")
+	check(t, node.Mute())
+	setZnode(t, far, "/key", "2")
+	await(t, "what was written", func() bool { return znode(t, near, "/key") == "2" })
+	set := make(chan error, 1)
+	go func() {
+		_, err := near.Set("/key", []byte("3"), -1)
+		set <- err
+	}()
+	await(t, "the request", func() bool {
+		said, err := node.Command(t.Context(), "srvr")
+		check(t, err)
+		return strings.Contains(said, "\nOutstanding: 1\n")
+	})
+	if got := znode(t, far, "/key"); got != "2" {
+		t.Errorf("the leader has %s, want what it was before", got)
+	}
+	node.Rejoin()
+	check(t, <-set)
+	if got := znode(t, far, "/key"); got != "3" {
+		t.Errorf("the leader has %s, want what the follower was asked for", got)
+	}
 }
 
 // The others choose a leader of their own, and the one that is cut off follows it once it is back.

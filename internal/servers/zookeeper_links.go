@@ -82,8 +82,29 @@ func (links zooKeeperLinks) close() error {
 // Isolate cuts a node of a [Cuttable] ensemble off from all others in silence: what they send to each other is held,
 // and connections stay open. Its clients stay connected. It does nothing to a node that is cut off already.
 func (z *ZooKeeperServer) Isolate() error {
+	return z.cut("isolate", func(p pair, l *zooKeeperLink) (mend []func()) {
+		if p.from == z || p.to == z {
+			mend = append(mend, l.quorum.Hold(proxy.All), l.election.Hold(proxy.All))
+		}
+		return mend
+	})
+}
+
+// Mute holds what a follower of a [Cuttable] ensemble sends to its leader. What the leader sends arrives, so that the
+// follower knows what is new. It does nothing to a node that is cut off already.
+func (z *ZooKeeperServer) Mute() error {
+	return z.cut("mute", func(p pair, l *zooKeeperLink) (mend []func()) {
+		if p.from == z {
+			mend = append(mend, l.quorum.Hold(proxy.Requests))
+		}
+		return mend
+	})
+}
+
+// cut does something to links of a node, unless something was done before.
+func (z *ZooKeeperServer) cut(what string, do func(pair, *zooKeeperLink) (mend []func())) error {
 	if z.ensemble.links == nil {
-		return z.failed("isolate", errors.New("the ensemble was started without Cuttable"))
+		return z.failed(what, errors.New("the ensemble was started without Cuttable"))
 	}
 	z.cuts.Lock()
 	defer z.cuts.Unlock()
@@ -91,15 +112,13 @@ func (z *ZooKeeperServer) Isolate() error {
 		return nil
 	}
 	for p, l := range z.ensemble.links {
-		if p.from == z || p.to == z {
-			z.cuts.mend = append(z.cuts.mend, l.quorum.Hold(proxy.All), l.election.Hold(proxy.All))
-		}
+		z.cuts.mend = append(z.cuts.mend, do(p, l)...)
 	}
 	return nil
 }
 
-// Rejoin ends what Isolate began. What was held is delivered. A node that has left the ensemble meanwhile needs a
-// moment to come back: see [ZooKeeperServer.AwaitHealthy].
+// Rejoin ends what Isolate or Mute began. What was held is delivered. A node that has left the ensemble meanwhile needs
+// a moment to come back: see [ZooKeeperServer.AwaitHealthy].
 func (z *ZooKeeperServer) Rejoin() {
 	z.cuts.Lock()
 	defer z.cuts.Unlock()

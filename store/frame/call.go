@@ -99,3 +99,11 @@ func (f *Frame) Fault(caller context.Context, err error) error {
 func (f *Frame) Silent(limit time.Duration) error {
 	return &store.Fault{Store: f.Name, Err: fmt.Errorf("no answer in %v", limit)}
 }
+
+// NotFinal returns the error about a claim that may still stand. Whatever it is, it may go away.
+func NotFinal(err error) error {
+	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
+		return &store.Fault{Store: f.Store, Err: f.Err}
+	}
+	return err
+}

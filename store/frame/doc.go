@@ -19,7 +19,9 @@
 //		return standing, nil
 //	}
 //
-// A store whose server has sessions also has [Sessions], which keeps one alive for all of its claims.
+// A store whose server has sessions also has [Sessions], which keeps one alive for all of its claims, [Doubts], which
+// looks at claims that events tell of, and [Deletes], which deletes what has left until the server has confirmed it. A
+// [Record] is what it writes about a claim.
 //
 // docs/writing-a-store.md walks through a whole store.
 package frame

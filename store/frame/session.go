@@ -74,6 +74,11 @@ func NewSessions[H any](f *Frame, config SessionConfig[H]) *Sessions[H] {
 // Until is the instant up to which the session, and so all of its claims, is valid.
 func (ses *Session[H]) Until() time.Time { return *ses.until.Load() }
 
+// Standing returns the standing of a claim under the session.
+func (ses *Session[H]) Standing(state store.State, ticket uint64, ahead int) store.Standing {
+	return store.Standing{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
+}
+
 // Extend notes that the server has extended the session when it got what was sent then.
 func (ses *Session[H]) Extend(sent time.Time) {
 	until := ses.drift.Until(store.Held, sent, ses.TTL)
@@ -214,6 +219,18 @@ func (s *Sessions[H]) Run() {
 		}
 		s.Renewed(s.Renew().Await(life))
 	}
+}
+
+// Close closes the store: it ends the session if the server can be reached, and then everything that runs in the
+// background. It reports false if that has happened before.
+func (s *Sessions[H]) Close() bool {
+	if !s.frame.Shut() {
+		return false
+	}
+	s.End()
+	s.frame.End()
+	s.frame.Wait()
+	return true
 }
 
 // End ends the session of a store that is being closed.

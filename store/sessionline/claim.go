@@ -2,6 +2,7 @@ package sessionline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -10,7 +11,7 @@ import (
 
 // A claim is one of this client's that has a node, as far as is known. What may change is guarded by the store's mutex.
 type claim[S comparable] struct {
-	position[S]
+	frame.Position[S]
 	joined time.Time // when Join was called
 
 	ask     store.Ask
@@ -20,26 +21,16 @@ type claim[S comparable] struct {
 	written string // the data of its node
 	version uint64 // of that data
 
-	waitsFor Watch
-	lastOne  bool  // nothing else is ahead of it, nor can come there
+	waitsFor []Watch
+	noOthers bool  // it holds once all that it waits for have left: nothing else is ahead of it, nor can come there
 	unknown  error // why its line could not be judged
 
-	watchTimer *time.Timer // watches its own node
+	watchTimer *time.Timer // watches its own node; nil if that is not done
 }
 
-// tellGrant is how long a claim that had to wait is held before its node says since when. A short hold costs no write
-// for it.
-const tellGrant = time.Second
-
-// record is what its node has to say after a Keep.
-func (c *claim[S]) record(kept *store.Claim) record {
-	r := record{
-		TTL: c.session.TTL.Milliseconds(), Joined: millis(c.joined), Turn: kept.Turn, Owner: kept.Owner, Waits: kept.Waits,
-	}
-	if c.state == store.Held && time.Since(c.granted) > tellGrant {
-		r.Granted = millis(c.granted)
-	}
-	return r
+// data is what its node has to say after a Keep.
+func (c *claim[S]) data(kept *store.Claim) string {
+	return frame.Encode(Format, frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted))
 }
 
 // watchAfter is how long a claim stands before its own node is watched, so that its deletion by others is noticed at
@@ -48,8 +39,10 @@ const watchAfter = 25 * time.Millisecond
 
 // admit notes that a claim stands.
 func (s *Store[S]) admit(c *claim[S]) {
-	s.claims[c.id] = c
-	c.watchTimer = time.AfterFunc(watchAfter, func() { s.watchOwnNode(c) })
+	s.claims[c.ID] = c
+	if s.WatchOwn {
+		c.watchTimer = time.AfterFunc(watchAfter, func() { s.watchOwnNode(c) })
+	}
 }
 
 // hold notes that c is held. Claims behind it can't change that: it ends when its node is deleted.
@@ -59,8 +52,9 @@ func (s *Store[S]) hold(c *claim[S]) {
 	}
 	c.state = store.Held
 	c.granted = time.Now()
-	s.unwatch(c, c.waitsFor)
-	s.mu.Push(c.id, store.Standing{State: store.Held, Ticket: c.ticket})
+	s.doubts.Remove(c)
+	s.waitFor(c, nil, false)
+	s.mu.Push(c.ID, store.Standing{State: store.Held, Ticket: c.Ticket})
 }
 
 // gone notes that c stands no more.
@@ -68,23 +62,47 @@ func (s *Store[S]) gone(c *claim[S]) {
 	if !s.remove(c) {
 		return
 	}
-	s.mu.Push(c.id, store.Standing{State: store.Gone, Ticket: c.ticket})
-	if s.Sessions.Is(c.session) && len(c.markers) > 0 {
-		s.pending[c.id] = c.position
+	s.mu.Push(c.ID, store.Standing{State: store.Gone, Ticket: c.Ticket})
+	if c.Unsure || len(c.Markers) > 0 {
+		s.deletes.Remember(c.Position)
 	}
 }
 
 // remove forgets c. It reports false if that has happened before.
 func (s *Store[S]) remove(c *claim[S]) bool {
-	if s.claims[c.id] != c {
+	if s.claims[c.ID] != c {
 		return false
 	}
-	delete(s.claims, c.id)
-	delete(s.doubts, c)
-	s.unwatch(c, c.waitsFor)
-	s.unwatch(c, Watch{Key: c.key})
-	c.watchTimer.Stop()
+	delete(s.claims, c.ID)
+	s.doubts.Remove(c)
+	s.waitFor(c, nil, false)
+	s.unwatch(c, Watch{Key: c.Key})
+	if c.watchTimer != nil {
+		c.watchTimer.Stop()
+	}
 	return true
+}
+
+// waitFor notes what c waits for from now on, and whether that is all that is ahead of it.
+func (s *Store[S]) waitFor(c *claim[S], watches []Watch, noOthers bool) {
+	for _, w := range c.waitsFor {
+		if !slices.Contains(watches, w) {
+			s.unwatch(c, w)
+		}
+	}
+	c.waitsFor, c.noOthers = watches, noOthers
+}
+
+// freed notes that a node is deleted that c waits for. The line is read unless it is known what else is ahead of c, and
+// that c is in it: where a claim's own node is not watched, others may have deleted it.
+func (s *Store[S]) freed(c *claim[S], deleted Watch) {
+	c.waitsFor = slices.DeleteFunc(slices.Clone(c.waitsFor), func(w Watch) bool { return w == deleted })
+	switch {
+	case !c.noOthers || !s.WatchOwn:
+		s.doubt(c)
+	case len(c.waitsFor) == 0:
+		s.hold(c)
+	}
 }
 
 // A watching is a watch that is set at the server, or about to be.
@@ -93,17 +111,23 @@ type watching[S comparable] struct {
 	set  chan struct{} // is closed when the server has responded
 }
 
-// unwatch has c not be told of a watch. At the server it stays until it fires, or the session ends.
+// unwatch has c not be told of a watch. One that no claim is told of is given up.
 func (s *Store[S]) unwatch(c *claim[S], w Watch) {
-	if there := s.watches[w]; there != nil {
-		delete(there.told, c)
+	there := s.watches[w]
+	if there == nil {
+		return
+	}
+	delete(there.told, c)
+	if len(there.told) == 0 {
+		delete(s.watches, w)
+		s.Server.Unwatch(c.Session.Handle, w)
 	}
 }
 
 // watch has c put in doubt when w fires. It reports false if the node does not exist.
 func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error) {
 	s.mu.Lock()
-	if s.claims[c.id] != c { // it is gone, maybe with its session: others must not rely on a watch of that
+	if s.claims[c.ID] != c { // it is gone, maybe with its session: others must not rely on a watch of that
 		s.mu.Unlock()
 		return true, nil
 	}
@@ -123,14 +147,18 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 			return false, ctx.Err()
 		}
 	}
-	exists, err := s.Server.Watch(ctx, c.session.Handle, w)
+	exists, err := s.Server.Watch(ctx, c.Session.Handle, w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(there.set)
-	if exists && err == nil {
+	now := s.watches[w]
+	switch {
+	case exists && err == nil:
+		if now == nil { // it was given up while it was being set
+			s.Server.Unwatch(c.Session.Handle, w)
+		}
 		return true, nil
-	}
-	if s.watches[w] == there {
+	case now == there:
 		delete(s.watches, w)
 	}
 	delete(there.told, c)
@@ -140,36 +168,28 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 	return false, err
 }
 
+// watchAhead watches what c waits for. It reports false if some of that has left.
+func (s *Store[S]) watchAhead(ctx context.Context, c *claim[S]) (there bool, err error) {
+	s.mu.Lock()
+	watches := c.waitsFor
+	s.mu.Unlock()
+	for _, w := range watches {
+		if there, err := s.watch(ctx, c, w); err != nil || !there {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // watchOwnNode watches the node of a claim that has stood for a while.
 func (s *Store[S]) watchOwnNode(c *claim[S]) {
 	s.Frame.Go(func() {
 		ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
 		defer cancel()
-		if there, err := s.watch(ctx, c, Watch{Key: c.key}); err == nil && !there {
+		if there, err := s.watch(ctx, c, Watch{Key: c.Key}); err == nil && !there {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.doubt(c)
 		}
 	})
-}
-
-// A position is where a claim has its node, or may come to have it. When the claim has left it is kept as pending until
-// the servers have confirmed that there is none, or the session is over: a session that lives on would keep the claim
-// for ever.
-type position[S comparable] struct {
-	id      store.ID
-	name    string
-	session *frame.Session[S]
-	key     string   // empty: not known
-	markers []string // the keys of nodes that say that it has shrunk, or may come to
-	ticket  uint64
-	unsure  bool // a Join of it may still land
-}
-
-// keys are those of all its nodes that are known, the claim's own first: without it, no marker can be made any more.
-func (p *position[S]) keys() []string {
-	if p.key == "" {
-		return p.markers
-	}
-	return append([]string{p.key}, p.markers...)
 }

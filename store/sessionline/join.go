@@ -15,7 +15,7 @@ import (
 // A joining is one call of Join.
 type joining[S comparable] struct {
 	*store.Claim
-	position[S]
+	at    frame.Position[S]
 	store *Store[S]
 	began time.Time
 }
@@ -38,21 +38,21 @@ func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Standing, err
 		return store.Standing{}, call.Outcome(err)
 	}
 	defer end()
-	j := &joining[S]{Claim: &c, position: position[S]{id: c.ID, name: c.Name}, store: s, began: call.Sent}
+	j := &joining[S]{Claim: &c, at: frame.Position[S]{ID: c.ID, Name: c.Name}, store: s, began: call.Sent}
 	for range joinTries {
 		standing, err := j.attempt(call.Context)
 		if errors.Is(err, ErrOver) {
-			s.lose(j.session)
+			s.lose(j.at.Session)
 			continue
 		}
 		if !errors.Is(err, ErrAgain) {
 			if err != nil || standing.State == store.Gone {
-				err = j.giveUp(&call, call.Outcome(err))
+				err = s.deletes.GiveUp(&call, j.at, call.Outcome(err))
 			}
 			return standing, err
 		}
 	}
-	return store.Standing{}, j.giveUp(&call, s.Frame.Fault(ctx, ErrAgain))
+	return store.Standing{}, s.deletes.GiveUp(&call, j.at, s.Frame.Fault(ctx, ErrAgain))
 }
 
 // beginJoin waits until no other Join of the claim is under way: each would make a node.
@@ -80,41 +80,18 @@ func (s *Store[S]) beginJoin(ctx context.Context, id store.ID) (end func(), err 
 	}
 }
 
-// giveUp is for a claim that was not joined. If something that was sent may still be done, it is made void first; where
-// that fails, the error is not final.
-func (j *joining[S]) giveUp(call *frame.Call, err error) error {
-	switch {
-	case !j.unsure:
-	case err != nil && !store.Final(err):
-		j.store.deleteLater(j.position)
-	default:
-		if failed := j.store.delete(call.Context, j.position); failed != nil {
-			return notFinal(call.Outcome(failed))
-		}
-	}
-	return err
-}
-
-// notFinal is the error about a claim that may still stand. Whatever it is, it may go away.
-func notFinal(err error) error {
-	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
-		return &store.Fault{Store: f.Store, Err: f.Err}
-	}
-	return err
-}
-
 // attempt joins once. The error is ErrAgain or ErrOver if that is to be tried again.
 func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 	s := j.store
 	ses, err := s.Sessions.Current(ctx)
 	if err == nil {
-		err = s.deleted(ctx, j.ID)
+		err = s.deletes.Await(ctx, j.ID)
 	}
 	if err != nil {
 		return store.Standing{}, err
 	}
-	if j.session != ses { // under another session, nothing of what was sent before can land
-		j.session, j.unsure = ses, false
+	if j.at.Session != ses { // under another session, nothing of what was sent before can land
+		j.at.Session, j.at.Unsure = ses, false
 	}
 	s.mu.Lock()
 	known := s.known(j.Claim)
@@ -127,16 +104,15 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 			return standing, err
 		}
 	}
-	c := &claim[S]{position: j.position, joined: j.began, ask: j.Ask}
-	r := c.record(j.Claim)
-	c.written = r.encode()
+	c := &claim[S]{Position: j.at, joined: j.began, ask: j.Ask}
+	c.written = c.data(j.Claim)
 	made, unsure, err := s.Server.Make(ctx, ses.Handle, j.Claim, c.written)
-	j.unsure = j.unsure || unsure
+	j.at.Unsure = j.at.Unsure || unsure
 	if err != nil {
 		return store.Standing{}, err
 	}
 	ses.Extend(made.Alive)
-	c.key, c.ticket, c.state = made.Key, made.Ticket, store.Held
+	c.Key, c.Ticket, c.version, c.state = made.Key, made.Ticket, made.Version, store.Held
 	return j.made(ctx, c, made.Line)
 }
 
@@ -144,24 +120,24 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (standing store.Standing, err error) {
 	s := j.store
 	ahead := 0
-	if c.ticket <= j.Floor || c.ticket > store.MaxTicket { // the server was restored from a backup
-		err = fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, c.ticket, j.Floor)
+	if c.Ticket <= j.Floor || c.Ticket > store.MaxTicket { // the server was restored from a backup
+		err = fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, c.Ticket, j.Floor)
 	} else {
 		ahead, err = j.lookAhead(ctx, c, entries)
 	}
 	if err != nil || j.Try && c.state != store.Held {
-		if failed := s.delete(ctx, c.position); failed != nil {
-			j.position, j.unsure = c.position, true // it may still stand: that is no final error
+		if failed := s.deletes.Now(ctx, c.Position); failed != nil {
+			j.at, j.at.Unsure = c.Position, true // it may still stand: that is no final error
 			return standing, failed
 		}
 		return store.Standing{Ahead: ahead}, err
 	}
-	if err := s.Sessions.Freshen(ctx, j.session); err != nil {
-		j.position, j.unsure = c.position, true
+	if err := s.Sessions.Freshen(ctx, j.at.Session); err != nil {
+		j.at, j.at.Unsure = c.Position, true
 		return standing, err
 	}
 	s.mu.Lock()
-	if !s.Sessions.Is(j.session) {
+	if !s.Sessions.Is(j.at.Session) {
 		s.mu.Unlock()
 		return standing, ErrAgain // it is gone with its session
 	}
@@ -173,16 +149,16 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return standingIn(j.session, c.state, c.ticket, ahead), nil
+	return j.at.Session.Standing(c.state, c.Ticket, ahead), nil
 }
 
 // await watches what c waits for. If that has left meanwhile, or can't be watched, c is looked at soon.
 func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s := j.store
 	s.mu.Lock()
-	w, exclusive := c.waitsFor, c.exclusive()
+	exclusive := c.exclusive()
 	s.mu.Unlock()
-	there, err := s.watch(ctx, c, w)
+	there, err := s.watchAhead(ctx, c)
 	if err == nil && there && exclusive {
 		return
 	}
@@ -194,18 +170,17 @@ func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 // lookAhead notes the claim's state by what is ahead of it. It reads the line if that is not known.
 func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S], entries []Entry) (ahead int, err error) {
 	if entries == nil {
-		if entries, err = j.store.Server.Line(ctx, c.session.Handle, c.name); err != nil {
+		if entries, err = j.store.Server.Line(ctx, c.Session.Handle, c.Name); err != nil {
 			return 0, err
 		}
 	}
-	if ahead = indexOf(entries, c.key); ahead < 0 {
+	if ahead = indexOf(entries, c.Key); ahead < 0 {
 		return 0, ErrAgain // it was deleted by others
 	}
 	if err := mismatch(entries[:ahead], j.Ask); err != nil {
 		return ahead, err
 	}
-	c.state, c.waitsFor = j.store.evaluate(c.name, entries[:ahead], j.Ask)
-	c.lastOne = ahead == 1 && c.exclusive() && !j.store.Foreign
+	c.state, c.waitsFor, c.noOthers = j.store.evaluate(c.Name, entries[:ahead], j.Ask)
 	return ahead, nil
 }
 
@@ -213,7 +188,7 @@ func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S], entries []Entry
 // the way of others.
 func (j *joining[S]) refused(ctx context.Context) (standing store.Standing, refused bool, err error) {
 	s := j.store
-	entries, err := s.lineNow(ctx, j.session.Handle, j.Name)
+	entries, err := s.lineNow(ctx, j.at.Session.Handle, j.Name)
 	if err == nil {
 		err = mismatch(entries, j.Ask)
 	}
@@ -221,25 +196,25 @@ func (j *joining[S]) refused(ctx context.Context) (standing store.Standing, refu
 		return standing, false, err
 	}
 	standing.Ahead = len(entries)
-	state, _ := s.evaluate(j.Name, entries, j.Ask)
+	state, _, _ := s.evaluate(j.Name, entries, j.Ask)
 	return standing, state != store.Held, nil
 }
 
 // again reports where a claim stands that has joined before.
 func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Standing, err error) {
 	s := j.store
-	if err := s.confirm(ctx, c.session, []*claim[S]{c}, []store.Claim{*j.Claim}); err != nil {
+	if err := s.confirm(ctx, c.Session, []*claim[S]{c}, []store.Claim{*j.Claim}); err != nil {
 		return standing, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !s.Sessions.Is(c.session):
+	case !s.Sessions.Is(c.Session):
 		return standing, ErrAgain
-	case s.claims[c.id] != c:
+	case s.claims[c.ID] != c:
 		return standing, nil
 	}
-	return standingIn(c.session, c.state, c.ticket, -1), c.unknown
+	return c.Session.Standing(c.state, c.Ticket, -1), c.unknown
 }
 
 // indexOf returns the place of a node in a line, or -1.

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// Keep implements store.Store. One request demands that the nodes of many claims are there, writes what has changed of
-// them, and extends the session.
+// Keep implements store.Store. One request demands that the nodes of many claims are there, and writes what has changed
+// of them. It extends the session, or the session is renewed at the same time.
 func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
 	limit, err := s.Frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -18,8 +18,16 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 	}
 	call := s.Frame.Call(ctx, limit)
 	defer call.End()
+	var renewal *frame.Round
+	if s.RenewApart {
+		renewal = s.Sessions.Renew()
+	}
 	standings := make([]store.Standing, len(cs))
-	if err := s.keep(call.Context, cs, standings); err != nil {
+	err = s.keep(call.Context, cs, standings)
+	if err == nil && renewal != nil {
+		err = renewal.Await(call.Context)
+	}
+	if err != nil {
 		return nil, call.Outcome(err)
 	}
 	s.mu.Lock()
@@ -30,7 +38,7 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
 		default:
-			standings[i] = standingIn(c.session, c.state, c.ticket, -1)
+			standings[i] = c.Session.Standing(c.state, c.Ticket, -1)
 		}
 		if err := standings[i].Err; err != nil {
 			standings[i] = store.Standing{Err: s.Frame.Fault(ctx, err)}
@@ -41,7 +49,7 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 
 // known returns a claim that stands, as far as is known, or nil. The mutex is locked.
 func (s *Store[S]) known(c *store.Claim) *claim[S] {
-	if known := s.claims[c.ID]; known != nil && known.name == c.Name {
+	if known := s.claims[c.ID]; known != nil && known.Name == c.Name {
 		return known
 	}
 	return nil
@@ -61,7 +69,7 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 	s.mu.Unlock()
 	for len(known) > 0 {
 		n := s.fitting(known, kept)
-		if err := s.confirm(ctx, known[0].session, known[:n], kept[:n]); err != nil {
+		if err := s.confirm(ctx, known[0].Session, known[:n], kept[:n]); err != nil {
 			return err
 		}
 		known, kept = known[n:], kept[n:]
@@ -105,11 +113,11 @@ func (s *Store[S]) fitting(claims []*claim[S], kept []store.Claim) (n int) {
 	defer s.mu.Unlock()
 	size := 0
 	for i, c := range claims {
-		size += len(c.key) + len(c.written) + updateSize
+		size += len(c.Key) + len(c.written) + updateSize
 		for _, w := range kept[i].Waits {
 			size += len(w.Name) + waitSize
 		}
-		if n > 0 && (size > maxConfirm || c.session != claims[0].session) {
+		if n > 0 && (size > maxConfirm || n == s.MaxUpdates || c.Session != claims[0].Session) {
 			break
 		}
 		n++
@@ -150,7 +158,7 @@ func (s *Store[S]) waiting(claims []*claim[S]) (waiting []*claim[S]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range claims {
-		if s.claims[c.id] == c && c.state == store.Waiting {
+		if s.claims[c.ID] == c && c.state == store.Waiting {
 			waiting = append(waiting, c)
 		}
 	}
@@ -164,12 +172,11 @@ func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range claims {
-		r := c.record(&kept[i])
-		u := Update{Name: c.name, ID: c.id, Key: c.key, Version: c.version, Data: r.encode()}
-		if kept[i].Units < c.ask.Units && s.claims[c.id] == c {
-			u.Units = kept[i].Units
-			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.markers, marker) {
-				c.markers = append(slices.Clone(c.markers), marker) // the response may be lost
+		u := Update{Name: c.Name, ID: c.ID, Key: c.Key, Ask: c.ask, Version: c.version, Data: c.data(&kept[i])}
+		if kept[i].Units < c.ask.Units && s.claims[c.ID] == c {
+			u.Units, u.Ask.Units = kept[i].Units, kept[i].Units
+			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.Markers, marker) {
+				c.Markers = append(slices.Clone(c.Markers), marker) // the response may be lost
 			}
 		}
 		u.Write = u.Data != c.written || u.Units > 0
@@ -200,18 +207,17 @@ func (s *Store[S]) shrink(c *claim[S], units int32) {
 		return
 	}
 	c.ask.Units = units
-	s.unwatch(c, c.waitsFor) // others may block it now
-	c.waitsFor, c.lastOne = Watch{}, false
+	s.waitFor(c, nil, false) // others may block it now
 }
 
 // refresh reads a claim's node, which is not as it was known to be, or must not be written for that reason. It reports
 // whether to confirm the claim again: it stands, and more is known of it than before.
 func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (again bool, err error) {
-	node, err := s.Server.Read(ctx, c.session.Handle, c.key)
+	node, err := s.Server.Read(ctx, c.Session.Handle, c.Key)
 	if err != nil {
 		return false, err
 	}
-	entries, err := s.Server.Line(ctx, c.session.Handle, c.name)
+	entries, err := s.Server.Line(ctx, c.Session.Handle, c.Name)
 	if err != nil && !unreadable(err) {
 		return false, err
 	}
@@ -229,8 +235,8 @@ func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (agai
 		return false, nil
 	}
 	c.version, c.written = node.Version, node.Data
-	if at := indexOf(entries, c.key); at >= 0 { // a Keep that was thought lost may have shrunk it
+	if at := indexOf(entries, c.Key); at >= 0 { // a Keep that was thought lost may have shrunk it
 		s.shrink(c, entries[at].Ask.Units)
 	}
-	return s.claims[c.id] == c, nil
+	return s.claims[c.ID] == c, nil
 }

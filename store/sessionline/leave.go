@@ -3,10 +3,10 @@ package sessionline
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // Leave implements store.Store.
@@ -16,14 +16,14 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 	}
 	p, known := s.leaving(&c)
 	if err := ctx.Err(); err != nil {
-		s.deleteLater(p)
-		s.deletes.Ask()
+		s.deletes.Later(p)
+		s.deletes.Retry()
 		return err
 	}
 	call := s.Frame.Call(ctx, c.TTL)
 	defer call.End()
 	if known {
-		return call.Outcome(s.delete(call.Context, p))
+		return call.Outcome(s.deletes.Now(call.Context, p))
 	}
 	// It does not stand here: it never did, or it is gone. All that is left to say is what the server says.
 	in, err := s.Session(call.Context)
@@ -34,125 +34,59 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 }
 
 // leaving forgets a claim, and returns where it is to be deleted.
-func (s *Store[S]) leaving(left *store.Claim) (p position[S], known bool) {
+func (s *Store[S]) leaving(left *store.Claim) (p frame.Position[S], known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p, known = s.pending[left.ID]; known && p.name == left.Name {
+	if p, known = s.deletes.Pending(left.ID); known && p.Name == left.Name {
 		return p, true
 	}
 	c := s.known(left)
 	if c == nil {
-		return position[S]{}, false
+		return frame.Position[S]{}, false
 	}
 	s.remove(c)
-	return c.position, true
+	return c.Position, true
 }
 
-// delete deletes a claim, and has that done later if it fails. To make void what may still land makes void what others
-// are just sending, too: all that are given up at the same time share that.
-func (s *Store[S]) delete(ctx context.Context, p position[S]) error {
-	if !p.unsure {
-		err := s.deleteNodes(ctx, p)
-		if err != nil {
-			s.deleteLater(p)
-		}
-		return err
+// delete deletes claims of one session. If that is over, they went with it.
+func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err error) {
+	ses := all[0].Session
+	if slices.ContainsFunc(all, func(p frame.Position[S]) bool { return p.Unsure }) {
+		err = s.Server.Void(ctx, ses.Handle)
 	}
-	s.deleteLater(p)
-	for {
-		err := s.deletes.Ask().Await(ctx)
-		roundOver := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
-		if !roundOver {
-			return err
-		}
+	if err == nil {
+		err = Each(all, func(p frame.Position[S]) error { return s.deleteNodes(ctx, p) })
 	}
-}
-
-// deleteLater remembers what is to be deleted. If its session is over, it went with that.
-func (s *Store[S]) deleteLater(p position[S]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.Sessions.Is(p.session) {
-		return
-	}
-	if old, known := s.pending[p.id]; known {
-		p.unsure = p.unsure || old.unsure
-		if p.key == "" {
-			p.key, p.markers = old.key, old.markers
-		}
-	}
-	s.pending[p.id] = p
-}
-
-// deleteNodes deletes the nodes of a claim that are known.
-func (s *Store[S]) deleteNodes(ctx context.Context, p position[S]) error {
-	for _, key := range p.keys() {
-		err := s.Server.Delete(ctx, p.session.Handle, key)
-		if errors.Is(err, ErrOver) {
-			s.lose(p.session) // it went with it
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// deletePending deletes what could not be deleted when that was asked for. It runs in one goroutine at a time.
-func (s *Store[S]) deletePending() error {
-	s.mu.Lock()
-	pending := slices.Collect(maps.Values(s.pending))
-	s.mu.Unlock()
-	if len(pending) == 0 {
+	if errors.Is(err, ErrOver) {
+		s.lose(ses)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
-	defer cancel()
-	if slices.ContainsFunc(pending, func(p position[S]) bool { return p.unsure }) {
-		err := s.Server.Void(ctx, pending[0].session.Handle)
-		if errors.Is(err, ErrOver) {
-			s.lose(pending[0].session) // its claims went with it
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return Each(pending, func(p position[S]) error { return s.deleteOne(ctx, p) })
+	return err
 }
 
-// deleteOne deletes a claim that is pending. One that may have landed is looked for by its ID.
-func (s *Store[S]) deleteOne(ctx context.Context, p position[S]) error {
-	if p.unsure {
-		entries, err := s.Server.Line(ctx, p.session.Handle, p.name)
+// deleteNodes deletes the nodes of a claim, its own first: without that, no marker can be made any more. A node that may
+// have landed is looked for by the claim's ID.
+func (s *Store[S]) deleteNodes(ctx context.Context, p frame.Position[S]) error {
+	keys := slices.Clone(p.Markers)
+	if p.Key != "" {
+		keys = slices.Insert(keys, 0, p.Key)
+	}
+	if p.Unsure {
+		entries, err := s.Server.Line(ctx, p.Session.Handle, p.Name)
 		if err != nil && !unreadable(err) {
 			return err
 		}
 		for _, e := range entries {
-			if e.ID == p.id {
-				p.markers = append(slices.Clone(p.markers), e.Key)
+			if e.ID == p.ID {
+				keys = append(keys, e.Key)
 			}
 		}
 	}
-	if err := s.deleteNodes(ctx, p); err != nil {
-		return err
+	for _, key := range keys {
+		if err := s.Server.Delete(ctx, p.Session.Handle, key); err != nil {
+			return err
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := s.pending[p.id]; now.session == p.session && (p.unsure || !now.unsure) {
-		delete(s.pending, p.id) // it does not stand any more, nor can come to
-	}
+	s.deletes.Done(p)
 	return nil
-}
-
-// deleted waits until nothing of a claim is to be deleted. What is left of it from before may be on its way out.
-func (s *Store[S]) deleted(ctx context.Context, id store.ID) error {
-	s.mu.Lock()
-	_, pending := s.pending[id]
-	s.mu.Unlock()
-	if !pending {
-		return nil
-	}
-	return s.deletes.Ask().Await(ctx)
 }

@@ -1,11 +1,9 @@
 package sessionline
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
@@ -62,23 +60,15 @@ func (s *Store[S]) places(ctx context.Context, name string) ([]shownPlace, error
 	return slices.DeleteFunc(places, func(p shownPlace) bool { return p.Ticket == 0 }), err
 }
 
-// show shows what a node says. Times are those of the clients' clocks. Of claims of this client it is known here when
-// they were granted; those of others say it when they have been held for a while. Left is the most that it can be.
+// show shows what a node says. Of claims of this client it is known here when they were granted; those of others say it
+// when they have been held for a while.
 func (s *Store[S]) show(p *store.Place, node Node) {
+	p.Ticket, p.Since = node.Ticket, node.Made
 	r := decodeRecord(node.Data)
-	p.Ticket, p.Turn, p.Owner, p.Waits = node.Ticket, r.Turn, r.Owner, r.Waits
-	p.TTL = time.Duration(r.TTL) * time.Millisecond
-	p.Left = p.TTL
-	since := r.Joined
-	if p.State == store.Held {
-		since = cmp.Or(r.Granted, since)
-	}
-	if p.Since = node.Made; since != 0 {
-		p.Since = time.UnixMilli(since)
-	}
+	r.Show(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own := s.claims[p.ID]; own != nil && own.ticket == p.Ticket && p.State == store.Held && !own.granted.IsZero() {
+	if own := s.claims[p.ID]; own != nil && own.Ticket == p.Ticket && p.State == store.Held && !own.granted.IsZero() {
 		p.Since = own.granted
 	}
 }

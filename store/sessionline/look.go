@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
@@ -24,27 +23,38 @@ func (s *Store[S]) lineNow(ctx context.Context, in S, name string) ([]Entry, err
 func (c *claim[S]) exclusive() bool { return c.ask.Units == c.ask.Limit }
 
 // evaluate returns where a claim stands that comes after these, and what it waits for:
-//   - one that wants everything, for the one before it;
+//   - one that wants everything, for the one or two before it;
 //   - a reader, for the last ahead that readers can't hold beside;
 //   - any other, for anything in the line.
-func (s *Store[S]) evaluate(name string, ahead []Entry, ask store.Ask) (store.State, Watch) {
+//
+// noOthers reports that it holds once all that it waits for have left.
+func (s *Store[S]) evaluate(
+	name string, ahead []Entry, ask store.Ask,
+) (state store.State, waitsFor []Watch, noOthers bool) {
 	var prefix line.Prefix
 	fits := true
 	for i := range ahead {
 		fits = fits && prefix.Admit(ahead[i].Ask)
 	}
 	if fits && prefix.Admit(ask) {
-		return store.Held, Watch{}
+		return store.Held, nil, false
 	}
 	if ask.Units == ask.Limit {
-		return store.Waiting, Watch{Key: ahead[len(ahead)-1].Key}
+		last := 1
+		if s.WatchTwo && len(ahead) > 1 {
+			last = 2
+		}
+		for _, e := range ahead[len(ahead)-last:] {
+			waitsFor = append(waitsFor, Watch{Key: e.Key})
+		}
+		return store.Waiting, waitsFor, len(ahead) == last && !s.Foreign && s.WatchOwn
 	}
 	for _, e := range slices.Backward(ahead) {
 		if ask.Kind == store.Lock && (e.Ask.Units == e.Ask.Limit || line.Mismatch(e.Ask, ask)) {
-			return store.Waiting, Watch{Key: e.Key, Data: true}
+			return store.Waiting, []Watch{{Key: e.Key, Data: true}}, false
 		}
 	}
-	return store.Waiting, Watch{Key: s.Server.LineKey(name)}
+	return store.Waiting, []Watch{{Key: s.Server.LineKey(name)}}, false
 }
 
 // lookDeep is how often a line is read again because what blocks a claim has left meanwhile.
@@ -57,10 +67,10 @@ const lookDeep = 5
 // left for ever: that a claim holds is seen late, and never too early.
 func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) error {
 	for range lookDeep {
-		entries, err := s.Server.Line(ctx, claims[0].session.Handle, name)
+		entries, err := s.Server.Line(ctx, claims[0].Session.Handle, name)
 		switch {
 		case errors.Is(err, ErrOver):
-			s.lose(claims[0].session)
+			s.lose(claims[0].Session)
 			return nil
 		case unreadable(err):
 			s.mu.Lock()
@@ -98,17 +108,17 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
 	s.mu.Lock()
 	waits := s.judged(c, entries)
-	w, exclusive := c.waitsFor, c.exclusive()
+	exclusive := c.exclusive()
 	s.mu.Unlock()
 	if !waits {
 		return true, nil
 	}
-	there, err := s.watch(ctx, c, w)
+	there, err := s.watchAhead(ctx, c)
 	if err != nil || !there || exclusive {
 		return there, err
 	}
-	now, err := s.Server.Line(ctx, c.session.Handle, c.name)
-	return slices.Equal(aheadOf(now, c.key), aheadOf(entries, c.key)), err
+	now, err := s.Server.Line(ctx, c.Session.Handle, c.Name)
+	return slices.Equal(aheadOf(now, c.Key), aheadOf(entries, c.Key)), err
 }
 
 // aheadOf returns what is ahead of a node in a line, or nil if it is not there.
@@ -116,11 +126,11 @@ func aheadOf(entries []Entry, key string) []Entry { return entries[:max(indexOf(
 
 // judged notes where c stands. It reports whether c waits.
 func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
-	if s.claims[c.id] != c {
+	if s.claims[c.ID] != c {
 		return false
 	}
 	c.unknown = nil
-	at := indexOf(entries, c.key)
+	at := indexOf(entries, c.Key)
 	switch {
 	case at < 0:
 		s.gone(c)
@@ -128,15 +138,12 @@ func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
 	case c.state == store.Held:
 		return false
 	}
-	state, w := s.evaluate(c.name, entries[:at], c.ask)
+	state, waitsFor, noOthers := s.evaluate(c.Name, entries[:at], c.ask)
 	if state == store.Held {
 		s.hold(c)
 		return false
 	}
-	if c.waitsFor != w {
-		s.unwatch(c, c.waitsFor)
-	}
-	c.waitsFor, c.lastOne = w, at == 1 && c.exclusive() && !s.Foreign
+	s.waitFor(c, waitsFor, noOthers)
 	return true
 }
 
@@ -147,36 +154,9 @@ func unreadable(err error) bool {
 
 // doubt has c looked at soon: something happened to its node, or to what blocks it.
 func (s *Store[S]) doubt(c *claim[S]) {
-	if s.claims[c.id] == c {
-		s.doubts[c] = struct{}{}
-		s.looks.Ask()
+	if s.claims[c.ID] == c {
+		s.doubts.Add(c)
 	}
-}
-
-// doubtPause is how long after a failure claims in doubt are looked at again.
-const doubtPause = 50 * time.Millisecond
-
-// lookAtDoubts looks at all claims in doubt. It runs in one goroutine at a time.
-func (s *Store[S]) lookAtDoubts() error {
-	s.mu.Lock()
-	claims := slices.Collect(maps.Keys(s.doubts))
-	clear(s.doubts)
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)
-	defer cancel()
-	err := s.lookAll(ctx, claims)
-	if err == nil || s.Frame.Life().Err() != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range claims {
-		if s.claims[c.id] == c {
-			s.doubts[c] = struct{}{}
-		}
-	}
-	time.AfterFunc(doubtPause, func() { s.looks.Ask() })
-	return err
 }
 
 // lookAll looks at claims, reading each line once.
@@ -187,7 +167,7 @@ func (s *Store[S]) lookAll(ctx context.Context, claims []*claim[S]) error {
 	}
 	lines := map[place][]*claim[S]{}
 	for _, c := range claims {
-		at := place{c.name, c.session.Handle}
+		at := place{c.Name, c.Session.Handle}
 		lines[at] = append(lines[at], c)
 	}
 	return Each(slices.Collect(maps.Keys(lines)), func(at place) error { return s.look(ctx, at.name, lines[at]) })

@@ -33,19 +33,21 @@ func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
 	return []Entry{{Key: fmt.Sprint("other", d.ahead), Ask: all}, own}, nil
 }
 
+func (*drainingLine) Unwatch(int, Watch) {}
+
 func (*drainingLine) Watch(context.Context, int, Watch) (there bool, err error) { return false, nil }
 
 // What is ahead of a claim leaves faster than it can be watched, more often than a look reads the line: the claim is
 // granted all the same, without waiting for its next Keep.
 func TestLineThatDrainsFast(t *testing.T) {
 	t.Parallel()
-	s, c, pushes := waitingIn(t, &drainingLine{ahead: 2 * lookDeep})
+	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{ahead: 2 * lookDeep}})
 	s.mu.Lock()
 	s.doubt(c)
 	s.mu.Unlock()
 	select {
 	case standing := <-pushes:
-		if standing.State != store.Held || standing.Ticket != c.ticket {
+		if standing.State != store.Held || standing.Ticket != c.Ticket {
 			t.Errorf("it is %v with ticket %d", standing.State, standing.Ticket)
 		}
 	case <-time.After(5 * time.Second):
@@ -56,10 +58,10 @@ func TestLineThatDrainsFast(t *testing.T) {
 // The node of a waiting claim is deleted by others, and then the one ahead of it: it is not granted.
 func TestDeletedClaimIsNotGranted(t *testing.T) {
 	t.Parallel()
-	s, c, pushes := waitingIn(t, &drainingLine{})
-	own, ahead := Watch{Key: c.key}, Watch{Key: "other"}
+	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{}})
+	own, ahead := Watch{Key: c.Key}, Watch{Key: "other"}
 	s.mu.Lock()
-	c.waitsFor, c.lastOne = ahead, true
+	c.waitsFor, c.noOthers = []Watch{ahead}, true
 	for _, w := range []Watch{own, ahead} {
 		s.watches[w] = &watching[int]{told: map[*claim[int]]struct{}{c: {}}}
 	}
@@ -72,9 +74,10 @@ func TestDeletedClaimIsNotGranted(t *testing.T) {
 }
 
 // waitingIn returns a store with a claim that waits, and what is pushed.
-func waitingIn(t *testing.T, server Server[int]) (*Store[int], *claim[int], <-chan store.Standing) {
+func waitingIn(t *testing.T, config Config[int]) (*Store[int], *claim[int], <-chan store.Standing) {
 	t.Helper()
-	s := New(Config[int]{Frame: frame.New(frame.Config{Name: "draining"}), Server: server, TTL: time.Minute})
+	config.Frame, config.TTL = frame.New(frame.Config{Name: "fake"}), time.Minute
+	s := New(config)
 	t.Cleanup(func() { _ = s.Close() })
 	pushes := make(chan store.Standing, 2)
 	s.Notify(func(_ store.ID, standing store.Standing) { pushes <- standing })
@@ -83,13 +86,12 @@ func waitingIn(t *testing.T, server Server[int]) (*Store[int], *claim[int], <-ch
 		t.Fatal(err)
 	}
 	c := &claim[int]{
-		position: position[int]{id: store.ID{1}, name: "mine", session: ses, key: "own", ticket: 7},
+		Position: frame.Position[int]{ID: store.ID{1}, Name: "mine", Session: ses, Key: "own", Ticket: 7},
 		ask:      store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 		state:    store.Waiting,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.admit(c)
-	c.watchTimer.Stop()
 	return s, c, pushes
 }

@@ -42,10 +42,15 @@ type Server[S comparable] interface {
 	// Watch has the store be told once by [Store.Changed]. It reports false, and sets nothing, if there is no such node.
 	Watch(ctx context.Context, in S, w Watch) (there bool, err error)
 
+	// Unwatch says that the store need not be told of a watch any more. It does not block. A server whose watches cost
+	// nothing may keep it.
+	Unwatch(in S, w Watch)
+
 	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the
-	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session.
-	// refused is the index of a node that is not there or not so; then nothing was done. It is -1 otherwise. With an
-	// error, refused is the index of a node that can't be confirmed for another reason, or -1 if that concerns all.
+	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session, or
+	// the zero time if it has not. refused is the index of a node that is not there or not so; then nothing was done. It
+	// is -1 otherwise. With an error, refused is the index of a node that can't be confirmed for another reason, or -1 if
+	// that concerns all.
 	Confirm(ctx context.Context, in S, updates []Update) (alive time.Time, refused int, err error)
 
 	// Marker returns the key of a node that Confirm makes beside that of a claim which has fewer units from now on, and
@@ -71,10 +76,11 @@ var (
 
 // Made is a node that was just made.
 type Made struct {
-	Key    string
-	Ticket uint64
-	Alive  time.Time // as of when that has extended the session; zero: it has not
-	Line   []Entry   // the line, as of when the node was made; nil: not known
+	Key     string
+	Ticket  uint64
+	Version uint64    // of what it says
+	Alive   time.Time // as of when that has extended the session; zero: it has not
+	Line    []Entry   // the line, as of when the node was made; nil: not known
 }
 
 // An Entry is a node of a line.
@@ -103,8 +109,9 @@ type Update struct {
 	Name    string
 	ID      store.ID
 	Key     string
-	Version uint64 // of what it says so far
-	Write   bool   // it says something new
+	Ask     store.Ask // what the claim asks for from now on
+	Version uint64    // of what it says so far
+	Write   bool      // it says something new
 	Data    string
 	Units   int32 // fewer than so far; 0: as many
 }

@@ -2,6 +2,7 @@ package sessionline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -14,8 +15,24 @@ type Config[S comparable] struct {
 	Server Server[S]
 	TTL    time.Duration // of sessions
 
+	// MaxUpdates is how many claims one Confirm may have. 0: any number.
+	MaxUpdates int
+
+	// WatchOwn says that a watch is cheap enough to have one on the node of every claim that stands for a while, and that
+	// events come in the order in which things have happened. Then it is noticed at once if others delete a claim's node,
+	// and a claim holds as soon as what it waits for has left. Otherwise its line is read before it holds.
+	WatchOwn bool
+
+	// RenewApart says that Confirm does not extend the session: Keep has it renewed as well.
+	RenewApart bool
+
 	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
 	Foreign bool
+
+	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the line is
+	// read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once: otherwise the
+	// line is read then. It costs one watch more for each claim that waits.
+	WatchTwo bool
 }
 
 // A Store is one client's session, and its claims. It implements store.Store but for Abilities.
@@ -23,14 +40,12 @@ type Store[S comparable] struct {
 	Config[S]
 	Sessions *frame.Sessions[S]
 
-	looks   *frame.Rounds // at claims in doubt
-	deletes *frame.Rounds // of what is pending
+	doubts  *frame.Doubts[*claim[S]]
+	deletes *frame.Deletes[S]
 
 	mu      *frame.Mutex
 	claims  map[store.ID]*claim[S]
 	joining map[store.ID]chan struct{} // is closed when that Join has ended
-	doubts  map[*claim[S]]struct{}
-	pending map[store.ID]position[S] // what is to be deleted
 	watches map[Watch]*watching[S]
 }
 
@@ -41,15 +56,13 @@ func New[S comparable](config Config[S]) *Store[S] {
 		mu:      frame.NewMutex(config.Frame),
 		claims:  map[store.ID]*claim[S]{},
 		joining: map[store.ID]chan struct{}{},
-		doubts:  map[*claim[S]]struct{}{},
-		pending: map[store.ID]position[S]{},
 		watches: map[Watch]*watching[S]{},
 	}
-	s.looks = frame.NewRounds(s.Frame, s.lookAtDoubts)
-	s.deletes = frame.NewRounds(s.Frame, s.deletePending)
+	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Look: s.lookAll})
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
 		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
 	})
+	s.deletes = frame.NewDeletes(s.Frame, frame.DeletesConfig[S]{Sessions: s.Sessions, Limit: s.TTL / 2, Delete: s.delete})
 	return s
 }
 
@@ -62,12 +75,7 @@ func (s *Store[S]) Notify(fn func(store.ID, store.Standing)) { s.Frame.Notify(fn
 // Close implements store.Store. It ends the session if the server can be reached, and with it what was not left;
 // otherwise that stands until the ttl has passed.
 func (s *Store[S]) Close() error {
-	if !s.Frame.Shut() {
-		return nil
-	}
-	s.Sessions.End()
-	s.Frame.End()
-	s.Frame.Wait()
+	s.Sessions.Close()
 	return nil
 }
 
@@ -83,7 +91,7 @@ func (s *Store[S]) Session(ctx context.Context) (in S, err error) {
 // loseClaims forgets everything that went with its session. The mutex is locked. A session that the server may still
 // have is ended only when its holders can't believe in it any more.
 func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
-	clear(s.pending)
+	s.deletes.Forget()
 	clear(s.watches)
 	for _, c := range s.claims {
 		s.gone(c)
@@ -108,15 +116,17 @@ func (s *Store[S]) lose(ses *frame.Session[S]) {
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
 func (s *Store[S]) afterRenewal(err error) {
 	if err == nil {
-		s.deletes.Ask() // what fails is tried again after the next renewal, which must not wait for it
+		s.deletes.Retry() // what fails is tried again after the next renewal, which must not wait for it
 	}
 }
 
-// Reconnected notes that events may have been missed.
+// Reconnected notes that events may have been missed. Those that come now may come in any order: that the node ahead of
+// a claim was deleted, before that the claim's own was. So no claim holds before its line was read.
 func (s *Store[S]) Reconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.claims {
+		c.noOthers = false
 		s.doubt(c)
 	}
 	s.mu.Push(store.Everyone, store.Standing{})
@@ -142,10 +152,10 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 	delete(s.watches, w)
 	for c := range fired.told {
 		switch {
-		case deleted && w.Key == c.key:
+		case deleted && w.Key == c.Key:
 			s.gone(c)
-		case deleted && c.lastOne && c.waitsFor == w && c.state == store.Waiting:
-			s.hold(c) // nothing can have come ahead of it
+		case deleted && slices.Contains(c.waitsFor, w):
+			s.freed(c, w)
 		default:
 			s.doubt(c)
 		}
@@ -156,9 +166,4 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 func (s *Store[S]) isPresent(in S) bool {
 	ses := s.Sessions.Present()
 	return ses != nil && ses.Handle == in
-}
-
-// standingIn returns the standing of a claim under a session.
-func standingIn[S any](ses *frame.Session[S], state store.State, ticket uint64, ahead int) store.Standing {
-	return store.Standing{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
 }

@@ -1,0 +1,255 @@
+package consulstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+)
+
+// An agent is Consul's HTTP interface, as one client uses it.
+type agent struct {
+	*settings
+	dialer *dialer
+	client *http.Client
+	token  atomic.Pointer[string] // nil: to be read
+}
+
+// How many connections a client has at most. An agent takes 200 from one address unless it is told otherwise. What a
+// blocking query or a renewal needs can't be taken by calls, however many are under way.
+const (
+	callConnections    = 16
+	queryConnections   = maxQueries + 1 // one for the session
+	renewalConnections = 1
+)
+
+// newAgent returns an agent with connections of its own, at most so many. Requests beyond that wait for one.
+func newAgent(set *settings, d *dialer, connections int) *agent {
+	transport := &http.Transport{
+		DialContext:         d.dial,
+		DialTLSContext:      d.dialTLS,
+		MaxConnsPerHost:     connections,
+		MaxIdleConnsPerHost: connections,
+		IdleConnTimeout:     time.Minute,
+	}
+	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport}}
+}
+
+// A response is what Consul sends along with a result.
+type response struct {
+	code  int
+	index uint64 // of a blocking query
+}
+
+// isMissing reports whether Consul says that there is no such key. Without an index it is something else that has not
+// found a page, such as a proxy.
+func (r response) isMissing() bool { return r.code == http.StatusNotFound && r.index > 0 }
+
+// A refusal is a response that is not a result.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string {
+	if r.text == "" {
+		return http.StatusText(r.code)
+	}
+	return r.text
+}
+
+// mayHaveBeenDone reports whether a request that has failed so may have been carried out, or may still be.
+func mayHaveBeenDone(err error) bool {
+	r, refused := errors.AsType[*refusal](err)
+	_, rolledBack := errors.AsType[*failedOp](err)
+	return err != nil && !rolledBack && (!refused || r.code >= http.StatusInternalServerError)
+}
+
+// call sends a request, and decodes its result.
+func (a *agent) call(ctx context.Context, method, path string, query url.Values, body, result any) (response, error) {
+	x := exchange{agent: a, method: method, path: path, query: query, body: body, result: result}
+	for x.prepare(ctx) {
+		x.finish(a.client.Do(x.request))
+	}
+	return x.response, x.err
+}
+
+// readToken returns the token of this moment.
+func (a *agent) readToken(ctx context.Context) (*string, error) {
+	if token := a.token.Load(); token != nil {
+		return token, nil
+	}
+	token, err := a.credentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(token, unicode.IsControl) {
+		return nil, final(errors.New("the token has a control character in it"))
+	}
+	a.hide(token)
+	a.token.Store(&token)
+	return &token, nil
+}
+
+// forgetToken has a token be read again that Consul has refused. It reports false if it was not refused.
+func (a *agent) forgetToken(token *string, err error) bool {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok || refused.code != http.StatusForbidden {
+		return false
+	}
+	a.token.CompareAndSwap(token, nil)
+	return true
+}
+
+// address returns the URL of a request. Where its connection leads is the dialer's choice.
+func (a *agent) address(path string, query url.Values) string {
+	u := url.URL{Scheme: "http", Host: a.dialer.host(), Path: path}
+	if a.tls != nil {
+		u.Scheme = "https"
+	}
+	if query == nil {
+		query = url.Values{}
+	}
+	if a.datacenter != "" {
+		query.Set("dc", a.datacenter)
+	}
+	if a.namespace != "" {
+		query.Set("ns", a.namespace)
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// An op is an operation of a transaction. Its fields are those of Consul's interface.
+type op struct {
+	Verb      string
+	Key       string
+	Value     []byte `json:",omitempty"`
+	Flags     uint64 `json:",omitempty"`
+	Index     uint64 `json:",omitempty"`
+	Session   string `json:",omitempty"`
+	Namespace string `json:",omitempty"`
+}
+
+// An entry is a key, as Consul describes it.
+type entry struct {
+	Key         string
+	Value       []byte
+	Flags       uint64
+	Session     string
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// The operations that are used.
+func lockOp(key, session string, value string) op {
+	return op{Verb: "lock", Key: key, Session: session, Value: []byte(value)}
+}
+func casOp(key string, index uint64, value string) op {
+	return op{Verb: "cas", Key: key, Index: index, Value: []byte(value)}
+}
+func getOp(key string) op     { return op{Verb: "get-or-empty", Key: key} }
+func deleteOp(key string) op  { return op{Verb: "delete", Key: key} }
+func treeOp(prefix string) op { return op{Verb: "get-tree", Key: prefix} }
+func checkIndexOp(key string, index uint64) op {
+	return op{Verb: "check-index", Key: key, Index: index}
+}
+func checkSessionOp(key, session string) op {
+	return op{Verb: "check-session", Key: key, Session: session}
+}
+
+// A failedOp is an operation because of which a transaction was rolled back.
+type failedOp struct {
+	index int
+	what  string
+}
+
+func (f *failedOp) Error() string { return f.what }
+
+// txn does operations in one step, or none of them. One that writes goes through a majority of the servers; one that
+// only reads is answered by a leader that has made sure that it is one. It returns the keys that the operations have
+// found or written, in their order.
+func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
+	body := make([]struct{ KV op }, len(ops))
+	for i, o := range ops {
+		o.Namespace = a.namespace
+		body[i].KV = o
+	}
+	var result txnResult
+	query := url.Values{"consistent": {""}}
+	x := exchange{agent: a, method: http.MethodPut, path: "/v1/txn", query: query, body: body, result: &result}
+	for x.prepare(ctx) {
+		x.finish(a.client.Do(x.request))
+	}
+	if x.err != nil {
+		return nil, x.err
+	}
+	entries := make([]entry, 0, len(result.Results))
+	for _, r := range result.Results {
+		if r.KV.ModifyIndex != 0 { // otherwise there is no such key
+			entries = append(entries, r.KV)
+		}
+	}
+	return entries, nil
+}
+
+// A txnResult is what Consul says of a transaction.
+type txnResult struct {
+	Results []struct{ KV entry }
+	Errors  []struct {
+		OpIndex int
+		What    string
+	}
+}
+
+// failure returns why the transaction was rolled back, or nil: a refusal because of the token, or a failedOp.
+func (t *txnResult) failure() error {
+	if len(t.Errors) == 0 {
+		return nil
+	}
+	first := t.Errors[0]
+	if strings.HasPrefix(first.What, permissionDenied) {
+		return &refusal{http.StatusForbidden, oneLine(first.What)}
+	}
+	return &failedOp{first.OpIndex, oneLine(first.What)}
+}
+
+// permissionDenied is what Consul's message about a permission begins with. It goes on with which.
+const permissionDenied = "Permission denied"
+
+// block returns a key, or the keys of a line, once that has changed since index, and the index to go on with. It returns
+// after a while also if nothing has changed.
+//
+// It is a consistent read: that a key is not there is taken for a proof, and a leader that was deposed, and does not
+// know that yet, may never have heard of it.
+func (a *agent) block(ctx context.Context, key string, index uint64) (entries []entry, next uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait+queryWait/16+queryLate)
+	defer cancel()
+	query := url.Values{
+		"consistent": {""}, "index": {strconv.FormatUint(index, 10)}, "wait": {queryWait.String()},
+	}
+	if isLine(key) {
+		query.Set("recurse", "")
+	}
+	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)
+	if r.isMissing() {
+		return nil, r.index, nil
+	}
+	if err == nil && r.index == 0 {
+		err = fmt.Errorf("the response to a blocking query has no index")
+	}
+	return entries, r.index, err
+}
+
+// Consul lets a blocking query go on until its wait is over, also when the client has given it up; and adds up to a
+// sixteenth.
+const (
+	queryWait = 10 * time.Second
+	queryLate = 2 * time.Second
+)

@@ -1,0 +1,166 @@
+package consulstore
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+// consul is Consul, as one client uses it. It implements sessionline.Server; session.go has what concerns sessions, and
+// watch.go what concerns watches.
+type consul struct {
+	*agent
+	queries  *agent // has connections for nothing but blocking queries
+	renewals *agent // has one for nothing but renewals
+	keys     keySpace
+	frame    *frame.Frame
+	told     events
+}
+
+// events is told what happens to a session, and to the keys that are watched. Its methods don't block. A
+// sessionline.Store is that.
+type events interface {
+	Over(*session)
+	Changed(in *session, w sessionline.Watch, deleted bool)
+}
+
+// LineKey implements sessionline.Server.
+func (c *consul) LineKey(name string) string { return c.keys.line(name) }
+
+// The operations that make a claim's key, all in one step: they demand the session's epoch, make the key, and read the
+// line.
+const (
+	_ = iota
+	makeOp
+	lineOp
+)
+
+// Make implements sessionline.Server. The index of the transaction is the key's create index, and the claim's ticket.
+func (c *consul) Make(
+	ctx context.Context, in *session, claim *store.Claim, data string,
+) (made sessionline.Made, unsure bool, err error) {
+	key := c.keys.claim(claim.Name, claim.ID)
+	entries, err := c.txn(ctx,
+		checkIndexOp(in.key, in.epoch.Load()),
+		lockOp(key, in.id, encodeValue(claim.Ask, data)),
+		treeOp(c.keys.line(claim.Name)),
+	)
+	if _, failed := errors.AsType[*failedOp](err); failed { // over, in another epoch, or the key is another session's
+		return made, false, c.readEpoch(ctx, in)
+	}
+	if err != nil {
+		return made, mayHaveBeenDone(err), err
+	}
+	if len(entries) <= lineOp {
+		return made, true, c.noRead(key)
+	}
+	own := entries[makeOp]
+	made = sessionline.Made{Key: key, Ticket: own.CreateIndex, Version: own.ModifyIndex}
+	if line, err := decodeLine(entries[lineOp:]); err == nil {
+		made.Line = line
+	} // otherwise it is read once more, and the key deleted
+	return made, false, nil
+}
+
+// readEpoch reads the session's epoch. It returns ErrAgain, or ErrOver.
+func (c *consul) readEpoch(ctx context.Context, in *session) error {
+	entries, err := c.txn(ctx, treeOp(in.key))
+	switch {
+	case err != nil:
+		return err
+	case len(entries) == 0 || entries[0].Session != in.id:
+		return sessionline.ErrOver
+	}
+	in.raiseEpoch(entries[0].ModifyIndex)
+	return sessionline.ErrAgain
+}
+
+// Line implements sessionline.Server.
+func (c *consul) Line(ctx context.Context, _ *session, name string) ([]sessionline.Entry, error) {
+	entries, err := c.txn(ctx, treeOp(c.keys.line(name)))
+	if err != nil {
+		return nil, err
+	}
+	return decodeLine(entries)
+}
+
+// CatchUp implements sessionline.Server: all reads are consistent.
+func (c *consul) CatchUp(context.Context, *session) error { return nil }
+
+// Read implements sessionline.Server.
+func (c *consul) Read(ctx context.Context, _ *session, key string) (node sessionline.Node, err error) {
+	entries, err := c.txn(ctx, treeOp(key))
+	if err != nil || len(entries) == 0 {
+		return node, err
+	}
+	e := &entries[0]
+	node = sessionline.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
+	_, node.Data, _ = decodeValue(e) // what can't be read says nothing
+	return node, nil
+}
+
+// maxUpdates is how many claims one transaction confirms. Consul takes 128 operations.
+const maxUpdates = 100
+
+// Confirm implements sessionline.Server. It does not extend the session.
+func (c *consul) Confirm(
+	ctx context.Context, in *session, updates []sessionline.Update,
+) (alive time.Time, refused int, err error) {
+	ops := []op{checkSessionOp(in.key, in.id)}
+	for _, u := range updates {
+		if u.Write {
+			ops = append(ops, casOp(u.Key, u.Version, encodeValue(u.Ask, u.Data)))
+		} else {
+			ops = append(ops, checkIndexOp(u.Key, u.Version))
+		}
+	}
+	entries, err := c.txn(ctx, ops...)
+	if failed, ok := errors.AsType[*failedOp](err); ok {
+		if failed.index == 0 {
+			return alive, -1, errors.Join(sessionline.ErrOver, failed)
+		}
+		return alive, failed.index - 1, nil
+	}
+	if err == nil && len(entries) != len(ops) {
+		err = c.noRead(in.key)
+	}
+	if err != nil {
+		return alive, -1, err
+	}
+	for i := range updates {
+		updates[i].Version = entries[i+1].ModifyIndex
+	}
+	return alive, -1, nil
+}
+
+// Marker implements sessionline.Server: a key says itself what its claim asks for.
+func (c *consul) Marker(sessionline.Update) string { return "" }
+
+// Delete implements sessionline.Server.
+func (c *consul) Delete(ctx context.Context, _ *session, key string) error {
+	_, err := c.txn(ctx, deleteOp(key))
+	return err
+}
+
+// Names implements sessionline.Server.
+func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []string, err error) {
+	var lines []string
+	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
+	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
+	if r.isMissing() {
+		return nil, nil
+	}
+	for _, line := range lines {
+		if name, ok := c.keys.name(line); ok && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}

@@ -1,0 +1,105 @@
+package consulstore_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/consulstore"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// The whole suite on one server.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		server := servers.Consul(t)
+		return &harness{t: t, at: server, endpoints: []string{server.Addr()}, restart: server.Restart}
+	})
+}
+
+// What differs on three servers: consistent reads ask a majority, and sessions outlive the leader.
+func TestStoreOnThree(t *testing.T) {
+	t.Parallel()
+	storetest.RunSome(t, func(t testing.TB) storetest.Harness {
+		cluster := servers.ConsulCluster(t, 3)
+		return &harness{t: t, at: cluster.Nodes[0], endpoints: cluster.Endpoints(), restart: cluster.Restart}
+	}, "exclusion", "order", "truth", "unknown outcomes")
+}
+
+// A harness is Consul with a hand on its switches.
+type harness struct {
+	t         testing.TB
+	at        *servers.ConsulServer
+	endpoints []string
+	restart   func(keepData bool) error
+}
+
+// sessionTTL is that of the stores of tests. Consul ends a session after twice that.
+const sessionTTL = time.Second
+
+func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
+	t.Helper()
+	ways := testkit.NewWays(t, h.endpoints)
+	l := &link{ways.Links(), &consulstore.Valve{}}
+	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
+		consulstore.Prefix(prefix), consulstore.TTL(sessionTTL))
+	testkit.Must(t, err)
+	return s, l
+}
+
+func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
+
+func (h *harness) Restart(keepData bool) error { return h.restart(keepData) }
+
+// call makes a request past the proxies.
+func (h *harness) call(method, path string, out any) error {
+	return h.at.Call(context.Background(), method, path, nil, out)
+}
+
+// Erase deletes the key that has the ID.
+func (h *harness) Erase(name string, id store.ID) error {
+	return h.call(http.MethodDelete, "/v1/kv/"+consulstore.KeyOf(name, id), nil)
+}
+
+// Residue counts the keys of the line.
+func (h *harness) Residue(name string) (int, error) {
+	var entries []struct{ Value []byte }
+	err := h.txn(&entries, map[string]any{"Verb": "get-tree", "Key": consulstore.LineOf(name)})
+	return len(entries), err
+}
+
+func (h *harness) PlantNewer(name string) error {
+	return h.txn(nil, map[string]any{
+		"Verb": "set", "Key": consulstore.LineOf(name) + "of-the-future", "Value": []byte("2 of the future"),
+	})
+}
+
+// txn does one operation, and returns what it has found.
+func (h *harness) txn(entries *[]struct{ Value []byte }, op map[string]any) error {
+	var result struct {
+		Results []struct{ KV struct{ Value []byte } }
+	}
+	body := []any{map[string]any{"KV": op}}
+	err := h.at.Call(context.Background(), http.MethodPut, "/v1/txn", body, &result)
+	for _, r := range result.Results {
+		if entries != nil {
+			*entries = append(*entries, r.KV)
+		}
+	}
+	return err
+}
+
+// A link is one client's links to all servers, and the valve for what blocking queries find.
+type link struct {
+	testkit.Links
+	valve *consulstore.Valve
+}
+
+func (l *link) HoldPushes() (release func()) { return l.valve.Hold() }
+
+func (l *link) DropPushes(on bool) { l.valve.Drop(on) }

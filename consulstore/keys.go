@@ -1,0 +1,117 @@
+package consulstore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+// keySpace is where everything of one prefix is.
+type keySpace struct {
+	lines    string // of a line are the keys under lines + its name, escaped, + a slash
+	sessions string
+	id       string
+}
+
+// root is what all keys begin with.
+const root = "holdfast/"
+
+func newKeySpace(prefix string) keySpace {
+	tenant := root
+	if prefix != "" {
+		tenant += "tenant/" + escape(prefix) + "/"
+	}
+	return keySpace{lines: tenant + "line/", sessions: tenant + "session/", id: tenant + "id"}
+}
+
+// line returns what the keys of a line begin with.
+func (k keySpace) line(name string) string { return k.lines + escape(name) + "/" }
+
+// isLine reports whether this is what the keys of a line begin with, and no key.
+func isLine(key string) bool { return strings.HasPrefix(key, root) && strings.HasSuffix(key, "/") }
+
+// claim returns the key of a claim.
+func (k keySpace) claim(name string, id store.ID) string { return k.line(name) + id.String() }
+
+// name returns the name of a line, by what its keys begin with.
+func (k keySpace) name(line string) (string, bool) {
+	rest, ok := strings.CutPrefix(line, k.lines)
+	if !ok {
+		return "", false
+	}
+	name, err := url.PathUnescape(strings.ReplaceAll(strings.TrimSuffix(rest, "/"), "~", "%"))
+	return name, err == nil && k.line(name) == line
+}
+
+// unescaped writes what url.QueryEscape has left, or not written as %XX.
+var unescaped = strings.NewReplacer("~", "%7E", "+", "%20")
+
+// escape writes a name as one component of a key, with ~XX for what is not a letter, a digit or one of - _ and a dot. A
+// % would do for Consul's store, but not for its HTTP interface, which cleans and checks paths: that takes no component
+// of dots either.
+func escape(name string) string {
+	escaped := unescaped.Replace(url.QueryEscape(name))
+	if strings.HasPrefix(escaped, ".") {
+		escaped = "%2E" + escaped[1:]
+	}
+	return strings.ReplaceAll(escaped, "%", "~")
+}
+
+// encodeValue writes the value of a claim's key: the format, what the claim asks for, and data.
+func encodeValue(ask store.Ask, data string) string {
+	return sessionline.Format + sessionline.EncodeAsk(ask) + " " + strings.TrimPrefix(data, sessionline.Format)
+}
+
+// decodeValue reads what encodeValue has written.
+func decodeValue(e *entry) (ask store.Ask, data string, err error) {
+	version, rest, _ := strings.Cut(string(e.Value), " ")
+	if number := strings.TrimSpace(sessionline.Format); version != number {
+		if version != "" && strings.Trim(version, "0123456789") == "" {
+			return ask, "", fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(e.Key))
+		}
+		return ask, "", unreadable(e)
+	}
+	text, data, _ := strings.Cut(rest, " ")
+	ask, ok := sessionline.DecodeAsk(text)
+	if !ok {
+		return ask, "", unreadable(e)
+	}
+	return ask, sessionline.Format + data, nil
+}
+
+func unreadable(e *entry) error {
+	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionline.ErrUnreadable)
+}
+
+// decodeLine returns the claims of a line in their order, which is that in which Consul has made their keys. One that
+// can't be read is an error: a line that is understood in part must not be judged.
+func decodeLine(entries []entry) ([]sessionline.Entry, error) {
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
+	line := make([]sessionline.Entry, len(entries))
+	var unread error
+	for i := range entries {
+		e := &entries[i]
+		line[i].Key = e.Key
+		var err error
+		if line[i].Ask, _, err = decodeValue(e); err == nil {
+			id := e.Key[strings.LastIndexByte(e.Key, '/')+1:]
+			if line[i].ID.UnmarshalText([]byte(id)) != nil || e.Session == "" {
+				err = unreadable(e)
+			}
+		}
+		if errors.Is(err, store.ErrFormat) { // what is newer says more than what can't be read
+			return nil, err
+		}
+		unread = cmp.Or(unread, err)
+	}
+	if unread != nil {
+		return nil, unread
+	}
+	return line, nil
+}

@@ -1,0 +1,292 @@
+package consulstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+func init() {
+	store.Register("consul", open)
+	store.Register("consuls", open)
+}
+
+// DefaultNode is the node of the catalog that sessions belong to if none is given.
+const DefaultNode = "holdfast"
+
+// settings are what options and parameters of the URL set.
+type settings struct {
+	network     string // tcp or unix
+	addresses   []string
+	prefix      string
+	ttl         time.Duration
+	datacenter  string
+	namespace   string
+	node        string
+	tls         *tls.Config
+	plain       bool
+	credentials func(context.Context) (token string, err error)
+	about       string // what a session is called, for people
+	hide        func(secret string)
+}
+
+// An Option is a setting of a store.
+type Option func(*settings)
+
+// Prefix separates tenants: stores with different prefixes never see each other's names.
+func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+
+// TTL is the ttl of the session, and so the ttl of every lock. The default is DefaultTTL. Consul takes 10s or more,
+// unless its session_ttl_min says otherwise.
+func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+
+// PlainMode has locks be kept as Consul's own tools keep them: see the package's documentation. What a Prefix says is
+// put before the name as it is.
+func PlainMode() Option { return func(s *settings) { s.plain = true } }
+
+// Datacenter is the one whose servers keep the locks. The default is the agent's own.
+func Datacenter(name string) Option { return func(s *settings) { s.datacenter = name } }
+
+// Namespace is the one that keys and sessions are in, where Consul has namespaces.
+func Namespace(name string) Option { return func(s *settings) { s.namespace = name } }
+
+// Node is the node of the catalog that the session belongs to. The default is DefaultNode, which is registered if it is
+// not there. A session ends with its node: the name of an agent's own node has locks end when that agent leaves, while
+// their holders still believe in them.
+func Node(name string) Option { return func(s *settings) { s.node = name } }
+
+// Token is the token to send with every request. By default it is what the environment has in CONSUL_HTTP_TOKEN.
+func Token(token string) Option {
+	return Credentials(func(context.Context) (string, error) { return token, nil })
+}
+
+// Credentials has the token come from a function, which is called when the store is opened, and whenever Consul has
+// refused the last one.
+func Credentials(read func(context.Context) (token string, err error)) Option {
+	return func(s *settings) { s.credentials = read }
+}
+
+// TLS has connections use TLS.
+func TLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+
+// Open connects to an agent or a server, given as host:port, host, or unix:///path/to/socket. If there are several, the
+// next one is taken when one can't be reached or does not respond.
+func Open(ctx context.Context, addresses []string, options ...Option) (*Store, error) {
+	set, err := newSettings(addresses, options...)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, set)
+}
+
+func newSettings(addresses []string, options ...Option) (*settings, error) {
+	set := &settings{network: "tcp"}
+	for _, o := range options {
+		o(set)
+	}
+	for _, address := range addresses {
+		if path, ok := strings.CutPrefix(address, "unix://"); ok {
+			set.network, address = "unix", path
+		} else if _, _, err := net.SplitHostPort(address); err != nil {
+			address = net.JoinHostPort(strings.Trim(address, "[]"), set.defaultPort())
+		}
+		set.addresses = append(set.addresses, address)
+	}
+	if err := set.check(); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+func (s *settings) defaultPort() string {
+	if s.tls != nil {
+		return "8501"
+	}
+	return "8500"
+}
+
+// check completes the settings, and refuses what can't be meant.
+func (s *settings) check() error {
+	s.ttl, s.node = cmp.Or(s.ttl, DefaultTTL), cmp.Or(s.node, DefaultNode)
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	s.about = fmt.Sprint(host, " ", os.Getpid())
+	if s.credentials == nil {
+		Token(os.Getenv("CONSUL_HTTP_TOKEN"))(s)
+	}
+	switch {
+	case len(s.addresses) == 0:
+		return errors.New("a Consul store has the address of an agent, as in consul://127.0.0.1:8500")
+	case s.network == "unix" && len(s.addresses) > 1:
+		return errors.New("a Consul store has one unix socket, and nothing beside it")
+	case s.ttl < time.Millisecond || s.ttl > MaxTTL || s.ttl%time.Millisecond != 0:
+		return fmt.Errorf("a session's ttl is whole milliseconds, up to %v, and not %v", MaxTTL, s.ttl)
+	}
+	if s.prefix != "" {
+		return store.CheckName(s.prefix)
+	}
+	return nil
+}
+
+// start makes a store, and begins its session.
+func start(ctx context.Context, set *settings) (*Store, error) {
+	c := newConsul(newFrame(set), set)
+	return begin(ctx, c, newMode(c))
+}
+
+func newFrame(set *settings) *frame.Frame {
+	f := frame.New(frame.Config{
+		Name: "consul at " + strings.Join(set.addresses, ","), Drift: frame.Clocks, Explain: explain,
+	})
+	set.hide = f.Hide
+	return f
+}
+
+func begin(ctx context.Context, c *consul, m mode) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	call := c.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	var identity string
+	err := c.anywhere(call.Context, func(ctx context.Context) (err error) {
+		identity, err = c.identify(ctx)
+		return err
+	})
+	if err == nil {
+		err = m.start(call.Context, identity)
+	}
+	if err != nil {
+		err = call.Outcome(err)
+		m.Close() //nolint:errcheck // what went wrong before is what counts
+		return nil, err
+	}
+	return &Store{m}, nil
+}
+
+// identify returns the identity that Consul keeps for a prefix, and makes one if it has none.
+func (c *consul) identify(ctx context.Context) (string, error) {
+	_, err := c.txn(ctx, casOp(c.keys.id, 0, sessionline.Format+rand.Text()))
+	if _, there := errors.AsType[*failedOp](err); err != nil && !there {
+		return "", err
+	}
+	entries, err := c.txn(ctx, treeOp(c.keys.id))
+	if err != nil {
+		return "", err
+	}
+	if len(entries) == 0 {
+		return "", c.noRead(c.keys.id)
+	}
+	id, ok := strings.CutPrefix(string(entries[0].Value), sessionline.Format)
+	if !ok {
+		return "", fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(c.keys.id))
+	}
+	if c.plain {
+		id += " plain" // a line of that name is another lock
+	}
+	return id + "/" + c.prefix, nil
+}
+
+// open connects to the agent at a URL.
+func open(ctx context.Context, at store.Location) (store.Store, error) {
+	addresses, options, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Open(ctx, addresses, options...)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// parse reads a URL.
+func parse(at store.Location) (addresses []string, options []Option, err error) {
+	allowed := []string{"datacenter", "mode", "namespace", "node", "token-file"}
+	if at.Scheme == "consuls" {
+		allowed = append(allowed, tlsurl.Parameters...)
+	}
+	if err := at.Allow(allowed...); err != nil {
+		return nil, nil, err
+	}
+	addresses = at.Hosts
+	switch {
+	case len(at.Hosts) == 0 && strings.HasPrefix(at.Path, "/") && at.Path != "/":
+		addresses = []string{"unix://" + at.Path}
+	case strings.Trim(at.Path, "/") != "":
+		return nil, nil, errors.New("the URL of a Consul store has no path after the host; one without a host has that of " +
+			"a unix socket, as in consul:///run/consul.sock")
+	}
+	q := at.Query
+	options = []Option{
+		Prefix(at.Prefix), TTL(at.TTL), Datacenter(q.Get("datacenter")), Namespace(q.Get("namespace")), Node(q.Get("node")),
+	}
+	switch q.Get("mode") {
+	case "", "line":
+	case "plain":
+		options = append(options, PlainMode())
+	default:
+		return nil, nil, errors.New("mode is line or plain")
+	}
+	credentials, err := parseToken(at)
+	if err != nil {
+		return nil, nil, err
+	}
+	if credentials != nil {
+		options = append(options, Credentials(credentials))
+	}
+	if at.Scheme == "consuls" {
+		config, err := tlsurl.Config(at)
+		if err != nil {
+			return nil, nil, err
+		}
+		options = append(options, TLS(config))
+	}
+	return addresses, options, nil
+}
+
+// parseToken returns where the token of a URL comes from. It is nil if the URL says nothing of it.
+func parseToken(at store.Location) (func(context.Context) (string, error), error) {
+	token, _ := at.User.Password()
+	file := at.Query.Get("token-file")
+	switch {
+	case at.User.Username() != "":
+		return nil, errors.New("a Consul store has no user: a token is written consul://:TOKEN@host")
+	case token != "" && file != "":
+		return nil, errors.New("a token is in the URL or in token-file, and not in both")
+	case at.Query.Has("token-file"):
+		read := func(context.Context) (string, error) { return readTokenFile(file) }
+		_, err := readTokenFile(file) // what is given as the file's name may be the token: it must not be shown
+		return read, err
+	case token != "":
+		return func(context.Context) (string, error) { return token, nil }, nil
+	}
+	return nil, nil
+}
+
+// readTokenFile returns the token in a file. An empty file would be no token, and so somebody else's permissions.
+func readTokenFile(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	token := strings.TrimSpace(string(text))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("token-file: the file cannot be read: %w", errors.Unwrap(err))
+	case token == "":
+		return "", errors.New("token-file: the file is empty")
+	}
+	return token, nil
+}

@@ -1,0 +1,363 @@
+package consulstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+// plainMode keeps each lock as Consul's own tools do, in one key that the holder's session has locked. It implements
+// store.Store, but for what needs a line. The package's documentation says what holds.
+//
+// Consul knows nothing of claims that wait. They are bids in this client, and try again when the key has changed.
+type plainMode struct {
+	*consul
+	identity string
+	sessions *frame.Sessions[*session]
+	releases *frame.Rounds // of what is pending
+
+	mu      *frame.Mutex
+	bids    map[store.ID]*bid
+	owners  map[string]*bid   // by key: the bid that has it, or may come to; all bids have one session
+	pending map[store.ID]*bid // what is to be released
+}
+
+// A bid is a claim of this client. What may change is guarded by the mutex.
+type bid struct {
+	id      store.ID
+	key     string
+	state   store.State // Gone while it is not known, and after it has left
+	floor   uint64      // that a ticket must be above
+	ticket  uint64      // of the last time that it was held
+	session *frame.Session[*session]
+	unsure  bool // a request to lock the key may still land
+}
+
+func newPlainMode(c *consul) *plainMode {
+	p := &plainMode{
+		consul: c, mu: frame.NewMutex(c.frame),
+		bids: map[store.ID]*bid{}, owners: map[string]*bid{}, pending: map[store.ID]*bid{},
+	}
+	p.releases = frame.NewRounds(c.frame, p.releasePending)
+	p.sessions = frame.NewSessions(c.frame, frame.SessionConfig[*session]{
+		Server: c, Mutex: p.mu, Lost: p.loseBids, Renewed: p.afterRenewal,
+	})
+	c.told = p
+	return p
+}
+
+func (p *plainMode) start(ctx context.Context, identity string) error {
+	p.identity = identity
+	_, err := p.sessions.Current(ctx)
+	if err == nil {
+		p.frame.Go(p.sessions.Run)
+	}
+	return err
+}
+
+// Abilities implements store.Store.
+func (p *plainMode) Abilities() store.Abilities {
+	able := p.abilities()
+	able.Identity, able.Instead = p.identity, "mode=line, which is the default, has them"
+	return able
+}
+
+// Notify implements store.Store.
+func (p *plainMode) Notify(fn func(store.ID, store.Standing)) { p.frame.Notify(fn) }
+
+// Close implements store.Store.
+func (p *plainMode) Close() error {
+	if !p.frame.Shut() {
+		return nil
+	}
+	p.sessions.End()
+	p.frame.End()
+	p.frame.Wait()
+	p.closeIdle()
+	return nil
+}
+
+// Join implements store.Store.
+func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	call, err := p.begin(ctx, c.Name, c.TTL)
+	if err != nil {
+		return store.Standing{}, err
+	}
+	defer call.End()
+	switch {
+	case !c.Exclusive():
+		return store.Standing{}, fmt.Errorf("%w: plain mode has no shared locks; mode=line, which is the default, has them",
+			store.ErrUnsupported)
+	case store.FloorTooHigh(c.Floor, time.Now()):
+		return store.Standing{}, store.ErrFloor
+	}
+	b, standing, err := p.join(call.Context, &c)
+	err = call.Outcome(err)
+	if b != nil && (err != nil || standing.State == store.Gone) {
+		err = p.giveUp(&call, b, err)
+	}
+	return standing, err
+}
+
+// join bids until that is neither refused by what changes meanwhile, nor fails.
+func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, standing store.Standing, err error) {
+	for range bidTries {
+		if b, err = p.newBid(ctx, c); err != nil {
+			return nil, standing, err
+		}
+		if standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionline.ErrAgain) {
+			break
+		}
+	}
+	return b, standing, err
+}
+
+// newBid returns the bid of a claim that joins, which may be there. What is left of one from before is released first.
+func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
+	p.mu.Lock()
+	left := p.pending[c.ID]
+	p.mu.Unlock()
+	if left != nil {
+		if err := p.release(ctx, left); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.find(c)
+	if b == nil {
+		b = &bid{id: c.ID, key: p.key(c.Name), floor: c.Floor}
+		p.bids[c.ID] = b
+	}
+	return b, nil
+}
+
+// giveUp is for a bid that was not joined. What may still land is made void; where that fails, the error is not final.
+func (p *plainMode) giveUp(call *frame.Call, b *bid, err error) error {
+	p.mu.Lock()
+	unsure := p.owners[b.key] == b
+	p.mu.Unlock()
+	switch {
+	case err != nil && !store.Final(err) && unsure:
+		p.releaseLater(b)
+	case unsure:
+		if failed := p.release(call.Context, b); failed != nil {
+			return frame.NotFinal(call.Outcome(failed))
+		}
+	default:
+		p.forget(b)
+	}
+	return err
+}
+
+// Keep implements store.Store. What is held is confirmed; what waits tries again.
+func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+	limit, err := p.frame.CheckAll(ctx, cs)
+	if err != nil || len(cs) == 0 {
+		return nil, err
+	}
+	call := p.frame.Call(ctx, limit)
+	defer call.End()
+	renewal := p.sessions.Renew()
+	standings := make([]store.Standing, len(cs))
+	held, waiting := p.sort(cs)
+	err = p.confirm(call.Context, held)
+	if err == nil {
+		err = sessionline.Each(waiting, func(i int) error { return p.bidAgain(call.Context, &cs[i], &standings[i]) })
+	}
+	if err == nil {
+		err = renewal.Await(call.Context)
+	}
+	if err != nil {
+		return nil, call.Outcome(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range cs {
+		if b := p.find(&cs[i]); b != nil && b.state == store.Held {
+			standings[i] = b.held()
+		}
+		if err := standings[i].Err; err != nil {
+			standings[i] = store.Standing{Err: p.frame.Fault(ctx, err)}
+		}
+	}
+	return standings, nil
+}
+
+// sort returns the bids that are held, and the indexes of the claims that wait.
+func (p *plainMode) sort(cs []store.Claim) (held []*bid, waiting []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range cs {
+		switch b := p.find(&cs[i]); {
+		case b == nil:
+		case b.state == store.Held:
+			held = append(held, b)
+		case b.state == store.Waiting:
+			waiting = append(waiting, i)
+		}
+	}
+	return held, waiting
+}
+
+// bidAgain lets a claim try that waits. It is Gone if its session is. An error that concerns it alone is its own.
+func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, standing *store.Standing) (err error) {
+	for range bidTries {
+		p.mu.Lock()
+		b := p.find(c)
+		p.mu.Unlock()
+		if b == nil {
+			return nil
+		}
+		if *standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionline.ErrAgain) {
+			break
+		}
+	}
+	if err != nil && (store.Final(err) || isFinal(err)) {
+		*standing, err = store.Standing{Err: err}, nil
+	}
+	return err
+}
+
+// confirm finds out which of these bids still have their keys.
+func (p *plainMode) confirm(ctx context.Context, held []*bid) error {
+	for len(held) > 0 {
+		batch := held[:min(len(held), maxUpdates)]
+		ses := batch[0].session
+		ops := []op{checkSessionOp(ses.Handle.key, ses.Handle.id)}
+		for _, b := range batch {
+			ops = append(ops, checkSessionOp(b.key, ses.Handle.id))
+		}
+		_, err := p.txn(ctx, ops...)
+		failed, refused := errors.AsType[*failedOp](err)
+		switch {
+		case refused && failed.index == 0:
+			p.lose(ses)
+			return nil
+		case refused:
+			p.gone(batch[failed.index-1])
+			held = slices.Delete(held, failed.index-1, failed.index)
+		case err != nil:
+			return err
+		default:
+			held = held[len(batch):]
+		}
+	}
+	return nil
+}
+
+// Leave implements store.Store.
+func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
+	if err := p.frame.Check(context.Background(), c.Name); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	b := p.find(&c)
+	if left := p.pending[c.ID]; b == nil && left != nil && left.key == p.key(c.Name) {
+		b = left
+	}
+	owns := b != nil && p.owners[b.key] == b
+	p.mu.Unlock()
+	switch {
+	case b == nil:
+		return p.checkAgent(ctx, c.TTL)
+	case !owns: // Consul knows nothing of it
+		p.forget(b)
+		return nil
+	case ctx.Err() != nil:
+		p.releaseLater(b)
+		p.releases.Ask()
+		return ctx.Err()
+	}
+	call := p.frame.Call(ctx, c.TTL)
+	defer call.End()
+	return call.Outcome(p.release(call.Context, b))
+}
+
+// checkAgent is a Leave that has nothing to release: it says what Consul says.
+func (p *plainMode) checkAgent(ctx context.Context, limit time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	call := p.frame.Call(ctx, limit)
+	defer call.End()
+	_, err := p.txn(call.Context, treeOp(p.keys.id))
+	return call.Outcome(err)
+}
+
+// Line implements store.Store. It shows the holder alone. Of one that is not Holdfast's it shows what its key says.
+func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
+	line := store.Line{Name: name}
+	call, err := p.begin(ctx, name, frame.AskTimeout)
+	if err != nil {
+		return line, err
+	}
+	defer call.End()
+	e, err := p.read(call.Context, p.key(name))
+	if err == nil && e != nil && e.Session != "" {
+		line.Places = []store.Place{p.place(name, e)}
+	}
+	return line, call.Outcome(err)
+}
+
+// Break implements store.Store. It deletes the key as it was when it was given this ticket.
+func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error {
+	call, err := p.begin(ctx, name, frame.AskTimeout)
+	if err != nil {
+		return err
+	}
+	defer call.End()
+	key := p.key(name)
+	e, err := p.read(call.Context, key)
+	if err == nil && (e == nil || e.Session == "" || e.ModifyIndex != ticket) {
+		return store.ErrNotHeld
+	}
+	if err == nil {
+		_, err = p.txn(call.Context, checkIndexOp(key, ticket), deleteOp(key))
+	}
+	if _, changed := errors.AsType[*failedOp](err); changed {
+		return store.ErrNotHeld
+	}
+	return call.Outcome(err)
+}
+
+// Names implements store.Store: it cannot. To find the locks among all keys of a Consul is no request to be made.
+func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		yield("", fmt.Errorf("%w: in plain mode locks are among all other keys; mode=line, which is the default, can list "+
+			"them", store.ErrUnsupported))
+	}
+}
+
+// begin checks an operation and begins it. In plain mode a name is a key, and Holdfast's own are no locks.
+func (p *plainMode) begin(ctx context.Context, name string, limit time.Duration) (frame.Call, error) {
+	if key := p.key(name); strings.HasPrefix(key, root) {
+		return frame.Call{}, fmt.Errorf("%w: in plain mode a name is a key, and what begins with %q is holdfast's own",
+			store.ErrBadName, root)
+	}
+	return p.frame.Begin(ctx, name, limit)
+}
+
+// key is where the lock of a name is.
+func (p *plainMode) key(name string) string { return p.prefix + name }
+
+// find returns the bid of a claim, or nil. The mutex is locked.
+func (p *plainMode) find(c *store.Claim) *bid {
+	if b := p.bids[c.ID]; b != nil && b.key == p.key(c.Name) {
+		return b
+	}
+	return nil
+}
+
+// held is the standing of a bid that is held.
+func (b *bid) held() store.Standing {
+	return store.Standing{State: store.Held, Ticket: b.ticket, Until: b.session.Until(), Ahead: -1}
+}

@@ -1,0 +1,383 @@
+package consulstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+// lockFlag is what Consul's own tools mark the key of a lock with.
+const lockFlag = 0x2ddccbc058a50c18
+
+// A plainValue is what the key of a lock says, for people.
+type plainValue struct {
+	ID    store.ID     `json:"id"`
+	TTL   int64        `json:"ttl"` // of its session, in milliseconds
+	Since int64        `json:"since"`
+	Owner *store.Owner `json:"owner"`
+}
+
+func (p *plainMode) value(c *store.Claim) string {
+	text, err := json.Marshal(plainValue{c.ID, p.ttl.Milliseconds(), time.Now().UnixMilli(), c.Owner})
+	if err != nil {
+		return sessionline.Format // strings and numbers can always be written
+	}
+	return sessionline.Format + string(text)
+}
+
+// decodePlain reads a value. What others have written says nothing.
+func decodePlain(e *entry) (v plainValue) {
+	text, ok := strings.CutPrefix(string(e.Value), sessionline.Format)
+	if !ok || json.Unmarshal([]byte(text), &v) != nil || v.Owner == nil {
+		v = plainValue{Owner: &store.Owner{Label: "session " + e.Session}}
+	}
+	return v
+}
+
+// place is the holder of a lock.
+func (p *plainMode) place(name string, e *entry) store.Place {
+	v := decodePlain(e)
+	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	ttl := time.Duration(v.TTL) * time.Millisecond
+	at := store.Place{
+		Claim: store.Claim{ID: v.ID, Name: name, Ask: all, TTL: ttl, Ticket: e.ModifyIndex, Owner: v.Owner},
+		State: store.Held, Left: ttl,
+	}
+	if v.Since != 0 {
+		at.Since = time.UnixMilli(v.Since)
+	}
+	return at
+}
+
+// read returns a key that is a lock's, or nil if there is none.
+func (p *plainMode) read(ctx context.Context, key string) (*entry, error) {
+	entries, err := p.txn(ctx, getOp(key))
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	if entries[0].Flags != lockFlag {
+		return nil, final(fmt.Errorf("the key %s is no lock: it has the flags %#x", store.Quote(key), entries[0].Flags))
+	}
+	return &entries[0], nil
+}
+
+const (
+	// bidTries is how often a bid is made while its session or its key changes.
+	bidTries = 20
+	// delayPause is when a bid is made again that was refused because of another session's lock-delay.
+	delayPause = time.Second
+)
+
+// An outcome is what came of a bid.
+type outcome struct {
+	taken   bool
+	index   uint64 // of the key: the ticket if it was taken; 0: not known
+	delayed bool   // nobody has the lock, and Consul gives it to nobody for a while
+}
+
+// bid tries to take the lock, and has the claim wait if it can't. A claim that was refused as a Try is Gone. The error
+// is ErrAgain if its session or its key has changed meanwhile.
+func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing store.Standing, err error) {
+	ses, err := p.sessions.Current(ctx)
+	if err != nil {
+		return standing, err
+	}
+	free, err := p.reserve(b, ses)
+	var got outcome
+	if free {
+		got, err = p.take(ctx, b, ses, c)
+	}
+	switch {
+	case errors.Is(err, sessionline.ErrOver):
+		p.lose(ses)
+		return standing, sessionline.ErrAgain
+	case err != nil:
+		return standing, err
+	case got.taken && got.index <= b.floor:
+		p.releaseLater(b)
+		p.releases.Ask()
+		return standing, fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, got.index, b.floor)
+	case got.taken:
+		if err := p.sessions.Freshen(ctx, ses); err != nil {
+			return standing, err
+		}
+		return p.hold(b, ses, got.index)
+	case c.Try:
+		return store.Standing{Ahead: 1}, nil
+	}
+	return p.wait(b, ses, got)
+}
+
+// stands returns ErrAgain if a bid or its session is gone. The mutex is locked.
+func (p *plainMode) stands(b *bid, ses *frame.Session[*session]) error {
+	if p.bids[b.id] != b || !p.sessions.Is(ses) {
+		return sessionline.ErrAgain
+	}
+	return nil
+}
+
+// reserve has b be the one of this client's bids that may have the key. It reports false if another one is.
+func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) (free bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.stands(b, ses); err != nil {
+		return false, err
+	}
+	if owner := p.owners[b.key]; owner != nil && owner != b {
+		return false, nil
+	}
+	if b.session != ses { // under another session, nothing of what was sent before can land
+		b.session, b.unsure = ses, false
+	}
+	p.owners[b.key] = b
+	return true, nil
+}
+
+// hold notes that b is held.
+func (p *plainMode) hold(b *bid, ses *frame.Session[*session], ticket uint64) (store.Standing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.stands(b, ses); err != nil {
+		return store.Standing{}, err
+	}
+	b.state, b.ticket = store.Held, ticket
+	return b.held(), nil
+}
+
+// take locks the key if it is free. The index of that is the ticket.
+func (p *plainMode) take(
+	ctx context.Context, b *bid, ses *frame.Session[*session], c *store.Claim,
+) (got outcome, err error) {
+	got, there, err := p.lock(ctx, b, ses.Handle, op{Verb: "check-not-exists", Key: b.key}, c)
+	if err != nil || !there {
+		return got, err
+	}
+	e, err := p.read(ctx, b.key)
+	switch {
+	case err != nil:
+		return got, err
+	case e == nil:
+		return got, sessionline.ErrAgain
+	case e.Session == ses.Handle.id && decodePlain(e).ID == b.id: // the response to an earlier request was lost
+		return outcome{taken: true, index: e.ModifyIndex}, nil
+	case e.Session != "":
+		return outcome{index: e.ModifyIndex}, nil
+	}
+	got, changed, err := p.lock(ctx, b, ses.Handle, checkIndexOp(b.key, e.ModifyIndex), c)
+	if changed {
+		got.index = e.ModifyIndex
+	}
+	return got, err
+}
+
+// lock locks the key if it is so. It reports whether it is not.
+func (p *plainMode) lock(
+	ctx context.Context, b *bid, in *session, isSo op, c *store.Claim,
+) (got outcome, other bool, err error) {
+	locked := lockOp(b.key, in.id, p.value(c))
+	locked.Flags = lockFlag
+	written, err := p.txn(ctx, checkIndexOp(in.key, in.epoch.Load()), isSo, locked)
+	failed, refused := errors.AsType[*failedOp](err)
+	switch {
+	case refused && failed.index == 0:
+		return got, false, p.readEpoch(ctx, in)
+	case refused && failed.index == 1:
+		return got, true, nil
+	case refused && strings.Contains(failed.what, "lock delay"):
+		return outcome{delayed: true}, false, nil
+	case refused:
+		return got, false, errors.Join(sessionline.ErrOver, failed)
+	case err == nil && len(written) == 0:
+		err = p.noRead(b.key)
+	}
+	if err != nil {
+		p.mu.Lock()
+		b.unsure = b.unsure || mayHaveBeenDone(err) || isFinal(err)
+		p.mu.Unlock()
+		return got, false, err
+	}
+	return outcome{taken: true, index: written[len(written)-1].ModifyIndex}, false, nil
+}
+
+// wait has a bid wait until its key is another than it was found to be, or this client's other bid for it has left.
+func (p *plainMode) wait(b *bid, ses *frame.Session[*session], found outcome) (store.Standing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owners[b.key] == b && !b.unsure {
+		delete(p.owners, b.key)
+	}
+	if err := p.stands(b, ses); err != nil {
+		return store.Standing{}, err
+	}
+	b.state, b.session = store.Waiting, ses
+	standing := store.Standing{State: store.Waiting, Until: ses.Until(), Ahead: -1}
+	switch owner := p.owners[b.key]; {
+	case found.delayed:
+		standing.AskAgain = time.Now().Add(delayPause)
+	case found.index != 0:
+		ses.Handle.watches.add(sessionline.Watch{Key: b.key, Data: true}, state{1, found.index})
+	case owner == nil || owner == b: // the other one has left meanwhile
+		standing.AskAgain = time.Now()
+	}
+	return standing, nil
+}
+
+// Changed implements events: the bids for a key may try again.
+func (p *plainMode) Changed(_ *session, w sessionline.Watch, _ bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wake(w.Key)
+}
+
+// wake has the bids for a key try again. The mutex is locked.
+func (p *plainMode) wake(key string) {
+	for _, b := range p.bids {
+		if b.key == key && b.state == store.Waiting {
+			p.mu.Push(b.id, store.Standing{State: store.Waiting})
+		}
+	}
+}
+
+// Over implements events.
+func (p *plainMode) Over(in *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ses := p.sessions.Present(); ses != nil && ses.Handle == in {
+		p.sessions.Lose(ses)
+	}
+}
+
+// lose ends a session that Consul has no more.
+func (p *plainMode) lose(ses *frame.Session[*session]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sessions.Lose(ses)
+}
+
+// loseBids forgets everything that went with its session. The mutex is locked. A session that Consul may still have is
+// ended only when its holders can't believe in it any more.
+func (p *plainMode) loseBids(lost *frame.Session[*session]) {
+	clear(p.owners)
+	clear(p.pending)
+	for _, b := range p.bids {
+		if b.session == lost {
+			p.drop(b)
+			p.mu.Push(b.id, store.Standing{State: store.Gone, Ticket: b.ticket})
+		}
+	}
+	p.frame.Go(func() {
+		select {
+		case <-time.After(time.Until(lost.Until())):
+		case <-p.frame.Life().Done():
+		}
+		p.End(p.frame.Life(), lost.Handle)
+	})
+}
+
+// gone notes that a bid that was held has lost its key.
+func (p *plainMode) gone(b *bid) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.unsure { // an earlier request may still lock the key
+		delete(p.bids, b.id)
+		p.pending[b.id] = b
+		p.releases.Ask()
+		return
+	}
+	p.drop(b)
+}
+
+// forget is drop for callers that have not locked the mutex.
+func (p *plainMode) forget(b *bid) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(b)
+}
+
+// drop forgets a bid that Consul has nothing of. Another one of this client may try now.
+func (p *plainMode) drop(b *bid) {
+	b.state = store.Gone
+	if p.bids[b.id] == b {
+		delete(p.bids, b.id)
+	}
+	if p.pending[b.id] == b {
+		delete(p.pending, b.id)
+	}
+	if p.owners[b.key] == b {
+		delete(p.owners, b.key)
+		p.wake(b.key)
+	}
+	waits := slices.ContainsFunc(slices.Collect(maps.Values(p.bids)), func(other *bid) bool {
+		return other.key == b.key && other.state == store.Waiting
+	})
+	if b.session != nil && !waits {
+		p.Unwatch(b.session.Handle, sessionline.Watch{Key: b.key, Data: true})
+	}
+}
+
+// releaseLater notes that a bid is to be released when Consul responds again.
+func (p *plainMode) releaseLater(b *bid) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.state = store.Gone
+	delete(p.bids, b.id)
+	if p.sessions.Is(b.session) {
+		p.pending[b.id] = b
+	}
+}
+
+// release unlocks the key of a bid and deletes it. A bid whose requests may still land is made void first. What fails
+// is done later.
+func (p *plainMode) release(ctx context.Context, b *bid) error {
+	p.mu.Lock()
+	ses, unsure := b.session, b.unsure
+	p.mu.Unlock()
+	var err error
+	if unsure {
+		err = p.Void(ctx, ses.Handle)
+	}
+	if err == nil {
+		_, err = p.txn(ctx, checkSessionOp(b.key, ses.Handle.id), deleteOp(b.key))
+	}
+	if _, notHeld := errors.AsType[*failedOp](err); notHeld && !errors.Is(err, sessionline.ErrOver) {
+		err = nil
+	}
+	switch {
+	case errors.Is(err, sessionline.ErrOver):
+		p.lose(ses) // it went with it
+	case err != nil:
+		p.releaseLater(b)
+		return err
+	}
+	p.forget(b)
+	return nil
+}
+
+// releasePending releases what could not be released when that was asked for. It runs in one goroutine at a time.
+func (p *plainMode) releasePending() error {
+	p.mu.Lock()
+	pending := slices.Collect(maps.Values(p.pending))
+	p.mu.Unlock()
+	if len(pending) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(p.frame.Life(), p.ttl/2)
+	defer cancel()
+	return sessionline.Each(pending, func(b *bid) error { return p.release(ctx, b) })
+}
+
+// afterRenewal cleans up after what has failed, whenever the session has been renewed.
+func (p *plainMode) afterRenewal(err error) {
+	if err == nil {
+		p.releases.Ask()
+	}
+}

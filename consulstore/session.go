@@ -1,0 +1,231 @@
+package consulstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+// A session is one in Consul. It has a key of its own, whose modify index is the session's epoch. A claim is made only
+// in the epoch in which that was asked for. So a request that may still be on its way is made void for ever by writing
+// the key once more (rule 8 of package store).
+type session struct {
+	id      string
+	key     string
+	epoch   atomic.Uint64
+	proven  time.Time // as of when it was extended for the last time; Renew's own
+	watches *watches
+
+	life context.Context // ends when the session is ended here
+	end  context.CancelFunc
+}
+
+// raiseEpoch notes that the epoch is no earlier than this index.
+func (s *session) raiseEpoch(epoch uint64) {
+	for old := s.epoch.Load(); epoch > old && !s.epoch.CompareAndSwap(old, epoch); old = s.epoch.Load() {
+	}
+}
+
+// A creation is what Consul is asked for. A session has no checks: one that fails would end it while its client still
+// believes in it. And it has no lock-delay, which is for clients that believe for longer than they may.
+type creation struct {
+	Name       string
+	Node       string
+	TTL        string
+	Behavior   string
+	LockDelay  string
+	Checks     []string // empty, and not left out: that would be the health of the node
+	NodeChecks []string
+}
+
+// Open begins a session, and makes its key. One that was begun at an address that is then left expires.
+func (c *consul) Open(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
+	err = c.anywhere(ctx, func(ctx context.Context) error {
+		in, ttl, sent, err = c.openOnce(ctx)
+		return err
+	})
+	return in, ttl, sent, err
+}
+
+// anywhere does something at the address in use. If there are several, one that does not respond is left for the next.
+func (c *consul) anywhere(ctx context.Context, do func(context.Context) error) error {
+	patience := frame.AskTimeout / time.Duration(len(c.addresses)+1)
+	for range len(c.addresses) - 1 {
+		at, _ := c.dialer.here()
+		attempt, cancel := frame.Bound(ctx, patience)
+		err := do(attempt)
+		silent := attempt.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !silent {
+			return err
+		}
+		c.leave(at)
+	}
+	return do(ctx)
+}
+
+// openOnce begins a session at the address in use. Consul counts its ttl from when a majority has it.
+func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
+	sent = time.Now()
+	id, err := c.create(ctx)
+	if err != nil {
+		return nil, 0, sent, err
+	}
+	in = &session{id: id, key: c.keys.sessions + id, proven: sent}
+	in.life, in.end = context.WithCancel(c.frame.Life())
+	in.watches = newWatches(c, in)
+	if err := c.Void(ctx, in); err != nil {
+		c.End(ctx, in)
+		return nil, 0, sent, err
+	}
+	c.frame.Go(func() { c.awaitEnd(in) })
+	return in, c.ttl, sent, nil
+}
+
+// create makes a session, and the node that it belongs to if there is none.
+func (c *consul) create(ctx context.Context) (id string, err error) {
+	body := creation{
+		Name: "holdfast " + c.about, Node: c.node, TTL: c.ttl.String(), Behavior: "delete", LockDelay: "0s",
+		Checks: []string{}, NodeChecks: []string{},
+	}
+	var created struct{ ID string }
+	for range 2 {
+		_, err = c.call(ctx, http.MethodPut, "/v1/session/create", nil, body, &created)
+		if err == nil || !strings.Contains(err.Error(), "Missing node registration") {
+			return created.ID, err
+		}
+		node := struct{ Node, Address string }{c.node, "127.0.0.1"}
+		if _, err = c.call(ctx, http.MethodPut, "/v1/catalog/register", nil, node, new(bool)); err != nil {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// Void implements sessionline.Server: it begins another epoch of the session. A key that is written with what it says
+// already keeps its index, so that it says something else each time.
+func (c *consul) Void(ctx context.Context, in *session) error {
+	written, err := c.txn(ctx, lockOp(in.key, in.id, sessionline.Format+c.about+" "+rand.Text()))
+	if failed, ok := errors.AsType[*failedOp](err); ok {
+		return errors.Join(sessionline.ErrOver, failed) // the session is not there, or its key is another's
+	}
+	if err == nil && len(written) != 1 {
+		err = c.noRead(in.key)
+	}
+	if err == nil {
+		in.raiseEpoch(written[0].ModifyIndex)
+	}
+	return err
+}
+
+// awaitEnd watches the session's key, which is deleted when Consul has the session no more.
+func (c *consul) awaitEnd(in *session) {
+	w := &watch{Watch: sessionline.Watch{Key: in.key}, within: in.life, life: in.life}
+	if _, gone := c.follow(w); gone {
+		c.told.Over(in)
+	}
+}
+
+const (
+	// patiencePart of the ttl is how long an agent may fail to renew before another is tried.
+	patiencePart = 6
+	// electionPause is how long a renewal waits that has failed.
+	electionPause = 50 * time.Millisecond
+)
+
+// errDoubt is the error of a renewal that may have extended nothing.
+var errDoubt = errors.New("it is not sure that the leader has renewed the session")
+
+// Renew extends a session, as of when the request was sent that has proved it. One that was not extended for its ttl is
+// over, whatever Consul says: see the package's documentation.
+func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive time.Time, err error) {
+	patience, began := c.ttl/patiencePart, time.Now()
+	for time.Since(in.proven) < c.ttl {
+		at, _ := c.dialer.here()
+		attempt, cancel := frame.Bound(ctx, patience)
+		alive, err = c.renewOnce(attempt, in)
+		cancel()
+		switch {
+		case err == nil:
+			in.proven = alive
+			return true, alive, nil
+		case errors.Is(err, sessionline.ErrOver):
+			return false, alive, nil
+		case ctx.Err() != nil:
+			return false, alive, err
+		case isFinal(err):
+			return false, alive, err
+		case time.Since(began) >= patience: // silent, or it has no leader
+			c.leave(at)
+			began = time.Now()
+		}
+		select {
+		case <-time.After(electionPause):
+		case <-ctx.Done():
+			return false, alive, err
+		}
+	}
+	return false, alive, nil
+}
+
+// renewOnce reads the session's key from a leader that a majority has confirmed, and renews the session then, over the
+// same connection.
+//
+// A leader that was deposed, and does not know it yet, renews sessions too, and its successor counts from its election.
+// But a server never goes back to an earlier leader than it has heard of. So the leader that renews is the one that was
+// read from, or a later one; and if that was deposed meanwhile, its successor was elected after the read was sent, and
+// has given the session its whole ttl since. Either way Consul counts from when the read was sent, or later.
+func (c *consul) renewOnce(ctx context.Context, in *session) (alive time.Time, err error) {
+	var read, renewed net.Conn
+	alive = time.Now()
+	_, err = c.renewals.txn(noteConnection(ctx, &read), checkSessionOp(in.key, in.id))
+	if failed, ok := errors.AsType[*failedOp](err); ok {
+		return alive, errors.Join(sessionline.ErrOver, failed)
+	}
+	if err != nil {
+		return alive, err
+	}
+	var sessions []struct{ ID string }
+	path := "/v1/session/renew/" + in.id
+	_, err = c.renewals.call(noteConnection(ctx, &renewed), http.MethodPut, path, nil, nil, &sessions)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.code == http.StatusNotFound {
+		return alive, errDoubt // the next read tells
+	}
+	if err == nil && (read != renewed || len(sessions) == 0) {
+		err = errDoubt
+	}
+	return alive, err
+}
+
+// noteConnection has the connection of a request be noted.
+func noteConnection(ctx context.Context, conn *net.Conn) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) { *conn = got.Conn },
+	})
+}
+
+// leave goes on with the next address, if there are several, and with new connections.
+func (c *consul) leave(from int) {
+	c.dialer.next(from)
+	c.closeIdle()
+}
+
+// End ends a session if Consul can be reached, also when the store is being closed.
+func (c *consul) End(ctx context.Context, in *session) {
+	in.end()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frame.EndTimeout)
+	defer cancel()
+	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
+}
+
+// Done implements sessionline.Server: that a session has ended is told by its key.
+func (c *consul) Done(*session) <-chan struct{} { return nil }

@@ -1,0 +1,106 @@
+package consulstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+// DefaultTTL is the ttl of a session for which none is given.
+const DefaultTTL = 15 * time.Second
+
+// MaxTTL is the greatest ttl of a session that Consul takes.
+const MaxTTL = 24 * time.Hour
+
+// A Store is one client's session in Consul. It implements store.Store.
+type Store struct {
+	mode
+}
+
+// A mode is what is made of keys and sessions: a line of claims, or one key for each lock.
+type mode interface {
+	store.Store
+
+	// start begins the mode's session, and has it be renewed from then on. It returns ErrClosed after Close.
+	start(ctx context.Context, identity string) error
+}
+
+func newConsul(f *frame.Frame, set *settings) *consul {
+	d := newDialer(set.network, set.addresses, set.tls)
+	return &consul{
+		agent:    newAgent(set, d, callConnections),
+		queries:  newAgent(set, d, queryConnections),
+		renewals: newAgent(set, d, renewalConnections),
+		keys:     newKeySpace(set.prefix),
+		frame:    f,
+	}
+}
+
+func newMode(c *consul) mode {
+	if c.plain {
+		return newPlainMode(c)
+	}
+	return newLineMode(c)
+}
+
+// lineMode keeps a line of claims for each name.
+type lineMode struct {
+	*sessionline.Store[*session]
+	consul   *consul
+	identity string
+}
+
+func newLineMode(c *consul) *lineMode {
+	m := &lineMode{consul: c, Store: sessionline.New(sessionline.Config[*session]{
+		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
+	})}
+	c.told = m.Store
+	return m
+}
+
+func (m *lineMode) start(ctx context.Context, identity string) error {
+	m.identity = identity
+	_, err := m.Session(ctx)
+	if err == nil {
+		m.Start()
+	}
+	return err
+}
+
+// Abilities implements store.Store.
+func (m *lineMode) Abilities() store.Abilities {
+	able := m.consul.abilities()
+	able.Identity, able.Line, able.Shared, able.ExactWake = m.identity, true, true, true
+	return able
+}
+
+// abilities are those that both modes have.
+func (c *consul) abilities() store.Abilities {
+	return store.Abilities{
+		Store:      c.frame.Name,
+		MinTTL:     c.ttl,
+		MaxTTL:     MaxTTL,
+		SessionTTL: c.ttl,
+		// Consul ends a session when it was not renewed for twice its ttl, and a new leader counts from its election.
+		TakeoverTTLs: 4,
+		TakeoverPlus: 5 * time.Second,
+		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
+	}
+}
+
+// closeIdle closes the connections that no request uses.
+func (c *consul) closeIdle() {
+	for _, a := range []*agent{c.agent, c.queries, c.renewals} {
+		a.client.CloseIdleConnections()
+	}
+}
+
+// Close implements store.Store.
+func (m *lineMode) Close() error {
+	err := m.Store.Close()
+	m.consul.closeIdle()
+	return err
+}

@@ -1,0 +1,261 @@
+package consulstore
+
+import (
+	"context"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store/sessionline"
+)
+
+const (
+	// maxQueries is how many blocking queries a client has under way for what its claims wait for. Each has a connection
+	// of its own, and an agent takes 200 from one address unless it is told otherwise.
+	maxQueries = 32
+	// pollPause is how often the keys are read that are watched without a blocking query.
+	pollPause = 250 * time.Millisecond
+	// pollBatch is how many of them one request reads.
+	pollBatch = 64
+)
+
+// watches are those of one session. Up to maxQueries of them have a blocking query each; the others are read together,
+// now and then, until one of the first has fired.
+type watches struct {
+	consul *consul
+	in     *session
+
+	mu      sync.Mutex
+	all     map[sessionline.Watch]*watch
+	queue   []*watch // those that have no blocking query
+	queries int
+	polling bool
+}
+
+// A watch is one that is set.
+type watch struct {
+	sessionline.Watch
+	seen   state
+	within context.Context // the session's life
+	life   context.Context // ends when it is given up
+	end    context.CancelFunc
+}
+
+// A state is how many keys are watched, and the index of the last change of any. Keys that come and change raise the
+// latter, and one that goes lowers the former: no two states in a row are alike.
+type state struct {
+	keys int
+	last uint64
+}
+
+func stateOf(entries []entry) (s state) {
+	s.keys = len(entries)
+	for _, e := range entries {
+		s.last = max(s.last, e.ModifyIndex)
+	}
+	return s
+}
+
+// readOp reads what is watched.
+func readOp(w sessionline.Watch) op {
+	if isLine(w.Key) {
+		return treeOp(w.Key)
+	}
+	return getOp(w.Key)
+}
+
+// firedBy reports whether this is what w is set for.
+func (w *watch) firedBy(now state) bool {
+	return now.keys == 0 || now != w.seen && (w.Data || isLine(w.Key))
+}
+
+func newWatches(c *consul, in *session) *watches {
+	return &watches{consul: c, in: in, all: map[sessionline.Watch]*watch{}}
+}
+
+// Watch implements sessionline.Server.
+func (c *consul) Watch(ctx context.Context, in *session, w sessionline.Watch) (there bool, err error) {
+	entries, err := c.txn(ctx, readOp(w))
+	if err != nil || len(entries) == 0 {
+		return false, err
+	}
+	in.watches.add(w, stateOf(entries))
+	return true, nil
+}
+
+// Unwatch implements sessionline.Server.
+func (c *consul) Unwatch(in *session, w sessionline.Watch) {
+	s := in.watches
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if set := s.all[w]; set != nil {
+		s.remove(set)
+	}
+}
+
+func (s *watches) add(key sessionline.Watch, seen state) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all[key] != nil {
+		return
+	}
+	w := &watch{Watch: key, seen: seen, within: s.in.life}
+	w.life, w.end = context.WithCancel(s.in.life)
+	s.all[key] = w
+	if s.queries < maxQueries && fitsPath(w.Key) {
+		s.queries++
+		s.consul.frame.Go(func() { s.followAll(w) })
+		return
+	}
+	s.queue = append(s.queue, w)
+	if !s.polling {
+		s.polling = true
+		s.consul.frame.Go(s.poll)
+	}
+}
+
+// remove gives a watch up. It reports false if that has happened before.
+func (s *watches) remove(w *watch) bool {
+	if s.all[w.Watch] != w {
+		return false
+	}
+	delete(s.all, w.Watch)
+	s.queue = slices.DeleteFunc(s.queue, func(queued *watch) bool { return queued == w })
+	w.end()
+	return true
+}
+
+// fire tells that a watch has fired, unless it was given up.
+func (s *watches) fire(w *watch, now state) {
+	s.mu.Lock()
+	set := s.remove(w)
+	s.mu.Unlock()
+	if set {
+		s.consul.told.Changed(s.in, w.Watch, now.keys == 0 && !isLine(w.Key))
+	}
+}
+
+// pathKey matches what Consul's HTTP interface takes in a path. It also cleans paths.
+var pathKey = regexp.MustCompile(`^[\w.~:/-]+$`)
+
+// fitsPath reports whether the HTTP interface takes this key as it is. All of Holdfast's own are such keys.
+func fitsPath(key string) bool {
+	return pathKey.MatchString(key) && path.Clean("/"+key) == "/"+strings.TrimSuffix(key, "/")
+}
+
+// followAll follows a watch, and then those that have waited for a blocking query.
+func (s *watches) followAll(w *watch) {
+	for w != nil {
+		if now, fired := s.consul.follow(w); fired {
+			s.fire(w, now)
+		}
+		w = s.next()
+	}
+}
+
+// next returns a watch that waits for a blocking query, or nil and has one query less.
+func (s *watches) next() (w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.queue, func(w *watch) bool { return fitsPath(w.Key) })
+	if at < 0 {
+		s.queries--
+		return nil
+	}
+	w = s.queue[at]
+	s.queue = slices.Delete(s.queue, at, at+1)
+	return w
+}
+
+// Pauses after a blocking query that has failed.
+const (
+	leastPause = 20 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// follow sends one blocking query after another until w fires or ends. It reports whether it has fired, and by what.
+// What has happened between two queries is seen by the second: nothing is lost with a connection.
+func (c *consul) follow(w *watch) (now state, fired bool) {
+	index, pause := w.seen.last, leastPause
+	for w.life.Err() == nil {
+		entries, next, err := c.blockHere(w, index)
+		if err != nil {
+			select {
+			case <-time.After(pause):
+			case <-w.life.Done():
+			}
+			index, pause = 0, min(2*pause, mostPause) // the next query does not block
+			continue
+		}
+		if now = stateOf(entries); w.firedBy(now) {
+			return now, true
+		}
+		if next < index { // Consul's data was restored
+			next = 0
+		}
+		index, pause = next, leastPause
+	}
+	return now, false
+}
+
+// blockHere sends a blocking query that is given up when the address is left, but not when the watch is: Consul would
+// let it go on all the same, and count its connection, until its wait is over.
+func (c *consul) blockHere(w *watch, index uint64) ([]entry, uint64, error) {
+	_, left := c.dialer.here()
+	ctx, cancel := context.WithCancel(w.within)
+	defer cancel()
+	defer context.AfterFunc(left, cancel)()
+	return c.queries.block(ctx, w.Key, index)
+}
+
+// poll reads what is watched without blocking queries, as long as there is something.
+func (s *watches) poll() {
+	for {
+		select {
+		case <-time.After(pollPause):
+		case <-s.in.life.Done():
+			return
+		}
+		s.mu.Lock()
+		queue := slices.Clone(s.queue)
+		s.polling = len(queue) > 0
+		s.mu.Unlock()
+		if len(queue) == 0 {
+			return
+		}
+		for batch := range slices.Chunk(queue, pollBatch) {
+			s.pollOnce(batch)
+		}
+	}
+}
+
+// pollOnce reads what these watch. A failure is made good by the next poll.
+func (s *watches) pollOnce(batch []*watch) {
+	ops := make([]op, len(batch))
+	for i, w := range batch {
+		ops[i] = readOp(w.Watch)
+	}
+	ctx, cancel := context.WithTimeout(s.in.life, s.consul.ttl/2)
+	defer cancel()
+	entries, err := s.consul.txn(ctx, ops...)
+	if err != nil {
+		return
+	}
+	under := map[string][]entry{} // by key, and by line
+	for _, e := range entries {
+		if under[e.Key] != nil { // two have read it
+			continue
+		}
+		under[e.Key] = []entry{e}
+		line := e.Key[:strings.LastIndexByte(e.Key, '/')+1]
+		under[line] = append(under[line], e)
+	}
+	for _, w := range batch {
+		if now := stateOf(under[w.Key]); w.firedBy(now) {
+			s.fire(w, now)
+		}
+	}
+}

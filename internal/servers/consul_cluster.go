@@ -1,0 +1,133 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"testing"
+)
+
+// ConsulServers are the servers of one Consul cluster.
+type ConsulServers struct {
+	Nodes []*ConsulServer
+
+	set   *settings
+	links consulLinks // of one that is Cuttable
+}
+
+// ConsulCluster starts a Consul cluster of n servers. All of them serve clients when it returns. The options are for
+// every node, and Args are those of `consul agent` as for [Consul].
+func ConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
+	t.Helper()
+	c := newConsulCluster(t, n, options...)
+	if err := c.firstStart(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
+	t.Helper()
+	c := &ConsulServers{set: settingsOf(options)}
+	t.Cleanup(func() { // after the servers have ended
+		if err := c.links.close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	mode := []string{"-server", "-bootstrap-expect", strconv.Itoa(n)}
+	if c.set.volatile {
+		mode = []string{"-dev"}
+	}
+	for i := range n {
+		node := newConsul(t, c, fmt.Sprintf("node%d", i+1), mode, c.set)
+		node.number = i + 1
+		c.Nodes = append(c.Nodes, node)
+	}
+	return c
+}
+
+// newNodeID makes an id of a node, which is a UUID.
+func newNodeID() string {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // it cannot fail
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// gossipAddrs are where the servers gossip.
+func (c *ConsulServers) gossipAddrs() []string {
+	var addrs []string
+	for _, node := range c.Nodes {
+		ip := node.bindIP()
+		if c.set.cuttable {
+			ip = node.foundIP()
+		}
+		addrs = append(addrs, fmt.Sprintf("%s:%d", ip, node.ports[consulGossip]))
+	}
+	return addrs
+}
+
+// firstStart starts all servers on free ports. Each knows the ports of all.
+func (c *ConsulServers) firstStart() error {
+	if err := startTogether(c.Nodes, c.choosePorts, func(s *ConsulServer) error { return s.startHere() }); err != nil {
+		return err
+	}
+	return each(c.Nodes, (*ConsulServer).AwaitHealthy)
+}
+
+// choosePorts chooses the ports of all servers, and makes what depends on them.
+func (c *ConsulServers) choosePorts() error {
+	err := each(c.Nodes, func(s *ConsulServer) error { return s.choosePorts() })
+	if err == nil && c.set.cuttable {
+		err = c.relink()
+	}
+	return err
+}
+
+// Agent starts a client agent beside the servers, which serves clients when it returns. Options other than Args and Env
+// are those of the servers.
+//
+// Sessions that are made through it belong to its node. They are lost when it stops in good order, and outlive Kill.
+func (c *ConsulServers) Agent(t testing.TB, options ...Option) *ConsulServer {
+	t.Helper()
+	own, set := settingsOf(options), *c.set
+	set.args, set.env = own.args, own.env
+	agent := newConsul(t, c, "agent-"+newNodeID()[:8], nil, &set)
+	if err := agent.firstStart(); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.AwaitHealthy(); err != nil {
+		t.Fatal(err)
+	}
+	return agent
+}
+
+// Restart kills all servers at once and starts them again on the same ports, with their data or without.
+func (c *ConsulServers) Restart(keepData bool) error { return restartTogether(c.Nodes, keepData) }
+
+// Endpoints are the addresses of all servers, as host:port.
+func (c *ConsulServers) Endpoints() []string { return addrsOf(c.Nodes) }
+
+// Leader is the server that leads, as it and a majority say. If there is none, it waits for one.
+func (c *ConsulServers) Leader() (*ConsulServer, error) { return pollFor(c.leaderNow) }
+
+func (c *ConsulServers) leaderNow() (*ConsulServer, error) {
+	return leaderNow(c.Nodes, func(ctx context.Context, s *ConsulServer) (reign, bool, error) {
+		return s.raftStatus(ctx)
+	})
+}
+
+// Followers are the servers that do not lead, once there is a leader. They may be stopped.
+func (c *ConsulServers) Followers() ([]*ConsulServer, error) {
+	leader, err := c.Leader()
+	if err != nil {
+		return nil, err
+	}
+	var followers []*ConsulServer
+	for _, node := range c.Nodes {
+		if node != leader {
+			followers = append(followers, node)
+		}
+	}
+	return followers, nil
+}

@@ -1,0 +1,74 @@
+package frame
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Doubts are claims that something may have happened to, as the events of a server tell. They are looked at soon, all
+// that there are at once, and again a while later if that fails. C is what the store knows a claim by.
+type Doubts[C comparable] struct {
+	DoubtsConfig[C]
+	frame  *Frame
+	rounds *Rounds
+
+	claims  map[C]struct{} // to be looked at
+	looking map[C]struct{} // being looked at
+}
+
+// A DoubtsConfig is what Doubts has to know of a store.
+type DoubtsConfig[C comparable] struct {
+	// Mutex is the store's own. It guards the Doubts too.
+	Mutex *Mutex
+
+	// Limit is how long a look may take. It is set before the first Add.
+	Limit time.Duration
+
+	// Look finds out where claims stand. It runs in one goroutine at a time.
+	Look func(ctx context.Context, claims []C) error
+}
+
+// lookPause is how long after a failure claims are looked at again.
+const lookPause = 50 * time.Millisecond
+
+// NewDoubts returns the doubts of a store, of which there are none yet.
+func NewDoubts[C comparable](f *Frame, config DoubtsConfig[C]) *Doubts[C] {
+	d := &Doubts[C]{DoubtsConfig: config, frame: f, claims: map[C]struct{}{}}
+	d.rounds = NewRounds(f, d.look)
+	return d
+}
+
+// Add has c looked at soon. Mutex must be locked.
+func (d *Doubts[C]) Add(c C) {
+	d.claims[c] = struct{}{}
+	d.rounds.Ask()
+}
+
+// Await waits until everything that was added before has been looked at.
+func (d *Doubts[C]) Await(ctx context.Context) error { return d.rounds.Ask().Await(ctx) }
+
+// Remove has c not be looked at: it stands no more, or is known to hold. Mutex must be locked.
+func (d *Doubts[C]) Remove(c C) {
+	delete(d.claims, c)
+	delete(d.looking, c)
+}
+
+func (d *Doubts[C]) look() error {
+	d.Mutex.Lock()
+	d.looking, d.claims = d.claims, map[C]struct{}{}
+	claims := slices.Collect(maps.Keys(d.looking))
+	d.Mutex.Unlock()
+	ctx, cancel := context.WithTimeout(d.frame.Life(), d.Limit)
+	defer cancel()
+	err := d.Look(ctx, claims)
+	if err == nil || d.frame.Life().Err() != nil {
+		return err
+	}
+	d.Mutex.Lock()
+	defer d.Mutex.Unlock()
+	maps.Copy(d.claims, d.looking)
+	time.AfterFunc(lookPause, func() { d.rounds.Ask() })
+	return err
+}
