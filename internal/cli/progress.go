@@ -45,9 +45,9 @@ func (p *progress) tell(e verify.Event) {
 	p.last = e
 	switch {
 	case p.width == 0 && e.At > 0:
-		fmt.Fprintf(p.out, "holdfast: %8s  %s\n", e.At.Round(100*time.Millisecond), printable.Line(e.Text)) //nolint:errcheck // who cannot print has nobody left to tell
+		fmt.Fprintf(p.out, "holdfast: %8s  %s\n", e.At.Round(100*time.Millisecond), printable.Line(e.Text))
 	case e.At == 0:
-		fmt.Fprintln(p.out, "holdfast:", printable.Line(e.Text)) //nolint:errcheck // likewise
+		fmt.Fprintln(p.out, "holdfast:", printable.Line(e.Text))
 	default:
 		p.draw()
 	}

@@ -66,7 +66,7 @@ something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run
 	flags.IntVar(&v.plan.Workers, "workers", 4, "how many processes take locks")
 	flags.StringSliceVar(&v.plan.Faults, "faults", nil, "only these `KINDS` of faults (default: all that the store promises to survive)")
 	flags.StringVar(&v.plan.Servers, "own-servers", "", "start servers of this `KIND`, and break those too")
-	flags.StringVar(&v.report, "report", "", "write a report to `FILE`: a page, or JSON or text if it ends in .json or .txt")
+	flags.StringVar(&v.report, "report", "", "write a report to `FILE`: a page, or by its ending .json, .txt or .svg")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON in place of text")
 	cmd.AddCommand(&cobra.Command{
 		Use:    "worker",
@@ -100,6 +100,9 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	}
 	at, err := a.completePlan(&v.plan)
 	if err != nil {
+		return err
+	}
+	if err := v.createReport(); err != nil {
 		return err
 	}
 	v.plan.Command = func() *exec.Cmd { return exec.Command(self, "verify", "worker") }
@@ -175,6 +178,18 @@ func shellQuoted(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// createReport makes the file of the report, if there is to be one: a run may take long, and should not be in vain.
+func (v *verification) createReport() error {
+	if v.report == "" {
+		return nil
+	}
+	file, err := os.Create(v.report)
+	if err != nil {
+		return usageError("the report cannot be written: %w", err)
+	}
+	return file.Close()
 }
 
 // reportOf writes what came of a run, to stdout and to the file that was asked for.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -103,7 +102,7 @@ func emphasized(n int) string {
 }
 
 // writeTable writes the rows, and how each is repeated.
-func writeTable(w io.Writer, rows []row) {
+func writeTable(w *strings.Builder, rows []row) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b row) int { return cmp.Compare(a.store, b.store) })
 	shown := shownColumns(rows)
 	head := []string{"store", "time", "operations", "violations"}
@@ -135,7 +134,9 @@ func writeTable(w io.Writer, rows []row) {
 	}
 }
 
-func writeLine(w io.Writer, cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+func writeLine(w *strings.Builder, cells []string) {
+	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+}
 
 // shownColumns are the columns that have something in them, and one for each fault that is in none.
 func shownColumns(rows []row) []column {

@@ -55,17 +55,7 @@ var blindDelete = &Rung{
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
-		a, b, c := s.enter("A", ttl(s.between(250, 500)*time.Millisecond)), s.enter("B"), s.enter("C")
-		a.locks()
-		w := b.asks()
-		a.works(s.between(50, 120) * time.Millisecond)
-		deliver := a.holdBack(proxy.Requests, "what A sends")
-		late := a.beginsToUnlock()
-		s.await("A's release is on its way", func() bool { return a.held(proxy.Requests) > 0 })
-		w.granted()
-		deliver()
-		late.done()
-		c.triesWrongly(s.between(100, 200) * time.Millisecond)
+		s.releasesLate(s.enter("A", ttl(s.millis(250, 500))), proxy.Requests, "what A sends")
 	},
 }
 
@@ -87,16 +77,6 @@ var getCompareDelete = &Rung{
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
-		a, b, c := s.enter("A", ttl(s.between(1500, 2000)*time.Millisecond)), s.enter("B"), s.enter("C")
-		a.locks()
-		w := b.asks()
-		a.works(s.between(50, 120) * time.Millisecond)
-		deliver := a.holdBack(proxy.Down, "what the server answers to A")
-		late := a.beginsToUnlock()
-		s.await("the server's answer is on its way", func() bool { return a.held(proxy.Down) > 0 })
-		w.granted()
-		deliver()
-		late.done()
-		c.triesWrongly(s.between(100, 200) * time.Millisecond)
+		s.releasesLate(s.enter("A", ttl(s.millis(1500, 2000))), proxy.Down, "what the server answers to A")
 	},
 }

@@ -23,7 +23,9 @@
 //   - rung.go: what a rung is, and the list of all
 //   - play.go: a rung is played twice, with the broken lock and with Holdfast's
 //   - stage.go, player.go: one play, and what a player in it does
+//   - schedules.go: the schedules that several rungs share
 //   - process.go: a player that is a process of its own, to be stopped and killed
-//   - lock.go: what a player has in its hands
+//   - lock.go, belief.go: what a player has in its hands, and believes
 //   - redis.go, file.go: what the locks of several rungs share
+//   - judge.go, text.go, json.go, report.go: what came of it
 package broken

@@ -67,7 +67,7 @@ var asyncReplica = &Rung{
 		s.must(pair.Replicas[0].Lag())
 		s.breaks("lag", "replica", "the replica falls behind")
 		w := a.asks()
-		w.grantedWrongly(s.between(500, 800) * time.Millisecond)
+		w.grantedWrongly(s.millis(500, 800))
 		old := pair.Master
 		s.must(old.Kill())
 		s.breaks(killed, "master", "kill -9 the master")
@@ -97,7 +97,7 @@ var splitBrain = &Rung{
 	holdfast: holdfastReplicas,
 	schedule: func(s *stage) {
 		pair := s.hasReplica()
-		short := s.between(2000, 2400) * time.Millisecond
+		short := s.millis(2000, 2400)
 		a := s.enter("A", ttl(short))
 		a.locks()
 		s.acknowledged(pair.Master)
@@ -107,7 +107,7 @@ var splitBrain = &Rung{
 		s.on(pair.Master.Addr())
 		w := s.enter("B").asks()
 		w.grantedWrongly(2 * short)
-		s.must(pause(s.ctx, s.between(20, 60)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(20, 60)))
 		s.must(old.Follow(pair.Master))
 		healed()
 		s.tell("", "the split is healed: the old master follows the new one")
@@ -140,7 +140,7 @@ var lostTail = &Rung{
 			long = ttl(3 * time.Second) // the guard lasts as long
 		}
 		a := s.enter("A", long)
-		s.must(pause(s.ctx, s.between(0, 100)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(0, 100)))
 		w := a.asks()
 		var before map[string]int64
 		if s.holdfast { // the guard of a server that has just been started

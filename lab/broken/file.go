@@ -12,7 +12,7 @@ import (
 
 // openFile opens a SQLite database beside that of Holdfast's locks, with these tables.
 func openFile(ctx context.Context, p *part, schema string) (*sql.DB, error) {
-	query := url.Values{"_pragma": {"busy_timeout(20000)"}, "_txlock": {"immediate"}}
+	query := url.Values{"_pragma": {"busy_timeout(20000)", "synchronous(off)"}, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: p.Addrs[0] + ".naive"}).EscapedPath()+"?"+query.Encode())
 	if err != nil {
 		return nil, err

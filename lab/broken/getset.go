@@ -71,11 +71,7 @@ var getSetClock = &Rung{
 	broken: newGetSet, holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
-		ahead := s.between(15, 60) * time.Second
-		a, b := s.enter("A"), s.enter("B", skew(ahead))
-		a.locks()
-		s.breaks("clock ahead", "B", "B's clock is %v ahead", ahead)
-		b.triesWrongly(s.between(100, 200) * time.Millisecond)
+		s.clockIsAhead()
 	},
 }
 
@@ -94,8 +90,8 @@ var getSetOverwrite = &Rung{
 	schedule: func(s *stage) {
 		server := s.onRedis()
 		first, second := newGate(), newGate()
-		a := s.enterProcess("A", ttl(s.between(200, 400)*time.Millisecond))
-		short := s.between(200, 400) * time.Millisecond
+		a := s.enterProcess(ttl(s.millis(200, 400)))
+		short := s.millis(200, 400)
 		b, c := s.enter("B", stopsBetween(first)), s.enter("C", ttl(short), stopsBetween(second))
 		d := s.enter("D")
 		a.locks()

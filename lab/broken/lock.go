@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/lab/history"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A lock is a broken lock as a textbook gives it, in the hands of one client.
@@ -148,14 +149,28 @@ func (p *part) hire(ctx context.Context) (handle, error) {
 		return nil, nil
 	case p.Holdfast:
 		url, options := r.holdfast(p)
-		locks, err := holdfast.Open(ctx, url, options...)
+		locks, err := openPatiently(ctx, url, options)
 		if err != nil {
 			return nil, err
 		}
 		return &client{part: p, locks: locks}, nil
 	}
 	l, err := r.broken(ctx, p)
-	return polled{l}, err
+	if err != nil {
+		return nil, err
+	}
+	return polled{l}, nil
+}
+
+// openPatiently opens a client, and tries again a few times: on a busy machine a server may be slow to answer.
+func openPatiently(ctx context.Context, url string, options []holdfast.Option) (locks *holdfast.Client, err error) {
+	for range 3 {
+		locks, err = holdfast.Open(ctx, url, options...)
+		if err == nil || store.Final(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return locks, err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -54,9 +54,9 @@ var threadName = &Rung{
 	schedule: func(s *stage) {
 		s.onFile()
 		called := func(p *part) { p.Thread = "worker-1" }
-		a, b := s.enterProcess("A", called), s.enter("B", called)
+		a, b := s.enterProcess(called), s.enter("B", called)
 		a.locks()
-		b.triesWrongly(s.between(100, 200) * time.Millisecond)
+		b.triesWrongly(s.millis(100, 200))
 	},
 }
 
@@ -77,17 +77,17 @@ var foreignUnlock = &Rung{
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
-		a, b, c := s.enterProcess("A"), s.enter("B"), s.enter("C")
+		a, b, c := s.enterProcess(), s.enter("B"), s.enter("C")
 		a.locks()
 		w := b.asks()
-		s.must(pause(s.ctx, s.between(50, 150)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(50, 150)))
 		w.givesUp()
 		if s.holdfast {
 			b.says("has no lease, and so nothing that it could unlock")
 		} else {
 			b.unlocks()
 		}
-		c.triesWrongly(s.between(100, 200) * time.Millisecond)
+		c.triesWrongly(s.millis(100, 200))
 	},
 }
 
@@ -137,7 +137,7 @@ var starvedWriter = &Rung{
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
-		s.bound = 3 * time.Second
+		s.boundsWaits(3 * time.Second)
 		reads := func(p *part) { p.Kind = history.Shared }
 		inside, next, writer := s.enter("R1", reads), s.enter("R2", reads), s.enter("W")
 		inside.locks()
@@ -157,7 +157,7 @@ var starvedWriter = &Rung{
 				inside.unlocks()
 			}
 			inside, next = next, inside
-			s.must(pause(s.ctx, s.between(10, 40)*time.Millisecond))
+			s.must(pause(s.ctx, s.millis(10, 40)))
 		}
 		s.tell("", "the readers have relieved each other; shifts: %d", shifts)
 		if !w.over() {

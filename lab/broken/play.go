@@ -22,6 +22,10 @@ type Lab struct {
 	// Command starts a player that is a process of its own: a program that calls Perform.
 	Command func(context.Context) *exec.Cmd
 
+	// Leniency is how many times as long as otherwise a client may wait for its lock, where that is what a rung is about.
+	// It is for a machine that is busy with other things; 0 is 1.
+	Leniency int
+
 	plays  atomic.Uint64 // so that each play has a lock of its own
 	mu     sync.Mutex
 	shared map[string]any // servers that many rungs use, by name

@@ -33,23 +33,23 @@ type player struct {
 // enter brings a player on the stage. It is a client of its own in this process.
 func (s *stage) enter(name string, change ...func(*part)) *player {
 	p := s.cast(name, change)
-	var err error
-	p.hand, err = p.part.hire(s.ctx)
+	hand, err := p.part.hire(s.ctx)
 	s.must(err)
+	p.hand = hand
 	if s.rung.register != nil {
-		p.reg, err = s.rung.register(s.ctx, p.part)
+		reg, err := s.rung.register(s.ctx, p.part)
 		s.must(err)
+		p.reg = reg
 	}
 	return p
 }
 
-// enterProcess brings a player on the stage that is a process of its own.
-func (s *stage) enterProcess(name string, change ...func(*part)) *player {
-	p := s.cast(name, change)
-	var err error
-	p.proc, err = startProcess(s.ctx, s.lab.Command, &order{*p.part, s.dir})
+// enterProcess brings a player on the stage that is a process of its own: A, to whom things are done.
+func (s *stage) enterProcess(change ...func(*part)) *player {
+	p := s.cast("A", change)
+	proc, err := startProcess(s.ctx, s.lab.Command, &order{*p.part, s.dir})
 	s.must(err)
-	p.hand = p.proc
+	p.proc, p.hand = proc, proc
 	if s.rung.register != nil {
 		p.reg = p.proc
 	}

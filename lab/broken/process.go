@@ -179,14 +179,14 @@ func Perform(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	for {
 		var r request
 		if err := requests.Decode(&r); err != nil {
-			return nil //nolint:nilerr // the play is over
+			return nil // the play is over
 		}
 		said, err := a.do(ctx, r)
 		if err != nil {
 			said.Error = err.Error()
 		}
 		if err := responses.Encode(said); err != nil {
-			return nil //nolint:nilerr // nobody listens any more
+			return nil // nobody listens any more
 		}
 	}
 }

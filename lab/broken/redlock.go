@@ -143,8 +143,8 @@ var redlockHalf = &Rung{
 		a, b := s.enter("A"), s.enter("B")
 		mend := a.isCutOff(nodes[2:]...)
 		b.isCutOff(nodes[0], nodes[1], nodes[4])
-		got := a.triesWrongly(s.between(150, 300) * time.Millisecond)
-		b.triesWrongly(s.between(150, 300) * time.Millisecond)
+		got := a.triesWrongly(s.millis(150, 300))
+		b.triesWrongly(s.millis(150, 300))
 		mend()
 		if !got {
 			a.locks()
@@ -171,7 +171,7 @@ var redlockElapsed = &Rung{
 	holdfast: holdfastRedlock,
 	schedule: func(s *stage) {
 		s.onSharedNodes()
-		a, b := s.enter("A", ttl(s.between(600, 900)*time.Millisecond)), s.enter("B")
+		a, b := s.enter("A", ttl(s.millis(600, 900))), s.enter("B")
 		deliver := a.holdBack(proxy.Down, "what the servers answer to A")
 		w := a.asks()
 		s.await("all servers have answered A", func() bool {
@@ -184,7 +184,7 @@ var redlockElapsed = &Rung{
 		})
 		b.locks()
 		deliver()
-		if !w.grantedWrongly(s.between(150, 250) * time.Millisecond) {
+		if !w.grantedWrongly(s.millis(150, 250)) {
 			w.givesUp()
 		}
 	},
@@ -211,15 +211,15 @@ var redlockClock = &Rung{
 	schedule: func(s *stage) {
 		s.onSharedNodes()
 		var step atomic.Int64
-		a := s.enter("A", ttl(s.between(400, 700)*time.Millisecond), func(p *part) { p.stepped = &step })
+		a := s.enter("A", ttl(s.millis(400, 700)), func(p *part) { p.stepped = &step })
 		b := s.enter("B")
 		a.locks()
 		a.isCutOff()
-		back := s.between(30, 90) * time.Second
+		back := s.seconds(30, 90)
 		step.Store(-int64(back))
 		s.breaks("clock set back", "A", "A's clock is set back by %v", back)
 		b.locks()
-		s.must(pause(s.ctx, s.between(20, 50)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(20, 50)))
 	},
 }
 
@@ -249,8 +249,8 @@ var redlockRestart = &Rung{
 		s.must(errors.Join(victim.Kill(), victim.LoseData(), victim.Start()))
 		mendB := b.isCutOff(order[0])
 		w := b.asks()
-		w.grantedWrongly(s.between(500, 800) * time.Millisecond)
-		s.must(pause(s.ctx, s.between(20, 50)*time.Millisecond))
+		w.grantedWrongly(s.millis(500, 800))
+		s.must(pause(s.ctx, s.millis(20, 50)))
 		mendA()
 		mendB()
 		a.unlocks()

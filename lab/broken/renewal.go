@@ -30,7 +30,10 @@ func newRenewed(ctx context.Context, p *part) (*renewed, error) {
 		return nil, err
 	}
 	background, err := dialRedis(ctx, p.Addrs[0])
-	return &renewed{setNXPX: l, background: background}, err
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return &renewed{setNXPX: l, background: background}, nil
 }
 
 func (l *renewed) tryLock(ctx context.Context) (bool, error) {
@@ -135,13 +138,13 @@ var noRenewal = &Rung{
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
-		short := s.between(300, 500) * time.Millisecond
+		short := s.millis(300, 500)
 		a, b := s.enter("A", ttl(short)), s.enter("B")
 		a.locks()
 		a.says("works for longer than the ttl of %v", short)
 		w := b.asks()
-		w.grantedWrongly(short + s.between(200, 400)*time.Millisecond)
-		a.works(s.between(20, 60) * time.Millisecond)
+		w.grantedWrongly(short + s.millis(200, 400))
+		a.works(s.millis(20, 60))
 		a.unlocks()
 		w.granted()
 	},
@@ -165,7 +168,7 @@ var lateWrite = &Rung{
 		server := s.onRedis()
 		_, err := server.Do("SET", s.lock+":stock", fmt.Sprint(s.stocks(50+uint64(s.random.IntN(50)))))
 		s.must(err)
-		a, b := s.enterProcess("A", ttl(s.between(400, 700)*time.Millisecond)), s.enter("B")
+		a, b := s.enterProcess(ttl(s.millis(400, 700))), s.enter("B")
 		a.locks()
 		left := a.reads()
 		a.says("asks its lock: all is well")

@@ -98,15 +98,7 @@ var rowNoExpiry = &Rung{
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
-		s.bound = deadHolderBound
-		a, b := s.enterProcess("A", ttl(s.between(300, 600)*time.Millisecond)), s.enter("B")
-		a.locks()
-		a.works(s.between(50, 150) * time.Millisecond)
-		a.dies()
-		w := b.asks()
-		if !w.grantedWithin(s.bound + s.between(50, 200)*time.Millisecond) {
-			w.givesUp()
-		}
+		s.holderDies()
 	},
 }
 
@@ -127,11 +119,7 @@ var rowClientClock = &Rung{
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
-		ahead := s.between(15, 60) * time.Second
-		a, b := s.enter("A"), s.enter("B", skew(ahead))
-		a.locks()
-		s.breaks("clock ahead", "B", "B's clock is %v ahead", ahead)
-		b.triesWrongly(s.between(100, 200) * time.Millisecond)
+		s.clockIsAhead()
 	},
 }
 
@@ -159,7 +147,7 @@ var rowReplica = &Rung{
 		a, b := s.enter("A"), s.enter("B")
 		s.breaks("lag", "replica", "the replica lags behind the primary")
 		a.locks()
-		b.triesWrongly(s.between(150, 300) * time.Millisecond)
+		b.triesWrongly(s.millis(150, 300))
 	},
 }
 

@@ -38,9 +38,6 @@ func (l *setNXThenExpire) tryLock(ctx context.Context) (bool, error) {
 	return l.ok("PEXPIRE", l.key, ms(l.ttl)) // what if the client dies before it gets here?
 }
 
-// deadHolderBound is how long a client may wait for the lock of a dead holder. It is several times the ttl.
-const deadHolderBound = 4 * time.Second
-
 var setNXDel = &Rung{
 	Number: 1, Name: "setnx-del",
 	What:    "SETNX takes the lock and DEL releases it; the key has no expiry",
@@ -58,15 +55,7 @@ var setNXDel = &Rung{
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
-		s.bound = deadHolderBound
-		a, b := s.enterProcess("A", ttl(s.between(300, 600)*time.Millisecond)), s.enter("B")
-		a.locks()
-		a.works(s.between(50, 150) * time.Millisecond)
-		a.dies()
-		w := b.asks()
-		if !w.grantedWithin(s.bound + s.between(50, 200)*time.Millisecond) {
-			w.givesUp()
-		}
+		s.holderDies()
 	},
 }
 
@@ -87,8 +76,8 @@ var setNXExpire = &Rung{
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		server := s.onRedis()
-		s.bound = deadHolderBound
-		a, b := s.enterProcess("A", ttl(s.between(300, 600)*time.Millisecond)), s.enter("B")
+		s.boundsWaits(deadHolderBound)
+		a, b := s.enterProcess(ttl(s.millis(300, 600))), s.enter("B")
 		b.locks() // so that Redis knows the scripts
 		b.unlocks()
 		s.await("the lock is free", func() bool { return len(s.keys(server)) == 0 })
@@ -97,10 +86,7 @@ var setNXExpire = &Rung{
 		s.await("A's request arrives", func() bool { return len(s.keys(server)) > 0 })
 		s.tell("", "A's request has arrived at the server")
 		a.dies()
-		w := b.asks()
-		if !w.grantedWithin(s.bound + s.between(50, 200)*time.Millisecond) {
-			w.givesUp()
-		}
+		b.waitsForDead()
 	},
 }
 

@@ -16,6 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
+// awaitEvery is how often it is looked whether something is so.
+const awaitEvery = 5 * time.Millisecond
+
 // patience is how long a step may take that must happen, on a busy machine.
 const patience = 20 * time.Second
 
@@ -54,12 +57,12 @@ func (s *stage) run() (show *Performance, err error) {
 	}
 	err = s.try(func(s *stage) {
 		s.rung.schedule(s)
-		s.must(pause(s.ctx, s.between(40, 80)*time.Millisecond)) // everyone goes on for a while
+		s.must(pause(s.ctx, s.millis(40, 80))) // everyone goes on for a while
 	})
 	s.show.End = history.Now()
 	err = errors.Join(err, s.leave(), s.recorder.Close())
 	recorded, failed := history.LoadDir(s.dir)
-	if err = errors.Join(err, failed, s.clear()); err != nil {
+	if err := errors.Join(err, failed, s.clear()); err != nil {
 		return nil, err
 	}
 	s.show.History = recorded
@@ -172,13 +175,21 @@ func (s *stage) await(what string, isSo func() bool) {
 		if time.Now().After(deadline) {
 			s.must(fmt.Errorf("%s: not after %v", what, patience))
 		}
-		s.must(pause(s.ctx, time.Millisecond))
+		s.must(pause(s.ctx, awaitEvery))
 	}
 }
 
-// between is a duration from low up to high, as the seed says.
-func (s *stage) between(low, high time.Duration) time.Duration {
-	return low + time.Duration(s.random.Int64N(int64(high-low)+1))
+// millis is from low up to high milliseconds, as the seed says.
+func (s *stage) millis(low, high int64) time.Duration {
+	return time.Duration(low+s.random.Int64N(high-low+1)) * time.Millisecond
+}
+
+// seconds is from low up to high seconds, as the seed says.
+func (s *stage) seconds(low, high int64) time.Duration { return 1000 * s.millis(low, high) }
+
+// boundsWaits makes how long clients wait what the play is judged by.
+func (s *stage) boundsWaits(bound time.Duration) {
+	s.bound = bound * time.Duration(max(s.lab.Leniency, 1))
 }
 
 // starts starts servers for this play alone.

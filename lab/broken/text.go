@@ -66,7 +66,7 @@ func (t *text) performance(p *Performance) {
 
 // line writes a line, and goes on in the next where it is too wide, indented as far as the first word.
 func (t *text) line(indent, words string) {
-	fmt.Fprint(t, indent)
+	t.WriteString(indent)
 	column := len([]rune(indent))
 	for i, word := range strings.Fields(words) {
 		n := len([]rune(word))
@@ -74,15 +74,15 @@ func (t *text) line(indent, words string) {
 		case i == 0:
 		case column+1+n > textWidth:
 			column = len([]rune(indent))
-			fmt.Fprint(t, "\n", strings.Repeat(" ", column))
+			t.WriteString("\n" + strings.Repeat(" ", column))
 		default:
-			fmt.Fprint(t, " ")
+			t.WriteString(" ")
 			column++
 		}
-		fmt.Fprint(t, word)
+		t.WriteString(word)
 		column += n
 	}
-	fmt.Fprintln(t)
+	t.WriteString("\n")
 }
 
 // lengths are times in a finding. People want to know them to a millisecond.

@@ -77,9 +77,9 @@ var versionGreater = &Rung{
 		}
 		left := a.reads()
 		b.reads()
-		s.must(pause(s.ctx, s.between(0, 20)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(0, 20)))
 		b.writes(left - 2)
-		s.must(pause(s.ctx, s.between(1, 20)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(1, 20)))
 		if !a.writes(left - 1) {
 			a.writes(a.reads() - 1) // it begins again, with what is there
 		}

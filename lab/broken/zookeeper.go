@@ -49,7 +49,7 @@ func (l *oneNode) await(ctx context.Context) error {
 
 func (l *oneNode) unlock(context.Context) error { return l.conn.Delete(l.path, -1) }
 
-func (l *oneNode) close() error {
+func (l *oneNode) close() error { //nolint:unparam // as other locks have it
 	l.conn.Close()
 	return nil
 }
@@ -190,12 +190,12 @@ var zkSession = &Rung{
 	broken: newOneNode, holdfast: holdfastZooKeeper,
 	schedule: func(s *stage) {
 		s.onZooKeeper()
-		a, b := s.enter("A", ttl(s.between(3000, 4000)*time.Millisecond)), s.enter("B", ttl(time.Minute))
+		a, b := s.enter("A", ttl(s.millis(3000, 4000))), s.enter("B", ttl(time.Minute))
 		a.locks()
 		w := b.asks()
-		s.must(pause(s.ctx, s.between(0, 300)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(0, 300)))
 		a.isCutOff()
 		w.granted()
-		s.must(pause(s.ctx, s.between(10, 50)*time.Millisecond))
+		s.must(pause(s.ctx, s.millis(10, 50)))
 	},
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -43,8 +42,7 @@ type contenders struct {
 	mu      sync.Mutex
 	begun   chan struct{} // closed and made anew when a round begins
 	out     *json.Encoder
-	through []int64 // by goroutine: the last round in which it has asked for a lock that it got
-	said    int64   // the last round that all were through
+	through *Rounds
 }
 
 func newContenders(out io.Writer) *contenders {
@@ -85,7 +83,7 @@ func (c *contenders) contend(ctx context.Context) (err error) {
 	if c.recorder, err = history.Create(c.order.Dir, c.order.Process); err != nil {
 		return errors.Join(err, c.locks.Close())
 	}
-	c.through = make([]int64, c.order.Goroutines)
+	c.through = NewRounds(c.order.Goroutines)
 	err = c.say(message{})
 	var running sync.WaitGroup
 	for i := range c.order.Goroutines {
@@ -183,13 +181,9 @@ func (c *contenders) take(ctx context.Context) (lease *holdfast.Lease, h history
 
 // isThrough notes that a goroutine has got a lock that it asked for in this round, and says so if all have.
 func (c *contenders) isThrough(i int, round int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.through[i] = round
-	if all := slices.Min(c.through); all > c.said {
-		c.said = all
-		_ = c.out.Encode(message{Through: all}) // if nobody hears it, the input has ended too
-	}
+	c.through.Got(i, round, func(all int64) {
+		_ = c.say(message{Through: all}) // if nobody hears it, the input has ended too
+	})
 }
 
 func (c *contenders) say(m message) error {

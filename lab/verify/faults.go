@@ -84,21 +84,60 @@ func strikePause(ctx context.Context, s *stage, with Strike) (target, proof stri
 	return s.pause(ctx, s.slots[with.Worker].current(), with.For)
 }
 
-// writerPatience is how long to wait for a worker that is about to write.
-const writerPatience = 10 * time.Second
+const (
+	writerPatience = 20 * time.Second // for a worker that is about to write
+	// overtakePatience is for another that takes its place, beyond what a store needs for that. A file may stay locked
+	// for as long as the worker stands still.
+	overtakePatience = 3 * time.Second
+)
 
+// strikePauseWriter stops a worker between its read of a register and its write, for as long as the strike says and until
+// another worker has read the register meanwhile.
 func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
+	register := []string{fencedRegister, unfencedRegister}[with.Which%2]
+	p, err := s.stopWriter(ctx, register)
+	if p == nil || err != nil {
+		return "nobody", "", err // nobody came to write: there is nothing to do
+	}
+	s.note(p.name, paused, func() {
+		if err = sleep(ctx, with.For); err != nil {
+			return
+		}
+		waiting, cancel := context.WithTimeout(ctx, s.takeover+overtakePatience)
+		defer cancel()
+		if overtaken := s.guard.await(waiting, func() bool { return !s.guard.writes(register, p.name) }); overtaken {
+			proof = "it got SIGSTOP before its write, and another read the register before SIGCONT"
+		}
+	})
+	return p.name, proof, errors.Join(err, p.resume())
+}
+
+// stopWriter stops the next worker that reads a register in order to write it, before it has the value. It is nil if none
+// does so.
+func (s *stage) stopWriter(ctx context.Context, register string) (*process, error) {
 	waiting, cancel := context.WithTimeout(ctx, writerPatience)
 	defer cancel()
-	name, err := s.guard.awaitWriter(waiting, []string{fencedRegister, unfencedRegister}[with.Which%2])
-	if err != nil && ctx.Err() == nil {
-		return "nobody", "", nil // nobody came to write: there is nothing to do
+	caught := make(chan error, 1)
+	var p *process
+	s.guard.arm(register, func(name string) {
+		if p = s.processOf(name); p == nil {
+			caught <- nil // it is being killed, and its write does not come
+			return
+		}
+		caught <- p.pause()
+	})
+	select {
+	case err := <-caught:
+		return p, err
+	case <-waiting.Done():
 	}
-	p := s.processOf(name)
-	if err != nil || p == nil {
-		return "nobody", "", err
+	s.guard.arm(register, nil)
+	select {
+	case err := <-caught: // at the last moment
+		return p, err
+	default:
+		return nil, ctx.Err()
 	}
-	return s.pause(ctx, p, with.For)
 }
 
 // pause stops a process for d.

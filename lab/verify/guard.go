@@ -38,7 +38,8 @@ type register struct {
 	value string
 
 	writer  string          // the process that has read last, to write
-	entered history.Instant // when that was; 0: it has written since
+	entered history.Instant // when that was; 0: it has been written since
+	trap    trap            // for the next that does so; nil: there is none
 }
 
 // A guardRequest is a line that a worker sends. A guardReply is the response.
@@ -96,7 +97,11 @@ func (g *guard) serve(conn net.Conn) {
 		if from.Decode(&r) != nil {
 			return
 		}
-		if to.Encode(g.handle(&r)) != nil {
+		reply := g.handle(&r)
+		if t := g.sprung(&r); t != nil {
+			t(r.Process)
+		}
+		if to.Encode(reply) != nil {
 			return
 		}
 	}
@@ -128,20 +133,45 @@ func (g *guard) handle(r *guardRequest) (reply guardReply) {
 	return reply
 }
 
-// awaitWriter returns the process that has just read a register in order to write it.
-func (g *guard) awaitWriter(ctx context.Context, name string) (process string, err error) {
-	for {
-		g.mu.Lock()
-		reg := g.registers[name]
-		process, entered := reg.writer, reg.entered
-		g.mu.Unlock()
-		if entered != 0 && history.Now().Sub(entered) < think/4 {
-			return process, nil
-		}
-		if err := sleep(ctx, time.Millisecond); err != nil {
-			return "", err
+// A trap is called with the process that reads a register in order to write it, before it gets the value.
+type trap func(process string)
+
+// arm has the next process that reads a register in order to write it fall into a trap. Nil disarms it.
+func (g *guard) arm(name string, t trap) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.registers[name].trap = t
+}
+
+// sprung is the trap that a request has sprung, or nil.
+func (g *guard) sprung(r *guardRequest) trap {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	reg := g.registers[r.Register]
+	if reg == nil || !r.Update || reg.writer != r.Process {
+		return nil
+	}
+	t := reg.trap
+	reg.trap = nil
+	return t
+}
+
+// writes reports whether a process was the last to read a register in order to write it, and has not written yet.
+func (g *guard) writes(name, process string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	reg := g.registers[name]
+	return reg.entered != 0 && reg.writer == process
+}
+
+// await waits until something is so at the guard. It reports false if ctx is done before.
+func (g *guard) await(ctx context.Context, isSo func() bool) bool {
+	for !isSo() {
+		if sleep(ctx, time.Millisecond) != nil {
+			return false
 		}
 	}
+	return true
 }
 
 // Close ends all connections and the guard.
@@ -177,7 +207,8 @@ func (c *guardClient) do(r guardRequest) (reply guardReply, err error) {
 	if err := c.to.Encode(r); err != nil {
 		return reply, err
 	}
-	return reply, c.from.Decode(&reply)
+	err = c.from.Decode(&reply)
+	return reply, err
 }
 
 // sleep waits for d, or until ctx is done, which is its error.

@@ -15,23 +15,13 @@ import (
 	_ "github.com/holdfast-go/holdfast/redisstore"
 	_ "github.com/holdfast-go/holdfast/sqlstore/postgres"
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // workerEnv makes this binary a worker instead of the tests.
 const workerEnv = "HOLDFAST_TEST_VERIFY_WORKER"
 
-// believer is a lock that goes on believing, whatever it hears: no program has it but this one.
-func init() {
-	store.Register("believer", func(ctx context.Context, at store.Location) (store.Store, error) {
-		at.Scheme = "sqlite"
-		s, err := store.Open(ctx, at)
-		if err != nil {
-			return nil, err
-		}
-		return testkit.Believer(s), nil
-	})
-}
+// This binary has a lock that goes on believing, whatever it hears.
+func init() { testkit.RegisterBeliever() }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {

@@ -87,7 +87,7 @@ func (s *stage) introduce(chosen []fault, strikes []Strike) {
 	}
 	s.plan.Tell(Event{Text: fmt.Sprintf("%s: %d workers for %v, ttl %v, seed %d",
 		s.can.Store, s.plan.Workers, s.plan.Time, s.ttl, s.plan.Seed)})
-	s.plan.Tell(Event{Text: fmt.Sprintf("%d faults are planned, of these kinds: %s", len(strikes), strings.Join(names, ", "))})
+	s.plan.Tell(Event{Text: fmt.Sprintf("faults planned: %d, of these kinds: %s", len(strikes), strings.Join(names, ", "))})
 	for _, f := range chosen {
 		if f.beyond != "" {
 			s.plan.Tell(Event{Text: fmt.Sprintf("beyond the store's guarantees: %s (%s)", f.name, f.beyond)})
@@ -144,26 +144,30 @@ func (s *stage) until(ctx context.Context, at time.Duration) error {
 func (s *stage) leftBehind(ctx context.Context) ([]holdfast.Line, error) {
 	for {
 		lines, err := s.lines(ctx)
-		empty := err == nil && !slices.ContainsFunc(lines, func(l holdfast.Line) bool { return len(l.Places) > 0 })
-		switch {
-		case empty:
+		switch empty := !slices.ContainsFunc(lines, func(l holdfast.Line) bool { return len(l.Places) > 0 }); {
+		case err == nil && empty:
 			return lines, nil
 		case sleep(ctx, 100*time.Millisecond) == nil:
-			continue
 		case err != nil:
 			return nil, err
+		default:
+			return lines, s.sweep(context.WithoutCancel(ctx), lines)
 		}
-		sweeping, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
-		defer cancel()
-		for _, line := range lines {
-			for _, place := range line.Places {
-				if err := s.locks.Break(sweeping, line.Name, place.Token); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
-					return nil, err
-				}
+	}
+}
+
+// sweep takes out whatever stands in these lines.
+func (s *stage) sweep(ctx context.Context, lines []holdfast.Line) error {
+	ctx, cancel := context.WithTimeout(ctx, slack)
+	defer cancel()
+	for _, line := range lines {
+		for _, place := range line.Places {
+			if err := s.locks.Break(ctx, line.Name, place.Token); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
+				return err
 			}
 		}
-		return lines, nil
 	}
+	return nil
 }
 
 // lines are those of all names that the workers use, and of whatever else has the run's prefix.

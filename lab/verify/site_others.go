@@ -92,7 +92,7 @@ func endConnections(ctx context.Context, db *sql.DB) (proof string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err says what was wrong
+	defer rows.Close()
 	var ids []int64
 	for rows.Next() {
 		var id int64

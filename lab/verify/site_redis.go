@@ -159,7 +159,7 @@ func splitSentinel(ctx context.Context, s *servers.RedisSentinelServers, d time.
 	for _, sentinel := range s.Sentinels {
 		err = errors.Join(err, sentinel.Continue())
 	}
-	if err = errors.Join(err, s.AwaitHealthy()); err != nil {
+	if err := errors.Join(err, s.AwaitHealthy()); err != nil {
 		return "", "", err
 	}
 	return old.Addr(), "beside it there was " + heir.Addr(), nil

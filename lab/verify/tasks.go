@@ -46,11 +46,13 @@ type task func(*goroutine, context.Context) error
 
 // tasksFor are the tasks that a store can do.
 func tasksFor(can store.Abilities) []task {
-	tasks := []task{(*goroutine).lock, (*goroutine).lock, (*goroutine).lockAll, (*goroutine).reenter, (*goroutine).giveUp, (*goroutine).handOver}
+	tasks := []task{
+		(*goroutine).lock, (*goroutine).lockAll, (*goroutine).reenter, (*goroutine).giveUp, (*goroutine).handOver,
+	}
 	if can.Shared {
-		tasks = append(tasks, (*goroutine).read, (*goroutine).read, (*goroutine).write)
+		tasks = append(tasks, (*goroutine).read, (*goroutine).write)
 		if !can.ReadersOnly {
-			tasks = append(tasks, (*goroutine).acquire, (*goroutine).acquire)
+			tasks = append(tasks, (*goroutine).acquire)
 		}
 	}
 	return tasks

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -46,28 +44,20 @@ func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 			}
 		}
 		stop()
-		endAfter(farewell) // whatever it is doing, it ends with who started it
+		contend.EndAfter("verify", farewell) // whatever it is doing, it ends with who started it
 	}()
 	if w.Burn > 0 {
 		burn(ctx, w.Burn)
 		return nil
 	}
-	endAfter(lifetime)
+	contend.EndAfter("verify", lifetime)
 	return w.work(ctx)
-}
-
-// endAfter ends this process, whatever it is doing.
-func endAfter(d time.Duration) {
-	time.AfterFunc(d, func() {
-		fmt.Fprintf(os.Stderr, "holdfast: verify: a worker has not ended within %v\n", d)
-		os.Exit(1)
-	})
 }
 
 // burn uses one processor for d.
 func burn(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; {
-		for range 1_000_000 { //nolint:revive // it is meant to do nothing
+		for range 1_000_000 { // it is meant to do nothing
 		}
 	}
 }
@@ -80,11 +70,10 @@ type worker struct {
 	recorder *history.Recorder
 	tally    contend.Tally
 	round    atomic.Int64 // of the moment
+	through  *contend.Rounds
 
-	mu      sync.Mutex
-	out     *json.Encoder
-	through []int64 // by goroutine: the last round in which it asked for a lock that it got
-	said    int64   // the last round that all were through
+	mu  sync.Mutex
+	out *json.Encoder
 }
 
 func (w *worker) work(ctx context.Context) (err error) {
@@ -94,7 +83,7 @@ func (w *worker) work(ctx context.Context) (err error) {
 	if err := w.open(ctx); err != nil {
 		return errors.Join(err, w.recorder.Close())
 	}
-	w.through = make([]int64, w.Goroutines)
+	w.through = contend.NewRounds(w.Goroutines)
 	err = w.say(message{Ready: true})
 	failed := make(chan error, w.Goroutines)
 	var running sync.WaitGroup
@@ -149,7 +138,9 @@ func (w *worker) run(ctx context.Context, i int) error {
 		err := tasks[g.IntN(len(tasks))](g, ctx)
 		switch {
 		case err == nil:
-			w.isThrough(i, round)
+			w.through.Got(i, round, func(all int64) {
+				_ = w.say(message{Through: all}) // if nobody hears it, the input has ended too
+			})
 		case errors.Is(err, errInPassing):
 		case ctx.Err() == nil:
 			w.tally.Failed(err)
@@ -157,17 +148,6 @@ func (w *worker) run(ctx context.Context, i int) error {
 		}
 	}
 	return nil
-}
-
-// isThrough notes that a goroutine has got a lock that it asked for in this round, and says so if all have.
-func (w *worker) isThrough(i int, round int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.through[i] = round
-	if all := slices.Min(w.through); all > w.said {
-		w.said = all
-		_ = w.out.Encode(message{Through: all}) // if nobody hears it, the input has ended too
-	}
 }
 
 func (w *worker) say(m message) error {
