@@ -29,7 +29,7 @@ var exitCodes = []struct{ code, meaning string }{
 	{"128+n", "run: signal n ended the command, or the wait for the lock"},
 	{"1", "show, break: nobody holds the lock; break: the answer was no; demo, lab: it went wrong"},
 	{"64", "called wrongly: flags, names, the store's URL, or a use of the lock that does not fit"},
-	{"69", "the store failed: unreachable, refused, broken; redlock: no majority votes; verify, lab: not run"},
+	{"69", "the store failed: unreachable, refused, broken; redlock: no majority; verify, lab: not run"},
 	{"75", "run: the lock is taken (another code with --busy-exit, 0 with --skip)"},
 	{"79", "run: the lock was lost while the command ran, whatever the command exited with"},
 	{"80", "verify: a lock did not hold"},
