@@ -110,6 +110,29 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// Without a line, only a lock that nobody gets is a finding.
+func TestProgress(t *testing.T) {
+	wait := func(who string, from, to history.Instant, granted bool) history.Wait {
+		return history.Wait{
+			Who: history.Who{Process: who}, Resource: "x", Granted: granted, Interval: history.Interval{Begin: from * ms, End: to * ms},
+		}
+	}
+	patient := wait("a", 0, 30, false)
+	for _, test := range []struct {
+		name  string
+		waits []history.Wait
+		want  []Rule
+	}{
+		{"nobody gets in", []history.Wait{patient}, []Rule{LongWait}},
+		{"others get in", []history.Wait{patient, wait("b", 1, 9, true), wait("b", 10, 18, true), wait("c", 5, 25, true)}, nil},
+		{"others give up", []history.Wait{patient, wait("b", 1, 9, false), wait("b", 10, 18, false)}, []Rule{LongWait}},
+		{"others got in once", []history.Wait{patient, wait("b", 1, 9, true)}, []Rule{LongWait}},
+		{"others get in elsewhere", []history.Wait{patient, {Resource: "y", Granted: true, Interval: history.Interval{End: 15 * ms}}}, []Rule{LongWait, LongWait}},
+	} {
+		demand(t, test.name, Progress(test.waits, nil, 10*time.Millisecond), test.want...)
+	}
+}
+
 // op is an operation of the register "r" that was acknowledged: a read if there is nothing new.
 func op(who, old, value string, from, to history.Instant) history.Operation {
 	return history.Operation{

@@ -13,14 +13,35 @@ import (
 // of its own beginning and the healing. A wait that ended without the lock, and one whose end is not known, counts for
 // as long as it is known to have lasted.
 func Waiting(waits []history.Wait, troubles []history.Interval, bound time.Duration) []Finding {
+	return longWaits(waits, bound, func([]history.Wait) []history.Interval { return troubles },
+		"%s waited for %v while nothing was broken, and the bound is %v")
+}
+
+// Progress finds locks that nobody was granted for longer than bound, while somebody waited and nothing was broken. That
+// is what a lock without a line can promise: that of those who wait one gets in, and not which.
+func Progress(waits []history.Wait, troubles []history.Interval, bound time.Duration) []Finding {
+	return longWaits(waits, bound, func(same []history.Wait) []history.Interval {
+		pauses := slices.Clone(troubles)
+		for _, w := range same {
+			if w.Granted { // from then on it is another's turn
+				pauses = append(pauses, history.Interval{Begin: w.End, End: w.End})
+			}
+		}
+		return pauses
+	}, "%s waited for %v while nothing was broken and nobody was granted anything, and the bound is %v")
+}
+
+// longWaits finds waits that lasted for longer than bound between the pauses of their resource.
+func longWaits(
+	waits []history.Wait, bound time.Duration, pauses func(ofOne []history.Wait) []history.Interval, format string,
+) []Finding {
 	sorted := slices.SortedStableFunc(slices.Values(waits), func(a, b history.Wait) int { return cmp.Compare(a.Begin, b.Begin) })
-	troubles = merged(troubles)
 	names, groups := grouped(sorted, func(w history.Wait) string { return w.Resource })
 	return searchEach(names, 0, func(s *search) {
+		between := merged(pauses(groups[s.resource]))
 		for _, w := range groups[s.resource] {
-			if calm, lasted := longestCalm(w.Interval, troubles); lasted > bound && !s.full() {
-				s.note(LongWait, calm, []history.Who{w.Who}, "%s waited for %v while nothing was broken, and the bound is %v",
-					w.Who, lasted.Round(time.Millisecond), bound)
+			if calm, lasted := longestCalm(w.Interval, between); lasted > bound && !s.full() {
+				s.note(LongWait, calm, []history.Who{w.Who}, format, w.Who, lasted.Round(time.Millisecond), bound)
 			}
 		}
 	})
@@ -40,14 +61,24 @@ func merged(intervals []history.Interval) []history.Interval {
 	return all
 }
 
-// longestCalm is the longest part of an interval that lies between troubles, which are in order.
+// longestCalm is the longest part of an interval that lies between troubles, which are in order and apart.
 func longestCalm(v history.Interval, troubles []history.Interval) (calm history.Interval, lasted time.Duration) {
 	from := v.Begin
-	for _, t := range append(slices.Clone(troubles), history.Interval{Begin: v.End, End: v.End}) {
-		if to := min(t.Begin, v.End); to.Sub(from) > lasted {
+	note := func(to history.Instant) {
+		if to.Sub(from) > lasted {
 			calm, lasted = history.Interval{Begin: from, End: to}, to.Sub(from)
 		}
+	}
+	first, _ := slices.BinarySearchFunc(troubles, v.Begin, func(t history.Interval, at history.Instant) int {
+		return cmp.Compare(t.End, at)
+	})
+	for _, t := range troubles[first:] {
+		if t.Begin >= v.End {
+			break
+		}
+		note(t.Begin)
 		from = max(from, t.End)
 	}
+	note(v.End)
 	return calm, lasted
 }

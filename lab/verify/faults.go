@@ -42,7 +42,7 @@ func workerFaults() []fault {
 		faults = append(faults,
 			fault{name: "pause", about: "a worker stands still for longer than the ttl", lasts: moreThanTTL, strike: strikePause},
 			fault{
-				name: "pause-writer", about: "a worker stands still between reading a register and writing it",
+				name: pauseWriter, about: "a worker stands still between reading a register and writing it",
 				lasts: moreThanTTL, strike: strikePauseWriter,
 			})
 	}
@@ -91,10 +91,20 @@ const (
 	overtakePatience = 3 * time.Second
 )
 
+// pauseWriter is the name of the fault that only a fence helps against. A strike with unfenced as its remainder by two is
+// aimed at the register without one.
+const (
+	pauseWriter = "pause-writer"
+	unfenced    = 1
+)
+
 // strikePauseWriter stops a worker between its read of a register and its write, for as long as the strike says and until
 // another worker has read the register meanwhile.
 func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
-	register := []string{fencedRegister, unfencedRegister}[with.Which%2]
+	register := fencedRegister
+	if with.Which%2 == unfenced {
+		register = unfencedRegister
+	}
 	p, err := s.stopWriter(ctx, register)
 	if p == nil || err != nil {
 		return "nobody", "", err // nobody came to write: there is nothing to do

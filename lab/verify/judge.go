@@ -47,8 +47,13 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 			"A claim that was acknowledged before another was sent has the smaller ticket, and is served first.",
 			len(h.Arrivals), check.Arrival(h.Arrivals, h.Holds))
 	}
-	j.check("bounded waiting", fmt.Sprintf("While nothing is broken, no wait lasts for longer than %v.", s.bound()),
-		len(h.Waits), check.Waiting(h.Waits, s.troubles(), s.bound()))
+	if s.can.Line {
+		j.check("bounded waiting", fmt.Sprintf("While nothing is broken, no wait lasts for longer than %v.", s.bound()),
+			len(h.Waits), check.Waiting(h.Waits, s.troubles(), s.bound()))
+	} else {
+		j.check("progress", fmt.Sprintf("While nothing is broken and somebody waits for a lock, somebody is granted it within %v.", s.bound()),
+			len(h.Waits), check.Progress(h.Waits, s.troubles(), s.bound()))
+	}
 	fenced, unfenced := registers(h.Operations)
 	run.AddCheck("register behind a fence",
 		"The updates of a register behind a fence are linearizable, and none that was acknowledged is lost.",

@@ -15,6 +15,7 @@ import (
 	_ "github.com/holdfast-go/holdfast/redisstore"
 	_ "github.com/holdfast-go/holdfast/sqlstore/postgres"
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"
+	_ "github.com/holdfast-go/holdfast/zkstore"
 )
 
 // workerEnv makes this binary a worker instead of the tests.

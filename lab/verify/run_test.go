@@ -133,6 +133,18 @@ func TestCannotBeRun(t *testing.T) {
 	}
 }
 
+// A store that refuses the short ttl is opened with its own.
+func TestLongSession(t *testing.T) {
+	t.Parallel()
+	server := servers.ZooKeeper(t)
+	s := &stage{plan: &Plan{}, url: "zk://" + server.Addr()} // with a tick that does not allow 2 s
+	testkit.Must(t, s.open(t.Context()))
+	defer s.Close()
+	if s.ttl <= shortTTL || s.ttl != s.can.SessionTTL || s.at.TTL != s.ttl {
+		t.Errorf("the ttl is %v, and that of sessions %v", s.ttl, s.can.SessionTTL)
+	}
+}
+
 // A run that is stopped early still ends its workers and tells what it has seen.
 func TestStoppedEarly(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,9 @@ func TestSchedule(t *testing.T) {
 		if slices.Equal(strikes, schedule(seed+1, length, ttl, workers, faults)) {
 			t.Errorf("seeds %d and %d make the same schedule", seed, seed+1)
 		}
+		if first := strikes[0]; first.Fault != pauseWriter || first.Which != unfenced {
+			t.Errorf("seed %d: the first strike is %+v", seed, first)
+		}
 		var end time.Duration
 		for i, s := range strikes {
 			if s.At < end || s.Worker < 0 || s.Worker >= workers || s.At+s.For > length {

@@ -124,7 +124,8 @@ func (s *stage) open(ctx context.Context) (err error) {
 		s.at.TTL = shortTTL
 	}
 	opened, err := store.Open(ctx, s.at)
-	if err != nil && given == 0 { // it may be too short for this store
+	if _, fault := errors.AsType[*store.Fault](err); err != nil && given == 0 && (!fault || store.Final(err)) {
+		// The ttl may be too short for this store, and its own is long enough.
 		itsOwn := s.at
 		itsOwn.TTL = 0
 		if again, e := store.Open(ctx, itsOwn); e == nil {
@@ -135,7 +136,9 @@ func (s *stage) open(ctx context.Context) (err error) {
 		return &holdfast.Error{Op: "open", Store: s.at.ShownFor(err), Err: err}
 	}
 	s.can = opened.Abilities()
-	s.ttl = max(s.at.TTL, s.can.MinTTL, s.can.SessionTTL)
+	if s.ttl = max(s.at.TTL, s.can.MinTTL, s.can.SessionTTL); s.can.MaxTTL > 0 {
+		s.ttl = min(s.ttl, s.can.MaxTTL)
+	}
 	s.at.TTL = s.ttl
 	s.takeover = time.Duration(s.can.TakeoverTTLs)*s.ttl + s.can.TakeoverPlus
 	s.locks = holdfast.New(opened, holdfast.TTL(s.ttl))

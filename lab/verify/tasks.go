@@ -67,7 +67,7 @@ func lacking(can store.Abilities) []string {
 		out = append(out, "semaphores and downgrades: the store has none")
 	}
 	if !can.Line {
-		out = append(out, "first come, first served: the store keeps no line")
+		out = append(out, "first come, first served, and a bound for each wait: the store keeps no line")
 	}
 	return out
 }
