@@ -28,7 +28,7 @@ func (s *stage) judge() {
 			len(h.Operations), check.Register(h.Operations))
 	}
 	if len(s.show.Wakeups) > 0 {
-		add("herd", "A release wakes the waiters that get the lock by it, and no others.",
+		add("herd", "A release wakes the waiters that get the lock by it, and at most one more, which is next.",
 			len(s.show.Wakeups), check.Herds(s.show.Wakeups))
 	}
 }

@@ -14,6 +14,8 @@ func TestHerds(t *testing.T) {
 		{"nothing", nil, ""},
 		{"the next one", []Wakeup{{"x", 1, 1, 1}}, ""},
 		{"all readers", []Wakeup{{"x", 1, 7, 7}}, ""},
+		{"and the one after it", []Wakeup{{"x", 1, 2, 1}}, ""},
+		{"one too many", []Wakeup{{"x", 1, 1, 1}, {"x", 2, 3, 1}}, "a release woke 3 clients, and let 1 in"},
 		{"nobody was told", []Wakeup{{"x", 1, 0, 1}}, ""},
 		{"a herd", []Wakeup{{"x", 1, 1, 1}, {"x", 2, 9, 1}}, "a release woke 9 clients, and let 1 in"},
 	} {
