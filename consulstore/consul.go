@@ -17,8 +17,8 @@ import (
 // watch.go what concerns watches.
 type consul struct {
 	*agent
-	queries  *agent // for blocking queries, each of which has a connection while it lasts
-	renewals *agent // has one connection, for nothing else
+	queries  *agent // has connections for nothing but blocking queries
+	renewals *agent // has one for nothing but renewals
 	keys     keySpace
 	frame    *frame.Frame
 	told     events
@@ -102,7 +102,7 @@ func (c *consul) Read(ctx context.Context, _ *session, key string) (node session
 	}
 	e := &entries[0]
 	node = sessionline.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
-	_, node.Data, _ = decodeValue(e) //nolint:errcheck // what can't be read says nothing
+	_, node.Data, _ = decodeValue(e) // what can't be read says nothing
 	return node, nil
 }
 
@@ -154,7 +154,7 @@ func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
 	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
-	if r.isMissing() {
+	if r.saysNothingThere() {
 		return nil, nil
 	}
 	for _, line := range lines {

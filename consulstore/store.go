@@ -31,17 +31,13 @@ type mode interface {
 func newConsul(f *frame.Frame, set *settings) *consul {
 	d := newDialer(set.network, set.addresses, set.tls)
 	return &consul{
-		agent:    newAgent(set, d, maxConnections),
-		queries:  newAgent(set, d, 0),
-		renewals: newAgent(set, d, 1),
+		agent:    newAgent(set, d, callConnections),
+		queries:  newAgent(set, d, queryConnections),
+		renewals: newAgent(set, d, renewalConnections),
 		keys:     newKeySpace(set.prefix),
 		frame:    f,
 	}
 }
-
-// maxConnections is how many connections a client has for requests that don't block. What more it has to ask for waits
-// for one of them: an agent takes 200 connections from one address, unless it is told otherwise, and refuses others.
-const maxConnections = 16
 
 func newMode(c *consul) mode {
 	if c.plain {
@@ -95,7 +91,7 @@ func (c *consul) abilities() store.Abilities {
 	}
 }
 
-// closeIdle closes the connections that are not in use.
+// closeIdle closes the connections that no request uses.
 func (c *consul) closeIdle() {
 	for _, a := range []*agent{c.agent, c.queries, c.renewals} {
 		a.client.CloseIdleConnections()
