@@ -154,7 +154,7 @@ func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
 	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
-	if r.saysNothingThere() {
+	if r.isMissing() {
 		return nil, nil
 	}
 	for _, line := range lines {
