@@ -22,7 +22,7 @@ FUZZTIME ?= 5m
 # How long holdfast verify breaks each store in a soak, with which seed, and which stores: a file, and servers of its own.
 SOAKTIME ?= 3m
 SOAKSEED ?= 1
-SOAKSTORES ?= sqlite redis redis-aof sentinel cluster redlock etcd postgres mariadb zookeeper
+SOAKSTORES ?= sqlite redis redis-aof sentinel cluster redlock etcd postgres mariadb zookeeper consul
 
 # The linter is built once into a cache outside the checkout. Its name holds its
 # version and that of Go, since a linter cannot read what a newer Go compiled.

@@ -36,6 +36,7 @@ func SiteKinds() []SiteKind {
 		{"postgres", "one PostgreSQL server", postgresSite},
 		{"mariadb", "one MariaDB server", mariadbSite},
 		{"zookeeper", "three ZooKeeper servers", zookeeperSite},
+		{"consul", "three Consul servers", consulSite},
 	}
 }
 

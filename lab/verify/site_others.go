@@ -47,6 +47,12 @@ func etcdSite(t testing.TB, _ time.Duration) site {
 	return site{url: "etcd://" + strings.Join(c.Endpoints(), ","), faults: members.faults()}
 }
 
+func consulSite(t testing.TB, _ time.Duration) site {
+	c := servers.ConsulCluster(t, 3)
+	members := cluster[*servers.ConsulServer]{c.Nodes, c.Leader, allHealthy(c.Nodes)}
+	return site{url: "consul://" + strings.Join(c.Endpoints(), ","), faults: members.faults()}
+}
+
 func zookeeperSite(t testing.TB, _ time.Duration) site {
 	const tick = 200 * time.Millisecond
 	c := servers.ZooKeeperEnsemble(t, 3, servers.Tick(tick))

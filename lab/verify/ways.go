@@ -15,7 +15,7 @@ import (
 var ports = map[string]string{
 	"redis": "6379", "valkey": "6379", "redlock": "6379",
 	"postgres": "5432", "postgresql": "5432", "mysql": "3306", "mariadb": "3306",
-	"etcd": "2379", "zk": "2181",
+	"etcd": "2379", "zk": "2181", "consul": "8500",
 }
 
 // unproxied says why no proxy can be put before a store's servers, or "".
