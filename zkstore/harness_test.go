@@ -55,7 +55,7 @@ type harness struct {
 // What the servers of the tests have, and the sessions of the stores.
 const (
 	tick       = 200 * time.Millisecond
-	sessionTTL = 5 * tick
+	sessionTTL = 8 * tick
 )
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
