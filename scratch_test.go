@@ -25,6 +25,7 @@ func TestNothingElseComesAlong(t *testing.T) {
 		"etcdstore": {"go.etcd.io/etcd/", "google.golang.org/", "go.uber.org/zap", "go.uber.org/multierr", "github.com/coreos/go-semver",
 			"github.com/coreos/go-systemd", "github.com/golang/protobuf", "github.com/grpc-ecosystem/grpc-gateway",
 			"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text"},
+		"consulstore":       {},
 		"zkstore":           {"github.com/go-zookeeper/zk"},
 		"sqlstore/mysql":    {"github.com/go-sql-driver/mysql", "filippo.io/edwards25519"},
 		"sqlstore/postgres": {"github.com/jackc/", "golang.org/x/sync", "golang.org/x/text"},

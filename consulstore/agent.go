@@ -1,20 +1,16 @@
 package consulstore
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/store"
+	"unicode"
 )
 
 // An agent is Consul's HTTP interface, as one client uses it.
@@ -25,13 +21,21 @@ type agent struct {
 	token  atomic.Pointer[string] // nil: to be read
 }
 
-// newAgent returns an agent with connections of its own, at most so many. 0: any number.
+// How many connections a client has at most. An agent takes 200 from one address unless it is told otherwise. What a
+// blocking query or a renewal needs can't be taken by calls, however many are under way.
+const (
+	callConnections    = 16
+	queryConnections   = maxQueries + 1 // one for the session
+	renewalConnections = 1
+)
+
+// newAgent returns an agent with connections of its own, at most so many. Requests beyond that wait for one.
 func newAgent(set *settings, d *dialer, connections int) *agent {
 	transport := &http.Transport{
 		DialContext:         d.dial,
 		DialTLSContext:      d.dialTLS,
 		MaxConnsPerHost:     connections,
-		MaxIdleConnsPerHost: maxQueries,
+		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     time.Minute,
 	}
 	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport}}
@@ -42,6 +46,10 @@ type response struct {
 	code  int
 	index uint64 // of a blocking query
 }
+
+// saysNothingThere reports whether it says that there is no such key. What lies between client and agent may have no
+// such page, and gives no index.
+func (r response) saysNothingThere() bool { return r.code == http.StatusNotFound && r.index > 0 }
 
 // A refusal is a response that is not a result.
 type refusal struct {
@@ -63,21 +71,13 @@ func mayHaveBeenDone(err error) bool {
 	return err != nil && !rolledBack && (!refused || r.code >= http.StatusInternalServerError)
 }
 
-// call sends a request, and decodes its result. A token that Consul does not know is read again, once: it may have been
-// replaced.
+// call sends a request, and decodes its result.
 func (a *agent) call(ctx context.Context, method, path string, query url.Values, body, result any) (response, error) {
-	token, err := a.readToken(ctx)
-	if err != nil {
-		return response{}, err
+	x := exchange{agent: a, method: method, path: path, query: query, body: body, result: result}
+	for x.prepare(ctx) {
+		x.finish(a.client.Do(x.request))
 	}
-	r, err := a.send(ctx, method, path, query, token, body, result)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.code == http.StatusForbidden {
-		a.token.CompareAndSwap(token, nil)
-		if fresh, err := a.readToken(ctx); err == nil && *fresh != *token {
-			return a.send(ctx, method, path, query, fresh, body, result)
-		}
-	}
-	return r, err
+	return x.response, x.err
 }
 
 // readToken returns the token of this moment.
@@ -89,60 +89,27 @@ func (a *agent) readToken(ctx context.Context) (*string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.ContainsFunc(token, unicode.IsControl) {
+		return nil, final(errors.New("the token has a control character in it"))
+	}
 	a.hide(token)
 	a.token.Store(&token)
 	return &token, nil
 }
 
-// maxResponse bounds what is read of a response, and of a refusal.
-const (
-	maxResponse = 64 << 20
-	maxRefusal  = 4 << 10
-)
-
-func (a *agent) send(
-	ctx context.Context, method, path string, query url.Values, token *string, body, result any,
-) (r response, err error) {
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return r, err
-		}
-		content = bytes.NewReader(text)
+// forgetToken has a token be read again that Consul has refused. It reports false if it was not refused.
+func (a *agent) forgetToken(token *string, err error) bool {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok || refused.code != http.StatusForbidden {
+		return false
 	}
-	request, err := http.NewRequestWithContext(ctx, method, a.address(path, query), content)
-	if err != nil {
-		return r, err
-	}
-	if *token != "" {
-		request.Header.Set("X-Consul-Token", *token)
-	}
-	got, err := a.client.Do(request)
-	if err != nil {
-		return r, err
-	}
-	defer got.Body.Close() //nolint:errcheck // it was read
-	r.code = got.StatusCode
-	r.index, _ = strconv.ParseUint(got.Header.Get("X-Consul-Index"), 10, 64) //nolint:errcheck // then it is 0: unknown
-	if r.code == http.StatusOK || r.code == http.StatusConflict {
-		err = json.NewDecoder(io.LimitReader(got.Body, maxResponse)).Decode(result)
-	} else {
-		var text []byte
-		text, err = io.ReadAll(io.LimitReader(got.Body, maxRefusal))
-		if err == nil {
-			err = &refusal{r.code, strings.TrimSpace(store.Shown(string(text)))}
-		}
-	}
-	if err == nil {
-		_, err = io.Copy(io.Discard, got.Body) // so that the connection can be used again
-	}
-	return r, err
+	a.token.CompareAndSwap(token, nil)
+	return true
 }
 
-// address returns the URL of a request. The host of a connection is the dialer's choice.
+// address returns the URL of a request. Where its connection leads is the dialer's choice.
 func (a *agent) address(path string, query url.Values) string {
-	u := url.URL{Scheme: "http", Host: "consul", Path: path}
+	u := url.URL{Scheme: "http", Host: a.dialer.host(), Path: path}
 	if a.tls != nil {
 		u.Scheme = "https"
 	}
@@ -214,23 +181,14 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 		o.Namespace = a.namespace
 		body[i].KV = o
 	}
-	var result struct {
-		Results []struct{ KV entry }
-		Errors  []struct {
-			OpIndex int
-			What    string
-		}
+	var result txnResult
+	query := url.Values{"consistent": {""}}
+	x := exchange{agent: a, method: http.MethodPut, path: "/v1/txn", query: query, body: body, result: &result}
+	for x.prepare(ctx) {
+		x.finish(a.client.Do(x.request))
 	}
-	_, err := a.call(ctx, http.MethodPut, "/v1/txn", url.Values{"consistent": {""}}, body, &result)
-	if err != nil {
-		return nil, err
-	}
-	if len(result.Errors) > 0 {
-		first := result.Errors[0]
-		if strings.HasPrefix(first.What, permissionDenied) {
-			return nil, final(errors.New(first.What))
-		}
-		return nil, &failedOp{first.OpIndex, first.What}
+	if x.err != nil {
+		return nil, x.err
 	}
 	entries := make([]entry, 0, len(result.Results))
 	for _, r := range result.Results {
@@ -241,11 +199,32 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 	return entries, nil
 }
 
+// A txnResult is what Consul says of a transaction.
+type txnResult struct {
+	Results []struct{ KV entry }
+	Errors  []struct {
+		OpIndex int
+		What    string
+	}
+}
+
+// failure returns why the transaction was rolled back, or nil: a refusal because of the token, or a failedOp.
+func (t *txnResult) failure() error {
+	if len(t.Errors) == 0 {
+		return nil
+	}
+	first := t.Errors[0]
+	if strings.HasPrefix(first.What, permissionDenied) {
+		return &refusal{http.StatusForbidden, oneLine(first.What)}
+	}
+	return &failedOp{first.OpIndex, oneLine(first.What)}
+}
+
 // permissionDenied is what Consul's message about a permission begins with. It goes on with which.
 const permissionDenied = "Permission denied"
 
-// block returns a key, or the keys of a line, once that has changed since index, and
-// the index to go on with. It returns after a while also if nothing has changed.
+// block returns a key, or the keys of a line, once that has changed since index, and the index to go on with. It returns
+// after a while also if nothing has changed.
 //
 // It is a consistent read: that a key is not there is taken for a proof, and a leader that was deposed, and does not
 // know that yet, may never have heard of it.
@@ -259,7 +238,7 @@ func (a *agent) block(ctx context.Context, key string, index uint64) (entries []
 		query.Set("recurse", "")
 	}
 	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)
-	if r.code == http.StatusNotFound {
+	if r.saysNothingThere() {
 		return nil, r.index, nil
 	}
 	if err == nil && r.index == 0 {

@@ -17,7 +17,8 @@ import (
 // watch.go what concerns watches.
 type consul struct {
 	*agent
-	renewals *agent // has one connection, for nothing else
+	queries  *agent // has connections for nothing but blocking queries
+	renewals *agent // has one for nothing but renewals
 	keys     keySpace
 	frame    *frame.Frame
 	told     events
@@ -104,7 +105,7 @@ func (c *consul) Read(ctx context.Context, _ *session, key string) (node session
 	}
 	e := &entries[0]
 	node = sessionline.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
-	_, node.Data, _ = decodeValue(e) //nolint:errcheck // what can't be read says nothing
+	_, node.Data, _ = decodeValue(e) // what can't be read says nothing
 	return node, nil
 }
 
@@ -155,8 +156,8 @@ func (c *consul) Delete(ctx context.Context, _ *session, key string) error {
 func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []string, err error) {
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
-	_, err = c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.code == http.StatusNotFound {
+	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
+	if r.saysNothingThere() {
 		return nil, nil
 	}
 	for _, line := range lines {

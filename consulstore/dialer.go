@@ -17,6 +17,7 @@ type dialer struct {
 
 	mu      sync.Mutex
 	current int
+	moves   int             // how often one was left
 	left    context.Context // ends when the current one is left
 	leave   context.CancelFunc
 }
@@ -77,8 +78,17 @@ func (d *dialer) next(from int) {
 		return
 	}
 	d.current = (d.current + 1) % len(d.addresses)
+	d.moves++
 	d.leave()
 	d.left, d.leave = context.WithCancel(context.Background())
+}
+
+// host returns what package net/http is to take for the host, by which it counts connections: those that hang at an
+// address that was left must not keep others from being made.
+func (d *dialer) host() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return fmt.Sprint("agent", d.moves)
 }
 
 // here returns the address in use, and a context that ends when it is left.

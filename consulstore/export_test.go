@@ -2,7 +2,9 @@ package consulstore
 
 import (
 	"context"
+	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sessionline"
@@ -21,6 +23,19 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	return begin(ctx, c, m)
 }
 
+// OpenOver opens a store all of whose requests but renewals go over what is made of its own way.
+func OpenOver(
+	ctx context.Context, way func(http.RoundTripper) http.RoundTripper, servers []string, options ...Option,
+) (*Store, error) {
+	set, err := newSettings(servers, options...)
+	if err != nil {
+		return nil, err
+	}
+	c := newConsul(newFrame(set), set)
+	c.client.Transport = way(c.client.Transport)
+	return begin(ctx, c, newMode(c))
+}
+
 // LineOf is what the keys of a name's line begin with, for a store without prefix.
 func LineOf(name string) string { return newKeySpace("").line(name) }
 
@@ -30,6 +45,7 @@ func KeyOf(name string, id store.ID) string { return newKeySpace("").claim(name,
 // A Valve lies in the way of what blocking queries have found.
 type Valve struct {
 	events
+	Fired atomic.Int32 // how many there were
 
 	mu    sync.Mutex
 	held  int
@@ -41,6 +57,7 @@ type Valve struct {
 func (v *Valve) Changed(in *session, w sessionline.Watch, deleted bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.Fired.Add(1)
 	switch {
 	case v.drops:
 	case v.held > 0:

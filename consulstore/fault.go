@@ -3,7 +3,6 @@ package consulstore
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -46,11 +45,8 @@ func explain(err error) (why error, isFinal bool) {
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return explainRefusal(refused)
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return errors.Unwrap(withoutURL(err)), true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return withoutURL(err), true
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return untrusted, true
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return errors.New("the agent does not speak TLS at this port"), true
@@ -58,7 +54,10 @@ func explain(err error) (why error, isFinal bool) {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New("no response"), false
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		if e.Op == "remote error" { // crypto/tls has no type for it
+			return fmt.Errorf("the agent refuses the TLS connection: %w", e.Err), true
+		}
 		return fmt.Errorf("it cannot be reached: %w", withoutURL(err)), false
 	}
 	return withoutURL(err), false
@@ -76,14 +75,16 @@ func withoutURL(err error) error {
 func explainRefusal(r *refusal) (why error, isFinal bool) {
 	switch {
 	case r.code == http.StatusForbidden && strings.Contains(r.text, "ACL not found"):
-		return errors.New("Consul does not know the token"), true
+		return errors.New("it does not know the token"), true
 	case strings.Contains(r.text, "Invalid Session TTL"):
-		return fmt.Errorf("Consul does not take this ttl: it takes 10s or more, unless its session_ttl_min says "+
+		return fmt.Errorf("it does not take this ttl: it takes 10s or more, unless its session_ttl_min says "+
 			"otherwise (%s)", r.text), true
 	case strings.Contains(r.text, "Client sent an HTTP request to an HTTPS server"):
 		return errors.New("the agent speaks TLS at this port: write consuls:// in place of consul://"), true
+	case r.code == http.StatusTooManyRequests && strings.Contains(r.text, "concurrent connections"):
+		return fmt.Errorf("it takes no more connections from this address (http_max_conns_per_client): %w", r), false
 	case r.code == http.StatusTooManyRequests || r.code >= http.StatusInternalServerError:
 		return r, false
 	}
-	return fmt.Errorf("Consul refuses the request: %w", r), true
+	return fmt.Errorf("it refuses the request: %w", r), true
 }

@@ -104,7 +104,10 @@ func newSettings(addresses []string, options ...Option) (*settings, error) {
 		}
 		set.addresses = append(set.addresses, address)
 	}
-	return set, set.check()
+	if err := set.check(); err != nil {
+		return nil, err
+	}
+	return set, nil
 }
 
 func (s *settings) defaultPort() string {
@@ -159,7 +162,11 @@ func begin(ctx context.Context, c *consul, m mode) (*Store, error) {
 	}
 	call := c.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
-	identity, err := c.identify(call.Context)
+	var identity string
+	err := c.anywhere(call.Context, func(ctx context.Context) (err error) {
+		identity, err = c.identify(ctx)
+		return err
+	})
 	if err == nil {
 		err = m.start(call.Context, identity)
 	}
@@ -218,7 +225,7 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	}
 	addresses = at.Hosts
 	switch {
-	case len(at.Hosts) == 0 && at.Path != "":
+	case len(at.Hosts) == 0 && strings.HasPrefix(at.Path, "/") && at.Path != "/":
 		addresses = []string{"unix://" + at.Path}
 	case strings.Trim(at.Path, "/") != "":
 		return nil, nil, errors.New("the URL of a Consul store has no path after the host; one without a host has that of " +
@@ -261,16 +268,25 @@ func parseToken(at store.Location) (func(context.Context) (string, error), error
 		return nil, errors.New("a Consul store has no user: a token is written consul://:TOKEN@host")
 	case token != "" && file != "":
 		return nil, errors.New("a token is in the URL or in token-file, and not in both")
-	case file != "":
-		return func(context.Context) (string, error) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return "", final(fmt.Errorf("token-file: the file cannot be read: %w", errors.Unwrap(err)))
-			}
-			return strings.TrimSpace(string(text)), nil
-		}, nil
+	case at.Query.Has("token-file"):
+		read := func(context.Context) (string, error) { return readTokenFile(file) }
+		_, err := readTokenFile(file) // what is given as the file's name may be the token: it must not be shown
+		return read, err
 	case token != "":
 		return func(context.Context) (string, error) { return token, nil }, nil
 	}
 	return nil, nil
+}
+
+// readTokenFile returns the token in a file. An empty file would be no token, and so somebody else's permissions.
+func readTokenFile(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	token := strings.TrimSpace(string(text))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("token-file: the file cannot be read: %w", errors.Unwrap(err))
+	case token == "":
+		return "", errors.New("token-file: the file is empty")
+	}
+	return token, nil
 }

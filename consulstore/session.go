@@ -47,8 +47,34 @@ type creation struct {
 	NodeChecks []string
 }
 
-// Open begins a session, and makes its key. Consul counts its ttl from when a majority has it.
+// Open begins a session, and makes its key. One that was begun at an address that is then left expires.
 func (c *consul) Open(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
+	err = c.anywhere(ctx, func(ctx context.Context) error {
+		in, ttl, sent, err = c.openOnce(ctx)
+		return err
+	})
+	return in, ttl, sent, err
+}
+
+// anywhere does something at the address in use. If there are several, one that does not respond is left for the next.
+func (c *consul) anywhere(ctx context.Context, do func(context.Context) error) error {
+	patience := frame.AskTimeout / time.Duration(len(c.addresses)+1)
+	for range len(c.addresses) - 1 {
+		at, _ := c.dialer.here()
+		attempt, cancel := frame.Bound(ctx, patience)
+		err := do(attempt)
+		silent := attempt.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !silent {
+			return err
+		}
+		c.leave(at)
+	}
+	return do(ctx)
+}
+
+// openOnce begins a session at the address in use. Consul counts its ttl from when a majority has it.
+func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now()
 	id, err := c.create(ctx)
 	if err != nil {
@@ -189,8 +215,7 @@ func noteConnection(ctx context.Context, conn *net.Conn) context.Context {
 // leave goes on with the next address, if there are several, and with new connections.
 func (c *consul) leave(from int) {
 	c.dialer.next(from)
-	c.client.CloseIdleConnections()
-	c.renewals.client.CloseIdleConnections()
+	c.closeIdle()
 }
 
 // End ends a session if Consul can be reached.
@@ -198,7 +223,7 @@ func (c *consul) End(ctx context.Context, in *session) {
 	in.end()
 	ctx, cancel := context.WithTimeout(ctx, frame.EndTimeout)
 	defer cancel()
-	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) //nolint:errcheck // it expires
+	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
 }
 
 // Done implements sessionline.Server: that a session has ended is told by its key.

@@ -31,7 +31,11 @@ type mode interface {
 func newConsul(f *frame.Frame, set *settings) *consul {
 	d := newDialer(set.network, set.addresses, set.tls)
 	return &consul{
-		agent: newAgent(set, d, 0), renewals: newAgent(set, d, 1), keys: newKeySpace(set.prefix), frame: f,
+		agent:    newAgent(set, d, callConnections),
+		queries:  newAgent(set, d, queryConnections),
+		renewals: newAgent(set, d, renewalConnections),
+		keys:     newKeySpace(set.prefix),
+		frame:    f,
 	}
 }
 
@@ -87,10 +91,11 @@ func (c *consul) abilities() store.Abilities {
 	}
 }
 
-// closeIdle closes the connections of a store that has been closed.
+// closeIdle closes the connections that no request uses.
 func (c *consul) closeIdle() {
-	c.client.CloseIdleConnections()
-	c.renewals.client.CloseIdleConnections()
+	for _, a := range []*agent{c.agent, c.queries, c.renewals} {
+		a.client.CloseIdleConnections()
+	}
 }
 
 // Close implements store.Store.

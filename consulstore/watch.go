@@ -206,7 +206,7 @@ func (c *consul) blockHere(w *watch, index uint64) ([]entry, uint64, error) {
 	ctx, cancel := context.WithCancel(w.life)
 	defer cancel()
 	defer context.AfterFunc(left, cancel)()
-	return c.block(ctx, w.Key, index)
+	return c.queries.block(ctx, w.Key, index)
 }
 
 // poll reads what is watched without blocking queries, as long as there is something.

@@ -34,6 +34,10 @@ func TestErrorsOfDeadServers(t *testing.T) {
 			server := servers.ZooKeeper(t)
 			return zooKeeperURL(server, ""), server.Kill
 		},
+		"consul": func(t *testing.T) (string, func() error) {
+			server := servers.Consul(t)
+			return "consul://" + server.Addr() + "?ttl=2s", server.Kill
+		},
 		"postgres": func(t *testing.T) (string, func() error) {
 			server := servers.Postgres(t)
 			return server.URL("postgres", "", "postgres") + "&ttl=2s", server.Kill

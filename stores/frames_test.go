@@ -27,6 +27,7 @@ func TestFramesOfLock(t *testing.T) {
 		{"redis", []string{"github.com/redis/rueidis."}},
 		{"etcd", []string{"go.etcd.io/", "google.golang.org/"}},
 		{"zk", []string{module + "/zkstore.(*client).multi("}}, // has a goroutine call the library, which knows no context
+		{"consul", []string{"net/http.(*Client)."}},
 		{"postgres", []string{"database/sql.", "github.com/jackc/pgx/"}},
 		{"mysql", []string{"database/sql.", "github.com/go-sql-driver/"}},
 	} {

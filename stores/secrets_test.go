@@ -113,6 +113,10 @@ func TestSecretsOfOpenStores(t *testing.T) {
 		server := servers.ZooKeeper(t) // a user is whoever knows the password
 		checkOpenStore(t, log, secret, zooKeeperURL(server, "root:"+secret.Text+"@"), server.Kill)
 	})
+	t.Run("consul", func(t *testing.T) {
+		server := servers.Consul(t, password)
+		checkOpenStore(t, log, secret, "consul://:"+secret.Text+"@"+server.Addr(), server.Kill)
+	})
 	t.Run("postgres", func(t *testing.T) {
 		server := servers.Postgres(t, password)
 		checkOpenStore(t, log, secret, server.URL("postgres", secret.Text, "postgres"), server.Kill)

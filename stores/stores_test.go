@@ -22,6 +22,7 @@ var urls = map[string]func(t *testing.T) string{
 	"etcd":     func(t *testing.T) string { return "etcd://" + servers.Etcd(t).Addr() },
 	"postgres": func(t *testing.T) string { return servers.Postgres(t).URL("postgres", "", "postgres") },
 	"mysql":    func(t *testing.T) string { _, url := mariaDB(t); return url },
+	"consul":   func(t *testing.T) string { return "consul://" + servers.Consul(t).Addr() },
 	"zk":       func(t *testing.T) string { return zooKeeperURL(servers.ZooKeeper(t), "") },
 	"redlock": func(t *testing.T) string {
 		return redlockURL(t, "", servers.Redis(t), servers.Redis(t), servers.Redis(t))

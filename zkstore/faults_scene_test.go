@@ -2,12 +2,9 @@ package zkstore_test
 
 import (
 	"context"
-	"errors"
 	"regexp"
 	"testing"
-	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/contend"
@@ -29,7 +26,7 @@ func init() {
 		return testkit.Believer(s), nil
 	})
 	contend.Child()
-	holderChild()
+	testkit.HolderChild()
 }
 
 // How many contend.
@@ -43,11 +40,9 @@ const (
 // have ways of their own.
 type scene struct {
 	*testkit.Scene
-	ensemble    *servers.ZooKeeperServers
-	ways        testkit.Ways
-	journal     *testkit.Journal
-	first, next *holdfast.Client
-	lost        int // how often they have lost it
+	*testkit.Strikes
+	ensemble *servers.ZooKeeperServers
+	ways     testkit.Ways
 }
 
 // newScene starts servers and a crowd that has settled down.
@@ -60,53 +55,9 @@ func newScene(t *testing.T, scheme string, options ...servers.Option) *scene {
 		urls = append(urls, storeURL(scheme, sessionTTL, s.ensemble.Endpoints()...))
 	}
 	s.Start(contend.Plan{URLs: urls, Goroutines: crowdGoroutines, LongHold: 2 * sessionTTL})
-	s.journal = testkit.NewJournal(t, s.Dir, "sat on")
-	s.journal.Retry = true
-	s.first, s.next = s.journal.Open(urls[0]), s.journal.Open(urls[1])
+	s.Strikes = s.NewStrikes(urls[0], urls[1])
 	testkit.Await(t, "what the crowd holds is seen in the servers", func() bool { return len(leftIn(t, s.ensemble)) > 0 })
 	return s
-}
-
-// strike has a fault strike while the first client holds and the second one waits, and returns when both are done.
-func (s *scene) strike(f fault) {
-	s.Helper()
-	began := time.Now()
-	held := s.journal.Take(s.first)
-	granted := make(chan *testkit.Hold, 1)
-	go func() { granted <- s.takeNext() }()
-	f.strike(s)
-	s.Through()
-	s.release(held)
-	if second := <-granted; second != nil {
-		s.release(second)
-	}
-	s.Logf("%s: over after %v", f.name, time.Since(began).Round(time.Millisecond))
-}
-
-// release releases the lock, which may be lost.
-func (s *scene) release(h *testkit.Hold) {
-	s.Helper()
-	h.End()
-	switch err := h.Unlock(s.Context()); {
-	case errors.Is(err, holdfast.ErrLost):
-		s.lost++
-	case err != nil && !testkit.Passes(err):
-		s.Error(err)
-	}
-}
-
-// takeNext has the second client take the lock. It returns nil after an error that must not be.
-func (s *scene) takeNext() *testkit.Hold {
-	for ctx := s.Within(); ; {
-		h, err := s.journal.TryTake(ctx, s.next)
-		switch {
-		case err == nil:
-			return h
-		case ctx.Err() != nil || !testkit.Passes(err):
-			s.Error(err)
-			return nil
-		}
-	}
 }
 
 // Errors of servers that are away, and of ones that are slow: on a busy machine that needs no fault.
@@ -119,7 +70,7 @@ var (
 func (s *scene) end(of testkit.Effect) {
 	s.Helper()
 	outcome := s.Stop()
-	s.Must(errors.Join(s.first.Close(), s.next.Close()))
-	s.CheckErrors(outcome, testkit.Excuse{Effect: of, Trouble: inTrouble, Slow: isSlow, Lost: s.lost})
+	s.Must(s.Close())
+	s.CheckErrors(outcome, testkit.Excuse{Effect: of, Trouble: inTrouble, Slow: isSlow, Lost: s.Lost})
 	testkit.CheckNothing(s, outcome.Findings())
 }

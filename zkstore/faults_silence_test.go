@@ -62,10 +62,10 @@ func testKilledHolder(t *testing.T, e *servers.ZooKeeperServers) {
 	w := newWitness(t, e)
 	abilities := testkit.Open(t, storeURL("zk", lastingTTL, e.Endpoints()...)).Abilities()
 	promised := time.Duration(abilities.TakeoverTTLs)*lastingTTL + abilities.TakeoverPlus
-	h := w.startHolder("zk", lastingTTL)
+	h := w.StartHolder(storeURL("zk", lastingTTL, e.Endpoints()...))
 	next := w.wait(w.open("zk", lastingTTL), 1)
 	killed := time.Now()
-	h.kill()
+	h.Kill()
 	second := next.Granted()
 	took := time.Since(killed)
 	t.Logf("granted after %v, promised within %v", took, promised)

@@ -20,13 +20,13 @@ func testStoppedHolder(t *testing.T, e *servers.ZooKeeperServers) {
 		t.Parallel()
 		w := newWitness(t, e)
 		var gate fence.Gate
-		h := w.startHolder("zk", lastingTTL)
-		w.Must(gate.Enter(h.token))
+		h := w.StartHolder(storeURL("zk", lastingTTL, e.Endpoints()...))
+		w.Must(gate.Enter(h.Token))
 		second := w.stop(h)
 		w.Must(gate.Enter(second.Token()))
-		w.Must(h.cmd.Process.Signal(syscall.SIGCONT))
-		late := h.hear("lost")
-		if err := gate.Enter(late.Token); !errors.Is(err, holdfast.ErrStale) {
+		w.Must(h.Signal(syscall.SIGCONT))
+		h.AwaitLost()
+		if err := gate.Enter(h.Token); !errors.Is(err, holdfast.ErrStale) {
 			t.Errorf("the fence says %v to a late write, want %v", err, holdfast.ErrStale)
 		}
 		w.MustExclude(second)
@@ -34,9 +34,9 @@ func testStoppedHolder(t *testing.T, e *servers.ZooKeeperServers) {
 	t.Run("a believer is seen", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, e)
-		h := w.startHolder(believerScheme, lastingTTL)
+		h := w.StartHolder(storeURL(believerScheme, lastingTTL, e.Endpoints()...))
 		second := w.stop(h)
-		w.Must(h.cmd.Process.Signal(syscall.SIGCONT))
+		w.Must(h.Signal(syscall.SIGCONT))
 		testkit.Await(t, "the checkers see that two hold", func() bool {
 			overlaps, _ := w.Findings()
 			return len(overlaps) > 0
@@ -46,9 +46,9 @@ func testStoppedHolder(t *testing.T, e *servers.ZooKeeperServers) {
 }
 
 // stop stops a holder, until the next has got the lock.
-func (w *witness) stop(h *holder) *testkit.Hold {
+func (w *witness) stop(h *testkit.Holder) *testkit.Hold {
 	w.Helper()
 	next := w.wait(w.open("zk", lastingTTL), 1)
-	w.Must(h.cmd.Process.Signal(syscall.SIGSTOP))
+	w.Must(h.Signal(syscall.SIGSTOP))
 	return next.Granted()
 }

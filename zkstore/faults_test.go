@@ -50,7 +50,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, "zk", test.options...)
 			for _, f := range test.faults {
-				s.strike(f)
+				s.Strike(f.name, func() { f.strike(s) })
 			}
 			s.end(testkit.MustHurt)
 		})
@@ -61,7 +61,7 @@ func TestFaults(t *testing.T) {
 func TestFaultsAreSeen(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, believerScheme)
-	s.strike(fault{"silence", (*scene).silence})
+	s.Strike("silence", s.silence)
 	if len(check.Overlap(s.Stop().Holds)) == 0 {
 		t.Error("two hold at once, and nothing is found")
 	}

@@ -182,6 +182,7 @@ func TestMisplacedSecrets(t *testing.T) {
 		"--store":        {"redis+sentinel", []string{"ls", "--json", "--store", "URL"}, false},
 		"-store=":        {"redis", []string{"ls", "-store=URL"}, false},
 		"demo --store":   {"etcd", []string{"demo", "--store", "URL"}, false},
+		"show --store":   {"consul", []string{"show", "x", "--store", "URL"}, false},
 		"redlock status": {"redlock", []string{"redlock", "status", "--json", "URL"}, false},
 		"redlock trust":  {"redlock", []string{"redlock", "trust", "URL", "h1"}, false},
 		"redlock":        {"redlock", []string{"redlock", "URL"}, true},

@@ -30,6 +30,8 @@ var stores = []struct{ url, meaning string }{
 	{"etcds://H1,H2,H3", "the same with TLS"},
 	{"zk://H1,H2,H3", "ZooKeeper"},
 	{"zks://H1,H2,H3", "the same with TLS"},
+	{"consul://HOST:8500", "Consul; consul:///PATH by an agent's Unix socket"},
+	{"consuls://HOST:8501", "the same with TLS"},
 	{"memory:", "this process alone, for tests of programs; not for run"},
 }
 

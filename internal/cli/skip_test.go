@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,15 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 				}
 			}
 			return "etcd://" + server.Addr(), plant, func(name string) { plant(name, "{}") }
+		},
+		"consul": func(t *testing.T) (string, func(string, string), func(string)) {
+			server := servers.Consul(t)
+			plant := func(name, value string) {
+				key := "holdfast/line/" + strings.NewReplacer("%", "~", "\xff", "~FF").Replace(name) + "/1"
+				set := map[string]any{"Verb": "set", "Key": key, "Value": []byte(value)}
+				check(t, server.Call(t.Context(), http.MethodPut, "/v1/txn", []any{map[string]any{"KV": set}}, nil))
+			}
+			return "consul://" + server.Addr() + "?ttl=2s", plant, func(name string) { plant(name, "{}") }
 		},
 		"zk": func(t *testing.T) (string, func(string, string), func(string)) {
 			server := servers.ZooKeeper(t)

@@ -68,7 +68,7 @@ var places = []string{
 	"SCHEME://HOST?mode=plain&drift=$", "SCHEME://HOST?wait-replicas=$",
 	"SCHEME://HOST?wait-replicas=1&wait-timeout=$", "SCHEME://HOST?max-ttl=$", "SCHEME://HOST?tokens=$",
 	"SCHEME://HOST?timeout=$", "SCHEME://HOST?allow=$", "SCHEME://HOST?insecure-skip-verify=$", "SCHEME://HOST?ca=$",
-	"SCHEME://HOST?key=$", "SCHEME://HOST?cert=$&key=$", "SCHEME://HOST?prefix=%00$",
+	"SCHEME://HOST?key=$", "SCHEME://HOST?token-file=$", "SCHEME://HOST?cert=$&key=$", "SCHEME://HOST?prefix=%00$",
 	"SCHEME://HOST/main?sentinel-password=$", "SCHEME://HOST/main?sentinel-user=$",
 	"SCHEME://HOST/main?sentinel-user=me&sentinel-password=$", "SCHEME://HOST/main?db=$",
 	"SCHEME://HOST/main?sentinel-password=$&db=x", "SCHEME://user:$@HOST/main?db=0",

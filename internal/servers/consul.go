@@ -18,6 +18,7 @@ import (
 type ConsulServer struct {
 	*Server
 	name    string
+	number  int            // of a server in its cluster, from 1; 0: it is a client agent
 	id      string         // Consul's, which outlives the data
 	cluster *ConsulServers // one of itself, if it is alone
 }
@@ -62,7 +63,7 @@ func (c *ConsulServer) config(set *settings) string {
 		"node_name": c.name,
 		"node_id":   c.id,
 		"data_dir":  c.dataDir(),
-		"bind_addr": "127.0.0.1",
+		"bind_addr": c.bindIP(),
 		"ports": map[string]int{
 			"http":     c.Port(), // no socket is opened without it
 			"https":    -1,
@@ -83,6 +84,11 @@ func (c *ConsulServer) config(set *settings) string {
 		"disable_update_check": true,
 		"disable_coordinates":  true,
 		"log_level":            "warn",
+		// A leader has a blocking query of its own for that, after the first time: see BlockingQueries.
+		"federation_state_anti_entropy_sync_interval": "24h",
+	}
+	if c.isCuttable() {
+		config["advertise_addr"], config["serf_lan"] = c.foundIP(), c.foundIP()
 	}
 	if !set.ownTimeouts {
 		// The least that Consul allows: a new leader after one or two seconds.
@@ -105,6 +111,17 @@ func (c *ConsulServer) config(set *settings) string {
 	}
 	text, _ := json.Marshal(config) // it cannot fail
 	return string(text)
+}
+
+// isCuttable reports whether it is a server that the others reach through proxies.
+func (c *ConsulServer) isCuttable() bool { return c.cluster.set.cuttable && c.number > 0 }
+
+// bindIP is where it listens for other agents.
+func (c *ConsulServer) bindIP() string {
+	if c.isCuttable() {
+		return c.ownIP()
+	}
+	return "127.0.0.1"
 }
 
 // Name is the name of its node, which sessions belong to.

@@ -12,7 +12,8 @@ import (
 type ConsulServers struct {
 	Nodes []*ConsulServer
 
-	set *settings
+	set   *settings
+	links consulLinks // of one that is Cuttable
 }
 
 // ConsulCluster starts a Consul cluster of n servers. All of them serve clients when it returns. The options are for
@@ -29,12 +30,19 @@ func ConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 func newConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 	t.Helper()
 	c := &ConsulServers{set: settingsOf(options)}
+	t.Cleanup(func() { // after the servers have ended
+		if err := c.links.close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
 	mode := []string{"-server", "-bootstrap-expect", strconv.Itoa(n)}
 	if c.set.volatile {
 		mode = []string{"-dev"}
 	}
 	for i := range n {
-		c.Nodes = append(c.Nodes, newConsul(t, c, fmt.Sprintf("node%d", i+1), mode, c.set))
+		node := newConsul(t, c, fmt.Sprintf("node%d", i+1), mode, c.set)
+		node.number = i + 1
+		c.Nodes = append(c.Nodes, node)
 	}
 	return c
 }
@@ -50,18 +58,30 @@ func newNodeID() string {
 func (c *ConsulServers) gossipAddrs() []string {
 	var addrs []string
 	for _, node := range c.Nodes {
-		addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", node.ports[consulGossip]))
+		ip := node.bindIP()
+		if c.set.cuttable {
+			ip = node.foundIP()
+		}
+		addrs = append(addrs, fmt.Sprintf("%s:%d", ip, node.ports[consulGossip]))
 	}
 	return addrs
 }
 
 // firstStart starts all servers on free ports. Each knows the ports of all.
 func (c *ConsulServers) firstStart() error {
-	choosePorts := func() error { return each(c.Nodes, func(s *ConsulServer) error { return s.choosePorts() }) }
-	if err := startTogether(c.Nodes, choosePorts, func(s *ConsulServer) error { return s.startHere() }); err != nil {
+	if err := startTogether(c.Nodes, c.choosePorts, func(s *ConsulServer) error { return s.startHere() }); err != nil {
 		return err
 	}
 	return each(c.Nodes, (*ConsulServer).AwaitHealthy)
+}
+
+// choosePorts chooses the ports of all servers, and makes what depends on them.
+func (c *ConsulServers) choosePorts() error {
+	err := each(c.Nodes, func(s *ConsulServer) error { return s.choosePorts() })
+	if err == nil && c.set.cuttable {
+		err = c.relink()
+	}
+	return err
 }
 
 // Agent starts a client agent beside the servers, which serves clients when it returns. Options other than Args and Env

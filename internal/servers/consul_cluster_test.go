@@ -173,3 +173,33 @@ func TestConsulAgent(t *testing.T) {
 	check(t, agent.Stop())
 	await(t, "the end of the session", func() bool { return sessions() == 0 })
 }
+
+// A leader is deposed and hears nothing of it: it renews sessions, while another leads and takes writes. When it hears,
+// it follows.
+func TestConsulDeposedLeader(t *testing.T) {
+	t.Parallel()
+	c := ConsulCluster(t, 3, Cuttable(), OwnTimeouts())
+	var session struct{ ID string }
+	check(t, leaderOfConsul(t, c).Call(t.Context(), http.MethodPut, "/v1/session/create", nil, &session))
+	deposed, elected, hear, err := c.Depose(t.Context())
+	check(t, err)
+	defer hear()
+	check(t, deposed.Call(t.Context(), http.MethodPut, "/v1/session/renew/"+session.ID, nil, nil))
+	if _, leads, err := deposed.raftStatus(t.Context()); !leads {
+		t.Errorf("it knows that it leads no more: %v", err)
+	}
+	check(t, elected.Call(t.Context(), http.MethodPut, "/v1/kv/key", 1, nil))
+	hear()
+	check(t, deposed.AwaitHealthy())
+	leaderOfConsul(t, c, deposed)
+	if got := dialConsul(t, deposed, nil).get(t, "key"); got != "1" {
+		t.Errorf("it has %s, want 1", got)
+	}
+}
+
+func TestConsulDeposeWithoutLinks(t *testing.T) {
+	t.Parallel()
+	if _, _, _, err := newConsulCluster(t, 3).Depose(t.Context()); err == nil {
+		t.Error("a leader was made deaf that has no links")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -71,12 +72,7 @@ func (c *ConsulServer) request(ctx context.Context, token, method, path string, 
 // Requests counts the requests that the agent has answered since it was started, by method and path without what is
 // variable, such as "PUT v1_txn" or "GET v1_kv_". Its own calls, as those of this package, are among them.
 func (c *ConsulServer) Requests(ctx context.Context) (map[string]int, error) {
-	path := "/v1/agent/metrics?format=prometheus"
-	page, err := c.request(ctx, c.cluster.set.password, http.MethodGet, path, nil)
-	if err != nil {
-		return nil, c.failed("requests", err)
-	}
-	metrics, err := parseMetrics(page)
+	metrics, err := c.metrics(ctx)
 	requests := map[string]int{}
 	for series, value := range metrics {
 		if labels := consulRequest.FindStringSubmatch(series); labels != nil {
@@ -84,6 +80,23 @@ func (c *ConsulServer) Requests(ctx context.Context) (map[string]int, error) {
 		}
 	}
 	return requests, c.failed("requests", err)
+}
+
+// BlockingQueries returns how many blocking queries are under way at a server: its own, and those that other agents
+// have passed on to it. Consul counts when one begins, so that it begins one.
+func (c *ConsulServer) BlockingQueries(ctx context.Context) (int, error) {
+	err := c.get(ctx, "/v1/session/list?stale&index=1&wait=1ms", nil)
+	metrics, failed := c.metrics(ctx)
+	return int(metrics["consul_rpc_queries_blocking"]) - 1, c.failed("blocking queries", errors.Join(err, failed))
+}
+
+func (c *ConsulServer) metrics(ctx context.Context) (map[string]float64, error) {
+	path := "/v1/agent/metrics?format=prometheus"
+	page, err := c.request(ctx, c.cluster.set.password, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return parseMetrics(page)
 }
 
 var consulRequest = regexp.MustCompile(`^consul_api_http_count\{method="(\w+)",path="(\w+)"\}$`)

@@ -175,6 +175,29 @@ func TestConsulRequests(t *testing.T) {
 	}
 }
 
+// A blocking query counts until its time is over, also if nobody waits for it any more.
+func TestConsulBlockingQueries(t *testing.T) {
+	t.Parallel()
+	c := Consul(t)
+	queries := func() int {
+		n, err := c.BlockingQueries(t.Context())
+		check(t, err)
+		return n
+	}
+	if n := queries(); n != 0 {
+		t.Errorf("%d blocking queries at a server without clients", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- c.Call(ctx, http.MethodGet, "/v1/kv/none?index=1000000&wait=1s", nil, nil) }()
+	await(t, "a blocking query", func() bool { return queries() == 1 })
+	cancel()
+	if <-ended == nil {
+		t.Error("it has ended by itself")
+	}
+	await(t, "its end", func() bool { return queries() == 0 })
+}
+
 // A policy allows what it says and nothing else, also when the data was lost and the token made anew.
 func TestConsulToken(t *testing.T) {
 	t.Parallel()

@@ -97,8 +97,9 @@ func Tick(d time.Duration) Option {
 	return func(s *settings) { s.tick = d }
 }
 
-// Cuttable has the nodes of [ZooKeeperEnsemble] reach each other through proxies, so that one can be cut off from the
-// others: see [ZooKeeperServer.Isolate].
+// Cuttable has the nodes of [ZooKeeperEnsemble] and [ConsulCluster] reach each other through proxies, so that one can be
+// cut off from the others, or made deaf: see [ZooKeeperServer.Isolate] and [ConsulServers.Depose]. The servers of Consul
+// have addresses of their own for that, 127.0.1.1 and so on, which need a system that has all of 127.0.0.0/8.
 func Cuttable() Option {
 	return func(s *settings) { s.cuttable = true }
 }

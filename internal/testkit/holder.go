@@ -1,4 +1,4 @@
-package zkstore_test
+package testkit
 
 import (
 	"bufio"
@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// holderEnv makes this binary a process that holds a lock.
-const holderEnv = "HOLDFAST_TEST_ZK_HOLDER"
+// holderEnv makes a test binary a process that holds a lock.
+const holderEnv = "HOLDFAST_TEST_HOLDER"
 
 // A holding is what such a process is told. The end of its input ends it.
 type holding struct {
@@ -30,8 +30,9 @@ type saying struct {
 	Token holdfast.Token
 }
 
-// holderChild makes this program such a process, if a test has started it as one, and does not return then.
-func holderChild() {
+// HolderChild makes this program a process that holds a lock, if [Journal.StartHolder] has started it, and does not
+// return then. It is called before anything else, when stores are registered.
+func HolderChild() {
 	if os.Getenv(holderEnv) == "" {
 		return
 	}
@@ -83,46 +84,56 @@ func beHolder(in io.Reader, out *json.Encoder) error {
 	return nil
 }
 
-// A holder is a process that holds the lock of a witness.
-type holder struct {
-	*witness
-	cmd   *exec.Cmd
-	says  *json.Decoder
-	token holdfast.Token
+// A Holder is a process that holds the lock of a journal until something happens to it.
+type Holder struct {
+	*os.Process
+	Token holdfast.Token
+
+	journal *Journal
+	cmd     *exec.Cmd
+	says    *json.Decoder
 }
 
-// startHolder starts a process and returns when it has got the lock.
-func (w *witness) startHolder(scheme string, ttl time.Duration) *holder {
-	w.Helper()
+// StartHolder starts a process and returns when it has got the lock. It ends with the test.
+func (j *Journal) StartHolder(url string) *Holder {
+	j.Helper()
 	self, err := os.Executable()
-	w.Must(err)
-	h := &holder{witness: w, cmd: exec.Command(self)}
+	j.Must(err)
+	h := &Holder{journal: j, cmd: exec.Command(self)}
 	// With the race detector it would linger at its end for a second.
 	h.cmd.Env = append(os.Environ(), holderEnv+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
-	w.Must(err)
+	j.Must(err)
 	h.says = json.NewDecoder(out)
 	in, err := h.cmd.StdinPipe()
-	w.Must(err)
-	w.Must(h.cmd.Start())
-	w.Cleanup(h.kill)
-	w.Must(json.NewEncoder(in).Encode(holding{storeURL(scheme, ttl, w.ensemble.Endpoints()...), w.Mutex, w.Dir}))
-	h.token = h.hear("held").Token
+	j.Must(err)
+	j.Must(h.cmd.Start())
+	h.Process = h.cmd.Process
+	j.Cleanup(h.Kill)
+	j.Must(json.NewEncoder(in).Encode(holding{url, j.Mutex, j.Dir}))
+	h.Token = h.hear("held")
 	return h
 }
 
-// hear waits until it says something, which must be this.
-func (h *holder) hear(event string) (s saying) {
-	h.Helper()
-	if err := h.says.Decode(&s); err != nil || s.Event != event {
-		h.Fatalf("the process says %+v and %v, want %q", s, err, event)
-	}
-	return s
+// AwaitLost waits until the process has noticed that it has lost the lock.
+func (h *Holder) AwaitLost() {
+	h.journal.Helper()
+	h.hear("lost")
 }
 
-// kill ends the process as kill -9 does.
-func (h *holder) kill() {
-	_ = h.cmd.Process.Kill() // it may have been killed before
+// hear waits until it says something, which must be this.
+func (h *Holder) hear(event string) holdfast.Token {
+	h.journal.Helper()
+	var s saying
+	if err := h.says.Decode(&s); err != nil || s.Event != event {
+		h.journal.Fatalf("the process says %+v and %v, want %q", s, err, event)
+	}
+	return s.Token
+}
+
+// Kill ends the process as kill -9 does.
+func (h *Holder) Kill() {
+	_ = h.Process.Kill() // it may have been killed before
 	_ = h.cmd.Wait()
 }

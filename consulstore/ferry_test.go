@@ -1,0 +1,128 @@
+package consulstore_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/consulstore"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+)
+
+// A fate is what becomes of a request.
+type fate int
+
+const (
+	delivered  fate = iota
+	unanswered      // it lands, and its response is lost
+	stranded        // it is kept on its way until land
+)
+
+// A ferry is a client's way to its server. It decides on the fate of the next Join.
+type ferry struct {
+	http.RoundTripper
+
+	mu   sync.Mutex
+	next fate
+	kept *http.Request // stranded
+	body []byte
+}
+
+// newFerry opens a store that has a ferry.
+func newFerry(t testing.TB, server string, ttl time.Duration) (*ferry, *consulstore.Store) {
+	t.Helper()
+	f := &ferry{}
+	way := func(own http.RoundTripper) http.RoundTripper {
+		f.RoundTripper = own
+		return f
+	}
+	s, err := consulstore.OpenOver(t.Context(), way, []string{server}, consulstore.TTL(ttl))
+	testkit.Must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return f, s
+}
+
+// decide sets the fate of the next Join.
+func (f *ferry) decide(next fate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = next
+}
+
+// CloseIdleConnections is called by http.Client.
+func (f *ferry) CloseIdleConnections() { f.RoundTripper.(*http.Transport).CloseIdleConnections() }
+
+// RoundTrip implements http.RoundTripper.
+func (f *ferry) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	switch f.fateOf(r, body) {
+	case stranded:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case unanswered:
+		response, err := f.RoundTripper.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		return nil, errors.New("the response is lost")
+	}
+	return f.RoundTripper.RoundTrip(r)
+}
+
+// fateOf returns what becomes of a request. One that is stranded is kept.
+func (f *ferry) fateOf(r *http.Request, body []byte) fate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == delivered || !bytes.Contains(body, []byte(`"Verb":"check-index"`)) ||
+		!bytes.Contains(body, []byte(`"Verb":"lock"`)) {
+		return delivered
+	}
+	decided := f.next
+	if f.next = delivered; decided == stranded {
+		f.kept, f.body = r, body
+	}
+	return decided
+}
+
+// land has the Join arrive that was stranded, and returns how Consul responds. Without its epoch it is a Join as a store
+// would send it that does not know of epochs.
+func (f *ferry) land(t testing.TB, withoutEpoch bool) (status int) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kept == nil {
+		t.Fatal("no Join is stranded")
+	}
+	if withoutEpoch {
+		var ops []map[string]map[string]any
+		testkit.Must(t, json.Unmarshal(f.body, &ops))
+		ops = slices.DeleteFunc(ops, func(op map[string]map[string]any) bool { return op["KV"]["Verb"] == "check-index" })
+		var err error
+		f.body, err = json.Marshal(ops)
+		testkit.Must(t, err)
+	}
+	late := f.kept.Clone(context.Background())
+	late.Body, late.ContentLength = io.NopCloser(bytes.NewReader(f.body)), int64(len(f.body))
+	response, err := f.RoundTripper.RoundTrip(late)
+	testkit.Must(t, err)
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	testkit.Must(t, err)
+	return response.StatusCode
+}
