@@ -154,8 +154,11 @@ func lockOp(key, session string, value string) op {
 func casOp(key string, index uint64, value string) op {
 	return op{Verb: "cas", Key: key, Index: index, Value: []byte(value)}
 }
-func getOp(key string) op     { return op{Verb: "get-or-empty", Key: key} }
-func deleteOp(key string) op  { return op{Verb: "delete", Key: key} }
+func getOp(key string) op    { return op{Verb: "get-or-empty", Key: key} }
+func deleteOp(key string) op { return op{Verb: "delete", Key: key} }
+func deleteAtOp(key string, index uint64) op {
+	return op{Verb: "delete-cas", Key: key, Index: index}
+}
 func treeOp(prefix string) op { return op{Verb: "get-tree", Key: prefix} }
 func checkIndexOp(key string, index uint64) op {
 	return op{Verb: "check-index", Key: key, Index: index}
