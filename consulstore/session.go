@@ -129,8 +129,9 @@ func (c *consul) Void(ctx context.Context, in *session) error {
 
 // awaitEnd watches the session's key, which is deleted when Consul has the session no more.
 func (c *consul) awaitEnd(in *session) {
-	w := &watch{Watch: sessionline.Watch{Key: in.key}, life: in.life}
-	if _, gone := c.follow(w); gone {
+	w := &watch{Watch: sessionline.Watch{Key: in.key}}
+	if _, gone := c.follow(in.life, w); gone {
+		in.end() // its watches are of no use any more
 		c.told.Over(in)
 	}
 }
