@@ -36,9 +36,15 @@ func newAgent(set *settings, d *dialer, connections int) *agent {
 		DialTLSContext:      d.dialTLS,
 		MaxConnsPerHost:     connections,
 		MaxIdleConnsPerHost: connections,
+		MaxIdleConns:        connections, // those to an address that was left count too
 		IdleConnTimeout:     time.Minute,
 	}
-	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport}}
+	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport, CheckRedirect: stay}}
+}
+
+// stay follows no redirect: Consul's interface has none, and the token is for the agent alone.
+func stay(*http.Request, []*http.Request) error {
+	return http.ErrUseLastResponse
 }
 
 // A response is what Consul sends along with a result.
