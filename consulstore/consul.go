@@ -52,11 +52,8 @@ func (c *consul) Make(
 		lockOp(key, in.id, encodeValue(claim.Ask, data)),
 		treeOp(c.keys.line(claim.Name)),
 	)
-	if failed, ok := errors.AsType[*failedOp](err); ok {
-		if failed.index == epochOp {
-			return made, false, c.readEpoch(ctx, in)
-		}
-		return made, false, errors.Join(sessionline.ErrOver, failed) // only the session's end can refuse a new key
+	if _, refused := errors.AsType[*failedOp](err); refused { // by another epoch, or by the session's end
+		return made, false, c.readEpoch(ctx, in)
 	}
 	if err != nil {
 		return made, mayHaveBeenDone(err), err
@@ -74,11 +71,14 @@ func (c *consul) Make(
 
 // readEpoch reads the session's epoch. It returns ErrAgain, or ErrOver.
 func (c *consul) readEpoch(ctx context.Context, in *session) error {
+	known := in.epoch.Load()
 	entries, err := c.txn(ctx, treeOp(in.key))
 	switch {
 	case err != nil:
 		return err
 	case len(entries) == 0 || entries[0].Session != in.id:
+		return sessionline.ErrOver
+	case entries[0].ModifyIndex < known: // Consul was restored from a snapshot: what it knows of the session is too old
 		return sessionline.ErrOver
 	}
 	in.raiseEpoch(entries[0].ModifyIndex)
