@@ -149,13 +149,15 @@ var errDoubt = errors.New("it is not sure that the leader has renewed the sessio
 // Renew extends a session, as of when the request was sent that has proved it. One that was not extended for its ttl is
 // over, whatever Consul says: see the package's documentation.
 func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive time.Time, err error) {
-	for time.Since(in.proven) < c.ttl {
+	for !c.lapsed(in, time.Now()) {
 		at, _ := c.dialer.here()
 		attempt, cancel := frame.Bound(ctx, c.ttl/patiencePart)
 		alive, err = c.renewOnce(attempt, in)
 		silent := attempt.Err() != nil
 		cancel()
 		switch {
+		case err == nil && c.lapsed(in, alive): // the process was stopped meanwhile
+			return false, alive, nil
 		case err == nil:
 			in.proven = alive
 			return true, alive, nil
@@ -175,6 +177,14 @@ func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive tim
 		}
 	}
 	return false, alive, nil
+}
+
+// lapsed reports whether a session was not extended for its ttl until then, by either clock: one stands still while the
+// machine sleeps, and the other can be set. Up to then Consul keeps it for a ttl more. Later it may just be ending it,
+// and renew it all the same.
+func (c *consul) lapsed(in *session, then time.Time) bool {
+	left := c.ttl - c.frame.Drift.Of(c.ttl)
+	return then.Sub(in.proven) >= left || then.Round(0).Sub(in.proven.Round(0)) >= left
 }
 
 // renewOnce reads the session's key from a leader that a majority has confirmed, and renews the session then, over the
