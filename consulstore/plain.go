@@ -257,10 +257,14 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	if left := p.pending[c.ID]; b == nil && left != nil && left.key == p.key(c.Name) {
 		b = left
 	}
+	owns := b != nil && p.owners[b.key] == b
 	p.mu.Unlock()
 	switch {
 	case b == nil:
 		return p.checkAgent(ctx, c.TTL)
+	case !owns: // Consul knows nothing of it
+		p.forget(b)
+		return nil
 	case ctx.Err() != nil:
 		p.releaseLater(b)
 		p.releases.Ask()
