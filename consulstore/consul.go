@@ -72,7 +72,7 @@ func (c *consul) Make(
 // readEpoch reads the session's epoch. It returns ErrAgain, or ErrOver.
 func (c *consul) readEpoch(ctx context.Context, in *session) error {
 	known := in.epoch.Load()
-	entries, err := c.txn(ctx, treeOp(in.key))
+	entries, err := c.txn(ctx, getOp(in.key))
 	switch {
 	case err != nil:
 		return err
@@ -99,7 +99,7 @@ func (c *consul) CatchUp(context.Context, *session) error { return nil }
 
 // Read implements sessionline.Server.
 func (c *consul) Read(ctx context.Context, _ *session, key string) (node sessionline.Node, err error) {
-	entries, err := c.txn(ctx, treeOp(key))
+	entries, err := c.txn(ctx, getOp(key))
 	if err != nil || len(entries) == 0 {
 		return node, err
 	}
