@@ -19,6 +19,10 @@ COUNT ?= 1
 PEERS ?=
 # How long each fuzz target runs.
 FUZZTIME ?= 5m
+# How long holdfast verify breaks each store in a soak, with which seed, and which stores: a file, and servers of its own.
+SOAKTIME ?= 3m
+SOAKSEED ?= 1
+SOAKSTORES ?= sqlite redis redis-aof sentinel cluster redlock etcd postgres mariadb zookeeper
 
 # The linter is built once into a cache outside the checkout. Its name holds its
 # version and that of Go, since a linter cannot read what a newer Go compiled.
@@ -69,7 +73,10 @@ peers: ## Measure Holdfast beside other locks on Redis (PEERS=--quick for a shor
 	go -C bench run . $(PEERS)
 
 .PHONY: soak
-soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then play a million schedules of Redlock
+soak: fuzz verify ## Fuzz for long (FUZZTIME=5m each), play a million schedules of Redlock, verify stores (SOAKTIME=3m each)
+
+.PHONY: fuzz
+fuzz:
 	@set -e; targets=$$(go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r pkg dir; do \
 		cat "$$dir"/*_test.go 2>/dev/null | \
 			sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$$pkg \1|p"; \
@@ -83,6 +90,23 @@ soak: ## Fuzz every fuzz target for long (FUZZTIME=5m each), then play a million
 	@echo "==> a million schedules of Redlock"
 	HOLDFAST_SOAK=1 go test -run '^TestSchedules$$' -v -timeout 0 ./redlock/internal/sim
 
+# The table is written also if a lock did not hold, and the target fails then.
+.PHONY: verify
+verify:
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; broken=0; \
+	go build -o "$$dir/holdfast" ./cmd/holdfast; \
+	for store in $(SOAKSTORES); do \
+		echo "==> holdfast verify on $$store, for $(SOAKTIME)"; \
+		case $$store in \
+			sqlite) on="--store sqlite:locks.db";; \
+			*) on="--own-servers $$store";; \
+		esac; \
+		(cd "$$dir" && ./holdfast verify $$on --time $(SOAKTIME) --seed $(SOAKSEED) --report "$$store.json") || broken=$$?; \
+		test $$broken -eq 0 || test $$broken -eq 80 || exit $$broken; \
+	done; \
+	go run ./internal/soaktable docs/guarantees.md "$$dir"/*.json; \
+	exit $$broken
+
 .PHONY: outdated
 outdated: ## List the modules, tools and servers that have newer releases
 	@tools/outdated
@@ -92,7 +116,7 @@ outdated: ## List the modules, tools and servers that have newer releases
 .PHONY: need
 need:
 	@echo "==> setup: needs Go and a C compiler, fetches Go modules, builds the linter, etcd and Consul into a cache,"
-	@echo "    and installs the other servers that tests run against, if they are missing"
+	@echo "    and installs the other servers that tests run against and Chromium, if they are missing"
 	@command -v go >/dev/null || { echo "Go is missing: see https://go.dev/dl/"; exit 1; }
 	@tools/packages $(STORES) >/dev/null
 	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null || \

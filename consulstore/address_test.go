@@ -46,7 +46,7 @@ func TestServerInUseDies(t *testing.T) {
 	s := testkit.Open(t, "consul://"+followers[0].Addr()+","+followers[1].Addr()+"?ttl=5s")
 	testkit.CheckWorks(t, s)
 	testkit.Must(t, followers[0].Kill())
-	testkit.CheckWorks(t, s)
+	testkit.Await(t, "the other server is used", func() bool { return testkit.Tour(t.Context(), s) == nil })
 }
 
 // A proxy before the agent has lost its way, and has no page for keys: to the blocking query of a waiter it says that
@@ -100,7 +100,7 @@ func TestNoConsul(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			agent := httptest.NewServer(test.handler)
 			t.Cleanup(agent.Close)
-			err := openError(t, strings.Replace(agent.URL, "http://", "consul://:secret@", 1)+shortTTL)
+			err := testkit.OpenError(t, strings.Replace(agent.URL, "http://", "consul://:secret@", 1)+shortTTL)
 			checkFault(t, err, test.final, test.says)
 		})
 	}

@@ -53,9 +53,9 @@ type response struct {
 	index uint64 // of a blocking query
 }
 
-// saysNothingThere reports whether it says that there is no such key. What lies between client and agent may have no
-// such page, and gives no index.
-func (r response) saysNothingThere() bool { return r.code == http.StatusNotFound && r.index > 0 }
+// isMissing reports whether Consul says that there is no such key. Without an index it is something else that has not
+// found a page, such as a proxy.
+func (r response) isMissing() bool { return r.code == http.StatusNotFound && r.index > 0 }
 
 // A refusal is a response that is not a result.
 type refusal struct {
@@ -247,7 +247,7 @@ func (a *agent) block(ctx context.Context, key string, index uint64) (entries []
 		query.Set("recurse", "")
 	}
 	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)
-	if r.saysNothingThere() {
+	if r.isMissing() {
 		return nil, r.index, nil
 	}
 	if err == nil && r.index == 0 {

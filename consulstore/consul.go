@@ -37,7 +37,7 @@ func (c *consul) LineKey(name string) string { return c.keys.line(name) }
 // The operations that make a claim's key, all in one step: they demand the session's epoch, make the key, and read the
 // line.
 const (
-	epochOp = iota
+	_ = iota
 	makeOp
 	lineOp
 )
@@ -52,7 +52,7 @@ func (c *consul) Make(
 		lockOp(key, in.id, encodeValue(claim.Ask, data)),
 		treeOp(c.keys.line(claim.Name)),
 	)
-	if _, refused := errors.AsType[*failedOp](err); refused { // by another epoch, or by the session's end
+	if _, failed := errors.AsType[*failedOp](err); failed { // over, in another epoch, or the key is another session's
 		return made, false, c.readEpoch(ctx, in)
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
 	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
-	if r.saysNothingThere() {
+	if r.isMissing() {
 		return nil, nil
 	}
 	for _, line := range lines {

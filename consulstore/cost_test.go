@@ -127,8 +127,8 @@ func TestThousandRenewals(t *testing.T) {
 	c.must("to keep 1,000 claims", cost, map[string]int{transaction: 10 + 1, renewal: 1})
 }
 
-// A release in a line of 200 waiters of several clients costs one request of the holder. It fires the watch of the next
-// waiter, which holds without another request, and no other.
+// A release in a line of 200 waiters of several clients costs one request of the holder, and one of the next waiter, which
+// reads the line. It fires the watch of that one, and no other.
 func TestReleaseAmongWaiters(t *testing.T) {
 	c := newCounter(t)
 	holder, _ := c.open()
@@ -148,7 +148,7 @@ func TestReleaseAmongWaiters(t *testing.T) {
 		testkit.Leave(t, holder, held)
 		testkit.AwaitTold(t, told, first.ID, "the next waiter is told")
 	})
-	c.must("a release and the grant", cost, map[string]int{transaction: 1})
+	c.must("a release and the grant", cost, map[string]int{transaction: 2})
 	if n := nextValve.Fired.Load(); n != 1 {
 		t.Errorf("%d watches of the next waiter have fired", n)
 	}
@@ -160,15 +160,15 @@ func TestReleaseAmongWaiters(t *testing.T) {
 	testkit.Keep(t, next, first, store.Held)
 }
 
-// To wait costs three requests: the claim's transaction, a read of what it waits for, and the blocking query. A
-// hand-over by way of the client costs one, beside the end of that query.
+// To wait costs three requests: the claim's transaction, a read of what it waits for, and the blocking query. A hand-over
+// costs two beside the end of that query: the release, and a read of the line.
 func TestHandOverCost(t *testing.T) {
 	c := newCounter(t)
 	var clients [2]*holdfast.Client
 	for i := range clients {
 		s, _ := c.open()
 		clients[i] = holdfast.New(s, holdfast.TTL(costTTL))
-		defer clients[i].Close()
+		t.Cleanup(func() { clients[i].Close() })
 	}
 	lease := testkit.Lock(t, clients[0], "passed")
 	granted := make(chan *holdfast.Lease)
@@ -187,7 +187,7 @@ func TestHandOverCost(t *testing.T) {
 		testkit.Unlock(t, lease)
 		next = <-granted
 	})
-	c.must("the hand-over", passed, map[string]int{transaction: 1})
+	c.must("the hand-over", passed, map[string]int{transaction: 2})
 	testkit.Unlock(t, next)
 }
 
@@ -221,5 +221,57 @@ func TestManyNamesWaitedFor(t *testing.T) {
 	}
 	if n := c.queries(); n != most+2 {
 		t.Errorf("%d blocking queries", n)
+	}
+}
+
+// A client polls a line, and a key of that line too, which one request has twice. Nothing changes in it, and nothing
+// fires.
+func TestPolledLine(t *testing.T) {
+	c := newCounter(t)
+	holder, _ := c.open()
+	waiter, valve := c.open()
+	for i := range 32 { // these have the blocking queries
+		name := fmt.Sprint("name ", i)
+		testkit.Held(t, holder, testkit.Claim(name, costTTL))
+		testkit.Waiting(t, waiter, testkit.Claim(name, costTTL))
+	}
+	part := func(units int32) store.Claim {
+		claim := testkit.Claim("parts", costTTL)
+		claim.Ask = store.Ask{Kind: store.Semaphore, Units: units, Limit: 3}
+		return claim
+	}
+	testkit.Held(t, holder, part(3))
+	testkit.Waiting(t, waiter, part(1))
+	testkit.Waiting(t, waiter, part(3))
+	fired, since := valve.Fired.Load(), time.Now()
+	testkit.Await(t, "nothing fires in four polls", func() bool {
+		if now := valve.Fired.Load(); now != fired {
+			fired, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second
+	})
+}
+
+// A claim that gives up waiting leaves its blocking query behind: Consul lets it go on, and counts its connection, of
+// which it takes 200 from one address. However many give up, there are no more queries than 32 and those of sessions.
+func TestGivenUpQueries(t *testing.T) {
+	c := newCounter(t)
+	holder, _ := c.open()
+	waiter, _ := c.open()
+	const most = 32
+	for round := range 3 {
+		var waiting []store.Claim
+		for i := range most {
+			name := fmt.Sprint("round ", round, " name ", i)
+			testkit.Held(t, holder, testkit.Claim(name, costTTL))
+			waiting = append(waiting, testkit.Waiting(t, waiter, testkit.Claim(name, costTTL)))
+		}
+		testkit.Await(t, "the blocking queries are under way", func() bool { return c.queries() >= most+2 })
+		if testkit.Soon(time.Second/2, func() bool { return c.queries() > most+2 }) {
+			t.Fatalf("there are more than %d blocking queries", most+2)
+		}
+		for _, claim := range waiting {
+			testkit.Leave(t, waiter, claim)
+		}
 	}
 }

@@ -8,5 +8,6 @@ import (
 )
 
 func TestStampede(t *testing.T) {
-	contend.Stampede(t, contend.Herd{URL: storeURL("consul", longTTL, servers.Consul(t).Addr()), Processes: 50})
+	url := storeURL("consul", longTTL, servers.Consul(t).Addr())
+	contend.Stampede(t, contend.Herd{URL: url, Alone: 100, Processes: 30})
 }

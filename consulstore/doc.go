@@ -81,10 +81,14 @@
 // All keys of a client are locked by its session, and deleted with it. Join is one transaction that demands the
 // session's epoch, makes the claim's key, and reads the line; Leave is one that deletes the key. A waiting claim has a
 // blocking query on what blocks it: one that wants everything, on the claim before it; a reader, on the last ahead
-// that is no reader; a part of a semaphore, on the line. So the release of a lock wakes nothing but the next claim. A
-// client has at most 32 blocking queries for that, whatever the number of its locks. What more it waits for is read
-// four times a second, 64 keys in a request. All reads are consistent. Keep reads every claim's key, so that nothing
-// rests on blocking queries alone.
+// that is no reader; a part of a semaphore, on the line. So the release of a lock wakes nothing but the next claim,
+// which reads the line to see that it is still in it. A client has at most 32 blocking queries for that, whatever the
+// number of its locks. What more it waits for is read four times a second, 64 keys in a request. All reads are
+// consistent. Keep reads every claim's key, so that nothing rests on blocking queries alone.
+//
+// Each blocking query has a connection while it lasts. A client has one for its session, too, one for renewals, and at
+// most 16 for other requests. An agent takes 200 connections from one address, and refuses more: where many processes
+// of a machine have locks, raise its http_max_conns_per_client.
 //
 // # A Join that nobody knows of
 //

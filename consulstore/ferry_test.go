@@ -81,8 +81,9 @@ func (f *ferry) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, _ = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 		return nil, errors.New("the response is lost")
+	default:
+		return f.RoundTripper.RoundTrip(r)
 	}
-	return f.RoundTripper.RoundTrip(r)
 }
 
 // fateOf returns what becomes of a request. One that is stranded is kept.

@@ -39,17 +39,31 @@ type harness struct {
 	restart   func(keepData bool) error
 }
 
-// sessionTTL is that of the stores of tests. Consul ends a session after twice that.
-const sessionTTL = time.Second
+// The ttl of sessions in tests. Consul ends a session after twice that. The suite holds claims for many of its cases, and
+// loses them if its renewals come late.
+const (
+	sessionTTL = time.Second
+	suiteTTL   = 2 * sessionTTL
+)
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
 	l := &link{ways.Links(), &consulstore.Valve{}}
 	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
-		consulstore.Prefix(prefix), consulstore.TTL(sessionTTL))
+		consulstore.Prefix(prefix), consulstore.TTL(suiteTTL))
 	testkit.Must(t, err)
-	return s, l
+	return brisk{s}, l
+}
+
+// A brisk store promises what holds where no leader has to be found: the suite waits for as long as is promised.
+type brisk struct{ *consulstore.Store }
+
+// Abilities implements store.Store.
+func (b brisk) Abilities() store.Abilities {
+	a := b.Store.Abilities()
+	a.TakeoverTTLs, a.TakeoverPlus = 2, time.Second // the second is for a busy machine
+	return a
 }
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }

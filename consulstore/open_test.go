@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/consulstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
@@ -24,17 +23,6 @@ var demandsCertificate = servers.Args("-hcl", "tls { https { verify_incoming = t
 
 // claimOf is a claim to everything of a name.
 func claimOf(name string) store.Claim { return testkit.Claim(name, sessionTTL) }
-
-// openError returns why the store at a URL can't be opened.
-func openError(t testing.TB, raw string) error {
-	t.Helper()
-	s, err := store.Open(t.Context(), testkit.Locate(t, raw))
-	if err == nil {
-		s.Close()
-		t.Fatalf("%s: it could be opened", testkit.Locate(t, raw))
-	}
-	return err
-}
 
 // checkFault is testkit.CheckFault for a fault that names an agent of this machine, and has nothing of net/http's URL.
 func checkFault(t testing.TB, err error, final bool, words ...string) {
@@ -107,7 +95,7 @@ func TestOpenFaults(t *testing.T) {
 			t.Run(test.name+strings.TrimSuffix(token, "@"), func(t *testing.T) {
 				t.Parallel() // some take as long as a response may
 				began := time.Now()
-				checkFault(t, openError(t, test.scheme+"://"+token+test.at), test.final, test.says)
+				checkFault(t, testkit.OpenError(t, test.scheme+"://"+token+test.at), test.final, test.says)
 				if took := time.Since(began); took > 15*time.Second {
 					t.Errorf("it took %v", took)
 				}
@@ -120,14 +108,14 @@ func TestOpenFaults(t *testing.T) {
 func TestShortestTTL(t *testing.T) {
 	t.Parallel()
 	server := servers.Consul(t, servers.OwnTimeouts())
-	checkFault(t, openError(t, "consul://"+server.Addr()+"?ttl=9999ms"), true, "10s or more", "session_ttl_min")
+	checkFault(t, testkit.OpenError(t, "consul://"+server.Addr()+"?ttl=9999ms"), true, "10s or more", "session_ttl_min")
 	testkit.CheckWorks(t, testkit.Open(t, "consul://"+server.Addr()+"?ttl=10s"))
 }
 
 // An error names the socket.
 func TestNoSocket(t *testing.T) {
 	t.Parallel()
-	err := openError(t, "consul://:secret@/nowhere/consul.sock")
+	err := testkit.OpenError(t, "consul://:secret@/nowhere/consul.sock")
 	testkit.CheckFault(t, err, false, "consul at /nowhere/consul.sock", "cannot be reached")
 }
 
@@ -136,19 +124,7 @@ func TestOpenEndsWithContext(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{testkit.Silent(t), testkit.Nobody(t) + "," + testkit.Silent(t)} {
 		for _, scheme := range []string{"consul://", "consuls://", "consul://:secret@"} {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			began := time.Now()
-			_, err := store.Open(ctx, testkit.Locate(t, scheme+addr))
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v, want %v", err, context.DeadlineExceeded)
-			}
-			if took := time.Since(began); took > 3*time.Second {
-				t.Errorf("%s: it took %v", scheme, took)
-			}
-			cancel()
-			if _, err := store.Open(ctx, testkit.Locate(t, scheme+addr)); !errors.Is(err, ctx.Err()) {
-				t.Errorf("with a context that is done: %v", err)
-			}
+			testkit.CheckOpenEnds(t, scheme+addr)
 		}
 	}
 }
@@ -223,18 +199,5 @@ func TestBadSettings(t *testing.T) {
 // The session's ttl is that of all locks: one can't ask for less, and one that asks for more has the session's.
 func TestTTLOfLock(t *testing.T) {
 	t.Parallel()
-	s := testkit.Open(t, "consul://"+servers.Consul(t).Addr()+"?ttl=5s")
-	if a := s.Abilities(); a.SessionTTL != 5*time.Second || a.MinTTL != 5*time.Second {
-		t.Errorf("the abilities say %v and %v, want 5s", a.SessionTTL, a.MinTTL)
-	}
-	locks := holdfast.New(s)
-	defer locks.Close()
-	_, err := locks.Mutex("short", holdfast.TTL(4*time.Second)).Lock(t.Context())
-	if !errors.Is(err, holdfast.ErrBadTTL) || !strings.Contains(err.Error(), "5s") {
-		t.Errorf("a lock with less than the session: %v", err)
-	}
-	lease := testkit.Lock(t, locks, "long", holdfast.TTL(time.Minute))
-	if left := time.Until(lease.Until()); left > 5*time.Second {
-		t.Errorf("a lock is believed for %v in a session of 5s", left)
-	}
+	testkit.CheckSessionTTL(t, testkit.Open(t, "consul://"+servers.Consul(t).Addr()+"?ttl=5s"), 5*time.Second)
 }

@@ -101,7 +101,7 @@ func TestSmallestPolicy(t *testing.T) {
 			without := func(i int) []string { return slices.Delete(slices.Clone(rules), i, i+1) }
 			for i, rule := range rules {
 				if i != node { // TestNodeRegisteredBeforehand does without that
-					checkFault(t, openError(t, open(without(i))), true, "lacks permission '"+permissions[rule]+"'")
+					checkFault(t, testkit.OpenError(t, open(without(i))), true, "lacks permission '"+permissions[rule]+"'")
 				}
 			}
 			if !strings.Contains(rules[node], consulstore.DefaultNode) {
@@ -120,7 +120,7 @@ func TestNodeRegisteredBeforehand(t *testing.T) {
 	rules, _ := smallestPolicy(t, "")
 	rules = slices.DeleteFunc(rules, func(rule string) bool { return strings.HasPrefix(rule, "node ") })
 	raw := urlAs(server, tokenFor(t, server, rules...))
-	checkFault(t, openError(t, raw), true, "lacks permission 'node:write'", consulstore.DefaultNode)
+	checkFault(t, testkit.OpenError(t, raw), true, "lacks permission 'node:write'", consulstore.DefaultNode)
 	registerNode(t, server)
 	testkit.CheckWorks(t, testkit.Open(t, raw))
 }
@@ -132,7 +132,7 @@ func TestPolicyOfTenant(t *testing.T) {
 	rules, _ := smallestPolicy(t, "P")
 	raw := urlAs(server, tokenFor(t, server, rules...))
 	for _, prefix := range []string{"", "&prefix=Q", "&prefix=P/", "&prefix=PP"} {
-		checkFault(t, openError(t, raw+prefix), true, "lacks permission 'key:write'")
+		checkFault(t, testkit.OpenError(t, raw+prefix), true, "lacks permission 'key:write'")
 	}
 }
 
@@ -146,14 +146,14 @@ func TestPermissions(t *testing.T) {
 	all := []string{`key_prefix "holdfast/" { policy = "write" }`, sessions}
 	for name, test := range map[string]struct{ token, says string }{
 		"no token":              {"", "anonymous token lacks permission"},
-		"a token of nobody":     {"00000000-0000-4000-8000-000000000000", "does not know the token"},
+		"a token of nobody":     {unknownToken, "does not know the token"},
 		"keys can be read":      {tokenFor(t, server, `key_prefix "holdfast/" { policy = "read" }`, sessions), "'key:write'"},
 		"sessions can be read":  {tokenFor(t, server, all[0], `session "holdfast" { policy = "read" }`), "'session:write'"},
 		"another node's":        {tokenFor(t, server, all[0], `session "elsewhere" { policy = "write" }`), "'session:write'"},
 		"the identity is taken": {tokenFor(t, server, append(all, noIdentity)...), "'key:write'"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checkFault(t, openError(t, urlAs(server, test.token)), true, test.says)
+			checkFault(t, testkit.OpenError(t, urlAs(server, test.token)), true, test.says)
 		})
 	}
 	// A line that may only be read, or not even that.
@@ -197,7 +197,7 @@ func TestTenantsWithNodes(t *testing.T) {
 	testkit.CheckWorks(t, testkit.Open(t, one))
 	testkit.CheckWorks(t, testkit.Open(t, other))
 	stranger := urlAs(server, tokenFor(t, server, rules...)) + "&prefix=one&node=holdfast-other"
-	checkFault(t, openError(t, stranger), true, "lacks permission 'session:write'", "holdfast-other")
+	checkFault(t, testkit.OpenError(t, stranger), true, "lacks permission 'session:write'", "holdfast-other")
 }
 
 // In plain mode the keys of the locks come to the smallest policy. Without a rule for them the lock is an error that

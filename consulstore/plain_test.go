@@ -38,9 +38,9 @@ func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest
 		prefix += "|"
 	}
 	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
-		consulstore.Prefix(prefix), consulstore.TTL(sessionTTL), consulstore.PlainMode())
+		consulstore.Prefix(prefix), consulstore.TTL(suiteTTL), consulstore.PlainMode())
 	testkit.Must(t, err)
-	return s, l
+	return brisk{s}, l
 }
 
 // A kv is a key, as Consul describes it.

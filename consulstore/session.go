@@ -137,7 +137,7 @@ func (c *consul) awaitEnd(in *session) {
 }
 
 const (
-	// patiencePart of the ttl is how long an agent may take for a renewal before another is tried.
+	// patiencePart of the ttl is how long an agent may fail to renew before another is tried.
 	patiencePart = 6
 	// electionPause is how long a renewal waits that has failed.
 	electionPause = 50 * time.Millisecond
@@ -149,11 +149,11 @@ var errDoubt = errors.New("it is not sure that the leader has renewed the sessio
 // Renew extends a session, as of when the request was sent that has proved it. One that was not extended for its ttl is
 // over, whatever Consul says: see the package's documentation.
 func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive time.Time, err error) {
+	patience, began := c.ttl/patiencePart, time.Now()
 	for !c.lapsed(in, time.Now()) {
 		at, _ := c.dialer.here()
-		attempt, cancel := frame.Bound(ctx, c.ttl/patiencePart)
+		attempt, cancel := frame.Bound(ctx, patience)
 		alive, err = c.renewOnce(attempt, in)
-		silent := attempt.Err() != nil
 		cancel()
 		switch {
 		case err == nil && c.lapsed(in, alive): // the process was stopped meanwhile
@@ -167,8 +167,9 @@ func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive tim
 			return false, alive, err
 		case isFinal(err):
 			return false, alive, err
-		case silent:
+		case time.Since(began) >= patience: // silent, or it has no leader
 			c.leave(at)
+			began = time.Now()
 		}
 		select {
 		case <-time.After(electionPause):
@@ -229,10 +230,10 @@ func (c *consul) leave(from int) {
 	c.closeIdle()
 }
 
-// End ends a session if Consul can be reached.
+// End ends a session if Consul can be reached, also when the store is being closed.
 func (c *consul) End(ctx context.Context, in *session) {
 	in.end()
-	ctx, cancel := context.WithTimeout(ctx, frame.EndTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frame.EndTimeout)
 	defer cancel()
 	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
 }

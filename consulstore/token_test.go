@@ -16,6 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// unknownToken is one that no server knows.
+const unknownToken = "00000000-0000-4000-8000-000000000000"
+
 // enough are rules that allow everything.
 var enough = []string{
 	`key_prefix "" { policy = "write" }`, `session_prefix "" { policy = "write" }`, `node_prefix "" { policy = "write" }`,
@@ -113,9 +116,9 @@ func TestTokenOfEnvironment(t *testing.T) {
 	server := guarded(t)
 	t.Setenv("CONSUL_HTTP_TOKEN", management)
 	testkit.CheckWorks(t, testkit.Open(t, "consul://"+server.Addr()+shortTTL))
-	checkFault(t, openError(t, urlAs(server, "00000000-0000-4000-8000-000000000000")), true, "does not know the token")
-	t.Setenv("CONSUL_HTTP_TOKEN", "00000000-0000-4000-8000-000000000000")
-	checkFault(t, openError(t, "consul://"+server.Addr()+shortTTL), true, "does not know the token")
+	checkFault(t, testkit.OpenError(t, urlAs(server, unknownToken)), true, "does not know the token")
+	t.Setenv("CONSUL_HTTP_TOKEN", unknownToken)
+	checkFault(t, testkit.OpenError(t, "consul://"+server.Addr()+shortTTL), true, "does not know the token")
 	testkit.CheckWorks(t, testkit.Open(t, urlAs(server, management)))
 }
 
@@ -134,6 +137,6 @@ func TestEmptyTokenFile(t *testing.T) {
 func TestTokenRepeatedByAgent(t *testing.T) {
 	t.Parallel()
 	agent := refusingAgent(t, "the token secret-of-mine is not for this datacenter")
-	err := openError(t, "consul://:secret-of-mine@"+agent+shortTTL)
+	err := testkit.OpenError(t, "consul://:secret-of-mine@"+agent+shortTTL)
 	checkFault(t, err, true, "is not for this datacenter")
 }

@@ -7,4 +7,7 @@
 //   - [github.com/holdfast-go/holdfast/lab/check] finds in such a history what a lock must never allow.
 //   - [github.com/holdfast-go/holdfast/lab/contend] lets real processes contend for locks while a test breaks things,
 //     and checks what they believed.
+//   - [github.com/holdfast-go/holdfast/lab/report] tells what happened in a run: who did what and when, which faults
+//     there were, and what the checks have found.
+//   - [github.com/holdfast-go/holdfast/lab/verify] puts them together for everyone's own deployment: holdfast verify.
 package lab

@@ -1,8 +1,6 @@
 package zkstore_test
 
 import (
-	"context"
-	"errors"
 	"net/url"
 	"os"
 	"regexp"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
@@ -25,34 +22,10 @@ const shortTicks = "?tick=200ms&ttl=1s"
 // claimOf is a claim to everything of a name.
 func claimOf(name string) store.Claim { return testkit.Claim(name, sessionTTL) }
 
-// tryURL opens the store at a URL as holdfast.Open does.
-func tryURL(t testing.TB, raw string) (*zkstore.Store, error) {
-	t.Helper()
-	s, err := store.Open(t.Context(), testkit.Locate(t, raw))
-	if err != nil {
-		return nil, err
-	}
-	return s.(*zkstore.Store), nil
-}
-
 // openURL opens the store at a URL, which must work.
 func openURL(t testing.TB, raw string) *zkstore.Store {
 	t.Helper()
-	s, err := tryURL(t, raw)
-	testkit.Must(t, err)
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
-// openError returns why the store at a URL can't be opened.
-func openError(t testing.TB, raw string) error {
-	t.Helper()
-	s, err := tryURL(t, raw)
-	if err == nil {
-		s.Close()
-		t.Fatalf("%s: it could be opened", testkit.Locate(t, raw))
-	}
-	return err
+	return testkit.Open(t, raw).(*zkstore.Store)
 }
 
 // checkFault is testkit.CheckFault for a fault that names a server of this machine.
@@ -144,7 +117,7 @@ func TestOpenFaults(t *testing.T) {
 			t.Run(test.name+strings.TrimSuffix(user, ":secret@"), func(t *testing.T) {
 				t.Parallel() // some take as long as a response may
 				began := time.Now()
-				checkFault(t, openError(t, test.scheme+"://"+user+test.at), test.final, test.says)
+				checkFault(t, testkit.OpenError(t, test.scheme+"://"+user+test.at), test.final, test.says)
 				if took := time.Since(began); took > 15*time.Second {
 					t.Errorf("it took %v", took)
 				}
@@ -157,7 +130,7 @@ func TestOpenFaults(t *testing.T) {
 func TestOldServer(t *testing.T) {
 	t.Parallel()
 	old := countRequests(t, servers.ZooKeeper(t).Addr(), opCreateContainer)
-	checkFault(t, openError(t, "zk://"+old.addr+shortTicks), true, "too old", "3.5 or later")
+	checkFault(t, testkit.OpenError(t, "zk://"+old.addr+shortTicks), true, "too old", "3.5 or later")
 }
 
 // The response to the request that makes the session's node is lost with the connection. The request is repeated, and
@@ -179,19 +152,7 @@ func TestOpenEndsWithContext(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{testkit.Silent(t), testkit.Nobody(t) + "," + testkit.Silent(t)} {
 		for _, scheme := range []string{"zk://", "zks://", "zk://me:secret@"} {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			began := time.Now()
-			_, err := store.Open(ctx, testkit.Locate(t, scheme+addr))
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v, want %v", err, context.DeadlineExceeded)
-			}
-			if took := time.Since(began); took > 3*time.Second { // the library takes a second to end
-				t.Errorf("%s: it took %v", scheme, took)
-			}
-			cancel()
-			if _, err := store.Open(ctx, testkit.Locate(t, scheme+addr)); !errors.Is(err, ctx.Err()) {
-				t.Errorf("with a context that is done: %v", err)
-			}
+			testkit.CheckOpenEnds(t, scheme+addr)
 		}
 	}
 }
@@ -216,7 +177,7 @@ func TestPermissions(t *testing.T) {
 		"the same, Curator's":       "zk://me:secret@" + server.Addr() + "/readable" + shortTicks + "&layout=curator",
 		"the same, its read-writes": "zk://me:secret@" + server.Addr() + "/readable" + shortTicks + "&layout=curator-rw",
 	} {
-		t.Run(name, func(t *testing.T) { checkFault(t, openError(t, raw), true, "no permission for") })
+		t.Run(name, func(t *testing.T) { checkFault(t, testkit.OpenError(t, raw), true, "no permission for") })
 	}
 	// With prefixes, tenants with different users share the nodes above theirs.
 	for _, user := range []string{"owner:hidden", "me:secret"} {
@@ -256,7 +217,7 @@ func TestSmallestACL(t *testing.T) {
 		if permissions == smallest {
 			testkit.CheckWorks(t, openURL(t, raw))
 		} else {
-			checkFault(t, openError(t, raw), true, "no permission for")
+			checkFault(t, testkit.OpenError(t, raw), true, "no permission for")
 		}
 	}
 }
@@ -272,7 +233,7 @@ func TestSmallestACLOfTenant(t *testing.T) {
 	makeNode(t, admin, path+"/tenant/p", zk.DigestACL(smallest, "me", "secret"))
 	raw := "zk://me:secret@" + server.Addr() + shortTicks + "&prefix="
 	testkit.CheckWorks(t, openURL(t, raw+"p"))
-	checkFault(t, openError(t, raw+"q"), true, "no permission for")
+	checkFault(t, testkit.OpenError(t, raw+"q"), true, "no permission for")
 }
 
 // A permission that is taken away is missed by the next call.
@@ -435,19 +396,5 @@ func TestBadSettings(t *testing.T) {
 // The session's ttl is that of all locks: one can't ask for less, and one that asks for more has the session's.
 func TestTTLOfLock(t *testing.T) {
 	t.Parallel()
-	server := servers.ZooKeeper(t)
-	s := openURL(t, "zk://"+server.Addr()+"?tick=200ms&ttl=5s")
-	if a := s.Abilities(); a.SessionTTL != 5*time.Second || a.MinTTL != 5*time.Second {
-		t.Errorf("the abilities say %v and %v, want 5s", a.SessionTTL, a.MinTTL)
-	}
-	locks := holdfast.New(s)
-	defer locks.Close()
-	_, err := locks.Mutex("short", holdfast.TTL(4*time.Second)).Lock(t.Context())
-	if !errors.Is(err, holdfast.ErrBadTTL) || !strings.Contains(err.Error(), "5s") {
-		t.Errorf("a lock with less than the session: %v", err)
-	}
-	lease := testkit.Lock(t, locks, "long", holdfast.TTL(time.Minute))
-	if left := time.Until(lease.Until()); left > 5*time.Second {
-		t.Errorf("a lock is believed for %v in a session of 5s", left)
-	}
+	testkit.CheckSessionTTL(t, openURL(t, "zk://"+servers.ZooKeeper(t).Addr()+"?tick=200ms&ttl=5s"), 5*time.Second)
 }

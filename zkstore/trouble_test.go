@@ -46,7 +46,7 @@ func TestNoMajority(t *testing.T) {
 				mode, err := ensemble.Nodes[0].Mode(t.Context())
 				return err != nil || mode == ""
 			})
-			checkFault(t, openError(t, url), false, "no majority")
+			checkFault(t, testkit.OpenError(t, url), false, "no majority")
 			helpless(t, s, held)
 			each(test.mend)
 			for _, node := range ensemble.Nodes {

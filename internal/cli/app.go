@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // An app is one run of the program: what its commands share.
@@ -62,7 +64,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 // say writes one line for people to stderr, which begins with the program's name.
 func (a *app) say(format string, args ...any) {
 	line := strings.TrimSpace(fmt.Errorf(format, unprefixed(args)...).Error())
-	fmt.Fprintln(a.stderr, "holdfast:", printable(line))
+	fmt.Fprintln(a.stderr, "holdfast:", printable.Line(line))
 }
 
 // A bareError is an error of the library, or several, without the prefix: say has written the program's name.

@@ -17,6 +17,7 @@ const (
 	exitStore    = 69  // EX_UNAVAILABLE
 	exitBusy     = 75  // EX_TEMPFAIL, unless --busy-exit says otherwise
 	exitLost     = 79  // beyond those of sysexits.h
+	exitViolated = 80  // likewise
 	exitNoExec   = 126 // as shells do
 	exitNoFile   = 127 // as shells do
 	exitSignaled = 128 // and the signal's number
@@ -26,11 +27,12 @@ const (
 var exitCodes = []struct{ code, meaning string }{
 	{"0-255", "run: what the command exited with"},
 	{"128+n", "run: signal n ended the command, or the wait for the lock"},
-	{"1", "show, break: nobody holds the lock; break: the answer was no; demo: a round went wrong"},
+	{"1", "show, break: nobody holds the lock; break: the answer was no; demo, lab: it went wrong"},
 	{"64", "called wrongly: flags, names, the store's URL, or a use of the lock that does not fit"},
-	{"69", "the store failed: unreachable, refused, broken; redlock: no majority of its nodes votes"},
+	{"69", "the store failed: unreachable, refused, broken; redlock: no majority; verify, lab: not run"},
 	{"75", "run: the lock is taken (another code with --busy-exit, 0 with --skip)"},
 	{"79", "run: the lock was lost while the command ran, whatever the command exited with"},
+	{"80", "verify: a lock did not hold"},
 	{"126", "run: the command cannot be executed"},
 	{"127", "run: the command was not found"},
 }

@@ -13,7 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leaks"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+// This binary is also the program, where a test starts verify or verify its workers.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "verify" {
+		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	leaks.Main(m)
+}
 
 // storeOf is the URL of a store in memory that a test has for itself.
 func storeOf(t *testing.T) string { return "memory:" + strings.ReplaceAll(t.Name(), "/", "-") }

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -40,7 +41,7 @@ func writeNodes(w io.Writer, nodes []redlock.NodeHealth) error {
 			version = shown(n.Version)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\t%s\n", shown(n.Address), n.State, mark, brief(n.Took), version,
-			printable(strings.Join(remarks(n), "; ")))
+			printable.Line(strings.Join(remarks(n), "; ")))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -88,6 +88,8 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newRedlock(a),
 		newSchema(a),
 		newDemo(a),
+		newVerify(a),
+		newLab(a),
 		newVersion(a),
 		newCompletion(a),
 		newExitCodes(a),

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf16"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -22,28 +22,6 @@ func shown(s string) string {
 		return strconv.Quote(s)
 	}
 	return s
-}
-
-// printable is text in one line that does nothing to a terminal. Errors have names and labels in them.
-func printable(text string) string {
-	return escaped(strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(text))
-}
-
-// escaped is text with the escapes of JSON for what cannot be printed, but for ends of lines.
-func escaped(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
 }
 
 // what is what a place has or wants, for people.
@@ -140,6 +118,6 @@ func writeJSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, escaped(raw.String())) // only in strings of JSON there are others than ASCII
+	_, err := io.WriteString(w, printable.Escape(raw.String())) // only in strings of JSON there are others than ASCII
 	return err
 }

@@ -18,7 +18,7 @@ type screen interface {
 
 // newScreen makes a screen that moves if out is a terminal, unless plain lines are wanted.
 func newScreen(out io.Writer, plain bool) screen {
-	if plain || terminalWidth(out) < liveWidth {
+	if plain || TerminalWidth(out) < liveWidth {
 		return &lines{out: out}
 	}
 	return &live{out: out, colours: os.Getenv("NO_COLOR") == ""}

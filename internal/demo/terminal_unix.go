@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalWidth is how many columns the terminal has that out is, or 0 if out is none.
-func terminalWidth(out io.Writer) int {
+// TerminalWidth is how many columns the terminal has that out is, or 0 if out is none.
+func TerminalWidth(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return 0

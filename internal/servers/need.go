@@ -33,6 +33,7 @@ var howToGet = map[string]string{
 	"zookeeper":     "apt-get install zookeeper (3.8 or newer)",
 	"javac":         "apt-get install default-jdk-headless",
 	"cc":            "apt-get install gcc libc6-dev",
+	"chromium":      "apt-get install chromium",
 }
 
 // storesOf says which stores need a server.
@@ -60,12 +61,23 @@ func Need(t testing.TB, program string) (path string) {
 	if err == nil {
 		return path
 	}
-	advice := howToGet[program]
-	if advice == "" {
-		advice = "put it on the PATH"
-	}
-	LeaveOut(t, program+" is missing. To get it: "+advice)
+	LeaveOut(t, program+" is missing. To get it: "+adviceFor(program))
 	return ""
+}
+
+// Missing reports whether a program is missing on this machine, and how to get it.
+func Missing(program string) (advice string, missing bool) {
+	if _, err := find(program); err == nil {
+		return "", false
+	}
+	return adviceFor(program), true
+}
+
+func adviceFor(program string) string {
+	if advice := howToGet[program]; advice != "" {
+		return advice
+	}
+	return "put it on the PATH"
 }
 
 // LeaveOut skips the test, or fails it where tests must not be left out, as [Need] says.

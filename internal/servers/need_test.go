@@ -30,6 +30,7 @@ func TestNeed(t *testing.T) {
 			"mariadbd":      "apt-get install mariadb-server",
 			"zookeeper":     "apt-get install zookeeper",
 			"javac":         "apt-get install default-jdk-headless",
+			"chromium":      "apt-get install chromium",
 		} {
 			t.Run(test.name+"/"+program, func(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
@@ -61,7 +62,7 @@ func TestNeed(t *testing.T) {
 func TestNeedOfOtherStores(t *testing.T) {
 	for stores, want := range map[string]map[string]bool{
 		"":           {"redis-server": true, "etcd": true},
-		"redis":      {"redis-server": true, "valkey-server": true, "etcd": false, "cc": true},
+		"redis":      {"redis-server": true, "valkey-server": true, "etcd": false, "cc": true, "chromium": true},
 		"etcd":       {"redis-server": false, "valkey-server": false, "etcd": true},
 		"redis etcd": {"redis-server": true, "etcd": true},
 		"sqlite":     {"redis-server": false, "etcd": false, "postgres": false, "mariadbd": false, "cc": true},

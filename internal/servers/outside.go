@@ -16,7 +16,7 @@ func Outside(ctx context.Context, start func(t testing.TB)) (stop func() error, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	o := &outside{}
+	o := &outside{ctx: ctx}
 	if o.try(start); ctx.Err() != nil {
 		o.errs = append(o.errs, ctx.Err())
 	}
@@ -29,6 +29,7 @@ func Outside(ctx context.Context, start func(t testing.TB)) (stop func() error, 
 // outside stands in for the test.
 type outside struct {
 	testing.TB // nil: what is not below is not called
+	ctx        context.Context
 	errs       []error
 	cleanups   []func()
 }
@@ -51,6 +52,7 @@ func (o *outside) stop() error {
 }
 
 func (o *outside) Helper()                   {}
+func (o *outside) Context() context.Context  { return o.ctx }
 func (o *outside) Failed() bool              { return false } // folders are removed: the error has the end of the log
 func (o *outside) Cleanup(f func())          { o.cleanups = append(o.cleanups, f) }
 func (o *outside) Errorf(s string, a ...any) { o.errs = append(o.errs, fmt.Errorf(s, a...)) }

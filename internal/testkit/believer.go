@@ -14,6 +14,19 @@ func Believer(s store.Store) store.Store {
 	return &believer{Store: s, held: map[store.ID]store.Standing{}}
 }
 
+// RegisterBeliever registers the scheme believer: a Believer of a SQLite file, which must be registered too. It is called
+// once, by the processes of a test.
+func RegisterBeliever() {
+	store.Register("believer", func(ctx context.Context, at store.Location) (store.Store, error) {
+		at.Scheme = "sqlite"
+		s, err := store.Open(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		return Believer(s), nil
+	})
+}
+
 type believer struct {
 	store.Store
 

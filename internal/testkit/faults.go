@@ -54,6 +54,54 @@ func CheckMasked(t testing.TB, url string) {
 	}
 }
 
+// OpenError returns why the store at a URL can't be opened, which it must not be.
+func OpenError(t testing.TB, url string) error {
+	t.Helper()
+	s, err := store.Open(t.Context(), Locate(t, url))
+	if err == nil {
+		s.Close()
+		t.Fatalf("%s: it could be opened", Locate(t, url))
+	}
+	return err
+}
+
+// CheckOpenEnds demands that opening the store at a URL, where nothing responds, takes no longer than its context.
+func CheckOpenEnds(t testing.TB, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := store.Open(ctx, Locate(t, url)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+	}
+	if took := time.Since(began); took > 3*time.Second { // some libraries take a second to end
+		t.Errorf("%s: it took %v", Locate(t, url), took)
+	}
+	cancel()
+	if _, err := store.Open(ctx, Locate(t, url)); !errors.Is(err, ctx.Err()) {
+		t.Errorf("with a context that is done: %v", err)
+	}
+}
+
+// CheckSessionTTL demands of a store whose session has this ttl that it is that of all locks: one can't ask for less,
+// and one that asks for more has the session's. It closes the store.
+func CheckSessionTTL(t testing.TB, s store.Store, ttl time.Duration) {
+	t.Helper()
+	if a := s.Abilities(); a.SessionTTL != ttl || a.MinTTL != ttl {
+		t.Errorf("the abilities say %v and %v, want %v", a.SessionTTL, a.MinTTL, ttl)
+	}
+	locks := holdfast.New(s)
+	defer locks.Close()
+	_, err := locks.Mutex("short", holdfast.TTL(ttl-time.Second)).Lock(t.Context())
+	if !errors.Is(err, holdfast.ErrBadTTL) || !strings.Contains(err.Error(), ttl.String()) {
+		t.Errorf("a lock with less than the session: %v", err)
+	}
+	lease := Lock(t, locks, "long", holdfast.TTL(ttl+time.Minute))
+	if left := time.Until(lease.Until()); left > ttl {
+		t.Errorf("a lock is believed for %v in a session of %v", left, ttl)
+	}
+}
+
 // RefuseURLs demands that none of these URLs can be opened, and that the error has the words of each.
 func RefuseURLs(t testing.TB, urls map[string]string) {
 	t.Helper()

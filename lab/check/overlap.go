@@ -23,7 +23,8 @@ func overlap(s *search, holds []history.Hold) {
 			switch {
 			case !ok || oneClaim(a, h) || s.full():
 			case excludes(a, h):
-				s.report(Exclusion, []history.Hold{a, h}, "two were held at once for %v, and they exclude each other:", by)
+				s.report(Exclusion, []history.Hold{a, h}, "two were held at once for %v, and they exclude each other:",
+					rounded(by))
 			case h.Kind == history.Semaphore:
 				together = append(together, a)
 				units += a.Units
@@ -31,7 +32,7 @@ func overlap(s *search, holds []history.Hold) {
 		}
 		if h.Kind == history.Semaphore && units > h.Limit && !s.full() {
 			s.report(Limit, together, "%d units were held at once for %v, and the limit is %d:",
-				units, inCommon(together), h.Limit)
+				units, rounded(inCommon(together)), h.Limit)
 		}
 		active = append(active, h)
 	}

@@ -39,6 +39,12 @@ func by(owner string, h history.Hold) history.Hold {
 	return h
 }
 
+// lostAt is a hold that was found to be lost then.
+func lostAt(found history.Instant, h history.Hold) history.Hold {
+	h.Lost = found * ms
+	return h
+}
+
 const (
 	x  = history.Exclusive
 	sh = history.Shared
@@ -121,6 +127,8 @@ func TestTokens(t *testing.T) {
 		{"a reader not marked", []history.Hold{hold("a", sh, tok(1, 0), 0, 1)}, []Rule{Mark}},
 		{"re-entered", []history.Hold{hold("a", x, tok(1, 0), 0, 9), hold("a", sh, tok(1, 0), 1, 2), hold("a", x, tok(1, 0), 3, 4)}, nil},
 		{"re-entered by turns", []history.Hold{hold("a", x, tok(1, 0), 0, 3), hold("a", x, tok(1, 0), 2, 6), hold("a", sh, tok(1, 0), 5, 9)}, nil},
+		{"re-entered, and lost meanwhile", []history.Hold{lostAt(5, hold("a", x, tok(1, 0), 0, 3)), hold("a", x, tok(1, 0), 4, 6)}, nil},
+		{"the same token after a loss", []history.Hold{lostAt(5, hold("a", x, tok(1, 0), 0, 3)), hold("a", x, tok(1, 0), 6, 7)}, []Rule{Order}},
 		{"the same token again", []history.Hold{hold("a", x, tok(1, 0), 0, 3), hold("a", x, tok(1, 0), 4, 6)}, []Rule{Order}},
 		{"read after one's own lease", []history.Hold{hold("a", x, tok(1, 0), 0, 3), hold("a", sh, tok(1, 0), 4, 6)}, []Rule{Mark, Order}},
 		{"read under another's lease", []history.Hold{by("o", hold("a", x, tok(1, 0), 0, 9)), by("p", hold("a", sh, tok(1, 0), 1, 2))}, []Rule{Mark, Order}},

@@ -40,9 +40,10 @@ type ledger struct {
 // enter says whether h is one more lease of a claim that is held already.
 func (l *ledger) enter(h history.Hold) (again bool) {
 	claim, known := l.byToken[h.Token]
-	again = known && oneClaim(claim, h) && (claim.Open || h.Begin < claim.End)
+	// Of a lease that was lost, it is not known when it ended: after its end as recorded, and before that was found.
+	again = known && oneClaim(claim, h) && (claim.Open || h.Begin < max(claim.End, claim.Lost))
 	if again {
-		claim.End, claim.Open = max(claim.End, h.End), claim.Open || h.Open
+		claim.End, claim.Lost, claim.Open = max(claim.End, h.End), max(claim.Lost, h.Lost), claim.Open || h.Open
 	} else {
 		claim = h
 	}

@@ -37,7 +37,7 @@ func Child() {
 
 // serve contends as in says, until that ends.
 func serve(in io.Reader, out io.Writer) error {
-	endAfter(lifetime)
+	EndAfter("contend", lifetime)
 	lines := bufio.NewScanner(in)
 	if !lines.Scan() {
 		return errors.New("holdfast: contend: a process without an order")
@@ -54,16 +54,8 @@ func serve(in io.Reader, out io.Writer) error {
 				c.begin(round)
 			}
 		}
-		endAfter(farewell)
+		EndAfter("contend", farewell)
 		stop()
 	}()
 	return c.contend(ctx)
-}
-
-// endAfter ends this process, whatever it is doing.
-func endAfter(d time.Duration) {
-	time.AfterFunc(d, func() {
-		fmt.Fprintf(os.Stderr, "holdfast: contend: a process has not ended within %v\n", d)
-		os.Exit(1)
-	})
 }

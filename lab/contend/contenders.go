@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -37,14 +36,13 @@ type contenders struct {
 	order    order
 	locks    *holdfast.Client
 	recorder *history.Recorder
-	tally    tally
+	tally    Tally
 	round    atomic.Int64 // of the moment
 
 	mu      sync.Mutex
 	begun   chan struct{} // closed and made anew when a round begins
 	out     *json.Encoder
-	through []int64 // by goroutine: the last round in which it has asked for a lock that it got
-	said    int64   // the last round that all were through
+	through *Rounds
 }
 
 func newContenders(out io.Writer) *contenders {
@@ -85,7 +83,7 @@ func (c *contenders) contend(ctx context.Context) (err error) {
 	if c.recorder, err = history.Create(c.order.Dir, c.order.Process); err != nil {
 		return errors.Join(err, c.locks.Close())
 	}
-	c.through = make([]int64, c.order.Goroutines)
+	c.through = NewRounds(c.order.Goroutines)
 	err = c.say(message{})
 	var running sync.WaitGroup
 	for i := range c.order.Goroutines {
@@ -96,7 +94,7 @@ func (c *contenders) contend(ctx context.Context) (err error) {
 		}
 	}
 	running.Wait()
-	report := c.tally.report(c.order.Process)
+	report := c.tally.Report(c.order.Process)
 	return errors.Join(err, c.locks.Close(), c.recorder.Close(), c.say(message{Report: report}))
 }
 
@@ -109,7 +107,7 @@ func (c *contenders) run(ctx context.Context, i int) {
 		case err == nil:
 			c.isThrough(i, round)
 		case ctx.Err() == nil:
-			c.tally.failed(err)
+			c.tally.Failed(err)
 			pause(ctx, faultPause)
 		}
 	}
@@ -119,7 +117,7 @@ func (c *contenders) run(ctx context.Context, i int) {
 func (c *contenders) runOnce(ctx context.Context, i int) {
 	for round := int64(1); c.await(ctx, round); round = c.round.Load() + 1 {
 		if err := c.takeTurn(ctx, strconv.Itoa(i)); err != nil {
-			c.tally.failed(err)
+			c.tally.Failed(err)
 		}
 		c.isThrough(i, round)
 	}
@@ -131,7 +129,7 @@ func (c *contenders) takeTurn(ctx context.Context, owner string) error {
 	if err != nil {
 		return err
 	}
-	c.tally.acquired()
+	c.tally.Acquired()
 	hold.Resource, hold.Owner, hold.Token = lease.Name(), owner, lease.Token()
 	belief, ok := c.recorder.Begin(hold, func() bool { return lease.Err() == nil })
 	if ok {
@@ -142,7 +140,7 @@ func (c *contenders) takeTurn(ctx context.Context, owner string) error {
 		belief.End()
 	}
 	if err := lease.Unlock(ctx); err != nil && ctx.Err() == nil {
-		c.tally.failed(err)
+		c.tally.Failed(err)
 	}
 	return nil
 }
@@ -183,13 +181,9 @@ func (c *contenders) take(ctx context.Context) (lease *holdfast.Lease, h history
 
 // isThrough notes that a goroutine has got a lock that it asked for in this round, and says so if all have.
 func (c *contenders) isThrough(i int, round int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.through[i] = round
-	if all := slices.Min(c.through); all > c.said {
-		c.said = all
-		_ = c.out.Encode(message{Through: all}) // if nobody hears it, the input has ended too
-	}
+	c.through.Got(i, round, func(all int64) {
+		_ = c.say(message{Through: all}) // if nobody hears it, the input has ended too
+	})
 }
 
 func (c *contenders) say(m message) error {

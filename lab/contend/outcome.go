@@ -55,30 +55,31 @@ const (
 	theRest  = "others"
 )
 
-// A tally counts what becomes of the attempts of all goroutines.
-type tally struct {
-	mu sync.Mutex
-	Report
+// A Tally counts what becomes of the attempts of all goroutines of a process.
+type Tally struct {
+	mu     sync.Mutex
+	report Report
 }
 
-func (t *tally) acquired() {
+// Acquired counts a lock that was granted.
+func (t *Tally) Acquired() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Acquired++
+	t.report.Acquired++
 }
 
-// failed counts an error. Only a fault of the store that may pass, and the loss of a lease, are to be expected.
-func (t *tally) failed(err error) {
+// Failed counts an error. Only a fault of the store that may pass, and the loss of a lease, are to be expected.
+func (t *Tally) Failed(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fault, ok := errors.AsType[*store.Fault](err)
 	switch {
 	case errors.Is(err, holdfast.ErrLost):
-		t.Lost++
+		t.report.Lost++
 	case ok && !fault.Final:
-		t.Faults = count(t.Faults, fault.Error())
+		t.report.Faults = count(t.report.Faults, fault.Error())
 	default:
-		t.Wrong = count(t.Wrong, err.Error())
+		t.report.Wrong = count(t.report.Wrong, err.Error())
 	}
 }
 
@@ -97,10 +98,10 @@ func count(texts map[string]int, text string) map[string]int {
 	return texts
 }
 
-// report is what was counted, for a process of this name. Nothing is counted after it.
-func (t *tally) report(process string) *Report {
+// Report is what was counted, for a process of this name. Nothing is counted after it.
+func (t *Tally) Report(process string) *Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Process = process
-	return &t.Report
+	t.report.Process = process
+	return &t.report
 }

@@ -25,8 +25,8 @@ func TestOutside(t *testing.T) {
 
 // Only what a fault can explain is taken for a fault.
 func TestTally(t *testing.T) {
-	var a tally
-	a.acquired()
+	var a Tally
+	a.Acquired()
 	fault := &store.Fault{Store: "the store", Err: errors.New("silent")}
 	for _, err := range []error{
 		fault,
@@ -35,14 +35,14 @@ func TestTally(t *testing.T) {
 		&store.Fault{Store: "the store", Final: true, Err: errors.New("wrong password")},
 		holdfast.ErrDeadlock,
 	} {
-		a.failed(err)
+		a.Failed(err)
 	}
 	want := Report{
 		Process: "a", Acquired: 1, Lost: 1,
 		Faults: map[string]int{"the store: silent": 2},
 		Wrong:  map[string]int{"the store: wrong password": 1, holdfast.ErrDeadlock.Error(): 1},
 	}
-	if got := a.report("a"); !reflect.DeepEqual(*got, want) {
+	if got := a.Report("a"); !reflect.DeepEqual(*got, want) {
 		t.Errorf("%+v, want %+v", *got, want)
 	}
 	o := &Outcome{Reports: []Report{want, want}}
@@ -53,11 +53,11 @@ func TestTally(t *testing.T) {
 
 // However many errors there are, a report has an end.
 func TestManyErrors(t *testing.T) {
-	var a tally
+	var a Tally
 	for i := range 10 * maxTexts {
-		a.failed(fmt.Errorf("error %d", i))
+		a.Failed(fmt.Errorf("error %d", i))
 	}
-	if wrong := a.report("a").Wrong; len(wrong) != maxTexts+1 || wrong[theRest] != 9*maxTexts {
+	if wrong := a.Report("a").Wrong; len(wrong) != maxTexts+1 || wrong[theRest] != 9*maxTexts {
 		t.Errorf("%d texts, and %d others", len(wrong), wrong[theRest])
 	}
 }

@@ -21,7 +21,7 @@ import (
 // ctx ends them.
 func Rush(ctx context.Context, n, limit int, take func(context.Context) (*holdfast.Lease, error)) error {
 	var through, holding, tooMany atomic.Int64
-	var faults tally
+	var faults Tally
 	one := func() error {
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
@@ -47,7 +47,7 @@ func Rush(ctx context.Context, n, limit int, take func(context.Context) (*holdfa
 		running.Go(func() {
 			<-start
 			if err := one(); err != nil {
-				faults.failed(err)
+				faults.Failed(err)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func Rush(ctx context.Context, n, limit int, take func(context.Context) (*holdfa
 	if through.Load() == int64(n) && tooMany.Load() == 0 {
 		return nil
 	}
-	r := faults.report("")
+	r := faults.Report("")
 	err := fmt.Errorf("holdfast: contend: %d of %d got through, %d beside too many others; lost: %d, faults: %v, wrong: %v",
 		through.Load(), n, tooMany.Load(), r.Lost, r.Faults, r.Wrong)
 	return errors.Join(err, context.Cause(ctx))

@@ -1,4 +1,5 @@
-// Package history records when who believed to hold what, by one clock for all processes of a machine.
+// Package history records when who waited for what, when who believed to hold it, and what was done under it, by one
+// clock for all processes of a machine.
 //
 // # Only what is sure
 //
@@ -10,10 +11,19 @@
 //
 // Each process writes a file of its own, in JSON lines. The first line says who writes and by which clock:
 //
-//	{"history":1,"process":"worker 1","clock":"CLOCK_MONOTONIC","boot":"5b2e…"}
-//	{"event":"begin","id":1,"at":81234567890,"client":"a","owner":"o","resource":"x","kind":"exclusive","token":"2560"}
-//	{"event":"still","id":1,"at":81234667890}
-//	{"event":"end","id":1,"at":81234767890}
+//	{"history":2,"process":"worker 1","clock":"CLOCK_MONOTONIC","boot":"5b2e…"}
+//	{"event":"wait","id":1,"at":81234467890,"client":"a","owner":"o","resource":"x","kind":"exclusive"}
+//	{"event":"arrive","id":2,"at":81234477890,"acked":81234547890,"resource":"x","kind":"exclusive","ticket":10}
+//	{"event":"grant","id":1,"at":81234557890,"token":"2560"}
+//	{"event":"begin","id":3,"at":81234567890,"client":"a","owner":"o","resource":"x","kind":"exclusive","token":"2560"}
+//	{"event":"call","id":4,"at":81234577890,"owner":"o","resource":"register","token":"2560","update":true}
+//	{"event":"sent","id":4,"at":81234587890,"old":"v1","new":"v2"}
+//	{"event":"done","id":4,"at":81234597890}
+//	{"event":"still","id":3,"at":81234667890,"until":81244567890}
+//	{"event":"end","id":3,"at":81234767890}
+//
+// A wait ends with "grant" or "give up", an operation on a register with "done" or "refuse". Format 1, which is read too,
+// had only "begin", "still" and "end".
 //
 // A line is written with one call, when its event happens. What a process has written is there when it is killed. A
 // hold that has no end was believed at least until the last line about it.

@@ -2,10 +2,12 @@ package history
 
 import "github.com/holdfast-go/holdfast"
 
-// version is that of the format. Suffix is how names of files in it end.
+// version is that of the format. A file of an earlier version has only holds, without until. Suffix is how names of files
+// in it end.
 const (
-	version = 1
-	suffix  = ".history.jsonl"
+	version    = 2
+	oldVersion = 1
+	suffix     = ".history.jsonl"
 )
 
 // A header is the first line of a file.
@@ -16,24 +18,52 @@ type header struct {
 	Boot    string `json:"boot"`
 }
 
-// The events.
+// The events of a hold.
 const (
 	began = "begin" // the holder believes
 	still = "still" // it still does
 	ended = "end"   // it has believed until then
 )
 
-// An event is one of the other lines. All but the first three fields are those of the hold that begins.
+// The events of a wait.
+const (
+	asked   = "wait"    // a lock is asked for
+	granted = "grant"   // the wait is over, and the lock is held
+	gaveUp  = "give up" // the wait is over, and nothing is held
+)
+
+// The events of an operation on a register.
+const (
+	called  = "call"   // it begins
+	sent    = "sent"   // an update has read, and is about to write
+	done    = "done"   // it was acknowledged
+	refused = "refuse" // it was refused, and has changed nothing
+)
+
+// arrived is the event of a claim that the store has acknowledged.
+const arrived = "arrive"
+
+// An event is one of the other lines. All fields after the first three are those of the event that begins something,
+// unless it is said otherwise.
 type event struct {
 	Event string  `json:"event"`
-	ID    uint64  `json:"id"` // tells the holds of a file apart
+	ID    uint64  `json:"id"` // tells holds, waits and operations of a file apart
 	At    Instant `json:"at"`
 
 	Client   string         `json:"client,omitempty"`
 	Owner    string         `json:"owner,omitempty"`
-	Resource string         `json:"resource,omitempty"`
+	Resource string         `json:"resource,omitempty"` // or the register
 	Kind     Kind           `json:"kind,omitempty"`
 	Units    int            `json:"units,omitempty"`
 	Limit    int            `json:"limit,omitempty"`
-	Token    holdfast.Token `json:"token,omitzero"` // in decimal, as text
+	Token    holdfast.Token `json:"token,omitzero"` // in decimal, as text; of a wait, that of its grant
+
+	Until  Instant `json:"until,omitempty"`  // begin, still: the holder believes until then if it hears nothing more
+	Lost   bool    `json:"lost,omitempty"`   // end: the holder found that it had lost the lock
+	Seen   Instant `json:"seen,omitempty"`   // end, with lost: when it found so
+	Ticket uint64  `json:"ticket,omitempty"` // arrive
+	Acked  Instant `json:"acked,omitempty"`  // arrive: when the acknowledgement was there; at is when the claim was sent
+	Update bool    `json:"update,omitempty"` // call: it reads and then writes
+	Old    string  `json:"old,omitempty"`    // sent, and done of a read: what was read
+	New    string  `json:"new,omitempty"`    // sent: what is written
 }

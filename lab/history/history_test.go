@@ -206,7 +206,7 @@ func TestRecordingFails(t *testing.T) {
 }
 
 func TestReadRefuses(t *testing.T) {
-	const head = `{"history":1,"process":"p","clock":"CLOCK_MONOTONIC","boot":"b"}` + "\n"
+	const head = `{"history":2,"process":"p","clock":"CLOCK_MONOTONIC","boot":"b"}` + "\n"
 	const begin = `{"event":"begin","id":1,"at":5,"resource":"x","kind":"exclusive"}` + "\n"
 	for name, test := range map[string]struct {
 		files []string
@@ -216,7 +216,7 @@ func TestReadRefuses(t *testing.T) {
 		"an incomplete line":   {[]string{head + begin + `{"event":"en`}, ""},
 		"an incomplete header": {[]string{head, `{"hist`}, ""},
 		"an empty file":        {[]string{"", head}, ""},
-		"a newer format":       {[]string{strings.Replace(head, "1", "2", 1)}, "line 1: a history in format 2"},
+		"a newer format":       {[]string{strings.Replace(head, "2", "3", 1)}, "line 1: a history in format 3"},
 		"another boot":         {[]string{head, strings.Replace(head, `"b"`, `"c"`, 1)}, "cannot be compared"},
 		"another clock":        {[]string{head, strings.Replace(head, "CLOCK_MONOTONIC", "sundial", 1)}, "cannot be compared"},
 		"no JSON":              {[]string{head + "begin\n"}, "line 2"},

@@ -18,7 +18,8 @@ func (i Instant) Sub(u Instant) time.Duration { return time.Duration(i - u) }
 
 // An Interval is the time between two moments.
 type Interval struct {
-	Begin, End Instant
+	Begin Instant `json:"begin"`
+	End   Instant `json:"end"`
 }
 
 // Overlap is how long both intervals last at once. They may do so for no time at all: a single moment inside another
@@ -42,9 +43,9 @@ const (
 
 // Who says who held. Two holds by the same in all three parts and with the same token are leases of one claim.
 type Who struct {
-	Process string
-	Client  string
-	Owner   string
+	Process string `json:"process,omitempty"`
+	Client  string `json:"client,omitempty"`
+	Owner   string `json:"owner,omitempty"`
 }
 
 // String writes who, with slashes between the parts that are there.
@@ -59,12 +60,19 @@ func (w Who) String() string {
 // A Hold says that somebody believed to hold something for a while.
 type Hold struct {
 	Who
-	Resource     string
-	Kind         Kind
-	Units, Limit int            // of a semaphore
-	Token        holdfast.Token // 0: the lock gives none
+	Resource string         `json:"resource"`
+	Kind     Kind           `json:"kind"`
+	Units    int            `json:"units,omitempty"` // of a semaphore
+	Limit    int            `json:"limit,omitempty"` // of a semaphore
+	Token    holdfast.Token `json:"token,omitzero"`  // 0: the lock gives none
 	Interval
-	Open bool // the belief lasted at least until End; its real end is not known
+	Open bool `json:"open,omitempty"` // the belief lasted at least until End; its real end is not known
+
+	// Until is up to when the holder would have believed if it had heard nothing more; 0: not known.
+	Until Instant `json:"until,omitzero"`
+	// Lost is when the holder found that it had lost the lock, without having given it back; 0: it has given it back, or
+	// its end is not known.
+	Lost Instant `json:"lost,omitzero"`
 }
 
 // String writes the hold for people, without its times.
@@ -86,10 +94,8 @@ func (h Hold) check() error {
 		return fmt.Errorf("a hold of no known kind: %q", h.Kind)
 	case h.Kind == Semaphore && (h.Units < 1 || h.Limit < 1):
 		return fmt.Errorf("a hold of %d of %d units", h.Units, h.Limit)
-	case h.End < h.Begin:
-		return fmt.Errorf("a hold that ends %v before it begins", h.Begin.Sub(h.End))
 	}
-	return nil
+	return h.Interval.check("a hold")
 }
 
 // Sort puts holds in order of their beginning.

@@ -43,6 +43,12 @@ func Create(dir, process string) (*Recorder, error) {
 // A lease of Holdfast believes while its Err is nil. Nil stands for a holder who never doubts. Of h, the process and
 // the times are filled in.
 func (r *Recorder) Begin(h Hold, believed func() bool) (b *Belief, ok bool) {
+	return r.BeginUntil(h, believed, nil)
+}
+
+// BeginUntil is Begin of a hold whose holder also says up to when it would believe if it heard nothing more, as the Until
+// of a lease does. Nil stands for a holder that does not say.
+func (r *Recorder) BeginUntil(h Hold, believed func() bool, until func() time.Time) (b *Belief, ok bool) {
 	if believed == nil {
 		believed = func() bool { return true }
 	}
@@ -50,9 +56,9 @@ func (r *Recorder) Begin(h Hold, believed func() bool) (b *Belief, ok bool) {
 	if !believed() {
 		return nil, false
 	}
-	b = &Belief{recorder: r, believed: believed, id: r.ids.Add(1), last: at, written: at}
+	b = &Belief{recorder: r, believed: believed, until: until, id: r.ids.Add(1), last: at, written: at}
 	r.write(event{
-		Event: began, ID: b.id, At: at,
+		Event: began, ID: b.id, At: at, Until: b.promised(),
 		Client: h.Client, Owner: h.Owner, Resource: h.Resource,
 		Kind: h.Kind, Units: h.Units, Limit: h.Limit, Token: h.Token,
 	})
@@ -90,11 +96,13 @@ func (r *Recorder) failed() error {
 type Belief struct {
 	recorder *Recorder
 	believed func() bool
+	until    func() time.Time // nil: the holder does not say
 	id       uint64
 
 	mu      sync.Mutex
 	last    Instant // when it was last believed
 	written Instant // what of that is written down
+	lost    Instant // when it was found to be believed no more
 	over    bool
 }
 
@@ -105,7 +113,7 @@ func (b *Belief) Check() bool {
 	b.ask()
 	if !b.over && b.last.Sub(b.written) >= stillEvery {
 		b.written = b.last
-		b.recorder.write(event{Event: still, ID: b.id, At: b.last})
+		b.recorder.write(event{Event: still, ID: b.id, At: b.last, Until: b.promised()})
 	}
 	return !b.over
 }
@@ -117,7 +125,7 @@ func (b *Belief) End() {
 	defer b.mu.Unlock()
 	if b.ask(); b.believed != nil {
 		b.believed, b.over = nil, true
-		b.recorder.write(event{Event: ended, ID: b.id, At: b.last})
+		b.recorder.write(event{Event: ended, ID: b.id, At: b.last, Lost: b.lost != 0, Seen: b.lost})
 	}
 }
 
@@ -129,6 +137,15 @@ func (b *Belief) ask() {
 	if b.believed() {
 		b.last = at
 	} else {
-		b.over = true
+		b.lost, b.over = at, true
 	}
+}
+
+// promised is up to when the holder would believe, or a little less.
+func (b *Belief) promised() Instant {
+	if b.until == nil {
+		return 0
+	}
+	at := Now() // before the question: what passes meanwhile makes it less
+	return at + Instant(time.Until(b.until()))
 }

@@ -49,7 +49,7 @@ func (d *Doubts[C]) Add(c C) {
 // Await waits until everything that was added before has been looked at.
 func (d *Doubts[C]) Await(ctx context.Context) error { return d.rounds.Ask().Await(ctx) }
 
-// Remove notes that c stands no more. Mutex must be locked.
+// Remove has c not be looked at: it stands no more, or is known to hold. Mutex must be locked.
 func (d *Doubts[C]) Remove(c C) {
 	delete(d.claims, c)
 	delete(d.looking, c)

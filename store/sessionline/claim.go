@@ -93,11 +93,12 @@ func (s *Store[S]) waitFor(c *claim[S], watches []Watch, noOthers bool) {
 	c.waitsFor, c.noOthers = watches, noOthers
 }
 
-// freed notes that a node is deleted that c waits for. The line is read unless it is known what else is ahead of c.
+// freed notes that a node is deleted that c waits for. The line is read unless it is known what else is ahead of c, and
+// that c is in it: where a claim's own node is not watched, others may have deleted it.
 func (s *Store[S]) freed(c *claim[S], deleted Watch) {
 	c.waitsFor = slices.DeleteFunc(slices.Clone(c.waitsFor), func(w Watch) bool { return w == deleted })
 	switch {
-	case !c.noOthers:
+	case !c.noOthers || !s.WatchOwn:
 		s.doubt(c)
 	case len(c.waitsFor) == 0:
 		s.hold(c)

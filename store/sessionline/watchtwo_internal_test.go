@@ -92,6 +92,10 @@ func TestWatchTwo(t *testing.T) {
 			other: func(c *Config[int]) { c.WatchTwo = false },
 		},
 		{
+			name: "where a claim's own node is not watched", ahead: []string{"a", "b"}, leave: []step{{"a"}, {"b"}}, reads: 2,
+			other: func(c *Config[int]) { c.WatchOwn = false },
+		},
+		{
 			name: "where nodes may come ahead", ahead: []string{"a", "b"}, leave: []step{{"a"}, {"b"}}, reads: 2,
 			other: func(c *Config[int]) { c.Foreign = true },
 		},

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/lab/broken"
+)
+
+// exitUncaught is what lab exits with if a rung went otherwise than it should.
+const exitUncaught = 1
+
+func newLab(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "See the classic broken locks break, and Holdfast's hold",
+		Long: `The ladder of broken locks: locks as textbooks and blog posts give them, each with the schedule that
+breaks it. Without a command they are listed. Those that need a server start it themselves, in a
+temporary folder and on a port of its own; it must be installed. The others need nothing.`,
+		Example: `  holdfast lab
+  holdfast lab run blind-delete
+  holdfast lab run --all`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError("%s %s is not known; write: %s run %s", cmd.CommandPath(), repeated(args[0]),
+					cmd.CommandPath(), repeated(args[0]))
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return writeJSON(a.stdout, newRungsJSON(broken.Rungs()))
+			}
+			return a.listRungs(broken.Rungs())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.AddCommand(newLabRun(a), &cobra.Command{
+		Use:    "player",
+		Short:  "One process of lab run, which starts it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.silent = true
+			if err := broken.Perform(cmd.Context(), a.stdin, a.stdout); err != nil {
+				return &exitError{exitUncaught, err}
+			}
+			return nil
+		},
+	})
+	return cmd
+}
+
+// A labRun is what the flags of lab run say.
+type labRun struct {
+	all    bool
+	seed   uint64
+	asJSON bool
+	report string
+}
+
+func newLabRun(a *app) *cobra.Command {
+	l := &labRun{}
+	cmd := &cobra.Command{
+		Use:   "run NAME...",
+		Short: "Play the schedule that breaks a lock, and the same with Holdfast's",
+		Long: `Play the schedule that breaks a lock, and the very same with Holdfast's: what should hold, what
+happened and when, which check saw it, and what prevents it here.
+
+The order of the steps is made, not left to luck: messages are held back, processes are stopped
+and killed, servers are killed and promoted. The seed varies what is free, such as how long a ttl
+is, and every seed breaks the lock.
+
+It exits with 0 if the broken lock was caught and Holdfast's passed, with 1 if not, and with 69 if a
+server is missing.`,
+		Example: `  holdfast lab run blind-delete
+  holdfast lab run late-write zk-session --seed 7
+  holdfast lab run redlock-restart --report restart.html
+  holdfast lab run --all --json | jq '.rungs[] | {name, caught, passed}'`,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return rungNames(args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rungs, err := l.choose(args)
+			if err != nil {
+				return err
+			}
+			return a.playAll(cmd.Context(), l, rungs)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&l.all, "all", false, "play all of them")
+	flags.Uint64Var(&l.seed, "seed", 1, "varies what is free in a schedule")
+	flags.BoolVar(&l.asJSON, "json", false, "write JSON")
+	flags.StringVar(&l.report, "report", "", "write the play of the broken lock to `FILE`: a page, or a picture, JSON or text "+
+		"if it ends in .svg, .json or .txt; and that of Holdfast's beside it, with -holdfast in its name")
+	return cmd
+}
+
+// rungNames are the names of all rungs but these.
+func rungNames(but []string) (names []string) {
+	for _, r := range broken.Rungs() {
+		if !slices.Contains(but, r.Name) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// choose finds the rungs that are meant.
+func (l *labRun) choose(names []string) ([]*broken.Rung, error) {
+	switch {
+	case l.all && len(names) > 0:
+		return nil, usageError("--all plays all rungs; leave out their names")
+	case l.all && l.report != "", len(names) > 1 && l.report != "":
+		return nil, usageError("--report is for one rung")
+	case l.all:
+		return broken.Rungs(), nil
+	case len(names) == 0:
+		return nil, usageError("which rung? write: holdfast lab run NAME, or --all; holdfast lab lists them")
+	}
+	var rungs []*broken.Rung
+	for _, name := range names {
+		r, ok := broken.Find(name)
+		if !ok {
+			return nil, usageError("%s is not known; holdfast lab lists the rungs", repeated(name))
+		}
+		rungs = append(rungs, r)
+	}
+	return rungs, nil
+}
+
+// playAll plays rungs until all are played or a signal ends it.
+func (a *app) playAll(ctx context.Context, l *labRun, rungs []*broken.Rung) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return exitWith(exitUncaught, "the lab cannot find its own program, which its players run: %w", err)
+	}
+	a.silent = true // stores warn of what is done to their servers, which is the point
+	signals := make(chan os.Signal, 1)
+	notifyUnlessIgnored(signals, endingSignals)
+	defer signal.Stop(signals)
+	running, stop := listen(ctx, signals)
+	lab := &broken.Lab{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, "lab", "player") }}
+	err = errors.Join(a.playEach(running, l, lab, rungs), lab.Close())
+	if sig := stop(); sig != nil && errors.Is(err, context.Canceled) {
+		return exitWith(exitSignal(sig), "the lab was ended by a signal: %v", sig)
+	}
+	if _, coded := errors.AsType[*exitError](err); err != nil && !coded {
+		return &exitError{exitUncaught, err}
+	}
+	return err
+}
+
+// playEach plays one rung after the other, and writes each as it is over. Those whose server is missing are left out.
+func (a *app) playEach(ctx context.Context, l *labRun, lab *broken.Lab, rungs []*broken.Rung) error {
+	outcomes := []broken.OutcomeJSON{}
+	var missing, wrong []string
+	for i, r := range rungs {
+		o, err := lab.Play(ctx, r, l.seed)
+		if absent, ok := errors.AsType[*broken.MissingError](err); ok {
+			a.say("%v", absent)
+			missing = append(missing, r.Name)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !o.Caught() || !o.Passed() {
+			wrong = append(wrong, r.Name)
+		}
+		outcomes = append(outcomes, o.JSON())
+		if !l.asJSON {
+			if i > 0 {
+				fmt.Fprintln(a.stdout)
+			}
+			if err := o.WriteText(a.stdout); err != nil {
+				return err
+			}
+		}
+		if err := l.writeReports(o); err != nil {
+			return err
+		}
+	}
+	if l.asJSON {
+		if err := writeJSON(a.stdout, map[string]any{"rungs": outcomes}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		return exitWith(exitUncaught, "not as it should be: %s", strings.Join(wrong, ", "))
+	case len(missing) > 0:
+		return exitWith(exitStore, "not played, because a server is missing: %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// writeReports writes what the flag --report asks for.
+func (l *labRun) writeReports(o *broken.Outcome) error {
+	if l.report == "" {
+		return nil
+	}
+	lock, holdfast := o.Reports()
+	end := filepath.Ext(l.report)
+	return errors.Join(writeRun(l.report, lock), writeRun(strings.TrimSuffix(l.report, end)+"-holdfast"+end, holdfast))
+}
+
+// listRungs writes one row for each rung.
+func (a *app) listRungs(rungs []*broken.Rung) error {
+	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tNAME\tNEEDS\tTHE BROKEN LOCK")
+	for _, r := range rungs {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Number, r.Name, needs(r), r.What)
+	}
+	return t.Flush()
+}
+
+// needs is what a rung needs, and whether it is there.
+func needs(r *broken.Rung) string {
+	if len(r.Needs) == 0 {
+		return "nothing"
+	}
+	text := strings.Join(r.Needs, ", ")
+	for _, program := range r.Needs {
+		if _, missing := servers.Missing(program); missing {
+			text += " (missing)"
+		}
+	}
+	return text
+}
+
+// rungsJSON is the list of rungs as programs read it.
+type rungsJSON struct {
+	Rungs []rungJSON `json:"rungs"`
+}
+
+type rungJSON struct {
+	Number   int      `json:"number"`
+	Name     string   `json:"name"`
+	What     string   `json:"what"`
+	Seen     string   `json:"seen"`
+	Promise  string   `json:"promise"`
+	Needs    []string `json:"needs"`
+	Prevents string   `json:"prevents"`
+}
+
+func newRungsJSON(rungs []*broken.Rung) rungsJSON {
+	all := rungsJSON{[]rungJSON{}}
+	for _, r := range rungs {
+		needs := slices.Concat([]string{}, r.Needs)
+		all.Rungs = append(all.Rungs, rungJSON{r.Number, r.Name, r.What, r.Seen, r.Promise, needs, r.Prevents})
+	}
+	return all
+}

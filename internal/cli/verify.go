@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lab/report"
+	"github.com/holdfast-go/holdfast/lab/verify"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A verification is what the flags of verify say.
+type verification struct {
+	plan   verify.Plan
+	report string
+	asJSON bool
+}
+
+func newVerify(a *app) *cobra.Command {
+	v := &verification{}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Try to break the locks of a store, and say whether they held",
+		Long: `Try to break the locks of a store, and say whether they held.
+
+Worker processes take locks in all the ways that there are, and write down what they believed.
+Meanwhile they are paused for longer than their leases last, killed, cut off from the store and
+starved. In the end it is judged what they wrote down: whether two ever held one lock at once,
+whether tokens rose, whether whoever came first was served first, whether a register behind a
+fence lost an update, and whether anything was left behind.
+
+Faults are done to the workers and to their own connections only, never to the servers of the
+store. All names begin with ` + verify.Prefix + `, and nothing of them is left afterwards. With
+--own-servers it starts servers of its own in place of a store, and breaks those too. They must be
+installed:
+` + siteKinds() + `
+
+The same seed makes the same schedule of faults. It exits with 0 if everything held, with ` + fmt.Sprint(exitViolated) + ` if
+something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run or if too little could be judged.`,
+		Example: `  holdfast verify
+  holdfast verify --store redis://127.0.0.1:6379 --time 2m --report run.html
+  holdfast verify --store postgres://localhost/app --seed 7 --faults pause,kill
+  holdfast verify --own-servers etcd --time 3m`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				v.plan.Seed = rand.Uint64N(1 << 32) //nolint:gosec // any will do
+			}
+			return a.verify(cmd.Context(), v)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.DurationVar(&v.plan.Time, "time", 30*time.Second, "for how long faults are done")
+	flags.Uint64Var(&v.plan.Seed, "seed", 0, "of the schedule of faults (default: another one each time)")
+	flags.IntVar(&v.plan.Workers, "workers", 4, "how many processes take locks")
+	flags.StringSliceVar(&v.plan.Faults, "faults", nil, "only these `KINDS` of faults (default: all that the store promises to survive)")
+	flags.StringVar(&v.plan.Servers, "own-servers", "", "start servers of this `KIND`, and break those too")
+	flags.StringVar(&v.report, "report", "", "write a report to `FILE`: a page, or by its ending .json, .txt or .svg")
+	flags.BoolVar(&v.asJSON, "json", false, "write JSON in place of text")
+	cmd.AddCommand(&cobra.Command{
+		Use:    "worker",
+		Short:  "One process of verify, which starts it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := verify.Work(cmd.Context(), a.stdin, a.stdout); err != nil {
+				return &exitError{exitStore, err}
+			}
+			return nil
+		},
+	})
+	return cmd
+}
+
+// siteKinds is the list of servers that verify can start, one line each.
+func siteKinds() string {
+	var b strings.Builder
+	for _, k := range verify.SiteKinds() {
+		fmt.Fprintf(&b, "\n  %-10s %s", k.Name, k.About)
+	}
+	return b.String()
+}
+
+// verify runs a verification until it is over or a signal ends it, and reports what came of it.
+func (a *app) verify(ctx context.Context, v *verification) error {
+	self, err := os.Executable()
+	if err != nil {
+		return exitWith(exitStore, "verify cannot find its own program, which its workers run: %w", err)
+	}
+	at, err := a.completePlan(&v.plan)
+	if err != nil {
+		return err
+	}
+	if err := v.createReport(); err != nil {
+		return err
+	}
+	v.plan.Command = func() *exec.Cmd { return exec.Command(self, "verify", "worker") }
+	v.plan.Again = v.again(at)
+	shows := newProgress(a.stderr, v.plan.Time)
+	v.plan.Tell = shows.tell
+
+	signals := make(chan os.Signal, 1)
+	notifyUnlessIgnored(signals, endingSignals)
+	defer signal.Stop(signals)
+	running, stop := listen(ctx, signals)
+	run, err := verify.Run(running, &v.plan)
+	sig := stop()
+	shows.end()
+	if run != nil {
+		err = errors.Join(a.reportOf(run, v), v.outcome(run, err))
+	}
+	if sig != nil && (run == nil || run.Violations() == 0) {
+		return exitWith(exitSignal(sig), "verify was ended by a signal: %v", sig)
+	}
+	return verifyError(err)
+}
+
+// completePlan puts the store into the plan, unless it has servers of its own, and checks it.
+func (a *app) completePlan(p *verify.Plan) (at store.Location, err error) {
+	switch {
+	case p.Servers != "" && a.storeURL != "":
+		return at, usageError("--own-servers starts servers in place of a store; leave out --store")
+	case p.Servers == "":
+		if at, err = a.locate(); err != nil {
+			return at, err
+		}
+		if err := makeStateFolder(at); err != nil {
+			return at, err
+		}
+		p.Store = a.rawStore(at)
+	}
+	if err := p.Check(); err != nil {
+		return at, &exitError{exitUsage, err}
+	}
+	return at, nil
+}
+
+// rawStore is the URL of a store with its password, as it was given.
+func (a *app) rawStore(at store.Location) string {
+	if a.storeURL != "" {
+		return a.storeURL
+	}
+	if raw := os.Getenv(storeEnv); raw != "" {
+		return raw
+	}
+	return at.String() // of the default file, which has no secrets
+}
+
+// again is the command that repeats a run, without secrets.
+func (v *verification) again(at store.Location) string {
+	words := []string{"holdfast verify"}
+	if v.plan.Servers != "" {
+		words = append(words, "--own-servers", v.plan.Servers)
+	} else {
+		words = append(words, "--store", shellQuoted(at.String()))
+	}
+	words = append(words, "--time", v.plan.Time.String(), "--seed", fmt.Sprint(v.plan.Seed), "--workers", fmt.Sprint(v.plan.Workers))
+	if len(v.plan.Faults) > 0 {
+		words = append(words, "--faults", strings.Join(v.plan.Faults, ","))
+	}
+	return strings.Join(words, " ")
+}
+
+// shellQuoted is a word as a shell takes it.
+func shellQuoted(word string) string {
+	if !strings.ContainsAny(word, "?&*'\"$ ;|<>()`\\") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// createReport makes the file of the report, if there is to be one: a run may take long, and should not be in vain.
+func (v *verification) createReport() error {
+	if v.report == "" {
+		return nil
+	}
+	file, err := os.Create(v.report)
+	if err != nil {
+		return usageError("the report cannot be written: %w", err)
+	}
+	return file.Close()
+}
+
+// reportOf writes what came of a run, to stdout and to the file that was asked for.
+func (a *app) reportOf(run *report.Run, v *verification) error {
+	write := run.WriteText
+	if v.asJSON {
+		write = run.WriteJSON
+	}
+	err := write(a.stdout)
+	if v.report == "" {
+		return err
+	}
+	return errors.Join(err, writeRun(v.report, run))
+}
+
+// outcome is the error that a run ends with, if any.
+func (v *verification) outcome(run *report.Run, err error) error {
+	switch {
+	case run.Verdict() == report.Broken:
+		return exitWith(exitViolated, "the locks did not hold: %s; repeat it with: %s", violations(run.Violations()), run.Command)
+	case err != nil:
+		return err
+	case run.Verdict() == report.Undecided:
+		return exitWith(exitStore, "nothing was found, but not everything could be judged: let it run for longer")
+	}
+	return nil
+}
+
+func violations(n int) string {
+	if n == 1 {
+		return "1 violation"
+	}
+	return fmt.Sprintf("%d violations", n)
+}
+
+// verifyError gives an error the code that the program ends with.
+func verifyError(err error) error {
+	_, coded := errors.AsType[*exitError](err)
+	_, usage := errors.AsType[*verify.UsageError](err)
+	switch {
+	case err == nil || coded:
+		return err
+	case usage:
+		return &exitError{exitUsage, err}
+	}
+	if _, ofLibrary := errors.AsType[*holdfast.Error](err); ofLibrary {
+		return err
+	}
+	return &exitError{exitStore, err}
+}

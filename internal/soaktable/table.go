@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lab/history"
+	"github.com/holdfast-go/holdfast/lab/report"
+)
+
+// A column is faults that are much the same, by the names that verify has for them.
+type column struct {
+	title  string
+	faults []string
+}
+
+// columns are those of the table. A fault that is in none of them gets one of its own.
+var columns = []column{
+	{"paused", []string{"pause", "pause-writer"}},
+	{"killed", []string{"kill"}},
+	{"starved", []string{"starve"}},
+	{"cut off", []string{"cut", "silence"}},
+	{"delayed", []string{"delay", "late"}},
+	{"server killed", []string{"server-kill", "leader-kill", "master-kill", "minority-kill", "all-kill"}},
+	{"server stopped", []string{"server-stop", "leader-stop", "master-stop", "minority-stop", "majority-stop"}},
+	{"data lost", []string{"server-loses-data", "server-loses-tail", "node-loses-data"}},
+	{"failover", []string{"failover", "split"}},
+	{"connections ended", []string{"client-kill", "backends-end", "connections-end", "script-flush"}},
+	{"clock set", []string{"clock-back", "clock-forward"}},
+}
+
+// A row is what one run has shown.
+type row struct {
+	store       string
+	run         *report.Run
+	done, found map[string]int // by fault: how often it was done, and what was found then
+}
+
+// noFault is where findings are counted before which nothing was broken.
+const noFault = ""
+
+func newRow(store string, run *report.Run) row {
+	r := row{store: store, run: run, done: map[string]int{}, found: map[string]int{}}
+	for _, f := range run.Faults {
+		r.done[f.Name]++
+	}
+	for _, c := range run.Checks {
+		if c.Calibration {
+			continue
+		}
+		for _, f := range c.Findings {
+			r.found[blame(run.Faults, f.Begin)]++
+		}
+	}
+	return r
+}
+
+// blame is the fault that began last before a moment.
+func blame(faults []report.Fault, at history.Instant) string {
+	last := report.Fault{Name: noFault, Interval: history.Interval{Begin: -1}}
+	for _, f := range faults {
+		if f.Begin <= at && f.Begin >= last.Begin {
+			last = f
+		}
+	}
+	return last.Name
+}
+
+// figure is a figure of the run.
+func (r row) figure(name string) float64 {
+	for _, f := range r.run.Figures {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return 0
+}
+
+// cell is how often the faults of a column were done, and what was found then.
+func (r row) cell(c column) string {
+	done, found := 0, 0
+	for _, name := range c.faults {
+		done += r.done[name]
+		found += r.found[name]
+	}
+	if done == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d / %s", done, emphasized(found))
+}
+
+// emphasized is a number of violations, in bold if there are any.
+func emphasized(n int) string {
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("**%d**", n)
+}
+
+// writeTable writes the rows, and how each is repeated.
+func writeTable(w *strings.Builder, rows []row) {
+	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b row) int { return cmp.Compare(a.store, b.store) })
+	shown := shownColumns(rows)
+	head := []string{"store", "time", "operations", "violations"}
+	for _, c := range shown {
+		head = append(head, c.title)
+	}
+	head = append(head, "updates lost without a fence / behind it")
+	writeLine(w, head)
+	writeLine(w, slices.Repeat([]string{"---"}, len(head)))
+	for _, r := range rows {
+		cells := []string{
+			r.store, r.run.End.Sub(r.run.Begin).Round(time.Second).String(), fmt.Sprint(r.run.Operations), emphasized(r.run.Violations()),
+		}
+		for _, c := range shown {
+			cells = append(cells, r.cell(c))
+		}
+		cells = append(cells, fmt.Sprintf("%v / %v", r.figure("updates lost without a fence"), r.figure("updates lost behind the fence")))
+		writeLine(w, cells)
+	}
+	fmt.Fprint(w, "\nA cell has how often the faults of its column were done, and the violations that were found after them. To repeat a\n",
+		"cell, add `--faults` to the command of its row, with the names of its column that the row has:\n\n")
+	for _, c := range shown {
+		fmt.Fprintf(w, "- %s: `%s`\n", c.title, strings.Join(done(rows, c), ","))
+	}
+	fmt.Fprint(w, "\n| store | run on | faults | command |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		names := strings.Join(slices.Sorted(maps.Keys(r.done)), ",")
+		fmt.Fprintf(w, "| %s | %s | %s | `%s` |\n", r.store, r.run.Started.UTC().Format(time.DateOnly), names, r.run.Command)
+	}
+}
+
+func writeLine(w *strings.Builder, cells []string) {
+	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+}
+
+// shownColumns are the columns that have something in them, and one for each fault that is in none.
+func shownColumns(rows []row) []column {
+	all := slices.Clone(columns)
+	for _, r := range rows {
+		for _, f := range r.run.Faults {
+			if !slices.ContainsFunc(all, func(c column) bool { return slices.Contains(c.faults, f.Name) }) {
+				all = append(all, column{f.Name, []string{f.Name}})
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(c column) bool { return len(done(rows, c)) == 0 })
+}
+
+// done are the faults of a column that were done in any of the runs.
+func done(rows []row, c column) []string {
+	var names []string
+	for _, name := range c.faults {
+		if slices.ContainsFunc(rows, func(r row) bool { return r.done[name] > 0 }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,106 @@
+package broken
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lab/check"
+)
+
+// textWidth is how wide a line of text may be.
+const textWidth = 96
+
+// WriteText writes what should have held, what happened and when, which check saw it, and what prevents it here.
+func (o *Outcome) WriteText(w io.Writer) error {
+	t := &text{}
+	r := o.Rung
+	t.line("", fmt.Sprintf("%d. %s (seed %d)", r.Number, r.Name, o.Seed))
+	t.line("   ", strings.ToUpper(r.What[:1])+r.What[1:]+".")
+	t.line("   ", "Seen in: "+r.Seen+".")
+	t.line("   ", "What should hold: "+r.Promise+".")
+	t.line("   ", "The schedule: "+r.Story)
+	t.line("", "")
+	t.line("", "With the broken lock:")
+	t.performance(o.Broken)
+	t.line("", "")
+	t.line("", "The same schedule with Holdfast ("+r.Store+"):")
+	t.performance(o.Holdfast)
+	t.line("", "")
+	t.line("", "What prevents it here: "+r.Prevents)
+	switch {
+	case !o.Caught():
+		t.line("", "NOT AS IT SHOULD BE: the broken lock was not caught.")
+	case !o.Passed():
+		t.line("", "NOT AS IT SHOULD BE: Holdfast's lock did not pass.")
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// A text is lines for people.
+type text struct{ strings.Builder }
+
+// performance writes the steps of a play, and what the checks say to it.
+func (t *text) performance(p *Performance) {
+	for _, e := range p.Events {
+		what := e.Text
+		if e.Who != "" {
+			what = e.Who + " " + what
+		}
+		t.line(fmt.Sprintf("%7d ms  ", e.At.Sub(p.Begin).Milliseconds()), what)
+	}
+	quiet := true
+	for _, c := range p.Checks {
+		if len(c.Findings) > 0 {
+			quiet = false
+			t.line("   => ", fmt.Sprintf("the check of %s saw it: %s.", c.Name, sentence(c.Findings[0])))
+		}
+	}
+	if quiet {
+		t.line("   => ", "no check saw anything.")
+	}
+}
+
+// line writes a line, and goes on in the next where it is too wide, indented as far as the first word.
+func (t *text) line(indent, words string) {
+	t.WriteString(indent)
+	column := len([]rune(indent))
+	for i, word := range strings.Fields(words) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case column+1+n > textWidth:
+			column = len([]rune(indent))
+			t.WriteString("\n" + strings.Repeat(" ", column))
+		default:
+			t.WriteString(" ")
+			column++
+		}
+		t.WriteString(word)
+		column += n
+	}
+	t.WriteString("\n")
+}
+
+// lengths are times in a finding. People want to know them to a millisecond.
+var lengths = regexp.MustCompile(`\b[0-9]+\.[0-9]+(m|µ)?s\b`)
+
+// sentence is what a finding says, without its rule and its resource, and with the names of those who held.
+func sentence(f check.Finding) string {
+	first, _, _ := strings.Cut(f.Text, "\n")
+	first = strings.TrimPrefix(first, fmt.Sprintf("%s: resource %q: ", f.Rule, f.Resource))
+	first = lengths.ReplaceAllStringFunc(strings.TrimSuffix(first, ":"), func(text string) string {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return text
+		}
+		return d.Round(time.Millisecond).String()
+	})
+	if len(f.Holds) == 2 {
+		first += fmt.Sprintf(" (%v and %v)", f.Holds[0].Who, f.Holds[1].Who)
+	}
+	return first
+}

@@ -1,0 +1,157 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/lab/check"
+	"github.com/holdfast-go/holdfast/lab/history"
+)
+
+// Worker returns the worker of this name. It adds it after the others if there is none.
+func (r *Run) Worker(who history.Who) *Worker {
+	for _, w := range r.Workers {
+		if w.Who == who {
+			return w
+		}
+	}
+	w := &Worker{Who: who}
+	r.Workers = append(r.Workers, w)
+	return w
+}
+
+// AddHistory adds a span for each wait, each hold and each loss in a history, and for each update of a register that
+// was acknowledged or refused, to its worker. It adds workers that the run does not have in the order of their names.
+func (r *Run) AddHistory(h *history.History) {
+	workers := r.finder()
+	workers.addHolds(h.Holds)
+	for _, w := range h.Waits {
+		s := Span{
+			State: Waiting, Interval: w.Interval, Open: w.Open,
+			Resource: w.Resource, Kind: w.Kind, Units: w.Units, Limit: w.Limit, Token: w.Token,
+		}
+		if !w.Granted && !w.Open {
+			s.Note = "gave up"
+		}
+		workers.add(w.Who, s)
+	}
+	for _, o := range h.Operations {
+		if state := stateAfter(o); state != "" {
+			workers.add(o.Who, Span{
+				State: state, Interval: history.Interval{Begin: o.End, End: o.End},
+				Resource: o.Register, Token: o.Token, Note: fmt.Sprintf("%q to %q", o.Old, o.New),
+			})
+		}
+	}
+	workers.sort()
+}
+
+// stateAfter returns what an operation is in the timeline: nothing if it was a read, or if its end is not known.
+func stateAfter(o history.Operation) State {
+	switch {
+	case o.Update && o.Outcome == history.Acknowledged:
+		return Wrote
+	case o.Update && o.Outcome == history.Refused:
+		return Refused
+	}
+	return ""
+}
+
+// AddHolds adds a span for each hold to its worker, and one for its loss if it was lost: from the last moment when the
+// holder was sure to when it knew of the loss. It adds workers as AddHistory does.
+func (r *Run) AddHolds(holds []history.Hold) {
+	workers := r.finder()
+	workers.addHolds(holds)
+	workers.sort()
+}
+
+// A finder finds the workers of a run quickly, and adds those that are missing.
+type finder struct {
+	run    *Run
+	known  map[history.Who]*Worker
+	before int // how many workers there were
+}
+
+func (r *Run) finder() finder { return finder{r, map[history.Who]*Worker{}, len(r.Workers)} }
+
+func (f finder) addHolds(holds []history.Hold) {
+	for _, h := range holds {
+		s := Span{
+			State: Holding, Interval: h.Interval, Open: h.Open,
+			Resource: h.Resource, Kind: h.Kind, Units: h.Units, Limit: h.Limit, Token: h.Token,
+		}
+		f.add(h.Who, s)
+		if h.Lost != 0 {
+			s.State, s.Interval = Lost, history.Interval{Begin: h.End, End: max(h.End, h.Lost)}
+			f.add(h.Who, s)
+		}
+	}
+}
+
+// add adds a span to a worker.
+func (f finder) add(who history.Who, s Span) {
+	w := f.known[who]
+	if w == nil {
+		w = f.run.Worker(who)
+		f.known[who] = w
+	}
+	w.Spans = append(w.Spans, s)
+}
+
+// sort puts the workers that were added in order.
+func (f finder) sort() {
+	slices.SortStableFunc(f.run.Workers[f.before:], func(a, b *Worker) int { return compareWorkers(a.Who, b.Who) })
+}
+
+// AddToProcess adds a span to each worker of a process that the run has so far, as when the process is paused or
+// killed.
+func (r *Run) AddToProcess(process string, s Span) {
+	for _, w := range r.Workers {
+		if w.Process == process {
+			w.Spans = append(w.Spans, s)
+		}
+	}
+}
+
+// maxFindings is after how many findings the checks of package check stop.
+const maxFindings = 100
+
+// AddCheck adds what a check of package check has found among a number of holds. More than one such check may be about
+// one property: then found is what they found together.
+func (r *Run) AddCheck(name, property string, judged int, found []check.Finding) {
+	c := Check{Name: name, Property: property, Judged: judged, More: len(found) >= maxFindings}
+	for _, f := range found {
+		at := f.Interval
+		if len(f.Holds) > 0 {
+			at = together(f.Holds)
+		}
+		if at == (history.Interval{}) { // it has no time
+			at = r.Interval
+		}
+		c.Findings = append(c.Findings, Finding{
+			Rule: string(f.Rule), Resource: f.Resource, Interval: at, Holds: f.Holds, Workers: f.By, Text: sentence(f),
+		})
+	}
+	r.Checks = append(r.Checks, c)
+}
+
+// together is the time that holds have in common. If there is none, it is the moment when the last of them began.
+func together(holds []history.Hold) history.Interval {
+	if len(holds) == 0 {
+		return history.Interval{}
+	}
+	common := holds[0].Interval
+	for _, h := range holds[1:] {
+		common.Begin, common.End = max(common.Begin, h.Begin), min(common.End, h.End)
+	}
+	common.End = max(common.Begin, common.End)
+	return common
+}
+
+// sentence is the text of a finding without its rule, its resource and its holds, which a report shows apart.
+func sentence(f check.Finding) string {
+	text, _, _ := strings.Cut(f.Text, "\n")
+	text = strings.TrimPrefix(text, fmt.Sprintf("%s: resource %q: ", f.Rule, f.Resource))
+	return strings.TrimSuffix(text, ":")
+}

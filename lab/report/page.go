@@ -1,0 +1,183 @@
+package report
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
+)
+
+// pageFiles are the parts of the page.
+//
+//go:embed page
+var pageFiles embed.FS
+
+// The parts of the page.
+var (
+	pageStyle  = pagePart("page.css")
+	pageScript = pagePart("view.js", "words.js", "canvas.js", "chart.js", "marks.js", "findings.js", "details.js",
+		"input.js")
+)
+
+// pagePart returns some files as one.
+func pagePart(names ...string) string {
+	var all []byte
+	for _, name := range names {
+		text, err := pageFiles.ReadFile("page/" + name)
+		if err != nil {
+			panic(err) // it is not in the program
+		}
+		all = append(all, text...)
+	}
+	return string(all)
+}
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"text": printable.Line,
+}).Parse(pagePart("page.html.tmpl")))
+
+// pagePolicy lets the page use its own script and style and nothing else: it can send no request.
+var pagePolicy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; "+
+	"base-uri 'none'; form-action 'none'", digest(pageScript), digest(pageStyle))
+
+// digest names a text in a content security policy.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// WriteHTML writes the run as one page that needs nothing else and sends no request: the timeline of each worker, with
+// faults and violations, and all tables. Names from outside are text on it, whatever they contain.
+func (r *Run) WriteHTML(w io.Writer) error {
+	if err := pageTemplate.Execute(w, r.page()); err != nil {
+		return fmt.Errorf("holdfast: report: %w", err)
+	}
+	return nil
+}
+
+// A page is what the template shows.
+type page struct {
+	Policy     string
+	Style      template.CSS
+	Script     template.JS
+	Title      string
+	Verdict    Verdict
+	Conclusion string
+	Facts      []fact
+	Violations findingTable
+	Calibrated findingTable
+	Checks     []pageCheck
+	Faults     []pageFault
+	Workers    []pageWorker
+	Figures    []Figure
+	Alt        string // the timeline in one sentence
+	Resources  []string
+	Timeline   *timeline
+}
+
+type pageFinding struct {
+	Number                      int
+	Check, Rule, Resource, Text string
+	When, For                   string
+	Holds                       []string
+}
+
+// A findingTable is a table of findings. Link says whether they are in the timeline too.
+type findingTable struct {
+	Label string
+	Link  bool
+	List  []pageFinding
+}
+
+// A pageCheck is a check with its result in a word.
+type pageCheck struct {
+	Check
+	Class string
+}
+
+// result returns what a check says alone.
+func (c Check) result() string {
+	if c.Calibration {
+		return "calibration"
+	}
+	return string((&Run{Checks: []Check{c}}).Verdict())
+}
+
+type pageFault struct{ When, For, Name, Target, Proof string }
+
+type pageWorker struct {
+	Name                                       string
+	Waits, Holds, Lost, Wrote, Refused, Killed int
+	Held                                       string
+}
+
+func (r *Run) page() *page {
+	p := &page{
+		Policy: pagePolicy, Style: template.CSS(pageStyle), Script: template.JS(pageScript),
+		Title: r.Title, Verdict: r.Verdict(), Conclusion: r.Conclusion(), Facts: r.facts(),
+		Violations: r.table("Violations", true, r.violations(false)),
+		Calibrated: r.table("Calibration", false, r.violations(true)),
+		Figures:    r.Figures, Timeline: r.timeline(),
+		Alt: fmt.Sprintf("Timeline of %s over %s with %s and %s. The tables below say the same.",
+			count(len(r.Workers), "worker"), length(r.End.Sub(r.Begin)), count(len(r.Faults), "fault"),
+			count(r.Violations(), "violation")),
+	}
+	for _, c := range r.Checks {
+		p.Checks = append(p.Checks, pageCheck{c, c.result()})
+	}
+	for _, f := range r.Faults {
+		p.Faults = append(p.Faults, pageFault{r.at(f.Begin), length(f.End.Sub(f.Begin)), f.Name, f.Target, f.Proof})
+	}
+	for _, w := range r.Workers {
+		p.Workers = append(p.Workers, newPageWorker(w))
+	}
+	p.Resources = p.Timeline.resources()
+	return p
+}
+
+// table lists findings, numbered from 1 as in the timeline.
+func (r *Run) table(label string, link bool, found []violation) findingTable {
+	t := findingTable{Label: label, Link: link}
+	for i, v := range found {
+		f := pageFinding{
+			Number: i + 1, Check: v.Check, Rule: v.Rule, Resource: v.Resource, Text: v.Text,
+			When: r.at(v.Begin), For: length(v.End.Sub(v.Begin)),
+		}
+		for _, h := range v.Holds {
+			f.Holds = append(f.Holds, r.describe(h))
+		}
+		t.List = append(t.List, f)
+	}
+	return t
+}
+
+// newPageWorker counts the spans of a worker.
+func newPageWorker(w *Worker) pageWorker {
+	p := pageWorker{Name: w.Who.String()}
+	var held time.Duration
+	for _, s := range w.Spans {
+		switch s.State {
+		case Waiting:
+			p.Waits++
+		case Holding:
+			p.Holds++
+			held += s.End.Sub(s.Begin)
+		case Lost:
+			p.Lost++
+		case Wrote:
+			p.Wrote++
+		case Refused:
+			p.Refused++
+		case Killed:
+			p.Killed++
+		case Paused:
+		}
+	}
+	p.Held = length(held)
+	return p
+}

@@ -1,0 +1,37 @@
+package verify
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/lab/history"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A recordedStore records when claims are sent and acknowledged.
+type recordedStore struct {
+	store.Store
+	recorder *history.Recorder
+}
+
+// Join implements store.Store.
+func (r *recordedStore) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+	sent := history.Now()
+	standing, err := r.Store.Join(ctx, c)
+	if err == nil && standing.State != store.Gone && standing.Ticket != 0 {
+		r.recorder.Arrive(history.Arrival{
+			Resource: c.Name, Kind: kindOf(c.Ask), Ticket: standing.Ticket,
+			Interval: history.Interval{Begin: sent, End: history.Now()},
+		})
+	}
+	return standing, err
+}
+
+func kindOf(a store.Ask) history.Kind {
+	switch {
+	case a.Kind == store.Semaphore:
+		return history.Semaphore
+	case a.Exclusive():
+		return history.Exclusive
+	}
+	return history.Shared
+}

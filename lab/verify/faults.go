@@ -1,0 +1,192 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
+	"github.com/holdfast-go/holdfast/lab/proxy"
+)
+
+// A fault is something that can be broken for a while.
+type fault struct {
+	name   string // as in --faults
+	about  string // what is done, in a few words
+	beyond string // why the store's guarantees do not cover it; empty: they do
+	lasts  func(r *rand.Rand, ttl time.Duration) time.Duration
+	// strike does it, waits for as long as it lasts or until ctx is done, and mends it. It says to whom it was done, and
+	// how that is known.
+	strike func(ctx context.Context, s *stage, with Strike) (target, proof string, err error)
+}
+
+// Lengths of faults.
+func moment(*rand.Rand, time.Duration) time.Duration { return 0 }
+
+func lessThanTTL(r *rand.Rand, ttl time.Duration) time.Duration { return between(r, ttl/4, ttl*3/4) }
+
+func moreThanTTL(r *rand.Rand, ttl time.Duration) time.Duration { return between(r, ttl*5/4, ttl*2) }
+
+func anyTime(r *rand.Rand, ttl time.Duration) time.Duration { return between(r, ttl/4, ttl*2) }
+
+// workerFaults are those that are done to workers.
+func workerFaults() []fault {
+	faults := []fault{
+		{name: "kill", about: "a worker is killed with -9 and replaced", lasts: moment, strike: strikeKill},
+		{name: "starve", about: "busy processes take the processors away", lasts: lessThanTTL, strike: strikeStarve},
+	}
+	if child.CanPause {
+		faults = append(faults,
+			fault{name: "pause", about: "a worker stands still for longer than the ttl", lasts: moreThanTTL, strike: strikePause},
+			fault{
+				name: pauseWriter, about: "a worker stands still between reading a register and writing it",
+				lasts: moreThanTTL, strike: strikePauseWriter,
+			})
+	}
+	return faults
+}
+
+// connectionFaults are those that are done to the connections of one worker, in its proxies.
+func connectionFaults() []fault {
+	through := func(do func(p *proxy.Proxy, with Strike) (undo func())) func(context.Context, *stage, Strike) (string, string, error) {
+		return func(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
+			slot := s.slots[with.Worker]
+			defer slot.ways.each(func(p *proxy.Proxy) func() { return do(p, with) })()
+			return slot.current().name, "its proxies did it", sleep(ctx, with.For)
+		}
+	}
+	return []fault{
+		{
+			name: "cut", about: "the connections of a worker break, and new ones are refused", lasts: anyTime,
+			strike: through(func(p *proxy.Proxy, _ Strike) func() { return p.Cut() }),
+		},
+		{
+			name: "silence", about: "a worker is cut off without a word", lasts: anyTime,
+			strike: through(func(p *proxy.Proxy, _ Strike) func() { return p.Silence(proxy.All) }),
+		},
+		{
+			name: "delay", about: "what a worker sends and hears takes longer", lasts: anyTime,
+			strike: through(func(p *proxy.Proxy, with Strike) func() { return p.Delay(proxy.All, with.For/8) }),
+		},
+		{
+			name: "late", about: "requests of a worker, or replies to it, arrive after its claims have expired", lasts: moreThanTTL,
+			strike: through(func(p *proxy.Proxy, with Strike) func() {
+				return p.Hold([]proxy.Flow{proxy.Requests, proxy.Down}[with.Which%2])
+			}),
+		},
+	}
+}
+
+func strikePause(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
+	return s.pause(ctx, s.slots[with.Worker].current(), with.For)
+}
+
+const (
+	writerPatience = 20 * time.Second // for a worker that is about to write
+	// overtakePatience is for another that takes its place, beyond what a store needs for that. A file may stay locked
+	// for as long as the worker stands still.
+	overtakePatience = 3 * time.Second
+)
+
+// pauseWriter is the name of the fault that only a fence helps against. A strike with unfenced as its remainder by two is
+// aimed at the register without one.
+const (
+	pauseWriter = "pause-writer"
+	unfenced    = 1
+)
+
+// strikePauseWriter stops a worker between its read of a register and its write, for as long as the strike says and until
+// another worker has read the register meanwhile.
+func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
+	register := fencedRegister
+	if with.Which%2 == unfenced {
+		register = unfencedRegister
+	}
+	p, err := s.stopWriter(ctx, register)
+	if p == nil || err != nil {
+		return "nobody", "", err // nobody came to write: there is nothing to do
+	}
+	s.note(p.name, paused, func() {
+		if err = sleep(ctx, with.For); err != nil {
+			return
+		}
+		waiting, cancel := context.WithTimeout(ctx, s.takeover+overtakePatience)
+		defer cancel()
+		if overtaken := s.guard.await(waiting, func() bool { return !s.guard.writes(register, p.name) }); overtaken {
+			proof = "it got SIGSTOP before its write, and another read the register before SIGCONT"
+		}
+	})
+	return p.name, proof, errors.Join(err, p.resume())
+}
+
+// stopWriter stops the next worker that reads a register in order to write it, before it has the value. It is nil if none
+// does so.
+func (s *stage) stopWriter(ctx context.Context, register string) (*process, error) {
+	waiting, cancel := context.WithTimeout(ctx, writerPatience)
+	defer cancel()
+	caught := make(chan error, 1)
+	var p *process
+	s.guard.arm(register, func(name string) {
+		if p = s.processOf(name); p == nil {
+			caught <- nil // it is being killed, and its write does not come
+			return
+		}
+		caught <- p.pause()
+	})
+	select {
+	case err := <-caught:
+		return p, err
+	case <-waiting.Done():
+	}
+	s.guard.arm(register, nil)
+	select {
+	case err := <-caught: // at the last moment
+		return p, err
+	default:
+		return nil, ctx.Err()
+	}
+}
+
+// pause stops a process for d.
+func (s *stage) pause(ctx context.Context, p *process, d time.Duration) (target, proof string, err error) {
+	if err := p.pause(); err != nil {
+		return p.name, "", err
+	}
+	s.note(p.name, paused, func() { err = sleep(ctx, d) })
+	return p.name, "it got SIGSTOP, and SIGCONT after it", errors.Join(err, p.resume())
+}
+
+func strikeKill(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
+	slot := s.slots[with.Worker]
+	p := slot.current()
+	if err := p.kill(); err != nil {
+		return p.name, "", err
+	}
+	s.note(p.name, killed, func() { err = slot.start(ctx, s) })
+	return p.name, fmt.Sprintf("it ended with %v", p.Cmd.ProcessState), err
+}
+
+// burners is how many processes starve the machine, for each processor.
+const burners = 3
+
+func strikeStarve(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
+	var processes []*process
+	for i := range burners * runtime.NumCPU() {
+		p, e := startProcess(s.plan.Command, &order{Process: fmt.Sprint("burner ", i), Burn: with.For + time.Minute})
+		if e != nil {
+			err = e
+			break
+		}
+		processes = append(processes, p)
+	}
+	if err == nil {
+		err = sleep(ctx, with.For)
+	}
+	for _, p := range processes {
+		err = errors.Join(err, p.kill())
+	}
+	return "the machine", fmt.Sprintf("%d busy processes ran", len(processes)), err
+}

@@ -1,0 +1,189 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lab/check"
+	"github.com/holdfast-go/holdfast/lab/contend"
+	"github.com/holdfast-go/holdfast/lab/history"
+	"github.com/holdfast-go/holdfast/lab/report"
+)
+
+// newRun is a report that says what was tried.
+func (s *stage) newRun(started time.Time) *report.Run {
+	r := &report.Run{
+		Title: "holdfast verify", Store: s.can.Store, Command: s.plan.Again, Seed: s.plan.Seed,
+		Started: started, Interval: history.Interval{Begin: s.began, End: history.Now()},
+	}
+	for _, f := range s.struck {
+		r.Faults = append(r.Faults, f.Fault)
+	}
+	return r
+}
+
+// judge fills the report with what was recorded, and with what the checkers say to it.
+func (s *stage) judge(run *report.Run, h *history.History, total contend.Report, lines []holdfast.Line) {
+	run.Operations = len(h.Waits) + len(h.Operations)
+	run.AddHistory(h)
+	for _, done := range s.spans {
+		run.AddToProcess(done.process, done.Span)
+	}
+	j := &judgement{run: run, stage: s}
+	j.check("mutual exclusion",
+		"Holds that exclude each other are never believed at once, and the units held of a semaphore never exceed its limit.",
+		len(h.Holds), check.Overlap(h.Holds))
+	j.check("fencing tokens",
+		"Every exclusive hold has a greater token than all holds before it, and no two claims have the same ticket.",
+		len(h.Holds), check.Tokens(h.Holds))
+	j.check("succession",
+		"No hold begins before the time has passed that an earlier holder, paused or cut off, was promised.",
+		len(h.Holds), check.Succession(h.Holds))
+	if s.can.Line {
+		j.check("first come, first served",
+			"A claim that was acknowledged before another was sent has the smaller ticket, and is served first.",
+			len(h.Arrivals), check.Arrival(h.Arrivals, h.Holds))
+	}
+	if s.can.Line {
+		j.check("bounded waiting", fmt.Sprintf("While nothing is broken, no wait lasts for longer than %v.", s.bound()),
+			len(h.Waits), check.Waiting(h.Waits, s.troubles(), s.bound()))
+	} else {
+		j.check("progress", fmt.Sprintf("While nothing is broken and somebody waits for a lock, somebody is granted it within %v.", s.bound()),
+			len(h.Waits), check.Progress(h.Waits, s.troubles(), s.bound()))
+	}
+	fenced, unfenced := registers(h.Operations)
+	run.AddCheck("register behind a fence",
+		"The updates of a register behind a fence are linearizable, and none that was acknowledged is lost.",
+		len(fenced), check.Register(fenced))
+	run.AddCheck("nothing left behind",
+		fmt.Sprintf("%v after the last process has ended, nobody stands in a line.", s.takeover+slack),
+		len(lines), check.Leftover(lines))
+	run.AddCheck("errors", "A call ends with a lock, a refusal or an error that may pass, and with no other error.",
+		len(h.Waits), wrong(total))
+	run.AddCheck("register without a fence",
+		"The same register without a fence, which pauses make lose updates: it shows that the faults would have hurt.",
+		len(unfenced), check.Register(unfenced))
+	run.Checks[len(run.Checks)-1].Calibration = true
+	j.tellExpected()
+	run.Figures = append(run.Figures,
+		report.Figure{Name: "locks taken", Value: float64(granted(h.Waits))},
+		report.Figure{Name: "leases lost", Value: float64(lost(h.Holds))},
+		report.Figure{Name: "updates refused by the fence", Value: float64(refused(fenced))},
+		report.Figure{Name: "updates lost behind the fence", Value: float64(check.LostUpdates(fenced))},
+		report.Figure{Name: "updates lost without a fence", Value: float64(check.LostUpdates(unfenced))},
+	)
+}
+
+// A judgement tells findings that a store's guarantees allow from violations.
+type judgement struct {
+	run      *report.Run
+	stage    *stage
+	expected []check.Finding
+}
+
+// check adds a check to the report. Findings that began under a fault that is beyond the guarantees, or soon after it,
+// are kept apart.
+func (j *judgement) check(name, property string, judged int, found []check.Finding) {
+	var violations []check.Finding
+	for _, f := range found {
+		if j.stage.isBeyond(when(f)) {
+			j.expected = append(j.expected, f)
+		} else {
+			violations = append(violations, f)
+		}
+	}
+	j.run.AddCheck(name, property, judged, violations)
+}
+
+// tellExpected adds what was kept apart.
+func (j *judgement) tellExpected() {
+	var names []string
+	for _, f := range j.stage.struck {
+		if f.beyond != "" && !slices.Contains(names, f.fault.name) {
+			names = append(names, f.fault.name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	j.run.AddCheck("beyond the guarantees",
+		fmt.Sprintf("What happened under faults that the store promises nothing about: %q.", names), len(names), j.expected)
+	j.run.Checks[len(j.run.Checks)-1].Calibration = true
+}
+
+// when is the moment of a finding: the beginning of its last hold.
+func when(f check.Finding) history.Instant {
+	at := f.Begin
+	for _, h := range f.Holds {
+		at = max(at, h.Begin)
+	}
+	return at
+}
+
+// isBeyond reports whether a moment is one at which the store promises nothing.
+func (s *stage) isBeyond(at history.Instant) bool {
+	return slices.ContainsFunc(s.struck, func(f struck) bool {
+		return f.beyond != "" && at >= f.Begin && at <= f.End+history.Instant(2*s.takeover)
+	})
+}
+
+// troubles are the times while something was broken.
+func (s *stage) troubles() []history.Interval {
+	all := []history.Interval{{End: s.began}} // not all workers were there yet
+	for _, f := range s.struck {
+		all = append(all, f.Interval)
+	}
+	return all
+}
+
+// registers are the operations of the two registers.
+func registers(all []history.Operation) (fenced, unfenced []history.Operation) {
+	for _, o := range all {
+		if o.Register == fencedRegister {
+			fenced = append(fenced, o)
+		} else {
+			unfenced = append(unfenced, o)
+		}
+	}
+	return fenced, unfenced
+}
+
+func granted(waits []history.Wait) (n int) {
+	for _, w := range waits {
+		if w.Granted {
+			n++
+		}
+	}
+	return n
+}
+
+// lost is how many holders found that they had lost their locks.
+func lost(holds []history.Hold) (n int) {
+	for _, h := range holds {
+		if h.Lost != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func refused(operations []history.Operation) (n int) {
+	for _, o := range operations {
+		if o.Outcome == history.Refused {
+			n++
+		}
+	}
+	return n
+}
+
+// wrong are errors that must not happen, as findings.
+func wrong(total contend.Report) []check.Finding {
+	var found []check.Finding
+	for _, text := range slices.Sorted(maps.Keys(total.Wrong)) {
+		found = append(found, check.Finding{Rule: "error", Text: fmt.Sprintf("%s (%d times)", text, total.Wrong[text])})
+	}
+	return found
+}

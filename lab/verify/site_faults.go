@@ -1,0 +1,148 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+)
+
+// A node is a server of verify's own.
+type node interface {
+	Addr() string
+	Pid() int
+	Kill() error
+	Start() error
+	Pause() error
+	Continue() error
+	LoseData() error
+}
+
+// one is a choice of one server.
+func one(n node) func(int) ([]node, error) {
+	return func(int) ([]node, error) { return []node{n}, nil }
+}
+
+// some is a choice of n servers out of all, by the strike's number.
+func some[T node](n int, all []T) func(int) ([]node, error) {
+	return func(which int) ([]node, error) {
+		var chosen []node
+		for i := range n {
+			chosen = append(chosen, all[(which+i)%len(all)])
+		}
+		return chosen, nil
+	}
+}
+
+// the is a choice of one server that has to be found out, such as a leader.
+func the[T node](find func() (T, error)) func(int) ([]node, error) {
+	return func(int) ([]node, error) {
+		n, err := find()
+		return []node{n}, err
+	}
+}
+
+// A restart is a server or several that are killed with -9 and started again.
+type restart struct {
+	name, about, beyond string
+	choose              func(which int) ([]node, error)
+	between             func(node) error // is done to each while it is down; nil: nothing
+	healthy             func() error     // waits until all serve again; nil: they do when they have started
+}
+
+func (r restart) fault() fault {
+	strike := func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
+		nodes, err := r.choose(with.Which)
+		if err != nil {
+			return "", "", err
+		}
+		for _, n := range nodes {
+			err = errors.Join(err, n.Kill())
+		}
+		err = errors.Join(err, sleep(ctx, with.For))
+		for _, n := range nodes {
+			if r.between != nil {
+				err = errors.Join(err, r.between(n))
+			}
+			err = errors.Join(err, n.Start())
+			target, proof = join(target, n.Addr()), join(proof, fmt.Sprintf("it is process %d now", n.Pid()))
+		}
+		if r.healthy != nil {
+			err = errors.Join(err, r.healthy())
+		}
+		return target, proof, err
+	}
+	return fault{name: r.name, about: r.about, beyond: r.beyond, lasts: lessThanTTL, strike: strike}
+}
+
+func loseData(n node) error { return n.LoseData() }
+
+// stopped is a fault by which servers stand still.
+func stopped(name, about string, choose func(which int) ([]node, error), healthy func() error) fault {
+	strike := func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
+		nodes, err := choose(with.Which)
+		if err != nil {
+			return "", "", err
+		}
+		for _, n := range nodes {
+			err = errors.Join(err, n.Pause())
+			target = join(target, n.Addr())
+		}
+		err = errors.Join(err, sleep(ctx, with.For))
+		for _, n := range nodes {
+			err = errors.Join(err, n.Continue())
+		}
+		if healthy != nil {
+			err = errors.Join(err, healthy())
+		}
+		return target, "it got SIGSTOP, and SIGCONT after it", err
+	}
+	return fault{name: name, about: about, lasts: anyTime, strike: strike}
+}
+
+// command is a fault that is done in a moment.
+func command(name, about, target string, do func(ctx context.Context) (proof string, err error)) fault {
+	return fault{
+		name: name, about: about, lasts: moment,
+		strike: func(ctx context.Context, _ *stage, _ Strike) (string, string, error) {
+			proof, err := do(ctx)
+			return target, proof, err
+		},
+	}
+}
+
+// clockSteps are faults of a server's clock, which is set back for good, or forward by more than the ttl.
+func clockSteps(c *servers.Clock, target string) []fault {
+	if c == nil {
+		return nil
+	}
+	step := func(by func(with Strike, ttl time.Duration) time.Duration) func(context.Context, *stage, Strike) (string, string, error) {
+		return func(ctx context.Context, s *stage, with Strike) (string, string, error) {
+			c.Step(by(with, s.ttl))
+			return target, fmt.Sprintf("its clock is %v ahead now", c.Offset()), sleep(ctx, with.For)
+		}
+	}
+	return []fault{
+		{
+			name: "clock-back", about: "the clock of a server is set back", lasts: moment,
+			strike: step(func(with Strike, _ time.Duration) time.Duration {
+				return -time.Duration(1+with.Which%5) * 100 * time.Millisecond
+			}),
+		},
+		{
+			name: "clock-forward", about: "the clock of a server is set forward by more than the ttl", lasts: lessThanTTL,
+			beyond: "all claims expire at once, and holders learn of it at their next renewal",
+			strike: step(func(_ Strike, ttl time.Duration) time.Duration { return 2 * ttl }),
+		},
+	}
+}
+
+// join puts one text after another.
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ", " + b
+}

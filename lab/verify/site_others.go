@@ -1,0 +1,129 @@
+package verify
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+)
+
+// A cluster is servers of which a majority decides.
+type cluster[T node] struct {
+	nodes   []T
+	leader  func() (T, error)
+	healthy func() error
+}
+
+// faults are those of its members.
+func (c cluster[T]) faults() []fault {
+	return []fault{
+		restart{name: "leader-kill", about: "the leader is killed with -9 and started again", choose: the(c.leader), healthy: c.healthy}.fault(),
+		restart{name: "all-kill", about: "all servers are killed with -9 and started again", choose: some(len(c.nodes), c.nodes), healthy: c.healthy}.fault(),
+		stopped("leader-stop", "the leader stands still", the(c.leader), c.healthy),
+		stopped("minority-stop", "a minority stands still", some(len(c.nodes)/2, c.nodes), c.healthy),
+		stopped("majority-stop", "a majority stands still", some(len(c.nodes)/2+1, c.nodes), c.healthy),
+	}
+}
+
+// allHealthy waits until all nodes serve.
+func allHealthy[T interface{ AwaitHealthy() error }](nodes []T) func() error {
+	return func() error {
+		var failed error
+		for _, n := range nodes {
+			failed = errors.Join(failed, n.AwaitHealthy())
+		}
+		return failed
+	}
+}
+
+func etcdSite(t testing.TB, _ time.Duration) site {
+	c := servers.EtcdCluster(t, 3)
+	members := cluster[*servers.EtcdServer]{c.Nodes, c.Leader, allHealthy(c.Nodes)}
+	return site{url: "etcd://" + strings.Join(c.Endpoints(), ","), faults: members.faults()}
+}
+
+func zookeeperSite(t testing.TB, _ time.Duration) site {
+	const tick = 200 * time.Millisecond
+	c := servers.ZooKeeperEnsemble(t, 3, servers.Tick(tick))
+	members := cluster[*servers.ZooKeeperServer]{c.Nodes, c.Leader, allHealthy(c.Nodes)}
+	return site{url: fmt.Sprintf("zk://%s?tick=%v", strings.Join(c.Endpoints(), ","), tick), faults: members.faults()}
+}
+
+func postgresSite(t testing.TB, _ time.Duration) site {
+	clock, options := newClock(t)
+	p := servers.Postgres(t, options...)
+	db := p.DB(t)
+	faults := []fault{
+		restart{name: "server-kill", about: "the server is killed with -9 and started again", choose: one(p), healthy: answers(db)}.fault(),
+		stopped("server-stop", "the server stands still", one(p), nil),
+		command("backends-end", "the server ends all connections", p.Addr(), func(ctx context.Context) (string, error) {
+			var n int
+			err := db.QueryRowContext(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+				WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&n)
+			return fmt.Sprint(n, " of them"), err
+		}),
+	}
+	return site{url: p.URL("postgres", "", "postgres"), faults: append(faults, clockSteps(clock, p.Addr())...)}
+}
+
+func mariadbSite(t testing.TB, _ time.Duration) site {
+	m := servers.MariaDB(t)
+	db := m.DB(t)
+	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE locks"); err != nil {
+		t.Fatal(err)
+	}
+	return site{url: m.URL("root", "", "locks"), faults: []fault{
+		restart{name: "server-kill", about: "the server is killed with -9 and started again", choose: one(m), healthy: answers(db)}.fault(),
+		stopped("server-stop", "the server stands still", one(m), nil),
+		command("connections-end", "the server ends all connections", m.Addr(), func(ctx context.Context) (string, error) {
+			return endConnections(ctx, db)
+		}),
+	}}
+}
+
+// endConnections ends all connections of MariaDB but this one.
+func endConnections(ctx context.Context, db *sql.DB) (proof string, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND user <> 'system user'`)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return "", err
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		return "", err
+	}
+	ended := 0
+	for _, id := range ids {
+		if _, err := db.ExecContext(ctx, fmt.Sprint("KILL ", id)); err == nil { // it may have ended by itself
+			ended++
+		}
+	}
+	return fmt.Sprint(ended, " of them"), nil
+}
+
+// answers waits until a database answers.
+func answers(db *sql.DB) func() error {
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+		defer cancel()
+		for {
+			err := db.PingContext(ctx)
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			_ = sleep(ctx, 10*time.Millisecond) // ctx is asked next
+		}
+	}
+}

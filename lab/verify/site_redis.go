@@ -1,0 +1,255 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// newClock makes a clock for servers, where that is possible: there must be a C compiler.
+func newClock(t testing.TB) (*servers.Clock, []servers.Option) {
+	if _, err := exec.LookPath("cc"); err != nil || runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	c := servers.NewClock(t)
+	return c, []servers.Option{servers.Env(c.Env()...)}
+}
+
+func redisSite(t testing.TB, _ time.Duration) site {
+	clock, options := newClock(t)
+	r := servers.Redis(t, append(options, servers.Args("--appendfsync", "always"))...)
+	faults := append(redisFaults(r),
+		restart{
+			name: "server-loses-data", about: "the server is killed with -9 and comes back without its data",
+			beyond: "without guard, holders of before believe for up to a ttl", choose: one(r), between: loseData,
+		}.fault())
+	return site{url: "redis://" + r.Addr(), faults: append(faults, clockSteps(clock, r.Addr())...)}
+}
+
+func redisGuardSite(t testing.TB, ttl time.Duration) site {
+	r := servers.Redis(t, servers.Args("--appendfsync", "everysec"))
+	faults := append(redisFaults(r),
+		restart{
+			name: "server-loses-data", about: "the server is killed with -9 and comes back without its data",
+			choose: one(r), between: loseData,
+		}.fault(),
+		restart{
+			name: "server-loses-tail", about: "the server is killed with -9, and the end of its append-only file is lost",
+			choose: one(r), between: cutTail,
+		}.fault())
+	return site{url: fmt.Sprintf("redis://%s?guard=%v", r.Addr(), ttl), faults: faults}
+}
+
+// redisFaults are those that every way of running one server survives.
+func redisFaults(r *servers.RedisServer) []fault {
+	return []fault{
+		restart{name: "server-kill", about: "the server is killed with -9 and started again", choose: one(r)}.fault(),
+		stopped("server-stop", "the server stands still", one(r), nil),
+		command("client-kill", "the server ends all connections", r.Addr(), func(context.Context) (string, error) {
+			proof := ""
+			for _, kind := range []string{"normal", "pubsub"} {
+				n, err := r.Do("CLIENT", "KILL", "TYPE", kind)
+				if err != nil {
+					return "", err
+				}
+				proof = join(proof, fmt.Sprintf("%v of the kind %s", n, kind))
+			}
+			return proof, nil
+		}),
+		command("script-flush", "the server forgets all scripts", r.Addr(), func(context.Context) (string, error) {
+			says, err := r.Do("SCRIPT", "FLUSH")
+			return fmt.Sprint(says), err
+		}),
+	}
+}
+
+// tail is how much of an append-only file is lost: some claims.
+const tail = 2 << 10
+
+// cutTail removes the end of the newest append-only file of a server that is down, as a loss of power does.
+func cutTail(n node) error {
+	dir := n.(*servers.RedisServer).Dir()
+	var newest string
+	var size int64
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".incr.aof") {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && path > newest {
+			newest, size = path, info.Size()
+		}
+		return err
+	})
+	if err != nil || newest == "" {
+		return errors.Join(err, errors.New("there is no append-only file"))
+	}
+	return os.Truncate(newest, max(0, size-tail))
+}
+
+func sentinelSite(t testing.TB, _ time.Duration) site {
+	s := servers.RedisSentinel(t)
+	master := the(s.Master)
+	return site{
+		url: fmt.Sprintf("redis+sentinel://%s/%s?wait-replicas=2", strings.Join(s.Addrs(), ","), s.MasterName),
+		faults: []fault{
+			{
+				name: "master-kill", about: "the master is killed with -9, a replica takes its place, and it comes back", lasts: moment,
+				strike: func(context.Context, *stage, Strike) (target, proof string, err error) {
+					old, err := s.Master()
+					if err != nil {
+						return "", "", err
+					}
+					if err := old.Kill(); err != nil {
+						return "", "", err
+					}
+					heir, err := s.AwaitFailover(old)
+					if err != nil {
+						return "", "", err
+					}
+					err = errors.Join(old.Start(), s.AwaitHealthy())
+					return old.Addr(), "the sentinels name " + heir.Addr(), err
+				},
+			},
+			command("failover", "the sentinels promote a replica though the master lives", "the master", func(context.Context) (string, error) {
+				heir, err := s.Failover()
+				if err != nil {
+					return "", err
+				}
+				return "the sentinels name " + heir.Addr(), s.AwaitHealthy()
+			}),
+			stopped("master-stop", "the master stands still", master, s.AwaitHealthy),
+			{
+				name: "split", about: "a replica is promoted, and the old master lives on and is not told", lasts: anyTime,
+				strike: func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
+					return splitSentinel(ctx, s, with.For)
+				},
+			},
+		},
+	}
+}
+
+// splitSentinel has the sentinels promote a replica while the master stands still, and keeps them from telling it when it
+// goes on.
+func splitSentinel(ctx context.Context, s *servers.RedisSentinelServers, d time.Duration) (target, proof string, err error) {
+	old, err := s.Master()
+	if err != nil {
+		return "", "", err
+	}
+	if err := old.Pause(); err != nil {
+		return "", "", err
+	}
+	heir, err := s.AwaitFailover(old)
+	for _, sentinel := range s.Sentinels {
+		err = errors.Join(err, sentinel.Pause())
+	}
+	err = errors.Join(err, old.Continue(), sleep(ctx, d))
+	for _, sentinel := range s.Sentinels {
+		err = errors.Join(err, sentinel.Continue())
+	}
+	if err := errors.Join(err, s.AwaitHealthy()); err != nil {
+		return "", "", err
+	}
+	return old.Addr(), "beside it there was " + heir.Addr(), nil
+}
+
+func clusterSite(t testing.TB, _ time.Duration) site {
+	c := servers.RedisCluster(t)
+	masterOf := func() (*servers.RedisServer, error) { return c.MasterOf("holdfast") }
+	return site{
+		url: fmt.Sprintf("redis+cluster://%s?wait-replicas=1", strings.Join(c.Addrs(), ",")),
+		faults: []fault{
+			{
+				name: "master-kill", about: "a master is killed with -9, its replica takes its place, and it comes back", lasts: moment,
+				strike: func(_ context.Context, _ *stage, with Strike) (target, proof string, err error) {
+					old, err := c.MasterOf(fmt.Sprint("key ", with.Which))
+					if err != nil {
+						return "", "", err
+					}
+					if err := old.Kill(); err != nil {
+						return "", "", err
+					}
+					heir, err := c.AwaitFailover(old)
+					if err != nil {
+						return "", "", err
+					}
+					err = errors.Join(old.Start(), c.AwaitHealthy())
+					return old.Addr(), "the nodes name " + heir.Addr(), err
+				},
+			},
+			command("failover", "a replica takes the place of its master, which lives", "a master", func(context.Context) (string, error) {
+				old, err := masterOf()
+				if err != nil {
+					return "", err
+				}
+				heir, err := c.Failover(old)
+				if err != nil {
+					return "", err
+				}
+				return "the nodes name " + heir.Addr(), c.AwaitHealthy()
+			}),
+			stopped("master-stop", "a master stands still", the(masterOf), c.AwaitHealthy),
+		},
+	}
+}
+
+const redlockNodes = 5
+
+func redlockSite(t testing.TB, ttl time.Duration) site {
+	clock, options := newClock(t)
+	var nodes []*servers.RedisServer
+	var addresses []string
+	for range redlockNodes {
+		r := servers.Redis(t, append(options, servers.Args("--appendfsync", "always"))...)
+		nodes, addresses = append(nodes, r), append(addresses, r.Addr())
+	}
+	url := fmt.Sprintf("redlock://%s?max-ttl=%v&timeout=500ms", strings.Join(addresses, ","), 2*ttl)
+	at, err := store.ParseLocation(url)
+	if err == nil {
+		_, err = redlock.Init(t.Context(), at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	vote := func() error { return allVote(at) }
+	return site{url: url, faults: append(clockSteps(clock, "all nodes"),
+		restart{
+			name: "node-loses-data", about: "a node is killed with -9 and comes back without its data, and so without a vote",
+			choose: some(1, nodes), between: loseData, healthy: vote,
+		}.fault(),
+		restart{
+			name: "minority-kill", about: "a minority is killed with -9 and started again",
+			choose: some(redlockNodes/2, nodes), healthy: vote,
+		}.fault(),
+		stopped("minority-stop", "a minority stands still", some(redlockNodes/2, nodes), vote),
+		stopped("majority-stop", "a majority stands still", some(redlockNodes/2+1, nodes), vote),
+	)}
+}
+
+// allVote waits until all nodes vote. One that was restarted does not for a while.
+func allVote(at store.Location) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	for {
+		nodes, err := redlock.Status(ctx, at)
+		silent := slices.IndexFunc(nodes, func(n redlock.NodeHealth) bool { return n.State != redlock.Voting })
+		if err == nil && silent < 0 {
+			return nil
+		}
+		if sleep(ctx, 50*time.Millisecond) != nil {
+			return errors.Join(err, fmt.Errorf("not all nodes vote again within %v", startPatience))
+		}
+	}
+}

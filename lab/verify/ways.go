@@ -1,0 +1,91 @@
+package verify
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ports are the default ports of stores whose servers can be reached through a proxy: the hosts of the URL are all
+// that the client connects to, and their names mean nothing to TLS.
+var ports = map[string]string{
+	"redis": "6379", "valkey": "6379", "redlock": "6379",
+	"postgres": "5432", "postgresql": "5432", "mysql": "3306", "mariadb": "3306",
+	"etcd": "2379", "zk": "2181",
+}
+
+// unproxied says why no proxy can be put before a store's servers, or "".
+func unproxied(at store.Location) string {
+	switch _, plain := ports[at.Scheme]; {
+	case at.Scheme == "sqlite":
+		return "a file has no connections"
+	case strings.Contains(at.Scheme, "sentinel"), strings.Contains(at.Scheme, "cluster"):
+		return "the servers themselves say where to connect to"
+	case !plain:
+		return "a proxy would have another name than the certificate, or the store is not reached by TCP"
+	case len(at.Hosts) == 0:
+		return "the URL names no host"
+	}
+	for name := range at.Query {
+		if strings.Contains(name, "tls") || strings.Contains(name, "ca") && at.Scheme != "redlock" || name == "listen" {
+			return "a proxy would have another name than the certificate"
+		}
+	}
+	if strings.HasPrefix(at.Query.Get("sslmode"), "verify") {
+		return "a proxy would have another name than the certificate"
+	}
+	return ""
+}
+
+// ways are the connections of one worker to the servers, each through a proxy of its own.
+type ways []*proxy.Proxy
+
+// newWays starts a proxy to each host.
+func newWays(at store.Location) (w ways, err error) {
+	for _, host := range at.Hosts {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), ports[at.Scheme])
+		}
+		p, err := proxy.Start("tcp", host)
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		w = append(w, p)
+	}
+	return w, nil
+}
+
+// hosts are where the proxies listen.
+func (w ways) hosts() []string {
+	hosts := make([]string, len(w))
+	for i, p := range w {
+		hosts[i] = p.Addr()
+	}
+	return hosts
+}
+
+// each does something to all proxies and returns what undoes it.
+func (w ways) each(do func(*proxy.Proxy) (undo func())) (undo func()) {
+	var undos []func()
+	for _, p := range w {
+		undos = append(undos, do(p))
+	}
+	return func() {
+		for _, undo := range undos {
+			undo()
+		}
+	}
+}
+
+// Close ends all proxies.
+func (w ways) Close() error {
+	var failed error
+	for _, p := range slices.Backward(w) {
+		failed = errors.Join(failed, p.Close())
+	}
+	return failed
+}
