@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestConsulLock(t *testing.T) {
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
-			options := append(test.options, consulstore.TTL(10*sessionTTL))
+			options := append(slices.Clone(test.options), consulstore.TTL(10*sessionTTL))
 			s, err := consulstore.Open(t.Context(), []string{server.Addr()}, options...)
 			testkit.Must(t, err)
 			client := holdfast.New(s)

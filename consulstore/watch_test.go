@@ -1,51 +1,27 @@
 package consulstore_test
 
 import (
-	"fmt"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/consulstore"
-	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
-	"github.com/holdfast-go/holdfast/store"
 )
 
-// Claims wait, and give up, again and again. What they leave behind at the server is no more than what one client may
-// have there, and those that wait then are told all the same.
-func TestGivenUpWatches(t *testing.T) {
-	t.Parallel()
-	const names, most = 40, 32 + 1
-	server := servers.Consul(t)
-	s, err := consulstore.Open(t.Context(), []string{server.Addr()}, consulstore.TTL(10*sessionTTL))
-	testkit.Must(t, err)
-	t.Cleanup(func() { s.Close() })
+// Claims wait for the same holder, one after the other, and give up. They share one blocking query, and the last one is
+// told of the release.
+func TestWatchSetAgain(t *testing.T) {
+	c := newCounter(t)
+	s, _ := c.open()
 	told := testkit.Listen(s)
-	queries := func() int {
-		n, err := server.BlockingQueries(t.Context())
-		testkit.Must(t, err)
-		return n
+	held := testkit.Held(t, s, testkit.Claim("wanted", costTTL))
+	for range 5 {
+		waiting := testkit.Waiting(t, s, testkit.Claim("wanted", costTTL))
+		testkit.Await(t, "the blocking query is under way", func() bool { return c.queries() >= 2 })
+		testkit.Leave(t, s, waiting)
 	}
-	claim := func(n int) store.Claim { return testkit.Claim(fmt.Sprint("lock ", n), 10*sessionTTL) }
-	held, waiting := make([]store.Claim, names), make([]store.Claim, names)
-	for i := range names {
-		held[i] = testkit.Held(t, s, claim(i))
+	last := testkit.Waiting(t, s, testkit.Claim("wanted", costTTL))
+	if n := c.queries(); n > 2 {
+		t.Errorf("%d blocking queries are under way, and one is the session's", n)
 	}
-	for round := range 3 {
-		for i := range names {
-			waiting[i] = testkit.Waiting(t, s, claim(i))
-		}
-		testkit.Await(t, fmt.Sprint("blocking queries in round ", round), func() bool { return queries() >= most })
-		if n := queries(); n > most {
-			t.Fatalf("%d blocking queries are under way in round %d", n, round)
-		}
-		if round < 2 {
-			for _, c := range waiting {
-				testkit.Leave(t, s, c)
-			}
-		}
-	}
-	for i := range names {
-		testkit.Leave(t, s, held[i])
-		testkit.AwaitTold(t, told, waiting[i].ID, "the release")
-	}
+	testkit.Leave(t, s, held)
+	testkit.AwaitTold(t, told, last.ID, "the release")
 }
