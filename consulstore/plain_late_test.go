@@ -84,8 +84,9 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	var response *http.Response
 	go func() {
 		<-k.free
-		response, err = g.RoundTripper.RoundTrip(r.Clone(context.WithoutCancel(r.Context()))) //nolint:bodyclose // it is
-		if err == nil {                                                                       // its sender may not be there to read it
+		//nolint:bodyclose // it is closed below: its sender may not be there to read it
+		response, err = g.RoundTripper.RoundTrip(r.Clone(context.WithoutCancel(r.Context())))
+		if err == nil {
 			var text []byte
 			text, err = io.ReadAll(response.Body)
 			response.Body.Close()
