@@ -36,9 +36,15 @@ func newAgent(set *settings, d *dialer, connections int) *agent {
 		DialTLSContext:      d.dialTLS,
 		MaxConnsPerHost:     connections,
 		MaxIdleConnsPerHost: connections,
+		MaxIdleConns:        connections, // those to an address that was left count too
 		IdleConnTimeout:     time.Minute,
 	}
-	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport}}
+	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport, CheckRedirect: stay}}
+}
+
+// stay follows no redirect: Consul's interface has none, and the token is for the agent alone.
+func stay(*http.Request, []*http.Request) error {
+	return http.ErrUseLastResponse
 }
 
 // A response is what Consul sends along with a result.
@@ -154,8 +160,11 @@ func lockOp(key, session string, value string) op {
 func casOp(key string, index uint64, value string) op {
 	return op{Verb: "cas", Key: key, Index: index, Value: []byte(value)}
 }
-func getOp(key string) op     { return op{Verb: "get-or-empty", Key: key} }
-func deleteOp(key string) op  { return op{Verb: "delete", Key: key} }
+func getOp(key string) op    { return op{Verb: "get-or-empty", Key: key} }
+func deleteOp(key string) op { return op{Verb: "delete", Key: key} }
+func deleteAtOp(key string, index uint64) op {
+	return op{Verb: "delete-cas", Key: key, Index: index}
+}
 func treeOp(prefix string) op { return op{Verb: "get-tree", Key: prefix} }
 func checkIndexOp(key string, index uint64) op {
 	return op{Verb: "check-index", Key: key, Index: index}

@@ -71,11 +71,14 @@ func (c *consul) Make(
 
 // readEpoch reads the session's epoch. It returns ErrAgain, or ErrOver.
 func (c *consul) readEpoch(ctx context.Context, in *session) error {
-	entries, err := c.txn(ctx, treeOp(in.key))
+	known := in.epoch.Load()
+	entries, err := c.txn(ctx, getOp(in.key))
 	switch {
 	case err != nil:
 		return err
 	case len(entries) == 0 || entries[0].Session != in.id:
+		return sessionline.ErrOver
+	case entries[0].ModifyIndex < known: // Consul was restored from a snapshot: what it knows of the session is too old
 		return sessionline.ErrOver
 	}
 	in.raiseEpoch(entries[0].ModifyIndex)
@@ -96,7 +99,7 @@ func (c *consul) CatchUp(context.Context, *session) error { return nil }
 
 // Read implements sessionline.Server.
 func (c *consul) Read(ctx context.Context, _ *session, key string) (node sessionline.Node, err error) {
-	entries, err := c.txn(ctx, treeOp(key))
+	entries, err := c.txn(ctx, getOp(key))
 	if err != nil || len(entries) == 0 {
 		return node, err
 	}

@@ -17,8 +17,8 @@ type dialer struct {
 
 	mu      sync.Mutex
 	current int
-	moves   int             // how often one was left
-	left    context.Context // ends when the current one is left
+	moves   int             // how often one was left, for another or for new connections
+	left    context.Context // ends when the current one is left for another
 	leave   context.CancelFunc
 }
 
@@ -70,7 +70,8 @@ func (d *dialer) connect(ctx context.Context) (conn net.Conn, address string, er
 	return conn, address, err
 }
 
-// next leaves an address for the next one, unless that was done.
+// next leaves an address for the next one, unless that was done. If there is no other, new connections are made to it,
+// and blocking queries go on: Consul would not end those that are given up, and count their connections.
 func (d *dialer) next(from int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,8 +80,10 @@ func (d *dialer) next(from int) {
 	}
 	d.current = (d.current + 1) % len(d.addresses)
 	d.moves++
-	d.leave()
-	d.left, d.leave = context.WithCancel(context.Background())
+	if d.current != from {
+		d.leave()
+		d.left, d.leave = context.WithCancel(context.Background())
+	}
 }
 
 // host returns what package net/http is to take for the host, by which it counts connections: those that hang at an

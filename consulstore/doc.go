@@ -128,8 +128,9 @@
 // An operator who destroys a session, or deletes a claim's key, lets others in while the holder still believes: it
 // notices the former at once, if it is connected, and the latter by its next Keep.
 //
-// A Consul that was restored from a snapshot has a lower index than before. Clients that have seen a greater ticket
-// get [store.ErrFloor] rather than a token that a fence would refuse; new clients can't know.
+// A Consul that was set up anew from a snapshot has a lower index than before. Clients that have seen a greater ticket
+// get [store.ErrFloor] rather than a token that a fence would refuse; new clients can't know. A snapshot that is
+// restored under running clients is as if an operator deleted all claims that are not in it.
 //
 // # The smallest policy
 //

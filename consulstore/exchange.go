@@ -65,7 +65,7 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	return request, err
 }
 
-// maxResponse bounds what is read of a response, and of a refusal.
+// What is read at most of a response, and of a refusal or of what follows a result.
 const (
 	maxResponse = 64 << 20
 	maxRefusal  = 4 << 10
@@ -86,7 +86,7 @@ func (x *exchange) finish(got *http.Response, err error) {
 		x.err = readRefusal(got)
 	}
 	if x.err == nil {
-		_, x.err = io.Copy(io.Discard, got.Body) // so that the connection can be used again
+		_, x.err = io.Copy(io.Discard, io.LimitReader(got.Body, maxRefusal)) // so that the connection can be used again
 	}
 	if t, ok := x.result.(*txnResult); ok && x.err == nil {
 		x.err = t.failure()

@@ -35,7 +35,7 @@ func TestConsulLock(t *testing.T) {
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
-			options := slices.Concat(test.options, []consulstore.Option{consulstore.TTL(10 * sessionTTL)})
+			options := append(slices.Clone(test.options), consulstore.TTL(10*sessionTTL))
 			s, err := consulstore.Open(t.Context(), []string{server.Addr()}, options...)
 			testkit.Must(t, err)
 			client := holdfast.New(s)

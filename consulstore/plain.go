@@ -36,9 +36,10 @@ type bid struct {
 	key     string
 	state   store.State // Gone while it is not known, and after it has left
 	floor   uint64      // that a ticket must be above
-	ticket  uint64      // of the last time that it was held
+	ticket  uint64      // the index at which its key was locked; 0: it was not, as far as is known
 	session *frame.Session[*session]
-	unsure  bool // a request to lock the key may still land
+	unsure  bool          // a request to lock the key may still land
+	busy    chan struct{} // holds a token while its key is being locked or released
 }
 
 func newPlainMode(c *consul) *plainMode {
@@ -75,12 +76,7 @@ func (p *plainMode) Notify(fn func(store.ID, store.Standing)) { p.frame.Notify(f
 
 // Close implements store.Store.
 func (p *plainMode) Close() error {
-	if !p.frame.Shut() {
-		return nil
-	}
-	p.sessions.End()
-	p.frame.End()
-	p.frame.Wait()
+	p.sessions.Close()
 	p.closeIdle()
 	return nil
 }
@@ -134,7 +130,7 @@ func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
 	defer p.mu.Unlock()
 	b := p.find(c)
 	if b == nil {
-		b = &bid{id: c.ID, key: p.key(c.Name), floor: c.Floor}
+		b = &bid{id: c.ID, key: p.key(c.Name), floor: c.Floor, busy: make(chan struct{}, 1)}
 		p.bids[c.ID] = b
 	}
 	return b, nil
@@ -142,18 +138,12 @@ func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
 
 // giveUp is for a bid that was not joined. What may still land is made void; where that fails, the error is not final.
 func (p *plainMode) giveUp(call *frame.Call, b *bid, err error) error {
-	p.mu.Lock()
-	unsure := p.owners[b.key] == b
-	p.mu.Unlock()
-	switch {
-	case err != nil && !store.Final(err) && unsure:
+	if err != nil && !store.Final(err) {
 		p.releaseLater(b)
-	case unsure:
-		if failed := p.release(call.Context, b); failed != nil {
-			return frame.NotFinal(call.Outcome(failed))
-		}
-	default:
-		p.forget(b)
+		return err
+	}
+	if failed := p.release(call.Context, b); failed != nil {
+		return frame.NotFinal(call.Outcome(failed))
 	}
 	return err
 }
@@ -182,7 +172,10 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range cs {
-		if b := p.find(&cs[i]); b != nil && b.state == store.Held {
+		switch b := p.find(&cs[i]); {
+		case b == nil && standings[i].Err == nil:
+			standings[i] = store.Standing{} // it is gone
+		case b != nil && b.state == store.Held:
 			standings[i] = b.held()
 		}
 		if err := standings[i].Err; err != nil {

@@ -87,6 +87,14 @@ type outcome struct {
 // bid tries to take the lock, and has the claim wait if it can't. A claim that was refused as a Try is Gone. The error
 // is ErrAgain if its session or its key has changed meanwhile.
 func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing store.Standing, err error) {
+	end, err := b.begin(ctx)
+	if err != nil {
+		return standing, err
+	}
+	defer end()
+	if p.isHeld(b) { // another call has taken the lock for it meanwhile
+		return p.again(ctx, b)
+	}
 	ses, err := p.sessions.Current(ctx)
 	if err != nil {
 		return standing, err
@@ -117,6 +125,33 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing s
 	return p.wait(b, ses, got)
 }
 
+// begin waits until nothing else is under way for a bid: to lock its key, or to release it.
+func (b *bid) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case b.busy <- struct{}{}:
+		return func() { <-b.busy }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *plainMode) isHeld(b *bid) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.state == store.Held
+}
+
+// again reports where a bid stands that was held.
+func (p *plainMode) again(ctx context.Context, b *bid) (standing store.Standing, err error) {
+	if err = p.confirm(ctx, []*bid{b}); err == nil {
+		err = p.sessions.Freshen(ctx, b.session)
+	}
+	if err == nil && p.isHeld(b) {
+		standing = b.held()
+	}
+	return standing, err
+}
+
 // stands returns ErrAgain if a bid or its session is gone. The mutex is locked.
 func (p *plainMode) stands(b *bid, ses *frame.Session[*session]) error {
 	if p.bids[b.id] != b || !p.sessions.Is(ses) {
@@ -136,7 +171,7 @@ func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) (free bool, er
 		return false, nil
 	}
 	if b.session != ses { // under another session, nothing of what was sent before can land
-		b.session, b.unsure = ses, false
+		b.session, b.unsure, b.ticket = ses, false, 0
 	}
 	p.owners[b.key] = b
 	return true, nil
@@ -168,6 +203,7 @@ func (p *plainMode) take(
 	case e == nil:
 		return got, sessionline.ErrAgain
 	case e.Session == ses.Handle.id && decodePlain(e).ID == b.id: // the response to an earlier request was lost
+		p.locked(b, e.ModifyIndex)
 		return outcome{taken: true, index: e.ModifyIndex}, nil
 	case e.Session != "":
 		return outcome{index: e.ModifyIndex}, nil
@@ -205,7 +241,16 @@ func (p *plainMode) lock(
 		p.mu.Unlock()
 		return got, false, err
 	}
-	return outcome{taken: true, index: written[len(written)-1].ModifyIndex}, false, nil
+	got = outcome{taken: true, index: written[len(written)-1].ModifyIndex}
+	p.locked(b, got.index)
+	return got, false, nil
+}
+
+// locked notes the index at which the key of a bid was locked.
+func (p *plainMode) locked(b *bid, index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.ticket = index
 }
 
 // wait has a bid wait until its key is another than it was found to be, or this client's other bid for it has left.
@@ -329,37 +374,60 @@ func (p *plainMode) releaseLater(b *bid) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.state = store.Gone
-	delete(p.bids, b.id)
+	if p.bids[b.id] == b {
+		delete(p.bids, b.id)
+	}
 	if p.sessions.Is(b.session) {
 		p.pending[b.id] = b
 	}
 }
 
-// release unlocks the key of a bid and deletes it. A bid whose requests may still land is made void first. What fails
-// is done later.
+// release takes from a bid what it has, or may come to have. What fails is done later.
 func (p *plainMode) release(ctx context.Context, b *bid) error {
-	p.mu.Lock()
-	ses, unsure := b.session, b.unsure
-	p.mu.Unlock()
-	var err error
-	if unsure {
-		err = p.Void(ctx, ses.Handle)
-	}
+	end, err := b.begin(ctx)
 	if err == nil {
-		_, err = p.txn(ctx, checkSessionOp(b.key, ses.Handle.id), deleteOp(b.key))
-	}
-	if _, notHeld := errors.AsType[*failedOp](err); notHeld && !errors.Is(err, sessionline.ErrOver) {
-		err = nil
+		defer end()
+		err = p.unlock(ctx, b)
 	}
 	switch {
 	case errors.Is(err, sessionline.ErrOver):
-		p.lose(ses) // it went with it
+		p.lose(b.session) // it went with it
 	case err != nil:
 		p.releaseLater(b)
 		return err
 	}
 	p.forget(b)
 	return nil
+}
+
+// unlock deletes the key of a bid. Requests of the bid that may still land are made void first.
+//
+// All bids of a client have one session. So a delete must not ask for that alone: it can land late, when another bid has
+// the key. It asks for the index at which the key was locked.
+func (p *plainMode) unlock(ctx context.Context, b *bid) (err error) {
+	p.mu.Lock()
+	in, index, unsure, owns := b.session, b.ticket, b.unsure, p.owners[b.key] == b
+	p.mu.Unlock()
+	switch {
+	case !owns || !unsure && index == 0:
+		return nil // Consul has nothing of it
+	case unsure:
+		err = p.Void(ctx, in.Handle)
+	default:
+		_, err = p.txn(ctx, deleteAtOp(b.key, index))
+		if _, changed := errors.AsType[*failedOp](err); !changed {
+			return err
+		}
+		err = nil
+	}
+	var entries []entry
+	if err == nil {
+		entries, err = p.txn(ctx, getOp(b.key))
+	}
+	if err == nil && len(entries) > 0 && entries[0].Session == in.Handle.id {
+		_, err = p.txn(ctx, deleteAtOp(b.key, entries[0].ModifyIndex))
+	}
+	return err
 }
 
 // releasePending releases what could not be released when that was asked for. It runs in one goroutine at a time.

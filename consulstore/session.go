@@ -129,8 +129,9 @@ func (c *consul) Void(ctx context.Context, in *session) error {
 
 // awaitEnd watches the session's key, which is deleted when Consul has the session no more.
 func (c *consul) awaitEnd(in *session) {
-	w := &watch{Watch: sessionline.Watch{Key: in.key}, within: in.life, life: in.life}
-	if _, gone := c.follow(w); gone {
+	w := &watch{Watch: sessionline.Watch{Key: in.key}}
+	if _, gone := c.follow(in.life, w); gone {
+		in.end() // its watches are of no use any more
 		c.told.Over(in)
 	}
 }
@@ -149,12 +150,14 @@ var errDoubt = errors.New("it is not sure that the leader has renewed the sessio
 // over, whatever Consul says: see the package's documentation.
 func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive time.Time, err error) {
 	patience, began := c.ttl/patiencePart, time.Now()
-	for time.Since(in.proven) < c.ttl {
+	for !c.lapsed(in, time.Now()) {
 		at, _ := c.dialer.here()
 		attempt, cancel := frame.Bound(ctx, patience)
 		alive, err = c.renewOnce(attempt, in)
 		cancel()
 		switch {
+		case err == nil && c.lapsed(in, alive): // the process was stopped meanwhile
+			return false, alive, nil
 		case err == nil:
 			in.proven = alive
 			return true, alive, nil
@@ -175,6 +178,14 @@ func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive tim
 		}
 	}
 	return false, alive, nil
+}
+
+// lapsed reports whether a session was not extended for its ttl until then, by either clock: one stands still while the
+// machine sleeps, and the other can be set. Up to then Consul keeps it for a ttl more. Later it may just be ending it,
+// and renew it all the same.
+func (c *consul) lapsed(in *session, then time.Time) bool {
+	left := c.ttl - c.frame.Drift.Of(c.ttl)
+	return then.Sub(in.proven) >= left || then.Round(0).Sub(in.proven.Round(0)) >= left
 }
 
 // renewOnce reads the session's key from a leader that a majority has confirmed, and renews the session then, over the

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store/sessionline"
@@ -24,13 +25,17 @@ const (
 
 // watches are those of one session. Up to maxQueries of them have a blocking query each; the others are read together,
 // now and then, until one of the first has fired.
+//
+// A blocking query is not cancelled when its watch is given up. Consul would let it go on until its wait is over, and
+// count its connection for as long: claims that wait for a moment only would soon have an agent take no connections
+// any more from their machine. It ends by itself, or is taken over by the next watch on the same key.
 type watches struct {
 	consul *consul
 	in     *session
 
 	mu      sync.Mutex
-	all     map[sessionline.Watch]*watch
-	queue   []*watch // those that have no blocking query
+	all     map[sessionline.Watch]*watch // those that are set, or have a blocking query
+	queue   []*watch                     // those that have no blocking query
 	queries int
 	polling bool
 }
@@ -38,10 +43,8 @@ type watches struct {
 // A watch is one that is set.
 type watch struct {
 	sessionline.Watch
-	seen   state
-	within context.Context // the session's life
-	life   context.Context // ends when it is given up
-	end    context.CancelFunc
+	seen  state
+	unset atomic.Bool // it was given up, and has a blocking query under way
 }
 
 // A state is how many keys are watched, and the index of the last change of any. Keys that come and change raise the
@@ -65,6 +68,22 @@ func readOp(w sessionline.Watch) op {
 		return treeOp(w.Key)
 	}
 	return getOp(w.Key)
+}
+
+// stateIn returns the state of what w watches among these keys.
+func (w *watch) stateIn(found map[string]entry) state {
+	var watched []entry
+	if e, there := found[w.Key]; there {
+		watched = append(watched, e)
+	}
+	if isLine(w.Key) {
+		for key, e := range found {
+			if strings.HasPrefix(key, w.Key) {
+				watched = append(watched, e)
+			}
+		}
+	}
+	return stateOf(watched)
 }
 
 // firedBy reports whether this is what w is set for.
@@ -91,7 +110,9 @@ func (c *consul) Unwatch(in *session, w sessionline.Watch) {
 	s := in.watches
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if set := s.all[w]; set != nil {
+	if set := s.all[w]; set != nil && !slices.Contains(s.queue, set) {
+		set.unset.Store(true)
+	} else if set != nil {
 		s.remove(set)
 	}
 }
@@ -99,11 +120,11 @@ func (c *consul) Unwatch(in *session, w sessionline.Watch) {
 func (s *watches) add(key sessionline.Watch, seen state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all[key] != nil {
+	if there := s.all[key]; there != nil {
+		there.unset.Store(false) // it has seen no more than this one
 		return
 	}
-	w := &watch{Watch: key, seen: seen, within: s.in.life}
-	w.life, w.end = context.WithCancel(s.in.life)
+	w := &watch{Watch: key, seen: seen}
 	s.all[key] = w
 	if s.queries < maxQueries && fitsPath(w.Key) {
 		s.queries++
@@ -117,15 +138,14 @@ func (s *watches) add(key sessionline.Watch, seen state) {
 	}
 }
 
-// remove gives a watch up. It reports false if that has happened before.
-func (s *watches) remove(w *watch) bool {
+// remove forgets a watch. It reports false if it was not set.
+func (s *watches) remove(w *watch) (set bool) {
 	if s.all[w.Watch] != w {
 		return false
 	}
 	delete(s.all, w.Watch)
 	s.queue = slices.DeleteFunc(s.queue, func(queued *watch) bool { return queued == w })
-	w.end()
-	return true
+	return !w.unset.Load()
 }
 
 // fire tells that a watch has fired, unless it was given up.
@@ -136,6 +156,17 @@ func (s *watches) fire(w *watch, now state) {
 	if set {
 		s.consul.told.Changed(s.in, w.Watch, now.keys == 0 && !isLine(w.Key))
 	}
+}
+
+// isOver forgets a watch that was given up. It reports false if it was set again.
+func (s *watches) isOver(w *watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all[w.Watch] == w && !w.unset.Load() && s.in.life.Err() == nil {
+		return false
+	}
+	s.remove(w)
+	return true
 }
 
 // pathKey matches what Consul's HTTP interface takes in a path. It also cleans paths.
@@ -149,10 +180,12 @@ func fitsPath(key string) bool {
 // followAll follows a watch, and then those that have waited for a blocking query.
 func (s *watches) followAll(w *watch) {
 	for w != nil {
-		if now, fired := s.consul.follow(w); fired {
+		if now, fired := s.consul.follow(s.in.life, w); fired {
 			s.fire(w, now)
 		}
-		w = s.next()
+		if s.isOver(w) {
+			w = s.next()
+		}
 	}
 }
 
@@ -170,45 +203,46 @@ func (s *watches) next() (w *watch) {
 	return w
 }
 
-// Pauses after a blocking query that has failed.
+// Pauses between two blocking queries, of which the first has failed or found nothing new. They are for agents, and for
+// what lies before them, that respond at once.
 const (
 	leastPause = 20 * time.Millisecond
 	mostPause  = time.Second
 )
 
-// follow sends one blocking query after another until w fires or ends. It reports whether it has fired, and by what.
-// What has happened between two queries is seen by the second: nothing is lost with a connection.
-func (c *consul) follow(w *watch) (now state, fired bool) {
+// follow sends one blocking query after another until w fires or is given up. It reports whether it has fired, and by
+// what. What has happened between two queries is seen by the second: nothing is lost with a connection.
+func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) {
 	index, pause := w.seen.last, leastPause
-	for w.life.Err() == nil {
-		entries, next, err := c.blockHere(w, index)
-		if err != nil {
-			select {
-			case <-time.After(pause):
-			case <-w.life.Done():
-			}
-			index, pause = 0, min(2*pause, mostPause) // the next query does not block
-			continue
-		}
-		if now = stateOf(entries); w.firedBy(now) {
+	for life.Err() == nil && !w.unset.Load() {
+		entries, next, err := c.blockHere(life, w.Key, index)
+		if now = stateOf(entries); err == nil && w.firedBy(now) {
 			return now, true
 		}
-		if next < index { // Consul's data was restored
-			next = 0
+		if err != nil || next < index { // in the latter case, Consul's data was restored
+			next = 0 // the next query does not block
 		}
-		index, pause = next, leastPause
+		index = next
+		select {
+		case <-time.After(pause):
+		case <-life.Done():
+		}
+		if err == nil {
+			pause = leastPause
+		} else {
+			pause = min(2*pause, mostPause)
+		}
 	}
 	return now, false
 }
 
-// blockHere sends a blocking query that is given up when the address is left, but not when the watch is: Consul would
-// let it go on all the same, and count its connection, until its wait is over.
-func (c *consul) blockHere(w *watch, index uint64) ([]entry, uint64, error) {
+// blockHere sends a blocking query that is given up when the address is left.
+func (c *consul) blockHere(life context.Context, key string, index uint64) ([]entry, uint64, error) {
 	_, left := c.dialer.here()
-	ctx, cancel := context.WithCancel(w.within)
+	ctx, cancel := context.WithCancel(life)
 	defer cancel()
 	defer context.AfterFunc(left, cancel)()
-	return c.queries.block(ctx, w.Key, index)
+	return c.queries.block(ctx, key, index)
 }
 
 // poll reads what is watched without blocking queries, as long as there is something.
@@ -244,17 +278,12 @@ func (s *watches) pollOnce(batch []*watch) {
 	if err != nil {
 		return
 	}
-	under := map[string][]entry{} // by key, and by line
+	found := map[string]entry{} // a key can be read by itself, and with its line
 	for _, e := range entries {
-		if under[e.Key] != nil { // two have read it
-			continue
-		}
-		under[e.Key] = []entry{e}
-		line := e.Key[:strings.LastIndexByte(e.Key, '/')+1]
-		under[line] = append(under[line], e)
+		found[e.Key] = e
 	}
 	for _, w := range batch {
-		if now := stateOf(under[w.Key]); w.firedBy(now) {
+		if now := w.stateIn(found); w.firedBy(now) {
 			s.fire(w, now)
 		}
 	}
