@@ -14,11 +14,12 @@ func Believer(s store.Store) store.Store {
 	return &believer{Store: s, held: map[store.ID]store.Standing{}}
 }
 
-// RegisterBeliever registers the scheme believer: a Believer of a SQLite file, which must be registered too. It is called
-// once, by the processes of a test.
+// RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too. It is
+// called once, by the processes of a test. A file would not do: a process that is stopped inside a transaction keeps all
+// others from it, and nothing is shown then.
 func RegisterBeliever() {
 	store.Register("believer", func(ctx context.Context, at store.Location) (store.Store, error) {
-		at.Scheme = "sqlite"
+		at.Scheme = "redis"
 		s, err := store.Open(ctx, at)
 		if err != nil {
 			return nil, err

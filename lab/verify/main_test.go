@@ -10,6 +10,7 @@ import (
 	"time"
 
 	_ "github.com/holdfast-go/holdfast/etcdstore"
+	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/report"
 	_ "github.com/holdfast-go/holdfast/redisstore"
@@ -49,10 +50,16 @@ func newPlan(t *testing.T, url string, length time.Duration, faults ...string) *
 	}
 }
 
-// fileURL is a store of this scheme in a file, with a ttl that pauses need not be long for.
-func fileURL(t *testing.T, scheme string) string {
+// fileURL is a store in a file, with a ttl that pauses need not be long for.
+func fileURL(t *testing.T) string {
 	t.Helper()
-	return scheme + ":" + filepath.Join(t.TempDir(), "locks.db") + "?ttl=600ms"
+	return "sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?ttl=600ms"
+}
+
+// redisURL is a store of this scheme on a Redis server, with such a ttl.
+func redisURL(t *testing.T, scheme string) string {
+	t.Helper()
+	return scheme + "://" + servers.Redis(t).Addr() + "?ttl=600ms"
 }
 
 // run carries a plan out, which takes not much longer than it says.

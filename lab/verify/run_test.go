@@ -18,7 +18,7 @@ import (
 
 // Workers on a file are paused, killed and starved. Everything holds, and nothing is left in the store or on the disk.
 func TestFile(t *testing.T) {
-	url := fileURL(t, "sqlite")
+	url := fileURL(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	r := run(t, newPlan(t, url, 5*time.Second, "pause", "kill", "starve"))
@@ -39,16 +39,16 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// tries is how often a test runs that needs a pause to hit. One that stops a worker inside a transaction of a file keeps
-// all others from it (docs/guarantees.md), and then nobody is overtaken.
+// tries is how often a test runs that needs a pause to hit.
 const tries = 4
 
 // Writers are paused before their writes. The register without a fence loses updates, and the one with a fence none.
 func TestCalibration(t *testing.T) {
 	t.Parallel()
 	var lost, refused float64
+	url := redisURL(t, "redis")
 	for try := range tries {
-		p := newPlan(t, fileURL(t, "sqlite"), 5*time.Second, "pause-writer")
+		p := newPlan(t, url, 5*time.Second, "pause-writer")
 		p.Seed = uint64(3 + try) // the first strikes of these are at both registers
 		r := run(t, p)
 		mustHold(t, r)
@@ -70,8 +70,9 @@ func TestCalibration(t *testing.T) {
 // A lock that goes on believing does not survive a pause, and that is found.
 func TestBrokenLock(t *testing.T) {
 	t.Parallel()
+	url := redisURL(t, "believer")
 	for try := range tries {
-		p := newPlan(t, fileURL(t, "believer"), 5*time.Second, "pause", "pause-writer")
+		p := newPlan(t, url, 5*time.Second, "pause", "pause-writer")
 		p.Seed = uint64(try)
 		if r := run(t, p); r.Verdict() == report.Broken && findings(r, "mutual exclusion") > 0 {
 			return
@@ -112,7 +113,7 @@ func TestCannotBeRun(t *testing.T) {
 	if _, err := Run(t.Context(), nobody); err == nil || !strings.Contains(err.Error(), "it cannot be reached") {
 		t.Errorf("a store that is not there: %v", err)
 	}
-	unknown := newPlan(t, fileURL(t, "sqlite"), time.Second, "cut")
+	unknown := newPlan(t, fileURL(t), time.Second, "cut")
 	_, err := Run(t.Context(), unknown)
 	if _, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(err.Error(), "pause-writer") {
 		t.Errorf("a fault that a file does not have: %v", err)
@@ -125,7 +126,7 @@ func TestCannotBeRun(t *testing.T) {
 		func(p *Plan) { p.Servers = "redis" },
 		func(p *Plan) { p.Store, p.Servers = "", "abacus" },
 	} {
-		p := newPlan(t, fileURL(t, "sqlite"), time.Second)
+		p := newPlan(t, fileURL(t), time.Second)
 		change(p)
 		if err := p.Check(); err == nil || !strings.HasPrefix(err.Error(), "holdfast: ") {
 			t.Errorf("%+v: %v", p, err)
@@ -150,7 +151,7 @@ func TestStoppedEarly(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	p := newPlan(t, fileURL(t, "sqlite"), time.Hour, "pause")
+	p := newPlan(t, fileURL(t), time.Hour, "pause")
 	told := p.Tell
 	p.Tell = func(e Event) {
 		told(e)
