@@ -183,10 +183,11 @@ cross:
 	@echo "==> go build for windows"
 	@GOOS=windows go build ./...
 
+# In the reverse order packages that take long are not left for the end, where one would run alone.
 .PHONY: race
 race:
 	@echo "==> go test -race, up to $(TEST_TIMEOUT) for each package"
-	@packages=$$(tools/packages $(STORES) | grep -v /sim$$) && \
+	@packages=$$(tools/packages $(STORES) | grep -v /sim$$ | sort -r) && \
 		HOLDFAST_REQUIRE_SERVERS=1 go test -race -timeout $(TEST_TIMEOUT) $$packages
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests. They are in these
