@@ -30,12 +30,11 @@ func unproxied(at store.Location) string {
 	case len(at.Hosts) == 0:
 		return "the URL names no host"
 	}
-	for name := range at.Query {
-		if strings.Contains(name, "tls") || strings.Contains(name, "ca") && at.Scheme != "redlock" || name == "listen" {
-			return "a proxy would have another name than the certificate"
-		}
+	if slices.ContainsFunc([]string{"host", "socket", "listen"}, at.Query.Has) {
+		return "a parameter of the URL says where to connect to"
 	}
-	if strings.HasPrefix(at.Query.Get("sslmode"), "verify") {
+	if slices.ContainsFunc([]string{"tls", "ca", "cert", "key", "server-name"}, at.Query.Has) ||
+		strings.HasPrefix(at.Query.Get("sslmode"), "verify") {
 		return "a proxy would have another name than the certificate"
 	}
 	return ""
