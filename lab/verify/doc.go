@@ -18,8 +18,8 @@
 //
 // # The schedule
 //
-// What is broken when, for how long and at whom is a function of the seed, the time, the faults and the number of workers:
-// the same plan has the same schedule. What the workers do in between is up to chance and to the machine.
+// What is broken when, for how long and at whom is a function of the seed, the time, the ttl, the faults and the number of
+// workers: the same plan has the same schedule. What the workers do in between is up to chance and to the machine.
 //
 // # Registers
 //

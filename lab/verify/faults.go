@@ -141,13 +141,11 @@ func (s *stage) stopWriter(ctx context.Context, register string) (*process, erro
 		return p, err
 	case <-waiting.Done():
 	}
-	s.guard.arm(register, nil)
-	select {
-	case err := <-caught: // at the last moment
-		return p, err
-	default:
+	if s.guard.disarm(register) {
 		return nil, ctx.Err()
 	}
+	err := <-caught // at the last moment: it is being stopped, and must not be forgotten
+	return p, err
 }
 
 // pause stops a process for d.

@@ -136,11 +136,21 @@ func (g *guard) handle(r *guardRequest) (reply guardReply) {
 // A trap is called with the process that reads a register in order to write it, before it gets the value.
 type trap func(process string)
 
-// arm has the next process that reads a register in order to write it fall into a trap. Nil disarms it.
+// arm has the next process that reads a register in order to write it fall into a trap.
 func (g *guard) arm(name string, t trap) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.registers[name].trap = t
+}
+
+// disarm takes the trap of a register away. It reports false if it was sprung before.
+func (g *guard) disarm(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	reg := g.registers[name]
+	armed := reg.trap != nil
+	reg.trap = nil
+	return armed
 }
 
 // sprung is the trap that a request has sprung, or nil.

@@ -61,8 +61,11 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 	run.AddCheck("nothing left behind",
 		fmt.Sprintf("%v after the last process has ended, nobody stands in a line.", s.takeover+slack),
 		len(lines), check.Leftover(lines))
-	run.AddCheck("errors", "A call ends with a lock, a refusal or an error that may pass, and with no other error.",
-		len(h.Waits), wrong(total))
+	j.check("errors", "A call ends with a lock, a refusal or an error that may pass, and such errors pass when everything is mended.",
+		len(h.Waits), append(wrong(total), s.stranded(h.Waits)...))
+	if len(s.struck) == 0 {
+		run.AddCheck("faults", "While the workers take locks, faults are done to them.", 0, nil)
+	}
 	run.AddCheck("register without a fence",
 		"The same register without a fence, which pauses make lose updates: it shows that the faults would have hurt.",
 		len(unfenced), check.Register(unfenced))
@@ -177,6 +180,34 @@ func refused(operations []history.Operation) (n int) {
 		}
 	}
 	return n
+}
+
+// stranded are the workers that were granted nothing after everything was mended, though they had all the time for it: each
+// call may have ended early, with an error that may pass, so that no wait was long. Without a line it counts only if none was
+// granted anything.
+func (s *stage) stranded(waits []history.Wait) []check.Finding {
+	if s.settled || s.mended == 0 {
+		return nil
+	}
+	served := map[string]bool{}
+	for _, w := range waits {
+		if w.Granted && w.End >= s.mended {
+			served[w.Process] = true
+		}
+	}
+	if len(served) > 0 && !s.can.Line {
+		return nil
+	}
+	var found []check.Finding
+	for _, slot := range s.slots {
+		if name := slot.current().name; !served[name] {
+			found = append(found, check.Finding{
+				Rule: "error", Interval: history.Interval{Begin: s.mended, End: s.mended}, By: []history.Who{{Process: name}},
+				Text: fmt.Sprintf("%s was granted nothing within %v after everything was mended", name, s.bound()),
+			})
+		}
+	}
+	return found
 }
 
 // wrong are errors that must not happen, as findings.

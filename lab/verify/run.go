@@ -54,10 +54,14 @@ func (s *stage) play(ctx context.Context) (*report.Run, error) {
 	s.began = history.Now()
 	failed := s.strikeAll(ctx, strikes, chosen)
 	if failed == nil {
+		s.mended = history.Now()
 		s.tell("everything is mended; every worker must get a lock again")
 		failed = s.settle(ctx)
 	}
 	interrupted := context.Cause(ctx)
+	if interrupted != nil {
+		s.mended = 0 // nobody had the time to get on
+	}
 	reports, err := s.stop()
 	if failed = errors.Join(failed, err); failed != nil && interrupted == nil {
 		return nil, failed
@@ -117,15 +121,16 @@ func (s *stage) strikeAll(ctx context.Context, strikes []Strike, chosen []fault)
 		s.tell("%s: %s", f.name, f.about)
 		begin := history.Now()
 		target, proof, err := f.strike(ctx, s, strike)
+		// Also one that was cut short has broken something, and what is found is judged by it.
+		s.struck = append(s.struck, struck{f, report.Fault{
+			Name: f.name, Target: target, Proof: proof, Interval: history.Interval{Begin: begin, End: history.Now()},
+		}})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // likewise
 		}
 		if err != nil {
 			return fmt.Errorf("holdfast: verify: the fault %s: %w", f.name, err)
 		}
-		s.struck = append(s.struck, struck{f, report.Fault{
-			Name: f.name, Target: target, Proof: proof, Interval: history.Interval{Begin: begin, End: history.Now()},
-		}})
 	}
 	_ = s.until(ctx, s.plan.Time) // the caller asks ctx
 	return nil
@@ -142,13 +147,17 @@ func (s *stage) until(ctx context.Context, at time.Duration) error {
 // leftBehind returns the lines of the run's names once they are empty, or as they are when ctx is done. Whatever is still
 // there is then taken out.
 func (s *stage) leftBehind(ctx context.Context) ([]holdfast.Line, error) {
+	var lines []holdfast.Line
 	for {
-		lines, err := s.lines(ctx)
+		read, err := s.lines(ctx)
+		if err == nil || ctx.Err() == nil { // if the time was over while they were read again, they are as before
+			lines = read
+		}
 		switch empty := !slices.ContainsFunc(lines, func(l holdfast.Line) bool { return len(l.Places) > 0 }); {
 		case err == nil && empty:
 			return lines, nil
 		case sleep(ctx, 100*time.Millisecond) == nil:
-		case err != nil:
+		case err != nil && lines == nil:
 			return nil, err
 		default:
 			return lines, s.sweep(context.WithoutCancel(ctx), lines)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lab/check"
+	"github.com/holdfast-go/holdfast/lab/contend"
 	"github.com/holdfast-go/holdfast/lab/history"
 	"github.com/holdfast-go/holdfast/lab/report"
 	"github.com/holdfast-go/holdfast/store"
@@ -58,6 +59,8 @@ func TestUnproxied(t *testing.T) {
 		"postgres://h/db": true, "postgres://h/db?sslmode=disable": true, "mysql://h/db": true, "etcd://a,b": true, "zk://a": true,
 		"sqlite:x": false, "rediss://h": false, "redis+unix:///x": false, "redis+sentinel://h/m": false, "redis+cluster://h": false,
 		"redlocks://a": false, "etcds://a": false, "postgres://h/db?sslmode=verify-full": false, "mysql://h/db?tls=yes": false,
+		"redis://h?wait-replicas=1": true, "postgres://h/db?application_name=x": true, "mysql://h/db?server-name=x": false,
+		"postgres://h/db?host=/x": false, "mysql://h/db?socket=/x": false, "postgres://h/db?listen=postgres://i/db": false,
 	} {
 		at, err := store.ParseLocation(url)
 		if err != nil {
@@ -94,6 +97,47 @@ func TestBeyondTheGuarantees(t *testing.T) {
 	}
 	if n := findings(run, "beyond the guarantees"); n != 2 || !run.Checks[1].Calibration {
 		t.Errorf("%d findings beyond the guarantees, want those at 10 and 15 s: %+v", n, run.Checks)
+	}
+}
+
+// Errors that may pass must do so when everything is mended. A store without a line promises only that somebody gets on.
+func TestStranded(t *testing.T) {
+	const mended = history.Instant(100)
+	granted := func(process string, end history.Instant) history.Wait {
+		return history.Wait{Who: history.Who{Process: process}, Interval: history.Interval{Begin: end - 1, End: end}, Granted: true}
+	}
+	gaveUp := granted("b", mended+5)
+	gaveUp.Granted = false
+	for name, test := range map[string]struct {
+		line, settled bool
+		mended        history.Instant
+		waits         []history.Wait
+		want          int
+	}{
+		"all got on":               {line: true, settled: true, mended: mended, want: 0},
+		"stopped early":            {line: true, want: 0},
+		"one only failed":          {line: true, mended: mended, waits: []history.Wait{granted("a", mended+3), granted("b", mended-1), gaveUp}, want: 1},
+		"slow, but both got on":    {line: true, mended: mended, waits: []history.Wait{granted("a", mended+3), granted("b", mended+4)}, want: 0},
+		"no line, and one got on":  {mended: mended, waits: []history.Wait{granted("a", mended+3), gaveUp}, want: 0},
+		"no line, and nobody does": {mended: mended, waits: []history.Wait{granted("a", mended-3), gaveUp}, want: 2},
+	} {
+		s := &stage{mended: test.mended, settled: test.settled, slots: []*slot{
+			{lives: []*process{{name: "a"}}}, {lives: []*process{{name: "old"}, {name: "b"}}},
+		}}
+		s.can.Line = test.line
+		if found := s.stranded(test.waits); len(found) != test.want {
+			t.Errorf("%s: %v, want %d", name, found, test.want)
+		}
+	}
+}
+
+// A run in which nothing was broken has shown nothing.
+func TestNoFault(t *testing.T) {
+	s := &stage{plan: &Plan{}}
+	run := &report.Run{}
+	s.judge(run, &history.History{}, contend.Report{}, nil)
+	if n := findings(run, "faults"); n != 0 || run.Verdict() != report.Undecided {
+		t.Errorf("%d findings, and the verdict is %s", n, run.Verdict())
 	}
 }
 

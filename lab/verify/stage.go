@@ -41,9 +41,11 @@ type stage struct {
 	faults   []fault  // all that can be done here
 	leftOut  []string // what cannot
 
-	began  history.Instant
-	spans  []span
-	struck []struck
+	began   history.Instant
+	mended  history.Instant // when all faults were over; 0: the run was stopped
+	settled bool            // every goroutine of every worker got a lock after that
+	spans   []span
+	struck  []struck
 }
 
 // A span is what was done to a process.
@@ -205,10 +207,14 @@ func (s *stage) settle(ctx context.Context) error {
 		}
 	}
 	for _, slot := range s.slots {
-		if err := slot.current().awaitThrough(ctx, round); err != nil && ctx.Err() == nil {
-			return err
+		if err := slot.current().awaitThrough(ctx, round); err != nil {
+			if ctx.Err() == nil {
+				return err
+			}
+			return nil //nolint:nilerr // it is judged
 		}
 	}
+	s.settled = true
 	return nil
 }
 
