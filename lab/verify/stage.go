@@ -211,7 +211,7 @@ func (s *stage) settle(ctx context.Context) error {
 			if ctx.Err() == nil {
 				return err
 			}
-			return nil //nolint:nilerr // it is judged
+			return nil
 		}
 	}
 	s.settled = true
