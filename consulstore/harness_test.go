@@ -3,6 +3,8 @@ package consulstore_test
 import (
 	"context"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +20,7 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		server := servers.Consul(t)
-		return &harness{t: t, at: server, endpoints: []string{server.Addr()}, restart: server.Restart}
+		return newHarness(t, server, []string{server.Addr()}, server.Restart)
 	})
 }
 
@@ -27,7 +29,7 @@ func TestStoreOnThree(t *testing.T) {
 	t.Parallel()
 	storetest.RunSome(t, func(t testing.TB) storetest.Harness {
 		cluster := servers.ConsulCluster(t, 3)
-		return &harness{t: t, at: cluster.Nodes[0], endpoints: cluster.Endpoints(), restart: cluster.Restart}
+		return newHarness(t, cluster.Nodes[0], cluster.Endpoints(), cluster.Restart)
 	}, "exclusion", "order", "truth", "unknown outcomes")
 }
 
@@ -37,13 +39,51 @@ type harness struct {
 	at        *servers.ConsulServer
 	endpoints []string
 	restart   func(keepData bool) error
+	unrest    atomic.Int32
 }
+
+func newHarness(
+	t testing.TB, at *servers.ConsulServer, endpoints []string, restart func(keepData bool) error,
+) *harness {
+	t.Helper()
+	h := &harness{t: t, at: at, endpoints: endpoints, restart: restart}
+	ctx, cancel := context.WithCancel(context.Background())
+	var probing sync.WaitGroup
+	probing.Go(func() { h.probe(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		probing.Wait()
+	})
+	return h
+}
+
+// probe asks the server again and again for what a renewal asks for. One that does not respond in a third of the time
+// that a renewal has stands still.
+func (h *harness) probe(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		_ = h.at.Call(ctx, http.MethodGet, "/v1/health/node/"+h.at.Name()+"?consistent", nil, nil) // it may be down
+		if time.Since(began) > suiteTTL/6/3 {
+			h.unrest.Add(1)
+		}
+		select {
+		case <-time.After(probePause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// probePause is how long it is between two probes.
+const probePause = 50 * time.Millisecond
+
+// Unrest implements storetest.Restless.
+func (h *harness) Unrest() int { return int(h.unrest.Load()) }
 
 // The ttl of sessions in tests. Consul ends a session after twice that. The suite holds claims for many of its cases, and
 // loses them if its renewals come late.
 const (
 	sessionTTL = time.Second
-	suiteTTL   = 2 * sessionTTL
+	suiteTTL   = 3 * sessionTTL
 )
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {

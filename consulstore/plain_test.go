@@ -21,7 +21,7 @@ func TestPlainStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		server := servers.Consul(t)
-		return &plainHarness{&harness{t: t, at: server, endpoints: []string{server.Addr()}, restart: server.Restart}}
+		return &plainHarness{newHarness(t, server, []string{server.Addr()}, server.Restart)}
 	})
 }
 
