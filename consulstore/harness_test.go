@@ -82,8 +82,8 @@ func (h *harness) Unrest() int { return int(h.unrest.Load()) }
 // The ttl of sessions in tests. Consul ends a session after twice that. The suite holds claims for many of its cases, and
 // loses them if its renewals come late.
 const (
-	sessionTTL = time.Second
-	suiteTTL   = 3 * sessionTTL
+	sessionTTL = 3 * time.Second / 2
+	suiteTTL   = 2 * sessionTTL
 )
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {

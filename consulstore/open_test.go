@@ -16,7 +16,7 @@ import (
 )
 
 // shortTTL is a parameter for the servers of the tests.
-const shortTTL = "?ttl=1s"
+const shortTTL = "?ttl=5s"
 
 // demandsCertificate has a server with TLS refuse clients that have no certificate.
 var demandsCertificate = servers.Args("-hcl", "tls { https { verify_incoming = true } }")
