@@ -49,7 +49,7 @@ type request struct {
 	ctx   context.Context // whose values the lease has
 	outer *Lease          // the innermost lease that ctx comes from
 	op    string
-	ask   store.Ask
+	ask   store.Demand
 	try   bool // do not wait
 	bound bool // ctx bounds the lease too
 	alone bool // never handed over inside the process, nor received so
@@ -148,7 +148,7 @@ func (r *request) attempt(patience context.Context) (queued *request, search *se
 	if cl != nil {
 		c.calls.Add(1)
 		c.end()
-		var standing store.Standing
+		var standing store.Status
 		standing, err = c.store.Join(patience, cl.Claim)
 		if err != nil && errors.Is(err, patience.Err()) {
 			err = r.outage.explain(done(patience)) // with its cause
@@ -295,14 +295,14 @@ func (r *request) leave() (stood store.Claim, fault error) {
 func (c *Client) lookWhoHolds(name string, stood store.Claim, why error) error {
 	ctx, cancel := context.WithTimeout(c.closed, lookWithin)
 	defer cancel()
-	line, err := c.store.Line(ctx, name)
+	line, err := c.store.Queue(ctx, name)
 	if err != nil {
 		return errors.Join(why, c.silence(ctx, lookWithin, err)) // that is not contention
 	}
-	var holder *store.Place
+	var holder *store.Entry
 	ahead := 0
-	for i := range line.Places {
-		p := &line.Places[i]
+	for i := range line.Entries {
+		p := &line.Entries[i]
 		if p.ID == stood.ID || stood.Ticket != 0 && p.Ticket > stood.Ticket {
 			continue
 		}

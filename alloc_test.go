@@ -26,7 +26,7 @@ func TestAllocations(t *testing.T) {
 		check(l.Unlock(ctx))
 	}
 	mutex, reader, pool := locks.Mutex("x"), locks.RWMutex("y"), locks.Semaphore("z", 5)
-	again := locks.Mutex("outer", holdfast.Reentrant())
+	again := locks.Mutex("outer", holdfast.WithReentrance())
 	outer, err := again.Lock(ctx)
 	check(err)
 	defer outer.Unlock(ctx)

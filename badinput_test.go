@@ -40,19 +40,19 @@ func TestBadInput(t *testing.T) {
 		"long name":          {lock(strings.Repeat("x", 513)), holdfast.ErrBadName},
 		"NUL in a name":      {lock("a\x00b"), holdfast.ErrBadName},
 		"not UTF-8":          {lock("a\xff"), holdfast.ErrBadName},
-		"ttl zero":           {lock("x", holdfast.TTL(0)), holdfast.ErrBadTTL},
-		"ttl negative":       {lock("x", holdfast.TTL(-1)), holdfast.ErrBadTTL},
-		"ttl below":          {lock("x", holdfast.TTL(memstore.MinTTL-1)), holdfast.ErrBadTTL},
-		"ttl above":          {lock("x", holdfast.TTL(memstore.MaxTTL+1)), holdfast.ErrBadTTL},
-		"fixed ttl negative": {lock("x", holdfast.FixedTTL(-1)), holdfast.ErrBadTTL},
-		"grace negative":     {lock("x", holdfast.Grace(-1)), holdfast.ErrBadOption},
-		"wait zero":          {lock("x", holdfast.Wait(0)), holdfast.ErrBadOption},
-		"long label":         {lock("x", holdfast.Label(strings.Repeat("x", 513))), holdfast.ErrBadOption},
-		"nil logger":         {lock("x", holdfast.Logger(nil)), holdfast.ErrBadOption},
+		"ttl zero":           {lock("x", holdfast.WithTTL(0)), holdfast.ErrBadTTL},
+		"ttl negative":       {lock("x", holdfast.WithTTL(-1)), holdfast.ErrBadTTL},
+		"ttl below":          {lock("x", holdfast.WithTTL(memstore.MinTTL-1)), holdfast.ErrBadTTL},
+		"ttl above":          {lock("x", holdfast.WithTTL(memstore.MaxTTL+1)), holdfast.ErrBadTTL},
+		"fixed ttl negative": {lock("x", holdfast.WithFixedTTL(-1)), holdfast.ErrBadTTL},
+		"grace negative":     {lock("x", holdfast.WithGrace(-1)), holdfast.ErrBadOption},
+		"wait zero":          {lock("x", holdfast.WithWait(0)), holdfast.ErrBadOption},
+		"long label":         {lock("x", holdfast.WithLabel(strings.Repeat("x", 513))), holdfast.ErrBadOption},
+		"nil logger":         {lock("x", holdfast.WithLogger(nil)), holdfast.ErrBadOption},
 		"nil option":         {lock("x", nil), holdfast.ErrBadOption},
-		"turns negative":     {lock("x", holdfast.HandOver(-1, time.Second)), holdfast.ErrBadOption},
-		"too many turns":     {lock("x", holdfast.HandOver(holdfast.MaxTurns+1, time.Second)), holdfast.ErrBadOption},
-		"negative time":      {lock("x", holdfast.HandOver(1, -1)), holdfast.ErrBadOption},
+		"turns negative":     {lock("x", holdfast.WithHandOver(-1, time.Second)), holdfast.ErrBadOption},
+		"too many turns":     {lock("x", holdfast.WithHandOver(holdfast.MaxTurns+1, time.Second)), holdfast.ErrBadOption},
+		"negative time":      {lock("x", holdfast.WithHandOver(1, -1)), holdfast.ErrBadOption},
 		"no units":           {acquire(5, 0), holdfast.ErrBadUnits},
 		"negative units":     {acquire(5, -1), holdfast.ErrBadUnits},
 		"too many units":     {acquire(5, 6), holdfast.ErrBadUnits},
@@ -107,8 +107,8 @@ func TestNilContextsLeaveALeaseAlone(t *testing.T) {
 
 func TestClientWithBadOptionsSaysSoAtUse(t *testing.T) {
 	for what, c := range map[string]*holdfast.Client{
-		"ttl":      holdfast.New(memstore.New(), holdfast.TTL(-time.Second)),
-		"turns":    holdfast.New(memstore.New(), holdfast.HandOver(holdfast.MaxTurns+1, time.Second)),
+		"ttl":      holdfast.New(memstore.New(), holdfast.WithTTL(-time.Second)),
+		"turns":    holdfast.New(memstore.New(), holdfast.WithHandOver(holdfast.MaxTurns+1, time.Second)),
 		"no store": holdfast.New(nil),
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestOpen(t *testing.T) {
 func TestOpenShared(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		open := func(url string) *holdfast.Client {
-			c, err := holdfast.Open(t.Context(), url, holdfast.Logger(slog.New(slog.DiscardHandler)))
+			c, err := holdfast.Open(t.Context(), url, holdfast.WithLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestOpenShared(t *testing.T) {
 	})
 }
 
-// tenYears is the greatest FixedTTL.
+// tenYears is the greatest WithFixedTTL.
 const tenYears = 10 * 365 * 24 * time.Hour
 
 // TestAbsurdTimesAreRefused: sums of them with the time of day do not fit into 64 bits. Such a deadline would be in
@@ -188,11 +188,11 @@ func TestAbsurdTimesAreRefused(t *testing.T) {
 		option holdfast.Option
 		want   error
 	}{
-		"TTL":               {holdfast.TTL(math.MaxInt64), holdfast.ErrBadTTL},
-		"Grace":             {holdfast.Grace(math.MaxInt64), holdfast.ErrBadOption},
-		"Grace, a little":   {holdfast.Grace(memstore.MaxTTL + 1), holdfast.ErrBadOption},
-		"FixedTTL":          {holdfast.FixedTTL(math.MaxInt64), holdfast.ErrBadTTL},
-		"FixedTTL a little": {holdfast.FixedTTL(tenYears + 1), holdfast.ErrBadTTL},
+		"TTL":                   {holdfast.WithTTL(math.MaxInt64), holdfast.ErrBadTTL},
+		"Grace":                 {holdfast.WithGrace(math.MaxInt64), holdfast.ErrBadOption},
+		"Grace, a little":       {holdfast.WithGrace(memstore.MaxTTL + 1), holdfast.ErrBadOption},
+		"WithFixedTTL":          {holdfast.WithFixedTTL(math.MaxInt64), holdfast.ErrBadTTL},
+		"WithFixedTTL a little": {holdfast.WithFixedTTL(tenYears + 1), holdfast.ErrBadTTL},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			for where, m := range map[string]*holdfast.Mutex{
@@ -206,8 +206,8 @@ func TestAbsurdTimesAreRefused(t *testing.T) {
 		})
 	}
 	scene(t, "the greatest", func(t *testing.T, r *rig) {
-		l := r.lock(r.client().Mutex("x", holdfast.TTL(memstore.MaxTTL), holdfast.Grace(memstore.MaxTTL),
-			holdfast.FixedTTL(tenYears)).Lock)
+		l := r.lock(r.client().Mutex("x", holdfast.WithTTL(memstore.MaxTTL), holdfast.WithGrace(memstore.MaxTTL),
+			holdfast.WithFixedTTL(tenYears)).Lock)
 		r.pass(time.Minute)
 		if _, err := r.client().Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) || l.Err() != nil {
 			t.Fatalf("the lease says %v, another's TryLock %v", l.Err(), err)

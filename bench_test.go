@@ -83,7 +83,7 @@ func BenchmarkUncontended(b *testing.B) {
 func BenchmarkContended(b *testing.B) {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
-	with, without := locks.Mutex("x"), locks.Mutex("y", holdfast.HandOver(0, 0))
+	with, without := locks.Mutex("x"), locks.Mutex("y", holdfast.WithHandOver(0, 0))
 	const turn = 20_000
 	contend := func(m *holdfast.Mutex) time.Duration {
 		var wg sync.WaitGroup
@@ -120,7 +120,7 @@ func BenchmarkHundredThousandLeases(b *testing.B) {
 			names[i] = fmt.Sprint("lease:", i)
 		}
 		before, idle := heapInUse(), runtime.NumGoroutine()
-		locks := holdfast.New(memstore.New(), holdfast.TTL(time.Minute))
+		locks := holdfast.New(memstore.New(), holdfast.WithTTL(time.Minute))
 		for _, name := range names {
 			if _, err := locks.Mutex(name).Lock(context.Background()); err != nil {
 				b.Fatal(err)
@@ -164,7 +164,7 @@ func BenchmarkDrain(b *testing.B) {
 
 // drain measures how long it takes until all of n waiters in the store's line had the lock.
 func drain(b *testing.B, n int) time.Duration {
-	locks := holdfast.New(memstore.New(), holdfast.HandOver(0, 0))
+	locks := holdfast.New(memstore.New(), holdfast.WithHandOver(0, 0))
 	defer locks.Close()
 	ctx, m := context.Background(), locks.Mutex("x")
 	first, err := m.Lock(ctx)
@@ -197,7 +197,7 @@ func BenchmarkReentrant(b *testing.B) {
 	n := &detour{Store: memstore.New()}
 	locks := holdfast.New(n)
 	defer locks.Close()
-	m := locks.Mutex("x", holdfast.Reentrant())
+	m := locks.Mutex("x", holdfast.WithReentrance())
 	outer, err := m.Lock(context.Background())
 	if err != nil {
 		b.Fatal(err)
@@ -218,7 +218,7 @@ type counter struct {
 	joins, leaves atomic.Int64
 }
 
-func (n *counter) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (n *counter) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	n.joins.Add(1)
 	return n.Store.Join(ctx, c)
 }

@@ -29,11 +29,11 @@ type claim struct {
 	store.Claim
 	until instant     // up to when it stands, as the last acknowledged Join or Keep said
 	ended atomic.Bool // somebody was told that its time ran out: no later answer makes that untrue
-	end   *time.Time  // FixedTTL: when it is over, once it is held
+	end   *time.Time  // WithFixedTTL: when it is over, once it is held
 
 	phase   phase
 	standby bool                  // it is its queue's standby, or was when it failed
-	shown   bool                  // a guard goes by it: it is never anybody else's
+	pinned  bool                  // a guard goes by it: it is never anybody else's
 	calling bool                  // a call about it is under way or about to be
 	again   bool                  // something came up while a call was under way: ask again after it
 	fails   int32                 // calls about it that failed in a row
@@ -58,7 +58,7 @@ type claim struct {
 func (c *Client) newClaim(r *request, q *localQueue) *claim {
 	s := r.lock.settings
 	cl := &claim{queue: q, pos: agenda.Off, Claim: store.Claim{
-		ID: c.ids.next(), Name: r.lock.name, Ask: r.ask, TTL: s.ttl, Grace: s.grace, Try: r.try,
+		ID: c.ids.next(), Name: r.lock.name, Demand: r.ask, TTL: s.ttl, Grace: s.grace, Try: r.try,
 		Floor: c.floor, Owner: r.shownOwner(),
 	}}
 	c.claims[cl.ID] = cl
@@ -66,7 +66,7 @@ func (c *Client) newClaim(r *request, q *localQueue) *claim {
 }
 
 // joined takes the store's answer to a Join. Without an error the claim is held, or waits.
-func (c *Client) joined(cl *claim, s store.Standing, err error) error {
+func (c *Client) joined(cl *claim, s store.Status, err error) error {
 	closed := c.isClosed()
 	if err == nil || store.Final(err) {
 		c.heard++
@@ -137,7 +137,7 @@ func (c *Client) handTo(cl *claim, r *request, l *Lease) {
 // onPush takes news from the store. It may be lost, late, early or forged (rule 7 of package store): only a grant with
 // the ticket that an answer has brought is believed, and anything else is a reason to ask. Its ticket does not raise
 // the floor: a mad one would make this client unusable.
-func (c *Client) onPush(id store.ID, s store.Standing) {
+func (c *Client) onPush(id store.ID, s store.Status) {
 	c.begin()
 	defer c.end()
 	if c.isClosed() {
@@ -186,7 +186,7 @@ func (c *Client) pushedGrant(cl *claim) {
 }
 
 // answered takes the store's answer to a Keep. It was the sent-th call.
-func (c *Client) answered(cl *claim, s store.Standing, sent uint64, now time.Time) {
+func (c *Client) answered(cl *claim, s store.Status, sent uint64, now time.Time) {
 	if cl.phase != held && cl.phase != waiting {
 		return // it was over while the call was under way
 	}
@@ -229,7 +229,7 @@ func (c *Client) unanswered(cl *claim, err error) {
 	c.keeper.retryLater(cl, err)
 	if o := c.settings.observer; o != nil && cl.lease != nil {
 		left := time.Duration(cl.until.mono.Load() - monoNow())
-		o.Jeopardy(newRequest("renew", cl.Name, c.abilities.Store, cl.Ask), cl.lease.token, left, err)
+		o.Jeopardy(newRequest("renew", cl.Name, c.abilities.Store, cl.Demand), cl.lease.token, left, err)
 	}
 	if cl.phase == waiting && store.Final(err) {
 		c.withdraw(cl)

@@ -104,7 +104,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 		return nil, &Error{Op: opOpen, Store: at.ShownFor(err), Err: err}
 	}
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already, as the server granted it
-		options = append([]Option{TTL(at.TTL)}, options...)
+		options = append([]Option{WithTTL(at.TTL)}, options...)
 	}
 	c := New(s, options...)
 	if c.settings.err != nil {
@@ -244,7 +244,7 @@ func (c *Client) warn(msg string, args ...any) {
 
 // lacks returns the error of a call that needs what the store has not.
 func (c *Client) lacks(what string) error {
-	instead := c.abilities.Instead
+	instead := c.abilities.Alternative
 	if instead != "" {
 		instead = "; " + instead
 	}

@@ -33,7 +33,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 		for i := range 200 {
 			r.lock(other.Mutex(fmt.Sprint(i)).TryLock)
 		}
-		if line, err := other.Inspect(t.Context(), "taken"); err != nil || len(line.Places) != 1 {
+		if line, err := other.Inspect(t.Context(), "taken"); err != nil || len(line.Entries) != 1 {
 			t.Fatalf("the waiter's place: %+v, %v", line, err)
 		}
 		if err := c.Close(); err != nil {
@@ -117,7 +117,7 @@ func TestCloseDuringAJoinThatLandsUnanswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		land := make(chan struct{})
 		lost := errors.New("the answer was lost")
-		c := r.around(&detour{joined: func(store.Claim, *store.Standing) error {
+		c := r.around(&detour{joined: func(store.Claim, *store.Status) error {
 			<-land
 			return &store.Fault{Store: "it", Err: lost}
 		}})

@@ -72,7 +72,7 @@ type search struct {
 // nothing that others could wait for.
 func (c *Client) newSearch(r *request) *search {
 	o, cl := r.owner, r.queue.claim
-	if o == nil || cl == nil || !c.abilities.Line || r.lock.settings.noDeadlock || !o.holdsBeside(cl) {
+	if o == nil || cl == nil || !c.abilities.Queue || r.lock.settings.noDeadlock || !o.holdsBeside(cl) {
 		return nil
 	}
 	s := &search{request: r, claim: cl, found: make(chan error, 1)}
@@ -110,7 +110,7 @@ func (s *search) run() {
 	c.keeper.keep(s.ctx, s.say(), nil)
 	var last knot.Knot
 	for s.ctx.Err() == nil {
-		found, err := knot.Find(s.ctx, c.store.Line, s.claim.Name, s.claim.ID)
+		found, err := knot.Find(s.ctx, c.store.Queue, s.claim.Name, s.claim.ID)
 		if err != nil {
 			found = knot.Knot{}
 		}

@@ -21,13 +21,13 @@ import (
 // others go on.
 func TestThreePartyDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		a := r.client(holdfast.Label("a"))
-		b := r.client(holdfast.Label("b"))
+		a := r.client(holdfast.WithLabel("a"))
+		b := r.client(holdfast.WithLabel("b"))
 		pool := func(c *holdfast.Client) *holdfast.Semaphore { return c.Semaphore("pool", 2) }
 
-		one := r.lock(a.Mutex("x").Lock)                              // 1 has x, wants y
-		two := r.lock(b.RWMutex("y", holdfast.Label("reader")).RLock) // 2 reads y, wants the pool
-		three := r.lock(units(pool(a), 2))                            // 3 has the pool, wants x
+		one := r.lock(a.Mutex("x").Lock)                                  // 1 has x, wants y
+		two := r.lock(b.RWMutex("y", holdfast.WithLabel("reader")).RLock) // 2 reads y, wants the pool
+		three := r.lock(units(pool(a), 2))                                // 3 has the pool, wants x
 		calls := []*call{
 			r.begin(under(one, a.RWMutex("y").Lock)),
 			r.begin(under(two, units(pool(b), 1))),
@@ -81,7 +81,7 @@ func (r *rig) pair(options ...holdfast.Option) (leases [2]*holdfast.Lease, calls
 
 func TestNoDeadlockCheck(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		leases, calls := r.pair(holdfast.NoDeadlockCheck())
+		leases, calls := r.pair(holdfast.WithoutDeadlockCheck())
 		r.pass(time.Minute)
 		if calls[0].done() || calls[1].done() {
 			t.Fatal("somebody looked")
@@ -220,11 +220,11 @@ func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
 		lines := r.server.Connect()
 		defer lines.Close()
 		waits := func(name string) []byte {
-			line, err := lines.Line(t.Context(), name)
-			if err != nil || len(line.Places) != 2 {
+			line, err := lines.Queue(t.Context(), name)
+			if err != nil || len(line.Entries) != 2 {
 				t.Fatalf("%v, %v", line, err)
 			}
-			return line.Places[1].ID[:]
+			return line.Entries[1].ID[:]
 		}
 		for round := range 16 {
 			first := round % 2 // who begins to wait, and looks, earlier
@@ -264,7 +264,7 @@ func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
 // TestStoreWithoutALineIsNotSearchedForDeadlocks.
 func TestStoreWithoutALineIsNotSearchedForDeadlocks(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := &detour{can: func(a *store.Abilities) { a.Line = false }}
+		d := &detour{can: func(a *store.Abilities) { a.Queue = false }}
 		c := r.around(d)
 		r.lock(r.client().Mutex("y").Lock)
 		r.begin(under(r.lock(c.Mutex("x").Lock), c.Mutex("y").Lock))

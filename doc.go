@@ -31,10 +31,10 @@
 // # Owners
 //
 // What is locked under a lease's context has the same owner. Taking the same lock again there is ErrReentered, or
-// with the option [Reentrant] one more lease of it; a reader that wants to write gets ErrUpgrade either way. Owners
+// with the option [WithReentrance] one more lease of it; a reader that wants to write gets ErrUpgrade either way. Owners
 // that wait for each other in a circle are found, across processes, within about a second: one of them gets a
 // [*DeadlockError]. [LockAll] takes many locks at once in an order in which that cannot happen. Inside a process a
-// lock passes from goroutine to goroutine without a word to the store, for a bounded while: see [HandOver].
+// lock passes from goroutine to goroutine without a word to the store, for a bounded while: see [WithHandOver].
 //
 // # What no lock can promise
 //

@@ -22,25 +22,25 @@ import (
 type detour struct {
 	store.Store
 	join   func(context.Context, store.Claim) error
-	joined func(store.Claim, *store.Standing) error
+	joined func(store.Claim, *store.Status) error
 	keep   func(context.Context, []store.Claim) error
 	leave  func(context.Context, store.Claim) error
 	can    func(*store.Abilities)
 	deaf   bool // no push comes through
-	push   func(store.ID, store.Standing)
+	push   func(store.ID, store.Status)
 
 	joins, keeps, kept, leaves, looks atomic.Int64
 
 	mu     sync.Mutex
-	answer func(store.Claim, *store.Standing) // of Keep
-	claims []store.Claim                      // with their tickets
+	answer func(store.Claim, *store.Status) // of Keep
+	claims []store.Claim                    // with their tickets
 }
 
-func (d *detour) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (d *detour) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	d.joins.Add(1)
 	if d.join != nil {
 		if err := d.join(ctx, c); err != nil {
-			return store.Standing{}, err
+			return store.Status{}, err
 		}
 	}
 	s, err := d.Store.Join(ctx, c)
@@ -54,7 +54,7 @@ func (d *detour) Join(ctx context.Context, c store.Claim) (store.Standing, error
 	return s, err
 }
 
-func (d *detour) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (d *detour) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	d.keeps.Add(1)
 	d.kept.Add(int64(len(cs)))
 	if d.keep != nil {
@@ -83,12 +83,12 @@ func (d *detour) Leave(ctx context.Context, c store.Claim) error {
 	return d.Store.Leave(ctx, c)
 }
 
-func (d *detour) Line(ctx context.Context, name string) (store.Line, error) {
+func (d *detour) Queue(ctx context.Context, name string) (store.Queue, error) {
 	d.looks.Add(1)
-	return d.Store.Line(ctx, name)
+	return d.Store.Queue(ctx, name)
 }
 
-func (d *detour) Notify(fn func(store.ID, store.Standing)) {
+func (d *detour) Notify(fn func(store.ID, store.Status)) {
 	if d.push = fn; !d.deaf {
 		d.Store.Notify(fn)
 	}
@@ -103,7 +103,7 @@ func (d *detour) Abilities() store.Abilities {
 }
 
 // lie changes what Keep is answered from now on.
-func (d *detour) lie(answer func(store.Claim, *store.Standing)) {
+func (d *detour) lie(answer func(store.Claim, *store.Status)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answer = answer
@@ -118,7 +118,7 @@ func (d *detour) claim(i int) store.Claim {
 
 // pushed pushes news of a claim, true or not.
 func (d *detour) pushed(c store.Claim, state store.State) {
-	d.push(c.ID, store.Standing{State: state, Ticket: c.Ticket})
+	d.push(c.ID, store.Status{State: state, Ticket: c.Ticket})
 }
 
 // around is a client that goes over d, to the rig's server if d leads nowhere yet.
@@ -140,7 +140,7 @@ func (r *rig) counted(options ...holdfast.Option) (*holdfast.Client, *detour) {
 // countedLink is a client behind a link that can fail, whose calls are counted.
 func (r *rig) countedLink(options ...holdfast.Option) (*holdfast.Client, *detour, *storetest.Pipe) {
 	pipe := storetest.NewPipe()
-	d := &detour{Store: r.server.Connect(memstore.Over(pipe))}
+	d := &detour{Store: r.server.Connect(memstore.WithNetwork(pipe))}
 	c := r.around(d, options...)
 	r.Cleanup(pipe.Kill)
 	return c, d, pipe
@@ -197,7 +197,7 @@ type logbook struct {
 	said []string
 }
 
-func (b *logbook) option() holdfast.Option { return holdfast.Logger(slog.New(b)) }
+func (b *logbook) option() holdfast.Option { return holdfast.WithLogger(slog.New(b)) }
 
 func (b *logbook) Enabled(context.Context, slog.Level) bool {
 	if b.before != nil {
@@ -373,5 +373,5 @@ func (o *recorder) allOver(t *testing.T) {
 // observed is a client with an Observer that writes everything down.
 func (r *rig) observed(options ...holdfast.Option) (*holdfast.Client, *recorder) {
 	o := &recorder{}
-	return r.client(append(options, holdfast.Observe(o))...), o
+	return r.client(append(options, holdfast.WithObserver(o))...), o
 }

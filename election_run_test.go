@@ -148,7 +148,7 @@ func TestElectionRunKnowsItsOwnLoss(t *testing.T) {
 		ctx := r.within(time.Minute)
 		err := c.Election("boss").Run(ctx, func(ctx context.Context) error {
 			calls++
-			return c.Mutex("x", holdfast.FixedTTL(time.Second)).Do(ctx, func(ctx context.Context) error {
+			return c.Mutex("x", holdfast.WithFixedTTL(time.Second)).Do(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
 				return ctx.Err()
 			})
@@ -177,7 +177,7 @@ func TestElectionRunEndsWithItsContext(t *testing.T) {
 			}
 			synctest.Wait()
 			line, err := r.client().Inspect(t.Context(), "boss")
-			if err != nil || len(line.Places) != map[bool]int{true: 0, false: 1}[leads] {
+			if err != nil || len(line.Entries) != map[bool]int{true: 0, false: 1}[leads] {
 				t.Errorf("it left something behind: %+v, %v", line, err)
 			}
 		})

@@ -56,9 +56,9 @@ func TestElectionLeader(t *testing.T) {
 		if _, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Fatalf("nobody leads: %v", err)
 		}
-		l := r.lock(r.client().Election("boss", holdfast.Label("10.0.0.7:80"), holdfast.Owner("node 7")).Campaign)
+		l := r.lock(r.client().Election("boss", holdfast.WithLabel("10.0.0.7:80"), holdfast.WithOwner("node 7")).Campaign)
 		since := time.Now()
-		candidate := r.begin(r.client().Election("boss", holdfast.Label("10.0.0.8:80")).Campaign)
+		candidate := r.begin(r.client().Election("boss", holdfast.WithLabel("10.0.0.8:80")).Campaign)
 		r.pass(time.Second)
 		got, err := e.Leader(t.Context())
 		if err != nil || got.Info != "10.0.0.7:80" || got.Owner.ID != "node 7" || got.Owner.PID == 0 || got.Token != l.Token() ||
@@ -89,7 +89,7 @@ func TestElectionBadInput(t *testing.T) {
 			want error
 		}{
 			"bad name":    {c.Election(""), t.Context(), holdfast.ErrBadName},
-			"bad option":  {c.Election("boss", holdfast.TTL(-1)), t.Context(), holdfast.ErrBadTTL},
+			"bad option":  {c.Election("boss", holdfast.WithTTL(-1)), t.Context(), holdfast.ErrBadTTL},
 			"nil context": {c.Election("boss"), none, holdfast.ErrNilContext},
 		} {
 			if _, err := test.e.Campaign(test.ctx); !errors.Is(err, test.want) {
@@ -224,7 +224,7 @@ func (s *sightings) ended() bool {
 
 func TestElectionObserve(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		e := func(label string) *holdfast.Election { return r.client().Election("boss", holdfast.Label(label)) }
+		e := func(label string) *holdfast.Election { return r.client().Election("boss", holdfast.WithLabel(label)) }
 		early := r.observe(e("early"))
 		early.are(t, "nobody")
 		a := r.lock(e("a").Campaign)
@@ -294,8 +294,8 @@ func TestElectionObserveRidesOutAnOutage(t *testing.T) {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, link := r.linked()
 			other := r.client()
-			a := r.lock(other.Election("boss", holdfast.Label("a")).Campaign)
-			b := r.begin(other.Election("boss", holdfast.Label("b")).Campaign)
+			a := r.lock(other.Election("boss", holdfast.WithLabel("a")).Campaign)
+			b := r.begin(other.Election("boss", holdfast.WithLabel("b")).Campaign)
 			seen := r.observe(c.Election("boss"))
 			for _, want := range [][]string{{"a", "unknown", "a"}, {"a", "unknown", "a", "unknown", "b"}} {
 				back := outage(link)

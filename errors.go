@@ -89,7 +89,7 @@ func (e *LockedError) Unwrap() []error {
 }
 
 // lockedBy describes the first holder of a line.
-func lockedBy(name string, holder *store.Place, ahead int, cause error) *LockedError {
+func lockedBy(name string, holder *store.Entry, ahead int, cause error) *LockedError {
 	e := &LockedError{Name: name, Ahead: ahead, cause: cause}
 	if holder != nil {
 		p := newPlace(holder)

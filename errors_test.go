@@ -61,9 +61,9 @@ func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			held := r.lock(r.client().Mutex("third").Lock)
-			c := r.client(holdfast.Observe(&lastWait{t: t}))
+			c := r.client(holdfast.WithObserver(&lastWait{t: t}))
 			var m *holdfast.MultiLease
-			waits := r.begin(all(&m, c.Mutex("third"), c.Mutex("second"), c.Mutex("first", holdfast.FixedTTL(ttl))))
+			waits := r.begin(all(&m, c.Mutex("third"), c.Mutex("second"), c.Mutex("first", holdfast.WithFixedTTL(ttl))))
 			r.waits(waits, "the third is taken")
 			lose(r)
 			synctest.Wait()

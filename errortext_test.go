@@ -80,16 +80,16 @@ func checkText(t *testing.T, err error) {
 
 var contentionScenes = map[string]errorScene{
 	"try": func(r *rig, name string, see func(error)) {
-		r.lock(r.client(holdfast.Label("label " + name)).Mutex(name).Lock)
+		r.lock(r.client(holdfast.WithLabel("label " + name)).Mutex(name).Lock)
 		c := r.client()
 		see(errorOf(c.Mutex(name).TryLock(r.Context())))
 		see(errorOf(c.RWMutex(name).TryRLock(r.Context())))
 	},
 	"deadline": func(r *rig, name string, see func(error)) {
-		r.lock(r.client(holdfast.Owner("owner " + name)).Mutex(name).Lock)
+		r.lock(r.client(holdfast.WithOwner("owner " + name)).Mutex(name).Lock)
 		c := r.client()
 		see(errorOf(c.Mutex(name).Lock(r.within(time.Second))))
-		see(errorOf(c.Mutex(name, holdfast.Wait(time.Second)).Lock(r.Context())))
+		see(errorOf(c.Mutex(name, holdfast.WithWait(time.Second)).Lock(r.Context())))
 		see(errorOf(holdfast.LockAll(r.within(time.Second), c.Mutex(name))))
 		see(errorOf(holdfast.LockAll(r.within(time.Second), c.Mutex(name), c.Mutex("b"))))
 		see(c.Mutex(name).Do(r.within(time.Second), func(context.Context) error { return nil }))
@@ -110,7 +110,7 @@ var contentionScenes = map[string]errorScene{
 		see(waits.err)
 	},
 	"deadlock": func(r *rig, name string, see func(error)) {
-		a, b := r.client(holdfast.Label("label "+name)), r.client()
+		a, b := r.client(holdfast.WithLabel("label "+name)), r.client()
 		one, two := r.lock(a.Mutex(name).Lock), r.lock(b.Mutex("y").Lock)
 		calls := []*call{r.begin(under(one, a.Mutex("y").Lock)), r.begin(under(two, b.Mutex(name).Lock))}
 		r.pass(3 * time.Second)
@@ -136,7 +136,7 @@ var misuseScenes = map[string]errorScene{
 		see(l.Unlock(r.Context()))
 		see(context.Cause(ctx))
 		see(errorOf(l.Downgrade(r.Context())))
-		_, _, err := l.Show()
+		_, _, err := l.Pin()
 		see(err)
 	},
 	"mismatch": func(r *rig, name string, see func(error)) {
@@ -151,7 +151,7 @@ var misuseScenes = map[string]errorScene{
 		l := r.lock(m.RLock)
 		see(errorOf(m.RLock(l.Context())))
 		see(errorOf(m.Lock(l.Context())))
-		see(errorOf(r.client().RWMutex(name, holdfast.Reentrant()).Lock(l.Context())))
+		see(errorOf(r.client().RWMutex(name, holdfast.WithReentrance()).Lock(l.Context())))
 		see(errorOf(l.Downgrade(r.Context())))
 	},
 	"wrong": func(r *rig, name string, see func(error)) {
@@ -159,8 +159,8 @@ var misuseScenes = map[string]errorScene{
 		c := r.client()
 		fn := func(context.Context) error { return nil }
 		for _, o := range []holdfast.Option{
-			holdfast.TTL(0), holdfast.TTL(memstore.MaxTTL + 1), holdfast.Wait(-1), holdfast.Grace(memstore.MaxTTL + 1),
-			holdfast.Owner(name + "\x00"), holdfast.Label(strings.Repeat(name, 513)), holdfast.HandOver(-1, 0), nil,
+			holdfast.WithTTL(0), holdfast.WithTTL(memstore.MaxTTL + 1), holdfast.WithWait(-1), holdfast.WithGrace(memstore.MaxTTL + 1),
+			holdfast.WithOwner(name + "\x00"), holdfast.WithLabel(strings.Repeat(name, 513)), holdfast.WithHandOver(-1, 0), nil,
 		} {
 			see(errorOf(c.Mutex(name, o).Lock(r.Context())))
 			see(errorOf(holdfast.LockAll(r.Context(), c.Mutex(name, o))))
@@ -210,7 +210,7 @@ var misuseScenes = map[string]errorScene{
 		for _, url := range []string{"", "nonsense", "gopher://x", "memory:?ttl=1ns", "memory:?prefix=%00"} {
 			see(errorOf(holdfast.Open(r.Context(), url)))
 		}
-		see(errorOf(holdfast.Open(r.Context(), "memory:", holdfast.Owner(name+"\x00"))))
+		see(errorOf(holdfast.Open(r.Context(), "memory:", holdfast.WithOwner(name+"\x00"))))
 	},
 }
 
@@ -301,7 +301,7 @@ var faultScenes = map[string]errorScene{
 		r.lock(r.client().Mutex(name).Lock)
 		ctx := r.within(time.Second)
 		waits := r.begin(func(context.Context) (*holdfast.Lease, error) {
-			return c.Mutex(name, holdfast.Wait(ttl)).Lock(r.Context())
+			return c.Mutex(name, holdfast.WithWait(ttl)).Lock(r.Context())
 		})
 		pipe.Cut()
 		see(errorOf(c.Mutex(name).Lock(ctx)))

@@ -13,10 +13,10 @@ import (
 )
 
 // A function that locks for itself can be called by one that holds the lock already: it hands its lease's context on.
-func ExampleReentrant() {
+func ExampleWithReentrance() {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
-	account := locks.Mutex("account:7", holdfast.Reentrant())
+	account := locks.Mutex("account:7", holdfast.WithReentrance())
 
 	withdraw := func(ctx context.Context) error {
 		return account.Do(ctx, func(ctx context.Context) error {
@@ -36,7 +36,7 @@ func ExampleReentrant() {
 }
 
 // Without Reentrant, a lock that is taken again is an error at once. It would wait for itself.
-func ExampleReentrant_without() {
+func ExampleWithReentrance_without() {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
 	account := locks.Mutex("account:7")
@@ -87,7 +87,7 @@ func ExampleElection() {
 	defer here.Close()
 	defer elsewhere.Close()
 
-	leadership, err := here.Election("scheduler", holdfast.Label("10.0.0.7:8080")).Campaign(ctx)
+	leadership, err := here.Election("scheduler", holdfast.WithLabel("10.0.0.7:8080")).Campaign(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func ExampleOwner() {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
 
-	order, err := locks.Mutex("order:1", holdfast.Owner("request 4711")).Lock(ctx)
+	order, err := locks.Mutex("order:1", holdfast.WithOwner("request 4711")).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -162,9 +162,9 @@ func ExampleOwner() {
 }
 
 // With 0 turns every lock goes through the store's line, and has a ticket of its own.
-func ExampleHandOver() {
+func ExampleWithHandOver() {
 	ctx := context.Background()
-	locks := holdfast.New(memstore.New(), holdfast.HandOver(0, 0))
+	locks := holdfast.New(memstore.New(), holdfast.WithHandOver(0, 0))
 	defer locks.Close()
 
 	var mu sync.Mutex
@@ -235,7 +235,7 @@ func (s slowLog) Waiting(ctx context.Context, r holdfast.Request) (context.Conte
 
 func ExampleObserver() {
 	ctx := context.Background()
-	locks := holdfast.New(memstore.New(), holdfast.Observe(slowLog{limit: time.Second}))
+	locks := holdfast.New(memstore.New(), holdfast.WithObserver(slowLog{limit: time.Second}))
 	defer locks.Close()
 
 	lease, err := locks.Mutex("report").Lock(ctx)
@@ -243,7 +243,7 @@ func ExampleObserver() {
 		log.Fatal(err)
 	}
 	defer lease.Unlock(ctx)
-	_, err = locks.Mutex("report", holdfast.Wait(1500*time.Millisecond)).Lock(ctx)
+	_, err = locks.Mutex("report", holdfast.WithWait(1500*time.Millisecond)).Lock(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrLocked))
 	// Output:
 	// lock "report" took too long, got it: false

@@ -36,7 +36,7 @@ func ExampleMutex_Lock() {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
 
-	lease, err := locks.Mutex("inventory:42", holdfast.TTL(10*time.Second)).Lock(ctx)
+	lease, err := locks.Mutex("inventory:42", holdfast.WithTTL(10*time.Second)).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func ExampleMutex_Lock() {
 func ExampleMutex_TryLock() {
 	ctx := context.Background()
 	server := memstore.NewServer() // stands for the server that all processes use
-	here, elsewhere := holdfast.New(server.Connect()), holdfast.New(server.Connect(), holdfast.Label("nightly"))
+	here, elsewhere := holdfast.New(server.Connect()), holdfast.New(server.Connect(), holdfast.WithLabel("nightly"))
 	defer here.Close()
 	defer elsewhere.Close()
 
@@ -180,7 +180,7 @@ func ExampleWait() {
 	}
 	defer lease.Unlock(ctx)
 
-	_, err = locks.Mutex("job", holdfast.Wait(100*time.Millisecond)).Lock(ctx)
+	_, err = locks.Mutex("job", holdfast.WithWait(100*time.Millisecond)).Lock(ctx)
 	var locked *holdfast.LockedError
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.As(err, &locked) && locked.Token == lease.Token())
 	// Output: true true
@@ -188,7 +188,7 @@ func ExampleWait() {
 
 func ExampleClient_Inspect() {
 	ctx := context.Background()
-	locks := holdfast.New(memstore.New(), holdfast.Label("billing"))
+	locks := holdfast.New(memstore.New(), holdfast.WithLabel("billing"))
 	defer locks.Close()
 	lease, err := locks.Mutex("invoice:7").Lock(ctx)
 	if err != nil {

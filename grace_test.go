@@ -49,7 +49,7 @@ func TestGraceAfterALoss(t *testing.T) {
 		}, false},
 	} {
 		scene(t, what, func(_ *testing.T, r *rig) {
-			c, link := r.linked(holdfast.Grace(grace))
+			c, link := r.linked(holdfast.WithGrace(grace))
 			l := r.lock(c.Mutex("x").Lock)
 			r.loseByTime(link, l)
 			test.then(r, c, l)
@@ -67,7 +67,7 @@ func TestGraceAfterALoss(t *testing.T) {
 // TestDoEndsTheGrace: when the function of Do has returned, nothing of it is under way.
 func TestDoEndsTheGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(grace))
+		c, link := r.linked(holdfast.WithGrace(grace))
 		next := r.client().Mutex("x")
 		err := c.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
 			link.Cut()
@@ -88,7 +88,7 @@ func TestDoEndsTheGrace(t *testing.T) {
 // TestGraceOfAReenteredLock ends with the last of its leases.
 func TestGraceOfAReenteredLock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(grace), holdfast.Reentrant())
+		c, link := r.linked(holdfast.WithGrace(grace), holdfast.WithReentrance())
 		first := r.lock(c.Mutex("x").Lock)
 		second := r.lease(c.Mutex("x").Lock(first.Context()))
 		r.loseByTime(link, first)
@@ -110,7 +110,7 @@ func TestGraceOfAReenteredLock(t *testing.T) {
 
 func TestGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(ttl))
+		c, link := r.linked(holdfast.WithGrace(ttl))
 		l := r.lock(c.Mutex("x").Lock)
 		link.Kill()
 		r.pass(ttl)

@@ -35,8 +35,8 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 				if len(cancelled) == waiters {
 					want = 1
 				}
-				if line := r.line(b, "x"); len(line.Places) != want {
-					t.Fatalf("%d in the line, want %d", len(line.Places), want)
+				if line := r.line(b, "x"); len(line.Entries) != want {
+					t.Fatalf("%d in the line, want %d", len(line.Entries), want)
 				}
 				r.unlock(first)
 				for i, c := range calls {
@@ -71,7 +71,7 @@ func TestHandOverCancelledBeforeJoinsAnswer(t *testing.T) {
 						t.Fatalf("got %v", w.err)
 					}
 				}
-				if name == "the answer is late" && len(r.line(r.client(), "x").Places) != 1 {
+				if name == "the answer is late" && len(r.line(r.client(), "x").Entries) != 1 {
 					t.Error("nothing was sent for those who still wait")
 				}
 				r.pass(time.Second)
@@ -118,7 +118,7 @@ func TestHandOverAfterALoss(t *testing.T) {
 			r.check(b.Break(r.Context(), "x", r.line(b, "x").Holders()[0].Token))
 		},
 		"everyone broken": func(r *rig, b *holdfast.Client, _ linkFaults, _ func()) {
-			for _, p := range slices.Backward(r.line(b, "x").Places) {
+			for _, p := range slices.Backward(r.line(b, "x").Entries) {
 				r.check(b.Break(r.Context(), "x", p.Token))
 			}
 		},
@@ -170,7 +170,7 @@ func TestHandOverAfterALoss(t *testing.T) {
 }
 
 // longHandOver lets a claim be handed over at any time, as far as the option goes.
-var longHandOver = holdfast.HandOver(holdfast.MaxTurns, time.Hour)
+var longHandOver = holdfast.WithHandOver(holdfast.MaxTurns, time.Hour)
 
 func TestHandOverNeverPastUntil(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -248,10 +248,10 @@ func TestHandOverRenewedAtTheEnd(t *testing.T) {
 func TestHandOverNotWithFixedTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		m := c.Mutex("x", longHandOver, holdfast.FixedTTL(time.Second))
+		m := c.Mutex("x", longHandOver, holdfast.WithFixedTTL(time.Second))
 		calls := r.beginMany(5, m.Lock)
-		if line := r.line(c, "x"); len(line.Places) != 5 {
-			t.Fatalf("%d in the line, want 5", len(line.Places))
+		if line := r.line(c, "x"); len(line.Entries) != 5 {
+			t.Fatalf("%d in the line, want 5", len(line.Entries))
 		}
 		for i, w := range calls {
 			if !w.holds() || turnOf(w.lease) != 0 || time.Until(w.lease.Until()) != time.Second {

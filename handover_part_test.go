@@ -61,20 +61,20 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 		"mutex to mutex":                  {lock, lock, true},
 		"mutex to writer":                 {lock, write, true},
 		"writer to mutex":                 {write, lock, true},
-		"other label":                     {lock, with(holdfast.Label("x")), true},
-		"bounded wait":                    {lock, with(holdfast.Wait(ttl)), true},
+		"other label":                     {lock, with(holdfast.WithLabel("x")), true},
+		"bounded wait":                    {lock, with(holdfast.WithWait(ttl)), true},
 		"writer to reader":                {lock, read, false},
 		"reader to writer":                {read, lock, false},
 		"from TryLock":                    {try, lock, false},
-		"from FixedTTL":                   {with(holdfast.FixedTTL(ttl)), lock, false},
-		"to FixedTTL":                     {lock, with(holdfast.FixedTTL(ttl)), false},
+		"from WithFixedTTL":               {with(holdfast.WithFixedTTL(ttl)), lock, false},
+		"to WithFixedTTL":                 {lock, with(holdfast.WithFixedTTL(ttl)), false},
 		"from Campaign":                   {campaign, lock, false},
 		"to Campaign":                     {lock, campaign, false},
-		"from other TTL":                  {with(holdfast.TTL(ttl / 2)), lock, false},
-		"to other TTL":                    {lock, with(holdfast.TTL(ttl / 2)), false},
-		"to other Grace":                  {lock, with(holdfast.Grace(1)), false},
-		"to HandOver off":                 {lock, with(holdfast.HandOver(0, 0)), false},
-		"from HandOver off":               {with(holdfast.HandOver(0, 0)), lock, false},
+		"from other TTL":                  {with(holdfast.WithTTL(ttl / 2)), lock, false},
+		"to other TTL":                    {lock, with(holdfast.WithTTL(ttl / 2)), false},
+		"to other Grace":                  {lock, with(holdfast.WithGrace(1)), false},
+		"to HandOver off":                 {lock, with(holdfast.WithHandOver(0, 0)), false},
+		"from HandOver off":               {with(holdfast.WithHandOver(0, 0)), lock, false},
 		"to one who holds":                {lock, under, false},
 		"from one who holds":              {under, lock, false},
 		"from one who since took another": {above, lock, false},
@@ -86,8 +86,8 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 			first := r.lock(test.first(c))
 			next := r.begin(test.next(c))
 			before := n.joins.Load()
-			if line := r.line(c, "x"); len(line.Places) != 2 {
-				t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Places))
+			if line := r.line(c, "x"); len(line.Entries) != 2 {
+				t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Entries))
 			}
 			r.unlock(first)
 			r.holds(next, "the next does not hold it")
@@ -100,8 +100,8 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 			}
 			r.unlock(next.lease)
 			synctest.Wait()
-			if line := r.line(c, "x"); len(line.Places) != 0 {
-				t.Errorf("%d are left in the line", len(line.Places))
+			if line := r.line(c, "x"); len(line.Entries) != 0 {
+				t.Errorf("%d are left in the line", len(line.Entries))
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 func TestHandOverNotToOneWhoSinceTookAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		named := holdfast.Owner("job")
+		named := holdfast.WithOwner("job")
 		first := r.lock(c.Mutex("x").Lock)
 		next := r.begin(c.Mutex("x", named).Lock)
 		r.lock(c.Mutex("other", named).Lock)
@@ -148,10 +148,10 @@ func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
 func TestHandOverBetweenNamedOwners(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		l := r.lock(c.Mutex("x", holdfast.Owner("0")).Lock)
+		l := r.lock(c.Mutex("x", holdfast.WithOwner("0")).Lock)
 		var calls []*call
 		for i := range 3 {
-			calls = append(calls, r.begin(c.Mutex("x", holdfast.Owner(fmt.Sprint(i+1))).Lock))
+			calls = append(calls, r.begin(c.Mutex("x", holdfast.WithOwner(fmt.Sprint(i+1))).Lock))
 		}
 		for i, w := range calls {
 			r.unlock(l)
@@ -175,7 +175,7 @@ func TestHandOverDifferentTTLsExclude(t *testing.T) {
 		d := &diary{T: t}
 		var wg sync.WaitGroup
 		for i := range 12 {
-			m := c.Mutex("x", holdfast.TTL(ttl/time.Duration(i%3+1)))
+			m := c.Mutex("x", holdfast.WithTTL(ttl/time.Duration(i%3+1)))
 			wg.Go(func() {
 				for range 20 {
 					d.work(fmt.Sprint(i%3), m.Lock, 100*time.Microsecond)

@@ -15,9 +15,9 @@ import (
 func TestHandOverIsSeenInTheLine(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		first := r.lock(c.Mutex("x", holdfast.Label("one")).Lock)
-		next := r.begin(c.Mutex("x", holdfast.Label("two"), holdfast.Owner("job")).Lock)
-		last := r.begin(c.Mutex("x", holdfast.Label("three")).Lock)
+		first := r.lock(c.Mutex("x", holdfast.WithLabel("one")).Lock)
+		next := r.begin(c.Mutex("x", holdfast.WithLabel("two"), holdfast.WithOwner("job")).Lock)
+		last := r.begin(c.Mutex("x", holdfast.WithLabel("three")).Lock)
 		seen := func(want string, l *holdfast.Lease) {
 			t.Helper()
 			c.KeepAll()
@@ -46,8 +46,8 @@ func TestHandOverIsSeenInTheLine(t *testing.T) {
 func TestHandOverIsSeenByTheNextRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		first := r.lock(c.Mutex("x", holdfast.Label("one")).Lock)
-		next := r.begin(c.Mutex("x", holdfast.Label("two")).Lock)
+		first := r.lock(c.Mutex("x", holdfast.WithLabel("one")).Lock)
+		next := r.begin(c.Mutex("x", holdfast.WithLabel("two")).Lock)
 		r.unlock(first)
 		r.pass(ttl/3 + time.Second)
 		p := r.line(c, "x").Holders()[0]
@@ -161,7 +161,7 @@ func TestHandOverOwnerAfterALoss(t *testing.T) {
 		// It holds b and wants d. Another holds d and wants b.
 		bounded := func(under *holdfast.Lease, c *holdfast.Client, name string) *call {
 			return r.begin(func(context.Context) (*holdfast.Lease, error) {
-				return c.Mutex(name, holdfast.Wait(ttl)).Lock(under.Context())
+				return c.Mutex(name, holdfast.WithWait(ttl)).Lock(under.Context())
 			})
 		}
 		d := r.lock(other.Mutex("d").Lock)

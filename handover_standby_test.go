@@ -18,9 +18,9 @@ func TestHandOverStandby(t *testing.T) {
 		a, n := r.counted()
 		b := r.client()
 		// One turn: it queues in the process, and each claim is held once.
-		m := a.Mutex("x", holdfast.Label("a"), holdfast.HandOver(1, time.Second))
+		m := a.Mutex("x", holdfast.WithLabel("a"), holdfast.WithHandOver(1, time.Second))
 		labels := func() (found []string) {
-			for _, p := range r.line(b, "x").Places {
+			for _, p := range r.line(b, "x").Entries {
 				found = append(found, p.Owner.Label)
 			}
 			return found
@@ -34,10 +34,10 @@ func TestHandOverStandby(t *testing.T) {
 		}
 		first := r.lock(m.Lock)
 		expect("alone", 1, 0, "a")
-		other := r.begin(b.Mutex("x", holdfast.Label("b")).Lock)
+		other := r.begin(b.Mutex("x", holdfast.WithLabel("b")).Lock)
 		waiters := r.beginMany(5, m.Lock)
 		expect("others wait", 2, 0, "a", "b", "a")
-		late := r.begin(b.Mutex("x", holdfast.Label("b"), holdfast.HandOver(0, 0)).Lock)
+		late := r.begin(b.Mutex("x", holdfast.WithLabel("b"), holdfast.WithHandOver(0, 0)).Lock)
 		expect("another process comes later", 2, 0, "a", "b", "a", "b")
 		r.unlock(first)
 		expect("after the switch", 2, 1, "b", "a", "b")
@@ -159,7 +159,7 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 		"broken": func(r *rig, _ *holdfast.Lease, _ *detour) { r.breakLock("x") },
 		"broken, and the push says so": func(r *rig, _ *holdfast.Lease, d *detour) {
 			r.server.Erase("x", d.claim(0).ID)
-			d.push(d.claim(0).ID, store.Standing{State: store.Gone})
+			d.push(d.claim(0).ID, store.Status{State: store.Gone})
 		},
 		"run out": func(r *rig, _ *holdfast.Lease, _ *detour) { r.pass(2 * ttl) },
 	} {
@@ -171,7 +171,7 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 				}
 				return nil
 			}
-			c := r.around(d, holdfast.HandOver(1, time.Hour)) // it is never handed over
+			c := r.around(d, holdfast.WithHandOver(1, time.Hour)) // it is never handed over
 			l := r.lock(c.Mutex("x").Lock)
 			waiter := r.begin(c.Mutex("x").Lock)
 			if d.joins.Load() != 2 || c.Waiting() != 0 {
@@ -194,7 +194,7 @@ func TestEveryoneSendsTheStandbyThatFailed(t *testing.T) {
 		if c.Waiting() != 0 {
 			t.Fatal("the standby did not fail")
 		}
-		d.push(store.Everyone, store.Standing{})
+		d.push(store.Everyone, store.Status{})
 		if synctest.Wait(); c.Waiting() != 1 || d.joins.Load() != 3 {
 			t.Fatalf("%d wait after %d joins", c.Waiting(), d.joins.Load())
 		}
@@ -263,8 +263,8 @@ func TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate(t *testing.T) {
 				places = 0
 			}
 			close(land)
-			if synctest.Wait(); c.Waiting() != 0 || len(r.line(c, "x").Places) != places {
-				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(r.line(c, "x").Places))
+			if synctest.Wait(); c.Waiting() != 0 || len(r.line(c, "x").Entries) != places {
+				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(r.line(c, "x").Entries))
 			}
 		})
 	}
@@ -304,8 +304,8 @@ func TestStandbyThatNobodyWantsIsWithdrawn(t *testing.T) {
 				t.Fatalf("there is no standby: %d wait", c.Waiting())
 			}
 			r.pass(after)
-			if line := r.line(c, "x"); after > 0 && (c.Waiting() != 0 || len(line.Places) != 1) {
-				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(line.Places))
+			if line := r.line(c, "x"); after > 0 && (c.Waiting() != 0 || len(line.Entries) != 1) {
+				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(line.Entries))
 			}
 			r.holds(next, "it was lost")
 			r.unlock(next.lease)
@@ -328,8 +328,8 @@ func TestStandbyWhoseJoinIsLateIsKept(t *testing.T) {
 		last := r.begin(c.Mutex("x").Lock)
 		close(land)
 		r.pass(3 * ttl)
-		if line := r.line(r.client(), "x"); len(line.Places) != 2 {
-			t.Fatalf("the line has %d places", len(line.Places))
+		if line := r.line(r.client(), "x"); len(line.Entries) != 2 {
+			t.Fatalf("the line has %d places", len(line.Entries))
 		}
 		r.unlock(next.lease)
 		r.pass(time.Second)

@@ -110,7 +110,7 @@ func TestHandOverSavesCalls(t *testing.T) {
 		check   func(joins, leaves int64) bool
 	}{
 		"on":  {nil, func(joins, leaves int64) bool { return joins == leaves && joins <= goroutines*each/32 }},
-		"off": {[]holdfast.Option{holdfast.HandOver(0, 0)}, func(joins, leaves int64) bool { return joins == goroutines*each && leaves == joins }},
+		"off": {[]holdfast.Option{holdfast.WithHandOver(0, 0)}, func(joins, leaves int64) bool { return joins == goroutines*each && leaves == joins }},
 	} {
 		scene(t, name, func(t *testing.T, r *rig) {
 			c, n := r.counted()
@@ -147,12 +147,12 @@ func TestHandOverBounds(t *testing.T) {
 		{"5 ms", nil, ms, 5},
 		{"5 ms, with a hold longer than that", nil, 7 * ms, 1},
 		{"5 ms, not a whole number of holds", nil, 2 * ms, 3},
-		{"3 turns", []holdfast.Option{holdfast.HandOver(3, time.Second)}, ms, 3},
-		{"20 ms", []holdfast.Option{holdfast.HandOver(127, 20*ms)}, ms, 20},
-		{"as many as there can be", []holdfast.Option{holdfast.HandOver(127, time.Second)}, 0, 127},
-		{"one turn", []holdfast.Option{holdfast.HandOver(1, time.Second)}, ms, 1},
-		{"no time", []holdfast.Option{holdfast.HandOver(10, 0)}, 0, 1},
-		{"strict order", []holdfast.Option{holdfast.HandOver(0, 0)}, 0, 1},
+		{"3 turns", []holdfast.Option{holdfast.WithHandOver(3, time.Second)}, ms, 3},
+		{"20 ms", []holdfast.Option{holdfast.WithHandOver(127, 20*ms)}, ms, 20},
+		{"as many as there can be", []holdfast.Option{holdfast.WithHandOver(127, time.Second)}, 0, 127},
+		{"one turn", []holdfast.Option{holdfast.WithHandOver(1, time.Second)}, ms, 1},
+		{"no time", []holdfast.Option{holdfast.WithHandOver(10, 0)}, 0, 1},
+		{"strict order", []holdfast.Option{holdfast.WithHandOver(0, 0)}, 0, 1},
 	} {
 		scene(t, test.name, func(t *testing.T, r *rig) {
 			a, b := r.client(), r.client()

@@ -9,13 +9,13 @@ import (
 )
 
 // A Line is who holds a resource and who waits for it, in order of arrival, as the store saw it.
-type Line struct {
-	Name   string
-	Places []Place
+type Queue struct {
+	Name    string
+	Entries []Entry
 }
 
 // A Place is one who holds or waits.
-type Place struct {
+type Entry struct {
 	Owner store.Owner
 	Token Token
 	Held  bool
@@ -27,19 +27,19 @@ type Place struct {
 }
 
 // Holders are the places that are held.
-func (l Line) Holders() []Place {
+func (l Queue) Holders() []Entry {
 	n := 0
-	for n < len(l.Places) && l.Places[n].Held {
+	for n < len(l.Entries) && l.Entries[n].Held {
 		n++
 	}
-	return l.Places[:n]
+	return l.Entries[:n]
 }
 
 // Waiters are the places that wait, the next first.
-func (l Line) Waiters() []Place { return l.Places[len(l.Holders()):] }
+func (l Queue) Waiters() []Entry { return l.Entries[len(l.Holders()):] }
 
-func newPlace(p *store.Place) Place {
-	place := Place{
+func newPlace(p *store.Entry) Entry {
+	place := Entry{
 		Token: newToken(p.Ticket, !p.Exclusive(), p.Turn),
 		Held:  p.State == store.Held,
 		Kind:  p.Kind,
@@ -55,22 +55,22 @@ func newPlace(p *store.Place) Place {
 }
 
 // Inspect says who holds a name and who waits for it. A name that nobody uses has an empty line.
-func (c *Client) Inspect(ctx context.Context, name string) (Line, error) {
+func (c *Client) Inspect(ctx context.Context, name string) (Queue, error) {
 	k := c.lock(name, nil)
 	return k.inspect(ctx)
 }
 
-func (k *lock) inspect(ctx context.Context) (Line, error) {
-	l := Line{Name: k.name}
+func (k *lock) inspect(ctx context.Context) (Queue, error) {
+	l := Queue{Name: k.name}
 	if err := k.usable(ctx); err != nil {
 		return l, k.client.failed("inspect", k.name, err)
 	}
-	seen, err := k.client.store.Line(ctx, k.name)
+	seen, err := k.client.store.Queue(ctx, k.name)
 	if err != nil {
 		return l, k.client.failed("inspect", k.name, err)
 	}
-	for i := range seen.Places {
-		l.Places = append(l.Places, newPlace(&seen.Places[i]))
+	for i := range seen.Entries {
+		l.Entries = append(l.Entries, newPlace(&seen.Entries[i]))
 	}
 	return l, nil
 }

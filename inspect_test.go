@@ -13,8 +13,8 @@ import (
 func TestInspect(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		m := c.RWMutex("x", holdfast.Label("reports"))
-		if line, err := m.Inspect(t.Context()); err != nil || line.Name != "x" || len(line.Places) != 0 {
+		m := c.RWMutex("x", holdfast.WithLabel("reports"))
+		if line, err := m.Inspect(t.Context()); err != nil || line.Name != "x" || len(line.Entries) != 0 {
 			t.Fatalf("nobody there: %+v, %v", line, err)
 		}
 		one := r.lock(m.RLock)
@@ -25,7 +25,7 @@ func TestInspect(t *testing.T) {
 		if err != nil || len(line.Holders()) != 2 || len(line.Waiters()) != 1 {
 			t.Fatalf("%+v, %v", line, err)
 		}
-		first, last := line.Places[0], line.Waiters()[0]
+		first, last := line.Entries[0], line.Waiters()[0]
 		if first.Token != one.Token() || first.Owner.Label != "reports" || first.Owner.PID == 0 || first.Units != 1 ||
 			first.Kind != store.Lock || !first.Held || time.Since(first.Since) != time.Second || first.Left != ttl-time.Second {
 			t.Errorf("the first is %+v", first)

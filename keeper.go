@@ -79,12 +79,12 @@ func (k *keeper) unschedule(cl *claim) {
 
 // keepLater sets when cl is to be kept next, after the store answered s: a third of its ttl after what was
 // acknowledged was sent, or at once if something came up meanwhile.
-func (k *keeper) keepLater(cl *claim, s store.Standing, at time.Time) {
+func (k *keeper) keepLater(cl *claim, s store.Status, at time.Time) {
 	now, until := mono(at), mono(s.Until)
 	soonest := now + int64(leastAsk)
 	due := max(until-int64(cl.TTL*2/3), now+(until-now)/leastPause, soonest)
-	if cl.phase == waiting && !s.AskAgain.IsZero() {
-		due = min(due, max(mono(s.AskAgain), soonest))
+	if cl.phase == waiting && !s.RecheckAt.IsZero() {
+		due = min(due, max(mono(s.RecheckAt), soonest))
 	}
 	if cl.hushed != 0 { // more may have been pushed since the call was queued
 		due = min(due, max(cl.hushed, soonest))
@@ -310,7 +310,7 @@ func (k *keeper) keep(ctx context.Context, batch []*claim, buffer []store.Claim)
 	now := time.Now()
 	for i, cl := range batch {
 		if err != nil {
-			c.answered(cl, store.Standing{Err: err}, sent, now)
+			c.answered(cl, store.Status{Err: err}, sent, now)
 		} else {
 			c.answered(cl, standings[i], sent, now)
 		}

@@ -34,7 +34,7 @@ func inBubble(t *testing.T, options []Option, f func(t *testing.T, server *memst
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server, link := memstore.NewServer(), storetest.NewPipe()
-		c := New(server.Connect(memstore.Over(link)), options...)
+		c := New(server.Connect(memstore.WithNetwork(link)), options...)
 		defer c.Close()
 		defer link.Kill()
 		f(t, server, c, link)
@@ -71,7 +71,7 @@ func TestLossThatWasToldStaysALoss(t *testing.T) {
 				inBubble(t, nil, func(t *testing.T, server *memstore.Server, c *Client, link *storetest.Pipe) {
 					other := New(server.Connect())
 					defer other.Close()
-					m := c.Mutex("x", Reentrant())
+					m := c.Mutex("x", WithReentrance())
 					l := must[*Lease](t)(m.Lock(t.Context()))
 					leases := []*Lease{l}
 					if reentered {
@@ -126,7 +126,7 @@ func TestLossThatWasToldIsGivenBack(t *testing.T) {
 // TestLossThatWasToldIsLoggedOnce, although the keeper did not find it first.
 func TestLossThatWasToldIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
-	inBubble(t, []Option{Logger(slog.New(slog.NewTextHandler(&log, nil)))},
+	inBubble(t, []Option{WithLogger(slog.New(slog.NewTextHandler(&log, nil)))},
 		func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
 			l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
 			c.stepOn()
@@ -153,7 +153,7 @@ func TestSuspendedMachine(t *testing.T) {
 				l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				go c.Mutex("x", TTL(DefaultTTL/2)).Lock(ctx) //nolint:errcheck // it only has to wait
+				go c.Mutex("x", WithTTL(DefaultTTL/2)).Lock(ctx) //nolint:errcheck // it only has to wait
 				synctest.Wait()
 				c.mu.Lock()
 				top, _ := c.keeper.agenda.First()
@@ -186,7 +186,7 @@ type silent struct {
 	keep, leave func(context.Context) bool // whether it is silent
 }
 
-func (s *silent) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (s *silent) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	if s.keep != nil && s.keep(ctx) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -207,7 +207,7 @@ func (s *silent) Leave(ctx context.Context, c store.Claim) error {
 func TestReleasesDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, every = 10 * time.Second, 100 * time.Millisecond
-		c := New(&silent{Store: memstore.New(), leave: func(context.Context) bool { return true }}, TTL(ttl))
+		c := New(&silent{Store: memstore.New(), leave: func(context.Context) bool { return true }}, WithTTL(ttl))
 		defer c.Close()
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -231,7 +231,7 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 		defer c.Close()
 		var batch []*claim
 		for name, ttl := range map[string]time.Duration{"long": time.Hour, "short": 4 * time.Second, "longer": 2 * time.Hour} {
-			l := must[*Lease](t)(c.Mutex(name, TTL(ttl)).Lock(t.Context()))
+			l := must[*Lease](t)(c.Mutex(name, WithTTL(ttl)).Lock(t.Context()))
 			if name == "short" {
 				batch = append(batch, l.claim)
 			} else {
@@ -250,7 +250,7 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 func TestNamesOfThePastAreForgotten(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
 		for i := range 10 * idleQueues {
-			l := must[*Lease](t)(c.Mutex(fmt.Sprint(i), Owner(fmt.Sprint(i))).Lock(t.Context()))
+			l := must[*Lease](t)(c.Mutex(fmt.Sprint(i), WithOwner(fmt.Sprint(i))).Lock(t.Context()))
 			if err := l.Unlock(t.Context()); err != nil {
 				t.Fatal(err)
 			}

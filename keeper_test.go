@@ -99,7 +99,7 @@ func TestStoreThatAnswersForTooFewIsNotBelieved(t *testing.T) {
 // deafStore answers Keep with nothing.
 type deafStore struct{ store.Store }
 
-func (deafStore) Keep(context.Context, []store.Claim) ([]store.Standing, error) { return nil, nil }
+func (deafStore) Keep(context.Context, []store.Claim) ([]store.Status, error) { return nil, nil }
 
 // TestHungCallsDoNotHoldUpOthers: four calls about claims with a long ttl hang, which is all that may be under way at
 // once. They are given up soon enough for a lock with a short ttl, which the store would answer for.
@@ -115,14 +115,14 @@ func TestHungCallsDoNotHoldUpOthers(t *testing.T) {
 		}
 		c := r.around(d)
 		for i := range 4 {
-			r.lock(c.Mutex(fmt.Sprint(i), holdfast.TTL(time.Hour)).Lock)
-			d.push(store.Everyone, store.Standing{})
+			r.lock(c.Mutex(fmt.Sprint(i), holdfast.WithTTL(time.Hour)).Lock)
+			d.push(store.Everyone, store.Status{})
 			synctest.Wait()
 		}
 		if hung.Load() != 4 {
 			t.Fatalf("%d calls hang", hung.Load())
 		}
-		short := r.lock(c.Mutex("short", holdfast.TTL(12*time.Second)).Lock) // due after 4 s
+		short := r.lock(c.Mutex("short", holdfast.WithTTL(12*time.Second)).Lock) // due after 4 s
 		r.pass(6 * time.Second)
 		if left := time.Until(short.Until()); short.Err() != nil || left < 10*time.Second {
 			t.Fatalf("it was not kept: %v left, %v", left, short.Err())
@@ -137,12 +137,12 @@ func TestHungCallsDoNotHoldUpOthers(t *testing.T) {
 // A partlySilent store takes all the time that there is, and then knows of one claim only.
 type partlySilent struct{ store.Store }
 
-func (p partlySilent) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (p partlySilent) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	<-ctx.Done()
 	standings, err := p.Store.Keep(context.WithoutCancel(ctx), cs)
 	for i := range cs {
 		if cs[i].Name != "answered" {
-			standings[i] = store.Standing{Err: ctx.Err()}
+			standings[i] = store.Status{Err: ctx.Err()}
 		}
 	}
 	return standings, err
@@ -182,7 +182,7 @@ func TestHungKeepIsRepeatedInTime(t *testing.T) {
 					return hang(ctx)
 				}
 				return nil
-			}}, holdfast.TTL(ttl))
+			}}, holdfast.WithTTL(ttl))
 			l := r.lock(c.Mutex("x").Lock)
 			r.pass(ttl + time.Millisecond)
 			if l.Err() != nil {
@@ -201,7 +201,7 @@ func TestShortTTLLeavesTimeToAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{keep: func(ctx context.Context, _ []store.Claim) error {
 			return slow(ctx, 40*time.Millisecond)
-		}}, holdfast.TTL(100*time.Millisecond))
+		}}, holdfast.WithTTL(100*time.Millisecond))
 		l := r.lock(c.Mutex("x").Lock)
 		r.pass(time.Second)
 		if l.Err() != nil {
@@ -213,8 +213,8 @@ func TestShortTTLLeavesTimeToAnswer(t *testing.T) {
 // TestStoreThatGrantsLessThanTheTTL is asked more often, but not without a pause.
 func TestStoreThatGrantsLessThanTheTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := &detour{answer: func(_ store.Claim, s *store.Standing) { s.Until = time.Now().Add(ttl / 10) }}
-		d.joined = func(c store.Claim, s *store.Standing) error { d.answer(c, s); return nil }
+		d := &detour{answer: func(_ store.Claim, s *store.Status) { s.Until = time.Now().Add(ttl / 10) }}
+		d.joined = func(c store.Claim, s *store.Status) error { d.answer(c, s); return nil }
 		d.keep = func(ctx context.Context, _ []store.Claim) error {
 			if d.keeps.Load() > 1000 {
 				return hang(ctx) // no time would pass
@@ -234,11 +234,11 @@ func TestStoreThatGrantsLessThanTheTTL(t *testing.T) {
 func TestRetriesWaitForTheirTime(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
-		n.lie(func(_ store.Claim, s *store.Standing) { s.Err = errDown })
+		n.lie(func(_ store.Claim, s *store.Status) { s.Err = errDown })
 		r.lock(c.Mutex("ill").Lock)
 		r.pass(ttl / 3)
 		for range 200 {
-			r.unlock(r.lock(c.Mutex("brief", holdfast.TTL(100*time.Millisecond)).Lock)) // sets an early alarm
+			r.unlock(r.lock(c.Mutex("brief", holdfast.WithTTL(100*time.Millisecond)).Lock)) // sets an early alarm
 			r.pass(50 * time.Millisecond)
 		}
 		if got := n.keeps.Load(); got < 10 || got > 25 {
@@ -259,8 +259,8 @@ func TestAskAgain(t *testing.T) {
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			d := &detour{deaf: true}
-			d.answer = func(_ store.Claim, s *store.Standing) { s.AskAgain = time.Now().Add(test.in) }
-			d.joined = func(c store.Claim, s *store.Standing) error { d.answer(c, s); return nil }
+			d.answer = func(_ store.Claim, s *store.Status) { s.RecheckAt = time.Now().Add(test.in) }
+			d.joined = func(c store.Claim, s *store.Status) error { d.answer(c, s); return nil }
 			c := r.around(d)
 			first := r.lock(r.client().Mutex("x").Lock)
 			waiter := r.begin(c.Mutex("x").Lock)

@@ -37,7 +37,7 @@ var (
 	errWithdrawn  = fmt.Errorf("%w: the store no longer has it", ErrLost)
 )
 
-var errShown = fmt.Errorf("%w: its claim was shown to the store's own guard, which knows no downgrade", ErrDowngrade)
+var errPinned = fmt.Errorf("%w: its claim was shown to the store's own guard, which knows no downgrade", ErrDowngrade)
 
 // opHold is the operation that fails when a lease is lost.
 const opHold = "hold"
@@ -182,9 +182,9 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 		c.end()
 		return nil, fmt.Errorf("%w: it was re-entered, and only the last lease of a lock can be", ErrDowngrade)
 	}
-	if cl.shown {
+	if cl.pinned {
 		c.end()
-		return nil, errShown
+		return nil, errPinned
 	}
 	// The exclusive lease ends before the store can hear of it, since from then on readers may get in.
 	if cl.phase != held || !l.end(&errDowngraded) {
@@ -195,7 +195,7 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 		return nil, errWithdrawn
 	}
 	cl.Units = 1
-	again := &request{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", ask: cl.Ask}
+	again := &request{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", ask: cl.Demand}
 	shared := c.lease(again, new(Lease), cl)
 	cl.due = monoNow() // the keeper tells the store, should this call fail
 	c.end()
@@ -203,18 +203,18 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	return shared, nil
 }
 
-// Show gives the store and the claim behind the lease to a guard that the store itself keeps, such as etcdstore.Held. Such
+// Pin gives the store and the claim behind the lease to a guard that the store itself keeps, such as etcdstore.Held. Such
 // a guard goes by the claim, and could not tell one holder from the next. So from now on the claim is this lease's alone: it
-// is not handed over inside the process when it is given back, and it cannot be downgraded. Show fails if the lease is over.
-func (l *Lease) Show() (store.Store, store.Claim, error) {
-	s, claim, err := l.show()
+// is not handed over inside the process when it is given back, and it cannot be downgraded. Pin fails if the lease is over.
+func (l *Lease) Pin() (store.Store, store.Claim, error) {
+	s, claim, err := l.pin()
 	if err != nil {
-		return nil, store.Claim{}, l.client.failed("show", l.claim.Name, err)
+		return nil, store.Claim{}, l.client.failed("pin", l.claim.Name, err)
 	}
 	return s, claim, nil
 }
 
-func (l *Lease) show() (store.Store, store.Claim, error) {
+func (l *Lease) pin() (store.Store, store.Claim, error) {
 	c := l.client
 	c.begin()
 	defer c.end()
@@ -222,7 +222,7 @@ func (l *Lease) show() (store.Store, store.Claim, error) {
 	if err := l.Err(); err != nil {
 		return nil, store.Claim{}, err
 	}
-	l.claim.shown = true
+	l.claim.pinned = true
 	return c.store, l.claim.Claim, nil
 }
 

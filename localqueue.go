@@ -45,7 +45,7 @@ func (q *localQueue) suits(s *settings) bool {
 // all try by themselves would only be in each other's way.
 func (r *request) canShare() bool {
 	s := r.lock.settings
-	queues := s.turns > 0 || !r.lock.client.abilities.Line
+	queues := s.turns > 0 || !r.lock.client.abilities.Queue
 	return queues && r.ask.Exclusive() && !r.try && !r.alone && s.fixed == 0 && r.owner.wantsOneThing()
 }
 
@@ -236,7 +236,7 @@ func (q *localQueue) sendLater(pause time.Duration) {
 // handOver passes a claim whose lease was given back to the next waiter, and reports whether it could.
 func (q *localQueue) handOver(cl *claim, at time.Time) bool {
 	c, r, now := q.lock.client, q.waiters.first, mono(at)
-	if r == nil || !q.public || cl != q.claim || cl.shown || !cl.Exclusive() {
+	if r == nil || !q.public || cl != q.claim || cl.pinned || !cl.Exclusive() {
 		return false
 	}
 	if !cl.owner.only(cl) || !r.owner.wantsOneThing() {

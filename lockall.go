@@ -43,7 +43,7 @@ func (s *Semaphore) Units(n int) Part {
 	return p
 }
 
-func newPart(k *lock, op string, ask store.Ask) part {
+func newPart(k *lock, op string, ask store.Demand) part {
 	return part{lock: k, request: request{op: op, ask: ask}}
 }
 

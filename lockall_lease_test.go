@@ -21,7 +21,7 @@ func TestLockAllTokensAreInTheOrderOfTheArguments(t *testing.T) {
 		m := r.lockAll(mutexes(c, names...)...)
 		for i, name := range names {
 			line, err := c.Inspect(t.Context(), name)
-			if err != nil || len(line.Places) != 1 || line.Places[0].Token != m.Tokens()[i] {
+			if err != nil || len(line.Entries) != 1 || line.Entries[0].Token != m.Tokens()[i] {
 				t.Errorf("%s has %+v, %v; token %d is %v", name, line, err, i, m.Tokens()[i])
 			}
 		}
@@ -105,9 +105,9 @@ func TestLockAllTellsTheTruthWhenAsked(t *testing.T) {
 			scene(t, name+"/"+what, func(t *testing.T, r *rig) {
 				const fixed = 500 * time.Millisecond // before the keeper first looks at the clocks
 				g := &gate{name: "gate"}
-				c := r.client(holdfast.Observe(g))
+				c := r.client(holdfast.WithObserver(g))
 				options := make([][]holdfast.Option, 3)
-				options[i] = []holdfast.Option{holdfast.FixedTTL(fixed)}
+				options[i] = []holdfast.Option{holdfast.WithFixedTTL(fixed)}
 				m := r.lockAll(c.Mutex("a", options[0]...), c.Mutex("b", options[1]...), c.Mutex("c", options[2]...))
 				end := m.Until()
 				if time.Until(end) != fixed {
@@ -144,7 +144,7 @@ func TestLockAllUntilIsTheEarliest(t *testing.T) {
 		for i := range 3 {
 			ttls := []time.Duration{ttl, ttl, ttl}
 			ttls[i] = ttl / 3
-			m := r.lockAll(c.Mutex("a", holdfast.TTL(ttls[0])), c.Mutex("b", holdfast.TTL(ttls[1])), c.Mutex("c", holdfast.TTL(ttls[2])))
+			m := r.lockAll(c.Mutex("a", holdfast.WithTTL(ttls[0])), c.Mutex("b", holdfast.WithTTL(ttls[1])), c.Mutex("c", holdfast.WithTTL(ttls[2])))
 			if left := time.Until(m.Until()); left > ttl/3 || left < ttl/4 {
 				t.Errorf("with the short one at %d it is %v", i, left)
 			}
@@ -215,16 +215,16 @@ func TestLockAllContext(t *testing.T) {
 func TestLockAllWait(t *testing.T) {
 	for what, parts := range map[string]func(c *holdfast.Client) []holdfast.Part{
 		"of the part that is taken": func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("a"), c.Mutex("b", holdfast.Wait(time.Minute))}
+			return []holdfast.Part{c.Mutex("a"), c.Mutex("b", holdfast.WithWait(time.Minute))}
 		},
 		"of another": func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("a", holdfast.Wait(time.Minute)), c.Mutex("b")}
+			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Minute)), c.Mutex("b")}
 		},
 		"the shortest": func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("a", holdfast.Wait(time.Hour)), c.Mutex("b", holdfast.Wait(time.Minute))}
+			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Hour)), c.Mutex("b", holdfast.WithWait(time.Minute))}
 		},
 		"of a duplicate": func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("a"), c.Mutex("b"), c.Mutex("b", holdfast.Wait(time.Minute))}
+			return []holdfast.Part{c.Mutex("a"), c.Mutex("b"), c.Mutex("b", holdfast.WithWait(time.Minute))}
 		},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
@@ -250,13 +250,13 @@ func TestLockAllIsOneOwner(t *testing.T) {
 		owners := func(m *holdfast.MultiLease, s store.Store, names ...string) (ids []string) {
 			t.Helper()
 			for _, name := range names {
-				line, err := s.Line(t.Context(), name)
-				if err != nil || len(line.Places) != 1 {
+				line, err := s.Queue(t.Context(), name)
+				if err != nil || len(line.Entries) != 1 {
 					t.Fatalf("%+v, %v", line, err)
 				}
-				id := line.Places[0].Owner.ID
+				id := line.Entries[0].Owner.ID
 				if id == "" {
-					id = line.Places[0].ID.String()
+					id = line.Entries[0].ID.String()
 				}
 				ids = append(ids, id)
 			}
@@ -269,7 +269,7 @@ func TestLockAllIsOneOwner(t *testing.T) {
 		if len(slices.Compact(ids)) != 1 {
 			t.Errorf("the owners are %q", ids)
 		}
-		given := holdfast.Owner("request 7")
+		given := holdfast.WithOwner("request 7")
 		ids = owners(r.lockAll(c.Mutex("a", given), c.Mutex("b"), c.Mutex("c", given)), look, "a", "b", "c")
 		if len(slices.Compact(ids)) != 1 || ids[0] != "request 7" {
 			t.Errorf("with a given one they are %q", ids)
@@ -277,8 +277,8 @@ func TestLockAllIsOneOwner(t *testing.T) {
 		lookThere := there.server.Connect()
 		defer lookThere.Close()
 		m := r.lockAll(c.Mutex("a", given), there.client(given).Mutex("a"))
-		line, err := look.Line(t.Context(), "a")
-		if err != nil || line.Places[0].Owner.ID != "request 7" {
+		line, err := look.Queue(t.Context(), "a")
+		if err != nil || line.Entries[0].Owner.ID != "request 7" {
 			t.Errorf("%+v, %v", line, err)
 		}
 		if ids := owners(m, lookThere, "a"); ids[0] != "request 7" {
@@ -293,7 +293,7 @@ func TestLockAllIsOneOwner(t *testing.T) {
 func TestLockAllUnderALease(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
-		again := holdfast.Reentrant()
+		again := holdfast.WithReentrance()
 		outer := r.lock(c.Mutex("b", again).Lock)
 		if _, err := holdfast.LockAll(outer.Context(), mutexes(c, "a", "b", "c")...); !errors.Is(err, holdfast.ErrReentered) {
 			t.Fatalf("without Reentrant: %v", err)

@@ -29,7 +29,7 @@ func all(m **holdfast.MultiLease, parts ...holdfast.Part) locker {
 func TestLockAllIsAllOrNothing(t *testing.T) {
 	for _, taken := range []string{"a", "b", "c"} {
 		scene(t, taken, func(t *testing.T, r *rig) {
-			other := r.lock(r.client(holdfast.Label("nightly")).Mutex(taken).Lock)
+			other := r.lock(r.client(holdfast.WithLabel("nightly")).Mutex(taken).Lock)
 			ctx := r.within(time.Minute)
 			began := time.Now()
 			m, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "a", "b")...)
@@ -59,7 +59,7 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 func TestLockAllThatFailsSaysOneThing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.lock(r.client().Mutex("c").Lock)
-		_, err := holdfast.LockAll(t.Context(), r.client().Mutex("a"), r.client().Mutex("b"), r.client().Mutex("c", holdfast.Wait(time.Second)))
+		_, err := holdfast.LockAll(t.Context(), r.client().Mutex("a"), r.client().Mutex("b"), r.client().Mutex("c", holdfast.WithWait(time.Second)))
 		if err == nil || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "unlock") || !strings.Contains(err.Error(), `"c"`) {
 			t.Fatalf("it reads %v", err)
 		}
@@ -166,7 +166,7 @@ func TestLockAllReversed(t *testing.T) {
 func TestLockAllOrdersTenants(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		tenant := func(prefix string) *holdfast.Client {
-			c := holdfast.New(r.server.Connect(memstore.Prefix(prefix)))
+			c := holdfast.New(r.server.Connect(memstore.WithPrefix(prefix)))
 			r.Cleanup(func() { c.Close() })
 			return c
 		}
@@ -180,7 +180,7 @@ func TestLockAllOrdersTenants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			firsts[len(line.Places) > 0]++
+			firsts[len(line.Entries) > 0]++
 			wait.end()
 			synctest.Wait()
 		}
@@ -202,10 +202,10 @@ func TestLockAllOfOneLockByTwoClients(t *testing.T) {
 			t.Fatalf("it waits for itself: %v, or has failed: %v", !twice.done(), twice.err)
 		}
 		line, err := a.Inspect(t.Context(), "x")
-		if err != nil || len(line.Places) != 1 || line.Places[0].Units != store.MaxReaders {
+		if err != nil || len(line.Entries) != 1 || line.Entries[0].Units != store.MaxReaders {
 			t.Fatalf("the line is %+v, %v", line, err)
 		}
-		if token := line.Places[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
+		if token := line.Entries[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
 			t.Errorf("the tokens are %v, want %v", m.Tokens(), token)
 		}
 		r.check(m.Unlock(t.Context()))
@@ -285,7 +285,7 @@ func TestLockAllDuplicates(t *testing.T) {
 			joins, leaves := n.joins.Load(), n.leaves.Load()
 			m := r.lockAll(append(test.parts, c.Mutex("other"))...)
 			line, err := c.Inspect(t.Context(), test.name)
-			if err != nil || len(line.Holders()) != 1 || line.Places[0].Units != test.units {
+			if err != nil || len(line.Holders()) != 1 || line.Entries[0].Units != test.units {
 				t.Fatalf("%s: the line is %+v, %v", what, line, err)
 			}
 			tokens := m.Tokens()
@@ -293,8 +293,8 @@ func TestLockAllDuplicates(t *testing.T) {
 				t.Errorf("%s: the tokens are %v", what, tokens)
 			}
 			for i := range test.parts {
-				if tokens[i] != line.Places[0].Token {
-					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], line.Places[0].Token)
+				if tokens[i] != line.Entries[0].Token {
+					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], line.Entries[0].Token)
 				}
 			}
 			r.check(m.Unlock(t.Context()))
@@ -320,8 +320,8 @@ func TestLockAllBadInput(t *testing.T) {
 			"nil part":                {ctx, []holdfast.Part{x, nil}, holdfast.ErrBadOption},
 			"nil context":             {none, []holdfast.Part{x}, holdfast.ErrNilContext},
 			"bad name":                {ctx, mutexes(c, "x", ""), holdfast.ErrBadName},
-			"bad option":              {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.Wait(-1))}, holdfast.ErrBadOption},
-			"bad ttl":                 {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.TTL(-1)).Reader()}, holdfast.ErrBadTTL},
+			"bad option":              {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.WithWait(-1))}, holdfast.ErrBadOption},
+			"bad ttl":                 {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.WithTTL(-1)).Reader()}, holdfast.ErrBadTTL},
 			"no units":                {ctx, []holdfast.Part{x, pool.Units(0)}, holdfast.ErrBadUnits},
 			"too many units":          {ctx, []holdfast.Part{x, pool.Units(6)}, holdfast.ErrBadUnits},
 			"too many units together": {ctx, []holdfast.Part{x, pool.Units(3), pool.Units(3)}, holdfast.ErrBadUnits},

@@ -45,7 +45,7 @@ func (r *rig) client(options ...holdfast.Option) *holdfast.Client {
 // linked is a client behind a link that can fail.
 func (r *rig) linked(options ...holdfast.Option) (*holdfast.Client, *storetest.Pipe) {
 	pipe := storetest.NewPipe()
-	c := holdfast.New(r.server.Connect(memstore.Over(pipe)), options...)
+	c := holdfast.New(r.server.Connect(memstore.WithNetwork(pipe)), options...)
 	r.Cleanup(func() { pipe.Kill(); c.Close() })
 	return c, pipe
 }
@@ -152,7 +152,7 @@ type linkFaults interface {
 	HoldReplies() (release func())
 }
 
-func (r *rig) line(c *holdfast.Client, name string) holdfast.Line {
+func (r *rig) line(c *holdfast.Client, name string) holdfast.Queue {
 	r.Helper()
 	line, err := c.Inspect(r.Context(), name)
 	if err != nil {

@@ -134,24 +134,24 @@ func (a *actor) choose(around *outerLease) (*attempt, bool) {
 	// Shared leases of one owner may wait for each other across a third one, which is a deadlock of the program's.
 	y.reentrant = a.chance(3) || y.same && (around.shared || y.at == a.sem)
 	if y.reentrant {
-		y.options = append(y.options, holdfast.Reentrant())
+		y.options = append(y.options, holdfast.WithReentrance())
 	}
 	if a.chance(8) {
 		y.fixed = a.span(5*time.Millisecond, 50*time.Millisecond, modelTTL) + 1
-		y.options = append(y.options, holdfast.FixedTTL(y.fixed))
+		y.options = append(y.options, holdfast.WithFixedTTL(y.fixed))
 	}
 	if a.chance(10) {
-		y.options = append(y.options, holdfast.TTL(modelTTL/3))
+		y.options = append(y.options, holdfast.WithTTL(modelTTL/3))
 	}
 	if a.chance(5) {
-		y.options = append(y.options, holdfast.NoDeadlockCheck())
+		y.options = append(y.options, holdfast.WithoutDeadlockCheck())
 	}
 	if a.chance(6) {
-		y.options = append(y.options, holdfast.Owner(a.who))
+		y.options = append(y.options, holdfast.WithOwner(a.who))
 	}
 	if a.chance(6) {
 		y.off = true
-		y.options = append(y.options, holdfast.HandOver(0, 0))
+		y.options = append(y.options, holdfast.WithHandOver(0, 0))
 	}
 	return y, true
 }

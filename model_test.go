@@ -100,9 +100,9 @@ func newProgram(r *rig, b *modelBook, seed uint64) *program {
 	linked := p.random.IntN(4) == 0
 	p.plain = p.random.IntN(3) == 0
 	for range 2 {
-		options := []holdfast.Option{holdfast.TTL(modelTTL)}
+		options := []holdfast.Option{holdfast.WithTTL(modelTTL)}
 		if p.random.IntN(4) == 0 {
-			options = append(options, holdfast.HandOver(0, 0))
+			options = append(options, holdfast.WithHandOver(0, 0))
 		}
 		if !linked || p.random.IntN(2) == 0 {
 			p.clients = append(p.clients, r.client(options...))
@@ -163,9 +163,9 @@ func (p *program) showLines() {
 	raw := p.server.Connect()
 	defer raw.Close()
 	for _, name := range p.names {
-		line, err := raw.Line(p.Context(), name)
-		p.b.note("model", "the line of %q: %d places, %v", name, len(line.Places), err)
-		for _, place := range line.Places {
+		line, err := raw.Queue(p.Context(), name)
+		p.b.note("model", "the line of %q: %d places, %v", name, len(line.Entries), err)
+		for _, place := range line.Entries {
 			p.b.note("model", "  ticket %d, turn %d, %v, since %v", place.Ticket, place.Turn, place.State, place.Since.Sub(p.b.began))
 		}
 	}
@@ -202,11 +202,11 @@ func (p *program) misfortune(random *rand.Rand) {
 			continue
 		}
 		name := p.names[random.IntN(len(p.names))]
-		line, err := raw.Line(p.Context(), name)
-		if err != nil || len(line.Places) == 0 {
+		line, err := raw.Queue(p.Context(), name)
+		if err != nil || len(line.Entries) == 0 {
 			continue
 		}
-		victim := line.Places[random.IntN(len(line.Places))]
+		victim := line.Entries[random.IntN(len(line.Entries))]
 		if random.IntN(2) == 0 {
 			p.b.rob(victim.Ticket, "faults", "erase", func() { p.server.Erase(name, victim.ID) })
 		} else {

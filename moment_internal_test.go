@@ -71,7 +71,7 @@ func TestGrantAtTheVeryMomentItsContextEnds(t *testing.T) {
 // TestFailureAtTheVeryMomentItsContextEnds: the caller learns of the failure too.
 func TestFailureAtTheVeryMomentItsContextEnds(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
-		must[*Lease](t)(c.Mutex("x", TTL(time.Hour)).Lock(t.Context()))
+		must[*Lease](t)(c.Mutex("x", WithTTL(time.Hour)).Lock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		failed := make(chan error, 1)
@@ -170,7 +170,7 @@ func TestWhatIsOverIsNotHandedOn(t *testing.T) {
 // TestNotReenteredOnceItIsBeingGivenBack: Unlock has just ended the lease, and the claim still stands.
 func TestNotReenteredOnceItIsBeingGivenBack(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
-		m := c.Mutex("x", Reentrant())
+		m := c.Mutex("x", WithReentrance())
 		l := must[*Lease](t)(m.Lock(t.Context()))
 		l.end(&errUnlocked)
 		again, err := (&request{lock: &m.lock, ctx: l.Context(), ask: wholeLock}).enterAgain(l)

@@ -10,8 +10,8 @@ import (
 
 // What the primitives ask for.
 var (
-	wholeLock = store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	readLock  = store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	wholeLock = store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	readLock  = store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
 )
 
 // A Mutex is a lock that one holds at a time, first come, first served. It is the write side of the RWMutex of
@@ -43,7 +43,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) erro
 }
 
 // Inspect says who holds the lock and who waits for it.
-func (m *Mutex) Inspect(ctx context.Context) (Line, error) { return m.lock.inspect(ctx) }
+func (m *Mutex) Inspect(ctx context.Context) (Queue, error) { return m.lock.inspect(ctx) }
 
 // do takes the lock, runs fn and gives the lock back.
 func (k *lock) do(ctx context.Context, r *request, fn func(context.Context) error) error {

@@ -53,7 +53,7 @@ func TestMutexExcludes(t *testing.T) {
 
 func TestMutexIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		strictly := holdfast.HandOver(0, 0)
+		strictly := holdfast.WithHandOver(0, 0)
 		a, b := r.client(strictly), r.client(strictly)
 		first := r.lock(a.Mutex("x").Lock)
 		var order []int
@@ -82,7 +82,7 @@ func TestMutexIsFair(t *testing.T) {
 
 func TestTryLockSaysWhoHolds(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		held := r.lock(r.client().Mutex("x", holdfast.Label("nightly")).Lock)
+		held := r.lock(r.client().Mutex("x", holdfast.WithLabel("nightly")).Lock)
 		since := time.Now()
 		r.pass(time.Second)
 		_, err := r.client().Mutex("x").TryLock(t.Context())
@@ -111,11 +111,11 @@ func TestLockThatRunsIntoItsDeadline(t *testing.T) {
 			return err
 		},
 		"Wait": func(c *holdfast.Client) error {
-			_, err := c.Mutex("x", holdfast.Wait(time.Minute)).Lock(context.Background())
+			_, err := c.Mutex("x", holdfast.WithWait(time.Minute)).Lock(context.Background())
 			return err
 		},
 		"Do": func(c *holdfast.Client) error {
-			return c.Mutex("x", holdfast.Wait(time.Minute)).Do(context.Background(), func(context.Context) error {
+			return c.Mutex("x", holdfast.WithWait(time.Minute)).Do(context.Background(), func(context.Context) error {
 				return errors.New("called without the lock")
 			})
 		},
@@ -133,7 +133,7 @@ func TestLockThatRunsIntoItsDeadline(t *testing.T) {
 				t.Fatalf("after %v: %+v", time.Since(began), locked)
 			}
 			synctest.Wait()
-			if line, err := r.client().Inspect(t.Context(), "x"); err != nil || len(line.Places) != 2 {
+			if line, err := r.client().Inspect(t.Context(), "x"); err != nil || len(line.Entries) != 2 {
 				t.Fatalf("it left a place behind: %+v, %v", line, err)
 			}
 			r.unlock(held)

@@ -61,7 +61,7 @@ func (r *request) described() Request {
 	return newRequest(r.op, r.lock.name, r.lock.client.abilities.Store, r.ask)
 }
 
-func newRequest(op, name, storeName string, a store.Ask) Request {
+func newRequest(op, name, storeName string, a store.Demand) Request {
 	return Request{Op: op, Name: name, Store: storeName, Kind: a.Kind, Units: int(a.Units), Limit: int(a.Limit)}
 }
 

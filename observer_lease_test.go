@@ -20,7 +20,7 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const leases = 20
 		o := &recorder{}
-		c, n := r.counted(holdfast.Observe(o))
+		c, n := r.counted(holdfast.WithObserver(o))
 		for i := range leases {
 			r.lock(c.Mutex(fmt.Sprint(i)).Lock)
 		}
@@ -44,7 +44,7 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 func TestObserverIsToldHowLongARenewalTook(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
-		c, link := r.linked(holdfast.Observe(o))
+		c, link := r.linked(holdfast.WithObserver(o))
 		r.lock(c.Mutex("x").Lock)
 		release := link.HoldReplies()
 		r.pass(ttl/3 + time.Second)
@@ -60,7 +60,7 @@ func TestObserverIsToldHowLongARenewalTook(t *testing.T) {
 func TestObserverIsToldOfJeopardy(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
-		c, link := r.linked(holdfast.Observe(o))
+		c, link := r.linked(holdfast.WithObserver(o))
 		other := r.client()
 		l := r.lock(c.Mutex("x").Lock)
 		r.lock(other.Mutex("y").Lock)
@@ -153,7 +153,7 @@ func TestObserverIsToldOfDeadlock(t *testing.T) {
 func TestObserverContexts(t *testing.T) {
 	type key struct{}
 	bubble(t, func(t *testing.T, r *rig) {
-		c, o := r.observed(holdfast.Reentrant())
+		c, o := r.observed(holdfast.WithReentrance())
 		outside := context.WithValue(t.Context(), key{}, "outside")
 		check := func(what string, ctx context.Context, waited bool) {
 			t.Helper()
@@ -184,7 +184,7 @@ func TestObserverContexts(t *testing.T) {
 		<-next.returned
 		check("handed over", next.lease.Context(), true)
 
-		pushed := r.begin(within(c.Mutex("x", holdfast.HandOver(0, 0)).Lock))
+		pushed := r.begin(within(c.Mutex("x", holdfast.WithHandOver(0, 0)).Lock))
 		r.pass(time.Second)
 		r.unlock(next.lease)
 		<-pushed.returned
@@ -221,7 +221,7 @@ func TestObserverAndReentrance(t *testing.T) {
 		"closed": {func(_ *rig, c *holdfast.Client, _ []*holdfast.Lease) { c.Close() }, holdfast.ErrClosed},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
-			c, o := r.observed(holdfast.Reentrant())
+			c, o := r.observed(holdfast.WithReentrance())
 			leases := []*holdfast.Lease{r.lock(c.Mutex("x").Lock)}
 			for _, lock := range []locker{c.Mutex("x").Lock, c.RWMutex("x").RLock} {
 				l, err := lock(leases[0].Context())
@@ -252,7 +252,7 @@ func TestObserverSeesEachEndOnce(t *testing.T) {
 			o := &recorder{}
 			var wg sync.WaitGroup
 			for range 2 {
-				c, link := r.linked(holdfast.Observe(o), holdfast.TTL(time.Second))
+				c, link := r.linked(holdfast.WithObserver(o), holdfast.WithTTL(time.Second))
 				for range 8 {
 					wait, hold := time.Duration(chance.Int64N(int64(2*time.Second))), time.Duration(chance.Int64N(int64(time.Second)))
 					wg.Go(func() {
@@ -291,9 +291,9 @@ func TestObserverIsForClients(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
 		for what, option := range map[string]holdfast.Option{
-			"Observe":      holdfast.Observe(&recorder{}),
-			"Observe(nil)": holdfast.Observe(nil),
-			"Logger":       holdfast.Logger(slog.New(slog.DiscardHandler)),
+			"Observe":      holdfast.WithObserver(&recorder{}),
+			"Observe(nil)": holdfast.WithObserver(nil),
+			"Logger":       holdfast.WithLogger(slog.New(slog.DiscardHandler)),
 		} {
 			for _, lock := range []locker{
 				c.Mutex("x", option).Lock, c.RWMutex("x", option).RLock, c.Election("x", option).Campaign,
@@ -307,13 +307,13 @@ func TestObserverIsForClients(t *testing.T) {
 		if n.joins.Load() != 0 {
 			t.Errorf("%d were joined", n.joins.Load())
 		}
-		r.refused("Observe(nil) for a client", r.client(holdfast.Observe(nil)).Mutex("x").Lock, holdfast.ErrBadOption)
-		if _, err := holdfast.Open(t.Context(), "memory:", holdfast.Observe(nil)); !errors.Is(err, holdfast.ErrBadOption) {
+		r.refused("Observe(nil) for a client", r.client(holdfast.WithObserver(nil)).Mutex("x").Lock, holdfast.ErrBadOption)
+		if _, err := holdfast.Open(t.Context(), "memory:", holdfast.WithObserver(nil)); !errors.Is(err, holdfast.ErrBadOption) {
 			t.Errorf("Observe(nil) for Open: %v", err)
 		}
 		// A client that has one gives its locks other options all the same.
-		client, o := r.observed(holdfast.Logger(slog.New(slog.DiscardHandler)))
-		r.unlock(r.lock(client.Mutex("x", holdfast.Label("other")).Lock))
+		client, o := r.observed(holdfast.WithLogger(slog.New(slog.DiscardHandler)))
+		r.unlock(r.lock(client.Mutex("x", holdfast.WithLabel("other")).Lock))
 		if waits, holds := o.counts(); waits != 1 || holds != 1 {
 			t.Errorf("%d waits, %d leases", waits, holds)
 		}
@@ -323,7 +323,7 @@ func TestObserverIsForClients(t *testing.T) {
 // TestNopObserver: an Observer may do nothing, and return no functions.
 func TestNopObserver(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Observe(holdfast.NopObserver{}))
+		c, link := r.linked(holdfast.WithObserver(holdfast.NopObserver{}))
 		l := r.lock(c.Mutex("x").Lock)
 		next := r.begin(c.Mutex("x").Lock)
 		r.unlock(l)

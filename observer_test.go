@@ -96,7 +96,7 @@ func TestObserverIsToldWhyALeaseIsOver(t *testing.T) {
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, o := r.observed()
-			l := r.lock(c.Mutex("x", holdfast.FixedTTL(ttl)).Lock)
+			l := r.lock(c.Mutex("x", holdfast.WithFixedTTL(ttl)).Lock)
 			if hold := o.last(&o.holds); hold.ends != 0 {
 				t.Fatalf("it is over: %v", hold.why)
 			}
@@ -156,7 +156,7 @@ func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
 		"trylock":   {func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }, nil, holdfast.ErrLocked},
 		"tryrlock":  {func(c *holdfast.Client) locker { return c.RWMutex("x").TryRLock }, nil, holdfast.ErrLocked},
 		"deadline":  {func(c *holdfast.Client) locker { return timeout(c.Mutex("x").Lock) }, nil, context.DeadlineExceeded},
-		"Wait":      {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.Wait(time.Second)).Lock }, nil, holdfast.ErrLocked},
+		"Wait":      {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.WithWait(time.Second)).Lock }, nil, holdfast.ErrLocked},
 		"cancelled": {func(c *holdfast.Client) locker { return c.Mutex("x").Lock }, func(_ *rig, _ *holdfast.Client, wait *call) { wait.end() }, context.Canceled},
 		"closed":    {func(c *holdfast.Client) locker { return c.Mutex("x").Lock }, func(_ *rig, c *holdfast.Client, _ *call) { c.Close() }, holdfast.ErrClosed},
 		"mismatch":  {func(c *holdfast.Client) locker { return units(c.Semaphore("x", 5), 1) }, nil, holdfast.ErrMismatch},
@@ -215,7 +215,7 @@ func TestObserverIsToldOfRetries(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
 		observed, alone := &rollingBack{Store: r.server.Connect()}, &rollingBack{Store: r.server.Connect()}
-		c, other := holdfast.New(observed, holdfast.Observe(o)), holdfast.New(alone)
+		c, other := holdfast.New(observed, holdfast.WithObserver(o)), holdfast.New(alone)
 		defer c.Close()
 		defer other.Close()
 		observed.retried(errors.New("a deadlock of the server"))

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// longestFixed is the greatest FixedTTL: beyond it, instants no longer fit into 64 bits of nanoseconds.
+// longestFixed is the greatest WithFixedTTL: beyond it, instants no longer fit into 64 bits of nanoseconds.
 const longestFixed = 10 * 365 * 24 * time.Hour
 
 // DefaultTTL is the ttl if nobody sets one and the store has none of its own. Where the store allows less, it is the most
@@ -50,30 +50,30 @@ type settings struct {
 
 // TTL sets how long a claim lives without being renewed. After a holder's death the lock is free again when it
 // has passed. A longer one rides out longer outages of the store; a shorter one frees sooner.
-func TTL(d time.Duration) Option {
-	return func(s *settings) { s.ttl = d; s.positive("TTL", d, ErrBadTTL) }
+func WithTTL(d time.Duration) Option {
+	return func(s *settings) { s.ttl = d; s.positive("WithTTL", d, ErrBadTTL) }
 }
 
-// FixedTTL ends a lease d after it was granted, however well it could be renewed, and gives the lock back then.
+// WithFixedTTL ends a lease d after it was granted, however well it could be renewed, and gives the lock back then.
 // Until then it is renewed like any other, so that the death of its holder still frees it after the ttl.
-func FixedTTL(d time.Duration) Option {
-	return func(s *settings) { s.fixed = d; s.positive("FixedTTL", d, ErrBadTTL) }
+func WithFixedTTL(d time.Duration) Option {
+	return func(s *settings) { s.fixed = d; s.positive("WithFixedTTL", d, ErrBadTTL) }
 }
 
 // Grace makes the store keep the place d longer than the holder believes it has. It gives what the holder set
 // going time to end, after the holder has died or was cut off. It costs that much longer a wait for the next.
 // A holder that has lost its lease and lives says by Unlock that all has ended, and the grace with it.
-func Grace(d time.Duration) Option {
-	return func(s *settings) { s.grace = d; s.positive("Grace", d, ErrBadOption) }
+func WithGrace(d time.Duration) Option {
+	return func(s *settings) { s.grace = d; s.positive("WithGrace", d, ErrBadOption) }
 }
 
 // Wait bounds how long a lock is waited for, beside what the context says.
-func Wait(d time.Duration) Option {
-	return func(s *settings) { s.wait = d; s.positive("Wait", d, ErrBadOption) }
+func WithWait(d time.Duration) Option {
+	return func(s *settings) { s.wait = d; s.positive("WithWait", d, ErrBadOption) }
 }
 
 // Label is a word for people who look at a line: which job, which part of the program.
-func Label(label string) Option {
+func WithLabel(label string) Option {
 	return func(s *settings) {
 		s.label = label
 		if len(label) > store.MaxName {
@@ -84,32 +84,32 @@ func Label(label string) Option {
 
 // Logger sets where lost leases and failing renewals are logged. Without it nothing is: whoever holds a lease
 // learns of its loss from the lease.
-func Logger(l *slog.Logger) Option {
+func WithLogger(l *slog.Logger) Option {
 	return func(s *settings) {
-		s.logger, s.forClient = l, "Logger"
+		s.logger, s.forClient = l, "WithLogger"
 		if l == nil {
-			s.wrong(fmt.Errorf("%w: Logger(nil)", ErrBadOption))
+			s.wrong(fmt.Errorf("%w: WithLogger(nil)", ErrBadOption))
 		}
 	}
 }
 
 // Observe sets who is told of waits, leases and what becomes of them. It is for New and Open.
-func Observe(o Observer) Option {
+func WithObserver(o Observer) Option {
 	return func(s *settings) {
-		s.observer, s.forClient = o, "Observe"
+		s.observer, s.forClient = o, "WithObserver"
 		if o == nil {
-			s.wrong(fmt.Errorf("%w: Observe(nil)", ErrBadOption))
+			s.wrong(fmt.Errorf("%w: WithObserver(nil)", ErrBadOption))
 		}
 	}
 }
 
 // Owner gives the owner of a lock an identity of the caller's: a request's, a job's. Locks with the same identity
 // are one owner to the search for deadlocks. Under a lease's context the lease's owner counts instead.
-func Owner(id string) Option {
+func WithOwner(id string) Option {
 	return func(s *settings) {
 		s.ownerID = id
 		if err := store.CheckName(id); err != nil {
-			s.wrong(errors.Join(fmt.Errorf("%w: Owner: an identity is like a name", ErrBadOption), err))
+			s.wrong(errors.Join(fmt.Errorf("%w: WithOwner: an identity is like a name", ErrBadOption), err))
 		}
 	}
 }
@@ -117,21 +117,21 @@ func Owner(id string) Option {
 // Reentrant lets a lock be taken again under its own lease's context, without a word to the store. It is free
 // when every lease was given back, in whatever order. Without this option that is ErrReentered, because it would
 // wait for itself for ever.
-func Reentrant() Option { return func(s *settings) { s.reentrant = true } }
+func WithReentrance() Option { return func(s *settings) { s.reentrant = true } }
 
-// NoDeadlockCheck waits without looking whether the wait closes a deadlock. It is for owners whose leases are
+// WithoutDeadlockCheck waits without looking whether the wait closes a deadlock. It is for owners whose leases are
 // unlocked by other goroutines than those that wait, where a cycle of waits may be none.
-func NoDeadlockCheck() Option { return func(s *settings) { s.noDeadlock = true } }
+func WithoutDeadlockCheck() Option { return func(s *settings) { s.noDeadlock = true } }
 
 // HandOver bounds how often, and for how long after it was granted, a lock passes from goroutine to goroutine of this
 // process before it is given back to the store. More turns are faster, and let other processes wait longer. With 0
 // turns the store's line alone decides: strictly first come, first served, at a round trip each. A store without a
 // line is then asked for one goroutine after the other.
-func HandOver(turns int, d time.Duration) Option {
+func WithHandOver(turns int, d time.Duration) Option {
 	return func(s *settings) {
 		s.turns, s.turnsFor = turns, d
 		if turns < 0 || turns > MaxTurns || d < 0 {
-			s.wrong(fmt.Errorf("%w: HandOver(%d, %v): it takes 0 to %d turns and a time that is not negative",
+			s.wrong(fmt.Errorf("%w: WithHandOver(%d, %v): it takes 0 to %d turns and a time that is not negative",
 				ErrBadOption, turns, d, MaxTurns))
 		}
 	}
@@ -191,12 +191,12 @@ func (s *settings) fit(a *store.Abilities) {
 		s.ttl = a.SessionTTL // what it is, whoever asks for more
 	}
 	if s.fixed > longestFixed {
-		s.wrong(fmt.Errorf("%w: FixedTTL(%v): %v is the most; without it a lease has no end", ErrBadTTL, s.fixed, longestFixed))
+		s.wrong(fmt.Errorf("%w: WithFixedTTL(%v): %v is the most; without it a lease has no end", ErrBadTTL, s.fixed, longestFixed))
 	}
 	if s.grace > a.MaxTTL {
-		s.wrong(fmt.Errorf("%w: Grace(%v): %v is the most", ErrBadOption, s.grace, a.MaxTTL))
+		s.wrong(fmt.Errorf("%w: WithGrace(%v): %v is the most", ErrBadOption, s.grace, a.MaxTTL))
 	}
 	if s.grace != 0 && !a.Grace {
-		s.wrong(fmt.Errorf("%w: Grace", ErrUnsupported))
+		s.wrong(fmt.Errorf("%w: WithGrace", ErrUnsupported))
 	}
 }

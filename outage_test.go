@@ -39,7 +39,7 @@ func allReturned(t *testing.T, calls []*call, with func(error) bool) {
 func TestLockRidesOutAnOutage(t *testing.T) {
 	for _, turns := range []int{0, holdfast.DefaultTurns} {
 		scene(t, fmt.Sprintf("%d turns", turns), func(t *testing.T, r *rig) {
-			c, link := r.linked(holdfast.HandOver(turns, time.Second))
+			c, link := r.linked(holdfast.WithHandOver(turns, time.Second))
 			link.Cut()
 			var mu sync.Mutex
 			var got []int
@@ -104,7 +104,7 @@ func TestStoreOutOfReach(t *testing.T) {
 		c, link := r.linked()
 		link.Cut()
 		calls := r.beginMany(3, c.Mutex("x").Lock)
-		alone := c.Mutex("x", holdfast.HandOver(0, 0))
+		alone := c.Mutex("x", holdfast.WithHandOver(0, 0))
 		for name, m := range map[string]*holdfast.Mutex{"queued": c.Mutex("x"), "alone": alone} {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -176,7 +176,7 @@ func TestBusyStore(t *testing.T) {
 			}
 			return nil
 		}})
-		queued, alone := r.begin(c.Mutex("x").Lock), r.begin(c.Mutex("y", holdfast.HandOver(0, 0)).Lock)
+		queued, alone := r.begin(c.Mutex("x").Lock), r.begin(c.Mutex("y", holdfast.WithHandOver(0, 0)).Lock)
 		r.pass(3 * outageLimit)
 		quick.Store(true)
 		if r.pass(2 * time.Second); !queued.holds() || !alone.holds() {
@@ -192,7 +192,7 @@ func TestFinalFaultEndsTheWait(t *testing.T) {
 		c := r.around(&detour{join: func(context.Context, store.Claim) error {
 			return &store.Fault{Store: "x", Final: final.Load(), Err: errors.New("as it was told")}
 		}})
-		calls := append(r.beginMany(2, c.Mutex("x").Lock), r.begin(c.Mutex("x", holdfast.HandOver(0, 0)).Lock))
+		calls := append(r.beginMany(2, c.Mutex("x").Lock), r.begin(c.Mutex("x", holdfast.WithHandOver(0, 0)).Lock))
 		r.pass(time.Second)
 		final.Store(true)
 		r.pass(2 * time.Second)

@@ -65,7 +65,7 @@ func TestPausedProcess(t *testing.T) {
 // the package from doing anything, by holding the client's lock: the truth has to come from the asking alone.
 func pausedChild() string {
 	ctx := context.Background()
-	c := New(memstore.New(), TTL(pausedTTL))
+	c := New(memstore.New(), WithTTL(pausedTTL))
 	l, err := c.Mutex("x").Lock(ctx)
 	if err != nil {
 		return err.Error()

@@ -30,7 +30,7 @@ func TestPushedGrantNeedsItsTicket(t *testing.T) {
 			c, d := r.counted()
 			waiter := r.begin(c.Mutex("x").Lock)
 			own := d.claim(0)
-			d.push(own.ID, store.Standing{State: store.Held, Ticket: test.ticket(own.Ticket)})
+			d.push(own.ID, store.Status{State: store.Held, Ticket: test.ticket(own.Ticket)})
 			if synctest.Wait(); waiter.done() != test.believed {
 				t.Fatalf("believed: %v, while another holds: %v", waiter.done(), first.Err())
 			}
@@ -65,7 +65,7 @@ func TestPushedLossWhileAnAnswerIsLate(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const late = ttl / 8
 		wait := sync.OnceFunc(func() { time.Sleep(late) })
-		d := &detour{answer: func(store.Claim, *store.Standing) { wait() }}
+		d := &detour{answer: func(store.Claim, *store.Status) { wait() }}
 		l := r.lock(r.around(d).Mutex("x").Lock)
 		own := d.claim(0)
 		d.pushed(own, store.Gone)
@@ -98,7 +98,7 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 			flood := func(state store.State) {
 				for i := range claims {
 					c := d.claim(i)
-					d.push(c.ID, store.Standing{State: state, Ticket: c.Ticket + 1})
+					d.push(c.ID, store.Status{State: state, Ticket: c.Ticket + 1})
 				}
 			}
 			for range 1000 {
@@ -203,7 +203,7 @@ func TestMadPushRaisesNoFloor(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, d := r.counted()
 		r.lock(c.Mutex("x").Lock)
-		d.push(store.ID{1}, store.Standing{State: store.Gone, Ticket: store.MaxTicket - 1})
+		d.push(store.ID{1}, store.Status{State: store.Gone, Ticket: store.MaxTicket - 1})
 		r.lock(c.Mutex("y").Lock)
 	})
 }
@@ -282,7 +282,7 @@ func TestWaitingAfterHeldMeansTheGrantIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
 		l := r.lock(c.Mutex("x").Lock)
-		n.lie(func(_ store.Claim, s *store.Standing) { s.State = store.Waiting })
+		n.lie(func(_ store.Claim, s *store.Status) { s.State = store.Waiting })
 		r.pass(ttl / 2)
 		if !errors.Is(l.Err(), holdfast.ErrLost) {
 			t.Fatalf("it says %v", l.Err())
@@ -299,7 +299,7 @@ func TestEverythingIsKeptOnceAfterAReconnect(t *testing.T) {
 		for i := range 100 {
 			r.lock(c.Mutex(fmt.Sprint(i)).Lock)
 		}
-		n.push(store.Everyone, store.Standing{})
+		n.push(store.Everyone, store.Status{})
 		synctest.Wait()
 		r.pass(time.Millisecond)
 		if n.kept.Load() != 100 {

@@ -13,10 +13,10 @@ import (
 func TestReentrantCountsAndPaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
-		m := c.Mutex("x", holdfast.Reentrant())
+		m := c.Mutex("x", holdfast.WithReentrance())
 		outer := r.lock(m.Lock)
 		inner := r.lease(m.Lock(outer.Context()))
-		reader := r.lease(c.RWMutex("x", holdfast.Reentrant()).RLock(inner.Context()))
+		reader := r.lease(c.RWMutex("x", holdfast.WithReentrance()).RLock(inner.Context()))
 		if n.joins.Load() != 1 || n.keeps.Load() != 0 {
 			t.Fatalf("%d joins, %d keeps", n.joins.Load(), n.keeps.Load())
 		}
@@ -46,7 +46,7 @@ func TestReentrantCountsAndPaysNothing(t *testing.T) {
 
 func TestReaderReentersAroundAQueuedWriter(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		m := r.client().RWMutex("x", holdfast.Reentrant())
+		m := r.client().RWMutex("x", holdfast.WithReentrance())
 		outer := r.lock(m.RLock)
 		writer := r.begin(r.client().RWMutex("x").Lock)
 		inner := r.lease(m.RLock(outer.Context()))
@@ -62,7 +62,7 @@ func TestReaderReentersAroundAQueuedWriter(t *testing.T) {
 func TestReentranceIsOfTheLiveLeaseOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		m := c.Mutex("x", holdfast.Reentrant())
+		m := c.Mutex("x", holdfast.WithReentrance())
 		l := r.lock(m.Lock)
 		ctx := context.WithoutCancel(l.Context())
 		r.unlock(l)
@@ -77,7 +77,7 @@ func TestReentranceIsOfTheLiveLeaseOnly(t *testing.T) {
 
 func TestLossEndsEveryLeaseOfTheClaim(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		m := r.client().Mutex("x", holdfast.Reentrant())
+		m := r.client().Mutex("x", holdfast.WithReentrance())
 		outer := r.lock(m.Lock)
 		inner := r.lease(m.Lock(outer.Context()))
 		done := inner.Context().Done()
@@ -94,7 +94,7 @@ func TestLossEndsEveryLeaseOfTheClaim(t *testing.T) {
 
 func TestReenteredLockIsNotDowngraded(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		m := r.client().RWMutex("x", holdfast.Reentrant())
+		m := r.client().RWMutex("x", holdfast.WithReentrance())
 		outer := r.lock(m.Lock)
 		inner := r.lease(m.Lock(outer.Context()))
 		if _, err := outer.Downgrade(t.Context()); !errors.Is(err, holdfast.ErrDowngrade) || outer.Err() != nil {
@@ -109,7 +109,7 @@ func TestReenteredLockIsNotDowngraded(t *testing.T) {
 func TestNestedDoIsBoundByTheOuterLease(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
-		err := c.Mutex("a", holdfast.FixedTTL(time.Second)).Do(t.Context(), func(ctx context.Context) error {
+		err := c.Mutex("a", holdfast.WithFixedTTL(time.Second)).Do(t.Context(), func(ctx context.Context) error {
 			return c.Mutex("b").Do(ctx, func(ctx context.Context) error {
 				time.Sleep(time.Second) // the outer lease is over by now
 				if ctx.Err() == nil {
@@ -129,18 +129,18 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 		c := r.client()
 		owner := func(name string) string {
 			line, err := c.Inspect(t.Context(), name)
-			if err != nil || len(line.Places) != 1 {
+			if err != nil || len(line.Entries) != 1 {
 				t.Fatalf("%+v, %v", line, err)
 			}
-			return line.Places[0].Owner.ID
+			return line.Entries[0].Owner.ID
 		}
 		outer := r.lock(c.Mutex("a").Lock)
 		inner := r.lease(c.Mutex("b").Lock(outer.Context()))
-		innermost := r.lease(c.Mutex("c", holdfast.Owner("ignored: the lease's owner counts")).Lock(inner.Context()))
+		innermost := r.lease(c.Mutex("c", holdfast.WithOwner("ignored: the lease's owner counts")).Lock(inner.Context()))
 		if owner("a") != "" || owner("b") == "" || owner("b") != owner("c") {
 			t.Errorf("the owners are %q, %q and %q", owner("a"), owner("b"), owner("c"))
 		}
-		given := r.lock(c.Mutex("d", holdfast.Owner("request 7")).Lock)
+		given := r.lock(c.Mutex("d", holdfast.WithOwner("request 7")).Lock)
 		under := r.lease(c.Mutex("e").Lock(given.Context()))
 		if owner("d") != "request 7" || owner("e") != "request 7" {
 			t.Errorf("the owners are %q and %q", owner("d"), owner("e"))
@@ -158,7 +158,7 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 // is another use of the name, as it would be from elsewhere. It costs no lease.
 func TestTakenAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c, again := r.client(), holdfast.Reentrant()
+		c, again := r.client(), holdfast.WithReentrance()
 		writer, reader := r.lock(c.Mutex("x").Lock), r.lock(c.RWMutex("y").RLock)
 		three := r.lock(units(c.Semaphore("pool", 5), 3))
 		for _, test := range []struct {

@@ -51,7 +51,7 @@ func TestUnlockIsSentWhateverItsContextSays(t *testing.T) {
 // TestReleaseIsRepeatedThroughTheGrace: the store keeps the place that long, so that it is worth telling it.
 func TestReleaseIsRepeatedThroughTheGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		c, link := r.linked(holdfast.Grace(2 * ttl))
+		c, link := r.linked(holdfast.WithGrace(2 * ttl))
 		l := r.lock(c.Mutex("x").Lock)
 		link.Cut()
 		if err := l.Unlock(t.Context()); err == nil {
@@ -128,7 +128,7 @@ func TestHungLeaveIsRepeatedInTime(t *testing.T) {
 				}
 				return nil
 			}
-			l := r.lock(r.around(d, holdfast.TTL(ttl)).Mutex("x").Lock)
+			l := r.lock(r.around(d, holdfast.WithTTL(ttl)).Mutex("x").Lock)
 			l.Unlock(r.cancelled()) //nolint:errcheck // the keeper is to give it back
 			r.pass(min(ttl/4, 5*time.Second) + min(ttl/48, time.Second))
 			r.lock(r.client().Mutex("x").TryLock)
@@ -146,13 +146,13 @@ func TestKeepThatIsAnsweredAfterUnlock(t *testing.T) {
 			leave: func(context.Context, store.Claim) error { <-left; return nil },
 		}
 		l := r.lock(r.around(d).Mutex("x").Lock)
-		d.push(store.Everyone, store.Standing{})
+		d.push(store.Everyone, store.Status{})
 		synctest.Wait()
 		l.Unlock(r.cancelled()) //nolint:errcheck // the keeper gives it back
 		synctest.Wait()
 		close(kept)
 		synctest.Wait()
-		d.push(store.Everyone, store.Standing{})
+		d.push(store.Everyone, store.Status{})
 		synctest.Wait()
 		close(left)
 		r.pass(ttl)

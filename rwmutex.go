@@ -42,4 +42,4 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context) error) e
 }
 
 // Inspect says who holds the lock and who waits for it.
-func (m *RWMutex) Inspect(ctx context.Context) (Line, error) { return m.lock.inspect(ctx) }
+func (m *RWMutex) Inspect(ctx context.Context) (Queue, error) { return m.lock.inspect(ctx) }

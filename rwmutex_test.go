@@ -171,7 +171,7 @@ func TestDowngradeIsRefused(t *testing.T) {
 		}, holdfast.ErrDowngrade, "reader's"},
 		"shown": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
 			l := r.lock(c.RWMutex("x").Lock)
-			_, _, err := l.Show()
+			_, _, err := l.Pin()
 			r.must(err)
 			return l
 		}, holdfast.ErrDowngrade, "shown"},

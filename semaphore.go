@@ -36,7 +36,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 }
 
 // Inspect says who holds units and who waits for some.
-func (s *Semaphore) Inspect(ctx context.Context) (Line, error) { return s.lock.inspect(ctx) }
+func (s *Semaphore) Inspect(ctx context.Context) (Queue, error) { return s.lock.inspect(ctx) }
 
 func (s *Semaphore) acquire(ctx context.Context, n int, r *request) (*Lease, error) {
 	var err error
@@ -47,9 +47,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r *request) (*Lease, err
 }
 
 // ask is what n units are in the line.
-func (s *Semaphore) ask(n int) (store.Ask, error) {
+func (s *Semaphore) ask(n int) (store.Demand, error) {
 	if s.lock.err == nil && (n < 1 || n > s.limit) {
-		return store.Ask{}, fmt.Errorf("%w: %d of %d", ErrBadUnits, n, s.limit)
+		return store.Demand{}, fmt.Errorf("%w: %d of %d", ErrBadUnits, n, s.limit)
 	}
-	return store.Ask{Kind: store.Semaphore, Units: int32(n), Limit: int32(s.limit)}, nil
+	return store.Demand{Kind: store.Semaphore, Units: int32(n), Limit: int32(s.limit)}, nil
 }

@@ -33,12 +33,12 @@ func testSession(t *testing.T, session time.Duration) {
 	var asked atomic.Int64 // the ttl of the last claim that joined
 	connect := func(r *rig, options ...holdfast.Option) *holdfast.Client {
 		d := &detour{can: func(a *store.Abilities) { a.SessionTTL = session }}
-		d.answer = func(_ store.Claim, s *store.Standing) {
+		d.answer = func(_ store.Claim, s *store.Status) {
 			if end := time.Now().Add(session); s.State != store.Gone && s.Until.After(end) {
 				s.Until = end
 			}
 		}
-		d.joined = func(c store.Claim, s *store.Standing) error {
+		d.joined = func(c store.Claim, s *store.Status) error {
 			asked.Store(int64(c.TTL))
 			d.answer(c, s)
 			return nil
@@ -46,7 +46,7 @@ func testSession(t *testing.T, session time.Duration) {
 		return r.around(d, options...)
 	}
 	for what, options := range map[string][]holdfast.Option{
-		"default": nil, "the same": {holdfast.TTL(session)}, "longer": {holdfast.TTL(10 * time.Minute)},
+		"default": nil, "the same": {holdfast.WithTTL(session)}, "longer": {holdfast.WithTTL(10 * time.Minute)},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			one, two := r.lock(connect(r, options...).Mutex("x").Lock), r.lock(connect(r).Mutex("y", options...).Lock)
@@ -60,7 +60,7 @@ func testSession(t *testing.T, session time.Duration) {
 		})
 	}
 	scene(t, "shorter", func(t *testing.T, r *rig) {
-		shorter := holdfast.TTL(session - 1)
+		shorter := holdfast.WithTTL(session - 1)
 		for _, m := range []*holdfast.Mutex{connect(r, shorter).Mutex("x"), connect(r).Mutex("x", shorter)} {
 			r.refused("a ttl shorter than the session", m.TryLock, holdfast.ErrBadTTL)
 		}
@@ -72,7 +72,7 @@ func TestFixedTTL(t *testing.T) {
 		scene(t, d.String(), func(t *testing.T, r *rig) {
 			c := r.client()
 			before := r.lock(c.Mutex("x").Lock)
-			waiter := r.begin(c.Mutex("x", holdfast.FixedTTL(d)).Lock)
+			waiter := r.begin(c.Mutex("x", holdfast.WithFixedTTL(d)).Lock)
 			r.pass(5 * ttl) // waiting does not count
 			r.unlock(before)
 			r.pass(d - time.Millisecond)
@@ -91,7 +91,7 @@ func TestFixedTTL(t *testing.T) {
 func TestFixedTTLOfADeadHolderEndsWithTheTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
-		r.lock(c.Mutex("x", holdfast.FixedTTL(time.Hour)).Lock)
+		r.lock(c.Mutex("x", holdfast.WithFixedTTL(time.Hour)).Lock)
 		link.Kill()
 		r.pass(ttl)
 		r.lock(r.client().Mutex("x").TryLock)

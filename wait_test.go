@@ -16,7 +16,7 @@ import (
 func TestWaitDoesNotBoundTryLock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{join: func(ctx context.Context, _ store.Claim) error { return slow(ctx, time.Second/2) }})
-		r.lock(c.Mutex("x", holdfast.Wait(time.Millisecond)).TryLock)
+		r.lock(c.Mutex("x", holdfast.WithWait(time.Millisecond)).TryLock)
 	})
 }
 
@@ -56,10 +56,10 @@ func TestPlaceLostAgainAndAgainIsNoHotLoop(t *testing.T) {
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			d := &detour{}
-			d.joined = func(c store.Claim, s *store.Standing) error {
+			d.joined = func(c store.Claim, s *store.Status) error {
 				if d.joins.Load() > test.joins {
 					r.server.Erase("x", c.ID)
-					*s = store.Standing{State: store.Gone}
+					*s = store.Status{State: store.Gone}
 				}
 				return nil
 			}
@@ -99,7 +99,7 @@ func TestPlaceLostAfterAGrantIsTakenAgainAtOnce(t *testing.T) {
 func TestLockedErrorCountsOnlyThoseAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		holder := r.lock(r.client().RWMutex("x").Lock)
-		waiter := r.begin(r.client().RWMutex("x", holdfast.Wait(time.Second)).Lock)
+		waiter := r.begin(r.client().RWMutex("x", holdfast.WithWait(time.Second)).Lock)
 		r.begin(r.client().RWMutex("x").Lock)
 		r.begin(r.client().RWMutex("x").RLock)
 		r.pass(time.Second)
@@ -208,13 +208,13 @@ func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 			time.AfterFunc(time.Second, link.Cut)
 		}, isFault},
 		"not kept, though the line can be read": {ttl / 2, func(d *detour, _ *storetest.Pipe) {
-			d.lie(func(_ store.Claim, s *store.Standing) { s.Err = errDown })
+			d.lie(func(_ store.Claim, s *store.Status) { s.Err = errDown })
 		}, func(err error) bool { return errors.Is(err, errDown) }},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, d, link := r.countedLink()
 			r.lock(r.client().Mutex("x").Lock)
-			waiter := r.begin(c.Mutex("x", holdfast.Wait(test.wait)).Lock)
+			waiter := r.begin(c.Mutex("x", holdfast.WithWait(test.wait)).Lock)
 			test.fail(d, link)
 			r.pass(test.wait + time.Second)
 			if !waiter.done() || !errors.Is(waiter.err, context.DeadlineExceeded) || errors.Is(waiter.err, holdfast.ErrLocked) {

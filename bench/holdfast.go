@@ -17,12 +17,12 @@ import (
 )
 
 // strict is Holdfast without hand-over inside a process: the store's line alone decides.
-var strict = holdfast.HandOver(0, 0)
+var strict = holdfast.WithHandOver(0, 0)
 
 // holdfastOn opens Holdfast on a store, by a URL that begins so and ends with the site's address.
 func holdfastOn(scheme string, options ...holdfast.Option) func(context.Context, string, time.Duration) (locker, error) {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-		client, err := holdfast.Open(ctx, scheme+where, slices.Concat(options, []holdfast.Option{holdfast.TTL(ttl)})...)
+		client, err := holdfast.Open(ctx, scheme+where, slices.Concat(options, []holdfast.Option{holdfast.WithTTL(ttl)})...)
 		if err != nil {
 			return nil, err
 		}

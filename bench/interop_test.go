@@ -20,7 +20,7 @@ func init() {
 // openPlain is Holdfast in plain mode, each turn by way of the server. It looks often for what the others give back, so
 // that both sides have their turns.
 func openPlain(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-	client, err := holdfast.Open(ctx, "redis://"+where+"?mode=plain&retry=2ms", holdfast.TTL(ttl), strict)
+	client, err := holdfast.Open(ctx, "redis://"+where+"?mode=plain&retry=2ms", holdfast.WithTTL(ttl), strict)
 	if err != nil {
 		return nil, err
 	}

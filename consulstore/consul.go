@@ -10,10 +10,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// consul is Consul, as one client uses it. It implements sessionline.Server; session.go has what concerns sessions, and
+// consul is Consul, as one client uses it. It implements sessionqueue.Server; session.go has what concerns sessions, and
 // watch.go what concerns watches.
 type consul struct {
 	*agent
@@ -25,13 +25,13 @@ type consul struct {
 }
 
 // events is told what happens to a session, and to the keys that are watched. Its methods don't block. A
-// sessionline.Store is that.
+// sessionqueue.Store is that.
 type events interface {
 	Over(*session)
-	Changed(in *session, w sessionline.Watch, deleted bool)
+	Changed(in *session, w sessionqueue.Watch, deleted bool)
 }
 
-// LineKey implements sessionline.Server.
+// LineKey implements sessionqueue.Server.
 func (c *consul) LineKey(name string) string { return c.keys.line(name) }
 
 // The operations that make a claim's key, all in one step: they demand the session's epoch, make the key, and read the
@@ -42,14 +42,14 @@ const (
 	lineOp
 )
 
-// Make implements sessionline.Server. The index of the transaction is the key's create index, and the claim's ticket.
+// Make implements sessionqueue.Server. The index of the transaction is the key's create index, and the claim's ticket.
 func (c *consul) Make(
 	ctx context.Context, in *session, claim *store.Claim, data string,
-) (made sessionline.Made, unsure bool, err error) {
+) (made sessionqueue.Made, unsure bool, err error) {
 	key := c.keys.claim(claim.Name, claim.ID)
 	entries, err := c.txn(ctx,
 		checkIndexOp(in.key, in.epoch.Load()),
-		lockOp(key, in.id, encodeValue(claim.Ask, data)),
+		lockOp(key, in.id, encodeValue(claim.Demand, data)),
 		treeOp(c.keys.line(claim.Name)),
 	)
 	if _, failed := errors.AsType[*failedOp](err); failed { // over, in another epoch, or the key is another session's
@@ -62,7 +62,7 @@ func (c *consul) Make(
 		return made, true, c.noRead(key)
 	}
 	own := entries[makeOp]
-	made = sessionline.Made{Key: key, Ticket: own.CreateIndex, Version: own.ModifyIndex}
+	made = sessionqueue.Made{Key: key, Ticket: own.CreateIndex, Version: own.ModifyIndex}
 	if line, err := decodeLine(entries[lineOp:]); err == nil {
 		made.Line = line
 	} // otherwise it is read once more, and the key deleted
@@ -77,16 +77,16 @@ func (c *consul) readEpoch(ctx context.Context, in *session) error {
 	case err != nil:
 		return err
 	case len(entries) == 0 || entries[0].Session != in.id:
-		return sessionline.ErrOver
+		return sessionqueue.ErrOver
 	case entries[0].ModifyIndex < known: // Consul was restored from a snapshot: what it knows of the session is too old
-		return sessionline.ErrOver
+		return sessionqueue.ErrOver
 	}
 	in.raiseEpoch(entries[0].ModifyIndex)
-	return sessionline.ErrAgain
+	return sessionqueue.ErrAgain
 }
 
-// Line implements sessionline.Server.
-func (c *consul) Line(ctx context.Context, _ *session, name string) ([]sessionline.Entry, error) {
+// Line implements sessionqueue.Server.
+func (c *consul) Line(ctx context.Context, _ *session, name string) ([]sessionqueue.Entry, error) {
 	entries, err := c.txn(ctx, treeOp(c.keys.line(name)))
 	if err != nil {
 		return nil, err
@@ -94,17 +94,17 @@ func (c *consul) Line(ctx context.Context, _ *session, name string) ([]sessionli
 	return decodeLine(entries)
 }
 
-// CatchUp implements sessionline.Server: all reads are consistent.
+// CatchUp implements sessionqueue.Server: all reads are consistent.
 func (c *consul) CatchUp(context.Context, *session) error { return nil }
 
-// Read implements sessionline.Server.
-func (c *consul) Read(ctx context.Context, _ *session, key string) (node sessionline.Node, err error) {
+// Read implements sessionqueue.Server.
+func (c *consul) Read(ctx context.Context, _ *session, key string) (node sessionqueue.Node, err error) {
 	entries, err := c.txn(ctx, getOp(key))
 	if err != nil || len(entries) == 0 {
 		return node, err
 	}
 	e := &entries[0]
-	node = sessionline.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
+	node = sessionqueue.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
 	_, node.Data, _ = decodeValue(e) // what can't be read says nothing
 	return node, nil
 }
@@ -112,9 +112,9 @@ func (c *consul) Read(ctx context.Context, _ *session, key string) (node session
 // maxUpdates is how many claims one transaction confirms. Consul takes 128 operations.
 const maxUpdates = 100
 
-// Confirm implements sessionline.Server. It does not extend the session.
+// Confirm implements sessionqueue.Server. It does not extend the session.
 func (c *consul) Confirm(
-	ctx context.Context, in *session, updates []sessionline.Update,
+	ctx context.Context, in *session, updates []sessionqueue.Update,
 ) (alive time.Time, refused int, err error) {
 	ops := []op{checkSessionOp(in.key, in.id)}
 	for _, u := range updates {
@@ -127,7 +127,7 @@ func (c *consul) Confirm(
 	entries, err := c.txn(ctx, ops...)
 	if failed, ok := errors.AsType[*failedOp](err); ok {
 		if failed.index == 0 {
-			return alive, -1, errors.Join(sessionline.ErrOver, failed)
+			return alive, -1, errors.Join(sessionqueue.ErrOver, failed)
 		}
 		return alive, failed.index - 1, nil
 	}
@@ -143,16 +143,16 @@ func (c *consul) Confirm(
 	return alive, -1, nil
 }
 
-// Marker implements sessionline.Server: a key says itself what its claim asks for.
-func (c *consul) Marker(sessionline.Update) string { return "" }
+// Marker implements sessionqueue.Server: a key says itself what its claim asks for.
+func (c *consul) Marker(sessionqueue.Update) string { return "" }
 
-// Delete implements sessionline.Server.
+// Delete implements sessionqueue.Server.
 func (c *consul) Delete(ctx context.Context, _ *session, key string) error {
 	_, err := c.txn(ctx, deleteOp(key))
 	return err
 }
 
-// Names implements sessionline.Server.
+// Names implements sessionqueue.Server.
 func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []string, err error) {
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}

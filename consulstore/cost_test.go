@@ -41,7 +41,7 @@ func newCounter(t *testing.T) *counter {
 func (c *counter) open() (*consulstore.Store, *consulstore.Valve) {
 	c.Helper()
 	addrs, v := []string{c.server.Addr()}, &consulstore.Valve{}
-	s, err := consulstore.OpenThrough(c.Context(), v, addrs, addrs, consulstore.TTL(costTTL))
+	s, err := consulstore.OpenThrough(c.Context(), v, addrs, addrs, consulstore.WithTTL(costTTL))
 	testkit.Must(c, err)
 	c.Cleanup(func() { s.Close() })
 	return s, v
@@ -96,7 +96,7 @@ func (c *counter) must(what string, cost, want map[string]int) {
 func TestOneRequestEach(t *testing.T) {
 	c := newCounter(t)
 	s, _ := c.open()
-	locks := holdfast.New(s, holdfast.TTL(costTTL))
+	locks := holdfast.New(s, holdfast.WithTTL(costTTL))
 	defer locks.Close()
 	const times = 20
 	cost := c.during(func() {
@@ -167,7 +167,7 @@ func TestHandOverCost(t *testing.T) {
 	var clients [2]*holdfast.Client
 	for i := range clients {
 		s, _ := c.open()
-		clients[i] = holdfast.New(s, holdfast.TTL(costTTL))
+		clients[i] = holdfast.New(s, holdfast.WithTTL(costTTL))
 		t.Cleanup(func() { clients[i].Close() })
 	}
 	lease := testkit.Lock(t, clients[0], "passed")
@@ -237,7 +237,7 @@ func TestPolledLine(t *testing.T) {
 	}
 	part := func(units int32) store.Claim {
 		claim := testkit.Claim("parts", costTTL)
-		claim.Ask = store.Ask{Kind: store.Semaphore, Units: units, Limit: 3}
+		claim.Demand = store.Demand{Kind: store.Semaphore, Units: units, Limit: 3}
 		return claim
 	}
 	testkit.Held(t, holder, part(3))

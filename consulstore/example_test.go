@@ -13,7 +13,7 @@ import (
 func ExampleOpen() {
 	ctx := context.Background()
 	s, err := consulstore.Open(ctx, []string{"127.0.0.1:8500"},
-		consulstore.Prefix("shop"), consulstore.TTL(20*time.Second))
+		consulstore.WithPrefix("shop"), consulstore.WithTTL(20*time.Second))
 	if err != nil {
 		log.Print(err)
 		return
@@ -32,12 +32,12 @@ func ExampleOpen() {
 }
 
 // A program whose token is replaced from time to time asks for it whenever Consul refuses the last one.
-func ExampleCredentials() {
+func ExampleWithCredentials() {
 	readToken := func(context.Context) (string, error) {
 		return "the token that a vault has made", nil
 	}
 	ctx := context.Background()
-	s, err := consulstore.Open(ctx, []string{"h1", "h2", "h3"}, consulstore.Credentials(readToken))
+	s, err := consulstore.Open(ctx, []string{"h1", "h2", "h3"}, consulstore.WithCredentials(readToken))
 	if err != nil {
 		log.Print(err)
 		return

@@ -22,7 +22,7 @@ func TestRedirect(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	address := strings.TrimPrefix(server.URL, "http://")
-	_, err := consulstore.Open(t.Context(), []string{address}, consulstore.Token("secret"))
+	_, err := consulstore.Open(t.Context(), []string{address}, consulstore.WithToken("secret"))
 	checkFault(t, err, true, "refuses the request")
 	if n := followed.Load(); n > 0 {
 		t.Errorf("%d redirects were followed", n)

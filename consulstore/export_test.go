@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // OpenThrough opens a store by other ways to its servers, and with its events through a valve.
@@ -54,7 +54,7 @@ type Valve struct {
 }
 
 // Changed implements events.
-func (v *Valve) Changed(in *session, w sessionline.Watch, deleted bool) {
+func (v *Valve) Changed(in *session, w sessionqueue.Watch, deleted bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Fired.Add(1)

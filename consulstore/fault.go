@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // A finalError is one that comes again however often the call is repeated.
@@ -39,7 +39,7 @@ func explain(err error) (why error, isFinal bool) {
 	if f, ok := errors.AsType[finalError](err); ok {
 		return f.error, true
 	}
-	if errors.Is(err, sessionline.ErrUnreadable) {
+	if errors.Is(err, sessionqueue.ErrUnreadable) {
 		return err, true
 	}
 	if refused, ok := errors.AsType[*refusal](err); ok {

@@ -43,7 +43,7 @@ func newFerry(t testing.TB, server string, ttl time.Duration) (*ferry, *consulst
 		f.RoundTripper = own
 		return f
 	}
-	s, err := consulstore.OpenOver(t.Context(), way, []string{server}, consulstore.TTL(ttl))
+	s, err := consulstore.OpenOver(t.Context(), way, []string{server}, consulstore.WithTTL(ttl))
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return f, s

@@ -91,7 +91,7 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	ways := testkit.NewWays(t, h.endpoints)
 	l := &link{ways.Links(), &consulstore.Valve{}}
 	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
-		consulstore.Prefix(prefix), consulstore.TTL(suiteTTL))
+		consulstore.WithPrefix(prefix), consulstore.WithTTL(suiteTTL))
 	testkit.Must(t, err)
 	return brisk{s}, l
 }

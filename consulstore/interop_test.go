@@ -30,12 +30,12 @@ func TestConsulLock(t *testing.T) {
 		options  []consulstore.Option
 		excludes bool
 	}{
-		{"plain", []consulstore.Option{consulstore.PlainMode()}, true},
+		{"plain", []consulstore.Option{consulstore.WithPlainMode()}, true},
 		{"line", nil, false},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
-			options := append(slices.Clone(test.options), consulstore.TTL(10*sessionTTL))
+			options := append(slices.Clone(test.options), consulstore.WithTTL(10*sessionTTL))
 			s, err := consulstore.Open(t.Context(), []string{server.Addr()}, options...)
 			testkit.Must(t, err)
 			client := holdfast.New(s)

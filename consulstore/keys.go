@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // keySpace is where everything of one prefix is.
@@ -64,36 +64,36 @@ func escape(name string) string {
 }
 
 // encodeValue writes the value of a claim's key: the format, what the claim asks for, and data.
-func encodeValue(ask store.Ask, data string) string {
-	return sessionline.Format + sessionline.EncodeAsk(ask) + " " + strings.TrimPrefix(data, sessionline.Format)
+func encodeValue(ask store.Demand, data string) string {
+	return sessionqueue.Format + sessionqueue.EncodeAsk(ask) + " " + strings.TrimPrefix(data, sessionqueue.Format)
 }
 
 // decodeValue reads what encodeValue has written.
-func decodeValue(e *entry) (ask store.Ask, data string, err error) {
+func decodeValue(e *entry) (ask store.Demand, data string, err error) {
 	version, rest, _ := strings.Cut(string(e.Value), " ")
-	if number := strings.TrimSpace(sessionline.Format); version != number {
+	if number := strings.TrimSpace(sessionqueue.Format); version != number {
 		if version != "" && strings.Trim(version, "0123456789") == "" {
 			return ask, "", fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(e.Key))
 		}
 		return ask, "", unreadable(e)
 	}
 	text, data, _ := strings.Cut(rest, " ")
-	ask, ok := sessionline.DecodeAsk(text)
+	ask, ok := sessionqueue.DecodeAsk(text)
 	if !ok {
 		return ask, "", unreadable(e)
 	}
-	return ask, sessionline.Format + data, nil
+	return ask, sessionqueue.Format + data, nil
 }
 
 func unreadable(e *entry) error {
-	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionline.ErrUnreadable)
+	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionqueue.ErrUnreadable)
 }
 
 // decodeLine returns the claims of a line in their order, which is that in which Consul has made their keys. One that
 // can't be read is an error: a line that is understood in part must not be judged.
-func decodeLine(entries []entry) ([]sessionline.Entry, error) {
+func decodeLine(entries []entry) ([]sessionqueue.Entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
-	line := make([]sessionline.Entry, len(entries))
+	line := make([]sessionqueue.Entry, len(entries))
 	var unread error
 	for i := range entries {
 		e := &entries[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // oddNames are names that a key, a path or a URL could take for something else.
@@ -110,9 +110,9 @@ func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	keys := newKeySpace("")
 	for _, line := range []string{
-		"", "holdfast/id", "holdfast/line/", "holdfast/line/a", "holdfast/line/a/b/", "holdfast/line/~2e/",
-		"holdfast/line/~/", "holdfast/line/~6/", "holdfast/line/~61/", "holdfast/line/./", "holdfast/line/a b/",
-		"holdfast/line/%41/", "holdfast/tenant/p/line/a/",
+		"", "holdfast/id", "holdfast/store/grant/", "holdfast/store/grant/a", "holdfast/store/grant/a/b/", "holdfast/store/grant/~2e/",
+		"holdfast/store/grant/~/", "holdfast/store/grant/~6/", "holdfast/store/grant/~61/", "holdfast/store/grant/./", "holdfast/store/grant/a b/",
+		"holdfast/store/grant/%41/", "holdfast/tenant/p/line/a/",
 	} {
 		if name, ok := keys.name(line); ok {
 			t.Errorf("%q is taken for the line of %q", line, name)
@@ -161,7 +161,7 @@ func TestConsulKeepsKeys(t *testing.T) {
 		}
 	}
 	var lines []string
-	testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/holdfast/line/?keys&separator=/", nil, &lines))
+	testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/holdfast/store/grant/?keys&separator=/", nil, &lines))
 	if len(lines) != len(oddNames) {
 		t.Errorf("of %d names there are %d lines", len(oddNames), len(lines))
 	}
@@ -170,12 +170,12 @@ func TestConsulKeepsKeys(t *testing.T) {
 // What a claim's key says is read as it was written.
 func TestValues(t *testing.T) {
 	t.Parallel()
-	for _, ask := range []store.Ask{
+	for _, ask := range []store.Demand{
 		{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 		{Kind: store.Lock, Units: 1, Limit: store.MaxReaders},
 		{Kind: store.Semaphore, Units: 2, Limit: 3},
 	} {
-		for _, data := range []string{sessionline.Format, sessionline.Format + "{}", sessionline.Format + `{"a b":"c"} d`} {
+		for _, data := range []string{sessionqueue.Format, sessionqueue.Format + "{}", sessionqueue.Format + `{"a b":"c"} d`} {
 			got, back, err := decodeValue(&entry{Value: []byte(encodeValue(ask, data))})
 			if err != nil || got != ask || back != data {
 				t.Errorf("%+v and %q are %+v and %q, %v", ask, data, got, back, err)
@@ -189,12 +189,12 @@ func TestUnreadableValues(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{
 		"2 of the future": store.ErrFormat, "99": store.ErrFormat, "2 ": store.ErrFormat,
-		"": sessionline.ErrUnreadable, "hello": sessionline.ErrUnreadable, "1": sessionline.ErrUnreadable,
-		"1 ": sessionline.ErrUnreadable, "1 nonsense {}": sessionline.ErrUnreadable, "-1 x": sessionline.ErrUnreadable,
-		`{"Limit":1}`: sessionline.ErrUnreadable, "\x00": sessionline.ErrUnreadable,
+		"": sessionqueue.ErrUnreadable, "hello": sessionqueue.ErrUnreadable, "1": sessionqueue.ErrUnreadable,
+		"1 ": sessionqueue.ErrUnreadable, "1 nonsense {}": sessionqueue.ErrUnreadable, "-1 x": sessionqueue.ErrUnreadable,
+		`{"Limit":1}`: sessionqueue.ErrUnreadable, "\x00": sessionqueue.ErrUnreadable,
 	} {
-		_, _, err := decodeValue(&entry{Key: "holdfast/line/x/1", Value: []byte(value)})
-		if !errors.Is(err, want) || !strings.Contains(err.Error(), "holdfast/line/x/1") {
+		_, _, err := decodeValue(&entry{Key: "holdfast/store/grant/x/1", Value: []byte(value)})
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), "holdfast/store/grant/x/1") {
 			t.Errorf("%q: %v, want %v", value, err, want)
 		}
 	}
@@ -203,7 +203,7 @@ func TestUnreadableValues(t *testing.T) {
 // A line is in the order of create indexes. If one claim can't be read, the line can't. What is newer goes before.
 func TestDecodeLine(t *testing.T) {
 	t.Parallel()
-	value := []byte(encodeValue(store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}, sessionline.Format))
+	value := []byte(encodeValue(store.Demand{Kind: store.Semaphore, Units: 1, Limit: 2}, sessionqueue.Format))
 	claim := func(id byte, index uint64) entry {
 		key := newKeySpace("").claim("x", store.ID{id})
 		return entry{Key: key, Value: value, Session: "s", CreateIndex: index}
@@ -223,8 +223,8 @@ func TestDecodeLine(t *testing.T) {
 		entries []entry
 		want    error
 	}{
-		"no session":       {[]entry{claim(1, 1), without}, sessionline.ErrUnreadable},
-		"no ID":            {[]entry{strange, claim(1, 1)}, sessionline.ErrUnreadable},
+		"no session":       {[]entry{claim(1, 1), without}, sessionqueue.ErrUnreadable},
+		"no ID":            {[]entry{strange, claim(1, 1)}, sessionqueue.ErrUnreadable},
 		"newer":            {[]entry{claim(1, 1), newer}, store.ErrFormat},
 		"newer and others": {[]entry{without, strange, newer}, store.ErrFormat},
 	} {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 func init() {
@@ -46,40 +46,40 @@ type settings struct {
 type Option func(*settings)
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // TTL is the ttl of the session, and so the ttl of every lock. The default is DefaultTTL. Consul takes 10s or more,
 // unless its session_ttl_min says otherwise.
-func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
-// PlainMode has locks be kept as Consul's own tools keep them: see the package's documentation. What a Prefix says is
+// WithPlainMode has locks be kept as Consul's own tools keep them: see the package's documentation. What a Prefix says is
 // put before the name as it is.
-func PlainMode() Option { return func(s *settings) { s.plain = true } }
+func WithPlainMode() Option { return func(s *settings) { s.plain = true } }
 
 // Datacenter is the one whose servers keep the locks. The default is the agent's own.
-func Datacenter(name string) Option { return func(s *settings) { s.datacenter = name } }
+func WithDatacenter(name string) Option { return func(s *settings) { s.datacenter = name } }
 
 // Namespace is the one that keys and sessions are in, where Consul has namespaces.
-func Namespace(name string) Option { return func(s *settings) { s.namespace = name } }
+func WithNamespace(name string) Option { return func(s *settings) { s.namespace = name } }
 
 // Node is the node of the catalog that the session belongs to. The default is DefaultNode, which is registered if it is
 // not there. A session ends with its node: the name of an agent's own node has locks end when that agent leaves, while
 // their holders still believe in them.
-func Node(name string) Option { return func(s *settings) { s.node = name } }
+func WithNode(name string) Option { return func(s *settings) { s.node = name } }
 
 // Token is the token to send with every request. By default it is what the environment has in CONSUL_HTTP_TOKEN.
-func Token(token string) Option {
-	return Credentials(func(context.Context) (string, error) { return token, nil })
+func WithToken(token string) Option {
+	return WithCredentials(func(context.Context) (string, error) { return token, nil })
 }
 
 // Credentials has the token come from a function, which is called when the store is opened, and whenever Consul has
 // refused the last one.
-func Credentials(read func(context.Context) (token string, err error)) Option {
+func WithCredentials(read func(context.Context) (token string, err error)) Option {
 	return func(s *settings) { s.credentials = read }
 }
 
 // TLS has connections use TLS.
-func TLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
 // Open connects to an agent or a server, given as host:port, host, or unix:///path/to/socket. If there are several, the
 // next one is taken when one can't be reached or does not respond.
@@ -126,7 +126,7 @@ func (s *settings) check() error {
 	}
 	s.about = fmt.Sprint(host, " ", os.Getpid())
 	if s.credentials == nil {
-		Token(os.Getenv("CONSUL_HTTP_TOKEN"))(s)
+		WithToken(os.Getenv("CONSUL_HTTP_TOKEN"))(s)
 	}
 	switch {
 	case len(s.addresses) == 0:
@@ -180,7 +180,7 @@ func begin(ctx context.Context, c *consul, m mode) (*Store, error) {
 
 // identify returns the identity that Consul keeps for a prefix, and makes one if it has none.
 func (c *consul) identify(ctx context.Context) (string, error) {
-	_, err := c.txn(ctx, casOp(c.keys.id, 0, sessionline.Format+rand.Text()))
+	_, err := c.txn(ctx, casOp(c.keys.id, 0, sessionqueue.Format+rand.Text()))
 	if _, there := errors.AsType[*failedOp](err); err != nil && !there {
 		return "", err
 	}
@@ -191,7 +191,7 @@ func (c *consul) identify(ctx context.Context) (string, error) {
 	if len(entries) == 0 {
 		return "", c.noRead(c.keys.id)
 	}
-	id, ok := strings.CutPrefix(string(entries[0].Value), sessionline.Format)
+	id, ok := strings.CutPrefix(string(entries[0].Value), sessionqueue.Format)
 	if !ok {
 		return "", fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(c.keys.id))
 	}
@@ -233,12 +233,12 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	}
 	q := at.Query
 	options = []Option{
-		Prefix(at.Prefix), TTL(at.TTL), Datacenter(q.Get("datacenter")), Namespace(q.Get("namespace")), Node(q.Get("node")),
+		WithPrefix(at.Prefix), WithTTL(at.TTL), WithDatacenter(q.Get("datacenter")), WithNamespace(q.Get("namespace")), WithNode(q.Get("node")),
 	}
 	switch q.Get("mode") {
-	case "", "line":
+	case "", "queue":
 	case "plain":
-		options = append(options, PlainMode())
+		options = append(options, WithPlainMode())
 	default:
 		return nil, nil, errors.New("mode is line or plain")
 	}
@@ -247,14 +247,14 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 		return nil, nil, err
 	}
 	if credentials != nil {
-		options = append(options, Credentials(credentials))
+		options = append(options, WithCredentials(credentials))
 	}
 	if at.Scheme == "consuls" {
 		config, err := tlsurl.Config(at)
 		if err != nil {
 			return nil, nil, err
 		}
-		options = append(options, TLS(config))
+		options = append(options, WithTLS(config))
 	}
 	return addresses, options, nil
 }

@@ -178,16 +178,16 @@ func TestBadSettings(t *testing.T) {
 		option    consulstore.Option
 		says      string
 	}{
-		{nil, consulstore.TTL(time.Minute), "the address of an agent"},
-		{[]string{"unix:///a", "unix:///b"}, consulstore.TTL(time.Minute), "one unix socket"},
-		{[]string{"unix:///a", none[0]}, consulstore.TTL(time.Minute), "one unix socket"},
-		{none, consulstore.TTL(-time.Second), "not -1s"},
-		{none, consulstore.TTL(time.Microsecond), "not 1µs"},
-		{none, consulstore.TTL(25 * time.Hour), "not 25h0m0s"},
-		{none, consulstore.Prefix("\x00"), "bad name"},
-		{none, consulstore.Credentials(failing), "the vault is closed"},
-		{none, consulstore.Token("secret\n"), "token"},
-		{none, consulstore.TLS(&tls.Config{MinVersion: tls.VersionTLS13}), "cannot be reached"},
+		{nil, consulstore.WithTTL(time.Minute), "the address of an agent"},
+		{[]string{"unix:///a", "unix:///b"}, consulstore.WithTTL(time.Minute), "one unix socket"},
+		{[]string{"unix:///a", none[0]}, consulstore.WithTTL(time.Minute), "one unix socket"},
+		{none, consulstore.WithTTL(-time.Second), "not -1s"},
+		{none, consulstore.WithTTL(time.Microsecond), "not 1µs"},
+		{none, consulstore.WithTTL(25 * time.Hour), "not 25h0m0s"},
+		{none, consulstore.WithPrefix("\x00"), "bad name"},
+		{none, consulstore.WithCredentials(failing), "the vault is closed"},
+		{none, consulstore.WithToken("secret\n"), "token"},
+		{none, consulstore.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13}), "cannot be reached"},
 	} {
 		_, err := consulstore.Open(t.Context(), test.addresses, test.option)
 		if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), testkit.Secret) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // plainMode keeps each lock as Consul's own tools do, in one key that the holder's session has locked. It implements
@@ -67,12 +67,12 @@ func (p *plainMode) start(ctx context.Context, identity string) error {
 // Abilities implements store.Store.
 func (p *plainMode) Abilities() store.Abilities {
 	able := p.abilities()
-	able.Identity, able.Instead = p.identity, "mode=line, which is the default, has them"
+	able.Identity, able.Alternative = p.identity, "mode=queue, which is the default, has them"
 	return able
 }
 
 // Notify implements store.Store.
-func (p *plainMode) Notify(fn func(store.ID, store.Standing)) { p.frame.Notify(fn) }
+func (p *plainMode) Notify(fn func(store.ID, store.Status)) { p.frame.Notify(fn) }
 
 // Close implements store.Store.
 func (p *plainMode) Close() error {
@@ -82,18 +82,18 @@ func (p *plainMode) Close() error {
 }
 
 // Join implements store.Store.
-func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	call, err := p.begin(ctx, c.Name, c.TTL)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	defer call.End()
 	switch {
 	case !c.Exclusive():
-		return store.Standing{}, fmt.Errorf("%w: plain mode has no shared locks; mode=line, which is the default, has them",
+		return store.Status{}, fmt.Errorf("%w: plain mode has no shared locks; mode=queue, which is the default, has them",
 			store.ErrUnsupported)
 	case store.FloorTooHigh(c.Floor, time.Now()):
-		return store.Standing{}, store.ErrFloor
+		return store.Status{}, store.ErrFloor
 	}
 	b, standing, err := p.join(call.Context, &c)
 	err = call.Outcome(err)
@@ -104,12 +104,12 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, er
 }
 
 // join bids until that is neither refused by what changes meanwhile, nor fails.
-func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, standing store.Standing, err error) {
+func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, standing store.Status, err error) {
 	for range bidTries {
 		if b, err = p.newBid(ctx, c); err != nil {
 			return nil, standing, err
 		}
-		if standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionline.ErrAgain) {
+		if standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionqueue.ErrAgain) {
 			break
 		}
 	}
@@ -149,7 +149,7 @@ func (p *plainMode) giveUp(call *frame.Call, b *bid, err error) error {
 }
 
 // Keep implements store.Store. What is held is confirmed; what waits tries again.
-func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := p.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
 		return nil, err
@@ -157,11 +157,11 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standin
 	call := p.frame.Call(ctx, limit)
 	defer call.End()
 	renewal := p.sessions.Renew()
-	standings := make([]store.Standing, len(cs))
+	standings := make([]store.Status, len(cs))
 	held, waiting := p.sort(cs)
 	err = p.confirm(call.Context, held)
 	if err == nil {
-		err = sessionline.Each(waiting, func(i int) error { return p.bidAgain(call.Context, &cs[i], &standings[i]) })
+		err = sessionqueue.Each(waiting, func(i int) error { return p.bidAgain(call.Context, &cs[i], &standings[i]) })
 	}
 	if err == nil {
 		err = renewal.Await(call.Context)
@@ -174,12 +174,12 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standin
 	for i := range cs {
 		switch b := p.find(&cs[i]); {
 		case b == nil && standings[i].Err == nil:
-			standings[i] = store.Standing{} // it is gone
+			standings[i] = store.Status{} // it is gone
 		case b != nil && b.state == store.Held:
 			standings[i] = b.held()
 		}
 		if err := standings[i].Err; err != nil {
-			standings[i] = store.Standing{Err: p.frame.Fault(ctx, err)}
+			standings[i] = store.Status{Err: p.frame.Fault(ctx, err)}
 		}
 	}
 	return standings, nil
@@ -202,7 +202,7 @@ func (p *plainMode) sort(cs []store.Claim) (held []*bid, waiting []int) {
 }
 
 // bidAgain lets a claim try that waits. It is Gone if its session is. An error that concerns it alone is its own.
-func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, standing *store.Standing) (err error) {
+func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, standing *store.Status) (err error) {
 	for range bidTries {
 		p.mu.Lock()
 		b := p.find(c)
@@ -210,12 +210,12 @@ func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, standing *stor
 		if b == nil {
 			return nil
 		}
-		if *standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionline.ErrAgain) {
+		if *standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionqueue.ErrAgain) {
 			break
 		}
 	}
 	if err != nil && (store.Final(err) || isFinal(err)) {
-		*standing, err = store.Standing{Err: err}, nil
+		*standing, err = store.Status{Err: err}, nil
 	}
 	return err
 }
@@ -287,8 +287,8 @@ func (p *plainMode) checkAgent(ctx context.Context, limit time.Duration) error {
 }
 
 // Line implements store.Store. It shows the holder alone. Of one that is not Holdfast's it shows what its key says.
-func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
-	line := store.Line{Name: name}
+func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error) {
+	line := store.Queue{Name: name}
 	call, err := p.begin(ctx, name, frame.AskTimeout)
 	if err != nil {
 		return line, err
@@ -296,7 +296,7 @@ func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
 	defer call.End()
 	e, err := p.read(call.Context, p.key(name))
 	if err == nil && e != nil && e.Session != "" {
-		line.Places = []store.Place{p.place(name, e)}
+		line.Entries = []store.Entry{p.place(name, e)}
 	}
 	return line, call.Outcome(err)
 }
@@ -325,7 +325,7 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 // Names implements store.Store: it cannot. To find the locks among all keys of a Consul is no request to be made.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield("", fmt.Errorf("%w: in plain mode locks are among all other keys; mode=line, which is the default, can list "+
+		yield("", fmt.Errorf("%w: in plain mode locks are among all other keys; mode=queue, which is the default, can list "+
 			"them", store.ErrUnsupported))
 	}
 }
@@ -351,6 +351,6 @@ func (p *plainMode) find(c *store.Claim) *bid {
 }
 
 // held is the standing of a bid that is held.
-func (b *bid) held() store.Standing {
-	return store.Standing{State: store.Held, Ticket: b.ticket, Until: b.session.Until(), Ahead: -1}
+func (b *bid) held() store.Status {
+	return store.Status{State: store.Held, Ticket: b.ticket, Until: b.session.Until(), Ahead: -1}
 }

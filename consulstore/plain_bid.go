@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // lockFlag is what Consul's own tools mark the key of a lock with.
@@ -29,14 +29,14 @@ type plainValue struct {
 func (p *plainMode) value(c *store.Claim) string {
 	text, err := json.Marshal(plainValue{c.ID, p.ttl.Milliseconds(), time.Now().UnixMilli(), c.Owner})
 	if err != nil {
-		return sessionline.Format // strings and numbers can always be written
+		return sessionqueue.Format // strings and numbers can always be written
 	}
-	return sessionline.Format + string(text)
+	return sessionqueue.Format + string(text)
 }
 
 // decodePlain reads a value. What others have written says nothing.
 func decodePlain(e *entry) (v plainValue) {
-	text, ok := strings.CutPrefix(string(e.Value), sessionline.Format)
+	text, ok := strings.CutPrefix(string(e.Value), sessionqueue.Format)
 	if !ok || json.Unmarshal([]byte(text), &v) != nil || v.Owner == nil {
 		v = plainValue{Owner: &store.Owner{Label: "session " + e.Session}}
 	}
@@ -44,12 +44,12 @@ func decodePlain(e *entry) (v plainValue) {
 }
 
 // place is the holder of a lock.
-func (p *plainMode) place(name string, e *entry) store.Place {
+func (p *plainMode) place(name string, e *entry) store.Entry {
 	v := decodePlain(e)
-	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	ttl := time.Duration(v.TTL) * time.Millisecond
-	at := store.Place{
-		Claim: store.Claim{ID: v.ID, Name: name, Ask: all, TTL: ttl, Ticket: e.ModifyIndex, Owner: v.Owner},
+	at := store.Entry{
+		Claim: store.Claim{ID: v.ID, Name: name, Demand: all, TTL: ttl, Ticket: e.ModifyIndex, Owner: v.Owner},
 		State: store.Held, Left: ttl,
 	}
 	if v.Since != 0 {
@@ -86,7 +86,7 @@ type outcome struct {
 
 // bid tries to take the lock, and has the claim wait if it can't. A claim that was refused as a Try is Gone. The error
 // is ErrAgain if its session or its key has changed meanwhile.
-func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing store.Standing, err error) {
+func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing store.Status, err error) {
 	end, err := b.begin(ctx)
 	if err != nil {
 		return standing, err
@@ -105,9 +105,9 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing s
 		got, err = p.take(ctx, b, ses, c)
 	}
 	switch {
-	case errors.Is(err, sessionline.ErrOver):
+	case errors.Is(err, sessionqueue.ErrOver):
 		p.lose(ses)
-		return standing, sessionline.ErrAgain
+		return standing, sessionqueue.ErrAgain
 	case err != nil:
 		return standing, err
 	case got.taken && got.index <= b.floor:
@@ -120,7 +120,7 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing s
 		}
 		return p.hold(b, ses, got.index)
 	case c.Try:
-		return store.Standing{Ahead: 1}, nil
+		return store.Status{Ahead: 1}, nil
 	}
 	return p.wait(b, ses, got)
 }
@@ -142,7 +142,7 @@ func (p *plainMode) isHeld(b *bid) bool {
 }
 
 // again reports where a bid stands that was held.
-func (p *plainMode) again(ctx context.Context, b *bid) (standing store.Standing, err error) {
+func (p *plainMode) again(ctx context.Context, b *bid) (standing store.Status, err error) {
 	if err = p.confirm(ctx, []*bid{b}); err == nil {
 		err = p.sessions.Freshen(ctx, b.session)
 	}
@@ -155,7 +155,7 @@ func (p *plainMode) again(ctx context.Context, b *bid) (standing store.Standing,
 // stands returns ErrAgain if a bid or its session is gone. The mutex is locked.
 func (p *plainMode) stands(b *bid, ses *frame.Session[*session]) error {
 	if p.bids[b.id] != b || !p.sessions.Is(ses) {
-		return sessionline.ErrAgain
+		return sessionqueue.ErrAgain
 	}
 	return nil
 }
@@ -178,11 +178,11 @@ func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) (free bool, er
 }
 
 // hold notes that b is held.
-func (p *plainMode) hold(b *bid, ses *frame.Session[*session], ticket uint64) (store.Standing, error) {
+func (p *plainMode) hold(b *bid, ses *frame.Session[*session], ticket uint64) (store.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.stands(b, ses); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	b.state, b.ticket = store.Held, ticket
 	return b.held(), nil
@@ -201,7 +201,7 @@ func (p *plainMode) take(
 	case err != nil:
 		return got, err
 	case e == nil:
-		return got, sessionline.ErrAgain
+		return got, sessionqueue.ErrAgain
 	case e.Session == ses.Handle.id && decodePlain(e).ID == b.id: // the response to an earlier request was lost
 		p.locked(b, e.ModifyIndex)
 		return outcome{taken: true, index: e.ModifyIndex}, nil
@@ -231,7 +231,7 @@ func (p *plainMode) lock(
 	case refused && strings.Contains(failed.what, "lock delay"):
 		return outcome{delayed: true}, false, nil
 	case refused:
-		return got, false, errors.Join(sessionline.ErrOver, failed)
+		return got, false, errors.Join(sessionqueue.ErrOver, failed)
 	case err == nil && len(written) == 0:
 		err = p.noRead(b.key)
 	}
@@ -254,30 +254,30 @@ func (p *plainMode) locked(b *bid, index uint64) {
 }
 
 // wait has a bid wait until its key is another than it was found to be, or this client's other bid for it has left.
-func (p *plainMode) wait(b *bid, ses *frame.Session[*session], found outcome) (store.Standing, error) {
+func (p *plainMode) wait(b *bid, ses *frame.Session[*session], found outcome) (store.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.owners[b.key] == b && !b.unsure {
 		delete(p.owners, b.key)
 	}
 	if err := p.stands(b, ses); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	b.state, b.session = store.Waiting, ses
-	standing := store.Standing{State: store.Waiting, Until: ses.Until(), Ahead: -1}
+	standing := store.Status{State: store.Waiting, Until: ses.Until(), Ahead: -1}
 	switch owner := p.owners[b.key]; {
 	case found.delayed:
-		standing.AskAgain = time.Now().Add(delayPause)
+		standing.RecheckAt = time.Now().Add(delayPause)
 	case found.index != 0:
-		ses.Handle.watches.add(sessionline.Watch{Key: b.key, Data: true}, state{1, found.index})
+		ses.Handle.watches.add(sessionqueue.Watch{Key: b.key, Data: true}, state{1, found.index})
 	case owner == nil || owner == b: // the other one has left meanwhile
-		standing.AskAgain = time.Now()
+		standing.RecheckAt = time.Now()
 	}
 	return standing, nil
 }
 
 // Changed implements events: the bids for a key may try again.
-func (p *plainMode) Changed(_ *session, w sessionline.Watch, _ bool) {
+func (p *plainMode) Changed(_ *session, w sessionqueue.Watch, _ bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wake(w.Key)
@@ -287,7 +287,7 @@ func (p *plainMode) Changed(_ *session, w sessionline.Watch, _ bool) {
 func (p *plainMode) wake(key string) {
 	for _, b := range p.bids {
 		if b.key == key && b.state == store.Waiting {
-			p.mu.Push(b.id, store.Standing{State: store.Waiting})
+			p.mu.Push(b.id, store.Status{State: store.Waiting})
 		}
 	}
 }
@@ -316,7 +316,7 @@ func (p *plainMode) loseBids(lost *frame.Session[*session]) {
 	for _, b := range p.bids {
 		if b.session == lost {
 			p.drop(b)
-			p.mu.Push(b.id, store.Standing{State: store.Gone, Ticket: b.ticket})
+			p.mu.Push(b.id, store.Status{State: store.Gone, Ticket: b.ticket})
 		}
 	}
 	p.frame.Go(func() {
@@ -365,7 +365,7 @@ func (p *plainMode) drop(b *bid) {
 		return other.key == b.key && other.state == store.Waiting
 	})
 	if b.session != nil && !waits {
-		p.Unwatch(b.session.Handle, sessionline.Watch{Key: b.key, Data: true})
+		p.Unwatch(b.session.Handle, sessionqueue.Watch{Key: b.key, Data: true})
 	}
 }
 
@@ -390,7 +390,7 @@ func (p *plainMode) release(ctx context.Context, b *bid) error {
 		err = p.unlock(ctx, b)
 	}
 	switch {
-	case errors.Is(err, sessionline.ErrOver):
+	case errors.Is(err, sessionqueue.ErrOver):
 		p.lose(b.session) // it went with it
 	case err != nil:
 		p.releaseLater(b)
@@ -440,7 +440,7 @@ func (p *plainMode) releasePending() error {
 	}
 	ctx, cancel := context.WithTimeout(p.frame.Life(), p.ttl/2)
 	defer cancel()
-	return sessionline.Each(pending, func(b *bid) error { return p.release(ctx, b) })
+	return sessionqueue.Each(pending, func(b *bid) error { return p.release(ctx, b) })
 }
 
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.

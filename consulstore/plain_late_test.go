@@ -38,7 +38,7 @@ func openGate(t testing.TB, server *servers.ConsulServer) (*gate, *consulstore.S
 	s, err := consulstore.OpenOver(t.Context(), func(own http.RoundTripper) http.RoundTripper {
 		g.RoundTripper = own
 		return g
-	}, []string{server.Addr()}, consulstore.TTL(10*sessionTTL), consulstore.PlainMode())
+	}, []string{server.Addr()}, consulstore.WithTTL(10*sessionTTL), consulstore.WithPlainMode())
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return g, s

@@ -38,7 +38,7 @@ func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest
 		prefix += "|"
 	}
 	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
-		consulstore.Prefix(prefix), consulstore.TTL(suiteTTL), consulstore.PlainMode())
+		consulstore.WithPrefix(prefix), consulstore.WithTTL(suiteTTL), consulstore.WithPlainMode())
 	testkit.Must(t, err)
 	return brisk{s}, l
 }

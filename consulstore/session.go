@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // A session is one in Consul. It has a key of its own, whose modify index is the session's epoch. A claim is made only
@@ -111,12 +111,12 @@ func (c *consul) create(ctx context.Context) (id string, err error) {
 	return "", err
 }
 
-// Void implements sessionline.Server: it begins another epoch of the session. A key that is written with what it says
+// Void implements sessionqueue.Server: it begins another epoch of the session. A key that is written with what it says
 // already keeps its index, so that it says something else each time.
 func (c *consul) Void(ctx context.Context, in *session) error {
-	written, err := c.txn(ctx, lockOp(in.key, in.id, sessionline.Format+c.about+" "+rand.Text()))
+	written, err := c.txn(ctx, lockOp(in.key, in.id, sessionqueue.Format+c.about+" "+rand.Text()))
 	if failed, ok := errors.AsType[*failedOp](err); ok {
-		return errors.Join(sessionline.ErrOver, failed) // the session is not there, or its key is another's
+		return errors.Join(sessionqueue.ErrOver, failed) // the session is not there, or its key is another's
 	}
 	if err == nil && len(written) != 1 {
 		err = c.noRead(in.key)
@@ -129,7 +129,7 @@ func (c *consul) Void(ctx context.Context, in *session) error {
 
 // awaitEnd watches the session's key, which is deleted when Consul has the session no more.
 func (c *consul) awaitEnd(in *session) {
-	w := &watch{Watch: sessionline.Watch{Key: in.key}}
+	w := &watch{Watch: sessionqueue.Watch{Key: in.key}}
 	if _, gone := c.follow(in.life, w); gone {
 		in.end() // its watches are of no use any more
 		c.told.Over(in)
@@ -161,7 +161,7 @@ func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive tim
 		case err == nil:
 			in.proven = alive
 			return true, alive, nil
-		case errors.Is(err, sessionline.ErrOver):
+		case errors.Is(err, sessionqueue.ErrOver):
 			return false, alive, nil
 		case ctx.Err() != nil:
 			return false, alive, err
@@ -200,7 +200,7 @@ func (c *consul) renewOnce(ctx context.Context, in *session) (alive time.Time, e
 	alive = time.Now()
 	_, err = c.renewals.txn(noteConnection(ctx, &read), checkSessionOp(in.key, in.id))
 	if failed, ok := errors.AsType[*failedOp](err); ok {
-		return alive, errors.Join(sessionline.ErrOver, failed)
+		return alive, errors.Join(sessionqueue.ErrOver, failed)
 	}
 	if err != nil {
 		return alive, err
@@ -238,5 +238,5 @@ func (c *consul) End(ctx context.Context, in *session) {
 	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
 }
 
-// Done implements sessionline.Server: that a session has ended is told by its key.
+// Done implements sessionqueue.Server: that a session has ended is told by its key.
 func (c *consul) Done(*session) <-chan struct{} { return nil }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // DefaultTTL is the ttl of a session for which none is given.
@@ -48,13 +48,13 @@ func newMode(c *consul) mode {
 
 // lineMode keeps a line of claims for each name.
 type lineMode struct {
-	*sessionline.Store[*session]
+	*sessionqueue.Store[*session]
 	consul   *consul
 	identity string
 }
 
 func newLineMode(c *consul) *lineMode {
-	m := &lineMode{consul: c, Store: sessionline.New(sessionline.Config[*session]{
+	m := &lineMode{consul: c, Store: sessionqueue.New(sessionqueue.Config[*session]{
 		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
 	})}
 	c.told = m.Store
@@ -73,7 +73,7 @@ func (m *lineMode) start(ctx context.Context, identity string) error {
 // Abilities implements store.Store.
 func (m *lineMode) Abilities() store.Abilities {
 	able := m.consul.abilities()
-	able.Identity, able.Line, able.Shared, able.ExactWake = m.identity, true, true, true
+	able.Identity, able.Queue, able.Shared, able.ExactWake = m.identity, true, true, true
 	return able
 }
 

@@ -81,8 +81,8 @@ func TestCredentials(t *testing.T) {
 	var current atomic.Pointer[string]
 	current.Store(&first)
 	var asked atomic.Int32
-	s, err := consulstore.Open(t.Context(), []string{server.Addr()}, consulstore.TTL(sessionTTL),
-		consulstore.Credentials(func(context.Context) (string, error) {
+	s, err := consulstore.Open(t.Context(), []string{server.Addr()}, consulstore.WithTTL(sessionTTL),
+		consulstore.WithCredentials(func(context.Context) (string, error) {
 			asked.Add(1)
 			return *current.Load(), nil
 		}))
@@ -101,8 +101,8 @@ func TestCredentials(t *testing.T) {
 func TestUselessCredentials(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	_, err := consulstore.Open(t.Context(), []string{guarded(t).Addr()}, consulstore.TTL(sessionTTL),
-		consulstore.Credentials(func(context.Context) (string, error) {
+	_, err := consulstore.Open(t.Context(), []string{guarded(t).Addr()}, consulstore.WithTTL(sessionTTL),
+		consulstore.WithCredentials(func(context.Context) (string, error) {
 			return fmt.Sprintf("00000000-0000-4000-8000-%012d", asked.Add(1)), nil
 		}))
 	checkFault(t, err, true, "does not know the token")

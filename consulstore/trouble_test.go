@@ -54,7 +54,7 @@ func (f *frontend) respond(status int, text string) {
 // openAt opens a store by these addresses.
 func openAt(t *testing.T, ttl time.Duration, addrs ...string) *consulstore.Store {
 	t.Helper()
-	s, err := consulstore.Open(t.Context(), addrs, consulstore.TTL(ttl))
+	s, err := consulstore.Open(t.Context(), addrs, consulstore.WithTTL(ttl))
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -116,7 +116,7 @@ func TestBrokenWaiterIsNotGranted(t *testing.T) {
 	holder, broken, next := open(), open(), open()
 	granted := make(chan string, 10)
 	for name, s := range map[string]store.Store{"broken": broken, "next": next} {
-		s.Notify(func(_ store.ID, standing store.Standing) {
+		s.Notify(func(_ store.ID, standing store.Status) {
 			if standing.State == store.Held {
 				granted <- name
 			}

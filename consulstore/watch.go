@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 const (
@@ -34,15 +34,15 @@ type watches struct {
 	in     *session
 
 	mu      sync.Mutex
-	all     map[sessionline.Watch]*watch // those that are set, or have a blocking query
-	queue   []*watch                     // those that have no blocking query
+	all     map[sessionqueue.Watch]*watch // those that are set, or have a blocking query
+	queue   []*watch                      // those that have no blocking query
 	queries int
 	polling bool
 }
 
 // A watch is one that is set.
 type watch struct {
-	sessionline.Watch
+	sessionqueue.Watch
 	seen  state
 	unset atomic.Bool // it was given up, and has a blocking query under way
 }
@@ -63,7 +63,7 @@ func stateOf(entries []entry) (s state) {
 }
 
 // readOp reads what is watched.
-func readOp(w sessionline.Watch) op {
+func readOp(w sessionqueue.Watch) op {
 	if isLine(w.Key) {
 		return treeOp(w.Key)
 	}
@@ -92,11 +92,11 @@ func (w *watch) firedBy(now state) bool {
 }
 
 func newWatches(c *consul, in *session) *watches {
-	return &watches{consul: c, in: in, all: map[sessionline.Watch]*watch{}}
+	return &watches{consul: c, in: in, all: map[sessionqueue.Watch]*watch{}}
 }
 
-// Watch implements sessionline.Server.
-func (c *consul) Watch(ctx context.Context, in *session, w sessionline.Watch) (there bool, err error) {
+// Watch implements sessionqueue.Server.
+func (c *consul) Watch(ctx context.Context, in *session, w sessionqueue.Watch) (there bool, err error) {
 	entries, err := c.txn(ctx, readOp(w))
 	if err != nil || len(entries) == 0 {
 		return false, err
@@ -105,8 +105,8 @@ func (c *consul) Watch(ctx context.Context, in *session, w sessionline.Watch) (t
 	return true, nil
 }
 
-// Unwatch implements sessionline.Server.
-func (c *consul) Unwatch(in *session, w sessionline.Watch) {
+// Unwatch implements sessionqueue.Server.
+func (c *consul) Unwatch(in *session, w sessionqueue.Watch) {
 	s := in.watches
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *consul) Unwatch(in *session, w sessionline.Watch) {
 	}
 }
 
-func (s *watches) add(key sessionline.Watch, seen state) {
+func (s *watches) add(key sessionqueue.Watch, seen state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if there := s.all[key]; there != nil {

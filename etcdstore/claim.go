@@ -16,7 +16,7 @@ type claim struct {
 	frame.Position[*lease]
 	joined time.Time // when Join was called
 
-	ask     store.Ask
+	ask     store.Demand
 	state   store.State // Waiting or Held
 	granted time.Time   // if it had to wait
 	asOf    int64       // the revision at which it was last looked at
@@ -71,7 +71,7 @@ func (s *Store) hold(c *claim) {
 	c.state = store.Held
 	c.granted = time.Now()
 	s.unwatchBlocker(c)
-	s.mu.Push(c.ID, store.Standing{State: store.Held, Ticket: c.Ticket})
+	s.mu.Push(c.ID, store.Status{State: store.Held, Ticket: c.Ticket})
 }
 
 // gone notes that c stands no more.
@@ -79,7 +79,7 @@ func (s *Store) gone(c *claim) {
 	if !s.remove(c) {
 		return
 	}
-	s.mu.Push(c.ID, store.Standing{State: store.Gone, Ticket: c.Ticket})
+	s.mu.Push(c.ID, store.Status{State: store.Gone, Ticket: c.Ticket})
 	switch {
 	case !s.sessions.Is(c.Session): // it went with its session
 	case c.Unsure:

@@ -173,7 +173,7 @@ func TestHandOverCost(t *testing.T) {
 	b := openAt(t, "etcd://"+server.Addr())
 	told := make(chan store.ID, 100)
 	for _, s := range []*etcdstore.Store{a, b} {
-		s.Notify(func(id store.ID, standing store.Standing) {
+		s.Notify(func(id store.ID, standing store.Status) {
 			if standing.State == store.Held {
 				told <- id
 			}

@@ -134,10 +134,10 @@ func TestURLs(t *testing.T) {
 func TestBadSettings(t *testing.T) {
 	client := servers.Etcd(t).Client(t)
 	for says, option := range map[string]etcdstore.Option{
-		"not -1s":      etcdstore.TTL(-time.Second),
-		"not 1000h0m":  etcdstore.TTL(1000 * time.Hour),
-		"bad name":     etcdstore.Prefix("\x00"),
-		"bad name: it": etcdstore.Prefix(strings.Repeat("p", store.MaxName+1)),
+		"not -1s":      etcdstore.WithTTL(-time.Second),
+		"not 1000h0m":  etcdstore.WithTTL(1000 * time.Hour),
+		"bad name":     etcdstore.WithPrefix("\x00"),
+		"bad name: it": etcdstore.WithPrefix(strings.Repeat("p", store.MaxName+1)),
 	} {
 		if _, err := etcdstore.New(t.Context(), client, option); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, which does not say %q", err, says)

@@ -34,16 +34,16 @@ func registerBroken() {
 type optimist struct{ store.Store }
 
 // Keep implements store.Store.
-func (o *optimist) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (o *optimist) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	soon, cancel := context.WithTimeout(ctx, sessionTTL/10)
 	defer cancel()
 	standings, err := o.Store.Keep(soon, cs)
 	if err == nil {
 		return standings, nil
 	}
-	standings = make([]store.Standing, len(cs))
+	standings = make([]store.Status, len(cs))
 	for i, c := range cs {
-		standings[i] = store.Standing{State: store.Held, Ticket: c.Ticket, Until: time.Now().Add(c.TTL)}
+		standings[i] = store.Status{State: store.Held, Ticket: c.Ticket, Until: time.Now().Add(c.TTL)}
 	}
 	return standings, nil
 }

@@ -190,7 +190,7 @@ func aboard(t *testing.T, server *servers.EtcdServer, f *ferry, ttl time.Duratio
 	twice := []string{server.Addr(), server.Addr()}
 	s, err := etcdstore.OpenThrough(t.Context(), twice, twice, "", ttl, grpc.WithChainUnaryInterceptor(f.intercept))
 	testkit.Must(t, err)
-	s.Notify(func(store.ID, store.Standing) {})
+	s.Notify(func(store.ID, store.Status) {})
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // A Shown is a lease that can show its claim: a *holdfast.Lease.
-type Shown interface {
-	Show() (store.Store, store.Claim, error)
+type Pinner interface {
+	Pin() (store.Store, store.Claim, error)
 }
 
 // Held is the comparison that is true in etcd for as long as this lease is held there. In a transaction on the same
@@ -24,8 +24,8 @@ type Shown interface {
 // when it is given back, nor can it be downgraded: etcd could not tell the next holder from this one.
 //
 // The client that does the transaction must see etcd's keys as they are, and not through a namespace.
-func Held(lease Shown) (clientv3.Cmp, error) {
-	in, shown, err := lease.Show()
+func Held(lease Pinner) (clientv3.Cmp, error) {
+	in, shown, err := lease.Pin()
 	if err != nil {
 		return clientv3.Cmp{}, err
 	}

@@ -25,7 +25,7 @@ func write(t *testing.T, client *clientv3.Client, held clientv3.Cmp, value strin
 // lockIn takes a lock in a client of its own, which must work.
 func lockIn(t *testing.T, client *clientv3.Client, options ...holdfast.Option) (*holdfast.Client, *holdfast.Lease) {
 	t.Helper()
-	s, err := etcdstore.New(t.Context(), client, etcdstore.TTL(longTTL))
+	s, err := etcdstore.New(t.Context(), client, etcdstore.WithTTL(longTTL))
 	testkit.Must(t, err)
 	locks := holdfast.New(s, options...)
 	t.Cleanup(func() { locks.Close() })
@@ -69,7 +69,7 @@ func TestHeldRefusesLateWriter(t *testing.T) {
 func TestHeldThroughNews(t *testing.T) {
 	t.Parallel()
 	client := servers.Etcd(t).Client(t)
-	locks, lease := lockIn(t, client, holdfast.Owner("keeper"))
+	locks, lease := lockIn(t, client, holdfast.WithOwner("keeper"))
 	held := heldBy(t, lease)
 	other, err := locks.Mutex("other").Lock(lease.Context())
 	testkit.Must(t, err)

@@ -32,14 +32,14 @@ const epochTries = 20
 var errEpoch = errors.New("its session changes too fast")
 
 // Join implements store.Store.
-func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	call, err := s.frame.Begin(ctx, c.Name, c.TTL)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	defer call.End()
 	if store.FloorTooHigh(c.Floor, time.Now()) { // etcd has no clock to ask
-		return store.Standing{}, store.ErrFloor
+		return store.Status{}, store.ErrFloor
 	}
 	j := &joining{Claim: &c, at: position{ID: c.ID, Name: c.Name}, store: s, began: call.Sent}
 	for range epochTries {
@@ -48,7 +48,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 			err = s.deletes.Await(call.Context, c.ID)
 		}
 		if err != nil {
-			return store.Standing{}, call.Outcome(err)
+			return store.Status{}, call.Outcome(err)
 		}
 		if !j.reserveKey(ses) {
 			continue
@@ -61,7 +61,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 			return standing, j.giveUp(&call, call.Outcome(err))
 		}
 	}
-	return store.Standing{}, j.giveUp(&call, s.frame.Fault(ctx, errEpoch))
+	return store.Status{}, j.giveUp(&call, s.frame.Fault(ctx, errEpoch))
 }
 
 // reserveKey reserves a key for the claim under a session. It reports false if the session is not the present one any
@@ -89,7 +89,7 @@ func (j *joining) giveUp(call *frame.Call, err error) error {
 }
 
 // attempt joins once. The error is errEpoch if the session, or what was known of it, has changed meanwhile.
-func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
+func (j *joining) attempt(ctx context.Context) (store.Status, error) {
 	r := j.claim(0, 0).record(j.Claim)
 	j.value = r.encode()
 	if j.Try {
@@ -103,7 +103,7 @@ func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
 		orElse: []clientv3.Op{j.at.Session.Handle.readKey()},
 	})
 	if err := j.sent(unsure, err); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	if !response.Succeeded {
 		return j.refused(ctx, response.Responses)
@@ -113,7 +113,7 @@ func (j *joining) attempt(ctx context.Context) (store.Standing, error) {
 
 // try joins if the line is empty, and reads it otherwise: a claim that is refused has never been in the way of others.
 // A claim that shares may fit nevertheless, and then is not done.
-func (j *joining) try(ctx context.Context) (standing store.Standing, done bool, err error) {
+func (j *joining) try(ctx context.Context) (standing store.Status, done bool, err error) {
 	s := j.store
 	read := s.keys.readHead(j.Name)
 	if j.Units < j.Limit {
@@ -141,12 +141,12 @@ func (j *joining) try(ctx context.Context) (standing store.Standing, done bool, 
 	standing.Ahead = int(others.Count)
 	there, err := decodeLine(others.Kvs)
 	if err == nil {
-		err = mismatch(there, j.Ask)
+		err = mismatch(there, j.Demand)
 	}
 	if err != nil {
 		return standing, true, err
 	}
-	if state, _ := evaluate(there, j.Ask); j.Units < j.Limit && state == store.Held {
+	if state, _ := evaluate(there, j.Demand); j.Units < j.Limit && state == store.Held {
 		return standing, false, nil
 	}
 	holder := s.place(&there[0], store.Held)
@@ -190,7 +190,7 @@ func (j *joining) readAhead() clientv3.Op {
 
 // refused finds out why a Join was not done: the session is gone or has another epoch, or otherwise the claim stands
 // already.
-func (j *joining) refused(ctx context.Context, read results) (standing store.Standing, err error) {
+func (j *joining) refused(ctx context.Context, read results) (standing store.Status, err error) {
 	s := j.store
 	lease := j.at.Session.Handle
 	sessions := read.kvs(0)
@@ -224,15 +224,15 @@ func (j *joining) refused(ctx context.Context, read results) (standing store.Sta
 	j.Units = min(j.Units, own.Units)
 	c := j.claim(own.ticket(), revision)
 	c.written, c.mod = string(own.kv.Value), own.kv.ModRevision
-	err = mismatch(entries[:at], j.Ask)
-	c.state, c.blocker = evaluate(entries[:at], j.Ask)
+	err = mismatch(entries[:at], j.Demand)
+	c.state, c.blocker = evaluate(entries[:at], j.Demand)
 	return j.land(ctx, c, at, err)
 }
 
 // joined finds out where the claim stands that was just put at the end of the line, behind what was read there.
 func (j *joining) joined(
 	ctx context.Context, revision int64, ahead *etcdserverpb.RangeResponse,
-) (standing store.Standing, err error) {
+) (standing store.Status, err error) {
 	c := j.claim(uint64(revision), revision) //nolint:gosec // a revision
 	c.state, c.blocker, err = j.judge(ctx, ahead.Kvs)
 	return j.land(ctx, c, int(ahead.Count), err)
@@ -240,13 +240,13 @@ func (j *joining) joined(
 
 // claim is the claim as it stands with a ticket, as of a revision.
 func (j *joining) claim(ticket uint64, asOf int64) *claim {
-	c := &claim{Position: j.at, joined: j.began, ask: j.Ask, asOf: asOf, written: j.value, mod: asOf}
+	c := &claim{Position: j.at, joined: j.began, ask: j.Demand, asOf: asOf, written: j.value, mod: asOf}
 	c.Ticket = ticket
 	return c
 }
 
 // land notes where the claim came to stand, or deletes it again if it may not stand there.
-func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (store.Standing, error) {
+func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (store.Status, error) {
 	s := j.store
 	if err == nil && (c.Ticket <= j.Floor || c.Ticket > store.MaxTicket) { // an etcd that was restored from a backup
 		err = fmt.Errorf("%w: it is at revision %d, and %d was seen", store.ErrFloor, c.Ticket, j.Floor)
@@ -254,18 +254,18 @@ func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (sto
 	if (err != nil || j.Try && c.state != store.Held) && !s.stands(j.ID, c.Ticket) {
 		if failed := s.deletes.Now(ctx, c.Position); failed != nil {
 			j.at.Unsure = true // it may still stand: that is no final error
-			return store.Standing{}, failed
+			return store.Status{}, failed
 		}
 		j.at.Unsure = false
-		return store.Standing{Ahead: ahead}, err
+		return store.Status{Ahead: ahead}, err
 	}
 	if err := s.sessions.Freshen(ctx, j.at.Session); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.sessions.Is(j.at.Session) {
-		return store.Standing{}, errEpoch // it is gone with its session
+		return store.Status{}, errEpoch // it is gone with its session
 	}
 	known := s.admit(c)
 	switch {
@@ -275,7 +275,7 @@ func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (sto
 	default:
 		s.waitFor(known, c.blocker, c.asOf)
 	}
-	return j.at.Session.Standing(known.state, known.Ticket, ahead), nil
+	return j.at.Session.Status(known.state, known.Ticket, ahead), nil
 }
 
 // stands reports whether a claim is known to stand. Then a Join only asks where (step 3 of store.Store's Join).
@@ -290,7 +290,7 @@ func (s *Store) stands(id store.ID, ticket uint64) bool {
 func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state store.State, b blocker, err error) {
 	ahead, err := decodeLine(kvs)
 	if err == nil {
-		err = mismatch(ahead, j.Ask)
+		err = mismatch(ahead, j.Demand)
 		if err != nil && j.Units == j.Limit { // only the claim before was read, which may itself be about to be withdrawn
 			err = j.compareWithHead(ctx)
 		}
@@ -298,7 +298,7 @@ func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state stor
 	if err != nil {
 		return store.Waiting, blocker{}, err
 	}
-	state, b = evaluate(ahead, j.Ask)
+	state, b = evaluate(ahead, j.Demand)
 	return state, b, nil
 }
 
@@ -308,5 +308,5 @@ func (j *joining) compareWithHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return mismatch(head, j.Ask)
+	return mismatch(head, j.Demand)
 }

@@ -14,7 +14,7 @@ import (
 // Keep implements store.Store. It asks etcd itself about each claim rather than believe the watches: one of those may
 // lag behind while the session is renewed, and must not extend a claim that was broken. It writes only what has
 // changed.
-func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := s.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	call := s.frame.Call(ctx, limit)
 	defer call.End()
 	renewal := s.sessions.Renew()
-	standings := make([]store.Standing, len(cs))
+	standings := make([]store.Status, len(cs))
 	err = s.keep(call.Context, cs, standings)
 	if err == nil {
 		err = renewal.Await(call.Context)
@@ -38,10 +38,10 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
 		default:
-			standings[i] = c.Session.Standing(c.state, c.Ticket, -1)
+			standings[i] = c.Session.Status(c.state, c.Ticket, -1)
 		}
 		if err := standings[i].Err; err != nil {
-			standings[i] = store.Standing{Err: s.frame.Fault(ctx, err)}
+			standings[i] = store.Status{Err: s.frame.Fault(ctx, err)}
 		}
 	}
 	return standings, nil
@@ -49,7 +49,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 
 // keep writes what has changed of these claims, and looks at them. Of those that are not known here, whatever they are,
 // it notes in standings why they can't be judged: their line is in a newer format.
-func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.Standing) error {
+func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.Status) error {
 	var known []*claim
 	var unknown []int
 	var updates []update

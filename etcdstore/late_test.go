@@ -60,14 +60,14 @@ func TestLandedJoinIsJudged(t *testing.T) {
 	t.Parallel()
 	server, f, s := newFerry(t, etcdstore.DefaultTTL)
 	other := openAt(t, "etcd://"+server.Addr())
-	for name, ask := range map[string]store.Ask{
+	for name, ask := range map[string]store.Demand{
 		"all of a semaphore":  {Kind: store.Semaphore, Units: 3, Limit: 3},
 		"part of a semaphore": {Kind: store.Semaphore, Units: 1, Limit: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			holder, c := claim(name), claim(name)
 			testkit.Join(t, other, &holder, store.Held)
-			c.Ask = ask
+			c.Demand = ask
 			f.next(unanswered)
 			notJoined(t, s, c, store.ErrMismatch, 1)
 		})
@@ -214,7 +214,7 @@ func TestNotTakenOutIsNotFinal(t *testing.T) {
 	server, f, s := newFerry(t, lastingTTL)
 	other := openAt(t, "etcd://"+server.Addr())
 	holder, mad := claim("a"), claim("a")
-	mad.Ask = store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}
+	mad.Demand = store.Demand{Kind: store.Semaphore, Units: 1, Limit: 2}
 	testkit.Join(t, other, &holder, store.Held)
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
 		if deletes(r) || voids(r) {

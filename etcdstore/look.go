@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // A blocker is what a waiting claim waits for. An empty key stands for the whole line.
@@ -23,8 +23,8 @@ type blocker struct {
 //   - one that wants everything, for the one before it;
 //   - a reader, for the last ahead that readers can't hold beside;
 //   - any other, for anything in the line.
-func evaluate(ahead []entry, ask store.Ask) (store.State, blocker) {
-	var prefix line.Prefix
+func evaluate(ahead []entry, ask store.Demand) (store.State, blocker) {
+	var prefix grant.Prefix
 	fits := true
 	for i := range ahead {
 		fits = fits && prefix.Admit(ahead[i].ask())
@@ -36,7 +36,7 @@ func evaluate(ahead []entry, ask store.Ask) (store.State, blocker) {
 		return store.Waiting, ahead[len(ahead)-1].blocker()
 	}
 	for _, e := range slices.Backward(ahead) {
-		if ask.Kind == store.Lock && (e.Units == e.Limit || line.Mismatch(e.ask(), ask)) {
+		if ask.Kind == store.Lock && (e.Units == e.Limit || grant.Mismatch(e.ask(), ask)) {
 			return store.Waiting, e.blocker()
 		}
 	}

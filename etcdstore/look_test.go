@@ -18,7 +18,7 @@ import (
 // part is a claim on part of what there is.
 func part(name string, kind store.Kind, units, limit int32) store.Claim {
 	c := claim(name)
-	c.Ask = store.Ask{Kind: kind, Units: units, Limit: limit}
+	c.Demand = store.Demand{Kind: kind, Units: units, Limit: limit}
 	return c
 }
 
@@ -26,7 +26,7 @@ func part(name string, kind store.Kind, units, limit int32) store.Claim {
 func listen(s *etcdstore.Store) (held func() int) {
 	var mu sync.Mutex
 	told := map[store.ID]bool{}
-	s.Notify(func(id store.ID, standing store.Standing) {
+	s.Notify(func(id store.ID, standing store.Status) {
 		mu.Lock()
 		defer mu.Unlock()
 		if standing.State == store.Held {
@@ -75,7 +75,7 @@ func TestLineIsReadTogether(t *testing.T) {
 		return time.Since(since) > 200*time.Millisecond
 	})
 	standings, err := s.Keep(t.Context(), waiting)
-	if err != nil || slices.ContainsFunc(standings, func(s store.Standing) bool { return s.State != store.Waiting || s.Err != nil }) {
+	if err != nil || slices.ContainsFunc(standings, func(s store.Status) bool { return s.State != store.Waiting || s.Err != nil }) {
 		t.Fatalf("Keep: %v, %v", standings, err)
 	}
 	if n := counted() - before; n == 0 || n > 20 {
@@ -150,13 +150,13 @@ func TestMuchToSay(t *testing.T) {
 		}
 	}
 	standings, err := s.Keep(t.Context(), claims)
-	if err != nil || slices.ContainsFunc(standings, func(s store.Standing) bool { return s.State != store.Held }) {
+	if err != nil || slices.ContainsFunc(standings, func(s store.Status) bool { return s.State != store.Held }) {
 		t.Fatalf("Keep: %v", err)
 	}
 	for _, c := range claims {
-		line, err := s.Line(t.Context(), c.Name)
-		if err != nil || len(line.Places) != 1 || len(line.Places[0].Waits) != 80 {
-			t.Fatalf("%d places, %v", len(line.Places), err)
+		line, err := s.Queue(t.Context(), c.Name)
+		if err != nil || len(line.Entries) != 1 || len(line.Entries[0].Waits) != 80 {
+			t.Fatalf("%d places, %v", len(line.Entries), err)
 		}
 	}
 }
@@ -197,8 +197,8 @@ func TestWaitingClaimShrinks(t *testing.T) {
 	testkit.Keep(t, s, writer, store.Held)
 	writer.Units = store.MaxReaders // one that was sent before, and is late
 	testkit.Keep(t, s, writer, store.Held)
-	line, err := s.Line(t.Context(), "a")
-	if err != nil || len(line.Places) != 2 || line.Places[1].Units != 1 || line.Places[1].State != store.Held {
+	line, err := s.Queue(t.Context(), "a")
+	if err != nil || len(line.Entries) != 2 || line.Entries[1].Units != 1 || line.Entries[1].State != store.Held {
 		t.Errorf("%+v, %v", line, err)
 	}
 }
@@ -263,9 +263,9 @@ func TestLateNewsUndoNothing(t *testing.T) {
 			if first == stranded {
 				f.land(t)
 			}
-			line, err := s.Line(t.Context(), name)
-			if err != nil || len(line.Places) != 1 || line.Places[0].Units != 1 {
-				t.Errorf("%+v, %v", line.Places, err)
+			line, err := s.Queue(t.Context(), name)
+			if err != nil || len(line.Entries) != 1 || line.Entries[0].Units != 1 {
+				t.Errorf("%+v, %v", line.Entries, err)
 			}
 		})
 	}

@@ -36,11 +36,11 @@ type settings struct {
 type Option func(*settings)
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // TTL is the ttl of the session, and so of every lock, in whole seconds, rounded up. The default is DefaultTTL. etcd
 // grants more if it is below one and a half of its election timeouts.
-func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
 // New makes a store of a client that stays the caller's: Close does not close it. A namespace that was put over the
 // client is not seen by the store, which has its Prefix.

@@ -149,7 +149,7 @@ func TestNew(t *testing.T) {
 	client := server.Client(t)
 	var stores []*etcdstore.Store
 	for _, prefix := range []string{"handed", "handed", "other"} {
-		s, err := etcdstore.New(t.Context(), client, etcdstore.Prefix(prefix))
+		s, err := etcdstore.New(t.Context(), client, etcdstore.WithPrefix(prefix))
 		testkit.Must(t, err)
 		t.Cleanup(func() { s.Close() })
 		testkit.CheckWorks(t, s)
@@ -213,11 +213,11 @@ func TestTTLOfLock(t *testing.T) {
 	_, s := newServer(t, "?ttl=5s")
 	locks := holdfast.New(s)
 	defer locks.Close()
-	_, err := locks.Mutex("short", holdfast.TTL(4*time.Second)).Lock(t.Context())
+	_, err := locks.Mutex("short", holdfast.WithTTL(4*time.Second)).Lock(t.Context())
 	if !errors.Is(err, holdfast.ErrBadTTL) || !strings.Contains(err.Error(), "5s") {
 		t.Errorf("a lock with less than the session: %v", err)
 	}
-	lease := testkit.Lock(t, locks, "long", holdfast.TTL(time.Minute))
+	lease := testkit.Lock(t, locks, "long", holdfast.WithTTL(time.Minute))
 	if left := time.Until(lease.Until()); left > 5*time.Second {
 		t.Errorf("a lock is believed for %v in a session of 5s", left)
 	}

@@ -10,9 +10,9 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // format is what every value begins with. Another number there is another format.
@@ -27,7 +27,9 @@ type record struct {
 	frame.Record
 }
 
-func (r *record) ask() store.Ask { return store.Ask{Kind: r.Kind, Units: r.Units, Limit: r.Limit} }
+func (r *record) ask() store.Demand {
+	return store.Demand{Kind: r.Kind, Units: r.Units, Limit: r.Limit}
+}
 
 // encode writes the record with its format.
 func (r *record) encode() string { return frame.Encode(format, r) }
@@ -80,8 +82,8 @@ func unreadable(key []byte, err error) error {
 }
 
 // mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
-func mismatch(ahead []entry, ask store.Ask) error {
-	if len(ahead) > 0 && line.Mismatch(ahead[0].ask(), ask) {
+func mismatch(ahead []entry, ask store.Demand) error {
+	if len(ahead) > 0 && grant.Mismatch(ahead[0].ask(), ask) {
 		return &store.MismatchError{InUse: ahead[0].ask()}
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // A leaseServer is an etcd that grants the lease 7 after a while, and renews it as a test says.
@@ -116,7 +116,7 @@ func TestLostSession(t *testing.T) {
 	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(0), nil }
 	renewed(t, answer, func(t *testing.T, s renewedStore) {
 		var told []store.ID
-		s.Notify(func(id store.ID, standing store.Standing) {
+		s.Notify(func(id store.ID, standing store.Status) {
 			if standing.State == store.Gone {
 				told = append(told, id)
 			}
@@ -206,15 +206,15 @@ func TestEvaluate(t *testing.T) {
 			t.Fatalf("%+v behind %+v waits for %+v, and not for the one before it: all would be told at once", ask, ahead, b)
 		}
 	}
-	reader := store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	reader := store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
 	writer := entry{record: record{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}, kv: &mvccpb.KeyValue{Key: []byte("a")}}
 	if _, b := evaluate([]entry{writer}, reader); b.key == "" {
 		t.Error("a reader behind a writer watches the whole line")
 	}
 }
 
-func anAsk(random *rand.Rand) store.Ask {
-	asks := []store.Ask{
+func anAsk(random *rand.Rand) store.Demand {
+	asks := []store.Demand{
 		{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 		{Kind: store.Lock, Units: 1, Limit: store.MaxReaders},
 		{Kind: store.Semaphore, Units: 1, Limit: 3},
@@ -227,8 +227,8 @@ func anAsk(random *rand.Rand) store.Ask {
 	return asks[random.IntN(len(asks))]
 }
 
-func stateBehind(ahead []entry, ask store.Ask) store.State {
-	held := line.Held(func(yield func(store.Ask) bool) {
+func stateBehind(ahead []entry, ask store.Demand) store.State {
+	held := grant.Held(func(yield func(store.Demand) bool) {
 		for i := range ahead {
 			if !yield(ahead[i].ask()) {
 				return

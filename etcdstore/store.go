@@ -58,14 +58,14 @@ func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings)
 }
 
 // Notify implements store.Store.
-func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.frame.Notify(fn) }
+func (s *Store) Notify(fn func(store.ID, store.Status)) { s.frame.Notify(fn) }
 
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities {
 	return store.Abilities{
 		Store:      s.frame.Name,
 		Identity:   s.identity,
-		Line:       true,
+		Queue:      true,
 		Shared:     true,
 		MinTTL:     s.ttl,
 		MaxTTL:     MaxTTL,

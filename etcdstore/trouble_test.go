@@ -214,7 +214,7 @@ func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, t
 				happens()
 			}
 			testkit.Leave(t, from, holder)
-			for standing := (store.Standing{}); standing.State != store.Held; {
+			for standing := (store.Status{}); standing.State != store.Held; {
 				testkit.NextTold(t, told, test.name)
 				standing = testkit.Ask(t, to, waiter)
 			}

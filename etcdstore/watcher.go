@@ -64,7 +64,7 @@ const (
 func newWatcher(f *frame.Frame, conn grpc.ClientConnInterface) watcher {
 	return watcher{
 		life: f.Life(), watches: map[int64]*watch{}, filled: make(chan struct{}, 1),
-		everyone: func() { f.Push(store.Everyone, store.Standing{}) },
+		everyone: func() { f.Push(store.Everyone, store.Status{}) },
 		open: func(ctx context.Context) (etcdserverpb.Watch_WatchClient, error) {
 			return etcdserverpb.NewWatchClient(conn).Watch(clientv3.WithRequireLeader(ctx))
 		},

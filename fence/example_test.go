@@ -140,7 +140,7 @@ func ExampleMiddleware() {
 	mux := http.NewServeMux()
 	mux.Handle("POST /sell", fence.Middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		stock-- // alone: the gate is held
-	}), fence.HoldGate(func(*http.Request) *fence.Gate { return &gate })))
+	}), fence.GateGuard(func(*http.Request) *fence.Gate { return &gate })))
 	service := httptest.NewServer(mux)
 	defer service.Close()
 

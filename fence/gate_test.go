@@ -31,7 +31,7 @@ func TestGateReturnsTheWritersError(t *testing.T) {
 func twoHolders(t *testing.T) (late, successor holdfast.Token) {
 	locks := holdfast.New(memstore.New())
 	t.Cleanup(func() { locks.Close() })
-	first := testkit.Lock(t, locks, "ledger", holdfast.FixedTTL(time.Second))
+	first := testkit.Lock(t, locks, "ledger", holdfast.WithFixedTTL(time.Second))
 	second := testkit.Lock(t, locks, "ledger")
 	if !errors.Is(first.Err(), holdfast.ErrLost) {
 		t.Fatalf("two hold it: the first lease says %v", first.Err())

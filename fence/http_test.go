@@ -75,7 +75,7 @@ func TestHTTPLateWriter(t *testing.T) {
 				entry = string(body)
 			})
 			if guarded {
-				h = fence.Middleware(h, fence.HoldGate(func(*http.Request) *fence.Gate { return &gate }))
+				h = fence.Middleware(h, fence.GateGuard(func(*http.Request) *fence.Gate { return &gate }))
 			}
 			url, client := serve(t, h)
 			slow := &slowNetwork{client.Transport.(*fence.RoundTripper).Base, make(chan struct{}), make(chan struct{})}
@@ -128,7 +128,7 @@ func TestHTTPRowLateWriter(t *testing.T) {
 				if err != nil {
 					fence.Refuse(w, err)
 				}
-			}), fence.EnterRow(db, row)))
+			}), fence.RowGuard(db, row)))
 			url, client := serve(t, mux)
 
 			late := make(chan error, 1)
@@ -156,7 +156,7 @@ func TestMiddlewareRefuses(t *testing.T) {
 	newGate := func() fence.Guard {
 		var gate fence.Gate
 		gate.SetFloor(newer)
-		return fence.HoldGate(func(*http.Request) *fence.Gate { return &gate })
+		return fence.GateGuard(func(*http.Request) *fence.Gate { return &gate })
 	}
 	failing := func(*http.Request, holdfast.Token, func()) error { return down }
 	versioned := func(*http.Request, holdfast.Token, func()) error { return &fence.VersionError{} }
@@ -244,7 +244,7 @@ func TestMiddlewareLogsAGuardThatFailed(t *testing.T) {
 func TestReadsRaiseTheFence(t *testing.T) {
 	var gate fence.Gate
 	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	url, client := serve(t, fence.Middleware(ok, fence.HoldGate(func(*http.Request) *fence.Gate { return &gate })))
+	url, client := serve(t, fence.Middleware(ok, fence.GateGuard(func(*http.Request) *fence.Gate { return &gate })))
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		gate.SetFloor(0)
 		req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -270,7 +270,7 @@ func TestHoldGateHoldsWhileTheHandlerRuns(t *testing.T) {
 		close(started)
 		<-resume
 	})
-	url, client := serve(t, fence.Middleware(h, fence.HoldGate(func(*http.Request) *fence.Gate { return &gate })))
+	url, client := serve(t, fence.Middleware(h, fence.GateGuard(func(*http.Request) *fence.Gate { return &gate })))
 	done := make(chan error, 2)
 	send := func(token holdfast.Token) {
 		_, err := put(t.Context(), client, url, "", token.String())

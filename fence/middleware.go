@@ -23,7 +23,7 @@ type Guard func(r *http.Request, token holdfast.Token, handle func()) error
 // run one after the other, so bound how long one can take: with the server's ReadTimeout and WriteTimeout, since a
 // client that sends or reads slowly holds up the others. What the handler leaves running when it returns is not
 // guarded.
-func HoldGate(gate func(*http.Request) *Gate) Guard {
+func GateGuard(gate func(*http.Request) *Gate) Guard {
 	return func(r *http.Request, token holdfast.Token, handle func()) error {
 		return gate(r).Do(token, func() error { handle(); return nil })
 	}
@@ -33,7 +33,7 @@ func HoldGate(gate func(*http.Request) *Gate) Guard {
 // handler runs ([Row.Enter]), so that the handler's reads come after that. It cannot make the handler's writes one
 // step with the check, because they are in a transaction of their own: the handler writes with [Row.Do] and the token
 // from [TokenOf], and answers with [Refuse] when that is refused.
-func EnterRow(db *sql.DB, row func(*http.Request) Row) Guard {
+func RowGuard(db *sql.DB, row func(*http.Request) Row) Guard {
 	return func(r *http.Request, token holdfast.Token, handle func()) error {
 		if err := row(r).Enter(r.Context(), db, token); err != nil {
 			return err

@@ -16,7 +16,7 @@ func TestClockSetBackDoesNotRefuseOwnTickets(t *testing.T) {
 	st := s.Connect()
 	claim := store.Claim{
 		ID: store.ID{1}, Name: "x", TTL: time.Second, Owner: &store.Owner{},
-		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		Demand: store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 	}
 	first, err := st.Join(t.Context(), claim)
 	if err != nil {

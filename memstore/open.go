@@ -24,7 +24,7 @@ func open(_ context.Context, at store.Location) (store.Store, error) {
 		return nil, errors.New("a memory store has no host: write memory: or memory:NAME")
 	}
 	if at.Path == "" {
-		return NewServer().Connect(Prefix(at.Prefix)), nil
+		return NewServer().Connect(WithPrefix(at.Prefix)), nil
 	}
 	shared.Lock()
 	defer shared.Unlock()
@@ -33,5 +33,5 @@ func open(_ context.Context, at store.Location) (store.Store, error) {
 		s = NewServer()
 		shared.servers[at.Path] = s
 	}
-	return s.Connect(Prefix(at.Prefix)), nil
+	return s.Connect(WithPrefix(at.Prefix)), nil
 }

@@ -3,8 +3,8 @@ package memstore
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // A tenant is all that stores of one prefix see.
@@ -35,12 +35,12 @@ type queue struct {
 	last   *place
 	next   *place
 	size   int
-	prefix line.Prefix
+	prefix grant.Prefix
 	newer  bool // written in a format of the future
 }
 
 // fits says whether a newcomer would be held at once.
-func (q *queue) fits(a store.Ask) bool {
+func (q *queue) fits(a store.Demand) bool {
 	p := q.prefix
 	return q.next == nil && p.Admit(a)
 }
@@ -64,7 +64,7 @@ func (q *queue) push(p *place) {
 // remove takes p out, wherever it stands.
 func (q *queue) remove(p *place) {
 	if p.held {
-		q.prefix.Remove(p.claim.Ask)
+		q.prefix.Remove(p.claim.Demand)
 	}
 	if q.next == p {
 		q.next = p.after
@@ -97,7 +97,7 @@ func (q *queue) shrink(p *place, units int32) {
 // grant holds the next in line if it fits, and returns it.
 func (q *queue) grant(now time.Time) *place {
 	p := q.next
-	if p == nil || !q.prefix.Admit(p.claim.Ask) {
+	if p == nil || !q.prefix.Admit(p.claim.Demand) {
 		return nil
 	}
 	q.next = p.after

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/agenda"
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // A Server keeps the lines of all who are connected to it. It needs no closing.
@@ -35,7 +35,7 @@ type Server struct {
 type push struct {
 	to       *Store
 	id       store.ID
-	standing store.Standing
+	standing store.Status
 }
 
 // NewServer makes an empty server.
@@ -116,7 +116,7 @@ func (s *Server) remove(p *place, now time.Time) {
 // settle grants all who fit and tells them, and forgets a line that is empty (rule 9).
 func (s *Server) settle(q *queue, now time.Time) {
 	for p := q.grant(now); p != nil; p = q.grant(now) {
-		s.tell(p, store.Standing{State: store.Held, Ticket: p.claim.Ticket})
+		s.tell(p, store.Status{State: store.Held, Ticket: p.claim.Ticket})
 	}
 	if q.size == 0 && !q.newer {
 		delete(q.tenant.queues, q.name)
@@ -124,7 +124,7 @@ func (s *Server) settle(q *queue, now time.Time) {
 	}
 }
 
-func (s *Server) tell(p *place, standing store.Standing) {
+func (s *Server) tell(p *place, standing store.Status) {
 	s.told = append(s.told, push{p.store, p.claim.ID, standing})
 }
 
@@ -171,35 +171,35 @@ func (s *Server) prolong(p *place, now time.Time) {
 	s.runOut.Move(p.pos, int64(p.deadline.Sub(s.start)))
 }
 
-func (s *Server) join(from *Store, c *store.Claim) (store.Standing, error) {
+func (s *Server) join(from *Store, c *store.Claim) (store.Status, error) {
 	now := s.begin()
 	defer s.end()
 	q, err := from.tenant.queue(c.Name)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	if p := s.places[c.ID]; p != nil {
 		if p.queue == nil || p.queue != q {
-			return store.Standing{State: store.Gone}, nil // its tombstone
+			return store.Status{State: store.Gone}, nil // its tombstone
 		}
 		s.prolong(p, now)
 		return p.standing(), nil
 	}
 	if c.Floor > s.ticket && store.FloorTooHigh(c.Floor, now) { // one of its own is never too high
-		return store.Standing{}, store.ErrFloor
+		return store.Status{}, store.ErrFloor
 	}
-	if q != nil && q.first != nil && line.Mismatch(q.first.claim.Ask, c.Ask) {
-		return store.Standing{}, &store.MismatchError{InUse: q.first.claim.Ask}
+	if q != nil && q.first != nil && grant.Mismatch(q.first.claim.Demand, c.Demand) {
+		return store.Status{}, &store.MismatchError{InUse: q.first.claim.Demand}
 	}
-	if c.Try && q != nil && !q.fits(c.Ask) {
+	if c.Try && q != nil && !q.fits(c.Demand) {
 		holder := q.first.seen(now)
-		return store.Standing{State: store.Gone, Ahead: q.size, Holder: &holder}, nil
+		return store.Status{State: store.Gone, Ahead: q.size, Holder: &holder}, nil
 	}
 	return s.admit(from, q, c, now), nil
 }
 
 // admit draws the ticket and gives c its place.
-func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) store.Standing {
+func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) store.Status {
 	if q == nil {
 		q = s.spareQueues.get()
 		q.tenant, q.name = from.tenant, c.Name
@@ -218,20 +218,20 @@ func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) sto
 	return standing
 }
 
-func (s *Server) keep(from *Store, cs []store.Claim) []store.Standing {
+func (s *Server) keep(from *Store, cs []store.Claim) []store.Status {
 	now := s.begin()
 	defer s.end()
-	standings := make([]store.Standing, len(cs))
+	standings := make([]store.Status, len(cs))
 	for i := range cs {
 		standings[i] = s.keepOne(from, &cs[i], now)
 	}
 	return standings
 }
 
-func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Standing {
+func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Status {
 	p, err := s.find(from.tenant, c.Name, c.ID)
 	if p == nil {
-		return store.Standing{State: store.Gone, Err: err}
+		return store.Status{State: store.Gone, Err: err}
 	}
 	s.prolong(p, now)
 	p.store = from
@@ -268,7 +268,7 @@ func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 	if q != nil {
 		for p := q.first; p != nil; p = p.after {
 			if p.claim.Ticket == ticket {
-				s.tell(p, store.Standing{State: store.Gone, Ticket: ticket})
+				s.tell(p, store.Status{State: store.Gone, Ticket: ticket})
 				s.remove(p, now)
 				return nil
 			}
@@ -277,17 +277,17 @@ func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 	return store.ErrNotHeld
 }
 
-func (s *Server) line(t *tenant, name string) (store.Line, error) {
+func (s *Server) line(t *tenant, name string) (store.Queue, error) {
 	now := s.begin()
 	defer s.end()
-	l := store.Line{Name: name}
+	l := store.Queue{Name: name}
 	q, err := t.queue(name)
 	if err != nil || q == nil {
 		return l, err
 	}
-	l.Places = make([]store.Place, 0, q.size)
+	l.Entries = make([]store.Entry, 0, q.size)
 	for p := q.first; p != nil; p = p.after {
-		l.Places = append(l.Places, p.seen(now))
+		l.Entries = append(l.Entries, p.seen(now))
 	}
 	return l, nil
 }
@@ -306,8 +306,8 @@ func (s *Server) names(t *tenant, prefix string) []string {
 }
 
 // standing is where p stands. Until is right for a caller without a wire; with one, it was sent before.
-func (p *place) standing() store.Standing {
-	return store.Standing{
+func (p *place) standing() store.Status {
+	return store.Status{
 		State:  p.state(),
 		Ticket: p.claim.Ticket,
 		Until:  p.deadline.Add(-p.claim.Grace - frame.OneClock.Plus),
@@ -323,6 +323,6 @@ func (p *place) state() store.State {
 }
 
 // seen is p as others see it.
-func (p *place) seen(now time.Time) store.Place {
-	return store.Place{Claim: p.claim, State: p.state(), Since: p.since, Left: p.deadline.Sub(now)}
+func (p *place) seen(now time.Time) store.Entry {
+	return store.Entry{Claim: p.claim, State: p.state(), Since: p.since, Left: p.deadline.Sub(now)}
 }

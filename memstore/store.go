@@ -21,7 +21,7 @@ type Store struct {
 	server *Server
 	prefix string
 	tenant *tenant
-	wire   Wire
+	wire   Network
 	frame  *frame.Frame
 }
 
@@ -31,10 +31,10 @@ var _ store.Store = (*Store)(nil)
 type Option func(*Store)
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(st *Store) { st.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(st *Store) { st.prefix = prefix } }
 
 // Over puts a wire between the store and its server.
-func Over(w Wire) Option { return func(st *Store) { st.wire = w } }
+func WithNetwork(w Network) Option { return func(st *Store) { st.wire = w } }
 
 // New makes a store with a server of its own.
 func New() *Store { return NewServer().Connect() }
@@ -53,9 +53,9 @@ func (s *Server) Connect(options ...Option) *Store {
 }
 
 // Join implements store.Store.
-func (st *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (st *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if err := st.frame.Check(ctx, c.Name); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	if st.wire == nil {
 		return st.server.join(st, &c)
@@ -64,16 +64,16 @@ func (st *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error
 }
 
 // joinOverWire is a function of its own so that c moves to the heap only here.
-func (st *Store) joinOverWire(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (st *Store) joinOverWire(ctx context.Context, c store.Claim) (store.Status, error) {
 	call := st.frame.Call(ctx, c.TTL)
 	defer call.End()
-	standing, err := overWire(&call, st.wire, func() (store.Standing, error) { return st.server.join(st, &c) })
+	standing, err := overWire(&call, st.wire, func() (store.Status, error) { return st.server.join(st, &c) })
 	standing.Until = call.Until(standing.State, c.TTL)
 	return standing, err
 }
 
 // Keep implements store.Store.
-func (st *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (st *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := st.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
 		return nil, err
@@ -84,7 +84,7 @@ func (st *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, 
 	cs = slices.Clone(cs) // a request that lands late must not read what is the caller's again
 	call := st.frame.Call(ctx, limit)
 	defer call.End()
-	standings, err := overWire(&call, st.wire, func() ([]store.Standing, error) { return st.server.keep(st, cs), nil })
+	standings, err := overWire(&call, st.wire, func() ([]store.Status, error) { return st.server.keep(st, cs), nil })
 	for i := range standings {
 		standings[i].Until = call.Until(standings[i].State, cs[i].TTL)
 	}
@@ -123,13 +123,13 @@ func (st *Store) Break(ctx context.Context, name string, ticket uint64) error {
 }
 
 // Line implements store.Store.
-func (st *Store) Line(ctx context.Context, name string) (store.Line, error) {
+func (st *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	call, err := st.frame.Begin(ctx, name, frame.AskTimeout)
 	if err != nil {
-		return store.Line{}, err
+		return store.Queue{}, err
 	}
 	defer call.End()
-	return overWire(&call, st.wire, func() (store.Line, error) { return st.server.line(st.tenant, name) })
+	return overWire(&call, st.wire, func() (store.Queue, error) { return st.server.line(st.tenant, name) })
 }
 
 // Names implements store.Store.
@@ -142,14 +142,14 @@ func (st *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 }
 
 // Notify implements store.Store.
-func (st *Store) Notify(fn func(store.ID, store.Standing)) { st.frame.Notify(fn) }
+func (st *Store) Notify(fn func(store.ID, store.Status)) { st.frame.Notify(fn) }
 
 // Abilities implements store.Store.
 func (st *Store) Abilities() store.Abilities {
 	return store.Abilities{
 		Store:        "memory",
 		Identity:     st.server.identity + "/" + st.prefix,
-		Line:         true,
+		Queue:        true,
 		Shared:       true,
 		Grace:        true,
 		MinTTL:       MinTTL,
@@ -171,7 +171,7 @@ func (st *Store) Close() error {
 }
 
 // deliver passes a push on to the client.
-func (st *Store) deliver(id store.ID, standing store.Standing) {
+func (st *Store) deliver(id store.ID, standing store.Status) {
 	if st.wire == nil {
 		st.frame.Push(id, standing)
 		return

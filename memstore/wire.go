@@ -8,7 +8,7 @@ import (
 
 // A Wire lies between a Store and its Server. Tests put one there to delay, lose or cut what passes. Without
 // one, calls go straight through.
-type Wire interface {
+type Network interface {
 	// Call delivers a request and its answer: it runs do at the server, at most once. If it returns an error,
 	// do may have run, or run later. It returns nil only when do has run.
 	Call(ctx context.Context, do func()) error
@@ -17,7 +17,7 @@ type Wire interface {
 }
 
 // overWire sends a request to the server, if there is a wire over it, and brings the response back.
-func overWire[T any](call *frame.Call, w Wire, do func() (T, error)) (T, error) {
+func overWire[T any](call *frame.Call, w Network, do func() (T, error)) (T, error) {
 	if w == nil {
 		return do()
 	}

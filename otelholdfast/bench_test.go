@@ -14,10 +14,10 @@ import (
 
 // BenchmarkLock is what one lock costs that is waited for, held and given back.
 func BenchmarkLock(b *testing.B) {
-	meters := otelholdfast.MeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
-	tracers := otelholdfast.TracerProvider(sdktrace.NewTracerProvider())
-	noMeters := otelholdfast.MeterProvider(metricnoop.NewMeterProvider())
-	noTracers := otelholdfast.TracerProvider(noop.NewTracerProvider())
+	meters := otelholdfast.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
+	tracers := otelholdfast.WithTracerProvider(sdktrace.NewTracerProvider())
+	noMeters := otelholdfast.WithMeterProvider(metricnoop.NewMeterProvider())
+	noTracers := otelholdfast.WithTracerProvider(noop.NewTracerProvider())
 	for _, c := range []struct {
 		name    string
 		options []otelholdfast.Option

@@ -28,7 +28,7 @@
 // holdfast.outcome:
 //   - of a wait: granted; locked, if it was only tried; timeout; canceled; deadlock; closed; error. If the store
 //     is known to be ill when the deadline passes, that is an error, not a timeout.
-//   - of a hold: released, lost, closed. A lease that reached the end of its FixedTTL is lost.
+//   - of a hold: released, lost, closed. A lease that reached the end of its WithFixedTTL is lost.
 //   - of a renewal: ok, error.
 //
 // Metrics do not have the lock's name: names are often made of ids, and every different one would be a time

@@ -17,11 +17,11 @@ func Example() {
 	ctx := context.Background()
 	reader := metric.NewManualReader() // a program would have one that exports
 	observer, err := otelholdfast.New(
-		otelholdfast.MeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
+		otelholdfast.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
 	if err != nil {
 		log.Fatal(err)
 	}
-	locks := holdfast.New(memstore.New(), holdfast.Observe(observer))
+	locks := holdfast.New(memstore.New(), holdfast.WithObserver(observer))
 	defer locks.Close()
 
 	lease, err := locks.Mutex("inventory:42").Lock(ctx)

@@ -21,7 +21,7 @@ func locks(t *testing.T, test func(t *testing.T, r *rig, s *memstore.Server, c *
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r, server := newRig(t), memstore.NewServer()
-		c := holdfast.New(server.Connect(), holdfast.Observe(r.observer))
+		c := holdfast.New(server.Connect(), holdfast.WithObserver(r.observer))
 		defer c.Close()
 		test(t, r, server, c)
 	})
@@ -29,13 +29,13 @@ func locks(t *testing.T, test func(t *testing.T, r *rig, s *memstore.Server, c *
 
 func TestLockAndUnlock(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, s *memstore.Server, c *holdfast.Client) {
-		other := holdfast.New(s.Connect(), holdfast.Label("nightly"))
+		other := holdfast.New(s.Connect(), holdfast.WithLabel("nightly"))
 		defer other.Close()
 		theirs := testkit.Lock(t, other, "job")
 		if _, err := c.Mutex("job").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Fatal(err)
 		}
-		if _, err := c.Mutex("job", holdfast.Wait(time.Second)).Lock(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Mutex("job", holdfast.WithWait(time.Second)).Lock(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		time.AfterFunc(2*time.Second, func() {
@@ -116,7 +116,7 @@ func TestLoss(t *testing.T) {
 func TestJeopardy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, pipe := newRig(t), storetest.NewPipe()
-		c := holdfast.New(memstore.NewServer().Connect(memstore.Over(pipe)), holdfast.Observe(r.observer))
+		c := holdfast.New(memstore.NewServer().Connect(memstore.WithNetwork(pipe)), holdfast.WithObserver(r.observer))
 		defer c.Close()
 		defer pipe.Kill()
 		lease := testkit.Lock(t, c, "job")
@@ -198,7 +198,7 @@ func TestHandOver(t *testing.T) {
 // TestFixedTTL lets a lease reach the end that it was given.
 func TestFixedTTL(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
-		lease := testkit.Lock(t, c, "job", holdfast.FixedTTL(time.Minute))
+		lease := testkit.Lock(t, c, "job", holdfast.WithFixedTTL(time.Minute))
 		<-lease.Context().Done()
 		synctest.Wait()
 		r.wantSome(map[string]string{"hold.duration{op=lock outcome=lost store=memory}": "1 in 1m0s"})

@@ -40,7 +40,7 @@ func newRig(t *testing.T, options ...otelholdfast.Option) *rig {
 		testkit.Check(t, r.tracers.Shutdown(context.Background()))
 	})
 	options = append([]otelholdfast.Option{
-		otelholdfast.MeterProvider(meters), otelholdfast.TracerProvider(r.tracers),
+		otelholdfast.WithMeterProvider(meters), otelholdfast.WithTracerProvider(r.tracers),
 	}, options...)
 	var err error
 	if r.observer, err = otelholdfast.New(options...); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // TestNothingIsKept ends leases, also two that cannot be told apart, and looks for what is left of them.
 func TestNothingIsKept(t *testing.T) {
-	o, err := New(TracerProvider(trace.NewTracerProvider()))
+	o, err := New(WithTracerProvider(trace.NewTracerProvider()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestNothingIsKept(t *testing.T) {
 
 // TestManyNames uses more names than are kept.
 func TestManyNames(t *testing.T) {
-	o, err := New(NameAttribute(func(name string) string { return name }))
+	o, err := New(WithNameAttribute(func(name string) string { return name }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -325,7 +325,7 @@ func TestJeopardyIsOnTheSpanOfTheLease(t *testing.T) {
 }
 
 func TestNameAttribute(t *testing.T) {
-	r := newRig(t, otelholdfast.NameAttribute(func(name string) string {
+	r := newRig(t, otelholdfast.WithNameAttribute(func(name string) string {
 		if name == "secret" {
 			return ""
 		}
@@ -349,9 +349,9 @@ func TestNameAttribute(t *testing.T) {
 func TestWrongOptions(t *testing.T) {
 	for name, option := range map[string]otelholdfast.Option{
 		"nil":            nil,
-		"MeterProvider":  otelholdfast.MeterProvider(nil),
-		"TracerProvider": otelholdfast.TracerProvider(nil),
-		"NameAttribute":  otelholdfast.NameAttribute(nil),
+		"MeterProvider":  otelholdfast.WithMeterProvider(nil),
+		"TracerProvider": otelholdfast.WithTracerProvider(nil),
+		"NameAttribute":  otelholdfast.WithNameAttribute(nil),
 	} {
 		if o, err := otelholdfast.New(option); !errors.Is(err, holdfast.ErrBadOption) || o != nil {
 			t.Errorf("%s: %v, %v", name, o, err)

@@ -21,12 +21,12 @@ type config struct {
 }
 
 // MeterProvider sets where metrics go. Without it, that is the global one.
-func MeterProvider(p metric.MeterProvider) Option {
+func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(c *config) { c.meters = p; c.wrong("MeterProvider(nil)", p == nil) }
 }
 
 // TracerProvider sets where traces go. Without it, that is the global one.
-func TracerProvider(p trace.TracerProvider) Option {
+func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) { c.tracers = p; c.wrong("TracerProvider(nil)", p == nil) }
 }
 
@@ -36,7 +36,7 @@ func TracerProvider(p trace.TracerProvider) Option {
 // before the colon, say, or the name itself where there are few. Spans have the full name in any case.
 //
 // It is called in the middle of things, by many goroutines: f must be quick, and must not take locks.
-func NameAttribute(f func(name string) string) Option {
+func WithNameAttribute(f func(name string) string) Option {
 	return func(c *config) { c.name = f; c.wrong("NameAttribute(nil)", f == nil) }
 }
 

@@ -179,7 +179,7 @@ func reach(t testing.TB, s store.Store) {
 	testkit.Await(t, "the server is reached", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.Line(ctx, "reach")
+		_, err := s.Queue(ctx, "reach")
 		return err == nil
 	})
 }

@@ -159,7 +159,7 @@ func (c *cluster) prepare(n *node, w *wire, server *Server) error {
 func (c *cluster) listen(n *node, w *wire) error {
 	n.pushes.Tasks.Go(func() {
 		<-w.Dead()
-		c.store.frame.Push(store.Everyone, store.Standing{})
+		c.store.frame.Push(store.Everyone, store.Status{})
 	})
 	return nil
 }

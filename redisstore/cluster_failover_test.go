@@ -67,7 +67,7 @@ func testIdleConnection(t *testing.T, seen bool) {
 	}
 	failOver(t, c, next)
 	testkit.Must(t, old.CatchUp())
-	var again store.Standing
+	var again store.Status
 	testkit.Await(t, "the old one serves again", func() bool {
 		var err error
 		again, err = a.Join(t.Context(), claim(name))

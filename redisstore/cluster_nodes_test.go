@@ -74,8 +74,8 @@ func TestRefusedJoinIsWithdrawn(t *testing.T) {
 		holder := testkit.Held(t, s, claim("untold "+lacking))
 		_, err := s.Join(t.Context(), claim(holder.Name))
 		checkFault(t, err, true, "lacks a permission")
-		if line, err := s.Line(t.Context(), holder.Name); err != nil || len(line.Places) != 1 {
-			t.Errorf("%s: the line is %+v and %v, want the holder alone", lacking, line.Places, err)
+		if line, err := s.Queue(t.Context(), holder.Name); err != nil || len(line.Entries) != 1 {
+			t.Errorf("%s: the line is %+v and %v, want the holder alone", lacking, line.Entries, err)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestEveryMasterIsInspected(t *testing.T) {
 
 	var said testkit.Log
 	client := handIn(t, c.Addrs()[:1]...)
-	newOf(t, client, redisstore.Logger(said.Logger())).Close()
+	newOf(t, client, redisstore.WithLogger(said.Logger())).Close()
 	if said.Count("locks may be lost") != 1 || said.Count(last.Addr()) == 0 {
 		t.Errorf("want one warning that names %s:\n%s", last.Addr(), said.Take())
 	}

@@ -325,8 +325,8 @@ func TestWaitReplicasInCluster(t *testing.T) {
 		_, err := s.Keep(t.Context(), []store.Claim{holder})
 		return lacking(err)
 	})
-	line, err := s.Line(t.Context(), holder.Name)
-	if err != nil || len(line.Places) != 1 || line.Places[0].ID != holder.ID {
+	line, err := s.Queue(t.Context(), holder.Name)
+	if err != nil || len(line.Entries) != 1 || line.Entries[0].ID != holder.ID {
 		t.Errorf("the new master has the line %+v and %v, want the holder of before", line, err)
 	}
 }
@@ -354,8 +354,8 @@ func TestArrivalBehindAWait(t *testing.T) {
 		joined <- err
 	}()
 	testkit.Await(t, "the first is there", func() bool {
-		line, err := s.Line(t.Context(), first.Name)
-		return err == nil && len(line.Places) == 1
+		line, err := s.Queue(t.Context(), first.Name)
+		return err == nil && len(line.Entries) == 1
 	})
 	hasty := testkit.Claim("second", time.Minute)
 	for keeperOf(t, c, hasty.Name) != master {

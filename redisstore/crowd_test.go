@@ -30,7 +30,7 @@ func TestStampedeInCluster(t *testing.T) {
 // TestCrowdThatGivesUp: 600 calls of Lock are cancelled at the same moment, again and again, on a server that
 // answers. Callers on the same client that do not give up get no error from anything that they call.
 func TestCrowdThatGivesUp(t *testing.T) {
-	for _, mode := range []string{"line", "plain"} {
+	for _, mode := range []string{"queue", "plain"} {
 		t.Run(mode, func(t *testing.T) {
 			locks, err := holdfast.Open(t.Context(), "redis://"+servers.Redis(t).Addr()+"?mode="+mode)
 			testkit.Must(t, err)

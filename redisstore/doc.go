@@ -26,7 +26,7 @@
 //	prefix=P                keeps tenants of one database apart
 //	ttl=10s                 the default ttl
 //	guard=60s               nothing is granted for so long after the server was started, or has lost its data
-//	mode=plain              locks as other libraries have them, instead of a line (see below); mode=line is the default
+//	mode=plain              locks as other libraries have them, instead of a line (see below); mode=queue is the default
 //	retry=100ms, drift=0.01 for plain mode: how often to look whether another library has given a lock back, and which
 //	                        part of the ttl a lease is over before the server lets it run out
 //	eviction=refuse         refuse a server that may throw away locks when its memory is full (default: warn)
@@ -87,7 +87,7 @@
 //
 // # Plain mode
 //
-// With mode=plain, or [PlainMode], a lock is one key, by the rules of the published lock on a single Redis: SET NAME VALUE NX
+// With mode=plain, or [WithPlainMode], a lock is one key, by the rules of the published lock on a single Redis: SET NAME VALUE NX
 // PX, compare and delete, compare and PEXPIRE. So it excludes, and is excluded by, redsync, redislock, node-redlock and
 // whatever else keeps to these rules on the same key. It is for living beside them, and docs/migrating.md is the guide. For
 // anything else keep a line.

@@ -88,7 +88,7 @@ func (s *succession) client(ttl time.Duration, query string) (locks *holdfast.Cl
 		master := s.master()
 		return ways.Detour(master)
 	})
-	return s.Add(holdfast.New(kept, holdfast.TTL(ttl))), ways.Cut
+	return s.Add(holdfast.New(kept, holdfast.WithTTL(ttl))), ways.Cut
 }
 
 // write writes to what the lock protects, behind a fence.

@@ -284,14 +284,14 @@ func TestDialDoesNotHoldUp(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_, err := s.Line(ctx, "first")
+		_, err := s.Queue(ctx, "first")
 		first <- err
 	}()
 	testkit.Await(t, "the connection is noticed to be gone", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		_, err := s.Line(ctx, "second")
+		_, err := s.Queue(ctx, "second")
 		if took := time.Since(began); took > 3*time.Second { // and a dial takes five
 			t.Fatalf("a call of 20 ms took %v", took)
 		}

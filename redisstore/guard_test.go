@@ -28,7 +28,7 @@ func TestGuard(t *testing.T) {
 				return
 			}
 			testkit.Keep(t, s, first, store.Gone)
-			if again := time.Until(standing.AskAgain); again <= 0 || again > guard+100*time.Millisecond {
+			if again := time.Until(standing.RecheckAt); again <= 0 || again > guard+100*time.Millisecond {
 				t.Errorf("who waits for the guard to end is to ask again in %v", again)
 			}
 			hasty := claim("guarded free")
@@ -37,7 +37,7 @@ func TestGuard(t *testing.T) {
 			if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final {
 				t.Errorf("a Try while the guard lasts: %v, want a fault that passes", err)
 			}
-			time.Sleep(time.Until(standing.AskAgain)) // as a client would
+			time.Sleep(time.Until(standing.RecheckAt)) // as a client would
 			testkit.Keep(t, s, next, store.Held)
 			if after := time.Since(started); after < guard-100*time.Millisecond {
 				t.Errorf("it was granted %v after the start, and the guard is %v", after, guard)

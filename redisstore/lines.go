@@ -67,27 +67,27 @@ func newLines(b *base) *lines {
 }
 
 // Join implements store.Store.
-func (s *lines) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (s *lines) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	call, err := s.frame.Begin(ctx, c.Name, c.TTL)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	defer call.End()
 	if c.Floor >= maxExact {
-		return store.Standing{}, store.ErrFloor
+		return store.Status{}, store.ErrFloor
 	}
 	standing, err := s.join(call.Context, &c)
 	if err == nil && standing.State == store.Waiting {
 		standing, err = s.joinHeard(ctx, &call, &c, standing)
 	}
 	if err := call.Outcome(err); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	return standing, nil
 }
 
 // join runs join.lua.
-func (s *lines) join(ctx context.Context, c *store.Claim) (store.Standing, error) {
+func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) {
 	line := s.keys.line(c.Name)
 	at := s.topology.keysFor(line)
 	keys := append(make([]string, 0, 3), line, at.mark)
@@ -113,26 +113,26 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Standing, error
 		}
 	}
 	if try.err != nil {
-		return store.Standing{}, try.err
+		return store.Status{}, try.err
 	}
 	standing, err := s.joined(answer, try.sent, c, at)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	return try.counted(standing)
 }
 
 // joined reads the answer to a Join.
-func (s *lines) joined(answer rueidis.RedisResult, sent time.Time, c *store.Claim, at *slotKeys) (store.Standing, error) {
+func (s *lines) joined(answer rueidis.RedisResult, sent time.Time, c *store.Claim, at *slotKeys) (store.Status, error) {
 	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
-		standing := store.Standing{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive
+		standing := store.Status{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive
 		standing.Until = s.frame.Drift.Until(standing.State, sent, c.TTL)
 		return standing, nil
 	}
 	line := s.keys.line(c.Name)
 	text, err := answer.ToString()
 	if err != nil {
-		return store.Standing{}, s.refused(err.Error(), line)
+		return store.Status{}, s.refused(err.Error(), line)
 	}
 	w := words{rest: text}
 	if standing, ok := w.standing(); ok {
@@ -142,29 +142,29 @@ func (s *lines) joined(answer rueidis.RedisResult, sent time.Time, c *store.Clai
 	w = words{rest: text}
 	switch w.next() {
 	case "l":
-		standing := store.Standing{Ahead: int(w.number(32))}
+		standing := store.Status{Ahead: int(w.number(32))}
 		if holder, ok := w.place(c.Name); ok && holder.State == store.Held {
 			standing.Holder = &holder
 		}
 		return standing, nil
 	case "b":
-		return store.Standing{}, &store.Fault{Store: s.frame.Name, Err: fmt.Errorf(
+		return store.Status{}, &store.Fault{Store: s.frame.Name, Err: fmt.Errorf(
 			"it was started again or has lost its data, and nothing is granted for another %v (guard)", w.millis())}
 	case "mark":
-		return store.Standing{}, s.badMark(at, w.rest)
+		return store.Status{}, s.badMark(at, w.rest)
 	case "mismatch":
-		inUse := store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))} //nolint:gosec // of so many bits
+		inUse := store.Demand{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))} //nolint:gosec // of so many bits
 		if !w.bad {
-			return store.Standing{}, &store.MismatchError{InUse: inUse}
+			return store.Status{}, &store.MismatchError{InUse: inUse}
 		}
 	}
-	return store.Standing{}, s.refused(text, line)
+	return store.Status{}, s.refused(text, line)
 }
 
 // joinHeard makes sure that a claim that waits can be told. If it could not be told when it joined, it joins again: a
 // push may have been missed.
-func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim, standing store.Standing) (
-	store.Standing, error) {
+func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim, standing store.Status) (
+	store.Status, error) {
 	already, err := s.topology.hear(call.Context, s.topology.keysFor(s.keys.line(c.Name)))
 	if err == nil && already {
 		return standing, nil
@@ -174,7 +174,7 @@ func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim,
 		standing, err = s.join(call.Context, c)
 	}
 	if refused := call.Outcome(err); store.Final(refused) {
-		return store.Standing{}, s.withdraw(ctx, *c, ticket, refused)
+		return store.Status{}, s.withdraw(ctx, *c, ticket, refused)
 	}
 	return standing, err
 }
@@ -192,7 +192,7 @@ func (s *lines) withdraw(ctx context.Context, c store.Claim, ticket uint64, refu
 
 // Keep implements store.Store. The claims go out in batches, all at once: each is one run of a script, and in between
 // the server serves others. In a cluster a batch is of one slot.
-func (s *lines) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (s *lines) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := s.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
 		return nil, err
@@ -203,7 +203,7 @@ func (s *lines) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	for i := range cs {
 		keys[i] = s.keys.line(cs[i].Name)
 	}
-	var standings []store.Standing
+	var standings []store.Status
 	if at := s.oneSlot(keys); at != nil {
 		standings = s.keepHeard(call.Context, batch{at, keys, cs})
 	} else {
@@ -223,8 +223,8 @@ func (s *lines) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 }
 
 // keepSpread keeps claims of several slots, of all slots at once.
-func (s *lines) keepSpread(ctx context.Context, keys []string, cs []store.Claim) []store.Standing {
-	standings := make([]store.Standing, len(cs))
+func (s *lines) keepSpread(ctx context.Context, keys []string, cs []store.Claim) []store.Status {
+	standings := make([]store.Status, len(cs))
 	s.inSlots(keys, func(at *slotKeys, places []int) {
 		for i, standing := range s.keepHeard(ctx, batch{at, pick(keys, places), pick(cs, places)}) {
 			standings[places[i]] = standing
@@ -276,8 +276,8 @@ type batch struct {
 
 // keepHeard keeps a batch. Claims that wait can be told: if they could not be before, they are kept again, as a push
 // may have been missed.
-func (s *lines) keepHeard(ctx context.Context, b batch) []store.Standing {
-	waits := func(k store.Standing) bool { return k.Err == nil && k.State == store.Waiting }
+func (s *lines) keepHeard(ctx context.Context, b batch) []store.Status {
+	waits := func(k store.Status) bool { return k.Err == nil && k.State == store.Waiting }
 	standings := s.keep(ctx, b, keepBatch)
 	if !slices.ContainsFunc(standings, waits) {
 		return standings
@@ -287,7 +287,7 @@ func (s *lines) keepHeard(ctx context.Context, b batch) []store.Standing {
 	case err != nil:
 		for i := range standings {
 			if waits(standings[i]) {
-				standings[i] = store.Standing{Err: err}
+				standings[i] = store.Status{Err: err}
 			}
 		}
 	case !already:
@@ -297,7 +297,7 @@ func (s *lines) keepHeard(ctx context.Context, b batch) []store.Standing {
 }
 
 // keep runs keep.lua, for so many claims at a time.
-func (s *lines) keep(ctx context.Context, b batch, most int) []store.Standing {
+func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 	parts := b.parts(most)
 	var answers []rueidis.RedisResult
 	try := s.try(b.at, true)
@@ -310,9 +310,9 @@ func (s *lines) keep(ctx context.Context, b batch, most int) []store.Standing {
 		try.done(answers...)
 	}
 	if _, refused := rueidis.IsRedisErr(try.err); try.err != nil && (!refused || !try.answered) {
-		return slices.Repeat([]store.Standing{{Err: try.err}}, len(b.claims)) // it is so for all
+		return slices.Repeat([]store.Status{{Err: try.err}}, len(b.claims)) // it is so for all
 	}
-	standings := make([]store.Standing, 0, len(b.claims))
+	standings := make([]store.Status, 0, len(b.claims))
 	for i, part := range parts {
 		if refusesOne(part.claims, answers[i].Error()) {
 			standings = append(standings, s.keep(ctx, part, 1)...)
@@ -356,7 +356,7 @@ func refusesOne(cs []store.Claim, err error) bool {
 }
 
 // appendKept appends what the answer says of some claims.
-func (s *lines) appendKept(to []store.Standing, b batch, answer rueidis.RedisResult, try *tries) []store.Standing {
+func (s *lines) appendKept(to []store.Status, b batch, answer rueidis.RedisResult, try *tries) []store.Status {
 	texts, err := answer.AsStrSlice()
 	switch {
 	case err == nil && len(texts) == 1 && texts[0] != "ok":
@@ -366,13 +366,13 @@ func (s *lines) appendKept(to []store.Standing, b batch, answer rueidis.RedisRes
 	}
 	for i := range b.claims {
 		if err != nil {
-			to = append(to, store.Standing{Err: err})
+			to = append(to, store.Status{Err: err})
 			continue
 		}
 		words := words{rest: texts[i+1]}
 		standing, ok := words.standing()
 		if !ok {
-			to = append(to, store.Standing{Err: s.refused(texts[i+1], b.keys[i])})
+			to = append(to, store.Status{Err: s.refused(texts[i+1], b.keys[i])})
 			continue
 		}
 		standing.Until = s.frame.Drift.Until(standing.State, try.sent, b.claims[i].TTL)
@@ -472,9 +472,9 @@ func (s *lines) onMessage(m rueidis.PubSubMessage) {
 		switch {
 		case w.bad || id == store.Everyone || ticket >= maxExact:
 		case state == store.Held && s.replicas > 0: // the Leave that granted it waited for no replica: Keep tells
-			s.frame.Push(id, store.Standing{State: store.Waiting, Ahead: -1})
+			s.frame.Push(id, store.Status{State: store.Waiting, Ahead: -1})
 		default:
-			s.frame.Push(id, store.Standing{State: state, Ticket: ticket, Ahead: -1})
+			s.frame.Push(id, store.Status{State: state, Ticket: ticket, Ahead: -1})
 		}
 	}
 }

@@ -38,8 +38,8 @@ func TestFirstKeyLostIsLineLost(t *testing.T) {
 	s, holder, waiter := loseFirstKey(t, "")
 	testkit.Keep(t, s, holder, store.Gone)
 	testkit.Keep(t, s, waiter, store.Gone)
-	line, err := s.Line(t.Context(), "torn")
-	if err != nil || len(line.Places) != 0 {
+	line, err := s.Queue(t.Context(), "torn")
+	if err != nil || len(line.Entries) != 0 {
 		t.Errorf("the line is %+v and %v, want an empty one", line, err)
 	}
 }
@@ -54,8 +54,8 @@ func TestFirstKeyLostLeavesNobodyBehind(t *testing.T) {
 	testkit.Leave(t, s, holder)
 	testkit.Keep(t, s, waiter, store.Gone)
 	testkit.Keep(t, s, now, store.Held)
-	line, err := s.Line(t.Context(), "torn")
-	if err != nil || len(line.Places) != 2 {
+	line, err := s.Queue(t.Context(), "torn")
+	if err != nil || len(line.Entries) != 2 {
 		t.Errorf("the line is %+v and %v, want the two who joined last", line, err)
 	}
 }
@@ -106,7 +106,7 @@ func TestGuardWhenClockIsSetBack(t *testing.T) {
 	clock.Step(-time.Hour)
 	c := claim("set back")
 	standing := testkit.Join(t, s, &c, store.Waiting)
-	if again := time.Until(standing.AskAgain); again > time.Second+100*time.Millisecond {
+	if again := time.Until(standing.RecheckAt); again > time.Second+100*time.Millisecond {
 		t.Fatalf("the guard is 1s, and who waits for its end is to ask again in %v", again)
 	}
 	testkit.AwaitHeld(t, s, c)

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit"
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // TestModel plays random programs on one line, and compares what the scripts make of it with package line.
@@ -59,9 +59,9 @@ func (m *model) step() {
 
 // held is how many of these are held.
 func held(claims []store.Claim) int {
-	return line.Held(func(yield func(store.Ask) bool) {
+	return grant.Held(func(yield func(store.Demand) bool) {
 		for _, c := range claims {
-			if !yield(c.Ask) {
+			if !yield(c.Demand) {
 				return
 			}
 		}
@@ -70,7 +70,7 @@ func held(claims []store.Claim) int {
 
 func (m *model) join() {
 	c := claim(m.name)
-	c.Ask = store.Ask{Kind: store.Semaphore, Units: 1 + m.random.Int32N(m.limit), Limit: m.limit}
+	c.Demand = store.Demand{Kind: store.Semaphore, Units: 1 + m.random.Int32N(m.limit), Limit: m.limit}
 	c.Try = m.random.IntN(3) == 0
 	after := append(slices.Clone(m.claims), c)
 	want := store.Waiting
@@ -116,18 +116,18 @@ func (m *model) breakOne() {
 
 func (m *model) check() {
 	m.t.Helper()
-	l, err := m.s.Line(m.t.Context(), m.name)
-	if err != nil || len(l.Places) != len(m.claims) {
-		m.t.Fatalf("the line has %d places, want %d; %v", len(l.Places), len(m.claims), err)
+	l, err := m.s.Queue(m.t.Context(), m.name)
+	if err != nil || len(l.Entries) != len(m.claims) {
+		m.t.Fatalf("the line has %d places, want %d; %v", len(l.Entries), len(m.claims), err)
 	}
 	held := held(m.claims)
-	for i, p := range l.Places {
+	for i, p := range l.Entries {
 		want, c := store.Waiting, m.claims[i]
 		if i < held {
 			want = store.Held
 		}
-		if p.ID != c.ID || p.Ask != c.Ask || p.Turn != c.Turn || p.State != want {
-			m.t.Errorf("place %d is %v for %+v, %v; want %v for %+v, %v", i, p.ID, p.Ask, p.State, c.ID, c.Ask, want)
+		if p.ID != c.ID || p.Demand != c.Demand || p.Turn != c.Turn || p.State != want {
+			m.t.Errorf("place %d is %v for %+v, %v; want %v for %+v, %v", i, p.ID, p.Demand, p.State, c.ID, c.Demand, want)
 		}
 	}
 	for i, c := range m.claims {

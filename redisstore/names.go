@@ -23,22 +23,22 @@ const linePage = 1000
 
 // Line implements store.Store. A long line is read page by page, and each page is of a moment of its own: who comes or
 // leaves meanwhile may be shown or not, and who was waiting when the first page was read is shown as waiting.
-func (s *lines) Line(ctx context.Context, name string) (store.Line, error) {
+func (s *lines) Queue(ctx context.Context, name string) (store.Queue, error) {
 	if err := s.frame.Check(ctx, name); err != nil {
-		return store.Line{Name: name}, err
+		return store.Queue{Name: name}, err
 	}
 	places, count, err := s.readPage(ctx, name, 0)
 	for page := places; err == nil && len(page) == linePage && len(places) < count; places = joinPages(places, page) {
 		page, _, err = s.readPage(ctx, name, page[linePage-1].Ticket)
 	}
 	if err != nil {
-		return store.Line{Name: name}, err
+		return store.Queue{Name: name}, err
 	}
-	return store.Line{Name: name, Places: places}, nil
+	return store.Queue{Name: name, Entries: places}, nil
 }
 
 // joinPages appends a page of a line to those before it. Behind one who waited everybody did.
-func joinPages(places, page []store.Place) []store.Place {
+func joinPages(places, page []store.Entry) []store.Entry {
 	if n := len(places); n > 0 && places[n-1].State == store.Waiting {
 		for i := range page {
 			page[i].State = store.Waiting
@@ -48,7 +48,7 @@ func joinPages(places, page []store.Place) []store.Place {
 }
 
 // readPage reads the places behind a ticket, up to linePage of them, and how many there are in all.
-func (s *lines) readPage(ctx context.Context, name string, after uint64) (places []store.Place, count int, err error) {
+func (s *lines) readPage(ctx context.Context, name string, after uint64) (places []store.Entry, count int, err error) {
 	call := s.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
 	line := s.keys.line(name)
@@ -69,7 +69,7 @@ func (s *lines) readPage(ctx context.Context, name string, after uint64) (places
 	if err != nil {
 		return nil, 0, s.refused(err.Error(), line)
 	}
-	places = make([]store.Place, len(texts)-1)
+	places = make([]store.Entry, len(texts)-1)
 	for i := range places {
 		text, err := texts[i+1].ToString()
 		words := words{rest: text}

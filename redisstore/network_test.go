@@ -26,7 +26,7 @@ func takeTurns(t *testing.T, url string, trouble func()) {
 	var troubles atomic.Int64
 	var workers sync.WaitGroup
 	for range 2 {
-		locks := holdfast.New(openAt(t, url), holdfast.HandOver(0, 0))
+		locks := holdfast.New(openAt(t, url), holdfast.WithHandOver(0, 0))
 		t.Cleanup(func() { locks.Close() })
 		for range 4 {
 			workers.Go(func() {
@@ -97,7 +97,7 @@ func TestOneMessageForEachProcess(t *testing.T) {
 	b := openAt(t, "redis://"+server.Addr())
 	var told sync.WaitGroup
 	for _, s := range []*redisstore.Store{a, b} {
-		s.Notify(func(_ store.ID, standing store.Standing) {
+		s.Notify(func(_ store.ID, standing store.Status) {
 			if standing.State == store.Held {
 				told.Done()
 			}
@@ -173,7 +173,7 @@ func giveUp(t *testing.T, s *redisstore.Store, n int, after time.Duration) {
 	var waiting sync.WaitGroup
 	for range n {
 		waiting.Go(func() {
-			if _, err := s.Line(ctx, "silence"); err == nil {
+			if _, err := s.Queue(ctx, "silence"); err == nil {
 				t.Error("an answer came out of the silence")
 			}
 		})
@@ -195,7 +195,7 @@ func TestAbandonedRoomComesBack(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		var waiting sync.WaitGroup
 		for range 100 {
-			waiting.Go(func() { s.Line(ctx, "given up") }) //nolint:errcheck // it is given up
+			waiting.Go(func() { s.Queue(ctx, "given up") }) //nolint:errcheck // it is given up
 		}
 		waiting.Wait()
 		cancel()

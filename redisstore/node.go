@@ -149,7 +149,7 @@ func (b *base) connectPushes(n *node) (*wire, error) {
 		OnMessage: b.receive,
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if topics.note(s) {
-				b.frame.Push(store.Everyone, store.Standing{}) // the slot is kept elsewhere now
+				b.frame.Push(store.Everyone, store.Status{}) // the slot is kept elsewhere now
 			}
 		},
 	})

@@ -53,7 +53,7 @@ func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store,
 
 // A Path says how servers are reached, for a program that has a way of its own: another client library (see
 // [github.com/holdfast-go/holdfast/redisstore/goredis]), a tunnel, credentials that change.
-type Path struct {
+type Config struct {
 	// Addresses are that of the server, or those of some nodes of a cluster.
 	Addresses []string
 	Cluster   bool
@@ -74,7 +74,7 @@ type Path struct {
 }
 
 // Through opens a store over a path. The store's connections are its own, and end with it.
-func Through(ctx context.Context, path Path, options ...Option) (*Store, error) {
+func Open(ctx context.Context, path Config, options ...Option) (*Store, error) {
 	if len(path.Addresses) == 0 || path.Dial == nil || path.Cluster && path.DB != 0 || !path.Cluster && len(path.Addresses) > 1 {
 		return nil, errors.New("holdfast: a path has a way to connect, and one address or those of a cluster, which has no databases")
 	}

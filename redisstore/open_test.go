@@ -95,7 +95,7 @@ func TestDatabasesAreApart(t *testing.T) {
 func TestNew(t *testing.T) {
 	server := servers.Redis(t)
 	client := handIn(t, server.Addr())
-	s := newOf(t, client, redisstore.Prefix("handed"), redisstore.Guard(0))
+	s := newOf(t, client, redisstore.WithPrefix("handed"), redisstore.WithStartupDelay(0))
 	testkit.CheckWorks(t, s)
 	if got, want := s.Abilities().Store, "redis at "+server.Addr(); got != want {
 		t.Errorf("it is called %q, want %q", got, want)
@@ -118,14 +118,14 @@ func TestWarnings(t *testing.T) {
 	clock.Step(-time.Hour)
 	client := handIn(t, server.Addr())
 	var said testkit.Log
-	logger := redisstore.Logger(said.Logger())
+	logger := redisstore.WithLogger(said.Logger())
 	newOf(t, client, logger).Close()
 	for _, word := range []string{"locks may be lost", "policy=allkeys-lru", "clock differs", "ahead=-1h0m0s"} {
 		if said.Count(word) == 0 {
 			t.Errorf("the log does not say %q", word)
 		}
 	}
-	if _, err := redisstore.New(t.Context(), client, logger, redisstore.RefuseEviction()); err == nil {
+	if _, err := redisstore.New(t.Context(), client, logger, redisstore.WithoutEviction()); err == nil {
 		t.Error("a server that evicts was not refused")
 	}
 }

@@ -9,9 +9,9 @@ import (
 // The pages of a line are read one after the other, and meanwhile some leave and others are granted. Those who hold
 // come first all the same.
 func TestPagesOfChangingLine(t *testing.T) {
-	page := func(states string) (places []store.Place) {
+	page := func(states string) (places []store.Entry) {
 		for _, state := range states {
-			places = append(places, store.Place{State: map[rune]store.State{'h': store.Held, 'w': store.Waiting}[state]})
+			places = append(places, store.Entry{State: map[rune]store.State{'h': store.Held, 'w': store.Waiting}[state]})
 		}
 		return places
 	}

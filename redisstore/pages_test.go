@@ -45,17 +45,17 @@ func TestLongLineIsReadInPages(t *testing.T) {
 	crowd(t, server, "x", waiter.Ticket+1, claims)
 
 	before := calls(t, server, "evalsha")
-	line, err := s.Line(t.Context(), "x")
-	if err != nil || len(line.Places) != claims+2 {
-		t.Fatalf("%d places, %v", len(line.Places), err)
+	line, err := s.Queue(t.Context(), "x")
+	if err != nil || len(line.Entries) != claims+2 {
+		t.Fatalf("%d places, %v", len(line.Entries), err)
 	}
 	if scripts := calls(t, server, "evalsha") - before; scripts < claims/most {
 		t.Errorf("%d places were read by %d scripts, of which none may read more than %d", claims, scripts, most)
 	}
-	if !slices.IsSortedFunc(line.Places, func(a, b store.Place) int { return int(a.Ticket) - int(b.Ticket) }) {
+	if !slices.IsSortedFunc(line.Entries, func(a, b store.Entry) int { return int(a.Ticket) - int(b.Ticket) }) {
 		t.Error("they are not in order")
 	}
-	for i, p := range line.Places {
+	for i, p := range line.Entries {
 		if (p.State == store.Held) != (i == 0) || i > 1 && p.Ticket != waiter.Ticket+uint64(i-1) {
 			t.Fatalf("place %d: %+v", i, p)
 		}
@@ -64,7 +64,7 @@ func TestLongLineIsReadInPages(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	before = calls(t, server, "evalsha")
-	if _, err := s.Line(&fading{ctx, cancel, 10}, "x"); !errors.Is(err, context.Canceled) {
+	if _, err := s.Queue(&fading{ctx, cancel, 10}, "x"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a Line that was given up: %v", err)
 	}
 	if scripts := calls(t, server, "evalsha") - before; scripts < 1 || scripts > 10 {

@@ -59,27 +59,27 @@ func newPlain(b *base) *plainMode {
 func (p *plainMode) Abilities() store.Abilities {
 	a := p.base.Abilities()
 	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a line of that name is another lock
-	a.Line, a.Shared, a.ExactWake = false, false, false
-	a.Instead = "mode=line, which is the default, has them"
+	a.Queue, a.Shared, a.ExactWake = false, false, false
+	a.Alternative = "mode=queue, which is the default, has them"
 	return a
 }
 
 // Join implements store.Store: it tries once. A claim that does not get the lock becomes a bid.
-func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	call, err := p.begin(ctx, c.Name, c.TTL)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	defer call.End()
 	switch {
 	case !c.Exclusive():
-		return store.Standing{}, fmt.Errorf("%w: plain mode has no shared locks; mode=line, which is the default, has them", store.ErrUnsupported)
+		return store.Status{}, fmt.Errorf("%w: plain mode has no shared locks; mode=queue, which is the default, has them", store.ErrUnsupported)
 	case c.Floor >= maxExact:
-		return store.Standing{}, store.ErrFloor
+		return store.Status{}, store.ErrFloor
 	}
 	b, before, err := p.bid(&c)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	var answer rueidis.RedisResult
 	try := p.try(p.at, true)
@@ -92,7 +92,7 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Standing, er
 		if store.Final(err) {
 			p.forget(b)
 		}
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	standing, err := p.tried(answer, try.sent, b, &c)
 	if err == nil {
@@ -114,7 +114,7 @@ func (p *plainMode) trying(b *bid, before string, c *store.Claim, w *wire) execu
 }
 
 // tried reads the answer to a try.
-func (p *plainMode) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *store.Claim) (store.Standing, error) {
+func (p *plainMode) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *store.Claim) (store.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
@@ -129,39 +129,39 @@ func (p *plainMode) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c 
 		p.drop(b)
 		switch word {
 		case "g":
-			return store.Standing{}, nil
+			return store.Status{}, nil
 		case "floor":
-			return store.Standing{}, store.ErrFloor
+			return store.Status{}, store.ErrFloor
 		}
 		if mark, bad := strings.CutPrefix(word, "mark "); bad {
-			return store.Standing{}, p.badMark(p.at, mark)
+			return store.Status{}, p.badMark(p.at, mark)
 		}
-		return store.Standing{}, p.strange(word)
+		return store.Status{}, p.strange(word)
 	}
 	holder, err := p.readHolder(answer, c.Name)
 	if err != nil || holder == nil {
-		return store.Standing{}, p.strange(fmt.Sprint(holder, err))
+		return store.Status{}, p.strange(fmt.Sprint(holder, err))
 	}
 	b.unsure--
 	if c.Try {
 		p.drop(b)
-		return store.Standing{Ahead: 1, Holder: holder}, nil
+		return store.Status{Ahead: 1, Holder: holder}, nil
 	}
 	p.waits(b)
 	until := p.frame.Drift.Until(store.Waiting, sent, c.TTL)
-	return store.Standing{State: store.Waiting, Ahead: -1, Until: until, AskAgain: p.again(holder)}, nil
+	return store.Status{State: store.Waiting, Ahead: -1, Until: until, RecheckAt: p.again(holder)}, nil
 }
 
 // held is the standing of a bid that has the lock.
-func (p *plainMode) held(b *bid, sent time.Time, ttl time.Duration) store.Standing {
-	return store.Standing{State: store.Held, Ticket: b.ticket, Until: p.frame.Drift.Until(store.Held, sent, ttl)}
+func (p *plainMode) held(b *bid, sent time.Time, ttl time.Duration) store.Status {
+	return store.Status{State: store.Held, Ticket: b.ticket, Until: p.frame.Drift.Until(store.Held, sent, ttl)}
 }
 
 // ownPatience is how much longer than for another library's release to wait for one of Holdfast's, which is told.
 const ownPatience = 10
 
 // again is when to look whether the holder has gone.
-func (p *plainMode) again(holder *store.Place) time.Time {
+func (p *plainMode) again(holder *store.Entry) time.Time {
 	pause := p.set.retry/2 + rand.N(p.set.retry)
 	if holder.Ticket != 0 {
 		pause *= ownPatience
@@ -174,7 +174,7 @@ func (p *plainMode) again(holder *store.Place) time.Time {
 
 // Keep implements store.Store. What is held is prolonged if it is still there; who waits tries again. One that was held
 // and is not there any more is gone: it never tries again.
-func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	for i := range cs {
 		if err := p.checkName(cs[i].Name); err != nil {
 			return nil, err
@@ -190,7 +190,7 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standin
 	if !try.next(call.Context) {
 		return nil, call.Outcome(try.err)
 	}
-	r := renewal{p, call.Context, &try, cs, make([]store.Standing, len(cs))}
+	r := renewal{p, call.Context, &try, cs, make([]store.Status, len(cs))}
 	held, waiting := p.sort(cs)
 	r.prolong(held)
 	r.tryAgain(waiting)
@@ -203,7 +203,7 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Standin
 		r.standings[i] = standing
 	}
 	err = r.standings[0].Err
-	if store.Final(err) || slices.ContainsFunc(r.standings, func(k store.Standing) bool { return k.Err == nil }) {
+	if store.Final(err) || slices.ContainsFunc(r.standings, func(k store.Status) bool { return k.Err == nil }) {
 		return r.standings, nil
 	}
 	return nil, err
@@ -240,7 +240,7 @@ type renewal struct {
 	ctx       context.Context
 	try       *tries
 	claims    []store.Claim
-	standings []store.Standing
+	standings []store.Status
 }
 
 // prolong keeps what is held, in batches: in between the server serves others.
@@ -305,7 +305,7 @@ func (r *renewal) tryAgain(waiting []renewed) {
 			r.standings[k.i], err = r.tried(answer, sent, k.bid, &r.claims[k.i])
 		}
 		if err != nil {
-			r.standings[k.i] = store.Standing{Err: err}
+			r.standings[k.i] = store.Status{Err: err}
 		}
 	}
 }
@@ -342,8 +342,8 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 
 // Line implements store.Store. It shows the holder and nobody else: of those who wait, Redis knows nothing. Of a holder
 // of another library it shows the value that it set.
-func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
-	line := store.Line{Name: name}
+func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error) {
+	line := store.Queue{Name: name}
 	call, err := p.begin(ctx, name, frame.AskTimeout)
 	if err != nil {
 		return line, err
@@ -357,7 +357,7 @@ func (p *plainMode) Line(ctx context.Context, name string) (store.Line, error) {
 	case err != nil:
 		return line, p.strange(err.Error())
 	case holder != nil:
-		line.Places = []store.Place{*holder}
+		line.Entries = []store.Entry{*holder}
 	}
 	return line, nil
 }
@@ -393,7 +393,7 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 // Names implements store.Store: it cannot. A lock's key looks like any other.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=line, which is the default, can list them", store.ErrUnsupported))
+		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=queue, which is the default, can list them", store.ErrUnsupported))
 	}
 }
 

@@ -24,11 +24,11 @@ func TestPlainURL(t *testing.T) {
 		"mode=plain&drift=0.6":   "drift is a part",
 		"mode=plain&drift=NaN":   "drift is a part",
 		"mode=plain&drift=1ms":   "drift is a part",
-		"mode=plain&guard=1s":    "mode=line",
-		"mode=line&retry=1s":     "for mode=plain",
+		"mode=plain&guard=1s":    "mode=queue",
+		"mode=queue&retry=1s":    "for mode=plain",
 		"drift=0.1":              "for mode=plain",
 	})
-	openAt(t, "redis://"+server.Addr()+"?mode=line")
+	openAt(t, "redis://"+server.Addr()+"?mode=queue")
 }
 
 // The lease is over before the key is, by the drift.
@@ -67,8 +67,8 @@ func TestPlainLacks(t *testing.T) {
 		"Names":     names(),
 		"a reader":  second(openPlain(t, server, "").Join(ctx, reader("r"))),
 	} {
-		if !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") {
-			t.Errorf("%s: %v, want that it is not supported, and that mode=line has it", call, err)
+		if !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), "mode=queue") {
+			t.Errorf("%s: %v, want that it is not supported, and that mode=queue has it", call, err)
 		}
 	}
 	if writer, err := locks.RWMutex("w").Lock(ctx); err != nil {
@@ -83,10 +83,10 @@ func second[T any](_ T, err error) error { return err }
 // What is Holdfast's own comes with plain mode too: re-entrance, grace, looking, who leads.
 func TestPlainHasTheRest(t *testing.T) {
 	server := servers.Redis(t)
-	locks := openLocks(t, server, "", holdfast.Label("nightly"), holdfast.TTL(20*time.Second))
+	locks := openLocks(t, server, "", holdfast.WithLabel("nightly"), holdfast.WithTTL(20*time.Second))
 	ctx := t.Context()
-	outer := testkit.Lock(t, locks, "again", holdfast.Reentrant(), holdfast.Grace(40*time.Second))
-	inner, err := locks.Mutex("again", holdfast.Reentrant()).Lock(outer.Context())
+	outer := testkit.Lock(t, locks, "again", holdfast.WithReentrance(), holdfast.WithGrace(40*time.Second))
+	inner, err := locks.Mutex("again", holdfast.WithReentrance()).Lock(outer.Context())
 	if err != nil || inner.Token() != outer.Token() {
 		t.Fatalf("re-entered: %v", err)
 	}
@@ -97,10 +97,10 @@ func TestPlainHasTheRest(t *testing.T) {
 		t.Errorf("a ttl of 20s with a grace of 40s: the key has %d ms left", left)
 	}
 	line, err := locks.Inspect(ctx, "again")
-	if err != nil || len(line.Places) != 1 {
+	if err != nil || len(line.Entries) != 1 {
 		t.Fatalf("Inspect: %+v, %v", line, err)
 	}
-	holder := line.Places[0]
+	holder := line.Entries[0]
 	if holder.Token != outer.Token() || !holder.Held || holder.Owner.Label != "nightly" || holder.Owner.PID == 0 ||
 		time.Since(holder.Since).Abs() > testkit.Patience || holder.Left <= 0 {
 		t.Errorf("Inspect shows %+v", holder)
@@ -117,7 +117,7 @@ func TestPlainHasTheRest(t *testing.T) {
 		t.Errorf("the leader is %+v, %v", leader, err)
 	}
 	testkit.Unlock(t, leads)
-	if line, err := locks.Inspect(ctx, "again"); err != nil || len(line.Places) != 0 {
+	if line, err := locks.Inspect(ctx, "again"); err != nil || len(line.Entries) != 0 {
 		t.Errorf("given back, and Inspect shows %+v, %v", line, err)
 	}
 }
@@ -128,16 +128,16 @@ func TestPlainValue(t *testing.T) {
 	server := servers.Redis(t)
 	client := handIn(t, server.Addr())
 	same := ""
-	value := redisstore.Value(func(c store.Claim) string {
+	value := redisstore.WithValue(func(c store.Claim) string {
 		if same != "" {
 			return same
 		}
 		return c.Owner.Label + "-" + c.ID.String()
 	})
-	s, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), redisstore.Prefix("lock:"), redisstore.Retry(20*time.Millisecond), redisstore.Drift(0.02), value)
+	s, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithPrefix("lock:"), redisstore.WithRetry(20*time.Millisecond), redisstore.WithDrift(0.02), value)
 	testkit.Must(t, err)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
-	locks := holdfast.New(s, holdfast.Label("mine"), holdfast.TTL(ttl))
+	locks := holdfast.New(s, holdfast.WithLabel("mine"), holdfast.WithTTL(ttl))
 	defer locks.Close()
 	lease := testkit.Lock(t, locks, "valued")
 	mine := do(t, server, "GET", "lock:valued")
@@ -161,7 +161,7 @@ func TestPlainValue(t *testing.T) {
 		t.Errorf("TryLock with the value of the holder: %v", err)
 	}
 	testkit.Unlock(t, lease)
-	empty, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), redisstore.Value(func(store.Claim) string { return "" }))
+	empty, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithValue(func(store.Claim) string { return "" }))
 	testkit.Must(t, err)
 	defer empty.Close()
 	if _, err := empty.Join(t.Context(), claim("empty")); !store.Final(err) {
@@ -172,7 +172,7 @@ func TestPlainValue(t *testing.T) {
 // A claim that joins again, because an answer was lost, has the ticket that it had, whoever made its value.
 func TestPlainJoinsAgain(t *testing.T) {
 	server := servers.Redis(t)
-	s, err := redisstore.New(t.Context(), handIn(t, server.Addr()), redisstore.PlainMode(), redisstore.Value(func(c store.Claim) string { return c.ID.String() }))
+	s, err := redisstore.New(t.Context(), handIn(t, server.Addr()), redisstore.WithPlainMode(), redisstore.WithValue(func(c store.Claim) string { return c.ID.String() }))
 	testkit.Must(t, err)
 	defer s.Close()
 	for _, s := range []*redisstore.Store{s, openPlain(t, server, "")} {
@@ -190,13 +190,13 @@ func TestPlainJoinsAgain(t *testing.T) {
 
 func TestPlainOptionsAreForPlainMode(t *testing.T) {
 	client := handIn(t, servers.Redis(t).Addr())
-	for _, option := range []redisstore.Option{redisstore.Retry(time.Second), redisstore.Drift(0.1), redisstore.Value(nil)} {
+	for _, option := range []redisstore.Option{redisstore.WithRetry(time.Second), redisstore.WithDrift(0.1), redisstore.WithValue(nil)} {
 		if _, err := redisstore.New(t.Context(), client, option); !errors.Is(err, store.ErrUnsupported) {
 			t.Errorf("New with an option of plain mode: %v", err)
 		}
 	}
-	for _, option := range []redisstore.Option{redisstore.Retry(0), redisstore.Drift(-1), redisstore.Prefix("\x00"), redisstore.Guard(time.Second)} {
-		if _, err := redisstore.New(t.Context(), client, redisstore.PlainMode(), option); err == nil {
+	for _, option := range []redisstore.Option{redisstore.WithRetry(0), redisstore.WithDrift(-1), redisstore.WithPrefix("\x00"), redisstore.WithStartupDelay(time.Second)} {
+		if _, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), option); err == nil {
 			t.Error("New took an option that is wrong")
 		}
 	}
@@ -239,11 +239,11 @@ func TestPlainThenBothThenLine(t *testing.T) {
 		"line": func(wait holdfast.Option) (unlocker, error) { return line.Mutex("moved", wait).Lock(ctx) },
 	}
 	for _, pair := range [][2]string{{"plain", "both"}, {"both", "plain"}, {"both", "line"}, {"line", "both"}, {"both", "both"}} {
-		held, err := takes[pair[0]](holdfast.Wait(testkit.Patience))
+		held, err := takes[pair[0]](holdfast.WithWait(testkit.Patience))
 		if err != nil {
 			t.Fatalf("%s: %v", pair[0], err)
 		}
-		if _, err := takes[pair[1]](holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
+		if _, err := takes[pair[1]](holdfast.WithWait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
 			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
 		}
 		testkit.Check(t, held.Unlock(ctx))

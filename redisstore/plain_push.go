@@ -22,5 +22,5 @@ func (b *bid) Subscribed() { b.Released(0) }
 
 // Released implements rediskey.Waiter: it tells the bid to try again. To one that has the lock it says nothing.
 func (b *bid) Released(int) {
-	b.plain.base.frame.Push(b.id, store.Standing{State: store.Waiting, Ahead: -1})
+	b.plain.base.frame.Push(b.id, store.Status{State: store.Waiting, Ahead: -1})
 }

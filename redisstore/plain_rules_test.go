@@ -22,7 +22,7 @@ import (
 // The key is the name behind the prefix, both as they are. The value says who holds, and goes with the lock.
 func TestPlainKeyAndValue(t *testing.T) {
 	server := servers.Redis(t)
-	locks := openLocks(t, server, "&prefix=lock:", holdfast.Label("nightly"), holdfast.TTL(20*time.Second))
+	locks := openLocks(t, server, "&prefix=lock:", holdfast.WithLabel("nightly"), holdfast.WithTTL(20*time.Second))
 	lease := testkit.Lock(t, locks, "stock {42}")
 	value := do(t, server, "GET", "lock:stock {42}")
 	form := `^holdfast [0-9a-f]{32} ` + strconv.FormatUint(lease.Token().Ticket(), 10) +
@@ -43,7 +43,7 @@ func TestPlainKeyAndValue(t *testing.T) {
 func TestPlainLeavesStrangersAlone(t *testing.T) {
 	server := servers.Redis(t)
 	s := openPlain(t, server, "")
-	s.Notify(func(store.ID, store.Standing) {})
+	s.Notify(func(store.ID, store.Status) {})
 	ours := claim("shared")
 	ours.TTL = 100 * time.Millisecond
 	testkit.Join(t, s, &ours, store.Held)
@@ -122,7 +122,7 @@ func TestPlainRenewal(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
-	locks := openLocks(t, server, "", holdfast.TTL(ttl))
+	locks := openLocks(t, server, "", holdfast.WithTTL(ttl))
 	lost, replaced := testkit.Lock(t, locks, "lost"), testkit.Lock(t, locks, "replaced")
 	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		testkit.Must(t, errors.Join(lost.Err(), replaced.Err()))
@@ -173,7 +173,7 @@ func openThroughProxy(t *testing.T, server *servers.RedisServer) (*redisstore.St
 	s, err := redisstore.OpenThrough(t.Context(), testkit.Locate(t, "redis://"+server.Addr()+"?mode=plain"), p.Addr())
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
-	s.Notify(func(store.ID, store.Standing) {})
+	s.Notify(func(store.ID, store.Status) {})
 	return s, p
 }
 
@@ -210,7 +210,7 @@ func TestPlainLeftIsLeft(t *testing.T) {
 func TestPlainGivenUpWait(t *testing.T) {
 	server := servers.Redis(t)
 	s := openPlain(t, server, "")
-	s.Notify(func(store.ID, store.Standing) {})
+	s.Notify(func(store.ID, store.Status) {})
 	do(t, server, "SET", "taken", "another's")
 	waiter := testkit.Waiting(t, s, claim("taken"))
 	before := calls(t, server, "evalsha") + calls(t, server, "eval")

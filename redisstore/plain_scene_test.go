@@ -20,7 +20,7 @@ func openPlain(t testing.TB, server *servers.RedisServer, query string) *redisst
 // openLocks opens a client in plain mode, whose locks last long unless the options say otherwise.
 func openLocks(t testing.TB, server *servers.RedisServer, query string, options ...holdfast.Option) *holdfast.Client {
 	t.Helper()
-	locks := holdfast.New(openPlain(t, server, query), append([]holdfast.Option{holdfast.TTL(long)}, options...)...)
+	locks := holdfast.New(openPlain(t, server, query), append([]holdfast.Option{holdfast.WithTTL(long)}, options...)...)
 	t.Cleanup(func() { locks.Close() })
 	return locks
 }

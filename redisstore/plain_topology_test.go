@@ -74,7 +74,7 @@ func TestPlainWaitsForReplicas(t *testing.T) {
 func TestPlainNotInCluster(t *testing.T) {
 	began := time.Now()
 	_, err := store.Open(t.Context(), testkit.Locate(t, "redis+cluster://127.0.0.1:1?mode=plain"))
-	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=line") || time.Since(began) > testkit.Patience {
-		t.Errorf("%v, want at once that mode=line can do it", err)
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=queue") || time.Since(began) > testkit.Patience {
+		t.Errorf("%v, want at once that mode=queue can do it", err)
 	}
 }

@@ -31,7 +31,7 @@ func (p *plainMode) valueRest(owner *store.Owner, w *wire) string {
 }
 
 // readHolder reads what show in plain.lua says of a holder. It is nil if there is none.
-func (p *plainMode) readHolder(answer rueidis.RedisResult, name string) (*store.Place, error) {
+func (p *plainMode) readHolder(answer rueidis.RedisResult, name string) (*store.Entry, error) {
 	list, err := answer.ToArray()
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -51,7 +51,7 @@ func (p *plainMode) readHolder(answer rueidis.RedisResult, name string) (*store.
 }
 
 // readValue reads a value of Holdfast's own into a place.
-func (p *plainMode) readValue(place *store.Place, value string) bool {
+func (p *plainMode) readValue(place *store.Entry, value string) bool {
 	rest, ok := strings.CutPrefix(value, rediskey.Mark)
 	w := words{rest: rest}
 	id, ticket, since := w.next(), w.ticket(), w.next()

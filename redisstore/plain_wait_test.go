@@ -111,7 +111,7 @@ func TestPlainWakesAfterReconnect(t *testing.T) {
 func TestPlainChannelsAreLeft(t *testing.T) {
 	server := servers.Redis(t)
 	s := openPlain(t, server, never)
-	s.Notify(func(store.ID, store.Standing) {})
+	s.Notify(func(store.ID, store.Status) {})
 	channels := func() int {
 		return strings.Count(do(t, server, "PUBSUB", "CHANNELS", "holdfast:{}:push:freed:*"), "freed:")
 	}
@@ -136,7 +136,7 @@ func TestPlainContention(t *testing.T) {
 	defer cancel()
 	var turns testkit.Turns
 	var workers sync.WaitGroup
-	for _, option := range []holdfast.Option{holdfast.HandOver(0, 0), holdfast.Wait(time.Minute), holdfast.TTL(5 * time.Second)} {
+	for _, option := range []holdfast.Option{holdfast.WithHandOver(0, 0), holdfast.WithWait(time.Minute), holdfast.WithTTL(5 * time.Second)} {
 		locks := openLocks(t, server, "", option)
 		for range 4 {
 			workers.Go(func() {

@@ -125,13 +125,13 @@ func (w *words) id() (id store.ID) {
 }
 
 // standing reads "h TICKET AHEAD", "w TICKET AHEAD AGAIN" or "g". Until is not set.
-func (w *words) standing() (s store.Standing, ok bool) {
+func (w *words) standing() (s store.Status, ok bool) {
 	switch w.next() {
 	case "h":
-		s = store.Standing{State: store.Held, Ticket: w.ticket(), Ahead: int(w.number(32))}
+		s = store.Status{State: store.Held, Ticket: w.ticket(), Ahead: int(w.number(32))}
 	case "w":
-		s = store.Standing{State: store.Waiting, Ticket: w.ticket(), Ahead: int(w.number(32))}
-		s.AskAgain = time.Now().Add(w.millis() + askAfter)
+		s = store.Status{State: store.Waiting, Ticket: w.ticket(), Ahead: int(w.number(32))}
+		s.RecheckAt = time.Now().Add(w.millis() + askAfter)
 	case "g":
 	default:
 		return s, false
@@ -140,7 +140,7 @@ func (w *words) standing() (s store.Standing, ok bool) {
 }
 
 // place reads what show in line.lua wrote: "STATE LEFT AGO ID RECORD".
-func (w *words) place(name string) (p store.Place, ok bool) {
+func (w *words) place(name string) (p store.Entry, ok bool) {
 	switch w.next() {
 	case "h":
 		p.State = store.Held
@@ -153,8 +153,8 @@ func (w *words) place(name string) (p store.Place, ok bool) {
 	p.Since = time.Now().Add(-w.millis())
 	p.ID, p.Name = w.id(), name
 	p.Ticket = w.ticket()
-	w.next()                                                                                                 // since, by the server's clock
-	p.Ask = store.Ask{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32)), Units: int32(w.number(32))} //nolint:gosec // 8 and 32 bits
+	w.next()                                                                                                       // since, by the server's clock
+	p.Demand = store.Demand{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32)), Units: int32(w.number(32))} //nolint:gosec // 8 and 32 bits
 	p.TTL, p.Grace = w.millis(), w.millis()
 	w.next() // the channel
 	var a about

@@ -69,8 +69,8 @@ func TestJoinDoesNotOutliveItsTombstone(t *testing.T) {
 	testkit.Must(t, r.Replicas[0].CatchUp())
 	after := claim("after") // goes with a later round than the one that would have been next
 	testkit.Join(t, s, &after, store.Held)
-	if line, err := s.Line(t.Context(), late.Name); err != nil || len(line.Places) > 0 {
-		t.Errorf("it stands in the line after its Leave: %+v %v", line.Places, err)
+	if line, err := s.Queue(t.Context(), late.Name); err != nil || len(line.Entries) > 0 {
+		t.Errorf("it stands in the line after its Leave: %+v %v", line.Entries, err)
 	}
 }
 
@@ -91,8 +91,8 @@ func TestPushedGrantIsConfirmed(t *testing.T) {
 	r := servers.RedisReplicas(t, 1)
 	acknowledged(t, r.Master, 1)
 	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=2s")
-	told := make(chan store.Standing, 10)
-	s.Notify(func(_ store.ID, standing store.Standing) { told <- standing })
+	told := make(chan store.Status, 10)
+	s.Notify(func(_ store.ID, standing store.Status) { told <- standing })
 	holder := testkit.Held(t, s, claim("pushed"))
 	waiter, last := testkit.Waiting(t, s, claim("pushed")), testkit.Waiting(t, s, claim("pushed"))
 	testkit.Leave(t, s, holder)

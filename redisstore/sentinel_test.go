@@ -196,9 +196,9 @@ func TestStaleSentinelIsNotBelieved(t *testing.T) {
 	mine := shutOut(t, stale, "default") // that is who sentinels are to each other
 	mustReplace(t, s, servers, old)
 	later := openAt(t, url)
-	line, err := later.Line(t.Context(), "left")
-	if err != nil || len(line.Places) == 0 {
-		t.Errorf("who comes later sees %v and %v", line.Places, err)
+	line, err := later.Queue(t.Context(), "left")
+	if err != nil || len(line.Entries) == 0 {
+		t.Errorf("who comes later sees %v and %v", line.Entries, err)
 	}
 	if named, err := mine.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", servers.MasterName); err != nil || fmt.Sprintf("%s:%s", named.([]any)...) != old.Addr() {
 		t.Errorf("the sentinel that is cut off names %v and %v, want the old master", named, err)

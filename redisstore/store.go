@@ -138,14 +138,14 @@ func (b *base) identify(ctx context.Context) error {
 func (b *base) Server() Server { return b.server }
 
 // Notify implements store.Store.
-func (b *base) Notify(fn func(store.ID, store.Standing)) { b.frame.Notify(fn) }
+func (b *base) Notify(fn func(store.ID, store.Status)) { b.frame.Notify(fn) }
 
 // Abilities implements store.Store.
 func (b *base) Abilities() store.Abilities {
 	return store.Abilities{
 		Store:        b.frame.Name,
 		Identity:     b.identity,
-		Line:         true,
+		Queue:        true,
 		Shared:       true,
 		Grace:        true,
 		MinTTL:       MinTTL,

@@ -107,9 +107,9 @@ func (t *tries) done(answers ...rueidis.RedisResult) {
 
 // counted returns standing, unless it is held and too few replicas have acknowledged that. To wait or to be gone does
 // not depend on them.
-func (t *tries) counted(standing store.Standing) (store.Standing, error) {
+func (t *tries) counted(standing store.Status) (store.Status, error) {
 	if t.receipt != nil && t.receipt.short != nil && standing.State == store.Held {
-		return store.Standing{}, t.receipt.short
+		return store.Status{}, t.receipt.short
 	}
 	return standing, nil
 }

@@ -98,7 +98,7 @@ func TestRESP2ConnectionDies(t *testing.T) {
 	if killed != 1 {
 		t.Fatalf("%d connections were killed, want one", killed)
 	}
-	if _, err := s.Line(t.Context(), "resp2"); err != nil {
+	if _, err := s.Queue(t.Context(), "resp2"); err != nil {
 		checkFault(t, err, false)
 	}
 	testkit.CheckWorks(t, s)
@@ -149,8 +149,8 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 // A ticket that the scripts could not have given is not believed: it would become the floor of every Join to come.
 func TestPushWithImpossibleTicket(t *testing.T) {
 	server, s := newServer(t, "")
-	told := make(chan store.Standing, 10)
-	s.Notify(func(_ store.ID, standing store.Standing) { told <- standing })
+	told := make(chan store.Status, 10)
+	s.Notify(func(_ store.ID, standing store.Status) { told <- standing })
 	channel := strings.Trim(do(t, server, "PUBSUB", "CHANNELS", "holdfast:{}:push:*"), "[]")
 	for _, ticket := range []string{"18446744073709551615", "9223372036854775807", "9007199254740992", "7"} {
 		do(t, server, "PUBLISH", channel, "h "+claim("mad").ID.String()+" "+ticket)
@@ -227,7 +227,7 @@ func TestCloseWhileCallsFail(t *testing.T) {
 		var calls sync.WaitGroup
 		for range many {
 			calls.Go(func() {
-				if _, err := s.Line(ctx, "closing"); err == nil {
+				if _, err := s.Queue(ctx, "closing"); err == nil {
 					t.Error("an answer came out of the silence")
 				}
 			})

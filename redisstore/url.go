@@ -53,8 +53,8 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 func (s *settings) parseMode(at store.Location) (err error) {
 	switch at.Query.Get("mode") {
 	case "plain":
-		s.apply([]Option{PlainMode()})
-	case "", "line":
+		s.apply([]Option{WithPlainMode()})
+	case "", "queue":
 		if at.Query.Has("retry") || at.Query.Has("drift") {
 			return errors.New("retry and drift are for mode=plain")
 		}

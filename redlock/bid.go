@@ -225,6 +225,6 @@ func (b *bid) wake() {
 	b.follow(b.claim.Wake(now), nil)
 	b.mu.Unlock()
 	if tell {
-		b.store.frame.Push(b.id, store.Standing{State: store.Waiting, Ahead: -1})
+		b.store.frame.Push(b.id, store.Status{State: store.Waiting, Ahead: -1})
 	}
 }

@@ -21,7 +21,7 @@ func TestOneRoundTrip(t *testing.T) {
 		options     []redlock.Option
 		least, most int // for a lock, at all three nodes
 	}{
-		"unsaved": {[]redlock.Option{redlock.UnsavedTokens()}, 3, 3},
+		"unsaved": {[]redlock.Option{redlock.WithUnsavedTokens()}, 3, 3},
 		"saved":   {nil, 3, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // Five masters that know nothing of each other. A lock is held where three of them have granted it, and any two may fail.
 func Example() {
 	ctx := context.Background()
-	locks, err := holdfast.Open(ctx, "redlock://h1,h2,h3,h4,h5", holdfast.TTL(10*time.Second))
+	locks, err := holdfast.Open(ctx, "redlock://h1,h2,h3,h4,h5", holdfast.WithTTL(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -45,11 +45,11 @@ func ExampleNew() {
 		}
 		clients = append(clients, client)
 	}
-	s, err := redlock.New(ctx, clients, redlock.Prefix("lock:"), redlock.MaxTTL(30*time.Second))
+	s, err := redlock.New(ctx, clients, redlock.WithPrefix("lock:"), redlock.WithMaxTTL(30*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
-	locks := holdfast.New(s, holdfast.TTL(10*time.Second))
+	locks := holdfast.New(s, holdfast.WithTTL(10*time.Second))
 	if err := locks.Mutex("nightly report").Do(ctx, func(context.Context) error { return nil }); err != nil {
 		log.Print(err)
 	}

@@ -118,7 +118,7 @@ func (s *scene) newWitness(name string) *testkit.Hold {
 	s.Helper()
 	j := testkit.NewJournal(s.T, s.Dir, name)
 	j.Retry = true // on a busy machine nodes may be late, as for the crowd
-	return j.Take(j.Open(s.newWay(s.maxTTL/4), holdfast.TTL(s.maxTTL)))
+	return j.Take(j.Open(s.newWay(s.maxTTL/4), holdfast.WithTTL(s.maxTTL)))
 }
 
 // overlaps is what has been found so far of two that hold at once.

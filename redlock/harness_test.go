@@ -140,7 +140,7 @@ func (f *fleet) Open(t testing.TB, prefix string) (store.Store, storetest.Link) 
 		}
 	}
 	ways := testkit.NewWays(t, up, proxy.Classify(proxy.RESP2))
-	s, err := redlock.OpenDetour(t.Context(), f.at(prefix), ways.Detour, redlock.Logger(silent))
+	s, err := redlock.OpenDetour(t.Context(), f.at(prefix), ways.Detour, redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	return s, ways.Links()
 }
@@ -158,7 +158,7 @@ func (f *fleet) tryOpen(t testing.TB, options ...redlock.Option) (*redlock.Store
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	return redlock.OpenDetour(ctx, f.at(""), nil, append([]redlock.Option{redlock.Logger(silent)}, options...)...)
+	return redlock.OpenDetour(ctx, f.at(""), nil, append([]redlock.Option{redlock.WithLogger(silent)}, options...)...)
 }
 
 func (f *fleet) kill(i int) {
@@ -243,7 +243,7 @@ func briefClaimOf(name string) store.Claim {
 func claimOf(name string) store.Claim { return testkit.Claim(name, time.Minute) }
 
 // hold joins, which must hold.
-func hold(t testing.TB, s store.Store, c store.Claim) store.Standing {
+func hold(t testing.TB, s store.Store, c store.Claim) store.Status {
 	t.Helper()
 	return testkit.Join(t, s, &c, store.Held)
 }

@@ -17,8 +17,8 @@ func TestLineWithTwoDown(t *testing.T) {
 	f.kill(3)
 	f.kill(4)
 	for range 20 {
-		line, err := s.Line(t.Context(), "who")
-		if err != nil || len(line.Places) != 1 || !strings.Contains(line.Places[0].Owner.Label, "holder") {
+		line, err := s.Queue(t.Context(), "who")
+		if err != nil || len(line.Entries) != 1 || !strings.Contains(line.Entries[0].Owner.Label, "holder") {
 			t.Fatalf("%+v, %v", line, err)
 		}
 	}

@@ -91,8 +91,8 @@ func (s *Store) enough(ctx context.Context, all []vote.Answer) error {
 
 // Line implements store.Store. It shows who has the lock at a majority, or may have, if nodes do not answer. Of those who
 // wait, the nodes know nothing.
-func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
-	line := store.Line{Name: name}
+func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
+	line := store.Queue{Name: name}
 	if err := s.check(ctx, name); err != nil {
 		return line, err
 	}
@@ -101,7 +101,7 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 		return line, err
 	}
 	if a := s.majorityHolder(all); a != nil {
-		line.Places = []store.Place{*holder(name, a)}
+		line.Entries = []store.Entry{*holder(name, a)}
 	}
 	return line, nil
 }

@@ -64,7 +64,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Parallel()
 			raw := "redlock://" + good.nodes[0].Addr() + "," + good.nodes[1].Addr() + "," + c.third + "?max-ttl=4s"
 			open := func(query string) error {
-				s, err := redlock.OpenDetour(t.Context(), testkit.Locate(t, raw+query), nil, redlock.Logger(silent))
+				s, err := redlock.OpenDetour(t.Context(), testkit.Locate(t, raw+query), nil, redlock.WithLogger(silent))
 				if err == nil {
 					s.Close()
 				}
@@ -125,7 +125,7 @@ func TestNewOfClients(t *testing.T) {
 	if _, err := redlock.New(t.Context(), clients[:2]); err == nil || !strings.Contains(err.Error(), "3 nodes or more") {
 		t.Errorf("two clients: %v", err)
 	}
-	s, err := redlock.New(t.Context(), clients, redlock.MaxTTL(time.Minute), redlock.Prefix("app:"), redlock.NodeTimeout(20*time.Second), redlock.Logger(silent))
+	s, err := redlock.New(t.Context(), clients, redlock.WithMaxTTL(time.Minute), redlock.WithPrefix("app:"), redlock.WithNodeTimeout(20*time.Second), redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	c := testkit.Held(t, s, claimOf("new"))
 	testkit.Await(t, "the key is there", func() bool { return do(t, f.nodes[0], "EXISTS", "app:new") == int64(1) })
@@ -150,7 +150,7 @@ func TestIdentity(t *testing.T) {
 	if b := f.open(t).Abilities().Identity; a != b || len(a) < 20 {
 		t.Errorf("one deployment is %q and %q", a, b)
 	}
-	if c := f.open(t, redlock.Prefix("p")).Abilities().Identity; a == c {
+	if c := f.open(t, redlock.WithPrefix("p")).Abilities().Identity; a == c {
 		t.Errorf("two prefixes have the identity %q", c)
 	}
 }
@@ -159,7 +159,7 @@ func TestIdentity(t *testing.T) {
 func TestMaxTTLIsFixed(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	s, err := f.tryOpen(t, redlock.MaxTTL(5*time.Second))
+	s, err := f.tryOpen(t, redlock.WithMaxTTL(5*time.Second))
 	if err == nil {
 		s.Close()
 	}

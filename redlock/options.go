@@ -33,31 +33,35 @@ type settings struct {
 type Option func(*settings)
 
 // Prefix is put before each name to make its key, as it is: end it with a separator that no name begins with.
-func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // MaxTTL is the longest ttl of a claim, and for how long a node has no vote that was restarted or has lost its data. It is
 // a fixed setting of the deployment: all clients must have the same, and a node refuses one that has another. The default
 // is DefaultMaxTTL.
-func MaxTTL(d time.Duration) Option { return func(s *settings) { s.maxTTL = d } }
+func WithMaxTTL(d time.Duration) Option { return func(s *settings) { s.maxTTL = d } }
 
 // UnsavedTokens gives a lock also when its token could not be written to a majority together with it, because another one
 // has overtaken it; otherwise that costs a second round trip. Tokens may then fall from one holder to the next, so that a
 // fence is of no use. All clients of a deployment should have the same.
-func UnsavedTokens() Option { return func(s *settings) { s.unsaved = true } }
+func WithUnsavedTokens() Option { return func(s *settings) { s.unsaved = true } }
 
 // NodeTimeout is how long one node may take to answer before it counts as failed. The default is a twentieth of the ttl,
 // and 50 ms at most. It is for nodes that are far away: a majority must answer within it.
-func NodeTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
+func WithNodeTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
 // AllowReplicas allows nodes that have replicas, or that Sentinel watches. A failover to a replica loses what it had not
 // received yet, and two may hold one lock.
-func AllowReplicas() Option { return func(s *settings) { s.allowed = append(s.allowed, "replicas") } }
+func WithReplicasAllowed() Option {
+	return func(s *settings) { s.allowed = append(s.allowed, "replicas") }
+}
 
 // AllowEviction allows nodes that may throw away locks when their memory is full. Then two may hold one lock.
-func AllowEviction() Option { return func(s *settings) { s.allowed = append(s.allowed, "eviction") } }
+func WithEvictionAllowed() Option {
+	return func(s *settings) { s.allowed = append(s.allowed, "eviction") }
+}
 
 // Logger is where warnings about the nodes go. The default is slog's.
-func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
+func WithLogger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 
 func newSettings(options []Option) settings {
 	set := settings{maxTTL: DefaultMaxTTL}

@@ -12,7 +12,7 @@ import (
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
-	s := f.open(t, redlock.NodeTimeout(time.Second))
+	s := f.open(t, redlock.WithNodeTimeout(time.Second))
 	f.pause(f.nodes[1:]...)
 	began := time.Now()
 	err := s.Leave(t.Context(), claimOf("unknown"))

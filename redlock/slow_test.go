@@ -22,7 +22,7 @@ func TestSlowNodes(t *testing.T) {
 	f.query = "timeout=150ms"
 	f.init()
 	ways := testkit.NewWays(t, f.addresses())
-	s, err := redlock.OpenDetour(t.Context(), f.at(""), ways.Detour, redlock.Logger(silent))
+	s, err := redlock.OpenDetour(t.Context(), f.at(""), ways.Detour, redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	locks := holdfast.New(s)
 	defer locks.Close()

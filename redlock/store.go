@@ -53,21 +53,21 @@ var _ store.Store = (*Store)(nil)
 
 // Join implements store.Store: it tries once. A claim that does not get the lock waits in this client, and its Keep tries
 // again.
-func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if err := s.check(ctx, c.Name); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	if err := s.checkClaim(&c); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	b := s.bid(&c)
 	if c.Try { // it is not to wait, and nobody repeats it
 		return s.take(ctx, b, &c)
 	}
 	if err := s.joins.enter(ctx, c.TTL); errors.Is(err, errCrowded) {
-		return store.Standing{}, &store.Fault{Store: s.frame.Name, Busy: true, Err: err}
+		return store.Status{}, &store.Fault{Store: s.frame.Name, Busy: true, Err: err}
 	} else if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	standing, err := s.take(ctx, b, &c)
 	s.joins.leave(store.Busy(err))
@@ -75,7 +75,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error)
 }
 
 // take has a bid try, or asks after one that has joined already.
-func (s *Store) take(ctx context.Context, b *bid, c *store.Claim) (store.Standing, error) {
+func (s *Store) take(ctx context.Context, b *bid, c *store.Claim) (store.Status, error) {
 	for began := time.Now(); ; {
 		news := s.admission.next()
 		p, err := b.advance(ctx, nil, s.floor(c))
@@ -83,7 +83,7 @@ func (s *Store) take(ctx context.Context, b *bid, c *store.Claim) (store.Standin
 			_, err = s.lookFor(ctx, c, began)
 		}
 		if p == nil || err != nil {
-			return store.Standing{}, err
+			return store.Status{}, err
 		}
 		r, err := p.wait(ctx)
 		if unadmitted(err) && s.await(ctx, news) {
@@ -137,39 +137,39 @@ func (s *Store) floor(c *store.Claim) uint64 {
 }
 
 // standing is what has come of a call of a claim that stands.
-func (s *Store) standing(b *bid, c *store.Claim, p *pending, r vote.Result, err error) (store.Standing, error) {
+func (s *Store) standing(b *bid, c *store.Claim, p *pending, r vote.Result, err error) (store.Status, error) {
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), errors.Is(err, store.ErrClosed):
-		return store.Standing{}, err
+		return store.Status{}, err
 	case err != nil:
 		if p.kind == vote.Take && store.Final(err) {
 			b.leave() //nolint:errcheck // it holds nothing
 		}
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	switch r.Verdict {
 	case vote.Won:
 		s.settle(b, r.Ticket)
-		return store.Standing{State: store.Held, Ticket: r.Ticket, Until: s.local(p.sent, r.Until)}, nil
+		return store.Status{State: store.Held, Ticket: r.Ticket, Until: s.local(p.sent, r.Until)}, nil
 	case vote.Lost:
 		return s.lost(b, c, p, r), nil
 	default: // it is over
 		s.subscriptions.Remove(b.key, b)
-		return store.Standing{}, nil
+		return store.Status{}, nil
 	}
 }
 
 // lost is the standing of a claim that did not get the lock.
-func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.Standing {
+func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.Status {
 	if !c.Try {
 		s.awaitRelease(b, r.Awaits)
-		return store.Standing{
-			State: store.Waiting, Ahead: -1, AskAgain: s.local(p.sent, r.Again),
+		return store.Status{
+			State: store.Waiting, Ahead: -1, RecheckAt: s.local(p.sent, r.Again),
 			Until: s.frame.Drift.Until(store.Waiting, p.sent, c.TTL),
 		}
 	}
 	b.leave() //nolint:errcheck // what it took it gives back already
-	gone := store.Standing{Ahead: -1}
+	gone := store.Status{Ahead: -1}
 	if r.Holder.Code == vote.Denied {
 		gone.Ahead, gone.Holder = 1, holder(c.Name, &r.Holder)
 	}
@@ -182,7 +182,7 @@ func (s *Store) local(sent time.Time, t time.Duration) time.Time {
 }
 
 // Keep implements store.Store. What is held is renewed at all nodes, many locks with one request; who waits tries again.
-func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	if _, err := s.frame.CheckAll(ctx, cs); err != nil || len(cs) == 0 {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 			_, errs[i] = s.lookFor(ctx, &cs[i], began)
 		}
 	}
-	standings := make([]store.Standing, len(cs))
+	standings := make([]store.Status, len(cs))
 	known := false
 	for i, p := range calls {
 		if p != nil {
@@ -260,7 +260,7 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 }
 
 // Notify implements store.Store.
-func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.frame.Notify(fn) }
+func (s *Store) Notify(fn func(store.ID, store.Status)) { s.frame.Notify(fn) }
 
 const instead = "redis://, etcd:// and sqlite: have them"
 
@@ -270,7 +270,7 @@ func (s *Store) Abilities() store.Abilities {
 		Store:        s.frame.Name,
 		Identity:     s.identity,
 		Grace:        true,
-		Instead:      instead,
+		Alternative:  instead,
 		MinTTL:       MinTTL,
 		MaxTTL:       s.maxTTL,
 		TakeoverTTLs: 1,

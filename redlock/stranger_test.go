@@ -22,8 +22,8 @@ func TestStrangersTicket(t *testing.T) {
 		t.Errorf("Join: %v, %v", standing.State, err)
 	}
 	testkit.Must(t, s.Leave(t.Context(), c))
-	line, err := s.Line(t.Context(), "theirs")
-	if err != nil || len(line.Places) != 1 || line.Places[0].Ticket != 0 || !strings.Contains(line.Places[0].Owner.Label, "a ticket 999") {
+	line, err := s.Queue(t.Context(), "theirs")
+	if err != nil || len(line.Entries) != 1 || line.Entries[0].Ticket != 0 || !strings.Contains(line.Entries[0].Owner.Label, "a ticket 999") {
 		t.Errorf("Line: %+v, %v", line, err)
 	}
 }

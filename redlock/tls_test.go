@@ -33,7 +33,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := redlock.OpenDetour(t.Context(), at(query...), nil, redlock.Logger(silent))
+			s, err := redlock.OpenDetour(t.Context(), at(query...), nil, redlock.WithLogger(silent))
 			testkit.Must(t, err)
 			defer s.Close()
 			c := testkit.Held(t, s, claimOf(name))

@@ -21,14 +21,14 @@ func (s *Store) value(c *store.Claim) string {
 }
 
 // holder returns the holder of a key, by what a node said of it.
-func holder(name string, a *vote.Answer) *store.Place {
+func holder(name string, a *vote.Answer) *store.Entry {
 	p := rediskey.Holder(name, a.Holder, a.Left, readValue)
 	p.Ticket = a.Ticket
 	return p
 }
 
 // readValue reads a value of Holdfast's own.
-func readValue(p *store.Place, value string) bool {
+func readValue(p *store.Entry, value string) bool {
 	rest, ok := strings.CutPrefix(value, rediskey.Mark)
 	id, rest, _ := strings.Cut(rest, " ")
 	since, owner, _ := strings.Cut(rest, " ")

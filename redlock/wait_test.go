@@ -35,9 +35,9 @@ func listen(t *testing.T, s *redlock.Store, name string) *listener {
 	return l
 }
 
-func (l *listener) waits(t *testing.T, standing store.Standing, err error) {
+func (l *listener) waits(t *testing.T, standing store.Status, err error) {
 	t.Helper()
-	if err != nil || standing.State != store.Waiting || standing.Ticket != 0 || time.Until(standing.AskAgain) < 20*time.Second {
+	if err != nil || standing.State != store.Waiting || standing.Ticket != 0 || time.Until(standing.RecheckAt) < 20*time.Second {
 		t.Fatalf("%+v, %v", standing, err)
 	}
 }
@@ -80,8 +80,8 @@ func TestTryNamesTheHolder(t *testing.T) {
 	if err != nil || standing.State != store.Gone || standing.Holder == nil || standing.Holder.ID != holder.ID || standing.Holder.Owner.Label != "test" {
 		t.Fatalf("%+v, %v", standing, err)
 	}
-	line, err := b.Line(t.Context(), "try")
-	if err != nil || len(line.Places) != 1 || line.Places[0].ID != holder.ID || line.Places[0].Ticket != holder.Ticket {
+	line, err := b.Queue(t.Context(), "try")
+	if err != nil || len(line.Entries) != 1 || line.Entries[0].ID != holder.ID || line.Entries[0].Ticket != holder.Ticket {
 		t.Fatalf("%+v, %v", line, err)
 	}
 	// Another library has the key: it is a stranger, and cannot be broken.
@@ -120,7 +120,7 @@ func TestJeopardy(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
 	var log testkit.Log
-	s := f.open(t, redlock.Logger(log.Logger()))
+	s := f.open(t, redlock.WithLogger(log.Logger()))
 	c := testkit.Held(t, s, claimOf("jeopardy"))
 	keep := func() { testkit.Keep(t, s, c, store.Held) }
 	_, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr())
@@ -171,7 +171,7 @@ func TestSmallestUser(t *testing.T) {
 	at := testkit.Locate(t, "redlock://app:secret@"+strings.Join(f.addresses(), ",")+"?prefix=app:&"+calm)
 	_, err := redlock.Init(t.Context(), at)
 	testkit.Must(t, err)
-	a, err := redlock.OpenDetour(t.Context(), at, nil, redlock.Logger(silent))
+	a, err := redlock.OpenDetour(t.Context(), at, nil, redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	defer a.Close()
 	holder := testkit.Held(t, a, claimOf("least"))

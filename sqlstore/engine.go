@@ -21,7 +21,7 @@ type Engine interface {
 	Break(ctx context.Context, name string, ticket uint64) error
 
 	// Line and Names read.
-	Line(ctx context.Context, name string) (store.Line, error)
+	Queue(ctx context.Context, name string) (store.Queue, error)
 	Names(ctx context.Context, prefix string) ([]string, error)
 
 	// Look says where claims of this client stand that were waiting, without keeping them. It also grants whoever
@@ -37,7 +37,7 @@ type Engine interface {
 	Listen() bool
 
 	// Notify sets whom to tell. It is called once, before anything else.
-	Notify(fn func(store.ID, store.Standing))
+	Notify(fn func(store.ID, store.Status))
 
 	Abilities() store.Abilities
 	Close() error
@@ -62,6 +62,6 @@ type Answer struct {
 	Ticket uint64
 	Ahead  int           // -1: not known
 	Opens  time.Duration // a waiting claim: how long until something ahead of it can run out; 0: nothing can
-	Holder *store.Place
-	Err    error // as in store.Standing
+	Holder *store.Entry
+	Err    error // as in store.Status
 }

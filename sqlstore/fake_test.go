@@ -27,13 +27,13 @@ type fake struct {
 	hooks   map[string]func(context.Context) error // what is done before a call returns
 	calls   map[string]int
 	looked  []store.Claim // by the last Look
-	hear    func(store.ID, store.Standing)
+	hear    func(store.ID, store.Status)
 }
 
 // A push is what a client was told, and when.
 type push struct {
 	id       store.ID
-	standing store.Standing
+	standing store.Status
 	at       time.Time
 }
 
@@ -50,7 +50,7 @@ func bubble(t *testing.T, f *fake, test func(t *testing.T, s *Store, told <-chan
 		s := New(engine, frame.New(frame.Config{Name: "fake", Drift: frame.OneClock, PushesWithCalls: true}), testPace)
 		defer s.Close()
 		told := make(chan push, 16)
-		s.Notify(func(id store.ID, standing store.Standing) { told <- push{id, standing, time.Now()} })
+		s.Notify(func(id store.ID, standing store.Status) { told <- push{id, standing, time.Now()} })
 		test(t, s, told)
 	})
 }
@@ -135,8 +135,8 @@ func (f *fake) Leave(ctx context.Context, _ *store.Claim) error { return f.calle
 
 func (f *fake) Break(ctx context.Context, _ string, _ uint64) error { return f.called(ctx, "Break") }
 
-func (f *fake) Line(ctx context.Context, name string) (store.Line, error) {
-	return store.Line{Name: name}, f.called(ctx, "Line")
+func (f *fake) Queue(ctx context.Context, name string) (store.Queue, error) {
+	return store.Queue{Name: name}, f.called(ctx, "Line")
 }
 
 func (f *fake) Names(ctx context.Context, _ string) ([]string, error) {
@@ -147,7 +147,7 @@ func (f *fake) Sweep(ctx context.Context) error { return f.called(ctx, "Sweep") 
 
 func (f *fake) Listen() bool { return f.called(context.Background(), "Listen") == nil && f.listens }
 
-func (f *fake) Notify(fn func(store.ID, store.Standing)) { f.hear = fn }
+func (f *fake) Notify(fn func(store.ID, store.Status)) { f.hear = fn }
 
 func (f *fake) Abilities() store.Abilities { return store.Abilities{Store: "fake"} }
 
@@ -160,7 +160,7 @@ var testPace = Pace{First: time.Millisecond, Most: 50 * time.Millisecond, Listen
 func claim(n byte) store.Claim { return store.Claim{ID: store.ID{n}, Name: "x", TTL: ttl} }
 
 // join joins a claim, and lets the lookout do what it has to do at once.
-func join(t *testing.T, s *Store, c store.Claim, want store.State) store.Standing {
+func join(t *testing.T, s *Store, c store.Claim, want store.State) store.Status {
 	t.Helper()
 	standing, err := s.Join(t.Context(), c)
 	if err != nil || standing.State != want {

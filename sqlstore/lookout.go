@@ -38,7 +38,7 @@ func (l *lookout) add(c *store.Claim, ticket uint64) {
 	if _, known := l.claims[c.ID]; known || l.frame.Life().Err() != nil {
 		return
 	}
-	l.claims[c.ID] = store.Claim{ID: c.ID, Name: c.Name, Ask: c.Ask, Ticket: ticket}
+	l.claims[c.ID] = store.Claim{ID: c.ID, Name: c.Name, Demand: c.Demand, Ticket: ticket}
 	l.fresh = true
 	if !l.running {
 		l.running = true
@@ -128,7 +128,7 @@ func (l *lookout) look(claims []store.Claim) (moved, failed bool) {
 		if a.Err == nil && a.State != store.Waiting {
 			moved = true
 			l.remove(claims[i].ID)
-			l.frame.Push(claims[i].ID, store.Standing{State: a.State, Ticket: claims[i].Ticket})
+			l.frame.Push(claims[i].ID, store.Status{State: a.State, Ticket: claims[i].Ticket})
 		}
 	}
 	return moved, false

@@ -184,7 +184,7 @@ func TestLookoutEnds(t *testing.T) {
 			return err
 		},
 		"pushed": func(f *fake, _ *Store, c store.Claim) error {
-			f.hear(c.ID, store.Standing{State: store.Held})
+			f.hear(c.ID, store.Status{State: store.Held})
 			return nil
 		},
 		"looked at": func(f *fake, _ *Store, c store.Claim) error { f.set(c.ID, store.Gone, true); return nil },

@@ -33,21 +33,21 @@ func New(engine Engine, f *frame.Frame, pace Pace) *Store {
 }
 
 // Join implements store.Store.
-func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	call, err := s.frame.Begin(ctx, c.Name, c.TTL)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	defer call.End()
 	answer, err := s.engine.Join(call.Context, &c)
 	if err := call.Outcome(err); err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	return s.standing(&call, &c, &answer), nil
 }
 
 // Keep implements store.Store.
-func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := s.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 	if err := call.Outcome(err); err != nil {
 		return nil, err
 	}
-	standings := make([]store.Standing, len(cs))
+	standings := make([]store.Status, len(cs))
 	for i := range cs {
 		standings[i] = s.standing(&call, &cs[i], &answers[i])
 	}
@@ -66,17 +66,17 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, e
 }
 
 // standing puts an answer into the client's time, and looks out for a claim that waits.
-func (s *Store) standing(call *frame.Call, c *store.Claim, a *Answer) store.Standing {
+func (s *Store) standing(call *frame.Call, c *store.Claim, a *Answer) store.Status {
 	if a.Err != nil {
-		return store.Standing{Err: a.Err}
+		return store.Status{Err: a.Err}
 	}
-	standing := store.Standing{State: a.State, Ticket: a.Ticket, Ahead: a.Ahead, Holder: a.Holder}
+	standing := store.Status{State: a.State, Ticket: a.Ticket, Ahead: a.Ahead, Holder: a.Holder}
 	if a.State != store.Waiting {
 		s.waiting.remove(c.ID)
 	} else {
 		s.waiting.add(c, a.Ticket)
 		if a.Opens > 0 {
-			standing.AskAgain = time.Now().Add(a.Opens)
+			standing.RecheckAt = time.Now().Add(a.Opens)
 		}
 	}
 	if a.State != store.Gone {
@@ -107,13 +107,13 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 }
 
 // Line implements store.Store.
-func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
+func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
 	if err != nil {
-		return store.Line{}, err
+		return store.Queue{}, err
 	}
 	defer call.End()
-	line, err := s.engine.Line(call.Context, name)
+	line, err := s.engine.Queue(call.Context, name)
 	return line, call.Outcome(err)
 }
 
@@ -128,7 +128,7 @@ func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 }
 
 // Notify implements store.Store.
-func (s *Store) Notify(fn func(store.ID, store.Standing)) { s.frame.Notify(fn) }
+func (s *Store) Notify(fn func(store.ID, store.Status)) { s.frame.Notify(fn) }
 
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities { return s.able }
@@ -160,7 +160,7 @@ func (s *Store) Close() error {
 }
 
 // hear takes a push of the engine.
-func (s *Store) hear(id store.ID, standing store.Standing) {
+func (s *Store) hear(id store.ID, standing store.Status) {
 	s.waiting.remove(id)
 	s.frame.Push(id, standing)
 }

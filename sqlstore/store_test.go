@@ -29,11 +29,11 @@ func TestEveryoneAfterAFault(t *testing.T) {
 			if errors.Is(c.err, context.DeadlineExceeded) {
 				f.on("Line", func(ctx context.Context) error { f.on("Line", nil); <-ctx.Done(); return ctx.Err() })
 			}
-			if _, err := s.Line(t.Context(), "x"); err == nil {
+			if _, err := s.Queue(t.Context(), "x"); err == nil {
 				t.Fatalf("%s: no error", what)
 			}
 			for range 2 {
-				if _, err := s.Line(t.Context(), "x"); err != nil {
+				if _, err := s.Queue(t.Context(), "x"); err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}
@@ -54,7 +54,7 @@ func TestEveryoneAfterACallThatWasGivenUp(t *testing.T) {
 		if _, err := s.Join(ctx, claim(1)); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if _, err := s.Line(t.Context(), "x"); err != nil {
+		if _, err := s.Queue(t.Context(), "x"); err != nil {
 			t.Fatal(err)
 		}
 		wantPush(t, told, 0, store.Everyone, store.Gone)
@@ -77,7 +77,7 @@ func TestCallsGiveUp(t *testing.T) {
 		}, short.TTL},
 		"Leave": {func(ctx context.Context, s *Store) error { return s.Leave(ctx, short) }, short.TTL},
 		"Break": {func(ctx context.Context, s *Store) error { return s.Break(ctx, "x", 5) }, frame.AskTimeout},
-		"Line":  {func(ctx context.Context, s *Store) error { _, err := s.Line(ctx, "x"); return err }, frame.AskTimeout},
+		"Line":  {func(ctx context.Context, s *Store) error { _, err := s.Queue(ctx, "x"); return err }, frame.AskTimeout},
 		"Names": {func(ctx context.Context, s *Store) (err error) {
 			for _, err = range s.Names(ctx, "") {
 			}
@@ -115,12 +115,12 @@ func TestUntilCountsFromSending(t *testing.T) {
 		f.on("Join", slow)
 		f.on("Keep", slow)
 		sent, c := time.Now(), claim(1)
-		check := func(what string, standing store.Standing) {
+		check := func(what string, standing store.Status) {
 			if want := sent.Add(ttl - frame.OneClock.Plus); !standing.Until.Equal(want) {
 				t.Errorf("%s: until %v after it was sent", what, standing.Until.Sub(sent))
 			}
-			if !standing.AskAgain.Equal(sent.Add(late + f.opens)) {
-				t.Errorf("%s: ask again %v after it was sent", what, standing.AskAgain.Sub(sent))
+			if !standing.RecheckAt.Equal(sent.Add(late + f.opens)) {
+				t.Errorf("%s: ask again %v after it was sent", what, standing.RecheckAt.Sub(sent))
 			}
 		}
 		check("Join", join(t, s, c, store.Waiting))
@@ -131,7 +131,7 @@ func TestUntilCountsFromSending(t *testing.T) {
 		}
 		check("Keep", kept[0])
 		f.set(c.ID, store.Gone, false)
-		if kept, err = s.Keep(t.Context(), []store.Claim{c}); err != nil || !kept[0].Until.IsZero() || !kept[0].AskAgain.IsZero() {
+		if kept, err = s.Keep(t.Context(), []store.Claim{c}); err != nil || !kept[0].Until.IsZero() || !kept[0].RecheckAt.IsZero() {
 			t.Errorf("gone, and still %+v, %v", kept, err)
 		}
 	})
@@ -198,7 +198,7 @@ func TestClosedStore(t *testing.T) {
 		closed := make(chan struct{})
 		f.on("Line", func(context.Context) error { <-closed; return errors.New("use of a closed file") })
 		underWay := make(chan error, 1)
-		go func() { _, err := s.Line(t.Context(), "x"); underWay <- err }()
+		go func() { _, err := s.Queue(t.Context(), "x"); underWay <- err }()
 		synctest.Wait()
 		for range 2 {
 			if err := s.Close(); err != nil {
@@ -218,7 +218,7 @@ func TestClosedStore(t *testing.T) {
 		if _, err := s.Keep(t.Context(), nil); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("Keep of nothing: %v", err)
 		}
-		f.hear(store.ID{1}, store.Standing{State: store.Held})
+		f.hear(store.ID{1}, store.Status{State: store.Held})
 		wantNoPush(t, told)
 	})
 }
@@ -231,7 +231,7 @@ func TestBadNames(t *testing.T) {
 		bad.Name = ""
 		_, joined := s.Join(t.Context(), bad)
 		_, kept := s.Keep(t.Context(), []store.Claim{good, bad})
-		_, line := s.Line(t.Context(), "")
+		_, line := s.Queue(t.Context(), "")
 		for what, err := range map[string]error{
 			"Join": joined, "Keep": kept, "Leave": s.Leave(t.Context(), bad), "Break": s.Break(t.Context(), "", 5), "Line": line,
 		} {

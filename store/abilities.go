@@ -12,7 +12,7 @@ type Abilities struct {
 	// under a name; two with different ones never do. It orders locks over several stores.
 	Identity string
 
-	Line   bool // keeps a line: fair, and deadlocks can be found
+	Queue  bool // keeps a line: fair, and deadlocks can be found
 	Shared bool // has shared claims: readers and semaphores
 	Grace  bool // can keep a place longer than its owner believes
 
@@ -20,8 +20,8 @@ type Abilities struct {
 	// if Shared is.
 	ReadersOnly bool
 
-	// Instead says where to find what this store lacks, for the end of an error, as in "mode=line has them". May be empty.
-	Instead string
+	// Instead says where to find what this store lacks, for the end of an error, as in "mode=queue has them". May be empty.
+	Alternative string
 
 	// MinTTL and MaxTTL bound the ttl of a claim. SessionTTL is not 0 if the store's time is a session that all
 	// claims of a client share: then it is the default, and the least that a claim can ask for.

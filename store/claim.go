@@ -57,7 +57,7 @@ func (k Kind) String() string {
 }
 
 // An Ask is what a claim wants: units of a limit, of one kind of line. It is all that decides who holds.
-type Ask struct {
+type Demand struct {
 	Kind  Kind
 	Units int32 // from 1 to Limit
 	Limit int32 // from 1 to MaxReaders; for a Lock it is MaxReaders
@@ -65,14 +65,14 @@ type Ask struct {
 
 // Exclusive says whether a holder of this ask is alone by the meaning of its kind, so that its token raises a
 // fence. A semaphore's claim never is, even if it took every unit.
-func (a Ask) Exclusive() bool { return a.Kind == Lock && a.Units == a.Limit }
+func (a Demand) Exclusive() bool { return a.Kind == Lock && a.Units == a.Limit }
 
 // A Claim is a place in a resource's line, as its client describes it. The client keeps to what the store's
 // Abilities allow; a store need not check it.
 type Claim struct {
 	ID   ID
 	Name string
-	Ask
+	Demand
 
 	TTL   time.Duration // how long it lives without being kept
 	Grace time.Duration // how much longer than its owner believes the store keeps its place

@@ -39,7 +39,7 @@
 //
 // Rule 4, time. A claim not kept for its ttl (and grace), by the store's clock or session and never by a
 // client's wall clock, is out. Every operation first removes what is out, so that a late Keep gets Gone, and
-// whoever now fits is granted. Where nothing runs by itself (Redis, SQL), AskAgain tells waiters the earliest
+// whoever now fits is granted. Where nothing runs by itself (Redis, SQL), RecheckAt tells waiters the earliest
 // moment at which anything ahead of them can run out.
 //
 // Rule 5, until. Until is a local instant that the store computes from when an acknowledged request was sent,

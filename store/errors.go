@@ -57,7 +57,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 
 // A MismatchError is ErrMismatch, and says how the name is in use.
 type MismatchError struct {
-	InUse Ask // the kind and the limit of the head of the line; Units means nothing
+	InUse Demand // the kind and the limit of the head of the line; Units means nothing
 }
 
 // Error names the kind that is in use, and of a semaphore the limit.

@@ -19,14 +19,14 @@ type Store interface {
 	//  5. The ticket is drawn, above c.Floor, and c takes its place, under one serialisation.
 	//  6. With c.Try it joins only if it is held at once. Otherwise the answer is Gone, with the Holder if the
 	//     store knows it for nothing.
-	Join(ctx context.Context, c Claim) (Standing, error)
+	Join(ctx context.Context, c Claim) (Status, error)
 
 	// Keep says that these claims live on, and reports where each stands, in the same order, or in its Err why
 	// that one is not known: a line in a newer format costs the other claims nothing. An error means that nothing
 	// is known of any of them. Keep carries what may change while a claim stands: fewer units, owner and turn of
 	// the moment, and what the owner waits for. The slice is the caller's again when Keep returns, also while a
 	// request is still on its way.
-	Keep(ctx context.Context, cs []Claim) ([]Standing, error)
+	Keep(ctx context.Context, cs []Claim) ([]Status, error)
 
 	// Leave takes c out of its line, wherever it stands. Leaving twice is no error, nor is leaving a line that
 	// one never joined. Whoever now fits is granted before Leave returns. With c.Ticket 0 it leaves a tombstone
@@ -39,7 +39,7 @@ type Store interface {
 
 	// Line reports who stands in the line of name. A name that nobody claims has an empty line. A store may read a long
 	// line in parts, so that it holds up nobody else: who comes or leaves meanwhile may be seen or not.
-	Line(ctx context.Context, name string) (Line, error)
+	Queue(ctx context.Context, name string) (Queue, error)
 
 	// Names goes through the names that begin with prefix and have a line, in no particular order. Names that
 	// come or go meanwhile may be seen or not. A line that cannot be read, since it was written by hand or by a newer
@@ -49,7 +49,7 @@ type Store interface {
 	// Notify sets whom to tell of grants and losses between calls. It is called once, before the first Join.
 	// fn does not block, and may be told in any order, by any goroutine, also of claims that it no longer
 	// knows. A push for Everyone says that pushes may have been lost.
-	Notify(fn func(ID, Standing))
+	Notify(fn func(ID, Status))
 
 	// Abilities says what this store promises. It never changes while the store is open.
 	Abilities() Abilities

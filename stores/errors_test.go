@@ -64,7 +64,7 @@ func TestErrorsOfDeadServers(t *testing.T) {
 			s, err := store.Open(t.Context(), at)
 			testkit.Must(t, err)
 			can := s.Abilities()
-			d := &dying{T: t, store: can.Store, locks: holdfast.New(s, holdfast.TTL(can.SessionTTL+2*time.Second))}
+			d := &dying{T: t, store: can.Store, locks: holdfast.New(s, holdfast.WithTTL(can.SessionTTL+2*time.Second))}
 			d.run(kill)
 			if kill != nil {
 				_, err := holdfast.Open(t.Context(), url)

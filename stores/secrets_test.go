@@ -174,10 +174,10 @@ func checkOpenStore(t *testing.T, log *testkit.Log, secret misplaced.URL, url st
 	t.Helper()
 	reader, spans := metric.NewManualReader(), tracetest.NewInMemoryExporter()
 	observer, err := otelholdfast.New(
-		otelholdfast.MeterProvider(metric.NewMeterProvider(metric.WithReader(reader))),
-		otelholdfast.TracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans))))
+		otelholdfast.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))),
+		otelholdfast.WithTracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans))))
 	testkit.Must(t, err)
-	locks, err := holdfast.Open(t.Context(), url, holdfast.Observe(observer))
+	locks, err := holdfast.Open(t.Context(), url, holdfast.WithObserver(observer))
 	testkit.Must(t, err)
 	lease := testkit.Lock(t, locks, "x")
 	testkit.Must(t, lease.Unlock(t.Context()))

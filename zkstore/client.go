@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // A client is one session in ZooKeeper: the library's client, which is not allowed to outlive its session. By itself
@@ -52,11 +52,11 @@ const (
 )
 
 // events is told what happens to a client and to the nodes that it watches. Its methods don't block. A
-// sessionline.Store is that.
+// sessionqueue.Store is that.
 type events interface {
 	Reconnected()
 	Over(*client)
-	Changed(c *client, w sessionline.Watch, deleted bool)
+	Changed(c *client, w sessionqueue.Watch, deleted bool)
 }
 
 // connect begins a session.
@@ -223,7 +223,7 @@ func (c *client) await(ctx context.Context) error {
 		}
 		switch {
 		case expired || c.life.Err() != nil:
-			return sessionline.ErrOver
+			return sessionqueue.ErrOver
 		case up:
 			return nil
 		case failures >= before+len(c.hosts):
@@ -269,7 +269,7 @@ func callOnce[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)
 	select {
 	case o := <-done:
 		if errors.Is(o.err, zk.ErrSessionExpired) || errors.Is(o.err, zk.ErrClosing) {
-			o.err = sessionline.ErrOver
+			o.err = sessionqueue.ErrOver
 		}
 		return o.result, o.err
 	case <-ctx.Done():

@@ -39,7 +39,7 @@ func TestOneRequestEach(t *testing.T) {
 	t.Parallel()
 	server := servers.ZooKeeper(t)
 	s, way := openCounted(t, server.Addr())
-	locks := holdfast.New(s, holdfast.TTL(costTTL))
+	locks := holdfast.New(s, holdfast.WithTTL(costTTL))
 	defer locks.Close()
 	lockAndUnlock := func() { testkit.Unlock(t, testkit.Lock(t, locks, "inventory:42")) }
 	const tooLong = 20 * time.Millisecond // then the lock is watched
@@ -184,7 +184,7 @@ func TestHandOverCost(t *testing.T) {
 	var clients [2]*holdfast.Client
 	var theirs [2]*zk.Lock
 	for i := range clients {
-		clients[i] = holdfast.New(openURL(t, url), holdfast.TTL(costTTL))
+		clients[i] = holdfast.New(openURL(t, url), holdfast.WithTTL(costTTL))
 		t.Cleanup(func() { clients[i].Close() })
 		theirs[i] = zk.NewLock(dial(t, theirWay.addr, ""), "/theirs", zk.WorldACL(zk.PermAll))
 	}

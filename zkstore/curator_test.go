@@ -31,7 +31,7 @@ func openCurator(t *testing.T, layout string) (*zkstore.Store, others) {
 	t.Helper()
 	t.Parallel()
 	server := servers.ZooKeeper(t, servers.Tick(tick))
-	s, err := zkstore.Open(t.Context(), []string{server.Addr()}, zkstore.Layout(layout), zkstore.TTL(sessionTTL), zkstore.Tick(tick))
+	s, err := zkstore.Open(t.Context(), []string{server.Addr()}, zkstore.WithLayout(layout), zkstore.WithTTL(sessionTTL), zkstore.WithTick(tick))
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s, connectOther(t, server.Addr())
@@ -161,13 +161,13 @@ func TestOthersInLine(t *testing.T) {
 	if want := []string{"jobs", "jobs/deep/below", "jobs/lock-7"}; !slices.Equal(slices.Sorted(slices.Values(names)), want) {
 		t.Errorf("the names are %q, want %q", names, want)
 	}
-	line, err := s.Line(t.Context(), "jobs")
-	if err != nil || len(line.Places) != 2 {
+	line, err := s.Queue(t.Context(), "jobs")
+	if err != nil || len(line.Entries) != 2 {
 		t.Fatalf("the line is %+v, %v", line, err)
 	}
 	_, stat, err := other.Exists(theirs)
 	testkit.Must(t, err)
-	first, second := line.Places[0], line.Places[1]
+	first, second := line.Entries[0], line.Entries[1]
 	if first.State != store.Held || first.Ticket != uint64(stat.Czxid) || first.Owner == nil || !first.Since.Equal(time.UnixMilli(stat.Ctime)) {
 		t.Errorf("the first is %+v", first)
 	}

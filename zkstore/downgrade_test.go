@@ -22,7 +22,7 @@ func TestLostDowngradeLeavesNothing(t *testing.T) {
 	const ttl = 4 * time.Second // a busy machine must not have the store leave its server
 	s := openURL(t, fmt.Sprintf("zk://%s?tick=200ms&ttl=%v", ways.Addrs()[0], ttl))
 	c := testkit.Claim("mine", ttl)
-	c.Ask = store.Ask{Kind: store.Semaphore, Units: 3, Limit: 3}
+	c.Demand = store.Demand{Kind: store.Semaphore, Units: 3, Limit: 3}
 	held := testkit.Held(t, s, c)
 	direct := dial(t, server.Addr(), "")
 	nodes := func() int {

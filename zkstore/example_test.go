@@ -12,7 +12,7 @@ import (
 // A program takes locks in the ensemble that it has, with the tickTime of its servers.
 func ExampleOpen() {
 	ctx := context.Background()
-	s, err := zkstore.Open(ctx, []string{"h1", "h2", "h3"}, zkstore.Chroot("/shop"), zkstore.Tick(2*time.Second))
+	s, err := zkstore.Open(ctx, []string{"h1", "h2", "h3"}, zkstore.WithChroot("/shop"), zkstore.WithTick(2*time.Second))
 	if err != nil {
 		log.Print(err)
 		return

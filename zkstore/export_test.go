@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // OpenThrough opens a store by other ways to its servers, and with its events through a valve.
@@ -33,10 +33,10 @@ func AnyEpoch(s *Store) { s.Server = anyEpoch{s.servers} }
 
 type anyEpoch struct{ *servers }
 
-// Make implements sessionline.Server.
+// Make implements sessionqueue.Server.
 func (z anyEpoch) Make(
 	ctx context.Context, c *client, claim *store.Claim, data string,
-) (made sessionline.Made, unsure bool, err error) {
+) (made sessionqueue.Made, unsure bool, err error) {
 	c.epoch.Store(-1) // a version that all nodes have
 	return z.servers.Make(ctx, c, claim, data)
 }
@@ -73,7 +73,7 @@ type Valve struct {
 }
 
 // Changed implements events.
-func (v *Valve) Changed(c *client, w sessionline.Watch, deleted bool) {
+func (v *Valve) Changed(c *client, w sessionqueue.Watch, deleted bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // A finalError is one that comes again however often the call is repeated.
@@ -43,7 +43,7 @@ func explain(err error) (why error, isFinal bool) {
 		return f.error, true
 	}
 	switch {
-	case errors.Is(err, sessionline.ErrUnreadable):
+	case errors.Is(err, sessionqueue.ErrUnreadable):
 		return err, true
 	case errors.Is(err, zk.ErrNoAuth):
 		return errNoPermission, true

@@ -63,7 +63,7 @@ func newLateJoin(t *testing.T, e *servers.ZooKeeperServers, alter func(*zkstore.
 	}
 	l.moveTo(l.near)
 	s, err := zkstore.OpenThrough(
-		t.Context(), &zkstore.Valve{}, e.Endpoints(), l.ways.Addrs(), zkstore.TTL(longTTL), zkstore.Tick(tick))
+		t.Context(), &zkstore.Valve{}, e.Endpoints(), l.ways.Addrs(), zkstore.WithTTL(longTTL), zkstore.WithTick(tick))
 	w.Must(err)
 	t.Cleanup(func() { testkit.Check(t, s.Close()) })
 	alter(s)
@@ -123,13 +123,13 @@ func (l *lateJoin) lands() bool {
 	l.near.Rejoin()
 
 	// What the store asks for now comes to the leader after the Join.
-	var line store.Line
+	var line store.Queue
 	testkit.Await(l, "the store is connected", func() (ok bool) {
 		var err error
-		line, err = l.store.Line(l.Context(), l.Mutex)
+		line, err = l.store.Queue(l.Context(), l.Mutex)
 		return err == nil
 	})
-	return len(line.Places) > 1
+	return len(line.Entries) > 1
 }
 
 // manyChecks is a transaction that takes the leader some time and does nothing.

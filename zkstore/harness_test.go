@@ -62,11 +62,11 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
 	l := &link{ways.Links(), &zkstore.Valve{}}
-	options := []zkstore.Option{zkstore.Layout(h.layout), zkstore.TTL(sessionTTL), zkstore.Tick(tick)}
+	options := []zkstore.Option{zkstore.WithLayout(h.layout), zkstore.WithTTL(sessionTTL), zkstore.WithTick(tick)}
 	if h.layout == "" {
-		options = append(options, zkstore.Prefix(prefix))
+		options = append(options, zkstore.WithPrefix(prefix))
 	} else {
-		options = append(options, zkstore.Chroot(h.chroot(prefix)))
+		options = append(options, zkstore.WithChroot(h.chroot(prefix)))
 	}
 	s, err := zkstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(), options...)
 	testkit.Must(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/percent"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // A layout says under which path the line of a name is, and what the names of its nodes mean. A line is the children of
@@ -37,7 +37,7 @@ type layout interface {
 	number(line string) string
 
 	// node returns what the name of a claim's node begins with. The server appends the sequence number.
-	node(id store.ID, ask store.Ask) (string, error)
+	node(id store.ID, ask store.Demand) (string, error)
 
 	// shrunk returns the name of the node which says that a claim has fewer units now. It is empty if that can't be said.
 	shrunk(id store.ID, units int32) string
@@ -48,14 +48,14 @@ type layout interface {
 
 // An entry is a child of a line's node.
 type entry struct {
-	sessionline.Entry       // the key is its name
-	seq               int32 // the sequence number, which begins again after 2^32 nodes
-	marker            bool  // it says that the claim with this ID has no more than its units
+	sessionqueue.Entry       // the key is its name
+	seq                int32 // the sequence number, which begins again after 2^32 nodes
+	marker             bool  // it says that the claim with this ID has no more than its units
 }
 
 // parseLine returns the claims of a line in their order. One name that can't be read is an error: a line that is
 // understood in part must not be judged.
-func parseLine(l layout, children []string) ([]sessionline.Entry, error) {
+func parseLine(l layout, children []string) ([]sessionqueue.Entry, error) {
 	entries := make([]entry, 0, len(children))
 	var shrunk []entry
 	for _, child := range children {
@@ -76,7 +76,7 @@ func parseLine(l layout, children []string) ([]sessionline.Entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.seq-b.seq, 0), cmp.Compare(b.Ask.Units, a.Ask.Units))
 	})
-	line := make([]sessionline.Entry, len(entries))
+	line := make([]sessionqueue.Entry, len(entries))
 	for i, e := range entries {
 		line[i] = e.Entry
 	}
@@ -128,8 +128,8 @@ func (l ownLayout) mayHaveLines(path string) bool {
 
 func (ownLayout) number(line string) string { return line }
 
-func (ownLayout) node(id store.ID, ask store.Ask) (string, error) {
-	return fmt.Sprintf("%s-%v-%s-", nodeFormat, id, sessionline.EncodeAsk(ask)), nil
+func (ownLayout) node(id store.ID, ask store.Demand) (string, error) {
+	return fmt.Sprintf("%s-%v-%s-", nodeFormat, id, sessionqueue.EncodeAsk(ask)), nil
 }
 
 func (ownLayout) shrunk(id store.ID, units int32) string {
@@ -141,24 +141,24 @@ func (ownLayout) parse(child string) (e entry, ok bool, err error) {
 	if version != nodeFormat && version != "" && strings.Trim(version, "0123456789") == "" {
 		return e, false, fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(child))
 	}
-	e = entry{Entry: sessionline.Entry{Key: child}}
+	e = entry{Entry: sessionqueue.Entry{Key: child}}
 	id, rest, _ := strings.Cut(rest, "-")
 	if version == nodeFormat && e.ID.UnmarshalText([]byte(id)) == nil && e.parseAsk(rest) {
 		return e, true, nil
 	}
-	return e, false, fmt.Errorf("the node %s %w", store.Quote(child), sessionline.ErrUnreadable)
+	return e, false, fmt.Errorf("the node %s %w", store.Quote(child), sessionqueue.ErrUnreadable)
 }
 
 // parseAsk reads what follows the ID.
 func (e *entry) parseAsk(text string) bool {
 	if units, ok := strings.CutPrefix(text, "to-"); ok {
 		e.marker = true
-		return sessionline.ParseInt32(units, &e.Ask.Units) && e.Ask.Units > 0
+		return sessionqueue.ParseInt32(units, &e.Ask.Units) && e.Ask.Units > 0
 	}
 	ask, seq, _ := strings.Cut(text, "-")
 	var ok bool
-	e.Ask, ok = sessionline.DecodeAsk(ask)
-	return ok && sessionline.ParseInt32(seq, &e.seq)
+	e.Ask, ok = sessionqueue.DecodeAsk(ask)
+	return ok && sessionqueue.ParseInt32(seq, &e.seq)
 }
 
 // curatorLayout is that of Curator's recipes: the name of a lock is its path, and the nodes of a line are named
@@ -253,7 +253,7 @@ func (l curatorLayout) mayHaveLines(at string) bool {
 // number is not the line's: that belongs to others, and so does its data.
 func (l curatorLayout) number(string) string { return l.root + "/" + reserved + "/number" }
 
-func (l curatorLayout) node(id store.ID, ask store.Ask) (string, error) {
+func (l curatorLayout) node(id store.ID, ask store.Demand) (string, error) {
 	word := mutexWord
 	switch {
 	case ask.Kind != store.Lock || !l.shared && !ask.Exclusive():
@@ -271,8 +271,8 @@ func (l curatorLayout) node(id store.ID, ask store.Ask) (string, error) {
 func (curatorLayout) shrunk(store.ID, int32) string { return "" }
 
 func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
-	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	e = entry{Entry: sessionline.Entry{Key: child, Ask: all}}
+	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	e = entry{Entry: sessionqueue.Entry{Key: child, Ask: all}}
 	words := []string{mutexWord}
 	if l.shared {
 		words = []string{writerWord, readerWord}
@@ -283,7 +283,7 @@ func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
 			continue
 		}
 		before, seq := child[:at], child[at+len(word):]
-		if !sessionline.ParseInt32(seq, &e.seq) || fmt.Sprintf(sequence, e.seq) != seq {
+		if !sessionqueue.ParseInt32(seq, &e.seq) || fmt.Sprintf(sequence, e.seq) != seq {
 			continue
 		}
 		if word == readerWord {

@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 var (
 	mutexLayout  = curatorLayout{}
 	rwLayout     = curatorLayout{root: "/base", shared: true}
-	writer       = store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	reader       = store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	writer       = store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	reader       = store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
 	exampleID    = store.ID{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10}
 	exampleShape = "_c_01234567-89ab-cdef-fedc-ba9876543210-"
 )
@@ -27,7 +27,7 @@ func TestCuratorNodes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		layout curatorLayout
-		ask    store.Ask
+		ask    store.Demand
 		want   string
 	}{
 		{mutexLayout, writer, exampleShape + "lock-"},
@@ -41,18 +41,18 @@ func TestCuratorNodes(t *testing.T) {
 		for _, seq := range []int32{0, 7, math.MaxInt32, math.MinInt32, -1} {
 			node := begin + fmt.Sprintf(sequence, seq)
 			e, ok, err := test.layout.parse(node)
-			want := entry{Entry: sessionline.Entry{Key: node, ID: exampleID, Ask: test.ask}, seq: seq}
+			want := entry{Entry: sessionqueue.Entry{Key: node, ID: exampleID, Ask: test.ask}, seq: seq}
 			if !ok || err != nil || e != want {
 				t.Errorf("%q is %+v, %v, %v; want %+v", node, e, ok, err, want)
 			}
 		}
 	}
-	for _, ask := range []store.Ask{reader, {Kind: store.Semaphore, Units: 1, Limit: 1}} {
+	for _, ask := range []store.Demand{reader, {Kind: store.Semaphore, Units: 1, Limit: 1}} {
 		if _, err := mutexLayout.node(exampleID, ask); !errors.Is(err, store.ErrUnsupported) {
 			t.Errorf("%+v in a mutex: %v", ask, err)
 		}
 	}
-	if _, err := rwLayout.node(exampleID, store.Ask{Kind: store.Semaphore, Units: 1, Limit: 2}); !errors.Is(err, store.ErrUnsupported) {
+	if _, err := rwLayout.node(exampleID, store.Demand{Kind: store.Semaphore, Units: 1, Limit: 2}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("a semaphore: %v", err)
 	}
 }

@@ -49,13 +49,13 @@ func TestCuratorThenBothThenOwn(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"Curator's", "both"}, {"both", "Curator's"}, {"both", "own"}, {"own", "both"}, {"both", "both"},
 	} {
-		held, err := takes[pair[0]](holdfast.Wait(testkit.Patience))
+		held, err := takes[pair[0]](holdfast.WithWait(testkit.Patience))
 		testkit.Must(t, err)
 		if held.token <= last {
 			t.Errorf("%s: its token %d follows on %d", pair[0], held.token, last)
 		}
 		last = held.token
-		_, err = takes[pair[1]](holdfast.Wait(time.Second))
+		_, err = takes[pair[1]](holdfast.WithWait(time.Second))
 		if !errors.Is(err, holdfast.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) { // or no answer who holds it
 			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 func init() {
@@ -50,31 +50,31 @@ type settings struct {
 type Option func(*settings)
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // TTL is the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from 2 to
 // 20 of their ticks, unless they are told otherwise.
-func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
 // Tick is the greatest tickTime of the servers, as their configuration says. The default is DefaultTick. A greater one
 // costs validity of a lock that much; one that is less than the servers' is not safe.
-func Tick(d time.Duration) Option { return func(s *settings) { s.tick = d } }
+func WithTick(d time.Duration) Option { return func(s *settings) { s.tick = d } }
 
 // Chroot is the path of a node, which must exist, under which everything is.
-func Chroot(path string) Option { return func(s *settings) { s.chroot = path } }
+func WithChroot(path string) Option { return func(s *settings) { s.chroot = path } }
 
 // Login is a user of ZooKeeper's digest scheme. Nodes are then made for this user alone.
-func Login(user, password string) Option {
+func WithLogin(user, password string) Option {
 	return func(s *settings) { s.user, s.password = user, password }
 }
 
 // TLS has connections use TLS.
-func TLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
 // Layout is that of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing locks with
 // programs that use Curator (see the package's documentation). With a [Login], those must log in as the same user: who
 // waits in a line reads the nodes of others.
-func Layout(name string) Option { return func(s *settings) { s.layoutName = name } }
+func WithLayout(name string) Option { return func(s *settings) { s.layoutName = name } }
 
 // Open connects to servers, given as host:port or host.
 func Open(ctx context.Context, servers []string, options ...Option) (*Store, error) {
@@ -101,7 +101,7 @@ func (s *settings) check() error {
 	if err != nil {
 		host = "unknown"
 	}
-	s.about = fmt.Sprint(sessionline.Format, host, " ", os.Getpid())
+	s.about = fmt.Sprint(sessionqueue.Format, host, " ", os.Getpid())
 	switch {
 	case (s.user == "") != (s.password == "") || strings.Contains(s.user, ":"):
 		return errors.New("user and password go together, as in zk://user:password@host, and a user has no colon")
@@ -231,7 +231,7 @@ func (s *Store) begin(ctx context.Context) error {
 func (s *Store) identify(ctx context.Context, c *client) (string, error) {
 	path := s.servers.tenant() + "/id"
 	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.Create(path, []byte(sessionline.Format+rand.Text()), 0, s.servers.acl())
+		_, err := conn.Create(path, []byte(sessionqueue.Format+rand.Text()), 0, s.servers.acl())
 		return err
 	})
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -244,7 +244,7 @@ func (s *Store) identify(ctx context.Context, c *client) (string, error) {
 	if err != nil {
 		return "", pathError(path, err)
 	}
-	id, ok := strings.CutPrefix(string(data), sessionline.Format)
+	id, ok := strings.CutPrefix(string(data), sessionqueue.Format)
 	if !ok {
 		return "", fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(path))
 	}

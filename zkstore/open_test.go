@@ -374,17 +374,17 @@ func TestBadSettings(t *testing.T) {
 		option  zkstore.Option
 		says    string
 	}{
-		{nil, zkstore.TTL(time.Minute), "one server or more"},
-		{none, zkstore.TTL(-time.Second), "not -1s"},
-		{none, zkstore.TTL(time.Microsecond), "not 1µs"},
-		{none, zkstore.TTL(25 * time.Hour), "not 25h0m0s"},
-		{none, zkstore.Tick(-time.Second), "at least 4 ticks"},
-		{none, zkstore.Chroot("locks"), "is not the path of a node"},
-		{none, zkstore.Layout("kazoo"), "layout is"},
-		{none, zkstore.Prefix("\x00"), "bad name"},
-		{none, zkstore.Login("", "secret"), "go together"},
-		{none, zkstore.Login("me", ""), "go together"},
-		{none, zkstore.Login("me:you", "secret"), "colon"},
+		{nil, zkstore.WithTTL(time.Minute), "one server or more"},
+		{none, zkstore.WithTTL(-time.Second), "not -1s"},
+		{none, zkstore.WithTTL(time.Microsecond), "not 1µs"},
+		{none, zkstore.WithTTL(25 * time.Hour), "not 25h0m0s"},
+		{none, zkstore.WithTick(-time.Second), "at least 4 ticks"},
+		{none, zkstore.WithChroot("locks"), "is not the path of a node"},
+		{none, zkstore.WithLayout("kazoo"), "layout is"},
+		{none, zkstore.WithPrefix("\x00"), "bad name"},
+		{none, zkstore.WithLogin("", "secret"), "go together"},
+		{none, zkstore.WithLogin("me", ""), "go together"},
+		{none, zkstore.WithLogin("me:you", "secret"), "colon"},
 	} {
 		_, err := zkstore.Open(t.Context(), test.servers, test.option)
 		if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), testkit.Secret) {

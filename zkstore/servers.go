@@ -13,17 +13,17 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// servers are the servers of one ZooKeeper. They implement sessionline.Server; session.go has what concerns sessions.
+// servers are the servers of one ZooKeeper. They implement sessionqueue.Server; session.go has what concerns sessions.
 type servers struct {
 	*settings
 	layout layout
 	told   events
 }
 
-// LineKey implements sessionline.Server.
+// LineKey implements sessionqueue.Server.
 func (z *servers) LineKey(name string) string { return z.layout.path(name) }
 
 // The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
@@ -35,12 +35,12 @@ const (
 	numberOp
 )
 
-// Make implements sessionline.Server.
+// Make implements sessionqueue.Server.
 func (z *servers) Make(
 	ctx context.Context, c *client, claim *store.Claim, data string,
-) (made sessionline.Made, unsure bool, err error) {
+) (made sessionqueue.Made, unsure bool, err error) {
 	line := z.layout.path(claim.Name)
-	begin, err := z.layout.node(claim.ID, claim.Ask)
+	begin, err := z.layout.node(claim.ID, claim.Demand)
 	if err != nil {
 		return made, false, err
 	}
@@ -53,20 +53,20 @@ func (z *servers) Make(
 	)
 	if err == nil {
 		number := results[numberOp].Stat
-		made = sessionline.Made{
+		made = sessionqueue.Made{
 			Key: results[createOp].String, Ticket: uint64(number.Mzxid), Alive: alive, //nolint:gosec // positive
 		}
 		if number.NumChildren == 1 {
-			made.Line = []sessionline.Entry{{Key: made.Key, ID: claim.ID, Ask: claim.Ask}}
+			made.Line = []sessionqueue.Entry{{Key: made.Key, ID: claim.ID, Ask: claim.Demand}}
 		}
 		return made, false, nil
 	}
 	op, refused := errors.AsType[*failedOp](err)
 	switch {
 	case !refused:
-		return made, !errors.Is(err, sessionline.ErrOver), err
+		return made, !errors.Is(err, sessionqueue.ErrOver), err
 	case op.index == epochOp && errors.Is(err, zk.ErrNoNode):
-		return made, false, sessionline.ErrOver
+		return made, false, sessionqueue.ErrOver
 	case op.index == epochOp && errors.Is(err, zk.ErrBadVersion):
 		return made, false, z.readEpoch(ctx, c)
 	case op.index == createOp && errors.Is(err, zk.ErrNoNode):
@@ -85,7 +85,7 @@ func (z *servers) readEpoch(ctx context.Context, c *client) error {
 	})
 	if err == nil {
 		c.raiseEpoch(stat.Version)
-		err = sessionline.ErrAgain
+		err = sessionqueue.ErrAgain
 	}
 	return err
 }
@@ -99,12 +99,12 @@ func (z *servers) makeLine(ctx context.Context, c *client, line string) error {
 	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // a path of several components
-		if err := z.makeLine(ctx, c, path.Dir(line)); !errors.Is(err, sessionline.ErrAgain) {
+		if err := z.makeLine(ctx, c, path.Dir(line)); !errors.Is(err, sessionqueue.ErrAgain) {
 			return err
 		}
 		return z.makeLine(ctx, c, line)
 	case err == nil || errors.Is(err, zk.ErrNodeExists):
-		return sessionline.ErrAgain
+		return sessionqueue.ErrAgain
 	}
 	return pathError(line, err)
 }
@@ -113,13 +113,13 @@ func (z *servers) makeLine(ctx context.Context, c *client, line string) error {
 func (z *servers) makeNumber(ctx context.Context, c *client, number string) error {
 	err := create(ctx, c, number, nil, 0, z.acl())
 	if err == nil || errors.Is(err, zk.ErrNodeExists) {
-		return sessionline.ErrAgain
+		return sessionqueue.ErrAgain
 	}
 	return pathError(number, err)
 }
 
-// Line implements sessionline.Server.
-func (z *servers) Line(ctx context.Context, c *client, name string) ([]sessionline.Entry, error) {
+// Line implements sessionqueue.Server.
+func (z *servers) Line(ctx context.Context, c *client, name string) ([]sessionqueue.Entry, error) {
 	line := z.layout.path(name)
 	children, err := z.children(ctx, c, line)
 	if err != nil {
@@ -144,7 +144,7 @@ func (z *servers) children(ctx context.Context, c *client, path string) ([]strin
 	return children, pathError(path, err)
 }
 
-// CatchUp implements sessionline.Server: the server that the client is connected with learns what the leader knows.
+// CatchUp implements sessionqueue.Server: the server that the client is connected with learns what the leader knows.
 func (z *servers) CatchUp(ctx context.Context, c *client) error {
 	return request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.Sync(c.path)
@@ -152,14 +152,14 @@ func (z *servers) CatchUp(ctx context.Context, c *client) error {
 	})
 }
 
-// Read implements sessionline.Server.
-func (z *servers) Read(ctx context.Context, c *client, key string) (sessionline.Node, error) {
-	node, err := call(ctx, c, func(conn *zk.Conn) (sessionline.Node, error) {
+// Read implements sessionqueue.Server.
+func (z *servers) Read(ctx context.Context, c *client, key string) (sessionqueue.Node, error) {
+	node, err := call(ctx, c, func(conn *zk.Conn) (sessionqueue.Node, error) {
 		data, stat, err := conn.Get(key)
 		if err != nil {
-			return sessionline.Node{}, err
+			return sessionqueue.Node{}, err
 		}
-		return sessionline.Node{
+		return sessionqueue.Node{
 			Ticket: uint64(stat.Czxid), Data: string(data), Version: uint64(stat.Version), //nolint:gosec // positive
 			Made: time.UnixMilli(stat.Ctime),
 		}, nil
@@ -170,9 +170,9 @@ func (z *servers) Read(ctx context.Context, c *client, key string) (sessionline.
 	return node, pathError(key, err)
 }
 
-// Watch implements sessionline.Server. A watch on the children of a claim's node, which has none, is on its deletion
+// Watch implements sessionqueue.Server. A watch on the children of a claim's node, which has none, is on its deletion
 // alone.
-func (z *servers) Watch(ctx context.Context, c *client, w sessionline.Watch) (there bool, err error) {
+func (z *servers) Watch(ctx context.Context, c *client, w sessionqueue.Watch) (there bool, err error) {
 	c.watched.Store(true)
 	err = request(ctx, c, func(conn *zk.Conn) (err error) {
 		if w.Data {
@@ -188,28 +188,28 @@ func (z *servers) Watch(ctx context.Context, c *client, w sessionline.Watch) (th
 	return err == nil, pathError(w.Key, err)
 }
 
-// Unwatch implements sessionline.Server. At the server a watch stays until it fires, or the session ends.
-func (z *servers) Unwatch(*client, sessionline.Watch) {}
+// Unwatch implements sessionqueue.Server. At the server a watch stays until it fires, or the session ends.
+func (z *servers) Unwatch(*client, sessionqueue.Watch) {}
 
 // firedBy returns the watches that an event ends.
-func firedBy(e zk.Event) []sessionline.Watch {
-	children, data := sessionline.Watch{Key: e.Path}, sessionline.Watch{Key: e.Path, Data: true}
+func firedBy(e zk.Event) []sessionqueue.Watch {
+	children, data := sessionqueue.Watch{Key: e.Path}, sessionqueue.Watch{Key: e.Path, Data: true}
 	switch e.Type {
 	case zk.EventNodeDeleted, zk.EventNotWatching:
-		return []sessionline.Watch{children, data}
+		return []sessionqueue.Watch{children, data}
 	case zk.EventNodeChildrenChanged:
-		return []sessionline.Watch{children}
+		return []sessionqueue.Watch{children}
 	case zk.EventNodeDataChanged:
-		return []sessionline.Watch{data}
+		return []sessionqueue.Watch{data}
 	default:
 		return nil
 	}
 }
 
-// Confirm implements sessionline.Server. Only a majority of the servers can do a transaction, also one that writes
+// Confirm implements sessionqueue.Server. Only a majority of the servers can do a transaction, also one that writes
 // nothing.
 func (z *servers) Confirm(
-	ctx context.Context, c *client, updates []sessionline.Update,
+	ctx context.Context, c *client, updates []sessionqueue.Update,
 ) (alive time.Time, refused int, err error) {
 	ops, of := []any{&zk.CheckVersionRequest{Path: c.path, Version: -1}}, []int{-1}
 	for i, u := range updates {
@@ -232,7 +232,7 @@ func (z *servers) Confirm(
 	op, failed := errors.AsType[*failedOp](err)
 	switch {
 	case failed && op.index == 0:
-		return alive, -1, sessionline.ErrOver
+		return alive, -1, sessionqueue.ErrOver
 	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
 		return alive, of[op.index], nil
 	case failed:
@@ -242,8 +242,8 @@ func (z *servers) Confirm(
 	return alive, -1, err
 }
 
-// Marker implements sessionline.Server.
-func (z *servers) Marker(u sessionline.Update) string {
+// Marker implements sessionqueue.Server.
+func (z *servers) Marker(u sessionqueue.Update) string {
 	if u.Units == 0 {
 		return ""
 	}
@@ -254,7 +254,7 @@ func (z *servers) Marker(u sessionline.Update) string {
 	return path.Dir(u.Key) + "/" + child
 }
 
-// Delete implements sessionline.Server.
+// Delete implements sessionqueue.Server.
 func (z *servers) Delete(ctx context.Context, c *client, key string) error {
 	err := request(ctx, c, func(conn *zk.Conn) error { return conn.Delete(key, -1) })
 	if errors.Is(err, zk.ErrNoNode) {
@@ -263,25 +263,25 @@ func (z *servers) Delete(ctx context.Context, c *client, key string) error {
 	return pathError(key, err)
 }
 
-// Void implements sessionline.Server: it begins another epoch of the session.
+// Void implements sessionqueue.Server: it begins another epoch of the session.
 func (z *servers) Void(ctx context.Context, c *client) error {
 	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.about), -1) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return sessionline.ErrOver
+		return sessionqueue.ErrOver
 	case err == nil:
 		c.raiseEpoch(stat.Version)
 	}
 	return err
 }
 
-// Names implements sessionline.Server. The node of a line stays for a while after the last claim has left. Nodes of
+// Names implements sessionqueue.Server. The node of a line stays for a while after the last claim has left. Nodes of
 // others that this user may not read are left out.
 func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []string, err error) {
 	var mu sync.Mutex
 	for level := []string{z.layout.top()}; len(level) > 0; {
 		var deeper []string
-		err := sessionline.Each(level, func(path string) error {
+		err := sessionqueue.Each(level, func(path string) error {
 			children, err := z.children(ctx, c, path)
 			if errors.Is(err, errNoPermission) && z.layout.foreign() && path != z.layout.top() {
 				return nil

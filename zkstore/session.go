@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // patiencePart of the ttl is how long one server may take to carry out a renewal before another is tried.
@@ -92,7 +92,7 @@ func (z *servers) checkVersion(ctx context.Context, c *client) error {
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoAuth):
 		return nil
-	case isCut(err) || errors.Is(err, sessionline.ErrOver) || ctx.Err() != nil:
+	case isCut(err) || errors.Is(err, sessionqueue.ErrOver) || ctx.Err() != nil:
 		return err
 	}
 	return final(fmt.Errorf("the server is too old: it must be ZooKeeper 3.5 or later (%w)", err))
@@ -122,7 +122,7 @@ func (z *servers) Renew(ctx context.Context, c *client) (stands bool, alive time
 		switch {
 		case err == nil:
 			return true, alive, nil
-		case errors.Is(err, sessionline.ErrOver) || errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, sessionqueue.ErrOver) || errors.Is(err, zk.ErrNoNode):
 			return false, alive, nil
 		case c.downFor() > z.ttl:
 			// Nothing of it is valid any more, and the servers may never take it again: they lost their data, say.
@@ -144,5 +144,5 @@ func isCut(err error) bool {
 // End ends a session.
 func (z *servers) End(_ context.Context, c *client) { c.close() }
 
-// Done implements sessionline.Server.
+// Done implements sessionqueue.Server.
 func (z *servers) Done(c *client) <-chan struct{} { return c.life.Done() }

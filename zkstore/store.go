@@ -5,7 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionline"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // DefaultTTL is the ttl of a session for which none is given.
@@ -16,7 +16,7 @@ const MaxTTL = 24 * time.Hour
 
 // A Store is one client's session in ZooKeeper. It implements store.Store.
 type Store struct {
-	*sessionline.Store[*client]
+	*sessionqueue.Store[*client]
 	servers  *servers
 	identity string
 }
@@ -26,7 +26,7 @@ var _ store.Store = (*Store)(nil)
 func newStore(f *frame.Frame, set *settings) *Store {
 	z := &servers{settings: set, layout: set.layout()}
 	s := &Store{
-		Store: sessionline.New(sessionline.Config[*client]{
+		Store: sessionqueue.New(sessionqueue.Config[*client]{
 			Frame: f, Server: z, TTL: set.ttl, WatchOwn: true, WatchTwo: !z.layout.foreign(), Foreign: z.layout.foreign(),
 		}),
 		servers: z,
@@ -42,7 +42,7 @@ func (s *Store) Abilities() store.Abilities {
 	able := store.Abilities{
 		Store:       s.Frame.Name,
 		Identity:    s.identity,
-		Line:        true,
+		Queue:       true,
 		Shared:      ownLine || curator.shared,
 		ReadersOnly: curator.shared,
 		MinTTL:      s.TTL,
@@ -56,7 +56,7 @@ func (s *Store) Abilities() store.Abilities {
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 	if !ownLine {
-		able.Instead = "layout=curator-rw has readers, and Holdfast's own layout has all"
+		able.Alternative = "layout=curator-rw has readers, and Holdfast's own layout has all"
 	}
 	return able
 }

@@ -22,9 +22,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 const format = 1                        // the version of what is written
@@ -55,7 +55,7 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 		return nil, err
 	}
 	s.abilities = store.Abilities{
-		Store: s.Name, Identity: q.shared.ID + "/" + at.Prefix, Line: true, Shared: true, Grace: true,
+		Store: s.Name, Identity: q.shared.ID + "/" + at.Prefix, Queue: true, Shared: true, Grace: true,
 		MinTTL: 10 * pollEvery, MaxTTL: 7 * 24 * time.Hour, TakeoverTTLs: 1, TakeoverPlus: 5 * pollEvery,
 		Tokens: store.SurvivesRestart | store.SurvivesClockBack,
 	}
@@ -83,13 +83,13 @@ func (s *client) request(ctx context.Context, key string, limit time.Duration, d
 	return q, nil
 }
 
-func (s *client) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (s *client) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	q, err := s.update(ctx, c.Name, c.TTL, func(q *queue) error { return q.join(&c) })
 	return q.standing(&c), err
 }
 
-func (s *client) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
-	standings := make([]store.Standing, len(cs))
+func (s *client) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
+	standings := make([]store.Status, len(cs))
 	for i, c := range cs {
 		q, err := s.update(ctx, c.Name, c.TTL, func(q *queue) error { q.keep(&c); return nil })
 		if err != nil && !errors.Is(err, store.ErrFormat) { // which concerns this line only
@@ -124,12 +124,12 @@ func (s *client) Break(ctx context.Context, name string, ticket uint64) error {
 	return err
 }
 
-func (s *client) Line(ctx context.Context, name string) (store.Line, error) {
+func (s *client) Queue(ctx context.Context, name string) (store.Queue, error) {
 	q, err := s.update(ctx, name, frame.AskTimeout, func(*queue) error { return nil })
-	l := store.Line{Name: name}
+	l := store.Queue{Name: name}
 	for _, p := range q.Places {
 		p.Left = p.Deadline.Sub(q.now)
-		l.Places = append(l.Places, p.Place)
+		l.Entries = append(l.Entries, p.Entry)
 	}
 	return l, err
 }
@@ -164,7 +164,7 @@ type queue struct { // the line of one name, which is in one file
 }
 
 type place struct {
-	store.Place
+	store.Entry
 	Deadline time.Time
 }
 
@@ -172,8 +172,8 @@ type place struct {
 func (q *queue) settle() {
 	q.Places = slices.DeleteFunc(q.Places, func(p place) bool { return !p.Deadline.After(q.now) })
 	maps.DeleteFunc(q.Tombstones, func(_ store.ID, until time.Time) bool { return !until.After(q.now) })
-	var prefix line.Prefix
-	for i := 0; i < len(q.Places) && prefix.Admit(q.Places[i].Ask); i++ {
+	var prefix grant.Prefix
+	for i := 0; i < len(q.Places) && prefix.Admit(q.Places[i].Demand); i++ {
 		if p := &q.Places[i]; p.State == store.Waiting {
 			p.State, p.Since = store.Held, q.now
 		}
@@ -188,11 +188,11 @@ func (q *queue) join(c *store.Claim) error {
 		return nil
 	case c.Floor > q.shared.Highest && store.FloorTooHigh(c.Floor, q.now):
 		return store.ErrFloor
-	case len(q.Places) > 0 && line.Mismatch(q.Places[0].Ask, c.Ask):
-		return &store.MismatchError{InUse: q.Places[0].Ask}
+	case len(q.Places) > 0 && grant.Mismatch(q.Places[0].Demand, c.Demand):
+		return &store.MismatchError{InUse: q.Places[0].Demand}
 	}
 	last := len(q.Places)
-	p := store.Place{Claim: *c, State: store.Waiting, Since: q.now}
+	p := store.Entry{Claim: *c, State: store.Waiting, Since: q.now}
 	q.Places = append(q.Places, place{p, q.now.Add(c.TTL + c.Grace)})
 	q.settle()
 	if c.Try && q.Places[last].State == store.Waiting {
@@ -215,12 +215,12 @@ func (q *queue) keep(c *store.Claim) bool {
 	return i >= 0
 }
 
-func (q *queue) standing(c *store.Claim) (s store.Standing) {
+func (q *queue) standing(c *store.Claim) (s store.Status) {
 	if i := slices.IndexFunc(q.Places, func(p place) bool { return p.ID == c.ID }); i >= 0 {
-		s = store.Standing{State: q.Places[i].State, Ticket: q.Places[i].Ticket, Ahead: i}
+		s = store.Status{State: q.Places[i].State, Ticket: q.Places[i].Ticket, Ahead: i}
 		s.Until = q.call.Until(s.State, c.TTL)
 		if s.State == store.Waiting {
-			s.AskAgain = time.Now().Add(pollEvery)
+			s.RecheckAt = time.Now().Add(pollEvery)
 		}
 	}
 	return s

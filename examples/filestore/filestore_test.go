@@ -22,7 +22,7 @@ func TestFaults(t *testing.T) {
 	s, _ := h.Open(t, "")
 	c := store.Claim{
 		ID: store.ID{1}, Name: "x", TTL: time.Minute, Owner: &store.Owner{},
-		Ask: store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders},
+		Demand: store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders},
 	}
 	if _, err := s.Join(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -64,14 +64,14 @@ func TestStoppedProcess(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Line(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Queue(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Line: %v", err)
 	}
 }
 
 // TestURLs: what is no path of a file is refused.
 func TestURLs(t *testing.T) {
-	for _, url := range []string{"file:", "file://host/locks", "file:/locks?mode=line"} {
+	for _, url := range []string{"file:", "file://host/locks", "file:/locks?mode=queue"} {
 		at, err := store.ParseLocation(url)
 		if err != nil {
 			t.Fatal(err)

@@ -174,7 +174,7 @@ func (o *options) buy(ctx context.Context, out io.Writer) error {
 func (o *options) openShop(ctx context.Context, stockURL, addr string) (url string, closeShop func() error, err error) {
 	s := &shop{stock: newStock(stockURL), work: payment(o.work)}
 	if !o.noLock {
-		if s.locks, err = holdfast.Open(ctx, o.store, holdfast.Label("shop at "+addr)); err != nil {
+		if s.locks, err = holdfast.Open(ctx, o.store, holdfast.WithLabel("shop at "+addr)); err != nil {
 			return "", nil, err
 		}
 	}

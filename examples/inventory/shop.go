@@ -73,7 +73,7 @@ func (s *shop) sell(ctx context.Context) (left int, err error) {
 	if s.locks == nil {
 		return s.takeOne(ctx)
 	}
-	err = s.locks.Mutex(lockName, holdfast.Wait(patience)).Do(ctx, func(ctx context.Context) (err error) {
+	err = s.locks.Mutex(lockName, holdfast.WithWait(patience)).Do(ctx, func(ctx context.Context) (err error) {
 		left, err = s.takeOne(ctx)
 		return err
 	})

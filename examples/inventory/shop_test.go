@@ -90,7 +90,7 @@ func (cutWire) Push(func())                        {}
 // A shop asks for the lock for as long as a buyer waits, and the warehouse for nothing.
 func TestShopWithUnreachableLocksSellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locks := holdfast.New(memstore.NewServer().Connect(memstore.Over(cutWire{})))
+		locks := holdfast.New(memstore.NewServer().Connect(memstore.WithNetwork(cutWire{})))
 		s := &shop{locks, newStock("http://127.0.0.1:1"), payment(0)}
 		answer := httptest.NewRecorder()
 		s.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/buy", http.NoBody))

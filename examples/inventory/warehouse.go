@@ -32,7 +32,7 @@ func (w *warehouse) handler() http.Handler {
 	mux.HandleFunc("GET /stock", w.getStock)
 	mux.HandleFunc("PUT /stock", w.putStock)
 	// Reads are fenced too. Otherwise a late writer could get in between the read and the write of the next one.
-	fenced := fence.Middleware(mux, fence.HoldGate(func(*http.Request) *fence.Gate { return &w.gate }))
+	fenced := fence.Middleware(mux, fence.GateGuard(func(*http.Request) *fence.Gate { return &w.gate }))
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(fence.Header) == "" {
 			mux.ServeHTTP(rw, r)

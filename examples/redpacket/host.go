@@ -37,7 +37,7 @@ func (h *host) draw(ctx context.Context, user int) error {
 	if h.locks == nil {
 		return h.take(ctx, user)
 	}
-	return h.locks.Mutex(lockName, holdfast.Wait(patience)).Do(ctx, func(ctx context.Context) error {
+	return h.locks.Mutex(lockName, holdfast.WithWait(patience)).Do(ctx, func(ctx context.Context) error {
 		return h.take(ctx, user)
 	})
 }

@@ -56,7 +56,7 @@ and queues again. It asks first. It exits with 1 if nobody holds the lock, or if
 }
 
 // breakPlace breaks one place of a line, after a question unless yes.
-func (a *app) breakPlace(ctx context.Context, s *session, name string, place holdfast.Place, yes bool) error {
+func (a *app) breakPlace(ctx context.Context, s *session, name string, place holdfast.Entry, yes bool) error {
 	holds := "holds"
 	if !place.Held {
 		holds = "waits for"
@@ -79,22 +79,22 @@ func (a *app) breakPlace(ctx context.Context, s *session, name string, place hol
 }
 
 // choose finds whom to break.
-func choose(line holdfast.Line, token string) (holdfast.Place, error) {
+func choose(line holdfast.Queue, token string) (holdfast.Entry, error) {
 	if token == "" {
 		if holders := line.Holders(); len(holders) > 0 {
 			return holders[0], nil
 		}
-		return holdfast.Place{}, nobodyHolds(line.Name)
+		return holdfast.Entry{}, nobodyHolds(line.Name)
 	}
 	t, err := holdfast.ParseToken(token)
 	if err != nil {
-		return holdfast.Place{}, usageError("--token: %w", err)
+		return holdfast.Entry{}, usageError("--token: %w", err)
 	}
-	i := slices.IndexFunc(line.Places, func(p holdfast.Place) bool { return p.Token == t })
+	i := slices.IndexFunc(line.Entries, func(p holdfast.Entry) bool { return p.Token == t })
 	if i < 0 {
-		return holdfast.Place{}, exitWith(exitNobody, "nobody in the line of %s has the token %s", store.Shown(line.Name), token)
+		return holdfast.Entry{}, exitWith(exitNobody, "nobody in the line of %s has the token %s", store.Shown(line.Name), token)
 	}
-	return line.Places[i], nil
+	return line.Entries[i], nil
 }
 
 // hasPerson says whether somebody can be asked.

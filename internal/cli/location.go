@@ -158,7 +158,7 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 	}
 	var options []holdfast.Option
 	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already
-		options = append(options, holdfast.TTL(at.TTL))
+		options = append(options, holdfast.WithTTL(at.TTL))
 	}
 	inherit := func() (func(), error) { return func() {}, nil }
 	if i, ok := s.(store.Inheritor); ok {

@@ -17,8 +17,8 @@ import (
 // line sets up a line to look at: one who holds, and one who waits.
 func line(t *testing.T, name string) *holdfast.Lease {
 	t.Helper()
-	l := locked(t, name, holdfast.Label("first"))
-	c := client(t, holdfast.Label("second"))
+	l := locked(t, name, holdfast.WithLabel("first"))
+	c := client(t, holdfast.WithLabel("second"))
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() {
@@ -49,7 +49,7 @@ $`, nothing)
 // TestShowStranger has a holder of whom the store cannot tell since when it holds.
 func TestShowStranger(t *testing.T) {
 	var out strings.Builder
-	stranger := holdfast.Line{Name: "x", Places: []holdfast.Place{{Held: true, Left: time.Second}}}
+	stranger := holdfast.Queue{Name: "x", Entries: []holdfast.Entry{{Held: true, Left: time.Second}}}
 	check(t, writeLine(&out, stranger, time.Now()))
 	if !regexp.MustCompile(`held +somebody .* \? +\? +1s `).MatchString(out.String()) {
 		t.Error(out.String())
@@ -102,7 +102,7 @@ const rfc3339 = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`
 func TestLs(t *testing.T) {
 	call(t, "ls").want(t, 0, nothing, nothing)
 	line(t, "deploy")
-	locked(t, "a\x1b[2J", holdfast.Label("evil\nlabel"))
+	locked(t, "a\x1b[2J", holdfast.WithLabel("evil\nlabel"))
 	c := client(t)
 	for range 2 {
 		if _, err := c.Semaphore("slots", 3).Acquire(t.Context(), 1); err != nil {
@@ -164,7 +164,7 @@ func TestBreakAsks(t *testing.T) {
 
 // TestPrintable checks that nobody's name for a lock does anything to another's terminal.
 func TestPrintable(t *testing.T) {
-	locked(t, "x", holdfast.Label("evil\x1b[2J\nlabel"))
+	locked(t, "x", holdfast.WithLabel("evil\x1b[2J\nlabel"))
 	callOnFiles(t, "run", "--no-wait", "x", "--", "true").want(t, exitBusy, nothing, `^[^\n\x1b]*\n$`)
 }
 
@@ -172,7 +172,7 @@ func TestPrintable(t *testing.T) {
 func TestJSONIsPrintable(t *testing.T) {
 	odd := "a\x1b\x7f\u0085\u009b31m\u00ad\u061c\u200b\u200e\u2028\u202e\u2066\ufeff" +
 		"\U000e0041\U0001f512 ö\u00a0\"\\/<>&\n"
-	locked(t, odd, holdfast.Label(odd))
+	locked(t, odd, holdfast.WithLabel(odd))
 	for _, args := range [][]string{{"ls", "--json"}, {"show", "--json", odd}, {"ls"}, {"show", odd}} {
 		r := call(t, args...)
 		for _, c := range r.out {

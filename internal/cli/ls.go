@@ -62,7 +62,7 @@ func (a *app) list(ctx context.Context, s *session, prefix string, asJSON bool) 
 
 // lines returns the lines of all names with this prefix, in the order of the names. It leaves out a line that went
 // empty meanwhile, and skips one that can never be read, with an error that says why. It fails if all are so.
-func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Line, skipped []error, err error) {
+func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Queue, skipped []error, err error) {
 	names, err := s.names(ctx, prefix)
 	if err != nil {
 		return nil, nil, err
@@ -77,7 +77,7 @@ func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Li
 				err = e.Err // without the call and the name
 			}
 			skipped = append(skipped, fmt.Errorf("%s: %w", shown(name), err))
-		case len(line.Places) > 0:
+		case len(line.Entries) > 0:
 			lines = append(lines, line)
 		}
 	}
@@ -100,7 +100,7 @@ func (s *session) names(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // writeLines writes one row for each lock.
-func writeLines(w io.Writer, lines []holdfast.Line, now time.Time) error {
+func writeLines(w io.Writer, lines []holdfast.Queue, now time.Time) error {
 	if len(lines) == 0 {
 		return nil
 	}

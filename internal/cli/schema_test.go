@@ -64,7 +64,7 @@ func (g *granter) use() error {
 		return errors.New("it cannot sweep")
 	}
 	granted := make(chan struct{}, 16)
-	s.Notify(func(_ store.ID, standing store.Standing) {
+	s.Notify(func(_ store.ID, standing store.Status) {
 		if standing.State == store.Held {
 			granted <- struct{}{}
 		}
@@ -91,7 +91,7 @@ func (g *granter) use() error {
 	case <-time.After(5 * time.Second):
 		return errors.New("it does not learn of its grant")
 	}
-	if _, err := s.Line(ctx, "x"); err != nil {
+	if _, err := s.Queue(ctx, "x"); err != nil {
 		return err
 	}
 	for _, err := range s.Names(ctx, "") {

@@ -59,13 +59,13 @@ func nobodyHolds(name string) error {
 }
 
 // writeLine writes a line for people.
-func writeLine(w io.Writer, line holdfast.Line, now time.Time) error {
-	if len(line.Places) == 0 {
+func writeLine(w io.Writer, line holdfast.Queue, now time.Time) error {
+	if len(line.Entries) == 0 {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\tWHO\tWHAT\tSINCE\tFOR\tLEFT\tTOKEN")
-	for i, p := range line.Places {
+	for i, p := range line.Entries {
 		place := "held"
 		if !p.Held {
 			place = fmt.Sprintf("waiting %d", i-len(line.Holders())+1)

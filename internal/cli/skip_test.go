@@ -41,7 +41,7 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 		"consul": func(t *testing.T) (string, func(string, string), func(string)) {
 			server := servers.Consul(t)
 			plant := func(name, value string) {
-				key := "holdfast/line/" + strings.NewReplacer("%", "~", "\xff", "~FF").Replace(name) + "/1"
+				key := "holdfast/store/grant/" + strings.NewReplacer("%", "~", "\xff", "~FF").Replace(name) + "/1"
 				set := map[string]any{"Verb": "set", "Key": key, "Value": []byte(value)}
 				check(t, server.Call(t.Context(), http.MethodPut, "/v1/txn", []any{map[string]any{"KV": set}}, nil))
 			}
@@ -61,7 +61,7 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 				}
 			})
 			plant := func(name, value string) {
-				line := "/holdfast/line/" + strings.ReplaceAll(name, "\xff", "%FF") // what a path can't have is escaped
+				line := "/holdfast/store/grant/" + strings.ReplaceAll(name, "\xff", "%FF") // what a path can't have is escaped
 				for _, path := range []string{line, line + "/" + strings.ReplaceAll(value, " ", "-")} {
 					_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 					check(t, err)

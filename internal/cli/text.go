@@ -25,7 +25,7 @@ func shown(s string) string {
 }
 
 // what is what a place has or wants, for people.
-func what(p holdfast.Place) string {
+func what(p holdfast.Entry) string {
 	switch {
 	case p.Kind == store.Semaphore:
 		return fmt.Sprintf("%d of %d", p.Units, p.Limit)
@@ -45,7 +45,7 @@ func rounded(d time.Duration) time.Duration {
 
 // sinceWhen says since when a place is held or waited in, and for how long that is. A lock of another library's does not
 // say.
-func sinceWhen(p holdfast.Place, now time.Time) (since, held string) {
+func sinceWhen(p holdfast.Entry, now time.Time) (since, held string) {
 	if p.Since.IsZero() {
 		return "?", "?"
 	}
@@ -78,7 +78,7 @@ type (
 	}
 )
 
-func newListJSON(storeName string, lines []holdfast.Line, now time.Time) listJSON {
+func newListJSON(storeName string, lines []holdfast.Queue, now time.Time) listJSON {
 	list := listJSON{storeName, make([]lineJSON, len(lines))}
 	for i, line := range lines {
 		list.Locks[i] = newLineJSON(line, now)
@@ -86,11 +86,11 @@ func newListJSON(storeName string, lines []holdfast.Line, now time.Time) listJSO
 	return list
 }
 
-func newLineJSON(line holdfast.Line, now time.Time) lineJSON {
+func newLineJSON(line holdfast.Queue, now time.Time) lineJSON {
 	return lineJSON{line.Name, placesJSON(line.Holders(), now), placesJSON(line.Waiters(), now)}
 }
 
-func placesJSON(places []holdfast.Place, now time.Time) []placeJSON {
+func placesJSON(places []holdfast.Entry, now time.Time) []placeJSON {
 	all := make([]placeJSON, len(places))
 	for i, p := range places {
 		held := now.Sub(p.Since)

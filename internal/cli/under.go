@@ -204,12 +204,12 @@ func (r *run) options() []holdfast.Option {
 		label = strings.ToValidUTF8(filepath.Base(r.command[0]), "?")
 		label = label[:min(len(label), store.MaxName)]
 	}
-	options := []holdfast.Option{holdfast.Label(label)}
+	options := []holdfast.Option{holdfast.WithLabel(label)}
 	if r.ttl != nil && r.session.abilities.SessionTTL == 0 {
-		options = append(options, holdfast.TTL(*r.ttl))
+		options = append(options, holdfast.WithTTL(*r.ttl))
 	}
 	if r.notice.grace > 0 {
-		options = append(options, holdfast.Grace(r.notice.grace))
+		options = append(options, holdfast.WithGrace(r.notice.grace))
 	}
 	return options
 }

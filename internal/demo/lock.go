@@ -34,7 +34,7 @@ func openLock(ctx context.Context, o *order, db *sql.DB) (lock, error) {
 	case naiveLock:
 		return lock{newNaive(db, o.Name, o.TTL).acquire, nothing}, nil
 	case holdfastLock:
-		locks, err := holdfast.Open(ctx, o.Store, holdfast.TTL(o.TTL), holdfast.Label(fmt.Sprintf("demo worker %d", o.Worker)))
+		locks, err := holdfast.Open(ctx, o.Store, holdfast.WithTTL(o.TTL), holdfast.WithLabel(fmt.Sprintf("demo worker %d", o.Worker)))
 		if err != nil {
 			return lock{}, err
 		}

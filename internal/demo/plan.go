@@ -189,7 +189,7 @@ func openStore(ctx context.Context, url string) (*demoStore, error) {
 	can := s.Abilities()
 	h := &demoStore{url: url, place: can.Store, name: unique(), ttl: max(shortTTL, can.MinTTL, can.SessionTTL)}
 	h.takeover = time.Duration(can.TakeoverTTLs)*h.ttl + can.TakeoverPlus
-	h.locks = holdfast.New(s, holdfast.TTL(h.ttl))
+	h.locks = holdfast.New(s, holdfast.WithTTL(h.ttl))
 	return h, nil
 }
 
@@ -213,7 +213,7 @@ func (h *demoStore) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, place := range line.Places {
+	for _, place := range line.Entries {
 		if err := h.locks.Break(ctx, h.name, place.Token); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
 			return err
 		}

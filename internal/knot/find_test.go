@@ -19,8 +19,8 @@ func long(n int) *system {
 	}
 	s := parse(lines...)
 	for i := range s.lines {
-		for j := range s.lines[i].Places {
-			p := &s.lines[i].Places[j]
+		for j := range s.lines[i].Entries {
+			p := &s.lines[i].Entries[j]
 			p.ID = store.ID{byte(i >> 8), byte(i), byte(j)}
 			if next := (i + 1) % n; j == 0 {
 				p.Waits = []store.Wait{{Name: s.lines[next].Name, ID: store.ID{byte(next >> 8), byte(next), 1}}}
@@ -33,15 +33,15 @@ func long(n int) *system {
 // crowd is two who cross, with n others who wait between them.
 func crowd(n int) *system {
 	s := parse("X: a.w b.w", "Y: b.w a.w")
-	x := s.lines[0].Places
-	between := make([]store.Place, n)
+	x := s.lines[0].Entries
+	between := make([]store.Entry, n)
 	for i := range between {
 		p := x[1]
 		p.Owner, p.Waits = &store.Owner{}, nil
 		p.ID = store.ID{1, byte(i >> 8), byte(i), 1}
 		between[i] = p
 	}
-	s.lines[0].Places = slices.Insert(x, 1, between...)
+	s.lines[0].Entries = slices.Insert(x, 1, between...)
 	return s
 }
 
@@ -50,8 +50,8 @@ func pool(n int) *system {
 	s := parse("S: a.1/2 b.1/2 z.1/2", "Y: z.w a.w b.w")
 	for i := range s.lines {
 		l := &s.lines[i]
-		all := make([]store.Place, 0, n+1)
-		for _, p := range l.Places {
+		all := make([]store.Entry, 0, n+1)
+		for _, p := range l.Entries {
 			if p.Kind == store.Semaphore {
 				p.Limit = int32(n)
 			}
@@ -71,7 +71,7 @@ func pool(n int) *system {
 				all = append(all, q)
 			}
 		}
-		l.Places = all
+		l.Entries = all
 	}
 	return s
 }
@@ -79,7 +79,7 @@ func pool(n int) *system {
 func TestReadsEachLineOnce(t *testing.T) {
 	s := long(5)
 	reads := make(map[string]int)
-	k, err := knot.Find(t.Context(), func(ctx context.Context, name string) (store.Line, error) {
+	k, err := knot.Find(t.Context(), func(ctx context.Context, name string) (store.Queue, error) {
 		reads[name]++
 		return s.read(ctx, name)
 	}, "L3", store.ID{0, 3, 1})
@@ -121,9 +121,9 @@ func TestReadError(t *testing.T) {
 	down := errors.New("down")
 	s := long(3)
 	n := 0
-	k, err := knot.Find(t.Context(), func(ctx context.Context, name string) (store.Line, error) {
+	k, err := knot.Find(t.Context(), func(ctx context.Context, name string) (store.Queue, error) {
 		if n++; n == 3 {
-			return store.Line{}, down
+			return store.Queue{}, down
 		}
 		return s.read(ctx, name)
 	}, "L0", store.ID{0, 0, 1})
@@ -134,7 +134,7 @@ func TestReadError(t *testing.T) {
 
 // TestEqual: who holds something and goes on between two walks makes them unequal. Who only waits does not.
 func TestEqual(t *testing.T) {
-	walk := func(change func(x, y *store.Line)) knot.Knot {
+	walk := func(change func(x, y *store.Queue)) knot.Knot {
 		s := parse("X: a.w w.w b.w", "Y: b.w a.w")
 		change(&s.lines[0], &s.lines[1])
 		k, err := knot.Find(t.Context(), s.read, "Y", store.ID{5})
@@ -143,19 +143,19 @@ func TestEqual(t *testing.T) {
 		}
 		return k
 	}
-	first := walk(func(_, _ *store.Line) {})
+	first := walk(func(_, _ *store.Queue) {})
 	for about, c := range map[string]struct {
-		change func(x, y *store.Line)
+		change func(x, y *store.Queue)
 		equal  bool
 	}{
-		"nothing":               {func(_, _ *store.Line) {}, true},
-		"left is less":          {func(x, _ *store.Line) { x.Places[0].Left = 1 }, true},
-		"one who waits left":    {func(x, _ *store.Line) { x.Places = append(x.Places[:1], x.Places[2]) }, true},
-		"handed over":           {func(x, _ *store.Line) { x.Places[0].Turn++ }, false},
-		"held with a new claim": {func(_, y *store.Line) { y.Places[0].ID = store.ID{44} }, false},
-		"waits with a new claim": {func(x, y *store.Line) {
-			x.Places[2].ID = store.ID{3, 3}
-			y.Places[0].Waits = []store.Wait{{Name: "X", ID: store.ID{3, 3}}}
+		"nothing":               {func(_, _ *store.Queue) {}, true},
+		"left is less":          {func(x, _ *store.Queue) { x.Entries[0].Left = 1 }, true},
+		"one who waits left":    {func(x, _ *store.Queue) { x.Entries = append(x.Entries[:1], x.Entries[2]) }, true},
+		"handed over":           {func(x, _ *store.Queue) { x.Entries[0].Turn++ }, false},
+		"held with a new claim": {func(_, y *store.Queue) { y.Entries[0].ID = store.ID{44} }, false},
+		"waits with a new claim": {func(x, y *store.Queue) {
+			x.Entries[2].ID = store.ID{3, 3}
+			y.Entries[0].Waits = []store.Wait{{Name: "X", ID: store.ID{3, 3}}}
 		}, false},
 	} {
 		if second := walk(c.change); first.Equal(second) != c.equal || second.Equal(first) != c.equal {
@@ -181,11 +181,11 @@ func BenchmarkFind(b *testing.B) {
 		{"crowd", crowd(9_000), "Y", store.ID{4}},
 		{"pool", pool(4_500), "S", store.ID{3}},
 	} {
-		lines := make(map[string]store.Line)
+		lines := make(map[string]store.Queue)
 		for _, l := range c.s.lines {
 			lines[l.Name] = l
 		}
-		read := func(_ context.Context, name string) (store.Line, error) { return lines[name], nil }
+		read := func(_ context.Context, name string) (store.Queue, error) { return lines[name], nil }
 		b.Run(c.about, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -52,18 +52,18 @@ func FuzzFindInAnyLines(f *testing.F) {
 		d := &dice{data}
 		s := &system{src: d}
 		for i := range 4 {
-			l := store.Line{Name: string(rune('A' + i))}
+			l := store.Queue{Name: string(rune('A' + i))}
 			for n := d.IntN(8); n > 0; n-- {
 				s.made++
 				c := store.Claim{Name: l.Name, ID: store.ID{byte(d.IntN(256)), byte(s.made)}}
-				c.Ask = store.Ask{Kind: store.Kind(d.IntN(3)), Units: int32(d.IntN(6)) - 1, Limit: int32(d.IntN(4))}
+				c.Demand = store.Demand{Kind: store.Kind(d.IntN(3)), Units: int32(d.IntN(6)) - 1, Limit: int32(d.IntN(4))}
 				if o := d.IntN(8); o > 0 {
 					c.Owner = &store.Owner{ID: string(rune('s' + o))}
 				}
 				for w := d.IntN(3); w > 0; w-- {
 					c.Waits = append(c.Waits, store.Wait{Name: string(rune('A' + d.IntN(5))), ID: store.ID{byte(d.IntN(256)), byte(d.IntN(32))}})
 				}
-				l.Places = append(l.Places, store.Place{Claim: c, State: store.State(d.IntN(4))})
+				l.Entries = append(l.Entries, store.Entry{Claim: c, State: store.State(d.IntN(4))})
 			}
 			s.lines = append(s.lines, l)
 		}

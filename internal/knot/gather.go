@@ -29,7 +29,7 @@ type row struct {
 
 // A spot is a place in a row.
 type spot struct {
-	place *store.Place
+	place *store.Entry
 	owner *party
 	row   *row
 	at    int
@@ -60,10 +60,10 @@ func (w *web) gather(ctx context.Context, read Reader, name string, me store.ID)
 		if err != nil {
 			return nil, err
 		}
-		if w.places += len(got.Places); w.places > maxPlaces {
+		if w.places += len(got.Entries); w.places > maxPlaces {
 			return nil, nil
 		}
-		r := w.add(next, got.Places)
+		r := w.add(next, got.Entries)
 		if start == nil {
 			if start = r.find(me); start == nil {
 				return nil, nil
@@ -90,7 +90,7 @@ func (w *web) ask(name string) {
 }
 
 // add notes a line that was read.
-func (w *web) add(name string, places []store.Place) *row {
+func (w *web) add(name string, places []store.Entry) *row {
 	r := &row{name: name, spots: make([]spot, 0, len(places))} // never grows, so that spots stay where they are
 	for i := range places {
 		p := &places[i]
@@ -110,7 +110,7 @@ func (w *web) add(name string, places []store.Place) *row {
 	return r
 }
 
-func (w *web) party(p *store.Place) *party {
+func (w *web) party(p *store.Entry) *party {
 	var id string
 	if p.Owner != nil {
 		id = p.Owner.ID

@@ -15,7 +15,7 @@ const (
 )
 
 // A Reader reads the line of a name.
-type Reader func(ctx context.Context, name string) (store.Line, error)
+type Reader func(ctx context.Context, name string) (store.Queue, error)
 
 // A Knot is a set of owners none of which can go on before another of them does.
 type Knot struct {
@@ -37,8 +37,8 @@ type Step struct {
 	Owner   store.Owner // who waits
 	OwnerID string      // tells owners apart, also those without an ID of their own
 	Name    string      // in which line
-	Waits   store.Place // with which claim
-	Blocker store.Place // which claim ahead of it belongs to the next owner, held or waiting
+	Waits   store.Entry // with which claim
+	Blocker store.Entry // which claim ahead of it belongs to the next owner, held or waiting
 }
 
 type mark struct {

@@ -15,7 +15,7 @@ import (
 func TestWhileLinesMove(t *testing.T) {
 	src := rand.New(rand.NewPCG(1, 6))
 	var s *system
-	moving := func(ctx context.Context, name string) (store.Line, error) {
+	moving := func(ctx context.Context, name string) (store.Queue, error) {
 		for range s.src.IntN(12) {
 			s.step()
 		}
@@ -51,7 +51,7 @@ func TestWhileLinesMove(t *testing.T) {
 		}
 		between := newOracle(nil)
 		for _, l := range s.lines {
-			between.add(store.Line{Name: l.Name, Places: slices.Clone(l.Places)})
+			between.add(store.Queue{Name: l.Name, Entries: slices.Clone(l.Entries)})
 		}
 		knots := between.knots()
 		if !so(between, knots, first) {

@@ -8,18 +8,18 @@ import (
 
 // An oracle knows the whole system at one moment, and decides by trying everything. Sets of owners are bits.
 type oracle struct {
-	lines  []store.Line
+	lines  []store.Queue
 	owners []string
 }
 
-func ownerOf(p store.Place) string {
+func ownerOf(p store.Entry) string {
 	if p.Owner != nil && p.Owner.ID != "" {
 		return p.Owner.ID
 	}
 	return p.ID.String()
 }
 
-func newOracle(lines []store.Line) *oracle {
+func newOracle(lines []store.Queue) *oracle {
 	o := &oracle{}
 	for _, l := range lines {
 		o.add(l)
@@ -27,22 +27,22 @@ func newOracle(lines []store.Line) *oracle {
 	return o
 }
 
-func (o *oracle) add(l store.Line) {
+func (o *oracle) add(l store.Queue) {
 	o.lines = append(o.lines, l)
-	for _, p := range l.Places {
+	for _, p := range l.Entries {
 		if id := ownerOf(p); !slices.Contains(o.owners, id) {
 			o.owners = append(o.owners, id)
 		}
 	}
 }
 
-func (o *oracle) bit(p store.Place) uint { return 1 << slices.Index(o.owners, ownerOf(p)) }
+func (o *oracle) bit(p store.Entry) uint { return 1 << slices.Index(o.owners, ownerOf(p)) }
 
 // goesOn says which owners can go on if all but these have left: who waits for nothing, or would be granted.
 func (o *oracle) goesOn(there uint) (can uint) {
 	can = there
 	for _, l := range o.lines {
-		for _, p := range l.Places {
+		for _, p := range l.Entries {
 			if p.State == store.Waiting {
 				can &^= o.bit(p)
 			}
@@ -50,13 +50,13 @@ func (o *oracle) goesOn(there uint) (can uint) {
 	}
 	for _, l := range o.lines {
 		used, fits := int64(0), true
-		var head *store.Place
-		for i, p := range l.Places {
+		var head *store.Entry
+		for i, p := range l.Entries {
 			if o.bit(p)&there == 0 {
 				continue
 			}
 			if head == nil {
-				head = &l.Places[i]
+				head = &l.Entries[i]
 			}
 			used += int64(p.Units)
 			fits = fits && p.Kind == head.Kind && p.Limit == head.Limit && used <= int64(p.Limit)
@@ -117,7 +117,7 @@ func (o *oracle) tied(set uint) bool {
 	reach := make([]uint, n)
 	for _, l := range o.lines {
 		var ahead uint
-		for _, p := range l.Places {
+		for _, p := range l.Entries {
 			b := o.bit(p)
 			if b&set == 0 {
 				continue
@@ -146,45 +146,45 @@ func (o *oracle) tied(set uint) bool {
 // patient says which waiting claims are never granted if nobody who goes on takes back other waits: it only
 // releases what its owner holds.
 func (o *oracle) patient() map[store.ID]bool {
-	lines := make([]store.Line, len(o.lines))
+	lines := make([]store.Queue, len(o.lines))
 	for i, l := range o.lines {
-		lines[i] = store.Line{Name: l.Name, Places: slices.Clone(l.Places)}
+		lines[i] = store.Queue{Name: l.Name, Entries: slices.Clone(l.Entries)}
 	}
 	for again := true; again; {
 		again = false
 		goesOn := make(map[string]bool)
 		for i := range lines {
-			for _, p := range lines[i].Places {
+			for _, p := range lines[i].Entries {
 				goesOn[ownerOf(p)] = true
 			}
 		}
 		for i := range lines {
-			for _, p := range lines[i].Places {
+			for _, p := range lines[i].Entries {
 				if p.State == store.Waiting {
 					goesOn[ownerOf(p)] = false
 				}
 			}
 		}
 		for i := range lines {
-			before := slices.Clone(lines[i].Places)
-			grant(&lines[i])
-			for j, p := range lines[i].Places {
+			before := slices.Clone(lines[i].Entries)
+			regrant(&lines[i])
+			for j, p := range lines[i].Entries {
 				if p.State != before[j].State {
 					goesOn[ownerOf(p)] = true
 				}
 			}
 		}
 		for i := range lines {
-			n := len(lines[i].Places)
-			lines[i].Places = slices.DeleteFunc(lines[i].Places, func(p store.Place) bool {
+			n := len(lines[i].Entries)
+			lines[i].Entries = slices.DeleteFunc(lines[i].Entries, func(p store.Entry) bool {
 				return p.State == store.Held && goesOn[ownerOf(p)]
 			})
-			again = again || len(lines[i].Places) < n
+			again = again || len(lines[i].Entries) < n
 		}
 	}
 	never := make(map[store.ID]bool)
 	for _, l := range lines {
-		for _, p := range l.Places {
+		for _, p := range l.Entries {
 			never[p.ID] = true
 		}
 	}
@@ -198,7 +198,7 @@ func (o *oracle) naive(me store.Claim) bool {
 	reach := make([]uint, n)
 	everyone := func(name string, up store.ID) (all uint) {
 		for _, l := range o.lines {
-			for _, p := range l.Places {
+			for _, p := range l.Entries {
 				if l.Name != name || p.ID == up {
 					break
 				}
@@ -209,7 +209,7 @@ func (o *oracle) naive(me store.Claim) bool {
 	}
 	start := -1
 	for _, l := range o.lines {
-		for _, p := range l.Places {
+		for _, p := range l.Entries {
 			i := slices.Index(o.owners, ownerOf(p))
 			if p.ID == me.ID {
 				start = i

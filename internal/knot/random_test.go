@@ -27,16 +27,16 @@ func find(t testing.TB, s *system) map[store.ID]knot.Knot {
 }
 
 // wellFormed checks that a cycle is one, in these lines, and begins with the victim.
-func wellFormed(lines []store.Line, k knot.Knot) error {
+func wellFormed(lines []store.Queue, k knot.Knot) error {
 	if len(k.Cycle) < 2 || k.Cycle[0].Waits.ID != k.Victim {
 		return fmt.Errorf("the cycle does not begin with the victim %s", k.Victim)
 	}
 	var met []string
 	for i, s := range k.Cycle {
 		next := k.Cycle[(i+1)%len(k.Cycle)]
-		l := lines[slices.IndexFunc(lines, func(l store.Line) bool { return l.Name == s.Name })]
+		l := lines[slices.IndexFunc(lines, func(l store.Queue) bool { return l.Name == s.Name })]
 		at := func(id store.ID) int {
-			return slices.IndexFunc(l.Places, func(p store.Place) bool { return p.ID == id })
+			return slices.IndexFunc(l.Entries, func(p store.Entry) bool { return p.ID == id })
 		}
 		waits, blocker := at(s.Waits.ID), at(s.Blocker.ID)
 		switch {
@@ -67,7 +67,7 @@ func check(t testing.TB, s *system) (knots int) {
 	byOwner := make(map[string]knot.Knot)
 	for _, c := range s.waiting() {
 		k := found[c.ID]
-		i := slices.Index(o.owners, ownerOf(store.Place{Claim: c}))
+		i := slices.Index(o.owners, ownerOf(store.Entry{Claim: c}))
 		if k.Found() != (want[i] != 0) {
 			t.Fatalf("%s in %s: found %v, want a knot of %b\n%s", o.owners[i], c.Name, k.Cycle, want[i], s)
 		}

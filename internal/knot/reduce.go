@@ -1,8 +1,8 @@
 package knot
 
 import (
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // tie gives the members of the knot around start, or nil. All others count as live afterwards.
@@ -48,17 +48,17 @@ func (w *web) reduce() {
 // reduce frees those whose waiting places are granted once all who are live have left.
 func (r *row) reduce() {
 	r.dirty = false
-	var held line.Prefix
+	var held grant.Prefix
 	for i := range r.spots[:r.need] {
 		s := &r.spots[i]
 		if s.owner.live {
 			continue
 		}
-		if !held.Admit(s.place.Ask) {
+		if !held.Admit(s.place.Demand) {
 			return
 		}
 		if s.place.State == store.Waiting {
-			held.Remove(s.place.Ask)
+			held.Remove(s.place.Demand)
 			s.owner.free()
 		}
 	}

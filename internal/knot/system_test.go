@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // A system is a tiny store in which some owners run random programs.
 type system struct {
 	rules
 	src    chooser
-	lines  []store.Line
+	lines  []store.Queue
 	limits []int32 // of each line; MaxReaders: a lock
 	owners []store.Owner
 	made   uint32
@@ -36,7 +36,7 @@ type rules struct {
 func newSystem(src chooser, r rules) *system {
 	s := &system{rules: r, src: src}
 	for i := range 2 + src.IntN(4) {
-		s.lines = append(s.lines, store.Line{Name: string(rune('A' + i))})
+		s.lines = append(s.lines, store.Queue{Name: string(rune('A' + i))})
 		s.limits = append(s.limits, []int32{store.MaxReaders, 1, 2, 3, 4}[src.IntN(5)])
 	}
 	for i := range 2 + src.IntN(5) {
@@ -52,8 +52,8 @@ func (s *system) step() {
 	o := &s.owners[s.src.IntN(len(s.owners))]
 	held, waiting, last := 0, 0, -1
 	for i := range s.lines {
-		for j := range s.lines[i].Places {
-			if p := &s.lines[i].Places[j]; p.Owner == o {
+		for j := range s.lines[i].Entries {
+			if p := &s.lines[i].Entries[j]; p.Owner == o {
 				last = i
 				if p.State == store.Held {
 					held++
@@ -86,12 +86,12 @@ func (s *system) join(o *store.Owner, last int) {
 		i = last + 1 + s.src.IntN(len(s.lines)-last-1)
 	}
 	l := &s.lines[i]
-	mine := slices.ContainsFunc(l.Places, func(p store.Place) bool { return p.Owner == o })
+	mine := slices.ContainsFunc(l.Entries, func(p store.Entry) bool { return p.Owner == o })
 	if mine && !s.chance(8) {
 		return
 	}
 	limit := s.limits[i]
-	a := store.Ask{Kind: store.Semaphore, Units: 1, Limit: limit}
+	a := store.Demand{Kind: store.Semaphore, Units: 1, Limit: limit}
 	if limit == store.MaxReaders {
 		a.Kind = store.Lock
 		if !s.chance(3) {
@@ -101,40 +101,40 @@ func (s *system) join(o *store.Owner, last int) {
 		a.Units += int32(s.src.IntN(int(limit)))
 	}
 	s.made++
-	c := store.Claim{Name: l.Name, Ask: a, Owner: o, Ticket: uint64(s.made)}
+	c := store.Claim{Name: l.Name, Demand: a, Owner: o, Ticket: uint64(s.made)}
 	c.ID[0] = byte(s.src.IntN(256)) // so that the largest is anyone's
 	binary.BigEndian.PutUint32(c.ID[12:], s.made)
-	l.Places = append(l.Places, store.Place{Claim: c, State: store.Waiting})
-	grant(l)
+	l.Entries = append(l.Entries, store.Entry{Claim: c, State: store.Waiting})
+	regrant(l)
 }
 
 // leave takes out the nth claim of an owner in a state.
 func (s *system) leave(o *store.Owner, state store.State, n int) {
 	for i := range s.lines {
 		l := &s.lines[i]
-		for j := range l.Places {
-			if l.Places[j].Owner != o || l.Places[j].State != state {
+		for j := range l.Entries {
+			if l.Entries[j].Owner != o || l.Entries[j].State != state {
 				continue
 			}
 			if n--; n < 0 {
-				l.Places = slices.Delete(l.Places, j, j+1)
-				grant(l)
+				l.Entries = slices.Delete(l.Entries, j, j+1)
+				regrant(l)
 				return
 			}
 		}
 	}
 }
 
-func grant(l *store.Line) {
-	held := line.Held(func(yield func(store.Ask) bool) {
-		for i := range l.Places {
-			if !yield(l.Places[i].Ask) {
+func regrant(l *store.Queue) {
+	held := grant.Held(func(yield func(store.Demand) bool) {
+		for i := range l.Entries {
+			if !yield(l.Entries[i].Demand) {
 				return
 			}
 		}
 	})
 	for i := range held {
-		l.Places[i].State = store.Held
+		l.Entries[i].State = store.Held
 	}
 }
 
@@ -142,15 +142,15 @@ func grant(l *store.Line) {
 func (s *system) write(o *store.Owner) {
 	var waits []store.Wait
 	for i := range s.lines {
-		for j := range s.lines[i].Places {
-			if p := &s.lines[i].Places[j]; p.Owner == o && p.State == store.Waiting {
+		for j := range s.lines[i].Entries {
+			if p := &s.lines[i].Entries[j]; p.Owner == o && p.State == store.Waiting {
 				waits = append(waits, store.Wait{Name: p.Name, ID: p.ID})
 			}
 		}
 	}
 	for i := range s.lines {
-		for j := range s.lines[i].Places {
-			p := &s.lines[i].Places[j]
+		for j := range s.lines[i].Entries {
+			p := &s.lines[i].Entries[j]
 			if p.Owner != o || p.State != store.Held && !s.onAll {
 				continue
 			}
@@ -171,21 +171,21 @@ func (s *system) writeAll() {
 }
 
 // read is a knot.Reader. What it gives does not change with the system.
-func (s *system) read(_ context.Context, name string) (store.Line, error) {
+func (s *system) read(_ context.Context, name string) (store.Queue, error) {
 	for _, l := range s.lines {
 		if l.Name == name {
-			l.Places = slices.Clone(l.Places)
+			l.Entries = slices.Clone(l.Entries)
 			return l, nil
 		}
 	}
-	return store.Line{Name: name}, nil
+	return store.Queue{Name: name}, nil
 }
 
 // waiting gives all claims that wait.
 func (s *system) waiting() []store.Claim {
 	var all []store.Claim
 	for _, l := range s.lines {
-		for _, p := range l.Places {
+		for _, p := range l.Entries {
 			if p.State == store.Waiting {
 				all = append(all, p.Claim)
 			}
@@ -197,11 +197,11 @@ func (s *system) waiting() []store.Claim {
 func (s *system) String() string { return write(s.lines) }
 
 // write shows lines to people.
-func write(lines []store.Line) string {
+func write(lines []store.Queue) string {
 	var b strings.Builder
 	for _, l := range lines {
 		fmt.Fprintf(&b, "%s:", l.Name)
-		for _, p := range l.Places {
+		for _, p := range l.Entries {
 			fmt.Fprintf(&b, "  %s %s %d/%d %.2s-%d", ownerOf(p), p.State, p.Units, p.Limit, p.ID, p.ID[15])
 			for _, w := range p.Waits {
 				fmt.Fprintf(&b, " >%s.%.2s-%d", w.Name, w.ID, w.ID[15])

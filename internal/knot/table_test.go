@@ -20,29 +20,29 @@ func parse(text ...string) *system {
 	id := byte(0)
 	for _, t := range text {
 		name, places, _ := strings.Cut(t, ":")
-		l := store.Line{Name: name}
+		l := store.Queue{Name: name}
 		var late []int
 		for f := range strings.FieldsSeq(places) {
 			f, isLate := strings.CutSuffix(f, "?")
 			f, number, numbered := strings.Cut(f, "#")
 			owner, units, _ := strings.Cut(f, ".")
 			id++
-			c := store.Claim{Name: name, ID: store.ID{id}, Ask: ask(units)}
+			c := store.Claim{Name: name, ID: store.ID{id}, Demand: ask(units)}
 			if numbered {
 				c.ID[0] = byte(atoi(number))
 			}
 			if isLate {
-				late = append(late, len(l.Places))
+				late = append(late, len(l.Entries))
 			}
 			if owners[owner] == nil {
 				owners[owner] = &store.Owner{ID: owner}
 			}
 			c.Owner = owners[owner]
-			l.Places = append(l.Places, store.Place{Claim: c, State: store.Waiting})
+			l.Entries = append(l.Entries, store.Entry{Claim: c, State: store.Waiting})
 		}
-		grant(&l)
+		regrant(&l)
 		for _, i := range late {
-			l.Places[i].State = store.Waiting
+			l.Entries[i].State = store.Waiting
 		}
 		s.lines = append(s.lines, l)
 	}
@@ -52,14 +52,14 @@ func parse(text ...string) *system {
 	return s
 }
 
-func ask(text string) store.Ask {
+func ask(text string) store.Demand {
 	switch units, limit, _ := strings.Cut(text, "/"); units {
 	case "w":
-		return store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+		return store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	case "r":
-		return store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+		return store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
 	default:
-		return store.Ask{Kind: store.Semaphore, Units: int32(atoi(units)), Limit: int32(atoi(limit))}
+		return store.Demand{Kind: store.Semaphore, Units: int32(atoi(units)), Limit: int32(atoi(limit))}
 	}
 }
 
@@ -201,7 +201,7 @@ func TestPhantoms(t *testing.T) {
 		{"its own place", []string{"X: a.w b.w", "Y: b.w"}, store.Wait{Name: "X", ID: store.ID{1}}},
 	} {
 		s := parse(c.lines...)
-		s.lines[0].Places[0].Waits = []store.Wait{c.wrote}
+		s.lines[0].Entries[0].Waits = []store.Wait{c.wrote}
 		k, err := knot.Find(context.Background(), s.read, "X", store.ID{2})
 		if err != nil || k.Found() {
 			t.Errorf("%s: %s, %v", c.about, show(k), err)
@@ -212,7 +212,7 @@ func TestPhantoms(t *testing.T) {
 // TestOwnersWithoutID: the first claim of an owner may stand for it, and later ones name that claim.
 func TestOwnersWithoutID(t *testing.T) {
 	s := parse("X: a.w b.w", "Y: b.w a.w")
-	x, y := s.lines[0].Places, s.lines[1].Places
+	x, y := s.lines[0].Entries, s.lines[1].Entries
 	x[0].Owner, y[0].Owner = &store.Owner{Label: "first"}, &store.Owner{}
 	x[1].Owner, y[1].Owner = &store.Owner{ID: y[0].ID.String()}, &store.Owner{ID: x[0].ID.String(), Label: "later"}
 	for _, me := range s.waiting() {
@@ -229,7 +229,7 @@ func TestOwnersWithoutID(t *testing.T) {
 // would tell it to give up.
 func TestSilentOwnerIsNoVictim(t *testing.T) {
 	s := parse("X: a.w b.w", "Y: b.w a.w#99 z.w", "Z: z.w")
-	s.lines[0].Places[0].Waits = nil
+	s.lines[0].Entries[0].Waits = nil
 	if k, err := knot.Find(context.Background(), s.read, "Y", store.ID{99}); err != nil || show(k) != "b X a Y" {
 		t.Errorf("%s, %v", show(k), err)
 	}

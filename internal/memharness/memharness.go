@@ -18,7 +18,7 @@ type harness struct{ server *memstore.Server }
 
 func (h *harness) Open(_ testing.TB, prefix string) (store.Store, storetest.Link) {
 	pipe := storetest.NewPipe()
-	return h.server.Connect(memstore.Over(pipe), memstore.Prefix(prefix)), pipe
+	return h.server.Connect(memstore.WithNetwork(pipe), memstore.WithPrefix(prefix)), pipe
 }
 
 func (h *harness) Advance(d time.Duration) {

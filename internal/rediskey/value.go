@@ -43,9 +43,9 @@ func (o *Owners) Text(owner *store.Owner) string {
 
 // Holder returns the holder of the lock of a name, from the value of its key and how long that lives; less than 0 is
 // for ever. Read reads a value of Holdfast's own, and reports whether it is one.
-func Holder(name, value string, left time.Duration, read func(*store.Place, string) bool) *store.Place {
-	p := &store.Place{
-		Claim: store.Claim{Name: name, Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}},
+func Holder(name, value string, left time.Duration, read func(*store.Entry, string) bool) *store.Entry {
+	p := &store.Entry{
+		Claim: store.Claim{Name: name, Demand: store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}},
 		State: store.Held,
 	}
 	if left >= 0 {
@@ -62,7 +62,7 @@ func Holder(name, value string, left time.Duration, read func(*store.Place, stri
 }
 
 // Read sets of a holder what all values of Holdfast's own have, and reports whether they have it.
-func Read(p *store.Place, id, since, owner string) bool {
+func Read(p *store.Entry, id, since, owner string) bool {
 	at, err := time.Parse(sinceForm, since)
 	var claim store.ID
 	var o store.Owner

@@ -11,7 +11,7 @@ import (
 // Believer returns a store that is broken on purpose: it goes on believing that it holds what it has held, whatever it
 // hears or does not hear. Where a fault meets it, the checkers must see that.
 func Believer(s store.Store) store.Store {
-	return &believer{Store: s, held: map[store.ID]store.Standing{}}
+	return &believer{Store: s, held: map[store.ID]store.Status{}}
 }
 
 // RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too. It is
@@ -32,20 +32,20 @@ type believer struct {
 	store.Store
 
 	mu   sync.Mutex
-	held map[store.ID]store.Standing
+	held map[store.ID]store.Status
 }
 
 // Join implements store.Store.
-func (b *believer) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (b *believer) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	standing, err := b.Store.Join(ctx, c)
 	return b.believe(c.ID, standing), err
 }
 
 // Keep implements store.Store.
-func (b *believer) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (b *believer) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	standings, err := b.Store.Keep(ctx, cs)
 	if err != nil {
-		standings = make([]store.Standing, len(cs))
+		standings = make([]store.Status, len(cs))
 	}
 	for i, c := range cs {
 		if standings[i] = b.believe(c.ID, standings[i]); standings[i].State == store.Held {
@@ -66,8 +66,8 @@ func (b *believer) Leave(ctx context.Context, c store.Claim) error {
 }
 
 // Notify implements store.Store.
-func (b *believer) Notify(fn func(store.ID, store.Standing)) {
-	b.Store.Notify(func(id store.ID, standing store.Standing) {
+func (b *believer) Notify(fn func(store.ID, store.Status)) {
+	b.Store.Notify(func(id store.ID, standing store.Status) {
 		if b.believe(id, standing).State == standing.State {
 			fn(id, standing)
 		}
@@ -75,7 +75,7 @@ func (b *believer) Notify(fn func(store.ID, store.Standing)) {
 }
 
 // believe notes that a claim is held, and makes of every other answer about it that it still is.
-func (b *believer) believe(id store.ID, standing store.Standing) store.Standing {
+func (b *believer) believe(id store.ID, standing store.Status) store.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if standing.State == store.Held {

@@ -34,14 +34,14 @@ func Open(t testing.TB, raw string) store.Store {
 func Claim(name string, ttl time.Duration) store.Claim {
 	c := store.Claim{
 		Name: name, TTL: ttl, Owner: &store.Owner{Label: "test"},
-		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		Demand: store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 	}
 	rand.Read(c.ID[:])
 	return c
 }
 
 // Join joins, demands a state, and notes the ticket in the claim.
-func Join(t testing.TB, s store.Store, c *store.Claim, want store.State) store.Standing {
+func Join(t testing.TB, s store.Store, c *store.Claim, want store.State) store.Status {
 	t.Helper()
 	standing, err := s.Join(t.Context(), *c)
 	if err != nil || standing.State != want {
@@ -66,7 +66,7 @@ func Waiting(t testing.TB, s store.Store, c store.Claim) store.Claim {
 }
 
 // Ask keeps one claim, in whatever state it is.
-func Ask(t testing.TB, s store.Store, c store.Claim) store.Standing {
+func Ask(t testing.TB, s store.Store, c store.Claim) store.Status {
 	t.Helper()
 	standings, err := s.Keep(t.Context(), []store.Claim{c})
 	if err != nil || len(standings) != 1 || standings[0].Err != nil {
@@ -76,7 +76,7 @@ func Ask(t testing.TB, s store.Store, c store.Claim) store.Standing {
 }
 
 // Keep keeps one claim and demands a state.
-func Keep(t testing.TB, s store.Store, c store.Claim, want store.State) store.Standing {
+func Keep(t testing.TB, s store.Store, c store.Claim, want store.State) store.Status {
 	t.Helper()
 	standing := Ask(t, s, c)
 	if standing.State != want {
@@ -108,9 +108,9 @@ func Leave(t testing.TB, s store.Store, c store.Claim) {
 // Length returns how many claims stand in a line.
 func Length(t testing.TB, s store.Store, name string) int {
 	t.Helper()
-	l, err := s.Line(t.Context(), name)
+	l, err := s.Queue(t.Context(), name)
 	Must(t, err)
-	return len(l.Places)
+	return len(l.Entries)
 }
 
 // CheckLength demands that so many claims stand in a line.
@@ -124,7 +124,7 @@ func CheckLength(t testing.TB, s store.Store, name string, want int) {
 // Listen returns the IDs of the claims that the store tells of from now on.
 func Listen(s store.Store) <-chan store.ID {
 	told := make(chan store.ID, 1000)
-	s.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	s.Notify(func(id store.ID, _ store.Status) { told <- id })
 	return told
 }
 

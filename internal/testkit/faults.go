@@ -92,11 +92,11 @@ func CheckSessionTTL(t testing.TB, s store.Store, ttl time.Duration) {
 	}
 	locks := holdfast.New(s)
 	defer locks.Close()
-	_, err := locks.Mutex("short", holdfast.TTL(ttl-time.Second)).Lock(t.Context())
+	_, err := locks.Mutex("short", holdfast.WithTTL(ttl-time.Second)).Lock(t.Context())
 	if !errors.Is(err, holdfast.ErrBadTTL) || !strings.Contains(err.Error(), ttl.String()) {
 		t.Errorf("a lock with less than the session: %v", err)
 	}
-	lease := Lock(t, locks, "long", holdfast.TTL(ttl+time.Minute))
+	lease := Lock(t, locks, "long", holdfast.WithTTL(ttl+time.Minute))
 	if left := time.Until(lease.Until()); left > ttl {
 		t.Errorf("a lock is believed for %v in a session of %v", left, ttl)
 	}
@@ -126,7 +126,7 @@ func Calls(s store.Store, c store.Claim) map[string]func(context.Context) error 
 		"Keep":  func(ctx context.Context) error { _, err := s.Keep(ctx, []store.Claim{c}); return err },
 		"Leave": func(ctx context.Context) error { return s.Leave(ctx, c) },
 		"Break": func(ctx context.Context) error { return s.Break(ctx, c.Name, 1) },
-		"Line":  func(ctx context.Context) error { _, err := s.Line(ctx, c.Name); return err },
+		"Line":  func(ctx context.Context) error { _, err := s.Queue(ctx, c.Name); return err },
 		"Names": func(ctx context.Context) error {
 			for _, err := range s.Names(ctx, "") {
 				if err != nil {
@@ -199,8 +199,8 @@ func Tour(ctx context.Context, s store.Store) error {
 	err = cmp.Or(err, s.Leave(ctx, ghost)) // its Join may still come
 	holder.Turn = 1
 	keep(&holder, store.Held) // with news
-	l, e := s.Line(ctx, "tour")
-	if err = cmp.Or(err, e); err == nil && (len(l.Places) != 2 || l.Places[0].Turn != 1 || l.Places[0].Left <= 0) {
+	l, e := s.Queue(ctx, "tour")
+	if err = cmp.Or(err, e); err == nil && (len(l.Entries) != 2 || l.Entries[0].Turn != 1 || l.Entries[0].Left <= 0) {
 		err = fmt.Errorf("the line is %+v", l)
 	}
 	for name, e := range s.Names(ctx, "t") {

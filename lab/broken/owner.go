@@ -49,7 +49,7 @@ var threadName = &Rung{
 	},
 	holdfast: func(p *part) (string, []holdfast.Option) {
 		url, _ := holdfastFile(p)
-		return url, []holdfast.Option{holdfast.Reentrant()}
+		return url, []holdfast.Option{holdfast.WithReentrance()}
 	},
 	schedule: func(s *stage) {
 		s.onFile()

@@ -9,11 +9,11 @@ import (
 
 // Leftover finds claims that stand in a line after every process has ended, and after the time within which the
 // store takes out those who were killed. The lines are what the store says then.
-func Leftover(lines []holdfast.Line) []Finding {
-	names, groups := grouped(lines, func(l holdfast.Line) string { return l.Name })
+func Leftover(lines []holdfast.Queue) []Finding {
+	names, groups := grouped(lines, func(l holdfast.Queue) string { return l.Name })
 	return searchEach(names, 0, func(s *search) {
 		for _, line := range groups[s.resource] {
-			for _, p := range line.Places {
+			for _, p := range line.Entries {
 				s.note(LeftBehind, history.Interval{}, nil, "a claim with token %v of %v is still there, for another %v",
 					p.Token, p.Owner, p.Left.Round(time.Millisecond))
 			}

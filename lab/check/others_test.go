@@ -197,9 +197,9 @@ func TestLongRegister(t *testing.T) {
 }
 
 func TestLeftover(t *testing.T) {
-	place := holdfast.Place{Owner: store.Owner{Label: "worker 1"}, Token: tok(1, 0), Held: true, Left: time.Second}
-	demand(t, "empty lines", Leftover([]holdfast.Line{{Name: "x"}, {Name: "y"}}))
-	found := Leftover([]holdfast.Line{{Name: "x"}, {Name: "y", Places: []holdfast.Place{place, place}}})
+	place := holdfast.Entry{Owner: store.Owner{Label: "worker 1"}, Token: tok(1, 0), Held: true, Left: time.Second}
+	demand(t, "empty lines", Leftover([]holdfast.Queue{{Name: "x"}, {Name: "y"}}))
+	found := Leftover([]holdfast.Queue{{Name: "x"}, {Name: "y", Entries: []holdfast.Entry{place, place}}})
 	demand(t, "two places", found, LeftBehind, LeftBehind)
 	if want := `left behind: resource "y": a claim with token 256 of worker 1 is still there, for another 1s`; found[0].String() != want {
 		t.Errorf("found %q, want %q", found[0], want)

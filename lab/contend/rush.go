@@ -128,7 +128,7 @@ func Stampede(t *testing.T, h Herd) {
 		return func(locks *holdfast.Client) error { return Rush(ctx, n, 1, locks.Mutex("stampede").Lock) }
 	}
 	run("goroutines", with(one(herdGoroutines)))
-	run("goroutines without hand-over", with(one(cmp.Or(h.Alone, herdGoroutines)), holdfast.HandOver(0, 0)))
+	run("goroutines without hand-over", with(one(cmp.Or(h.Alone, herdGoroutines)), holdfast.WithHandOver(0, 0)))
 	run("goroutines with a lock each", with(func(locks *holdfast.Client) error {
 		var n atomic.Int64
 		return Rush(ctx, herdGoroutines, herdGoroutines, func(ctx context.Context) (*holdfast.Lease, error) {

@@ -14,19 +14,19 @@ type recordedStore struct {
 }
 
 // Join implements store.Store.
-func (r *recordedStore) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (r *recordedStore) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	sent := history.Now()
 	standing, err := r.Store.Join(ctx, c)
 	if err == nil && standing.State != store.Gone && standing.Ticket != 0 {
 		r.recorder.Arrive(history.Arrival{
-			Resource: c.Name, Kind: kindOf(c.Ask), Ticket: standing.Ticket,
+			Resource: c.Name, Kind: kindOf(c.Demand), Ticket: standing.Ticket,
 			Interval: history.Interval{Begin: sent, End: history.Now()},
 		})
 	}
 	return standing, err
 }
 
-func kindOf(a store.Ask) history.Kind {
+func kindOf(a store.Demand) history.Kind {
 	switch {
 	case a.Kind == store.Semaphore:
 		return history.Semaphore

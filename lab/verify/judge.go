@@ -26,7 +26,7 @@ func (s *stage) newRun(started time.Time) *report.Run {
 }
 
 // judge fills the report with what was recorded, and with what the checkers say to it.
-func (s *stage) judge(run *report.Run, h *history.History, total contend.Report, lines []holdfast.Line) {
+func (s *stage) judge(run *report.Run, h *history.History, total contend.Report, lines []holdfast.Queue) {
 	run.Operations = len(h.Waits) + len(h.Operations)
 	run.AddHistory(h)
 	for _, done := range s.spans {
@@ -42,12 +42,12 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 	j.check("succession",
 		"No hold begins before the time has passed that an earlier holder, paused or cut off, was promised.",
 		len(h.Holds), check.Succession(h.Holds))
-	if s.can.Line {
+	if s.can.Queue {
 		j.check("first come, first served",
 			"A claim that was acknowledged before another was sent has the smaller ticket, and is served first.",
 			len(h.Arrivals), check.Arrival(h.Arrivals, h.Holds))
 	}
-	if s.can.Line {
+	if s.can.Queue {
 		j.check("bounded waiting", fmt.Sprintf("While nothing is broken, no wait lasts for longer than %v.", s.bound()),
 			len(h.Waits), check.Waiting(h.Waits, s.troubles(), s.bound()))
 	} else {
@@ -195,7 +195,7 @@ func (s *stage) stranded(waits []history.Wait) []check.Finding {
 			served[w.Process] = true
 		}
 	}
-	if len(served) > 0 && !s.can.Line {
+	if len(served) > 0 && !s.can.Queue {
 		return nil
 	}
 	var found []check.Finding

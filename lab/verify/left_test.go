@@ -17,12 +17,12 @@ type slowReader struct {
 	reads int
 }
 
-func (s *slowReader) Line(ctx context.Context, name string) (store.Line, error) {
+func (s *slowReader) Queue(ctx context.Context, name string) (store.Queue, error) {
 	if s.reads--; s.reads < 0 {
 		<-ctx.Done()
-		return store.Line{}, ctx.Err()
+		return store.Queue{}, ctx.Err()
 	}
-	return s.Store.Line(ctx, name)
+	return s.Store.Queue(ctx, name)
 }
 
 // What was left behind is found and taken out, also if the time is over while the lines are read once more.
@@ -32,18 +32,18 @@ func TestLeftBehindAtTheLastMoment(t *testing.T) {
 	s := &stage{prefix: "p/", locks: holdfast.New(slow)}
 	defer s.locks.Close()
 	slow.reads = len(s.names())
-	owner := holdfast.New(server.Connect(), holdfast.TTL(time.Minute))
+	owner := holdfast.New(server.Connect(), holdfast.WithTTL(time.Minute))
 	defer owner.Close()
 	_, err := owner.Mutex(s.names()[0]).Lock(t.Context())
 	testkit.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	lines, err := s.leftBehind(ctx)
-	if err != nil || len(lines) == 0 || len(lines[0].Places) != 1 {
+	if err != nil || len(lines) == 0 || len(lines[0].Entries) != 1 {
 		t.Errorf("left behind: %v, %v", lines, err)
 	}
 	slow.reads = 1
-	if line, err := s.locks.Inspect(t.Context(), s.names()[0]); err != nil || len(line.Places) > 0 {
+	if line, err := s.locks.Inspect(t.Context(), s.names()[0]); err != nil || len(line.Entries) > 0 {
 		t.Errorf("it is still there: %v, %v", line, err)
 	}
 }

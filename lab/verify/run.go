@@ -146,14 +146,14 @@ func (s *stage) until(ctx context.Context, at time.Duration) error {
 
 // leftBehind returns the lines of the run's names once they are empty, or as they are when ctx is done. Whatever is still
 // there is then taken out.
-func (s *stage) leftBehind(ctx context.Context) ([]holdfast.Line, error) {
-	var lines []holdfast.Line
+func (s *stage) leftBehind(ctx context.Context) ([]holdfast.Queue, error) {
+	var lines []holdfast.Queue
 	for {
 		read, err := s.lines(ctx)
 		if err == nil || ctx.Err() == nil { // if the time was over while they were read again, they are as before
 			lines = read
 		}
-		switch empty := !slices.ContainsFunc(lines, func(l holdfast.Line) bool { return len(l.Places) > 0 }); {
+		switch empty := !slices.ContainsFunc(lines, func(l holdfast.Queue) bool { return len(l.Entries) > 0 }); {
 		case err == nil && empty:
 			return lines, nil
 		case sleep(ctx, 100*time.Millisecond) == nil:
@@ -166,11 +166,11 @@ func (s *stage) leftBehind(ctx context.Context) ([]holdfast.Line, error) {
 }
 
 // sweep takes out whatever stands in these lines.
-func (s *stage) sweep(ctx context.Context, lines []holdfast.Line) error {
+func (s *stage) sweep(ctx context.Context, lines []holdfast.Queue) error {
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
 	for _, line := range lines {
-		for _, place := range line.Places {
+		for _, place := range line.Entries {
 			if err := s.locks.Break(ctx, line.Name, place.Token); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
 				return err
 			}
@@ -180,7 +180,7 @@ func (s *stage) sweep(ctx context.Context, lines []holdfast.Line) error {
 }
 
 // lines are those of all names that the workers use, and of whatever else has the run's prefix.
-func (s *stage) lines(ctx context.Context) (lines []holdfast.Line, err error) {
+func (s *stage) lines(ctx context.Context) (lines []holdfast.Queue, err error) {
 	names := s.names()
 	for name, err := range s.locks.Names(ctx, s.prefix) {
 		if errors.Is(err, holdfast.ErrUnsupported) {

@@ -124,7 +124,7 @@ func TestStranded(t *testing.T) {
 		s := &stage{mended: test.mended, settled: test.settled, slots: []*slot{
 			{lives: []*process{{name: "a"}}}, {lives: []*process{{name: "old"}, {name: "b"}}},
 		}}
-		s.can.Line = test.line
+		s.can.Queue = test.line
 		if found := s.stranded(test.waits); len(found) != test.want {
 			t.Errorf("%s: %v, want %d", name, found, test.want)
 		}

@@ -143,7 +143,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	}
 	s.at.TTL = s.ttl
 	s.takeover = time.Duration(s.can.TakeoverTTLs)*s.ttl + s.can.TakeoverPlus
-	s.locks = holdfast.New(opened, holdfast.TTL(s.ttl))
+	s.locks = holdfast.New(opened, holdfast.WithTTL(s.ttl))
 	return nil
 }
 

@@ -66,7 +66,7 @@ func lacking(can store.Abilities) []string {
 	} else if can.ReadersOnly {
 		out = append(out, "semaphores and downgrades: the store has none")
 	}
-	if !can.Line {
+	if !can.Queue {
 		out = append(out, "first come, first served, and a bound for each wait: the store keeps no line")
 	}
 	return out
@@ -247,7 +247,7 @@ func (g *goroutine) lockAll(ctx context.Context) error {
 // reenter takes a lock again under its own lease, and gives the outer one back first.
 func (g *goroutine) reenter(ctx context.Context) error {
 	name := g.mutexName()
-	m := g.locks.Mutex(name, holdfast.Reentrant())
+	m := g.locks.Mutex(name, holdfast.WithReentrance())
 	outer, err := g.take(ctx, exclusive(name), m.Lock)
 	if err != nil {
 		return err

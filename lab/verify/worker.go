@@ -113,7 +113,7 @@ func (w *worker) open(ctx context.Context) error {
 		return &holdfast.Error{Op: "open", Store: at.ShownFor(err), Err: err}
 	}
 	w.can = s.Abilities()
-	w.locks = holdfast.New(&recordedStore{s, w.recorder}, holdfast.TTL(w.TTL), holdfast.Label(w.Process))
+	w.locks = holdfast.New(&recordedStore{s, w.recorder}, holdfast.WithTTL(w.TTL), holdfast.WithLabel(w.Process))
 	return nil
 }
 

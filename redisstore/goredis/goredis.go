@@ -35,14 +35,14 @@ func New(ctx context.Context, client redis.UniversalClient, options ...redisstor
 	if err != nil {
 		return nil, err
 	}
-	return redisstore.Through(ctx, path, options...)
+	return redisstore.Open(ctx, path, options...)
 }
 
 // failoverAddr is what go-redis calls the address of a failover client, whose dialer knows better.
 const failoverAddr = "FailoverClient"
 
 // pathOf is how a client reaches its servers.
-func pathOf(client redis.UniversalClient) (path redisstore.Path, err error) {
+func pathOf(client redis.UniversalClient) (path redisstore.Config, err error) {
 	var dial func(ctx context.Context, network, address string) (net.Conn, error)
 	network := "tcp"
 	var who identity

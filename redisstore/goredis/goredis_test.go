@@ -56,7 +56,7 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 			return d.DialContext(ctx, network, p.Addr())
 		},
 	})
-	return open(t, client, redisstore.Prefix(prefix)), p.Link()
+	return open(t, client, redisstore.WithPrefix(prefix)), p.Link()
 }
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
@@ -96,7 +96,7 @@ func (h *harness) PlantNewer(name string) error {
 
 // newLocks makes a client whose goroutines all stand in the store's line.
 func newLocks(s *redisstore.Store) *holdfast.Client {
-	return holdfast.New(s, holdfast.HandOver(0, 0), holdfast.TTL(time.Minute))
+	return holdfast.New(s, holdfast.WithHandOver(0, 0), holdfast.WithTTL(time.Minute))
 }
 
 // handOver lets two goroutines have a lock in turn, the second by a push.
@@ -120,7 +120,7 @@ func handOver(t *testing.T, locks *holdfast.Client, name string) holdfast.Token 
 	testkit.Await(t, "the second waits", func() bool {
 		line, err := locks.Inspect(ctx, name)
 		testkit.Must(t, err)
-		return len(line.Places) == 2
+		return len(line.Entries) == 2
 	})
 	testkit.Must(t, first.Unlock(ctx))
 	token := <-second
@@ -142,7 +142,7 @@ func TestFailoverClient(t *testing.T) {
 	_, err := s.Failover()
 	testkit.Must(t, err)
 	testkit.Must(t, s.AwaitHealthy())
-	testkit.Await(t, "the new master is reached", func() bool { _, err := kept.Line(t.Context(), "after"); return err == nil })
+	testkit.Await(t, "the new master is reached", func() bool { _, err := kept.Queue(t.Context(), "after"); return err == nil })
 	if after := handOver(t, locks, "after"); after <= before {
 		t.Errorf("after the failover the token is %v, and before it was %v", after, before)
 	}
@@ -208,7 +208,7 @@ func TestClientIsNotClosed(t *testing.T) {
 	server := servers.Redis(t, servers.Password("open sesame"))
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: "open sesame", DB: 3})
 	defer client.Close()
-	s, err := goredis.New(t.Context(), client, redisstore.Prefix("p"))
+	s, err := goredis.New(t.Context(), client, redisstore.WithPrefix("p"))
 	testkit.Must(t, err)
 	handOver(t, newLocks(s), "kept")
 	testkit.Check(t, s.Close())

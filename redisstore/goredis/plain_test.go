@@ -20,7 +20,7 @@ import (
 func TestNewPlain(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: servers.Redis(t).Addr()})
 	defer client.Close()
-	s, err := goredis.New(t.Context(), client, redisstore.PlainMode(), redisstore.Prefix("lock:"))
+	s, err := goredis.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithPrefix("lock:"))
 	testkit.Must(t, err)
 	locks := holdfast.New(s)
 	defer locks.Close()
@@ -40,7 +40,7 @@ func TestNewPlain(t *testing.T) {
 	testkit.Check(t, lease.Unlock(t.Context()))
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
-	if _, err := goredis.New(t.Context(), ring, redisstore.PlainMode()); !errors.Is(err, holdfast.ErrUnsupported) {
+	if _, err := goredis.New(t.Context(), ring, redisstore.WithPlainMode()); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Errorf("a ring: %v", err)
 	}
 }

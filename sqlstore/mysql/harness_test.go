@@ -48,7 +48,7 @@ func (h *harness) makeDatabase() error {
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	p := testkit.Proxy(t, h.server.Addr())
-	s, err := mysql.Open(t.Context(), h.server.URL("root", "", database), mysql.Prefix(prefix), mysql.Through(p.Addr()))
+	s, err := mysql.Open(t.Context(), h.server.URL("root", "", database), mysql.WithPrefix(prefix), mysql.Through(p.Addr()))
 	testkit.Must(t, err)
 	return s, link{p.Link()}
 }

@@ -55,7 +55,7 @@ type settings struct {
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // Credentials returns a user and a password. An empty user leaves the one of the URL.
 type Credentials func(ctx context.Context) (user, password string, err error)
@@ -102,7 +102,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err := at.Allow("tls", "ca", "cert", "key", "server-name", "password-file", "socket"); err != nil {
 		return nil, err
 	}
-	options := []Option{Prefix(at.Prefix)}
+	options := []Option{WithPrefix(at.Prefix)}
 	if file := at.Query.Get("password-file"); file != "" {
 		options = append(options, WithCredentials(passwordFile(file)))
 	}

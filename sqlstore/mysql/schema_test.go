@@ -82,7 +82,7 @@ func TestSnapshotAfterLock(t *testing.T) {
 			testkit.Must(t, err)
 			testkit.Must(t, mysql.Install(t.Context(), conn, script))
 			unit := claim("unit")
-			unit.Ask = store.Ask{Kind: store.Semaphore, Units: 1, Limit: 1}
+			unit.Demand = store.Demand{Kind: store.Semaphore, Units: 1, Limit: 1}
 			standing, err := h.joinBehind(t, s, unit)
 			testkit.Must(t, err)
 			lock, err := h.joinBehind(t, s, claim("lock"))
@@ -110,7 +110,7 @@ func (h *harness) awaitJoin(t testing.TB) {
 }
 
 // joinBehind joins while an operator has all slots, and writes a claim like c before it lets them go.
-func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (standing store.Standing, err error) {
+func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (standing store.Status, err error) {
 	t.Helper()
 	operator, err := h.db.BeginTx(t.Context(), nil)
 	testkit.Must(t, err)

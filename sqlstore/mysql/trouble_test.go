@@ -88,8 +88,8 @@ func tour(ctx context.Context, s store.Store) (err error) {
 	join(&hasty, store.Gone)
 	err = cmp.Or(err, s.Leave(ctx, ghost)) // its Join may still come
 	keep(holder, store.Held)
-	line, e := s.Line(ctx, "tour")
-	if err = cmp.Or(err, e); err == nil && len(line.Places) != 2 {
+	line, e := s.Queue(ctx, "tour")
+	if err = cmp.Or(err, e); err == nil && len(line.Entries) != 2 {
 		err = fmt.Errorf("the line is %+v", line)
 	}
 	for name, e := range s.Names(ctx, "to") {
@@ -529,11 +529,11 @@ func TestSessions(t *testing.T) {
 			waiter.Owner = &store.Owner{Label: fmt.Sprintf("größe %d", i)}
 			testkit.Join(t, s, &waiter, store.Waiting)
 			testkit.Keep(t, s, waiter, store.Waiting)
-			line, err := first.Line(t.Context(), name)
+			line, err := first.Queue(t.Context(), name)
 			testkit.Must(t, err)
-			if len(line.Places) != 2 || line.Places[1].Owner.Label != waiter.Owner.Label {
+			if len(line.Entries) != 2 || line.Entries[1].Owner.Label != waiter.Owner.Label {
 				t.Errorf("%s: the line of %q is %+v", parameters, name, line)
-			} else if left := line.Places[1].Left; left > time.Minute || left < time.Minute-testkit.Patience {
+			} else if left := line.Entries[1].Left; left > time.Minute || left < time.Minute-testkit.Patience {
 				t.Errorf("%s: a claim of a minute has %v left", parameters, left)
 			}
 			testkit.Leave(t, first, holder)

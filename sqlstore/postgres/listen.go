@@ -38,7 +38,7 @@ type listener struct {
 	connect connect // nil: it cannot listen
 	frame   *frame.Frame
 	inbox   string
-	notify  atomic.Pointer[func(store.ID, store.Standing)]
+	notify  atomic.Pointer[func(store.ID, store.Status)]
 
 	left   atomic.Pointer[context.CancelFunc] // ends the connection of the moment
 	once   sync.Once
@@ -218,8 +218,8 @@ func (l *listener) deliver(payload string) {
 	}
 	switch word {
 	case "held":
-		(*notify)(id, store.Standing{State: store.Held, Ticket: ticket})
+		(*notify)(id, store.Status{State: store.Held, Ticket: ticket})
 	case "gone":
-		(*notify)(id, store.Standing{State: store.Gone, Ticket: ticket})
+		(*notify)(id, store.Status{State: store.Gone, Ticket: ticket})
 	}
 }

@@ -53,7 +53,7 @@ func TestPushesMissed(t *testing.T) {
 	server := servers.Postgres(t)
 	db := server.DB(t)
 	p := testkit.Proxy(t, server.Addr())
-	s := openAt(t, urlAt(server.Addr()), postgres.Listen(urlAt(p.Addr())))
+	s := openAt(t, urlAt(server.Addr()), postgres.WithListener(urlAt(p.Addr())))
 	told := testkit.Listen(s)
 	held := testkit.Held(t, s, testkit.Claim("x", time.Minute))
 	waiter := testkit.Waiting(t, s, testkit.Claim("x", time.Minute))

@@ -61,10 +61,10 @@ type settings struct {
 }
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // Listen has the store listen for its grants at this URL, which leads to the same database without a pooler between.
-func Listen(url string) Option { return func(s *settings) { s.listen = url } }
+func WithListener(url string) Option { return func(s *settings) { s.listen = url } }
 
 // Credentials returns a user and a password. An empty user leaves the one of the URL.
 type Credentials func(ctx context.Context) (user, password string, err error)
@@ -90,9 +90,9 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err := at.Allow(append([]string{"listen", "password-file"}, parameters...)...); err != nil {
 		return nil, err
 	}
-	options := []Option{Prefix(at.Prefix), func(s *settings) { s.lone = append(s.lone, at.LoneUser()) }}
+	options := []Option{WithPrefix(at.Prefix), func(s *settings) { s.lone = append(s.lone, at.LoneUser()) }}
 	if at.Query.Has("listen") {
-		options = append(options, Listen(at.Query.Get("listen")))
+		options = append(options, WithListener(at.Query.Get("listen")))
 	}
 	if file := at.Query.Get("password-file"); file != "" {
 		options = append(options, WithCredentials(passwordFile(file)))
@@ -363,7 +363,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 }
 
 // Notify implements sqlstore.Engine.
-func (e *engine) Notify(fn func(store.ID, store.Standing)) { e.listener.notify.Store(&fn) }
+func (e *engine) Notify(fn func(store.ID, store.Status)) { e.listener.notify.Store(&fn) }
 
 // Listen implements sqlstore.Engine.
 func (e *engine) Listen() bool { return e.listener.start() }

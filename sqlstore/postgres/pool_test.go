@@ -170,7 +170,7 @@ func TestPoolUsedUp(t *testing.T) {
 			t.Parallel()
 			s, take := g.open(t, server.URL("postgres", "", "postgres"))
 			failed := failedRenewals{errs: make(chan error, 1)}
-			locks := holdfast.New(s, holdfast.TTL(20*time.Second), holdfast.Observe(failed))
+			locks := holdfast.New(s, holdfast.WithTTL(20*time.Second), holdfast.WithObserver(failed))
 			defer locks.Close()
 			lease := testkit.Lock(t, locks, g.name+" held")
 			var releases []func()
@@ -234,7 +234,7 @@ func TestSilentServerIsNotBusy(t *testing.T) {
 	testkit.Must(t, server.Continue())
 	for _, s := range stores {
 		testkit.Await(t, "it works again", func() bool {
-			_, err := s.Line(t.Context(), "any")
+			_, err := s.Queue(t.Context(), "any")
 			return err == nil
 		})
 	}

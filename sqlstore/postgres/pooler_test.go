@@ -44,8 +44,8 @@ func (h *listeningHarness) Open(t testing.TB, prefix string) (store.Store, store
 	carrying := func(flow proxy.Flow) proxy.Option { return proxy.Classify(func([]byte) proxy.Flow { return flow }) }
 	calls := testkit.Proxy(t, h.address, carrying(proxy.Replies))
 	pushes := testkit.Proxy(t, h.server.Addr(), carrying(proxy.Pushes))
-	s, err := postgres.Open(t.Context(), urlAt(h.address), postgres.Prefix(prefix), h.through(calls.Addr()),
-		postgres.Listen(urlAt(pushes.Addr())))
+	s, err := postgres.Open(t.Context(), urlAt(h.address), postgres.WithPrefix(prefix), h.through(calls.Addr()),
+		postgres.WithListener(urlAt(pushes.Addr())))
 	testkit.Must(t, err)
 	return s, testkit.Links{calls.Link(), pushes.Link()}
 }
@@ -128,7 +128,7 @@ func TestPoolerRestarts(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
 	pooler := servers.PgBouncer(t, server)
-	locks := holdfast.New(openAt(t, pooler.URL("postgres")), holdfast.TTL(20*time.Second))
+	locks := holdfast.New(openAt(t, pooler.URL("postgres")), holdfast.WithTTL(20*time.Second))
 	defer locks.Close()
 	lease := testkit.Lock(t, locks, "kept")
 	testkit.Must(t, pooler.Kill())

@@ -128,7 +128,7 @@ func TestFailover(t *testing.T) {
 	standby := primary.Standby(t)
 	testkit.CheckFault(t, openError(t, urlAt(standby.Addr())), false, "only reads", "standby", standby.Addr())
 	s := openAt(t, urlAt(primary.Addr()+","+standby.Addr()))
-	locks := holdfast.New(s, holdfast.TTL(20*time.Second))
+	locks := holdfast.New(s, holdfast.WithTTL(20*time.Second))
 	defer locks.Close()
 	lease := testkit.Lock(t, locks, "kept")
 	held := testkit.Held(t, s, testkit.Claim("held", time.Minute))

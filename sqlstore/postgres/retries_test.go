@@ -30,7 +30,7 @@ func TestRetriesAreObserved(t *testing.T) {
 	var counter retryCounter
 	var clients sync.WaitGroup
 	for range 4 {
-		locks, err := holdfast.Open(ctx, server.URL("postgres", "", "postgres"), holdfast.Observe(&counter))
+		locks, err := holdfast.Open(ctx, server.URL("postgres", "", "postgres"), holdfast.WithObserver(&counter))
 		testkit.Must(t, err)
 		t.Cleanup(func() { locks.Close() })
 		clients.Go(func() {

@@ -59,7 +59,7 @@ func checkForgotten(t *testing.T, server *servers.PostgresServer, ttl time.Durat
 	var way atomic.Pointer[proxy.Proxy]
 	way.Store(before)
 	s := open(func() string { return way.Load().Addr() })
-	locks := holdfast.New(s, holdfast.TTL(ttl))
+	locks := holdfast.New(s, holdfast.WithTTL(ttl))
 	defer locks.Close()
 	lease := testkit.Lock(t, locks, t.Name())
 	busy := before.Hold(proxy.Replies) // so that each call needs a connection of its own

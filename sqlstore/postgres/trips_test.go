@@ -43,9 +43,9 @@ func TestRoundTrips(t *testing.T) {
 	var trips atomic.Int64
 	s, err := postgres.Open(t.Context(), server.URL("postgres", "", "postgres"),
 		postgres.Over(func(conn net.Conn) net.Conn { return &counted{Conn: conn, trips: &trips} }),
-		postgres.Listen("postgres://"+testkit.Nobody(t)+"/?sslmode=disable")) // which has nothing to do with it
+		postgres.WithListener("postgres://"+testkit.Nobody(t)+"/?sslmode=disable")) // which has nothing to do with it
 	testkit.Must(t, err)
-	locks := holdfast.New(s, holdfast.TTL(time.Minute))
+	locks := holdfast.New(s, holdfast.WithTTL(time.Minute))
 	defer locks.Close()
 	testkit.Unlock(t, testkit.Lock(t, locks, "first")) // connects
 	count := func(what string, do func()) {

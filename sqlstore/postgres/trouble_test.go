@@ -329,7 +329,7 @@ func TestHolderDeletedByHand(t *testing.T) {
 	start := time.Now()
 	for _, c := range []store.Claim{first, second} { // what is ahead of both is a holder with a minute left
 		standing := testkit.Keep(t, s, c, store.Waiting)
-		if in := standing.AskAgain.Sub(start); in < 50*time.Second || in > 62*time.Second {
+		if in := standing.RecheckAt.Sub(start); in < 50*time.Second || in > 62*time.Second {
 			t.Errorf("it is to ask again in %v", in)
 		}
 	}

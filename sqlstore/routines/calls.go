@@ -173,19 +173,19 @@ func (e *Engine) isThorough() bool {
 }
 
 // Line implements sqlstore.Engine.
-func (e *Engine) Line(ctx context.Context, name string) (store.Line, error) {
-	line := store.Line{Name: name}
+func (e *Engine) Queue(ctx context.Context, name string) (store.Queue, error) {
+	line := store.Queue{Name: name}
 	if err := e.tend(ctx, slotOf(e.Prefix, name), e.Prefix, name); err != nil {
 		return line, err
 	}
-	begin := func() { line.Places = nil }
+	begin := func() { line.Entries = nil }
 	err := e.query(ctx, e.Text.Line, []any{e.Prefix, name}, begin, func(rows *sql.Rows) error {
 		var text string
 		if err := rows.Scan(&text); err != nil {
 			return err
 		}
 		place, err := readPlace(name, text)
-		line.Places = append(line.Places, place)
+		line.Entries = append(line.Entries, place)
 		return err
 	})
 	return line, err
@@ -306,7 +306,7 @@ func (e *Engine) complete(a *sqlstore.Answer, problem, place string) error {
 		a.Err = store.ErrNotHeld
 	case "mismatch":
 		head, err := readPlace("", place)
-		a.Err = &store.MismatchError{InUse: head.Ask}
+		a.Err = &store.MismatchError{InUse: head.Demand}
 		return err
 	default:
 		return fmt.Errorf("the database has answered %.40q, which this program does not know", problem)
@@ -315,7 +315,7 @@ func (e *Engine) complete(a *sqlstore.Answer, problem, place string) error {
 }
 
 // readPlace reads a claim as the routines describe it.
-func readPlace(name, text string) (p store.Place, err error) {
+func readPlace(name, text string) (p store.Entry, err error) {
 	var r struct {
 		Ticket          uint64
 		ID, State, Kind string
@@ -329,7 +329,7 @@ func readPlace(name, text string) (p store.Place, err error) {
 		return p, err
 	}
 	p.Claim = store.Claim{
-		Name: name, Ask: store.Ask{Kind: kindOf(r.Kind), Units: r.Units, Limit: r.Capacity}, Ticket: r.Ticket, Turn: r.Turn,
+		Name: name, Demand: store.Demand{Kind: kindOf(r.Kind), Units: r.Units, Limit: r.Capacity}, Ticket: r.Ticket, Turn: r.Turn,
 		TTL: micros(r.TTL), Grace: micros(r.Grace), Owner: &store.Owner{},
 	}
 	p.State, p.Left, p.Since = stateOf(r.State), micros(r.Left), time.Now().Add(-micros(r.Age))

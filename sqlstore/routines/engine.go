@@ -342,7 +342,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // Notify implements sqlstore.Engine. This engine has nothing to tell.
-func (e *Engine) Notify(func(store.ID, store.Standing)) {}
+func (e *Engine) Notify(func(store.ID, store.Status)) {}
 
 // Listen implements sqlstore.Engine.
 func (e *Engine) Listen() bool { return false }
@@ -359,7 +359,7 @@ func (e *Engine) Abilities() store.Abilities {
 	return store.Abilities{
 		Store:        e.Frame.Name,
 		Identity:     e.Identity + "/" + e.Prefix,
-		Line:         true,
+		Queue:        true,
 		Shared:       true,
 		Grace:        true,
 		MinTTL:       MinTTL,

@@ -46,7 +46,7 @@ const longestAddress = 100
 const ringTimeout = 5 * time.Millisecond
 
 // listen makes the inbox, if it is not there yet, and says whether there is one. Its name does not change any more.
-func (b *bell) listen(hear func(store.ID, store.Standing)) bool {
+func (b *bell) listen(hear func(store.ID, store.Status)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inbox != "" || b.closed {
@@ -148,7 +148,7 @@ func (m *message) letter() []byte {
 }
 
 // readLetters passes on what comes in until the socket is closed.
-func readLetters(socket *net.UnixConn, hear func(store.ID, store.Standing)) {
+func readLetters(socket *net.UnixConn, hear func(store.ID, store.Status)) {
 	letter := make([]byte, 2*letterSize)
 	for {
 		n, err := socket.Read(letter)
@@ -158,7 +158,7 @@ func readLetters(socket *net.UnixConn, hear func(store.ID, store.Standing)) {
 		if n != letterSize || letter[0] != letterVersion {
 			continue // a later version may have more to say
 		}
-		standing := store.Standing{State: store.State(letter[1]), Ticket: binary.BigEndian.Uint64(letter[18:])}
+		standing := store.Status{State: store.State(letter[1]), Ticket: binary.BigEndian.Uint64(letter[18:])}
 		if id := store.ID(letter[2:18]); id != store.Everyone {
 			hear(id, standing)
 		}

@@ -94,7 +94,7 @@ func childHold(args []string) error {
 	if err != nil {
 		return err
 	}
-	locks, err := holdfast.Open(ctx, "sqlite:"+args[0], holdfast.TTL(ttl))
+	locks, err := holdfast.Open(ctx, "sqlite:"+args[0], holdfast.WithTTL(ttl))
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func childStay([]string) error {
 // childCount adds to a number in a file, so many times, with no protection but the lock.
 func childCount(args []string) error {
 	ctx := context.Background()
-	locks, err := holdfast.Open(ctx, "sqlite:"+args[0], holdfast.TTL(30*time.Second))
+	locks, err := holdfast.Open(ctx, "sqlite:"+args[0], holdfast.WithTTL(30*time.Second))
 	if err != nil {
 		return err
 	}

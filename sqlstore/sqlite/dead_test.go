@@ -39,7 +39,7 @@ func TestKilledHolderIsFoundOut(t *testing.T) {
 // TestKilledWaiterIsPassedOver: the process that was next in line is dead when the holder releases.
 func TestKilledWaiterIsPassedOver(t *testing.T) {
 	path := newPath(t)
-	locks := openClient(t, path, holdfast.TTL(long))
+	locks := openClient(t, path, holdfast.WithTTL(long))
 	lease := lock(t, locks, "x")
 	next := startHolder(t, path, "x", long)
 	waiters(t, locks, "x", 1)
@@ -60,7 +60,7 @@ func TestDeadWaiterBlocksNobody(t *testing.T) {
 	holder, dead, living := open(t, path), open(t, path), open(t, path)
 	units := func(n int32) *store.Claim {
 		c := longClaim("x")
-		c.Ask = store.Ask{Kind: store.Semaphore, Units: n, Limit: 5}
+		c.Demand = store.Demand{Kind: store.Semaphore, Units: n, Limit: 5}
 		return c
 	}
 	join(t, holder, units(3), store.Held)
@@ -231,7 +231,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 		c := longClaim("x")
 		join(t, e, c, store.Waiting)
 		client.folder = path + "-wake"
-		if !client.listen(func(store.ID, store.Standing) {}) {
+		if !client.listen(func(store.ID, store.Status) {}) {
 			t.Fatal("no socket")
 		}
 		operate(t, path, "UPDATE holdfast_claims SET inbox = ? WHERE ticket = ?", client.name(), int64(c.Ticket))

@@ -43,7 +43,7 @@ type engine struct {
 	clock    clock
 	wall     func() time.Time
 	bell     bell
-	notify   atomic.Pointer[func(store.ID, store.Standing)]
+	notify   atomic.Pointer[func(store.ID, store.Status)]
 
 	mu     sync.Mutex
 	jobs   []*job
@@ -320,7 +320,7 @@ func (e *engine) ready() error {
 	}
 	e.file, e.stale = f, true
 	if replaced {
-		e.push(store.Everyone, store.Standing{})
+		e.push(store.Everyone, store.Status{})
 	}
 	return nil
 }
@@ -362,9 +362,9 @@ func (e *engine) Changed(ctx context.Context) (bool, error) {
 }
 
 // Notify implements sqlstore.Engine.
-func (e *engine) Notify(fn func(store.ID, store.Standing)) { e.notify.Store(&fn) }
+func (e *engine) Notify(fn func(store.ID, store.Status)) { e.notify.Store(&fn) }
 
-func (e *engine) push(id store.ID, standing store.Standing) {
+func (e *engine) push(id store.ID, standing store.Status) {
 	if notify := e.notify.Load(); notify != nil {
 		(*notify)(id, standing)
 	}

@@ -56,7 +56,7 @@ func childReadOnly(args []string) error {
 func openAnd(path string) (*holdfast.Client, error) {
 	ctx, cancel := deadline(30 * time.Second)
 	defer cancel()
-	locks, err := holdfast.Open(ctx, "sqlite:"+path, holdfast.TTL(2*time.Second))
+	locks, err := holdfast.Open(ctx, "sqlite:"+path, holdfast.WithTTL(2*time.Second))
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func wantRows(t *testing.T, path string, want int, from string, args ...any) {
 func heard(t *testing.T, e *engine) <-chan store.ID {
 	t.Helper()
 	told := make(chan store.ID, 16)
-	e.Notify(func(id store.ID, _ store.Standing) { told <- id })
+	e.Notify(func(id store.ID, _ store.Status) { told <- id })
 	if !e.Listen() {
 		t.Fatal("no socket")
 	}

@@ -65,7 +65,7 @@ func (h *harness) operator() *sql.DB {
 }
 
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
-	e, err := newEngine(t.Context(), h.path, Prefix(prefix))
+	e, err := newEngine(t.Context(), h.path, WithPrefix(prefix))
 	check(t, err)
 	pipe := storetest.NewPipe()
 	return newStore(&piped{e, pipe}), pipe
@@ -186,8 +186,8 @@ func (p *piped) Break(ctx context.Context, name string, ticket uint64) error {
 	return err
 }
 
-func (p *piped) Line(ctx context.Context, name string) (store.Line, error) {
-	return over(ctx, p, func(ctx context.Context) (store.Line, error) { return p.engine.Line(ctx, name) })
+func (p *piped) Queue(ctx context.Context, name string) (store.Queue, error) {
+	return over(ctx, p, func(ctx context.Context) (store.Queue, error) { return p.engine.Queue(ctx, name) })
 }
 
 func (p *piped) Names(ctx context.Context, prefix string) ([]string, error) {
@@ -207,6 +207,6 @@ func (p *piped) Sweep(ctx context.Context) error {
 	return err
 }
 
-func (p *piped) Notify(fn func(store.ID, store.Standing)) {
-	p.engine.Notify(func(id store.ID, s store.Standing) { p.pipe.Push(func() { fn(id, s) }) })
+func (p *piped) Notify(fn func(store.ID, store.Status)) {
+	p.engine.Notify(func(id store.ID, s store.Status) { p.pipe.Push(func() { fn(id, s) }) })
 }

@@ -27,12 +27,12 @@ func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	if len(at.Hosts) > 0 || at.User != nil {
 		return nil, errors.New("a SQLite store has no host: write sqlite:PATH, as in sqlite:/var/lib/app/locks.db")
 	}
-	options := []Option{Prefix(at.Prefix)}
+	options := []Option{WithPrefix(at.Prefix)}
 	if at.Query.Has("shared") {
 		if at.Query.Get("shared") != "yes" {
 			return nil, errors.New("shared is yes, or is left out")
 		}
-		options = append(options, Shared())
+		options = append(options, WithShared())
 	}
 	s, err := Open(ctx, at.Path, options...)
 	if err != nil {
@@ -45,7 +45,7 @@ func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 type Option func(*engine)
 
 // Prefix separates tenants: stores with different prefixes never see each other's names.
-func Prefix(prefix string) Option { return func(e *engine) { e.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(e *engine) { e.prefix = prefix } }
 
 // Shared is for users who share a file knowingly: none of them is protected from the others. The file and its folder
 // may belong to another user, links are followed whoever made them, and a file that is made is for its group too
@@ -55,7 +55,7 @@ func Prefix(prefix string) Option { return func(e *engine) { e.prefix = prefix }
 // Without it, a file is refused if another user owns it or can replace or write it: one who made it first, or put a
 // link in its place, could take locks away, or have tables added to a database that is not his. Root and whoever owns
 // the root folder are trusted.
-func Shared() Option { return func(e *engine) { e.shared = true } }
+func WithShared() Option { return func(e *engine) { e.shared = true } }
 
 // Open opens the SQLite file at path, and makes it if it is not there. The folder must be there.
 func Open(ctx context.Context, path string, options ...Option) (*sqlstore.Store, error) {
@@ -122,7 +122,7 @@ func (e *engine) Abilities() store.Abilities {
 	return store.Abilities{
 		Store:        e.String(),
 		Identity:     e.identity + "/" + e.prefix,
-		Line:         true,
+		Queue:        true,
 		Shared:       true,
 		Grace:        true,
 		MinTTL:       MinTTL,

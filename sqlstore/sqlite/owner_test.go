@@ -137,7 +137,7 @@ func TestReplacedByOthers(t *testing.T) {
 // TestSharedModes: what is made for a group can be used by it.
 func TestSharedModes(t *testing.T) {
 	path := newPath(t)
-	e := open(t, path, Shared())
+	e := open(t, path, WithShared())
 	join(t, e, newClaim("x"), store.Held)
 	for name, want := range map[string]fs.FileMode{
 		path: 0o660, path + "-wal": 0o660, path + "-shm": 0o660, path + "-wake": 0o770, e.bell.path(e.bell.name()): 0o770,

@@ -59,7 +59,7 @@ func killInTurn(t *testing.T, locks *holdfast.Client, path string, ttl, most tim
 func TestKilledHolder(t *testing.T) {
 	const ttl = 2 * time.Second
 	path := newPath(t)
-	locks := openClient(t, path, holdfast.TTL(ttl))
+	locks := openClient(t, path, holdfast.WithTTL(ttl))
 	last := killInTurn(t, locks, path, ttl, 3*ttl)
 	last.in.Close()
 	check(t, last.Wait())
@@ -74,7 +74,7 @@ func TestKilledHolder(t *testing.T) {
 // busy, one of a few is woken so soon.
 func TestWakeAcrossProcesses(t *testing.T) {
 	path := newPath(t)
-	locks := openClient(t, path, holdfast.TTL(30*time.Second))
+	locks := openClient(t, path, holdfast.WithTTL(30*time.Second))
 	quickest := time.Hour
 	for try := 0; try < 5 && quickest > lookSlowly; try++ {
 		lease := lock(t, locks, "x")

@@ -20,7 +20,9 @@ type row struct {
 	shrunk       bool // by what its owner has just said
 }
 
-func (r *row) ask() store.Ask { return store.Ask{Kind: kindOf(r.kind), Units: r.units, Limit: r.limit} }
+func (r *row) ask() store.Demand {
+	return store.Demand{Kind: kindOf(r.kind), Units: r.units, Limit: r.limit}
+}
 
 func kindOf(word string) store.Kind {
 	switch word {
@@ -119,7 +121,7 @@ func (tx *transaction) prolong(r *row, c *store.Claim) error {
 func (tx *transaction) deadline(c *store.Claim) int64 { return tx.now + int64(c.TTL) + int64(c.Grace) }
 
 // places reads a line, or its first places.
-func (tx *transaction) places(name string, most int) (places []store.Place, err error) {
+func (tx *transaction) places(name string, most int) (places []store.Entry, err error) {
 	err = tx.each(`SELECT ticket, id, state, kind, units, capacity, deadline, ttl, grace, since, turn, waits, details
 		FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT ?`, []any{tx.prefix, name, most},
 		func(rows *sql.Rows) error {
@@ -130,7 +132,7 @@ func (tx *transaction) places(name string, most int) (places []store.Place, err 
 	return places, err
 }
 
-func (tx *transaction) place(name string, rows *sql.Rows) (p store.Place, err error) {
+func (tx *transaction) place(name string, rows *sql.Rows) (p store.Entry, err error) {
 	var id, state, kind, waits, details string
 	var deadline, since int64
 	p.Name, p.Owner = name, &store.Owner{}

@@ -33,7 +33,7 @@ func newClaim(name string) *store.Claim {
 	nextID++
 	return &store.Claim{
 		ID: store.ID{1, 15: nextID}, Name: name, TTL: 5 * time.Second, Owner: &store.Owner{Label: "test"},
-		Ask: store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		Demand: store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 	}
 }
 
@@ -97,7 +97,7 @@ func TestBelt(t *testing.T) {
 // TestReadableByPeople: what an operator sees in a database shell.
 func TestReadableByPeople(t *testing.T) {
 	path := newPath(t)
-	locks := openClient(t, path, holdfast.Label("nightly"))
+	locks := openClient(t, path, holdfast.WithLabel("nightly"))
 	defer lock(t, locks, "report").Unlock(t.Context())
 	var name, state, label, since string
 	var pid int
@@ -185,7 +185,7 @@ func TestFloorMovesEverybody(t *testing.T) {
 // nothing, and tokens still rise.
 func TestReplacedFile(t *testing.T) {
 	path := newPath(t)
-	locks := openClient(t, path, holdfast.TTL(300*time.Millisecond))
+	locks := openClient(t, path, holdfast.WithTTL(300*time.Millisecond))
 	lease := lock(t, locks, "x")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		check(t, os.Remove(path+suffix))
@@ -226,9 +226,9 @@ func TestSlowDisk(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	release()
-	l, err := e.Line(t.Context(), "x")
-	if err != nil || len(l.Places) != 0 {
-		t.Errorf("the line has %d places, %v", len(l.Places), err)
+	l, err := e.Queue(t.Context(), "x")
+	if err != nil || len(l.Entries) != 0 {
+		t.Errorf("the line has %d places, %v", len(l.Entries), err)
 	}
 }
 
@@ -241,8 +241,8 @@ func TestWithoutSockets(t *testing.T) {
 	join(t, other, holder, store.Held)
 	s := newStore(deaf)
 	defer s.Close()
-	granted := make(chan store.Standing, 1)
-	s.Notify(func(id store.ID, standing store.Standing) {
+	granted := make(chan store.Status, 1)
+	s.Notify(func(id store.ID, standing store.Status) {
 		if id == waiter.ID {
 			granted <- standing
 		}

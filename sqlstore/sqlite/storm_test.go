@@ -24,7 +24,7 @@ func init() { childJobs["storm"] = childStorm }
 func childStorm(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }()
-	locks, err := holdfast.Open(context.Background(), "sqlite:"+args[0], holdfast.TTL(long))
+	locks, err := holdfast.Open(context.Background(), "sqlite:"+args[0], holdfast.WithTTL(long))
 	if err != nil {
 		return err
 	}

@@ -60,8 +60,8 @@ func TestEndOfTickets(t *testing.T) {
 		if a, err := e.Join(t.Context(), newClaim("x")); !errors.Is(err, store.ErrFloor) {
 			t.Errorf("%s: ticket %d, %v", what, a.Ticket, err)
 		}
-		if l, err := e.Line(t.Context(), "x"); err != nil || len(l.Places) != 0 {
-			t.Errorf("%s: %d places, %v", what, len(l.Places), err)
+		if l, err := e.Queue(t.Context(), "x"); err != nil || len(l.Entries) != 0 {
+			t.Errorf("%s: %d places, %v", what, len(l.Entries), err)
 		}
 	}
 }

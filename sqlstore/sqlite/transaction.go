@@ -24,7 +24,7 @@ type transaction struct {
 type message struct {
 	inbox    string
 	id       store.ID
-	standing store.Standing
+	standing store.Status
 }
 
 // newTransaction goes on from BEGIN.

@@ -25,17 +25,17 @@ func TestDeadlineIsNeverBeforeUntil(t *testing.T) {
 	<-reached
 	late.Store(int64(time.Hour))
 	c := newClaim("x")
-	var standing store.Standing
+	var standing store.Status
 	joined := later(func() (err error) { standing, err = s.Join(t.Context(), *c); return err })
 	waitForJobs(t, e, 2)
 	goOn()
 	check(t, <-first)
 	check(t, <-joined)
-	l, err := e.Line(t.Context(), "x")
-	if err != nil || len(l.Places) != 1 {
-		t.Fatalf("the line has %d places, %v", len(l.Places), err)
+	l, err := e.Queue(t.Context(), "x")
+	if err != nil || len(l.Entries) != 1 {
+		t.Fatalf("the line has %d places, %v", len(l.Entries), err)
 	}
-	if left := time.Until(standing.Until); left > l.Places[0].Left {
-		t.Errorf("the client believes in %v, the file only in %v", left, l.Places[0].Left)
+	if left := time.Until(standing.Until); left > l.Entries[0].Left {
+		t.Errorf("the client believes in %v, the file only in %v", left, l.Entries[0].Left)
 	}
 }

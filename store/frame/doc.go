@@ -5,15 +5,15 @@
 // failures into a [store.Fault] without secrets, computes Until from the time of sending, and delivers pushes. An
 // operation looks like this:
 //
-//	func (s *Store) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+//	func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 //		call, err := s.frame.Begin(ctx, c.Name, c.TTL)
 //		if err != nil {
-//			return store.Standing{}, err
+//			return store.Status{}, err
 //		}
 //		defer call.End()
 //		standing, err := s.send(call.Context, &c)
 //		if err := call.Outcome(err); err != nil {
-//			return store.Standing{}, err
+//			return store.Status{}, err
 //		}
 //		standing.Until = call.Until(standing.State, c.TTL)
 //		return standing, nil

@@ -37,7 +37,7 @@ type Config struct {
 type Frame struct {
 	Config
 
-	notify  atomic.Pointer[func(store.ID, store.Standing)]
+	notify  atomic.Pointer[func(store.ID, store.Status)]
 	unheard atomic.Bool // pushes may have been lost
 	closed  atomic.Bool
 	life    context.Context
@@ -91,10 +91,10 @@ func (f *Frame) CheckAll(ctx context.Context, claims []store.Claim) (limit time.
 }
 
 // Notify sets the receiver of pushes (see store.Store).
-func (f *Frame) Notify(fn func(store.ID, store.Standing)) { f.notify.Store(&fn) }
+func (f *Frame) Notify(fn func(store.ID, store.Status)) { f.notify.Store(&fn) }
 
 // Push delivers a push to the client. Before Notify and after Close there is nobody to deliver it to.
-func (f *Frame) Push(id store.ID, standing store.Standing) {
+func (f *Frame) Push(id store.ID, standing store.Status) {
 	if notify := f.notify.Load(); notify != nil && !f.closed.Load() {
 		(*notify)(id, standing)
 	}
@@ -106,7 +106,7 @@ func (f *Frame) PushesLost() { f.unheard.Store(true) }
 // PushesResumed notes that pushes arrive again. If some may have been lost, it tells the client so.
 func (f *Frame) PushesResumed() {
 	if f.unheard.Load() && f.unheard.CompareAndSwap(true, false) {
-		f.Push(store.Everyone, store.Standing{})
+		f.Push(store.Everyone, store.Status{})
 	}
 }
 

@@ -121,9 +121,9 @@ func TestPushes(t *testing.T) {
 		defer call.End()
 		_ = call.Outcome(err)
 	}
-	f.Push(store.ID{1}, store.Standing{})
-	f.Notify(func(id store.ID, _ store.Standing) { heard = append(heard, id) })
-	f.Push(store.ID{2}, store.Standing{})
+	f.Push(store.ID{1}, store.Status{})
+	f.Notify(func(id store.ID, _ store.Status) { heard = append(heard, id) })
+	f.Push(store.ID{2}, store.Status{})
 	outcome(nil)
 	outcome(store.ErrFloor) // nothing was lost
 	outcome(nil)
@@ -131,9 +131,9 @@ func TestPushes(t *testing.T) {
 	outcome(errRefused)
 	outcome(nil)
 	outcome(nil)
-	f.Push(store.ID{3}, store.Standing{})
+	f.Push(store.ID{3}, store.Status{})
 	f.Shut()
-	f.Push(store.ID{4}, store.Standing{})
+	f.Push(store.ID{4}, store.Status{})
 	if want := []store.ID{{2}, store.Everyone, {3}}; !slices.Equal(heard, want) {
 		t.Errorf("heard %v, want %v", heard, want)
 	}

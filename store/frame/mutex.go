@@ -16,7 +16,7 @@ type Mutex struct {
 
 type push struct {
 	id       store.ID
-	standing store.Standing
+	standing store.Status
 }
 
 // NewMutex returns a mutex whose pushes go to the client of f.
@@ -26,7 +26,7 @@ func NewMutex(f *Frame) *Mutex { return &Mutex{frame: f} }
 func (m *Mutex) Lock() { m.mu.Lock() }
 
 // Push delivers a push when m, which must be locked, is unlocked.
-func (m *Mutex) Push(id store.ID, standing store.Standing) {
+func (m *Mutex) Push(id store.ID, standing store.Status) {
 	m.pushes = append(m.pushes, push{id, standing})
 }
 

@@ -35,7 +35,7 @@ func NewRecord(c *store.Claim, ttl time.Duration, joined, granted time.Time) Rec
 
 // Show shows the record at the place of its claim, whose State is known. Times are those of the clients' clocks, and
 // Left is the most that it can be.
-func (r *Record) Show(p *store.Place) {
+func (r *Record) Show(p *store.Entry) {
 	p.Turn, p.Owner, p.Waits = r.Turn, cmp.Or(r.Owner, &store.Owner{}), r.Waits
 	p.TTL = time.Duration(r.TTL) * time.Millisecond
 	p.Left = p.TTL

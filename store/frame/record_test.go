@@ -37,7 +37,7 @@ func TestRecord(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &r); err != nil || !ok {
 				t.Fatalf("%s: %v", text, err)
 			}
-			p := store.Place{State: test.state}
+			p := store.Entry{State: test.state}
 			r.Show(&p)
 			if p.Turn != 3 || p.Owner.Host != "h" || len(p.Waits) != 1 || p.TTL != 10*time.Second || p.Left != p.TTL {
 				t.Errorf("it is shown as %+v", p)
@@ -52,7 +52,7 @@ func TestRecord(t *testing.T) {
 // TestRecordSaysNothing: a record that says nothing is shown as one of an unknown owner.
 func TestRecordSaysNothing(t *testing.T) {
 	made := time.Unix(1, 0)
-	p := store.Place{Since: made}
+	p := store.Entry{Since: made}
 	new(frame.Record).Show(&p)
 	if p.Owner == nil || !p.Since.Equal(made) {
 		t.Errorf("it is shown as %+v", p)

@@ -74,9 +74,9 @@ func NewSessions[H any](f *Frame, config SessionConfig[H]) *Sessions[H] {
 // Until is the instant up to which the session, and so all of its claims, is valid.
 func (ses *Session[H]) Until() time.Time { return *ses.until.Load() }
 
-// Standing returns the standing of a claim under the session.
-func (ses *Session[H]) Standing(state store.State, ticket uint64, ahead int) store.Standing {
-	return store.Standing{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
+// Status returns the standing of a claim under the session.
+func (ses *Session[H]) Status(state store.State, ticket uint64, ahead int) store.Status {
+	return store.Status{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
 }
 
 // Extend notes that the server has extended the session when it got what was sent then.

@@ -84,7 +84,7 @@ func withSessions(t *testing.T, test func(*sessionTest)) {
 		s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[int]{
 			Server:  &s.server,
 			Mutex:   frame.NewMutex(s.Frame),
-			Lost:    func(*frame.Session[int]) { s.losses++; s.Sessions.Mutex.Push(store.ID{1}, store.Standing{}) },
+			Lost:    func(*frame.Session[int]) { s.losses++; s.Sessions.Mutex.Push(store.ID{1}, store.Status{}) },
 			Renewed: func(err error) { s.renewed = append(s.renewed, err) },
 		})
 		s.Go(s.Sessions.Run)
@@ -171,7 +171,7 @@ func TestSilentRenewal(t *testing.T) {
 func TestSessionIsLost(t *testing.T) {
 	withSessions(t, func(t *sessionTest) {
 		pushes := 0
-		t.Notify(func(store.ID, store.Standing) {
+		t.Notify(func(store.ID, store.Status) {
 			t.open() // the mutex is free
 			pushes++
 		})

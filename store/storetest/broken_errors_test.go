@@ -11,20 +11,20 @@ import (
 // misreads makes the store answer with a state when it has no answer.
 func misreads(state store.State) func(*broken) {
 	return eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			standing, err := b.Store.Join(ctx, c)
 			if _, fault := errors.AsType[*store.Fault](err); fault {
-				return store.Standing{State: state, Ticket: 1}, nil
+				return store.Status{State: state, Ticket: 1}, nil
 			}
 			return standing, err
 		}
-		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 			standings, err := b.Store.Keep(ctx, cs)
 			if _, fault := errors.AsType[*store.Fault](err); !fault {
 				return standings, err
 			}
 			for _, c := range cs {
-				standings = append(standings, store.Standing{State: state, Ticket: c.Ticket})
+				standings = append(standings, store.Status{State: state, Ticket: c.Ticket})
 			}
 			return standings, nil
 		}
@@ -83,7 +83,7 @@ var brokenFormat = []mutant{
 	{"a newer line is cleared away", 12, "format/a newer line", nil, func(h *broken) {
 		var cleared notes[string, bool]
 		h.bug = func(b *bug) {
-			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 				standing, err := b.Store.Join(ctx, c)
 				cleared.set(c.Name, errors.Is(err, store.ErrFormat))
 				return standing, err
@@ -97,7 +97,7 @@ var brokenFormat = []mutant{
 		}
 	}},
 	{"a newer line costs the others", 12, "format/a newer line among others", nil, eachStore(func(b *bug) {
-		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 			standings, err := b.Store.Keep(ctx, cs)
 			for _, s := range standings {
 				if s.Err != nil {

@@ -15,7 +15,7 @@ var brokenIdentity = []mutant{
 		}
 	})},
 	{"keep extends whatever is there", 6, "identity/a stranger keeps", nil, eachStore(func(b *bug) {
-		b.answers = func(c store.Claim, s *store.Standing) {
+		b.answers = func(c store.Claim, s *store.Status) {
 			for _, p := range b.places(c.Name) {
 				if s.State == store.Gone {
 					_, _ = b.eye.Keep(context.Background(), []store.Claim{p.Claim})
@@ -25,7 +25,7 @@ var brokenIdentity = []mutant{
 	})},
 	{"an ID means a claim in any line", 6, "identity/leaving another line", nil, eachStore(func(b *bug) {
 		var lines notes[store.ID, string]
-		b.answers = func(c store.Claim, s *store.Standing) {
+		b.answers = func(c store.Claim, s *store.Status) {
 			if s.State != store.Gone {
 				lines.set(c.ID, c.Name)
 			}
@@ -45,7 +45,7 @@ var brokenIdentity = []mutant{
 	})},
 	{"keep gives what it asks for", 6, "identity/keep does not grow", nil, eachStore(func(b *bug) {
 		var units notes[store.ID, int32]
-		b.answers = func(c store.Claim, _ *store.Standing) {
+		b.answers = func(c store.Claim, _ *store.Status) {
 			had := units.get(c.ID)
 			units.set(c.ID, c.Units)
 			if had == 0 || c.Units <= had {

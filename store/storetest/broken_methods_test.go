@@ -14,7 +14,7 @@ import (
 
 var brokenMethods = []mutant{
 	{"a refused try stays in line", 0, "methods/try", []int{10}, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			try := c.Try
 			c.Try = false
 			standing, err := b.Store.Join(ctx, c)
@@ -32,16 +32,16 @@ var brokenMethods = []mutant{
 		}
 	})},
 	{"a mismatch holds", 0, "methods/mismatch", nil, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			standing, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrMismatch) {
-				return store.Standing{State: store.Held, Ticket: 1}, nil
+				return store.Status{State: store.Held, Ticket: 1}, nil
 			}
 			return standing, err
 		}
 	})},
 	{"a mismatch with no reason", 0, "methods/mismatch", nil, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			standing, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrMismatch) {
 				err = store.ErrMismatch
@@ -50,10 +50,10 @@ var brokenMethods = []mutant{
 		}
 	})},
 	{"a mismatch with what was asked for", 0, "methods/mismatch", nil, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			standing, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrMismatch) {
-				err = &store.MismatchError{InUse: c.Ask}
+				err = &store.MismatchError{InUse: c.Demand}
 			}
 			return standing, err
 		}
@@ -78,32 +78,32 @@ var brokenMethods = []mutant{
 		}
 	})},
 	{"a line from its end", 0, "methods/line", nil, eachStore(func(b *bug) {
-		b.shows = func(line *store.Line) { slices.Reverse(line.Places) }
+		b.shows = func(line *store.Queue) { slices.Reverse(line.Entries) }
 	})},
 	{"a line that knows no time", 0, "methods/line tells the time", nil, eachStore(func(b *bug) {
-		b.shows = func(line *store.Line) {
-			for i, p := range line.Places {
-				line.Places[i].Since, line.Places[i].Left = time.Now(), p.TTL
+		b.shows = func(line *store.Queue) {
+			for i, p := range line.Entries {
+				line.Entries[i].Since, line.Entries[i].Left = time.Now(), p.TTL
 			}
 		}
 	})},
 	{"a grant is as old as its claim", 0, "methods/line tells the time", nil, eachStore(func(b *bug) {
 		var came notes[store.ID, time.Time]
-		b.shows = func(line *store.Line) {
-			for i, p := range line.Places {
+		b.shows = func(line *store.Queue) {
+			for i, p := range line.Entries {
 				if came.get(p.ID).IsZero() {
 					came.set(p.ID, p.Since)
 				}
-				line.Places[i].Since = came.get(p.ID)
+				line.Entries[i].Since = came.get(p.ID)
 			}
 		}
 	})},
 	{"looking makes a name", 0, "methods/an empty line", []int{10}, func(h *broken) {
 		var looked notes[string, bool]
 		h.bug = func(b *bug) {
-			b.line = func(ctx context.Context, name string) (store.Line, error) {
+			b.line = func(ctx context.Context, name string) (store.Queue, error) {
 				looked.set(name, true)
-				return b.Store.Line(ctx, name)
+				return b.Store.Queue(ctx, name)
 			}
 			b.names = func(ctx context.Context, prefix string) iter.Seq2[string, error] {
 				return func(yield func(string, error) bool) {
@@ -133,17 +133,17 @@ var brokenMethods = []mutant{
 		}
 	})},
 	{"a batch is answered in any order", 0, "methods/keep in batches", []int{12}, eachStore(func(b *bug) {
-		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 			standings, err := b.Store.Keep(ctx, cs)
 			slices.Reverse(standings)
 			return standings, err
 		}
 	})},
 	{"a batch has a limit", 0, "methods/keep a large batch", nil, eachStore(func(b *bug) {
-		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 			standings, err := b.Store.Keep(ctx, cs[:min(len(cs), 16)])
 			for err == nil && len(standings) < len(cs) {
-				standings = append(standings, store.Standing{})
+				standings = append(standings, store.Status{})
 			}
 			return standings, err
 		}
@@ -151,7 +151,7 @@ var brokenMethods = []mutant{
 	{"a failed batch is sent again", 0, "methods/a batch is the caller's", nil, eachStore(func(b *bug) {
 		var mu sync.Mutex
 		var failed [][]store.Claim
-		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, again := range failed {
@@ -176,17 +176,17 @@ var brokenMethods = []mutant{
 		h.bug = func(b *bug) { b.abilities = func(able *store.Abilities) { able.Identity = "the server's" } }
 	}},
 	{"nobody is told", 0, "methods/a release wakes the next", []int{4, 7}, func(h *broken) {
-		h.bug = func(b *bug) { b.notify = func(func(store.ID, store.Standing)) {} }
+		h.bug = func(b *bug) { b.notify = func(func(store.ID, store.Status)) {} }
 	}},
 	{"everybody is told", 0, "methods/a release wakes nobody else", nil, func(h *broken) {
 		var mu sync.Mutex
-		var all []func(store.ID, store.Standing)
+		var all []func(store.ID, store.Status)
 		h.bug = func(b *bug) {
-			b.notify = func(fn func(store.ID, store.Standing)) {
+			b.notify = func(fn func(store.ID, store.Status)) {
 				mu.Lock()
 				all = append(all, fn)
 				mu.Unlock()
-				b.Store.Notify(func(id store.ID, s store.Standing) {
+				b.Store.Notify(func(id store.ID, s store.Status) {
 					mu.Lock()
 					herd := slices.Clone(all)
 					mu.Unlock()

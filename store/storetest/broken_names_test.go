@@ -16,8 +16,8 @@ func renames(b *bug, rename func(string) string) {
 	b.breaks = func(ctx context.Context, name string, ticket uint64) error {
 		return b.Store.Break(ctx, rename(name), ticket)
 	}
-	b.line = func(ctx context.Context, name string) (store.Line, error) {
-		line, err := b.Store.Line(ctx, rename(name))
+	b.line = func(ctx context.Context, name string) (store.Queue, error) {
+		line, err := b.Store.Queue(ctx, rename(name))
 		line.Name = name
 		return line, err
 	}

@@ -11,7 +11,7 @@ import (
 
 var brokenExclusion = []mutant{
 	{"looks, and then takes", 1, "exclusion/mutexes", nil, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			free := len(b.places(c.Name)) == 0
 			time.Sleep(time.Nanosecond) // whoever looks now finds the same
 			standing, err := b.Store.Join(ctx, c)
@@ -35,12 +35,12 @@ var brokenExclusion = []mutant{
 
 // tickets makes the store call its tickets something else.
 func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
-	b.answers = func(c store.Claim, s *store.Standing) {
+	b.answers = func(c store.Claim, s *store.Status) {
 		if s.State != store.Gone {
 			s.Ticket = call(c.ID, s.Ticket)
 		}
 	}
-	b.pushes = func(id store.ID, s *store.Standing) { s.Ticket = call(id, s.Ticket) }
+	b.pushes = func(id store.ID, s *store.Status) { s.Ticket = call(id, s.Ticket) }
 	b.breaks = func(ctx context.Context, name string, ticket uint64) error {
 		for _, p := range b.places(name) {
 			if call(p.ID, p.Ticket) == ticket {
@@ -49,9 +49,9 @@ func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
 		}
 		return b.Store.Break(ctx, name, store.MaxTicket) // nobody
 	}
-	b.shows = func(line *store.Line) {
-		for i, p := range line.Places {
-			line.Places[i].Ticket = call(p.ID, p.Ticket)
+	b.shows = func(line *store.Queue) {
+		for i, p := range line.Entries {
+			line.Entries[i].Ticket = call(p.ID, p.Ticket)
 		}
 	}
 }
@@ -65,7 +65,7 @@ var brokenOrder = []mutant{
 		var drawn notes[store.ID, uint64]
 		var last atomic.Uint64
 		h.bug = func(b *bug) {
-			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 				if drawn.get(c.ID) == 0 {
 					drawn.set(c.ID, last.Add(1))
 				}
@@ -78,7 +78,7 @@ var brokenOrder = []mutant{
 	{"the next is sent to the back", 2, "order/first come first served", []int{7}, eachStore(func(b *bug) {
 		b.leave = func(ctx context.Context, c store.Claim) error {
 			places := b.places(c.Name)
-			if len(places) > 2 && places[0].ID == c.ID && places[1].State == store.Waiting && places[1].Ask == places[2].Ask {
+			if len(places) > 2 && places[0].ID == c.ID && places[1].State == store.Waiting && places[1].Demand == places[2].Demand {
 				next := places[1].Claim
 				_ = b.eye.Leave(ctx, next)
 				_, _ = b.eye.Join(ctx, next)
@@ -87,7 +87,7 @@ var brokenOrder = []mutant{
 		}
 	})},
 	{"whoever fits holds", 2, "order/a writer stops later readers", []int{0, 1, 6}, eachStore(func(b *bug) {
-		b.answers = func(c store.Claim, s *store.Standing) {
+		b.answers = func(c store.Claim, s *store.Status) {
 			free := c.Limit - c.Units
 			for _, p := range b.places(c.Name) {
 				if p.State == store.Held {
@@ -102,7 +102,7 @@ var brokenOrder = []mutant{
 	{"a release grants one", 2, "order/one release grants several", []int{0, 6}, func(h *broken) {
 		var waited notes[store.ID, bool]
 		h.bug = func(b *bug) {
-			b.answers = func(c store.Claim, s *store.Standing) {
+			b.answers = func(c store.Claim, s *store.Status) {
 				if s.State == store.Waiting {
 					waited.set(c.ID, true)
 				}
@@ -134,7 +134,7 @@ var brokenOrder = []mutant{
 				}
 				return err
 			}
-			b.answers = func(c store.Claim, s *store.Standing) {
+			b.answers = func(c store.Claim, s *store.Status) {
 				if unseen.get(c.ID) && s.State == store.Held {
 					s.State = store.Waiting
 				}
@@ -152,7 +152,7 @@ var brokenFloor = []mutant{
 		}
 	})},
 	{"every floor is believed", 3, "floor/absurd floors", []int{8}, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			seen := c.Floor
 			if store.FloorTooHigh(seen, time.Now()) {
 				c.Floor = 0
@@ -165,7 +165,7 @@ var brokenFloor = []mutant{
 	{"a floor is refused and yet believed", 3, "floor/absurd floors", nil, func(h *broken) {
 		var mark atomic.Uint64
 		h.bug = func(b *bug) {
-			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 				standing, err := b.Store.Join(ctx, c)
 				if errors.Is(err, store.ErrFloor) {
 					mark.Store(c.Floor)

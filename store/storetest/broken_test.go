@@ -99,11 +99,11 @@ func TestAskingTwicePasses(t *testing.T) {
 		return newBroken(t, func(h *broken) {
 			h.bug = func(b *bug) {
 				var waits notes[store.ID, bool]
-				b.abilities = func(able *store.Abilities) { able.Line, able.Shared = false, false }
-				b.answers = func(c store.Claim, s *store.Standing) {
+				b.abilities = func(able *store.Abilities) { able.Queue, able.Shared = false, false }
+				b.answers = func(c store.Claim, s *store.Status) {
 					if s.State == store.Held && waits.get(c.ID) {
 						waits.set(c.ID, false)
-						s.State, s.Ticket, s.AskAgain = store.Waiting, 0, time.Now().Add(time.Millisecond)
+						s.State, s.Ticket, s.RecheckAt = store.Waiting, 0, time.Now().Add(time.Millisecond)
 					} else if s.State == store.Waiting {
 						waits.set(c.ID, true)
 						s.Ticket = 0

@@ -15,10 +15,10 @@ var brokenTime = []mutant{
 	}},
 	{"a ttl is too short", 4, "time/a dead holder and a waiter", []int{5}, eachStore(func(b *bug) {
 		b.sends = func(c *store.Claim) { c.TTL -= c.TTL / 3 }
-		b.answers = func(c store.Claim, s *store.Standing) { s.Until = s.Until.Add(c.TTL / 3) }
+		b.answers = func(c store.Claim, s *store.Status) { s.Until = s.Until.Add(c.TTL / 3) }
 	})},
 	{"a dead waiter blocks the line", 4, "time/a dead waiter is skipped", []int{0, 9}, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			if len(b.places(c.Name)) > 0 {
 				c.Grace = 1000 * c.TTL
 			}
@@ -28,7 +28,7 @@ var brokenTime = []mutant{
 	{"the dead are listed", 4, "time/a dead holder alone", nil, func(h *broken) {
 		var stood notes[string, bool]
 		h.bug = func(b *bug) {
-			b.answers = func(c store.Claim, s *store.Standing) { stood.set(c.Name, s.State != store.Gone) }
+			b.answers = func(c store.Claim, s *store.Status) { stood.set(c.Name, s.State != store.Gone) }
 			b.leaves = func(c *store.Claim) { stood.set(c.Name, false) }
 			b.names = func(ctx context.Context, prefix string) iter.Seq2[string, error] {
 				return func(yield func(string, error) bool) {
@@ -49,7 +49,7 @@ var brokenTime = []mutant{
 	}},
 	{"a late keep joins again", 4, "time/a late keep", nil, eachStore(func(b *bug) {
 		var ends notes[store.ID, time.Time]
-		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 			standings, err := b.Store.Keep(ctx, cs)
 			for i, s := range standings {
 				end := ends.get(cs[i].ID)
@@ -59,11 +59,11 @@ var brokenTime = []mutant{
 			}
 			return standings, err
 		}
-		b.answers = func(c store.Claim, s *store.Standing) { ends.set(c.ID, s.Until) }
+		b.answers = func(c store.Claim, s *store.Status) { ends.set(c.ID, s.Until) }
 	})},
 	{"no claim outlives two ttls", 4, "time/kept for long", nil, func(h *broken) {
 		h.bug = func(b *bug) {
-			b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 				time.AfterFunc(2*(c.TTL+c.Grace), func() { _ = h.Erase(c.Name, c.ID) })
 				return b.Store.Join(ctx, c)
 			}
@@ -71,12 +71,12 @@ var brokenTime = []mutant{
 	}},
 	{"one keep keeps all", 4, "time/kept alone", nil, eachStore(func(b *bug) {
 		var mine notes[store.ID, store.Claim]
-		b.answers = func(c store.Claim, s *store.Standing) {
+		b.answers = func(c store.Claim, s *store.Status) {
 			if s.State != store.Gone {
 				mine.set(c.ID, c)
 			}
 		}
-		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 			var all []store.Claim
 			for _, id := range mine.keys() {
 				all = append(all, mine.get(id))
@@ -96,7 +96,7 @@ var brokenTime = []mutant{
 					}
 				}
 			}
-			b.answers = func(c store.Claim, s *store.Standing) {
+			b.answers = func(c store.Claim, s *store.Status) {
 				if s.State != store.Gone {
 					ends.set(c.Name, time.Now().Add(c.TTL+c.Grace))
 				}
@@ -108,14 +108,14 @@ var brokenTime = []mutant{
 
 var brokenUntil = []mutant{
 	{"until is counted from the answer", 5, "until/over before the next is granted", nil, eachStore(func(b *bug) {
-		b.answers = func(c store.Claim, s *store.Standing) { s.Until = time.Now().Add(c.TTL - time.Millisecond) }
+		b.answers = func(c store.Claim, s *store.Status) { s.Until = time.Now().Add(c.TTL - time.Millisecond) }
 	})},
 	{"until has a ttl too much", 5, "until/Keep moves it", []int{4}, eachStore(func(b *bug) {
-		b.answers = func(c store.Claim, s *store.Standing) { s.Until = s.Until.Add(c.TTL) }
+		b.answers = func(c store.Claim, s *store.Status) { s.Until = s.Until.Add(c.TTL) }
 	})},
 	{"until stands still", 5, "until/Keep moves it after a push", nil, eachStore(func(b *bug) {
 		var first notes[store.ID, time.Time]
-		b.answers = func(c store.Claim, s *store.Standing) {
+		b.answers = func(c store.Claim, s *store.Status) {
 			if first.get(c.ID).IsZero() {
 				first.set(c.ID, s.Until)
 			}
@@ -123,6 +123,6 @@ var brokenUntil = []mutant{
 		}
 	})},
 	{"until has one clock", 5, "until/two clocks", nil, eachStore(func(b *bug) {
-		b.answers = func(_ store.Claim, s *store.Standing) { s.Until = s.Until.Round(0) }
+		b.answers = func(_ store.Claim, s *store.Status) { s.Until = s.Until.Round(0) }
 	})},
 }

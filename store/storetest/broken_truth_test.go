@@ -10,19 +10,19 @@ import (
 
 var brokenTruth = []mutant{
 	{"a living client keeps what it has", 7, "truth/erased while held", nil, eachStore(func(b *bug) {
-		var last notes[store.ID, store.Standing]
-		b.answers = func(c store.Claim, s *store.Standing) {
+		var last notes[store.ID, store.Status]
+		b.answers = func(c store.Claim, s *store.Status) {
 			if old := last.get(c.ID); s.State == store.Gone && old.Until.After(time.Now()) {
 				*s = old
 			}
 			last.set(c.ID, *s)
 		}
-		b.leaves = func(c *store.Claim) { last.set(c.ID, store.Standing{}) }
-		b.pushes = func(id store.ID, s *store.Standing) { last.set(id, *s) }
+		b.leaves = func(c *store.Claim) { last.set(c.ID, store.Status{}) }
+		b.pushes = func(id store.ID, s *store.Status) { last.set(id, *s) }
 	})},
 	{"only a push grants", 7, "truth/a lost push", nil, eachStore(func(b *bug) {
 		var waits notes[store.ID, bool]
-		b.answers = func(c store.Claim, s *store.Standing) {
+		b.answers = func(c store.Claim, s *store.Status) {
 			if s.State == store.Waiting {
 				waits.set(c.ID, true)
 			}
@@ -30,11 +30,11 @@ var brokenTruth = []mutant{
 				s.State = store.Waiting
 			}
 		}
-		b.pushes = func(id store.ID, s *store.Standing) { waits.set(id, false) }
+		b.pushes = func(id store.ID, s *store.Status) { waits.set(id, false) }
 	})},
 	{"a reconnect goes unsaid", 7, "truth/told after a cut", nil, eachStore(func(b *bug) {
-		b.notify = func(fn func(store.ID, store.Standing)) {
-			b.Store.Notify(func(id store.ID, s store.Standing) {
+		b.notify = func(fn func(store.ID, store.Status)) {
+			b.Store.Notify(func(id store.ID, s store.Status) {
 				if id != store.Everyone {
 					fn(id, s)
 				}
@@ -42,21 +42,21 @@ var brokenTruth = []mutant{
 		}
 	})},
 	{"a push is believed whenever it comes", 7, "truth/a late push", nil, eachStore(func(b *bug) {
-		var pushed notes[store.ID, store.Standing]
-		b.answers = func(c store.Claim, s *store.Standing) {
+		var pushed notes[store.ID, store.Status]
+		b.answers = func(c store.Claim, s *store.Status) {
 			if p := pushed.get(c.ID); p.State == store.Held {
 				s.State, s.Ticket = p.State, p.Ticket
 			}
 		}
-		b.leaves = func(c *store.Claim) { pushed.set(c.ID, store.Standing{}) }
-		b.pushes = func(id store.ID, s *store.Standing) { pushed.set(id, *s) }
+		b.leaves = func(c *store.Claim) { pushed.set(c.ID, store.Status{}) }
+		b.pushes = func(id store.ID, s *store.Status) { pushed.set(id, *s) }
 	})},
 	{"a grant is pushed without its ticket", 7, "truth/a push has the ticket", nil, eachStore(func(b *bug) {
-		b.pushes = func(id store.ID, s *store.Standing) { s.Ticket = 0 }
+		b.pushes = func(id store.ID, s *store.Status) { s.Ticket = 0 }
 	})},
 	{"gone is said once", 7, "truth/gone is final", nil, eachStore(func(b *bug) {
 		var stood, said notes[store.ID, bool]
-		b.answers = func(c store.Claim, s *store.Standing) {
+		b.answers = func(c store.Claim, s *store.Status) {
 			switch {
 			case s.State != store.Gone:
 				stood.set(c.ID, true)
@@ -69,7 +69,7 @@ var brokenTruth = []mutant{
 	})},
 	{"joining again takes another place", 7, "truth/joining again while waiting", nil, eachStore(func(b *bug) {
 		var joined notes[store.ID, bool]
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			if joined.get(c.ID) {
 				c.ID[15] ^= 0x80
 			}
@@ -108,7 +108,7 @@ var brokenUnknown = []mutant{
 		}
 	})},
 	{"a Join is sent though its context is over", 8, "unknown outcomes/a context that was over before", nil, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			if ctx.Err() != nil {
 				ctx = context.WithoutCancel(ctx)
 			}
@@ -123,7 +123,7 @@ var brokenUnknown = []mutant{
 		}
 	})},
 	{"a refused Join is in line", 8, "unknown outcomes/a final error joins nothing", []int{3}, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Standing, error) {
+		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			standing, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrFloor) {
 				c.Floor = 0
@@ -138,7 +138,7 @@ var brokenLeaks = []mutant{
 	{"a counter for every name", 9, "nothing leaks/left", nil, func(h *broken) {
 		var used notes[string, int]
 		h.bug = func(b *bug) {
-			b.answers = func(c store.Claim, s *store.Standing) {
+			b.answers = func(c store.Claim, s *store.Status) {
 				if s.State != store.Gone {
 					used.set(c.Name, 1)
 				}

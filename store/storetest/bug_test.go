@@ -79,23 +79,23 @@ type bug struct {
 
 	sends   func(c *store.Claim)                                         // alters what Join, Keep and Leave send
 	leaves  func(c *store.Claim)                                         // alters what Leave sends
-	answers func(c store.Claim, s *store.Standing)                       // alters what Join and Keep answer
-	pushes  func(id store.ID, s *store.Standing)                         // alters what is pushed
-	shows   func(l *store.Line)                                          // alters what Line answers
+	answers func(c store.Claim, s *store.Status)                         // alters what Join and Keep answer
+	pushes  func(id store.ID, s *store.Status)                           // alters what is pushed
+	shows   func(l *store.Queue)                                         // alters what Line answers
 	fails   func(err error) error                                        // alters every error
 	context func(ctx context.Context, ttl time.Duration) context.Context // alters every context
 
-	join      func(ctx context.Context, c store.Claim) (store.Standing, error)
-	keep      func(ctx context.Context, cs []store.Claim) ([]store.Standing, error)
+	join      func(ctx context.Context, c store.Claim) (store.Status, error)
+	keep      func(ctx context.Context, cs []store.Claim) ([]store.Status, error)
 	leave     func(ctx context.Context, c store.Claim) error
 	breaks    func(ctx context.Context, name string, ticket uint64) error
-	line      func(ctx context.Context, name string) (store.Line, error)
+	line      func(ctx context.Context, name string) (store.Queue, error)
 	names     func(ctx context.Context, prefix string) iter.Seq2[string, error]
-	notify    func(fn func(store.ID, store.Standing))
+	notify    func(fn func(store.ID, store.Status))
 	abilities func(*store.Abilities)
 }
 
-func (b *bug) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (b *bug) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	asked := c
 	b.send(&c)
 	join := b.Store.Join
@@ -109,7 +109,7 @@ func (b *bug) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
 	return standing, b.fail(err)
 }
 
-func (b *bug) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (b *bug) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	sent := slices.Clone(cs)
 	ttl := time.Hour
 	for i := range sent {
@@ -148,11 +148,11 @@ func (b *bug) Break(ctx context.Context, name string, ticket uint64) error {
 	return b.fail(b.Store.Break(b.in(ctx, time.Hour), name, ticket))
 }
 
-func (b *bug) Line(ctx context.Context, name string) (store.Line, error) {
+func (b *bug) Queue(ctx context.Context, name string) (store.Queue, error) {
 	if b.line != nil {
 		return b.line(ctx, name)
 	}
-	line, err := b.Store.Line(b.in(ctx, time.Hour), name)
+	line, err := b.Store.Queue(b.in(ctx, time.Hour), name)
 	if b.shows != nil {
 		b.shows(&line)
 	}
@@ -172,12 +172,12 @@ func (b *bug) Names(ctx context.Context, prefix string) iter.Seq2[string, error]
 	}
 }
 
-func (b *bug) Notify(fn func(store.ID, store.Standing)) {
+func (b *bug) Notify(fn func(store.ID, store.Status)) {
 	if b.notify != nil {
 		b.notify(fn)
 		return
 	}
-	b.Store.Notify(func(id store.ID, s store.Standing) {
+	b.Store.Notify(func(id store.ID, s store.Status) {
 		if b.pushes != nil {
 			b.pushes(id, &s)
 		}
@@ -214,16 +214,16 @@ func (b *bug) in(ctx context.Context, ttl time.Duration) context.Context {
 }
 
 // places is who really stands in a line.
-func (b *bug) places(name string) []store.Place {
-	line, err := b.eye.Line(context.Background(), name)
+func (b *bug) places(name string) []store.Entry {
+	line, err := b.eye.Queue(context.Background(), name)
 	if err != nil {
 		return nil
 	}
-	return line.Places
+	return line.Entries
 }
 
 // find is where a claim really stands, or nil.
-func (b *bug) find(c store.Claim) *store.Place {
+func (b *bug) find(c store.Claim) *store.Entry {
 	for _, p := range b.places(c.Name) {
 		if p.ID == c.ID {
 			return &p

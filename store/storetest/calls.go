@@ -35,7 +35,7 @@ func (t *trial) calls() []call {
 			return s.Break(ctx, c.Name, 1)
 		}},
 		{"Line", true, false, func(ctx context.Context, s store.Store, c store.Claim) error {
-			_, err := s.Line(ctx, c.Name)
+			_, err := s.Queue(ctx, c.Name)
 			return err
 		}},
 		{"Names", false, false, func(ctx context.Context, s store.Store, c store.Claim) error {
@@ -47,7 +47,7 @@ func (t *trial) calls() []call {
 			return nil
 		}},
 	}
-	if !t.able.Line {
+	if !t.able.Queue {
 		return all[:3]
 	}
 	return all

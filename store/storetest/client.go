@@ -24,18 +24,18 @@ type client struct {
 
 // mutex, reader and semaphore make a claim that has not joined yet.
 func (c *client) mutex(name string) *contender {
-	return c.contend(name, store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders})
+	return c.contend(name, store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders})
 }
 
 func (c *client) reader(name string) *contender {
-	return c.contend(name, store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders})
+	return c.contend(name, store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders})
 }
 
 func (c *client) semaphore(name string, units, limit int32) *contender {
-	return c.contend(name, store.Ask{Kind: store.Semaphore, Units: units, Limit: limit})
+	return c.contend(name, store.Demand{Kind: store.Semaphore, Units: units, Limit: limit})
 }
 
-func (c *client) contend(name string, ask store.Ask) *contender {
+func (c *client) contend(name string, ask store.Demand) *contender {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var id store.ID
@@ -47,7 +47,7 @@ func (c *client) contend(name string, ask store.Ask) *contender {
 	}
 	p := &contender{
 		client: c,
-		claim:  store.Claim{ID: id, Name: name, Ask: ask, TTL: c.t.ttl, Owner: owner},
+		claim:  store.Claim{ID: id, Name: name, Demand: ask, TTL: c.t.ttl, Owner: owner},
 		pushed: make(chan struct{}, 1),
 	}
 	c.contenders[id] = p
@@ -55,7 +55,7 @@ func (c *client) contend(name string, ask store.Ask) *contender {
 }
 
 // onPush wakes the claim that a push is for. What the push says is not believed: Keep tells.
-func (c *client) onPush(id store.ID, standing store.Standing) {
+func (c *client) onPush(id store.ID, standing store.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id == store.Everyone {
@@ -71,21 +71,21 @@ func (c *client) onPush(id store.ID, standing store.Standing) {
 }
 
 // line is who stands in the line of a name.
-func (c *client) line(name string) []store.Place {
+func (c *client) line(name string) []store.Entry {
 	ctx, cancel := c.t.context()
 	defer cancel()
-	l, err := c.Line(ctx, name)
+	l, err := c.Queue(ctx, name)
 	if err != nil {
 		c.t.fatalf("Line of %q: %v", name, err)
 	}
 	if l.Name != name {
 		c.t.errorf("Line of %q calls itself the line of %q", name, l.Name)
 	}
-	return l.Places
+	return l.Entries
 }
 
 // head is the first place of a line that somebody stands in.
-func (c *client) head(name string) store.Place {
+func (c *client) head(name string) store.Entry {
 	places := c.line(name)
 	if len(places) == 0 {
 		c.t.fatalf("the line of %q is empty", name)

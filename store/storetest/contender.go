@@ -12,9 +12,9 @@ type contender struct {
 	*client
 	claim store.Claim
 
-	sent  time.Time      // when the last acknowledged Join or Keep was sent
-	last  store.Standing // its answer
-	until time.Time      // the last Until that was not of a claim gone
+	sent  time.Time    // when the last acknowledged Join or Keep was sent
+	last  store.Status // its answer
+	until time.Time    // the last Until that was not of a claim gone
 
 	pushed chan struct{} // holds a token after a push
 	pushes int           // how many came; guarded by the client's mu
@@ -67,7 +67,7 @@ func (p *contender) lasts() *contender {
 }
 
 // attempt is one Join.
-func (p *contender) attempt() (store.Standing, error) {
+func (p *contender) attempt() (store.Status, error) {
 	ctx, cancel := p.t.context()
 	defer cancel()
 	sent := time.Now()
@@ -79,7 +79,7 @@ func (p *contender) attempt() (store.Standing, error) {
 }
 
 // enrol joins, wherever it comes to stand.
-func (p *contender) enrol() store.Standing {
+func (p *contender) enrol() store.Status {
 	standing, err := p.attempt()
 	if err != nil {
 		p.t.fatalf("Join of %q: %v", p.claim.Name, err)
@@ -88,42 +88,42 @@ func (p *contender) enrol() store.Standing {
 }
 
 // join joins and demands a state.
-func (p *contender) join(want store.State) store.Standing {
+func (p *contender) join(want store.State) store.Status {
 	standing := p.enrol()
 	p.demand("Join", want)
 	return standing
 }
 
 // try joins only if it is held at once.
-func (p *contender) try(want store.State) store.Standing {
+func (p *contender) try(want store.State) store.Status {
 	p.claim.Try = true
 	return p.join(want)
 }
 
 // ask is one Keep of this claim alone.
-func (p *contender) ask() (store.Standing, error) { return p.askFor(p.t.patience()) }
+func (p *contender) ask() (store.Status, error) { return p.askFor(p.t.patience()) }
 
 // askFor is one Keep of this claim alone, over a link that may be broken.
-func (p *contender) askFor(d time.Duration) (store.Standing, error) {
+func (p *contender) askFor(d time.Duration) (store.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	sent := time.Now()
 	standings, err := p.Keep(ctx, []store.Claim{p.claim})
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	if len(standings) != 1 {
 		p.t.fatalf("Keep of one claim gave %d standings", len(standings))
 	}
 	if standings[0].Err != nil {
-		return store.Standing{}, standings[0].Err
+		return store.Status{}, standings[0].Err
 	}
 	p.note(sent, standings[0])
 	return standings[0], nil
 }
 
 // keep keeps the claim and demands a state.
-func (p *contender) keep(want store.State) store.Standing {
+func (p *contender) keep(want store.State) store.Status {
 	standing, err := p.ask()
 	if err != nil {
 		p.t.fatalf("Keep of %q: %v", p.claim.Name, err)
@@ -156,7 +156,7 @@ func (p *contender) await() {
 			p.t.fatalf("%q is still waiting after %v", p.claim.Name, p.t.patience())
 		}
 		next := now.Add(p.claim.TTL / 3)
-		if again := p.last.AskAgain; !again.IsZero() && again.Before(next) {
+		if again := p.last.RecheckAt; !again.IsZero() && again.Before(next) {
 			next = again
 		}
 		select {
@@ -173,7 +173,7 @@ func (p *contender) await() {
 // succeed keeps a claim that waits and that nobody blocks any more, and demands that it is held. Where there is no line it may
 // have to ask once more: what it asked before may have landed after the release, and be in its own way for a moment.
 func (p *contender) succeed() {
-	if p.t.able.Line {
+	if p.t.able.Queue {
 		p.keep(store.Held)
 		return
 	}
@@ -199,7 +199,7 @@ func (p *contender) leave() {
 }
 
 // note remembers an answer.
-func (p *contender) note(sent time.Time, standing store.Standing) {
+func (p *contender) note(sent time.Time, standing store.Status) {
 	p.sent, p.last = sent, standing
 	if standing.State != store.Gone {
 		p.claim.Ticket, p.until = standing.Ticket, standing.Until

@@ -15,27 +15,27 @@ var exclusion = rule{1, "exclusion", "The units of held claims never exceed the 
 }}
 
 func mutexesExclude(t *trial) {
-	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	crowd(t, all, all, all)
 }
 
 func semaphoresExclude(t *trial) {
 	crowd(t,
-		store.Ask{Kind: store.Semaphore, Units: 1, Limit: 5},
-		store.Ask{Kind: store.Semaphore, Units: 2, Limit: 5},
-		store.Ask{Kind: store.Semaphore, Units: 5, Limit: 5},
+		store.Demand{Kind: store.Semaphore, Units: 1, Limit: 5},
+		store.Demand{Kind: store.Semaphore, Units: 2, Limit: 5},
+		store.Demand{Kind: store.Semaphore, Units: 5, Limit: 5},
 	)
 }
 
 func readersAndWritersExclude(t *trial) {
-	one := store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
-	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	one := store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	crowd(t, one, all, one)
 }
 
 // crowd lets three clients contend for one name. Each has a goroutine for each of the asks, which takes it and
 // gives it back, round after round. What is held at any moment is counted.
-func crowd(t *trial, asks ...store.Ask) {
+func crowd(t *trial, asks ...store.Demand) {
 	name := t.name("crowd")
 	var held atomic.Int64
 	for range 3 {

@@ -23,7 +23,7 @@ var lifetime = rule{4, "time", "A claim that is not kept for its ttl, by the sto
 }}
 
 // The waiter joins a little later than the holder, so that what it asks by itself never falls on the moment of
-// the takeover: only a push or AskAgain can tell it in time.
+// the takeover: only a push or RecheckAt can tell it in time.
 func deadHolderWithWaiter(t *trial) {
 	holder, waiter := t.rivals()
 	holder.join(store.Held)
@@ -54,7 +54,7 @@ func deadHolderAlone(t *trial) {
 	a.link.Kill()
 	t.advance(t.takeover())
 	b.mutex(joined.claim.Name).try(store.Held)
-	if !t.able.Line {
+	if !t.able.Queue {
 		return
 	}
 	if places := b.line(lined.claim.Name); len(places) > 0 {

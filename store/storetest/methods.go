@@ -74,7 +74,7 @@ func tryAmongReaders(t *trial) {
 func mismatch(t *trial) {
 	name := t.name("mismatch")
 	a, b := t.open(), t.open()
-	refused := func(p *contender, inUse store.Ask) {
+	refused := func(p *contender, inUse store.Demand) {
 		standing, err := p.attempt()
 		if !errors.Is(err, store.ErrMismatch) || !store.Final(err) {
 			t.errorf("Join of another kind or limit: %v and %v, want %v", standing.State, err, store.ErrMismatch)
@@ -87,13 +87,13 @@ func mismatch(t *trial) {
 	}
 	lock := a.reader(name)
 	lock.join(store.Held)
-	refused(b.semaphore(name, 1, store.MaxReaders), lock.claim.Ask)
+	refused(b.semaphore(name, 1, store.MaxReaders), lock.claim.Demand)
 	lock.leave()
 
 	three := b.semaphore(name, 1, 3)
 	three.try(store.Held)
-	refused(a.semaphore(name, 1, 4), three.claim.Ask)
-	refused(a.mutex(name), three.claim.Ask)
+	refused(a.semaphore(name, 1, 4), three.claim.Demand)
+	refused(a.mutex(name), three.claim.Demand)
 	a.semaphore(name, 2, 3).try(store.Held) // nothing stands in its way
 }
 

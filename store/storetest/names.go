@@ -148,7 +148,7 @@ func tenantsAreApart(t *trial) {
 	}
 	for i, p := range claims {
 		p.keep(store.Held)
-		if t.able.Line {
+		if t.able.Queue {
 			if got := tenants[i].list(t.mark); !slices.Equal(got, []string{name}) {
 				t.errorf("a tenant sees the names %q, want %q", got, name)
 			}
@@ -166,7 +166,7 @@ func prefixesThatRunTogether(t *trial) {
 	short.mutex("ab").lasts().try(store.Held)
 	long.mutex("b").lasts().try(store.Held)
 	none.mutex(t.mark + "ab").lasts().try(store.Held)
-	if !t.able.Line {
+	if !t.able.Queue {
 		return
 	}
 	for c, want := range map[*client][]string{short: {"ab"}, long: {"b"}} {

@@ -74,20 +74,20 @@ func lineShowsPlaces(t *trial) {
 }
 
 // checkAhead demands the number of claims before this one, if the store knows it.
-func (p *contender) checkAhead(standing store.Standing, want int) {
+func (p *contender) checkAhead(standing store.Status, want int) {
 	if standing.Ahead != want && standing.Ahead != -1 {
 		p.t.errorf("a claim was told that %d stand before it, and there are %d", standing.Ahead, want)
 	}
 }
 
 // checkPlace compares what a line shows of a claim with what its client said.
-func (p *contender) checkPlace(place store.Place, state store.State) {
+func (p *contender) checkPlace(place store.Entry, state store.State) {
 	got, want := place.Claim, p.claim
 	switch {
 	case got.ID != want.ID || got.Ticket != want.Ticket:
 		p.t.errorf("the line shows claim %v with ticket %d, want %v with %d", got.ID, got.Ticket, want.ID, want.Ticket)
-	case got.Name != want.Name || got.Ask != want.Ask:
-		p.t.errorf("the line shows a claim of %q for %+v, want %q and %+v", got.Name, got.Ask, want.Name, want.Ask)
+	case got.Name != want.Name || got.Demand != want.Demand:
+		p.t.errorf("the line shows a claim of %q for %+v, want %q and %+v", got.Name, got.Demand, want.Name, want.Demand)
 	case got.Owner == nil || !reflect.DeepEqual(*got.Owner, *want.Owner):
 		p.t.errorf("the line shows the owner %+v, want %+v", got.Owner, want.Owner)
 	case got.Turn != want.Turn || !slices.Equal(got.Waits, want.Waits):

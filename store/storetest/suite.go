@@ -52,7 +52,7 @@ func (n need) missing(able store.Abilities) string {
 		has  bool
 		word string
 	}{
-		{aLine, able.Line, "line"},
+		{aLine, able.Queue, "line"},
 		{sharing, able.Shared, "shared claims"},
 		{weights, able.Shared && !able.ReadersOnly, "semaphores"},
 		{someGrace, able.Grace, "grace"},

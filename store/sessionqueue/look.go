@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // lineNow reads a line as the server knows it now.
@@ -29,9 +29,9 @@ func (c *claim[S]) exclusive() bool { return c.ask.Units == c.ask.Limit }
 //
 // noOthers reports that it holds once all that it waits for have left.
 func (s *Store[S]) evaluate(
-	name string, ahead []Entry, ask store.Ask,
+	name string, ahead []Entry, ask store.Demand,
 ) (state store.State, waitsFor []Watch, noOthers bool) {
-	var prefix line.Prefix
+	var prefix grant.Prefix
 	fits := true
 	for i := range ahead {
 		fits = fits && prefix.Admit(ahead[i].Ask)
@@ -50,7 +50,7 @@ func (s *Store[S]) evaluate(
 		return store.Waiting, waitsFor, len(ahead) == last && !s.Foreign && s.WatchOwn
 	}
 	for _, e := range slices.Backward(ahead) {
-		if ask.Kind == store.Lock && (e.Ask.Units == e.Ask.Limit || line.Mismatch(e.Ask, ask)) {
+		if ask.Kind == store.Lock && (e.Ask.Units == e.Ask.Limit || grant.Mismatch(e.Ask, ask)) {
 			return store.Waiting, []Watch{{Key: e.Key, Data: true}}, false
 		}
 	}

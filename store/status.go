@@ -25,8 +25,8 @@ func (s State) String() string {
 	return "unknown state"
 }
 
-// A Standing is a store's answer about one claim.
-type Standing struct {
+// A Status is a store's answer about one claim.
+type Status struct {
 	State  State
 	Ticket uint64
 
@@ -38,19 +38,19 @@ type Standing struct {
 	// Ahead is how many claims stand before it, or -1 if the store does not know.
 	Ahead int
 
-	// AskAgain is the local instant at which a waiting claim should be kept again because something ahead of
+	// RecheckAt is the local instant at which a waiting claim should be kept again because something ahead of
 	// it can run out then (rule 4). Zero: the store pushes that too.
-	AskAgain time.Time
+	RecheckAt time.Time
 
 	// Holder is the first holder, if the claim was not held at once and the store knows it for nothing.
-	Holder *Place
+	Holder *Entry
 
 	// Err says in an answer of Keep why this claim's standing is not known. The rest then means nothing.
 	Err error
 }
 
 // A Place is a claim in a line, as the store sees it.
-type Place struct {
+type Entry struct {
 	Claim
 	State State
 	Since time.Time     // when it was granted, or for a waiting claim when it joined; on this machine's clock; zero: not known
@@ -58,7 +58,7 @@ type Place struct {
 }
 
 // A Line is all places of one resource, in order of arrival. The held ones come first.
-type Line struct {
-	Name   string
-	Places []Place
+type Queue struct {
+	Name    string
+	Entries []Entry
 }

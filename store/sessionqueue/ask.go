@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"fmt"
@@ -11,16 +11,16 @@ import (
 var kindLetters = map[store.Kind]string{store.Lock: "l", store.Semaphore: "s"}
 
 // EncodeAsk writes what a claim asks for as KUNITS.LIMIT, where K is l for a lock and s for a semaphore.
-func EncodeAsk(ask store.Ask) string {
+func EncodeAsk(ask store.Demand) string {
 	return fmt.Sprintf("%s%d.%d", kindLetters[ask.Kind], ask.Units, ask.Limit)
 }
 
 // DecodeAsk reads what EncodeAsk has written. It reports false for anything else.
-func DecodeAsk(text string) (ask store.Ask, ok bool) {
+func DecodeAsk(text string) (ask store.Demand, ok bool) {
 	for kind, letter := range kindLetters {
 		if rest, found := strings.CutPrefix(text, letter); found {
 			units, limit, _ := strings.Cut(rest, ".")
-			ask = store.Ask{Kind: kind}
+			ask = store.Demand{Kind: kind}
 			ok = ParseInt32(units, &ask.Units) && ParseInt32(limit, &ask.Limit) &&
 				ask.Units > 0 && ask.Units <= ask.Limit && ask.Limit <= store.MaxReaders
 			return ask, ok

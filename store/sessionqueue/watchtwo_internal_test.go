@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (l *shrinkingLine) Line(context.Context, int, string) (entries []Entry, err
 	defer l.mu.Unlock()
 	l.reads++
 	for _, key := range l.keys {
-		all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+		all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 		entries = append(entries, Entry{Key: key, Ask: all})
 	}
 	return entries, nil

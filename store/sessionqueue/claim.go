@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -14,7 +14,7 @@ type claim[S comparable] struct {
 	frame.Position[S]
 	joined time.Time // when Join was called
 
-	ask     store.Ask
+	ask     store.Demand
 	state   store.State // Waiting or Held
 	granted time.Time   // if it had to wait
 
@@ -54,7 +54,7 @@ func (s *Store[S]) hold(c *claim[S]) {
 	c.granted = time.Now()
 	s.doubts.Remove(c)
 	s.waitFor(c, nil, false)
-	s.mu.Push(c.ID, store.Standing{State: store.Held, Ticket: c.Ticket})
+	s.mu.Push(c.ID, store.Status{State: store.Held, Ticket: c.Ticket})
 }
 
 // gone notes that c stands no more.
@@ -62,7 +62,7 @@ func (s *Store[S]) gone(c *claim[S]) {
 	if !s.remove(c) {
 		return
 	}
-	s.mu.Push(c.ID, store.Standing{State: store.Gone, Ticket: c.Ticket})
+	s.mu.Push(c.ID, store.Status{State: store.Gone, Ticket: c.Ticket})
 	if c.Unsure || len(c.Markers) > 0 {
 		s.deletes.Remember(c.Position)
 	}

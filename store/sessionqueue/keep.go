@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // Keep implements store.Store. One request demands that the nodes of many claims are there, and writes what has changed
 // of them. It extends the session, or the session is renewed at the same time.
-func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing, error) {
+func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := s.Frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 	if s.RenewApart {
 		renewal = s.Sessions.Renew()
 	}
-	standings := make([]store.Standing, len(cs))
+	standings := make([]store.Status, len(cs))
 	err = s.keep(call.Context, cs, standings)
 	if err == nil && renewal != nil {
 		err = renewal.Await(call.Context)
@@ -38,10 +38,10 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Standing
 		case c.unknown != nil:
 			standings[i].Err = c.unknown
 		default:
-			standings[i] = c.Session.Standing(c.state, c.Ticket, -1)
+			standings[i] = c.Session.Status(c.state, c.Ticket, -1)
 		}
 		if err := standings[i].Err; err != nil {
-			standings[i] = store.Standing{Err: s.Frame.Fault(ctx, err)}
+			standings[i] = store.Status{Err: s.Frame.Fault(ctx, err)}
 		}
 	}
 	return standings, nil
@@ -57,7 +57,7 @@ func (s *Store[S]) known(c *store.Claim) *claim[S] {
 
 // keep confirms claims. Of those that are not known here, or not any more, it notes in standings why they can't be
 // judged: their line is in a newer format.
-func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store.Standing) error {
+func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store.Status) error {
 	var known []*claim[S]
 	var kept []store.Claim
 	s.mu.Lock()

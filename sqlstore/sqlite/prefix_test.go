@@ -95,8 +95,8 @@ func TestRepeatedJoinKeeps(t *testing.T) {
 	operate(t, path, "UPDATE holdfast_claims SET deadline = deadline - ?", int64(4*time.Second))
 	c.Ticket = 0
 	join(t, e, c, store.Held)
-	if l, err := e.Line(t.Context(), "x"); err != nil || len(l.Places) != 1 || l.Places[0].Left < 2*time.Second {
-		t.Errorf("%+v, %v", l.Places, err)
+	if l, err := e.Queue(t.Context(), "x"); err != nil || len(l.Entries) != 1 || l.Entries[0].Left < 2*time.Second {
+		t.Errorf("%+v, %v", l.Entries, err)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestKeepMovesTheInbox(t *testing.T) {
 // TestSweepOfAllPrefixes: a tenant that is no more has nobody of its own who would sweep.
 func TestSweepOfAllPrefixes(t *testing.T) {
 	path := newPath(t)
-	a, b := open(t, path, Prefix("a")), open(t, path, Prefix("b"))
+	a, b := open(t, path, WithPrefix("a")), open(t, path, WithPrefix("b"))
 	join(t, a, newClaim("x"), store.Held)
 	next := joined(t, a, "x", store.Waiting)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1 WHERE state = 'held'")

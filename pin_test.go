@@ -15,8 +15,8 @@ func TestShownClaimIsNotHandedOver(t *testing.T) {
 			c := r.client()
 			first := r.lock(c.Mutex("x").Lock)
 			if shown {
-				if s, claim, err := first.Show(); err != nil || s == nil || claim.Ticket != first.Token().Ticket() || claim.Name != "x" {
-					t.Fatalf("Show gave %+v and %v", claim, err)
+				if s, claim, err := first.Pin(); err != nil || s == nil || claim.Ticket != first.Token().Ticket() || claim.Name != "x" {
+					t.Fatalf("Pin gave %+v and %v", claim, err)
 				}
 			}
 			next := r.begin(c.Mutex("x").Lock)
@@ -38,8 +38,8 @@ func TestShowAfterTheEnd(t *testing.T) {
 		c := r.client()
 		l := r.lock(c.Mutex("x").Lock)
 		r.unlock(l)
-		if _, _, err := l.Show(); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Show of a lease that was given back: %v", err)
+		if _, _, err := l.Pin(); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Pin of a lease that was given back: %v", err)
 		}
 	})
 }

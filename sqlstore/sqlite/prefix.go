@@ -9,14 +9,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // A tally is what there is to know of a line as a whole.
 type tally struct {
-	head     store.Ask // kind and limit, which all of a line have in common
+	head     store.Demand // kind and limit, which all of a line have in common
 	count    int
 	held     int
 	used     int64
@@ -70,14 +70,14 @@ func (tx *transaction) expire(name string) error {
 			var ticket uint64
 			var id, inbox string
 			err := rows.Scan(&ticket, &id, &inbox)
-			tx.tell(inbox, id, store.Standing{State: store.Gone, Ticket: ticket})
+			tx.tell(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
 			return err
 		})
 }
 
 // settle grants all who fit and notes whom to tell.
 func (tx *transaction) settle(name string, t *tally) error {
-	prefix := line.Resume(t.head, t.held, t.used)
+	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}
 	for t.held < t.count {
 		found, err := tx.nextWaiting(name, &next)
@@ -95,7 +95,7 @@ func (tx *transaction) settle(name string, t *tally) error {
 		}
 		t.held++
 		t.used += int64(next.units)
-		tx.tell(next.inbox, next.id, store.Standing{State: store.Held, Ticket: next.ticket})
+		tx.tell(next.inbox, next.id, store.Status{State: store.Held, Ticket: next.ticket})
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (tx *transaction) nextWaiting(name string, r *row) (bool, error) {
 		&r.seat, &r.ticket, &r.id, &r.kind, &r.units, &r.limit, &r.inbox)
 }
 
-func (tx *transaction) tell(inbox, id string, standing store.Standing) {
+func (tx *transaction) tell(inbox, id string, standing store.Status) {
 	m := message{inbox: inbox, standing: standing}
 	if err := m.id.UnmarshalText([]byte(id)); err == nil {
 		tx.told = append(tx.told, m)
@@ -153,8 +153,8 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 			return tx.answer(c.Name, &r, err)
 		}
 	}
-	prefix := line.Resume(t.head, t.held, t.used)
-	fits := t.held == t.count && prefix.Admit(c.Ask)
+	prefix := grant.Resume(t.head, t.held, t.used)
+	fits := t.held == t.count && prefix.Admit(c.Demand)
 	if t.count > 0 && !fits {
 		found, err := tx.buryIn(c.Name)
 		if err != nil {
@@ -172,7 +172,7 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 	case store.MarkTooHigh(tx.mark, tx.wall):
 		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
 		return sqlstore.Answer{Err: err}, nil
-	case t.count > 0 && line.Mismatch(t.head, c.Ask):
+	case t.count > 0 && grant.Mismatch(t.head, c.Demand):
 		return sqlstore.Answer{Err: &store.MismatchError{InUse: t.head}}, nil
 	}
 	if c.Try && !fits {
@@ -317,7 +317,7 @@ func (tx *transaction) breakTicket(name string, ticket uint64) (sqlstore.Answer,
 	if !found {
 		return sqlstore.Answer{Err: store.ErrNotHeld}, nil
 	}
-	tx.tell(inbox, id, store.Standing{State: store.Gone, Ticket: ticket})
+	tx.tell(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
 	_, err = tx.tidy(name)
 	return sqlstore.Answer{}, err
 }
@@ -389,7 +389,7 @@ func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	if t, err = tx.count(name); err != nil || t.count == 0 || t.newer {
 		return t, false, err
 	}
-	prefix := line.Resume(t.head, t.held, t.used)
+	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}
 	found, err := tx.nextWaiting(name, &next)
 	if untidy = t.earliest <= tx.now || found && prefix.Admit(next.ask()); err != nil || untidy {
@@ -401,9 +401,9 @@ func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 }
 
 // Line implements sqlstore.Engine.
-func (e *engine) Line(ctx context.Context, name string) (store.Line, error) {
+func (e *engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 	type answer struct {
-		places  []store.Place
+		places  []store.Entry
 		refused error
 	}
 	a, err := ask(ctx, e, func(tx *transaction) (a answer, err error) {
@@ -417,7 +417,7 @@ func (e *engine) Line(ctx context.Context, name string) (store.Line, error) {
 		a.places, err = tx.places(name, -1)
 		return a, err
 	})
-	return store.Line{Name: name, Places: a.places}, cmp.Or(err, a.refused)
+	return store.Queue{Name: name, Entries: a.places}, cmp.Or(err, a.refused)
 }
 
 // Names implements sqlstore.Engine.

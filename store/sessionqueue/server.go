@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -87,7 +87,7 @@ type Made struct {
 type Entry struct {
 	Key string
 	ID  store.ID // zero: another program's
-	Ask store.Ask
+	Ask store.Demand
 }
 
 // A Node is what a node says.
@@ -109,9 +109,9 @@ type Update struct {
 	Name    string
 	ID      store.ID
 	Key     string
-	Ask     store.Ask // what the claim asks for from now on
-	Version uint64    // of what it says so far
-	Write   bool      // it says something new
+	Ask     store.Demand // what the claim asks for from now on
+	Version uint64       // of what it says so far
+	Write   bool         // it says something new
 	Data    string
 	Units   int32 // fewer than so far; 0: as many
 }

@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (*drainingLine) Open(context.Context) (session int, ttl time.Duration, sent
 func (*drainingLine) End(context.Context, int) {}
 
 func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
-	all := store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	own := Entry{Key: "own", Ask: all}
 	if d.ahead == 0 {
 		return []Entry{own}, nil
@@ -74,20 +74,20 @@ func TestDeletedClaimIsNotGranted(t *testing.T) {
 }
 
 // waitingIn returns a store with a claim that waits, and what is pushed.
-func waitingIn(t *testing.T, config Config[int]) (*Store[int], *claim[int], <-chan store.Standing) {
+func waitingIn(t *testing.T, config Config[int]) (*Store[int], *claim[int], <-chan store.Status) {
 	t.Helper()
 	config.Frame, config.TTL = frame.New(frame.Config{Name: "fake"}), time.Minute
 	s := New(config)
 	t.Cleanup(func() { _ = s.Close() })
-	pushes := make(chan store.Standing, 2)
-	s.Notify(func(_ store.ID, standing store.Standing) { pushes <- standing })
+	pushes := make(chan store.Status, 2)
+	s.Notify(func(_ store.ID, standing store.Status) { pushes <- standing })
 	ses, err := s.Sessions.Current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &claim[int]{
 		Position: frame.Position[int]{ID: store.ID{1}, Name: "mine", Session: ses, Key: "own", Ticket: 7},
-		ask:      store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		ask:      store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 		state:    store.Waiting,
 	}
 	s.mu.Lock()

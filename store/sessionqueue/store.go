@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func New[S comparable](config Config[S]) *Store[S] {
 func (s *Store[S]) Start() { s.Frame.Go(s.Sessions.Run) }
 
 // Notify implements store.Store.
-func (s *Store[S]) Notify(fn func(store.ID, store.Standing)) { s.Frame.Notify(fn) }
+func (s *Store[S]) Notify(fn func(store.ID, store.Status)) { s.Frame.Notify(fn) }
 
 // Close implements store.Store. It ends the session if the server can be reached, and with it what was not left;
 // otherwise that stands until the ttl has passed.
@@ -129,7 +129,7 @@ func (s *Store[S]) Reconnected() {
 		c.noOthers = false
 		s.doubt(c)
 	}
-	s.mu.Push(store.Everyone, store.Standing{})
+	s.mu.Push(store.Everyone, store.Status{})
 }
 
 // Over notes that the server has a session no more.

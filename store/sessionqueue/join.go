@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // A joining is one call of Join.
@@ -24,18 +24,18 @@ type joining[S comparable] struct {
 const joinTries = 20
 
 // Join implements store.Store.
-func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Standing, error) {
+func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	call, err := s.Frame.Begin(ctx, c.Name, c.TTL)
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	defer call.End()
 	if store.FloorTooHigh(c.Floor, time.Now()) { // the server has no clock to ask
-		return store.Standing{}, store.ErrFloor
+		return store.Status{}, store.ErrFloor
 	}
 	end, err := s.beginJoin(call.Context, c.ID)
 	if err != nil {
-		return store.Standing{}, call.Outcome(err)
+		return store.Status{}, call.Outcome(err)
 	}
 	defer end()
 	j := &joining[S]{Claim: &c, at: frame.Position[S]{ID: c.ID, Name: c.Name}, store: s, began: call.Sent}
@@ -52,7 +52,7 @@ func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Standing, err
 			return standing, err
 		}
 	}
-	return store.Standing{}, s.deletes.GiveUp(&call, j.at, s.Frame.Fault(ctx, ErrAgain))
+	return store.Status{}, s.deletes.GiveUp(&call, j.at, s.Frame.Fault(ctx, ErrAgain))
 }
 
 // beginJoin waits until no other Join of the claim is under way: each would make a node.
@@ -81,14 +81,14 @@ func (s *Store[S]) beginJoin(ctx context.Context, id store.ID) (end func(), err 
 }
 
 // attempt joins once. The error is ErrAgain or ErrOver if that is to be tried again.
-func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
+func (j *joining[S]) attempt(ctx context.Context) (store.Status, error) {
 	s := j.store
 	ses, err := s.Sessions.Current(ctx)
 	if err == nil {
 		err = s.deletes.Await(ctx, j.ID)
 	}
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	if j.at.Session != ses { // under another session, nothing of what was sent before can land
 		j.at.Session, j.at.Unsure = ses, false
@@ -104,12 +104,12 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 			return standing, err
 		}
 	}
-	c := &claim[S]{Position: j.at, joined: j.began, ask: j.Ask}
+	c := &claim[S]{Position: j.at, joined: j.began, ask: j.Demand}
 	c.written = c.data(j.Claim)
 	made, unsure, err := s.Server.Make(ctx, ses.Handle, j.Claim, c.written)
 	j.at.Unsure = j.at.Unsure || unsure
 	if err != nil {
-		return store.Standing{}, err
+		return store.Status{}, err
 	}
 	ses.Extend(made.Alive)
 	c.Key, c.Ticket, c.version, c.state = made.Key, made.Ticket, made.Version, store.Held
@@ -117,7 +117,7 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Standing, error) {
 }
 
 // made finds out where the claim stands whose node was just made, in a line that was so then, if that is known.
-func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (standing store.Standing, err error) {
+func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (standing store.Status, err error) {
 	s := j.store
 	ahead := 0
 	if c.Ticket <= j.Floor || c.Ticket > store.MaxTicket { // the server was restored from a backup
@@ -130,7 +130,7 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 			j.at, j.at.Unsure = c.Position, true // it may still stand: that is no final error
 			return standing, failed
 		}
-		return store.Standing{Ahead: ahead}, err
+		return store.Status{Ahead: ahead}, err
 	}
 	if err := s.Sessions.Freshen(ctx, j.at.Session); err != nil {
 		j.at, j.at.Unsure = c.Position, true
@@ -149,7 +149,7 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return j.at.Session.Standing(c.state, c.Ticket, ahead), nil
+	return j.at.Session.Status(c.state, c.Ticket, ahead), nil
 }
 
 // await watches what c waits for. If that has left meanwhile, or can't be watched, c is looked at soon.
@@ -177,31 +177,31 @@ func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S], entries []Entry
 	if ahead = indexOf(entries, c.Key); ahead < 0 {
 		return 0, ErrAgain // it was deleted by others
 	}
-	if err := mismatch(entries[:ahead], j.Ask); err != nil {
+	if err := mismatch(entries[:ahead], j.Demand); err != nil {
 		return ahead, err
 	}
-	c.state, c.waitsFor, c.noOthers = j.store.evaluate(c.Name, entries[:ahead], j.Ask)
+	c.state, c.waitsFor, c.noOthers = j.store.evaluate(c.Name, entries[:ahead], j.Demand)
 	return ahead, nil
 }
 
 // refused reports whether a Try is of no use, by what the server knows now. A claim that is refused has never been in
 // the way of others.
-func (j *joining[S]) refused(ctx context.Context) (standing store.Standing, refused bool, err error) {
+func (j *joining[S]) refused(ctx context.Context) (standing store.Status, refused bool, err error) {
 	s := j.store
 	entries, err := s.lineNow(ctx, j.at.Session.Handle, j.Name)
 	if err == nil {
-		err = mismatch(entries, j.Ask)
+		err = mismatch(entries, j.Demand)
 	}
 	if err != nil || len(entries) == 0 {
 		return standing, false, err
 	}
 	standing.Ahead = len(entries)
-	state, _, _ := s.evaluate(j.Name, entries, j.Ask)
+	state, _, _ := s.evaluate(j.Name, entries, j.Demand)
 	return standing, state != store.Held, nil
 }
 
 // again reports where a claim stands that has joined before.
-func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Standing, err error) {
+func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Status, err error) {
 	s := j.store
 	if err := s.confirm(ctx, c.Session, []*claim[S]{c}, []store.Claim{*j.Claim}); err != nil {
 		return standing, err
@@ -214,7 +214,7 @@ func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Sta
 	case s.claims[c.ID] != c:
 		return standing, nil
 	}
-	return c.Session.Standing(c.state, c.Ticket, -1), c.unknown
+	return c.Session.Status(c.state, c.Ticket, -1), c.unknown
 }
 
 // indexOf returns the place of a node in a line, or -1.
@@ -223,8 +223,8 @@ func indexOf(entries []Entry, key string) int {
 }
 
 // mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
-func mismatch(ahead []Entry, ask store.Ask) error {
-	if len(ahead) > 0 && line.Mismatch(ahead[0].Ask, ask) {
+func mismatch(ahead []Entry, ask store.Demand) error {
+	if len(ahead) > 0 && grant.Mismatch(ahead[0].Ask, ask) {
 		return &store.MismatchError{InUse: ahead[0].Ask}
 	}
 	return nil

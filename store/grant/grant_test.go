@@ -1,4 +1,4 @@
-package line_test
+package grant_test
 
 import (
 	"fmt"
@@ -6,43 +6,43 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // sem asks for units of a semaphore.
-func sem(units, limit int32) store.Ask {
-	return store.Ask{Kind: store.Semaphore, Units: units, Limit: limit}
+func sem(units, limit int32) store.Demand {
+	return store.Demand{Kind: store.Semaphore, Units: units, Limit: limit}
 }
 
 var (
-	reader = store.Ask{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
-	writer = store.Ask{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	reader = store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	writer = store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 )
 
 func TestHeld(t *testing.T) {
 	for _, c := range []struct {
 		about string
-		line  []store.Ask
+		line  []store.Demand
 		held  int
 	}{
 		{"nobody", nil, 0},
-		{"a writer holds alone", []store.Ask{writer, writer, reader}, 1},
-		{"readers hold together up to a writer, who stops later ones", []store.Ask{reader, reader, writer, reader}, 2},
-		{"units add up", []store.Ask{sem(2, 5), sem(3, 5), sem(1, 5)}, 2},
-		{"nobody overtakes one who does not fit", []store.Ask{sem(3, 5), sem(3, 5), sem(1, 5)}, 1},
-		{"another limit ends the prefix and is not skipped", []store.Ask{sem(1, 5), sem(1, 6), sem(1, 5)}, 1},
-		{"another kind ends the prefix and is not skipped", []store.Ask{reader, sem(1, store.MaxReaders), reader}, 1},
-		{"one who asks for more than there is stands in the way", []store.Ask{sem(6, 5), sem(1, 5)}, 0},
+		{"a writer holds alone", []store.Demand{writer, writer, reader}, 1},
+		{"readers hold together up to a writer, who stops later ones", []store.Demand{reader, reader, writer, reader}, 2},
+		{"units add up", []store.Demand{sem(2, 5), sem(3, 5), sem(1, 5)}, 2},
+		{"nobody overtakes one who does not fit", []store.Demand{sem(3, 5), sem(3, 5), sem(1, 5)}, 1},
+		{"another limit ends the prefix and is not skipped", []store.Demand{sem(1, 5), sem(1, 6), sem(1, 5)}, 1},
+		{"another kind ends the prefix and is not skipped", []store.Demand{reader, sem(1, store.MaxReaders), reader}, 1},
+		{"one who asks for more than there is stands in the way", []store.Demand{sem(6, 5), sem(1, 5)}, 0},
 	} {
-		if got := line.Held(slices.Values(c.line)); got != c.held {
+		if got := grant.Held(slices.Values(c.line)); got != c.held {
 			t.Errorf("%s: %d held, want %d", c.about, got, c.held)
 		}
 	}
 }
 
 // plainHeld is the rule again, written the slowest way that could be right.
-func plainHeld(asks []store.Ask) int {
+func plainHeld(asks []store.Demand) int {
 	for n := len(asks); n > 0; n-- {
 		used := 0
 		fits := true
@@ -58,10 +58,10 @@ func plainHeld(asks []store.Ask) int {
 }
 
 // decode makes a line of asks from bytes: two for each claim.
-func decode(data []byte) []store.Ask {
-	var asks []store.Ask
+func decode(data []byte) []store.Demand {
+	var asks []store.Demand
 	for ; len(data) >= 2; data = data[2:] {
-		a := store.Ask{Kind: store.Kind(data[0]&1 + 1), Limit: 4}
+		a := store.Demand{Kind: store.Kind(data[0]&1 + 1), Limit: 4}
 		if data[0]&0x30 == 0x30 {
 			a.Limit = 5
 		}
@@ -80,7 +80,7 @@ func FuzzHeld(f *testing.F) {
 	f.Add([]byte{2, 3, 0x32, 0, 2, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		asks := decode(data)
-		if got, want := line.Held(slices.Values(asks)), plainHeld(asks); got != want {
+		if got, want := grant.Held(slices.Values(asks)), plainHeld(asks); got != want {
 			t.Fatalf("%d held of %v, want %d", got, asks, want)
 		}
 	})
@@ -133,12 +133,12 @@ func TestPrefixAtRandom(t *testing.T) {
 // A game is a line whose held prefix is carried along.
 type game struct {
 	t      *testing.T
-	line   []store.Ask
+	line   []store.Demand
 	held   int // how many are held, as the prefix let them in
-	prefix line.Prefix
+	prefix grant.Prefix
 }
 
-func (g *game) join(a store.Ask) {
+func (g *game) join(a store.Demand) {
 	g.line = append(g.line, a)
 	g.admit()
 }
@@ -194,28 +194,28 @@ func (g *game) drain() {
 // TestTheCheckCatchesSkipping: a line that skips a mismatching claim, as one is tempted to write it, fails the
 // comparison that the tests above make.
 func TestTheCheckCatchesSkipping(t *testing.T) {
-	skipping := func(asks []store.Ask) (held int) {
+	skipping := func(asks []store.Demand) (held int) {
 		used := int32(0)
 		for _, a := range asks {
-			if !line.Mismatch(asks[0], a) && used+a.Units <= a.Limit {
+			if !grant.Mismatch(asks[0], a) && used+a.Units <= a.Limit {
 				used += a.Units
 				held++
 			}
 		}
 		return held
 	}
-	asks := []store.Ask{sem(1, 5), sem(1, 6), sem(1, 5)}
+	asks := []store.Demand{sem(1, 5), sem(1, 6), sem(1, 5)}
 	if skipping(asks) == plainHeld(asks) {
 		t.Fatal("the check cannot fail")
 	}
 }
 
 func ExampleHeld() {
-	waiting := []store.Ask{
+	waiting := []store.Demand{
 		{Kind: store.Semaphore, Units: 2, Limit: 5},
 		{Kind: store.Semaphore, Units: 3, Limit: 5},
 		{Kind: store.Semaphore, Units: 1, Limit: 5},
 	}
-	fmt.Println(line.Held(slices.Values(waiting)), "of", len(waiting), "are held")
+	fmt.Println(grant.Held(slices.Values(waiting)), "of", len(waiting), "are held")
 	// Output: 2 of 3 are held
 }

@@ -1,4 +1,4 @@
-package sessionline
+package sessionqueue
 
 import (
 	"encoding/json"

@@ -10,9 +10,9 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // readEntries reads claims, and returns as of which revision.
@@ -26,8 +26,8 @@ func (s *Store) readEntries(ctx context.Context, op clientv3.Op) (entries []entr
 }
 
 // Line implements store.Store.
-func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
-	l := store.Line{Name: name}
+func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
+	l := store.Queue{Name: name}
 	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
 	if err != nil {
 		return l, err
@@ -37,7 +37,7 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 	if err != nil {
 		return l, call.Outcome(err)
 	}
-	var prefix line.Prefix
+	var prefix grant.Prefix
 	state, held := store.Held, 0
 	for i := range entries {
 		if state == store.Held && prefix.Admit(entries[i].ask()) {
@@ -45,17 +45,17 @@ func (s *Store) Line(ctx context.Context, name string) (store.Line, error) {
 		} else {
 			state = store.Waiting
 		}
-		l.Places = append(l.Places, s.place(&entries[i], state))
+		l.Entries = append(l.Entries, s.place(&entries[i], state))
 	}
-	s.readTimeLeft(call.Context, l.Places[:held], entries)
+	s.readTimeLeft(call.Context, l.Entries[:held], entries)
 	return l, nil
 }
 
 // place shows an entry. Of claims of this client it is known here when they were granted; those of others say it when
 // they have been held for a while.
-func (s *Store) place(e *entry, state store.State) store.Place {
+func (s *Store) place(e *entry, state store.State) store.Entry {
 	name, _ := s.keys.name(string(e.kv.Key))
-	p := store.Place{Claim: store.Claim{ID: e.ID, Name: name, Ask: e.ask(), Ticket: e.ticket()}, State: state}
+	p := store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.ask(), Ticket: e.ticket()}, State: state}
 	e.Show(&p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *Store) place(e *entry, state store.State) store.Place {
 const maxLeases = 4
 
 // readTimeLeft reads how much time the sessions of the first holders have left. What is not answered stays as it is.
-func (s *Store) readTimeLeft(ctx context.Context, held []store.Place, entries []entry) {
+func (s *Store) readTimeLeft(ctx context.Context, held []store.Entry, entries []entry) {
 	left := map[int64]time.Duration{}
 	for i := range held {
 		lease := entries[i].kv.Lease

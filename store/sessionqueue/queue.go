@@ -1,18 +1,18 @@
-package sessionline
+package sessionqueue
 
 import (
 	"context"
 	"iter"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/line"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/grant"
 )
 
 // Line implements store.Store.
-func (s *Store[S]) Line(ctx context.Context, name string) (store.Line, error) {
-	l := store.Line{Name: name}
+func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) {
+	l := store.Queue{Name: name}
 	call, err := s.Frame.Begin(ctx, name, frame.AskTimeout)
 	if err != nil {
 		return l, err
@@ -20,14 +20,14 @@ func (s *Store[S]) Line(ctx context.Context, name string) (store.Line, error) {
 	defer call.End()
 	shown, err := s.places(call.Context, name)
 	for _, p := range shown {
-		l.Places = append(l.Places, p.Place)
+		l.Entries = append(l.Entries, p.Entry)
 	}
 	return l, call.Outcome(err)
 }
 
 // A shownPlace is a place with the key of its node.
 type shownPlace struct {
-	store.Place
+	store.Entry
 	key string
 }
 
@@ -43,18 +43,18 @@ func (s *Store[S]) places(ctx context.Context, name string) ([]shownPlace, error
 	}
 	places := make([]shownPlace, len(entries))
 	indexes := make([]int, len(entries))
-	var prefix line.Prefix
+	var prefix grant.Prefix
 	state := store.Held
 	for i, e := range entries {
 		if state == store.Held && !prefix.Admit(e.Ask) {
 			state = store.Waiting
 		}
-		places[i] = shownPlace{store.Place{Claim: store.Claim{ID: e.ID, Name: name, Ask: e.Ask}, State: state}, e.Key}
+		places[i] = shownPlace{store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.Ask}, State: state}, e.Key}
 		indexes[i] = i
 	}
 	err = Each(indexes, func(i int) error {
 		node, err := s.Server.Read(ctx, in, places[i].key)
-		s.show(&places[i].Place, node)
+		s.show(&places[i].Entry, node)
 		return err
 	})
 	return slices.DeleteFunc(places, func(p shownPlace) bool { return p.Ticket == 0 }), err
@@ -62,7 +62,7 @@ func (s *Store[S]) places(ctx context.Context, name string) ([]shownPlace, error
 
 // show shows what a node says. Of claims of this client it is known here when they were granted; those of others say it
 // when they have been held for a while.
-func (s *Store[S]) show(p *store.Place, node Node) {
+func (s *Store[S]) show(p *store.Entry, node Node) {
 	p.Ticket, p.Since = node.Ticket, node.Made
 	r := decodeRecord(node.Data)
 	r.Show(p)
