@@ -155,7 +155,6 @@ func (st *Store) Abilities() store.Abilities {
 		MinTTL:       MinTTL,
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack,
 	}
 }

@@ -31,9 +31,6 @@ type Abilities struct {
 	TakeoverTTLs int
 	TakeoverPlus time.Duration
 
-	// ExactWake: a release wakes only those who now fit.
-	ExactWake bool
-
 	// Tokens says what tickets keep rising through.
 	Tokens Survival
 }
