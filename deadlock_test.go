@@ -41,11 +41,13 @@ func TestThreePartyDeadlock(t *testing.T) {
 				continue
 			}
 			var deadlock *holdfast.DeadlockError
-			if victim >= 0 || !errors.Is(c.err, holdfast.ErrDeadlock) || !errors.As(c.err, &deadlock) || len(deadlock.Cycle) != 3 {
+			if victim >= 0 || !errors.Is(c.err, holdfast.ErrDeadlock) || !errors.As(c.err, &deadlock) ||
+				len(deadlock.Cycle) != 3 {
 				t.Fatalf("%d got %v", i+1, c.err)
 			}
 			victim = i
-			for _, word := range []string{`waits for "x"`, `waits for "y"`, `waits for "pool"`, "reader on", "holds since 2000-"} {
+			for _, word := range []string{`waits for "x"`, `waits for "y"`, `waits for "pool"`, "reader on",
+				"holds since 2000-"} {
 				if !strings.Contains(c.err.Error(), word) {
 					t.Errorf("%q does not say %s", c.err, word)
 				}

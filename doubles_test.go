@@ -304,7 +304,8 @@ func (o *recorder) Waiting(ctx context.Context, r holdfast.Request) (context.Con
 	return context.WithValue(ctx, waitKey{}, id), over
 }
 
-func (o *recorder) Holding(ctx context.Context, r holdfast.Request, token holdfast.Token) (context.Context, func(error)) {
+func (o *recorder) Holding(ctx context.Context, r holdfast.Request, token holdfast.Token) (context.Context,
+	func(error)) {
 	id, over := o.begin(&o.holds, &span{Request: r, token: token, given: ctx})
 	return context.WithValue(ctx, holdKey{}, id), over
 }

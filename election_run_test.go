@@ -67,7 +67,8 @@ func TestElectionRunStepsDownWhenItsFunctionPanics(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			r.client().Election("boss").Run(t.Context(), func(context.Context) error { panic("boom") }) //nolint:errcheck // it panics
+			r.client().Election("boss").Run(t.Context(),
+				func(context.Context) error { panic("boom") }) //nolint:errcheck // it panics
 		}()
 		r.lock(r.client().Election("boss").Campaign)
 	})
@@ -172,7 +173,8 @@ func TestElectionRunEndsWithItsContext(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) || time.Since(began) != time.Minute || ran != leads {
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) ||
+				time.Since(began) != time.Minute || ran != leads {
 				t.Errorf("after %v: %v; it ran: %v", time.Since(began), err, ran)
 			}
 			synctest.Wait()

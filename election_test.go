@@ -56,12 +56,14 @@ func TestElectionLeader(t *testing.T) {
 		if _, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Fatalf("nobody leads: %v", err)
 		}
-		l := r.lock(r.client().Election("boss", holdfast.WithLabel("10.0.0.7:80"), holdfast.WithOwner("node 7")).Campaign)
+		l := r.lock(r.client().Election("boss", holdfast.WithLabel("10.0.0.7:80"),
+			holdfast.WithOwner("node 7")).Campaign)
 		since := time.Now()
 		candidate := r.begin(r.client().Election("boss", holdfast.WithLabel("10.0.0.8:80")).Campaign)
 		r.pass(time.Second)
 		got, err := e.Leader(t.Context())
-		if err != nil || got.Info != "10.0.0.7:80" || got.Owner.ID != "node 7" || got.Owner.PID == 0 || got.Token != l.Token() ||
+		if err != nil || got.Info != "10.0.0.7:80" || got.Owner.ID != "node 7" || got.Owner.PID == 0 ||
+			got.Token != l.Token() ||
 			!got.Since.Equal(since) || got.Left != ttl-time.Second {
 			t.Fatalf("got %+v, %v", got, err)
 		}

@@ -43,7 +43,8 @@ func TestMismatchSaysWhatIsInUse(t *testing.T) {
 		scene(t, what, func(t *testing.T, r *rig) {
 			l := r.lock(test.held(r.client()))
 			_, err := test.asked(r.client())(t.Context())
-			if !errors.Is(err, holdfast.ErrMismatch) || errors.Is(err, holdfast.ErrLocked) || !strings.HasSuffix(err.Error(), test.says) {
+			if !errors.Is(err, holdfast.ErrMismatch) || errors.Is(err, holdfast.ErrLocked) ||
+				!strings.HasSuffix(err.Error(), test.says) {
 				t.Errorf("got %v, want %q", err, test.says)
 			}
 			r.unlock(l)
@@ -52,8 +53,8 @@ func TestMismatchSaysWhatIsInUse(t *testing.T) {
 	}
 }
 
-// TestLockAllLosesAPartWhileItWaits: LockAll has two locks and waits for another. When one of the two is lost, it says so
-// and names it, also to an observer: nobody has cancelled anything.
+// TestLockAllLosesAPartWhileItWaits: LockAll has two locks and waits for another. When one of the two is lost, it says
+// so and names it, also to an observer: nobody has cancelled anything.
 func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 	for what, lose := range map[string]func(r *rig){
 		"broken":  func(r *rig) { r.breakLock("first") },
@@ -67,7 +68,8 @@ func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 			r.waits(waits, "the third is taken")
 			lose(r)
 			synctest.Wait()
-			if err := waits.err; !waits.done() || !errors.Is(err, holdfast.ErrLost) || errors.Is(err, context.Canceled) ||
+			if err := waits.err; !waits.done() || !errors.Is(err, holdfast.ErrLost) ||
+				errors.Is(err, context.Canceled) ||
 				errors.Is(err, holdfast.ErrLocked) || !strings.Contains(err.Error(), `"first": lease lost`) ||
 				strings.Contains(err.Error(), "context") {
 				t.Fatalf("it has returned: %v, with %v", waits.done(), err)
@@ -111,7 +113,8 @@ func TestLeaseLostToSilence(t *testing.T) {
 			} {
 				_, fault := errors.AsType[*store.Fault](err)
 				if !errors.Is(err, holdfast.ErrLost) || errors.Is(err, context.DeadlineExceeded) || !fault ||
-					!strings.Contains(err.Error(), `"x" on memory: lease lost: it could not be renewed: no answer in `) {
+					!strings.Contains(err.Error(),
+						`"x" on memory: lease lost: it could not be renewed: no answer in `) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -139,7 +142,8 @@ func TestDoThatLost(t *testing.T) {
 				<-ctx.Done()
 				return test.returns(ctx)
 			})
-			if !errors.Is(err, holdfast.ErrLost) || test.is != nil && !errors.Is(err, test.is) || err.Error() != test.says {
+			if !errors.Is(err, holdfast.ErrLost) || test.is != nil && !errors.Is(err, test.is) ||
+				err.Error() != test.says {
 				t.Errorf("got %v, want %s", err, test.says)
 			}
 		})
@@ -166,7 +170,8 @@ func TestUnlockOfManyLostLocks(t *testing.T) {
 func TestErrorsWithoutAStoreNameNone(t *testing.T) {
 	c := holdfast.New(nil)
 	defer c.Close()
-	if _, err := c.Mutex("x").Lock(t.Context()); !errors.Is(err, holdfast.ErrBadOption) || strings.Contains(err.Error(), " on ") {
+	if _, err := c.Mutex("x").Lock(t.Context()); !errors.Is(err, holdfast.ErrBadOption) ||
+		strings.Contains(err.Error(), " on ") {
 		t.Fatalf("it reads %q", err)
 	}
 }

@@ -3,7 +3,7 @@ package holdfast
 // KeepAll keeps every claim once and returns when that is done.
 func (c *Client) KeepAll() {
 	c.begin()
-	c.askAll()
+	c.recheckAll()
 	c.end()
 	c.calls.Wait()
 }

@@ -23,8 +23,9 @@ func (r *rig) loseByTime(link *storetest.Pipe, l *holdfast.Lease) {
 	}
 }
 
-// TestGraceAfterALoss: a holder that lost its lease by time may still have work under way. The store keeps the place for
-// the grace, though the client could now tell it to forget. By Unlock or Close the holder says that its work has ended.
+// TestGraceAfterALoss: a holder that lost its lease by time may still have work under way. The store keeps the place
+// for the grace, though the client could now tell it to forget. By Unlock or Close the holder says that its work has
+// ended.
 func TestGraceAfterALoss(t *testing.T) {
 	for what, test := range map[string]struct {
 		then func(r *rig, c *holdfast.Client, l *holdfast.Lease)

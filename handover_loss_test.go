@@ -19,7 +19,8 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 		"held there": func(_, b *holdfast.Client) *holdfast.Client { return b },
 	} {
 		for name, cancelled := range map[string][]int{
-			"first": {0}, "middle": {2}, "last": {3}, "first two": {0, 1}, "all but the last": {0, 1, 2}, "all": {0, 1, 2, 3}, "all, backwards": {3, 2, 1, 0},
+			"first": {0}, "middle": {2}, "last": {3}, "first two": {0, 1}, "all but the last": {0, 1, 2},
+			"all": {0, 1, 2, 3}, "all, backwards": {3, 2, 1, 0},
 		} {
 			scene(t, who+"/"+name, func(t *testing.T, r *rig) {
 				a, b := r.client(), r.client()
@@ -122,7 +123,12 @@ func TestHandOverAfterALoss(t *testing.T) {
 				r.check(b.Break(r.Context(), "x", p.Token))
 			}
 		},
-		"cut off": func(r *rig, _ *holdfast.Client, link linkFaults, heal func()) { link.Cut(); r.pass(3 * ttl); heal() },
+		"cut off": func(r *rig, _ *holdfast.Client, link linkFaults,
+			heal func()) {
+			link.Cut()
+			r.pass(3 * ttl)
+			heal()
+		},
 	} {
 		for _, passed := range []int{0, 1} { // how often the claim was handed over before
 			scene(t, fmt.Sprint(name, passed), func(t *testing.T, r *rig) {

@@ -185,7 +185,10 @@ func TestHandOverMakesAnotherOwner(t *testing.T) {
 		r.unlock(x)
 		r.holds(next, "the next does not hold it")
 		// y is still held by the first. The next one takes z and waits for y: there is no deadlock.
-		z := r.lock(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("z").Lock(next.lease.Context()) })
+		z := r.lock(func(context.Context) (*holdfast.Lease,
+			error) {
+			return second.Mutex("z").Lock(next.lease.Context())
+		})
 		waits := r.begin(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("y").Lock(z.Context()) })
 		r.pass(5 * time.Second)
 		if waits.done() {

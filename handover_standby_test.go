@@ -28,7 +28,8 @@ func TestHandOverStandby(t *testing.T) {
 		expect := func(when string, joins, leaves int64, line ...string) {
 			t.Helper()
 			if synctest.Wait(); n.joins.Load() != joins || n.leaves.Load() != leaves || !slices.Equal(labels(), line) {
-				t.Errorf("%s: %d joins, %d leaves, line %v; want %d, %d, %v", when, n.joins.Load(), n.leaves.Load(), labels(),
+				t.Errorf("%s: %d joins, %d leaves, line %v; want %d, %d, %v", when, n.joins.Load(), n.leaves.Load(),
+					labels(),
 					joins, leaves, line)
 			}
 		}
@@ -290,8 +291,8 @@ func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestStandbyThatNobodyWantsIsWithdrawn: the one who waited was handed the lock, and nobody else came. When it gives the
-// lock back, that is free at once.
+// TestStandbyThatNobodyWantsIsWithdrawn: the one who waited was handed the lock, and nobody else came. When it gives
+// the lock back, that is free at once.
 func TestStandbyThatNobodyWantsIsWithdrawn(t *testing.T) {
 	for _, after := range []time.Duration{0, holdfast.DefaultTurnsFor, 2 * ttl} {
 		scene(t, after.String(), func(t *testing.T, r *rig) {

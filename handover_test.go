@@ -109,8 +109,9 @@ func TestHandOverSavesCalls(t *testing.T) {
 		options []holdfast.Option
 		check   func(joins, leaves int64) bool
 	}{
-		"on":  {nil, func(joins, leaves int64) bool { return joins == leaves && joins <= goroutines*each/32 }},
-		"off": {[]holdfast.Option{holdfast.WithHandOver(0, 0)}, func(joins, leaves int64) bool { return joins == goroutines*each && leaves == joins }},
+		"on": {nil, func(joins, leaves int64) bool { return joins == leaves && joins <= goroutines*each/32 }},
+		"off": {[]holdfast.Option{holdfast.WithHandOver(0, 0)},
+			func(joins, leaves int64) bool { return joins == goroutines*each && leaves == joins }},
 	} {
 		scene(t, name, func(t *testing.T, r *rig) {
 			c, n := r.counted()

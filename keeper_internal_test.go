@@ -30,7 +30,8 @@ func (c *Client) stepOn() {
 }
 
 // inBubble runs f with a server and a client behind a link, in a bubble of fake time.
-func inBubble(t *testing.T, options []Option, f func(t *testing.T, server *memstore.Server, c *Client, link *storetest.Pipe)) {
+func inBubble(t *testing.T, options []Option, f func(t *testing.T, server *memstore.Server, c *Client,
+	link *storetest.Pipe)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server, link := memstore.NewServer(), storetest.NewPipe()
@@ -143,9 +144,9 @@ func TestLossThatWasToldIsLoggedOnce(t *testing.T) {
 		})
 }
 
-// TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes by. It must
-// notice by itself, for those who only wait for Done: also if the clocks were never compared before, and the first on the
-// agenda is not the one that is over.
+// TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes by. It
+// must notice by itself, for those who only wait for Done: also if the clocks were never compared before, and the first
+// on the agenda is not the one that is over.
 func TestSuspendedMachine(t *testing.T) {
 	for _, awake := range []time.Duration{0, 2 * pulse} {
 		t.Run(awake.String(), func(t *testing.T) {
@@ -219,7 +220,8 @@ func TestReleasesDoNotPileUp(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if n, most := len(c.claims), 2*int(ttl/every); n > most || len(c.keeper.leaves.queue) > most {
-			t.Errorf("%d claims, %d of them queued; the store has forgotten all but %d", n, len(c.keeper.leaves.queue), ttl/every)
+			t.Errorf("%d claims, %d of them queued; the store has forgotten all but %d", n, len(c.keeper.leaves.queue),
+				ttl/every)
 		}
 	})
 }
@@ -230,7 +232,8 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 		c := New(&silent{Store: memstore.New(), keep: func(context.Context) bool { return true }})
 		defer c.Close()
 		var batch []*claim
-		for name, ttl := range map[string]time.Duration{"long": time.Hour, "short": 4 * time.Second, "longer": 2 * time.Hour} {
+		for name, ttl := range map[string]time.Duration{"long": time.Hour, "short": 4 * time.Second,
+			"longer": 2 * time.Hour} {
 			l := must[*Lease](t)(c.Mutex(name, WithTTL(ttl)).Lock(t.Context()))
 			if name == "short" {
 				batch = append(batch, l.claim)

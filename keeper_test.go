@@ -165,7 +165,8 @@ func TestPartlySilentStore(t *testing.T) {
 			t.Errorf("what is answered for is lost: %v", answered.Err())
 		}
 		for err, want := range map[error]error{silent.Err(): holdfast.ErrLost, waiter.err: context.Canceled} {
-			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in") {
+			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) ||
+				!strings.Contains(err.Error(), "no answer in") {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}

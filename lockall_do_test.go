@@ -21,13 +21,15 @@ func TestTryLockAll(t *testing.T) {
 				r.lock(r.client(holdfast.WithLabel("nightly")).Mutex(taken).Lock)
 			}
 			began := time.Now()
-			m, err := holdfast.TryLockAll(t.Context(), c.Semaphore("c", 2).Units(2), c.RWMutex("b").Reader(), c.Mutex("a"))
+			m, err := holdfast.TryLockAll(t.Context(), c.Semaphore("c", 2).Units(2), c.RWMutex("b").Reader(),
+				c.Mutex("a"))
 			if took := time.Since(began); took != 0 {
 				t.Errorf("it waited for %v", took)
 			}
 			if taken == "" {
 				r.must(err)
-				if tokens := m.Tokens(); len(tokens) != 3 || tokens[2].Shared() || !tokens[0].Shared() || m.Err() != nil {
+				if tokens := m.Tokens(); len(tokens) != 3 || tokens[2].Shared() || !tokens[0].Shared() ||
+					m.Err() != nil {
 					t.Errorf("tokens %v, error %v", tokens, m.Err())
 				}
 				r.must(m.Unlock(t.Context()))
@@ -39,7 +41,8 @@ func TestTryLockAll(t *testing.T) {
 					t.Errorf("got %v, %v", m, err)
 				}
 			} else if locked := (*holdfast.LockedError)(nil); m != nil || !errors.As(err, &locked) ||
-				locked.Name != taken || locked.Holder.Label != "nightly" || !strings.Contains(err.Error(), `"`+taken+`"`) {
+				locked.Name != taken || locked.Holder.Label != "nightly" ||
+				!strings.Contains(err.Error(), `"`+taken+`"`) {
 				t.Errorf("got %v, %v", m, err)
 			}
 			for _, name := range []string{"a", "b", "c"} {
@@ -188,10 +191,12 @@ func TestDoAllIsBoundByItsContext(t *testing.T) {
 		if err := holdfast.DoAll(t.Context(), nil, c.Mutex("a")); err == nil {
 			t.Error("it accepted a nil function")
 		}
-		if err := holdfast.DoAll(nil, fn, c.Mutex("a")); !errors.Is(err, holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
+		if err := holdfast.DoAll(nil, fn, c.Mutex("a")); !errors.Is(err,
+			holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
 			t.Errorf("without a context: %v", err)
 		}
-		if _, err := holdfast.TryLockAll(nil, c.Mutex("a")); !errors.Is(err, holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
+		if _, err := holdfast.TryLockAll(nil, c.Mutex("a")); !errors.Is(err,
+			holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
 			t.Errorf("without a context: %v", err)
 		}
 	})

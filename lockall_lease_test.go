@@ -60,7 +60,8 @@ func TestLockAllEndsWithAnyPart(t *testing.T) {
 				t.Errorf("it says %v", err)
 			}
 			err := m.Unlock(t.Context())
-			if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name || strings.Count(err.Error(), `"`) != 2 {
+			if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name ||
+				strings.Count(err.Error(), `"`) != 2 {
 				t.Errorf("Unlock: %v", err)
 			}
 			r.free(names...)
@@ -144,7 +145,8 @@ func TestLockAllUntilIsTheEarliest(t *testing.T) {
 		for i := range 3 {
 			ttls := []time.Duration{ttl, ttl, ttl}
 			ttls[i] = ttl / 3
-			m := r.lockAll(c.Mutex("a", holdfast.WithTTL(ttls[0])), c.Mutex("b", holdfast.WithTTL(ttls[1])), c.Mutex("c", holdfast.WithTTL(ttls[2])))
+			m := r.lockAll(c.Mutex("a", holdfast.WithTTL(ttls[0])), c.Mutex("b", holdfast.WithTTL(ttls[1])),
+				c.Mutex("c", holdfast.WithTTL(ttls[2])))
 			if left := time.Until(m.Until()); left > ttl/3 || left < ttl/4 {
 				t.Errorf("with the short one at %d it is %v", i, left)
 			}
@@ -166,7 +168,8 @@ func TestLockAllUnlock(t *testing.T) {
 			t.Fatalf("with a nil context: %v, and it says %v", err, m.Err())
 		}
 		r.must(m.Unlock(t.Context()))
-		if !errors.Is(m.Context().Err(), context.Canceled) || !errors.Is(context.Cause(m.Context()), holdfast.ErrNotHeld) {
+		if !errors.Is(m.Context().Err(), context.Canceled) ||
+			!errors.Is(context.Cause(m.Context()), holdfast.ErrNotHeld) {
 			t.Errorf("the context says %v", context.Cause(m.Context()))
 		}
 		next := r.lockAll(mutexes(r.client(), names...)...)
@@ -221,7 +224,8 @@ func TestLockAllWait(t *testing.T) {
 			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Minute)), c.Mutex("b")}
 		},
 		"the shortest": func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Hour)), c.Mutex("b", holdfast.WithWait(time.Minute))}
+			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Hour)),
+				c.Mutex("b", holdfast.WithWait(time.Minute))}
 		},
 		"of a duplicate": func(c *holdfast.Client) []holdfast.Part {
 			return []holdfast.Part{c.Mutex("a"), c.Mutex("b"), c.Mutex("b", holdfast.WithWait(time.Minute))}
@@ -234,7 +238,8 @@ func TestLockAllWait(t *testing.T) {
 			ctx := r.within(2 * time.Hour)
 			began := time.Now()
 			_, err := holdfast.LockAll(ctx, parts(r.client())...)
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || time.Since(began) != time.Minute {
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) ||
+				time.Since(began) != time.Minute {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 			synctest.Wait()
@@ -295,7 +300,8 @@ func TestLockAllUnderALease(t *testing.T) {
 		c, n := r.counted()
 		again := holdfast.WithReentrance()
 		outer := r.lock(c.Mutex("b", again).Lock)
-		if _, err := holdfast.LockAll(outer.Context(), mutexes(c, "a", "b", "c")...); !errors.Is(err, holdfast.ErrReentered) {
+		if _, err := holdfast.LockAll(outer.Context(), mutexes(c, "a", "b", "c")...); !errors.Is(err,
+			holdfast.ErrReentered) {
 			t.Fatalf("without Reentrant: %v", err)
 		}
 		r.free("a", "c")

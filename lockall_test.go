@@ -34,10 +34,12 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 			began := time.Now()
 			m, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "a", "b")...)
 			var locked *holdfast.LockedError
-			if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+			if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) ||
+				!errors.As(err, &locked) {
 				t.Fatalf("got %v, %v", m, err)
 			}
-			if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() || time.Since(began) != time.Minute {
+			if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() ||
+				time.Since(began) != time.Minute {
 				t.Errorf("after %v: %+v", time.Since(began), locked)
 			}
 			synctest.Wait()
@@ -59,8 +61,10 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 func TestLockAllThatFailsSaysOneThing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.lock(r.client().Mutex("c").Lock)
-		_, err := holdfast.LockAll(t.Context(), r.client().Mutex("a"), r.client().Mutex("b"), r.client().Mutex("c", holdfast.WithWait(time.Second)))
-		if err == nil || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "unlock") || !strings.Contains(err.Error(), `"c"`) {
+		_, err := holdfast.LockAll(t.Context(), r.client().Mutex("a"), r.client().Mutex("b"),
+			r.client().Mutex("c", holdfast.WithWait(time.Second)))
+		if err == nil || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "unlock") ||
+			!strings.Contains(err.Error(), `"c"`) {
 			t.Fatalf("it reads %v", err)
 		}
 	})
@@ -185,7 +189,8 @@ func TestLockAllOrdersTenants(t *testing.T) {
 			synctest.Wait()
 		}
 		if len(firsts) != 1 {
-			t.Errorf("the second tenant's came first for %d of 20 processes: two of them can wait for each other", firsts[true])
+			t.Errorf("the second tenant's came first for %d of 20 processes: two of them can wait for each other",
+				firsts[true])
 		}
 		r.unlock(held)
 	})
@@ -316,18 +321,21 @@ func TestLockAllBadInput(t *testing.T) {
 			parts []holdfast.Part
 			want  error
 		}{
-			"no parts":                {ctx, nil, holdfast.ErrBadOption},
-			"nil part":                {ctx, []holdfast.Part{x, nil}, holdfast.ErrBadOption},
-			"nil context":             {none, []holdfast.Part{x}, holdfast.ErrNilContext},
-			"bad name":                {ctx, mutexes(c, "x", ""), holdfast.ErrBadName},
-			"bad option":              {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.WithWait(-1))}, holdfast.ErrBadOption},
-			"bad ttl":                 {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.WithTTL(-1)).Reader()}, holdfast.ErrBadTTL},
+			"no parts":    {ctx, nil, holdfast.ErrBadOption},
+			"nil part":    {ctx, []holdfast.Part{x, nil}, holdfast.ErrBadOption},
+			"nil context": {none, []holdfast.Part{x}, holdfast.ErrNilContext},
+			"bad name":    {ctx, mutexes(c, "x", ""), holdfast.ErrBadName},
+			"bad option": {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.WithWait(-1))},
+				holdfast.ErrBadOption},
+			"bad ttl": {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.WithTTL(-1)).Reader()},
+				holdfast.ErrBadTTL},
 			"no units":                {ctx, []holdfast.Part{x, pool.Units(0)}, holdfast.ErrBadUnits},
 			"too many units":          {ctx, []holdfast.Part{x, pool.Units(6)}, holdfast.ErrBadUnits},
 			"too many units together": {ctx, []holdfast.Part{x, pool.Units(3), pool.Units(3)}, holdfast.ErrBadUnits},
 			"bad limit":               {ctx, []holdfast.Part{x, c.Semaphore("y", 0).Units(1)}, holdfast.ErrBadUnits},
 			"two kinds":               {ctx, []holdfast.Part{x, c.Mutex("y"), pool.Units(1)}, holdfast.ErrMismatch},
-			"two limits":              {ctx, []holdfast.Part{x, c.Semaphore("y", 4).Units(1), pool.Units(1)}, holdfast.ErrMismatch},
+			"two limits": {ctx, []holdfast.Part{x, c.Semaphore("y", 4).Units(1), pool.Units(1)},
+				holdfast.ErrMismatch},
 		} {
 			m, err := holdfast.LockAll(bad.ctx, bad.parts...)
 			if m != nil || !errors.Is(err, bad.want) {
@@ -348,13 +356,15 @@ func TestLockAllOfAClosedClient(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		open, closed := r.client(), r.client()
 		closed.Close()
-		if _, err := holdfast.LockAll(t.Context(), open.Mutex("a"), closed.Mutex("b")); !errors.Is(err, holdfast.ErrClosed) {
+		if _, err := holdfast.LockAll(t.Context(), open.Mutex("a"), closed.Mutex("b")); !errors.Is(err,
+			holdfast.ErrClosed) {
 			t.Fatalf("got %v", err)
 		}
 		r.free("a")
 		m := r.lockAll(open.Mutex("a"), r.client().Mutex("b"))
 		open.Close()
-		if m.Context().Err() == nil || !errors.Is(m.Err(), holdfast.ErrClosed) || !errors.Is(context.Cause(m.Context()), holdfast.ErrClosed) {
+		if m.Context().Err() == nil || !errors.Is(m.Err(), holdfast.ErrClosed) ||
+			!errors.Is(context.Cause(m.Context()), holdfast.ErrClosed) {
 			t.Fatalf("it says %v", m.Err())
 		}
 		if err := m.Unlock(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
@@ -368,7 +378,8 @@ func TestLockAllMismatchInTheLine(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		r.lock(r.client().Mutex("b").Lock)
-		if _, err := holdfast.LockAll(t.Context(), c.Mutex("a"), c.Semaphore("b", 5).Units(1)); !errors.Is(err, holdfast.ErrMismatch) {
+		if _, err := holdfast.LockAll(t.Context(), c.Mutex("a"), c.Semaphore("b", 5).Units(1)); !errors.Is(err,
+			holdfast.ErrMismatch) {
 			t.Fatalf("got %v", err)
 		}
 		r.free("a")

@@ -19,7 +19,8 @@ func TestFirstFailingRenewalOfAnOutageIsLogged(t *testing.T) {
 		for outage := range 20 {
 			link.Cut()
 			r.pass(ttl / 2)
-			if log.count("not renewed") != outage+1 || log.count("the link is cut") != outage+1 || log.count("name=x") != outage+1 {
+			if log.count("not renewed") != outage+1 || log.count("the link is cut") != outage+1 ||
+				log.count("name=x") != outage+1 {
 				t.Fatalf("in outage %d: %q", outage+1, log.lines())
 			}
 			link.Heal()

@@ -129,7 +129,8 @@ func (a *actor) choose(around *outerLease) (*attempt, bool) {
 	if y.at == a.sem {
 		y.op = []string{"Acquire", "Acquire", "TryAcquire"}[a.random.IntN(3)]
 	} else {
-		y.op = []string{"Lock", "Lock", "Lock", "Lock", "Do", "TryLock", "RLock", "TryRLock", "RDo", "Campaign"}[a.random.IntN(10)]
+		y.op = []string{"Lock", "Lock", "Lock", "Lock", "Do", "TryLock", "RLock", "TryRLock", "RDo",
+			"Campaign"}[a.random.IntN(10)]
 	}
 	// Shared leases of one owner may wait for each other across a third one, which is a deadlock of the program's.
 	y.reentrant = a.chance(3) || y.same && (around.shared || y.at == a.sem)
@@ -328,8 +329,10 @@ func (a *actor) refused(y *attempt, err error) {
 		is   bool
 		ok   bool
 	}{
-		{"given up", errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), y.bounded || y.around != nil},
-		{"ErrLocked", errors.Is(err, holdfast.ErrLocked), y.bounded || y.around != nil || strings.HasPrefix(y.op, "Try")},
+		{"given up", errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), y.bounded ||
+			y.around != nil},
+		{"ErrLocked", errors.Is(err, holdfast.ErrLocked), y.bounded || y.around != nil ||
+			strings.HasPrefix(y.op, "Try")},
 		{"ErrReentered", errors.Is(err, holdfast.ErrReentered), y.same && !y.reentrant},
 		{"ErrUpgrade", errors.Is(err, holdfast.ErrUpgrade), y.same},
 		{"fault", errors.As(err, &fault), len(a.links) > 0},

@@ -51,8 +51,9 @@ type modelBook struct {
 
 func newModelBook() *modelBook {
 	return &modelBook{
-		began: time.Now(), held: map[string][]*modelLease{}, last: map[string]holdfast.Token{}, robbed: map[uint64]bool{},
-		seen: map[string]int{},
+		began: time.Now(), held: map[string][]*modelLease{}, last: map[string]holdfast.Token{},
+		robbed: map[uint64]bool{},
+		seen:   map[string]int{},
 	}
 }
 
@@ -118,7 +119,8 @@ func (b *modelBook) grant(h *modelLease) {
 	defer b.mu.Unlock()
 	b.audit()
 	err := h.err()
-	b.noteLocked(h.who, "got %q: ticket %d, turn %d, shared %v, again %v, %d units, says %v", h.name, h.token.Ticket(), h.token&0x7f,
+	b.noteLocked(h.who, "got %q: ticket %d, turn %d, shared %v, again %v, %d units, says %v", h.name, h.token.Ticket(),
+		h.token&0x7f,
 		h.token.Shared(), h.again, h.units, err)
 	b.held[h.name] = append(b.held[h.name], h)
 	turn := h.token & 0x7f
@@ -148,7 +150,8 @@ func (b *modelBook) checkLine(h *modelLease) {
 				b.violated(h.who, "two hold %q: %s with %v, and %s with %v", h.name, o.who, o.token, h.who, h.token)
 			}
 		case o.token != h.token:
-			b.violated(h.who, "a claim of %q has two tokens: %s has %v, and %s has %v", h.name, o.who, o.token, h.who, h.token)
+			b.violated(h.who, "a claim of %q has two tokens: %s has %v, and %s has %v", h.name, o.who, o.token, h.who,
+				h.token)
 		case !h.again:
 			b.violated(h.who, "a claim of %q was given twice: to %s and to %s, with %v", h.name, o.who, h.who, h.token)
 		}
@@ -235,27 +238,45 @@ func TestModelFindsWhatIsBroken(t *testing.T) {
 		before  func(*modelBook)
 		wrong   string // empty: nothing is
 	}{
-		"two exclusive holders":             {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, nil, "two hold"},
-		"a writer beside a reader":          {[]*modelLease{reader(5, alive), writer(token(6, 0), alive)}, nil, "two hold"},
-		"a reader beside a writer":          {[]*modelLease{writer(token(5, 0), alive), reader(6, alive)}, nil, "two hold"},
-		"one claim handed over too early":   {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 1), alive)}, nil, "two tokens"},
-		"one claim given twice":             {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 0), alive)}, nil, "given twice"},
-		"a ticket that goes back":           {[]*modelLease{writer(token(6, 0), dead), writer(token(6, 1), alive), writer(token(5, 0), alive)}, nil, "token"},
-		"a turn that goes back":             {[]*modelLease{writer(token(6, 2), overOnceSeen()), writer(token(6, 1), alive)}, nil, "token"},
-		"the same token again":              {[]*modelLease{writer(token(6, 2), overOnceSeen()), writer(token(6, 2), alive)}, nil, "token"},
-		"a reader from before":              {[]*modelLease{writer(token(6, 0), overOnceSeen()), reader(5, alive)}, nil, "shared token"},
-		"units over the limit":              {[]*modelLease{units(5, 2), units(6, 2)}, nil, "units"},
-		"units over the limit, three":       {[]*modelLease{units(5, 1), units(6, 1), units(7, 2)}, nil, "units"},
-		"one that comes back to life":       {[]*modelLease{writer(token(5, 0), undead), reader(6, dead), reader(7, dead)}, nil, "came back"},
-		"re-entered after another":          {[]*modelLease{writer(token(5, 0), overOnceSeen()), writer(token(6, 0), overOnceSeen()), again(writer(token(5, 0), alive))}, nil, "re-entered"},
-		"handed over to one who must not":   {[]*modelLease{alone(writer(token(5, 1), alive))}, nil, "must not take part"},
-		"right: one after the other":        {[]*modelLease{writer(token(5, 0), overOnceSeen()), writer(token(5, 1), overOnceSeen()), writer(token(6, 0), alive)}, nil, ""},
-		"right: re-entered":                 {[]*modelLease{writer(token(5, 0), alive), again(writer(token(5, 0), alive))}, nil, ""},
-		"right: readers together":           {[]*modelLease{writer(token(5, 0), overOnceSeen()), reader(5, alive), reader(6, alive)}, nil, ""},
-		"right: units":                      {[]*modelLease{units(5, 2), units(6, 1), again(units(6, 1))}, nil, ""},
-		"right: it was robbed":              {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, func(b *modelBook) { b.robbed[5] = true }, ""},
-		"right: the server forgot":          {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, func(b *modelBook) { b.forgotten = 5 }, ""},
-		"two that came after what was lost": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, func(b *modelBook) { b.forgotten = 4 }, "two hold"},
+		"two exclusive holders": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			nil, "two hold"},
+		"a writer beside a reader": {[]*modelLease{reader(5, alive), writer(token(6, 0), alive)}, nil,
+			"two hold"},
+		"a reader beside a writer": {[]*modelLease{writer(token(5, 0), alive), reader(6, alive)}, nil,
+			"two hold"},
+		"one claim handed over too early": {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 1), alive)},
+			nil, "two tokens"},
+		"one claim given twice": {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 0), alive)},
+			nil, "given twice"},
+		"a ticket that goes back": {[]*modelLease{writer(token(6, 0), dead), writer(token(6, 1), alive),
+			writer(token(5, 0), alive)}, nil, "token"},
+		"a turn that goes back": {[]*modelLease{writer(token(6, 2), overOnceSeen()),
+			writer(token(6, 1), alive)}, nil, "token"},
+		"the same token again": {[]*modelLease{writer(token(6, 2), overOnceSeen()),
+			writer(token(6, 2), alive)}, nil, "token"},
+		"a reader from before": {[]*modelLease{writer(token(6, 0), overOnceSeen()), reader(5, alive)}, nil,
+			"shared token"},
+		"units over the limit":        {[]*modelLease{units(5, 2), units(6, 2)}, nil, "units"},
+		"units over the limit, three": {[]*modelLease{units(5, 1), units(6, 1), units(7, 2)}, nil, "units"},
+		"one that comes back to life": {[]*modelLease{writer(token(5, 0), undead), reader(6, dead),
+			reader(7, dead)}, nil, "came back"},
+		"re-entered after another": {[]*modelLease{writer(token(5, 0), overOnceSeen()),
+			writer(token(6, 0), overOnceSeen()), again(writer(token(5, 0), alive))}, nil, "re-entered"},
+		"handed over to one who must not": {[]*modelLease{alone(writer(token(5, 1), alive))}, nil,
+			"must not take part"},
+		"right: one after the other": {[]*modelLease{writer(token(5, 0), overOnceSeen()),
+			writer(token(5, 1), overOnceSeen()), writer(token(6, 0), alive)}, nil, ""},
+		"right: re-entered": {[]*modelLease{writer(token(5, 0), alive),
+			again(writer(token(5, 0), alive))}, nil, ""},
+		"right: readers together": {[]*modelLease{writer(token(5, 0), overOnceSeen()), reader(5, alive),
+			reader(6, alive)}, nil, ""},
+		"right: units": {[]*modelLease{units(5, 2), units(6, 1), again(units(6, 1))}, nil, ""},
+		"right: it was robbed": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			func(b *modelBook) { b.robbed[5] = true }, ""},
+		"right: the server forgot": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			func(b *modelBook) { b.forgotten = 5 }, ""},
+		"two that came after what was lost": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			func(b *modelBook) { b.forgotten = 4 }, "two hold"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newModelBook()

@@ -57,8 +57,10 @@ func TestModel(t *testing.T) {
 	})
 	// A program in which nothing happens proves nothing.
 	for _, what := range []string{
-		"handed over", "re-entered", "downgraded", "lost", "given up", "ErrLocked", "ErrReentered", "ErrUpgrade", "faulty link",
-		"erase", "break", "restart without data", "Lock", "TryLock", "RLock", "TryRLock", "Do", "RDo", "Campaign", "Acquire", "TryAcquire",
+		"handed over", "re-entered", "downgraded", "lost", "given up", "ErrLocked", "ErrReentered", "ErrUpgrade",
+		"faulty link",
+		"erase", "break", "restart without data", "Lock", "TryLock", "RLock", "TryRLock", "Do", "RDo", "Campaign",
+		"Acquire", "TryAcquire",
 	} {
 		if total[what] < int(seeds)/100 {
 			t.Errorf("%q happened %d times in %d programs", what, total[what], seeds)
@@ -166,7 +168,8 @@ func (p *program) showLines() {
 		line, err := raw.Queue(p.Context(), name)
 		p.b.note("model", "the line of %q: %d places, %v", name, len(line.Entries), err)
 		for _, place := range line.Entries {
-			p.b.note("model", "  ticket %d, turn %d, %v, since %v", place.Ticket, place.Turn, place.State, place.Since.Sub(p.b.began))
+			p.b.note("model", "  ticket %d, turn %d, %v, since %v", place.Ticket, place.Turn, place.State,
+				place.Since.Sub(p.b.began))
 		}
 	}
 }
@@ -196,7 +199,8 @@ func (p *program) misfortune(random *rand.Rand) {
 	raw := p.server.Connect()
 	defer raw.Close()
 	for range 1 + random.IntN(4) {
-		time.Sleep(time.Millisecond + time.Duration(random.Int64N(int64([]time.Duration{20 * time.Millisecond, modelTTL}[random.IntN(2)]))))
+		time.Sleep(time.Millisecond + time.Duration(random.Int64N(int64([]time.Duration{20 * time.Millisecond,
+			modelTTL}[random.IntN(2)]))))
 		if random.IntN(6) == 0 {
 			p.b.forget(func() { p.server.Restart(false) })
 			continue
@@ -210,7 +214,8 @@ func (p *program) misfortune(random *rand.Rand) {
 		if random.IntN(2) == 0 {
 			p.b.rob(victim.Ticket, "faults", "erase", func() { p.server.Erase(name, victim.ID) })
 		} else {
-			p.b.rob(victim.Ticket, "faults", "break", func() { raw.Break(p.Context(), name, victim.Ticket) }) //nolint:errcheck // it may be gone
+			p.b.rob(victim.Ticket, "faults", "break",
+				func() { raw.Break(p.Context(), name, victim.Ticket) }) //nolint:errcheck // it may be gone
 		}
 	}
 }
@@ -219,7 +224,8 @@ func (p *program) misfortune(random *rand.Rand) {
 func (p *program) disturb(link weakLink, random *rand.Rand) {
 	for range 1 + random.IntN(4) {
 		time.Sleep(time.Duration(random.Int64N(int64(modelTTL))))
-		pause := time.Duration(random.Int64N(int64([]time.Duration{100 * time.Millisecond, modelTTL * 3 / 2}[random.IntN(2)])))
+		pause := time.Duration(random.Int64N(int64([]time.Duration{100 * time.Millisecond,
+			modelTTL * 3 / 2}[random.IntN(2)])))
 		trouble := troubles[random.IntN(len(troubles))]
 		p.b.note("link", "%s for %v", trouble.what, pause)
 		end := trouble.begin(link)

@@ -138,7 +138,7 @@ func TestUnlockOfWhatTheKeeperHasJustLost(t *testing.T) {
 		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
 		c.begin()
 		l.end(&errUnlocked) // Unlock has come this far
-		c.lose(l.claim, errRanOut)
+		c.lose(l.claim, errExpired)
 		c.end()
 		synctest.Wait()
 		if err := c.release(t.Context(), l, time.Now()); err != nil {

@@ -126,7 +126,8 @@ func TestLockThatRunsIntoItsDeadline(t *testing.T) {
 			began := time.Now()
 			err := lock(r.client())
 			var locked *holdfast.LockedError
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) ||
+				!errors.As(err, &locked) {
 				t.Fatalf("got %v", err)
 			}
 			if locked.Token != held.Token() || locked.Ahead != 2 || time.Since(began) != time.Minute {
@@ -146,7 +147,7 @@ func TestDo(t *testing.T) {
 	boom := errors.New("boom")
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().Mutex("x")
-		if err := m.Do(t.Context(), func(context.Context) error { return boom }); err != boom { //nolint:errorlint // the very same
+		if err := m.Do(t.Context(), func(context.Context) error { return boom }); err != boom { //nolint:errorlint // as is
 			t.Fatalf("fn's error came back as %v", err)
 		}
 		func() {
@@ -191,7 +192,8 @@ func TestFewCallsFromLockToTheStore(t *testing.T) {
 		c := r.around(&detour{join: func(context.Context, store.Claim) error {
 			stack := make([]uintptr, 100)
 			frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)]) // who called Join, and so on
-			for frame, more := frames.Next(); more && !strings.HasSuffix(frame.Function, "(*Mutex).Lock"); frame, more = frames.Next() {
+			for frame, more := frames.Next(); more &&
+				!strings.HasSuffix(frame.Function, "(*Mutex).Lock"); frame, more = frames.Next() {
 				t.Log(frame.Function)
 				between++
 			}

@@ -110,7 +110,8 @@ func TestStoreOutOfReach(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := m.Lock(ctx)
 			cancel()
-			if took := time.Since(began); took != time.Second || !isFault(err) || !errors.Is(err, context.DeadlineExceeded) {
+			if took := time.Since(began); took != time.Second || !isFault(err) ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s, with a deadline, after %v: %v", name, took, err)
 			}
 		}

@@ -15,7 +15,8 @@ func TestShownClaimIsNotHandedOver(t *testing.T) {
 			c := r.client()
 			first := r.lock(c.Mutex("x").Lock)
 			if shown {
-				if s, claim, err := first.Pin(); err != nil || s == nil || claim.Ticket != first.Token().Ticket() || claim.Name != "x" {
+				if s, claim, err := first.Pin(); err != nil || s == nil || claim.Ticket != first.Token().Ticket() ||
+					claim.Name != "x" {
 					t.Fatalf("Pin gave %+v and %v", claim, err)
 				}
 			}

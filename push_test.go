@@ -167,14 +167,15 @@ func TestPushedGrantIsConfirmedSoon(t *testing.T) {
 		waiter := r.begin(c.Mutex("x").Lock)
 		d.pushed(d.claim(0), store.Held)
 		r.pass(soon)
-		if !waiter.done() || waiter.err == nil && !errors.Is(waiter.lease.Err(), holdfast.ErrLost) || first.Err() != nil {
+		if !waiter.done() || waiter.err == nil && !errors.Is(waiter.lease.Err(), holdfast.ErrLost) ||
+			first.Err() != nil {
 			t.Fatal("it goes on believing the push")
 		}
 	})
 }
 
-// TestOldNewsMovesNothing: an answer says Waiting, and was asked for before the push that granted it. It neither ends the
-// lease nor moves its end.
+// TestOldNewsMovesNothing: an answer says Waiting, and was asked for before the push that granted it. It neither ends
+// the lease nor moves its end.
 func TestOldNewsMovesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()

@@ -89,7 +89,7 @@ func TestReleaseIsGivenUpWhenTheStoreHasForgottenItAnyway(t *testing.T) {
 			if n.leaves.Load() != tries {
 				t.Errorf("it goes on after %d tries: %d", tries, n.leaves.Load())
 			}
-			if log.count("not given back") != 1 {
+			if log.count("not released") != 1 {
 				t.Errorf("logged: %q", log.lines())
 			}
 		})

@@ -217,7 +217,8 @@ func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 			waiter := r.begin(c.Mutex("x", holdfast.WithWait(test.wait)).Lock)
 			test.fail(d, link)
 			r.pass(test.wait + time.Second)
-			if !waiter.done() || !errors.Is(waiter.err, context.DeadlineExceeded) || errors.Is(waiter.err, holdfast.ErrLocked) {
+			if !waiter.done() || !errors.Is(waiter.err, context.DeadlineExceeded) ||
+				errors.Is(waiter.err, holdfast.ErrLocked) {
 				t.Fatalf("got %v", waiter.err)
 			}
 			if test.says != nil && !test.says(waiter.err) {
@@ -260,8 +261,8 @@ func TestCauseOfAContextThatEnds(t *testing.T) {
 	}
 }
 
-// TestAnswerThatCameTooLate: the answer to a Join took longer than the ttl. It grants nothing. TryLock says so, and Lock
-// goes on with a new claim.
+// TestAnswerThatCameTooLate: the answer to a Join took longer than the ttl. It grants nothing. TryLock says so, and
+// Lock goes on with a new claim.
 func TestAnswerThatCameTooLate(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		scene(t, map[bool]string{false: "Lock", true: "TryLock"}[try], func(t *testing.T, r *rig) {

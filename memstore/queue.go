@@ -24,7 +24,7 @@ type place struct {
 }
 
 // StandAt notes where among the server's places by deadline it is.
-func (p *place) StandAt(i int) { p.pos = i }
+func (p *place) SetIndex(i int) { p.pos = i }
 
 // A queue is the line of one resource: a list in order of arrival. The held places come first; prefix counts
 // them, and next is the first that waits. So a change costs what changed, however long the line is.

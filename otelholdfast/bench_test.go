@@ -14,7 +14,8 @@ import (
 
 // BenchmarkLock is what one lock costs that is waited for, held and given back.
 func BenchmarkLock(b *testing.B) {
-	meters := otelholdfast.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	meters := otelholdfast.WithMeterProvider(provider)
 	tracers := otelholdfast.WithTracerProvider(sdktrace.NewTracerProvider())
 	noMeters := otelholdfast.WithMeterProvider(metricnoop.NewMeterProvider())
 	noTracers := otelholdfast.WithTracerProvider(noop.NewTracerProvider())

@@ -35,7 +35,8 @@ func TestLockAndUnlock(t *testing.T) {
 		if _, err := c.Mutex("job").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Fatal(err)
 		}
-		if _, err := c.Mutex("job", holdfast.WithWait(time.Second)).Lock(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Mutex("job", holdfast.WithWait(time.Second)).Lock(t.Context()); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		time.AfterFunc(2*time.Second, func() {
@@ -91,7 +92,8 @@ func TestLoss(t *testing.T) {
 		lease := testkit.Lock(t, c, "job")
 		time.Sleep(time.Minute)
 		before := r.metrics()
-		if before["renewals{outcome=ok store=memory}"] == "" || before["renewal.duration{outcome=ok store=memory}"] == "" {
+		if before["renewals{outcome=ok store=memory}"] == "" ||
+			before["renewal.duration{outcome=ok store=memory}"] == "" {
 			t.Errorf("a minute without renewals: %v", before)
 		}
 		s.Restart(false)

@@ -12,7 +12,7 @@ type entry struct {
 	at  int
 }
 
-func (e *entry) StandAt(i int) { e.at = i }
+func (e *entry) SetIndex(i int) { e.at = i }
 
 // TestAgendaAtRandom adds, moves and removes at random, and looks each time that everyone stands where he thinks, and
 // that nobody is due before the first. In the end all come in order.

@@ -56,12 +56,14 @@ func FuzzFindInAnyLines(f *testing.F) {
 			for n := d.IntN(8); n > 0; n-- {
 				s.made++
 				c := store.Claim{Name: l.Name, ID: store.ID{byte(d.IntN(256)), byte(s.made)}}
-				c.Demand = store.Demand{Kind: store.Kind(d.IntN(3)), Units: int32(d.IntN(6)) - 1, Limit: int32(d.IntN(4))}
+				c.Demand = store.Demand{Kind: store.Kind(d.IntN(3)), Units: int32(d.IntN(6)) - 1,
+					Limit: int32(d.IntN(4))}
 				if o := d.IntN(8); o > 0 {
 					c.Owner = &store.Owner{ID: string(rune('s' + o))}
 				}
 				for w := d.IntN(3); w > 0; w-- {
-					c.Waits = append(c.Waits, store.Wait{Name: string(rune('A' + d.IntN(5))), ID: store.ID{byte(d.IntN(256)), byte(d.IntN(32))}})
+					c.Waits = append(c.Waits, store.Wait{Name: string(rune('A' + d.IntN(5))),
+						ID: store.ID{byte(d.IntN(256)), byte(d.IntN(32))}})
 				}
 				l.Entries = append(l.Entries, store.Entry{Claim: c, State: store.State(d.IntN(4))})
 			}
