@@ -11,6 +11,7 @@ import (
 	"go/types"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -301,6 +302,52 @@ func main() {
 ` + sell
 	if out := runProgram(t, program, postgres.URL("postgres", "", "postgres")); out != "<nil> <nil>\ntrue\n8\n" {
 		t.Errorf("it printed %q", out)
+	}
+}
+
+// TestRecipeToken runs the recipe of a script that sends its token to PostgreSQL: the newer token passes, and the older
+// one is refused and writes nothing.
+func TestRecipeToken(t *testing.T) {
+	server := servers.Postgres(t)
+	db := server.DB(t)
+	for _, statement := range []string{
+		"CREATE TABLE report_fence (name text PRIMARY KEY, token bigint NOT NULL)",
+		"INSERT INTO report_fence VALUES ('nightly', 0)",
+		"CREATE TABLE report (made_at timestamptz)",
+		"INSERT INTO report VALUES (NULL)",
+	} {
+		_, err := db.ExecContext(t.Context(), statement)
+		testkit.Must(t, err)
+	}
+	var script string
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if p.path == "docs/recipes.md" && strings.Contains(b.code, "psql ") {
+				script = b.code
+			}
+		}
+	}
+	host, port, err := net.SplitHostPort(server.Addr())
+	testkit.Must(t, err)
+	run := func(token string) (string, error) {
+		psql := exec.CommandContext(t.Context(), "bash", "-ec", script)
+		psql.Env = append(os.Environ(), "HOLDFAST_TOKEN="+token, "PGHOST="+host, "PGPORT="+port, "PGUSER=postgres",
+			"PGDATABASE=postgres", "PSQLRC=/dev/null")
+		out, err := psql.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("1797693134862315776"); err != nil {
+		t.Fatalf("the newer token: %v: %s", err, out)
+	}
+	_, err = db.ExecContext(t.Context(), "UPDATE report SET made_at = NULL")
+	testkit.Must(t, err)
+	if out, err := run("1797693134862315775"); err == nil || !strings.Contains(out, "newer holder") {
+		t.Errorf("the older token: %v: %s", err, out)
+	}
+	var written bool
+	testkit.Must(t, db.QueryRowContext(t.Context(), "SELECT made_at IS NOT NULL FROM report").Scan(&written))
+	if written {
+		t.Error("the older token's write was done")
 	}
 }
 
