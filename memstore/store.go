@@ -160,7 +160,6 @@ func (st *Store) Abilities() store.Abilities {
 		MinTTL:       MinTTL,
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack,
 	}
 }

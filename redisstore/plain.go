@@ -59,7 +59,7 @@ func newPlain(b *base) *plainMode {
 func (p *plainMode) Abilities() store.Abilities {
 	a := p.base.Abilities()
 	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a line of that name is another lock
-	a.Queue, a.Shared, a.ExactWake = false, false, false
+	a.Queue, a.Shared = false, false
 	a.Alternative = "mode=queue, which is the default, has them"
 	return a
 }

@@ -152,7 +152,6 @@ func (b *base) Abilities() store.Abilities {
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
 		TakeoverPlus: 50 * time.Millisecond,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }

@@ -69,7 +69,7 @@ func (s scenario) play(tb testing.TB, h Harness, p pace) outcome {
 	go func() {
 		defer close(done)
 		t.able = t.open().Abilities()
-		if lacks := s.needs.missing(t.able); lacks != "" {
+		if lacks := s.needs.missing(h, t.able); lacks != "" {
 			t.skipf("the store has no %s", lacks)
 		}
 		t.ttl = max(t.ttl, t.able.MinTTL, t.able.SessionTTL)
