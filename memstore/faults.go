@@ -16,6 +16,9 @@ func (s *Server) Restart(keepData bool) {
 		s.ticket = firstTicket()
 		s.told = nil
 	}
+	for w := range s.watches {
+		w.tell("")
+	}
 	for st := range s.stores {
 		s.told = append(s.told, push{to: st, id: store.Everyone})
 	}

@@ -26,6 +26,7 @@ type Server struct {
 	alarm   *time.Timer           // removes what is out when nobody calls
 	wakes   time.Time             // when the alarm goes off; zero: it is not set
 	told    []push                // to be delivered when mu is free
+	watches map[*watch]struct{}   // what is told of changes; most servers have none
 
 	spareQueues pool[queue] // a lock that is taken and given back again and again needs no new memory here
 	sparePlaces pool[place]
@@ -108,6 +109,7 @@ func (s *Server) remove(p *place, now time.Time) {
 	s.runOut.Remove(p.pos)
 	if q := p.queue; q != nil {
 		q.remove(p)
+		s.changed(q)
 		s.settle(q, now)
 	}
 	s.sparePlaces.put(p)
@@ -116,6 +118,7 @@ func (s *Server) remove(p *place, now time.Time) {
 // settle grants all who fit and tells them, and forgets a line that is empty (rule 9).
 func (s *Server) settle(q *queue, now time.Time) {
 	for p := q.grant(now); p != nil; p = q.grant(now) {
+		s.changed(q)
 		s.tell(p, store.Status{State: store.Held, Ticket: p.claim.Ticket})
 	}
 	if q.size == 0 && !q.newer {
@@ -211,6 +214,7 @@ func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) sto
 	p.claim.Ticket = s.ticket
 	ahead := q.size
 	q.push(p)
+	s.changed(q)
 	s.enrol(p, now)
 	q.grant(now) // p itself, if nobody waits before it: all others that fit are held already
 	standing := p.standing()
@@ -235,6 +239,9 @@ func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Statu
 	}
 	s.prolong(p, now)
 	p.store = from
+	if p.claim.Owner != c.Owner || p.claim.Turn != c.Turn || p.claim.Units > c.Units {
+		s.changed(p.queue)
+	}
 	p.claim.Owner, p.claim.Turn, p.claim.Waits = c.Owner, c.Turn, c.Waits
 	p.queue.shrink(p, c.Units)
 	s.settle(p.queue, now)
@@ -280,6 +287,11 @@ func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 func (s *Server) line(t *tenant, name string) (store.Queue, error) {
 	now := s.begin()
 	defer s.end()
+	return t.read(name, now)
+}
+
+// read reads a queue. The server's mutex is locked.
+func (t *tenant) read(name string, now time.Time) (store.Queue, error) {
 	l := store.Queue{Name: name}
 	q, err := t.queue(name)
 	if err != nil || q == nil {
