@@ -40,6 +40,9 @@ func (s *Server) Restart(keepData bool) {
 		s.ticket = firstTicket()
 		s.pushes = nil
 	}
+	for w := range s.watches {
+		w.tell("")
+	}
 	for st := range s.stores {
 		s.pushes = append(s.pushes, push{to: st, id: store.Everyone})
 	}

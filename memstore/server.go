@@ -26,6 +26,7 @@ type Server struct {
 	alarm     *time.Timer           // removes expired claims between calls
 	alarmAt   time.Time             // when the alarm fires; zero: it is not set
 	pushes    []push                // to be delivered once mu is released
+	watches   map[*watch]struct{}   // notified of changes; most servers have none
 
 	spareQueues  pool[queue] // so that a lock that is taken again and again allocates nothing here
 	spareEntries pool[entry]
@@ -107,6 +108,7 @@ func (s *Server) remove(p *entry, now time.Time) {
 	s.deadlines.Remove(p.pos)
 	if q := p.queue; q != nil {
 		q.remove(p)
+		s.changed(q)
 		s.grantNext(q, now)
 	}
 	s.spareEntries.put(p)
@@ -115,6 +117,7 @@ func (s *Server) remove(p *entry, now time.Time) {
 // grantNext grants and notifies all claims that fit, and drops the queue if it is empty (rule 9).
 func (s *Server) grantNext(q *queue, now time.Time) {
 	for p := q.grant(now); p != nil; p = q.grant(now) {
+		s.changed(q)
 		s.notify(p, store.Status{State: store.Held, Ticket: p.claim.Ticket})
 	}
 	if q.size == 0 && !q.newer {
@@ -210,6 +213,7 @@ func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) sto
 	p.claim.Ticket = s.ticket
 	ahead := q.size
 	q.push(p)
+	s.changed(q)
 	s.register(p, now)
 	q.grant(now) // p itself, if nothing waits before it: all others that fit are held already
 	status := p.status()
@@ -234,6 +238,9 @@ func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Statu
 	}
 	s.extend(p, now)
 	p.store = from
+	if p.claim.Owner != c.Owner || p.claim.Turn != c.Turn || p.claim.Units > c.Units {
+		s.changed(p.queue)
+	}
 	p.claim.Owner, p.claim.Turn, p.claim.Waits = c.Owner, c.Turn, c.Waits
 	p.queue.shrink(p, c.Units)
 	s.grantNext(p.queue, now)
@@ -279,6 +286,11 @@ func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 func (s *Server) inspect(t *tenant, name string) (store.Queue, error) {
 	now := s.begin()
 	defer s.end()
+	return t.read(name, now)
+}
+
+// read reads a queue. The server's mutex is locked.
+func (t *tenant) read(name string, now time.Time) (store.Queue, error) {
 	l := store.Queue{Name: name}
 	q, err := t.queue(name)
 	if err != nil || q == nil {

@@ -147,7 +147,14 @@ func (st *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 }
 
 // Notify implements store.Store.
-func (st *Store) Notify(fn func(store.ID, store.Status)) { st.frame.Notify(fn) }
+func (st *Store) Notify(fn func(store.ID, store.Status)) {
+	st.frame.Notify(func(id store.ID, status store.Status) {
+		if id == store.Everyone { // changes may have been lost, too
+			st.server.changedFor(st)
+		}
+		fn(id, status)
+	})
+}
 
 // Abilities implements store.Store.
 func (st *Store) Abilities() store.Abilities {
