@@ -193,7 +193,9 @@ func cause(err error) error {
 }
 
 // text returns an error in one line.
-func text(err error) string { return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "holdfast: "), "\n", "; ") }
+func text(err error) string {
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "holdfast: "), "\n", "; ")
+}
 
 // lock joins a queue under a random name and leaves it.
 func lock(ctx context.Context, s store.Store) store.Finding {

@@ -12,16 +12,15 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"redis", "replica", "name the master in the URL, or use redis+sentinel:// or redis+cluster://, which find it"},
 	{"valkey", "replica", "name the master in the URL, or use valkey+sentinel:// or valkey+cluster://, which find it"},
 	{"redlock", "replica", "name independent masters, or allow it with allow=replicas"},
-	{"red", "no permission", "grant it: ACL SETUSER USER on >PASSWORD ~holdfast:* &holdfast:* +@all -@admin -@dangerous +info +scan"},
-	{"red", "noperm", "grant it: ACL SETUSER USER on >PASSWORD ~holdfast:* &holdfast:* +@all -@admin -@dangerous +info +scan"},
-	{"valkey", "noperm", "grant it: ACL SETUSER USER on >PASSWORD ~holdfast:* &holdfast:* +@all -@admin -@dangerous +info +scan"},
+	{"red", "lacks a permission", aclFix},
+	{"valkey", "lacks a permission", aclFix},
 	{"postgres", "read-only", "name the primary in the URL, or all servers: postgres://h1,h2/DATABASE finds it"},
 	{"mysql", "read-only", "SET GLOBAL read_only = OFF, or name the primary in the URL, or all servers: mysql://h1,h2/DATABASE"},
 	{"mariadb", "read-only", "SET GLOBAL read_only = OFF, or name the primary in the URL, or all servers: mariadb://h1,h2/DATABASE"},
-	{"postgres", "lacks", "holdfast schema postgres --grant USER | psql DATABASE, as an administrator"},
-	{"postgres", "create the schema", "holdfast schema postgres --grant USER | psql DATABASE, as an administrator"},
-	{"mysql", "schema", "holdfast schema mysql --grant USER | mysql DATABASE, as an administrator"},
-	{"mariadb", "schema", "holdfast schema mysql --grant USER | mysql DATABASE, as an administrator"},
+	{"postgres", "lacks", "holdfast schema postgres --user USER | psql DATABASE, as an administrator"},
+	{"postgres", "create the schema", "holdfast schema postgres --user USER | psql DATABASE, as an administrator"},
+	{"mysql", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},
+	{"mariadb", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},
 	{"etcd", "space", "etcdctl compact REVISION; etcdctl defrag; etcdctl alarm disarm"},
 	{"sqlite", "folder is not there", "mkdir -p the folder of the file"},
 	{"sqlite", "permission", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
@@ -35,6 +34,9 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"", "refused", "start the server, or correct host and port in the URL"},
 	{"", "no answer", "check network and load of the server"},
 }
+
+// aclFix is what a user of Redis lacks who lacks anything.
+const aclFix = "ACL SETUSER USER with the keys, channels and commands of the section Redis in docs/operations.md"
 
 // fixFor returns what to do about an error of a store with this scheme.
 func fixFor(scheme string, err error) string {
