@@ -85,6 +85,7 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newLs(a),
 		newShow(a),
 		newBreak(a),
+		newUI(a),
 		newRedlock(a),
 		newSchema(a),
 		newDemo(a),
