@@ -86,6 +86,7 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newShow(a),
 		newDoctor(a),
 		newBreak(a),
+		newUI(a),
 		newRedlock(a),
 		newSchema(a),
 		newDemo(a),
