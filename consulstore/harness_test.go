@@ -15,13 +15,19 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// The whole suite on one server.
+// The whole suite on one server; or rather on two, which share the rules to take half the time.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		server := servers.Consul(t)
-		return newHarness(t, server, []string{server.Addr()}, server.Restart)
-	})
+	rules := storetest.Rules()
+	for name, half := range map[string][]string{"first rules": rules[:4], "other rules": rules[4:]} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunSome(t, func(t testing.TB) storetest.Harness {
+				server := servers.Consul(t)
+				return newHarness(t, server, []string{server.Addr()}, server.Restart)
+			}, half...)
+		})
+	}
 }
 
 // What differs on three servers: consistent reads ask a majority, and sessions outlive the leader.

@@ -131,6 +131,7 @@ func TestOpenEndsWithContext(t *testing.T) {
 
 // Through holdfast.Open, the error has the masked URL.
 func TestOpenMasksToken(t *testing.T) {
+	t.Parallel()
 	testkit.CheckMasked(t, "consul://:secret@"+testkit.Nobody(t))
 	testkit.CheckMasked(t, "consul://:secret@"+servers.Consul(t).Addr()+"?datacenter=nowhere")
 }

@@ -39,7 +39,7 @@ func TestLateAtTheSameServer(t *testing.T) {
 		l := newLateJoin(t, e, func(*zkstore.Store) {})
 		for range 3 {
 			if l.lands() {
-				t.Fatalf("a Join has landed after it was made void: %v", l.line())
+				t.Fatalf("a Join has landed after it was made void: %v", l.Queue())
 			}
 		}
 	})
@@ -69,7 +69,7 @@ func newLateJoin(t *testing.T, e *servers.ZooKeeperServers, alter func(*zkstore.
 	alter(s)
 	l.store = s
 	testkit.Held(t, s, testkit.Claim(w.Mutex, longTTL)) // it stays: servers remove a line that is empty
-	node := w.sessionOf(w.line()[0])
+	node := w.sessionOf(w.Queue()[0])
 	l.session = "sid=0x" + strings.TrimLeft(node[strings.LastIndex(node, "/")+1:], "0")
 	l.others = connectTo(t, longTTL, l.near.Addr())
 	_, _, err = l.others.Exists("/") // it is connected
