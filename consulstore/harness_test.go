@@ -95,8 +95,9 @@ const (
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
-	l := &link{ways.Links(), &consulstore.Valve{}}
-	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
+	valved := &consulstore.Valved{}
+	l := testkit.ValvedLinks{Links: ways.Links(), Valve: &valved.Valve}
+	s, err := consulstore.OpenThrough(t.Context(), valved, h.endpoints, ways.Addrs(),
 		consulstore.WithPrefix(prefix), consulstore.WithTTL(suiteTTL))
 	testkit.Must(t, err)
 	return brisk{s}, l
@@ -153,13 +154,3 @@ func (h *harness) txn(entries *[]struct{ Value []byte }, op map[string]any) erro
 	}
 	return err
 }
-
-// A link is one client's links to all servers, and the valve for what blocking queries find.
-type link struct {
-	testkit.Links
-	valve *consulstore.Valve
-}
-
-func (l *link) HoldPushes() (release func()) { return l.valve.Hold() }
-
-func (l *link) DropPushes(on bool) { l.valve.Drop(on) }

@@ -63,7 +63,7 @@ func newLateJoin(t *testing.T, e *servers.ZooKeeperServers, alter func(*zkstore.
 	}
 	l.moveTo(l.near)
 	s, err := zkstore.OpenThrough(
-		t.Context(), &zkstore.Valve{}, e.Endpoints(), l.ways.Addrs(), zkstore.WithTTL(longTTL), zkstore.WithTick(tick))
+		t.Context(), &testkit.Valve{}, e.Endpoints(), l.ways.Addrs(), zkstore.WithTTL(longTTL), zkstore.WithTick(tick))
 	w.Must(err)
 	t.Cleanup(func() { testkit.Check(t, s.Close()) })
 	alter(s)
