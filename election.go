@@ -9,8 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// observeEvery is how often Observe polls.
-const observeEvery = 250 * time.Millisecond
+const (
+	// observeEvery is how often Observe reads the queue of a store that does not report changes.
+	observeEvery = 250 * time.Millisecond
+	// observeRefresh is how often it reads that of a store that does.
+	observeRefresh = 5 * time.Second
+	// observePause is the least time between two reads.
+	observePause = 25 * time.Millisecond
+)
 
 // An Election chooses one leader among all clients that campaign, first come, first served. It is a mutex, and shares
 // the queue of the Mutex of the same name. A candidate publishes information, such as its address, with the option
@@ -53,16 +59,21 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 }
 
 // Observe iterates over the leaders: the current one, and each later one, with the zero Leader while there is none. It
-// ends with ctx, and after ErrClosed. A failure of the store is reported once, as an error, and Observe continues:
-// break out of the loop to stop at an error. Observe polls every 250 ms, so it may miss a leader of a shorter time.
+// ends with ctx, and after ErrClosed. A store that can push changes is read when something has changed, any other four
+// times a second; a leader that leads for less than that may be missed. A failure of the store is reported once, as an
+// error, and Observe continues: break out of the loop to stop at an error.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
+		c := e.lock.client
 		if err := e.lock.usable(ctx); err != nil {
-			yield(Leader{}, e.lock.client.failed("observe", e.lock.name, err))
+			yield(Leader{}, c.failed("observe", e.lock.name, err))
 			return
 		}
+		news := c.subscribe(ctx, e.lock.name, e.lock.name)
+		defer news.end()
 		seen, failing, first := Token(0), false, true
-		for ctx.Err() == nil {
+		for ; ctx.Err() == nil; news.observe(ctx, failing) {
+			news.take()
 			leader, err := e.Leader(ctx)
 			if errors.Is(err, ErrNotHeld) {
 				leader, err = Leader{}, nil
@@ -84,8 +95,21 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 				}
 				seen, failing, first = leader.Token, false, false
 			}
-			e.lock.client.pause(ctx, observeEvery)
 		}
+	}
+}
+
+// observe waits until the queue is to be read again.
+func (s *subscription) observe(ctx context.Context, failing bool) {
+	s.client.pause(ctx, observePause)
+	s.mu.Lock()
+	pushes, changed := s.pushes, s.all || len(s.names) > 0
+	s.mu.Unlock()
+	switch {
+	case failing || !pushes:
+		s.client.pause(ctx, observeEvery-observePause)
+	case !changed:
+		s.await(ctx, observeRefresh)
 	}
 }
 

@@ -96,13 +96,6 @@ func (s *Store) loseClaims(*session) {
 	}
 }
 
-// lose ends a session that etcd has no more.
-func (s *Store) lose(ses *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions.Lose(ses)
-}
-
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
 func (s *Store) afterRenewal(err error) {
 	if err != nil {
