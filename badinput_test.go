@@ -111,7 +111,7 @@ func TestNilContextsLeaveALeaseAlone(t *testing.T) {
 	})
 }
 
-func TestClientWithBadOptionsSaysSoAtUse(t *testing.T) {
+func TestClientWithBadOptionsFailsAtUse(t *testing.T) {
 	for what, c := range map[string]*holdfast.Client{
 		"ttl":      holdfast.New(memstore.New(), holdfast.WithTTL(-time.Second)),
 		"turns":    holdfast.New(memstore.New(), holdfast.WithHandOver(holdfast.MaxTurns+1, time.Second)),

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestCloseGivesEverythingBack(t *testing.T) {
+func TestCloseReleasesEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, other := r.client(), r.client()
 		var leases []*holdfast.Lease
@@ -112,8 +112,8 @@ func TestSecondCloseWaitsForTheFirst(t *testing.T) {
 	})
 }
 
-// TestCloseDuringAJoinThatLandsUnanswered: nobody knows whether it stands, so it is taken out.
-func TestCloseDuringAJoinThatLandsUnanswered(t *testing.T) {
+// TestCloseDuringAJoinWithoutAResponse: nobody knows whether it stands, so it is taken out.
+func TestCloseDuringAJoinWithoutAResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		land := make(chan struct{})
 		lost := errors.New("the answer was lost")

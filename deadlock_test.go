@@ -213,9 +213,9 @@ func TestUnorderedLocksAreUntied(t *testing.T) {
 	}
 }
 
-// TestWhoGivesWayDoesNotDependOnWhoLooksFirst: two clients deadlock, and the waiting claim with the larger ID gives
+// TestVictimDoesNotDependOnTheFirstSearch: two clients deadlock, and the waiting claim with the larger ID gives
 // way, whichever began to look earlier. Otherwise two that look at the same time could both give way.
-func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
+func TestVictimDoesNotDependOnTheFirstSearch(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		clients := [2]*holdfast.Client{r.client(), r.client()}
 		own := [2]string{"x", "y"}
@@ -263,8 +263,8 @@ func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
 	})
 }
 
-// TestStoreWithoutALineIsNotSearchedForDeadlocks.
-func TestStoreWithoutALineIsNotSearchedForDeadlocks(t *testing.T) {
+// TestStoreWithoutAQueueIsNotSearchedForDeadlocks.
+func TestStoreWithoutAQueueIsNotSearchedForDeadlocks(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := &detour{can: func(a *store.Abilities) { a.Queue = false }}
 		c := r.around(d)

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestMismatchSaysWhatIsInUse: a name is in use as one thing and asked for as another. The error says what it is in
+// TestMismatchNamesWhatIsInUse: a name is in use as one thing and asked for as another. The error says what it is in
 // use as, nothing is left behind, and then the name is free for another use.
-func TestMismatchSaysWhatIsInUse(t *testing.T) {
+func TestMismatchNamesWhatIsInUse(t *testing.T) {
 	for what, test := range map[string]struct {
 		held, asked func(c *holdfast.Client) locker
 		says        string

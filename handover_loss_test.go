@@ -56,7 +56,7 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 }
 
 // The one that sent the Join gives up while that is on its way. Those who queued behind it go on with another.
-func TestHandOverCancelledBeforeJoinsAnswer(t *testing.T) {
+func TestHandOverCancelledBeforeJoinReturns(t *testing.T) {
 	for name, hold := range map[string]func(linkFaults) func(){
 		"the request is late": func(l linkFaults) func() { return l.HoldRequests() },
 		"the answer is late":  func(l linkFaults) func() { return l.HoldReplies() },

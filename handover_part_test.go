@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// TestHandOverWhoTakesPart has a holder and one who waits, both of one client, and looks whether the claim passed
+// TestHandOverParticipants has a holder and one who waits, both of one client, and looks whether the claim passed
 // from one to the other.
-func TestHandOverWhoTakesPart(t *testing.T) {
+func TestHandOverParticipants(t *testing.T) {
 	with := func(options ...holdfast.Option) func(*holdfast.Client) locker {
 		return func(c *holdfast.Client) locker { return c.Mutex("x", options...).Lock }
 	}
@@ -109,7 +109,7 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 
 // One that waits here, and whose owner got something else meanwhile, is not handed over either: others must see in the
 // store whom they wait for.
-func TestHandOverNotToOneWhoSinceTookAnother(t *testing.T) {
+func TestHandOverNotToAnOwnerWithAnotherLock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		named := holdfast.WithOwner("job")

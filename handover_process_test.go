@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-func TestHandOverIsSeenInTheLine(t *testing.T) {
+func TestHandOverIsSeenInTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		first := r.lock(c.Mutex("x", holdfast.WithLabel("one")).Lock)

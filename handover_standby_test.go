@@ -185,8 +185,8 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 	}
 }
 
-// TestEveryoneSendsTheStandbyThatFailed: the store is back, and the process has no place in the line.
-func TestEveryoneSendsTheStandbyThatFailed(t *testing.T) {
+// TestEveryonePushSendsTheStandbyThatFailed: the store is back, and the process has no place in the line.
+func TestEveryonePushSendsTheStandbyThatFailed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := secondJoinFails()
 		c := r.around(d)
@@ -202,9 +202,9 @@ func TestEveryoneSendsTheStandbyThatFailed(t *testing.T) {
 	})
 }
 
-// TestStandbyForThoseWhoCameDuringJoin: the process must have a place in the line for them, as for those who come
+// TestStandbyForRequestsDuringJoin: the process must have a place in the line for them, as for those who come
 // later.
-func TestStandbyForThoseWhoCameDuringJoin(t *testing.T) {
+func TestStandbyForRequestsDuringJoin(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d, land := slowJoin(1)
 		c := r.around(d)
@@ -217,8 +217,8 @@ func TestStandbyForThoseWhoCameDuringJoin(t *testing.T) {
 	})
 }
 
-// TestWhoSentTheJoinIsServedFirst: others queued while it was under way.
-func TestWhoSentTheJoinIsServedFirst(t *testing.T) {
+// TestSenderOfTheJoinIsServedFirst: others queued while it was under way.
+func TestSenderOfTheJoinIsServedFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		holder := r.lock(r.client().Mutex("x").Lock)
 		d, land := slowJoin(1)
@@ -247,9 +247,9 @@ func TestStandbyIsGrantedWhatTheHolderStillBelievesIn(t *testing.T) {
 	})
 }
 
-// TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate: nobody waits any more. If it was even granted, nobody would ever
+// TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate: nobody waits any more. If it was even granted, nobody would ever
 // give it back.
-func TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate(t *testing.T) {
+func TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate(t *testing.T) {
 	for _, granted := range []bool{false, true} {
 		scene(t, fmt.Sprint(granted), func(t *testing.T, r *rig) {
 			d, land := slowJoin(2)
@@ -291,9 +291,9 @@ func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestStandbyThatNobodyWantsIsWithdrawn: the one who waited was handed the lock, and nobody else came. When it gives
+// TestUnusedStandbyIsWithdrawn: the one who waited was handed the lock, and nobody else came. When it gives
 // the lock back, that is free at once.
-func TestStandbyThatNobodyWantsIsWithdrawn(t *testing.T) {
+func TestUnusedStandbyIsWithdrawn(t *testing.T) {
 	for _, after := range []time.Duration{0, holdfast.DefaultTurnsFor, 2 * ttl} {
 		scene(t, after.String(), func(t *testing.T, r *rig) {
 			c, other := r.client(), r.client()

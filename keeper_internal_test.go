@@ -53,9 +53,9 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// TestLossThatWasToldStaysALoss: somebody asked first and was told that the lease is over. Whatever the store says
+// TestReportedLossStaysALoss: somebody asked first and was told that the lease is over. Whatever the store says
 // before the keeper finds out by itself, nobody revives the lease, and the lock is given to others.
-func TestLossThatWasToldStaysALoss(t *testing.T) {
+func TestReportedLossStaysALoss(t *testing.T) {
 	for what, revive := range map[string]func(server *memstore.Server, release func()){
 		"the answer to a Keep": func(_ *memstore.Server, release func()) { release() },
 		"a reconnect": func(server *memstore.Server, release func()) {
@@ -107,8 +107,8 @@ func TestLossThatWasToldStaysALoss(t *testing.T) {
 	}
 }
 
-// TestLossThatWasToldIsGivenBack: nothing comes from the store, and the keeper's own pulse has to do it.
-func TestLossThatWasToldIsGivenBack(t *testing.T) {
+// TestReportedLossIsReleased: nothing comes from the store, and the keeper's own pulse has to do it.
+func TestReportedLossIsReleased(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, server *memstore.Server, c *Client, _ *storetest.Pipe) {
 		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
 		l.claim.until.wall.Add(-int64(time.Hour)) // and back again: no clock says so any more
@@ -124,8 +124,8 @@ func TestLossThatWasToldIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestLossThatWasToldIsLoggedOnce, although the keeper did not find it first.
-func TestLossThatWasToldIsLoggedOnce(t *testing.T) {
+// TestReportedLossIsLoggedOnce, although the keeper did not find it first.
+func TestReportedLossIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
 	inBubble(t, []Option{WithLogger(slog.New(slog.NewTextHandler(&log, nil)))},
 		func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {

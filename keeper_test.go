@@ -80,7 +80,7 @@ func TestManyLeasesAreKeptInBatchesWithoutGoroutines(t *testing.T) {
 	})
 }
 
-func TestStoreThatAnswersForTooFewIsNotBelieved(t *testing.T) {
+func TestKeepWithTooFewStatusesIsNotBelieved(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := holdfast.New(deafStore{r.server.Connect()})
 		r.Cleanup(func() { c.Close() })
@@ -197,8 +197,8 @@ func TestHungKeepIsRepeatedInTime(t *testing.T) {
 	}
 }
 
-// TestShortTTLLeavesTimeToAnswer: a quarter of a very short ttl is less than a busy machine takes.
-func TestShortTTLLeavesTimeToAnswer(t *testing.T) {
+// TestShortTTLLeavesTimeToRespond: a quarter of a very short ttl is less than a busy machine takes.
+func TestShortTTLLeavesTimeToRespond(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{keep: func(ctx context.Context, _ []store.Claim) error {
 			return slow(ctx, 40*time.Millisecond)
@@ -248,8 +248,8 @@ func TestRetriesWaitForTheirTime(t *testing.T) {
 	})
 }
 
-// TestAskAgain: a store that does not push says when it is worth asking.
-func TestAskAgain(t *testing.T) {
+// TestRecheckAt: a store that does not push says when it is worth asking.
+func TestRecheckAt(t *testing.T) {
 	for what, test := range map[string]struct {
 		in          time.Duration // when to ask, as the store says
 		least, most int64         // how often it is asked in 9 s
@@ -280,8 +280,8 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// TestAskedAgainWhenACallWasUnderWay: its answer may be older than what came up meanwhile.
-func TestAskedAgainWhenACallWasUnderWay(t *testing.T) {
+// TestRecheckedWhenACallWasUnderWay: its answer may be older than what came up meanwhile.
+func TestRecheckedWhenACallWasUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n, link := r.countedLink()
 		first := r.lock(r.client().Mutex("x").Lock)

@@ -85,9 +85,9 @@ func (g *gate) Holding(ctx context.Context, r holdfast.Request, _ holdfast.Token
 	return ctx, nil
 }
 
-// TestLockAllTellsTheTruthWhenAsked: the time of a part runs out, nobody has noticed, and the context is asked at
+// TestLockAllReportsLossAtTheFirstCall: the time of a part runs out, nobody has noticed, and the context is asked at
 // that very instant.
-func TestLockAllTellsTheTruthWhenAsked(t *testing.T) {
+func TestLockAllReportsLossAtTheFirstCall(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
 		for what, over := range map[string]func(m *holdfast.MultiLease) bool{
 			"Err": func(m *holdfast.MultiLease) bool { return errors.Is(m.Err(), holdfast.ErrLost) },
@@ -184,7 +184,7 @@ func TestLockAllUnlock(t *testing.T) {
 	})
 }
 
-func TestLockAllUnlockIsSentWhateverItsContextSays(t *testing.T) {
+func TestLockAllUnlockIsSentWithAnEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.lockAll(mutexes(r.client(), "a", "b")...)
 		done, cancel := context.WithCancel(t.Context())

@@ -57,8 +57,8 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestLockAllThatFailsSaysOneThing: the error is about the lock that was not got, in one line.
-func TestLockAllThatFailsSaysOneThing(t *testing.T) {
+// TestLockAllFailsWithOneReason: the error is about the lock that was not got, in one line.
+func TestLockAllFailsWithOneReason(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.lock(r.client().Mutex("c").Lock)
 		_, err := holdfast.LockAll(t.Context(), r.client().Mutex("a"), r.client().Mutex("b"),
@@ -374,7 +374,7 @@ func TestLockAllOfAClosedClient(t *testing.T) {
 	})
 }
 
-func TestLockAllMismatchInTheLine(t *testing.T) {
+func TestLockAllMismatchInTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		r.lock(r.client().Mutex("b").Lock)

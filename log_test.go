@@ -37,9 +37,9 @@ func TestFirstFailingRenewalOfAnOutageIsLogged(t *testing.T) {
 	})
 }
 
-// TestLogHandlerMayAskTheClient: it is called while the client finds a loss. Here time is real: a deadlock of mutexes
+// TestLogHandlerMayUseTheClient: it is called while the client finds a loss. Here time is real: a deadlock of mutexes
 // would stop that of a bubble.
-func TestLogHandlerMayAskTheClient(t *testing.T) {
+func TestLogHandlerMayUseTheClient(t *testing.T) {
 	log := &logbook{}
 	var c *holdfast.Client
 	told := make(chan error, 2) // Enabled, Handle

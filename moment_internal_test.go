@@ -167,8 +167,8 @@ func TestWhatIsOverIsNotHandedOn(t *testing.T) {
 	})
 }
 
-// TestNotReenteredOnceItIsBeingGivenBack: Unlock has just ended the lease, and the claim still stands.
-func TestNotReenteredOnceItIsBeingGivenBack(t *testing.T) {
+// TestNotReenteredDuringUnlock: Unlock has just ended the lease, and the claim still stands.
+func TestNotReenteredDuringUnlock(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
 		m := c.Mutex("x", WithReentrance())
 		l := must[*Lease](t)(m.Lock(t.Context()))

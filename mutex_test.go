@@ -80,7 +80,7 @@ func TestMutexIsFair(t *testing.T) {
 	})
 }
 
-func TestTryLockSaysWhoHolds(t *testing.T) {
+func TestTryLockNamesTheHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		held := r.lock(r.client().Mutex("x", holdfast.WithLabel("nightly")).Lock)
 		since := time.Now()
@@ -102,7 +102,7 @@ func TestTryLockSaysWhoHolds(t *testing.T) {
 	})
 }
 
-func TestLockThatRunsIntoItsDeadline(t *testing.T) {
+func TestLockThatReachesItsDeadline(t *testing.T) {
 	for name, lock := range map[string]func(*holdfast.Client) error{
 		"context": func(c *holdfast.Client) error {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestObserverIsToldOfRenewals(t *testing.T) {
+func TestObserverSeesRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const leases = 20
 		o := &recorder{}
@@ -42,7 +42,7 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldHowLongARenewalTook(t *testing.T) {
+func TestObserverSeesTheDurationOfRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
 		c, link := r.linked(holdfast.WithObserver(o))
@@ -58,7 +58,7 @@ func TestObserverIsToldHowLongARenewalTook(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldOfJeopardy(t *testing.T) {
+func TestObserverSeesJeopardy(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
 		c, link := r.linked(holdfast.WithObserver(o))
@@ -105,7 +105,7 @@ func TestObserverIsToldOfJeopardy(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldOfHandOver(t *testing.T) {
+func TestObserverSeesHandOver(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		l := r.lock(c.Mutex("x").Lock)
@@ -129,7 +129,7 @@ func TestObserverIsToldOfHandOver(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldOfDeadlock(t *testing.T) {
+func TestObserverSeesDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		x, y := r.lock(c.Mutex("x").Lock), r.lock(c.Mutex("y").Lock)

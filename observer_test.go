@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestObserverIsToldWhatWasAsked(t *testing.T) {
+func TestObserverSeesTheRequest(t *testing.T) {
 	const whole = store.MaxReaders
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
@@ -78,7 +78,7 @@ func TestObserverIsToldWhatWasAsked(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldWhyALeaseIsOver(t *testing.T) {
+func TestObserverSeesWhyALeaseIsOver(t *testing.T) {
 	for what, test := range map[string]struct {
 		end  func(r *rig, c *holdfast.Client, l *holdfast.Lease)
 		want error
@@ -147,7 +147,7 @@ func TestObserverSeesDowngrade(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
+func TestObserverSeesWhyNothingWasAcquired(t *testing.T) {
 	timeout := func(lock locker) locker {
 		return func(ctx context.Context) (*holdfast.Lease, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -197,8 +197,8 @@ func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
 	}
 }
 
-// TestObserverIsNotToldOfWrongCalls: what cannot be asked for is no wait.
-func TestObserverIsNotToldOfWrongCalls(t *testing.T) {
+// TestObserverDoesNotSeeWrongCalls: what cannot be asked for is no wait.
+func TestObserverDoesNotSeeWrongCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		var none context.Context
@@ -222,9 +222,9 @@ type rollingBack struct {
 
 func (s *rollingBack) NotifyRetry(fn func(error)) { s.retried = fn }
 
-// TestObserverIsToldOfRetries: a call is rolled back by the server and repeated. The Observer is told which store it
+// TestObserverSeesRetries: a call is rolled back by the server and repeated. The Observer is told which store it
 // was and why, and without an Observer the store has nobody to tell.
-func TestObserverIsToldOfRetries(t *testing.T) {
+func TestObserverSeesRetries(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
 		observed, alone := &rollingBack{Store: r.server.Connect()}, &rollingBack{Store: r.server.Connect()}

@@ -72,9 +72,9 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 	}
 }
 
-// TestNobodyJoinsForNobody: all who wait give up, or the client is closed, while a failed Join is to be tried again
+// TestNoJoinWithoutAWaiter: all who wait give up, or the client is closed, while a failed Join is to be tried again
 // after a pause. Then it is not, and there is nothing to take back but the one that failed.
-func TestNobodyJoinsForNobody(t *testing.T) {
+func TestNoJoinWithoutAWaiter(t *testing.T) {
 	for what, end := range map[string]func(c *holdfast.Client, cancel func()){
 		"given up": func(_ *holdfast.Client, cancel func()) { cancel() },
 		"closed":   func(c *holdfast.Client, _ func()) { c.Close() },

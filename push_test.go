@@ -41,8 +41,8 @@ func TestPushedGrantNeedsItsTicket(t *testing.T) {
 	}
 }
 
-// TestPushedLossIsAskedAfter: a push says that a claim is gone. The store is asked at once, and believed.
-func TestPushedLossIsAskedAfter(t *testing.T) {
+// TestPushedLossIsRechecked: a push says that a claim is gone. The store is asked at once, and believed.
+func TestPushedLossIsRechecked(t *testing.T) {
 	for what, gone := range map[string]bool{"true": true, "forged": false} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, d := r.counted()
@@ -59,9 +59,9 @@ func TestPushedLossIsAskedAfter(t *testing.T) {
 	}
 }
 
-// TestPushedLossWhileAnAnswerIsLate: a forged loss is asked after, and the answer takes longer than pushes are hushed
+// TestPushedLossDuringALateResponse: a forged loss is asked after, and the answer takes longer than pushes are hushed
 // for. A true loss that is pushed meanwhile is asked after when it has come.
-func TestPushedLossWhileAnAnswerIsLate(t *testing.T) {
+func TestPushedLossDuringALateResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const late = ttl / 8
 		wait := sync.OnceFunc(func() { time.Sleep(late) })
@@ -174,9 +174,9 @@ func TestPushedGrantIsConfirmedSoon(t *testing.T) {
 	})
 }
 
-// TestOldNewsMovesNothing: an answer says Waiting, and was asked for before the push that granted it. It neither ends
+// TestOutdatedStatusChangesNothing: an answer says Waiting, and was asked for before the push that granted it. It neither ends
 // the lease nor moves its end.
-func TestOldNewsMovesNothing(t *testing.T) {
+func TestOutdatedStatusChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
 		first := r.lock(r.client().Mutex("x").Lock)
@@ -248,7 +248,7 @@ func TestLostPushIsMadeUpForByTheNextKeep(t *testing.T) {
 	})
 }
 
-func TestPushBeforeJoinsAnswerGrantsNothingAndIsAskedAfter(t *testing.T) {
+func TestPushBeforeJoinReturnsGrantsNothingAndIsRechecked(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
 		first := r.lock(r.client().Mutex("x").Lock)

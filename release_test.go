@@ -25,7 +25,7 @@ func TestUnlockTwice(t *testing.T) {
 	})
 }
 
-func TestUnlockIsSentWhateverItsContextSays(t *testing.T) {
+func TestUnlockIsSentWithAnEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
 		done, cancel := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ var unlockContexts = map[string]func(*rig) context.Context{
 	"Unlock that cannot wait": (*rig).cancelled,
 }
 
-func TestReleaseIsGivenUpWhenTheStoreHasForgottenItAnyway(t *testing.T) {
+func TestReleaseEndsWhenTheClaimHasExpired(t *testing.T) {
 	for what, ctx := range unlockContexts {
 		scene(t, what, func(t *testing.T, r *rig) {
 			log := &logbook{}
@@ -136,9 +136,9 @@ func TestHungLeaveIsRepeatedInTime(t *testing.T) {
 	}
 }
 
-// TestKeepThatIsAnsweredAfterUnlock: the answer is of no interest any more, and the release that is under way is not
+// TestKeepThatReturnsAfterUnlock: the answer is of no interest any more, and the release that is under way is not
 // sent twice.
-func TestKeepThatIsAnsweredAfterUnlock(t *testing.T) {
+func TestKeepThatReturnsAfterUnlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		kept, left := make(chan struct{}), make(chan struct{})
 		d := &detour{

@@ -138,8 +138,8 @@ func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
 	})
 }
 
-// TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt: from then on readers may be let in.
-func TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt(t *testing.T) {
+// TestDowngradeEndsTheOldLeaseBeforeTheStoreLearnsOfIt: from then on readers may be let in.
+func TestDowngradeEndsTheOldLeaseBeforeTheStoreLearnsOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var writer atomic.Pointer[holdfast.Lease]
 		c := r.around(&detour{keep: func(_ context.Context, cs []store.Claim) error {

@@ -20,8 +20,8 @@ func TestWaitDoesNotBoundTryLock(t *testing.T) {
 	})
 }
 
-// TestFinalErrorReachesThoseWhoWait: the store will say the same for ever.
-func TestFinalErrorReachesThoseWhoWait(t *testing.T) {
+// TestFinalErrorReachesWaiters: the store will say the same for ever.
+func TestFinalErrorReachesWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		r.lock(r.client().Mutex("x").Lock)
@@ -41,8 +41,8 @@ func TestFinalErrorReachesThoseWhoWait(t *testing.T) {
 	})
 }
 
-// TestPlaceLostAgainAndAgainIsNoHotLoop: a store that loses what it has, or an operator's script that breaks all.
-func TestPlaceLostAgainAndAgainIsNoHotLoop(t *testing.T) {
+// TestClaimLostRepeatedlyIsNoHotLoop: a store that loses what it has, or an operator's script that breaks all.
+func TestClaimLostRepeatedlyIsNoHotLoop(t *testing.T) {
 	for what, test := range map[string]struct {
 		joins int64 // the first so many are answered truly
 		begin func(r *rig, c *holdfast.Client) *call
@@ -77,8 +77,8 @@ func TestPlaceLostAgainAndAgainIsNoHotLoop(t *testing.T) {
 	}
 }
 
-// TestPlaceLostAfterAGrantIsTakenAgainAtOnce: only a store that loses it again and again is given a pause.
-func TestPlaceLostAfterAGrantIsTakenAgainAtOnce(t *testing.T) {
+// TestClaimLostAfterAGrantIsReplacedAtOnce: only a store that loses it again and again is given a pause.
+func TestClaimLostAfterAGrantIsReplacedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, other := r.client(), r.client()
 		for range 5 {
@@ -140,7 +140,7 @@ func TestWaiterRidesOutAnOutage(t *testing.T) {
 	}
 }
 
-func TestCancelledWaitLeavesTheLine(t *testing.T) {
+func TestCancelledWaitLeavesTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		first := r.lock(r.client().Mutex("x").Lock)
 		cancelled := r.begin(r.client().Mutex("x").Lock)
@@ -261,9 +261,9 @@ func TestCauseOfAContextThatEnds(t *testing.T) {
 	}
 }
 
-// TestAnswerThatCameTooLate: the answer to a Join took longer than the ttl. It grants nothing. TryLock says so, and
+// TestResponseThatCameTooLate: the answer to a Join took longer than the ttl. It grants nothing. TryLock says so, and
 // Lock goes on with a new claim.
-func TestAnswerThatCameTooLate(t *testing.T) {
+func TestResponseThatCameTooLate(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		scene(t, map[bool]string{false: "Lock", true: "TryLock"}[try], func(t *testing.T, r *rig) {
 			c, link := r.linked()

@@ -50,19 +50,19 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		return c
 	}
 	i = instruments{
-		waitDuration:    histogram("holdfast.wait.duration", "How long a lock was waited for.", waitBounds),
+		waitDuration:    histogram("holdfast.wait.duration", "Wait for a lock.", waitBounds),
 		holdDuration:    histogram("holdfast.hold.duration", "How long a lock was held.", holdBounds),
-		renewalDuration: histogram("holdfast.renewal.duration", "How long a call took that renews claims.", callBounds),
+		renewalDuration: histogram("holdfast.renewal.duration", "Duration of a call that renews claims.", callBounds),
 
-		renewals:   counter("holdfast.renewals", "Claims that were renewed, or were to be.", "{claim}"),
-		jeopardies: counter("holdfast.jeopardies", "Renewals that failed while a lease lasted.", "{jeopardy}"),
-		losses:     counter("holdfast.losses", "Leases that ended before they were given back.", "{lease}"),
-		deadlocks:  counter("holdfast.deadlocks", "Waits that were given up because of a deadlock.", "{deadlock}"),
+		renewals:   counter("holdfast.renewals", "Claims of calls that renew.", "{claim}"),
+		jeopardies: counter("holdfast.jeopardies", "Failed renewals of held leases.", "{jeopardy}"),
+		losses:     counter("holdfast.losses", "Leases that were lost before Unlock.", "{lease}"),
+		deadlocks:  counter("holdfast.deadlocks", "Waits that ended because of a deadlock.", "{deadlock}"),
 		handovers:  counter("holdfast.handovers", "Locks that were handed over inside the process.", "{handover}"),
 		retries:    counter("holdfast.retries", "Calls that the server rolled back, and that were repeated.", "{call}"),
 
 		leases:  now("holdfast.leases", "Locks that are held now.", "{lease}"),
-		waiters: now("holdfast.waiters", "Calls that ask for a lock now.", "{waiter}"),
+		waiters: now("holdfast.waiters", "Calls that request a lock now.", "{waiter}"),
 	}
 	return i, err
 }

@@ -76,7 +76,7 @@ func pool(n int) *system {
 	return s
 }
 
-func TestReadsEachLineOnce(t *testing.T) {
+func TestReadsEachQueueOnce(t *testing.T) {
 	s := long(5)
 	reads := make(map[string]int)
 	k, err := knot.Find(t.Context(), func(ctx context.Context, name string) (store.Queue, error) {

@@ -44,9 +44,9 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// FuzzFindInAnyLines gives Find lines that no good store would show. It must end, say the same again, and never
+// FuzzFindInAnyQueues gives Find lines that no good store would show. It must end, say the same again, and never
 // write a cycle that is none.
-func FuzzFindInAnyLines(f *testing.F) {
+func FuzzFindInAnyQueues(f *testing.F) {
 	f.Add([]byte("any lines"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := &dice{data}
