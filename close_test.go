@@ -97,7 +97,7 @@ func TestCloseTakesBackALockThatIsJustBeingTaken(t *testing.T) {
 	})
 }
 
-// TestSecondCloseWaitsForTheFirst: whoever has closed a client may rely on its locks being given back.
+// TestSecondCloseWaitsForTheFirst checks that the locks are released when any Close has returned.
 func TestSecondCloseWaitsForTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{leave: func(context.Context, store.Claim) error {
@@ -112,7 +112,8 @@ func TestSecondCloseWaitsForTheFirst(t *testing.T) {
 	})
 }
 
-// TestCloseDuringAJoinWithoutAResponse: nobody knows whether it stands, so it is taken out.
+// TestCloseDuringAJoinWithoutAResponse checks that a claim whose Join has no response is removed: it may be in the
+// queue.
 func TestCloseDuringAJoinWithoutAResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		land := make(chan struct{})

@@ -56,7 +56,7 @@ func TestThreePartyDeadlock(t *testing.T) {
 		if victim < 0 {
 			t.Fatal("it was not found within two seconds")
 		}
-		// The victim gives back what it holds, and the others get through one after the other.
+		// The victim releases what it holds, and the others acquire their locks one after the other.
 		r.unlock(leases[victim])
 		for i := (victim + 2) % 3; i != victim; i = (i + 2) % 3 {
 			if synctest.Wait(); !calls[i].holds() {
@@ -86,7 +86,7 @@ func TestNoDeadlockCheck(t *testing.T) {
 		leases, calls := r.pair(holdfast.WithoutDeadlockCheck())
 		r.pass(time.Minute)
 		if calls[0].done() || calls[1].done() {
-			t.Fatal("somebody looked")
+			t.Fatal("there was a search")
 		}
 		r.unlock(leases[0])
 		r.holds(calls[1], "it was no deadlock")
@@ -102,7 +102,7 @@ func TestCancelledWaitLeavesNoPhantom(t *testing.T) {
 		r.pass(time.Second) // its edge is written
 		wait.end()
 		synctest.Wait()
-		other := r.begin(under(y, b.Mutex("x").Lock)) // no cycle: nobody waits for y any more
+		other := r.begin(under(y, b.Mutex("x").Lock)) // no cycle: no owner waits for y any more
 		r.pass(5 * time.Second)
 		r.waits(other, "a phantom closed a cycle")
 		r.unlock(x)
@@ -131,7 +131,7 @@ func TestDeadlockThroughHandOver(t *testing.T) {
 }
 
 // TestOrderedLocksRaiseNoAlarm: owners that take their locks in one order never deadlock, however long they wait,
-// and so nobody may be told that they do.
+// so no owner may get a DeadlockError.
 func TestOrderedLocksRaiseNoAlarm(t *testing.T) {
 	for seed := range uint64(50) {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -229,7 +229,7 @@ func TestVictimDoesNotDependOnTheFirstSearch(t *testing.T) {
 			return line.Entries[1].ID[:]
 		}
 		for round := range 16 {
-			first := round % 2 // who begins to wait, and looks, earlier
+			first := round % 2 // the owner that begins to wait, and to search, earlier
 			var leases [2]*holdfast.Lease
 			for i, c := range clients {
 				leases[i] = r.lock(c.Mutex(own[i]).Lock)

@@ -157,7 +157,7 @@ func TestElectionReplacesADeadLeader(t *testing.T) {
 	})
 }
 
-// A sighting is what Observe said, in short: who leads, nobody, or that it does not know.
+// A sighting is what Observe reported, in short: a leader, no leader, or an error.
 type sighting struct {
 	says  string
 	token holdfast.Token
@@ -237,7 +237,7 @@ func TestElectionObserve(t *testing.T) {
 		if late.last().token != a.Token() {
 			t.Errorf("its token is %v, want %v", late.last().token, a.Token())
 		}
-		r.pass(10 * ttl) // renewal is no change
+		r.pass(10 * ttl) // a renewal is not a change
 		late.are(t, "a")
 
 		b := r.begin(e("b").Campaign)
@@ -264,7 +264,7 @@ func TestElectionObserve(t *testing.T) {
 		if synctest.Wait(); !late.ended() || early.ended() {
 			t.Error("it does not end with its context")
 		}
-		late.are(t, "a", "b", "b", "nobody") // the end is no error
+		late.are(t, "a", "b", "b", "nobody") // the end is not an error
 	})
 }
 

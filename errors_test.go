@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestMismatchNamesWhatIsInUse: a name is in use as one thing and asked for as another. The error says what it is in
+// TestMismatchNamesWhatIsInUse: a name is in use as one thing and requested as another. The error says what it is in
 // use as, nothing is left behind, and then the name is free for another use.
 func TestMismatchNamesWhatIsInUse(t *testing.T) {
 	for what, test := range map[string]struct {
@@ -54,7 +54,7 @@ func TestMismatchNamesWhatIsInUse(t *testing.T) {
 }
 
 // TestLockAllLosesAPartWhileItWaits: LockAll has two locks and waits for another. When one of the two is lost, it says
-// so and names it, also to an observer: nobody has cancelled anything.
+// so and names it, also to an observer: no context was cancelled.
 func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 	for what, lose := range map[string]func(r *rig){
 		"broken":  func(r *rig) { r.breakLock("first") },
@@ -95,8 +95,8 @@ func (o *lastWait) Waiting(ctx context.Context, _ holdfast.Request) (context.Con
 	}
 }
 
-// TestLeaseLostToSilence: the store stops answering and the lease runs out. The error says that the store was
-// silent, and not that some timer of this package has ended; whoever asks first, the lease or its keeper.
+// TestLeaseLostToSilence: the store stops responding and the lease expires. The error says that the store was
+// silent, and not that some timer of this package has ended; whether the lease or its keeper notices it first.
 func TestLeaseLostToSilence(t *testing.T) {
 	for _, how := range []string{"told by the keeper", "asked"} {
 		scene(t, how, func(t *testing.T, r *rig) {

@@ -35,7 +35,8 @@ func ExampleWithReentrance() {
 	// <nil>
 }
 
-// Without WithReentrance, a second request for a lock under its own lease is an error at once. It would wait for itself.
+// Without WithReentrance, a second request for a lock under its own lease is an error at once. It would wait for
+// itself.
 func ExampleWithReentrance_without() {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
@@ -161,7 +162,7 @@ func ExampleOwner() {
 	// stock:9 is held by request 4711
 }
 
-// With 0 turns every lock goes through the store's line, and has a ticket of its own.
+// With 0 turns every lock goes through the store's queue, and has a ticket of its own.
 func ExampleWithHandOver() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New(), holdfast.WithHandOver(0, 0))
@@ -189,7 +190,8 @@ func ExampleWithHandOver() {
 	// Output: 10 tickets
 }
 
-// Two owners that each hold what the other wants would wait for ever. One of them is told, and gives way.
+// Two owners that each wait for what the other holds would wait for ever. One of them gets an error and releases its
+// lock.
 func ExampleDeadlockError() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New())
@@ -228,7 +230,7 @@ func (s slowLog) Waiting(ctx context.Context, r holdfast.Request) (context.Conte
 	began := time.Now()
 	return ctx, func(err error) {
 		if time.Since(began) >= s.limit {
-			fmt.Printf("%s %q took too long, got it: %v\n", r.Op, r.Name, err == nil)
+			fmt.Printf("%s %q took too long, acquired: %v\n", r.Op, r.Name, err == nil)
 		}
 	}
 }
@@ -246,6 +248,6 @@ func ExampleObserver() {
 	_, err = locks.Mutex("report", holdfast.WithWait(1500*time.Millisecond)).Lock(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrLocked))
 	// Output:
-	// lock "report" took too long, got it: false
+	// lock "report" took too long, acquired: false
 	// true
 }

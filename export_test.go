@@ -8,7 +8,7 @@ func (c *Client) KeepAll() {
 	c.calls.Wait()
 }
 
-// Waiting is how many claims of the client stand in a line without being held.
+// Waiting returns how many claims of the client wait in a queue.
 func (c *Client) Waiting() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,7 +20,7 @@ func (c *Client) Waiting() (n int) {
 	return n
 }
 
-// Owners is how many owners the client remembers.
+// Owners returns how many owners the client has.
 func (c *Client) Owners() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,8 +23,8 @@ func (r *rig) loseByTime(link *storetest.Pipe, l *holdfast.Lease) {
 	}
 }
 
-// TestGraceAfterALoss: a holder that lost its lease by time may still have work under way. The store keeps the place
-// for the grace, though the client could now tell it to forget. By Unlock or Close the holder says that its work has
+// TestGraceAfterALoss: a holder that lost its lease by time may still have work under way. The store keeps the claim
+// for the grace, though the client could now remove it. By Unlock or Close the holder declares that its work has
 // ended.
 func TestGraceAfterALoss(t *testing.T) {
 	for what, test := range map[string]struct {

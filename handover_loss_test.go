@@ -32,7 +32,7 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 						t.Fatalf("got %v", calls[i].err)
 					}
 				}
-				want := 2 // the holder, and one for all who wait here
+				want := 2 // the holder, and one for all waiters here
 				if len(cancelled) == waiters {
 					want = 1
 				}
@@ -55,7 +55,8 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 	}
 }
 
-// The one that sent the Join gives up while that is on its way. Those who queued behind it go on with another.
+// The request that sent the Join gives up while the Join is on its way. Those queued behind it continue with another
+// claim.
 func TestHandOverCancelledBeforeJoinReturns(t *testing.T) {
 	for name, hold := range map[string]func(linkFaults) func(){
 		"the request is late": func(l linkFaults) func() { return l.HoldRequests() },
@@ -227,8 +228,8 @@ func TestHandOverJustBeforeUntil(t *testing.T) {
 	})
 }
 
-// TestHandOverRenewedAtTheEnd: a lease is found to be over, and the answer to a renewal comes at that moment, before
-// the keeper. The claim must not live on without anybody who could give it back. Which of them comes first is by
+// TestHandOverRenewedAtTheEnd: a lease is found to be over, and the response to a renewal arrives at that moment,
+// before the keeper. The claim must not live on without a lease that could release it. Which of them comes first is by
 // chance, so it is tried often.
 func TestHandOverRenewedAtTheEnd(t *testing.T) {
 	for range 50 {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// TestHandOverParticipants has a holder and one who waits, both of one client, and looks whether the claim passed
+// TestHandOverParticipants has a holder and a waiter of one client, and checks whether the claim passed
 // from one to the other.
 func TestHandOverParticipants(t *testing.T) {
 	with := func(options ...holdfast.Option) func(*holdfast.Client) locker {
@@ -107,8 +107,8 @@ func TestHandOverParticipants(t *testing.T) {
 	}
 }
 
-// One that waits here, and whose owner got something else meanwhile, is not handed over either: others must see in the
-// store whom they wait for.
+// If the owner of a waiter acquired something else in the meantime, nothing is handed over to it either: others must
+// see in the store which owner they wait for.
 func TestHandOverNotToAnOwnerWithAnotherLock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
@@ -126,7 +126,7 @@ func TestHandOverNotToAnOwnerWithAnotherLock(t *testing.T) {
 	})
 }
 
-// A TryLock never gets what is about to be handed to one who waits.
+// A TryLock never gets a claim that is about to be handed over to a waiter.
 func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()

@@ -42,7 +42,7 @@ func TestHandOverIsSeenInTheQueue(t *testing.T) {
 	})
 }
 
-// It is the regular renewal that tells, at the latest after a third of the ttl.
+// The regular renewal reports it, at the latest after a third of the ttl.
 func TestHandOverIsSeenByTheNextRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()

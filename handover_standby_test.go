@@ -58,7 +58,7 @@ func TestHandOverStandby(t *testing.T) {
 	})
 }
 
-// A standby that is taken away, or cannot be sent, costs a place and nothing else.
+// A standby that is removed, or cannot be sent, costs a position in the queue and nothing else.
 func TestHandOverWithoutStandby(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a, b := r.client(), r.client()
@@ -100,7 +100,7 @@ func TestHandOverWhileTheStandbysJoinHangs(t *testing.T) {
 	})
 }
 
-// The standby's Join hangs, the last that waited is served and gives back, and then others come. They wait for that
+// The standby's Join hangs, the last waiter is served and unlocks, and then others come. They wait for that
 // Join's claim, which must be spoken about when it is there.
 func TestHandOverToLateStandby(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -123,7 +123,7 @@ func TestHandOverToLateStandby(t *testing.T) {
 	})
 }
 
-// The Join of the standby fails while the claim is held. It is nobody's error.
+// The Join of the standby fails while the claim is held. No caller gets the error.
 func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
@@ -150,7 +150,7 @@ func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
 }
 
 // TestWaiterWithoutAStandbyIsServed: its standby could not be sent. However the lock ends that it waits behind,
-// somebody has to send another claim, or it waits for ever.
+// another claim has to be sent, or it waits for ever.
 func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 	for what, end := range map[string]func(r *rig, l *holdfast.Lease, d *detour){
 		"given back": func(r *rig, l *holdfast.Lease, _ *detour) { r.unlock(l) },
@@ -185,7 +185,7 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 	}
 }
 
-// TestEveryonePushSendsTheStandbyThatFailed: the store is back, and the process has no place in the line.
+// TestEveryonePushSendsTheStandbyThatFailed: the store is back, and the process has no claim in the queue.
 func TestEveryonePushSendsTheStandbyThatFailed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := secondJoinFails()
@@ -202,7 +202,7 @@ func TestEveryonePushSendsTheStandbyThatFailed(t *testing.T) {
 	})
 }
 
-// TestStandbyForRequestsDuringJoin: the process must have a place in the line for them, as for those who come
+// TestStandbyForRequestsDuringJoin: the process must have a claim in the queue for them, as for those that come
 // later.
 func TestStandbyForRequestsDuringJoin(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -247,8 +247,8 @@ func TestStandbyIsGrantedWhatTheHolderStillBelievesIn(t *testing.T) {
 	})
 }
 
-// TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate: nobody waits any more. If it was even granted, nobody would ever
-// give it back.
+// TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate: no request waits any more. If the standby was even granted, no
+// request would ever give it back.
 func TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate(t *testing.T) {
 	for _, granted := range []bool{false, true} {
 		scene(t, fmt.Sprint(granted), func(t *testing.T, r *rig) {
@@ -271,7 +271,7 @@ func TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate(t *testing.T) {
 	}
 }
 
-// TestStandbyThatFailedIsSentAgain: a store that fails once must not cost the process its place for as long as the
+// TestStandbyThatFailedIsSentAgain: a store that fails once must not cost the process its position for as long as the
 // holder holds.
 func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -291,7 +291,7 @@ func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestUnusedStandbyIsWithdrawn: the one who waited was handed the lock, and nobody else came. When it gives
+// TestUnusedStandbyIsWithdrawn: the lock was handed over to the only waiter. When it gives
 // the lock back, that is free at once.
 func TestUnusedStandbyIsWithdrawn(t *testing.T) {
 	for _, after := range []time.Duration{0, holdfast.DefaultTurnsFor, 2 * ttl} {
@@ -316,7 +316,7 @@ func TestUnusedStandbyIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestStandbyWhoseJoinIsLateIsKept: nobody wanted it while its Join was under way, and then somebody did.
+// TestStandbyWhoseJoinIsLateIsKept: no request needed it while its Join was under way, and then one did.
 func TestStandbyWhoseJoinIsLateIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d, land := slowJoin(2)
@@ -324,7 +324,7 @@ func TestStandbyWhoseJoinIsLateIsKept(t *testing.T) {
 		first := r.lock(c.Mutex("x").Lock)
 		next := r.begin(c.Mutex("x").Lock)
 		r.unlock(first)
-		r.pass(time.Second) // longer than a standby is kept that nobody wants
+		r.pass(time.Second) // longer than an unused standby is kept
 		r.holds(next, "it was not handed over")
 		last := r.begin(c.Mutex("x").Lock)
 		close(land)

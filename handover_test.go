@@ -12,7 +12,7 @@ import (
 // turnOf is how often a lease's claim was handed on inside its process.
 func turnOf(l *holdfast.Lease) int { return int(l.Token() & 0x7f) }
 
-// A diary notes who held a lock, in order, and finds two who hold it at once and tokens that do not rise.
+// A diary records the holders of a lock in order, and finds two at once and tokens that do not rise.
 type diary struct {
 	*testing.T
 	mu     sync.Mutex
@@ -59,7 +59,7 @@ func (d *diary) work(who string, lock locker, hold time.Duration) {
 	}
 }
 
-// spells is how many holders in a row each had.
+// spells returns how many times in a row each client held the lock.
 func (d *diary) spells() (counts []int) {
 	for i, who := range d.who {
 		if i > 0 && who == d.who[i-1] {

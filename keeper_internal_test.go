@@ -53,8 +53,8 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// TestReportedLossStaysALoss: somebody asked first and was told that the lease is over. Whatever the store says
-// before the keeper finds out by itself, nobody revives the lease, and the lock is given to others.
+// TestReportedLossStaysALoss: a caller was told that the lease is over. Whatever the store reports
+// before the keeper notices it, nothing revives the lease, and the lock is granted to others.
 func TestReportedLossStaysALoss(t *testing.T) {
 	for what, revive := range map[string]func(server *memstore.Server, release func()){
 		"the answer to a Keep": func(_ *memstore.Server, release func()) { release() },
@@ -86,7 +86,7 @@ func TestReportedLossStaysALoss(t *testing.T) {
 					}
 					synctest.Wait()
 					c.stepOn()
-					last := leases[len(leases)-1] // one asks, and it is over for all
+					last := leases[len(leases)-1] // one is checked, and all are over
 					if !errors.Is(last.Err(), ErrLost) {
 						t.Fatalf("it says %v", last.Err())
 					}
@@ -97,7 +97,7 @@ func TestReportedLossStaysALoss(t *testing.T) {
 							t.Errorf("lease %d was revived: %v", i, l.Err())
 						}
 					}
-					synctest.Wait() // no time passes: the answer is reason enough to give it back
+					synctest.Wait() // no time passes: the response is reason enough to release it
 					if _, err := other.Mutex("x").TryLock(t.Context()); err != nil {
 						t.Errorf("the lost lease is renewed: %v", err)
 					}
@@ -145,8 +145,8 @@ func TestReportedLossIsLoggedOnce(t *testing.T) {
 }
 
 // TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes by. It
-// must notice by itself, for those who only wait for Done: also if the clocks were never compared before, and the first
-// on the agenda is not the one that is over.
+// must notice by itself, for callers that only wait for Done: also if the clocks were never compared before, and the
+// first on the agenda is not the one that is over.
 func TestSuspendedMachine(t *testing.T) {
 	for _, awake := range []time.Duration{0, 2 * pulse} {
 		t.Run(awake.String(), func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestSuspendedMachine(t *testing.T) {
 	}
 }
 
-// A silent store never answers some of the calls.
+// A silent store never responds to some of the calls.
 type silent struct {
 	store.Store
 	keep, leave func(context.Context) bool // whether it is silent
@@ -203,8 +203,8 @@ func (s *silent) Leave(ctx context.Context, c store.Claim) error {
 	return s.Store.Leave(ctx, c)
 }
 
-// TestReleasesDoNotPileUp: a store is silent, and more is to be given back than can be told. What it has forgotten by
-// itself is not worth telling.
+// TestReleasesDoNotPileUp: a store is silent, and more claims are to be released than calls can be made. What it has
+// forgotten by itself is not worth telling.
 func TestReleasesDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, every = 10 * time.Second, 100 * time.Millisecond

@@ -44,7 +44,7 @@ func TestLockAllEndsWithAnyPart(t *testing.T) {
 				t.Fatalf("it says %v", m.Err())
 			}
 			r.must(r.client().Break(t.Context(), name, m.Tokens()[slices.Index(names, name)]))
-			synctest.Wait() // the store tells at once
+			synctest.Wait() // the store pushes at once
 			select {
 			case <-derived.Done():
 			default:
@@ -85,7 +85,7 @@ func (g *gate) Holding(ctx context.Context, r holdfast.Request, _ holdfast.Token
 	return ctx, nil
 }
 
-// TestLockAllReportsLossAtTheFirstCall: the time of a part runs out, nobody has noticed, and the context is asked at
+// TestLockAllReportsLossAtTheFirstCall: a part expires unnoticed, and the context is checked at
 // that very instant.
 func TestLockAllReportsLossAtTheFirstCall(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
@@ -334,7 +334,8 @@ func TestLockAllUnderALease(t *testing.T) {
 	})
 }
 
-// TestLockAllUnderALeaseCanDeadlock: what is held around it has no place in its order. It is found like any other.
+// TestLockAllUnderALeaseCanDeadlock: a lock that is held around it is not part of its order. Such a deadlock is found
+// like any other.
 func TestLockAllUnderALeaseCanDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a, b := r.client(), r.client()
@@ -349,7 +350,7 @@ func TestLockAllUnderALeaseCanDeadlock(t *testing.T) {
 		if victim < 0 || calls[1-victim].done() || !errors.Is(calls[victim].err, holdfast.ErrDeadlock) {
 			t.Fatalf("%d is the victim: %v, %v", victim, calls[0].err, calls[1].err)
 		}
-		r.free([]string{"p", "q"}[victim]) // it gave back what it had by then
+		r.free([]string{"p", "q"}[victim]) // it has released what it held by then
 		r.unlock([]*holdfast.Lease{x, y}[victim])
 		if synctest.Wait(); !calls[1-victim].done() || calls[1-victim].err != nil {
 			t.Fatalf("the other does not go on: %v", calls[1-victim].err)

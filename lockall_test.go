@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// all is a LockAll that begin can start. What it takes comes into m.
+// all returns a LockAll that begin can start. It stores the result in m.
 func all(m **holdfast.MultiLease, parts ...holdfast.Part) locker {
 	return func(ctx context.Context) (_ *holdfast.Lease, err error) {
 		*m, err = holdfast.LockAll(ctx, parts...)
@@ -57,7 +57,7 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestLockAllFailsWithOneReason: the error is about the lock that was not got, in one line.
+// TestLockAllFailsWithOneReason: the error is about the lock that was not acquired, in one line.
 func TestLockAllFailsWithOneReason(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.lock(r.client().Mutex("c").Lock)

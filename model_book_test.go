@@ -34,8 +34,8 @@ type modelNote struct {
 	args []any
 }
 
-// A modelBook is the model. It is told of every grant, and of everything that takes a claim away behind its holder's
-// back, and checks what leases say of themselves against the rule of the line.
+// A modelBook is the model. It learns of every grant, and of everything that removes a claim behind its holder's
+// back, and checks what leases report against the rule of the queue.
 type modelBook struct {
 	mu        sync.Mutex
 	began     time.Time
@@ -75,7 +75,7 @@ func (b *modelBook) violated(who, what string, args ...any) {
 	b.noteLocked(who, "WRONG: "+what, args...)
 }
 
-// complain is violated for those who do not have mu.
+// complain is violated for callers that do not hold mu.
 func (b *modelBook) complain(who, what string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *modelBook) count(what string) {
 	b.seen[what]++
 }
 
-// isRobbed says whether the store may have given the claim's place to others while its holder believes in it.
+// isRobbed reports whether the store may have granted the lock to others while the claim's holder believes in it.
 func (b *modelBook) isRobbed(t holdfast.Token) bool {
 	return t.Ticket() <= b.forgotten || b.robbed[t.Ticket()]
 }
@@ -113,7 +113,7 @@ func (b *modelBook) forget(do func()) {
 	do()
 }
 
-// grant is told of every lease as soon as it was got.
+// grant records every lease as soon as it was acquired.
 func (b *modelBook) grant(h *modelLease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -227,7 +227,7 @@ func TestModelFindsWhatIsBroken(t *testing.T) {
 	again := func(h *modelLease) *modelLease { h.again = true; return h }
 	alone := func(h *modelLease) *modelLease { h.alone = true; return h }
 	asked := 0
-	undead := func() error { // over when it is asked for the second time, and then not any more
+	undead := func() error { // over at the second call, and held again at the third
 		if asked++; asked == 2 {
 			return holdfast.ErrLost
 		}

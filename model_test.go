@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// modelSeed runs one program alone. Who comes first at one instant of fake time is still by chance, so a failure
+// modelSeed runs one program alone. The order of events at one instant of fake time is still random, so a failure
 // may need several runs: -count=100.
 var modelSeed = flag.Int64("model.seed", -1, "run TestModel with this seed alone")
 
 const (
 	modelTTL   = 3 * time.Second
 	modelUnits = 3         // of the semaphore
-	modelBound = time.Hour // no program lasts that long unless somebody waits for ever
+	modelBound = time.Hour // no program lasts that long unless a wait never ends
 )
 
 // TestModel runs random programs, each from a seed, and checks all that their leases say against the model.
@@ -160,7 +160,7 @@ func (p *program) run() {
 	p.nothingIsLeft()
 }
 
-// showLines notes who stands where.
+// showLines logs all queues.
 func (p *program) showLines() {
 	raw := p.server.Connect()
 	defer raw.Close()

@@ -129,7 +129,7 @@ func TestGrantThatIsOverBeforeItsCallerRuns(t *testing.T) {
 	})
 }
 
-// TestUnlockOfWhatTheKeeperHasJustLost: it is given back once, by the keeper.
+// TestUnlockOfWhatTheKeeperHasJustLost: it is released once, by the keeper.
 func TestUnlockOfWhatTheKeeperHasJustLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaves := 0 // one call after the other
@@ -150,7 +150,7 @@ func TestUnlockOfWhatTheKeeperHasJustLost(t *testing.T) {
 	})
 }
 
-// TestWhatIsOverIsNotHandedOn: the process was paused after Unlock had looked at the clocks.
+// TestWhatIsOverIsNotHandedOn: the process was paused after Unlock had read the clocks.
 func TestWhatIsOverIsNotHandedOn(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
 		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))

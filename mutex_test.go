@@ -181,17 +181,17 @@ func TestDoIsBoundByItsContext(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		synctest.Wait()
-		r.unlock(r.lock(m.TryLock)) // it was given back although the context was done
+		r.unlock(r.lock(m.TryLock)) // it was released although the context had ended
 	})
 }
 
-// TestFewCallsFromLockToTheStore: whoever reads how a lock is taken is soon at the store.
+// TestFewCallsFromLockToTheStore bounds the call depth between Lock and the store, for readers of the code.
 func TestFewCallsFromLockToTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		between := 0
 		c := r.around(&detour{join: func(context.Context, store.Claim) error {
 			stack := make([]uintptr, 100)
-			frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)]) // who called Join, and so on
+			frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)]) // the callers of Join
 			for frame, more := frames.Next(); more &&
 				!strings.HasSuffix(frame.Function, "(*Mutex).Lock"); frame, more = frames.Next() {
 				t.Log(frame.Function)

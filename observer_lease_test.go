@@ -154,7 +154,7 @@ func TestObserverSeesDeadlock(t *testing.T) {
 	})
 }
 
-// TestObserverContexts: what an Observer puts into a context is found where the lease is used, however it was got.
+// TestObserverContexts: what an Observer puts into a context is found where the lease is used, however it was acquired.
 func TestObserverContexts(t *testing.T) {
 	type key struct{}
 	bubble(t, func(t *testing.T, r *rig) {

@@ -197,7 +197,7 @@ func TestObserverSeesWhyNothingWasAcquired(t *testing.T) {
 	}
 }
 
-// TestObserverDoesNotSeeWrongCalls: what cannot be asked for is no wait.
+// TestObserverDoesNotSeeWrongCalls: a request that is not possible is not a wait.
 func TestObserverDoesNotSeeWrongCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
@@ -222,8 +222,8 @@ type rollingBack struct {
 
 func (s *rollingBack) NotifyRetry(fn func(error)) { s.retried = fn }
 
-// TestObserverSeesRetries: a call is rolled back by the server and repeated. The Observer is told which store it
-// was and why, and without an Observer the store has nobody to tell.
+// TestObserverSeesRetries: a call is rolled back by the server and repeated. The Observer learns which store it
+// was and why, and without an Observer the store has no function to call.
 func TestObserverSeesRetries(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}

@@ -23,7 +23,7 @@ func TestReentrantCountsAndPaysNothing(t *testing.T) {
 		if inner.Token() != outer.Token() || reader.Token() != outer.Token() {
 			t.Fatalf("the tokens are %v, %v and %v", outer.Token(), inner.Token(), reader.Token())
 		}
-		// In whatever order they are given back, the claim leaves with the last.
+		// In whatever order they are unlocked, the claim leaves with the last.
 		waiter := r.begin(r.client().Mutex("x").Lock)
 		r.unlock(outer)
 		r.unlock(reader)
@@ -154,7 +154,7 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 	})
 }
 
-// TestTakenAgain: a lock is asked for under a lease of its own name. What would wait for itself is an error at once,
+// TestTakenAgain: a lock is requested under a lease of its own name. What would wait for itself is an error at once,
 // and so is another use of the name, as it would be from elsewhere. It costs no lease.
 func TestTakenAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -48,7 +48,7 @@ func TestUnlockIsSentWithAnEndedContext(t *testing.T) {
 	})
 }
 
-// TestReleaseIsRepeatedThroughTheGrace: the store keeps the place that long, so that it is worth telling it.
+// TestReleaseIsRepeatedThroughTheGrace: the store keeps the claim that long, so that a release is worth a call.
 func TestReleaseIsRepeatedThroughTheGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked(holdfast.WithGrace(2 * ttl))
@@ -64,7 +64,7 @@ func TestReleaseIsRepeatedThroughTheGrace(t *testing.T) {
 	})
 }
 
-// unlockContexts are those of an Unlock that waits for the store's answer, and of one that cannot.
+// unlockContexts has the context of an Unlock that waits for the store's response, and of one that cannot.
 var unlockContexts = map[string]func(*rig) context.Context{
 	"Unlock":                  func(r *rig) context.Context { return r.Context() },
 	"Unlock that cannot wait": (*rig).cancelled,
@@ -96,7 +96,7 @@ func TestReleaseEndsWhenTheClaimHasExpired(t *testing.T) {
 	}
 }
 
-// TestReleaseThatIsRefusedIsNotRepeated: the same answer would come again.
+// TestReleaseThatIsRefusedIsNotRepeated: the same error would be returned again.
 func TestReleaseThatIsRefusedIsNotRepeated(t *testing.T) {
 	for what, ctx := range unlockContexts {
 		scene(t, what, func(t *testing.T, r *rig) {
@@ -136,7 +136,7 @@ func TestHungLeaveIsRepeatedInTime(t *testing.T) {
 	}
 }
 
-// TestKeepThatReturnsAfterUnlock: the answer is of no interest any more, and the release that is under way is not
+// TestKeepThatReturnsAfterUnlock: the response no longer matters, and the release that is under way is not
 // sent twice.
 func TestKeepThatReturnsAfterUnlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -44,7 +44,7 @@ func TestFinalErrorReachesWaiters(t *testing.T) {
 // TestClaimLostRepeatedlyIsNoHotLoop: a store that loses what it has, or an operator's script that breaks all.
 func TestClaimLostRepeatedlyIsNoHotLoop(t *testing.T) {
 	for what, test := range map[string]struct {
-		joins int64 // the first so many are answered truly
+		joins int64 // how many of the first ones succeed
 		begin func(r *rig, c *holdfast.Client) *call
 	}{
 		"by itself":            {0, func(r *rig, c *holdfast.Client) *call { return r.begin(c.RWMutex("x").RLock) }},
@@ -77,7 +77,7 @@ func TestClaimLostRepeatedlyIsNoHotLoop(t *testing.T) {
 	}
 }
 
-// TestClaimLostAfterAGrantIsReplacedAtOnce: only a store that loses it again and again is given a pause.
+// TestClaimLostAfterAGrantIsReplacedAtOnce: there is a pause only if the store loses it repeatedly.
 func TestClaimLostAfterAGrantIsReplacedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, other := r.client(), r.client()
@@ -95,7 +95,7 @@ func TestClaimLostAfterAGrantIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
-// TestLockedErrorCountsOnlyThoseAhead, not those who came later.
+// TestLockedErrorCountsOnlyThoseAhead checks that Ahead does not count later claims.
 func TestLockedErrorCountsOnlyThoseAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		holder := r.lock(r.client().RWMutex("x").Lock)
@@ -157,7 +157,7 @@ func TestCancelledWaitLeavesTheQueue(t *testing.T) {
 }
 
 // TestUnknownJoin is rule 8: whatever happens to a Join on its way, a caller that got an error holds nothing,
-// and nothing stands in the way of others for longer than it takes to tell the store.
+// and nothing blocks other clients for longer than a release takes.
 func TestUnknownJoin(t *testing.T) {
 	for name, hold := range map[string]func(linkFaults) func(){
 		"the request is late": func(l linkFaults) func() { return l.HoldRequests() },
@@ -195,12 +195,12 @@ func TestJoinThatFailsIsReportedAndCleanedUp(t *testing.T) {
 	})
 }
 
-// TestWaiterThatIsCutOffGetsTheStoresError: it cannot know whether anybody is in the way.
+// TestWaiterThatIsCutOffGetsTheStoresError: it cannot know whether there is a holder.
 func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 	for what, test := range map[string]struct {
 		wait time.Duration
 		fail func(d *detour, link *storetest.Pipe)
-		says func(error) bool // of the fault, if the store has told what is wrong
+		says func(error) bool // of the fault, if the store has reported one
 	}{
 		"cut before its first Keep":  {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.Cut() }, isFault},
 		"hung before its first Keep": {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.HoldRequests() }, nil},
@@ -261,8 +261,8 @@ func TestCauseOfAContextThatEnds(t *testing.T) {
 	}
 }
 
-// TestResponseThatCameTooLate: the answer to a Join took longer than the ttl. It grants nothing. TryLock says so, and
-// Lock goes on with a new claim.
+// TestResponseThatCameTooLate: the response to a Join took longer than the ttl. It grants nothing. TryLock reports
+// that, and Lock goes on with a new claim.
 func TestResponseThatCameTooLate(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		scene(t, map[bool]string{false: "Lock", true: "TryLock"}[try], func(t *testing.T, r *rig) {
