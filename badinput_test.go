@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 			holdfast.ErrBadName},
 		"break a bad name": {func(c *holdfast.Client) error { return c.Break(ctx, "", 1<<8) },
 			holdfast.ErrBadName},
-		"break nobody": {func(c *holdfast.Client) error { return c.Break(ctx, "x", 1<<8) },
+		"break without a claim": {func(c *holdfast.Client) error { return c.Break(ctx, "x", 1<<8) },
 			holdfast.ErrNotHeld},
 		"break token 0": {func(c *holdfast.Client) error { return c.Break(ctx, "x", 0) }, holdfast.ErrNotHeld},
 	} {

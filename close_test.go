@@ -33,8 +33,8 @@ func TestCloseReleasesEverything(t *testing.T) {
 		for i := range 200 {
 			r.lock(other.Mutex(fmt.Sprint(i)).TryLock)
 		}
-		if line, err := other.Inspect(t.Context(), "taken"); err != nil || len(line.Entries) != 1 {
-			t.Fatalf("the waiter's place: %+v, %v", line, err)
+		if queue, err := other.Inspect(t.Context(), "taken"); err != nil || len(queue.Entries) != 1 {
+			t.Fatalf("the waiter's claim: %+v, %v", queue, err)
 		}
 		if err := c.Close(); err != nil {
 			t.Fatalf("a second Close: %v", err)

@@ -65,8 +65,8 @@ func TestThreePartyDeadlock(t *testing.T) {
 			r.unlock(calls[i].lease)
 			r.unlock(leases[i])
 		}
-		r.nobodyStands("x")
-		r.nobodyStands("pool")
+		r.nothingRemains("x")
+		r.nothingRemains("pool")
 	})
 }
 
@@ -219,14 +219,14 @@ func TestVictimDoesNotDependOnTheFirstSearch(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		clients := [2]*holdfast.Client{r.client(), r.client()}
 		own := [2]string{"x", "y"}
-		lines := r.server.Connect()
-		defer lines.Close()
+		queues := r.server.Connect()
+		defer queues.Close()
 		waits := func(name string) []byte {
-			line, err := lines.Queue(t.Context(), name)
-			if err != nil || len(line.Entries) != 2 {
-				t.Fatalf("%v, %v", line, err)
+			queue, err := queues.Queue(t.Context(), name)
+			if err != nil || len(queue.Entries) != 2 {
+				t.Fatalf("%v, %v", queue, err)
 			}
-			return line.Entries[1].ID[:]
+			return queue.Entries[1].ID[:]
 		}
 		for round := range 16 {
 			first := round % 2 // the owner that begins to wait, and to search, earlier
@@ -241,7 +241,7 @@ func TestVictimDoesNotDependOnTheFirstSearch(t *testing.T) {
 			}
 			r.pass(100 * time.Millisecond) // the second has looked once, and seen it
 			if calls[0].done() || calls[1].done() {
-				t.Fatal("what was seen once may have been no more than the lines read at different times")
+				t.Fatal("what was seen once may have been no more than queues read at different times")
 			}
 			victim := 0
 			if bytes.Compare(waits(own[0]), waits(own[1])) > 0 { // the claim that waits for x is that of the second
@@ -272,7 +272,7 @@ func TestStoreWithoutAQueueIsNotSearchedForDeadlocks(t *testing.T) {
 		r.begin(under(r.lock(c.Mutex("x").Lock), c.Mutex("y").Lock))
 		r.pass(ttl)
 		if d.looks.Load() != 0 {
-			t.Fatalf("it was asked %d times for a line that it does not keep", d.looks.Load())
+			t.Fatalf("%d queues were read of a store that has none", d.looks.Load())
 		}
 	})
 }

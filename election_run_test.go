@@ -178,9 +178,9 @@ func TestElectionRunEndsWithItsContext(t *testing.T) {
 				t.Errorf("after %v: %v; it ran: %v", time.Since(began), err, ran)
 			}
 			synctest.Wait()
-			line, err := r.client().Inspect(t.Context(), "boss")
-			if err != nil || len(line.Entries) != map[bool]int{true: 0, false: 1}[leads] {
-				t.Errorf("it left something behind: %+v, %v", line, err)
+			queue, err := r.client().Inspect(t.Context(), "boss")
+			if err != nil || len(queue.Entries) != map[bool]int{true: 0, false: 1}[leads] {
+				t.Errorf("it left something behind: %+v, %v", queue, err)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func TestElectionHasOneLeader(t *testing.T) {
 		if terms != 20 {
 			t.Errorf("%d of 20 led", terms)
 		}
-		r.nobodyStands("boss")
+		r.nothingRemains("boss")
 	})
 }
 
@@ -54,7 +54,7 @@ func TestElectionLeader(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		e := r.client().Election("boss")
 		if _, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Fatalf("nobody leads: %v", err)
+			t.Fatalf("there is no leader: %v", err)
 		}
 		l := r.lock(r.client().Election("boss", holdfast.WithLabel("10.0.0.7:80"),
 			holdfast.WithOwner("node 7")).Campaign)
@@ -71,7 +71,7 @@ func TestElectionLeader(t *testing.T) {
 		r.unlock(l)
 		synctest.Wait()
 		if got, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) || got != (holdfast.Leader{}) {
-			t.Fatalf("nobody leads any more: %+v, %v", got, err)
+			t.Fatalf("there should be no leader: %+v, %v", got, err)
 		}
 		r.lock(r.client().RWMutex("boss").RLock)
 		if got, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
@@ -152,12 +152,12 @@ func TestElectionReplacesADeadLeader(t *testing.T) {
 		r.waits(next, "the dead one's time is not over")
 		r.pass(time.Second)
 		if !next.holds() || dead.Err() == nil || next.lease.Token() <= dead.Token() {
-			t.Fatalf("it was not replaced after the ttl; the dead one says %v", dead.Err())
+			t.Fatalf("it was not replaced after the ttl; the error of the dead one is %v", dead.Err())
 		}
 	})
 }
 
-// A sighting is what Observe reported, in short: a leader, no leader, or an error.
+// A sighting is what Observe reported, in short: a leader, none, or unknown.
 type sighting struct {
 	says  string
 	token holdfast.Token
@@ -181,7 +181,7 @@ func (r *rig) observe(e *holdfast.Election) *sightings {
 		for l, err := range e.Observe(ctx) {
 			says := l.Info
 			if l == (holdfast.Leader{}) {
-				says = "nobody"
+				says = "none"
 			}
 			if err != nil {
 				says = "unknown"
@@ -228,10 +228,10 @@ func TestElectionObserve(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		e := func(label string) *holdfast.Election { return r.client().Election("boss", holdfast.WithLabel(label)) }
 		early := r.observe(e("early"))
-		early.are(t, "nobody")
+		early.are(t, "none")
 		a := r.lock(e("a").Campaign)
 		r.pass(time.Second)
-		early.are(t, "nobody", "a")
+		early.are(t, "none", "a")
 		late := r.observe(e("late"))
 		late.are(t, "a") // the one of now, at once
 		if late.last().token != a.Token() {
@@ -256,15 +256,15 @@ func TestElectionObserve(t *testing.T) {
 		late.are(t, "a", "b", "b")
 		r.unlock(again.lease)
 		r.pass(time.Second)
-		late.are(t, "a", "b", "b", "nobody")
+		late.are(t, "a", "b", "b", "none")
 		r.pass(time.Minute)
-		early.are(t, "nobody", "a", "b", "b", "nobody")
+		early.are(t, "none", "a", "b", "b", "none")
 
 		late.stop()
 		if synctest.Wait(); !late.ended() || early.ended() {
 			t.Error("it does not end with its context")
 		}
-		late.are(t, "a", "b", "b", "nobody") // the end is not an error
+		late.are(t, "a", "b", "b", "none") // the end is not an error
 	})
 }
 
@@ -331,7 +331,7 @@ func TestElectionObserveEndsWithClose(t *testing.T) {
 		if synctest.Wait(); !seen.ended() || time.Since(now) != 0 {
 			t.Fatal("it goes on")
 		}
-		if seen.are(t, "nobody", "unknown"); !errors.Is(seen.last().err, holdfast.ErrClosed) {
+		if seen.are(t, "none", "unknown"); !errors.Is(seen.last().err, holdfast.ErrClosed) {
 			t.Errorf("the error is %v", seen.last().err)
 		}
 	})

@@ -58,7 +58,7 @@ func TestMismatchNamesWhatIsInUse(t *testing.T) {
 func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 	for what, lose := range map[string]func(r *rig){
 		"broken":  func(r *rig) { r.breakLock("first") },
-		"run out": func(r *rig) { r.pass(ttl) },
+		"expired": func(r *rig) { r.pass(ttl) },
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			held := r.lock(r.client().Mutex("third").Lock)
@@ -76,7 +76,7 @@ func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 			}
 			r.free("first", "second")
 			r.unlock(held)
-			r.nobodyStands("first", "second", "third")
+			r.nothingRemains("first", "second", "third")
 		})
 	}
 }
@@ -90,7 +90,7 @@ type lastWait struct {
 func (o *lastWait) Waiting(ctx context.Context, _ holdfast.Request) (context.Context, func(error)) {
 	return ctx, func(err error) {
 		if errors.Is(err, context.Canceled) {
-			o.t.Errorf("the observer was told %v", err)
+			o.t.Errorf("the observer got %v", err)
 		}
 	}
 }

@@ -120,7 +120,7 @@ var contentionScenes = map[string]errorScene{
 			}
 		}
 	},
-	"nobody": func(r *rig, name string, see func(error)) {
+	"no leader": func(r *rig, name string, see func(error)) {
 		c := r.client()
 		see(errorOf(c.Election(name).Leader(r.Context())))
 		see(c.Break(r.Context(), name, 1<<8))
@@ -128,7 +128,7 @@ var contentionScenes = map[string]errorScene{
 }
 
 var misuseScenes = map[string]errorScene{
-	"given back": func(r *rig, name string, see func(error)) {
+	"unlocked": func(r *rig, name string, see func(error)) {
 		l := r.lock(r.client().Mutex(name).Lock)
 		ctx := l.Context()
 		r.unlock(l)

@@ -151,11 +151,11 @@ func ExampleOwner() {
 	defer stock.Unlock(ctx)
 
 	for _, name := range []string{"order:1", "stock:9"} {
-		line, err := locks.Inspect(ctx, name)
+		queue, err := locks.Inspect(ctx, name)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(name, "is held by", line.Holders()[0].Owner.ID)
+		fmt.Println(name, "is held by", queue.Holders()[0].Owner.ID)
 	}
 	// Output:
 	// order:1 is held by request 4711

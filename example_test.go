@@ -196,14 +196,14 @@ func ExampleClient_Inspect() {
 	}
 	defer lease.Unlock(ctx)
 
-	line, err := locks.Inspect(ctx, "invoice:7")
+	queue, err := locks.Inspect(ctx, "invoice:7")
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, p := range line.Holders() {
-		fmt.Println(line.Name, "is held by", p.Owner.Label)
+	for _, p := range queue.Holders() {
+		fmt.Println(queue.Name, "is held by", p.Owner.Label)
 	}
-	fmt.Println(len(line.Waiters()), "wait")
+	fmt.Println(len(queue.Waiters()), "wait")
 	// Output:
 	// invoice:7 is held by billing
 	// 0 wait

@@ -100,7 +100,7 @@ func TestGraceOfAReenteredLock(t *testing.T) {
 			}
 		}
 		r.pass(time.Millisecond)
-		r.refused("one of two leases was given back", next.TryLock, holdfast.ErrLocked)
+		r.refused("one of two leases was unlocked", next.TryLock, holdfast.ErrLocked)
 		if err := second.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 			t.Fatalf("got %v", err)
 		}

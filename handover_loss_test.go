@@ -36,8 +36,8 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 				if len(cancelled) == waiters {
 					want = 1
 				}
-				if line := r.line(b, "x"); len(line.Entries) != want {
-					t.Fatalf("%d in the line, want %d", len(line.Entries), want)
+				if queue := r.queue(b, "x"); len(queue.Entries) != want {
+					t.Fatalf("%d in the queue, want %d", len(queue.Entries), want)
 				}
 				r.unlock(first)
 				for i, c := range calls {
@@ -73,7 +73,7 @@ func TestHandOverCancelledBeforeJoinReturns(t *testing.T) {
 						t.Fatalf("got %v", w.err)
 					}
 				}
-				if name == "the answer is late" && len(r.line(r.client(), "x").Entries) != 1 {
+				if name == "the answer is late" && len(r.queue(r.client(), "x").Entries) != 1 {
 					t.Error("nothing was sent for those who still wait")
 				}
 				r.pass(time.Second)
@@ -83,7 +83,7 @@ func TestHandOverCancelledBeforeJoinReturns(t *testing.T) {
 					r.holds(w, "it did not go on")
 					r.unlock(w.lease)
 				}
-				r.nobodyStands("x")
+				r.nothingRemains("x")
 			})
 		}
 	}
@@ -117,10 +117,10 @@ func TestHandOverAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(r *rig, b *holdfast.Client, link linkFaults, heal func()){
 		"restart without data": func(r *rig, _ *holdfast.Client, _ linkFaults, _ func()) { r.server.Restart(false) },
 		"broken": func(r *rig, b *holdfast.Client, _ linkFaults, _ func()) {
-			r.check(b.Break(r.Context(), "x", r.line(b, "x").Holders()[0].Token))
+			r.check(b.Break(r.Context(), "x", r.queue(b, "x").Holders()[0].Token))
 		},
 		"everyone broken": func(r *rig, b *holdfast.Client, _ linkFaults, _ func()) {
-			for _, p := range slices.Backward(r.line(b, "x").Entries) {
+			for _, p := range slices.Backward(r.queue(b, "x").Entries) {
 				r.check(b.Break(r.Context(), "x", p.Token))
 			}
 		},
@@ -170,7 +170,7 @@ func TestHandOverAfterALoss(t *testing.T) {
 					r.unlock(calls[next].lease)
 					calls = slices.Delete(calls, next, next+1)
 				}
-				r.nobodyStands("x")
+				r.nothingRemains("x")
 			})
 		}
 	}
@@ -243,7 +243,7 @@ func TestHandOverRenewedAtTheEnd(t *testing.T) {
 			if !errors.Is(lost, holdfast.ErrLost) {
 				t.Fatalf("at its end it says %v", lost)
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 		if t.Failed() {
 			return
@@ -257,8 +257,8 @@ func TestHandOverNotWithFixedTTL(t *testing.T) {
 		c := r.client()
 		m := c.Mutex("x", longHandOver, holdfast.WithFixedTTL(time.Second))
 		calls := r.beginMany(5, m.Lock)
-		if line := r.line(c, "x"); len(line.Entries) != 5 {
-			t.Fatalf("%d in the line, want 5", len(line.Entries))
+		if queue := r.queue(c, "x"); len(queue.Entries) != 5 {
+			t.Fatalf("%d in the queue, want 5", len(queue.Entries))
 		}
 		for i, w := range calls {
 			if !w.holds() || turnOf(w.lease) != 0 || time.Until(w.lease.Until()) != time.Second {
@@ -275,6 +275,6 @@ func TestHandOverNotWithFixedTTL(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }

@@ -86,8 +86,8 @@ func TestHandOverParticipants(t *testing.T) {
 			first := r.lock(test.first(c))
 			next := r.begin(test.next(c))
 			before := n.joins.Load()
-			if line := r.line(c, "x"); len(line.Entries) != 2 {
-				t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Entries))
+			if queue := r.queue(c, "x"); len(queue.Entries) != 2 {
+				t.Fatalf("%d in the queue, want 2: a claim each, or a standby", len(queue.Entries))
 			}
 			r.unlock(first)
 			r.holds(next, "the next does not hold it")
@@ -100,8 +100,8 @@ func TestHandOverParticipants(t *testing.T) {
 			}
 			r.unlock(next.lease)
 			synctest.Wait()
-			if line := r.line(c, "x"); len(line.Entries) != 0 {
-				t.Errorf("%d are left in the line", len(line.Entries))
+			if queue := r.queue(c, "x"); len(queue.Entries) != 0 {
+				t.Errorf("%d are left in the queue", len(queue.Entries))
 			}
 		})
 	}
@@ -120,8 +120,8 @@ func TestHandOverNotToAnOwnerWithAnotherLock(t *testing.T) {
 		if synctest.Wait(); !next.holds() || turnOf(next.lease) != 0 {
 			t.Fatalf("got %v, %v", next.lease, next.err)
 		}
-		if p := r.line(c, "x").Holders()[0]; p.Token != next.lease.Token() {
-			t.Errorf("the line says %v", p.Token)
+		if p := r.queue(c, "x").Holders()[0]; p.Token != next.lease.Token() {
+			t.Errorf("the queue has %v", p.Token)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestHandOverBetweenNamedOwners(t *testing.T) {
 			l = w.lease
 		}
 		r.unlock(l)
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -193,6 +193,6 @@ func TestHandOverDifferentTTLsExclude(t *testing.T) {
 		if n.joins.Load() >= 240 {
 			t.Errorf("%d joins for 240 locks", n.joins.Load())
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }

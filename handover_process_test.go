@@ -21,22 +21,22 @@ func TestHandOverIsSeenInTheQueue(t *testing.T) {
 		seen := func(want string, l *holdfast.Lease) {
 			t.Helper()
 			c.KeepAll()
-			p := r.line(c, "x").Holders()[0]
+			p := r.queue(c, "x").Holders()[0]
 			if p.Owner.Label != want || p.Token != l.Token() {
-				t.Errorf("the line says %q with %v, want %q with %v", p.Owner.Label, p.Token, want, l.Token())
+				t.Errorf("the queue has %q with %v, want %q with %v", p.Owner.Label, p.Token, want, l.Token())
 			}
 		}
 		seen("one", first)
 		r.unlock(first)
 		synctest.Wait()
 		seen("two", next.lease)
-		if p := r.line(c, "x").Holders()[0]; p.Owner.ID != "job" {
+		if p := r.queue(c, "x").Holders()[0]; p.Owner.ID != "job" {
 			t.Errorf("its owner is %q", p.Owner.ID)
 		}
 		r.unlock(next.lease)
 		synctest.Wait()
 		seen("three", last.lease)
-		if p := r.line(c, "x").Holders()[0]; p.Owner.ID != "" {
+		if p := r.queue(c, "x").Holders()[0]; p.Owner.ID != "" {
 			t.Errorf("its owner is %q", p.Owner.ID)
 		}
 	})
@@ -50,9 +50,9 @@ func TestHandOverIsSeenByTheNextRenewal(t *testing.T) {
 		next := r.begin(c.Mutex("x", holdfast.WithLabel("two")).Lock)
 		r.unlock(first)
 		r.pass(ttl/3 + time.Second)
-		p := r.line(c, "x").Holders()[0]
+		p := r.queue(c, "x").Holders()[0]
 		if p.Owner.Label != "two" || p.Token != next.lease.Token() || turnOf(next.lease) != 1 {
-			t.Errorf("the line says %q with %v, the lease %v", p.Owner.Label, p.Token, next.lease.Token())
+			t.Errorf("the queue has %q with %v, the lease %v", p.Owner.Label, p.Token, next.lease.Token())
 		}
 	})
 }

@@ -20,17 +20,17 @@ func TestHandOverStandby(t *testing.T) {
 		// One turn: it queues in the process, and each claim is held once.
 		m := a.Mutex("x", holdfast.WithLabel("a"), holdfast.WithHandOver(1, time.Second))
 		labels := func() (found []string) {
-			for _, p := range r.line(b, "x").Entries {
+			for _, p := range r.queue(b, "x").Entries {
 				found = append(found, p.Owner.Label)
 			}
 			return found
 		}
-		expect := func(when string, joins, leaves int64, line ...string) {
+		expect := func(when string, joins, leaves int64, queue ...string) {
 			t.Helper()
-			if synctest.Wait(); n.joins.Load() != joins || n.leaves.Load() != leaves || !slices.Equal(labels(), line) {
-				t.Errorf("%s: %d joins, %d leaves, line %v; want %d, %d, %v", when, n.joins.Load(), n.leaves.Load(),
+			if synctest.Wait(); n.joins.Load() != joins || n.leaves.Load() != leaves || !slices.Equal(labels(), queue) {
+				t.Errorf("%s: %d joins, %d leaves, queue %v; want %d, %d, %v", when, n.joins.Load(), n.leaves.Load(),
 					labels(),
-					joins, leaves, line)
+					joins, leaves, queue)
 			}
 		}
 		first := r.lock(m.Lock)
@@ -64,11 +64,11 @@ func TestHandOverWithoutStandby(t *testing.T) {
 		a, b := r.client(), r.client()
 		first := r.lock(a.Mutex("x").Lock)
 		waiters := r.beginMany(2, a.Mutex("x").Lock)
-		standby := r.line(b, "x").Waiters()[0]
+		standby := r.queue(b, "x").Waiters()[0]
 		r.must(b.Break(t.Context(), "x", standby.Token))
 		r.pass(time.Second)
 		if first.Err() != nil || waiters[0].done() {
-			t.Fatal("the holder or a waiter was told of the standby")
+			t.Fatal("the holder or a waiter was affected by the standby")
 		}
 		r.unlock(first)
 		for _, w := range waiters {
@@ -76,7 +76,7 @@ func TestHandOverWithoutStandby(t *testing.T) {
 			r.holds(w, "it did not go on")
 			r.unlock(w.lease)
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -96,7 +96,7 @@ func TestHandOverWhileTheStandbysJoinHangs(t *testing.T) {
 		}
 		go l.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
 		release()
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -119,7 +119,7 @@ func TestHandOverToLateStandby(t *testing.T) {
 			r.holds(w, "it does not go on")
 			r.unlock(w.lease)
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -145,7 +145,7 @@ func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
 			l = w.lease
 		}
 		r.unlock(l)
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -153,8 +153,8 @@ func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
 // another claim has to be sent, or it waits for ever.
 func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 	for what, end := range map[string]func(r *rig, l *holdfast.Lease, d *detour){
-		"given back": func(r *rig, l *holdfast.Lease, _ *detour) { r.unlock(l) },
-		"given back in the background": func(r *rig, l *holdfast.Lease, _ *detour) {
+		"unlocked": func(r *rig, l *holdfast.Lease, _ *detour) { r.unlock(l) },
+		"unlocked in the background": func(r *rig, l *holdfast.Lease, _ *detour) {
 			l.Unlock(r.cancelled()) //nolint:errcheck // the keeper does it
 		},
 		"broken": func(r *rig, _ *holdfast.Lease, _ *detour) { r.breakLock("x") },
@@ -162,7 +162,7 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 			r.server.Erase("x", d.claim(0).ID)
 			d.push(d.claim(0).ID, store.Status{State: store.Gone})
 		},
-		"run out": func(r *rig, _ *holdfast.Lease, _ *detour) { r.pass(2 * ttl) },
+		"expired": func(r *rig, _ *holdfast.Lease, _ *detour) { r.pass(2 * ttl) },
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			d := secondJoinFails()
@@ -212,7 +212,7 @@ func TestStandbyForRequestsDuringJoin(t *testing.T) {
 		r.begin(c.Mutex("x").Lock)
 		close(land)
 		if synctest.Wait(); !first.holds() || c.Waiting() != 1 {
-			t.Fatalf("%d wait in the line", c.Waiting())
+			t.Fatalf("%d wait in the queue", c.Waiting())
 		}
 	})
 }
@@ -264,8 +264,8 @@ func TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate(t *testing.T) {
 				places = 0
 			}
 			close(land)
-			if synctest.Wait(); c.Waiting() != 0 || len(r.line(c, "x").Entries) != places {
-				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(r.line(c, "x").Entries))
+			if synctest.Wait(); c.Waiting() != 0 || len(r.queue(c, "x").Entries) != places {
+				t.Fatalf("%d wait, and the queue has %d entries", c.Waiting(), len(r.queue(c, "x").Entries))
 			}
 		})
 	}
@@ -280,7 +280,7 @@ func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 		early := r.begin(c.Mutex("x").Lock)
 		r.pass(time.Minute)
 		if c.Waiting() != 1 {
-			t.Errorf("after a minute %d stand in the line", c.Waiting())
+			t.Errorf("after a minute %d are in the queue", c.Waiting())
 		}
 		late := r.begin(r.client().Mutex("x").Lock) // another process
 		r.pass(time.Minute)
@@ -305,8 +305,8 @@ func TestUnusedStandbyIsWithdrawn(t *testing.T) {
 				t.Fatalf("there is no standby: %d wait", c.Waiting())
 			}
 			r.pass(after)
-			if line := r.line(c, "x"); after > 0 && (c.Waiting() != 0 || len(line.Entries) != 1) {
-				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(line.Entries))
+			if queue := r.queue(c, "x"); after > 0 && (c.Waiting() != 0 || len(queue.Entries) != 1) {
+				t.Fatalf("%d wait, and the queue has %d entries", c.Waiting(), len(queue.Entries))
 			}
 			r.holds(next, "it was lost")
 			r.unlock(next.lease)
@@ -329,8 +329,8 @@ func TestStandbyWhoseJoinIsLateIsKept(t *testing.T) {
 		last := r.begin(c.Mutex("x").Lock)
 		close(land)
 		r.pass(3 * ttl)
-		if line := r.line(r.client(), "x"); len(line.Entries) != 2 {
-			t.Fatalf("the line has %d places", len(line.Entries))
+		if queue := r.queue(r.client(), "x"); len(queue.Entries) != 2 {
+			t.Fatalf("the queue has %d entries", len(queue.Entries))
 		}
 		r.unlock(next.lease)
 		r.pass(time.Second)

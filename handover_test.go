@@ -98,7 +98,7 @@ func TestHandOverTokensRiseHereAndThere(t *testing.T) {
 			if len(d.tokens) != 360 || local == 0 || remote == 0 {
 				t.Errorf("%d leases, %d handed over here, %d there", len(d.tokens), local, remote)
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
@@ -195,7 +195,7 @@ func TestHandOverBounds(t *testing.T) {
 					t.Errorf("claim %d was held %d times", ticket, n)
 				}
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }

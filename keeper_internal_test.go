@@ -171,7 +171,7 @@ func TestSuspendedMachine(t *testing.T) {
 				select {
 				case <-done:
 				default:
-					t.Fatal("nobody noticed that the wall clock had passed the lease's end")
+					t.Fatal("the keeper did not notice that the wall clock had passed the lease's end")
 				}
 				if !errors.Is(l.Err(), ErrLost) {
 					t.Fatalf("it says %v", l.Err())

@@ -129,7 +129,7 @@ func TestHungCallsDoNotHoldUpOthers(t *testing.T) {
 		}
 		r.pass(time.Minute)
 		if short.Err() != nil {
-			t.Fatalf("the store answers for it, and it was lost: %v", short.Err())
+			t.Fatalf("the store responds for it, and it was lost: %v", short.Err())
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestPartlySilentStore(t *testing.T) {
 		cancel()
 		r.pass(ttl)
 		if answered.Err() != nil {
-			t.Errorf("what is answered for is lost: %v", answered.Err())
+			t.Errorf("a claim with a response is lost: %v", answered.Err())
 		}
 		for err, want := range map[error]error{silent.Err(): holdfast.ErrLost, waiter.err: context.Canceled} {
 			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) ||
@@ -206,7 +206,7 @@ func TestShortTTLLeavesTimeToRespond(t *testing.T) {
 		l := r.lock(c.Mutex("x").Lock)
 		r.pass(time.Second)
 		if l.Err() != nil {
-			t.Fatalf("every call was answered, and it was lost: %v", l.Err())
+			t.Fatalf("every call got a response, and it was lost: %v", l.Err())
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestRetriesWaitForTheirTime(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
 		n.lie(func(_ store.Claim, s *store.Status) { s.Err = errDown })
-		r.lock(c.Mutex("ill").Lock)
+		r.lock(c.Mutex("failing").Lock)
 		r.pass(ttl / 3)
 		for range 200 {
 			r.unlock(r.lock(c.Mutex("brief", holdfast.WithTTL(100*time.Millisecond)).Lock)) // sets an early alarm

@@ -33,7 +33,7 @@ func TestTryLockAll(t *testing.T) {
 					t.Errorf("tokens %v, error %v", tokens, m.Err())
 				}
 				r.must(m.Unlock(t.Context()))
-				r.nobodyStands("a", "b", "c")
+				r.nothingRemains("a", "b", "c")
 				return
 			}
 			if taken == "c" { // a lock, and here a semaphore
@@ -79,7 +79,7 @@ func TestDoAll(t *testing.T) {
 		err := holdfast.DoAll(t.Context(), func(ctx context.Context, tokens []holdfast.Token) error {
 			var want []holdfast.Token
 			for _, name := range []string{"b", "a"} {
-				want = append(want, r.line(c, name).Holders()[0].Token)
+				want = append(want, r.queue(c, name).Holders()[0].Token)
 			}
 			if !slices.Equal(tokens, want) {
 				t.Errorf("tokens %v, want %v", tokens, want)
@@ -98,7 +98,7 @@ func TestDoAll(t *testing.T) {
 			}
 			return nil
 		}, c.Mutex("a")))
-		r.nobodyStands("a", "b")
+		r.nothingRemains("a", "b")
 	})
 }
 
@@ -145,7 +145,7 @@ func TestDoAllEndsWithAnyPart(t *testing.T) {
 				if what == "other" && !errors.Is(err, errRefused) {
 					t.Errorf("the error of fn is missing: %v", err)
 				}
-				r.nobodyStands("a", "b", "c")
+				r.nothingRemains("a", "b", "c")
 			})
 		}
 	}
@@ -180,7 +180,7 @@ func TestDoAllIsBoundByItsContext(t *testing.T) {
 		if !errors.Is(err, why) || errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("it returned %v", err)
 		}
-		r.nobodyStands("a", "b")
+		r.nothingRemains("a", "b")
 	})
 	scene(t, "bad input", func(t *testing.T, r *rig) {
 		c := r.client()

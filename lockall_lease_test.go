@@ -20,9 +20,9 @@ func TestLockAllTokensAreInTheOrderOfTheArguments(t *testing.T) {
 		names := []string{"c", "a", "d", "a", "b"}
 		m := r.lockAll(mutexes(c, names...)...)
 		for i, name := range names {
-			line, err := c.Inspect(t.Context(), name)
-			if err != nil || len(line.Entries) != 1 || line.Entries[0].Token != m.Tokens()[i] {
-				t.Errorf("%s has %+v, %v; token %d is %v", name, line, err, i, m.Tokens()[i])
+			queue, err := c.Inspect(t.Context(), name)
+			if err != nil || len(queue.Entries) != 1 || queue.Entries[0].Token != m.Tokens()[i] {
+				t.Errorf("%s has %+v, %v; token %d is %v", name, queue, err, i, m.Tokens()[i])
 			}
 		}
 		tokens := m.Tokens()
@@ -65,7 +65,7 @@ func TestLockAllEndsWithAnyPart(t *testing.T) {
 				t.Errorf("Unlock: %v", err)
 			}
 			r.free(names...)
-			r.nobodyStands(names...)
+			r.nothingRemains(names...)
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestLockAllReportsLossAtTheFirstCall(t *testing.T) {
 				}
 				r.lock(c.Mutex("gate").Lock)
 				if !asked {
-					t.Fatal("nobody asked")
+					t.Fatal("there was no call")
 				}
 				var e *holdfast.Error
 				if err := m.Err(); !errors.As(err, &e) || e.Name != name {
@@ -180,7 +180,7 @@ func TestLockAllUnlock(t *testing.T) {
 			t.Errorf("%v; the next says %v", m.Err(), next.Err())
 		}
 		r.check(next.Unlock(t.Context()))
-		r.nobodyStands(names...)
+		r.nothingRemains(names...)
 	})
 }
 
@@ -255,13 +255,13 @@ func TestLockAllIsOneOwner(t *testing.T) {
 		owners := func(m *holdfast.MultiLease, s store.Store, names ...string) (ids []string) {
 			t.Helper()
 			for _, name := range names {
-				line, err := s.Queue(t.Context(), name)
-				if err != nil || len(line.Entries) != 1 {
-					t.Fatalf("%+v, %v", line, err)
+				queue, err := s.Queue(t.Context(), name)
+				if err != nil || len(queue.Entries) != 1 {
+					t.Fatalf("%+v, %v", queue, err)
 				}
-				id := line.Entries[0].Owner.ID
+				id := queue.Entries[0].Owner.ID
 				if id == "" {
-					id = line.Entries[0].ID.String()
+					id = queue.Entries[0].ID.String()
 				}
 				ids = append(ids, id)
 			}
@@ -282,9 +282,9 @@ func TestLockAllIsOneOwner(t *testing.T) {
 		lookThere := there.server.Connect()
 		defer lookThere.Close()
 		m := r.lockAll(c.Mutex("a", given), there.client(given).Mutex("a"))
-		line, err := look.Queue(t.Context(), "a")
-		if err != nil || line.Entries[0].Owner.ID != "request 7" {
-			t.Errorf("%+v, %v", line, err)
+		queue, err := look.Queue(t.Context(), "a")
+		if err != nil || queue.Entries[0].Owner.ID != "request 7" {
+			t.Errorf("%+v, %v", queue, err)
 		}
 		if ids := owners(m, lookThere, "a"); ids[0] != "request 7" {
 			t.Errorf("over two stores it is %q", ids)

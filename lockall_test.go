@@ -52,7 +52,7 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 				t.Errorf("the other lost it: %v", other.Err())
 			}
 			r.unlock(other)
-			r.nobodyStands("a", "b", "c")
+			r.nothingRemains("a", "b", "c")
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestLockAllCancelled(t *testing.T) {
 		if _, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "d")...); !errors.Is(err, context.Canceled) {
 			t.Fatalf("with a context that is done: %v", err)
 		}
-		r.nobodyStands("a", "c", "d")
+		r.nothingRemains("a", "c", "d")
 	})
 }
 
@@ -131,7 +131,7 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 		}
 		wg.Wait()
 		for _, s := range servers {
-			s.nobodyStands("0", "1", "2")
+			s.nothingRemains("0", "1", "2")
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestLockAllReversed(t *testing.T) {
 		if d := time.Since(began); d > 41*time.Second {
 			t.Errorf("40 that hold for a second each took %v", d)
 		}
-		r.nobodyStands(names...)
+		r.nothingRemains(names...)
 	})
 }
 
@@ -180,11 +180,11 @@ func TestLockAllOrdersTenants(t *testing.T) {
 			one, two := tenant("one/"), tenant("two/")
 			var m *holdfast.MultiLease
 			wait := r.begin(all(&m, one.Mutex("x"), two.Mutex("x")))
-			line, err := two.Inspect(t.Context(), "x")
+			queue, err := two.Inspect(t.Context(), "x")
 			if err != nil {
 				t.Fatal(err)
 			}
-			firsts[len(line.Entries) > 0]++
+			firsts[len(queue.Entries) > 0]++
 			wait.end()
 			synctest.Wait()
 		}
@@ -206,15 +206,15 @@ func TestLockAllOfOneLockByTwoClients(t *testing.T) {
 		if !twice.done() || twice.err != nil {
 			t.Fatalf("it waits for itself: %v, or has failed: %v", !twice.done(), twice.err)
 		}
-		line, err := a.Inspect(t.Context(), "x")
-		if err != nil || len(line.Entries) != 1 || line.Entries[0].Units != store.MaxReaders {
-			t.Fatalf("the line is %+v, %v", line, err)
+		queue, err := a.Inspect(t.Context(), "x")
+		if err != nil || len(queue.Entries) != 1 || queue.Entries[0].Units != store.MaxReaders {
+			t.Fatalf("the queue is %+v, %v", queue, err)
 		}
-		if token := line.Entries[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
+		if token := queue.Entries[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
 			t.Errorf("the tokens are %v, want %v", m.Tokens(), token)
 		}
 		r.check(m.Unlock(t.Context()))
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -237,7 +237,7 @@ func TestLockAllMixed(t *testing.T) {
 		for _, m := range []*holdfast.MultiLease{m, second} {
 			r.check(m.Unlock(t.Context()))
 		}
-		r.nobodyStands("mutex", "write", "read", "pool")
+		r.nothingRemains("mutex", "write", "read", "pool")
 	})
 }
 
@@ -263,8 +263,8 @@ func TestLockAllOverTwoServers(t *testing.T) {
 		}
 		here.free("x", "y")
 		there.free("x", "y")
-		here.nobodyStands("x", "y")
-		there.nobodyStands("x", "y")
+		here.nothingRemains("x", "y")
+		there.nothingRemains("x", "y")
 	})
 }
 
@@ -289,17 +289,17 @@ func TestLockAllDuplicates(t *testing.T) {
 		} {
 			joins, leaves := n.joins.Load(), n.leaves.Load()
 			m := r.lockAll(append(test.parts, c.Mutex("other"))...)
-			line, err := c.Inspect(t.Context(), test.name)
-			if err != nil || len(line.Holders()) != 1 || line.Entries[0].Units != test.units {
-				t.Fatalf("%s: the line is %+v, %v", what, line, err)
+			queue, err := c.Inspect(t.Context(), test.name)
+			if err != nil || len(queue.Holders()) != 1 || queue.Entries[0].Units != test.units {
+				t.Fatalf("%s: the queue is %+v, %v", what, queue, err)
 			}
 			tokens := m.Tokens()
 			if len(tokens) != len(test.parts)+1 || tokens[0].Shared() != test.shared {
 				t.Errorf("%s: the tokens are %v", what, tokens)
 			}
 			for i := range test.parts {
-				if tokens[i] != line.Entries[0].Token {
-					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], line.Entries[0].Token)
+				if tokens[i] != queue.Entries[0].Token {
+					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], queue.Entries[0].Token)
 				}
 			}
 			r.check(m.Unlock(t.Context()))

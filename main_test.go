@@ -152,13 +152,13 @@ type linkFaults interface {
 	HoldReplies() (release func())
 }
 
-func (r *rig) line(c *holdfast.Client, name string) holdfast.Queue {
+func (r *rig) queue(c *holdfast.Client, name string) holdfast.Queue {
 	r.Helper()
-	line, err := c.Inspect(r.Context(), name)
+	queue, err := c.Inspect(r.Context(), name)
 	if err != nil {
 		r.Fatal(err)
 	}
-	return line
+	return queue
 }
 
 // beginMany starts Locks that queue in this order.
@@ -169,8 +169,8 @@ func (r *rig) beginMany(n int, lock locker) (calls []*call) {
 	return calls
 }
 
-// nobodyStands fails if names still have a queue after a while, or the server anything else of them.
-func (r *rig) nobodyStands(names ...string) {
+// nothingRemains fails if names still have a queue after a while, or the server anything else of them.
+func (r *rig) nothingRemains(names ...string) {
 	r.Helper()
 	r.pass(2 * ttl)
 	r.nothingLeft(names...)
@@ -242,7 +242,7 @@ func errorOf[T any](_ T, err error) error { return err }
 func (r *rig) breakLock(name string) {
 	r.Helper()
 	c := r.client()
-	for _, p := range r.line(c, name).Holders() {
+	for _, p := range r.queue(c, name).Holders() {
 		r.must(c.Break(r.Context(), name, p.Token))
 	}
 }

@@ -146,7 +146,7 @@ func (p *program) run() {
 	select {
 	case <-finished:
 	case <-time.After(modelBound):
-		p.b.complain("model", "somebody waits for ever")
+		p.b.complain("model", "a wait never ends")
 		p.showLines()
 		p.b.mu.Lock()
 		p.b.stopped = true
@@ -165,9 +165,9 @@ func (p *program) showLines() {
 	raw := p.server.Connect()
 	defer raw.Close()
 	for _, name := range p.names {
-		line, err := raw.Queue(p.Context(), name)
-		p.b.note("model", "the line of %q: %d places, %v", name, len(line.Entries), err)
-		for _, place := range line.Entries {
+		queue, err := raw.Queue(p.Context(), name)
+		p.b.note("model", "the queue of %q: %d places, %v", name, len(queue.Entries), err)
+		for _, place := range queue.Entries {
 			p.b.note("model", "  ticket %d, turn %d, %v, since %v", place.Ticket, place.Turn, place.State,
 				place.Since.Sub(p.b.began))
 		}
@@ -206,11 +206,11 @@ func (p *program) misfortune(random *rand.Rand) {
 			continue
 		}
 		name := p.names[random.IntN(len(p.names))]
-		line, err := raw.Queue(p.Context(), name)
-		if err != nil || len(line.Entries) == 0 {
+		queue, err := raw.Queue(p.Context(), name)
+		if err != nil || len(queue.Entries) == 0 {
 			continue
 		}
-		victim := line.Entries[random.IntN(len(line.Entries))]
+		victim := queue.Entries[random.IntN(len(queue.Entries))]
 		if random.IntN(2) == 0 {
 			p.b.rob(victim.Ticket, "faults", "erase", func() { p.server.Erase(name, victim.ID) })
 		} else {

@@ -134,11 +134,11 @@ func TestLockThatReachesItsDeadline(t *testing.T) {
 				t.Fatalf("after %v: %+v", time.Since(began), locked)
 			}
 			synctest.Wait()
-			if line, err := r.client().Inspect(t.Context(), "x"); err != nil || len(line.Entries) != 2 {
-				t.Fatalf("it left a place behind: %+v, %v", line, err)
+			if queue, err := r.client().Inspect(t.Context(), "x"); err != nil || len(queue.Entries) != 2 {
+				t.Fatalf("it left a claim behind: %+v, %v", queue, err)
 			}
 			r.unlock(held)
-			r.holds(other, "the next in line did not get it")
+			r.holds(other, "the next in queue did not get it")
 		})
 	}
 }

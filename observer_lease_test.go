@@ -137,7 +137,7 @@ func TestObserverSeesDeadlock(t *testing.T) {
 		r.pass(2 * time.Second)
 		victim := slices.IndexFunc(calls, (*call).done)
 		if victim < 0 || len(o.deadlocks) != 1 {
-			t.Fatalf("%d is the victim, %d were told", victim, len(o.deadlocks))
+			t.Fatalf("%d is the victim, %d got the error", victim, len(o.deadlocks))
 		}
 		if got := o.deadlocks[0]; got.Name != []string{"y", "x"}[victim] || got.Op != "lock" ||
 			!errors.Is(got.err, holdfast.ErrDeadlock) {
@@ -217,7 +217,7 @@ func TestObserverAndReentrance(t *testing.T) {
 		do  func(r *rig, c *holdfast.Client, leases []*holdfast.Lease)
 		why error
 	}{
-		"given back": {func(r *rig, _ *holdfast.Client, leases []*holdfast.Lease) {
+		"unlocked": {func(r *rig, _ *holdfast.Client, leases []*holdfast.Lease) {
 			for _, i := range []int{1, 0, 2} {
 				r.unlock(leases[i])
 			}

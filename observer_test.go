@@ -93,8 +93,8 @@ func TestObserverSeesWhyALeaseIsOver(t *testing.T) {
 		"broken": {func(r *rig, c *holdfast.Client, l *holdfast.Lease) {
 			r.must(c.Break(r.Context(), "x", l.Token()))
 		}, holdfast.ErrLost},
-		"run out": {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl) }, holdfast.ErrLost},
-		"run out, asked": {func(_ *rig, _ *holdfast.Client, l *holdfast.Lease) { time.Sleep(ttl); _ = l.Err() },
+		"expired": {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl) }, holdfast.ErrLost},
+		"expired, checked": {func(_ *rig, _ *holdfast.Client, l *holdfast.Lease) { time.Sleep(ttl); _ = l.Err() },
 			holdfast.ErrLost},
 		"closed": {func(_ *rig, c *holdfast.Client, _ *holdfast.Lease) { c.Close() }, holdfast.ErrClosed},
 		"lost and closed": {func(r *rig, c *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl); c.Close() },
@@ -233,10 +233,10 @@ func TestObserverSeesRetries(t *testing.T) {
 		defer other.Close()
 		observed.retried(errors.New("a deadlock of the server"))
 		if len(o.retries) != 1 || o.retries[0] != "memory: a deadlock of the server" {
-			t.Errorf("told %q", o.retries)
+			t.Errorf("got %q", o.retries)
 		}
 		if alone.retried != nil {
-			t.Error("a store is to tell nobody")
+			t.Error("a store got a function without an observer")
 		}
 	})
 }

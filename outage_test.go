@@ -67,7 +67,7 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 			if want := []int{0, 1, 2, 3, 4}; turns > 0 && !slices.Equal(got, want) {
 				t.Errorf("they got it in the order %v, want %v", got, want)
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
@@ -230,6 +230,6 @@ func TestRetriedJoinLandsLate(t *testing.T) {
 		r.check(held.lease.Err())
 		r.unlock(held.lease)
 		r.unlock(r.lock(r.client().Mutex("x").TryLock))
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }

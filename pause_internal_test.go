@@ -79,7 +79,7 @@ func pausedChild() string {
 	for {
 		before := time.Now()
 		if leaseContext.Context.Err() != nil {
-			return "somebody else ended the lease"
+			return "another goroutine ended the lease"
 		}
 		err := l.Err()
 		switch after := time.Now(); {

@@ -29,7 +29,7 @@ func TestShownClaimIsNotHandedOver(t *testing.T) {
 				t.Errorf("shown: %v, and handed over: %v", shown, handed)
 			}
 			r.unlock(next.lease)
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
@@ -40,7 +40,7 @@ func TestShowAfterTheEnd(t *testing.T) {
 		l := r.lock(c.Mutex("x").Lock)
 		r.unlock(l)
 		if _, _, err := l.Pin(); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Pin of a lease that was given back: %v", err)
+			t.Errorf("Pin of a lease that was unlocked: %v", err)
 		}
 	})
 }

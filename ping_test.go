@@ -99,7 +99,7 @@ func TestPingOfAStoreThatIsCutOff(t *testing.T) {
 		}
 		pipe.Heal()
 		r.must(c.Ping(t.Context()))
-		r.nobodyStands(joins.names()...)
+		r.nothingRemains(joins.names()...)
 	})
 }
 
@@ -135,7 +135,7 @@ func TestPingOfASilentStore(t *testing.T) {
 				}
 				release()
 				r.must(c.Ping(t.Context()))
-				r.nobodyStands(joins.names()...)
+				r.nothingRemains(joins.names()...)
 			})
 		}
 	}

@@ -258,7 +258,7 @@ func TestPushBeforeJoinReturnsGrantsNothingAndIsRechecked(t *testing.T) {
 		r.waits(waiter, "an early push granted something")
 		release() // the response has Waiting
 		r.pass(time.Millisecond)
-		r.holds(waiter, "nobody asked again")
+		r.holds(waiter, "it was not rechecked")
 	})
 }
 
@@ -289,7 +289,7 @@ func TestWaitingAfterHeldMeansTheGrantIsLost(t *testing.T) {
 			t.Fatalf("it says %v", l.Err())
 		}
 		if n.leaves.Load() == 0 {
-			t.Fatal("the place was left behind")
+			t.Fatal("the claim was left behind")
 		}
 	})
 }

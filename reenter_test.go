@@ -128,11 +128,11 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		owner := func(name string) string {
-			line, err := c.Inspect(t.Context(), name)
-			if err != nil || len(line.Entries) != 1 {
-				t.Fatalf("%+v, %v", line, err)
+			queue, err := c.Inspect(t.Context(), name)
+			if err != nil || len(queue.Entries) != 1 {
+				t.Fatalf("%+v, %v", queue, err)
 			}
-			return line.Entries[0].Owner.ID
+			return queue.Entries[0].Owner.ID
 		}
 		outer := r.lock(c.Mutex("a").Lock)
 		inner := r.lease(c.Mutex("b").Lock(outer.Context()))

@@ -38,7 +38,7 @@ func TestWaitingWriterStopsLaterReaders(t *testing.T) {
 		writer := r.begin(m.Lock)
 		late, later := r.begin(m.RLock), r.begin(m.RLock)
 		if writer.done() || late.done() {
-			t.Fatal("somebody got past the line")
+			t.Fatal("a claim overtook the queue")
 		}
 		r.unlock(early)
 		if synctest.Wait(); !writer.holds() || late.done() {
@@ -127,7 +127,7 @@ func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
 		link.Cut()
 		shared, err := writer.Downgrade(t.Context())
 		if err != nil || shared.Err() != nil {
-			t.Fatalf("an exclusive place covers a shared one, told or not: %v", err)
+			t.Fatalf("an exclusive claim covers a shared one, known to the store or not: %v", err)
 		}
 		r.waits(reader, "the store cannot know yet")
 		link.Heal()

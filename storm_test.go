@@ -51,7 +51,7 @@ func storm(r *rig, seed uint64) {
 		}
 	}
 	wg.Wait()
-	r.nobodyStands("x")
+	r.nothingRemains("x")
 }
 
 // A weakLink can fail in every way.

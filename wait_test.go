@@ -84,9 +84,9 @@ func TestClaimLostAfterAGrantIsReplacedAtOnce(t *testing.T) {
 		for range 5 {
 			holder := r.lock(other.Mutex("x").Lock)
 			waiter := r.begin(c.Mutex("x").Lock)
-			r.must(other.Break(t.Context(), "x", r.line(other, "x").Waiters()[0].Token))
+			r.must(other.Break(t.Context(), "x", r.queue(other, "x").Waiters()[0].Token))
 			if synctest.Wait(); c.Waiting() != 1 {
-				t.Fatal("it does not stand in the line again")
+				t.Fatal("it is not in the queue again")
 			}
 			r.unlock(holder)
 			r.holds(waiter, "it was not granted")
@@ -152,7 +152,7 @@ func TestCancelledWaitLeavesTheQueue(t *testing.T) {
 		r.unlock(first)
 		r.holds(next, "the cancelled one stands in the way")
 		r.unlock(next.lease)
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -174,10 +174,10 @@ func TestUnknownJoin(t *testing.T) {
 			release()
 			r.pass(ttl / 4)
 			if synctest.Wait(); r.server.Residue("x") > 1 { // a tombstone at most
-				t.Fatalf("a caller that got an error still stands in the line")
+				t.Fatalf("a caller that got an error still has a claim in the queue")
 			}
 			r.unlock(r.lock(r.client().Mutex("x").TryLock))
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestJoinThatFailsIsReportedAndCleanedUp(t *testing.T) {
 		}
 		link.Heal()
 		r.unlock(r.lock(c.Mutex("x").Lock))
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -207,7 +207,7 @@ func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 		"cut after a while": {2 * ttl, func(_ *detour, link *storetest.Pipe) {
 			time.AfterFunc(time.Second, link.Cut)
 		}, isFault},
-		"not kept, though the line can be read": {ttl / 2, func(d *detour, _ *storetest.Pipe) {
+		"not kept, though the queue can be read": {ttl / 2, func(d *detour, _ *storetest.Pipe) {
 			d.lie(func(_ store.Claim, s *store.Status) { s.Err = errDown })
 		}, func(err error) bool { return errors.Is(err, errDown) }},
 	} {
@@ -232,8 +232,8 @@ func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 func TestCauseOfAContextThatEnds(t *testing.T) {
 	why := errors.New("the user went away")
 	for where, stop := range map[string]func(r *rig, link *storetest.Pipe){
-		"during Join": func(_ *rig, link *storetest.Pipe) { link.HoldRequests() },
-		"in the line": func(r *rig, _ *storetest.Pipe) { r.lock(r.client().Mutex("x").Lock) },
+		"during Join":  func(_ *rig, link *storetest.Pipe) { link.HoldRequests() },
+		"in the queue": func(r *rig, _ *storetest.Pipe) { r.lock(r.client().Mutex("x").Lock) },
 	} {
 		for what, want := range map[string]error{"cancelled": context.Canceled, "deadline": context.DeadlineExceeded} {
 			scene(t, where+"/"+what, func(t *testing.T, r *rig) {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
-// BenchmarkLock is what one lock costs that is waited for, held and given back.
+// BenchmarkLock measures the cost of one lock: its wait, its hold and its release.
 func BenchmarkLock(b *testing.B) {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	meters := otelholdfast.WithMeterProvider(provider)

@@ -98,7 +98,7 @@ func TestLoss(t *testing.T) {
 		}
 		s.Restart(false)
 		<-lease.Context().Done()
-		synctest.Wait() // whoever ended the context tells the observer next
+		synctest.Wait() // the goroutine that ended the context notifies the observer next
 		if err := lease.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestDeadlock(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
 		cross := func(first, second string) error {
 			return c.Mutex(first).Do(t.Context(), func(ctx context.Context) error {
-				time.Sleep(time.Millisecond) // in fake time: the other holds his by then
+				time.Sleep(time.Millisecond) // in fake time: the other holds its lock by then
 				return c.Mutex(second).Do(ctx, func(context.Context) error { return nil })
 			})
 		}

@@ -35,7 +35,7 @@ const (
 	sharedToken = token | 1<<7
 )
 
-// play tells the observer of a lock that is waited for and held, and given back as why says.
+// play notifies the observer of a wait and a hold, which ends with why.
 func (r *rig) play(ctx context.Context, wait, hold time.Duration, why error) {
 	ctx, waited := r.observer.Waiting(ctx, mutex)
 	time.Sleep(wait)
@@ -114,11 +114,12 @@ func TestOutcomeOfAWait(t *testing.T) {
 		{"taken up to the deadline", atDeadline, "timeout", codes.Unset},
 		{"deadline", context.DeadlineExceeded, "timeout", codes.Unset},
 		{"given up", context.Canceled, "canceled", codes.Unset},
-		{"given up while the store was ill", fmt.Errorf("%w: %w", context.Canceled, fault), "canceled", codes.Unset},
+		{"cancelled while the store was failing", fmt.Errorf("%w: %w", context.Canceled, fault), "canceled",
+			codes.Unset},
 		{"deadlock", &holdfast.DeadlockError{}, "deadlock", codes.Error},
 		{"closed", holdfast.ErrClosed, "closed", codes.Unset},
-		{"store is ill", fault, "error", codes.Error},
-		{"store is ill up to the deadline", fmt.Errorf("%w: %w", context.DeadlineExceeded, fault), "error",
+		{"store is failing", fault, "error", codes.Error},
+		{"store is failing up to the deadline", fmt.Errorf("%w: %w", context.DeadlineExceeded, fault), "error",
 			codes.Error},
 		{"store does not answer", slow, "error", codes.Error},
 		{"mismatch", holdfast.ErrMismatch, "error", codes.Error},
@@ -363,7 +364,7 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestGlobalProviders uses what nobody has set: it must do nothing, and well.
+// TestGlobalProviders uses the global providers, which are not set: it must do nothing, without failing.
 func TestGlobalProviders(t *testing.T) {
 	o, err := otelholdfast.New()
 	testkit.Must(t, err)

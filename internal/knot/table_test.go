@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// parse makes a system of lines such as "X: a.w b.r", a lock's line with a writer and a reader, or "S: a.1/3 b.2/3",
-// a semaphore's. Claims are numbered as they stand, or as "#9" says. With "?" one waits though it could hold. All
-// that waits is written on all claims.
+// parse makes a system of queues from text such as "X: a.w b.r", a lock's queue with a writer and a reader, or "S:
+// a.1/3 b.2/3", a semaphore's. Claims are numbered as they stand, or as "#9" says. With "?" one waits though it could
+// hold. All that waits is written on all claims.
 func parse(text ...string) *system {
 	s := &system{rules: rules{onAll: true}}
 	owners := make(map[string]*store.Owner)
@@ -71,7 +71,7 @@ func atoi(s string) int {
 	return n
 }
 
-// show writes a cycle as "a Y b X": a waits in Y for b, who waits in X for a.
+// show writes a cycle as "a Y b X": a waits in Y for b, which waits in X for a.
 func show(k knot.Knot) string {
 	var all []string
 	for _, s := range k.Cycle {
@@ -228,8 +228,8 @@ func TestOwnersWithoutID(t *testing.T) {
 	}
 }
 
-// TestSilentOwnerIsNoVictim: who does not write what it waits for does not look for knots either, so that nobody
-// would tell it to give up.
+// TestSilentOwnerIsNoVictim: an owner that does not publish its waits does not search for knots either, so it would
+// never learn that it has to give up.
 func TestSilentOwnerIsNoVictim(t *testing.T) {
 	s := parse("X: a.w b.w", "Y: b.w a.w#99 z.w", "Z: z.w")
 	s.lines[0].Entries[0].Waits = nil
