@@ -147,7 +147,8 @@ func TestDo(t *testing.T) {
 	boom := errors.New("boom")
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().Mutex("x")
-		if err := m.Do(t.Context(), func(context.Context) error { return boom }); err != boom { //nolint:errorlint // as is
+		fails := func(context.Context) error { return boom }
+		if err := m.Do(t.Context(), fails); err != boom { //nolint:errorlint // it is returned unchanged
 			t.Fatalf("fn's error came back as %v", err)
 		}
 		func() {
