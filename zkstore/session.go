@@ -39,11 +39,8 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 	if err := z.checkTTL(ttl); err != nil {
 		return 0, err
 	}
-	if z.user != "" {
-		err := request(ctx, c, func(conn *zk.Conn) error { return conn.AddAuth("digest", []byte(z.user+":"+z.password)) })
-		if err != nil {
-			return 0, err
-		}
+	if _, err := c.logIn(ctx, 0); err != nil {
+		return 0, err
 	}
 	if z.chroot != "" {
 		if there, err := exists(ctx, c, z.chroot); err != nil {
