@@ -74,7 +74,6 @@ func (s *Store) Abilities() store.Abilities {
 		// is etcd's default, elections and the look for what has run out add up to this.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 5 * time.Second,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }
