@@ -45,7 +45,7 @@ type settings struct {
 	hide           func(password string)
 	tls            *tls.Config
 	layoutName     string
-	about          string // what a session's node says, for people
+	description          string // what a session's node says, for people
 }
 
 // An Option is a setting of a store.
@@ -98,7 +98,7 @@ func (s *settings) check() error {
 	if err != nil {
 		host = "unknown"
 	}
-	s.about = fmt.Sprint(sessionqueue.Format, host, " ", os.Getpid())
+	s.description = fmt.Sprint(sessionqueue.Format, host, " ", os.Getpid())
 	switch {
 	case s.credentials == nil && (s.user == "") != (s.password == "") || strings.Contains(s.user, ":"):
 		return errors.New("user and password go together, as in zk://user:password@host, and a user has no colon")
