@@ -60,7 +60,7 @@ const (
 // does not know of a failover, and so names an older one.
 func (c *cluster) lookAround() error {
 	began := time.Now()
-	lost := newLost("no node of the cluster says who keeps what", "")
+	lost := newLost("no node of the cluster says who keeps what", "", c.store.explain)
 	f := c.store.frame
 	views := survey(f.Life(), f, lookPatience, lost, c.addresses(), c.askView, func([][]claimed) time.Duration {
 		return max(lookLonger, time.Since(began))

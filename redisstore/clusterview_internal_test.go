@@ -229,7 +229,7 @@ func TestSurvey(t *testing.T) {
 		{[]string{"refuses", "answers"}, 1, true},
 		{[]string{"answers", "is silent"}, 1, true}, // it is not waited for
 	} {
-		lost := newLost("nobody says", "")
+		lost := newLost("nobody says", "", explain)
 		said := survey(t.Context(), s.frame, 50*time.Millisecond, lost, test.asked, ask, func([]string) time.Duration {
 			return time.Millisecond
 		})

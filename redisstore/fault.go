@@ -12,7 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// explain says what went wrong in a sentence, and whether a retry is of no use.
+// explain is the function explain for a store with these settings.
+func (s *settings) explain(err error) (why error, final bool) {
+	why, final = explain(err)
+	if s.credentials != nil && rediswire.LoginRefused(err) {
+		final = false // the credentials may have just changed
+	}
+	return why, final
+}
+
+// explain returns what an error means in a sentence, and whether a retry is useless.
 func explain(err error) (why error, final bool) {
 	var lost *lostError
 	var unacked *unackedError
@@ -29,20 +38,23 @@ func explain(err error) (why error, final bool) {
 	return rediswire.Explain(err)
 }
 
-// A lostError says why nobody can say where the server is.
+// A lostError reports that no server told where the data is.
 type lostError struct {
-	what  string
-	who   string   // what comes before the address of one that was asked
-	whys  []string // one for each that was asked
-	final bool     // whether a retry is of no use with any of them
+	what    string
+	label   string   // precedes the address of a server
+	whys    []string // one for each server
+	final   bool     // whether a retry is useless with all of them
+	explain func(error) (why error, final bool)
 }
 
-func newLost(what, who string) *lostError { return &lostError{what: what, who: who, final: true} }
+func newLost(what, label string, explain func(error) (error, bool)) *lostError {
+	return &lostError{what: what, label: label, final: true, explain: explain}
+}
 
-// add notes why one did not answer.
+// add notes why a server did not respond.
 func (e *lostError) add(address string, err error) {
-	why, final := explain(err)
-	e.whys = append(e.whys, fmt.Sprintf("%s%s: %v", e.who, address, why))
+	why, final := e.explain(err)
+	e.whys = append(e.whys, fmt.Sprintf("%s%s: %v", e.label, address, why))
 	e.final = e.final && final
 }
 

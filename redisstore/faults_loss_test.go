@@ -17,8 +17,8 @@ import (
 func TestRestartWithoutData(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, query string }{
-		{"no guard", "?ttl=30s"},
-		{"guard", "?ttl=5s&guard=5s"}, // longer than a restart on a busy machine
+		{"no startup delay", "?ttl=30s"},
+		{"startup delay", "?ttl=5s&startup-delay=5s"}, // longer than a restart on a busy machine
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +33,7 @@ func TestRestartWithoutData(t *testing.T) {
 				t.Fatal("the restart took longer than the lease")
 			}
 			second := w.Take(next)
-			if test.name == "guard" {
+			if test.name == "startup delay" {
 				w.MustExclude(first, second)
 				return
 			}

@@ -18,15 +18,15 @@ import (
 func TestPlainURL(t *testing.T) {
 	server := servers.Redis(t)
 	refuseQueries(t, "redis://"+server.Addr(), map[string]string{
-		"mode=fancy":             "mode is line or plain",
-		"mode=plain&retry=0s":    "retry is a positive duration",
-		"mode=plain&retry=often": "retry is a positive duration",
-		"mode=plain&drift=0.6":   "drift is a part",
-		"mode=plain&drift=NaN":   "drift is a part",
-		"mode=plain&drift=1ms":   "drift is a part",
-		"mode=plain&guard=1s":    "mode=queue",
-		"mode=queue&retry=1s":    "for mode=plain",
-		"drift=0.1":              "for mode=plain",
+		"mode=fancy":                  "mode is queue or plain",
+		"mode=plain&retry=0s":         "retry is a positive duration",
+		"mode=plain&retry=often":      "retry is a positive duration",
+		"mode=plain&drift=0.6":        "drift is a part",
+		"mode=plain&drift=NaN":        "drift is a part",
+		"mode=plain&drift=1ms":        "drift is a part",
+		"mode=plain&startup-delay=1s": "mode=queue",
+		"mode=queue&retry=1s":         "for mode=plain",
+		"drift=0.1":                   "for mode=plain",
 	})
 	openAt(t, "redis://"+server.Addr()+"?mode=queue")
 }

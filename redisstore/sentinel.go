@@ -201,7 +201,7 @@ func latestOf(said []saying) saying {
 // askAll asks all sentinels at once. One that does not answer holds up nobody for long, unless nobody else has heard of
 // the failover with this epoch.
 func (s *sentinels) askAll(ctx context.Context, epoch int64) (said []saying, lost *lostError) {
-	lost = newLost(fmt.Sprintf("no sentinel names a master called %q", s.master), "sentinel ")
+	lost = newLost(fmt.Sprintf("no sentinel names a master called %q", s.master), "sentinel ", explain)
 	said = survey(ctx, s.store.frame, sentinelPatience, lost, s.addresses, s.ask, func(said []saying) time.Duration {
 		if s.most(len(said)) && latestOf(said).epoch >= epoch {
 			return sentinelLonger

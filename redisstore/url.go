@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -20,16 +21,21 @@ const (
 	sentinelPort = "26379"
 )
 
-// parse reads a URL.
-func parse(at store.Location) (options rueidis.ClientOption, set settings, err error) {
-	if err := at.Allow(append(allowed(at.Scheme), "guard", "eviction", "mode", "retry", "drift", "wait-replicas", "wait-timeout")...); err != nil {
+// parse reads a URL, and applies options after its parameters.
+func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set settings, err error) {
+	names := append(allowed(at.Scheme), "startup-delay", "eviction", "mode", "retry", "drift", "wait-replicas",
+		"wait-timeout", "password-file")
+	if err := at.Allow(names...); err != nil {
 		return options, set, err
 	}
 	set.prefix = at.Prefix
-	if at.Query.Has("guard") {
-		if set.guard, err = time.ParseDuration(at.Query.Get("guard")); err != nil || set.guard < 0 {
-			return options, set, errors.New("guard is a duration, as in guard=60s")
+	if at.Query.Has("startup-delay") {
+		if set.guard, err = time.ParseDuration(at.Query.Get("startup-delay")); err != nil || set.guard < 0 {
+			return options, set, errors.New("startup-delay is a duration, as in startup-delay=60s")
 		}
+	}
+	if set.credentials, err = rediswire.ParseCredentials(at); err != nil {
+		return options, set, err
 	}
 	if set.replicaSettings, err = parseReplicas(at.Query); err != nil {
 		return options, set, err
@@ -45,6 +51,7 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 		return options, set, errors.New("eviction is warn or refuse")
 	}
 	set.inCluster = strings.HasSuffix(at.Scheme, "+cluster")
+	set.apply(more)
 	err = reach(at, &options)
 	return options, set, err
 }
@@ -53,14 +60,14 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 func (s *settings) parseMode(at store.Location) (err error) {
 	switch at.Query.Get("mode") {
 	case "plain":
-		s.apply([]Option{WithPlainMode()})
+		s.forPlain().on = true
 	case "", "queue":
 		if at.Query.Has("retry") || at.Query.Has("drift") {
 			return errors.New("retry and drift are for mode=plain")
 		}
 		return nil
 	default:
-		return errors.New("mode is line or plain")
+		return errors.New("mode is queue or plain")
 	}
 	if at.Query.Has("retry") {
 		if s.plain.retry, err = time.ParseDuration(at.Query.Get("retry")); err != nil {

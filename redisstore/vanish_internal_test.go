@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -140,7 +139,7 @@ func TestSentinelsAreBelieved(t *testing.T) {
 		if s.known.address != "" {
 			s.led[&ledConn{leave: func() { left = true }}] = s.known.address
 		}
-		got, err := s.believe(test.question, test.said, newLost("nobody says", "sentinel "))
+		got, err := s.believe(test.question, test.said, newLost("nobody says", "sentinel ", explain))
 		if got != test.want || (err != nil) != (test.want == "") {
 			t.Errorf("%s: %q and %v, want %q", test.what, got, err, test.want)
 		}
@@ -148,31 +147,9 @@ func TestSentinelsAreBelieved(t *testing.T) {
 			t.Errorf("%s: connections to the master before are left: %t", test.what, left)
 		}
 	}
-	_, err := s.believe(7, []saying{says(-1, "a")}, newLost("nobody says", "sentinel "))
+	_, err := s.believe(7, []saying{says(-1, "a")}, newLost("nobody says", "sentinel ", explain))
 	if why, final := explain(err); final || !strings.Contains(why.Error(), "sentinel s: "+errBehind.Error()) {
 		t.Errorf("%v, which is final: %t", why, final)
-	}
-}
-
-// Passwords that change are hidden, and those of long ago forgotten.
-func TestRotatingPasswordsAreForgotten(t *testing.T) {
-	t.Parallel()
-	s := newBase("nowhere", settings{})
-	defer s.frame.End()
-	var r rotation
-	for i := range 3 * mostPasswords {
-		r.hide(s, "always")
-		r.hide(s, fmt.Sprint("once ", i))
-	}
-	for i := range 2 * mostPasswords {
-		if old := fmt.Sprint("once ", i); s.frame.MaskText(old) != old {
-			t.Errorf("%q is still kept", old)
-		}
-	}
-	for _, recent := range []string{"always", fmt.Sprint("once ", 3*mostPasswords-1)} {
-		if got := s.frame.Mask(errors.New("it said " + recent)).Error(); got != "it said xxxxx" {
-			t.Errorf("%s: %s", recent, got)
-		}
 	}
 }
 
@@ -193,7 +170,7 @@ func TestNobodyIsLedAstray(t *testing.T) {
 	s := newBase("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1"}})
 	defer s.store.frame.End()
 	for question, address := range []string{"a", "b"} {
-		if _, err := s.believe(question+1, []saying{says(int64(question), address)}, newLost("nobody says", "sentinel ")); err != nil {
+		if _, err := s.believe(question+1, []saying{says(int64(question), address)}, newLost("nobody says", "sentinel ", explain)); err != nil {
 			t.Fatal(err)
 		}
 	}

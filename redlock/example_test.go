@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // Five masters that know nothing of each other. A lock is held where three of them have granted it, and any two may fail.
@@ -58,11 +57,7 @@ func ExampleNew() {
 
 // What `holdfast redlock init` does, for a program that sets up its own servers. It is run once, when all of them are new.
 func ExampleInit() {
-	at, err := store.ParseLocation("redlock://h1,h2,h3,h4,h5")
-	if err != nil {
-		log.Fatal(err)
-	}
-	nodes, err := redlock.Init(context.Background(), at)
+	nodes, err := redlock.Init(context.Background(), "redlock://h1,h2,h3,h4,h5")
 	for i := range nodes {
 		log.Println(nodes[i].Address, nodes[i].State)
 	}
@@ -75,5 +70,5 @@ func ExampleInit() {
 func Example_nodes() {
 	_, err := holdfast.Open(context.Background(), "redlock://h1,h2,h3,h4")
 	fmt.Println(err)
-	// Output: holdfast: open: redlock needs an odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3; add one or leave one out
+	// Output: holdfast: open: redlock needs an odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3; add one or remove one
 }

@@ -3,21 +3,11 @@ package redlock
 import (
 	"context"
 	"time"
-
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // OpenDetour opens the store at a URL over other addresses than those it names.
-func OpenDetour(ctx context.Context, at store.Location, detour func(address string) string, options ...Option) (*Store, error) {
-	to, set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range options {
-		o(&set)
-	}
-	set.way.Detour = detour
-	return openWith(ctx, to, set)
+func OpenDetour(ctx context.Context, url string, detour func(address string) string, options ...Option) (*Store, error) {
+	return Open(ctx, url, append(options, func(s *settings) { s.way.Detour = detour })...)
 }
 
 // Bids is how many claims a store knows.

@@ -121,7 +121,7 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 			return fmt.Errorf("no answer in %v", timeout), nil
 		}
 		why, final := explain(a.Err, timeout)
-		if final {
+		if final && !(s.credentials != nil && rediswire.LoginRefused(a.Err)) { // those may have just changed
 			return why, errFinal
 		}
 		return why, nil

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/lab/contend"
 	"github.com/holdfast-go/holdfast/lab/history"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // This binary is also the program of the processes that contend.
@@ -58,7 +57,7 @@ func newScene(t *testing.T, maxTTL time.Duration, options ...servers.Option) *sc
 	for range crowdNodes {
 		s.nodes = append(s.nodes, servers.Redis(t, append(options, servers.Args("--appendonly", "no"))...))
 	}
-	_, err := redlock.Init(s.Within(), s.location())
+	_, err := redlock.Init(s.Within(), s.url())
 	s.Must(err)
 	plan := contend.Plan{Goroutines: crowdGoroutines, LongHold: 2 * crowdTTL}
 	for range crowdProcesses {
@@ -78,12 +77,11 @@ func (s *scene) newWay(timeout time.Duration) string {
 
 // urlOf is the store's URL where these are the nodes, or ways to them.
 func urlOf(addresses []string, maxTTL, timeout time.Duration) string {
-	return fmt.Sprintf("redlock://%s?ttl=%v&max-ttl=%v&timeout=%v", strings.Join(addresses, ","), crowdTTL, maxTTL, timeout)
+	return fmt.Sprintf("redlock://%s?ttl=%v&max-ttl=%v&node-timeout=%v", strings.Join(addresses, ","), crowdTTL, maxTTL, timeout)
 }
 
-func (s *scene) location() store.Location {
-	s.Helper()
-	return testkit.Locate(s, urlOf(addressesOf(s.nodes), s.maxTTL, crowdTimeout))
+func (s *scene) url() string {
+	return urlOf(addressesOf(s.nodes), s.maxTTL, crowdTimeout)
 }
 
 // vouch makes a node vote, whatever it has lost, by the record of one that always did: see node.lua.
@@ -104,7 +102,7 @@ func (s *scene) awaitVotes() {
 	var nodes []redlock.NodeHealth
 	if !testkit.Soon(testkit.ScenePatience, func() bool {
 		var err error
-		nodes, err = redlock.Status(s.Within(), s.location())
+		nodes, err = redlock.Status(s.Within(), s.url())
 		s.Must(err)
 		return allVote(nodes)
 	}) {

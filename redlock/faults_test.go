@@ -59,7 +59,7 @@ func TestMinorityFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newCalmFleet(t, 5)
-			f.query = "max-ttl=1m&timeout=6s" // which nobody may wait for
+			f.query = "max-ttl=1m&node-timeout=6s" // which nobody may wait for
 			s := f.open(t)
 			held := testkit.Held(t, s, claimOf("held"))
 			settled(t, s) // a node that is full prolongs what it has, and takes nothing more
@@ -84,10 +84,10 @@ func TestMinorityFaults(t *testing.T) {
 					missed = 2
 				}
 				for _, h := range s.Health(t.Context()) {
-					if h.Missed {
+					if h.MissedRenewal {
 						missed++
 					}
-					if ill := h.State == redlock.Ill; ill != (h.Err != nil) {
+					if failing := h.State == redlock.Failing; failing != (h.Err != nil) {
 						t.Errorf("%+v", h)
 					}
 				}
@@ -106,7 +106,7 @@ func TestMajorityFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 5)
-			f.query = "max-ttl=4s&timeout=300ms"
+			f.query = "max-ttl=4s&node-timeout=300ms"
 			s := f.open(t)
 			for _, i := range []int{0, 2, 3} {
 				fault.befall(t, f.nodes[i])
@@ -158,7 +158,7 @@ func leaveBy(t testing.TB, s store.Store, c store.Claim) error {
 func TestHungNodeCollectsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	f.query = "max-ttl=4s&timeout=2s"
+	f.query = "max-ttl=4s&node-timeout=2s"
 	s := f.open(t)
 	settled(t, s)
 	resume := f.pause(f.nodes[2])

@@ -31,7 +31,7 @@ func TestNoVoteForFullNodes(t *testing.T) {
 		testkit.Await(t, "its quarantine has begun", func() bool { return do(t, n, "EXISTS", redlock.RecordKey) == int64(1) })
 		do(t, n, "CONFIG", "SET", "maxmemory", "1")
 	}
-	testkit.Await(t, "the quarantine is served", func() bool { return s.Health(t.Context())[0].State == redlock.NeedsMark })
+	testkit.Await(t, "the quarantine is served", func() bool { return s.Health(t.Context())[0].State == redlock.Rejoining })
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

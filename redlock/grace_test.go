@@ -14,7 +14,7 @@ import (
 func TestGraceOutlivesAKeep(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
-	f.query = "max-ttl=30s&timeout=1500ms" // within which a ttl that is nearly over ends
+	f.query = "max-ttl=30s&node-timeout=1500ms" // within which a ttl that is nearly over ends
 	f.init()
 	s, other := f.open(t), f.open(t)
 	c := claimOf("grace")

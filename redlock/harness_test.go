@@ -57,7 +57,7 @@ type fleet struct {
 const fleetTimeout = 900 * time.Millisecond
 
 // calm is of a deployment where nothing runs out while a test sets its scene, and no node is late because the machine is busy.
-const calm = "max-ttl=1m&timeout=20s"
+const calm = "max-ttl=1m&node-timeout=20s"
 
 // newCalmFleet starts so many masters of such a deployment, and marks them.
 func newCalmFleet(t testing.TB, count int, options ...servers.Option) *fleet {
@@ -79,7 +79,7 @@ func newFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 // newFreshFleet starts so many masters.
 func newFreshFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 	t.Helper()
-	f := &fleet{t: t, nodes: make([]*servers.RedisServer, count), down: map[int]bool{}, query: fmt.Sprintf("timeout=%v&max-ttl=4s", fleetTimeout)}
+	f := &fleet{t: t, nodes: make([]*servers.RedisServer, count), down: map[int]bool{}, query: fmt.Sprintf("node-timeout=%v&max-ttl=4s", fleetTimeout)}
 	for i := range f.nodes {
 		f.nodes[i] = servers.Redis(t, options...)
 	}
@@ -90,7 +90,7 @@ func newFreshFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 func (f *fleet) init() {
 	f.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		health, err := redlock.Init(f.t.Context(), f.at(""))
+		health, err := redlock.Init(f.t.Context(), f.url(""))
 		if err == nil && allVote(health) {
 			return
 		}
@@ -114,14 +114,13 @@ func addressesOf(nodes []*servers.RedisServer) []string {
 	return all
 }
 
-// at is the URL of the deployment, with this prefix.
-func (f *fleet) at(prefix string) store.Location {
-	f.t.Helper()
+// url returns the URL of the deployment with a prefix.
+func (f *fleet) url(prefix string) string {
 	raw := "redlock://" + strings.Join(f.addresses(), ",") + "?" + f.query
 	if prefix != "" {
 		raw += "&prefix=" + url.QueryEscape(prefix)
 	}
-	return testkit.Locate(f.t, raw)
+	return raw
 }
 
 // silent is for tests in which nodes are down on purpose.
@@ -140,7 +139,7 @@ func (f *fleet) Open(t testing.TB, prefix string) (store.Store, storetest.Link) 
 		}
 	}
 	ways := testkit.NewWays(t, up, proxy.Classify(proxy.RESP2))
-	s, err := redlock.OpenDetour(t.Context(), f.at(prefix), ways.Detour, redlock.WithLogger(silent))
+	s, err := redlock.OpenDetour(t.Context(), f.url(prefix), ways.Detour, redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	return s, ways.Links()
 }
@@ -158,7 +157,7 @@ func (f *fleet) tryOpen(t testing.TB, options ...redlock.Option) (*redlock.Store
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	return redlock.OpenDetour(ctx, f.at(""), nil, append([]redlock.Option{redlock.WithLogger(silent)}, options...)...)
+	return redlock.Open(ctx, f.url(""), append([]redlock.Option{redlock.WithLogger(silent)}, options...)...)
 }
 
 func (f *fleet) kill(i int) {
@@ -202,7 +201,7 @@ func (f *fleet) each(do func(i int, n *servers.RedisServer) error) error {
 func (f *fleet) Restart(keepData bool) error {
 	err := f.each(func(_ int, n *servers.RedisServer) error {
 		if keepData {
-			if _, err := redlock.Trust(f.t.Context(), f.at(""), n.Addr()); err != nil {
+			if _, err := redlock.Trust(f.t.Context(), f.url(""), n.Addr()); err != nil {
 				return err
 			}
 		}

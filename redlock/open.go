@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,21 +21,57 @@ import (
 )
 
 func init() {
-	store.Register("redlock", open)
-	store.Register("redlocks", open)
+	store.Register("redlock", openURL)
+	store.Register("redlocks", openURL)
 }
 
 // retryWindow is how far apart those try who wait for a lock that becomes free: about two round trips.
 const retryWindow = 2 * time.Millisecond
 
-// New makes a store of clients that stay the caller's, one for each node: Close does not close them. Each must lead to one
-// server. The store takes two connections of its own out of each client's blocking pool.
+// Open opens the deployment at a URL, as the package documentation describes it, with connections of its own. Options are
+// applied after the parameters of the URL.
 //
-// It fails if fewer than a majority of the nodes can be reached, and if one of those that can will not do.
+// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can be
+// reached is not suitable. No error of Open shows a password.
+func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, err
+	}
+	return openLocation(ctx, at, options...)
+}
+
+// openURL is the function that is registered for the URLs of this package.
+func openURL(ctx context.Context, at store.Location) (store.Store, error) {
+	s, err := openLocation(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openLocation(ctx context.Context, at store.Location, options ...Option) (*Store, error) {
+	s, err := connectLater(at, options...)
+	if err != nil {
+		return nil, err
+	}
+	return s.opened(ctx)
+}
+
+// New returns a store over clients of rueidis, one for each node. They remain the caller's: Close of the store does not
+// close them. Each client must lead to one server. The store takes two connections from each client's blocking pool.
+//
+// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can be
+// reached is not suitable.
 func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Store, error) {
-	set := newSettings(options)
+	set := settings{maxTTL: DefaultMaxTTL}
+	set.apply(options)
 	if err := set.check(); err != nil {
 		return nil, err
+	}
+	if set.credentials != nil {
+		return nil, errors.New("holdfast: WithCredentials is for a store that makes its own connections; " +
+			"a client has credentials of its own")
 	}
 	if err := checkCount(len(clients)); err != nil {
 		return nil, err
@@ -45,7 +80,8 @@ func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Sto
 	for i, client := range clients {
 		addresses[i] = strings.Join(slices.Sorted(maps.Keys(client.Nodes())), "+")
 		if client.Mode() != rueidis.ClientModeStandalone {
-			return nil, fmt.Errorf("%w: the client for %s follows a cluster or Sentinel; a node is one master", store.ErrUnsupported, addresses[i])
+			return nil, fmt.Errorf("%w: the client for %s follows a cluster or Sentinel; a node is one master",
+				store.ErrUnsupported, addresses[i])
 		}
 	}
 	s := newStore(addresses, set)
@@ -55,55 +91,39 @@ func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Sto
 	return s.opened(ctx)
 }
 
-// open connects to the nodes at a URL.
-func open(ctx context.Context, at store.Location) (store.Store, error) {
-	options, set, err := parse(at)
+// openForOperator returns a store that connects when it is used, for functions that operators call.
+func openForOperator(url string, options []Option) (*Store, error) {
+	at, err := store.ParseLocation(url)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openWith(ctx, options, set)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// openWith makes a store with clients of its own.
-func openWith(ctx context.Context, options rueidis.ClientOption, set settings) (*Store, error) {
-	s, err := reach(options, set)
-	if err != nil {
-		return nil, err
-	}
-	return s.opened(ctx)
-}
-
-// visit makes a store that was not opened, for operators. It connects when it is used.
-func visit(at store.Location) (*Store, error) {
-	options, set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := reach(options, set)
+	s, err := connectLater(at, options...)
 	if err == nil {
-		s.admission = nil                                           // who only visits changes nothing by himself
-		s.rules.NodeTimeout = max(s.rules.NodeTimeout, lookTimeout) // and waits for all nodes, not only for a majority
+		s.admission = nil                                           // it gives no node its vote back by itself
+		s.rules.NodeTimeout = max(s.rules.NodeTimeout, lookTimeout) // it waits for all nodes, not only for a majority
 	}
 	return s, err
 }
 
-// reach makes a store with clients of its own. It connects when it is used.
-func reach(options rueidis.ClientOption, set settings) (*Store, error) {
+// connectLater returns a store with clients of its own, which connects when it is used.
+func connectLater(at store.Location, more ...Option) (*Store, error) {
+	options, set, err := parse(at, more...)
+	if err != nil {
+		return nil, err
+	}
 	s := newStore(options.InitAddress, set)
-	// A user without a password is most often a password in the wrong place.
-	if secret := cmp.Or(options.Password, options.Username); secret != "" {
-		s.frame.Hide(secret)
+	s.frame.Hide(options.Password)
+	if s.credentials != nil {
+		rediswire.LogIn(s.frame.Life(), &options, s.credentials, s.frame)
+	} else if options.Password == "" {
+		s.frame.Hide(options.Username) // a user without a password is most often a password in the wrong place
 	}
 	for i, address := range options.InitAddress {
 		options.InitAddress = []string{address}
 		client, err := rediswire.NewClient(s.frame.Life(), rediswire.DialTimeout, options, s.way.Dial)
 		if err != nil {
 			s.nodes = s.nodes[:i]
-			s.Close() //nolint:errcheck // it has none
+			s.Close() //nolint:errcheck // it returns none
 			return nil, err
 		}
 		s.nodes[i] = s.newNode(i, address, client, true)

@@ -21,7 +21,7 @@ func holdfastReplicas(p *part) (url string, options []holdfast.Option) {
 
 // holdfastGuarded is Holdfast's lock on a server that grants nothing for a ttl after it was started.
 func holdfastGuarded(p *part) (url string, options []holdfast.Option) {
-	return fmt.Sprintf("redis://%s?ttl=%v&guard=%v", p.Addrs[0], p.TTL, p.TTL), nil
+	return fmt.Sprintf("redis://%s?ttl=%v&startup-delay=%v", p.Addrs[0], p.TTL, p.TTL), nil
 }
 
 // hasReplica starts a master with a replica that has all of its data.
