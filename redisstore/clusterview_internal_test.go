@@ -89,8 +89,8 @@ func (c *cluster) keepers(n int) string {
 	return strings.Join(all, "")
 }
 
-// Of two who claim a slot the later one is right, whoever says so. What is known is not changed back by nodes that were cut
-// off, unless nobody knows better for long.
+// Of two who claim a slot the later one is right, whoever says so. What is known is not changed back by nodes that were
+// cut off, unless nobody knows better for long.
 func TestBelieve(t *testing.T) {
 	c := newDeafCluster(t)
 	claim := func(who string, epoch int64, first, last int) claimed {

@@ -21,8 +21,8 @@ import (
 )
 
 // The password of an ACL user changes while two stores are in use. Connections that were made before stay. A new
-// connection logs in with the password of the moment: until the server knows it, calls fail with a fault that is not final,
-// and after that the claims are still held. No error and no log shows a password.
+// connection logs in with the password of the moment: until the server knows it, calls fail with a fault that is not
+// final, and after that the claims are still held. No error and no log shows a password.
 func TestCredentialsChange(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)

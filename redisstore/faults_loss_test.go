@@ -12,8 +12,8 @@ import (
 )
 
 // TestRestartWithoutData is the schedule behind TestFaults' cells of that name, with nothing left to chance: the holder
-// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a guard they
-// do not.
+// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a guard
+// they do not.
 func TestRestartWithoutData(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, query string }{

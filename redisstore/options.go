@@ -51,8 +51,8 @@ func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = pr
 func WithStartupDelay(d time.Duration) Option { return func(s *settings) { s.guard = d } }
 
 // WithWaitReplicas makes a grant or a renewal count only when n replicas have acknowledged it within the timeout.
-// Otherwise the call returns an error, and the claim is withdrawn, or is not renewed. If n is the number of all replicas,
-// a failover to any of them loses no grant. All clients of a server must have the same n. In a URL they are
+// Otherwise the call returns an error, and the claim is withdrawn, or is not renewed. If n is the number of all
+// replicas, a failover to any of them loses no grant. All clients of a server must have the same n. In a URL they are
 // wait-replicas and wait-timeout.
 func WithWaitReplicas(n int, timeout time.Duration) Option {
 	return func(s *settings) { s.replicaSettings = replicaSettings{n, timeout} }
@@ -64,10 +64,10 @@ func WithWaitReplicas(n int, timeout time.Duration) Option {
 func WithEvictionRefused() Option { return func(s *settings) { s.refuseEviction = true } }
 
 // WithCredentials has each new connection log in with the user and the password that get returns, for passwords that
-// change. An empty user stands for the one of the URL. While get fails, or the server refuses what it returned, calls fail
-// with a [store.Fault] that is not final. get is called by several goroutines at once. It is for a store that makes its own
-// connections; [New] returns an error. In a URL, password-file names a file with the password, which is read for each
-// new connection.
+// change. An empty user stands for the one of the URL. While get fails, or the server refuses what it returned, calls
+// fail with a [store.Fault] that is not final. get is called by several goroutines at once. It is for a store that
+// makes its own connections; [New] returns an error. In a URL, password-file names a file with the password, which is
+// read for each new connection.
 func WithCredentials(get func(ctx context.Context) (user, password string, err error)) Option {
 	return func(s *settings) { s.credentials = get }
 }

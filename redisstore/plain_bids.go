@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bid is a claim in plain mode, as this client knows it. All but plain, id, key and value is guarded by the store's mu.
+// A bid is a claim in plain mode, as this client knows it. All but plain, id, key and value is guarded by the store's
+// mu.
 type bid struct {
 	plain *plainMode
 	id    store.ID
@@ -64,8 +65,8 @@ func (p *plainMode) newBid(c *store.Claim) (*bid, error) {
 	return b, nil
 }
 
-// begin begins a try. From now on until it is answered it may land at any time, and whoever leaves must reckon with that.
-// It returns what plain_take.lua wants to know about the tries before it.
+// begin begins a try. From now on until it is answered it may land at any time, and whoever leaves must reckon with
+// that. It returns what plain_take.lua wants to know about the tries before it.
 func (b *bid) begin() (before string) {
 	if b.tries > 0 {
 		before = strconv.FormatUint(b.ticket, 10)
@@ -105,8 +106,8 @@ func (p *plainMode) forget(b *bid) {
 	p.drop(b)
 }
 
-// leaving makes the bid of a claim one that leaves: it never tries again. It says whether the server has to be asked, and
-// whether to leave a tombstone.
+// leaving makes the bid of a claim one that leaves: it never tries again. It says whether the server has to be asked,
+// and whether to leave a tombstone.
 func (p *plainMode) leaving(c *store.Claim) (b *bid, bury, ask bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

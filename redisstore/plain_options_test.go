@@ -224,7 +224,8 @@ func TestPlainAndLineAreApart(t *testing.T) {
 	}
 }
 
-// To move from plain mode to a line without a pause, a release in between takes both. So each excludes the one before it.
+// To move from plain mode to a line without a pause, a release in between takes both. So each excludes the one before
+// it.
 func TestPlainThenBothThenLine(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
@@ -250,8 +251,8 @@ func TestPlainThenBothThenLine(t *testing.T) {
 	}
 }
 
-// On the way from plain to line, the token of the line is the one for fences: the plain lock is taken first, and both draw
-// from one mark.
+// On the way from plain to line, the token of the line is the one for fences: the plain lock is taken first, and both
+// draw from one mark.
 func TestTokensRiseFromPlainToLine(t *testing.T) {
 	server := servers.Redis(t)
 	plain, line := openLocks(t, server, ""), holdfast.New(openAt(t, "redis://"+server.Addr()))
@@ -284,8 +285,8 @@ type unlocker interface {
 	Unlock(ctx context.Context) error
 }
 
-// A prefix is put before the name as it is, so that another library's key can be named at all. So two prefixes can come to
-// mean the same key: then it is one lock, with one mark and one channel.
+// A prefix is put before the name as it is, so that another library's key can be named at all. So two prefixes can come
+// to mean the same key: then it is one lock, with one mark and one channel.
 func TestPlainPrefixesRunTogether(t *testing.T) {
 	server := servers.Redis(t)
 	short, long := openLocks(t, server, "&prefix=a"+never), openLocks(t, server, "&prefix=ab"+never)

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// TestAdmissionNews: whoever waits for a node to get its vote is not told that it failed to. He would ask again and again,
-// as long as others use the store.
+// TestAdmissionNews: whoever waits for a node to get its vote is not told that it failed to. He would ask again and
+// again, as long as others use the store.
 func TestAdmissionNews(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Second, 0).bid.store

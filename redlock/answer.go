@@ -55,7 +55,8 @@ type words struct {
 	bad  bool
 }
 
-// answer reads "CODE STANDING"; of a lock that was granted also its ticket, and of one that is taken "LEFT TICKET VALUE".
+// answer reads "CODE STANDING"; of a lock that was granted also its ticket, and of one that is taken "LEFT TICKET
+// VALUE".
 func (w *words) answer() (a vote.Answer) {
 	code, known := vote.ParseCode(w.next())
 	a.Code = code

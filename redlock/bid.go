@@ -107,8 +107,8 @@ func (b *bid) start(kind vote.Op, began time.Time, out outbox, step func(now tim
 	return p, nil
 }
 
-// mostRounds is how many rounds a call may have, of which each has the time of a request: one node may be asked before the
-// others, and the ticket may need a round of its own.
+// mostRounds is how many rounds a call may have, of which each has the time of a request: one node may be asked before
+// the others, and the ticket may need a round of its own.
 const mostRounds = 3
 
 // wait waits for the result of a call. After a ttl there is none that says anything.

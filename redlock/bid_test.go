@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// TestCallEndsWithinTTL: a call that had to wait for another, and then for nodes that are silent, still ends when the ttl of
-// its claim is over.
+// TestCallEndsWithinTTL: a call that had to wait for another, and then for nodes that are silent, still ends when the
+// ttl of its claim is over.
 func TestCallEndsWithinTTL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,8 @@ func TestCallEndsWithinTTL(t *testing.T) {
 	})
 }
 
-// TestMadMarkIsNotForetold: the mark of one node whose clock is far ahead does not spoil what is proposed to the others.
+// TestMadMarkIsNotForetold: the mark of one node whose clock is far ahead does not spoil what is proposed to the
+// others.
 func TestMadMarkIsNotForetold(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Second, 0).bid.store

@@ -19,8 +19,8 @@ import (
 )
 
 // The password of an ACL user changes at all nodes while two stores are in use. A new connection logs in with the
-// password of the moment: until the nodes know it, renewals fail with a fault that is not final, and after that the claims
-// are still held. No error, no log and no health shows a password.
+// password of the moment: until the nodes know it, renewals fail with a fault that is not final, and after that the
+// claims are still held. No error, no log and no health shows a password.
 func TestCredentialsChange(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)

@@ -175,7 +175,8 @@ func (s silence) Error() string {
 	return fmt.Sprintf("no answer in %v", time.Duration(s).Round(time.Millisecond))
 }
 
-// silentFor is err, or if it is a context's, how long the node was waited for: who waits seldom does so for as long as he may.
+// silentFor is err, or if it is a context's, how long the node was waited for: who waits seldom does so for as long as
+// he may.
 func silentFor(began time.Time, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return silence(time.Since(began))

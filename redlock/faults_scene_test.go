@@ -26,8 +26,8 @@ const (
 	crowdGoroutines = 4
 )
 
-// crowdTTL is the ttl of the crowd's claims, and crowdTimeout how long a node may take to answer: more than it has by itself,
-// for the same reason.
+// crowdTTL is the ttl of the crowd's claims, and crowdTimeout how long a node may take to answer: more than it has by
+// itself, for the same reason.
 const (
 	crowdTTL     = time.Second
 	crowdTimeout = crowdTTL / 4
@@ -67,7 +67,8 @@ func newScene(t *testing.T, maxTTL time.Duration, options ...servers.Option) *sc
 	return s
 }
 
-// newWay makes one more way to all nodes, and gives the store's URL by that way. By it, a node may take so long to answer.
+// newWay makes one more way to all nodes, and gives the store's URL by that way. By it, a node may take so long to
+// answer.
 func (s *scene) newWay(timeout time.Duration) string {
 	s.Helper()
 	ways := testkit.NewWays(s, addressesOf(s.nodes))
@@ -110,8 +111,8 @@ func (s *scene) awaitVotes() {
 	}
 }
 
-// newWitness is a journal of a lock in the crowd's folder. Its client has a way of its own and the longest ttl that there is.
-// A node has a good part of it to answer: how busy the machine is must not end what a witness believes.
+// newWitness is a journal of a lock in the crowd's folder. Its client has a way of its own and the longest ttl that
+// there is. A node has a good part of it to answer: how busy the machine is must not end what a witness believes.
 func (s *scene) newWitness(name string) *testkit.Hold {
 	s.Helper()
 	j := testkit.NewJournal(s.T, s.Dir, name)
@@ -132,8 +133,8 @@ func (s *scene) overlaps() (found []check.Finding) {
 	return found
 }
 
-// end stops the crowd and checks what came of it: no two hold at once, tokens rise, nobody met an error that a fault does
-// not explain, and nothing is left at the nodes but what they know of themselves.
+// end stops the crowd and checks what came of it: no two hold at once, tokens rise, nobody met an error that a fault
+// does not explain, and nothing is left at the nodes but what they know of themselves.
 func (s *scene) end() {
 	s.Helper()
 	outcome := s.Stop()

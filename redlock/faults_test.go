@@ -51,8 +51,8 @@ func do(t testing.TB, n *servers.RedisServer, args ...string) any {
 	return answer
 }
 
-// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and given back about as
-// fast as before, and a client that comes now can open.
+// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and given back about
+// as fast as before, and a client that comes now can open.
 func TestMinorityFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
@@ -73,7 +73,8 @@ func TestMinorityFaults(t *testing.T) {
 				testkit.Must(t, s.Leave(t.Context(), c))
 				took = append(took, time.Since(began))
 			}
-			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one at most.
+			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one
+			// at most.
 			if slices.Sort(took); took[len(took)-2] > 2*time.Second {
 				t.Errorf("with two nodes of five Lock and Unlock take %v", took)
 			}
@@ -98,8 +99,8 @@ func TestMinorityFaults(t *testing.T) {
 	}
 }
 
-// TestMajorityFaults: three of five fail. Nothing is granted, the error comes within the timeout and names each of them with
-// what it said, and nothing is held afterwards.
+// TestMajorityFaults: three of five fail. Nothing is granted, the error comes within the timeout and names each of them
+// with what it said, and nothing is held afterwards.
 func TestMajorityFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
@@ -153,8 +154,8 @@ func leaveBy(t testing.TB, s store.Store, c store.Claim) error {
 	return nil
 }
 
-// TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the locks
-// that were given back meanwhile.
+// TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the
+// locks that were given back meanwhile.
 func TestHungNodeCollectsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)

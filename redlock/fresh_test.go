@@ -126,8 +126,8 @@ func TestTrust(t *testing.T) {
 	})
 }
 
-// TestQuarantineOfOne: a node that lost its data has no vote until max-ttl has passed and a client has given it the mark of
-// the others. Locks go on meanwhile.
+// TestQuarantineOfOne: a node that lost its data has no vote until max-ttl has passed and a client has given it the
+// mark of the others. Locks go on meanwhile.
 func TestQuarantineOfOne(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)

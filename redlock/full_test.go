@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestNoVoteForFullNodes: nodes have served their quarantine and cannot get their vote back, since their memory is full. Calls
-// fail within the ttl, also while others ask too, with an error that says so, and they go on when there is room again.
+// TestNoVoteForFullNodes: nodes have served their quarantine and cannot get their vote back, since their memory is
+// full. Calls fail within the ttl, also while others ask too, with an error that says so, and they go on when there is
+// room again.
 func TestNoVoteForFullNodes(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestGraceOutlivesAKeep: a Keep is under way when the holder's time runs out. Its place is kept for the grace all the same,
-// since what it set going may still run, until it says that this has ended.
+// TestGraceOutlivesAKeep: a Keep is under way when the holder's time runs out. Its place is kept for the grace all the
+// same, since what it set going may still run, until it says that this has ended.
 func TestGraceOutlivesAKeep(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)

@@ -53,10 +53,12 @@ type fleet struct {
 	query string // of its URL
 }
 
-// fleetTimeout is how long a node may take to answer: nearly the ttl of the suite. All share two cores, with other tests too.
+// fleetTimeout is how long a node may take to answer: nearly the ttl of the suite. All share two cores, with other
+// tests too.
 const fleetTimeout = 900 * time.Millisecond
 
-// calm is of a deployment where nothing runs out while a test sets its scene, and no node is late because the machine is busy.
+// calm is of a deployment where nothing runs out while a test sets its scene, and no node is late because the machine
+// is busy.
 const calm = "max-ttl=1m&node-timeout=20s"
 
 // newCalmFleet starts so many masters of such a deployment, and marks them.
@@ -196,8 +198,9 @@ func (f *fleet) each(do func(i int, n *servers.RedisServer) error) error {
 	return errors.Join(errs...)
 }
 
-// Restart restarts all nodes that are up: as planned, with their data and trusted to keep it, or without. Then they serve
-// their quarantine, and the clients that use them give them their vote back, all together if nobody votes any more.
+// Restart restarts all nodes that are up: as planned, with their data and trusted to keep it, or without. Then they
+// serve their quarantine, and the clients that use them give them their vote back, all together if nobody votes any
+// more.
 func (f *fleet) Restart(keepData bool) error {
 	err := f.each(func(_ int, n *servers.RedisServer) error {
 		if keepData {
@@ -247,8 +250,8 @@ func hold(t testing.TB, s store.Store, c store.Claim) store.Status {
 	return testkit.Join(t, s, &c, store.Held)
 }
 
-// Erase does what an operator has to do: a key that is only deleted is set again by the next renewal. Not all nodes need have
-// the key already: a lock is held when a majority has it.
+// Erase does what an operator has to do: a key that is only deleted is set again by the next renewal. Not all nodes
+// need have the key already: a lock is held when a majority has it.
 func (f *fleet) Erase(name string, id store.ID) error {
 	var mu sync.Mutex
 	held := ""

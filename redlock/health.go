@@ -53,8 +53,8 @@ type NodeHealth struct {
 // healthTimeout bounds how long a node may take to report its health, including a new connection.
 const healthTimeout = 2 * time.Second
 
-// Health requests the state of all nodes at once, and returns it in the order in which they were given. A node that does
-// not respond within two seconds is Failing.
+// Health requests the state of all nodes at once, and returns it in the order in which they were given. A node that
+// does not respond within two seconds is Failing.
 func (s *Store) Health(ctx context.Context) []NodeHealth {
 	all := make([]NodeHealth, len(s.nodes))
 	var asked sync.WaitGroup
@@ -113,7 +113,8 @@ func stateOf(a *vote.Answer) NodeState {
 	return Quarantined
 }
 
-// trusted is up to when a restart is believed, since 1970 by the node's clock, by a record as node.lua has it; 0: it is not.
+// trusted is up to when a restart is believed, since 1970 by the node's clock, by a record as node.lua has it; 0: it is
+// not.
 func trusted(record string) time.Duration {
 	word := strings.Fields(record)
 	if len(word) != 7 || word[0] != "1" {

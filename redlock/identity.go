@@ -17,12 +17,13 @@ import (
 // identityKey is where a node has the identity of the deployment: "1 ID".
 const identityKey = recordKey + ":id"
 
-// identify asks the nodes for the identity of the deployment: a random text that all of them have. What most have counts.
-// So it is the same for all clients, however they call the nodes and in whatever order, and it stays when a minority has
-// lost its data. Nodes that have none are given it.
+// identify asks the nodes for the identity of the deployment: a random text that all of them have. What most have
+// counts. So it is the same for all clients, however they call the nodes and in whatever order, and it stays when a
+// minority has lost its data. Nodes that have none are given it.
 //
-// Clients that open a new deployment at the same moment may each make one up. Then all take the one that most nodes have,
-// and of several such the least; if nodes fail at that very moment too, they may differ until they are opened again.
+// Clients that open a new deployment at the same moment may each make one up. Then all take the one that most nodes
+// have, and of several such the least; if nodes fail at that very moment too, they may differ until they are opened
+// again.
 func (s *Store) identify(ctx context.Context) error {
 	ids, errs := s.identities(ctx, "")
 	id, have := most(ids)
@@ -45,8 +46,8 @@ func (s *Store) identify(ctx context.Context) error {
 	return nil
 }
 
-// identities are what the nodes have; empty: nothing, or it is not known. Those that have none are given the proposal, if
-// there is one.
+// identities are what the nodes have; empty: nothing, or it is not known. Those that have none are given the proposal,
+// if there is one.
 func (s *Store) identities(ctx context.Context, proposal string) ([]string, []error) {
 	return gather(ctx, s, func(ctx context.Context, n *node) (string, error) {
 		w, err := n.wire(ctx)

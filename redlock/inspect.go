@@ -57,8 +57,8 @@ type doubt struct{ text, why, allow string }
 // sentinelTopic is a channel on which every Sentinel listens at the masters that it watches.
 const sentinelTopic = "__sentinel__:hello"
 
-// doubts are what is unwise about a node. Whether Sentinel watches it can be seen by a user who may run PUBSUB NUMSUB, and
-// by no other.
+// doubts are what is unwise about a node. Whether Sentinel watches it can be seen by a user who may run PUBSUB NUMSUB,
+// and by no other.
 func doubts(ctx context.Context, w *wire, info *rediswire.Info) (all []doubt) {
 	const failover = "a failover loses locks that the replica has not received yet, and the old master may go on voting"
 	if n, _ := strconv.Atoi(info.Get("connected_slaves")); n > 0 {
@@ -82,8 +82,8 @@ func doubts(ctx context.Context, w *wire, info *rediswire.Info) (all []doubt) {
 	return all
 }
 
-// farOff is how far the clock of a node may be off before somebody should know. Locks do not depend on it; a token that is
-// a day ahead of the clock of a majority is refused there.
+// farOff is how far the clock of a node may be off before somebody should know. Locks do not depend on it; a token that
+// is a day ahead of the clock of a majority is refused there.
 const farOff = 10 * time.Second
 
 // judge refuses a node about which something is unwise that was not allowed, and warns about what was.

@@ -89,8 +89,8 @@ func (s *Store) enough(ctx context.Context, all []vote.Answer) error {
 	return s.noMajority(all, counts, lookTimeout)
 }
 
-// Line implements store.Store. It shows who has the lock at a majority, or may have, if nodes do not answer. Of those who
-// wait, the nodes know nothing.
+// Line implements store.Store. It shows who has the lock at a majority, or may have, if nodes do not answer. Of those
+// who wait, the nodes know nothing.
 func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	line := store.Queue{Name: name}
 	if err := s.check(ctx, name); err != nil {
@@ -107,8 +107,8 @@ func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 }
 
 // lookFor looks for the key of a claim that this client does not know, or that is over, and gives the values of it that
-// nodes have. Nothing is said of a claim that no node could be asked about. The call that asks has begun at a time, and must
-// end within the ttl.
+// nodes have. Nothing is said of a claim that no node could be asked about. The call that asks has begun at a time, and
+// must end within the ttl.
 func (s *Store) lookFor(ctx context.Context, c *store.Claim, began time.Time) (values []string, err error) {
 	within, cancel := context.WithTimeout(ctx, min(s.rules.Timeout(c.TTL), c.TTL-time.Since(began)))
 	defer cancel()
@@ -122,8 +122,8 @@ func (s *Store) lookFor(ctx context.Context, c *store.Claim, began time.Time) (v
 	return values, s.enough(ctx, all)
 }
 
-// leaveUnknown leaves for a claim that this client does not know: it has left already, or another client has joined with
-// it. Nobody but that client can do more: what it has not taken yet it may still take.
+// leaveUnknown leaves for a claim that this client does not know: it has left already, or another client has joined
+// with it. Nobody but that client can do more: what it has not taken yet it may still take.
 func (s *Store) leaveUnknown(ctx context.Context, c *store.Claim) error {
 	values, err := s.lookFor(ctx, c, time.Now())
 	for _, value := range values {
@@ -135,8 +135,8 @@ func (s *Store) leaveUnknown(ctx context.Context, c *store.Claim) error {
 	return err
 }
 
-// majorityHolder is who has the key at a majority, or may have; nil: nobody. Of several who may have, it is who has the most
-// nodes. Its time is up when the majority is gone.
+// majorityHolder is who has the key at a majority, or may have; nil: nobody. Of several who may have, it is who has the
+// most nodes. Its time is up when the majority is gone.
 func (s *Store) majorityHolder(all []vote.Answer) *vote.Answer {
 	silent := 0
 	has := map[string][]vote.Answer{}
@@ -173,9 +173,9 @@ func endless(left time.Duration) time.Duration {
 	return left
 }
 
-// Break implements store.Store. The holder is out when a majority has taken the lock away from it, and no renewal brings it
-// back: so its value is buried also where it has no key, or it would go on with those nodes. If fewer have, the error says
-// so, and it can be repeated.
+// Break implements store.Store. The holder is out when a majority has taken the lock away from it, and no renewal
+// brings it back: so its value is buried also where it has no key, or it would go on with those nodes. If fewer have,
+// the error says so, and it can be repeated.
 func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	if err := s.check(ctx, name); err != nil {
 		return err

@@ -102,8 +102,8 @@ func (s *Store) checkLateNode(n *node, w *wire) {
 	}
 }
 
-// enter lets a request be sent, unless the node hangs: many requests are under way, and none was answered for as long as
-// one may take.
+// enter lets a request be sent, unless the node hangs: many requests are under way, and none was answered for as long
+// as one may take.
 func (n *node) enter(now, timeout time.Duration) error {
 	under := n.under.Add(1)
 	if under == 1 {

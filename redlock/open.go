@@ -28,11 +28,11 @@ func init() {
 // retryWindow is how far apart those try who wait for a lock that becomes free: about two round trips.
 const retryWindow = 2 * time.Millisecond
 
-// Open opens the deployment at a URL, as the package documentation describes it, with connections of its own. Options are
-// applied after the parameters of the URL.
+// Open opens the deployment at a URL, as the package documentation describes it, with connections of its own. Options
+// are applied after the parameters of the URL.
 //
-// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can be
-// reached is not suitable. No error of Open shows a password.
+// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can
+// be reached is not suitable. No error of Open shows a password.
 func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	at, err := store.ParseLocation(url)
 	if err != nil {
@@ -61,8 +61,8 @@ func openLocation(ctx context.Context, at store.Location, options ...Option) (*S
 // New returns a store over clients of rueidis, one for each node. They remain the caller's: Close of the store does not
 // close them. Each client must lead to one server. The store takes two connections from each client's blocking pool.
 //
-// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can be
-// reached is not suitable.
+// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can
+// be reached is not suitable.
 func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Store, error) {
 	set := settings{maxTTL: DefaultMaxTTL}
 	set.apply(options)
@@ -241,7 +241,8 @@ func (s *Store) connect(ctx context.Context, n *node) (bad bool, err error) {
 	return err != nil, err
 }
 
-// roll looks how the nodes stand, so that nobody is surprised: whether they are of this deployment, and whether enough vote.
+// roll looks how the nodes stand, so that nobody is surprised: whether they are of this deployment, and whether enough
+// vote.
 func (s *Store) roll(ctx context.Context) error {
 	var all []vote.Answer
 	for {

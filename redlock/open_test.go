@@ -138,8 +138,8 @@ func TestNewOfClients(t *testing.T) {
 	}
 }
 
-// TestIdentity: it is one for all clients, in whatever order they name the nodes, and stays when a minority has lost its
-// data. A prefix makes another.
+// TestIdentity: it is one for all clients, in whatever order they name the nodes, and stays when a minority has lost
+// its data. A prefix makes another.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Status returns the health of the nodes at a URL, in the order of the URL. It changes nothing, and also works where Open
-// fails. The error is about the URL or the options; it never shows a password.
+// Status returns the health of the nodes at a URL, in the order of the URL. It changes nothing, and also works where
+// Open fails. The error is about the URL or the options; it never shows a password.
 func Status(ctx context.Context, url string, options ...Option) ([]NodeHealth, error) {
 	s, err := openForOperator(url, options)
 	if err != nil {
@@ -23,13 +23,13 @@ func Status(ctx context.Context, url string, options ...Option) ([]NodeHealth, e
 }
 
 // Init lets the nodes of a new deployment vote at once, and returns the health of all nodes after that. It is for the
-// operator who sets up the deployment: without it, a node that was never used votes only after max-ttl, since it might have
-// had locks and lost them.
+// operator who sets up the deployment: without it, a node that was never used votes only after max-ttl, since it might
+// have had locks and lost them.
 //
 // It marks nodes only if all of them respond and none votes: such a deployment is new or has lost everything, and the
 // operator who runs Init declares that no client holds a lock there. It then also ends a quarantine that the first use
-// has begun. If a node votes, Init changes nothing, so that it can be run again: a node that seems new beside voting nodes
-// may have just lost its data, and votes after max-ttl.
+// has begun. If a node votes, Init changes nothing, so that it can be run again: a node that seems new beside voting
+// nodes may have just lost its data, and votes after max-ttl.
 //
 // It returns a [store.Fault] if a node cannot be marked. No error shows a password.
 func Init(ctx context.Context, url string, options ...Option) ([]NodeHealth, error) {
@@ -94,10 +94,10 @@ func (s *Store) markOne(ctx context.Context, n *node) (a vote.Answer, err error)
 	return a, err
 }
 
-// Trust declares that the next restart of one node keeps all data, if it comes within ten minutes, so that the node goes on
-// voting after it. It returns the health of the node after that. The node is named as in the URL. Trust is for an operator who
-// restarts a server as planned, and knows that it writes everything to disk before it responds (appendonly yes, appendfsync
-// always). If the restart loses data all the same, two clients may hold one lock.
+// Trust declares that the next restart of one node keeps all data, if it comes within ten minutes, so that the node
+// goes on voting after it. It returns the health of the node after that. The node is named as in the URL. Trust is for
+// an operator who restarts a server as planned, and knows that it writes everything to disk before it responds
+// (appendonly yes, appendfsync always). If the restart loses data all the same, two clients may hold one lock.
 //
 // It returns a [store.Fault] if the node did not accept it. No error shows a password.
 func Trust(ctx context.Context, url, named string, options ...Option) (NodeHealth, error) {

@@ -38,19 +38,20 @@ type Option func(*settings)
 // begins with.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// WithMaxTTL sets the longest ttl of a claim, which is also how long a node has no vote after it was restarted or has lost
-// its data. It is a fixed setting of the deployment: all clients must have the same, and a node refuses a client that has
-// another. The default is DefaultMaxTTL. It is max-ttl in a URL.
+// WithMaxTTL sets the longest ttl of a claim, which is also how long a node has no vote after it was restarted or has
+// lost its data. It is a fixed setting of the deployment: all clients must have the same, and a node refuses a client
+// that has another. The default is DefaultMaxTTL. It is max-ttl in a URL.
 func WithMaxTTL(d time.Duration) Option { return func(s *settings) { s.maxTTL = d } }
 
-// WithUnsavedTokens grants a lock even if its token could not be written to a majority together with it, because another
-// token has overtaken it. Otherwise that costs a second round trip. With it tokens may fall from one holder to the next,
-// so that a fence is useless. All clients of a deployment should have the same setting. It is tokens=unsaved in a URL.
+// WithUnsavedTokens grants a lock even if its token could not be written to a majority together with it, because
+// another token has overtaken it. Otherwise that costs a second round trip. With it tokens may fall from one holder to
+// the next, so that a fence is useless. All clients of a deployment should have the same setting. It is tokens=unsaved
+// in a URL.
 func WithUnsavedTokens() Option { return func(s *settings) { s.unsaved = true } }
 
-// WithNodeTimeout sets how long a node may take to respond before it counts as failed. The default is a twentieth of the
-// ttl, and 50 ms at most. It is for nodes that are far away: a majority must respond within it. It is node-timeout in a
-// URL.
+// WithNodeTimeout sets how long a node may take to respond before it counts as failed. The default is a twentieth of
+// the ttl, and 50 ms at most. It is for nodes that are far away: a majority must respond within it. It is node-timeout
+// in a URL.
 func WithNodeTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
 // WithReplicasAllowed allows nodes that have replicas, or that Sentinel watches. A failover to a replica loses what the
@@ -59,16 +60,17 @@ func WithReplicasAllowed() Option {
 	return func(s *settings) { s.allowed = append(s.allowed, "replicas") }
 }
 
-// WithEvictionAllowed allows nodes that may evict locks when their memory is full. Then two clients may hold one lock. It
-// is allow=eviction in a URL.
+// WithEvictionAllowed allows nodes that may evict locks when their memory is full. Then two clients may hold one lock.
+// It is allow=eviction in a URL.
 func WithEvictionAllowed() Option {
 	return func(s *settings) { s.allowed = append(s.allowed, "eviction") }
 }
 
-// WithCredentials has each new connection to a node log in with the user and the password that get returns, for passwords
-// that change. An empty user stands for the one of the URL. While get fails, or a node refuses what it returned, that node
-// is failing. get is called by several goroutines at once. It is for a store that makes its own connections; [New] returns
-// an error. In a URL, password-file names a file with the password, which is read for each new connection.
+// WithCredentials has each new connection to a node log in with the user and the password that get returns, for
+// passwords that change. An empty user stands for the one of the URL. While get fails, or a node refuses what it
+// returned, that node is failing. get is called by several goroutines at once. It is for a store that makes its own
+// connections; [New] returns an error. In a URL, password-file names a file with the password, which is read for each
+// new connection.
 func WithCredentials(get func(ctx context.Context) (user, password string, err error)) Option {
 	return func(s *settings) { s.credentials = get }
 }

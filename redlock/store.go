@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A Store is one client of a deployment: of all its nodes together. It implements store.Store, but for what needs a line.
-// The package's documentation says what holds.
+// A Store is one client of a deployment: of all its nodes together. It implements store.Store, but for what needs a
+// line. The package's documentation says what holds.
 //
 // It only carries: package vote decides. Each claim has a machine there, and a bid here that drives it.
 type Store struct {
@@ -51,8 +51,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Join implements store.Store: it tries once. A claim that does not get the lock waits in this client, and its Keep tries
-// again.
+// Join implements store.Store: it tries once. A claim that does not get the lock waits in this client, and its Keep
+// tries again.
 func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if err := s.check(ctx, c.Name); err != nil {
 		return store.Status{}, err
@@ -109,8 +109,8 @@ func (s *Store) checkClaim(c *store.Claim) error {
 	return s.checkFloor(c.Floor)
 }
 
-// checkFloor refuses a floor that is too far ahead of the clocks of a majority, as far as they are known, before anything
-// is written. The nodes would refuse it too, but only when the lock is taken.
+// checkFloor refuses a floor that is too far ahead of the clocks of a majority, as far as they are known, before
+// anything is written. The nodes would refuse it too, but only when the lock is taken.
 func (s *Store) checkFloor(floor uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,8 @@ func (s *Store) local(sent time.Time, t time.Duration) time.Time {
 	return sent.Add(t - s.since(sent))
 }
 
-// Keep implements store.Store. What is held is renewed at all nodes, many locks with one request; who waits tries again.
+// Keep implements store.Store. What is held is renewed at all nodes, many locks with one request; who waits tries
+// again.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	if _, err := s.frame.CheckAll(ctx, cs); err != nil || len(cs) == 0 {
 		return nil, err
@@ -283,8 +284,8 @@ func (s *Store) Abilities() store.Abilities {
 	return a
 }
 
-// Close implements store.Store. Locks that were not given back are held until their ttl has passed. What is on its way to
-// nodes that were not waited for has a moment to arrive.
+// Close implements store.Store. Locks that were not given back are held until their ttl has passed. What is on its way
+// to nodes that were not waited for has a moment to arrive.
 func (s *Store) Close() error {
 	if !s.frame.Shut() {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A tally is which nodes did what the last call of a bid asked for, and what the others said. It is for people: the machine
-// decides by what it knows itself.
+// A tally is which nodes did what the last call of a bid asked for, and what the others said. It is for people: the
+// machine decides by what it knows itself.
 type tally struct {
 	kind   vote.Op       // of the call: Take, Keep or Leave
 	value  string        // of the try
@@ -22,8 +22,8 @@ type tally struct {
 	owing  nodeSet       // were asked to release the try, and have not acknowledged it
 }
 
-// begin begins a call. It keeps why a node failed that was asked to release already: it may not be asked again before the
-// call ends.
+// begin begins a call. It keeps why a node failed that was asked to release already: it may not be asked again before
+// the call ends.
 func (t *tally) begin(kind vote.Op) {
 	t.kind, t.keep, t.counts, t.heard, t.late, t.raise = kind, 0, 0, 0, 0, 0
 	for i := range t.said {

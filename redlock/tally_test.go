@@ -11,8 +11,8 @@ import (
 
 const silent50 = "no answer in 50ms"
 
-// TestFaultNamesWhatWasMissing: an error counts the nodes that did what came to nothing without them, and says of each of
-// the others what it said to that.
+// TestFaultNamesWhatWasMissing: an error counts the nodes that did what came to nothing without them, and says of each
+// of the others what it said to that.
 func TestFaultNamesWhatWasMissing(t *testing.T) {
 	t.Parallel()
 	dead := "it cannot be reached: " + errPlayed.Error()

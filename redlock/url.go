@@ -18,8 +18,8 @@ import (
 
 const defaultPort = "6379"
 
-// parse reads a URL, and applies options after its parameters. The client options are for all nodes, and InitAddress has
-// their addresses.
+// parse reads a URL, and applies options after its parameters. The client options are for all nodes, and InitAddress
+// has their addresses.
 func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set settings, err error) {
 	allowed := []string{"max-ttl", "tokens", "node-timeout", "allow", "password-file"}
 	if at.Scheme == "redlocks" {

@@ -20,8 +20,8 @@ type listener struct {
 	told  <-chan store.ID
 }
 
-// listen has a claim wait for a lock that somebody holds at all nodes. When it returns, the claim is told of releases: it has
-// lost once more since it listens.
+// listen has a claim wait for a lock that somebody holds at all nodes. When it returns, the claim is told of releases:
+// it has lost once more since it listens.
 func listen(t *testing.T, s *redlock.Store, name string) *listener {
 	t.Helper()
 	s.SetPoll(time.Hour)

@@ -76,7 +76,7 @@ func TestRedlockInit(t *testing.T) {
 
 	// A node that has been in use, and belongs to another deployment, is not marked.
 	other := strings.ReplaceAll(m.url(), "max-ttl=1m", "max-ttl=2m")
-	m.call(exitStore, `ill .*max-ttl`, "max-ttl", "redlock", "init", other)
+	m.call(exitStore, `failing .*max-ttl`, "max-ttl", "redlock", "init", other)
 	m.call(0, all, "", "redlock", "status")
 }
 
@@ -87,7 +87,7 @@ func TestRedlockStatus(t *testing.T) {
 
 	check(t, first.Restart(false))
 	check(t, third.Kill())
-	fresh, down := anyNode+`fresh +\?.*\n`, anyNode+`ill +\? +\S+ +\? +.*(refused|reached).*\n`
+	fresh, down := anyNode+`fresh +\?.*\n`, anyNode+`failing +\? +\S+ +\? +.*(refused|reached).*\n`
 	m.call(exitStore, header+fresh+voting+down+"1 of 3 nodes vote, and 2 are needed", "", "redlock", "status", m.url())
 
 	// With its data, but by another run.
@@ -96,7 +96,7 @@ func TestRedlockStatus(t *testing.T) {
 	m.call(exitStore, fresh+voting+quarantined, "", "redlock", "status", m.url())
 
 	check(t, second.Pause())
-	m.call(exitStore, fresh+anyNode+`ill .*no answer.*\n`+quarantined, "", "redlock", "status", m.url())
+	m.call(exitStore, fresh+anyNode+`failing .*no answer.*\n`+quarantined, "", "redlock", "status", m.url())
 	check(t, second.Continue())
 
 	var got struct {

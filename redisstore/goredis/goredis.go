@@ -1,21 +1,21 @@
-// Package goredis keeps locks in Redis over a go-redis client: for one server, for a master that Sentinel watches, or for
-// a cluster.
+// Package goredis keeps locks in Redis over a go-redis client: for one server, for a master that Sentinel watches, or
+// for a cluster.
 //
 //	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}) // or NewFailoverClient, NewClusterClient, NewUniversalClient
 //	s, err := goredis.New(ctx, client)
 //	locks := holdfast.New(s)
 //
-// The store takes from the client how to connect: addresses, dialer, TLS, user and password or their provider, database,
-// and for a failover client the current master. The connections that it makes are its own, two for each server. They are
-// not in the client's pool, its hooks do not see them, and its timeouts and retries do not apply: the store must know
-// which run of the server a connection leads to, and go-redis replaces connections without notice. The client remains the
-// caller's, and must not be closed before the store. Over TLS, go-redis does not stop connecting before its DialTimeout
-// has passed, so that Close of the store may take that long.
+// The store takes from the client how to connect: addresses, dialer, TLS, user and password or their provider,
+// database, and for a failover client the current master. The connections that it makes are its own, two for each
+// server. They are not in the client's pool, its hooks do not see them, and its timeouts and retries do not apply: the
+// store must know which run of the server a connection leads to, and go-redis replaces connections without notice. The
+// client remains the caller's, and must not be closed before the store. Over TLS, go-redis does not stop connecting
+// before its DialTimeout has passed, so that Close of the store may take that long.
 //
-// For a failover client the store sends an INFO through the client once per second, to learn which server it leads to, and
-// leaves every other server. So it leaves a master that was replaced and is still alive up to a second after go-redis
-// has, and not before: go-redis subscribes to a single sentinel and believes it, even if that one is cut off. A store
-// that was opened with redis+sentinel:// subscribes to all sentinels.
+// For a failover client the store sends an INFO through the client once per second, to learn which server it leads to,
+// and leaves every other server. So it leaves a master that was replaced and is still alive up to a second after
+// go-redis has, and not before: go-redis subscribes to a single sentinel and believes it, even if that one is cut off.
+// A store that was opened with redis+sentinel:// subscribes to all sentinels.
 //
 // It is a separate package so that only its importers depend on go-redis.
 package goredis
@@ -31,8 +31,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// New returns a store over a client for one server, for a master that Sentinel watches, or for a cluster. Any other client
-// is refused with [store.ErrUnsupported].
+// New returns a store over a client for one server, for a master that Sentinel watches, or for a cluster. Any other
+// client is refused with [store.ErrUnsupported].
 func New(ctx context.Context, client redis.UniversalClient, options ...redisstore.Option) (*redisstore.Store, error) {
 	config, credentials, err := configOf(client)
 	if err != nil {
