@@ -23,7 +23,7 @@ func TestAdmissionNews(t *testing.T) {
 		"out of memory":            {failing, false},
 		"in a quarantine of later": {served, false},
 	} {
-		news := s.admission.next()
+		news := s.admission.nextVote()
 		s.admission.answer(&nodeRequest{s.admission, vote.Send{Seq: 99, Request: vote.Request{Op: vote.Admit}}}, c.answer)
 		told := false
 		select {

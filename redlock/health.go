@@ -59,30 +59,30 @@ func (s *Store) Health(ctx context.Context) []NodeHealth {
 	all := make([]NodeHealth, len(s.nodes))
 	var asked sync.WaitGroup
 	for i, n := range s.nodes {
-		asked.Go(func() { all[i] = s.examine(ctx, n) })
+		asked.Go(func() { all[i] = s.healthOf(ctx, n) })
 	}
 	asked.Wait()
 	return all
 }
 
-// examine asks one node.
-func (s *Store) examine(ctx context.Context, n *node) NodeHealth {
+// healthOf requests the state of one node.
+func (s *Store) healthOf(ctx context.Context, n *node) NodeHealth {
 	h := NodeHealth{Address: n.address, MissedRenewal: n.missed.Load()}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	began := time.Now()
-	a, w, err := n.ask(ctx, &vote.Request{Op: vote.Look, MaxTTL: s.maxTTL})
+	a, w, err := n.request(ctx, &vote.Request{Op: vote.Look, MaxTTL: s.maxTTL})
 	if h.Latency = time.Since(began); err != nil {
 		a = vote.Answer{Code: vote.Failed, Err: err}
 	}
 	if w != nil {
 		h.Version, h.Ahead = w.Info.Version(), w.Info.Ahead()
 	}
-	if err := s.ill(&a); err != nil {
+	if err := s.failure(&a); err != nil {
 		h.Err = s.frame.Mask(err)
 		return h
 	}
-	s.notice(n.index, &a)
+	s.observe(n.index, &a)
 	h.State, h.NoVoteFor, h.Mark = stateOf(&a), a.Wait, a.Mark
 	answers := w.DoAll(ctx, []rueidis.Completed{
 		w.B().Get().Key(recordKey).Build(),
@@ -93,14 +93,14 @@ func (s *Store) examine(ctx context.Context, n *node) NodeHealth {
 	}
 	if text, err := answers[1].ToString(); err == nil {
 		info := rediswire.ReadInfo(text)
-		for _, d := range doubts(ctx, w, &info) {
+		for _, d := range risksOf(ctx, w, &info) {
 			h.Warnings = append(h.Warnings, d.text)
 		}
 	}
 	return h
 }
 
-// stateOf is how a node stands that answered.
+// stateOf returns the state of a node by its answer.
 func stateOf(a *vote.Answer) NodeState {
 	switch {
 	case a.Votes:
@@ -113,8 +113,8 @@ func stateOf(a *vote.Answer) NodeState {
 	return Quarantined
 }
 
-// trusted is up to when a restart is believed, since 1970 by the node's clock, by a record as node.lua has it; 0: it is
-// not.
+// trusted returns until when a restart is trusted, since 1970 by the node's clock, from a record as node.lua writes it;
+// 0: it is not.
 func trusted(record string) time.Duration {
 	word := strings.Fields(record)
 	if len(word) != 7 || word[0] != "1" {

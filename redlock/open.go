@@ -25,7 +25,7 @@ func init() {
 	store.Register("redlocks", openURL)
 }
 
-// retryWindow is how far apart those try who wait for a lock that becomes free: about two round trips.
+// retryWindow is the time over which the retries of waiters are spread when a lock is released: about two round trips.
 const retryWindow = 2 * time.Millisecond
 
 // Open opens the deployment at a URL, as the package documentation describes it, with connections of its own. Options
@@ -55,7 +55,7 @@ func openLocation(ctx context.Context, at store.Location, options ...Option) (*S
 	if err != nil {
 		return nil, err
 	}
-	return s.opened(ctx)
+	return s.finishOpen(ctx)
 }
 
 // New returns a store over clients of rueidis, one for each node. They remain the caller's: Close of the store does not
@@ -88,7 +88,7 @@ func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Sto
 	for i, client := range clients {
 		s.nodes[i] = s.newNode(i, addresses[i], client, false)
 	}
-	return s.opened(ctx)
+	return s.finishOpen(ctx)
 }
 
 // openForOperator returns a store that connects when it is used, for functions that operators call.
@@ -99,8 +99,8 @@ func openForOperator(url string, options []Option) (*Store, error) {
 	}
 	s, err := connectLater(at, options...)
 	if err == nil {
-		s.admission = nil                                           // it gives no node its vote back by itself
-		s.rules.NodeTimeout = max(s.rules.NodeTimeout, lookTimeout) // it waits for all nodes, not only for a majority
+		s.admission = nil                                              // it gives no node its vote back by itself
+		s.rules.NodeTimeout = max(s.rules.NodeTimeout, requestTimeout) // it waits for all nodes, not only for a majority
 	}
 	return s, err
 }
@@ -145,26 +145,26 @@ func newStore(addresses []string, set settings) *Store {
 		nodes:         make([]*node, len(addresses)),
 		began:         time.Now().Add(-time.Second), // 0 is for no time at all
 		subscriptions: rediskey.NewSubscriptions(len(addresses), freedTopic),
-		bids:          map[bidKey]*bid{},
-		wires:         make([]*wire, len(addresses)),
+		claims:        map[claimKey]*localClaim{},
+		conns:         make([]*wire, len(addresses)),
 		idle:          make(chan struct{}, 1),
 		batches:       make(chan []nodeRequest),
-		joins:         throttle{limit: mostJoins},
+		joins:         throttle{limit: maxJoins},
 	}
 	s.logger = s.logger.With("store", s.frame.Name)
 	s.admission = newAdmission(s)
 	return s
 }
 
-// opened connects, looks whether the nodes will do, and begins to listen.
-func (s *Store) opened(ctx context.Context) (*Store, error) {
-	err := s.begin(ctx)
+// finishOpen connects, checks the nodes, and subscribes.
+func (s *Store) finishOpen(ctx context.Context) (*Store, error) {
+	err := s.prepare(ctx)
 	if err != nil {
 		s.Close() //nolint:errcheck // it has none
 		return nil, err
 	}
 	for _, n := range s.nodes {
-		s.frame.Go(func() { s.stay(n) })
+		s.frame.Go(func() { s.stayConnected(n) })
 		s.frame.Go(func() { s.listen(n) })
 	}
 	return s, nil
@@ -172,32 +172,32 @@ func (s *Store) opened(ctx context.Context) (*Store, error) {
 
 const (
 	openTimeout = 10 * time.Second
-	lateness    = 500 * time.Millisecond // how long a majority waits for the rest when the store is opened
+	lateNodes   = 500 * time.Millisecond // how long Open waits for the rest when a majority has responded
 )
 
-func (s *Store) begin(ctx context.Context) error {
+func (s *Store) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.suitable(ctx); err != nil {
+	if err := s.checkNodes(ctx); err != nil {
 		return err
 	}
 	if err := s.identify(ctx); err != nil {
 		return err
 	}
-	return s.roll(ctx)
+	return s.checkVotes(ctx)
 }
 
-// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up,
+// checkNodes connects to all nodes and checks whether they are suitable. Nodes that cannot be reached are not an error,
 // as long as there is a majority without them.
-func (s *Store) suitable(ctx context.Context) error {
+func (s *Store) checkNodes(ctx context.Context) error {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	bad, errs := gatherWithin(ctx, s, openTimeout, lateness, func(ctx context.Context, n *node) (bool, error) {
+	bad, errs := gatherWithin(ctx, s, openTimeout, lateNodes, func(ctx context.Context, n *node) (bool, error) {
 		bad, err := s.connect(ctx, n)
 		if bad {
-			cancel() // whatever the others say
+			cancel() // the others cannot change that
 		}
 		return bad, err
 	})
@@ -223,35 +223,34 @@ func (s *Store) suitable(ctx context.Context) error {
 	}
 	for i, n := range s.nodes {
 		if !here.has(i) {
-			why, _ := s.reason(&said[i], lateness)
+			why, _ := s.reason(&said[i], lateNodes)
 			s.warn(n, "a node cannot be reached", "why", why)
 		}
 	}
 	return nil
 }
 
-// connect connects to a node. Bad says that it was reached and will not do.
+// connect connects to a node. bad reports that it was reached and is not suitable.
 func (s *Store) connect(ctx context.Context, n *node) (bad bool, err error) {
-	w, err := n.wire(ctx)
+	w, err := n.conn(ctx)
 	if err != nil {
 		return errors.Is(err, errUnusable), err
 	}
-	n.judged.Store(true)
-	err = s.judge(ctx, n, w)
+	n.checked.Store(true)
+	err = s.checkRisks(ctx, n, w)
 	return err != nil, err
 }
 
-// roll looks how the nodes stand, so that nobody is surprised: whether they are of this deployment, and whether enough
-// vote.
-func (s *Store) roll(ctx context.Context) error {
+// checkVotes returns an error if too few nodes belong to this deployment, and logs warnings if nodes do not vote.
+func (s *Store) checkVotes(ctx context.Context) error {
 	var all []vote.Answer
 	for {
-		news := s.admission.next()
-		all = s.askAll(ctx, vote.Request{Op: vote.Look})
-		if err := s.enough(ctx, all); err != nil {
+		news := s.admission.nextVote()
+		all = s.requestAll(ctx, vote.Request{Op: vote.Look})
+		if err := s.checkMajority(ctx, all); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(all, func(a vote.Answer) bool { return a.NeedsMark() }) || !s.await(ctx, news) {
+		if !slices.ContainsFunc(all, func(a vote.Answer) bool { return a.NeedsMark() }) || !s.awaitVote(ctx, news) {
 			break
 		}
 	}
@@ -261,12 +260,12 @@ func (s *Store) roll(ctx context.Context) error {
 		case all[i].Votes:
 			votes |= 1 << i
 		case all[i].Code != vote.Failed:
-			why, _ := s.reason(&all[i], lookTimeout)
+			why, _ := s.reason(&all[i], requestTimeout)
 			s.warn(s.nodes[i], "a node has no vote", "why", why)
 		}
 	}
 	if votes.count() < s.rules.Majority() {
-		s.logger.Warn("holdfast: no lock can be had for now", "why", s.noMajority(all, votes, lookTimeout))
+		s.logger.Warn("holdfast: no lock can be acquired for now", "why", s.noMajority(all, votes, requestTimeout))
 	}
 	return nil
 }

@@ -38,16 +38,16 @@ func Init(ctx context.Context, url string, options ...Option) ([]NodeHealth, err
 		return nil, err
 	}
 	defer s.Close() //nolint:errcheck // it has none
-	if err := s.suitable(ctx); err != nil {
+	if err := s.checkNodes(ctx); err != nil {
 		return s.Health(ctx), err
 	}
-	looks := s.askAll(ctx, vote.Request{Op: vote.Look})
+	looks := s.requestAll(ctx, vote.Request{Op: vote.Look})
 	if slices.ContainsFunc(looks, func(a vote.Answer) bool { return a.Votes }) {
 		return s.Health(ctx), nil
 	}
 	var failed []error
 	for i, n := range s.nodes {
-		if s.ill(&looks[i]) != nil {
+		if s.failure(&looks[i]) != nil {
 			failed = append(failed, s.nodeError(n, &looks[i]))
 		}
 	}
@@ -63,7 +63,7 @@ func Init(ctx context.Context, url string, options ...Option) ([]NodeHealth, err
 	return s.Health(ctx), err
 }
 
-// markAttempts is how often it is tried to mark a node: meanwhile a client may begin its quarantine.
+// markAttempts is the number of attempts to mark a node: a client may begin its quarantine meanwhile.
 const markAttempts = 3
 
 // mark lets a node vote.
@@ -71,7 +71,7 @@ func (s *Store) mark(ctx context.Context, n *node) (err error) {
 	for range markAttempts {
 		var a vote.Answer
 		a, err = s.markOne(ctx, n)
-		if err = s.granted(n, &a, err); err == nil {
+		if err = s.grantError(n, &a, err); err == nil {
 			return nil
 		}
 	}
@@ -80,17 +80,17 @@ func (s *Store) mark(ctx context.Context, n *node) (err error) {
 
 // markOne lets a node vote if its record stays as it is found, or if it has none.
 func (s *Store) markOne(ctx context.Context, n *node) (a vote.Answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	w, err := n.wire(ctx)
+	w, err := n.conn(ctx)
 	if err != nil {
 		return a, err
 	}
-	record, err := text(w.Do(ctx, w.B().Get().Key(recordKey).Build()))
+	record, err := optionalText(w.Do(ctx, w.B().Get().Key(recordKey).Build()))
 	if err != nil {
 		return a, err
 	}
-	a, _, err = n.ask(ctx, &vote.Request{Op: vote.Init, MaxTTL: s.maxTTL}, record)
+	a, _, err = n.request(ctx, &vote.Request{Op: vote.Init, MaxTTL: s.maxTTL}, record)
 	return a, err
 }
 
@@ -112,15 +112,15 @@ func Trust(ctx context.Context, url, named string, options ...Option) (NodeHealt
 		return NodeHealth{}, fmt.Errorf("%s is not one of the nodes in the URL, which are %s", address, strings.Join(s.addresses(), ", "))
 	}
 	n := s.nodes[i]
-	a, err := s.askOne(ctx, n, vote.Request{Op: vote.Trust})
-	if err := s.granted(n, &a, err); err != nil {
-		return s.examine(ctx, n), &store.Fault{Store: s.frame.Name, Err: err}
+	a, err := s.requestOne(ctx, n, vote.Request{Op: vote.Trust})
+	if err := s.grantError(n, &a, err); err != nil {
+		return s.healthOf(ctx, n), &store.Fault{Store: s.frame.Name, Err: err}
 	}
-	return s.examine(ctx, n), nil
+	return s.healthOf(ctx, n), nil
 }
 
-// granted says why a request was not granted.
-func (s *Store) granted(n *node, a *vote.Answer, err error) error {
+// grantError returns why a request was not granted, or nil.
+func (s *Store) grantError(n *node, a *vote.Answer, err error) error {
 	switch {
 	case err != nil:
 		return s.nodeError(n, &vote.Answer{Code: vote.Failed, Err: err})

@@ -46,7 +46,7 @@ func TestMadMarkIsNotForetold(t *testing.T) {
 		return &vote.Answer{Code: vote.Granted, Votes: true, Mark: uint64(time.Now().Add(ahead).UnixMicro())} //nolint:gosec // after 1970
 	}
 	for node, ahead := range []time.Duration{time.Minute, 48 * time.Hour, time.Minute} {
-		s.notice(node, mark(ahead))
+		s.observe(node, mark(ahead))
 	}
 	if got := s.guess.Next(s.now()); got == 0 || got > mark(time.Hour).Mark {
 		t.Errorf("%d is foretold", got)
