@@ -66,7 +66,7 @@ func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store,
 	b := newBase("redis at "+strings.Join(addresses, ","), set)
 	if set.inCluster {
 		c := b.newCluster(addresses, nil)
-		c.give(client)
+		c.useClient(client)
 		b.topology = c
 		return b.open(ctx)
 	}
