@@ -122,7 +122,7 @@ func TestNewOfClients(t *testing.T) {
 		t.Cleanup(client.Close)
 		clients[i] = client
 	}
-	if _, err := redlock.New(t.Context(), clients[:2]); err == nil || !strings.Contains(err.Error(), "3 nodes or more") {
+	if _, err := redlock.New(t.Context(), clients[:2]); err == nil || !strings.Contains(err.Error(), "at least 3 nodes") {
 		t.Errorf("two clients: %v", err)
 	}
 	s, err := redlock.New(t.Context(), clients, redlock.WithMaxTTL(time.Minute), redlock.WithPrefix("app:"), redlock.WithNodeTimeout(20*time.Second), redlock.WithLogger(silent))
