@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/redis/rueidis"
-
-	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 // useClient has the cluster use the connections of a client that the caller provided.
@@ -61,7 +59,11 @@ func (u *unknownNode) B() rueidis.Builder { return u.builder }
 
 // DoMulti returns the error for each command.
 func (u *unknownNode) DoMulti(_ context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	return rediswire.ErrorResults(len(commands), u.err)
+	results := make([]rueidis.RedisResult, len(commands))
+	for i := range results {
+		results[i] = rueidis.NewErrorResult(u.err)
+	}
+	return results
 }
 
 // Close does nothing.

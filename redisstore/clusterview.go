@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 // A viewRefresh reads from the cluster which node keeps which slot. All callers at the same time wait for the same one.
@@ -233,16 +235,16 @@ func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error
 	if err != nil {
 		return nil, err
 	}
-	text, err := answers[0].ToString()
+	text, err := answers[0].Text()
 	if err != nil {
 		return nil, err
 	}
-	slots, _ := answers[1].ToArray() // a user without the permission addresses nodes by their IPs
+	slots, _ := answers[1].List() // a user without the permission addresses nodes by their IPs
 	host, _, _ := net.SplitHostPort(address)
 	return readView(text, readNames(slots), host)
 }
 
-func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueidis.RedisResult, error) {
+func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rediswire.Reply, error) {
 	if n != nil {
 		if w, live := n.commands.Live(); live {
 			return w.DoAll(ctx, []rueidis.Completed{w.B().ClusterNodes().Build(), w.B().ClusterSlots().Build()}), nil
@@ -262,7 +264,7 @@ func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueid
 	}
 	conn, _ := client.Dedicate()
 	defer conn.Close()
-	return conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build()), nil
+	return rediswire.FromRueidis(conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build())...), nil
 }
 
 // readNames reads the preferred host of each master from the response to CLUSTER SLOTS. Each element is
@@ -271,13 +273,13 @@ func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueid
 //
 // The host is an IP, a name, or nothing, as the cluster prefers. Nothing stands for the host that responded, and "?"
 // for a name that it does not know.
-func readNames(slots []rueidis.RedisMessage) map[string]string {
+func readNames(slots []rediswire.Reply) map[string]string {
 	names := map[string]string{}
 	for _, some := range slots {
-		if some, err := some.ToArray(); err == nil && len(some) > 2 {
-			if master, err := some[2].ToArray(); err == nil && len(master) > 2 {
-				host, _ := master[0].ToString() // nil: ""
-				id, _ := master[2].ToString()
+		if some, err := some.List(); err == nil && len(some) > 2 {
+			if master, err := some[2].List(); err == nil && len(master) > 2 {
+				host, _ := master[0].Text() // nil: ""
+				id, _ := master[2].Text()
 				names[id] = host
 			}
 		}

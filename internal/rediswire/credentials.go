@@ -85,7 +85,7 @@ func LogIn(life context.Context, options *rueidis.ClientOption, get Credentials,
 // LoginRefused reports whether err is a server's refusal of a user and a password. With credentials that change it is
 // temporary: the connection may have used the last password before the next.
 func LoginRefused(err error) bool {
-	e, ok := rueidis.IsRedisErr(err)
+	e, ok := IsRefusal(err)
 	return ok && (strings.HasPrefix(e.Error(), "WRONGPASS") || strings.HasPrefix(e.Error(), "NOAUTH"))
 }
 
