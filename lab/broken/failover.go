@@ -123,9 +123,9 @@ var lostTail = &Rung{
 	Story: "A gets the lock. The power fails before the file is synced. The server is back at once with all that was " +
 		"on disk, which A's lock was not, and B gets it.",
 	Rule: check.Exclusion,
-	Prevents: "With guard, not below the longest ttl, nothing is granted for that long after a server was started or has lost " +
+	Prevents: "With startup-delay, not below the longest ttl, nothing is granted for that long after a server was started or has lost " +
 		"its data. By then whoever held before knows that it does not.",
-	Store: "redis with guard", Needs: redisServer, Budget: 30 * time.Second,
+	Store: "redis with startup-delay", Needs: redisServer, Budget: 30 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)
 		return &l, err

@@ -32,7 +32,7 @@ func redisSite(t testing.TB, _ time.Duration) site {
 	faults := append(redisFaults(r),
 		restart{
 			name: "server-loses-data", about: "the server is killed with -9 and comes back without its data",
-			beyond: "without guard, holders of before believe for up to a ttl", choose: one(r), between: loseData,
+			beyond: "without startup-delay, holders of before believe for up to a ttl", choose: one(r), between: loseData,
 		}.fault())
 	return site{url: "redis://" + r.Addr(), faults: append(faults, clockSteps(clock, r.Addr())...)}
 }
