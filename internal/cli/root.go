@@ -82,6 +82,8 @@ Stores are named by URL, and docs/cli.md has more of each:
 	})
 	root.AddCommand(
 		newRun(a),
+		newElect(a),
+		newWait(a),
 		newLs(a),
 		newShow(a),
 		newDoctor(a),
