@@ -87,6 +87,7 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newLs(a),
 		newShow(a),
 		newDoctor(a),
+		newExporter(a),
 		newBreak(a),
 		newRedlock(a),
 		newSchema(a),

@@ -40,9 +40,9 @@ type run struct {
 
 	election bool // of the one name: see elect.go
 	lost     bool // the lock, while the command ran
-	session *session
-	notice  notice
-	grip    grip // nil until the locks are held
+	session  *session
+	notice   notice
+	grip     grip // nil until the locks are held
 }
 
 // do takes the locks, runs the command and gives the locks back. What can be known to fail fails before anything is
