@@ -104,6 +104,9 @@ func (e *Exporter) open(ctx context.Context) (*holdfast.Client, error) {
 			e.mu.Lock()
 			e.name = name
 			e.mu.Unlock()
+			if pause > firstPause {
+				e.Changed(nil)
+			}
 			return c, nil
 		case !retry:
 			return nil, err
