@@ -138,13 +138,13 @@ const (
 var ownKey = regexp.MustCompile(`^holdfast:\{[^{}]*\}(:[rod]|:mark(:.*)?|:run(:.*)?|:id|:plain.*|:redlock.*)?$`)
 
 // add counts the keys of one server.
-func (c *census) add(ctx context.Context, conn rediswire.Asker) error {
+func (c *census) add(ctx context.Context, conn rediswire.Doer) error {
 	ctx, cancel := context.WithTimeout(ctx, censusWithin)
 	defer cancel()
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		page, err := conn.Do(ctx, conn.B().Scan().Cursor(cursor).Match(`holdfast:*`).Count(censusPage).Build()).AsScanEntry()
+		next, keys, err := scan(conn.Do(ctx, conn.B().Scan().Cursor(cursor).Match(`holdfast:*`).Count(censusPage).Build()))
 		if err == nil {
-			err = c.count(ctx, conn, page.Elements)
+			err = c.count(ctx, conn, keys)
 		}
 		if ctx.Err() != nil || c.keys > mostCounted {
 			c.partial = true
@@ -154,12 +154,29 @@ func (c *census) add(ctx context.Context, conn rediswire.Asker) error {
 			c.err, _ = explain(err)
 			return nil
 		}
-		cursor = page.Cursor
+		cursor = next
 	}
 	return nil
 }
 
-func (c *census) count(ctx context.Context, conn rediswire.Asker, keys []string) error {
+// scan reads a reply to SCAN.
+func scan(reply rediswire.Reply) (next uint64, keys []string, err error) {
+	parts, err := reply.List()
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(parts) != 2 {
+		return 0, nil, errShape
+	}
+	cursor, err := parts[0].Number()
+	if err != nil {
+		return 0, nil, err
+	}
+	keys, err = parts[1].Texts()
+	return uint64(cursor), keys, err
+}
+
+func (c *census) count(ctx context.Context, conn rediswire.Doer, keys []string) error {
 	var queues []string
 	var ask []rueidis.Completed
 	for _, key := range keys {
@@ -175,7 +192,7 @@ func (c *census) count(ctx context.Context, conn rediswire.Asker, keys []string)
 		return nil
 	}
 	for i, answer := range conn.DoAll(ctx, ask) {
-		left, err := answer.AsInt64()
+		left, err := answer.Int64()
 		if err != nil {
 			return err
 		}

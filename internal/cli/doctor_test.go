@@ -85,7 +85,9 @@ func testExporter(t *testing.T, url string) {
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &errs}
 	a.journal.write = func(string) {}
 	ended := make(chan int, 1)
-	go func() { ended <- a.run(ctx, []string{"--store=" + url, "exporter", "--listen=127.0.0.1:0", "--every=100ms"}) }()
+	go func() {
+		ended <- a.run(ctx, []string{"--store=" + url, "exporter", "--listen=127.0.0.1:0", "--every=100ms"})
+	}()
 	served := regexp.MustCompile(`served at (http://\S+)`)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if at := served.FindStringSubmatch(errs.String()); at != nil {

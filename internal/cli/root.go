@@ -89,6 +89,7 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newDoctor(a),
 		newExporter(a),
 		newBreak(a),
+		newUI(a),
 		newRedlock(a),
 		newSchema(a),
 		newDemo(a),

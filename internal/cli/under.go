@@ -185,7 +185,7 @@ func (r *run) grab(ctx context.Context) (grip, error) {
 	if r.election {
 		return r.campaign(ctx)
 	}
-	var all []wanted
+	var all []holdfast.Part
 	for _, name := range unique(r.names) {
 		all = append(all, r.want(r.session.Client, name, r.options()))
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +29,7 @@ type Examination struct {
 const farOff = 10 * time.Second
 
 // Of reads the settings of the server that w leads to.
-func (e *Examination) Of(ctx context.Context, w Asker) []store.Finding {
+func (e *Examination) Of(ctx context.Context, w Doer) []store.Finding {
 	asked := time.Now()
 	answers := w.DoAll(ctx, []rueidis.Completed{
 		w.B().Time().Build(),
@@ -39,7 +39,7 @@ func (e *Examination) Of(ctx context.Context, w Asker) []store.Finding {
 		configGet(w, "stop-writes-on-bgsave-error"),
 	})
 	took := time.Since(asked)
-	text, err := answers[1].ToString()
+	text, err := answers[1].Text()
 	if err != nil {
 		why, _ := Explain(err)
 		return []store.Finding{e.found(store.Finding{
@@ -62,7 +62,7 @@ func (e *Examination) Of(ctx context.Context, w Asker) []store.Finding {
 }
 
 // configGet reads settings. Not all of them are read: passwords are among them.
-func configGet(w Asker, pattern string) rueidis.Completed {
+func configGet(w Doer, pattern string) rueidis.Completed {
 	return w.B().Arbitrary("CONFIG", "GET").Args(pattern).Build()
 }
 
@@ -74,15 +74,19 @@ func (e *Examination) found(f store.Finding) store.Finding {
 }
 
 // user reports as which user the store is connected, and whether the configuration can be read.
-func (e *Examination) user(whoami rueidis.RedisResult, config []rueidis.RedisResult) store.Finding {
+func (e *Examination) user(whoami Reply, config []Reply) store.Finding {
 	f := store.Finding{Check: "permissions", Found: "connected as a user that may run what locks need"}
-	if name, err := whoami.ToString(); err == nil {
+	if name, err := whoami.Text(); err == nil {
 		f.Found = fmt.Sprintf("connected as %s, which may run what locks need", store.Quote(name))
 	}
 	e.config = map[string]string{}
 	for _, answer := range config {
-		some, _ := answer.AsStrMap()
-		maps.Copy(e.config, some)
+		pairs, _ := answer.Texts() // none if it may not be read
+		for pair := range slices.Chunk(pairs, 2) {
+			if len(pair) == 2 {
+				e.config[pair[0]] = pair[1]
+			}
+		}
 	}
 	if len(e.config) == 0 {
 		f.Found += ", and may not read the configuration (CONFIG GET)"
@@ -91,9 +95,9 @@ func (e *Examination) user(whoami rueidis.RedisResult, config []rueidis.RedisRes
 }
 
 // clock compares the clocks.
-func (e *Examination) clock(answer rueidis.RedisResult, asked time.Time) store.Finding {
+func (e *Examination) clock(answer Reply, asked time.Time) store.Finding {
 	f := store.Finding{Check: "clock", Found: "the server's time is not known"}
-	words, err := answer.AsStrSlice()
+	words, err := answer.Texts()
 	if err != nil {
 		return f
 	}
