@@ -30,9 +30,9 @@ The command finds the fencing token in HOLDFAST_TOKEN, the name in HOLDFAST_NAME
 HOLDFAST_STORE, as with run. When it exits, elect steps down and exits as the command did.
 
 If the leadership is lost (the store cannot be reached for too long, or an operator broke it), the
-command gets SIGTERM, and SIGKILL after --kill-after, and is gone before another leads, unless it was
-broken. Then elect campaigns again, also while the store cannot be reached. With --once it exits
-with 79 instead, for a supervisor that starts it again.`,
+command gets SIGTERM, and SIGKILL after --kill-after. It is gone before another leads, unless the
+leadership was broken. Then elect campaigns again, also while the store cannot be reached. With
+--once it exits with 79 instead, for a supervisor that starts it again.`,
 		Example: `  holdfast elect scheduler -- ./scheduler --leader
   holdfast elect --label "$(hostname):8080" api -- ./api   # holdfast show api names the leader
   holdfast elect --once --ttl 10s cron -- ./cron.sh`,

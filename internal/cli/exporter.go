@@ -43,13 +43,14 @@ func newExporter(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exporter",
 		Short: "Serve metrics of what is in a store",
-		Long: `Serve metrics of what is in a store, for Prometheus at /metrics, and push them to OpenTelemetry with
---otlp: how many locks are held, how many claims wait, the oldest wait, the longest hold, claims that
-are about to expire, and whether the store is up. One exporter for each store is enough.
+		Long: `Serve metrics of what is in a store, for Prometheus at /metrics, and push them to OpenTelemetry
+with --otlp: how many locks are held, how many claims wait, the oldest wait, the longest hold,
+claims that are about to expire, and whether the store is up. One exporter for each store is
+enough.
 
-Names are counted by prefix: up to and with the first of --separators, or under "" if a name has none
-of them. So deploy/eu and deploy/us are counted under deploy/. With --by-name each name has a series
-of its own.
+Names are counted by prefix: up to and with the first of --separators, or under "" if a name has
+none of them. So deploy/eu and deploy/us are counted under deploy/. With --by-name each name has a
+series of its own.
 
 It goes on when the store is away, and reports holdfast_store_up 0. It listens on this machine alone
 unless --listen says otherwise: names of locks may tell more than others should know.

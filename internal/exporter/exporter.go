@@ -73,21 +73,27 @@ func New(c Config) *Exporter {
 	return &Exporter{Config: c, queues: map[string]*queue{}, prefixes: map[string]bool{}}
 }
 
-// Run follows the store until ctx ends, through failures of it. It returns the error of an Open that is not to be
-// repeated, or nil.
+// Run follows the store until ctx ends, through failures of it. It returns nil then, and otherwise the error of an Open
+// that is not to be repeated, or of a store whose queues cannot be listed.
 func (e *Exporter) Run(ctx context.Context) error {
 	c, err := e.open(ctx)
 	if c == nil {
 		return err
 	}
 	defer c.Close() //nolint:errcheck // it held nothing
+	ctx, cancel := context.WithCancel(ctx)
 	var probing sync.WaitGroup
 	probing.Go(func() { e.probeAll(ctx, c) })
 	defer probing.Wait()
-	for batch, err := range c.Watch(ctx, e.Prefix) {
+	defer cancel()
+	for batch, failed := range c.Watch(ctx, e.Prefix) {
+		err = failed
 		e.take(batch, err)
 	}
-	return nil
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err // of a store that cannot be watched
 }
 
 // open opens the store, as often as it takes.
@@ -127,6 +133,9 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // take takes what Watch reports.
 func (e *Exporter) take(batch []holdfast.Queue, err error) {
+	if failed, ok := errors.AsType[*holdfast.Error](err); ok && failed.Name != "" {
+		return // one queue cannot be read, and is not counted
+	}
 	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,7 +195,8 @@ func (e *Exporter) probe(ctx context.Context, c *holdfast.Client) error {
 	return err
 }
 
-// readAgain reads queues again whose holders should have renewed since they were read. Watch does not report renewals.
+// readAgain reads queues again whose holders should have renewed since they were read. Watch does not report a claim that
+// was not renewed.
 func (e *Exporter) readAgain(ctx context.Context, c *holdfast.Client) {
 	now := time.Now()
 	e.mu.Lock()
@@ -288,7 +298,6 @@ func (e *Exporter) countIn(groups map[string]*group, q *queue, now time.Time) {
 	if len(holders) > 0 {
 		g.locks++
 	}
-	fresh := now.Sub(q.read) < 3*e.Every
 	for _, entry := range q.Entries {
 		if !entry.Since.IsZero() {
 			age := max(0, now.Sub(entry.Since))
@@ -298,7 +307,7 @@ func (e *Exporter) countIn(groups map[string]*group, q *queue, now time.Time) {
 				g.oldestWait = max(g.oldestWait, age)
 			}
 		}
-		if entry.Held && fresh && q.left(entry, now) < q.ttl(entry)/2 {
+		if entry.Held && entry.Left < q.ttl(entry)/2 { // as it was read: it may have been renewed since
 			g.expires++
 		}
 	}
