@@ -22,7 +22,7 @@ func TestWait(t *testing.T) {
 	(<-done).want(t, 0, nothing, nothing)
 	call(t, "wait").complains(t, exitUsage, "one name")
 	call(t, "wait", "").complains(t, exitUsage, "")
-	bare(t, "--store=redis://127.0.0.1:1", "wait", "x").complains(t, exitStore, "redis at 127.0.0.1:1")
+	bare(t, "--store=redis://127.0.0.1:1", "wait", "x").complains(t, exitStore, "127.0.0.1:1")
 	bare(t, "--store=nosuch://h", "wait", "x").complains(t, exitUsage, "no store is registered")
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/store"
 	_ "github.com/holdfast-go/holdfast/stores"
 )
@@ -213,6 +214,25 @@ func TestOpenForGood(t *testing.T) {
 		return nil, "", false, wrong
 	}})
 	if err := e.Run(t.Context()); !errors.Is(err, wrong) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRedlock: a store that cannot list its names ends Run.
+func TestRedlock(t *testing.T) {
+	t.Parallel()
+	nodes := []string{servers.Redis(t).Addr(), servers.Redis(t).Addr(), servers.Redis(t).Addr()}
+	url := "redlock://" + strings.Join(nodes, ",")
+	_, err := redlock.Init(t.Context(), must(t, url))
+	testkit.Must(t, err)
+	e := exporter.New(exporter.Config{
+		Every: time.Minute, Changed: func(error) {},
+		Open: func(ctx context.Context) (*holdfast.Client, string, bool, error) {
+			c, err := holdfast.Open(ctx, url)
+			return c, url, true, err
+		},
+	})
+	if err := e.Run(t.Context()); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
 }
