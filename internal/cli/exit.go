@@ -27,7 +27,7 @@ const (
 var exitCodes = []struct{ code, meaning string }{
 	{"0-255", "run, elect: what the command exited with"},
 	{"128+n", "run, elect: signal n ended the command, or the wait for the lock; wait: likewise"},
-	{"1", "show, break: not held; break: the answer was no; demo, lab: failed; doctor --strict: warnings"},
+	{"1", "show, break: not held; break: the answer was no; demo, lab: failed; doctor --strict: warned"},
 	{"64", "called wrongly: flags, names, the store's URL, or a use of the lock that does not fit"},
 	{"69", "the store failed: unreachable, refused, broken, no majority, not fit; verify, lab: not run"},
 	{"75", "run, elect, wait: the lock is taken (run: or as --busy-exit says; 0 with --skip)"},
