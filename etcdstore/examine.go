@@ -187,8 +187,8 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	own := strings.TrimSuffix(s.keys.id, "id")
 	within, cancel := context.WithTimeout(ctx, examineWithin)
 	defer cancel()
-	const most = 10_000
-	read, _, err := s.etcd.read(within, clientv3.OpGet(own, clientv3.WithPrefix(), clientv3.WithLimit(most), clientv3.WithKeysOnly()))
+	const most = 2000
+	read, _, err := s.etcd.read(within, clientv3.OpGet(own, clientv3.WithPrefix(), clientv3.WithLimit(most)))
 	if err != nil {
 		why, _ := explain(err)
 		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+why.Error()
