@@ -62,7 +62,9 @@ func (s *scene) production(ctx context.Context) {
 	web := func(n int, label string) store.Owner {
 		return store.Owner{Label: label, Host: fmt.Sprintf("web-%d", n), Address: fmt.Sprintf("10.4.0.%d", 10+n), PID: 4100 + 7*n}
 	}
-	job := func(label string, pid int) store.Owner { return store.Owner{Label: label, Host: "jobs-1", Address: "10.4.1.5", PID: pid} }
+	job := func(label string, pid int) store.Owner {
+		return store.Owner{Label: label, Host: "jobs-1", Address: "10.4.1.5", PID: pid}
+	}
 	with := func(o store.Owner, id string) store.Owner { o.ID = id; return o }
 	short := func(name string, o store.Owner, ttl time.Duration, demand ...store.Demand) store.Claim {
 		c := claimOf(name, o)

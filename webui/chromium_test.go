@@ -164,7 +164,9 @@ func (c *chromium) newTab(t testing.TB, width, height int) *tab {
 		b.do(domain+".enable", nil)
 	}
 	b.resize(width, height)
-	t.Cleanup(func() { _ = c.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.BrowserContextID}, nil) })
+	t.Cleanup(func() {
+		_ = c.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.BrowserContextID}, nil)
+	})
 	return b
 }
 
