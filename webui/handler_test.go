@@ -402,7 +402,9 @@ func TestBreak(t *testing.T) {
 			t.Errorf("no %q in %q", want, log.String())
 		}
 	}
-	var detail struct{ Events []struct{ Kind, Why, Token string } }
+	var detail struct {
+		Events []struct{ Kind, Why, Token string }
+	}
 	testkit.Await(t, "the timeline has the break", func() bool {
 		s.get("/api/queue?name=x", &detail)
 		for _, e := range detail.Events {
@@ -458,4 +460,3 @@ func TestFilesAreKept(t *testing.T) {
 		t.Errorf("%d, %v", again.StatusCode, first.Header)
 	}
 }
-

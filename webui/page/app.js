@@ -71,6 +71,7 @@ const warn = (m) => {
 
 const onMessage = (event, m) => {
   setClock(m.now);
+  const first = m.loaded !== loaded;
   loaded = m.loaded;
   if (event === "all") reset();
   let mine = event === "all";
@@ -78,7 +79,7 @@ const onMessage = (event, m) => {
   for (const name of m.gone ?? []) { remove(name); mine ||= name === open; }
   stats(m);
   warn(m);
-  if (event === "all") arranged();
+  if (event === "all" || first) arranged();
   else if (m.rows || m.gone) { if (view.stale) arrangeSoon(); else grid.redraw(); }
   if (mine) fetchSoon();
 };
