@@ -45,12 +45,12 @@ func newScene(t testing.TB, options ...webui.Option) *scene {
 }
 
 // serve replaces the page by one of another client, which is closed with the test.
-func (s *scene) serve(client *holdfast.Client) {
+func (s *scene) serve(client *holdfast.Client, options ...webui.Option) {
 	s.t.Helper()
 	s.server.Close()
 	s.page.Close()
 	var err error
-	s.page, err = webui.New(client)
+	s.page, err = webui.New(client, options...)
 	testkit.Must(s.t, err)
 	s.server = httptest.NewServer(s.page)
 	s.t.Cleanup(func() { s.page.Close(); s.server.Close(); client.Close() })
@@ -211,10 +211,10 @@ func testLive(t *testing.T, b *chromium) {
 	p.run(`document.querySelector("[data-only=waited]").click()`)
 	p.await(`document.querySelectorAll(".body .row:not([hidden])").length === 1 && ` + row("deploy/eu"))
 	p.run(row("deploy/eu") + `.click()`)
-	p.await(`document.querySelector(".waiters .who")?.innerText === "second"`)
+	p.await(`document.querySelector(".waiters .label")?.innerText === "second"`)
 	testkit.Leave(t, s.store, x)
 	testkit.AwaitHeld(t, s.store, w)
-	p.await(`document.querySelector("#detail .card .who")?.innerText === "second"`)
+	p.await(`document.querySelector("#detail .card .label")?.innerText === "second"`)
 	p.await(`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "released" && e.innerText.includes("release"))`)
 	p.await(`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "granted" && e.innerText.includes("second"))`)
 	p.await(`document.querySelectorAll(".chart .span.holding").length === 2`)
@@ -287,7 +287,7 @@ func testBreakInBrowser(t *testing.T, b *chromium) {
 	p.run(`document.querySelector("#detail .card .danger").click()`)
 	p.run(`document.querySelector("#dialog .solid").click()`)
 	p.await(`!document.querySelector("#dialog").open`)
-	p.await(`document.querySelector("#detail .card .who")?.innerText === "next"`)
+	p.await(`document.querySelector("#detail .card .label")?.innerText === "next"`)
 	p.await(`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "broken" && e.innerText.includes("nightly"))`)
 	testkit.CheckLength(t, s.store, "x", 1)
 }
@@ -528,7 +528,8 @@ func TestPictures(t *testing.T) {
 		t.Skip("for people: set " + picturesEnv + " to a folder")
 	}
 	b := newChromium(t)
-	s := newScene(t, webui.WithBreak(), webui.WithStoreURL("redis://locks.internal:6379"))
+	s := newScene(t)
+	s.serve(holdfast.New(&picturedStore{s.store}), webui.WithBreak(), webui.WithStoreURL("redis://locks.internal:6379"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.production(ctx)
@@ -552,6 +553,9 @@ func TestPictures(t *testing.T) {
 	p.await(`document.querySelector(".deadlock")`)
 	pause(t.Context(), 500*time.Millisecond)
 	p.shot("deadlock")
+	p.prefer("light")
+	p.shot("ui")
+	p.prefer("dark")
 	p.run(`document.querySelector("#detail .danger").click()`)
 	p.shot("break")
 	p.press("Escape")

@@ -103,13 +103,13 @@ func TestBasePath(t *testing.T) {
 	for path, want := range map[string]int{
 		"/ops/locks/": 200, "/ops/locks/app.js": 200, "/ops/locks/api/info": 200, "/": 404, "/app.js": 404, "/api/info": 404, "/ops/locksmith": 404,
 	} {
-		if got := s.get(path, nil); got.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, got.StatusCode, want)
+		if got := s.get(path, nil); got.code != want {
+			t.Errorf("%s: %d, want %d", path, got.code, want)
 		}
 	}
 	redirect := s.get("/ops/locks", nil)
-	if redirect.Request.URL.Path != "/ops/locks/" || redirect.StatusCode != 200 {
-		t.Errorf("%v of %s", redirect.StatusCode, redirect.Request.URL)
+	if redirect.path != "/ops/locks/" || redirect.code != http.StatusOK {
+		t.Errorf("%d of %s", redirect.code, redirect.path)
 	}
 	for _, base := range []string{"", "locks", "/a//b", "/a/../b"} {
 		if _, err := webui.New(s.client, webui.WithBasePath(base)); err == nil {
@@ -142,33 +142,40 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// get sends a request to the page's server, whose body is read.
-func (s *scene) get(path string, into any) *http.Response {
+// A response is what the page's server has responded, after redirects.
+type response struct {
+	code   int
+	path   string
+	header http.Header
+}
+
+// get sends a request to the page's server, and decodes the response.
+func (s *scene) get(path string, into any) response {
 	s.t.Helper()
 	return s.send(http.MethodGet, path, nil, into)
 }
 
-func (s *scene) post(path string, body, into any) *http.Response {
+func (s *scene) post(path string, body, into any) response {
 	s.t.Helper()
 	raw, err := json.Marshal(body)
 	testkit.Must(s.t, err)
 	return s.send(http.MethodPost, path, bytes.NewReader(raw), into)
 }
 
-func (s *scene) send(method, path string, body io.Reader, into any) *http.Response {
+func (s *scene) send(method, path string, body io.Reader, into any) response {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.server.URL+path, body)
 	testkit.Must(s.t, err)
 	r.Header.Set("X-Holdfast-UI", "1")
-	response, err := s.server.Client().Do(r)
+	got, err := s.server.Client().Do(r)
 	testkit.Must(s.t, err)
-	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
+	defer got.Body.Close()
+	raw, err := io.ReadAll(got.Body)
 	testkit.Must(s.t, err)
 	if into != nil {
 		testkit.Must(s.t, json.Unmarshal(raw, into))
 	}
-	return response
+	return response{got.StatusCode, got.Request.URL.Path, got.Header}
 }
 
 // A message is what viewers receive.
@@ -294,8 +301,8 @@ func TestTooManyViewers(t *testing.T) {
 	if !f.until(func() bool { return f.last.Loaded }) {
 		t.Fatal("the first viewer sees nothing")
 	}
-	if got := s.get("/api/events", nil); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
-		t.Errorf("%d", got.StatusCode)
+	if got := s.get("/api/events", nil); got.code != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("%d", got.code)
 	}
 	f.body.Close()
 	testkit.Await(t, "there is room again", func() bool {
@@ -319,8 +326,8 @@ func TestCloseEndsViewers(t *testing.T) {
 	if f.until(func() bool { return false }) {
 		t.Error("the connection goes on")
 	}
-	if got := s.get("/api/events", nil); got.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("%d", got.StatusCode)
+	if got := s.get("/api/events", nil); got.code != http.StatusServiceUnavailable {
+		t.Errorf("%d", got.code)
 	}
 }
 
@@ -384,17 +391,17 @@ func TestBreak(t *testing.T) {
 	q, err := s.client.Inspect(t.Context(), "x")
 	testkit.Must(t, err)
 	token := q.Entries[0].Token.String()
-	if got := s.post("/api/break", map[string]string{"name": "x", "token": "256"}, nil); got.StatusCode != http.StatusConflict {
-		t.Errorf("a token that is not there: %d", got.StatusCode)
+	if got := s.post("/api/break", map[string]string{"name": "x", "token": "256"}, nil); got.code != http.StatusConflict {
+		t.Errorf("a token that is not there: %d", got.code)
 	}
 	for _, body := range []any{"nonsense", map[string]string{"name": "x"}, map[string]string{"name": "", "token": token}} {
-		if got := s.post("/api/break", body, nil); got.StatusCode < 400 {
-			t.Errorf("%v: %d", body, got.StatusCode)
+		if got := s.post("/api/break", body, nil); got.code < 400 {
+			t.Errorf("%v: %d", body, got.code)
 		}
 	}
 	testkit.CheckLength(t, s.store, "x", 2)
-	if got := s.post("/api/break", map[string]string{"name": "x", "token": token}, nil); got.StatusCode != http.StatusOK {
-		t.Fatalf("%d", got.StatusCode)
+	if got := s.post("/api/break", map[string]string{"name": "x", "token": token}, nil); got.code != http.StatusOK {
+		t.Fatalf("%d", got.code)
 	}
 	testkit.CheckLength(t, s.store, "x", 1)
 	for _, want := range []string{"broken on the page", "name=x", "token=" + token, "nightly on web-1 (pid 4711)", "by=127.0.0.1:"} {
@@ -438,11 +445,11 @@ func TestHealth(t *testing.T) {
 // TestRefreshIsBounded: a request with too many names or too long is refused.
 func TestRefreshIsBounded(t *testing.T) {
 	s := newScene(t)
-	if got := s.post("/api/refresh", map[string]any{"names": make([]string, 101)}, nil); got.StatusCode != http.StatusBadRequest {
-		t.Errorf("%d", got.StatusCode)
+	if got := s.post("/api/refresh", map[string]any{"names": make([]string, 101)}, nil); got.code != http.StatusBadRequest {
+		t.Errorf("%d", got.code)
 	}
-	if got := s.post("/api/refresh", map[string]any{"names": []string{strings.Repeat("x", 100_000)}}, nil); got.StatusCode != http.StatusBadRequest {
-		t.Errorf("%d", got.StatusCode)
+	if got := s.post("/api/refresh", map[string]any{"names": []string{strings.Repeat("x", 100_000)}}, nil); got.code != http.StatusBadRequest {
+		t.Errorf("%d", got.code)
 	}
 }
 
@@ -452,11 +459,11 @@ func TestFilesAreKept(t *testing.T) {
 	first := s.get("/page.css", nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.server.URL+"/page.css", http.NoBody)
 	testkit.Must(t, err)
-	r.Header.Set("If-None-Match", first.Header.Get("Etag"))
+	r.Header.Set("If-None-Match", first.header.Get("Etag"))
 	again, err := s.server.Client().Do(r)
 	testkit.Must(t, err)
 	defer again.Body.Close()
-	if again.StatusCode != http.StatusNotModified || first.Header.Get("Content-Type") != "text/css; charset=utf-8" {
-		t.Errorf("%d, %v", again.StatusCode, first.Header)
+	if again.StatusCode != http.StatusNotModified || first.header.Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("%d, %v", again.StatusCode, first.header)
 	}
 }
