@@ -45,7 +45,7 @@ var text = routines.Text{
 	Tend:    "CALL holdfast_tend(?, ?, ?, ?)",
 	Look:    "CALL holdfast_look(?, ?, ?, ?)",
 	Expired: "CALL holdfast_expired(?)",
-	Line: `SELECT CAST(JSON_OBJECT('ticket', ticket, 'id', CONVERT(id USING utf8mb4),
+	Queue: `SELECT CAST(JSON_OBJECT('ticket', ticket, 'id', CONVERT(id USING utf8mb4),
 		'state', CONVERT(state USING utf8mb4), 'kind', CONVERT(kind USING utf8mb4), 'units', units, 'capacity', capacity,
 		'left', deadline - ` + clock + `,
 		'ttl', ttl, 'grace', grace, 'age', ` + clock + ` - since, 'turn', turn, 'waits', waits, 'details', details) AS BINARY)

@@ -31,7 +31,7 @@ var text = routines.Text{
 	Tend:    answer + `holdfast.tend($1::int, $2::int, $3::text, $4::text)`,
 	Look:    answer + `holdfast.look($1::int, $2::text, $3::json, $4::boolean)`,
 	Expired: `SELECT * FROM holdfast.expired($1::int)`,
-	Line: `SELECT holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
+	Queue: `SELECT holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
 		WHERE prefix = $1::text AND name = $2::text ORDER BY seat`,
 	Names: `SELECT DISTINCT name FROM holdfast.claims WHERE prefix = $1::text AND name >= $2::text
 		AND starts_with(name, $2::text) AND deadline > holdfast.clock()`,

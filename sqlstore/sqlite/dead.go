@@ -35,13 +35,13 @@ func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 	slices.Sort(holders)
 	holders = slices.Compact(holders)
 	rand.Shuffle(len(holders), func(i, j int) { holders[i], holders[j] = holders[j], holders[i] })
-	living := map[string]bool{tx.engine.bell.name(): true}
+	living := map[string]bool{tx.engine.notifier.name(): true}
 	test := func(inbox string) (lives bool) {
 		lives, tested := living[inbox]
 		switch {
 		case tested:
 			return lives
-		case tx.engine.bell.dead(inbox):
+		case tx.engine.notifier.dead(inbox):
 			dead = append(dead, inbox)
 		default:
 			lives = true
@@ -63,7 +63,7 @@ func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 
 // buryIn removes the dead that are in the way in a line, with all that they had elsewhere. It reports whether there
 // were any; they are then not there any more.
-func (tx *transaction) buryIn(name string) (found bool, err error) {
+func (tx *transaction) removeDeadFrom(name string) (found bool, err error) {
 	dead, _, err := tx.blockers(name)
 	if err != nil || len(dead) == 0 {
 		return false, err
@@ -71,12 +71,12 @@ func (tx *transaction) buryIn(name string) (found bool, err error) {
 	if err := tx.removeAll(name, list(dead)); err != nil {
 		return true, err
 	}
-	return true, tx.bury(dead)
+	return true, tx.removeDead(dead)
 }
 
 // bury removes the claims of clients that are dead, and grants those who then fit. All clients are looked for at once:
 // there is no index of inboxes.
-func (tx *transaction) bury(dead []string) error {
+func (tx *transaction) removeDead(dead []string) error {
 	if len(dead) == 0 {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (tx *transaction) bury(dead []string) error {
 	all, err := tx.eachLine("inbox IN (SELECT value FROM json_each(?))", inboxes,
 		func(name string) error { return tx.removeAll(name, inboxes) })
 	if err == nil && all {
-		tx.buried = append(tx.buried, dead...)
+		tx.deadInboxes = append(tx.deadInboxes, dead...)
 	}
 	return err
 }

@@ -26,10 +26,10 @@ const (
 
 	// crowdedFor is how long a process queues after it has last met others at the file. A process that asks without
 	// queueing, and has just been served, is the first to ask again: it would overtake those in the queue.
-	crowdedFor = 50 * time.Millisecond
+	contendedFor = 50 * time.Millisecond
 
 	// glanceEvery is how often a process that does not queue looks whether others do.
-	glanceEvery = time.Millisecond
+	queueCheckEvery = time.Millisecond
 )
 
 // An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: so a caller whose
@@ -42,7 +42,7 @@ type engine struct {
 	identity string
 	clock    clock
 	wall     func() time.Time
-	bell     bell
+	notifier notifier
 	notify   atomic.Pointer[func(store.ID, store.Status)]
 
 	mu     sync.Mutex
@@ -53,32 +53,32 @@ type engine struct {
 	worker sync.WaitGroup
 
 	// turn is filled by whoever uses what follows: the worker, or a caller on the quick way.
-	turn     chan struct{}
-	queue    queue
-	crowded  time.Duration // when others were last met at the file
-	glanced  time.Duration // when the queue was last looked at
-	file     *file
-	adopted  string   // the identity of the file in which this start of the machine was seen
-	version  int64    // PRAGMA data_version, when Changed last looked
-	stale    bool     // since then the file was opened anew, or this client has written
-	blockers []string // inboxes of those who were ahead of this client's claims when Look last looked
+	turn           chan struct{}
+	queue          queue
+	lastContended  time.Duration // when others were last met at the file
+	lastQueueCheck time.Duration // when the queue was last looked at
+	file           *file
+	adopted        string   // the identity of the file in which this start of the machine was seen
+	version        int64    // PRAGMA data_version, when Changed last looked
+	stale          bool     // since then the file was opened anew, or this client has written
+	blockers       []string // inboxes of those who were ahead of this client's claims when Look last looked
 }
 
 var _ sqlstore.Engine = (*engine)(nil)
 
 // A job is what one call wants done.
 type job struct {
-	do    func(*transaction) error // an error undoes the transaction
-	plain bool                     // do only reads, and needs no right to write
-	alone bool                     // it shares its transaction with no other
-	gone  atomic.Bool              // its caller does not wait any more
-	done  chan error
+	do        func(*transaction) error // an error undoes the transaction
+	plain     bool                     // do only reads, and needs no right to write
+	alone     bool                     // it shares its transaction with no other
+	abandoned atomic.Bool              // its caller does not wait any more
+	done      chan error
 }
 
-var errNobody = errors.New("nobody waits for it any more")
+var errAbandoned = errors.New("nobody waits for it any more")
 
 // ask has do run in a transaction. When the context is done it returns, and do runs only if it has begun.
-func ask[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
+func write[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
 	return call(ctx, e, false, do)
 }
 
@@ -105,7 +105,7 @@ func (e *engine) submit(ctx context.Context, j *job) error {
 	case err := <-j.done:
 		return err
 	case <-ctx.Done():
-		j.gone.Store(true)
+		j.abandoned.Store(true)
 		return ctx.Err()
 	}
 }
@@ -157,8 +157,8 @@ func (e *engine) transact() {
 	switch tx, err := e.begin(); {
 	case err == nil:
 		e.serve(tx, e.take())
-	case !errors.Is(err, errNobody):
-		answer(e.take(), err)
+	case !errors.Is(err, errAbandoned):
+		reply(e.take(), err)
 	}
 }
 
@@ -171,7 +171,7 @@ func (e *engine) alone() *transaction {
 func (e *engine) next() (some, plain, closed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.gone.Load() })
+	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.abandoned.Load() })
 	some = len(e.jobs) > 0
 	return some, some && e.jobs[0].plain, e.closed
 }
@@ -189,7 +189,7 @@ func (e *engine) take() []*job {
 	return jobs
 }
 
-func answer(jobs []*job, err error) {
+func reply(jobs []*job, err error) {
 	for _, j := range jobs {
 		j.done <- err
 	}
@@ -197,25 +197,25 @@ func answer(jobs []*job, err error) {
 
 // serve does jobs in one transaction. If that fails, each is to be done in its own: the fault of one is not the others'.
 func (e *engine) serve(tx *transaction, jobs []*job) {
-	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.gone.Load() })
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.abandoned.Load() })
 	err := tx.serve(jobs)
 	e.queue.leave()
 	if err == nil {
 		e.stale = true
-		e.bell.remove(tx.buried)
-		answer(jobs, nil)
-		e.tell(tx.told)
+		e.notifier.remove(tx.deadInboxes)
+		reply(jobs, nil)
+		e.deliver(tx.messages)
 		return
 	}
 	e.drop()
 	if len(jobs) == 1 {
-		answer(jobs, e.fault(err))
+		reply(jobs, e.fault(err))
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		answer(jobs, store.ErrClosed)
+		reply(jobs, store.ErrClosed)
 		return
 	}
 	for _, j := range jobs {
@@ -242,11 +242,11 @@ func (e *engine) outside(j *job) error {
 func (e *engine) begin() (tx *transaction, err error) {
 	pause, queued, first := firstPause, false, false
 	for {
-		if !queued && e.meetsOthers(e.clock.now()) {
+		if !queued && e.isContended(e.clock.now()) {
 			queued = true
 			if others, patience := e.queue.enter(); others {
 				e.queue.wait(patience, e.quit)
-				e.crowded = e.clock.now()
+				e.lastContended = e.clock.now()
 			}
 		}
 		if err = e.ready(); err == nil {
@@ -262,10 +262,10 @@ func (e *engine) begin() (tx *transaction, err error) {
 			break
 		}
 		if !e.wanted() {
-			err = errNobody
+			err = errAbandoned
 			break
 		}
-		if e.crowded = e.clock.now(); !queued {
+		if e.lastContended = e.clock.now(); !queued {
 			continue
 		}
 		if first {
@@ -287,20 +287,20 @@ func (e *engine) begin() (tx *transaction, err error) {
 
 // meetsOthers reports whether other processes were at the file a moment ago. Then it is this process's turn when the
 // queue says so.
-func (e *engine) meetsOthers(now time.Duration) bool {
-	if now >= e.glanced+glanceEvery {
-		if e.glanced = now; e.queue.busy() {
-			e.crowded = now
+func (e *engine) isContended(now time.Duration) bool {
+	if now >= e.lastQueueCheck+queueCheckEvery {
+		if e.lastQueueCheck = now; e.queue.busy() {
+			e.lastContended = now
 		}
 	}
-	return e.crowded > 0 && now < e.crowded+crowdedFor
+	return e.lastContended > 0 && now < e.lastContended+contendedFor
 }
 
 // wanted says whether a caller still waits for an answer.
 func (e *engine) wanted() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.gone.Load() })
+	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.abandoned.Load() })
 }
 
 // ready makes sure that the file of this path is the one that is open. Somebody may have replaced it: then all
@@ -355,7 +355,7 @@ func (e *engine) drop() {
 func (e *engine) Changed(ctx context.Context) (bool, error) {
 	return read(ctx, e, func(tx *transaction) (bool, error) {
 		version, err := tx.version()
-		changed := e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.bell.dead)
+		changed := e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.notifier.dead)
 		e.version, e.stale = version, false
 		return changed, err
 	})
@@ -371,28 +371,28 @@ func (e *engine) push(id store.ID, standing store.Status) {
 }
 
 // Listen implements sqlstore.Engine.
-func (e *engine) Listen() bool { return e.bell.listen(e.push) }
+func (e *engine) Listen() bool { return e.notifier.listen(e.push) }
 
 // Inherit implements store.Inheritor.
-func (e *engine) Inherit() (end func(), err error) { return e.bell.inherit() }
+func (e *engine) Inherit() (end func(), err error) { return e.notifier.inherit() }
 
 // tell passes on what a transaction has changed for others. A grant to a client that is dead is not the end of it.
-func (e *engine) tell(told []message) {
+func (e *engine) deliver(told []message) {
 	var dead []string
-	own := e.bell.name()
+	own := e.notifier.name()
 	deaf := map[string]bool{} // a process that was stopped must not hold up this one for each of its claims
 	for _, m := range told {
 		switch {
 		case m.inbox == own:
-			e.push(m.id, m.standing)
+			e.push(m.id, m.status)
 		case !deaf[m.inbox]:
-			if deaf[m.inbox] = !e.bell.ring(m); deaf[m.inbox] && e.bell.dead(m.inbox) {
+			if deaf[m.inbox] = !e.notifier.send(m); deaf[m.inbox] && e.notifier.dead(m.inbox) {
 				dead = append(dead, m.inbox)
 			}
 		}
 	}
 	if len(dead) > 0 {
-		e.enqueue(&job{do: func(tx *transaction) error { return tx.bury(dead) }, done: make(chan error, 1)})
+		e.enqueue(&job{do: func(tx *transaction) error { return tx.removeDead(dead) }, done: make(chan error, 1)})
 	}
 }
 
@@ -403,14 +403,14 @@ func (e *engine) Close() error {
 		e.closed = true
 		close(e.quit)
 	}
-	answer(e.jobs, store.ErrClosed)
+	reply(e.jobs, store.ErrClosed)
 	e.jobs = nil
 	e.mu.Unlock()
 	e.wakeWorker()
 	e.worker.Wait()
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
-	e.bell.close(e.hasClaims) // now that nothing is written any more
+	e.notifier.close(e.hasClaims) // now that nothing is written any more
 	if e.file == nil {
 		return nil
 	}
@@ -427,6 +427,6 @@ func (e *engine) hasClaims() bool {
 	}
 	var some bool
 	_, err := e.file.one("SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE inbox = ? AND deadline > ?)",
-		[]any{e.bell.name(), int64(e.clock.now())}, &some)
+		[]any{e.notifier.name(), int64(e.clock.now())}, &some)
 	return some || err != nil
 }

@@ -161,7 +161,7 @@ func (f *file) close() error {
 }
 
 // know makes sure that a statement is prepared. It stays so until the file is closed.
-func (f *file) know(query string) (err error) {
+func (f *file) prepareQuery(query string) (err error) {
 	if f.statements[query] == nil {
 		f.statements[query], err = f.conn.PrepareContext(always, query) //nolint:sqlclosecheck // close closes all
 	}
@@ -175,7 +175,7 @@ func (f *file) exec(query string, args ...any) error {
 
 // execCount says how many rows it has changed.
 func (f *file) execCount(query string, args ...any) (int64, error) {
-	if err := f.know(query); err != nil {
+	if err := f.prepareQuery(query); err != nil {
 		return 0, err
 	}
 	done, err := f.statements[query].ExecContext(always, args...)
@@ -187,7 +187,7 @@ func (f *file) execCount(query string, args ...any) (int64, error) {
 
 // one reads a row into these places, and says whether there was one.
 func (f *file) one(query string, args []any, into ...any) (bool, error) {
-	if err := f.know(query); err != nil {
+	if err := f.prepareQuery(query); err != nil {
 		return false, err
 	}
 	err := f.statements[query].QueryRowContext(always, args...).Scan(into...)
@@ -199,7 +199,7 @@ func (f *file) one(query string, args []any, into ...any) (bool, error) {
 
 // each reads rows, and calls read for each.
 func (f *file) each(query string, args []any, read func(*sql.Rows) error) error {
-	if err := f.know(query); err != nil {
+	if err := f.prepareQuery(query); err != nil {
 		return err
 	}
 	rows, err := f.statements[query].QueryContext(always, args...)

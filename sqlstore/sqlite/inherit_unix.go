@@ -9,7 +9,7 @@ const lowestInherited = 10
 
 // inherit opens the socket once more, so that a process that is started before end is called has it open too. The bell
 // of a client without claims has no socket, and nothing to inherit.
-func (b *bell) inherit() (end func(), err error) {
+func (b *notifier) inherit() (end func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.socket == nil {

@@ -96,13 +96,13 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 		return nil, e.fault(err)
 	}
 	e.path = full
-	e.bell.folder, e.bell.shared = cmp.Or(e.bell.folder, full+"-wake"), e.shared
-	e.queue.folder, e.queue.shared = e.bell.folder, e.shared
+	e.notifier.folder, e.notifier.shared = cmp.Or(e.notifier.folder, full+"-wake"), e.shared
+	e.queue.folder, e.queue.shared = e.notifier.folder, e.shared
 	e.worker.Go(e.work)
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if e.identity, err = ask(bounded, e, (*transaction).identity); err != nil {
+	if e.identity, err = write(bounded, e, (*transaction).identity); err != nil {
 		_ = e.Close()
 		if errors.Is(err, context.DeadlineExceeded) {
 			took := time.Since(began).Round(time.Millisecond)

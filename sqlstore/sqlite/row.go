@@ -20,7 +20,7 @@ type row struct {
 	shrunk       bool // by what its owner has just said
 }
 
-func (r *row) ask() store.Demand {
+func (r *row) demand() store.Demand {
 	return store.Demand{Kind: kindOf(r.kind), Units: r.units, Limit: r.limit}
 }
 
@@ -83,7 +83,7 @@ func (tx *transaction) remove(c *store.Claim) (bool, error) {
 func (tx *transaction) values(c *store.Claim) ([]any, error) {
 	waits, details, err := tx.texts(c)
 	return []any{tx.prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit, tx.deadline(c), int64(c.TTL), int64(c.Grace),
-		tx.wall.UnixMicro(), c.Turn, tx.engine.bell.name(), waits, details, format}, err
+		tx.wall.UnixMicro(), c.Turn, tx.engine.notifier.name(), waits, details, format}, err
 }
 
 // insertInto takes those values as ?1 to ?15; what follows gives ticket, seat and state.
@@ -92,7 +92,7 @@ const insertInto = `INSERT INTO holdfast_claims (prefix, name, id, kind, units, 
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, `
 
 // insert writes a claim that has its answer.
-func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Answer) error {
+func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Result) error {
 	values, err := tx.values(c)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Answer) e
 }
 
 // prolong writes what a claim's owner says of it. The units become fewer, and never more (rule 6).
-func (tx *transaction) prolong(r *row, c *store.Claim) error {
+func (tx *transaction) renew(r *row, c *store.Claim) error {
 	waits, details, err := tx.texts(c)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (tx *transaction) prolong(r *row, c *store.Claim) error {
 	err = tx.exec(`UPDATE holdfast_claims SET seat = ?, units = ?, deadline = ?, ttl = ?, grace = ?, turn = ?,
 		inbox = ?, waits = ?, details = ? WHERE prefix = ? AND name = ? AND seat = ?`,
 		seat, r.units, tx.deadline(c), int64(c.TTL), int64(c.Grace), c.Turn,
-		tx.engine.bell.name(), waits, details, tx.prefix, c.Name, r.seat)
+		tx.engine.notifier.name(), waits, details, tx.prefix, c.Name, r.seat)
 	r.seat = seat
 	return err
 }
@@ -121,18 +121,18 @@ func (tx *transaction) prolong(r *row, c *store.Claim) error {
 func (tx *transaction) deadline(c *store.Claim) int64 { return tx.now + int64(c.TTL) + int64(c.Grace) }
 
 // places reads a line, or its first places.
-func (tx *transaction) places(name string, most int) (places []store.Entry, err error) {
+func (tx *transaction) entries(name string, most int) (places []store.Entry, err error) {
 	err = tx.each(`SELECT ticket, id, state, kind, units, capacity, deadline, ttl, grace, since, turn, waits, details
 		FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT ?`, []any{tx.prefix, name, most},
 		func(rows *sql.Rows) error {
-			p, err := tx.place(name, rows)
+			p, err := tx.scanEntry(name, rows)
 			places = append(places, p)
 			return err
 		})
 	return places, err
 }
 
-func (tx *transaction) place(name string, rows *sql.Rows) (p store.Entry, err error) {
+func (tx *transaction) scanEntry(name string, rows *sql.Rows) (p store.Entry, err error) {
 	var id, state, kind, waits, details string
 	var deadline, since int64
 	p.Name, p.Owner = name, &store.Owner{}

@@ -47,7 +47,7 @@ func share(string, string) {}
 func inode(fs.FileInfo) string { return "" }
 
 // inherit has nothing to open either.
-func (b *bell) inherit() (end func(), err error) { return func() {}, nil }
+func (b *notifier) inherit() (end func(), err error) { return func() {}, nil }
 
 // Windows cannot lock a folder.
 

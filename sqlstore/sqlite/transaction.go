@@ -11,26 +11,26 @@ import (
 // A transaction has the file for itself.
 type transaction struct {
 	*file
-	engine *engine
-	prefix string    // whose names are meant
-	now    int64     // since the machine was started, read when nobody else could write any more
-	wall   time.Time // for people, and for tickets
-	mark   uint64    // the highest ticket ever given
-	told   []message // whom to tell once it has happened
-	buried []string  // inboxes of dead clients that then have no claims any more
+	engine      *engine
+	prefix      string    // whose names are meant
+	now         int64     // since the machine was started, read when nobody else could write any more
+	wall        time.Time // for people, and for tickets
+	mark        uint64    // the highest ticket ever given
+	messages    []message // whom to tell once it has happened
+	deadInboxes []string  // inboxes of dead clients that then have no claims any more
 }
 
 // A message is news for the client that has this inbox.
 type message struct {
-	inbox    string
-	id       store.ID
-	standing store.Status
+	inbox  string
+	id     store.ID
+	status store.Status
 }
 
 // newTransaction goes on from BEGIN.
 func (e *engine) newTransaction() (*transaction, error) {
 	tx := e.alone()
-	if err := tx.heed(); err != nil {
+	if err := tx.checkMeta(); err != nil {
 		e.drop() // and with it the transaction
 		return nil, e.fault(err)
 	}
@@ -39,7 +39,7 @@ func (e *engine) newTransaction() (*transaction, error) {
 
 // heed reads what the file says of itself. It makes the tables if they are not there, and empties them if they are
 // from before the machine was started.
-func (tx *transaction) heed() error {
+func (tx *transaction) checkMeta() error {
 	if err := tx.install(); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (tx *transaction) heed() error {
 		// A machine is not started anew under a living process. This file was ours, and is now another machine's.
 		return errElsewhere
 	default:
-		if err := tx.forget(); err != nil {
+		if err := tx.clearAfterBoot(); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (tx *transaction) install() error {
 }
 
 // forget empties the file after the machine was started anew: whoever held then is dead.
-func (tx *transaction) forget() error {
+func (tx *transaction) clearAfterBoot() error {
 	if err := tx.exec("DELETE FROM holdfast_claims WHERE format <= ?", format); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ import (
 // any more. A socket is renamed to the name in the table when it is bound, and the name has the number of its inode.
 // So what is found under that name, and has that number, was open before the first claim was written; and a copy of
 // it, as a restored backup would have it, is not taken for it.
-type bell struct {
+type notifier struct {
 	folder string
 	shared bool // with other users
 
@@ -43,10 +43,10 @@ type bell struct {
 const longestAddress = 100
 
 // ringTimeout bounds how long a ring waits for a process that does not empty its inbox.
-const ringTimeout = 5 * time.Millisecond
+const sendTimeout = 5 * time.Millisecond
 
 // listen makes the inbox, if it is not there yet, and says whether there is one. Its name does not change any more.
-func (b *bell) listen(hear func(store.ID, store.Status)) bool {
+func (b *notifier) listen(hear func(store.ID, store.Status)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inbox != "" || b.closed {
@@ -56,7 +56,7 @@ func (b *bell) listen(hear func(store.ID, store.Status)) bool {
 		socket, inbox, err := b.makeInbox()
 		if err == nil {
 			b.socket, b.inbox = socket, inbox
-			b.reading.Go(func() { readLetters(socket, hear) })
+			b.reading.Go(func() { readDatagrams(socket, hear) })
 			return true
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ func (b *bell) listen(hear func(store.ID, store.Status)) bool {
 }
 
 // name is the name of the inbox.
-func (b *bell) name() string {
+func (b *notifier) name() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.inbox
@@ -78,7 +78,7 @@ func (b *bell) name() string {
 const listenTries = 5
 
 // makeInbox binds a socket, and then gives it its name.
-func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
+func (b *notifier) makeInbox() (socket *net.UnixConn, inbox string, err error) {
 	if err := makeFolder(b.folder, b.shared); err != nil {
 		return nil, "", err
 	}
@@ -108,10 +108,10 @@ func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
 const inodeMark = "i"
 
 // path is where the inbox of this name is.
-func (b *bell) path(inbox string) string { return filepath.Join(b.folder, inbox) }
+func (b *notifier) path(inbox string) string { return filepath.Join(b.folder, inbox) }
 
 // at calls do with the address of an inbox. Its name comes from the table: it must not lead out of the folder.
-func (b *bell) at(inbox string, do func(*net.UnixAddr) error) error {
+func (b *notifier) at(inbox string, do func(*net.UnixAddr) error) error {
 	if inbox == "" || strings.ContainsFunc(inbox, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		return fs.ErrInvalid
 	}
@@ -137,25 +137,25 @@ func (b *bell) at(inbox string, do func(*net.UnixAddr) error) error {
 
 // The form of a datagram: version, state, id, ticket.
 const (
-	letterVersion = 1
-	letterSize    = 1 + 1 + 16 + 8
+	datagramVersion = 1
+	datagramSize    = 1 + 1 + 16 + 8
 )
 
-func (m *message) letter() []byte {
-	letter := append(make([]byte, 0, letterSize), letterVersion, byte(m.standing.State))
+func (m *message) datagram() []byte {
+	letter := append(make([]byte, 0, datagramSize), datagramVersion, byte(m.status.State))
 	letter = append(letter, m.id[:]...)
-	return binary.BigEndian.AppendUint64(letter, m.standing.Ticket)
+	return binary.BigEndian.AppendUint64(letter, m.status.Ticket)
 }
 
 // readLetters passes on what comes in until the socket is closed.
-func readLetters(socket *net.UnixConn, hear func(store.ID, store.Status)) {
-	letter := make([]byte, 2*letterSize)
+func readDatagrams(socket *net.UnixConn, hear func(store.ID, store.Status)) {
+	letter := make([]byte, 2*datagramSize)
 	for {
 		n, err := socket.Read(letter)
 		if err != nil {
 			return
 		}
-		if n != letterSize || letter[0] != letterVersion {
+		if n != datagramSize || letter[0] != datagramVersion {
 			continue // a later version may have more to say
 		}
 		standing := store.Status{State: store.State(letter[1]), Ticket: binary.BigEndian.Uint64(letter[18:])}
@@ -166,19 +166,19 @@ func readLetters(socket *net.UnixConn, hear func(store.ID, store.Status)) {
 }
 
 // ring tells another process, and says whether it could.
-func (b *bell) ring(m message) bool {
+func (b *notifier) send(m message) bool {
 	socket, _ := b.dial(m.inbox)
 	if socket == nil {
 		return false
 	}
 	defer func() { _ = socket.Close() }()
-	_ = socket.SetWriteDeadline(time.Now().Add(ringTimeout))
-	_, err := socket.Write(m.letter())
+	_ = socket.SetWriteDeadline(time.Now().Add(sendTimeout))
+	_, err := socket.Write(m.datagram())
 	return err == nil
 }
 
 // dial connects to an inbox. It is refused if nobody has it open any more.
-func (b *bell) dial(inbox string) (socket *net.UnixConn, refused bool) {
+func (b *notifier) dial(inbox string) (socket *net.UnixConn, refused bool) {
 	err := b.at(inbox, func(a *net.UnixAddr) (err error) { socket, err = net.DialUnix("unixgram", nil, a); return err })
 	if err != nil {
 		return nil, errors.Is(err, syscall.ECONNREFUSED)
@@ -188,10 +188,12 @@ func (b *bell) dial(inbox string) (socket *net.UnixConn, refused bool) {
 
 // dead reports whether the client of an inbox is known to be dead, or to have closed its store. Of a client whose
 // socket is missing, or is not its own, nothing is known: its claims stand until their ttl has passed.
-func (b *bell) dead(inbox string) bool { return b.isOwn(inbox) && b.refuses(inbox) && b.isOwn(inbox) }
+func (b *notifier) dead(inbox string) bool {
+	return b.isOwn(inbox) && b.refuses(inbox) && b.isOwn(inbox)
+}
 
 // isOwn reports whether the socket of this name is the one that was bound by its client.
-func (b *bell) isOwn(inbox string) bool {
+func (b *notifier) isOwn(inbox string) bool {
 	_, number, marked := strings.Cut(inbox, inodeMark)
 	if !marked {
 		return false
@@ -200,7 +202,7 @@ func (b *bell) isOwn(inbox string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSocket && inode(info) == number
 }
 
-func (b *bell) refuses(inbox string) bool {
+func (b *notifier) refuses(inbox string) bool {
 	socket, refused := b.dial(inbox)
 	if socket != nil {
 		_ = socket.Close()
@@ -209,7 +211,7 @@ func (b *bell) refuses(inbox string) bool {
 }
 
 // remove removes the sockets of dead clients that have no claims.
-func (b *bell) remove(inboxes []string) {
+func (b *notifier) remove(inboxes []string) {
 	for _, inbox := range inboxes {
 		if b.refuses(inbox) {
 			_ = os.Remove(b.path(inbox))
@@ -222,7 +224,7 @@ const mostDialled = 1000
 
 // sweep returns the inboxes of dead clients, and removes the sockets of those that cannot have left claims to be
 // found by. A large folder is looked at in parts, which are chosen at random so that all have their turn.
-func (b *bell) sweep() (dead []string) {
+func (b *notifier) sweep() (dead []string) {
 	folder, err := os.Open(b.folder)
 	if err != nil {
 		return nil
@@ -243,7 +245,7 @@ func (b *bell) sweep() (dead []string) {
 }
 
 // close closes the socket. If the client has claims left, its name stays for others to find them by.
-func (b *bell) close(left func() bool) {
+func (b *notifier) close(left func() bool) {
 	b.mu.Lock()
 	b.closed = true
 	socket := b.socket

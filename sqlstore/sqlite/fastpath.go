@@ -14,7 +14,7 @@ import (
 
 // beginQuick returns a transaction for a single statement if no other is at the file, and otherwise nil. endQuick must
 // follow.
-func (e *engine) beginQuick() *transaction {
+func (e *engine) beginFast() *transaction {
 	select {
 	case e.turn <- struct{}{}:
 	default:
@@ -24,7 +24,7 @@ func (e *engine) beginQuick() *transaction {
 	first := len(e.jobs) == 0 && !e.closed // no job is overtaken
 	e.mu.Unlock()
 	now := e.clock.now()
-	if e.meetsOthers(now) || !first || e.file == nil || !e.file.installed || !e.file.current(e.path, now) {
+	if e.isContended(now) || !first || e.file == nil || !e.file.installed || !e.file.current(e.path, now) {
 		<-e.turn
 		return nil
 	}
@@ -33,10 +33,10 @@ func (e *engine) beginQuick() *transaction {
 
 // endQuick reports whether the statement was all there was to do. If it failed, for whatever reason, the long way finds
 // out why.
-func (e *engine) endQuick(done bool, err error) bool {
+func (e *engine) endFast(done bool, err error) bool {
 	switch {
 	case isBusy(err):
-		e.crowded = e.clock.now()
+		e.lastContended = e.clock.now()
 	case err != nil:
 		e.drop()
 	}
@@ -46,7 +46,7 @@ func (e *engine) endQuick(done bool, err error) bool {
 }
 
 // quickJoin puts c into an empty line, and says whether it did. A ticket beyond LastMark is for the long way to judge.
-func (tx *transaction) quickJoin(c *store.Claim) (a sqlstore.Answer, done bool, err error) {
+func (tx *transaction) fastJoin(c *store.Claim) (a sqlstore.Result, done bool, err error) {
 	if store.FloorTooHigh(c.Floor, tx.wall) {
 		return a, false, nil
 	}
@@ -70,7 +70,7 @@ func (tx *transaction) quickJoin(c *store.Claim) (a sqlstore.Answer, done bool, 
 }
 
 // quickLeave takes c out of a line that has nobody else, and says whether it did.
-func (tx *transaction) quickLeave(c *store.Claim) (done bool, err error) {
+func (tx *transaction) fastLeave(c *store.Claim) (done bool, err error) {
 	seat := c.Ticket
 	if c.Exclusive() {
 		seat = 0

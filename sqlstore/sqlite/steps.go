@@ -39,7 +39,7 @@ func (tx *transaction) count(name string) (t tally, err error) {
 
 // glance says whether a line has anybody, and whether a claim has a tombstone. Most lines are empty, and to see that
 // costs a quarter of counting.
-func (tx *transaction) glance(name string, id store.ID) (some, buried bool, err error) {
+func (tx *transaction) exists(name string, id store.ID) (some, buried bool, err error) {
 	_, err = tx.one(`SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ? AND name = ?),
 		EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = ? AND deadline > ?)`,
 		[]any{tx.prefix, name, id.String(), tx.now}, &some, &buried)
@@ -59,7 +59,7 @@ func (tx *transaction) tidy(name string) (t tally, err error) {
 			return t, err
 		}
 	}
-	err = tx.settle(name, &t)
+	err = tx.grantFitting(name, &t)
 	return t, err
 }
 
@@ -70,22 +70,22 @@ func (tx *transaction) expire(name string) error {
 			var ticket uint64
 			var id, inbox string
 			err := rows.Scan(&ticket, &id, &inbox)
-			tx.tell(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
+			tx.notify(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
 			return err
 		})
 }
 
 // settle grants all who fit and notes whom to tell.
-func (tx *transaction) settle(name string, t *tally) error {
+func (tx *transaction) grantFitting(name string, t *tally) error {
 	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}
 	for t.held < t.count {
 		found, err := tx.nextWaiting(name, &next)
-		if err != nil || !found || !prefix.Admit(next.ask()) {
+		if err != nil || !found || !prefix.Admit(next.demand()) {
 			return err
 		}
 		seat := next.ticket
-		if next.ask().Exclusive() {
+		if next.demand().Exclusive() {
 			seat = 0
 		}
 		err = tx.exec("UPDATE holdfast_claims SET state = 'held', seat = ?, since = ? WHERE prefix = ? AND name = ? AND seat = ?",
@@ -95,7 +95,7 @@ func (tx *transaction) settle(name string, t *tally) error {
 		}
 		t.held++
 		t.used += int64(next.units)
-		tx.tell(next.inbox, next.id, store.Status{State: store.Held, Ticket: next.ticket})
+		tx.notify(next.inbox, next.id, store.Status{State: store.Held, Ticket: next.ticket})
 	}
 	return nil
 }
@@ -107,58 +107,58 @@ func (tx *transaction) nextWaiting(name string, r *row) (bool, error) {
 		&r.seat, &r.ticket, &r.id, &r.kind, &r.units, &r.limit, &r.inbox)
 }
 
-func (tx *transaction) tell(inbox, id string, standing store.Status) {
-	m := message{inbox: inbox, standing: standing}
+func (tx *transaction) notify(inbox, id string, standing store.Status) {
+	m := message{inbox: inbox, status: standing}
 	if err := m.id.UnmarshalText([]byte(id)); err == nil {
-		tx.told = append(tx.told, m)
+		tx.messages = append(tx.messages, m)
 	}
 }
 
 // Join implements sqlstore.Engine.
-func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
+func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, error) {
 	e.Listen() // before anything is written: its inbox says whether a claim's client lives
-	if tx := e.beginQuick(); tx != nil {
-		a, done, err := tx.quickJoin(c)
-		if e.endQuick(done, err) {
+	if tx := e.beginFast(); tx != nil {
+		a, done, err := tx.fastJoin(c)
+		if e.endFast(done, err) {
 			return a, nil
 		}
 	}
-	return said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
+	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.join(c) }))
 }
 
 // said brings an answer's own error to the caller. It undid nothing.
-func said(a sqlstore.Answer, err error) (sqlstore.Answer, error) {
+func resultError(a sqlstore.Result, err error) (sqlstore.Result, error) {
 	if err == nil {
 		err = a.Err
 	}
 	return a, err
 }
 
-func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
-	some, buried, err := tx.glance(c.Name, c.ID)
+func (tx *transaction) join(c *store.Claim) (sqlstore.Result, error) {
+	some, buried, err := tx.exists(c.Name, c.ID)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
 	var t tally
 	if some {
 		var r row
 		var found bool
 		if t, err = tx.tidy(c.Name); err != nil || t.newer {
-			return sqlstore.Answer{Err: newer(t)}, err
+			return sqlstore.Result{Err: newer(t)}, err
 		}
 		if r, found, err = tx.find(c); err == nil && found {
-			err = tx.prolong(&r, c)
+			err = tx.renew(&r, c)
 		}
 		if err != nil || found {
-			return tx.answer(c.Name, &r, err)
+			return tx.result(c.Name, &r, err)
 		}
 	}
 	prefix := grant.Resume(t.head, t.held, t.used)
 	fits := t.held == t.count && prefix.Admit(c.Demand)
 	if t.count > 0 && !fits {
-		found, err := tx.buryIn(c.Name)
+		found, err := tx.removeDeadFrom(c.Name)
 		if err != nil {
-			return sqlstore.Answer{}, err
+			return sqlstore.Result{}, err
 		}
 		if found {
 			return tx.join(c) // nobody is found twice
@@ -166,14 +166,14 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 	}
 	switch {
 	case buried:
-		return sqlstore.Answer{}, nil
+		return sqlstore.Result{}, nil
 	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // one of its own is never too high
-		return sqlstore.Answer{Err: store.ErrFloor}, nil
+		return sqlstore.Result{Err: store.ErrFloor}, nil
 	case store.MarkTooHigh(tx.mark, tx.wall):
 		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
-		return sqlstore.Answer{Err: err}, nil
+		return sqlstore.Result{Err: err}, nil
 	case t.count > 0 && grant.Mismatch(t.head, c.Demand):
-		return sqlstore.Answer{Err: &store.MismatchError{InUse: t.head}}, nil
+		return sqlstore.Result{Err: &store.MismatchError{InUse: t.head}}, nil
 	}
 	if c.Try && !fits {
 		return tx.refuse(c, &t)
@@ -182,9 +182,9 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 }
 
 // refuse answers a Try that does not fit, with who is in the way.
-func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Answer, error) {
-	a := sqlstore.Answer{Ahead: t.count}
-	places, err := tx.places(c.Name, 1)
+func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Result, error) {
+	a := sqlstore.Result{Ahead: t.count}
+	places, err := tx.entries(c.Name, 1)
 	if len(places) > 0 {
 		a.Holder = &places[0]
 	}
@@ -192,12 +192,12 @@ func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Answer, error)
 }
 
 // admit draws the ticket and gives c its place.
-func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Answer, error) {
+func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Result, error) {
 	ticket, ok := tx.draw(c.Floor)
 	if !ok {
-		return sqlstore.Answer{Err: store.ErrFloor}, nil
+		return sqlstore.Result{Err: store.ErrFloor}, nil
 	}
-	a := sqlstore.Answer{State: store.Waiting, Ticket: ticket, Ahead: t.count}
+	a := sqlstore.Result{State: store.Waiting, Ticket: ticket, Ahead: t.count}
 	seat := ticket
 	if fits {
 		a.State = store.Held
@@ -205,17 +205,17 @@ func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Answ
 			seat = 0
 		}
 	} else {
-		a.Opens = max(time.Duration(t.earliest-tx.now), 1)
+		a.RecheckIn = max(time.Duration(t.earliest-tx.now), 1)
 	}
 	err := tx.insert(c, seat, &a)
 	return a, err
 }
 
 // Keep implements sqlstore.Engine.
-func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer, error) {
+func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result, error) {
 	cs = slices.Clone(cs) // a job whose caller has gone must not read what is the caller's again
-	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
-		answers := make([]sqlstore.Answer, len(cs))
+	return write(ctx, e, func(tx *transaction) ([]sqlstore.Result, error) {
+		answers := make([]sqlstore.Result, len(cs))
 		tidied := map[string]tally{}
 		for i := range cs {
 			var err error
@@ -228,7 +228,7 @@ func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 }
 
 // keep keeps one claim. A line that was tidied for another claim of the same call need not be tidied again.
-func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.Answer, error) {
+func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.Result, error) {
 	t, done := tidied[c.Name]
 	var err error
 	if !done {
@@ -236,29 +236,29 @@ func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.A
 		tidied[c.Name] = t
 	}
 	if err != nil || t.newer {
-		return sqlstore.Answer{Err: newer(t)}, err
+		return sqlstore.Result{Err: newer(t)}, err
 	}
 	r, found, err := tx.find(c)
 	if err != nil || !found {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
-	if err := tx.prolong(&r, c); err != nil {
-		return sqlstore.Answer{}, err
+	if err := tx.renew(&r, c); err != nil {
+		return sqlstore.Result{}, err
 	}
 	if r.shrunk {
 		if _, err := tx.tidy(c.Name); err != nil {
-			return sqlstore.Answer{}, err
+			return sqlstore.Result{}, err
 		}
 		if r, _, err = tx.find(c); err != nil {
-			return sqlstore.Answer{}, err
+			return sqlstore.Result{}, err
 		}
 	}
-	return tx.answer(c.Name, &r, nil)
+	return tx.result(c.Name, &r, nil)
 }
 
 // answer says where a claim stands that was kept, and how long it takes until something ahead of it can run out.
-func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, error) {
-	a := sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+func (tx *transaction) result(name string, r *row, err error) (sqlstore.Result, error) {
+	a := sqlstore.Result{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
 	if err != nil || a.State != store.Waiting {
 		return a, err
 	}
@@ -266,26 +266,26 @@ func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, 
 	_, err = tx.one("SELECT min(deadline) FROM holdfast_claims WHERE prefix = ? AND name = ? AND seat < ?",
 		[]any{tx.prefix, name, r.seat}, &earliest)
 	if earliest.Valid {
-		a.Opens = max(time.Duration(earliest.Int64-tx.now), 1)
+		a.RecheckIn = max(time.Duration(earliest.Int64-tx.now), 1)
 	}
 	return a, err
 }
 
 // Leave implements sqlstore.Engine.
 func (e *engine) Leave(ctx context.Context, c *store.Claim) error {
-	if tx := e.beginQuick(); tx != nil && e.endQuick(tx.quickLeave(c)) {
+	if tx := e.beginFast(); tx != nil && e.endFast(tx.fastLeave(c)) {
 		return nil
 	}
-	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.leave(c) }))
+	_, err := resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.leave(c) }))
 	return err
 }
 
-func (tx *transaction) leave(c *store.Claim) (sqlstore.Answer, error) {
+func (tx *transaction) leave(c *store.Claim) (sqlstore.Result, error) {
 	found, err := tx.remove(c)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
-	some, _, err := tx.glance(c.Name, store.ID{})
+	some, _, err := tx.exists(c.Name, store.ID{})
 	var t tally
 	if err == nil && some {
 		t, err = tx.tidy(c.Name)
@@ -294,38 +294,38 @@ func (tx *transaction) leave(c *store.Claim) (sqlstore.Answer, error) {
 		err = tx.exec(`INSERT INTO holdfast_tombstones (id, prefix, name, deadline) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			c.ID.String(), tx.prefix, c.Name, tx.now+int64(c.TTL))
 	}
-	return sqlstore.Answer{Err: newer(t)}, err
+	return sqlstore.Result{Err: newer(t)}, err
 }
 
 // Break implements sqlstore.Engine.
 func (e *engine) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.breakTicket(name, ticket) }))
+	_, err := resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.breakTicket(name, ticket) }))
 	return err
 }
 
-func (tx *transaction) breakTicket(name string, ticket uint64) (sqlstore.Answer, error) {
+func (tx *transaction) breakTicket(name string, ticket uint64) (sqlstore.Result, error) {
 	t, err := tx.tidy(name)
 	if err != nil || t.newer {
-		return sqlstore.Answer{Err: newer(t)}, err
+		return sqlstore.Result{Err: newer(t)}, err
 	}
 	var id, inbox string
 	found, err := tx.one("DELETE FROM holdfast_claims WHERE prefix = ? AND name = ? AND ticket = ? RETURNING id, inbox",
 		[]any{tx.prefix, name, int64(ticket)}, &id, &inbox)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
 	if !found {
-		return sqlstore.Answer{Err: store.ErrNotHeld}, nil
+		return sqlstore.Result{Err: store.ErrNotHeld}, nil
 	}
-	tx.tell(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
+	tx.notify(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
 	_, err = tx.tidy(name)
-	return sqlstore.Answer{}, err
+	return sqlstore.Result{}, err
 }
 
 // Look implements sqlstore.Engine. Mostly there is nothing to do but to read, which keeps nobody from writing.
-func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.Answer, error) {
+func (e *engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Result, error) {
 	type seen struct {
-		answers []sqlstore.Answer
+		answers []sqlstore.Result
 		untidy  bool
 	}
 	s, err := read(ctx, e, func(tx *transaction) (s seen, err error) {
@@ -336,7 +336,7 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 			return s, err
 		}
 		e.blockers = nil
-		s.answers, s.untidy, err = tx.look(waiting, tx.peek)
+		s.answers, s.untidy, err = tx.poll(waiting, tx.peek)
 		slices.Sort(e.blockers) // one client may be ahead of many claims
 		e.blockers = slices.Compact(e.blockers)
 		return s, errors.Join(err, tx.exec("COMMIT"))
@@ -344,9 +344,9 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 	if err != nil || !s.untidy {
 		return s.answers, err
 	}
-	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
-		answers, _, err := tx.look(waiting, func(name string) (tally, bool, error) {
-			if _, err := tx.buryIn(name); err != nil {
+	return write(ctx, e, func(tx *transaction) ([]sqlstore.Result, error) {
+		answers, _, err := tx.poll(waiting, func(name string) (tally, bool, error) {
+			if _, err := tx.removeDeadFrom(name); err != nil {
 				return tally{}, false, err
 			}
 			t, err := tx.tidy(name)
@@ -357,9 +357,9 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 }
 
 // look reads where claims stand, and what tally says of their lines.
-func (tx *transaction) look(waiting []store.Claim, tally func(name string) (tally, bool, error)) (
-	answers []sqlstore.Answer, untidy bool, err error) {
-	answers = make([]sqlstore.Answer, len(waiting))
+func (tx *transaction) poll(waiting []store.Claim, tally func(name string) (tally, bool, error)) (
+	answers []sqlstore.Result, untidy bool, err error) {
+	answers = make([]sqlstore.Result, len(waiting))
 	refused := map[string]error{}
 	for i := range waiting {
 		c := &waiting[i]
@@ -378,7 +378,7 @@ func (tx *transaction) look(waiting []store.Claim, tally func(name string) (tall
 			return nil, false, err
 		}
 		if found {
-			answers[i] = sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+			answers[i] = sqlstore.Result{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
 		}
 	}
 	return answers, untidy, nil
@@ -392,7 +392,7 @@ func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}
 	found, err := tx.nextWaiting(name, &next)
-	if untidy = t.earliest <= tx.now || found && prefix.Admit(next.ask()); err != nil || untidy {
+	if untidy = t.earliest <= tx.now || found && prefix.Admit(next.demand()); err != nil || untidy {
 		return t, untidy, err
 	}
 	dead, alive, err := tx.blockers(name)
@@ -406,15 +406,15 @@ func (e *engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 		places  []store.Entry
 		refused error
 	}
-	a, err := ask(ctx, e, func(tx *transaction) (a answer, err error) {
-		if _, err := tx.buryIn(name); err != nil {
+	a, err := write(ctx, e, func(tx *transaction) (a answer, err error) {
+		if _, err := tx.removeDeadFrom(name); err != nil {
 			return a, err
 		}
 		t, err := tx.tidy(name)
 		if err != nil || t.newer {
 			return answer{refused: newer(t)}, err
 		}
-		a.places, err = tx.places(name, -1)
+		a.places, err = tx.entries(name, -1)
 		return a, err
 	})
 	return store.Queue{Name: name, Entries: a.places}, cmp.Or(err, a.refused)
@@ -422,7 +422,7 @@ func (e *engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 
 // Names implements sqlstore.Engine.
 func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
-	return ask(ctx, e, func(tx *transaction) (names []string, err error) {
+	return write(ctx, e, func(tx *transaction) (names []string, err error) {
 		err = tx.each(`SELECT DISTINCT name FROM holdfast_claims
 			WHERE prefix = ?1 AND substr(name, 1, length(?2)) = ?2 AND deadline > ?3`,
 			[]any{tx.prefix, prefix, tx.now}, func(rows *sql.Rows) error {
@@ -437,9 +437,9 @@ func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
 
 // Sweep implements sqlstore.Engine.
 func (e *engine) Sweep(ctx context.Context) error {
-	dead := e.bell.sweep()
+	dead := e.notifier.sweep()
 	return e.submit(ctx, &job{do: func(tx *transaction) error {
-		if err := tx.bury(dead); err != nil {
+		if err := tx.removeDead(dead); err != nil {
 			return err
 		}
 		return tx.sweep()
