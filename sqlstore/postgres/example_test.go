@@ -91,7 +91,7 @@ func TestExamples(t *testing.T) {
 	ExampleNew()
 	var left, lines int
 	testkit.Must(t, db.QueryRowContext(t.Context(),
-		"SELECT (SELECT quantity FROM stock), (SELECT count(*) FROM holdfast.lines)").Scan(&left, &lines))
+		"SELECT (SELECT quantity FROM stock), (SELECT count(*) FROM holdfast.queues)").Scan(&left, &lines))
 	if left != 9 || lines != 0 {
 		t.Errorf("%d items are left, and %d claims", left, lines)
 	}

@@ -15,10 +15,10 @@ var grants string
 // Schema returns the SQL that creates the tables and functions, for psql.
 func Schema() string { return schema }
 
-// Grants returns the SQL that grants a user app the least that it needs, once the tables are there.
+// Grants returns the SQL that grants a user named app the least privileges that it needs, once the tables exist.
 func Grants() string { return grants }
 
-// answer are the columns of an answer.
+// answer selects the columns of a result.
 const answer = "SELECT coalesce(i, 0), coalesce(state, ''), coalesce(ticket, 0), coalesce(ahead, -1), coalesce(opens, 0), " +
 	"coalesce(problem, ''), coalesce(place, '') FROM "
 
