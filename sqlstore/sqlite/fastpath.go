@@ -5,15 +5,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Most locks are taken when nobody else wants them. Then one statement does what takes a transaction five otherwise: a
-// statement is a transaction of its own, with the file for itself from its beginning. It does nothing unless the line is
-// empty, or has nobody else; the long way then does all of it.
+// The fast path. Most locks are acquired without contention. Then one statement does what otherwise takes a transaction
+// of five: a statement is a transaction of its own, which excludes all others from its beginning. It changes nothing
+// unless the queue is empty, or has no other claim. In all other cases the worker does everything in a transaction.
 //
-// It runs in the caller's goroutine. To hand it to the worker and back would take as long again. The price: while the disk
-// itself does not answer, this caller cannot leave. All others can: they find the file in use, and queue.
+// The fast path runs in the caller's goroutine. Handing the call to the worker and back would double its time. The price:
+// while the disk does not respond, this caller does not return when its context is done. All others do: they find the
+// file in use, and become jobs.
 
-// beginQuick returns a transaction for a single statement if no other is at the file, and otherwise nil. endQuick must
-// follow.
+// beginFast returns a transaction for a single statement, or nil if the file is in use. endFast must follow.
 func (e *engine) beginFast() *transaction {
 	select {
 	case e.turn <- struct{}{}:
@@ -21,7 +21,7 @@ func (e *engine) beginFast() *transaction {
 		return nil
 	}
 	e.mu.Lock()
-	first := len(e.jobs) == 0 && !e.closed // no job is overtaken
+	first := len(e.jobs) == 0 && !e.closed // so that no job is overtaken
 	e.mu.Unlock()
 	now := e.clock.now()
 	if e.isContended(now) || !first || e.file == nil || !e.file.installed || !e.file.current(e.path, now) {
@@ -31,8 +31,7 @@ func (e *engine) beginFast() *transaction {
 	return e.alone()
 }
 
-// endQuick reports whether the statement was all there was to do. If it failed, for whatever reason, the long way finds
-// out why.
+// endFast reports whether the call is complete. If the statement failed, for whatever reason, the worker finds out why.
 func (e *engine) endFast(done bool, err error) bool {
 	switch {
 	case isBusy(err):
@@ -45,7 +44,7 @@ func (e *engine) endFast(done bool, err error) bool {
 	return err == nil && done
 }
 
-// quickJoin puts c into an empty line, and says whether it did. A ticket beyond LastMark is for the long way to judge.
+// fastJoin puts c into an empty queue and reports whether it did. A ticket beyond LastMark is left to the worker.
 func (tx *transaction) fastJoin(c *store.Claim) (a sqlstore.Result, done bool, err error) {
 	if store.FloorTooHigh(c.Floor, tx.wall) {
 		return a, false, nil
@@ -69,7 +68,7 @@ func (tx *transaction) fastJoin(c *store.Claim) (a sqlstore.Result, done bool, e
 	return a, done, err
 }
 
-// quickLeave takes c out of a line that has nobody else, and says whether it did.
+// fastLeave removes c from a queue that has no other claim and reports whether it did.
 func (tx *transaction) fastLeave(c *store.Claim) (done bool, err error) {
 	seat := c.Ticket
 	if c.Exclusive() {

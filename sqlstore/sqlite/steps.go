@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// A tally is what there is to know of a line as a whole.
+// A tally describes a queue as a whole.
 type tally struct {
-	head     store.Demand // kind and limit, which all of a line have in common
+	head     store.Demand // kind and limit, which all claims of a queue have in common
 	count    int
 	held     int
 	used     int64
 	earliest int64 // deadline
-	newer    bool  // something in it is of a newer format
+	newer    bool  // it has a row of a newer format
 }
 
-// count reads the tally of a line.
+// count returns the tally of a queue.
 func (tx *transaction) count(name string) (t tally, err error) {
 	var kind string
 	var newest int64
@@ -37,8 +37,8 @@ func (tx *transaction) count(name string) (t tally, err error) {
 	return t, err
 }
 
-// glance says whether a line has anybody, and whether a claim has a tombstone. Most lines are empty, and to see that
-// costs a quarter of counting.
+// exists reports whether a queue has claims, and whether a claim has a tombstone. Most queues are empty, and finding that
+// out costs a quarter of counting.
 func (tx *transaction) exists(name string, id store.ID) (some, buried bool, err error) {
 	_, err = tx.one(`SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ? AND name = ?),
 		EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = ? AND deadline > ?)`,
@@ -46,7 +46,7 @@ func (tx *transaction) exists(name string, id store.ID) (some, buried bool, err 
 	return some, buried, err
 }
 
-// tidy removes what is out of a line, grants whoever then fits, and reads the tally of what is left.
+// tidy removes expired claims from a queue, grants the claims that then fit, and returns the tally of what is left.
 func (tx *transaction) tidy(name string) (t tally, err error) {
 	if t, err = tx.count(name); err != nil || t.count == 0 || t.newer {
 		return t, err
@@ -63,7 +63,7 @@ func (tx *transaction) tidy(name string) (t tally, err error) {
 	return t, err
 }
 
-// expire removes what is out, and says so to whom it was: a process that is dead leaves a socket to be removed.
+// expire removes expired claims and notifies their clients. If a client is dead, deliver then removes its socket.
 func (tx *transaction) expire(name string) error {
 	return tx.each("DELETE FROM holdfast_claims WHERE prefix = ? AND name = ? AND deadline <= ? RETURNING ticket, id, inbox",
 		[]any{tx.prefix, name, tx.now}, func(rows *sql.Rows) error {
@@ -75,7 +75,7 @@ func (tx *transaction) expire(name string) error {
 		})
 }
 
-// settle grants all who fit and notes whom to tell.
+// grantFitting grants the next claims that fit, and notifies their clients.
 func (tx *transaction) grantFitting(name string, t *tally) error {
 	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}
@@ -100,15 +100,15 @@ func (tx *transaction) grantFitting(name string, t *tally) error {
 	return nil
 }
 
-// nextWaiting reads the first that waits behind r's seat into r.
+// nextWaiting reads the first waiting claim behind r's seat into r.
 func (tx *transaction) nextWaiting(name string, r *row) (bool, error) {
 	return tx.one(`SELECT seat, ticket, id, kind, units, capacity, inbox FROM holdfast_claims
 		WHERE prefix = ? AND name = ? AND seat > ? AND state = 'waiting' ORDER BY seat LIMIT 1`, []any{tx.prefix, name, r.seat},
 		&r.seat, &r.ticket, &r.id, &r.kind, &r.units, &r.limit, &r.inbox)
 }
 
-func (tx *transaction) notify(inbox, id string, standing store.Status) {
-	m := message{inbox: inbox, status: standing}
+func (tx *transaction) notify(inbox, id string, status store.Status) {
+	m := message{inbox: inbox, status: status}
 	if err := m.id.UnmarshalText([]byte(id)); err == nil {
 		tx.messages = append(tx.messages, m)
 	}
@@ -116,7 +116,7 @@ func (tx *transaction) notify(inbox, id string, standing store.Status) {
 
 // Join implements sqlstore.Engine.
 func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, error) {
-	e.Listen() // before anything is written: its inbox says whether a claim's client lives
+	e.Listen() // before anything is written: by its socket other clients find out whether this one lives
 	if tx := e.beginFast(); tx != nil {
 		a, done, err := tx.fastJoin(c)
 		if e.endFast(done, err) {
@@ -126,7 +126,7 @@ func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, err
 	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.join(c) }))
 }
 
-// said brings an answer's own error to the caller. It undid nothing.
+// resultError returns the error of a result as the error of the call. It has rolled nothing back.
 func resultError(a sqlstore.Result, err error) (sqlstore.Result, error) {
 	if err == nil {
 		err = a.Err
@@ -161,13 +161,13 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Result, error) {
 			return sqlstore.Result{}, err
 		}
 		if found {
-			return tx.join(c) // nobody is found twice
+			return tx.join(c) // no dead client is found twice
 		}
 	}
 	switch {
 	case buried:
 		return sqlstore.Result{}, nil
-	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // one of its own is never too high
+	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // a floor up to the mark is never too high
 		return sqlstore.Result{Err: store.ErrFloor}, nil
 	case store.MarkTooHigh(tx.mark, tx.wall):
 		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
@@ -181,7 +181,7 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Result, error) {
 	return tx.admit(c, &t, fits)
 }
 
-// refuse answers a Try that does not fit, with who is in the way.
+// refuse returns the result of a Try that does not fit, with the claim that blocks it.
 func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Result, error) {
 	a := sqlstore.Result{Ahead: t.count}
 	places, err := tx.entries(c.Name, 1)
@@ -191,7 +191,7 @@ func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Result, error)
 	return a, err
 }
 
-// admit draws the ticket and gives c its place.
+// admit draws the ticket and inserts c into the queue.
 func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Result, error) {
 	ticket, ok := tx.draw(c.Floor)
 	if !ok {
@@ -213,7 +213,7 @@ func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Resu
 
 // Keep implements sqlstore.Engine.
 func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result, error) {
-	cs = slices.Clone(cs) // a job whose caller has gone must not read what is the caller's again
+	cs = slices.Clone(cs) // an abandoned job must not read the caller's slice
 	return write(ctx, e, func(tx *transaction) ([]sqlstore.Result, error) {
 		answers := make([]sqlstore.Result, len(cs))
 		tidied := map[string]tally{}
@@ -227,7 +227,7 @@ func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result,
 	})
 }
 
-// keep keeps one claim. A line that was tidied for another claim of the same call need not be tidied again.
+// keep keeps one claim. A queue that was tidied for another claim of the same call is not tidied again.
 func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.Result, error) {
 	t, done := tidied[c.Name]
 	var err error
@@ -256,7 +256,7 @@ func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.R
 	return tx.result(c.Name, &r, nil)
 }
 
-// answer says where a claim stands that was kept, and how long it takes until something ahead of it can run out.
+// result returns the result for a claim that was kept, with the time until something ahead of it can expire.
 func (tx *transaction) result(name string, r *row, err error) (sqlstore.Result, error) {
 	a := sqlstore.Result{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
 	if err != nil || a.State != store.Waiting {
@@ -322,7 +322,7 @@ func (tx *transaction) breakTicket(name string, ticket uint64) (sqlstore.Result,
 	return sqlstore.Result{}, err
 }
 
-// Look implements sqlstore.Engine. Mostly there is nothing to do but to read, which keeps nobody from writing.
+// Poll implements sqlstore.Engine. Mostly it only reads, which does not keep other clients from writing.
 func (e *engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Result, error) {
 	type seen struct {
 		answers []sqlstore.Result
@@ -332,7 +332,7 @@ func (e *engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Re
 		if s.untidy = !tx.installed; s.untidy {
 			return s, nil
 		}
-		if err := tx.exec("BEGIN"); err != nil { // all that is read is of one moment
+		if err := tx.exec("BEGIN"); err != nil { // so that all reads are from one snapshot
 			return s, err
 		}
 		e.blockers = nil
@@ -356,7 +356,8 @@ func (e *engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Re
 	})
 }
 
-// look reads where claims stand, and what tally says of their lines.
+// poll returns the results for claims that wait. It calls tally for each queue once; untidy reports whether it returned
+// true for any.
 func (tx *transaction) poll(waiting []store.Claim, tally func(name string) (tally, bool, error)) (
 	answers []sqlstore.Result, untidy bool, err error) {
 	answers = make([]sqlstore.Result, len(waiting))
@@ -384,7 +385,7 @@ func (tx *transaction) poll(waiting []store.Claim, tally func(name string) (tall
 	return answers, untidy, nil
 }
 
-// peek counts a line, and says whether there is something in it to be done.
+// peek returns the tally of a queue and whether it needs to be tidied.
 func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	if t, err = tx.count(name); err != nil || t.count == 0 || t.newer {
 		return t, false, err
@@ -400,7 +401,7 @@ func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	return t, len(dead) > 0, err
 }
 
-// Line implements sqlstore.Engine.
+// Queue implements sqlstore.Engine.
 func (e *engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 	type answer struct {
 		places  []store.Entry
@@ -446,12 +447,12 @@ func (e *engine) Sweep(ctx context.Context) error {
 	}})
 }
 
-// mostSwept bounds how many lines one sweep tidies, so that others get their turn.
+// mostSwept bounds how many queues one sweep tidies, so that other calls get their turn.
 const mostSwept = 1000
 
-// sweep removes what is out in lines of all prefixes.
+// sweep removes expired claims from queues of all prefixes.
 func (tx *transaction) sweep() error {
-	_, err := tx.eachLine("deadline <= ?", tx.now, func(name string) error {
+	_, err := tx.eachQueue("deadline <= ?", tx.now, func(name string) error {
 		_, err := tx.tidy(name)
 		return err
 	})
@@ -461,25 +462,25 @@ func (tx *transaction) sweep() error {
 	return tx.exec("DELETE FROM holdfast_tombstones WHERE deadline <= ?", tx.now)
 }
 
-// eachLine calls do for the lines, of all prefixes, that have a claim of which where is true. It reports whether these
-// were all.
-func (tx *transaction) eachLine(where string, arg any, do func(name string) error) (all bool, err error) {
+// eachQueue calls do for the queues, of all prefixes, that have a claim for which where is true, up to mostSwept. It
+// reports whether these were all.
+func (tx *transaction) eachQueue(where string, arg any, do func(name string) error) (all bool, err error) {
 	type resource struct{ prefix, name string }
-	var lines []resource
+	var queues []resource
 	err = tx.each("SELECT DISTINCT prefix, name FROM holdfast_claims WHERE "+where+" AND format <= ? LIMIT ?",
 		[]any{arg, format, mostSwept}, func(rows *sql.Rows) error {
 			var r resource
 			err := rows.Scan(&r.prefix, &r.name)
-			lines = append(lines, r)
+			queues = append(queues, r)
 			return err
 		})
 	own := tx.prefix
 	defer func() { tx.prefix = own }()
-	for i := 0; err == nil && i < len(lines); i++ {
-		tx.prefix = lines[i].prefix
-		err = do(lines[i].name)
+	for i := 0; err == nil && i < len(queues); i++ {
+		tx.prefix = queues[i].prefix
+		err = do(queues[i].name)
 	}
-	return len(lines) < mostSwept, err
+	return len(queues) < mostSwept, err
 }
 
 func newer(t tally) error {
