@@ -17,21 +17,21 @@ import (
 // holderEnv makes a test binary a process that holds a lock.
 const holderEnv = "HOLDFAST_TEST_HOLDER"
 
-// A holding is what such a process is told. The end of its input ends it.
+// A holding is the input of such a process. The process ends when its input ends.
 type holding struct {
 	URL  string
 	Lock string
 	Dir  string // for its history
 }
 
-// A saying is a line that such a process writes.
+// A saying is a line of the output of such a process.
 type saying struct {
 	Event string // held or lost
 	Token holdfast.Token
 }
 
-// HolderChild makes this program a process that holds a lock, if [Journal.StartHolder] has started it, and does not
-// return then. It is called before anything else, when stores are registered.
+// HolderChild makes this program a process that holds a lock, and does not return, if [Journal.StartHolder] has started
+// it. It must be called first, after stores are registered.
 func HolderChild() {
 	if os.Getenv(holderEnv) == "" {
 		return
@@ -43,7 +43,7 @@ func HolderChild() {
 	os.Exit(0)
 }
 
-// beHolder takes the lock, records that it believes to hold it, and says when it does not any more.
+// beHolder acquires the lock, records that it believes to hold it, and writes a line when it no longer does.
 func beHolder(in io.Reader, out *json.Encoder) error {
 	lines := bufio.NewScanner(in)
 	var h holding
@@ -84,7 +84,7 @@ func beHolder(in io.Reader, out *json.Encoder) error {
 	return nil
 }
 
-// A Holder is a process that holds the lock of a journal until something happens to it.
+// A Holder is a process that holds the lock of a journal until it ends or loses the lock.
 type Holder struct {
 	*os.Process
 	Token holdfast.Token
@@ -94,7 +94,7 @@ type Holder struct {
 	says    *json.Decoder
 }
 
-// StartHolder starts a process and returns when it has got the lock. It ends with the test.
+// StartHolder starts a process and returns when it has acquired the lock. The process is ended with the test.
 func (j *Journal) StartHolder(url string) *Holder {
 	j.Helper()
 	self, err := os.Executable()
@@ -122,7 +122,7 @@ func (h *Holder) AwaitLost() {
 	h.hear("lost")
 }
 
-// hear waits until it says something, which must be this.
+// hear waits for the next line of the process, which must report this event.
 func (h *Holder) hear(event string) holdfast.Token {
 	h.journal.Helper()
 	var s saying

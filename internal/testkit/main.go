@@ -12,8 +12,8 @@ import (
 
 // Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
 //
-// Most tests of a store wait, for a server or until a ttl is over. So twice as many of them run at once as there are
-// processors, unless the command line says how many.
+// Most tests of a store wait for a server or for a ttl. So twice as many of them run in parallel as there are processors,
+// unless the command line sets the number.
 func Main(m *testing.M) {
 	flag.Parse()
 	said := false
