@@ -17,14 +17,17 @@ func Believer(s store.Store) store.Store {
 // RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too. The
 // processes of a test call it once. A SQLite file is not suitable: a process that is stopped inside a transaction stops
 // all others, and then nothing can be shown.
-func RegisterBeliever() {
-	store.Register("believer", func(ctx context.Context, at store.Location) (store.Store, error) {
-		at.Scheme = "redis"
+func RegisterBeliever() { RegisterBroken("believer", "redis", Believer) }
+
+// RegisterBroken registers a scheme for stores of another scheme that broken makes of them.
+func RegisterBroken(scheme, of string, broken func(store.Store) store.Store) {
+	store.Register(scheme, func(ctx context.Context, at store.Location) (store.Store, error) {
+		at.Scheme = of
 		s, err := store.Open(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		return Believer(s), nil
+		return broken(s), nil
 	})
 }
 

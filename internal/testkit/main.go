@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -12,14 +13,14 @@ import (
 
 // Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
 //
-// Most tests of a store wait for a server or for a ttl. So twice as many of them run in parallel as there are processors,
-// unless the command line sets the number.
-func Main(m *testing.M) {
+// Most tests of a store wait for a server or for a ttl. So perProcessor of them run in parallel on each processor, two if
+// it is not given, unless the command line sets the number.
+func Main(m *testing.M, perProcessor ...int) {
 	flag.Parse()
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
 	if !said {
-		if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
+		if err := flag.Set("test.parallel", fmt.Sprint(cmp.Or(append(perProcessor, 2)...)*runtime.GOMAXPROCS(0))); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}

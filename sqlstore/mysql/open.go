@@ -157,7 +157,7 @@ func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store
 		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Close())
 	}
 	_ = e.Sweep(within) // a failure is harmless: expired claims block no client
-	return sqlstore.New(e, e.Frame, pace), nil
+	return sqlstore.New(engine{e}, e.Frame, pace), nil
 }
 
 // A connector connects to the first of several servers that is writable.
@@ -302,7 +302,7 @@ func (c *connector) connect(ctx context.Context, config *mysql.Config, toCome in
 	case err == nil:
 		return conn, nil
 	case within.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Errorf("%s: no response in %v", config.Addr, patience.Round(time.Millisecond))
+		return nil, fmt.Errorf("%s: no answer in %v", config.Addr, patience.Round(time.Millisecond))
 	}
 	return nil, err
 }
