@@ -37,8 +37,11 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 
 func (s *Store) permissions() store.Finding {
 	f := store.Finding{Check: "permissions", Found: "connected without a user; every client that reaches the servers can take locks away"}
-	if user := s.servers.user; user != "" {
+	switch user := s.servers.user; {
+	case user != "":
 		f.Found = "connected as " + store.Quote(user) + "; nodes are made for this user alone"
+	case s.servers.hasUser():
+		f.Found = "connected with the user of WithCredentials; nodes are made for this user alone"
 	}
 	return f
 }
@@ -46,8 +49,8 @@ func (s *Store) permissions() store.Finding {
 // A serverReport is what a server responds to four-letter words.
 type serverReport struct {
 	address string
-	srvr    map[string]string // of the lines "Name: value"; nil: it does not respond so
-	conf    map[string]string // of the lines "name=value"
+	srvr    map[string]string // of the queues "Name: value"; nil: it does not respond so
+	conf    map[string]string // of the queues "name=value"
 	err     error             // why there is no connection
 }
 
@@ -90,7 +93,7 @@ func (s *Store) word(ctx context.Context, address, word string) (string, error) 
 	return string(text), err
 }
 
-// pairs reads lines of a name and a value.
+// pairs reads queues of a name and a value.
 func pairs(text, separator string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
