@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,7 @@ type conn struct {
 }
 
 const (
+	directCalls = 2
 	directBytes = 4096                 // what callers may have written by themselves and is not replied to
 	tick        = 5 * time.Millisecond // how often the reader checks on callers that read
 	watchAfter  = 20                   // after so many ticks without a call the reader watches the connection
@@ -166,7 +168,7 @@ func (c *conn) exchange(ctx context.Context, r *request) (*call, error) {
 	own.bytes = len(c.out) - before
 	c.push(own)
 	c.calls++
-	writes := c.bytes <= directBytes && c.writes.TryLock()
+	writes := c.n <= directCalls && c.bytes <= directBytes && c.writes.TryLock()
 	reads := writes && c.n == 1 && !c.reading
 	switch {
 	case reads:
@@ -380,6 +382,7 @@ func (c *conn) write() {
 		case <-c.dead:
 			return
 		}
+		runtime.Gosched()
 		c.writes.Lock()
 		for {
 			c.mu.Lock()
