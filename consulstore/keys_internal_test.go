@@ -52,8 +52,8 @@ func randomName(r *rand.Rand) string {
 func checkEscaped(t *testing.T, name string) (line string) {
 	t.Helper()
 	keys := newKeySpace("")
-	line = keys.line(name)
-	component := strings.TrimSuffix(strings.TrimPrefix(line, keys.lines), "/")
+	line = keys.queue(name)
+	component := strings.TrimSuffix(strings.TrimPrefix(line, keys.queues), "/")
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.~", r)
 	}
@@ -110,9 +110,9 @@ func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	keys := newKeySpace("")
 	for _, line := range []string{
-		"", "holdfast/id", "holdfast/store/grant/", "holdfast/store/grant/a", "holdfast/store/grant/a/b/", "holdfast/store/grant/~2e/",
-		"holdfast/store/grant/~/", "holdfast/store/grant/~6/", "holdfast/store/grant/~61/", "holdfast/store/grant/./", "holdfast/store/grant/a b/",
-		"holdfast/store/grant/%41/", "holdfast/tenant/p/line/a/",
+		"", "holdfast/id", "holdfast/line/", "holdfast/line/a", "holdfast/line/a/b/", "holdfast/line/~2e/",
+		"holdfast/line/~/", "holdfast/line/~6/", "holdfast/line/~61/", "holdfast/line/./", "holdfast/line/a b/",
+		"holdfast/line/%41/", "holdfast/tenant/p/line/a/",
 	} {
 		if name, ok := keys.name(line); ok {
 			t.Errorf("%q is taken for the line of %q", line, name)
@@ -126,7 +126,7 @@ func TestTenantsAreApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, prefix := range append([]string{""}, oddNames...) {
 		keys := newKeySpace(prefix)
-		for _, key := range []string{keys.lines, keys.sessions, keys.id} {
+		for _, key := range []string{keys.queues, keys.sessions, keys.id} {
 			if other, taken := seen[key]; taken {
 				t.Errorf("the prefixes %q and %q have %q", prefix, other, key)
 			}
@@ -134,7 +134,7 @@ func TestTenantsAreApart(t *testing.T) {
 		}
 	}
 	for _, name := range oddNames {
-		if line := newKeySpace("").line(name); strings.HasPrefix(line, root+"tenant/") {
+		if line := newKeySpace("").queue(name); strings.HasPrefix(line, root+"tenant/") {
 			t.Errorf("the name %q has %q", name, line)
 		}
 	}
@@ -148,12 +148,12 @@ func TestConsulKeepsKeys(t *testing.T) {
 	for names := range slices.Chunk(oddNames, batch) {
 		var ops []any
 		for _, name := range names {
-			ops = append(ops, map[string]any{"KV": casOp(newKeySpace("").line(name)+"claim", 0, name)})
+			ops = append(ops, map[string]any{"KV": casOp(newKeySpace("").queue(name)+"claim", 0, name)})
 		}
 		testkit.Must(t, server.Call(t.Context(), http.MethodPut, "/v1/txn", ops, nil))
 	}
 	for _, name := range oddNames {
-		key := newKeySpace("").line(name) + "claim"
+		key := newKeySpace("").queue(name) + "claim"
 		var found []entry
 		testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/"+key, nil, &found))
 		if len(found) != 1 || found[0].Key != key || string(found[0].Value) != name {
@@ -161,7 +161,7 @@ func TestConsulKeepsKeys(t *testing.T) {
 		}
 	}
 	var lines []string
-	testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/holdfast/store/grant/?keys&separator=/", nil, &lines))
+	testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/holdfast/line/?keys&separator=/", nil, &lines))
 	if len(lines) != len(oddNames) {
 		t.Errorf("of %d names there are %d lines", len(oddNames), len(lines))
 	}
@@ -193,8 +193,8 @@ func TestUnreadableValues(t *testing.T) {
 		"1 ": sessionqueue.ErrUnreadable, "1 nonsense {}": sessionqueue.ErrUnreadable, "-1 x": sessionqueue.ErrUnreadable,
 		`{"Limit":1}`: sessionqueue.ErrUnreadable, "\x00": sessionqueue.ErrUnreadable,
 	} {
-		_, _, err := decodeValue(&entry{Key: "holdfast/store/grant/x/1", Value: []byte(value)})
-		if !errors.Is(err, want) || !strings.Contains(err.Error(), "holdfast/store/grant/x/1") {
+		_, _, err := decodeValue(&entry{Key: "holdfast/line/x/1", Value: []byte(value)})
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), "holdfast/line/x/1") {
 			t.Errorf("%q: %v, want %v", value, err, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestDecodeLine(t *testing.T) {
 		key := newKeySpace("").claim("x", store.ID{id})
 		return entry{Key: key, Value: value, Session: "s", CreateIndex: index}
 	}
-	line, err := decodeLine([]entry{claim(1, 30), claim(2, 9), claim(3, 100)})
+	line, err := decodeQueue([]entry{claim(1, 30), claim(2, 9), claim(3, 100)})
 	testkit.Must(t, err)
 	var order []byte
 	for _, e := range line {
@@ -218,7 +218,7 @@ func TestDecodeLine(t *testing.T) {
 		t.Errorf("the order is %v", order)
 	}
 	without, strange, newer := claim(4, 4), claim(5, 5), claim(6, 6)
-	without.Session, strange.Key, newer.Value = "", newKeySpace("").line("x")+"note", []byte("2 x")
+	without.Session, strange.Key, newer.Value = "", newKeySpace("").queue("x")+"note", []byte("2 x")
 	for name, test := range map[string]struct {
 		entries []entry
 		want    error
@@ -228,7 +228,7 @@ func TestDecodeLine(t *testing.T) {
 		"newer":            {[]entry{claim(1, 1), newer}, store.ErrFormat},
 		"newer and others": {[]entry{without, strange, newer}, store.ErrFormat},
 	} {
-		if line, err := decodeLine(test.entries); !errors.Is(err, test.want) || line != nil {
+		if line, err := decodeQueue(test.entries); !errors.Is(err, test.want) || line != nil {
 			t.Errorf("%s: %v, %v", name, line, err)
 		}
 	}

@@ -51,7 +51,7 @@ func newPlainMode(c *consul) *plainMode {
 	p.sessions = frame.NewSessions(c.frame, frame.SessionConfig[*session]{
 		Server: c, Mutex: p.mu, Lost: p.loseBids, Renewed: p.afterRenewal,
 	})
-	c.told = p
+	c.receiver = p
 	return p
 }
 
@@ -233,7 +233,7 @@ func (p *plainMode) confirm(ctx context.Context, held []*bid) error {
 		failed, refused := errors.AsType[*failedOp](err)
 		switch {
 		case refused && failed.index == 0:
-			p.lose(ses)
+			p.sessions.Over(ses)
 			return nil
 		case refused:
 			p.gone(batch[failed.index-1])
@@ -267,7 +267,7 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 		return nil
 	case ctx.Err() != nil:
 		p.releaseLater(b)
-		p.releases.Ask()
+		p.releases.Request()
 		return ctx.Err()
 	}
 	call := p.frame.Call(ctx, c.TTL)
@@ -296,7 +296,7 @@ func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error)
 	defer call.End()
 	e, err := p.read(call.Context, p.key(name))
 	if err == nil && e != nil && e.Session != "" {
-		line.Entries = []store.Entry{p.place(name, e)}
+		line.Entries = []store.Entry{holder(name, e)}
 	}
 	return line, call.Outcome(err)
 }

@@ -46,7 +46,7 @@ func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings)
 		claims: map[store.ID]*claim{},
 		slots:  keySlots{},
 	}
-	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Look: s.look})
+	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Inspect: s.look})
 	s.watcher = newWatcher(f, client.ActiveConnection())
 	s.sessions = frame.NewSessions(f, frame.SessionConfig[*lease]{
 		Server: newLessor(f.Life(), s.etcd, s.keys, set.ttl), Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
@@ -74,7 +74,6 @@ func (s *Store) Abilities() store.Abilities {
 		// is etcd's default, elections and the look for what has run out add up to this.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 5 * time.Second,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }
@@ -95,13 +94,6 @@ func (s *Store) loseClaims(*session) {
 	for _, c := range s.claims {
 		s.gone(c)
 	}
-}
-
-// lose ends a session that etcd has no more.
-func (s *Store) lose(ses *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions.Lose(ses)
 }
 
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.

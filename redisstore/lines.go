@@ -150,7 +150,7 @@ func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, a
 		return standing, nil
 	case "b":
 		return store.Status{}, &store.Fault{Store: s.frame.Name, Err: fmt.Errorf(
-			"it was started again or has lost its data, and nothing is granted for another %v (guard)", w.millis())}
+			"it was started again or has lost its data, and nothing is granted for another %v (startup-delay)", w.millis())}
 	case "mark":
 		return store.Status{}, s.badMark(at, w.rest)
 	case "mismatch":

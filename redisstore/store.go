@@ -53,7 +53,7 @@ func newBase(name string, set settings) *base {
 	if set.logger == nil {
 		set.logger = slog.Default()
 	}
-	config := frame.Config{Name: name, Drift: frame.Clocks, Explain: explain, SharedLimits: true}
+	config := frame.Config{Name: name, Drift: frame.Clocks, Explain: set.explain, SharedLimits: true}
 	if set.plain != nil {
 		config.Name = "plain " + name
 		config.Drift.Part = set.plain.drift
@@ -152,7 +152,6 @@ func (b *base) Abilities() store.Abilities {
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
 		TakeoverPlus: 50 * time.Millisecond,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }

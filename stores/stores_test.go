@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 	_ "github.com/holdfast-go/holdfast/stores"
 )
 
@@ -29,12 +28,19 @@ var urls = map[string]func(t *testing.T) string{
 	},
 }
 
-// TestEveryStoreIsRegistered: a URL of each is opened, and locks.
+// TestEveryStoreIsRegistered opens a URL of each store. Ping finds it healthy and leaves nothing, and a lock can be
+// acquired.
 func TestEveryStoreIsRegistered(t *testing.T) {
 	for name, start := range urls {
 		t.Run(name, func(t *testing.T) {
 			locks, err := holdfast.Open(t.Context(), start(t))
 			testkit.Must(t, err)
+			testkit.Check(t, locks.Ping(t.Context()))
+			if locks.Abilities().Queue {
+				for name, err := range locks.Names(t.Context(), "") {
+					t.Errorf("after Ping there is %q, %v", name, err)
+				}
+			}
 			lease, err := locks.Mutex("x").Lock(t.Context())
 			testkit.Must(t, err)
 			testkit.Check(t, lease.Unlock(t.Context()))
@@ -66,10 +72,7 @@ func redlockURL(t *testing.T, user string, nodes ...*servers.RedisServer) string
 		hosts = append(hosts, n.Addr())
 	}
 	url := "redlock://" + user + strings.Join(hosts, ",")
-	at, err := store.ParseLocation(url)
-	if err == nil {
-		_, err = redlock.Init(t.Context(), at)
-	}
+	_, err := redlock.Init(t.Context(), url)
 	testkit.Must(t, err)
 	return url
 }

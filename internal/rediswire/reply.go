@@ -129,9 +129,9 @@ func (r Reply) Text() (string, error) {
 	return r.text, nil
 }
 
-// List returns the elements of an array.
+// List returns the elements of an array, of a set or, in pairs, of a map.
 func (r Reply) List() ([]Reply, error) {
-	if r.kind != '*' && r.kind != '~' {
+	if r.kind != '*' && r.kind != '~' && r.kind != '%' {
 		return nil, r.unlike("a list")
 	}
 	return r.list, nil
@@ -229,6 +229,13 @@ func fromMessage(m *rueidis.RedisMessage) Reply {
 			list[i] = fromMessage(&elements[i])
 		}
 		return Reply{kind: '*', list: list}
+	case m.IsMap():
+		pairs, _ := m.ToMap()
+		list := make([]Reply, 0, 2*len(pairs))
+		for key, value := range pairs {
+			list = append(list, Reply{kind: '$', text: key}, fromMessage(&value))
+		}
+		return Reply{kind: '%', list: list}
 	}
 	if refused, ok := rueidis.IsRedisErr(m.Error()); ok {
 		return Reply{kind: '-', text: refused.Error()}

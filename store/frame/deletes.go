@@ -12,7 +12,7 @@ import (
 )
 
 // A Position is where a claim stands at a server with sessions, or may come to stand.
-type Position[H any] struct {
+type Position[H comparable] struct {
 	ID      store.ID
 	Name    string
 	Session *Session[H]
@@ -25,14 +25,14 @@ type Position[H any] struct {
 // Deletes deletes claims that have left, or were given up. What can't be deleted because the server does not respond is
 // pending until the server has confirmed that nothing of the claim stands, nor can come to, or the session is over: a
 // session that lives on would keep the claim for ever.
-type Deletes[H any] struct {
+type Deletes[H comparable] struct {
 	DeletesConfig[H]
 	rounds  *Rounds
 	pending map[store.ID]Position[H] // guarded by the Mutex of Sessions
 }
 
 // A DeletesConfig is what Deletes has to know of a store.
-type DeletesConfig[H any] struct {
+type DeletesConfig[H comparable] struct {
 	Sessions *Sessions[H]
 
 	// Limit is how long the server may take for what is pending. It is set before the first claim is deleted.
@@ -48,7 +48,7 @@ type DeletesConfig[H any] struct {
 }
 
 // NewDeletes returns the deletes of a store, of which there are none yet.
-func NewDeletes[H any](f *Frame, config DeletesConfig[H]) *Deletes[H] {
+func NewDeletes[H comparable](f *Frame, config DeletesConfig[H]) *Deletes[H] {
 	d := &Deletes[H]{DeletesConfig: config, pending: map[store.ID]Position[H]{}}
 	d.rounds = NewRounds(f, func() error { return d.deletePending(f.Life()) })
 	return d
@@ -72,7 +72,7 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 	}
 	d.Later(p)
 	for {
-		err := d.rounds.Ask().Await(ctx)
+		err := d.rounds.Request().Await(ctx)
 		if !errors.Is(err, errDeleteLimit) || ctx.Err() != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 	switch {
 	case !p.Unsure:
-		d.neverStood(p)
+		d.neverJoined(p)
 	case err != nil && !store.Final(err):
 		d.Later(p)
 	default:
@@ -97,7 +97,7 @@ func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 }
 
 // neverStood notes that nothing of a claim stands, unless it has to be deleted for another reason.
-func (d *Deletes[H]) neverStood(p Position[H]) {
+func (d *Deletes[H]) neverJoined(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()
 	if _, pending := d.pending[p.ID]; !pending {
@@ -131,7 +131,7 @@ func (d *Deletes[H]) Remember(p Position[H]) {
 func (d *Deletes[H]) Forget() { clear(d.pending) }
 
 // Retry deletes what is pending, without waiting for it.
-func (d *Deletes[H]) Retry() { d.rounds.Ask() }
+func (d *Deletes[H]) Retry() { d.rounds.Request() }
 
 // Await waits until nothing of a claim is to be deleted. What is left of it from before may be on its way out.
 func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
@@ -141,7 +141,7 @@ func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
 	if !pending {
 		return nil
 	}
-	return d.rounds.Ask().Await(ctx)
+	return d.rounds.Request().Await(ctx)
 }
 
 // errDeleteLimit is the error of a round of deletes that has reached its own limit, which is not its callers'.

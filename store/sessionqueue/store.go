@@ -58,7 +58,7 @@ func New[S comparable](config Config[S]) *Store[S] {
 		joining: map[store.ID]chan struct{}{},
 		watches: map[Watch]*watching[S]{},
 	}
-	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Look: s.lookAll})
+	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Inspect: s.inspectAll})
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
 		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
 	})
@@ -94,23 +94,9 @@ func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
 	s.deletes.Forget()
 	clear(s.watches)
 	for _, c := range s.claims {
-		s.gone(c)
+		s.lost(c)
 	}
-	s.Frame.Go(func() {
-		select {
-		case <-s.Server.Done(lost.Handle):
-		case <-time.After(time.Until(lost.Until())):
-		case <-s.Frame.Life().Done():
-		}
-		s.Server.End(s.Frame.Life(), lost.Handle)
-	})
-}
-
-// lose ends a session that the server has no more.
-func (s *Store[S]) lose(ses *frame.Session[S]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Sessions.Lose(ses)
+	s.Sessions.EndLost(lost, s.Server.Done(lost.Handle))
 }
 
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
@@ -133,37 +119,25 @@ func (s *Store[S]) Reconnected() {
 }
 
 // Over notes that the server has a session no more.
-func (s *Store[S]) Over(in S) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isPresent(in) {
-		s.Sessions.Lose(s.Sessions.Present())
-	}
-}
+func (s *Store[S]) Over(in S) { s.Sessions.OverAt(in) }
 
 // Changed notes that a watch of a session has fired, and whether that is because the node was deleted.
 func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fired := s.watches[w]
-	if fired == nil || !s.isPresent(in) {
+	if fired == nil || !s.Sessions.IsAt(in) {
 		return
 	}
 	delete(s.watches, w)
-	for c := range fired.told {
+	for c := range fired.claims {
 		switch {
 		case deleted && w.Key == c.Key:
-			s.gone(c)
+			s.lost(c)
 		case deleted && slices.Contains(c.waitsFor, w):
 			s.freed(c, w)
 		default:
 			s.doubt(c)
 		}
 	}
-}
-
-// isPresent reports whether a session is the present one.
-func (s *Store[S]) isPresent(in S) bool {
-	ses := s.Sessions.Present()
-	return ses != nil && ses.Handle == in
 }
