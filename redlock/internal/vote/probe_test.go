@@ -36,7 +36,7 @@ func TestProbeIsGranted(t *testing.T) {
 	}
 }
 
-// If it is taken there, nobody else is asked, and nothing is left to give back.
+// If it is taken there, no other node is asked, and nothing is left to release.
 func TestProbeIsDenied(t *testing.T) {
 	c := lost(t)
 	c.answer(c.cur.probed, held)
@@ -91,7 +91,7 @@ func TestNoProbeOutOfTurn(t *testing.T) {
 	}
 }
 
-// Who is denied by an earlier try of his own, whose release was overtaken, does not wait for somebody else to tell of
+// Who is denied by an earlier try of his own, whose release was overtaken, does not wait for another client to tell of
 // one.
 func TestProbeIsDeniedByItself(t *testing.T) {
 	c := trying(t, 3)
@@ -167,7 +167,7 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 	if second == first {
 		t.Fatal("it is asked first again, and has no vote")
 	}
-	lose(second, held) // nobody else was asked
+	lose(second, held) // no other node was asked
 	if c.cur.probed != second {
 		t.Fatalf("node %d is asked first, and not %d", c.cur.probed, second)
 	}

@@ -18,7 +18,7 @@ func (c *try) to(node int, op Op) Send {
 	return s
 }
 
-// A take that is answered during a keep says nothing of the keep: its key may have run out long before the new Until.
+// A take that is answered during a keep says nothing of the keep: its key may have expired long before the new Until.
 func TestLateTakeIsNoKeep(t *testing.T) {
 	c := trying(t, 3)
 	late := c.to(2, Take)
@@ -67,7 +67,7 @@ func TestEarlierKeepIsNoLaterOne(t *testing.T) {
 	}
 }
 
-// A key that was set after all is given back for a whole life from then on.
+// A key that was set after all is released for a whole life from then on.
 func TestLateSetIsGivenBackForALife(t *testing.T) {
 	c := trying(t, 3)
 	slow := c.to(2, Take)
@@ -118,7 +118,7 @@ func TestAdmissionIsSoon(t *testing.T) {
 	}
 }
 
-// While a claim waits for ever at nodes that do not answer, what it remembers stays bounded.
+// While a claim waits forever at nodes that do not answer, what it remembers stays bounded.
 func TestOldTriesAreForgotten(t *testing.T) {
 	c := newTry(t, 3)
 	most := 0
@@ -193,7 +193,7 @@ func TestManyMadMarks(t *testing.T) {
 	}
 }
 
-// A try that was lost is still given back when the next is under way.
+// A try that was lost is still released when the next is in progress.
 func TestEarlierTryIsGivenBack(t *testing.T) {
 	c := trying(t, 3)
 	first := c.Value()
@@ -208,7 +208,7 @@ func TestEarlierTryIsGivenBack(t *testing.T) {
 		c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Request.Value != first })
 	}
 	if len(c.sent) == 0 || c.to(0, Leave).Request.Value != first {
-		t.Error("the first try is not given back again")
+		t.Error("the first try is not released again")
 	}
 }
 
