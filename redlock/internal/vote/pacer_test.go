@@ -74,7 +74,7 @@ func TestPushDuringTry(t *testing.T) {
 }
 
 // Who waits for a holder tries again when the key has expired at the node that it asks first.
-func TestRunOut(t *testing.T) {
+func TestExpired(t *testing.T) {
 	c := trying(t, 3)
 	for i := range 3 {
 		left := 10 * time.Millisecond
@@ -136,7 +136,7 @@ func TestPushAfterFailure(t *testing.T) {
 
 // Those who have split the votes tell those who wait when they release: no other client will. Who gave way to a holder
 // does not.
-func TestSplitsAreTold(t *testing.T) {
+func TestSplitsArePublished(t *testing.T) {
 	for holder, told := range map[string]bool{"": true, "one": false} {
 		c := trying(t, 5)
 		c.answer(0, granted(10))

@@ -127,7 +127,7 @@ func TestPauseDuringProbe(t *testing.T) {
 }
 
 // A node that was only not among the first to answer is of use all the same, if it was quick enough to be asked alone.
-func TestStragglerIsAskedFirst(t *testing.T) {
+func TestLateNodeIsTriedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
 		first bool
@@ -182,7 +182,7 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 
 // Who was not told by the first node goes on when that denies the key: a release may have reached the others alone.
 // That it only now hears of releases tells nothing.
-func TestProbeUntold(t *testing.T) {
+func TestProbeWithoutPush(t *testing.T) {
 	c := trying(t, 3)
 	c.say(held, 0, 1)
 	c.want(Lost)

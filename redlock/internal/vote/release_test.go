@@ -161,7 +161,7 @@ func TestLeaveBeforeTry(t *testing.T) {
 }
 
 // Who gives up tells of it, though somebody held when he lost: others may have been denied by his key since.
-func TestGivingUpIsTold(t *testing.T) {
+func TestGivingUpIsPublished(t *testing.T) {
 	for name, answered := range map[string]int{"while it tries": 1, "when it has lost": 3} {
 		t.Run(name, func(t *testing.T) {
 			c := trying(t, 3)

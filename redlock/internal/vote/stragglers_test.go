@@ -34,7 +34,7 @@ func TestLateTakeIsNoKeep(t *testing.T) {
 }
 
 // An answer to an earlier keep does not count for a later one, whose Until is further away.
-func TestEarlierKeepIsNoLaterOne(t *testing.T) {
+func TestEarlierKeepDoesNotCount(t *testing.T) {
 	c := newTry(t, 3)
 	c.win()
 	c.now = testTTL / 4
@@ -68,7 +68,7 @@ func TestEarlierKeepIsNoLaterOne(t *testing.T) {
 }
 
 // A key that was set after all is released for a whole life from then on.
-func TestLateSetIsGivenBackForALife(t *testing.T) {
+func TestLateSetIsReleasedForALife(t *testing.T) {
 	c := trying(t, 3)
 	slow := c.to(2, Take)
 	c.does(c.Leave(0))
@@ -148,7 +148,7 @@ func TestOldTriesAreForgotten(t *testing.T) {
 }
 
 // One node whose mark is mad does not keep anybody from drawing a ticket.
-func TestOneMadMark(t *testing.T) {
+func TestOneMarkTooHigh(t *testing.T) {
 	c := trying(t, 3)
 	c.answer(0, granted(MaxTicket))
 	c.answer(1, granted(10))
@@ -176,7 +176,7 @@ func TestOneMadMark(t *testing.T) {
 }
 
 // But if a majority is so, nothing helps.
-func TestManyMadMarks(t *testing.T) {
+func TestManyMarksTooHigh(t *testing.T) {
 	c := newTry(t, 3)
 	for i := range 4 {
 		c.does(c.Try(c.now, 0, 0))
@@ -194,7 +194,7 @@ func TestManyMadMarks(t *testing.T) {
 }
 
 // A try that was lost is still released when the next is in progress.
-func TestEarlierTryIsGivenBack(t *testing.T) {
+func TestEarlierTryIsReleased(t *testing.T) {
 	c := trying(t, 3)
 	first := c.Value()
 	c.answer(0, granted(1))
@@ -213,7 +213,7 @@ func TestEarlierTryIsGivenBack(t *testing.T) {
 }
 
 // A claim that was kept may have its key also where its take was denied: a keep sets what is missing.
-func TestRepairedKeyIsGivenBack(t *testing.T) {
+func TestRepairedKeyIsReleased(t *testing.T) {
 	c := trying(t, 3)
 	c.answer(2, Answer{Code: Denied, Votes: true, Holder: "other"})
 	c.grant(0, 1)
