@@ -29,9 +29,9 @@ type Location struct {
 const escapes = "in a user, a password or a parameter, write / as %2F, ? as %3F, # as %23, & as %26, @ as %40 " +
 	"and % as %25"
 
-// ParseLocation parses the URL of a store. Its errors say which part is malformed, and never repeat any of it: a password
-// may be anywhere in such a URL. An @ in the path is refused unless it is written as %40, since it is most often the one
-// before the host of a URL with a slash too few or too many.
+// ParseLocation parses the URL of a store. Its errors say which part is malformed, and never repeat any of it: a
+// password may be anywhere in such a URL. An @ in the path is refused unless it is written as %40, since it is most
+// often the one before the host of a URL with a slash too few or too many.
 func ParseLocation(raw string) (l Location, err error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if l.Scheme = strings.ToLower(scheme); !ok || !isScheme(l.Scheme) {
