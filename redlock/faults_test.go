@@ -125,7 +125,7 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			found, ok := errors.AsType[*store.Fault](err)
-			if !ok || !strings.Contains(err.Error(), " of 5 nodes answered as they should, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
+			if !ok || !strings.Contains(err.Error(), " of 5 nodes succeeded, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
 				t.Fatalf("%v, want a fault that says %q of three nodes", err, fault.want)
 			}
 			if wantFinal := name == "wrong password"; found.Final != wantFinal {

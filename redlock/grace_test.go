@@ -38,7 +38,7 @@ func TestGraceOutlivesAKeep(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has run out") {
+	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has expired") {
 		t.Errorf("Keep in the grace: %v", err)
 	}
 	testkit.Must(t, s.Leave(t.Context(), c))
