@@ -160,7 +160,7 @@ func TestReplacedMasterIsLeft(t *testing.T) {
 	mustReplace(t, s, servers, servers.Nodes[0])
 }
 
-// The same through a client that was handed in, and follows the sentinels by itself.
+// The same through a client that the caller provided, and follows the sentinels by itself.
 func TestReplacedMasterIsLeftByClient(t *testing.T) {
 	t.Parallel()
 	servers := servers.RedisSentinel(t)
@@ -173,7 +173,7 @@ func TestReplacedMasterIsLeftByClient(t *testing.T) {
 	mustReplace(t, s, servers, servers.Nodes[0])
 }
 
-// A sentinel that is cut off with the old master names that one for ever. It is the first to be asked, and nobody
+// A sentinel that is cut off with the old master names that one forever. It is the first to be asked, and nobody
 // believes it: neither who was there before, nor who comes later.
 func TestStaleSentinelIsNotBelieved(t *testing.T) {
 	t.Parallel()
