@@ -9,8 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// observeEvery is how often Observe looks.
-const observeEvery = 250 * time.Millisecond
+const (
+	// observeEvery is how often Observe reads the queue of a store that does not report changes.
+	observeEvery = 250 * time.Millisecond
+	// observeRefresh is how often it reads that of a store that does.
+	observeRefresh = 5 * time.Second
+	// observePause is the least time between two reads.
+	observePause = 25 * time.Millisecond
+)
 
 // An Election chooses one leader among all who campaign, first come, first served. It is a mutex by nature, and
 // shares the line of the Mutex of the same name. What the leader wants others to know, such as its address, it
@@ -25,7 +31,7 @@ func (c *Client) Election(name string, options ...Option) *Election {
 // A Leader is who leads.
 type Leader struct {
 	Info  string // what it set with Label
-	Owner store.Owner
+	Owner Owner
 	Token Token
 	Since time.Time
 	Left  time.Duration // how long it still leads if it is not heard of again
@@ -33,7 +39,7 @@ type Leader struct {
 
 // Campaign waits until it leads. The lease is the leadership; Unlock steps down, and the next takes over at once.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) {
-	return e.lock.acquire(ctx, &request{op: "campaign", ask: wholeLock, alone: true})
+	return e.lock.acquire(ctx, &request{op: "campaign", demand: wholeLock, alone: true})
 }
 
 // Leader says who leads. If nobody does, the error is ErrNotHeld.
@@ -50,17 +56,22 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{}, e.lock.client.failed("leader", e.lock.name, ErrNotHeld)
 }
 
-// Observe goes through the leaders: the one of now, and each change after it, with the zero Leader while nobody
-// leads. It ends with ctx. A failure of the store is reported once, as an error, and then it goes on: whoever wants
-// to stop breaks off. One who leads for less than a moment may go unseen.
+// Observe yields the leaders: the present one, and each change after it, with the zero Leader while nobody leads. It ends
+// with ctx. A store that can push changes is read when something has changed, any other four times a second; a leader
+// that leads for less than that may be missed. A failure of the store is yielded once, as an error, and then Observe
+// goes on: break out of the loop to stop.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
+		c := e.lock.client
 		if err := e.lock.usable(ctx); err != nil {
-			yield(Leader{}, e.lock.client.failed("observe", e.lock.name, err))
+			yield(Leader{}, c.failed("observe", e.lock.name, err))
 			return
 		}
-		seen, ill, first := Token(0), false, true
-		for ctx.Err() == nil {
+		news := c.subscribe(ctx, e.lock.name, e.lock.name)
+		defer news.end()
+		seen, failing, first := Token(0), false, true
+		for ; ctx.Err() == nil; news.observe(ctx, failing) {
+			news.take()
 			leader, err := e.Leader(ctx)
 			if errors.Is(err, ErrNotHeld) {
 				leader, err = Leader{}, nil
@@ -72,18 +83,31 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 				yield(Leader{}, err)
 				return
 			case err != nil:
-				if !ill && !yield(Leader{}, err) {
+				if !failing && !yield(Leader{}, err) {
 					return
 				}
-				ill = true
-			case first || ill || leader.Token != seen:
+				failing = true
+			case first || failing || leader.Token != seen:
 				if !yield(leader, nil) {
 					return
 				}
-				seen, ill, first = leader.Token, false, false
+				seen, failing, first = leader.Token, false, false
 			}
-			e.lock.client.pause(ctx, observeEvery)
 		}
+	}
+}
+
+// observe waits until the queue is to be read again.
+func (s *subscription) observe(ctx context.Context, failing bool) {
+	s.client.pause(ctx, observePause)
+	s.mu.Lock()
+	pushes, changed := s.pushes, s.all || len(s.names) > 0
+	s.mu.Unlock()
+	switch {
+	case failing || !pushes:
+		s.client.pause(ctx, observeEvery-observePause)
+	case !changed:
+		s.await(ctx, observeRefresh)
 	}
 }
 
@@ -95,10 +119,10 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) 
 		return e.lock.client.failed("campaign", e.lock.name, errNoFunction)
 	}
 	for fails := int32(1); ; fails++ {
-		l, err := e.lock.acquire(ctx, &request{op: "campaign", ask: wholeLock, alone: true, bound: true})
+		l, err := e.lock.acquire(ctx, &request{op: "campaign", demand: wholeLock, alone: true, bound: true})
 		if err == nil {
 			led := time.Now()
-			if err, lost := under(ctx, l, fn); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
+			if err, lost := callUnder(ctx, l, fn); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
 				return withLoss(err, lost)
 			}
 			if time.Since(led) > observeEvery {
@@ -114,6 +138,6 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) 
 
 // mends says whether a campaign that failed so may succeed later.
 func mends(err error) bool {
-	_, fault := errors.AsType[*store.Fault](err)
+	_, fault := errors.AsType[*Fault](err)
 	return (fault || errors.Is(err, ErrLost)) && !store.Final(err)
 }
