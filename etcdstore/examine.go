@@ -201,7 +201,7 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	for _, kv := range read.kvs(0) {
 		switch key := string(kv.Key); {
 		case key == s.keys.id:
-		case !strings.HasPrefix(key, s.keys.lines) && !strings.HasPrefix(key, s.keys.sessions):
+		case !strings.HasPrefix(key, s.keys.queues) && !strings.HasPrefix(key, s.keys.sessions):
 			foreign = append(foreign, key)
 		case kv.Lease == 0:
 			permanent = append(permanent, key)

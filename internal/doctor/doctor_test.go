@@ -99,7 +99,7 @@ func TestRedis(t *testing.T) {
 	}
 	set("appendfsync", "everysec")
 	examine(t, url).want("persistence", store.Warn, "appendfsync is everysec")
-	examine(t, url+"?guard=1ms").want("persistence", store.OK, "guard")
+	examine(t, url+"?startup-delay=1ms").want("persistence", store.OK, "startup-delay")
 	set("appendonly", "no")
 	set("maxmemory-policy", "allkeys-lru")
 	examine(t, url).want("persistence", store.Warn, "appendonly is off").want("eviction", store.Warn, "no effect")
@@ -158,9 +158,7 @@ func TestRedlock(t *testing.T) {
 	t.Parallel()
 	nodes := []*servers.RedisServer{servers.Redis(t), servers.Redis(t), servers.Redis(t)}
 	url := "redlock://" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr()
-	at, err := store.ParseLocation(url)
-	testkit.Must(t, err)
-	_, err = redlock.Init(t.Context(), at)
+	_, err := redlock.Init(t.Context(), url)
 	testkit.Must(t, err)
 	examine(t, url).works().want("majority", store.OK, "3 of 3 nodes vote").want("persistence", store.OK, "no vote").
 		want("replication", store.OK, nodes[2].Addr())

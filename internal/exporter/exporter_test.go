@@ -226,7 +226,7 @@ func TestRedlock(t *testing.T) {
 	t.Parallel()
 	nodes := []string{servers.Redis(t).Addr(), servers.Redis(t).Addr(), servers.Redis(t).Addr()}
 	url := "redlock://" + strings.Join(nodes, ",")
-	_, err := redlock.Init(t.Context(), must(t, url))
+	_, err := redlock.Init(t.Context(), url)
 	testkit.Must(t, err)
 	e := exporter.New(exporter.Config{
 		Every: time.Minute, Changed: func(error) {},
