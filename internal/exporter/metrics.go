@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -135,7 +136,7 @@ func (e *Exporter) Handler() http.Handler {
 			http.Error(w, "the store cannot be used", http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "ok")
+		io.WriteString(w, "ok\n") //nolint:errcheck // the client is gone
 	})
 	return mux
 }
