@@ -57,11 +57,16 @@ func (s *lines) readPage(ctx context.Context, name string, after uint64) (places
 	if err != nil {
 		return nil, 0, call.Outcome(err)
 	}
-	if answers[0].IsString() {
-		word, _ := answers[0].ToString()
+	return s.decodePage(name, line, &answers[0])
+}
+
+// decodePage reads what list.lua returned of a queue: places, and how many there are in all.
+func (s *lines) decodePage(name, line string, answer *rueidis.RedisMessage) (places []store.Entry, count int, err error) {
+	if answer.IsString() {
+		word, _ := answer.ToString()
 		return nil, 0, s.refused(word, line)
 	}
-	texts, err := answers[0].ToArray()
+	texts, err := answer.ToArray()
 	if err != nil || len(texts) == 0 {
 		return nil, 0, s.refused(fmt.Sprint(err), line)
 	}
@@ -127,6 +132,18 @@ func (s *lines) namesOn(ctx context.Context, n *node, prefix string, found func(
 
 // scan gives one page of names.
 func (s *lines) scan(ctx context.Context, n *node, prefix string, cursor uint64) (names []string, next uint64, err error) {
+	keys, next, err := s.scanKeys(ctx, n, prefix, cursor)
+	if err != nil {
+		return nil, 0, err
+	}
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	names, err = s.living(call.Context, keys)
+	return names, next, call.Outcome(err)
+}
+
+// scanKeys returns one page of keys that may be those of queues with this prefix.
+func (s *lines) scanKeys(ctx context.Context, n *node, prefix string, cursor uint64) (keys []string, next uint64, err error) {
 	if err := s.frame.Alive(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -138,10 +155,7 @@ func (s *lines) scan(ctx context.Context, n *node, prefix string, cursor uint64)
 	}
 	match := s.keys.lines + escaped.Escape(prefix) + "*"
 	page, err := w.Do(call.Context, w.B().Scan().Cursor(cursor).Match(match).Count(scanPage).Build()).AsScanEntry()
-	if err == nil {
-		names, err = s.living(call.Context, page.Elements)
-	}
-	return names, page.Cursor, call.Outcome(err)
+	return page.Elements, page.Cursor, call.Outcome(err)
 }
 
 // living are the names among these keys whose lines have somebody in them, or cannot be read.

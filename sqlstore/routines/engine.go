@@ -53,6 +53,7 @@ type Text struct {
 	Expired                              string // returns slot, prefix and name of lines that have expired claims
 	Line                                 string // returns a place for each claim, in JSON
 	Names                                string // returns names
+	Page                                 string // returns name, format and place of claims, in JSON; see ReadPage
 }
 
 // A Dialect is what an engine has to know of its database.

@@ -58,6 +58,7 @@ type engine struct {
 	crowded  time.Duration // when others were last met at the file
 	glanced  time.Duration // when the queue was last looked at
 	file     *file
+	opened   int64    // how often a file was opened
 	adopted  string   // the identity of the file in which this start of the machine was seen
 	version  int64    // PRAGMA data_version, when Changed last looked
 	stale    bool     // since then the file was opened anew, or this client has written
@@ -319,6 +320,7 @@ func (e *engine) ready() error {
 		return err
 	}
 	e.file, e.stale = f, true
+	e.opened++
 	if replaced {
 		e.push(store.Everyone, store.Status{})
 	}

@@ -132,12 +132,13 @@ func (tx *transaction) places(name string, most int) (places []store.Entry, err 
 	return places, err
 }
 
-func (tx *transaction) place(name string, rows *sql.Rows) (p store.Entry, err error) {
+// place reads a place from a row of those columns, and what follows them into more.
+func (tx *transaction) place(name string, rows *sql.Rows, more ...any) (p store.Entry, err error) {
 	var id, state, kind, waits, details string
 	var deadline, since int64
 	p.Name, p.Owner = name, &store.Owner{}
-	err = rows.Scan(&p.Ticket, &id, &state, &kind, &p.Units, &p.Limit, &deadline, &p.TTL, &p.Grace, &since, &p.Turn,
-		&waits, &details)
+	err = rows.Scan(append([]any{&p.Ticket, &id, &state, &kind, &p.Units, &p.Limit, &deadline, &p.TTL, &p.Grace, &since,
+		&p.Turn, &waits, &details}, more...)...)
 	if err != nil {
 		return p, err
 	}

@@ -41,23 +41,36 @@ func (s *Store[S]) places(ctx context.Context, name string) ([]shownPlace, error
 	if err != nil {
 		return nil, err
 	}
-	places := make([]shownPlace, len(entries))
+	nodes := make([]Node, len(entries))
 	indexes := make([]int, len(entries))
+	for i := range entries {
+		indexes[i] = i
+	}
+	err = Each(indexes, func(i int) error {
+		node, err := s.Server.Read(ctx, in, entries[i].Key)
+		nodes[i] = node
+		return err
+	})
+	places := make([]shownPlace, len(entries))
+	for i, p := range s.Show(name, entries, nodes) {
+		places[i] = shownPlace{p, entries[i].Key}
+	}
+	return slices.DeleteFunc(places, func(p shownPlace) bool { return p.Ticket == 0 }), err
+}
+
+// Show returns the claims of a line, by what their nodes say.
+func (s *Store[S]) Show(name string, entries []Entry, nodes []Node) []store.Entry {
+	places := make([]store.Entry, len(entries))
 	var prefix grant.Prefix
 	state := store.Held
 	for i, e := range entries {
 		if state == store.Held && !prefix.Admit(e.Ask) {
 			state = store.Waiting
 		}
-		places[i] = shownPlace{store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.Ask}, State: state}, e.Key}
-		indexes[i] = i
+		places[i] = store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.Ask}, State: state}
+		s.show(&places[i], nodes[i])
 	}
-	err = Each(indexes, func(i int) error {
-		node, err := s.Server.Read(ctx, in, places[i].key)
-		s.show(&places[i].Entry, node)
-		return err
-	})
-	return slices.DeleteFunc(places, func(p shownPlace) bool { return p.Ticket == 0 }), err
+	return places
 }
 
 // show shows what a node says. Of claims of this client it is known here when they were granted; those of others say it
