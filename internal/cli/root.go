@@ -84,6 +84,7 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newRun(a),
 		newLs(a),
 		newShow(a),
+		newTop(a),
 		newBreak(a),
 		newRedlock(a),
 		newSchema(a),
