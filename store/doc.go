@@ -89,6 +89,8 @@
 //     store answers nothing at all.
 //   - A Fault is Busy if the store is connected, and only did not answer in time. Then it is not that while yet.
 //
+// Optional interfaces, such as [Watcher] and [Lister] for viewers, are documented where they are declared.
+//
 // Rule 12, format. What is written carries a version. A client that meets a newer one says so with [ErrFormat]
 // and touches nothing.
 package store

@@ -102,10 +102,10 @@ func (a *app) openSource(ctx context.Context) (*source, error) {
 		return nil, err
 	}
 	s := &source{name: "sqlite at " + at.Path, at: at}
-	if isMissing(at) {
-		return s, nil
+	if !isMissing(at) {
+		err = s.connect(ctx)
 	}
-	return s, s.connect(ctx)
+	return s, err
 }
 
 func (s *source) connect(ctx context.Context) error {

@@ -234,7 +234,7 @@ func watchLocks(t *testing.T, url string) {
 
 	s := startTop(t, url)
 	s.shows([]string{"job/a", "lock", "nightly on ", "(pid", " 1 "}, []string{"3 of 3 queues, by name"}, []string{"pool", "2 of 5"},
-		[]string{"😀😀😀", "… lock", "nightly"})
+		[]string{"😀😀😀", "…", "lock", "nightly"})
 	s.types("/jo")
 	s.shows([]string{"1 of 3 queues", "filter: jo"}, []string{"job/a"})
 	s.lacks("pool")

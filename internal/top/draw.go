@@ -81,6 +81,7 @@ func (m *model) body(rows []row, width int) (b body, help string) {
 		return m.detailBody(width), "↑↓ scroll  Esc back  ? help  Ctrl-C quit"
 	case viewHelp:
 		return m.window(body{summary: "Keys", cursor: -1}, helpLines, new(int)), "any key goes back"
+	case viewTable:
 	}
 	help = "↑↓ move  Enter detail  / filter  s sort  r reverse  ? help  q quit"
 	if m.typing {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/printable"
@@ -126,6 +127,7 @@ func (m *model) visible() []row {
 	slices.SortFunc(rows, func(a, b row) int {
 		order := 0
 		switch m.sort {
+		case byName, sortKeys: // by name, below
 		case byHeld:
 			order = cmp.Compare(m.age(first(b)), m.age(first(a)))
 		case byLeft:
@@ -148,16 +150,16 @@ func (m *model) visible() []row {
 	return rows
 }
 
-// A key is what was pressed: a rune, or one of the words below.
-type key string
+// A key is what was pressed: a character, or one of the words below.
+type key = string
 
 const (
-	keyUp, keyDown     key = "up", "down"
-	keyPgUp, keyPgDn   key = "page up", "page down"
-	keyHome, keyEnd    key = "home", "end"
-	keyEnter, keyEsc   key = "enter", "esc"
-	keyErase, keyClear key = "erase", "clear"
-	keyQuit            key = "quit"
+	keyUp, keyDown     = "up", "down"
+	keyPgUp, keyPgDn   = "page up", "page down"
+	keyHome, keyEnd    = "home", "end"
+	keyEnter, keyEsc   = "enter", "esc"
+	keyErase, keyClear = "erase", "clear"
+	keyQuit            = "quit"
 )
 
 // press takes a key. It reports whether the program is to end.
@@ -243,8 +245,8 @@ func (m *model) edit(k key) {
 			m.filter = m.prefix + string(rest[:len(rest)-1])
 		}
 	default:
-		if len([]rune(string(k))) == 1 && len(m.filter) < maxFilter {
-			m.filter += string(k)
+		if utf8.RuneCountInString(k) == 1 && len(m.filter) < maxFilter {
+			m.filter += k
 		}
 	}
 }

@@ -35,10 +35,13 @@ func (m *model) write(w io.Writer) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tMODE\tHOLDER\tHELD\tLEFT\tTOKEN\tWAITERS\tLONGEST")
+	table := []string{"NAME\tMODE\tHOLDER\tHELD\tLEFT\tTOKEN\tWAITERS\tLONGEST\n"}
 	for _, r := range rows {
-		fmt.Fprintln(t, strings.Join(m.cells(r), "\t"))
+		table = append(table, strings.Join(m.cells(r), "\t")+"\n")
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(t, strings.Join(table, "")); err != nil {
+		return err
 	}
 	return t.Flush()
 }
@@ -80,11 +83,8 @@ func Plain(ctx context.Context, w io.Writer, c Config) error {
 			wasFailing := m.failure != nil
 			m.receive(r.batch, r.err, time.Now())
 			last = r.err
-			switch {
-			case r.err != nil:
-				fmt.Fprintf(w, "%s  %s\n", clock(m.now), printable.Line(strings.TrimPrefix(r.err.Error(), "holdfast: ")))
-			case wasFailing:
-				fmt.Fprintf(w, "%s  %s responds again\n", clock(m.now), m.store)
+			if err := m.writeStatus(w, r.err, wasFailing); err != nil {
+				return err
 			}
 			for _, q := range r.batch {
 				changed[q.Name] = true
@@ -101,6 +101,18 @@ func Plain(ctx context.Context, w io.Writer, c Config) error {
 		}
 		clear(changed)
 	}
+}
+
+// writeStatus writes that the store has failed, or responds again.
+func (m *model) writeStatus(w io.Writer, failed error, wasFailing bool) error {
+	line := m.store + " responds again"
+	if failed != nil {
+		line = strings.TrimPrefix(failed.Error(), "holdfast: ")
+	} else if !wasFailing {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%s  %s\n", clock(m.now), printable.Line(line))
+	return err
 }
 
 // writeChanged writes the queues that differ from what was written of them.

@@ -138,7 +138,7 @@ var keys = map[tcell.Key]key{
 
 func keyOf(e *tcell.EventKey) (key, bool) {
 	if e.Key() == tcell.KeyRune {
-		return key(e.Rune()), true
+		return string(e.Rune()), true
 	}
 	k, ok := keys[e.Key()]
 	return k, ok
