@@ -43,21 +43,22 @@ func (k *lock) usable(ctx context.Context) error {
 	return nil
 }
 
-// A request is one call that wants a lock, until it has it or gives up.
+// A request is one call that wants a lock, until it acquires it or gives up.
 type request struct {
-	lock  *lock
-	ctx   context.Context // whose values the lease has
-	outer *Lease          // the innermost lease that ctx comes from
-	op    string
-	ask   store.Demand
-	try   bool // do not wait
-	bound bool // ctx bounds the lease too
-	alone bool // never handed over inside the process, nor received so
+	lock    *lock
+	ctx     context.Context // the lease has its values
+	outer   *Lease          // the innermost lease that ctx comes from
+	op      string
+	demand  store.Demand
+	try     bool // do not wait
+	bound   bool // ctx bounds the lease too
+	alone   bool // neither hands the claim over inside the process, nor receives one so
+	grouped bool // one of several locks of LockAll
 
-	patience context.Context // what bounds the wait; nil: ctx and the option Wait
+	patience context.Context // bounds the wait; nil: ctx and WithWait do
 	outage   *outage         // of its own Joins; nil: the last one did not fail
 
-	// What it is given, and its place in the process's own queue. Guarded by the client's mu.
+	// Its result, and its links in the queue of this process. Guarded by the client's mu.
 	owner      *owner
 	queue      *localQueue
 	lease      *Lease
@@ -89,9 +90,9 @@ func (r *request) prepare(ctx context.Context, k *lock) (*Lease, error) {
 	}
 	able := &k.client.abilities
 	switch {
-	case !r.ask.Exclusive() && !able.Shared:
+	case !r.demand.Exclusive() && !able.Shared:
 		return nil, k.client.lacks("shared locks")
-	case r.ask.Kind == store.Semaphore && able.ReadersOnly:
+	case r.demand.Kind == store.Semaphore && able.ReadersOnly:
 		return nil, k.client.lacks("semaphores")
 	}
 	r.lock, r.ctx, r.outer = k, ctx, leaseFrom(ctx)
@@ -266,7 +267,7 @@ func (r *request) giveUp(patience context.Context) error {
 
 // leave takes r out of the process's queue, and gives back what it was given at the last moment. It returns the
 // claim that it waited with, and the store's last failure to answer about it.
-func (r *request) leave() (stood store.Claim, fault error) {
+func (r *request) leave() (stood Claim, fault error) {
 	c, q := r.lock.client, r.queue
 	c.begin()
 	defer c.end()
@@ -292,7 +293,7 @@ func (r *request) leave() (stood store.Claim, fault error) {
 }
 
 // lookWhoHolds asks the store who is ahead of a claim, or who is there at all if it has no ticket yet.
-func (c *Client) lookWhoHolds(name string, stood store.Claim, why error) error {
+func (c *Client) lookWhoHolds(name string, stood Claim, why error) error {
 	ctx, cancel := context.WithTimeout(c.closed, lookWithin)
 	defer cancel()
 	line, err := c.store.Queue(ctx, name)

@@ -57,8 +57,8 @@ type claim struct {
 // newClaim makes a claim of q for r and registers it, so that pushes for it find it.
 func (c *Client) newClaim(r *request, q *localQueue) *claim {
 	s := r.lock.settings
-	cl := &claim{queue: q, pos: agenda.Off, Claim: store.Claim{
-		ID: c.ids.next(), Name: r.lock.name, Demand: r.ask, TTL: s.ttl, Grace: s.grace, Try: r.try,
+	cl := &claim{queue: q, pos: agenda.Off, Claim: Claim{
+		ID: c.ids.next(), Name: r.lock.name, Demand: r.demand, TTL: s.ttl, Grace: s.grace, Try: r.try,
 		Floor: c.floor, Owner: r.shownOwner(),
 	}}
 	c.claims[cl.ID] = cl

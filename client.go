@@ -23,8 +23,8 @@ const leavers = 64
 // A Client takes locks in one store. Make one per process and share it: its locks are kept alive together, by
 // one timer and in batches. It is safe for many goroutines.
 type Client struct {
-	store     store.Store
-	abilities store.Abilities
+	store     Store
+	abilities Abilities
 	settings  *settings
 
 	closed   context.Context // done when Close was called
@@ -46,7 +46,7 @@ type Client struct {
 }
 
 // New makes a client of a store. The client closes it. Open is the way by URL.
-func New(s store.Store, options ...Option) *Client {
+func New(s Store, options ...Option) *Client {
 	now := time.Now()
 	c := &Client{
 		store:  s,
@@ -188,7 +188,7 @@ func (c *Client) Close() error {
 func (c *Client) leaveAll(claims []*claim) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	next := make(chan store.Claim)
+	next := make(chan Claim)
 	for range min(leavers, len(claims)) {
 		c.calls.Go(func() {
 			for cl := range next {
@@ -211,7 +211,7 @@ func (c *Client) leaveAll(claims []*claim) {
 }
 
 // leaveLate takes out a claim whose Join was under way when the client was closed. Close waits for it.
-func (c *Client) leaveLate(cl store.Claim) {
+func (c *Client) leaveLate(cl Claim) {
 	c.calls.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -257,7 +257,7 @@ func (c *Client) silence(ctx context.Context, limit time.Duration, err error) er
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &store.Fault{Store: c.abilities.Store, Err: fmt.Errorf("no answer in %v", limit)}
+	return &Fault{Store: c.abilities.Store, Err: fmt.Errorf("no answer in %v", limit)}
 }
 
 // failed wraps err in an *Error. It returns nil for nil.

@@ -27,10 +27,10 @@ type DeadlockError struct {
 
 // A DeadlockStep is one of those in a deadlock.
 type DeadlockStep struct {
-	Owner        store.Owner // who waits
+	Owner        Owner // who waits
 	Name         string      // for what
 	Since        time.Time   // since when
-	Blocker      store.Owner // who is before him in that line, and waits in the next step
+	Blocker      Owner // who is before him in that line, and waits in the next step
 	BlockerHolds bool        // whether the blocker holds Name, or waits for it too
 	BlockerSince time.Time   // since when
 }

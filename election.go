@@ -31,7 +31,7 @@ func (c *Client) Election(name string, options ...Option) *Election {
 // A Leader is who leads.
 type Leader struct {
 	Info  string // what it set with Label
-	Owner store.Owner
+	Owner Owner
 	Token Token
 	Since time.Time
 	Left  time.Duration // how long it still leads if it is not heard of again
@@ -39,7 +39,7 @@ type Leader struct {
 
 // Campaign waits until it leads. The lease is the leadership; Unlock steps down, and the next takes over at once.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) {
-	return e.lock.acquire(ctx, &request{op: "campaign", ask: wholeLock, alone: true})
+	return e.lock.acquire(ctx, &request{op: "campaign", demand: wholeLock, alone: true})
 }
 
 // Leader says who leads. If nobody does, the error is ErrNotHeld.
@@ -119,10 +119,10 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) 
 		return e.lock.client.failed("campaign", e.lock.name, errNoFunction)
 	}
 	for fails := int32(1); ; fails++ {
-		l, err := e.lock.acquire(ctx, &request{op: "campaign", ask: wholeLock, alone: true, bound: true})
+		l, err := e.lock.acquire(ctx, &request{op: "campaign", demand: wholeLock, alone: true, bound: true})
 		if err == nil {
 			led := time.Now()
-			if err, lost := under(ctx, l, fn); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
+			if err, lost := callUnder(ctx, l, fn); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
 				return withLoss(err, lost)
 			}
 			if time.Since(led) > observeEvery {
@@ -138,6 +138,6 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) 
 
 // mends says whether a campaign that failed so may succeed later.
 func mends(err error) bool {
-	_, fault := errors.AsType[*store.Fault](err)
+	_, fault := errors.AsType[*Fault](err)
 	return (fault || errors.Is(err, ErrLost)) && !store.Final(err)
 }

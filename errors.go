@@ -52,7 +52,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // error too. What is not known is zero, and Ahead -1.
 type LockedError struct {
 	Name   string
-	Holder store.Owner   // the first holder
+	Holder Owner   // the first holder
 	Token  Token         // its token
 	Since  time.Time     // since when it holds
 	Left   time.Duration // how long it still has if it is not renewed
@@ -68,7 +68,7 @@ func (e *LockedError) text(said mentioned) string {
 	if !e.Since.IsZero() {
 		s = fmt.Sprintf("locked by %s since %s, for another %v unless renewed", e.Holder,
 			e.Since.Format(time.RFC3339), e.Left.Round(time.Millisecond))
-	} else if e.Holder != (store.Owner{}) {
+	} else if e.Holder != (Owner{}) {
 		s = fmt.Sprintf("locked by %s", e.Holder)
 	}
 	if e.Ahead > 1 {

@@ -24,7 +24,7 @@ func (e *Error) text(said mentioned) string {
 			b.WriteString(" " + store.Quote(e.Name))
 			said.name = e.Name
 		}
-		switch fault, ok := errors.AsType[*store.Fault](e.Err); {
+		switch fault, ok := errors.AsType[*Fault](e.Err); {
 		case e.Store == "" || e.Store == said.store:
 		case e.Op != opOpen:
 			b.WriteString(" on " + e.Store)
@@ -48,7 +48,7 @@ func text(err error, said mentioned) string {
 		return e.text(said)
 	case *LockedError:
 		return e.text(said)
-	case *store.Fault:
+	case *Fault:
 		if e.Store == said.store {
 			return text(e.Err, said)
 		}

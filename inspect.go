@@ -16,10 +16,10 @@ type Queue struct {
 
 // A Place is one who holds or waits.
 type Entry struct {
-	Owner store.Owner
+	Owner Owner
 	Token Token
 	Held  bool
-	Kind  store.Kind
+	Kind  Kind
 	Units int           // how many of Limit it has or wants
 	Limit int           // of a lock, how many readers there can be
 	Since time.Time     // since when it holds, or waits; zero if the store cannot tell

@@ -259,7 +259,7 @@ func (k *keeper) take(l *lane, n int, wanted func(*claim) bool) []*claim {
 
 // keepDue keeps what is queued, batch by batch.
 func (k *keeper) keepDue() {
-	var buffer []store.Claim
+	var buffer []Claim
 	stands := func(cl *claim) bool { return cl.phase == held || cl.phase == waiting }
 	for batch := k.take(&k.keeps, maxBatch, stands); len(batch) > 0; batch = k.take(&k.keeps, maxBatch, stands) {
 		buffer = k.keep(k.client.closed, batch, buffer)
@@ -268,7 +268,7 @@ func (k *keeper) keepDue() {
 
 // keep tells the store that these claims live on, and takes its answers. What it sends it writes into buffer, as far
 // as that has room, and returns it for the next call.
-func (k *keeper) keep(ctx context.Context, batch []*claim, buffer []store.Claim) []store.Claim {
+func (k *keeper) keep(ctx context.Context, batch []*claim, buffer []Claim) []Claim {
 	if len(batch) == 0 {
 		return buffer
 	}
@@ -299,7 +299,7 @@ func (k *keeper) keep(ctx context.Context, batch []*claim, buffer []store.Claim)
 	cancel()
 	if err == nil && len(standings) != len(claims) {
 		short := fmt.Errorf("it answered for %d claims of %d", len(standings), len(claims))
-		err = &store.Fault{Store: c.abilities.Store, Err: short}
+		err = &Fault{Store: c.abilities.Store, Err: short}
 	}
 	if o := c.settings.observer; o != nil {
 		o.Renewed(c.abilities.Store, len(claims), time.Since(began), err)

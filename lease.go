@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Lease is a lock that is held. It can be used and given back by any goroutine.
@@ -22,6 +20,7 @@ type Lease struct {
 	owner  string                       // whom Locks under its context act for; empty: the claim's ID
 	parent context.Context              // what its context is derived from
 	bound  bool                         // parent's end is its context's end too
+	group  bool                         // one of several leases of a MultiLease
 	over   func(error)                  // the observer's
 	ctx    atomic.Pointer[leaseContext] // nil until somebody asks for it
 	ended  atomic.Pointer[error]        // why it is over; nil while it lives
@@ -49,7 +48,7 @@ func (c *Client) lease(r *request, l *Lease, cl *claim) *Lease {
 	if cl.owner != nil {
 		l.owner = cl.owner.id
 	}
-	l.parent, l.bound = r.ctx, r.bound
+	l.parent, l.bound, l.group = r.ctx, r.bound, r.grouped
 	if o := c.settings.observer; o != nil {
 		l.parent, l.over = o.Holding(r.ctx, r.described(), l.token)
 	}
@@ -195,7 +194,7 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 		return nil, errWithdrawn
 	}
 	cl.Units = 1
-	again := &request{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", ask: cl.Demand}
+	again := &request{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", demand: cl.Demand}
 	shared := c.lease(again, new(Lease), cl)
 	cl.due = monoNow() // the keeper tells the store, should this call fail
 	c.end()
@@ -206,21 +205,21 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 // Pin gives the store and the claim behind the lease to a guard that the store itself keeps, such as etcdstore.Held. Such
 // a guard goes by the claim, and could not tell one holder from the next. So from now on the claim is this lease's alone: it
 // is not handed over inside the process when it is given back, and it cannot be downgraded. Pin fails if the lease is over.
-func (l *Lease) Pin() (store.Store, store.Claim, error) {
+func (l *Lease) Pin() (Store, Claim, error) {
 	s, claim, err := l.pin()
 	if err != nil {
-		return nil, store.Claim{}, l.client.failed("pin", l.claim.Name, err)
+		return nil, Claim{}, l.client.failed("pin", l.claim.Name, err)
 	}
 	return s, claim, nil
 }
 
-func (l *Lease) pin() (store.Store, store.Claim, error) {
+func (l *Lease) pin() (Store, Claim, error) {
 	c := l.client
 	c.begin()
 	defer c.end()
 	// Asked with mu held: whoever hands the claim over has ended the lease before, and takes mu for it.
 	if err := l.Err(); err != nil {
-		return nil, store.Claim{}, err
+		return nil, Claim{}, err
 	}
 	l.claim.pinned = true
 	return c.store, l.claim.Claim, nil

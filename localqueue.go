@@ -46,7 +46,7 @@ func (q *localQueue) suits(s *settings) bool {
 func (r *request) canShare() bool {
 	s := r.lock.settings
 	queues := s.turns > 0 || !r.lock.client.abilities.Queue
-	return queues && r.ask.Exclusive() && !r.try && !r.alone && s.fixed == 0 && r.owner.wantsOneThing()
+	return queues && r.demand.Exclusive() && !r.try && !r.alone && s.fixed == 0 && r.owner.wantsOneThing()
 }
 
 // touch has end settle q. Whatever changes q's claims, their phases or its waiters touches it, but for handOver.

@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Part is one of the locks that LockAll takes: a *Mutex or a *RWMutex (for writing), RWMutex.Reader, or
+// A Part is one of the locks that LockAll acquires: a *Mutex or a *RWMutex (for writing), RWMutex.Reader, or
 // Semaphore.Units.
 type Part interface {
 	part() part
 }
 
-// A part is what is to be taken, and which of the caller's parts it is for.
+// A part is one lock to acquire, and the arguments of the caller that it stands for.
 type part struct {
 	lock    *lock
 	request request
 	err     error
-	wait    time.Duration // its option Wait, or 0
-	uses    []int         // which of the arguments it stands for
+	wait    time.Duration // the option WithWait, or 0
+	uses    []int         // the indices of the caller's arguments that it stands for
 }
 
 func (p part) part() part { return p }
@@ -32,53 +32,88 @@ func (m *Mutex) part() part { return newPart(&m.lock, "lock", wholeLock) }
 
 func (m *RWMutex) part() part { return newPart(&m.lock, "lock", wholeLock) }
 
-// Reader is the read side, for LockAll.
+// Reader returns the read side of the lock, for LockAll.
 func (m *RWMutex) Reader() Part { return newPart(&m.lock, "rlock", readLock) }
 
-// Units is n units of the semaphore, for LockAll.
+// Units returns n units of the semaphore, for LockAll. If n is not possible, LockAll returns ErrBadUnits.
 func (s *Semaphore) Units(n int) Part {
-	ask, err := s.ask(n)
-	p := newPart(&s.lock, "acquire", ask)
+	demand, err := s.demand(n)
+	p := newPart(&s.lock, "acquire", demand)
 	p.err = err
 	return p
 }
 
-func newPart(k *lock, op string, ask store.Demand) part {
-	return part{lock: k, request: request{op: op, ask: ask}}
+func newPart(k *lock, op string, demand store.Demand) part {
+	return part{lock: k, request: request{op: op, demand: demand}}
 }
 
-// LockAll takes many locks, of one client or of several, all or nothing. It takes them in one order, by the stores'
-// identities and then by name, so that two LockAlls never wait for each other. ctx bounds the wait for the whole,
-// and so does the shortest Wait of the parts. A lock that is named twice is taken once: for writing if either asks
-// for that, and of a semaphore the sum of the units.
+// LockAll acquires many locks, of one client or of several: all of them or none. It acquires them in one order, by the
+// stores' identities and then by name, so that two calls of LockAll never wait for each other. ctx bounds the wait for
+// all of them, and so does the shortest WithWait of the parts. A lock that is named twice is acquired once: for writing
+// if either part is for writing, and for a semaphore with the sum of the units.
+//
+// The errors are those of [Mutex.Lock], of the first lock that could not be acquired, and ErrBadOption if there are no
+// parts or one of them is nil. The locks that were acquired before are released.
 func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
+	return lockAll(ctx, "lock all", parts, groupOptions{})
+}
+
+// TryLockAll acquires many locks as [LockAll] does if all of them are free, and does not wait. Otherwise it returns an
+// error that wraps a *LockedError, with the name of the first lock that is not free, and holds none of them.
+func TryLockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
+	return lockAll(ctx, "trylock all", parts, groupOptions{try: true})
+}
+
+// DoAll acquires many locks as [LockAll] does, calls fn, and releases them. tokens are the fencing tokens of the parts,
+// in the order of the arguments; with several locks, [TokenFrom] finds none in fn's context. ctx bounds the wait and
+// fn. The context that fn receives ends the moment any of the locks is lost.
+//
+// DoAll returns fn's error. If a lock was lost in the meantime, the error wraps ErrLost too and names the lock: another
+// holder may have worked at the same time as fn.
+func DoAll(ctx context.Context, fn func(ctx context.Context, tokens []Token) error, parts ...Part) error {
 	const op = "lock all"
+	if fn == nil {
+		return &Error{Op: op, Err: errNoFunction}
+	}
+	m, err := lockAll(ctx, op, parts, groupOptions{bound: true})
+	if err != nil {
+		return err
+	}
+	return runUnder(ctx, m, func(ctx context.Context) error { return fn(ctx, m.Tokens()) })
+}
+
+// groupOptions tell the three functions apart.
+type groupOptions struct {
+	try   bool // do not wait
+	bound bool // the caller's context bounds the leases too
+}
+
+func lockAll(ctx context.Context, op string, parts []Part, o groupOptions) (*MultiLease, error) {
 	if ctx == nil {
 		return nil, &Error{Op: op, Err: ErrNilContext}
 	}
 	ordered, err := order(parts)
-	if one, ok := err.(*Error); ok && len(parts) == 1 { //nolint:errorlint // of one lock the error is that lock's own
+	if one, ok := err.(*Error); ok && len(parts) == 1 { //nolint:errorlint // the error of one lock names that lock
 		return nil, one
 	}
 	if err != nil {
 		return nil, &Error{Op: op, Err: err}
 	}
-	var shortest time.Duration
-	for _, p := range ordered {
-		shortest = shorter(shortest, p.wait)
-	}
-	wait := ctx
-	if shortest > 0 {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, shortest)
-		defer cancel()
-	}
+	wait, cancel := boundWait(ctx, ordered)
+	defer cancel()
 	m := &MultiLease{tokens: make([]Token, len(parts))}
-	under := context.WithoutCancel(ctx)
+	under := ctx
+	if !o.bound {
+		under = context.WithoutCancel(ctx)
+	}
 	for _, p := range ordered {
-		l, err := p.take(wait, under)
+		p.request.grouped = len(ordered) > 1
+		if o.try {
+			p.request.op, p.request.try = "try"+p.request.op, true
+		}
+		l, err := p.acquire(ctx, wait, under)
 		if err != nil {
-			m.Unlock(ctx) //nolint:errcheck // what is not confirmed is repeated; err is what the caller must know
+			m.Unlock(ctx) //nolint:errcheck // an unconfirmed release is repeated; the caller needs err
 			return nil, err
 		}
 		m.leases = append(m.leases, l)
@@ -90,18 +125,35 @@ func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 	return m, nil
 }
 
-// take takes one lock under what was taken before: if that is lost, there is no use in waiting.
-func (p *part) take(wait, under context.Context) (*Lease, error) {
+// boundWait bounds ctx by the shortest WithWait of the parts.
+func boundWait(ctx context.Context, parts []part) (context.Context, context.CancelFunc) {
+	var shortest time.Duration
+	for _, p := range parts {
+		shortest = shorter(shortest, p.wait)
+	}
+	if shortest == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, shortest)
+}
+
+// acquire acquires one lock under the context of the locks that were acquired before. If one of those is lost, the wait
+// ends: it would be for nothing. caller is the context of the whole call.
+func (p *part) acquire(caller, wait, under context.Context) (*Lease, error) {
 	wait, cancel := context.WithCancelCause(wait)
 	defer cancel(nil)
-	defer context.AfterFunc(under, func() { cancel(&partLost{context.Cause(under)}) })()
+	defer context.AfterFunc(under, func() {
+		if caller.Err() == nil { // otherwise under may have ended with caller, and wait has ended too
+			cancel(&partLost{context.Cause(under)})
+		}
+	})()
 	r := p.request
 	r.patience, r.bound = wait, true
 	return p.lock.acquire(under, &r)
 }
 
-// A partLost ends the wait for one lock because another that was taken before it is lost. The caller's own context
-// lives, so that the wait ends with err and not with that of a context.
+// A partLost ends the wait for one lock because another that was acquired before it is lost. The caller's own context
+// has not ended, so the wait ends with err and not with the error of a context.
 type partLost struct{ err error }
 
 func (p *partLost) Error() string { return p.err.Error() }
@@ -109,7 +161,7 @@ func (p *partLost) Error() string { return p.err.Error() }
 // order checks the parts, merges those of one lock, and sorts them.
 func order(parts []Part) ([]part, error) {
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("%w: LockAll was given no parts", ErrBadOption)
+		return nil, fmt.Errorf("%w: there are no parts", ErrBadOption)
 	}
 	var all []part
 	for i, given := range parts {
@@ -134,8 +186,8 @@ func order(parts []Part) ([]part, error) {
 	return all, nil
 }
 
-// refused is the error of the i-th of n parts, which cannot be taken. Of several it has the number too: that says
-// more than a bad name does.
+// refused returns the error of the i-th of n parts, which cannot be acquired. If there are several, the error has the
+// number too: a bad name alone may not identify the part.
 func (p *part) refused(i, n int, err error) error {
 	op := p.request.op
 	if n > 1 {
@@ -144,21 +196,21 @@ func (p *part) refused(i, n int, err error) error {
 	return p.lock.client.failed(op, p.lock.name, err)
 }
 
-// compare is the one order in which everybody takes locks. What is equal is the same lock.
+// compare is the one order in which every client acquires locks. Equal parts are the same lock.
 func compare(a, b part) int {
 	return cmp.Or(
 		cmp.Compare(a.lock.client.abilities.Identity, b.lock.client.abilities.Identity),
 		cmp.Compare(a.lock.name, b.lock.name))
 }
 
-// merge makes p what both p and q want.
+// merge adds the demand of q, a part of the same lock, to p.
 func (p *part) merge(q part) error {
 	p.wait = shorter(p.wait, q.wait)
-	a, b := &p.request.ask, q.request.ask
+	a, b := &p.request.demand, q.request.demand
 	switch {
 	case a.Kind != b.Kind || a.Limit != b.Limit:
-		return &store.MismatchError{InUse: *a}
-	case a.Kind == wholeLock.Kind:
+		return &MismatchError{InUse: *a}
+	case a.Kind == KindLock:
 		if b.Units > a.Units {
 			p.request = q.request
 		}
@@ -171,7 +223,7 @@ func (p *part) merge(q part) error {
 	return nil
 }
 
-// shorter is the shorter of two waits, of which 0 is none.
+// shorter returns the shorter of two waits. 0 stands for no bound.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -181,17 +233,17 @@ func shorter(a, b time.Duration) time.Duration {
 
 // A MultiLease is many locks that are held together.
 type MultiLease struct {
-	leases []*Lease // in the order in which they were taken; the context of each ends with that of the one before
+	leases []*Lease // in the order of acquisition; the context of each ends with that of the one before
 	tokens []Token
 }
 
-// Tokens are the fencing tokens, one for each part, in the order of LockAll's arguments.
+// Tokens returns the fencing tokens, one for each part, in the order of LockAll's arguments.
 func (m *MultiLease) Tokens() []Token { return slices.Clone(m.tokens) }
 
-// Context ends when any of the locks is lost, or when they are given back. See Lease.Context.
+// Context returns a context that ends when any of the locks is lost, or when they are released. See [Lease.Context].
 func (m *MultiLease) Context() context.Context { return m.leases[len(m.leases)-1].Context() }
 
-// Err is nil while all are held. See Lease.Err.
+// Err returns nil while all locks are held, and otherwise the error of one that is not. See [Lease.Err].
 func (m *MultiLease) Err() error {
 	for _, l := range m.leases {
 		if err := l.Err(); err != nil {
@@ -201,7 +253,7 @@ func (m *MultiLease) Err() error {
 	return nil
 }
 
-// Until is the instant up to which all are known to be held.
+// Until returns the instant up to which all locks are known to be held.
 func (m *MultiLease) Until() time.Time {
 	first := m.leases[0].Until()
 	for _, l := range m.leases[1:] {
@@ -212,7 +264,8 @@ func (m *MultiLease) Until() time.Time {
 	return first
 }
 
-// Unlock gives all of them back, the last first. See Lease.Unlock. The error names those that were lost.
+// Unlock releases all locks, in the reverse order of acquisition. The errors are those of [Lease.Unlock]. The error
+// names each lock that was lost.
 func (m *MultiLease) Unlock(ctx context.Context) error {
 	var errs []error
 	for _, l := range slices.Backward(m.leases) {

@@ -173,7 +173,7 @@ func TestNotReenteredOnceItIsBeingGivenBack(t *testing.T) {
 		m := c.Mutex("x", WithReentrance())
 		l := must[*Lease](t)(m.Lock(t.Context()))
 		l.end(&errUnlocked)
-		again, err := (&request{lock: &m.lock, ctx: l.Context(), ask: wholeLock}).enterAgain(l)
+		again, err := (&request{lock: &m.lock, ctx: l.Context(), demand: wholeLock}).enterAgain(l)
 		if again != nil || err != nil {
 			t.Fatalf("got %v, %v", again, err)
 		}

@@ -48,7 +48,7 @@ type Request struct {
 	Op    string // lock, trylock, rlock, tryrlock, acquire, tryacquire, campaign; also downgrade, renew
 	Name  string
 	Store string // name and masked address
-	Kind  store.Kind
+	Kind  Kind
 	Units int // of Limit
 	Limit int
 }
@@ -58,7 +58,7 @@ func (r Request) Shared() bool { return r.Kind != store.Lock || r.Units != r.Lim
 
 // described is r as an Observer is told of it.
 func (r *request) described() Request {
-	return newRequest(r.op, r.lock.name, r.lock.client.abilities.Store, r.ask)
+	return newRequest(r.op, r.lock.name, r.lock.client.abilities.Store, r.demand)
 }
 
 func newRequest(op, name, storeName string, a store.Demand) Request {

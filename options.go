@@ -44,7 +44,7 @@ type settings struct {
 	turns      int
 	turnsFor   time.Duration
 
-	owner *store.Owner // from label, id and the client's process
+	owner *Owner // from label, id and the client's process
 	err   error        // what is wrong with them
 }
 
@@ -150,7 +150,7 @@ func (s *settings) wrong(err error) {
 }
 
 // with makes settings for a lock from those of its client.
-func (s *settings) with(options []Option, a *store.Abilities) *settings {
+func (s *settings) with(options []Option, a *Abilities) *settings {
 	if len(options) == 0 {
 		return s
 	}
@@ -164,7 +164,7 @@ func (s *settings) with(options []Option, a *store.Abilities) *settings {
 }
 
 // apply takes the options over these settings, and checks the whole against what the store can do.
-func (s *settings) apply(options []Option, a *store.Abilities) {
+func (s *settings) apply(options []Option, a *Abilities) {
 	for _, o := range options {
 		if o == nil {
 			s.wrong(fmt.Errorf("%w: a nil Option", ErrBadOption))
@@ -181,7 +181,7 @@ func (s *settings) apply(options []Option, a *store.Abilities) {
 }
 
 // fit checks the settings against what the store can do.
-func (s *settings) fit(a *store.Abilities) {
+func (s *settings) fit(a *Abilities) {
 	switch {
 	case s.ttl < a.MinTTL || s.ttl > a.MaxTTL:
 		s.wrong(fmt.Errorf("%w: %v: the store can do %v to %v", ErrBadTTL, s.ttl, a.MinTTL, a.MaxTTL))

@@ -30,7 +30,7 @@ func (c *Client) tryAgain(run **outage, name string, err error) bool {
 	if c.isClosed() {
 		return false
 	}
-	if _, fault := errors.AsType[*store.Fault](err); !errors.Is(err, errLateGrant) && (!fault || store.Final(err)) {
+	if _, fault := errors.AsType[*Fault](err); !errors.Is(err, errLateGrant) && (!fault || store.Final(err)) {
 		return false
 	}
 	now := monoNow()

@@ -13,13 +13,13 @@ import (
 )
 
 // thisProcess describes the process to people who look at a line. What the machine does not tell stays empty.
-var thisProcess = sync.OnceValue(func() store.Owner {
+var thisProcess = sync.OnceValue(func() Owner {
 	host, _ := os.Hostname() // a nameless host is shown without a name
-	return store.Owner{Host: host, Address: firstAddress(), PID: os.Getpid()}
+	return Owner{Host: host, Address: firstAddress(), PID: os.Getpid()}
 })
 
 // processOwner is the owner of a client's claims, as far as nobody says more.
-func processOwner(started time.Time) *store.Owner {
+func processOwner(started time.Time) *Owner {
 	o := thisProcess()
 	o.Started = started.Round(0)
 	return &o
@@ -141,7 +141,7 @@ func (o *owner) edges() []store.Wait {
 }
 
 // shownOwner is the owner of r as others see it in the line.
-func (r *request) shownOwner() *store.Owner {
+func (r *request) shownOwner() *Owner {
 	shown := r.lock.settings.owner
 	if r.owner == nil || r.owner.id == shown.ID {
 		return shown
@@ -179,10 +179,10 @@ func (r *request) reenter() (*Lease, error) {
 	c := r.lock.client
 	has := int32(0)
 	for l := liveLease(r.outer); l != nil; l = liveLease(leaseFrom(l.parent)) {
-		if l.client.abilities.Identity != c.abilities.Identity || l.claim.Name != r.lock.name || l.claim.Kind != r.ask.Kind {
+		if l.client.abilities.Identity != c.abilities.Identity || l.claim.Name != r.lock.name || l.claim.Kind != r.demand.Kind {
 			continue
 		}
-		if l.claim.Limit != r.ask.Limit {
+		if l.claim.Limit != r.demand.Limit {
 			continue // the store says that it does not match
 		}
 		if r.lock.settings.reentrant {
@@ -191,12 +191,12 @@ func (r *request) reenter() (*Lease, error) {
 			}
 			continue // it was lost just now
 		}
-		if r.ask.Kind == store.Lock && r.ask.Units > l.units() {
+		if r.demand.Kind == store.Lock && r.demand.Units > l.units() {
 			return nil, ErrUpgrade
 		}
 		// Of a semaphore one can have more than one lease, as long as that can ever be granted. A reader that reads
 		// again would wait behind a writer that waits for it.
-		if has += l.units(); r.ask.Kind == store.Lock || has+r.ask.Units > r.ask.Limit {
+		if has += l.units(); r.demand.Kind == store.Lock || has+r.demand.Units > r.demand.Limit {
 			return nil, ErrReentered
 		}
 	}
@@ -211,11 +211,11 @@ func (r *request) enterAgain(l *Lease) (*Lease, error) {
 	if cl.phase != held || l.ended.Load() != nil {
 		return nil, nil
 	}
-	if r.ask.Units > cl.Units {
+	if r.demand.Units > cl.Units {
 		if cl.Kind == store.Lock {
 			return nil, ErrUpgrade
 		}
-		return nil, fmt.Errorf("%w: it has %d units of %d, and %d are wanted", ErrUpgrade, cl.Units, cl.Limit, r.ask.Units)
+		return nil, fmt.Errorf("%w: it has %d units of %d, and %d are wanted", ErrUpgrade, cl.Units, cl.Limit, r.demand.Units)
 	}
 	first := cl.lease
 	again := c.lease(r, new(Lease), cl)

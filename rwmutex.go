@@ -13,32 +13,32 @@ func (c *Client) RWMutex(name string, options ...Option) *RWMutex {
 
 // Lock waits until it is the only holder. See Mutex.Lock. Lease.Downgrade turns the lease into a reader's.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, &request{op: "lock", ask: wholeLock})
+	return m.lock.acquire(ctx, &request{op: "lock", demand: wholeLock})
 }
 
 // TryLock takes the lock for writing if it is free, and is otherwise a *LockedError at once.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, &request{op: "trylock", ask: wholeLock, try: true})
+	return m.lock.acquire(ctx, &request{op: "trylock", demand: wholeLock, try: true})
 }
 
 // RLock waits for its turn to read. Its lease's token is marked as shared.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, &request{op: "rlock", ask: readLock})
+	return m.lock.acquire(ctx, &request{op: "rlock", demand: readLock})
 }
 
 // TryRLock takes the lock for reading if it can be had at once, and is otherwise a *LockedError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return m.lock.acquire(ctx, &request{op: "tryrlock", ask: readLock, try: true})
+	return m.lock.acquire(ctx, &request{op: "tryrlock", demand: readLock, try: true})
 }
 
 // Do runs fn while it holds the lock for writing. See Mutex.Do.
 func (m *RWMutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	return m.lock.do(ctx, &request{op: "lock", ask: wholeLock}, fn)
+	return m.lock.do(ctx, &request{op: "lock", demand: wholeLock}, fn)
 }
 
 // RDo runs fn while it holds the lock for reading. See Mutex.Do.
 func (m *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context) error) error {
-	return m.lock.do(ctx, &request{op: "rlock", ask: readLock}, fn)
+	return m.lock.do(ctx, &request{op: "rlock", demand: readLock}, fn)
 }
 
 // Inspect says who holds the lock and who waits for it.

@@ -35,19 +35,29 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, &request{op: "tryacquire", try: true})
 }
 
+// Do acquires n units, calls fn, and releases the units. See [Mutex.Do] about ctx, fn and the error.
+func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) error) error {
+	const op = "acquire"
+	demand, err := s.demand(n)
+	if err != nil {
+		return s.lock.client.failed(op, s.lock.name, err)
+	}
+	return s.lock.do(ctx, &request{op: op, demand: demand}, fn)
+}
+
 // Inspect says who holds units and who waits for some.
 func (s *Semaphore) Inspect(ctx context.Context) (Queue, error) { return s.lock.inspect(ctx) }
 
 func (s *Semaphore) acquire(ctx context.Context, n int, r *request) (*Lease, error) {
 	var err error
-	if r.ask, err = s.ask(n); err != nil {
+	if r.demand, err = s.demand(n); err != nil {
 		return nil, s.lock.client.failed(r.op, s.lock.name, err)
 	}
 	return s.lock.acquire(ctx, r)
 }
 
-// ask is what n units are in the line.
-func (s *Semaphore) ask(n int) (store.Demand, error) {
+// demand returns the demand for n units. The error is ErrBadUnits.
+func (s *Semaphore) demand(n int) (store.Demand, error) {
 	if s.lock.err == nil && (n < 1 || n > s.limit) {
 		return store.Demand{}, fmt.Errorf("%w: %d of %d", ErrBadUnits, n, s.limit)
 	}

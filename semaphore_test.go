@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -37,5 +38,43 @@ func TestSemaphoreIsNotOvertaken(t *testing.T) {
 		}
 		r.unlock(narrow.lease)
 		r.holds(narrower, "the third fits now")
+	})
+}
+
+// TestSemaphoreDo checks that Do holds its units while fn runs, releases them whatever fn returns, and reports a loss.
+func TestSemaphoreDo(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.client().Semaphore("pool", 3)
+		failure := errors.New("failed")
+		err := s.Do(t.Context(), 2, func(ctx context.Context) error {
+			if token, ok := holdfast.TokenFrom(ctx); !ok || !token.Shared() {
+				t.Errorf("token %v, %v", token, ok)
+			}
+			r.refused("two of the third", func(ctx context.Context) (*holdfast.Lease, error) {
+				return s.TryAcquire(ctx, 2)
+			}, holdfast.ErrLocked)
+			return failure
+		})
+		if !errors.Is(err, failure) {
+			t.Errorf("it returned %v", err)
+		}
+		err = s.Do(t.Context(), 3, func(ctx context.Context) error {
+			r.breakLock("pool")
+			<-ctx.Done()
+			return nil
+		})
+		if !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("after a loss it returned %v", err)
+		}
+		for _, n := range []int{0, 4} {
+			err := s.Do(t.Context(), n, func(context.Context) error { t.Error("it ran"); return nil })
+			if !errors.Is(err, holdfast.ErrBadUnits) {
+				t.Errorf("%d units: %v", n, err)
+			}
+		}
+		if err := s.Do(t.Context(), 1, nil); err == nil {
+			t.Error("it accepted a nil function")
+		}
+		r.nobodyStands("pool")
 	})
 }

@@ -57,13 +57,14 @@ func ParseToken(s string) (Token, error) {
 	return Token(n), nil
 }
 
-// TokenFrom is the token of the innermost lease that ctx comes from: a lease's Context, what Do gives to its
-// function, or a context derived from either.
+// TokenFrom returns the token of the innermost lease that ctx comes from: ctx is a lease's Context, the context that Do
+// passes to its function, or derived from one of them. It reports false if there is no such lease, and if that lease is
+// one of several of LockAll: then MultiLease.Tokens has the tokens, and DoAll passes them to its function.
 func TokenFrom(ctx context.Context) (Token, bool) {
 	if ctx == nil {
 		return 0, false
 	}
-	if l := leaseFrom(ctx); l != nil {
+	if l := leaseFrom(ctx); l != nil && !l.group {
 		return l.token, true
 	}
 	return 0, false

@@ -191,13 +191,8 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 		body[i].KV = o
 	}
 	var result txnResult
-	query := url.Values{"consistent": {""}}
-	x := exchange{agent: a, method: http.MethodPut, path: "/v1/txn", query: query, body: body, result: &result}
-	for x.prepare(ctx) {
-		x.finish(a.client.Do(x.request))
-	}
-	if x.err != nil {
-		return nil, x.err
+	if _, err := a.call(ctx, http.MethodPut, "/v1/txn", url.Values{"consistent": {""}}, body, &result); err != nil {
+		return nil, err
 	}
 	entries := make([]entry, 0, len(result.Results))
 	for _, r := range result.Results {

@@ -38,9 +38,9 @@ func newCounter(t *testing.T) *counter {
 }
 
 // open opens a client's store, and returns with it what counts the watches that fire.
-func (c *counter) open() (*consulstore.Store, *consulstore.Valve) {
+func (c *counter) open() (*consulstore.Store, *consulstore.Valved) {
 	c.Helper()
-	addrs, v := []string{c.server.Addr()}, &consulstore.Valve{}
+	addrs, v := []string{c.server.Addr()}, &consulstore.Valved{}
 	s, err := consulstore.OpenThrough(c.Context(), v, addrs, addrs, consulstore.WithTTL(costTTL))
 	testkit.Must(c, err)
 	c.Cleanup(func() { s.Close() })
@@ -137,7 +137,7 @@ func TestReleaseAmongWaiters(t *testing.T) {
 	held := testkit.Held(t, holder, testkit.Claim("wanted", costTTL))
 	first := testkit.Waiting(t, next, testkit.Claim("wanted", costTTL))
 	var others [8]*consulstore.Store
-	var valves [len(others)]*consulstore.Valve
+	var valves [len(others)]*consulstore.Valved
 	for i := range others {
 		others[i], valves[i] = c.open()
 	}

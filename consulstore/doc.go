@@ -73,7 +73,7 @@
 //
 //	holdfast/id                          tells stores apart
 //	holdfast/session/SESSION             one for each client; its modify index is the session's epoch
-//	holdfast/store/grant/NAME/ID                a claim; its create index is its place in the line, and its ticket
+//	holdfast/line/NAME/ID                a claim; its create index is its place in the line, and its ticket
 //	holdfast/tenant/PREFIX/…             the same for a prefix
 //
 // NAME and PREFIX are escaped, with ~XX for bytes that are no letters, digits, dots, - or _.

@@ -3,15 +3,15 @@ package consulstore
 import (
 	"context"
 	"net/http"
-	"sync"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // OpenThrough opens a store by other ways to its servers, and with its events through a valve.
-func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options ...Option) (*Store, error) {
+func OpenThrough(ctx context.Context, v *Valved, servers, ways []string, options ...Option) (*Store, error) {
 	set, err := newSettings(servers, options...)
 	if err != nil {
 		return nil, err
@@ -42,51 +42,15 @@ func LineOf(name string) string { return newKeySpace("").line(name) }
 // KeyOf is the key of a claim, for a store without prefix.
 func KeyOf(name string, id store.ID) string { return newKeySpace("").claim(name, id) }
 
-// A Valve lies in the way of what blocking queries have found.
-type Valve struct {
+// A Valved passes the events of a store through a valve, and counts those that blocking queries and polls have found.
+type Valved struct {
 	events
-	Fired atomic.Int32 // how many there were
-
-	mu    sync.Mutex
-	held  int
-	drops bool
-	back  []func() // held back
+	testkit.Valve
+	Fired atomic.Int32
 }
 
 // Changed implements events.
-func (v *Valve) Changed(in *session, w sessionqueue.Watch, deleted bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (v *Valved) Changed(in *session, w sessionqueue.Watch, deleted bool) {
 	v.Fired.Add(1)
-	switch {
-	case v.drops:
-	case v.held > 0:
-		v.back = append(v.back, func() { v.events.Changed(in, w, deleted) })
-	default:
-		v.events.Changed(in, w, deleted)
-	}
-}
-
-// Hold keeps events back until release.
-func (v *Valve) Hold() (release func()) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.held++
-	return sync.OnceFunc(func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.held--; v.held == 0 {
-			for _, deliver := range v.back {
-				deliver()
-			}
-			v.back = nil
-		}
-	})
-}
-
-// Drop loses events.
-func (v *Valve) Drop(on bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.drops = on
+	v.Pass(func() { v.events.Changed(in, w, deleted) })
 }

@@ -20,8 +20,8 @@ func testLostResponse(t *testing.T, c *servers.ConsulServers) {
 	if standing, err := s.Join(t.Context(), claim); err == nil {
 		t.Errorf("Join without a response says %v", standing.State)
 	}
-	testkit.Await(t, "the key that no claim knows of is deleted", func() bool { return len(w.line()) == 0 })
-	held := w.Take(w.open("consul", longTTL))
+	testkit.Await(t, "the key that no claim knows of is deleted", func() bool { return len(w.keys()) == 0 })
+	held := w.Take(w.OpenLong())
 	w.Release(held)
 	w.MustExclude(held, w.Take(w.Add(holdfast.New(s))))
 }
@@ -51,7 +51,7 @@ func testLateRequest(t *testing.T, c *servers.ConsulServers) {
 			if status := f.land(t, test.withoutEpoch); status != test.status {
 				t.Errorf("the late Join got status %d, want %d", status, test.status)
 			}
-			if line := w.line(); len(line) != test.line {
+			if line := w.keys(); len(line) != test.line {
 				t.Errorf("the line is %v, want %d keys", line, test.line)
 			}
 		})

@@ -12,14 +12,14 @@ import (
 // An operator destroys a holder's session. The holder notices it at once, long before the next renewal, and goes on
 // with another session. A store that does not listen is seen.
 func testSessionDestroyed(t *testing.T, c *servers.ConsulServers) {
-	destroy := func(w *witness) { w.call(http.MethodPut, "/v1/session/destroy/"+w.line()[0].Session, nil) }
+	destroy := func(w *witness) { w.call(http.MethodPut, "/v1/session/destroy/"+w.keys()[0].Session, nil) }
 	testEndedSession(t, c, "", destroy)
 	t.Run("a believer is seen", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, c)
-		held := w.Take(w.open(believerScheme, longTTL))
+		held := w.Take(w.OpenAt(believerScheme, longTTL))
 		destroy(w)
-		w.MustOverlap(w.Take(w.open("consul", longTTL)), held)
+		w.MustOverlap(w.Take(w.OpenLong()), held)
 	})
 }
 
@@ -38,7 +38,7 @@ func testEndedSession(t *testing.T, c *servers.ConsulServers, parameter string, 
 	t.Run("noticed", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, c)
-		locks := w.Open(w.url("consul", longTTL) + parameter)
+		locks := w.Open(w.URL("consul", longTTL) + parameter)
 		held := w.Take(locks)
 		end(w)
 		w.MustLose(held, soon, "")
@@ -50,84 +50,14 @@ func testEndedSession(t *testing.T, c *servers.ConsulServers, parameter string, 
 // in the servers, the next is granted the lock only then, and the client goes on with another.
 func testSessionKeyDeleted(t *testing.T, c *servers.ConsulServers) {
 	w := newWitness(t, c)
-	locks := w.open("consul", lastingTTL)
+	locks := w.OpenLasting()
 	held := w.Take(locks)
-	next := w.wait(w.open("consul", lastingTTL), 1)
-	w.deleteKey("holdfast/session/" + w.line()[0].Session)
+	next := w.WaitBehind(1, w.OpenLasting())
+	deleteKey(t, c, "holdfast/session/"+w.keys()[0].Session)
 	second := next.Granted()
 	w.MustLose(held, soon, "")
 	w.Release(second)
 	w.MustExclude(held, second, w.Take(locks))
-}
-
-// An operator deletes the key of a holder whose session lives on. The holder notices it by its next renewal. Its other
-// lock stays. A store that does not listen is seen.
-func testTakenAway(t *testing.T, c *servers.ConsulServers) {
-	t.Run("noticed", func(t *testing.T) {
-		t.Parallel()
-		w := newWitness(t, c)
-		locks := w.open("consul", lastingTTL)
-		other := testkit.Lock(t, locks, w.Mutex+" too")
-		held := w.Take(locks)
-		w.deleteKey(w.line()[0].Key)
-		w.MustLose(held, lastingTTL, "")
-		w.MustExclude(held, w.Take(w.open("consul", lastingTTL)))
-		if err := other.Err(); err != nil {
-			t.Errorf("the client's other lock is lost: %v", err)
-		}
-		testkit.Unlock(t, other)
-	})
-	t.Run("a believer is seen", func(t *testing.T) {
-		t.Parallel()
-		w := newWitness(t, c)
-		held := w.Take(w.open(believerScheme, longTTL))
-		w.deleteKey(w.line()[0].Key)
-		w.MustOverlap(w.Take(w.open("consul", longTTL)), held)
-	})
-}
-
-// An operator deletes the key of a waiter. The waiter joins the line again, behind those that were behind it, and is
-// granted the lock in its turn.
-func testWaiterTakenAway(t *testing.T, c *servers.ConsulServers) {
-	w := newWitness(t, c)
-	first := w.Take(w.open("consul", lastingTTL))
-	deleted := w.wait(w.open("consul", lastingTTL), 1)
-	behind := w.wait(w.open("consul", lastingTTL), 2)
-	taken := w.line()[1]
-	w.deleteKey(taken.Key)
-	testkit.Await(t, "it has joined again", func() bool { return len(w.line()) == 3 && w.line()[1] != taken })
-	w.mustHold(first, behind)
-	w.Release(first)
-	second := behind.Granted()
-	w.Release(second)
-	w.MustExclude(first, second, deleted.Granted())
-}
-
-// The servers are away for longer than a session, and come back with it: a new leader gives each its whole ttl again.
-// The client has begun another by then, and finds a key in the line that it made itself. It waits until that is gone.
-func testOldSession(t *testing.T, c *servers.ConsulServers) {
-	w := newWitness(t, c)
-	locks := w.open("consul", lastingTTL)
-	held := w.Take(locks)
-	old := w.line()[0]
-	for _, server := range c.Nodes {
-		w.Must(server.Kill())
-	}
-	w.MustLose(held, testkit.Patience, "")
-	for _, server := range c.Nodes {
-		w.Must(server.Start())
-	}
-	for _, server := range c.Nodes {
-		w.Must(server.AwaitHealthy())
-	}
-	if line := w.line(); len(line) != 1 || line[0] != old {
-		t.Fatalf("the servers have not kept the old session: %v", line)
-	}
-	again := w.Take(locks)
-	if line := w.line(); len(line) != 1 || line[0].Session == old.Session {
-		t.Errorf("the lock was granted while the line is %v, and %v was the old session's", line, old)
-	}
-	w.MustExclude(held, again)
 }
 
 // A client agent is killed, or leaves in good order, under its clients, and is started again. Their locks stay, since
@@ -141,14 +71,14 @@ func testAgentRestarted(t *testing.T, c *servers.ConsulServers) {
 			t.Parallel()
 			w := newWitness(t, c)
 			agent := c.Agent(t)
-			held := w.Take(w.open("consul", longTTL, agent.Addr()))
-			next := w.wait(w.open("consul", longTTL, agent.Addr()), 1)
+			held := w.Take(w.OpenLong(agent.Addr()))
+			next := w.WaitBehind(1, w.OpenLong(agent.Addr()))
 			w.Must(stop(agent))
 			w.Must(agent.Start())
 			w.Must(agent.AwaitHealthy())
-			w.mustHold(held, next)
+			w.MustHold(held, next)
 			w.Release(held)
-			w.mustGrantSoon(next, held)
+			w.MustGrantSoon(next, held)
 		})
 	}
 	t.Run("a session of the agent is seen", func(t *testing.T) {
@@ -156,8 +86,8 @@ func testAgentRestarted(t *testing.T, c *servers.ConsulServers) {
 		w := newWitness(t, c)
 		agent := c.Agent(t)
 		way := testkit.Proxy(t, agent.Addr())
-		held := w.Take(w.Open(w.url("consul", longTTL, way.Addr()) + "&node=" + agent.Name()))
-		next := w.wait(w.open("consul", longTTL), 1)
+		held := w.Take(w.Open(w.URL("consul", longTTL, way.Addr()) + "&node=" + agent.Name()))
+		next := w.WaitBehind(1, w.OpenLong())
 		way.Silence(proxy.All) // an agent that leaves may say so to some of its clients
 		w.Must(agent.Stop())
 		w.MustOverlap(next.Granted(), held)
@@ -169,9 +99,9 @@ func testAgentRestarted(t *testing.T, c *servers.ConsulServers) {
 func testHealthCritical(t *testing.T, c *servers.ConsulServers) {
 	w := newWitness(t, c)
 	agent := c.Agent(t)
-	locks := w.open("consul", longTTL, agent.Addr())
+	locks := w.OpenLong(agent.Addr())
 	held := w.Take(locks)
-	next := w.wait(w.open("consul", longTTL), 1)
+	next := w.WaitBehind(1, w.OpenLong())
 	var simple struct{ ID string }
 	w.Must(agent.Call(t.Context(), http.MethodPut, "/v1/session/create", nil, &simple))
 	for node, check := range map[string]string{"holdfast": "any", agent.Name(): "serfHealth"} {
@@ -185,15 +115,15 @@ func testHealthCritical(t *testing.T, c *servers.ConsulServers) {
 		w.Must(c.Nodes[0].Call(t.Context(), http.MethodGet, "/v1/session/info/"+simple.ID+"?consistent", nil, &there))
 		return len(there) == 0
 	})
-	w.mustHold(held, next)
+	w.MustHold(held, next)
 	w.useNewSession(agent)
 	w.Release(held)
-	w.mustGrantSoon(next, held)
+	w.MustGrantSoon(next, held)
 }
 
 // useNewSession has another client use the store through an agent.
 func (w *witness) useNewSession(agent *servers.ConsulServer) {
 	w.Helper()
-	locks := w.open("consul", longTTL, agent.Addr())
+	locks := w.OpenLong(agent.Addr())
 	testkit.Unlock(w, testkit.Lock(w, locks, w.Mutex+" too"))
 }

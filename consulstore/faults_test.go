@@ -1,52 +1,78 @@
 package consulstore_test
 
 import (
+	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/consulstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
-	"github.com/holdfast-go/holdfast/lab/check"
-	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/lab/contend"
 )
 
-// longerThanTTL is how long something lasts so that no session outlives it: Consul ends them after twice their ttl.
-const longerThanTTL = sessionTTL * 5 / 2
+// believerScheme is that of a store that is broken: see testkit.Believer.
+const believerScheme = "consul+believer"
 
-// A fault is something that happens while a crowd contends.
-type fault struct {
-	name   string
-	strike func(s *scene)
+// This binary is also the program of the processes that contend, and of those that hold a lock until something happens
+// to them.
+func init() {
+	testkit.RegisterBroken(believerScheme, "consul", testkit.Believer)
+	contend.Child()
+	testkit.HolderChild(nil)
 }
 
-// Faults strike one after the other while 16 contend: first the servers, and in another scene connections and one
-// process. Through every fault believed holds exclude each other and tokens rise. After each everyone gets a lock
-// again, and at the end nothing is left.
+const (
+	// longTTL, lastingTTL and soon are those of testkit.Cluster.
+	longTTL    = 30 * time.Second
+	lastingTTL = 2 * sessionTTL
+	soon       = testkit.SoonAfter
+)
+
+// clusterOf returns servers as the scenes of testkit know them. Consul ends a session after twice its ttl.
+func clusterOf(c *servers.ConsulServers) *testkit.Cluster {
+	return &testkit.Cluster{
+		Scheme: "consul", Believer: believerScheme,
+		SessionTTL: sessionTTL, LastingTTL: lastingTTL, LongTTL: longTTL, Expiry: sessionTTL * 5 / 2,
+		Endpoints: c.Endpoints(), Nodes: testkit.Nodes(c.Nodes),
+		Leader: func() (testkit.Node, error) { return c.Leader() },
+		URL:    storeURL,
+		Queue: func(t testing.TB, name string) (keys []string) {
+			for _, k := range keysUnder(t, c.Nodes[0], consulstore.LineOf(name)) {
+				keys = append(keys, k.Key)
+			}
+			return keys
+		},
+		Left:    func(t testing.TB) []string { return leftIn(t, c) },
+		Restart: c.Restart,
+		Delete:  func(t testing.TB, key string) { deleteKey(t, c, key) },
+	}
+}
+
+// storeURL returns the URL of a store.
+func storeURL(scheme string, ttl time.Duration, addrs ...string) string {
+	return fmt.Sprintf("%s://%s?ttl=%v", scheme, strings.Join(addrs, ","), ttl)
+}
+
+// Errors of servers that are down, and of servers that are slow: on a busy machine that needs no fault.
+var (
+	isFailing = regexp.MustCompile("cannot be reached|EOF|reset by peer|leader|consistent reads|rpc error|raft|" +
+		"deadline reached|No known Consul servers|shutdown")
+	isSlow = regexp.MustCompile("no answer in|no response|changes too fast|not sure")
+)
+
+// Faults strike while a crowd contends: the servers, and in another scene connections and one process.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for name, faults := range map[string][]fault{
-		"of servers": {
-			{"leader killed and started again", (*scene).killLeader},
-			{"follower stopped and resumed", func(s *scene) { s.pause(follower(s, s.cluster)) }},
-			{"majority stopped and resumed", func(s *scene) { s.pause(follower(s, s.cluster), leader(s, s.cluster)) }},
-			{"servers restarted one after another", func(s *scene) { s.Must(restartEach(s.cluster)) }},
-			{"all servers killed and started again", func(s *scene) { s.Must(s.cluster.Restart(true)) }},
-		},
-		"of connections and a process": {
-			{"silence", (*scene).silence},
-			{"late requests", func(s *scene) { s.late(proxy.Requests) }},
-			{"late responses", func(s *scene) { s.late(proxy.Down) }},
-			{"connections killed", (*scene).killConnections},
-			{"kill -9", func(s *scene) { s.Must(s.Crowd.Kill(0)) }},
-		},
+	for name, faults := range map[string][]testkit.Fault{
+		"of servers":                   testkit.ServerFaults,
+		"of connections and a process": testkit.ClientFaults,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, "consul", 3)
-			for _, f := range faults {
-				s.Strike(f.name, func() { f.strike(s) })
-			}
-			s.end(testkit.MustHurt)
+			clusterOf(newCluster(t, 3)).TestFaults(t, isFailing, isSlow, faults)
 		})
 	}
 }
@@ -54,88 +80,5 @@ func TestFaults(t *testing.T) {
 // A store that is broken meets the silence, and the checkers see it.
 func TestFaultsAreSeen(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, believerScheme, 1)
-	s.Strike("silence", s.silence)
-	if len(check.Overlap(s.Stop().Holds)) == 0 {
-		t.Error("two hold at once, and nothing is found")
-	}
-	s.Must(s.Close())
-}
-
-// killLeader kills the leader, and starts it again when everyone has got a lock without it.
-func (s *scene) killLeader() {
-	s.Helper()
-	killed := leader(s, s.cluster)
-	s.Must(killed.Kill())
-	s.Through()
-	s.Must(killed.Start())
-	s.Must(killed.AwaitHealthy())
-}
-
-// pause stops servers until no session of before lives any more. If the others are a majority, everyone gets a lock
-// meanwhile.
-func (s *scene) pause(nodes ...*servers.ConsulServer) {
-	s.Helper()
-	for _, node := range nodes {
-		s.Must(node.Pause())
-	}
-	resume := time.After(longerThanTTL)
-	if len(nodes) < 2 {
-		s.Through()
-	}
-	<-resume
-	for _, node := range nodes {
-		s.Must(node.Continue())
-	}
-}
-
-// restartEach kills the servers and starts them again, each when the one before serves clients.
-func restartEach(c *servers.ConsulServers) error {
-	for _, node := range c.Nodes {
-		if err := node.Restart(true); err != nil {
-			return err
-		}
-		if err := node.AwaitHealthy(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// silence swallows what the first process says and hears.
-func (s *scene) silence() {
-	s.Helper()
-	end := s.ways.Silence(proxy.All)
-	time.Sleep(2 * longerThanTTL) // that is the fault
-	end()
-}
-
-// late keeps back what the first process says or hears until its session has expired, and delivers it then.
-func (s *scene) late(flows proxy.Flow) {
-	s.Helper()
-	release := s.ways.Hold(flows)
-	time.Sleep(longerThanTTL) // that is the fault
-	if s.ways.Held(flows) == 0 {
-		s.Error("nothing was kept back")
-	}
-	release()
-}
-
-// killConnections ends all connections of the first process, again and again, each time when there are some.
-func (s *scene) killConnections() {
-	s.Helper()
-	for range 5 {
-		testkit.Await(s, "it is connected", func() bool { return connections(s.ways) > 0 })
-		for _, p := range s.ways.Proxies {
-			p.CloseAll()
-		}
-	}
-}
-
-// connections returns how many there are on these ways.
-func connections(w testkit.Ways) (n int) {
-	for _, p := range w.Proxies {
-		n += p.Connections()
-	}
-	return n
+	clusterOf(newCluster(t, 1)).TestFaultsAreSeen(t)
 }

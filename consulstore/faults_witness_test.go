@@ -6,26 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/consulstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
-)
-
-const (
-	// longTTL is that of sessions which must not expire while a test lasts: what is gone was deleted.
-	longTTL = 30 * time.Second
-
-	// lastingTTL is that of sessions which must not expire before something happens to them, and are to expire then. A
-	// busy machine may be late with a renewal.
-	lastingTTL = 2 * sessionTTL
-
-	// soon is within what must happen that does not wait for a ttl, or for a renewal. It is less than a third of longTTL.
-	soon = 5 * time.Second
 )
 
 // newCluster starts n servers. At the end no key, session or blocking query of a client must be left in them.
@@ -39,27 +24,6 @@ func newCluster(t *testing.T, n int, options ...servers.Option) *servers.ConsulS
 		testkit.CheckNothingLeft(t, lastingTTL, func() []string { return leftIn(t, c) })
 	})
 	return c
-}
-
-// leader is the server that leads.
-func leader(t testing.TB, c *servers.ConsulServers) *servers.ConsulServer {
-	t.Helper()
-	node, err := c.Leader()
-	testkit.Must(t, err)
-	return node
-}
-
-// follower is a server that follows.
-func follower(t testing.TB, c *servers.ConsulServers) *servers.ConsulServer {
-	t.Helper()
-	nodes, err := c.Followers()
-	testkit.Must(t, err)
-	return nodes[0]
-}
-
-// storeURL is that of a store.
-func storeURL(scheme string, ttl time.Duration, addrs ...string) string {
-	return fmt.Sprintf("%s://%s?ttl=%v", scheme, strings.Join(addrs, ","), ttl)
 }
 
 // A key is one in Consul.
@@ -110,73 +74,32 @@ func leftIn(t testing.TB, c *servers.ConsulServers) (left []string) {
 	return left
 }
 
-// A witness is a journal of one lock in a cluster.
+// A witness is the journal of one lock in a cluster.
 type witness struct {
-	*testkit.Journal
-	cluster *servers.ConsulServers
+	*testkit.Witness
+	servers *servers.ConsulServers
 }
 
-// newWitness returns the journal of a lock that has the test's name, and another word for another lock of the test.
-func newWitness(t *testing.T, c *servers.ConsulServers, word ...string) *witness {
+// newWitness returns the journal of a lock that is named after the test, with words before the name for further locks.
+func newWitness(t *testing.T, c *servers.ConsulServers, words ...string) *witness {
 	t.Helper()
-	name := strings.Join(append(word, t.Name()), " ")
-	return &witness{testkit.NewJournal(t, testkit.Evidence(t), name), c}
+	return &witness{clusterOf(c).NewWitness(t, words...), c}
 }
 
-// open opens a client by URL. Without addresses it knows all servers.
-func (w *witness) open(scheme string, ttl time.Duration, addrs ...string) *holdfast.Client {
+// keys returns the keys of the lock's queue, in their order.
+func (w *witness) keys() []key {
 	w.Helper()
-	return w.Open(w.url(scheme, ttl, addrs...))
+	return keysUnder(w, w.servers.Nodes[0], consulstore.LineOf(w.Mutex))
 }
 
-// url is that of a store that knows all servers, or these.
-func (w *witness) url(scheme string, ttl time.Duration, addrs ...string) string {
-	if len(addrs) == 0 {
-		addrs = w.cluster.Endpoints()
-	}
-	return storeURL(scheme, ttl, addrs...)
-}
-
-// wait has a client wait for the lock, behind so many.
-func (w *witness) wait(locks *holdfast.Client, behind int) *testkit.Waiter {
-	w.Helper()
-	next := w.Wait(locks)
-	testkit.Await(w, "it waits in the line", func() bool { return len(w.line()) == behind+1 })
-	return next
-}
-
-// line returns the keys of the lock's line, in their order.
-func (w *witness) line() []key {
-	w.Helper()
-	return keysUnder(w, w.cluster.Nodes[0], consulstore.LineOf(w.Mutex))
-}
-
-// call makes a request as an operator does.
+// call sends a request as an operator does.
 func (w *witness) call(method, path string, in any) {
 	w.Helper()
-	w.Must(w.cluster.Nodes[0].Call(w.Context(), method, path, in, nil))
+	w.Must(w.servers.Nodes[0].Call(w.Context(), method, path, in, nil))
 }
 
 // deleteKey deletes a key as an operator does.
-func (w *witness) deleteKey(key string) {
-	w.Helper()
-	w.call(http.MethodDelete, "/v1/kv/"+key, nil)
-}
-
-// mustGrantSoon demands that a waiter is granted the lock at once, and excludes those before it.
-func (w *witness) mustGrantSoon(next *testkit.Waiter, before ...*testkit.Hold) {
-	w.Helper()
-	second, ok := next.GrantedIn(soon)
-	if !ok {
-		w.Fatalf("the lock is free, and the waiter was not told within %v", soon)
-	}
-	w.MustExclude(append(before, second)...)
-}
-
-// mustHold demands that a lock is held, and not granted to the next.
-func (w *witness) mustHold(held *testkit.Hold, next *testkit.Waiter) {
-	w.Helper()
-	if _, early := next.GrantedIn(0); early || !held.Believed() {
-		w.Errorf("the lock was not held all the time: granted to the next is %v, and the lease %v", early, held.Err())
-	}
+func deleteKey(t testing.TB, c *servers.ConsulServers, key string) {
+	t.Helper()
+	testkit.Must(t, c.Nodes[0].Call(t.Context(), http.MethodDelete, "/v1/kv/"+key, nil, nil))
 }

@@ -15,13 +15,19 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// The whole suite on one server.
+// The whole suite on one server; or rather on two, which share the rules to take half the time.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		server := servers.Consul(t)
-		return newHarness(t, server, []string{server.Addr()}, server.Restart)
-	})
+	rules := storetest.Rules()
+	for name, half := range map[string][]string{"first rules": rules[:4], "other rules": rules[4:]} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunSome(t, func(t testing.TB) storetest.Harness {
+				server := servers.Consul(t)
+				return newHarness(t, server, []string{server.Addr()}, server.Restart)
+			}, half...)
+		})
+	}
 }
 
 // What differs on three servers: consistent reads ask a majority, and sessions outlive the leader.
@@ -89,8 +95,9 @@ const (
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
-	l := &link{ways.Links(), &consulstore.Valve{}}
-	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
+	valved := &consulstore.Valved{}
+	l := testkit.ValvedLinks{Links: ways.Links(), Valve: &valved.Valve}
+	s, err := consulstore.OpenThrough(t.Context(), valved, h.endpoints, ways.Addrs(),
 		consulstore.WithPrefix(prefix), consulstore.WithTTL(suiteTTL))
 	testkit.Must(t, err)
 	return brisk{s}, l
@@ -147,13 +154,3 @@ func (h *harness) txn(entries *[]struct{ Value []byte }, op map[string]any) erro
 	}
 	return err
 }
-
-// A link is one client's links to all servers, and the valve for what blocking queries find.
-type link struct {
-	testkit.Links
-	valve *consulstore.Valve
-}
-
-func (l *link) HoldPushes() (release func()) { return l.valve.Hold() }
-
-func (l *link) DropPushes(on bool) { l.valve.Drop(on) }

@@ -110,9 +110,9 @@ func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	keys := newKeySpace("")
 	for _, line := range []string{
-		"", "holdfast/id", "holdfast/store/grant/", "holdfast/store/grant/a", "holdfast/store/grant/a/b/", "holdfast/store/grant/~2e/",
-		"holdfast/store/grant/~/", "holdfast/store/grant/~6/", "holdfast/store/grant/~61/", "holdfast/store/grant/./", "holdfast/store/grant/a b/",
-		"holdfast/store/grant/%41/", "holdfast/tenant/p/line/a/",
+		"", "holdfast/id", "holdfast/line/", "holdfast/line/a", "holdfast/line/a/b/", "holdfast/line/~2e/",
+		"holdfast/line/~/", "holdfast/line/~6/", "holdfast/line/~61/", "holdfast/line/./", "holdfast/line/a b/",
+		"holdfast/line/%41/", "holdfast/tenant/p/line/a/",
 	} {
 		if name, ok := keys.name(line); ok {
 			t.Errorf("%q is taken for the line of %q", line, name)
@@ -161,7 +161,7 @@ func TestConsulKeepsKeys(t *testing.T) {
 		}
 	}
 	var lines []string
-	testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/holdfast/store/grant/?keys&separator=/", nil, &lines))
+	testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/holdfast/line/?keys&separator=/", nil, &lines))
 	if len(lines) != len(oddNames) {
 		t.Errorf("of %d names there are %d lines", len(oddNames), len(lines))
 	}
@@ -193,8 +193,8 @@ func TestUnreadableValues(t *testing.T) {
 		"1 ": sessionqueue.ErrUnreadable, "1 nonsense {}": sessionqueue.ErrUnreadable, "-1 x": sessionqueue.ErrUnreadable,
 		`{"Limit":1}`: sessionqueue.ErrUnreadable, "\x00": sessionqueue.ErrUnreadable,
 	} {
-		_, _, err := decodeValue(&entry{Key: "holdfast/store/grant/x/1", Value: []byte(value)})
-		if !errors.Is(err, want) || !strings.Contains(err.Error(), "holdfast/store/grant/x/1") {
+		_, _, err := decodeValue(&entry{Key: "holdfast/line/x/1", Value: []byte(value)})
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), "holdfast/line/x/1") {
 			t.Errorf("%q: %v, want %v", value, err, want)
 		}
 	}

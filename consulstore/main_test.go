@@ -6,4 +6,5 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// Consul ends a session after twice its ttl, so that tests here wait more than others do, and use a processor less.
+func TestMain(m *testing.M) { testkit.Main(m, 3) }

@@ -92,7 +92,8 @@ func TestDeposedLeader(t *testing.T) {
 func playDeposedLeader(t *testing.T, c *servers.ConsulServers, word string) bool {
 	t.Helper()
 	w, simple, moving := newWitness(t, c, word), newWitness(t, c, word, "naive"), newWitness(t, c, word, "moving")
-	near := leader(t, c)
+	near, err := c.Leader()
+	w.Must(err)
 	var others []string
 	for _, node := range c.Nodes {
 		if node != near {
@@ -101,10 +102,10 @@ func playDeposedLeader(t *testing.T, c *servers.ConsulServers, word string) bool
 	}
 	all := append([]string{near.Addr()}, others...)
 
-	kept := moving.Take(moving.open("consul", 3*lastingTTL, all...))
-	keptNext := moving.wait(moving.open("consul", 3*lastingTTL, others...), 1)
-	first := w.Take(w.open("consul", lastingTTL, near.Addr()))
-	next := w.wait(w.open("consul", lastingTTL, others...), 1)
+	kept := moving.Take(moving.OpenAt("consul", 3*lastingTTL, all...))
+	keptNext := moving.WaitBehind(1, moving.OpenAt("consul", 3*lastingTTL, others...))
+	first := w.Take(w.OpenLasting(near.Addr()))
+	next := w.WaitBehind(1, w.OpenLasting(others...))
 	naiveNear := newNaive(simple, near)
 	believer := naiveNear.take(simple, "near")
 
@@ -125,8 +126,8 @@ func playDeposedLeader(t *testing.T, c *servers.ConsulServers, word string) bool
 	w.MustExclude(first, second)
 	hear()
 	w.Must(deposed.AwaitHealthy())
-	moving.mustHold(kept, keptNext)
+	moving.MustHold(kept, keptNext)
 	moving.Release(kept)
-	moving.mustGrantSoon(keptNext, kept)
+	moving.MustGrantSoon(keptNext, kept)
 	return falsely > 0 && len(overlaps) > 0
 }

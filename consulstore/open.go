@@ -152,7 +152,7 @@ func newFrame(set *settings) *frame.Frame {
 	f := frame.New(frame.Config{
 		Name: "consul at " + strings.Join(set.addresses, ","), Drift: frame.Clocks, Explain: explain,
 	})
-	set.hide = f.Hide
+	set.hide = f.HideLatest
 	return f
 }
 

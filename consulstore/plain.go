@@ -233,7 +233,7 @@ func (p *plainMode) confirm(ctx context.Context, held []*bid) error {
 		failed, refused := errors.AsType[*failedOp](err)
 		switch {
 		case refused && failed.index == 0:
-			p.lose(ses)
+			p.sessions.Over(ses)
 			return nil
 		case refused:
 			p.gone(batch[failed.index-1])
@@ -296,7 +296,7 @@ func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error)
 	defer call.End()
 	e, err := p.read(call.Context, p.key(name))
 	if err == nil && e != nil && e.Session != "" {
-		line.Entries = []store.Entry{p.place(name, e)}
+		line.Entries = []store.Entry{holder(name, e)}
 	}
 	return line, call.Outcome(err)
 }

@@ -18,43 +18,31 @@ import (
 // lockFlag is what Consul's own tools mark the key of a lock with.
 const lockFlag = 0x2ddccbc058a50c18
 
-// A plainValue is what the key of a lock says, for people.
+// A plainValue is the value of a lock's key, for operators.
 type plainValue struct {
-	ID    store.ID     `json:"id"`
-	TTL   int64        `json:"ttl"` // of its session, in milliseconds
-	Since int64        `json:"since"`
-	Owner *store.Owner `json:"owner"`
+	ID store.ID `json:"id"`
+	frame.Record
 }
 
 func (p *plainMode) value(c *store.Claim) string {
-	text, err := json.Marshal(plainValue{c.ID, p.ttl.Milliseconds(), time.Now().UnixMilli(), c.Owner})
-	if err != nil {
-		return sessionqueue.Format // strings and numbers can always be written
-	}
-	return sessionqueue.Format + string(text)
+	return frame.Encode(sessionqueue.Format, plainValue{c.ID, frame.NewRecord(c, p.ttl, time.Now(), time.Time{})})
 }
 
-// decodePlain reads a value. What others have written says nothing.
+// decodePlain reads a value. That of another program has no meaning here.
 func decodePlain(e *entry) (v plainValue) {
 	text, ok := strings.CutPrefix(string(e.Value), sessionqueue.Format)
 	if !ok || json.Unmarshal([]byte(text), &v) != nil || v.Owner == nil {
-		v = plainValue{Owner: &store.Owner{Label: "session " + e.Session}}
+		v = plainValue{Record: frame.Record{Owner: &store.Owner{Label: "session " + e.Session}}}
 	}
 	return v
 }
 
-// place is the holder of a lock.
-func (p *plainMode) place(name string, e *entry) store.Entry {
+// holder returns the holder of a lock as the only entry of its queue.
+func holder(name string, e *entry) store.Entry {
 	v := decodePlain(e)
 	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	ttl := time.Duration(v.TTL) * time.Millisecond
-	at := store.Entry{
-		Claim: store.Claim{ID: v.ID, Name: name, Demand: all, TTL: ttl, Ticket: e.ModifyIndex, Owner: v.Owner},
-		State: store.Held, Left: ttl,
-	}
-	if v.Since != 0 {
-		at.Since = time.UnixMilli(v.Since)
-	}
+	at := store.Entry{Claim: store.Claim{ID: v.ID, Name: name, Demand: all, Ticket: e.ModifyIndex}, State: store.Held}
+	v.Show(&at)
 	return at
 }
 
@@ -106,7 +94,7 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing s
 	}
 	switch {
 	case errors.Is(err, sessionqueue.ErrOver):
-		p.lose(ses)
+		p.sessions.Over(ses)
 		return standing, sessionqueue.ErrAgain
 	case err != nil:
 		return standing, err
@@ -293,20 +281,7 @@ func (p *plainMode) wake(key string) {
 }
 
 // Over implements events.
-func (p *plainMode) Over(in *session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ses := p.sessions.Present(); ses != nil && ses.Handle == in {
-		p.sessions.Lose(ses)
-	}
-}
-
-// lose ends a session that Consul has no more.
-func (p *plainMode) lose(ses *frame.Session[*session]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sessions.Lose(ses)
-}
+func (p *plainMode) Over(in *session) { p.sessions.OverAt(in) }
 
 // loseBids forgets everything that went with its session. The mutex is locked. A session that Consul may still have is
 // ended only when its holders can't believe in it any more.
@@ -319,13 +294,7 @@ func (p *plainMode) loseBids(lost *frame.Session[*session]) {
 			p.mu.Push(b.id, store.Status{State: store.Gone, Ticket: b.ticket})
 		}
 	}
-	p.frame.Go(func() {
-		select {
-		case <-time.After(time.Until(lost.Until())):
-		case <-p.frame.Life().Done():
-		}
-		p.End(p.frame.Life(), lost.Handle)
-	})
+	p.sessions.EndLost(lost, nil)
 }
 
 // gone notes that a bid that was held has lost its key.
@@ -391,7 +360,7 @@ func (p *plainMode) release(ctx context.Context, b *bid) error {
 	}
 	switch {
 	case errors.Is(err, sessionqueue.ErrOver):
-		p.lose(b.session) // it went with it
+		p.sessions.Over(b.session) // it went with it
 	case err != nil:
 		p.releaseLater(b)
 		return err

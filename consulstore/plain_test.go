@@ -33,11 +33,12 @@ type plainHarness struct{ *harness }
 func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
-	l := &link{ways.Links(), &consulstore.Valve{}}
+	valved := &consulstore.Valved{}
+	l := testkit.ValvedLinks{Links: ways.Links(), Valve: &valved.Valve}
 	if prefix != "" {
 		prefix += "|"
 	}
-	s, err := consulstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(),
+	s, err := consulstore.OpenThrough(t.Context(), valved, h.endpoints, ways.Addrs(),
 		consulstore.WithPrefix(prefix), consulstore.WithTTL(suiteTTL), consulstore.WithPlainMode())
 	testkit.Must(t, err)
 	return brisk{s}, l

@@ -73,7 +73,7 @@ func (m *lineMode) start(ctx context.Context, identity string) error {
 // Abilities implements store.Store.
 func (m *lineMode) Abilities() store.Abilities {
 	able := m.consul.abilities()
-	able.Identity, able.Queue, able.Shared, able.ExactWake = m.identity, true, true, true
+	able.Identity, able.Queue, able.Shared = m.identity, true, true
 	return able
 }
 

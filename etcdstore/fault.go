@@ -49,6 +49,8 @@ func explain(err error) (why error, final bool) {
 	switch {
 	case errors.Is(err, errForeign):
 		return err, true
+	case strings.Contains(text, errNoCredentials.Error()): // the library may have made an error of its own of it
+		return err, false
 	case strings.Contains(text, net.ErrClosed.Error()): // gRPC has closed it, because it was of no use
 		return errCut, false
 	case strings.Contains(text, "x509:") || strings.Contains(text, "certificate is not"):

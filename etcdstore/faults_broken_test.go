@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -13,22 +12,6 @@ const (
 	optimistScheme = "etcd+optimist"
 	believerScheme = "etcd+believer"
 )
-
-func registerBroken() {
-	for scheme, breaks := range map[string]func(store.Store) store.Store{
-		optimistScheme: func(s store.Store) store.Store { return &optimist{Store: s} },
-		believerScheme: testkit.Believer,
-	} {
-		store.Register(scheme, func(ctx context.Context, at store.Location) (store.Store, error) {
-			at.Scheme = "etcd"
-			s, err := store.Open(ctx, at)
-			if err != nil {
-				return nil, err
-			}
-			return breaks(s), nil
-		})
-	}
-}
 
 // An optimist takes for granted what is not answered soon: claims that wait are held, it thinks, if Keep fails.
 type optimist struct{ store.Store }

@@ -24,8 +24,8 @@ func TestCompaction(t *testing.T) {
 	t.Run("while a claim waits", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
-		next := w.wait(w.open("etcd", cluster.Endpoints(), longTTL), 1)
+		first := w.Take(w.OpenLong())
+		next := w.WaitBehind(1, w.OpenLong())
 		w.write(200)
 		w.compact()
 		w.Release(first)
@@ -35,8 +35,8 @@ func TestCompaction(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
 		ways := testkit.NewWays(t, cluster.Endpoints())
-		first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
-		next := w.wait(w.open("etcd", ways.Addrs(), longTTL), 1)
+		first := w.Take(w.OpenLong())
+		next := w.WaitBehind(1, w.OpenLong(ways.Addrs()...))
 		mend := ways.Cut()
 		w.write(100)
 		w.Release(first)
@@ -49,7 +49,7 @@ func TestCompaction(t *testing.T) {
 	t.Run("of what a watch has yet to be sent", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
-		lease, err := w.open("etcd", cluster.Endpoints(), longTTL).Semaphore(w.Mutex, 2).Acquire(t.Context(), 2)
+		lease, err := w.OpenLong().Semaphore(w.Mutex, 2).Acquire(t.Context(), 2)
 		w.Must(err)
 		valve, ear := newValve(), &ear{}
 		slow := w.openThrough(cluster.Endpoints(), longTTL, grpc.WithInitialWindowSize(64<<10),
@@ -61,7 +61,7 @@ func TestCompaction(t *testing.T) {
 			_, err := slow.Semaphore(w.Mutex, 2).Acquire(ctx, 1) // it watches the whole line
 			granted <- err
 		}()
-		testkit.Await(t, "it waits in the line", func() bool { return len(w.line()) == 2 })
+		testkit.Await(t, "it waits in the line", func() bool { return len(w.Queue()) == 2 })
 		release := valve.hold()
 		w.overwhelm()
 		w.write(10)
@@ -80,8 +80,8 @@ func TestCompaction(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
 		valve := newValve()
-		first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
-		next := w.wait(w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainStreamInterceptor(valve.intercept)), 1)
+		first := w.Take(w.OpenLong())
+		next := w.WaitBehind(1, w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainStreamInterceptor(valve.intercept)))
 		release := valve.hold()
 		w.Release(first)
 		if _, granted := next.GrantedIn(soon / 5); granted {

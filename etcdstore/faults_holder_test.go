@@ -1,13 +1,10 @@
 package etcdstore_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
+	"net/url"
+	"strings"
+	"testing"
 	"time"
 
 	"go.etcd.io/etcd/client/v3"
@@ -15,139 +12,65 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
-	"github.com/holdfast-go/holdfast/lab/history"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// holderEnv makes this binary a process that holds a lock.
-const holderEnv = "HOLDFAST_TEST_ETCD_HOLDER"
-
-// A holding is what such a process is told first. Every line after it has it write. The end of its input ends it.
-type holding struct {
-	URL       string
-	Endpoints []string
-	Lock      string
-	Dir       string // for its history
-}
-
-// A saying is a line that such a process writes.
-type saying struct {
-	Event   string // held, lost or wrote
-	Token   holdfast.Token
-	Written bool // of wrote: etcd has let it
-}
-
-// holderChild makes this program such a process, if a test has started it as one, and does not return then.
-func holderChild() {
-	if os.Getenv(holderEnv) == "" {
-		return
-	}
-	if err := beHolder(os.Stdin, json.NewEncoder(os.Stdout)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// beHolder takes the lock and asks its lease all the time whether it still has it. When it is told to write, it does not
-// ask: somebody who was stopped between the asking and the writing writes late.
-func beHolder(in io.Reader, out *json.Encoder) error {
-	lines := bufio.NewScanner(in)
-	var h holding
-	if !lines.Scan() {
-		return io.ErrUnexpectedEOF
-	}
-	if err := json.Unmarshal(lines.Bytes(), &h); err != nil {
-		return err
-	}
-	ctx := context.Background()
-	locks, err := holdfast.Open(ctx, h.URL)
+// writeLate implements testkit.LateWriter: it writes on condition that etcd has the claim of the lease.
+func writeLate(at string, lease *holdfast.Lease) (write func() (written bool, err error), err error) {
+	guard, err := etcdstore.Held(lease)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: h.Endpoints, Logger: zap.NewNop()})
+	u, err := url.Parse(at)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	recorder, err := history.Create(h.Dir, "holder")
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(u.Host, ","), Logger: zap.NewNop()})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	lease, err := locks.Mutex(h.Lock).Lock(ctx)
-	if err != nil {
-		return err
-	}
-	guard, guardErr := etcdstore.Held(lease) // a broken store has none
-	hold := history.Hold{Resource: h.Lock, Kind: history.Exclusive, Token: lease.Token()}
-	belief, ok := recorder.Begin(hold, func() bool { return lease.Context().Err() == nil })
-	if !ok {
-		return lease.Err()
-	}
-	if err := out.Encode(saying{Event: "held", Token: lease.Token()}); err != nil {
-		return err
-	}
-	go func() {
-		for belief.Check() {
-			time.Sleep(time.Millisecond)
-		}
-		_ = out.Encode(saying{Event: "lost", Token: lease.Token()}) // if nobody hears it, the input has ended too
-	}()
-	for lines.Scan() {
-		if guardErr != nil {
-			return guardErr
-		}
-		answer, err := client.Txn(ctx).If(guard).Then(clientv3.OpPut(h.Lock, "a late write")).Commit()
+	return func() (bool, error) {
+		put := clientv3.OpPut(lease.Name(), "a late write")
+		response, err := client.Txn(context.Background()).If(guard).Then(put).Commit()
 		if err != nil {
-			return err
+			return false, err
 		}
-		if err := out.Encode(saying{Event: "wrote", Token: lease.Token(), Written: answer.Succeeded}); err != nil {
-			return err
+		return response.Succeeded, nil
+	}, nil
+}
+
+// TestStoppedHolder stops the process that holds a lock for longer than its lease, and resumes it. It sees the loss. Its
+// late write is rejected by a fence, and by etcd itself.
+func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	clusterOf(cluster, cluster.Client(t)).TestStoppedHolder(t, func(t *testing.T, h *testkit.Holder) {
+		if h.WriteLate() {
+			t.Error("etcd has carried out a late write")
 		}
-	}
-	return nil
+	})
 }
 
-// A holder is a process that holds the lock of a witness.
-type holder struct {
-	*witness
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	says  *json.Decoder
-	token holdfast.Token
-}
-
-// startHolder starts a process and returns when it has got the lock.
-func (w *witness) startHolder(scheme string, ttl time.Duration) *holder {
-	w.Helper()
-	self, err := os.Executable()
-	w.Must(err)
-	h := &holder{witness: w, cmd: exec.Command(self)}
-	// With the race detector it would linger at its end for a second.
-	h.cmd.Env = append(os.Environ(), holderEnv+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	h.cmd.Stderr = os.Stderr
-	out, err := h.cmd.StdoutPipe()
-	w.Must(err)
-	h.says = json.NewDecoder(out)
-	h.in, err = h.cmd.StdinPipe()
-	w.Must(err)
-	w.Must(h.cmd.Start())
-	w.Cleanup(h.kill)
-	endpoints := w.cluster.Endpoints()
-	w.Must(json.NewEncoder(h.in).Encode(holding{storeURL(scheme, endpoints, ttl), endpoints, w.Mutex, w.Dir}))
-	h.token = h.hear("held").Token
-	return h
-}
-
-// hear waits until it says something, which must be this.
-func (h *holder) hear(event string) (s saying) {
-	h.Helper()
-	if err := h.says.Decode(&s); err != nil || s.Event != event {
-		h.Fatalf("the process says %+v and %v, want %q", s, err, event)
-	}
-	return s
-}
-
-// kill ends the process as kill -9 does.
-func (h *holder) kill() {
-	_ = h.cmd.Process.Kill() // it may have been killed before
-	_ = h.cmd.Wait()
+// TestKilledHolder kills the process that holds a lock. The next claim is granted when the ttl has passed, and within the
+// time that Abilities promises, also if etcd's leader is killed just before it would have expired the lease: the new one
+// counts the ttl from the beginning. The lease was renewed about a third of the ttl before, or somewhat earlier on a
+// busy machine.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		w := newWitness(t, newCluster(t))
+		w.TestKilledHolder(testkit.Takeover{TTL: lastingTTL, Least: lastingTTL / 4, Most: w.Promised(lastingTTL)})
+	})
+	t.Run("and the leader", func(t *testing.T) {
+		t.Parallel()
+		const ttl = 2 * sessionTTL
+		w := newWitness(t, newCluster(t))
+		w.TestKilledHolder(testkit.Takeover{TTL: ttl, Least: ttl / 4, Most: w.Promised(ttl), Also: func() {
+			leader, err := w.cluster.Leader()
+			w.Must(err)
+			time.Sleep(ttl / 2) // the leader has counted in vain
+			w.Must(leader.Kill())
+		}})
+	})
 }

@@ -16,21 +16,18 @@ import (
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
-// longTTL is that of sessions which must not run out while a test lasts: what is gone was taken out.
-const longTTL = 30 * time.Second
-
-// lastingTTL is that of sessions which must not run out before something happens to them, and are to run out then. A machine
-// that is busy may be late with a renewal, or etcd with choosing a leader.
-const lastingTTL = 3 * sessionTTL
-
-// soon is within what must happen that does not wait for a ttl, or for a renewal. It is less than a third of longTTL.
-const soon = 5 * time.Second
+const (
+	// longTTL, lastingTTL and soon are those of testkit.Cluster.
+	longTTL    = 30 * time.Second
+	lastingTTL = 3 * sessionTTL
+	soon       = testkit.SoonAfter
+)
 
 // emptyIn says whether nobody stands in the line, now or in so long.
 func (w *witness) emptyIn(d time.Duration) bool {
 	w.Helper()
 	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if len(w.line()) == 0 {
+		if len(w.Queue()) == 0 {
 			return true
 		}
 	}
@@ -41,7 +38,7 @@ func (w *witness) emptyIn(d time.Duration) bool {
 func (w *witness) mustStayEmpty() {
 	w.Helper()
 	for end := time.Now().Add(soon / 20); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if line := w.line(); len(line) != 0 {
+		if line := w.Queue(); len(line) != 0 {
 			w.Fatalf("a Join has landed after it was taken back: %v", line)
 		}
 	}
@@ -54,7 +51,7 @@ type sessionKey string
 func (w *witness) sessionOf(locks *holdfast.Client) sessionKey {
 	w.Helper()
 	held := w.Take(locks)
-	answer, err := w.client.Get(w.Context(), w.line()[0])
+	answer, err := w.client.Get(w.Context(), w.Queue()[0])
 	w.Must(err)
 	w.Release(held)
 	return sessionKey(fmt.Sprintf("holdfast//session/%016x", answer.Kvs[0].Lease))
@@ -96,7 +93,7 @@ func TestUnknownJoin(t *testing.T) {
 		locks := w.openThrough(ways.Addrs(), longTTL)
 		w.loseAnswer(ways, func(ctx context.Context) { w.giveUp(ctx, locks) })
 		if !w.emptyIn(soon) {
-			t.Errorf("a claim that nobody knows of stands in the line: %v", w.line())
+			t.Errorf("a claim that nobody knows of stands in the line: %v", w.Queue())
 		}
 		held := w.Take(w.openThrough(cluster.Endpoints(), longTTL))
 		w.Release(held)
@@ -160,7 +157,7 @@ func TestUnknownJoin(t *testing.T) {
 			t.Error("it got an answer")
 		}
 		w.Must(n.leave(t.Context()))
-		if f.land(t) == 0 || len(w.line()) == 0 {
+		if f.land(t) == 0 || len(w.Queue()) == 0 {
 			t.Error("what was late is not there")
 		}
 	})
@@ -174,7 +171,7 @@ func (w *witness) loseAnswer(ways testkit.Ways, ask func(context.Context)) {
 	defer cancel()
 	var asking sync.WaitGroup
 	asking.Go(func() { ask(ctx) })
-	testkit.Await(w, "the request has landed", func() bool { return len(w.line()) == 1 })
+	testkit.Await(w, "the request has landed", func() bool { return len(w.Queue()) == 1 })
 	ways.Cut()
 	cancel()
 	asking.Wait()
@@ -196,7 +193,7 @@ func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey, keptB
 		lease, err := locks.Mutex(w.Mutex).Lock(ctx)
 		cancel()
 		if err != nil {
-			testkit.Await(w, "the Join is taken back", func() bool { return w.written(session) > before && len(w.line()) == 0 })
+			testkit.Await(w, "the Join is taken back", func() bool { return w.written(session) > before && len(w.Queue()) == 0 })
 		} else {
 			w.Must(lease.Unlock(w.Context()))
 		}

@@ -13,7 +13,7 @@ import (
 func TestSilentMinority(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, servers.EtcdCluster(t, 3))
-	locks := w.open("etcd", w.cluster.Endpoints(), 10*time.Second)
+	locks := w.OpenAt("etcd", 10*time.Second)
 	leader, err := w.cluster.Leader()
 	w.Must(err)
 	for _, node := range w.cluster.Nodes {

@@ -15,14 +15,16 @@ import (
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/contend"
 	"github.com/holdfast-go/holdfast/lab/history"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // This binary is also the program of the processes that contend, and of those that hold a lock until something happens to
 // them.
 func init() {
-	registerBroken()
+	testkit.RegisterBroken(believerScheme, "etcd", testkit.Believer)
+	testkit.RegisterBroken(optimistScheme, "etcd", func(s store.Store) store.Store { return &optimist{Store: s} })
 	contend.Child()
-	holderChild()
+	testkit.HolderChild(writeLate)
 }
 
 // How many contend.
@@ -48,16 +50,17 @@ func newScene(t *testing.T, scheme string) *scene {
 	s := &scene{Scene: testkit.NewScene(t), cluster: servers.EtcdCluster(t, 3)}
 	s.client = s.cluster.Client(t)
 	s.ways = testkit.NewWays(t, s.cluster.Endpoints())
-	urls := []string{storeURL(scheme, s.ways.Addrs(), sessionTTL)}
+	urls := []string{storeURL(scheme, sessionTTL, s.ways.Addrs()...)}
 	for range crowdProcesses - 1 {
-		urls = append(urls, storeURL(scheme, s.cluster.Endpoints(), sessionTTL))
+		urls = append(urls, storeURL(scheme, sessionTTL, s.cluster.Endpoints()...))
 	}
 	s.Start(contend.Plan{URLs: urls, Goroutines: crowdGoroutines, LongHold: 2 * sessionTTL})
 	s.sitters = newSitters(t, s.Dir, urls[0], urls[1])
 	return s
 }
 
-func storeURL(scheme string, endpoints []string, ttl time.Duration) string {
+// storeURL returns the URL of a store.
+func storeURL(scheme string, ttl time.Duration, endpoints ...string) string {
 	return fmt.Sprintf("%s://%s?ttl=%v", scheme, strings.Join(endpoints, ","), ttl)
 }
 

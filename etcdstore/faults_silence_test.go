@@ -20,18 +20,6 @@ func newCluster(t *testing.T) *servers.EtcdServers {
 	return cluster
 }
 
-// silences are how a client is cut off and nobody says so: there is no error, there are just no bytes.
-var silences = []struct {
-	name  string
-	begin func(testkit.Ways) (end func())
-}{
-	{"all is lost", func(w testkit.Ways) func() { return w.Silence(proxy.All) }},
-	{"all is late", func(w testkit.Ways) func() { return w.Hold(proxy.All) }},
-	{"requests are late", func(w testkit.Ways) func() { return w.Hold(proxy.Requests) }},
-	{"answers are late", func(w testkit.Ways) func() { return w.Hold(proxy.Down) }},
-	{"answers are late, then all is lost", func(w testkit.Ways) func() { return lateThenLost(w, lastingTTL, func() {}) }},
-}
-
 // lateThenLost holds answers back for nearly as long as a lease with this ttl lasts, also those to what is asked now, and lets
 // nothing pass after them.
 func lateThenLost(w testkit.Ways, ttl time.Duration, ask func()) (end func()) {
@@ -55,38 +43,10 @@ func lateThenLost(w testkit.Ways, ttl time.Duration, ask func()) (end func()) {
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
-	for _, silence := range silences {
-		t.Run(silence.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWitness(t, cluster)
-			ways := testkit.NewWays(t, cluster.Endpoints())
-			cutOff := w.open("etcd", ways.Addrs(), lastingTTL)
-			other := w.open("etcd", cluster.Endpoints(), lastingTTL)
-			first := w.Take(cutOff)
-			next := w.wait(other, 1)
-			end := silence.begin(ways)
-			second := next.Granted()
-			w.MustLose(first, soon, "")
-			end()
-			again := w.wait(cutOff, 1)
-			if !second.Believed() {
-				t.Errorf("the next one's lease is %v", second.Err())
-			}
-			w.MustLose(first, soon, "")
-			w.Release(second)
-			w.MustExclude(first, second, again.Granted())
-		})
-	}
-	t.Run("a believer is seen", func(t *testing.T) {
-		t.Parallel()
-		w := newWitness(t, cluster)
-		ways := testkit.NewWays(t, cluster.Endpoints())
-		first := w.Take(w.open(believerScheme, ways.Addrs(), lastingTTL))
-		next := w.wait(w.open(believerScheme, cluster.Endpoints(), lastingTTL), 1)
-		defer ways.Silence(proxy.All)()
-		w.MustOverlap(next.Granted(), first)
+	clusterOf(cluster, cluster.Client(t)).TestCutOff(t, map[string]func(testkit.Ways) func(){
+		"responses are late, then all is lost": func(w testkit.Ways) func() { return lateThenLost(w, lastingTTL, func() {}) },
 	})
-	t.Run("counting from the answer is seen", func(t *testing.T) {
+	t.Run("counting from the response is seen", func(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
 		ways := testkit.NewWays(t, cluster.Endpoints())

@@ -34,8 +34,8 @@ func TestRestartWhileWaiting(t *testing.T) {
 			t.Parallel()
 			cluster := newCluster(t)
 			w := newWitness(t, cluster)
-			first := w.Take(w.open("etcd", cluster.Endpoints(), longTTL))
-			next := w.wait(w.open("etcd", cluster.Endpoints(), longTTL), 1)
+			first := w.Take(w.OpenLong())
+			next := w.WaitBehind(1, w.OpenLong())
 			w.Must(test.restart(cluster))
 			if _, early := next.GrantedIn(0); early || !first.Believed() {
 				t.Errorf("the lock was not held through the restart: %v", first.Err())

@@ -19,14 +19,14 @@ var takings = []struct {
 	take func(w *witness, held *testkit.Hold)
 }{
 	{"key deleted", func(w *witness, _ *testkit.Hold) {
-		_, err := w.client.Delete(w.Context(), w.line()[0])
+		_, err := w.client.Delete(w.Context(), w.Queue()[0])
 		w.Must(err)
 	}},
 	{"claim broken", func(w *witness, held *testkit.Hold) {
-		w.Must(w.open("etcd", w.cluster.Endpoints(), longTTL).Break(w.Context(), w.Mutex, held.Token()))
+		w.Must(w.OpenLong().Break(w.Context(), w.Mutex, held.Token()))
 	}},
 	{"session revoked", func(w *witness, _ *testkit.Hold) {
-		answer, err := w.client.Get(w.Context(), w.line()[0])
+		answer, err := w.client.Get(w.Context(), w.Queue()[0])
 		w.Must(err)
 		_, err = w.client.Revoke(w.Context(), clientv3.LeaseID(answer.Kvs[0].Lease))
 		w.Must(err)
@@ -51,12 +51,12 @@ func TestTakenAway(t *testing.T) {
 		t.Run(taking.name+", a believer is seen", func(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t, cluster)
-			held := w.Take(w.open(believerScheme, cluster.Endpoints(), lastingTTL))
+			held := w.Take(w.OpenAt(believerScheme, lastingTTL))
 			taking.take(w, held)
 			if held.EndsIn(lastingTTL) {
 				t.Error("a believer has noticed")
 			}
-			next := w.Take(w.open("etcd", cluster.Endpoints(), lastingTTL))
+			next := w.Take(w.OpenLasting())
 			w.MustOverlap(next, held)
 		})
 	}
@@ -65,7 +65,7 @@ func TestTakenAway(t *testing.T) {
 func (w *witness) takenAway(take func(*witness, *testkit.Hold)) {
 	w.Helper()
 	const about = 200 * time.Millisecond
-	locks := w.open("etcd", w.cluster.Endpoints(), longTTL)
+	locks := w.OpenLong()
 	quickest := time.Hour // on a machine that is busy, one of a few is quick
 	for try := 0; quickest > about && try < 20; try++ {
 		held := w.Take(locks)

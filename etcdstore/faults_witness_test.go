@@ -13,23 +13,44 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// A witness is a journal of one lock in a cluster.
+// clusterOf returns servers as the scenes of testkit know them. What these read is read by a client past all proxies.
+func clusterOf(c *servers.EtcdServers, client *clientv3.Client) *testkit.Cluster {
+	return &testkit.Cluster{
+		Scheme: "etcd", Believer: believerScheme,
+		SessionTTL: sessionTTL, LastingTTL: lastingTTL, LongTTL: longTTL, Expiry: longerThanTTL,
+		Endpoints: c.Endpoints(), Nodes: testkit.Nodes(c.Nodes),
+		Leader: func() (testkit.Node, error) { return c.Leader() },
+		URL:    storeURL,
+		Queue:  func(t testing.TB, name string) []string { return queueOf(t, client, name) },
+	}
+}
+
+// queueOf returns the keys of the claims in a queue, as etcd has them.
+func queueOf(t testing.TB, client *clientv3.Client, name string) (keys []string) {
+	t.Helper()
+	ctx, cancel := patience()
+	defer cancel()
+	response, err := client.Get(ctx, etcdstore.LineKey(name), clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	testkit.Must(t, err)
+	for _, kv := range response.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
+}
+
+// A witness is the journal of one lock in a cluster.
 type witness struct {
-	*testkit.Journal
+	*testkit.Witness
 	cluster *servers.EtcdServers
 	client  *clientv3.Client // past all proxies
 }
 
-// newWitness is for a lock that has the test's name.
+// newWitness returns the journal of a lock that is named after the test.
 func newWitness(t *testing.T, cluster *servers.EtcdServers) *witness {
 	t.Helper()
-	return &witness{testkit.NewJournal(t, testkit.Evidence(t), t.Name()), cluster, cluster.Client(t)}
-}
-
-// open opens a client by URL, with a session that lasts for ttl.
-func (w *witness) open(scheme string, endpoints []string, ttl time.Duration) *holdfast.Client {
-	w.Helper()
-	return w.Open(storeURL(scheme, endpoints, ttl))
+	client := cluster.Client(t)
+	return &witness{clusterOf(cluster, client).NewWitness(t), cluster, client}
 }
 
 // openThrough opens a client with options of its connections.
@@ -38,26 +59,4 @@ func (w *witness) openThrough(endpoints []string, ttl time.Duration, options ...
 	s, err := etcdstore.OpenThrough(w.Context(), w.cluster.Endpoints(), endpoints, "", ttl, options...)
 	w.Must(err)
 	return w.Add(holdfast.New(s))
-}
-
-// wait has a client wait for the lock, behind so many.
-func (w *witness) wait(locks *holdfast.Client, behind int) *testkit.Waiter {
-	w.Helper()
-	next := w.Wait(locks)
-	testkit.Await(w, "it waits in the line", func() bool { return len(w.line()) == behind+1 })
-	return next
-}
-
-// line is the claims in the lock's line, as etcd has them.
-func (w *witness) line() (keys []string) {
-	w.Helper()
-	ctx, cancel := patience()
-	defer cancel()
-	answer, err := w.client.Get(ctx, etcdstore.LineKey(w.Mutex), clientv3.WithPrefix(),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	w.Must(err)
-	for _, kv := range answer.Kvs {
-		keys = append(keys, string(kv.Key))
-	}
-	return keys
 }

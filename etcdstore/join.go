@@ -165,7 +165,7 @@ func (j *joining) sent(unsure bool, err error) error {
 
 // sessionLost notes that etcd has the session no more. It returns errEpoch.
 func (j *joining) sessionLost() error {
-	j.store.lose(j.at.Session)
+	j.store.sessions.Over(j.at.Session)
 	return errEpoch
 }
 

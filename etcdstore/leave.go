@@ -113,7 +113,7 @@ func (s *Store) voidJoins(ctx context.Context, of []position) (standing []positi
 		return nil, err
 	}
 	if !response.Responses[0].GetResponseTxn().Succeeded {
-		s.lose(ses) // its claims went with it
+		s.sessions.Over(ses) // its claims went with it
 		return nil, nil
 	}
 	ses.Handle.raiseEpoch(response.Header.Revision)

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -28,28 +30,83 @@ func init() {
 
 // settings are what options and parameters of the URL set.
 type settings struct {
-	prefix string
-	ttl    time.Duration
+	prefix      string
+	ttl         time.Duration
+	tls         *tls.Config
+	credentials Credentials
+	forOpen     []string // the options that are not for New
 }
 
 // An Option is a setting of a store.
 type Option func(*settings)
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// TTL is the ttl of the session, and so of every lock, in whole seconds, rounded up. The default is DefaultTTL. etcd
-// grants more if it is below one and a half of its election timeouts.
+// WithTTL sets the ttl of the session, and so of every lock, in whole seconds, rounded up. The default is DefaultTTL.
+// etcd grants more if it is below one and a half of its election timeouts.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
-// New makes a store of a client that stays the caller's: Close does not close it. A namespace that was put over the
-// client is not seen by the store, which has its Prefix.
+// WithTLS has connections use TLS. It is for [Open].
+func WithTLS(config *tls.Config) Option {
+	return func(s *settings) { s.tls, s.forOpen = config, append(s.forOpen, "WithTLS") }
+}
+
+// Credentials returns a user and a password. An empty user leaves the one of the URL.
+type Credentials func(ctx context.Context) (user, password string, err error)
+
+// WithCredentials has each login use what get returns, for passwords that change. It is for [Open]. get is called
+// whenever etcd has to issue a token: when the store is opened, for each new stream, and when etcd rejects the token in
+// use, as it does after the password was changed. It must return when ctx ends, and may be called by several goroutines
+// at once.
+func WithCredentials(get Credentials) Option {
+	return func(s *settings) { s.credentials, s.forOpen = get, append(s.forOpen, "WithCredentials") }
+}
+
+// WithLogin is WithCredentials for a password that does not change.
+func WithLogin(user, password string) Option {
+	return WithCredentials(func(context.Context) (string, string, error) { return user, password, nil })
+}
+
+// New makes a store of a client that stays the caller's: Close does not close it. The store does not see a namespace that
+// was put over the client: it has its prefix. A client logs in with the password that it was made with; for passwords
+// that change, use Open or a URL.
 func New(ctx context.Context, client *clientv3.Client, options ...Option) (*Store, error) {
-	var set settings
+	set := settingsOf(options)
+	if len(set.forOpen) > 0 {
+		return nil, fmt.Errorf("%s is for etcdstore.Open: a client has its own", set.forOpen[0])
+	}
+	return start(ctx, newFrame(client.Endpoints(), client.Password), client, false, set)
+}
+
+// Open connects to the members of an etcd, given as host:port or host.
+func Open(ctx context.Context, endpoints []string, options ...Option) (*Store, error) {
+	set := settingsOf(options)
+	config := clientv3.Config{Endpoints: withPorts(endpoints)}
+	if len(endpoints) == 0 {
+		return nil, errNoHost
+	}
+	useTLS(&config, set.tls)
+	return connect(ctx, config.Endpoints, config, set)
+}
+
+func settingsOf(options []Option) (set settings) {
 	for _, o := range options {
 		o(&set)
 	}
-	return start(ctx, newFrame(client.Endpoints(), client.Password), client, false, set)
+	return set
+}
+
+// withPorts adds etcd's port to hosts that have none.
+func withPorts(hosts []string) []string {
+	endpoints := make([]string, len(hosts))
+	for i, host := range hosts {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
+		}
+		endpoints[i] = host
+	}
+	return endpoints
 }
 
 // newFrame returns the frame of a store with these members, which are named without their schemes.
@@ -155,7 +212,13 @@ func connect(ctx context.Context, endpoints []string, config clientv3.Config, se
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(promptLogin),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}))
 	f := newFrame(endpoints, config.Password)
-	client, err := login(ctx, config)
+	if set.credentials != nil {
+		l := &login{get: set.credentials, user: config.Username, hide: f.HideLatest}
+		// The client logs in only if it has both. What it sends is replaced.
+		config.Username, config.Password = cmp.Or(config.Username, "-"), "-"
+		config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(l.intercept))
+	}
+	client, err := newClient(ctx, config)
 	if err != nil {
 		return nil, f.Fault(ctx, err)
 	}
@@ -173,8 +236,39 @@ func promptLogin(
 	return call(ctx, method, request, response, conn, options...)
 }
 
-// login makes a client. It logs in if there is a password, which the client library does without a context of ours.
-func login(ctx context.Context, config clientv3.Config) (*clientv3.Client, error) {
+// A login replaces the user and the password in requests to log in by those of the moment. The client library has
+// nothing for passwords that change, but it logs in over the store's own connection: when it is made, before each
+// stream, and when etcd has rejected its token.
+type login struct {
+	get  Credentials
+	user string // of the URL
+	hide func(password string)
+}
+
+// errNoCredentials is the error of a login without a password.
+var errNoCredentials = errors.New("no user and password to log in with")
+
+func (l *login) intercept(
+	ctx context.Context, method string, request, response any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
+	if method != etcdserverpb.Auth_Authenticate_FullMethodName {
+		return call(ctx, method, request, response, conn, options...)
+	}
+	user, password, err := l.get(ctx)
+	l.hide(password)
+	if user = cmp.Or(user, l.user); err == nil && (user == "" || password == "") {
+		err = errors.New("one of them is empty")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %v", errNoCredentials, err) //nolint:errorlint // the library would retry some
+	}
+	request = &etcdserverpb.AuthenticateRequest{Name: user, Password: password}
+	return call(ctx, method, request, response, conn, options...)
+}
+
+// newClient makes a client. It logs in if there is a password, which the client library does without a context of ours.
+func newClient(ctx context.Context, config clientv3.Config) (*clientv3.Client, error) {
 	within, cancel := context.WithCancel(context.Background())
 	config.Context = within // of the client's whole life
 	stop := context.AfterFunc(ctx, cancel)
@@ -182,18 +276,21 @@ func login(ctx context.Context, config clientv3.Config) (*clientv3.Client, error
 	if !stop() || err != nil {
 		cancel()
 		if client != nil {
-			client.Close() //nolint:errcheck // nothing was done with it
+			client.Close() //nolint:errcheck // it was not used
 		}
 		return nil, errors.Join(err, ctx.Err())
 	}
 	return client, nil
 }
 
+// errNoHost is the error of a store without members.
+var errNoHost = errors.New("an etcd store has one host or more, as in etcd://h1:2379,h2:2379,h3:2379")
+
 // parse reads a URL.
 func parse(at store.Location) (config clientv3.Config, set settings, err error) {
-	var allowed []string
+	allowed := []string{"password-file"}
 	if at.Scheme == "etcds" {
-		allowed = tlsurl.Parameters
+		allowed = append(allowed, tlsurl.Parameters...)
 	}
 	if err := at.Allow(allowed...); err != nil {
 		return config, set, err
@@ -202,38 +299,59 @@ func parse(at store.Location) (config clientv3.Config, set settings, err error) 
 		return config, set, errors.New("an etcd store has no path; tenants are kept apart by prefix=")
 	}
 	if len(at.Hosts) == 0 {
-		return config, set, errors.New("an etcd store has one host or more, as in etcd://h1:2379,h2:2379,h3:2379")
+		return config, set, errNoHost
 	}
-	for _, host := range at.Hosts {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
-		}
-		config.Endpoints = append(config.Endpoints, host)
-	}
-	if at.User != nil {
-		config.Username = at.User.Username()
-		config.Password, _ = at.User.Password()
-		if config.Username == "" || config.Password == "" {
-			return config, set, errors.New("user and password go together, as in etcd://user:password@host")
-		}
+	config.Endpoints = withPorts(at.Hosts)
+	if config.Username, config.Password, set.credentials, err = parseLogin(at); err != nil {
+		return config, set, err
 	}
 	set.prefix, set.ttl = at.Prefix, at.TTL
 	if at.Scheme == "etcds" {
-		err = overTLS(&config, at)
+		var over *tls.Config
+		over, err = tlsurl.Config(at)
+		useTLS(&config, over)
 	}
 	return config, set, err
 }
 
-// overTLS sets what a URL says about TLS.
-func overTLS(config *clientv3.Config, at store.Location) (err error) {
-	if config.TLS, err = tlsurl.Config(at); err != nil {
-		return err
+// parseLogin returns the user of a URL, and the password or what reads it.
+func parseLogin(at store.Location) (user, password string, get Credentials, err error) {
+	user = at.User.Username()
+	password, _ = at.User.Password()
+	file := at.Query.Get("password-file")
+	switch {
+	case at.Query.Has("password-file") && (user == "" || password != "" || file == ""):
+		err = errors.New("password-file names a file, and the URL has a user without a password, as in " +
+			"etcd://user@host?password-file=FILE")
+	case file != "":
+		get = passwordFile(file)
+	case at.User != nil && (user == "" || password == ""):
+		err = errors.New("user and password go together, as in etcd://user:password@host")
 	}
+	return user, password, get, err
+}
+
+// passwordFile reads the password anew for each login.
+func passwordFile(path string) Credentials {
+	return func(context.Context) (user, password string, err error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			err = errors.New("the file of the password cannot be read")
+		}
+		return "", strings.TrimRight(string(text), "\r\n"), err
+	}
+}
+
+// useTLS has a client use TLS, unless over is nil.
+func useTLS(config *clientv3.Config, over *tls.Config) {
+	if over == nil {
+		return
+	}
+	config.TLS = over
 	for i, e := range config.Endpoints {
 		config.Endpoints[i] = "https://" + e
 	}
-	if name := config.TLS.ServerName; name != "" { // gRPC takes the host for it otherwise, whatever the configuration says
+	if name := over.ServerName; name != "" { // otherwise gRPC takes the host for it, whatever the configuration says
 		config.DialOptions = append(config.DialOptions, grpc.WithAuthority(name))
 	}
-	return nil
 }

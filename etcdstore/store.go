@@ -74,7 +74,6 @@ func (s *Store) Abilities() store.Abilities {
 		// is etcd's default, elections and the look for what has run out add up to this.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 5 * time.Second,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }
@@ -95,13 +94,6 @@ func (s *Store) loseClaims(*session) {
 	for _, c := range s.claims {
 		s.gone(c)
 	}
-}
-
-// lose ends a session that etcd has no more.
-func (s *Store) lose(ses *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions.Lose(ses)
 }
 
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.

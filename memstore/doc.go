@@ -1,5 +1,5 @@
-// Package memstore keeps locks in the memory of one process. It is exact: nothing gets lost, time is this
-// process's clock, and whoever fits is told at once.
+// Package memstore keeps locks in the memory of one process. It is exact: nothing is lost, time is the process's clock,
+// and the next claims that fit are granted at once.
 //
 // It has two uses.
 //
@@ -7,19 +7,24 @@
 //
 //	locks := holdfast.New(memstore.New())
 //
-// For unit tests it is the double of the store that production uses. A [Server] stands for the server, and each
-// [Server.Connect] for one process's connection to it, so that a test can play several processes:
+// For unit tests it stands in for the store that production uses. A [Server] stands for the server, and each
+// [Server.Connect] for the connection of one process, so that a test can act as several processes:
 //
 //	server := memstore.NewServer()
 //	a := holdfast.New(server.Connect())
 //	b := holdfast.New(server.Connect())
 //
-// Inside a testing/synctest bubble its time is the bubble's: a test sleeps for an hour in no time. A lease gets
-// lost when the test says so, by [Server.Restart] without data or by [Server.Erase]. The examples show both.
+// Inside a testing/synctest bubble its time is the bubble's: a test sleeps for an hour in no time. Faults happen when
+// the test says so, and the examples show each:
 //
-// Tickets begin with the clock, in microseconds, so that a fence outside of the process that has seen the tokens
-// of an earlier run lets those of the next one pass.
+//   - [Server.Revoke] takes a lock away from its holder.
+//   - [Store.Disconnect] cuts one client off, and [Store.Reconnect] ends that.
+//   - [Store.SetDelay] makes its messages slow.
+//   - [Server.Restart] restarts the server, with its data or without.
 //
-// By URL it is memory: for a store of one's own, and memory:NAME for one that all in this process share who open
-// the same name.
+// Tickets begin with the clock, in microseconds, so that a fence outside of the process accepts the tokens of the next
+// run after those of an earlier one.
+//
+// The URL memory: opens a store with a server of its own, and memory:NAME one that is shared by all in this process
+// that open the same name.
 package memstore

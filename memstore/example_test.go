@@ -51,14 +51,14 @@ func Example_fastForward() {
 	// done after 2h0m0s
 }
 
-// A lease gets lost when the test wants it: here the server restarts and has forgotten everything.
-func Example_loseALease() {
+// A lock is taken away from its holder when the test says so.
+func ExampleServer_Revoke() {
 	test := func(t *testing.T) {
 		server := memstore.NewServer()
 		locks := holdfast.New(server.Connect())
 		defer locks.Close()
 
-		time.AfterFunc(10*time.Minute, func() { server.Restart(false) })
+		time.AfterFunc(10*time.Minute, func() { server.Revoke("nightly") })
 		began := time.Now()
 		err := nightly(t.Context(), locks, func(what string) { fmt.Println(what, "after", time.Since(began)) })
 		fmt.Println("lost:", errors.Is(err, holdfast.ErrLost))
@@ -69,8 +69,50 @@ func Example_loseALease() {
 	// lost: true
 }
 
-// runExample runs a test function the way `go test` would: an Example has no *testing.T of its own. What the flags of
-// this run say, of which tests, how often and how loud, is not for the one inside.
+// A process that is cut off from the store loses the lock when its ttl has passed, and another one acquires it.
+func ExampleStore_Disconnect() {
+	test := func(t *testing.T) {
+		server := memstore.NewServer()
+		connection := server.Connect()
+		one := holdfast.New(connection, holdfast.WithTTL(time.Minute))
+		two := holdfast.New(server.Connect(), holdfast.WithTTL(time.Minute))
+		defer one.Close()
+		defer two.Close()
+
+		began := time.Now()
+		report := func(what string) { fmt.Println(what, "after", time.Since(began).Round(time.Minute)) }
+		go nightly(t.Context(), one, report) //nolint:errcheck // the report tells
+		synctest.Wait()
+		connection.Disconnect()
+		if err := nightly(t.Context(), two, report); err != nil {
+			t.Error(err)
+		}
+	}
+	runExample(test)
+	// Output:
+	// stopped after 1m0s
+	// done after 1h1m0s
+}
+
+// A server that restarts without its data has lost every lease.
+func ExampleServer_Restart() {
+	test := func(t *testing.T) {
+		server := memstore.NewServer()
+		locks := holdfast.New(server.Connect())
+		defer locks.Close()
+
+		time.AfterFunc(10*time.Minute, func() { server.Restart(false) })
+		err := nightly(t.Context(), locks, func(what string) { fmt.Println(what) })
+		fmt.Println("lost:", errors.Is(err, holdfast.ErrLost))
+	}
+	runExample(test)
+	// Output:
+	// stopped
+	// lost: true
+}
+
+// runExample runs a test function the way `go test` would: an Example has no *testing.T of its own. The flags of the
+// outer run (which tests, how often, how verbose) do not apply to it.
 func runExample(test func(t *testing.T)) {
 	for name, plain := range map[string]string{"test.run": "", "test.skip": "", "test.v": "false"} {
 		given := flag.Lookup(name).Value.String()

@@ -2,30 +2,55 @@ package memstore
 
 import "github.com/holdfast-go/holdfast/store"
 
-// Restart stands for a server that stops and comes back. With its data, only pushes may have been lost. Without,
-// it has forgotten everything: every lease of every client is lost, and the clients learn it when they next keep
-// their claims. Clients are told that they were reconnected.
+// Revoke takes a name away from its holders: their leases are lost, and the next claims that fit are granted. It
+// reports whether the name was held. It concerns the name under every prefix.
+func (s *Server) Revoke(name string) bool {
+	now := s.begin()
+	defer s.end()
+	revoked := false
+	for _, t := range s.tenants {
+		q := t.queues[name]
+		if q == nil {
+			continue
+		}
+		var held []*entry
+		for p := q.first; p != nil && p.held; p = p.next {
+			held = append(held, p)
+		}
+		for _, p := range held {
+			s.notify(p, store.Status{State: store.Gone, Ticket: p.claim.Ticket})
+			s.remove(p, now)
+			revoked = true
+		}
+	}
+	return revoked
+}
+
+// Restart simulates a server that stops and starts again. With its data, only notifications may have been lost.
+// Without, it has lost everything: every lease of every client is lost, and clients learn that when they next renew
+// their claims. Clients are notified that they were reconnected.
 func (s *Server) Restart(keepData bool) {
 	s.begin()
 	if !keepData {
 		for _, t := range s.tenants {
 			clear(t.queues)
 		}
-		s.places = map[store.ID]*place{}
-		s.runOut = nil
+		s.entries = map[store.ID]*entry{}
+		s.deadlines = nil
 		s.ticket = firstTicket()
-		s.told = nil
+		s.pushes = nil
 	}
 	for w := range s.watches {
 		w.tell("")
 	}
 	for st := range s.stores {
-		s.told = append(s.told, push{to: st, id: store.Everyone})
+		s.pushes = append(s.pushes, push{to: st, id: store.Everyone})
 	}
 	s.end()
 }
 
-// Erase takes a claim of a store without prefix away behind its owner's back. Whoever now fits is granted.
+// Erase deletes a claim of a store without prefix without notifying its client, as an operator with a database shell
+// could. The next claims that fit are granted. It is for tests of stores; tests of programs use [Server.Revoke].
 func (s *Server) Erase(name string, id store.ID) {
 	now := s.begin()
 	defer s.end()
@@ -34,7 +59,7 @@ func (s *Server) Erase(name string, id store.ID) {
 	}
 }
 
-// Residue counts what the server holds for a name of any tenant: claims, tombstones and the line itself.
+// Residue counts what the server holds for a name under any prefix: claims, tombstones and the queue itself.
 func (s *Server) Residue(name string) int {
 	s.begin()
 	defer s.end()
@@ -44,7 +69,7 @@ func (s *Server) Residue(name string) int {
 			n++
 		}
 	}
-	for _, p := range s.places {
+	for _, p := range s.entries {
 		if p.claim.Name == name {
 			n++
 		}
@@ -52,8 +77,7 @@ func (s *Server) Residue(name string) int {
 	return n
 }
 
-// PlantNewer leaves something under a name that only a newer version could read. Clients must refuse to touch
-// it.
+// PlantNewer marks the queue of a name as written by a newer version. Clients must refuse to touch it.
 func (s *Server) PlantNewer(name string) {
 	s.begin()
 	defer s.end()

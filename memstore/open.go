@@ -10,7 +10,7 @@ import (
 
 func init() { store.Register("memory", open) }
 
-// shared are the servers that memory:NAME opens, one for each name, for as long as the process lives.
+// shared has the servers that memory:NAME opens, one for each name, for the life of the process.
 var shared = struct {
 	sync.Mutex
 	servers map[string]*Server

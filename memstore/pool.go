@@ -1,12 +1,12 @@
 package memstore
 
-// A pool keeps a few things that are no longer needed for those that are needed next.
+// A pool keeps a few unused values for reuse.
 type pool[T any] []*T
 
-// most is how many a pool keeps.
-const most = 64
+// poolSize is how many values a pool keeps.
+const poolSize = 64
 
-// get gives a zero value.
+// get returns a zero value.
 func (p *pool[T]) get() *T {
 	last := len(*p) - 1
 	if last < 0 {
@@ -17,9 +17,9 @@ func (p *pool[T]) get() *T {
 	return x
 }
 
-// put takes back what nobody points to any more.
+// put returns a value to the pool. Nothing may point to it any more.
 func (p *pool[T]) put(x *T) {
-	if len(*p) < most {
+	if len(*p) < poolSize {
 		var zero T
 		*x = zero
 		*p = append(*p, x)

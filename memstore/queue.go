@@ -7,52 +7,52 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// A tenant is all that stores of one prefix see.
+// A tenant is what stores of one prefix see.
 type tenant struct{ queues map[string]*queue }
 
-// A place is a claim in a queue or, with no queue, the tombstone of one whose Join may still come.
-type place struct {
+// An entry is a claim in a queue or, without a queue, the tombstone of a claim whose Join may still arrive.
+type entry struct {
 	claim    store.Claim
 	queue    *queue
-	store    *Store // whom to tell
-	before   *place
-	after    *place
+	store    *Store // the client's connection, to notify
+	prev     *entry
+	next     *entry
 	held     bool
 	since    time.Time // when it joined, or was granted
-	deadline time.Time // when it is out unless it is kept
-	pos      int       // among the server's places by deadline
+	deadline time.Time // when it expires unless it is kept
+	pos      int       // its index among the server's deadlines
 }
 
-// StandAt notes where among the server's places by deadline it is.
-func (p *place) StandAt(i int) { p.pos = i }
+// StandAt records p's index among the server's deadlines.
+func (p *entry) StandAt(i int) { p.pos = i }
 
-// A queue is the line of one resource: a list in order of arrival. The held places come first; prefix counts
-// them, and next is the first that waits. So a change costs what changed, however long the line is.
+// A queue is the list of a name's claims in order of arrival. The held ones come first: prefix counts them, and next is
+// the first that waits. So the cost of a change does not depend on the length of the queue.
 type queue struct {
 	tenant *tenant
 	name   string
-	first  *place
-	last   *place
-	next   *place
+	first  *entry
+	last   *entry
+	next   *entry
 	size   int
 	prefix grant.Prefix
 	newer  bool // written in a format of the future
 }
 
-// fits says whether a newcomer would be held at once.
+// fits reports whether a new claim would be held at once.
 func (q *queue) fits(a store.Demand) bool {
 	p := q.prefix
 	return q.next == nil && p.Admit(a)
 }
 
-// push puts p at the end.
-func (q *queue) push(p *place) {
+// push appends p.
+func (q *queue) push(p *entry) {
 	p.queue = q
-	p.before = q.last
+	p.prev = q.last
 	if q.last == nil {
 		q.first = p
 	} else {
-		q.last.after = p
+		q.last.next = p
 	}
 	q.last = p
 	if q.next == nil {
@@ -61,30 +61,30 @@ func (q *queue) push(p *place) {
 	q.size++
 }
 
-// remove takes p out, wherever it stands.
-func (q *queue) remove(p *place) {
+// remove unlinks p.
+func (q *queue) remove(p *entry) {
 	if p.held {
 		q.prefix.Remove(p.claim.Demand)
 	}
 	if q.next == p {
-		q.next = p.after
+		q.next = p.next
 	}
-	if p.before == nil {
-		q.first = p.after
+	if p.prev == nil {
+		q.first = p.next
 	} else {
-		p.before.after = p.after
+		p.prev.next = p.next
 	}
-	if p.after == nil {
-		q.last = p.before
+	if p.next == nil {
+		q.last = p.prev
 	} else {
-		p.after.before = p.before
+		p.next.prev = p.prev
 	}
-	p.queue, p.before, p.after = nil, nil, nil
+	p.queue, p.prev, p.next = nil, nil, nil
 	q.size--
 }
 
-// shrink gives p fewer units, never more.
-func (q *queue) shrink(p *place, units int32) {
+// shrink reduces p to units. It never gives p more than it has.
+func (q *queue) shrink(p *entry, units int32) {
 	if units < 1 || units >= p.claim.Units {
 		return
 	}
@@ -94,13 +94,13 @@ func (q *queue) shrink(p *place, units int32) {
 	p.claim.Units = units
 }
 
-// grant holds the next in line if it fits, and returns it.
-func (q *queue) grant(now time.Time) *place {
+// grant marks the next waiting claim as held and returns it, or returns nil if it does not fit.
+func (q *queue) grant(now time.Time) *entry {
 	p := q.next
 	if p == nil || !q.prefix.Admit(p.claim.Demand) {
 		return nil
 	}
-	q.next = p.after
+	q.next = p.next
 	p.held = true
 	p.since = now
 	return p

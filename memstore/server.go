@@ -12,31 +12,31 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// A Server keeps the lines of all who are connected to it. It needs no closing.
+// A Server keeps the queues of all stores that are connected to it. It needs no closing.
 type Server struct {
 	identity string
-	start    time.Time // what deadlines on the agenda count from
+	start    time.Time // deadlines on the agenda count from here
 
-	mu      sync.Mutex
-	stores  map[*Store]struct{}
-	tenants map[string]*tenant
-	places  map[store.ID]*place   // claims and tombstones
-	runOut  agenda.Agenda[*place] // the same, by deadline
-	ticket  uint64                // the last one given, of any resource
-	alarm   *time.Timer           // removes what is out when nobody calls
-	wakes   time.Time             // when the alarm goes off; zero: it is not set
-	told    []push                // to be delivered when mu is free
-	watches map[*watch]struct{}   // what is told of changes; most servers have none
+	mu        sync.Mutex
+	stores    map[*Store]struct{}
+	tenants   map[string]*tenant
+	entries   map[store.ID]*entry   // claims and tombstones
+	deadlines agenda.Agenda[*entry] // the same, by deadline
+	ticket    uint64                // the last ticket drawn, of any queue
+	alarm     *time.Timer           // removes expired claims between calls
+	alarmAt   time.Time             // when the alarm fires; zero: it is not set
+	pushes    []push                // to be delivered once mu is released
+	watches   map[*watch]struct{}   // notified of changes; most servers have none
 
-	spareQueues pool[queue] // a lock that is taken and given back again and again needs no new memory here
-	sparePlaces pool[place]
+	spareQueues  pool[queue] // so that a lock that is taken again and again allocates nothing here
+	spareEntries pool[entry]
 }
 
-// A push is news for one store about one of its claims.
+// A push notifies a store about one of its claims.
 type push struct {
-	to       *Store
-	id       store.ID
-	standing store.Status
+	to     *Store
+	id     store.ID
+	status store.Status
 }
 
 // NewServer makes an empty server.
@@ -46,20 +46,20 @@ func NewServer() *Server {
 		start:    time.Now(),
 		stores:   map[*Store]struct{}{},
 		tenants:  map[string]*tenant{},
-		places:   map[store.ID]*place{},
+		entries:  map[store.ID]*entry{},
 		ticket:   firstTicket(),
 	}
 }
 
-// firstTicket is where tickets begin: above those of any earlier process that gave less than one a microsecond.
+// firstTicket returns where tickets begin: above those of any earlier process that drew less than one a microsecond.
 func firstTicket() uint64 { return uint64(time.Now().UnixMicro()) }
 
-// begin starts an operation: it removes what is out by now (rule 4).
+// begin starts an operation: it locks mu and removes expired claims (rule 4).
 func (s *Server) begin() (now time.Time) {
 	s.mu.Lock()
 	now = time.Now()
-	for len(s.runOut) > 0 {
-		p, _ := s.runOut.First()
+	for len(s.deadlines) > 0 {
+		p, _ := s.deadlines.First()
 		if p.deadline.After(now) {
 			break
 		}
@@ -68,28 +68,27 @@ func (s *Server) begin() (now time.Time) {
 	return now
 }
 
-// end sets the alarm, lets others in, and then tells who was granted. Pushes go out without the lock, because
-// whoever gets one may call back.
+// end sets the alarm, unlocks mu, and then delivers the notifications: a client that gets one may call back.
 func (s *Server) end() {
-	if len(s.runOut) > 0 {
-		p, _ := s.runOut.First()
+	if len(s.deadlines) > 0 {
+		p, _ := s.deadlines.First()
 		s.setAlarm(p.deadline)
 	}
-	told := s.told
-	s.told = nil
+	pushes := s.pushes
+	s.pushes = nil
 	s.mu.Unlock()
-	for _, p := range told {
-		p.to.deliver(p.id, p.standing)
+	for _, p := range pushes {
+		p.to.deliver(p.id, p.status)
 	}
 }
 
-// setAlarm makes sure that the server wakes up by itself at t or before. An alarm that is too early is left as
-// it is: it finds nothing and sets itself again. So a claim that comes and goes costs no timer.
+// setAlarm makes the alarm fire at t or earlier. An alarm that is too early is left as it is: it finds nothing and sets
+// itself again. So a claim that comes and goes sets no timer.
 func (s *Server) setAlarm(t time.Time) {
-	if !s.wakes.IsZero() && !s.wakes.After(t) {
+	if !s.alarmAt.IsZero() && !s.alarmAt.After(t) {
 		return
 	}
-	s.wakes = t
+	s.alarmAt = t
 	if s.alarm == nil {
 		s.alarm = time.AfterFunc(time.Until(t), s.onAlarm)
 	} else {
@@ -99,27 +98,27 @@ func (s *Server) setAlarm(t time.Time) {
 
 func (s *Server) onAlarm() {
 	s.begin()
-	s.wakes = time.Time{}
+	s.alarmAt = time.Time{}
 	s.end()
 }
 
-// remove takes p out and grants whoever now fits. Nobody may know p after it.
-func (s *Server) remove(p *place, now time.Time) {
-	delete(s.places, p.claim.ID)
-	s.runOut.Remove(p.pos)
+// remove removes p and grants the claims that now fit. p must not be used afterwards.
+func (s *Server) remove(p *entry, now time.Time) {
+	delete(s.entries, p.claim.ID)
+	s.deadlines.Remove(p.pos)
 	if q := p.queue; q != nil {
 		q.remove(p)
 		s.changed(q)
-		s.settle(q, now)
+		s.grantNext(q, now)
 	}
-	s.sparePlaces.put(p)
+	s.spareEntries.put(p)
 }
 
-// settle grants all who fit and tells them, and forgets a line that is empty (rule 9).
-func (s *Server) settle(q *queue, now time.Time) {
+// grantNext grants and notifies all claims that fit, and drops the queue if it is empty (rule 9).
+func (s *Server) grantNext(q *queue, now time.Time) {
 	for p := q.grant(now); p != nil; p = q.grant(now) {
 		s.changed(q)
-		s.tell(p, store.Status{State: store.Held, Ticket: p.claim.Ticket})
+		s.notify(p, store.Status{State: store.Held, Ticket: p.claim.Ticket})
 	}
 	if q.size == 0 && !q.newer {
 		delete(q.tenant.queues, q.name)
@@ -127,11 +126,11 @@ func (s *Server) settle(q *queue, now time.Time) {
 	}
 }
 
-func (s *Server) tell(p *place, standing store.Status) {
-	s.told = append(s.told, push{p.store, p.claim.ID, standing})
+func (s *Server) notify(p *entry, status store.Status) {
+	s.pushes = append(s.pushes, push{p.store, p.claim.ID, status})
 }
 
-// tenant is what a store of this prefix sees. The caller has mu.
+// tenant returns what stores with this prefix see. The caller holds mu.
 func (s *Server) tenant(prefix string) *tenant {
 	t := s.tenants[prefix]
 	if t == nil {
@@ -141,7 +140,7 @@ func (s *Server) tenant(prefix string) *tenant {
 	return t
 }
 
-// queue finds the line of a name, which is nil if it is empty.
+// queue returns the queue of a name, or nil if it is empty.
 func (t *tenant) queue(name string) (*queue, error) {
 	q := t.queues[name]
 	if q != nil && q.newer {
@@ -150,10 +149,10 @@ func (t *tenant) queue(name string) (*queue, error) {
 	return q, nil
 }
 
-// find looks up a claim by its ID, as far as it stands in the tenant's line of that name. The name may be
-// written in a newer format whether the claim is found or not.
-func (s *Server) find(t *tenant, name string, id store.ID) (*place, error) {
-	p := s.places[id]
+// find returns the claim with this ID in the tenant's queue of that name, or nil. The error is ErrFormat if the queue
+// is in a newer format.
+func (s *Server) find(t *tenant, name string, id store.ID) (*entry, error) {
+	p := s.entries[id]
 	if p != nil && p.queue != nil && p.queue.tenant == t && p.queue.name == name && !p.queue.newer {
 		return p, nil
 	}
@@ -161,17 +160,17 @@ func (s *Server) find(t *tenant, name string, id store.ID) (*place, error) {
 	return nil, err
 }
 
-// enrol notes p's deadline.
-func (s *Server) enrol(p *place, now time.Time) {
+// register records p and its deadline.
+func (s *Server) register(p *entry, now time.Time) {
 	p.deadline = now.Add(p.claim.TTL + p.claim.Grace)
-	s.places[p.claim.ID] = p
-	s.runOut.Add(p, int64(p.deadline.Sub(s.start)))
+	s.entries[p.claim.ID] = p
+	s.deadlines.Add(p, int64(p.deadline.Sub(s.start)))
 }
 
-// prolong moves p's deadline on.
-func (s *Server) prolong(p *place, now time.Time) {
+// extend moves p's deadline to a ttl from now.
+func (s *Server) extend(p *entry, now time.Time) {
 	p.deadline = now.Add(p.claim.TTL + p.claim.Grace)
-	s.runOut.Move(p.pos, int64(p.deadline.Sub(s.start)))
+	s.deadlines.Move(p.pos, int64(p.deadline.Sub(s.start)))
 }
 
 func (s *Server) join(from *Store, c *store.Claim) (store.Status, error) {
@@ -181,27 +180,28 @@ func (s *Server) join(from *Store, c *store.Claim) (store.Status, error) {
 	if err != nil {
 		return store.Status{}, err
 	}
-	if p := s.places[c.ID]; p != nil {
+	if p := s.entries[c.ID]; p != nil {
 		if p.queue == nil || p.queue != q {
-			return store.Status{State: store.Gone}, nil // its tombstone
+			return store.Status{State: store.Gone}, nil // it has a tombstone
 		}
-		s.prolong(p, now)
-		return p.standing(), nil
+		s.extend(p, now)
+		return p.status(), nil
 	}
-	if c.Floor > s.ticket && store.FloorTooHigh(c.Floor, now) { // one of its own is never too high
+	if c.Floor > s.ticket &&
+		store.FloorTooHigh(c.Floor, now) { // a ticket that the server drew itself is never too high
 		return store.Status{}, store.ErrFloor
 	}
 	if q != nil && q.first != nil && grant.Mismatch(q.first.claim.Demand, c.Demand) {
 		return store.Status{}, &store.MismatchError{InUse: q.first.claim.Demand}
 	}
 	if c.Try && q != nil && !q.fits(c.Demand) {
-		holder := q.first.seen(now)
+		holder := q.first.view(now)
 		return store.Status{State: store.Gone, Ahead: q.size, Holder: &holder}, nil
 	}
 	return s.admit(from, q, c, now), nil
 }
 
-// admit draws the ticket and gives c its place.
+// admit draws the ticket and puts c at the end of the queue.
 func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) store.Status {
 	if q == nil {
 		q = s.spareQueues.get()
@@ -209,27 +209,27 @@ func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) sto
 		from.tenant.queues[c.Name] = q
 	}
 	s.ticket = max(s.ticket, c.Floor) + 1
-	p := s.sparePlaces.get()
+	p := s.spareEntries.get()
 	p.claim, p.store, p.since = *c, from, now
 	p.claim.Ticket = s.ticket
 	ahead := q.size
 	q.push(p)
 	s.changed(q)
-	s.enrol(p, now)
-	q.grant(now) // p itself, if nobody waits before it: all others that fit are held already
-	standing := p.standing()
-	standing.Ahead = ahead
-	return standing
+	s.register(p, now)
+	q.grant(now) // p itself, if nothing waits before it: all others that fit are held already
+	status := p.status()
+	status.Ahead = ahead
+	return status
 }
 
 func (s *Server) keep(from *Store, cs []store.Claim) []store.Status {
 	now := s.begin()
 	defer s.end()
-	standings := make([]store.Status, len(cs))
+	statuses := make([]store.Status, len(cs))
 	for i := range cs {
-		standings[i] = s.keepOne(from, &cs[i], now)
+		statuses[i] = s.keepOne(from, &cs[i], now)
 	}
-	return standings
+	return statuses
 }
 
 func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Status {
@@ -237,15 +237,15 @@ func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Statu
 	if p == nil {
 		return store.Status{State: store.Gone, Err: err}
 	}
-	s.prolong(p, now)
+	s.extend(p, now)
 	p.store = from
 	if p.claim.Owner != c.Owner || p.claim.Turn != c.Turn || p.claim.Units > c.Units {
 		s.changed(p.queue)
 	}
 	p.claim.Owner, p.claim.Turn, p.claim.Waits = c.Owner, c.Turn, c.Waits
 	p.queue.shrink(p, c.Units)
-	s.settle(p.queue, now)
-	return p.standing()
+	s.grantNext(p.queue, now)
+	return p.status()
 }
 
 func (s *Server) leave(from *Store, c *store.Claim) error {
@@ -257,10 +257,10 @@ func (s *Server) leave(from *Store, c *store.Claim) error {
 		return err
 	case p != nil:
 		s.remove(p, now)
-	case c.Ticket == 0 && s.places[c.ID] == nil:
-		tombstone := s.sparePlaces.get()
+	case c.Ticket == 0 && s.entries[c.ID] == nil:
+		tombstone := s.spareEntries.get()
 		tombstone.claim = store.Claim{ID: c.ID, Name: c.Name, TTL: c.TTL}
-		s.enrol(tombstone, now)
+		s.register(tombstone, now)
 	}
 	return nil
 }
@@ -273,9 +273,9 @@ func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 		return err
 	}
 	if q != nil {
-		for p := q.first; p != nil; p = p.after {
+		for p := q.first; p != nil; p = p.next {
 			if p.claim.Ticket == ticket {
-				s.tell(p, store.Status{State: store.Gone, Ticket: ticket})
+				s.notify(p, store.Status{State: store.Gone, Ticket: ticket})
 				s.remove(p, now)
 				return nil
 			}
@@ -284,7 +284,7 @@ func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 	return store.ErrNotHeld
 }
 
-func (s *Server) line(t *tenant, name string) (store.Queue, error) {
+func (s *Server) inspect(t *tenant, name string) (store.Queue, error) {
 	now := s.begin()
 	defer s.end()
 	return t.read(name, now)
@@ -298,13 +298,13 @@ func (t *tenant) read(name string, now time.Time) (store.Queue, error) {
 		return l, err
 	}
 	l.Entries = make([]store.Entry, 0, q.size)
-	for p := q.first; p != nil; p = p.after {
-		l.Entries = append(l.Entries, p.seen(now))
+	for p := q.first; p != nil; p = p.next {
+		l.Entries = append(l.Entries, p.view(now))
 	}
 	return l, nil
 }
 
-// names lists what a tenant has lines of.
+// names returns the tenant's names that are in use and begin with prefix.
 func (s *Server) names(t *tenant, prefix string) []string {
 	s.begin()
 	defer s.end()
@@ -317,8 +317,8 @@ func (s *Server) names(t *tenant, prefix string) []string {
 	return names
 }
 
-// standing is where p stands. Until is right for a caller without a wire; with one, it was sent before.
-func (p *place) standing() store.Status {
+// status returns p's status. Until is right for a direct call; over a network it counts from when the request was sent.
+func (p *entry) status() store.Status {
 	return store.Status{
 		State:  p.state(),
 		Ticket: p.claim.Ticket,
@@ -327,14 +327,14 @@ func (p *place) standing() store.Status {
 	}
 }
 
-func (p *place) state() store.State {
+func (p *entry) state() store.State {
 	if p.held {
 		return store.Held
 	}
 	return store.Waiting
 }
 
-// seen is p as others see it.
-func (p *place) seen(now time.Time) store.Entry {
+// view returns p as an entry of its queue.
+func (p *entry) view(now time.Time) store.Entry {
 	return store.Entry{Claim: p.claim, State: p.state(), Since: p.since, Left: p.deadline.Sub(now)}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -18,11 +20,14 @@ const (
 
 // A Store is one client's connection to a Server. It implements store.Store.
 type Store struct {
-	server *Server
-	prefix string
-	tenant *tenant
-	wire   Network
-	frame  *frame.Frame
+	server  *Server
+	prefix  string
+	tenant  *tenant
+	network Network
+	frame   *frame.Frame
+
+	faultsMu sync.Mutex             // serialises changes of faults
+	faults   atomic.Pointer[faults] // nil: none were ever set
 }
 
 var _ store.Store = (*Store)(nil)
@@ -30,18 +35,21 @@ var _ store.Store = (*Store)(nil)
 // An Option is a setting of a connection.
 type Option func(*Store)
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(st *Store) { st.prefix = prefix } }
 
-// Over puts a wire between the store and its server.
-func WithNetwork(w Network) Option { return func(st *Store) { st.wire = w } }
+// WithNetwork carries all messages between the store and its server over n.
+func WithNetwork(n Network) Option { return func(st *Store) { st.network = n } }
 
 // New makes a store with a server of its own.
 func New() *Store { return NewServer().Connect() }
 
 // Connect makes a store for one more client of this server.
 func (s *Server) Connect(options ...Option) *Store {
-	st := &Store{server: s, frame: frame.New(frame.Config{Name: "memory", Drift: frame.OneClock, PushesWithCalls: true})}
+	st := &Store{
+		server: s,
+		frame:  frame.New(frame.Config{Name: "memory", Drift: frame.OneClock, PushesWithCalls: true}),
+	}
 	for _, o := range options {
 		o(st)
 	}
@@ -57,19 +65,19 @@ func (st *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) 
 	if err := st.frame.Check(ctx, c.Name); err != nil {
 		return store.Status{}, err
 	}
-	if st.wire == nil {
+	if st.route() == nil {
 		return st.server.join(st, &c)
 	}
-	return st.joinOverWire(ctx, c)
+	return st.joinOverNetwork(ctx, c)
 }
 
 // joinOverWire is a function of its own so that c moves to the heap only here.
-func (st *Store) joinOverWire(ctx context.Context, c store.Claim) (store.Status, error) {
+func (st *Store) joinOverNetwork(ctx context.Context, c store.Claim) (store.Status, error) {
 	call := st.frame.Call(ctx, c.TTL)
 	defer call.End()
-	standing, err := overWire(&call, st.wire, func() (store.Status, error) { return st.server.join(st, &c) })
-	standing.Until = call.Until(standing.State, c.TTL)
-	return standing, err
+	status, err := send(&call, st.route(), func() (store.Status, error) { return st.server.join(st, &c) })
+	status.Until = call.Until(status.State, c.TTL)
+	return status, err
 }
 
 // Keep implements store.Store.
@@ -78,17 +86,17 @@ func (st *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, er
 	if err != nil || len(cs) == 0 {
 		return nil, err
 	}
-	if st.wire == nil {
+	if st.route() == nil {
 		return st.server.keep(st, cs), nil
 	}
-	cs = slices.Clone(cs) // a request that lands late must not read what is the caller's again
+	cs = slices.Clone(cs) // a request that arrives late must not read the caller's slice
 	call := st.frame.Call(ctx, limit)
 	defer call.End()
-	standings, err := overWire(&call, st.wire, func() ([]store.Status, error) { return st.server.keep(st, cs), nil })
-	for i := range standings {
-		standings[i].Until = call.Until(standings[i].State, cs[i].TTL)
+	statuses, err := send(&call, st.route(), func() ([]store.Status, error) { return st.server.keep(st, cs), nil })
+	for i := range statuses {
+		statuses[i].Until = call.Until(statuses[i].State, cs[i].TTL)
 	}
-	return standings, err
+	return statuses, err
 }
 
 // Leave implements store.Store.
@@ -96,16 +104,16 @@ func (st *Store) Leave(ctx context.Context, c store.Claim) error {
 	if err := st.frame.Check(ctx, c.Name); err != nil {
 		return err
 	}
-	if st.wire == nil {
+	if st.route() == nil {
 		return st.server.leave(st, &c)
 	}
-	return st.leaveOverWire(ctx, c)
+	return st.leaveOverNetwork(ctx, c)
 }
 
-func (st *Store) leaveOverWire(ctx context.Context, c store.Claim) error {
+func (st *Store) leaveOverNetwork(ctx context.Context, c store.Claim) error {
 	call := st.frame.Call(ctx, c.TTL)
 	defer call.End()
-	_, err := overWire(&call, st.wire, func() (struct{}, error) { return struct{}{}, st.server.leave(st, &c) })
+	_, err := send(&call, st.route(), func() (struct{}, error) { return struct{}{}, st.server.leave(st, &c) })
 	return err
 }
 
@@ -116,20 +124,20 @@ func (st *Store) Break(ctx context.Context, name string, ticket uint64) error {
 		return err
 	}
 	defer call.End()
-	_, err = overWire(&call, st.wire, func() (struct{}, error) {
+	_, err = send(&call, st.route(), func() (struct{}, error) {
 		return struct{}{}, st.server.breakTicket(st.tenant, name, ticket)
 	})
 	return err
 }
 
-// Line implements store.Store.
+// Queue implements store.Store.
 func (st *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	call, err := st.frame.Begin(ctx, name, frame.AskTimeout)
 	if err != nil {
 		return store.Queue{}, err
 	}
 	defer call.End()
-	return overWire(&call, st.wire, func() (store.Queue, error) { return st.server.line(st.tenant, name) })
+	return send(&call, st.route(), func() (store.Queue, error) { return st.server.inspect(st.tenant, name) })
 }
 
 // Names implements store.Store.
@@ -137,7 +145,7 @@ func (st *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 	return st.frame.Names(ctx, func(ctx context.Context) ([]string, error) {
 		call := st.frame.Call(ctx, frame.AskTimeout)
 		defer call.End()
-		return overWire(&call, st.wire, func() ([]string, error) { return st.server.names(st.tenant, prefix), nil })
+		return send(&call, st.route(), func() ([]string, error) { return st.server.names(st.tenant, prefix), nil })
 	})
 }
 
@@ -162,12 +170,11 @@ func (st *Store) Abilities() store.Abilities {
 		MinTTL:       MinTTL,
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack,
 	}
 }
 
-// Close implements store.Store. Claims that were not left stand until their ttl has passed.
+// Close implements store.Store. Claims that were not released expire with their ttl.
 func (st *Store) Close() error {
 	st.frame.Shut()
 	st.frame.End()
@@ -177,11 +184,12 @@ func (st *Store) Close() error {
 	return nil
 }
 
-// deliver passes a push on to the client.
-func (st *Store) deliver(id store.ID, standing store.Status) {
-	if st.wire == nil {
-		st.frame.Push(id, standing)
+// deliver passes a notification on to the client.
+func (st *Store) deliver(id store.ID, status store.Status) {
+	n := st.route()
+	if n == nil {
+		st.frame.Push(id, status)
 		return
 	}
-	st.wire.Push(func() { st.frame.Push(id, standing) })
+	n.Push(func() { st.frame.Push(id, status) })
 }

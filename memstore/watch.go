@@ -27,13 +27,15 @@ type watch struct {
 
 // tell reports that a queue has changed, if it begins with the prefix. The server's mutex is locked.
 func (w *watch) tell(name string) {
-	switch {
-	case name != "" && !strings.HasPrefix(name, w.prefix):
-	case w.store.wire == nil:
-		w.receive(name)
-	default:
-		w.store.wire.Push(func() { w.receive(name) })
+	if name != "" && !strings.HasPrefix(name, w.prefix) {
+		return
 	}
+	n := w.store.route()
+	if n == nil {
+		w.receive(name)
+		return
+	}
+	n.Push(func() { w.receive(name) })
 }
 
 // receive takes a report at the client.
@@ -147,7 +149,7 @@ func (st *Store) readQueues(ctx context.Context, names []string) ([]result, erro
 	}
 	call := st.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
-	return overWire(&call, st.wire, func() ([]result, error) {
+	return send(&call, st.route(), func() ([]result, error) {
 		now := st.server.begin()
 		defer st.server.end()
 		results := make([]result, len(names))

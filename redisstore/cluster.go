@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -287,7 +288,7 @@ func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attem
 		w.visits.depart(slot)
 		return true
 	}
-	said, refused := rueidis.IsRedisErr(err)
+	said, refused := rediswire.IsRefusal(err)
 	if !refused {
 		before := c.slots[slot].Load()
 		looked := c.refresh(ctx) // also if the call may have been carried out: who comes next is to find the right node
@@ -297,7 +298,7 @@ func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attem
 		before := c.slots[slot].Load()
 		return c.refresh(ctx) == nil && c.slots[slot].Load() != before
 	}
-	if address, moved := said.IsMoved(); moved {
+	if address, moved := said.Moved(); moved {
 		if w != nil {
 			w.visits.depart(slot)
 		}
@@ -309,21 +310,20 @@ func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attem
 // isMoving says whether a node refuses because the slot is on its way. In a script it says so in other words: a key
 // that the script has emptied would now be made elsewhere.
 func isMoving(err error) bool {
-	said, ok := rueidis.IsRedisErr(err)
+	said, ok := rediswire.IsRefusal(err)
 	if !ok {
 		return false
 	}
-	_, ask := said.IsAsk()
-	return ask || said.IsTryAgain() || strings.Contains(said.Error(), "access a non local key")
+	return said.IsAsk() || said.IsTryAgain() || strings.Contains(said.Error(), "access a non local key")
 }
 
 // isMoved says whether a node refuses because another keeps the slot.
 func isMoved(err error) bool {
-	said, ok := rueidis.IsRedisErr(err)
+	said, ok := rediswire.IsRefusal(err)
 	if !ok {
 		return false
 	}
-	_, moved := said.IsMoved()
+	_, moved := said.Moved()
 	return moved
 }
 
@@ -379,7 +379,7 @@ func (c *cluster) hear(ctx context.Context, at *slotKeys) (already bool, err err
 		if w, already, err = c.subscribe(ctx, at); err == nil {
 			return already, nil
 		}
-		if _, said := rueidis.IsRedisErr(err); !said {
+		if _, said := rediswire.IsRefusal(err); !said {
 			w = nil // to subscribe twice does no harm
 		}
 		if err := c.retry(ctx, at, w, err, attempt); err != nil {
@@ -400,14 +400,14 @@ func (c *cluster) subscribe(ctx context.Context, at *slotKeys) (w *wire, already
 	if w.topics.has(at.topic) {
 		return w, true, nil
 	}
-	if err := w.Do(ctx, w.Client.B().Ssubscribe().Channel(at.topic).Build()).Error(); err != nil {
+	if err := w.Do(ctx, w.B().Ssubscribe().Channel(at.topic).Build()).Error(); err != nil {
 		return w, false, err
 	}
 	commands, err := n.commands.Get(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	return commands, false, commands.Do(ctx, commands.Client.B().Spublish().Channel(at.topic).Message("").Build()).Error()
+	return commands, false, commands.Do(ctx, commands.B().Spublish().Channel(at.topic).Message("").Build()).Error()
 }
 
 // topics are what a connection for pushes is subscribed to in a cluster.
@@ -478,11 +478,11 @@ func (v *visits) appendPace(args []string, slot int, now time.Time) []string {
 
 // joined notes that a Join was sent then, and answered. It fails if the slot has been elsewhere, and nobody said so on
 // this connection.
-func (v *visits) joined(slot int, sent time.Time, answer rueidis.RedisResult) error {
+func (v *visits) joined(slot int, sent time.Time, answer rediswire.Reply) error {
 	if v == nil {
 		return nil
 	}
-	if word, _ := answer.ToString(); word == "run" {
+	if word, _ := answer.Text(); word == "run" {
 		return errDeparted
 	}
 	v.joins[slot].Store(int64(sent.Sub(v.since)))

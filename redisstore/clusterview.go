@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 // A look is a question to the cluster about who keeps what. All who want to know at the same time wait for one.
@@ -234,16 +236,16 @@ func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error
 	if err != nil {
 		return nil, err
 	}
-	text, err := answers[0].ToString()
+	text, err := answers[0].Text()
 	if err != nil {
 		return nil, err
 	}
-	slots, _ := answers[1].ToArray() // whoever may not ask for it calls nodes by their IPs
+	slots, _ := answers[1].List() // whoever may not ask for it calls nodes by their IPs
 	host, _, _ := net.SplitHostPort(address)
 	return readView(text, readNames(slots), host)
 }
 
-func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueidis.RedisResult, error) {
+func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rediswire.Reply, error) {
 	if n != nil {
 		if w, live := n.commands.Live(); live {
 			return w.DoAll(ctx, []rueidis.Completed{w.B().ClusterNodes().Build(), w.B().ClusterSlots().Build()}), nil
@@ -263,7 +265,7 @@ func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueid
 	}
 	conn, _ := client.Dedicate()
 	defer conn.Close()
-	return conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build()), nil
+	return rediswire.FromRueidis(conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build())...), nil
 }
 
 // readNames reads from the answer to CLUSTER SLOTS which host each master wants to be called by. Each element is
@@ -272,13 +274,13 @@ func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rueid
 //
 // The host is an IP, a name, or nothing, as the cluster prefers: nothing is where the one is that was asked, and "?" a
 // name that this one does not know.
-func readNames(slots []rueidis.RedisMessage) map[string]string {
+func readNames(slots []rediswire.Reply) map[string]string {
 	names := map[string]string{}
 	for _, some := range slots {
-		if some, err := some.ToArray(); err == nil && len(some) > 2 {
-			if master, err := some[2].ToArray(); err == nil && len(master) > 2 {
-				host, _ := master[0].ToString() // nil: ""
-				id, _ := master[2].ToString()
+		if some, err := some.List(); err == nil && len(some) > 2 {
+			if master, err := some[2].List(); err == nil && len(master) > 2 {
+				host, _ := master[0].Text() // nil: ""
+				id, _ := master[2].Text()
 				names[id] = host
 			}
 		}

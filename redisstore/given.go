@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/redis/rueidis"
-
-	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
 // give lets a cluster take its clients for nodes from one that was handed in.
@@ -60,7 +58,11 @@ func (u *unknownNode) B() rueidis.Builder { return u.builder }
 
 // DoMulti says what is wrong.
 func (u *unknownNode) DoMulti(_ context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	return rediswire.ErrorResults(len(commands), u.err)
+	results := make([]rueidis.RedisResult, len(commands))
+	for i := range results {
+		results[i] = rueidis.NewErrorResult(u.err)
+	}
+	return results
 }
 
 // Close does nothing: nothing was opened.

@@ -97,7 +97,7 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 		how = "try"
 		args = append(args, how)
 	}
-	var answer rueidis.RedisResult
+	var answer rediswire.Reply
 	try := s.try(at, true)
 	for try.next(ctx) {
 		args[0] = s.describe(c, at, try.wire)
@@ -123,14 +123,14 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 }
 
 // joined reads the answer to a Join.
-func (s *lines) joined(answer rueidis.RedisResult, sent time.Time, c *store.Claim, at *slotKeys) (store.Status, error) {
-	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
+func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, at *slotKeys) (store.Status, error) {
+	if ticket, err := answer.Int64(); err == nil && ticket > 0 {
 		standing := store.Status{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive
 		standing.Until = s.frame.Drift.Until(standing.State, sent, c.TTL)
 		return standing, nil
 	}
 	line := s.keys.line(c.Name)
-	text, err := answer.ToString()
+	text, err := answer.Text()
 	if err != nil {
 		return store.Status{}, s.refused(err.Error(), line)
 	}
@@ -299,7 +299,7 @@ func (s *lines) keepHeard(ctx context.Context, b batch) []store.Status {
 // keep runs keep.lua, for so many claims at a time.
 func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 	parts := b.parts(most)
-	var answers []rueidis.RedisResult
+	var answers []rediswire.Reply
 	try := s.try(b.at, true)
 	for try.next(ctx) {
 		runs := make([]execution, len(parts))
@@ -309,7 +309,7 @@ func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 		answers = keepScript.RunAll(ctx, try.conn, runs)
 		try.done(answers...)
 	}
-	if _, refused := rueidis.IsRedisErr(try.err); try.err != nil && (!refused || !try.answered) {
+	if _, refused := rediswire.IsRefusal(try.err); try.err != nil && (!refused || !try.answered) {
 		return slices.Repeat([]store.Status{{Err: try.err}}, len(b.claims)) // it is so for all
 	}
 	standings := make([]store.Status, 0, len(b.claims))
@@ -351,13 +351,13 @@ func (s *lines) keeping(b batch, w *wire) execution {
 // refusesOne reports whether the server refused a run because of one claim in it, so that each is kept alone: a key
 // that is not ours under one name must not cost the other claims anything.
 func refusesOne(cs []store.Claim, err error) bool {
-	_, refused := rueidis.IsRedisErr(err)
+	_, refused := rediswire.IsRefusal(err)
 	return refused && len(cs) > 1 && !rediswire.Passes(err)
 }
 
 // appendKept appends what the answer says of some claims.
-func (s *lines) appendKept(to []store.Status, b batch, answer rueidis.RedisResult, try *tries) []store.Status {
-	texts, err := answer.AsStrSlice()
+func (s *lines) appendKept(to []store.Status, b batch, answer rediswire.Reply, try *tries) []store.Status {
+	texts, err := answer.Texts()
 	switch {
 	case err == nil && len(texts) == 1 && texts[0] != "ok":
 		err = s.refused(texts[0], b.at.run)
@@ -402,7 +402,7 @@ func (s *lines) Leave(ctx context.Context, c store.Claim) error {
 		bury = millis(c.TTL) // it may still come (rule 8 of package store)
 		args = append(args, bury)
 	}
-	var answer rueidis.RedisResult
+	var answer rediswire.Reply
 	try := s.try(at, false)
 	for try.next(call.Context) {
 		if s.guard > 0 {
@@ -427,7 +427,7 @@ func (s *lines) Break(ctx context.Context, name string, ticket uint64) error {
 	}
 	line := s.keys.line(name)
 	at := s.topology.keysFor(line)
-	var answer rueidis.RedisResult
+	var answer rediswire.Reply
 	try := s.try(at, false)
 	for try.next(call.Context) {
 		args := []string{strconv.FormatUint(ticket, 10), try.wire.run, millis(s.guard)}
@@ -438,14 +438,14 @@ func (s *lines) Break(ctx context.Context, name string, ticket uint64) error {
 }
 
 // expectDone reads an answer that says only whether it worked.
-func (s *lines) expectDone(failed error, answer rueidis.RedisResult, line string) error {
+func (s *lines) expectDone(failed error, answer rediswire.Reply, line string) error {
 	if failed != nil {
 		return failed
 	}
-	if n, err := answer.ToInt64(); err == nil && n == 1 {
+	if n, err := answer.Int64(); err == nil && n == 1 {
 		return nil
 	}
-	text, err := answer.ToString()
+	text, err := answer.Text()
 	switch {
 	case err != nil:
 		return s.refused(err.Error(), line)

@@ -9,8 +9,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/redis/rueidis"
-
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -57,26 +56,25 @@ func (s *lines) readPage(ctx context.Context, name string, after uint64) (places
 	if err != nil {
 		return nil, 0, call.Outcome(err)
 	}
-	return s.decodePage(name, line, &answers[0])
+	return s.decodePage(name, line, answers[0])
 }
 
 // decodePage reads what list.lua returned of a queue: places, and how many there are in all.
-func (s *lines) decodePage(name, line string, answer *rueidis.RedisMessage) (places []store.Entry, count int, err error) {
-	if answer.IsString() {
-		word, _ := answer.ToString()
+func (s *lines) decodePage(name, line string, answer rediswire.Reply) (places []store.Entry, count int, err error) {
+	if word, err := answer.Text(); err == nil {
 		return nil, 0, s.refused(word, line)
 	}
-	texts, err := answer.ToArray()
+	texts, err := answer.List()
 	if err != nil || len(texts) == 0 {
 		return nil, 0, s.refused(fmt.Sprint(err), line)
 	}
-	n, err := texts[0].AsInt64()
+	n, err := texts[0].Number()
 	if err != nil {
 		return nil, 0, s.refused(err.Error(), line)
 	}
 	places = make([]store.Entry, len(texts)-1)
 	for i := range places {
-		text, err := texts[i+1].ToString()
+		text, err := texts[i+1].Text()
 		words := words{rest: text}
 		var ok bool
 		if places[i], ok = words.place(name); !ok || err != nil {
@@ -154,8 +152,28 @@ func (s *lines) scanKeys(ctx context.Context, n *node, prefix string, cursor uin
 		return nil, 0, call.Outcome(err)
 	}
 	match := s.keys.lines + escaped.Escape(prefix) + "*"
-	page, err := w.Do(call.Context, w.B().Scan().Cursor(cursor).Match(match).Count(scanPage).Build()).AsScanEntry()
-	return page.Elements, page.Cursor, call.Outcome(err)
+	next, keys, err = readScan(w.Do(call.Context, w.B().Scan().Cursor(cursor).Match(match).Count(scanPage).Build()))
+	return keys, next, call.Outcome(err)
+}
+
+// readScan reads the reply to SCAN: where to go on, 0 at the end, and some keys.
+func readScan(reply rediswire.Reply) (next uint64, keys []string, err error) {
+	page, err := reply.List()
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(page) != 2 {
+		return 0, nil, errShape
+	}
+	text, err := page[0].Text()
+	if err != nil {
+		return 0, nil, err
+	}
+	if next, err = strconv.ParseUint(text, 10, 64); err != nil {
+		return 0, nil, errShape
+	}
+	keys, err = page[1].Texts()
+	return next, keys, err
 }
 
 // living are the names among these keys whose lines have somebody in them, or cannot be read.
@@ -172,8 +190,8 @@ func (s *lines) living(ctx context.Context, keys []string) (names []string, err 
 			return
 		}
 		for i, answer := range answers {
-			word, _ := answer.ToString()
-			if n, err := answer.AsInt64(); err == nil && n == 1 || word == "newer" || word == "foreign" {
+			word, _ := answer.Text()
+			if n, err := answer.Number(); err == nil && n == 1 || word == "newer" || word == "foreign" {
 				name, _ := s.keys.name(some[i])
 				names = append(names, name)
 			}
@@ -183,9 +201,9 @@ func (s *lines) living(ctx context.Context, keys []string) (names []string, err 
 }
 
 // list runs list.lua on lines of one slot.
-func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...string) ([]rueidis.RedisMessage, error) {
+func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...string) ([]rediswire.Reply, error) {
 	keys := append(slices.Clone(lines), at.run)
-	var answer rueidis.RedisResult
+	var answer rediswire.Reply
 	try := s.try(at, false)
 	for try.next(ctx) {
 		answer = listScript.Run(ctx, try.conn, keys, append([]string{try.wire.run, millis(s.guard)}, what...))
@@ -194,10 +212,10 @@ func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...
 	if try.err != nil {
 		return nil, try.err
 	}
-	if word, err := answer.ToString(); err == nil { // of the run, not of a line
+	if word, err := answer.Text(); err == nil { // of the run, not of a line
 		return nil, s.refused(word, at.run)
 	}
-	answers, err := answer.ToArray()
+	answers, err := answer.List()
 	if err == nil && len(answers) != len(lines) {
 		err = fmt.Errorf("%w: %d lines, and %d were asked for", errShape, len(answers), len(lines))
 	}

@@ -110,9 +110,8 @@ type wire struct {
 	rounds *rounds // for what replicas must acknowledge; otherwise nil
 }
 
-// newWire makes a connection for a plug.
-func newWire(p *plug, client rueidis.Client, hooks rueidis.PubSubHooks) (*wire, error) {
-	w, err := rediswire.Connect(&p.Tasks, client, hooks)
+// newWire returns a connection that was just made with what is known of it.
+func newWire(w *rediswire.Wire, err error) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +123,13 @@ func (w *wire) serverMillis() int64 { return w.Info.Now().UnixMilli() }
 
 // connect makes a connection to the node that scripts can be run over.
 func (b *base) connect(n *node, p *plug) (*wire, error) {
-	w, err := newWire(p, n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+	made := func() (*rediswire.Wire, error) { return rediswire.Connect(&p.Tasks, n.client) }
+	if p == &n.acked { // a WAIT may take longer than a server may be silent otherwise
+		made = func() (*rediswire.Wire, error) {
+			return rediswire.ConnectPushes(&p.Tasks, n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+		}
+	}
+	w, err := newWire(made())
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +150,14 @@ func (b *base) connect(n *node, p *plug) (*wire, error) {
 // connectPushes makes a connection that pushes come over. Nothing else does: a long answer does not hold them up.
 func (b *base) connectPushes(n *node) (*wire, error) {
 	var topics topics
-	w, err := newWire(&n.pushes, n.client, rueidis.PubSubHooks{
+	w, err := newWire(rediswire.ConnectPushes(&n.pushes.Tasks, n.client, rueidis.PubSubHooks{
 		OnMessage: b.receive,
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if topics.note(s) {
 				b.frame.Push(store.Everyone, store.Status{}) // the slot is kept elsewhere now
 			}
 		},
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +178,9 @@ func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) e
 		undeclared = ""
 	}
 	conn, _ := w.forTry()
-	said, err := probeScript.Run(ctx, conn, []string{at.mark}, []string{undeclared, topic}).ToString()
-	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "unknown command") {
+	reply := probeScript.Run(ctx, conn, []string{at.mark}, []string{undeclared, topic})
+	said, err := reply.Text()
+	if e, ok := rediswire.IsRefusal(err); ok && strings.HasPrefix(e.Error(), "unknown command") {
 		why, _ := rediswire.Explain(err)
 		return fmt.Errorf("%w: it runs no scripts: %w", errUnusable, why)
 	}
@@ -189,7 +195,8 @@ func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) e
 // too, and not only when somebody first asks for a lock.
 func (b *base) arrive(ctx context.Context, w *wire, at *slotKeys) error {
 	conn, _ := w.forTry()
-	said, err := keepScript.Run(ctx, conn, []string{at.mark, at.run}, []string{w.run, millis(b.guard)}).AsStrSlice()
+	reply := keepScript.Run(ctx, conn, []string{at.mark, at.run}, []string{w.run, millis(b.guard)})
+	said, err := reply.Texts()
 	switch {
 	case err != nil:
 		return err

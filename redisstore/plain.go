@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/rediskey"
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -59,7 +60,7 @@ func newPlain(b *base) *plainMode {
 func (p *plainMode) Abilities() store.Abilities {
 	a := p.base.Abilities()
 	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a line of that name is another lock
-	a.Queue, a.Shared, a.ExactWake = false, false, false
+	a.Queue, a.Shared = false, false
 	a.Alternative = "mode=queue, which is the default, has them"
 	return a
 }
@@ -81,7 +82,7 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	if err != nil {
 		return store.Status{}, err
 	}
-	var answer rueidis.RedisResult
+	var answer rediswire.Reply
 	try := p.try(p.at, true)
 	for try.next(call.Context) {
 		e := p.trying(b, before, &c, try.wire)
@@ -114,17 +115,17 @@ func (p *plainMode) trying(b *bid, before string, c *store.Claim, w *wire) execu
 }
 
 // tried reads the answer to a try.
-func (p *plainMode) tried(answer rueidis.RedisResult, sent time.Time, b *bid, c *store.Claim) (store.Status, error) {
+func (p *plainMode) tried(answer rediswire.Reply, sent time.Time, b *bid, c *store.Claim) (store.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ticket, err := answer.ToInt64(); err == nil && ticket > 0 {
+	if ticket, err := answer.Int64(); err == nil && ticket > 0 {
 		b.unsure--
 		b.ticket = uint64(ticket) //nolint:gosec // it is positive
 		p.seen = max(p.seen, b.ticket)
 		p.settled(b)
 		return p.held(b, sent, c.TTL), nil
 	}
-	if word, err := answer.ToString(); err == nil {
+	if word, err := answer.Text(); err == nil {
 		b.unsure--
 		p.drop(b)
 		switch word {
@@ -268,8 +269,8 @@ func (r *renewal) prolong(held []renewed) {
 }
 
 // prolonged reads the answer about some that are held.
-func (r *renewal) prolonged(chunk []renewed, answer rueidis.RedisResult, sent time.Time) {
-	still, err := answer.AsIntSlice()
+func (r *renewal) prolonged(chunk []renewed, answer rediswire.Reply, sent time.Time) {
+	still, err := answer.Numbers()
 	if err == nil && len(still) != len(chunk) {
 		err = errShape
 	}
@@ -334,7 +335,7 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 		return call.Outcome(err)
 	}
 	p.forget(b)
-	if n, err := answer.ToInt64(); err != nil || n != 1 {
+	if n, err := answer.Int64(); err != nil || n != 1 {
 		return p.strange(fmt.Sprint(n, err))
 	}
 	return nil
@@ -375,10 +376,10 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 	if err != nil {
 		return call.Outcome(err)
 	}
-	if n, err := answer.ToInt64(); err == nil && n == 1 {
+	if n, err := answer.Int64(); err == nil && n == 1 {
 		return nil
 	}
-	word, err := answer.ToString()
+	word, err := answer.Text()
 	switch word {
 	case "nobody":
 		return store.ErrNotHeld
@@ -398,7 +399,7 @@ func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 }
 
 // run runs a script that grants nothing.
-func (p *plainMode) run(ctx context.Context, script *script, keys, args []string) (answer rueidis.RedisResult, err error) {
+func (p *plainMode) run(ctx context.Context, script *script, keys, args []string) (answer rediswire.Reply, err error) {
 	try := p.try(p.at, false)
 	for try.next(ctx) {
 		answer = script.Run(ctx, try.conn, keys, args)

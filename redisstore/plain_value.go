@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast/internal/rediskey"
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -31,19 +30,19 @@ func (p *plainMode) valueRest(owner *store.Owner, w *wire) string {
 }
 
 // readHolder reads what show in plain.lua says of a holder. It is nil if there is none.
-func (p *plainMode) readHolder(answer rueidis.RedisResult, name string) (*store.Entry, error) {
-	list, err := answer.ToArray()
+func (p *plainMode) readHolder(answer rediswire.Reply, name string) (*store.Entry, error) {
+	list, err := answer.List()
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	if len(list) != 2 {
 		return nil, fmt.Errorf("%w: %d words about a holder", errShape, len(list))
 	}
-	value, err := list[0].ToString()
+	value, err := list[0].Text()
 	if err != nil {
 		return nil, err
 	}
-	left, err := list[1].ToInt64()
+	left, err := list[1].Int64()
 	if err != nil {
 		return nil, err
 	}

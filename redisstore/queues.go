@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/redis/rueidis"
-
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -78,7 +77,7 @@ func (l *lister) listOn(n *node, prefix string) error {
 func (l *lister) listPage(keys []string) error {
 	call := l.frame.Call(l.ctx, frame.AskTimeout)
 	defer call.End()
-	answers := make([]rueidis.RedisMessage, len(keys))
+	answers := make([]rediswire.Reply, len(keys))
 	var mu sync.Mutex
 	var err error
 	l.inSlots(keys, func(at *slotKeys, places []int) {
@@ -98,7 +97,7 @@ func (l *lister) listPage(keys []string) error {
 	}
 	for i, key := range keys {
 		name, _ := l.keys.name(key)
-		if !l.yieldPage(name, key, &answers[i]) {
+		if !l.yieldPage(name, key, answers[i]) {
 			return errStopped
 		}
 	}
@@ -106,7 +105,7 @@ func (l *lister) listPage(keys []string) error {
 }
 
 // yieldPage yields a queue of which the first page was read.
-func (l *lister) yieldPage(name, key string, answer *rueidis.RedisMessage) (goOn bool) {
+func (l *lister) yieldPage(name, key string, answer rediswire.Reply) (goOn bool) {
 	entries, count, err := l.decodePage(name, key, answer)
 	switch {
 	case err != nil:

@@ -70,7 +70,7 @@ type round struct {
 type question struct {
 	ctx      context.Context // of who asks: what nobody waits for any more is not sent
 	commands []rueidis.Completed
-	answers  []rueidis.RedisResult
+	answers  []rediswire.Reply
 }
 
 // A receipt sends what one try asks with rounds, and notes if too few replicas have acknowledged it.
@@ -81,7 +81,7 @@ type receipt struct {
 
 // forTry returns what a try sends over, and its receipt where replicas must acknowledge. Nothing is sent otherwise over
 // such a connection: it would stand behind a WAIT.
-func (w *wire) forTry() (rediswire.Asker, *receipt) {
+func (w *wire) forTry() (rediswire.Doer, *receipt) {
 	if w.rounds == nil {
 		return w, nil
 	}
@@ -89,17 +89,17 @@ func (w *wire) forTry() (rediswire.Asker, *receipt) {
 	return r, r
 }
 
-// Do implements rediswire.Asker.
-func (r *receipt) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+// Do implements rediswire.Doer.
+func (r *receipt) Do(ctx context.Context, command rueidis.Completed) rediswire.Reply {
 	return r.DoAll(ctx, []rueidis.Completed{command})[0]
 }
 
-// B implements rediswire.Asker.
+// B implements rediswire.Doer.
 func (r *receipt) B() rueidis.Builder { return r.wire.B() }
 
-// DoAll implements rediswire.Asker: it sends commands with the next round, and waits for their answers or until ctx is
+// DoAll implements rediswire.Doer: it sends commands with the next round, and waits for their answers or until ctx is
 // done.
-func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []rediswire.Reply {
 	r.mu.Lock()
 	if r.next == nil {
 		r.next = &round{done: make(chan struct{})}
@@ -115,9 +115,9 @@ func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []rue
 		}
 		return own.answers
 	case <-r.wire.Dead():
-		return rediswire.ErrorResults(len(commands), r.wire.Why())
+		return rediswire.Failures(len(commands), r.wire.Why())
 	case <-ctx.Done():
-		return rediswire.ErrorResults(len(commands), ctx.Err())
+		return rediswire.Failures(len(commands), ctx.Err())
 	}
 }
 
@@ -147,7 +147,7 @@ func (r *rounds) send(now *round) {
 	var commands []rueidis.Completed
 	for _, q := range now.asked {
 		if err := q.ctx.Err(); err != nil { // its Leave and the tombstone of that may be over when it lands
-			q.answers = rediswire.ErrorResults(len(q.commands), err)
+			q.answers = rediswire.Failures(len(q.commands), err)
 			continue
 		}
 		commands = append(commands, q.commands...)
@@ -156,13 +156,12 @@ func (r *rounds) send(now *round) {
 	if n == 0 {
 		return
 	}
-	wait := r.wire.Client.B().Wait().Numreplicas(int64(r.want.replicas)).Timeout(r.want.patience.Milliseconds()).Build()
-	answers := r.wire.Client.DoMulti(ctx, append(commands, wait)...)
-	got, err := answers[n].ToInt64()
+	wait := r.wire.B().Wait().Numreplicas(int64(r.want.replicas)).Timeout(r.want.patience.Milliseconds()).Build()
+	answers := r.wire.DoAll(ctx, append(commands, wait))
+	got, err := answers[n].Int64()
 	for i, answer := range answers[:n] {
-		r.wire.Heed(answer)
 		if err != nil && answer.Error() == nil { // what it was refused with tells more, such as where the slot is now
-			answers[i] = rueidis.NewErrorResult(err)
+			answers[i] = rediswire.NewFailure(err)
 		}
 	}
 	rest := answers[:n]

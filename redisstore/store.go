@@ -117,7 +117,7 @@ func (b *base) identify(ctx context.Context) error {
 			build.Set().Key(b.keys.id).Value("1 " + rand.Text()).Nx().Build(),
 			build.Get().Key(b.keys.id).Build(),
 		})
-		text, _ = answers[1].ToString()
+		text, _ = answers[1].Text()
 		try.done(answers...)
 	}
 	if try.err != nil {
@@ -152,7 +152,6 @@ func (b *base) Abilities() store.Abilities {
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
 		TakeoverPlus: 50 * time.Millisecond,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }

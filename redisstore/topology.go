@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -53,13 +51,13 @@ type tries struct {
 	at       *slotKeys
 	grants   bool // it may grant or renew, so that replicas may have to acknowledge it
 
-	made     int             // how many there were
-	wire     *wire           // of the last
-	conn     rediswire.Asker // what it sends over
-	receipt  *receipt        // the same, where replicas must acknowledge; otherwise nil
-	sent     time.Time       // when it was sent
-	answered bool            // whether there are answers
-	err      error           // why it failed
+	made     int            // how many there were
+	wire     *wire          // of the last
+	conn     rediswire.Doer // what it sends over
+	receipt  *receipt       // the same, where replicas must acknowledge; otherwise nil
+	sent     time.Time      // when it was sent
+	answered bool           // whether there are answers
+	err      error          // why it failed
 }
 
 func (b *base) try(at *slotKeys, grants bool) tries {
@@ -92,11 +90,11 @@ func (t *tries) next(ctx context.Context) bool {
 
 // done ends an attempt with these answers. The first error counts, unless another says that the slot is kept elsewhere;
 // that there is nothing is no error.
-func (t *tries) done(answers ...rueidis.RedisResult) {
+func (t *tries) done(answers ...rediswire.Reply) {
 	t.answered, t.err = true, nil
 	for _, answer := range answers {
 		err := answer.Error()
-		if err == nil || errors.Is(err, rueidis.Nil) {
+		if err == nil || errors.Is(err, rediswire.Nil) {
 			continue
 		}
 		if t.err == nil || isMoving(err) || isMoved(err) {
@@ -188,7 +186,7 @@ func (t *single) prepare(_ *node, w *wire, _ *Server) error {
 func (t *single) listen(_ *node, w *wire) error {
 	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
 	defer cancel()
-	return w.Do(ctx, w.Client.B().Subscribe().Channel(t.at.topic).Build()).Error()
+	return w.Do(ctx, w.B().Subscribe().Channel(t.at.topic).Build()).Error()
 }
 
 // stayConnected stays connected for pushes until the store is closed. What was pushed while it was not is lost.

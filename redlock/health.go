@@ -88,10 +88,10 @@ func (s *Store) examine(ctx context.Context, n *node) NodeHealth {
 		w.B().Get().Key(recordKey).Build(),
 		w.B().Info().Build(),
 	})
-	if record, err := answers[0].ToString(); err == nil {
+	if record, err := answers[0].Text(); err == nil {
 		h.Trusted = max(0, trusted(record)-time.Duration(w.Info.Now().UnixNano()))
 	}
-	if text, err := answers[1].ToString(); err == nil {
+	if text, err := answers[1].Text(); err == nil {
 		info := rediswire.ReadInfo(text)
 		for _, d := range doubts(ctx, w, &info) {
 			h.Doubts = append(h.Doubts, d.text)

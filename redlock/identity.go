@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -58,7 +60,7 @@ func (s *Store) identities(ctx context.Context, proposal string) ([]string, []er
 			return text(w.Do(ctx, get))
 		}
 		answers := w.DoAll(ctx, []rueidis.Completed{w.B().Set().Key(identityKey).Value(proposal).Nx().Build(), get})
-		if err := answers[0].Error(); err != nil && !rueidis.IsRedisNil(err) {
+		if err := answers[0].Error(); err != nil && !errors.Is(err, rediswire.Nil) {
 			return "", err
 		}
 		return text(answers[1])
@@ -66,9 +68,9 @@ func (s *Store) identities(ctx context.Context, proposal string) ([]string, []er
 }
 
 // text is an answer of which none is empty.
-func text(r rueidis.RedisResult) (string, error) {
-	s, err := r.ToString()
-	if rueidis.IsRedisNil(err) {
+func text(r rediswire.Reply) (string, error) {
+	s, err := r.Text()
+	if errors.Is(err, rediswire.Nil) {
 		return "", nil
 	}
 	return s, err

@@ -68,8 +68,8 @@ func doubts(ctx context.Context, w *wire, info *rediswire.Info) (all []doubt) {
 		}
 		all = append(all, doubt{text, failover, "replicas"})
 	}
-	if heard, err := w.Do(ctx, w.B().PubsubNumsub().Channel(sentinelTopic).Build()).ToArray(); err == nil && len(heard) == 2 {
-		if n, _ := heard[1].AsInt64(); n > 0 {
+	if heard, err := w.Do(ctx, w.B().PubsubNumsub().Channel(sentinelTopic).Build()).List(); err == nil && len(heard) == 2 {
+		if n, _ := heard[1].Number(); n > 0 {
 			all = append(all, doubt{"a Sentinel watches it", failover, "replicas"})
 		}
 	}

@@ -147,7 +147,7 @@ func (n *node) ask(ctx context.Context, r *vote.Request, args ...string) (vote.A
 
 // run runs a script.
 func run(ctx context.Context, w *wire, c call) (any, error) {
-	return c.script.Run(ctx, w, c.keys, c.args).ToAny()
+	return c.script.Run(ctx, w, c.keys, c.args).Any()
 }
 
 // close ends the connections, and lets nobody make another.
@@ -172,7 +172,7 @@ func (s *Store) newNode(index int, address string, client rueidis.Client, owned 
 		return w, err
 	}
 	n.pushes.Connect = func() (*wire, error) {
-		return rediswire.Connect(&n.pushes.Tasks, client, rueidis.PubSubHooks{
+		return rediswire.ConnectPushes(&n.pushes.Tasks, client, rueidis.PubSubHooks{
 			OnMessage: func(m rueidis.PubSubMessage) { s.subscriptions.Message(index, m.Channel) },
 		})
 	}
@@ -190,7 +190,7 @@ func (s *Store) newNode(index int, address string, client rueidis.Client, owned 
 
 // connectCommands makes a connection for commands to a server that can be a node.
 func (s *Store) connectCommands(n *node) (*wire, error) {
-	w, err := rediswire.Connect(&n.commands.Tasks, n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+	w, err := rediswire.Connect(&n.commands.Tasks, n.client)
 	if err != nil {
 		return nil, err
 	}

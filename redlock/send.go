@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/rueidis"
-
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
@@ -174,7 +173,7 @@ func (s *Store) exchange(n *node, batch []nodeRequest) (answers []vote.Answer, u
 	ctx, done := s.frame.Shared(context.Background(), requestLimit)
 	defer done()
 	reply, err := run(ctx, w, c)
-	_, refused := rueidis.IsRedisErr(err)
+	_, refused := rediswire.IsRefusal(err)
 	n.leave(s.now(), err == nil || refused)
 	if err != nil {
 		return nil, refused && len(batch) == 1, err

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// MaxReaders is the limit of a lock. A reader asks for 1 of it, a writer or a mutex for all.
+// MaxReaders is the limit of a lock. A reader demands 1 unit of it, a writer or a mutex all of them.
 const MaxReaders = 1 << 20
 
-// MaxTicket is the greatest ticket. With eight bits of mark and turn below it, a token stays positive as a
-// signed 64-bit number, which is what SQL has. As microseconds of a clock it lasts beyond the year 3000.
+// MaxTicket is the greatest ticket. With the eight bits of a token below it (shared and turn), a token stays positive as
+// a signed 64-bit number, the integer type of SQL. As microseconds of a clock it lasts beyond the year 3000.
 const MaxTicket = 1<<55 - 1
 
-// ID names one claim. The client makes it and never uses it again. All of it is random, and nobody can guess it:
-// whoever knows the ID of a claim that waits can forge its grant where pushes can be forged (rule 7).
+// An ID identifies one claim. The client makes it and never uses it again. All of it is random, so that it cannot be
+// guessed: a client that knows the ID of a waiting claim can forge its grant where pushes can be forged (rule 7).
 type ID [16]byte
 
-// Everyone is the ID in a push that says: pushes may have been lost, keep everything once.
+// Everyone is the ID in a push that means: pushes may have been lost, keep all claims once.
 var Everyone ID
 
-// String writes the ID in hexadecimal.
+// String returns the ID in hexadecimal.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// MarshalText writes the ID in hexadecimal.
+// MarshalText returns the ID in hexadecimal.
 func (id ID) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, id[:]), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses an ID as MarshalText writes it. It returns an error if text is not one.
 func (id *ID) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(id)) {
 		return hex.ErrLength
@@ -36,16 +36,16 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Kind tells two uses of a line apart that must never share one.
+// A Kind is one of two uses of a queue that must never share one.
 type Kind uint8
 
-// The kinds of lines.
+// The kinds of queues.
 const (
 	Lock      Kind = iota + 1 // a mutex, a read-write lock, an election
 	Semaphore                 // a counting semaphore
 )
 
-// String is the kind's word in errors and listings.
+// String returns the name of the kind in errors and listings.
 func (k Kind) String() string {
 	switch k {
 	case Lock:
@@ -56,40 +56,44 @@ func (k Kind) String() string {
 	return "unknown kind"
 }
 
-// An Ask is what a claim wants: units of a limit, of one kind of line. It is all that decides who holds.
+// A Demand is what a claim requests: units of a limit, of one kind of queue. It is all that decides which claims hold.
 type Demand struct {
 	Kind  Kind
 	Units int32 // from 1 to Limit
 	Limit int32 // from 1 to MaxReaders; for a Lock it is MaxReaders
 }
 
-// Exclusive says whether a holder of this ask is alone by the meaning of its kind, so that its token raises a
-// fence. A semaphore's claim never is, even if it took every unit.
-func (a Demand) Exclusive() bool { return a.Kind == Lock && a.Units == a.Limit }
+// Exclusive reports whether a holder with this demand is the only one by the meaning of its kind, so that its token raises
+// a fence. A semaphore's claim never is, even if it has every unit.
+func (d Demand) Exclusive() bool { return d.Kind == Lock && d.Units == d.Limit }
 
-// A Claim is a place in a resource's line, as its client describes it. The client keeps to what the store's
-// Abilities allow; a store need not check it.
+// A Claim is a client's claim in a resource's queue, as the client describes it. The client respects the store's
+// Abilities; a store need not check that.
 type Claim struct {
 	ID   ID
 	Name string
 	Demand
 
 	TTL   time.Duration // how long it lives without being kept
-	Grace time.Duration // how much longer than its owner believes the store keeps its place
+	Grace time.Duration // how much longer than its holder believes the store keeps it
 	Try   bool          // join only if held at once
 
-	Floor  uint64 // in Join: the highest ticket this client has seen in this store
-	Ticket uint64 // as Join's acknowledgement gave it, or without a line the grant; 0 before that, also in Leave
+	// Floor is, in Join, the highest ticket that this client has seen in this store.
+	Floor uint64
 
-	// What may change while the claim stands. Keep carries it.
+	// Ticket is the ticket of Join's acknowledgement or, in a store without a queue, of the grant. It is 0 before that,
+	// also in Leave.
+	Ticket uint64
+
+	// What may change while the claim lives. Keep carries it.
 	Turn  uint8  // how often it was handed over inside its process
-	Owner *Owner // never nil, never changed once it was handed over
-	Waits []Wait // what the owner waits for, if it also waits elsewhere
+	Owner *Owner // never nil; the Owner that it points to never changes
+	Waits []Wait // what the owner waits for, if it also waits in other queues
 }
 
-// An Owner says who made a claim, for people and for finding deadlocks.
+// An Owner describes the process and the job that made a claim, for people and for finding deadlocks.
 type Owner struct {
-	ID      string    `json:"id,omitempty"` // tells owners apart; empty: the claim's own ID does
+	ID      string    `json:"id,omitempty"` // identifies the owner; empty: the claim's own ID does
 	Label   string    `json:"label,omitempty"`
 	Host    string    `json:"host,omitempty"`
 	Address string    `json:"address,omitempty"`
@@ -97,14 +101,14 @@ type Owner struct {
 	Started time.Time `json:"started,omitzero"` // the client's start, by its own clock: for people only
 }
 
-// A Wait is an edge for finding deadlocks: this owner waits with that claim in that line. It counts only while
-// that claim really is waiting there.
+// A Wait is an edge for finding deadlocks: the owner waits with that claim in that queue. It counts only while that claim
+// really is waiting there.
 type Wait struct {
 	Name string `json:"name"`
 	ID   ID     `json:"id"`
 }
 
-// String writes the owner for people, as in "nightly on web-1 (pid 4711)", in one line that does nothing to a terminal.
+// String returns the owner for people, as in "nightly on web-1 (pid 4711)", in one line without control characters.
 func (o Owner) String() string {
 	s := Shown(o.Host)
 	if s == "" {
@@ -120,7 +124,7 @@ func (o Owner) String() string {
 		s += " (pid " + strconv.Itoa(o.PID) + ")"
 	}
 	if s == "" {
-		return "somebody"
+		return "an unknown owner"
 	}
 	return s
 }

@@ -12,26 +12,26 @@ import (
 	"unicode"
 )
 
-// A Location is the URL of a store, taken apart. It differs from a plain URL in that it may name several hosts,
-// as in redlock://h1:6379,h2:6379,h3:6379.
+// A Location is the parsed URL of a store. Unlike a plain URL it may have several hosts, as in
+// redlock://h1:6379,h2:6379,h3:6379.
 type Location struct {
 	Scheme string
 	User   *url.Userinfo
 	Hosts  []string   // host or host:port, in the order written
-	Path   string     // of scheme://host/PATH with its slash, or of scheme:PATH
+	Path   string     // the path of scheme://host/PATH, with its slash, or of scheme:PATH
 	Query  url.Values // without prefix and ttl
 
 	Prefix string        // ?prefix=, which keeps tenants of one server apart
 	TTL    time.Duration // ?ttl=, 0 if absent
 }
 
-// escapes tells the author of a URL that was taken apart otherwise than meant what may be the cause.
+// escapes ends errors about a URL that was parsed otherwise than its author meant.
 const escapes = "in a user, a password or a parameter, write / as %2F, ? as %3F, # as %23, & as %26, @ as %40 " +
 	"and % as %25"
 
-// ParseLocation takes a store's URL apart. Its errors say which part is malformed, and never repeat any of it: what
-// was meant to be a password can be anywhere. An @ in the path is refused unless it is written as %40, since it is
-// most often the one before the host of a URL with a slash too few or too many.
+// ParseLocation parses the URL of a store. Its errors say which part is malformed, and never repeat any of it: a password
+// may be anywhere in such a URL. An @ in the path is refused unless it is written as %40, since it is most often the one
+// before the host of a URL with a slash too few or too many.
 func ParseLocation(raw string) (l Location, err error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if l.Scheme = strings.ToLower(scheme); !ok || !isScheme(l.Scheme) {
@@ -42,7 +42,7 @@ func ParseLocation(raw string) (l Location, err error) {
 		return Location{}, errors.New("a store's URL has no fragment; write # as %23")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	// net/url refuses several hosts with ports, hence all this.
+	// net/url refuses several hosts with ports, so the authority is parsed here.
 	var authority string
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
 		end := strings.IndexByte(after, '/')
@@ -70,7 +70,7 @@ func ParseLocation(raw string) (l Location, err error) {
 	return l, nil
 }
 
-// isScheme says whether s is what RFC 3986 calls a scheme, in lower case.
+// isScheme reports whether s is a scheme by RFC 3986, in lower case.
 func isScheme(s string) bool {
 	for i, c := range s {
 		letter := c >= 'a' && c <= 'z'
@@ -81,7 +81,7 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// setAuthority reads user, password and hosts.
+// setAuthority parses user, password and hosts.
 func (l *Location) setAuthority(authority string) error {
 	hosts := authority
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
@@ -103,7 +103,7 @@ func (l *Location) setAuthority(authority string) error {
 	return nil
 }
 
-// isHost reports whether s is a host with or without a port: a name, or an address, one of IPv6 in brackets.
+// isHost reports whether s is a host with or without a port: a name or an address. IPv6 addresses are in brackets.
 func isHost(s string) bool {
 	u, err := url.Parse("x://" + s)
 	if err != nil || u.Host != s || u.Hostname() == "" {
@@ -143,8 +143,8 @@ func (l *Location) takeCommon() error {
 	return nil
 }
 
-// parameters are the names of all stores' parameters, and whether String shows their values. What is not among them is
-// masked, name and value.
+// parameters has the names of all stores' parameters, and whether String shows their values. The names and values of
+// other parameters are masked.
 var parameters = map[string]bool{
 	"allow": true, "application_name": true, "ca": true, "cert": true, "connect_timeout": true, "datacenter": true,
 	"db": true, "drift": true, "eviction": true, "guard": true, "host": true, "insecure-skip-verify": true, "key": true,
@@ -155,9 +155,9 @@ var parameters = map[string]bool{
 	"listen": false, "sentinel-user": false, "sentinel-password": false,
 }
 
-// Allow refuses a URL with parameters other than these, prefix and ttl, and with one of them given twice. A misspelt
-// parameter must not be taken for a default. The error names it only if another store has it: it may be a piece of a
-// password.
+// Allow returns an error if the URL has a parameter other than these, prefix and ttl, or has one twice. A misspelt
+// parameter must not silently mean the default. The error contains the parameter only if another store has one of that
+// name: otherwise it may be a piece of a password.
 func (l Location) Allow(names ...string) error {
 	for name, values := range l.Query {
 		if !slices.Contains(names, name) {
@@ -170,14 +170,15 @@ func (l Location) Allow(names ...string) error {
 				unknown, l.Scheme, strings.Join(known, ", "), escapes)
 		}
 		if len(values) > 1 {
-			return fmt.Errorf("parameter %q is given %d times", name, len(values))
+			return fmt.Errorf("parameter %q appears %d times", name, len(values))
 		}
 	}
 	return nil
 }
 
-// Database returns the path as the name of one database. It refuses a path that cannot be meant as that, most often
-// because the URL has a slash too few or too many, and a NUL in user, password, path or parameters, which no database has.
+// Database returns the path as the name of one database. It returns an error if the path cannot be one, most often
+// because the URL has a slash too few or too many, and if user, password, path or parameters have a NUL, which no
+// database accepts.
 func (l Location) Database() (string, error) {
 	name, rooted := strings.CutPrefix(l.Path, "/")
 	if l.Path != "" && !rooted || strings.Contains(name, "/") {
@@ -190,12 +191,12 @@ func (l Location) Database() (string, error) {
 		parts = append(parts, values...)
 	}
 	if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(part, "\x00") }) {
-		return "", fmt.Errorf("the URL of a %s store has a NUL (%%00) in it", l.Scheme)
+		return "", fmt.Errorf("the URL of a %s store contains a NUL (%%00)", l.Scheme)
 	}
 	return name, nil
 }
 
-// LoneUser returns the user of a URL that has no password, or "". It may be a password in the wrong place.
+// LoneUser returns the user of a URL that has no password, or "". It may be a password in the wrong position.
 func (l Location) LoneUser() string {
 	if password, _ := l.User.Password(); password != "" {
 		return ""
@@ -203,13 +204,13 @@ func (l Location) LoneUser() string {
 	return l.User.Username()
 }
 
-// mask stands for what may be a secret.
+// mask replaces what may be a secret.
 const mask = "xxxxx"
 
-// String writes the URL for errors and logs, with xxxxx in place of passwords, of a user without a password (which is
-// most often a password in the wrong place), and of parameters that are not known to be harmless. It shows hosts,
-// path, prefix and ttl. A URL that its store has [Rejected] must not be printed at all: what is shown may not be what
-// its author meant there.
+// String returns the URL for errors and logs, with xxxxx instead of passwords, of a user without a password (which is
+// most often a password in the wrong position), and of parameters that are not known to be harmless. It shows hosts,
+// path, prefix and ttl. A URL that its store has [Rejected] must not be printed at all: a part that is shown may be a
+// misplaced password.
 func (l Location) String() string {
 	var b strings.Builder
 	b.WriteString(l.Scheme + ":")
@@ -224,7 +225,7 @@ func (l Location) String() string {
 	return b.String()
 }
 
-// maskedUser is the user and the @ after it, or empty.
+// maskedUser returns the user and the @ after it, or "".
 func (l Location) maskedUser() string {
 	if l.User == nil {
 		return ""
@@ -238,7 +239,7 @@ func (l Location) maskedUser() string {
 	return "@"
 }
 
-// maskedQuery is the parameters, with prefix and ttl.
+// maskedQuery returns the parameters, with prefix and ttl.
 func (l Location) maskedQuery() url.Values {
 	query := url.Values{}
 	for name, values := range l.Query {
@@ -260,7 +261,7 @@ func (l Location) maskedQuery() url.Values {
 	return query
 }
 
-// Masked reports whether String has written the location, and left a secret out.
+// Masked reports whether the location was parsed from what String returned for one with a secret.
 func (l Location) Masked() bool {
 	if l.User != nil {
 		if password, _ := l.User.Password(); password == mask || password == "" && l.User.Username() == mask {

@@ -11,10 +11,10 @@ import (
 // MaxName is the greatest length of a name in bytes.
 const MaxName = 512
 
-// longestShown is how many bytes of a name stand in a message.
+// longestShown is how many bytes of a name a message has at most.
 const longestShown = 64
 
-// Quote writes a name for a message: in quotes, with escapes for what is not printable, and a long one cut.
+// Quote returns a name for a message: in quotes, with escapes for what is not printable, and cut if it is long.
 func Quote(name string) string {
 	if len(name) <= longestShown {
 		return strconv.Quote(name)
@@ -26,18 +26,18 @@ func Quote(name string) string {
 	return strconv.Quote(name[:end]) + "…"
 }
 
-// Shown writes a word that anybody may have chosen for a message: as it is if it is short and printable, and otherwise
-// as Quote does.
-func Shown(word string) string {
+// Shown returns a text that any client may have chosen, for a message: unchanged if it is short and printable, and
+// otherwise as Quote does.
+func Shown(text string) string {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
-	if len(word) > longestShown || strings.ContainsFunc(word, hidden) {
-		return Quote(word)
+	if len(text) > longestShown || strings.ContainsFunc(text, hidden) {
+		return Quote(text)
 	}
-	return word
+	return text
 }
 
-// CheckName says whether every store can keep a line of this name: it is not empty, is UTF-8 without NUL, and
-// has at most MaxName bytes. The error wraps ErrBadName and says what is wrong.
+// CheckName checks whether every store can keep a queue of this name: it is not empty, is UTF-8 without NUL, and has at
+// most MaxName bytes. The error wraps ErrBadName and says what is wrong.
 func CheckName(name string) error {
 	switch {
 	case name == "":

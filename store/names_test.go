@@ -27,7 +27,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestOwnerInOneLine: others choose label, host and ID. None of them adds a line, or more than a few words.
+// TestOwnerInOneLine checks that label, host and ID, which other clients choose, add no line and only a few words.
 func TestOwnerInOneLine(t *testing.T) {
 	for _, evil := range []string{"a\nb", "\x1b[2J", "\u202e", "\xff", strings.Repeat("x", 500)} {
 		text := store.Owner{ID: evil, Label: evil, Host: evil, PID: 7}.String()

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// An Opener connects to the store at a location. It refuses parameters that it does not know (Location.Allow).
+// An Opener connects to the store at a location. It refuses unknown parameters ([Location.Allow]).
 type Opener func(ctx context.Context, at Location) (Store, error)
 
 var registry = struct {
@@ -17,8 +17,8 @@ var registry = struct {
 	openers map[string]Opener
 }{openers: map[string]Opener{}}
 
-// Register lets Open find a store by its URL's scheme. A store's package calls it from init. It panics if the
-// scheme is taken: two stores for one scheme is a mistake in the program.
+// Register registers a store under the scheme of its URLs, for Open. A store's package calls it from init. It panics if
+// the scheme is registered already: two stores for one scheme are a mistake in the program.
 func Register(scheme string, open Opener) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -28,7 +28,8 @@ func Register(scheme string, open Opener) {
 	registry.openers[scheme] = open
 }
 
-// Open connects to the store that at names.
+// Open connects to the store at a location. It returns an error if no store is registered for the scheme, and otherwise
+// the error of the store's Opener.
 func Open(ctx context.Context, at Location) (Store, error) {
 	registry.Lock()
 	open := registry.openers[at.Scheme]
@@ -45,8 +46,8 @@ func Open(ctx context.Context, at Location) (Store, error) {
 	return open(ctx, at)
 }
 
-// Rejected reports whether an error of Open is about the location itself, as opposed to the store that it names. Such a
-// location must not be printed, not even masked: a part of it may be a password that its author meant to be elsewhere.
+// Rejected reports whether an error of Open is about the location itself, as opposed to the store that it identifies.
+// Such a location must not be printed, not even masked: a part of it may be a password in the wrong position.
 func Rejected(err error) bool {
 	if _, fault := errors.AsType[*Fault](err); fault {
 		return false
@@ -59,8 +60,8 @@ func Rejected(err error) bool {
 	return err != nil
 }
 
-// ShownFor returns the location as a message about err, an error of Open, may show it: masked, or not at all if the
-// location was rejected.
+// ShownFor returns the location as a message about err, an error of Open, may show it: masked, or empty if the location
+// was rejected.
 func (l Location) ShownFor(err error) string {
 	if Rejected(err) {
 		return ""

@@ -33,15 +33,15 @@ func TestParseLocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	password, _ := l.User.Password()
-	if l.Scheme != "redlock" || password != "p@ss" || !slices.Equal(l.Hosts, []string{"h1:6379", "h2:6380", "[::1]:6381"}) ||
-		l.Path != "/3" || l.Prefix != "a/" || l.TTL != 10*time.Second || l.Query.Get("drift") != "5ms" || len(l.Query) != 1 {
+	hosts := []string{"h1:6379", "h2:6380", "[::1]:6381"}
+	if l.Scheme != "redlock" || password != "p@ss" || !slices.Equal(l.Hosts, hosts) || l.Path != "/3" || l.Prefix != "a/" || l.TTL != 10*time.Second || l.Query.Get("drift") != "5ms" || len(l.Query) != 1 {
 		t.Fatalf("%+v", l)
 	}
 	if err := l.Allow("drift"); err != nil {
 		t.Error(err)
 	}
 	if err := l.Allow("guard"); err == nil || !strings.Contains(err.Error(), `"drift"`) {
-		t.Errorf("an unknown parameter: %v", err)
+		t.Errorf("unknown parameter: %v", err)
 	}
 	for raw, path := range map[string]string{
 		"memory:": "", "memory:shop": "shop", "sqlite:/var/lib/x.db": "/var/lib/x.db", "sqlite:a%20b.db": "a b.db",
@@ -65,12 +65,13 @@ func TestParseLocationRefuses(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q became %+v", raw, l)
 		} else if strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%q: the error shows what it was given: %v", raw, err)
+			t.Errorf("%q: the error repeats a part of the URL: %v", raw, err)
 		}
 	}
 }
 
-// String shows no password, no user that may be one, and no parameter that is not known to be harmless.
+// TestLocationString checks that String shows no password, no user that may be one, and no parameter that is not known to
+// be harmless.
 func TestLocationString(t *testing.T) {
 	for raw, want := range map[string]string{
 		"redis://me:s3cret@h:1/2?prefix=p&ttl=1s":          "redis://me:xxxxx@h:1/2?prefix=p&ttl=1s",
@@ -91,7 +92,7 @@ func TestLocationString(t *testing.T) {
 	}
 }
 
-// Only an error about the store that was reached lets its URL be shown.
+// TestRejected checks that a URL may be shown only if the error is about the store that was reached.
 func TestRejected(t *testing.T) {
 	for err, want := range map[error]bool{
 		errors.New("the database is a number"): true,
@@ -108,9 +109,12 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// FuzzParseLocation: it never panics, never shows a password, and what it prints is understood again.
+// FuzzParseLocation checks that ParseLocation never panics, that String never shows a password, and that what String
+// returns can be parsed again.
 func FuzzParseLocation(f *testing.F) {
-	for _, s := range []string{"memory:", "redis://u:hidden@h:1,h2:2/0?x=y&ttl=1s&prefix=p", "sqlite:/a b?password=hidden", "a://@", "a:?ttl"} {
+	for _, s := range []string{
+		"memory:", "redis://u:hidden@h:1,h2:2/0?x=y&ttl=1s&prefix=p", "sqlite:/a b?password=hidden", "a://@", "a:?ttl",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -131,8 +135,9 @@ func FuzzParseLocation(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q was printed as %q: %v", raw, printed, err)
 		}
-		if again.String() != printed || again.Path != l.Path || !slices.Equal(again.Hosts, l.Hosts) || again.Prefix != l.Prefix {
-			t.Fatalf("%q came back as %q", printed, again.String())
+		if again.String() != printed || again.Path != l.Path || !slices.Equal(again.Hosts, l.Hosts) ||
+			again.Prefix != l.Prefix {
+			t.Fatalf("%q was parsed again as %q", printed, again.String())
 		}
 	})
 }
@@ -149,12 +154,13 @@ func TestIDInText(t *testing.T) {
 	}
 	for _, bad := range []string{"", "00", strings.Repeat("0", 33), strings.Repeat("g", 32)} {
 		if err := back.UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("%q was read", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }
 
-// A mark is refused only if no clock has ever been there: one that is ahead of a clock may have been left by it.
+// TestMarkTooHigh checks that a mark is refused only if no clock can have produced it: if it is ahead of the clock, the
+// clock may have been set back.
 func TestMarkTooHigh(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
@@ -218,19 +224,21 @@ func TestOwnerForPeople(t *testing.T) {
 		"job 3, web-1":             {ID: "job 3", Host: "web-1"},
 		"10.0.0.1":                 {Address: "10.0.0.1"},
 		"nightly":                  {Label: "nightly"},
-		"somebody":                 {},
+		"an unknown owner":         {},
 	} {
 		if got := o.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
+
 func TestLocationOfADatabase(t *testing.T) {
 	for raw, want := range map[string]string{
 		"postgres://h/app": "app", "postgres://h": "", "postgres://h/": "", "postgres:///app": "app",
 		"postgres://me:hush@h/my%20shop": "my shop",
 		"postgres:hush":                  "!", "postgres:/hush/x": "!", "postgres://h/app/hush": "!", "postgres://h/app%2Fhush": "!",
-		"postgres://hush%00@h/app": "!", "postgres://me:hush%00@h/app": "!", "postgres://h/hush%00": "!", "postgres://h/app?db=hush%00": "!",
+		"postgres://hush%00@h/app": "!", "postgres://me:hush%00@h/app": "!", "postgres://h/hush%00": "!",
+		"postgres://h/app?db=hush%00": "!",
 	} {
 		at, err := store.ParseLocation(raw)
 		if err != nil {
@@ -246,7 +254,8 @@ func TestLocationOfADatabase(t *testing.T) {
 		}
 	}
 	for raw, want := range map[string]string{
-		"postgres://h": "", "postgres://me@h": "me", "postgres://me:@h": "me", "postgres://me:hush@h": "", "postgres://:hush@h": "",
+		"postgres://h": "", "postgres://me@h": "me", "postgres://me:@h": "me", "postgres://me:hush@h": "",
+		"postgres://:hush@h": "",
 	} {
 		at, err := store.ParseLocation(raw)
 		if got := at.LoneUser(); err != nil || got != want {

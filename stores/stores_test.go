@@ -29,12 +29,19 @@ var urls = map[string]func(t *testing.T) string{
 	},
 }
 
-// TestEveryStoreIsRegistered: a URL of each is opened, and locks.
+// TestEveryStoreIsRegistered opens a URL of each store. Ping finds it healthy and leaves nothing, and a lock can be
+// acquired.
 func TestEveryStoreIsRegistered(t *testing.T) {
 	for name, start := range urls {
 		t.Run(name, func(t *testing.T) {
 			locks, err := holdfast.Open(t.Context(), start(t))
 			testkit.Must(t, err)
+			testkit.Check(t, locks.Ping(t.Context()))
+			if locks.Abilities().Queue {
+				for name, err := range locks.Names(t.Context(), "") {
+					t.Errorf("after Ping there is %q, %v", name, err)
+				}
+			}
 			lease, err := locks.Mutex("x").Lock(t.Context())
 			testkit.Must(t, err)
 			testkit.Check(t, lease.Unlock(t.Context()))

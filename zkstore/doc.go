@@ -67,9 +67,9 @@
 //
 //	/holdfast/id                                 tells stores apart
 //	/holdfast/session/SESSION                    one for each client; its version is the session's epoch
-//	/holdfast/store/grant/NAME                          a line: a container, which the servers remove when it is empty
-//	/holdfast/store/grant/NAME/1-ID-lUNITS.LIMIT-SEQ    a claim: l of a lock, s of a semaphore
-//	/holdfast/store/grant/NAME/1-ID-to-UNITS            a claim that has shrunk since
+//	/holdfast/line/NAME                          a line: a container, which the servers remove when it is empty
+//	/holdfast/line/NAME/1-ID-lUNITS.LIMIT-SEQ    a claim: l of a lock, s of a semaphore
+//	/holdfast/line/NAME/1-ID-to-UNITS            a claim that has shrunk since
 //
 // With a prefix P, /holdfast/tenant/P stands for /holdfast. A / or . in a name, and what ZooKeeper takes in no path, is
 // written as %2F, %2E and so on.

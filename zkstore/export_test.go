@@ -2,14 +2,14 @@ package zkstore
 
 import (
 	"context"
-	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
 // OpenThrough opens a store by other ways to its servers, and with its events through a valve.
-func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options ...Option) (*Store, error) {
+func OpenThrough(ctx context.Context, v *testkit.Valve, servers, ways []string, options ...Option) (*Store, error) {
 	set := &settings{servers: servers}
 	for _, o := range options {
 		o(set)
@@ -20,7 +20,7 @@ func OpenThrough(ctx context.Context, v *Valve, servers, ways []string, options 
 	f := newFrame(set)
 	set.servers = ways
 	s := newStore(f, set)
-	v.events, s.servers.told = s.Store, v
+	s.servers.told = valved{s.Store, v}
 	if err := s.begin(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -61,50 +61,13 @@ func NodeOf(layout string, children []string, id store.ID) string {
 	return ""
 }
 
-// A Valve lies in the way of what servers send by themselves. Responses and events share a connection, so that a proxy
-// can't tell them apart.
-type Valve struct {
+// valved passes the events of a store through a valve.
+type valved struct {
 	events
-
-	mu    sync.Mutex
-	held  int
-	drops bool
-	back  []func() // held back
+	valve *testkit.Valve
 }
 
 // Changed implements events.
-func (v *Valve) Changed(c *client, w sessionqueue.Watch, deleted bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case v.drops:
-	case v.held > 0:
-		v.back = append(v.back, func() { v.events.Changed(c, w, deleted) })
-	default:
-		v.events.Changed(c, w, deleted)
-	}
-}
-
-// Hold keeps events back until release.
-func (v *Valve) Hold() (release func()) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.held++
-	return sync.OnceFunc(func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.held--; v.held == 0 {
-			for _, deliver := range v.back {
-				deliver()
-			}
-			v.back = nil
-		}
-	})
-}
-
-// Drop loses events.
-func (v *Valve) Drop(on bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.drops = on
+func (v valved) Changed(c *client, w sessionqueue.Watch, deleted bool) {
+	v.valve.Pass(func() { v.events.Changed(c, w, deleted) })
 }

@@ -39,7 +39,7 @@ func TestLateAtTheSameServer(t *testing.T) {
 		l := newLateJoin(t, e, func(*zkstore.Store) {})
 		for range 3 {
 			if l.lands() {
-				t.Fatalf("a Join has landed after it was made void: %v", l.line())
+				t.Fatalf("a Join has landed after it was made void: %v", l.Queue())
 			}
 		}
 	})
@@ -63,13 +63,13 @@ func newLateJoin(t *testing.T, e *servers.ZooKeeperServers, alter func(*zkstore.
 	}
 	l.moveTo(l.near)
 	s, err := zkstore.OpenThrough(
-		t.Context(), &zkstore.Valve{}, e.Endpoints(), l.ways.Addrs(), zkstore.WithTTL(longTTL), zkstore.WithTick(tick))
+		t.Context(), &testkit.Valve{}, e.Endpoints(), l.ways.Addrs(), zkstore.WithTTL(longTTL), zkstore.WithTick(tick))
 	w.Must(err)
 	t.Cleanup(func() { testkit.Check(t, s.Close()) })
 	alter(s)
 	l.store = s
 	testkit.Held(t, s, testkit.Claim(w.Mutex, longTTL)) // it stays: servers remove a line that is empty
-	node := w.sessionOf(w.line()[0])
+	node := w.sessionOf(w.Queue()[0])
 	l.session = "sid=0x" + strings.TrimLeft(node[strings.LastIndex(node, "/")+1:], "0")
 	l.others = connectTo(t, longTTL, l.near.Addr())
 	_, _, err = l.others.Exists("/") // it is connected

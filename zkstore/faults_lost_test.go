@@ -24,11 +24,11 @@ func testLostResponse(t *testing.T, e *servers.ZooKeeperServers) {
 		t.Parallel()
 		w := newWitness(t, e)
 		ways := testkit.NewWays(t, e.Endpoints())
-		locks := w.open("zk", longTTL, ways.Addrs()...)
+		locks := w.OpenLong(ways.Addrs()...)
 		w.Release(w.Take(locks)) // the line is there
 		w.loseResponse(ways, func(ctx context.Context) { w.giveUp(ctx, locks) })
-		testkit.Await(t, "the node that no claim knows of is deleted", func() bool { return len(w.line()) == 0 })
-		held := w.Take(w.open("zk", longTTL))
+		testkit.Await(t, "the node that no claim knows of is deleted", func() bool { return len(w.Queue()) == 0 })
+		held := w.Take(w.OpenLong())
 		w.Release(held)
 		w.MustExclude(held, w.Take(locks))
 	})
@@ -42,7 +42,7 @@ func testLostResponse(t *testing.T, e *servers.ZooKeeperServers) {
 				t.Error("it got a response")
 			}
 		})
-		if len(w.line()) != 1 {
+		if len(w.Queue()) != 1 {
 			t.Error("the node that nothing deletes is gone")
 		}
 	})
@@ -56,9 +56,9 @@ func testLateRequest(t *testing.T, e *servers.ZooKeeperServers) {
 		t.Parallel()
 		w := newWitness(t, e)
 		ways := testkit.NewWays(t, e.Endpoints())
-		locks := w.open("zk", 10*time.Second, ways.Addrs()...)
+		locks := w.OpenAt("zk", 10*time.Second, ways.Addrs()...)
 		held := w.Take(locks)
-		session := w.sessionOf(w.line()[0])
+		session := w.sessionOf(w.Queue()[0])
 		w.Release(held)
 		before := w.version(session)
 		at := ways.Proxies[slices.IndexFunc(ways.Proxies, func(p *proxy.Proxy) bool { return p.Connections() > 0 })]
@@ -84,7 +84,7 @@ func testLateRequest(t *testing.T, e *servers.ZooKeeperServers) {
 		joining.Go(func() { _ = n.join() }) // nobody waits for it
 		testkit.Await(t, "the request is on its way", func() bool { return ways.Held(proxy.Requests) > 0 })
 		release()
-		testkit.Await(t, "what was late has landed", func() bool { return len(w.line()) == 1 })
+		testkit.Await(t, "what was late has landed", func() bool { return len(w.Queue()) == 1 })
 		joining.Wait()
 	})
 }
@@ -97,7 +97,7 @@ func (w *witness) loseResponse(ways testkit.Ways, join func(context.Context)) {
 	defer cancel()
 	var joining sync.WaitGroup
 	joining.Go(func() { join(ctx) })
-	testkit.Await(w, "the request has landed", func() bool { return len(w.line()) == 1 })
+	testkit.Await(w, "the request has landed", func() bool { return len(w.Queue()) == 1 })
 	ways.Cut()
 	cancel()
 	joining.Wait()
@@ -116,7 +116,7 @@ func (w *witness) giveUp(ctx context.Context, locks *holdfast.Client) {
 func (w *witness) mustStayEmpty() {
 	w.Helper()
 	for end := time.Now().Add(soon / 10); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if line := w.line(); len(line) != 0 {
+		if line := w.Queue(); len(line) != 0 {
 			w.Fatalf("a Join has landed after it was made void: %v", line)
 		}
 	}
@@ -126,7 +126,7 @@ func (w *witness) mustStayEmpty() {
 // claims.
 func (w *witness) naiveInLine(ways testkit.Ways) *naive {
 	w.Helper()
-	w.open("zk", longTTL) // there are lines
+	w.OpenLong() // there are lines
 	line := zkstore.LinePath("", "", w.Mutex)
 	_, err := w.conn.CreateContainer(line, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	w.Must(err)

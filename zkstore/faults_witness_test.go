@@ -7,28 +7,13 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
-	"github.com/holdfast-go/holdfast/zkstore"
-)
-
-const (
-	// longTTL is that of sessions which must not expire while a test lasts: what is gone was deleted.
-	longTTL = 30 * time.Second
-
-	// lastingTTL is that of sessions which must not expire before something happens to them, and are to expire then. A
-	// busy machine may be late with a renewal.
-	lastingTTL = 3 * sessionTTL
-
-	// soon is within what must happen that does not wait for a ttl, or for a renewal. It is less than a third of longTTL.
-	soon = 5 * time.Second
 )
 
 // newEnsemble starts three servers. At the end no node, watch or session of a client must be left in them. A follower
@@ -54,48 +39,20 @@ func connectTo(t testing.TB, ttl time.Duration, addrs ...string) *zk.Conn {
 	return conn
 }
 
-// storeURL is that of a store whose servers have the tests' tick.
-func storeURL(scheme string, ttl time.Duration, addrs ...string) string {
-	return fmt.Sprintf("%s://%s?ttl=%v&tick=%v", scheme, strings.Join(addrs, ","), ttl, tick)
-}
-
-// A witness is a journal of one lock in an ensemble.
+// A witness is the journal of one lock in an ensemble.
 type witness struct {
-	*testkit.Journal
+	*testkit.Witness
 	ensemble *servers.ZooKeeperServers
-	conn     *zk.Conn // past the store and all proxies
+	conn     *zk.Conn // to the leader, past the store and all proxies
 }
 
-// newWitness returns the journal of a lock that has the test's name, and another word for another lock of the test.
-func newWitness(t *testing.T, e *servers.ZooKeeperServers, word ...string) *witness {
+// newWitness returns the journal of a lock that is named after the test, with words before the name for further locks.
+func newWitness(t *testing.T, e *servers.ZooKeeperServers, words ...string) *witness {
 	t.Helper()
-	name := strings.Join(append(word, t.Name()), " ")
 	leader, err := e.Leader()
 	testkit.Must(t, err)
-	return &witness{testkit.NewJournal(t, testkit.Evidence(t), name), e, connectTo(t, lastingTTL, leader.Addr())}
-}
-
-// open opens a client by URL. Without addresses it knows all servers.
-func (w *witness) open(scheme string, ttl time.Duration, addrs ...string) *holdfast.Client {
-	w.Helper()
-	if len(addrs) == 0 {
-		addrs = w.ensemble.Endpoints()
-	}
-	return w.Open(storeURL(scheme, ttl, addrs...))
-}
-
-// wait has a client wait for the lock, behind so many.
-func (w *witness) wait(locks *holdfast.Client, behind int) *testkit.Waiter {
-	w.Helper()
-	next := w.Wait(locks)
-	testkit.Await(w, "it waits in the line", func() bool { return len(w.line()) == behind+1 })
-	return next
-}
-
-// line returns the paths of the nodes in the lock's line, in their order.
-func (w *witness) line() (paths []string) {
-	w.Helper()
-	return childrenOf(w, w.conn, zkstore.LinePath("", "", w.Mutex))
+	conn := connectTo(t, lastingTTL, leader.Addr())
+	return &witness{clusterOf(e, func() *zk.Conn { return conn }).NewWitness(t, words...), e, conn}
 }
 
 // childrenOf returns the paths of the nodes under a path, in the order of their sequence numbers. A connection that was
@@ -124,16 +81,6 @@ func sequence(child string) string { return child[max(0, len(child)-10):] }
 func (w *witness) deleteNode(path string) {
 	w.Helper()
 	w.Must(w.conn.Delete(path, -1))
-}
-
-// mustGrantSoon demands that a waiter is granted the lock at once, and excludes those before it.
-func (w *witness) mustGrantSoon(next *testkit.Waiter, before ...*testkit.Hold) {
-	w.Helper()
-	second, ok := next.GrantedIn(soon)
-	if !ok {
-		w.Fatalf("the lock is free, and the waiter was not told within %v", soon)
-	}
-	w.MustExclude(append(before, second)...)
 }
 
 // What a server says of itself, of which nothing must be left.
@@ -172,7 +119,7 @@ func leftIn(t testing.TB, e *servers.ZooKeeperServers) (left []string) {
 	h := &harness{endpoints: e.Endpoints()}
 	err := h.do(func(conn *zk.Conn) error {
 		left = childrenOf(t, conn, "/holdfast/session")
-		for _, line := range childrenOf(t, conn, "/holdfast/store/grant") {
+		for _, line := range childrenOf(t, conn, "/holdfast/line") {
 			// The servers keep a container that never had a child: a client made it and met a fault before it could join.
 			if _, stat, err := conn.Get(line); err != nil || stat.Cversion > 0 {
 				left = append(left, line)

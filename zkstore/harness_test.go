@@ -61,14 +61,14 @@ const (
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
-	l := &link{ways.Links(), &zkstore.Valve{}}
+	l := testkit.ValvedLinks{Links: ways.Links(), Valve: &testkit.Valve{}}
 	options := []zkstore.Option{zkstore.WithLayout(h.layout), zkstore.WithTTL(sessionTTL), zkstore.WithTick(tick)}
 	if h.layout == "" {
 		options = append(options, zkstore.WithPrefix(prefix))
 	} else {
 		options = append(options, zkstore.WithChroot(h.chroot(prefix)))
 	}
-	s, err := zkstore.OpenThrough(t.Context(), l.valve, h.endpoints, ways.Addrs(), options...)
+	s, err := zkstore.OpenThrough(t.Context(), l.Valve, h.endpoints, ways.Addrs(), options...)
 	testkit.Must(t, err)
 	return brisk{s}, l
 }
@@ -188,13 +188,3 @@ func (h *harness) PlantNewer(name string) error {
 		return err
 	})
 }
-
-// A link is one client's links to all servers, and the valve for what they send by themselves.
-type link struct {
-	testkit.Links
-	valve *zkstore.Valve
-}
-
-func (l *link) HoldPushes() (release func()) { return l.valve.Hold() }
-
-func (l *link) DropPushes(on bool) { l.valve.Drop(on) }

@@ -98,12 +98,12 @@ func TestCutOffFollower(t *testing.T) {
 	simple.Must(naiveFar.join())
 
 	w := newWitness(t, e)
-	first := w.Take(w.open("zk", lastingTTL, near.Addr()))
-	next := w.wait(w.open("zk", lastingTTL, far.Addr()), 1)
+	first := w.Take(w.OpenLasting(near.Addr()))
+	next := w.WaitBehind(1, w.OpenLasting(far.Addr()))
 
 	moving := newWitness(t, e, "moving")
 	kept := moving.Take(moving.openAt(near))
-	kept2nd := moving.wait(moving.open("zk", lastingTTL, far.Addr()), 1)
+	kept2nd := moving.WaitBehind(1, moving.OpenLasting(far.Addr()))
 
 	w.Must(near.Isolate())
 	reading, stop := context.WithCancel(t.Context())
@@ -122,7 +122,7 @@ func TestCutOffFollower(t *testing.T) {
 		t.Errorf("a client that could reach all servers has lost its lock: %v", kept.Err())
 	}
 	moving.Release(kept)
-	moving.mustGrantSoon(kept2nd, kept)
+	moving.MustGrantSoon(kept2nd, kept)
 }
 
 // openAt opens a client that knows all servers and is connected with this one.
@@ -135,7 +135,7 @@ func (w *witness) openAt(server *servers.ZooKeeperServer) *holdfast.Client {
 		}
 	}
 	defer ways.Heal()
-	return w.open("zk", lastingTTL, ways.Addrs()...)
+	return w.OpenLasting(ways.Addrs()...)
 }
 
 // leader is the node that leads.
@@ -191,7 +191,7 @@ func TestLaggingLeader(t *testing.T) {
 		w.Must(near.Isolate())
 		believer := naiveNear.record(simple, "near")
 		simple.Must(naiveFar.join())
-		next := w.wait(farLocks, 1)
+		next := w.WaitBehind(1, farLocks)
 		overlaps, _ := simple.Findings(naiveFar.await(simple, "far"), believer)
 		second := next.Granted()
 		w.MustLose(first, soon, "")

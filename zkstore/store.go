@@ -52,7 +52,6 @@ func (s *Store) Abilities() store.Abilities {
 		// last sign of life within another; the rest is for elections.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 2*s.servers.tick + 5*time.Second,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 	if !ownLine {

@@ -148,7 +148,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	testkit.Await(t, "lines and sessions are gone", func() bool {
 		sessions, _, err := conn.Children("/holdfast/session")
 		testkit.Must(t, err)
-		lines, _, err := conn.Children("/holdfast/store/grant")
+		lines, _, err := conn.Children("/holdfast/line")
 		testkit.Must(t, err)
 		return len(sessions)+len(lines) == 0
 	})

@@ -45,6 +45,10 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	return s, pipe
 }
 
+// LooseWake implements storetest.LooseWaker: a release wakes every waiter, and each reads the file.
+func (h *harness) LooseWake() {}
+
+// Advance implements storetest.Harness.
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
 
 // Restart has nothing to stop, since no process serves the files. Without data, they are gone.

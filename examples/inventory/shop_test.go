@@ -81,21 +81,17 @@ func TestShopSells(t *testing.T) {
 	}
 }
 
-// A cutWire lets nothing through.
-type cutWire struct{}
-
-func (cutWire) Call(context.Context, func()) error { return errors.New("no route to the store") }
-func (cutWire) Push(func())                        {}
-
 // A shop asks for the lock for as long as a buyer waits, and the warehouse for nothing.
 func TestShopWithUnreachableLocksSellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		locks := holdfast.New(memstore.NewServer().Connect(memstore.WithNetwork(cutWire{})))
+		connection := memstore.NewServer().Connect()
+		connection.Disconnect()
+		locks := holdfast.New(connection)
 		s := &shop{locks, newStock("http://127.0.0.1:1"), payment(0)}
 		answer := httptest.NewRecorder()
 		s.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/buy", http.NoBody))
 		text := answer.Body.String()
-		if answer.Code != http.StatusServiceUnavailable || !strings.Contains(text, "no route to the store") {
+		if answer.Code != http.StatusServiceUnavailable || !strings.Contains(text, "the connection is cut") {
 			t.Errorf("%d %s", answer.Code, text)
 		}
 		if err := s.close(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-func wants(c *holdfast.Client, f *runFlags, names ...string) (all []wanted) {
+func wants(c *holdfast.Client, f *runFlags, names ...string) (all []holdfast.Part) {
 	for _, name := range names {
 		all = append(all, f.want(c, name, nil))
 	}
@@ -58,7 +58,7 @@ func TestWanted(t *testing.T) {
 		{runFlags{shared: true}, "shared"},
 		{runFlags{slots: 5, units: 2}, "2 of 5"},
 	} {
-		for how, take := range map[string]func(context.Context, []wanted) (grip, error){"try": tryAll, "wait": takeAll} {
+		for how, take := range map[string]func(context.Context, []holdfast.Part) (grip, error){"try": tryAll, "wait": takeAll} {
 			l := client(t)
 			g, err := take(t.Context(), wants(l, &c.flags, c.want))
 			check(t, err)

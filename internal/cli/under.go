@@ -179,7 +179,7 @@ func (r *run) take(ctx context.Context) error {
 
 // grab takes the locks, or waits for them as long as it may.
 func (r *run) grab(ctx context.Context) (grip, error) {
-	var all []wanted
+	var all []holdfast.Part
 	for _, name := range unique(r.names) {
 		all = append(all, r.want(r.session.Client, name, r.options()))
 	}

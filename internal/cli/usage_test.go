@@ -257,26 +257,6 @@ func TestHelpListsStores(t *testing.T) {
 	}
 }
 
-// TestReadmeCompiles compiles the Go code of the README: programs as they are, and parts with the imports they need.
-func TestReadmeCompiles(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "../../README.md"), -1)
-	if len(blocks) < 2 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
-	for i, b := range blocks {
-		code := b[1]
-		if !strings.HasPrefix(code, "package ") {
-			code = "package main\nimport (\n\"context\"\n\"database/sql\"\n\"github.com/holdfast-go/holdfast\"\n" +
-				"\"github.com/holdfast-go/holdfast/fence\"\n)\nvar _ = sell\nfunc main() {}\n" + code
-		}
-		file := filepath.Join(t.TempDir(), "main.go")
-		check(t, os.WriteFile(file, []byte(code), 0o600))
-		if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
-			t.Errorf("block %d: %v\n%s\n%s", i, err, out, code)
-		}
-	}
-}
-
 // TestDocumentedStoresExist reads the URLs of stores in what people read first.
 func TestDocumentedStoresExist(t *testing.T) {
 	known := schemes(t)

@@ -128,7 +128,7 @@ func (s *Subscriptions) Waiting() (n int) {
 
 // A Conn is a connection over which messages come.
 type Conn interface {
-	rediswire.Asker
+	rediswire.Doer
 	Dead() <-chan struct{}
 }
 

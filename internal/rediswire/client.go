@@ -47,10 +47,8 @@ func NewClient(life context.Context, patience time.Duration, options rueidis.Cli
 	open, shut := context.WithCancel(life)
 	var ready atomic.Bool
 	options.Dialer = net.Dialer{Timeout: patience, KeepAlive: pingEvery} // for how long and how often rueidis asks
-	options.DialCtxFn = func(_ context.Context, address string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
-		if !ready.Load() {
-			return nil, errNotYet
-		}
+	own := &ownClient{open: open, shut: shut, patience: patience, options: &options}
+	own.dial = func(address string, config *tls.Config) (*dialled, error) {
 		ctx, cancel := context.WithTimeout(open, patience)
 		defer cancel()
 		conn, err := dial(ctx, address, config)
@@ -61,19 +59,29 @@ func NewClient(life context.Context, patience time.Duration, options rueidis.Cli
 		d.stop = context.AfterFunc(life, func() { Cut(conn) })
 		return d, nil
 	}
-	client, err := rueidis.NewClient(options)
-	if client == nil {
+	options.DialCtxFn = func(_ context.Context, address string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
+		if !ready.Load() {
+			return nil, errNotYet
+		}
+		return own.dial(address, config)
+	}
+	var err error
+	if own.Client, err = rueidis.NewClient(options); own.Client == nil {
 		shut()
 		return nil, err
 	}
 	ready.Store(true)
-	return &ownClient{client, shut}, nil
+	return own, nil
 }
 
 // An ownClient is a client that, when it is closed, gives up connecting at once.
 type ownClient struct {
 	rueidis.Client
-	shut context.CancelFunc
+	open     context.Context // done when it is closed
+	shut     context.CancelFunc
+	patience time.Duration
+	options  *rueidis.ClientOption
+	dial     func(address string, config *tls.Config) (*dialled, error)
 }
 
 // Close closes the client. Who has taken a connection from it closes that himself.
@@ -148,4 +156,10 @@ type dialled struct {
 func (d *dialled) Close() error {
 	d.stop()
 	return d.Conn.Close()
+}
+
+// cut ends the connection at once: see Cut.
+func (d *dialled) cut() {
+	d.stop()
+	Cut(d.Conn)
 }

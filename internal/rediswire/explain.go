@@ -60,8 +60,7 @@ const repeated = ", with args beginning with:"
 
 // Explain says what went wrong in a sentence, and whether trying again is of no use.
 func Explain(err error) (why error, final bool) {
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		said := e.Error()
+	if said, ok := refusalText(err); ok {
 		for _, r := range refusals {
 			if strings.HasPrefix(said, r.word) || strings.Contains(said, "-"+r.word) ||
 				strings.Contains(r.word, " ") && strings.Contains(said, r.word) {
@@ -78,7 +77,7 @@ func Explain(err error) (why error, final bool) {
 	var host x509.HostnameError
 	var record tls.RecordHeaderError
 	switch {
-	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err):
+	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) || errors.Is(err, Nil):
 		return fmt.Errorf("%w: %w", ErrShape, err), false
 	case errors.Is(err, ErrHandshake):
 		return fmt.Errorf("it cannot be reached: %w", err), false
@@ -97,6 +96,17 @@ func Explain(err error) (why error, final bool) {
 		err = errors.New(err.Error())
 	}
 	return fmt.Errorf("it cannot be reached: %w", err), false
+}
+
+// refusalText returns what a server has refused with, over a connection of the store's own or of rueidis'.
+func refusalText(err error) (said string, ok bool) {
+	if r, ok := IsRefusal(err); ok {
+		return string(r), true
+	}
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return e.Error(), true
+	}
+	return "", false
 }
 
 // Passes says whether the server refuses everything for now: to ask about each claim alone would only add to its trouble.

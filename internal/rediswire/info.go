@@ -22,12 +22,12 @@ type Info struct {
 	ahead  time.Duration     // how far its clock is ahead, give or take the time of a message
 }
 
-// askInfo asks a server what it is.
-func askInfo(ctx context.Context, conn rueidis.DedicatedClient) (Info, error) {
+// readInfo reads from a server what it is.
+func readInfo(ctx context.Context, w *Wire) (Info, error) {
 	asked := time.Now()
-	answers := conn.DoMulti(ctx, conn.B().Info().Build(), conn.B().Time().Build())
+	replies := w.link.do(ctx, &request{commands: []rueidis.Completed{w.B().Info().Build(), w.B().Time().Build()}})
 	took := time.Since(asked)
-	text, err := answers[0].ToString()
+	text, err := replies[0].Text()
 	if err != nil {
 		return Info{}, err
 	}
@@ -38,7 +38,7 @@ func askInfo(ctx context.Context, conn rueidis.DedicatedClient) (Info, error) {
 	if info.Mode() == "sentinel" { // which has no TIME, and is not what is wanted here anyway
 		return info, nil
 	}
-	clock, err := answers[1].AsStrSlice()
+	clock, err := replies[1].Texts()
 	if err != nil {
 		return Info{}, err
 	}

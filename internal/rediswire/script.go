@@ -11,58 +11,71 @@ import (
 // A Script is a text that the server runs as one step, and the name that the server knows it by once it has seen it.
 type Script struct{ text, name string }
 
-// NewScript makes a script of its text.
+// NewScript returns the script with a text.
 func NewScript(text string) *Script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return &Script{text, hex.EncodeToString(sum[:])}
 }
 
-// Text is its text.
+// Text returns its text.
 func (s *Script) Text() string { return s.text }
 
-// An Asker sends commands: a Wire, or what a store has made of one.
-type Asker interface {
-	Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult
-	DoAll(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult
+// A Doer sends commands: a Wire, or what a store has made of one.
+type Doer interface {
+	Do(ctx context.Context, command rueidis.Completed) Reply
+	DoAll(ctx context.Context, commands []rueidis.Completed) []Reply
 	B() rueidis.Builder
 }
 
-// B builds commands.
-func (w *Wire) B() rueidis.Builder { return w.Client.B() }
+// A runner is a Doer that can send a script without a command of rueidis' around it.
+type runner interface {
+	run(ctx context.Context, r *request) Reply
+}
 
 // Run runs the script. A server that was restarted, or told to forget its scripts, is sent the text.
-func (s *Script) Run(ctx context.Context, w Asker, keys, args []string) rueidis.RedisResult {
-	b := w.B()
-	answer := w.Do(ctx, b.Evalsha().Sha1(s.name).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
-	if isNoScript(answer) {
-		answer = w.Do(ctx, b.Eval().Script(s.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) Reply {
+	r := request{script: s, keys: keys, args: args}
+	reply := runOver(ctx, over, &r)
+	if isNoScript(&reply) {
+		r.withText = true
+		reply = runOver(ctx, over, &r)
 	}
-	return answer
+	return reply
+}
+
+func runOver(ctx context.Context, over Doer, r *request) Reply {
+	if direct, ok := over.(runner); ok {
+		return direct.run(ctx, r)
+	}
+	return over.Do(ctx, r.build(over.B())[0])
 }
 
 // An Execution is one of several that are sent at once.
 type Execution struct{ Keys, Args []string }
 
 // RunAll runs the script several times and does not wait for one before it sends the next.
-func (s *Script) RunAll(ctx context.Context, w Asker, all []Execution) []rueidis.RedisResult {
+func (s *Script) RunAll(ctx context.Context, over Doer, all []Execution) []Reply {
+	if len(all) == 1 {
+		return []Reply{s.Run(ctx, over, all[0].Keys, all[0].Args)}
+	}
 	commands := make([]rueidis.Completed, len(all))
 	for i, e := range all {
-		commands[i] = w.B().Evalsha().Sha1(s.name).Numkeys(int64(len(e.Keys))).Key(e.Keys...).Arg(e.Args...).Build()
+		r := request{script: s, keys: e.Keys, args: e.Args}
+		commands[i] = r.build(over.B())[0]
 	}
-	answers := w.DoAll(ctx, commands)
-	for i, answer := range answers {
-		if isNoScript(answer) {
-			answers[i] = s.Run(ctx, w, all[i].Keys, all[i].Args)
+	replies := over.DoAll(ctx, commands)
+	for i := range replies {
+		if isNoScript(&replies[i]) {
+			replies[i] = s.Run(ctx, over, all[i].Keys, all[i].Args)
 		}
 	}
-	return answers
+	return replies
 }
 
-func isNoScript(answer rueidis.RedisResult) bool {
-	err := answer.Error()
-	if err == nil {
+func isNoScript(reply *Reply) bool {
+	if reply.kind != '-' {
 		return false
 	}
-	e, ok := rueidis.IsRedisErr(err)
-	return ok && e.IsNoScript()
+	refusal, ok := IsRefusal(reply.Error())
+	return ok && refusal.isNoScript()
 }

@@ -17,14 +17,17 @@ func Believer(s store.Store) store.Store {
 // RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too. It is
 // called once, by the processes of a test. A file would not do: a process that is stopped inside a transaction keeps all
 // others from it, and nothing is shown then.
-func RegisterBeliever() {
-	store.Register("believer", func(ctx context.Context, at store.Location) (store.Store, error) {
-		at.Scheme = "redis"
+func RegisterBeliever() { RegisterBroken("believer", "redis", Believer) }
+
+// RegisterBroken registers a scheme for stores of another scheme that broken makes of them.
+func RegisterBroken(scheme, of string, broken func(store.Store) store.Store) {
+	store.Register(scheme, func(ctx context.Context, at store.Location) (store.Store, error) {
+		at.Scheme = of
 		s, err := store.Open(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		return Believer(s), nil
+		return broken(s), nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -12,14 +13,14 @@ import (
 
 // Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
 //
-// Most tests of a store wait, for a server or until a ttl is over. So twice as many of them run at once as there are
-// processors, unless the command line says how many.
-func Main(m *testing.M) {
+// Most tests of a store wait, for a server or until a ttl is over. So perProcessor of them run at once on each
+// processor, or two if it is not given, unless the command line says how many.
+func Main(m *testing.M, perProcessor ...int) {
 	flag.Parse()
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
 	if !said {
-		if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
+		if err := flag.Set("test.parallel", fmt.Sprint(cmp.Or(append(perProcessor, 2)...)*runtime.GOMAXPROCS(0))); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}

@@ -84,6 +84,14 @@ func (w Ways) Held(flows proxy.Flow) (total int) {
 	return total
 }
 
+// Connections returns how many connections there are.
+func (w Ways) Connections() (total int) {
+	for _, p := range w.Proxies {
+		total += p.Connections()
+	}
+	return total
+}
+
 // Heal ends all faults.
 func (w Ways) Heal() {
 	for _, p := range w.Proxies {

@@ -153,7 +153,7 @@ func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store
 		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Close())
 	}
 	_ = e.Sweep(within) // what it cannot remove is in nobody's way
-	return sqlstore.New(e, e.Frame, pace), nil
+	return sqlstore.New(engine{e}, e.Frame, pace), nil
 }
 
 // A connector connects to the first of several servers that may be written to.

@@ -367,7 +367,6 @@ func (e *Engine) Abilities() store.Abilities {
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
 		TakeoverPlus: 500 * time.Millisecond,
-		ExactWake:    true,
 		Tokens:       e.Tokens,
 	}
 }

@@ -129,7 +129,6 @@ func (e *engine) Abilities() store.Abilities {
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,
 		TakeoverPlus: 100 * time.Millisecond,
-		ExactWake:    true,
 		Tokens:       store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack,
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // A Position is where a claim stands at a server with sessions, or may come to stand.
-type Position[H any] struct {
+type Position[H comparable] struct {
 	ID      store.ID
 	Name    string
 	Session *Session[H]
@@ -25,14 +25,14 @@ type Position[H any] struct {
 // Deletes deletes claims that have left, or were given up. What can't be deleted because the server does not respond is
 // pending until the server has confirmed that nothing of the claim stands, nor can come to, or the session is over: a
 // session that lives on would keep the claim for ever.
-type Deletes[H any] struct {
+type Deletes[H comparable] struct {
 	DeletesConfig[H]
 	rounds  *Rounds
 	pending map[store.ID]Position[H] // guarded by the Mutex of Sessions
 }
 
 // A DeletesConfig is what Deletes has to know of a store.
-type DeletesConfig[H any] struct {
+type DeletesConfig[H comparable] struct {
 	Sessions *Sessions[H]
 
 	// Limit is how long the server may take for what is pending. It is set before the first claim is deleted.
@@ -48,7 +48,7 @@ type DeletesConfig[H any] struct {
 }
 
 // NewDeletes returns the deletes of a store, of which there are none yet.
-func NewDeletes[H any](f *Frame, config DeletesConfig[H]) *Deletes[H] {
+func NewDeletes[H comparable](f *Frame, config DeletesConfig[H]) *Deletes[H] {
 	d := &Deletes[H]{DeletesConfig: config, pending: map[store.ID]Position[H]{}}
 	d.rounds = NewRounds(f, func() error { return d.deletePending(f.Life()) })
 	return d

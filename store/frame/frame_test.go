@@ -3,6 +3,7 @@ package frame_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -205,5 +206,21 @@ func TestMask(t *testing.T) {
 	f.Unhide("abc")
 	if err := errors.New("abc"); f.Mask(err) != err { //nolint:errorlint // the very same
 		t.Error("an error without a secret was changed")
+	}
+}
+
+// Passwords that change are hidden while they may be in use, and not for ever.
+func TestHideLatest(t *testing.T) {
+	f := frame.New(frame.Config{})
+	f.Hide("kept")
+	f.HideLatest("first")
+	if got := f.MaskText("kept first"); got != "xxxxx xxxxx" {
+		t.Errorf("the text is %q", got)
+	}
+	for i := range 1000 {
+		f.HideLatest(fmt.Sprintf("<%d>", i))
+	}
+	if got, want := f.MaskText("kept first <0> <999>"), "xxxxx first <0> xxxxx"; got != want {
+		t.Errorf("the text is %q, want %q", got, want)
 	}
 }

@@ -11,27 +11,48 @@ import (
 type secrets struct {
 	mu     sync.Mutex
 	sorted []string // longer ones first: one may be the beginning of another
+	latest []string // those of HideLatest, the oldest first
 }
 
 // Hide keeps a password out of messages from now on.
 func (f *Frame) Hide(secret string) {
-	s := &f.secrets
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	f.secrets.mu.Lock()
+	defer f.secrets.mu.Unlock()
+	f.secrets.hide(secret)
+}
+
+func (s *secrets) hide(secret string) {
 	if secret != "" && !slices.Contains(s.sorted, secret) {
 		s.sorted = append(s.sorted, secret)
 		slices.SortStableFunc(s.sorted, func(a, b string) int { return len(b) - len(a) })
 	}
 }
 
-// Unhide forgets a password that is no longer in use.
-func (f *Frame) Unhide(secret string) {
+// maxLatest is more than a store has logins under way at the same time, each with a password of its own.
+const maxLatest = 256
+
+// HideLatest is Hide for a password that will be replaced: it is forgotten when many others have come after it.
+func (f *Frame) HideLatest(secret string) {
 	s := &f.secrets
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.sorted, secret); i >= 0 {
-		s.sorted = slices.Delete(s.sorted, i, i+1)
+	s.latest = append(slices.DeleteFunc(s.latest, func(old string) bool { return old == secret }), secret)
+	if len(s.latest) > maxLatest {
+		s.unhide(s.latest[0])
+		s.latest = s.latest[1:]
 	}
+	s.hide(secret)
+}
+
+// Unhide forgets a password that is no longer in use.
+func (f *Frame) Unhide(secret string) {
+	f.secrets.mu.Lock()
+	defer f.secrets.mu.Unlock()
+	f.secrets.unhide(secret)
+}
+
+func (s *secrets) unhide(secret string) {
+	s.sorted = slices.DeleteFunc(s.sorted, func(hidden string) bool { return hidden == secret })
 }
 
 // Mask returns err, or an error with its text if that has a password in it, which is then masked.

@@ -13,7 +13,7 @@ import (
 //
 // The server counts a session's ttl from when a request reached it. So the store counts from when that request was sent
 // (rule 5 of package store), which only SessionServer knows if it may have sent several.
-type SessionServer[H any] interface {
+type SessionServer[H comparable] interface {
 	// Open begins a session, or takes the one that a client library has begun.
 	Open(ctx context.Context) (handle H, ttl time.Duration, sent time.Time, err error)
 
@@ -27,7 +27,7 @@ type SessionServer[H any] interface {
 // Sessions is the one session that all claims of a client share, and its successors. A session is renewed three times
 // per ttl, and whenever it is asked for, by one renewal for all who ask. When the server has it no more, all of its
 // claims are gone at once, and the next Current begins another.
-type Sessions[H any] struct {
+type Sessions[H comparable] struct {
 	SessionConfig[H]
 	frame *Frame
 
@@ -38,7 +38,7 @@ type Sessions[H any] struct {
 }
 
 // A SessionConfig is what Sessions has to know of a store.
-type SessionConfig[H any] struct {
+type SessionConfig[H comparable] struct {
 	Server SessionServer[H]
 
 	// Mutex is the store's own, so that the store can look at claims and their session in one step.
@@ -52,7 +52,7 @@ type SessionConfig[H any] struct {
 }
 
 // A Session is one session.
-type Session[H any] struct {
+type Session[H comparable] struct {
 	Handle H
 	TTL    time.Duration // as the server granted it
 
@@ -64,7 +64,7 @@ type Session[H any] struct {
 const EndTimeout = time.Second
 
 // NewSessions returns the sessions of a store, of which there is none yet.
-func NewSessions[H any](f *Frame, config SessionConfig[H]) *Sessions[H] {
+func NewSessions[H comparable](f *Frame, config SessionConfig[H]) *Sessions[H] {
 	s := &Sessions[H]{SessionConfig: config, frame: f, began: make(chan struct{}, 1)}
 	s.beats = NewRounds(f, s.renew)
 	s.openings = NewRounds(f, s.open)
@@ -112,8 +112,8 @@ func (s *Sessions[H]) get() *Session[H] {
 	return s.current
 }
 
-// Present returns the session, or nil if there is none. Mutex must be locked.
-func (s *Sessions[H]) Present() *Session[H] { return s.current }
+// IsAt reports whether the present session has this handle. Mutex must be locked.
+func (s *Sessions[H]) IsAt(handle H) bool { return s.current != nil && s.current.Handle == handle }
 
 // Is reports whether ses is the present session. Mutex must be locked.
 func (s *Sessions[H]) Is(ses *Session[H]) bool { return ses != nil && s.current == ses }
@@ -135,6 +135,35 @@ func (s *Sessions[H]) Lose(ses *Session[H]) {
 		s.current = nil
 		s.Lost(ses)
 	}
+}
+
+// Over is Lose when Mutex is not locked.
+func (s *Sessions[H]) Over(ses *Session[H]) {
+	s.Mutex.Lock()
+	defer s.Mutex.Unlock()
+	s.Lose(ses)
+}
+
+// OverAt is Over for the session with this handle, if it is the present one.
+func (s *Sessions[H]) OverAt(handle H) {
+	s.Mutex.Lock()
+	defer s.Mutex.Unlock()
+	if s.IsAt(handle) {
+		s.Lose(s.current)
+	}
+}
+
+// EndLost ends a session that was lost, once its holders can't believe in it any more, or the server has ended it, which
+// closes ended: the server may still have the session. A nil channel is never closed.
+func (s *Sessions[H]) EndLost(lost *Session[H], ended <-chan struct{}) {
+	s.frame.Go(func() {
+		select {
+		case <-ended:
+		case <-time.After(time.Until(lost.Until())):
+		case <-s.frame.Life().Done():
+		}
+		s.Server.End(s.frame.Life(), lost.Handle)
+	})
 }
 
 // open begins a session if there is none. It runs in one goroutine at a time.

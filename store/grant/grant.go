@@ -1,11 +1,11 @@
-// Package grant has the rule that decides who holds:
+// Package grant has the rule that decides which claims hold:
 //
-//	Claims on a resource stand in a line, in order of arrival.
-//	The longest prefix of the line that fits is held. The rest waits.
+//	Claims on a resource wait in a queue, in order of arrival.
+//	The longest prefix of the queue that fits is held. The rest waits.
 //
-// It is pure: no time, no I/O, no state but the counts. Stores that read a line and sort it in Go call [Held].
-// Stores that keep the line in memory carry a [Prefix] along, so that a change costs what changed and not the
-// whole line. Stores that evaluate elsewhere (a script, a query) are tested against it.
+// It is pure: no time, no I/O, no state but the counts. Stores that read a queue and sort it in Go call [Held]. Stores
+// that keep the queue in memory maintain a [Prefix], so that a change costs time by what changed and not by the length of
+// the queue. Stores that evaluate the rule elsewhere (a script, a query) are tested against this package.
 package grant
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Held says how many claims at the head of the line are held. It stops reading at the first that is not.
-func Held(line iter.Seq[store.Demand]) int {
+// Held returns how many claims at the head of the queue are held. It stops reading at the first that is not.
+func Held(queue iter.Seq[store.Demand]) int {
 	var p Prefix
 	held := 0
-	for a := range line {
-		if !p.Admit(a) {
+	for d := range queue {
+		if !p.Admit(d) {
 			break
 		}
 		held++
@@ -27,24 +27,24 @@ func Held(line iter.Seq[store.Demand]) int {
 	return held
 }
 
-// Mismatch says whether newcomer may not stand in a line with this head. A mismatching claim that got into a
-// line nevertheless ends the prefix. It is never skipped: that would let it hold beside a later one.
+// Mismatch reports whether newcomer may not join a queue whose first claim is head. A mismatching claim that is in a
+// queue nevertheless ends the prefix. It is never skipped: otherwise it could hold at the same time as a later one.
 func Mismatch(head, newcomer store.Demand) bool {
 	return head.Kind != newcomer.Kind || head.Limit != newcomer.Limit
 }
 
-// A Prefix is the held part of a line: how much of which limit is in use. The zero value is an empty one.
+// A Prefix is the held part of a queue: how many units of which limit are in use. The zero value is an empty prefix.
 type Prefix struct {
-	head store.Demand // kind and limit of everyone in it
+	head store.Demand // the kind and limit of all claims in it
 	held int
 	used int64
 }
 
-// Resume is a prefix that was counted elsewhere: so many claims, with so many units in use. Head is any of them.
+// Resume returns a prefix that was counted elsewhere: of held claims, which use that many units. head is any of them.
 func Resume(head store.Demand, held int, used int64) Prefix { return Prefix{head, held, used} }
 
-// Admit takes the next claim of the line in, if it fits. The caller offers claims in order of arrival, and none
-// behind one that did not fit.
+// Admit adds the next claim of the queue if it fits, and reports whether it did. The caller offers claims in order of
+// arrival, and none behind one that did not fit.
 func (p *Prefix) Admit(next store.Demand) bool {
 	if p.held == 0 {
 		p.head = next
@@ -57,14 +57,14 @@ func (p *Prefix) Admit(next store.Demand) bool {
 	return true
 }
 
-// Remove takes out a claim that was admitted.
+// Remove removes a claim that was admitted.
 func (p *Prefix) Remove(held store.Demand) {
 	p.held--
 	p.used -= int64(held.Units)
 }
 
-// Shrink makes an admitted claim smaller by these units.
+// Shrink reduces an admitted claim by these units.
 func (p *Prefix) Shrink(units int32) { p.used -= int64(units) }
 
-// Held is how many claims are in the prefix.
+// Held returns how many claims are in the prefix.
 func (p *Prefix) Held() int { return p.held }

@@ -42,7 +42,7 @@ func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Status, error
 	for range joinTries {
 		standing, err := j.attempt(call.Context)
 		if errors.Is(err, ErrOver) {
-			s.lose(j.at.Session)
+			s.Sessions.Over(j.at.Session)
 			continue
 		}
 		if !errors.Is(err, ErrAgain) {

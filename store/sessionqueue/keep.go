@@ -135,7 +135,7 @@ func (s *Store[S]) confirm(
 		alive, refused, err := s.Server.Confirm(ctx, ses.Handle, updates)
 		switch {
 		case errors.Is(err, ErrOver):
-			s.lose(ses) // its claims went with it
+			s.Sessions.Over(ses) // its claims went with it
 			return nil
 		case refused < 0 && err != nil:
 			return err

@@ -58,7 +58,7 @@ func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err err
 		err = Each(all, func(p frame.Position[S]) error { return s.deleteNodes(ctx, p) })
 	}
 	if errors.Is(err, ErrOver) {
-		s.lose(ses)
+		s.Sessions.Over(ses)
 		return nil
 	}
 	return err

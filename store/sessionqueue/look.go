@@ -70,7 +70,7 @@ func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) er
 		entries, err := s.Server.Line(ctx, claims[0].Session.Handle, name)
 		switch {
 		case errors.Is(err, ErrOver):
-			s.lose(claims[0].Session)
+			s.Sessions.Over(claims[0].Session)
 			return nil
 		case unreadable(err):
 			s.mu.Lock()

@@ -96,21 +96,7 @@ func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
 	for _, c := range s.claims {
 		s.gone(c)
 	}
-	s.Frame.Go(func() {
-		select {
-		case <-s.Server.Done(lost.Handle):
-		case <-time.After(time.Until(lost.Until())):
-		case <-s.Frame.Life().Done():
-		}
-		s.Server.End(s.Frame.Life(), lost.Handle)
-	})
-}
-
-// lose ends a session that the server has no more.
-func (s *Store[S]) lose(ses *frame.Session[S]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Sessions.Lose(ses)
+	s.Sessions.EndLost(lost, s.Server.Done(lost.Handle))
 }
 
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
@@ -133,20 +119,14 @@ func (s *Store[S]) Reconnected() {
 }
 
 // Over notes that the server has a session no more.
-func (s *Store[S]) Over(in S) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isPresent(in) {
-		s.Sessions.Lose(s.Sessions.Present())
-	}
-}
+func (s *Store[S]) Over(in S) { s.Sessions.OverAt(in) }
 
 // Changed notes that a watch of a session has fired, and whether that is because the node was deleted.
 func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fired := s.watches[w]
-	if fired == nil || !s.isPresent(in) {
+	if fired == nil || !s.Sessions.IsAt(in) {
 		return
 	}
 	delete(s.watches, w)
@@ -160,10 +140,4 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 			s.doubt(c)
 		}
 	}
-}
-
-// isPresent reports whether a session is the present one.
-func (s *Store[S]) isPresent(in S) bool {
-	ses := s.Sessions.Present()
-	return ses != nil && ses.Handle == in
 }

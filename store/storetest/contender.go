@@ -209,8 +209,25 @@ func (p *contender) note(sent time.Time, standing store.Status) {
 // demand ends the case if the last answer was another than want.
 func (p *contender) demand(call string, want store.State) {
 	if p.last.State != want {
-		p.t.fatalf("%s of %q (%d of %d): %v, want %v", call, p.claim.Name, p.claim.Units, p.claim.Limit, p.last.State, want)
+		p.t.fatalf("%s of %q (%d of %d): %v, want %v%v", call, p.claim.Name, p.claim.Units, p.claim.Limit, p.last.State, want,
+			p.lapsed())
 	}
+}
+
+// lapsed reports whether the claim is gone and its time had passed before the response came: the machine or the server
+// was too slow to keep it.
+func (p *contender) lapsed() lapse {
+	return lapse(p.last.State == store.Gone && !p.until.IsZero() && time.Now().After(p.until))
+}
+
+// A lapse in the arguments of a failure says that the failure proves nothing about the store.
+type lapse bool
+
+func (l lapse) String() string {
+	if l {
+		return ", but its time had passed"
+	}
+	return ""
 }
 
 // wake notes a push. The caller has the client's mu.

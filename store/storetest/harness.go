@@ -42,6 +42,13 @@ type Restless interface {
 	Unrest() int
 }
 
+// A LooseWaker is a harness of a store on which a release may wake claims that do not fit yet. The case that forbids this
+// is skipped for it.
+type LooseWaker interface {
+	// LooseWake is never called.
+	LooseWake()
+}
+
 // A Link lies between one client and the server. It does to messages what a network does. Its methods take
 // effect before they return.
 //

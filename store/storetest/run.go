@@ -24,6 +24,14 @@ func RunSome(t *testing.T, newHarness func(t testing.TB) Harness, rules ...strin
 	runRules(t, newHarness, choose(t, rules))
 }
 
+// Rules returns the names of all rules, for tests that divide the suite among several servers.
+func Rules() (names []string) {
+	for _, r := range suite {
+		names = append(names, r.name)
+	}
+	return names
+}
+
 // MustCatch is for a store that is broken on purpose: it plays the cases of these rules until one fails, several times if
 // need be, and returns what that says. If none does, t fails. So the author of a store shows that the suite would
 // notice a mistake that is easily made.

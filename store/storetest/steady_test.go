@@ -66,6 +66,26 @@ func TestSilenceIsNoted(t *testing.T) {
 	}
 }
 
+// TestLapseIsNoted: a claim that is gone before its time has passed is a failure of the store; after it, of the machine.
+func TestLapseIsNoted(t *testing.T) {
+	for _, c := range []struct {
+		until time.Duration
+		want  int
+	}{{-time.Millisecond, 1}, {time.Minute, 0}} {
+		var trial trial
+		p := contender{client: &client{t: &trial}, until: time.Now().Add(c.until)}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.demand("Keep", store.Held)
+		}()
+		<-done
+		if o := trial.outcome; len(o.failures) != 1 || o.silences != c.want {
+			t.Errorf("gone %v before its time: %q, %d silences, want %d", c.until, o.failures, o.silences, c.want)
+		}
+	}
+}
+
 // An unreachable harness connects nobody.
 type unreachable struct{ Harness }
 

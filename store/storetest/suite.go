@@ -41,12 +41,13 @@ const (
 	weights                    // it has semaphores, and claims that shrink
 	someGrace                  // it can keep a place longer than its owner believes
 	ownTTLs                    // each claim has a ttl of its own
-	exactWake                  // a release wakes only those who fit
+	exactWake                  // a release wakes only claims that then fit: the harness is no LooseWaker
 )
 
 // missing says in words what of n a store lacks. It is empty if the store has it all.
-func (n need) missing(able store.Abilities) string {
+func (n need) missing(h Harness, able store.Abilities) string {
 	var lacks []string
+	_, loose := h.(LooseWaker)
 	for _, a := range []struct {
 		need need
 		has  bool
@@ -57,7 +58,7 @@ func (n need) missing(able store.Abilities) string {
 		{weights, able.Shared && !able.ReadersOnly, "semaphores"},
 		{someGrace, able.Grace, "grace"},
 		{ownTTLs, able.SessionTTL == 0, "ttl per claim"},
-		{exactWake, able.ExactWake, "exact wake-ups"},
+		{exactWake, !loose, "exact wake-ups"},
 	} {
 		if n&a.need != 0 && !a.has {
 			lacks = append(lacks, a.word)

@@ -42,7 +42,7 @@ var (
 type outcome struct {
 	skipped  string
 	failures []string
-	silences int // how many of the failures are calls that the server did not answer in time
+	silences int // how many of the failures come of a machine or server that was too slow
 }
 
 // A trial is one case at play on one store. It collects failures instead of reporting them to a test, so that a
@@ -69,7 +69,7 @@ func (s scenario) play(tb testing.TB, h Harness, p pace) outcome {
 	go func() {
 		defer close(done)
 		t.able = t.open().Abilities()
-		if lacks := s.needs.missing(t.able); lacks != "" {
+		if lacks := s.needs.missing(h, t.able); lacks != "" {
 			t.skipf("the store has no %s", lacks)
 		}
 		t.ttl = max(t.ttl, t.able.MinTTL, t.able.SessionTTL)
@@ -176,9 +176,13 @@ func (t *trial) errorf(format string, args ...any) {
 	}
 }
 
-// isSilence reports whether an argument of a message is the fault of a server that did not answer in time. What a server
-// has answered is none, nor is a connection that it has refused.
+// isSilence reports whether an argument of a message says that the machine or the server was too slow: a call that got no
+// response in time, or a claim whose time had passed. What a server has responded is none, nor is a connection that it
+// has refused.
 func isSilence(arg any) bool {
+	if l, ok := arg.(lapse); ok {
+		return bool(l)
+	}
 	err, ok := arg.(error)
 	if !ok {
 		return false

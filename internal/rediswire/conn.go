@@ -1,0 +1,544 @@
+package rediswire
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A conn is a connection of the store's own to one server, shared by all callers. Replies come in the order of requests.
+//
+// While calls come one after the other, each writes its request and reads its reply in the caller's goroutine, and no other
+// is woken: that is what a call costs least. While several calls are under way, one goroutine reads for all, and another
+// writes what has been collected meanwhile. Whoever reads has the connection's reading flag:
+//
+//   - A caller takes it if nothing is under way. It gives the flag back with its reply, or after directFor without one:
+//     then it waits with its context, like all others.
+//   - The reader takes it when requests are under way that no caller reads for, and gives it back when calls come one by
+//     one again. It also takes it when nothing was called for watchAfter: so the end of an idle connection is noticed
+//     at once, and an idle server is pinged.
+//
+// A caller that gives up leaves its request behind. Its reply is dropped when it comes, and nothing else changes: the
+// connection goes on for others. It ends if the server has been silent for SilenceWithin while it owed a reply.
+//
+// A caller writes by itself only while at most directBytes have not been replied to. So little fits into the buffers between
+// client and server in any case: a write in a caller's goroutine can't block.
+type conn struct {
+	net  *dialled
+	lost func(error) // ends the connection; it calls end
+
+	toRead  chan struct{} // holds a token when the reader may have to take over
+	toWrite chan struct{} // holds a token when the writer has something to write
+	vacant  chan struct{} // holds a token when a caller that waits for room may find some
+	dead    chan struct{} // closed when the connection has ended
+
+	writes sync.Mutex // held while bytes are written. It is locked before mu, or else by TryLock only.
+
+	mu       sync.Mutex
+	err      error // why it has ended
+	under    [roomOnWire]*call
+	first, n int    // of under: the calls that are not complete, in order
+	bytes    int    // of their requests
+	out      []byte // requests that are to be written
+	spare    []byte // a buffer that out can have next
+	waiting  int    // callers that wait for room
+	reading  bool   // a caller or the reader reads
+	calm     int    // how many replies in a row were to the only call under way
+	calls    uint64 // how many there were
+
+	in input // for who has the reading flag
+
+	switches atomic.Int64 // how often a call had to wait for another goroutine
+}
+
+const (
+	directBytes = 4096                   // what callers may have written by themselves and is not replied to
+	directFor   = 2 * time.Millisecond   // how long a caller waits for its reply without looking at its context
+	watchAfter  = 100 * time.Millisecond // how soon the reader watches a connection that nothing is called over
+	calmEnough  = 2                      // so many replies in a row make a connection calm
+	slowServer  = -32                    // calm after a reply that took longer than directFor: callers soon wait again
+)
+
+// longAgo is a deadline that ends whatever is under way.
+var longAgo = time.Unix(1, 0)
+
+// A call is what one caller has sent and waits for.
+type call struct {
+	want    int // how many replies
+	bytes   int // of its request
+	replies []Reply
+	one     [1]Reply // where replies points to for one
+	err     error
+	direct  bool          // its caller reads; it gets no token
+	over    bool          // it is complete, or the connection has ended
+	dropped bool          // its caller has given up
+	done    chan struct{} // gets a token when it is over
+}
+
+var callPool = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
+
+func newCall(want int) *call {
+	c := callPool.Get().(*call)
+	*c = call{want: want, done: c.done}
+	if c.replies = c.one[:0]; want > 1 {
+		c.replies = make([]Reply, 0, want)
+	}
+	return c
+}
+
+// newConn makes a connection of one that was dialled, for w. Its goroutines are told to tasks.
+func newConn(tasks *sync.WaitGroup, over *dialled, w *Wire) *conn {
+	c := &conn{
+		net:     over,
+		lost:    w.End,
+		toRead:  make(chan struct{}, 1),
+		toWrite: make(chan struct{}, 1),
+		vacant:  make(chan struct{}, 1),
+		dead:    make(chan struct{}),
+	}
+	w.link = c
+	tasks.Go(c.read)
+	tasks.Go(c.write)
+	return c
+}
+
+// end ends the connection with an error for all calls that are under way. It does not wait.
+func (c *conn) end(why error) {
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = why
+		for c.n > 0 {
+			c.pop().finish(why)
+		}
+		close(c.dead)
+	}
+	c.mu.Unlock()
+	c.net.SetDeadline(longAgo) //nolint:errcheck // who reads or writes is done with it, or learns of it from dead
+}
+
+// do implements link.
+func (c *conn) do(ctx context.Context, r *request) []Reply {
+	own, err := c.exchange(ctx, r)
+	if err != nil {
+		return Failures(r.count(), err)
+	}
+	replies := own.replies
+	if len(replies) == 1 {
+		replies = []Reply{replies[0]}
+	}
+	own.free()
+	return replies
+}
+
+// run implements link.
+func (c *conn) run(ctx context.Context, r *request) Reply {
+	own, err := c.exchange(ctx, r)
+	if err != nil {
+		return NewFailure(err)
+	}
+	reply := own.replies[0]
+	own.free()
+	return reply
+}
+
+// exchange sends a request and returns a call with its replies, which the caller frees, or why there are none.
+func (c *conn) exchange(ctx context.Context, r *request) (*call, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	own := newCall(r.count())
+	c.mu.Lock()
+	if c.n == len(c.under) {
+		c.awaitRoom(ctx)
+	}
+	if err := c.cannot(ctx); err != nil {
+		c.mu.Unlock()
+		return nil, err
+	}
+	before := len(c.out)
+	c.out = r.appendTo(c.out)
+	own.bytes = len(c.out) - before
+	c.push(own)
+	c.calls++
+	writes := c.bytes <= directBytes && c.writes.TryLock()
+	reads := writes && c.n == 1 && !c.reading
+	switch {
+	case reads:
+		own.direct, c.reading = true, true
+	case !c.reading:
+		notify(c.toRead)
+	}
+	if !writes {
+		notify(c.toWrite)
+		c.mu.Unlock()
+		return c.await(ctx, own)
+	}
+	written := c.takeOut()
+	c.mu.Unlock()
+	_, err := c.net.Write(written)
+	c.writes.Unlock()
+	if err != nil {
+		c.lost(err)
+	}
+	if reads {
+		return c.readOwn(ctx, own, written)
+	}
+	c.mu.Lock()
+	c.reuse(written)
+	c.mu.Unlock()
+	return c.await(ctx, own)
+}
+
+// reuse lets the next request be written into a buffer that is not needed any more. mu is locked.
+func (c *conn) reuse(written []byte) {
+	if c.spare == nil && cap(written) <= bufferSize {
+		c.spare = written[:0]
+	}
+}
+
+// cannot returns why a request can't be sent now; nil if it can. mu is locked.
+func (c *conn) cannot(ctx context.Context) error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.n == len(c.under) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// awaitRoom waits until another call fits, the connection has ended, or ctx is done. mu is locked before and after.
+func (c *conn) awaitRoom(ctx context.Context) {
+	c.waiting++
+	for c.n == len(c.under) && c.err == nil && ctx.Err() == nil {
+		c.mu.Unlock()
+		select {
+		case <-c.vacant:
+		case <-c.dead:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+	}
+	c.waiting--
+	if c.waiting > 0 && c.n < len(c.under) {
+		notify(c.vacant) // there may be room for the next one too
+	}
+}
+
+// readOwn reads until the caller's own call is over, and gives the reading flag back. The bytes that were written may be
+// used again.
+func (c *conn) readOwn(ctx context.Context, own *call, written []byte) (*call, error) {
+	limit := time.Now().Add(directFor)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(limit) {
+		limit = deadline
+	}
+	c.net.SetReadDeadline(limit) //nolint:errcheck // it was tried when the connection was made
+	for {
+		n, err := 0, error(nil)
+		if !c.isDead() { // its deadline may have come before the one that was just set
+			n, err = c.net.Read(c.in.space())
+		}
+		c.mu.Lock()
+		_, strange := c.received(n)
+		slow := errors.Is(err, os.ErrDeadlineExceeded)
+		if own.over || slow || c.err != nil {
+			c.reading, own.direct = false, false
+			if slow && !own.over {
+				c.calm = slowServer
+			}
+			if c.n > 0 {
+				notify(c.toRead)
+			}
+			c.reuse(written)
+			over := own.over
+			c.mu.Unlock()
+			switch {
+			case strange != nil:
+				c.lost(strange)
+			case !over:
+				return c.await(ctx, own)
+			}
+			return own.result()
+		}
+		c.mu.Unlock()
+		if err == nil {
+			err = strange
+		}
+		if err != nil {
+			c.lost(err) // and with that own is over
+		}
+	}
+}
+
+// await waits until a call is over that others read for, or gives it up.
+func (c *conn) await(ctx context.Context, own *call) (*call, error) {
+	c.switches.Add(1)
+	select {
+	case <-own.done:
+		return own.result()
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own.over {
+		<-own.done
+		return own.result()
+	}
+	own.dropped, own.replies = true, nil
+	return nil, ctx.Err()
+}
+
+// result returns a call that is over, or its error.
+func (c *call) result() (*call, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c, nil
+}
+
+// free lets another caller use a call whose replies were read.
+func (c *call) free() { callPool.Put(c) }
+
+// finish makes a call over and wakes its caller. mu is locked.
+func (c *call) finish(err error) {
+	c.err, c.over = err, true
+	if !c.direct && !c.dropped {
+		c.done <- struct{}{}
+	}
+}
+
+// push adds a call, for which there is room. mu is locked here, and in pop, takeOut and received.
+func (c *conn) push(own *call) {
+	c.under[(c.first+c.n)%len(c.under)] = own
+	c.n++
+	c.bytes += own.bytes
+}
+
+// pop removes the first call.
+func (c *conn) pop() *call {
+	own := c.under[c.first]
+	c.under[c.first] = nil
+	c.first = (c.first + 1) % len(c.under)
+	c.n--
+	c.bytes -= own.bytes
+	if c.waiting > 0 {
+		notify(c.vacant)
+	}
+	return own
+}
+
+// takeOut returns what is to be written, and leaves nothing.
+func (c *conn) takeOut() []byte {
+	taken := c.out
+	c.out, c.spare = c.spare, nil
+	return taken
+}
+
+// received takes n more bytes that were read, and gives complete replies to the calls that they belong to. It returns how
+// many replies there were.
+func (c *conn) received(n int) (replies int, err error) {
+	c.in.end += n
+	for c.err == nil {
+		reply, ok, err := c.in.next()
+		if err != nil || !ok {
+			return replies, err
+		}
+		if reply.kind == '>' {
+			continue // a push, which nobody has subscribed to
+		}
+		if c.n == 0 {
+			return replies, ErrShape // to nothing that was asked
+		}
+		replies++
+		own := c.under[c.first]
+		if !own.dropped {
+			own.replies = append(own.replies, reply)
+		}
+		if own.want--; own.want == 0 {
+			c.pop().finish(nil)
+		}
+	}
+	return replies, nil
+}
+
+// isDead reports whether the connection has ended.
+func (c *conn) isDead() bool {
+	select {
+	case <-c.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// write writes what callers have not written by themselves, until the connection ends.
+func (c *conn) write() {
+	for {
+		select {
+		case <-c.toWrite:
+		case <-c.dead:
+			return
+		}
+		c.writes.Lock()
+		for {
+			c.mu.Lock()
+			bytes := c.takeOut()
+			c.mu.Unlock()
+			if len(bytes) == 0 {
+				break
+			}
+			_, err := c.net.Write(bytes)
+			if err != nil {
+				c.lost(err)
+				break
+			}
+			c.mu.Lock()
+			c.reuse(bytes)
+			c.mu.Unlock()
+		}
+		c.writes.Unlock()
+	}
+}
+
+// read reads while callers do not, until the connection ends. Then it closes it.
+func (c *conn) read() {
+	defer c.net.cut()
+	quiet := time.NewTimer(watchAfter)
+	defer quiet.Stop()
+	calls := uint64(0)
+	for {
+		idle := false
+		select {
+		case <-c.toRead:
+		case <-quiet.C:
+			idle = true
+		case <-c.dead:
+			return
+		}
+		c.mu.Lock()
+		takes := !c.reading && (c.n > 0 || idle && c.calls == calls)
+		c.reading = c.reading || takes
+		calls = c.calls
+		c.mu.Unlock()
+		if takes && !c.readForAll() {
+			return
+		}
+		quiet.Reset(watchAfter)
+	}
+}
+
+// readForAll reads until calls come one by one. It returns false when the connection has ended. Without any call, it sees
+// to it that the server is there.
+func (c *conn) readForAll() bool {
+	var silentSince time.Time
+	c.mu.Lock()
+	calls := c.calls
+	c.mu.Unlock()
+	for {
+		now := time.Now()
+		c.net.SetReadDeadline(now.Add(pingEvery)) //nolint:errcheck // it was tried when the connection was made
+		if c.isDead() {
+			return false
+		}
+		n, err := c.net.Read(c.in.space())
+		c.mu.Lock()
+		replies, strange := c.received(n)
+		switch {
+		case replies == 1 && c.n == 0:
+			c.calm++
+		case replies > 0:
+			c.calm = min(c.calm, 0)
+		}
+		switch {
+		case n > 0:
+			silentSince = time.Time{}
+		case c.n == 0 && err != nil:
+			c.ping()
+		case silentSince.IsZero():
+			silentSince = now
+		}
+		alone := c.n == 0 && c.calm >= calmEnough && c.calls != calls
+		c.reading = !alone
+		c.mu.Unlock()
+		switch {
+		case strange != nil:
+			err = strange
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+		case silentSince.IsZero() || time.Since(silentSince) < SilenceWithin:
+			err = nil
+		default:
+			err = ErrNoAnswer
+		}
+		if err != nil {
+			c.lost(err)
+			return false
+		}
+		if alone {
+			return true
+		}
+	}
+}
+
+// ping sends a PING whose reply is dropped. mu is locked, and no call is under way.
+func (c *conn) ping() {
+	before := len(c.out)
+	c.out = appendWord(appendArrayHead(c.out, 1), "PING")
+	c.push(&call{want: 1, bytes: len(c.out) - before, dropped: true})
+	notify(c.toWrite)
+}
+
+// notify puts a token into a channel that holds one.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// An input is bytes that were read. Those before start have been used.
+type input struct {
+	buffer     []byte
+	start, end int
+	scanner    scanner
+}
+
+// The sizes that the buffer of an input has at first, and those that it keeps.
+const (
+	firstInput = 4 << 10
+	mostInput  = bufferSize
+)
+
+// space returns where more bytes can be read to.
+func (i *input) space() []byte {
+	switch {
+	case i.start == i.end:
+		i.start, i.end = 0, 0
+		if len(i.buffer) == 0 || len(i.buffer) > mostInput {
+			i.buffer = make([]byte, firstInput)
+		}
+	case i.end == len(i.buffer) && i.start > 0:
+		i.end = copy(i.buffer, i.buffer[i.start:i.end])
+		i.start = 0
+	}
+	if i.end == len(i.buffer) {
+		i.buffer = append(i.buffer, make([]byte, len(i.buffer))...)
+	}
+	return i.buffer[i.end:]
+}
+
+// next returns the next reply, if all of it has arrived.
+func (i *input) next() (r Reply, ok bool, err error) {
+	if i.start == i.end {
+		return r, false, nil
+	}
+	length, err := i.scanner.scan(i.buffer[i.start:i.end])
+	if err != nil || length == 0 {
+		return r, false, err
+	}
+	r, err = parse(i.buffer[i.start : i.start+length])
+	i.start += length
+	return r, err == nil, err
+}

@@ -1,0 +1,72 @@
+package rediswire
+
+import (
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// A request is what one call sends: commands, or one run of a script.
+type request struct {
+	commands []rueidis.Completed
+	words    [][]string // the same for a connection of the store's own
+
+	script     *Script
+	withText   bool // the server does not know the script by its name
+	keys, args []string
+}
+
+// count returns how many replies it gets.
+func (r *request) count() int {
+	if r.script != nil {
+		return 1
+	}
+	return len(r.commands) + len(r.words)
+}
+
+// appendTo appends the request as it is written to the server.
+func (r *request) appendTo(b []byte) []byte {
+	if r.script == nil {
+		for i := range r.commands {
+			b = appendCommand(b, r.commands[i].Commands())
+		}
+		for _, words := range r.words {
+			b = appendCommand(b, words)
+		}
+		return b
+	}
+	command, script := "EVALSHA", r.script.name
+	if r.withText {
+		command, script = "EVAL", r.script.text
+	}
+	b = appendArrayHead(b, 3+len(r.keys)+len(r.args))
+	b = appendWord(appendWord(b, command), script)
+	b = appendWord(b, strconv.Itoa(len(r.keys)))
+	for _, key := range r.keys {
+		b = appendWord(b, key)
+	}
+	for _, arg := range r.args {
+		b = appendWord(b, arg)
+	}
+	return b
+}
+
+func appendCommand(b []byte, words []string) []byte {
+	b = appendArrayHead(b, len(words))
+	for _, word := range words {
+		b = appendWord(b, word)
+	}
+	return b
+}
+
+// build returns the request as commands of rueidis'.
+func (r *request) build(b rueidis.Builder) []rueidis.Completed {
+	switch keys := int64(len(r.keys)); {
+	case r.script == nil:
+		return r.commands
+	case r.withText:
+		return []rueidis.Completed{b.Eval().Script(r.script.text).Numkeys(keys).Key(r.keys...).Arg(r.args...).Build()}
+	default:
+		return []rueidis.Completed{b.Evalsha().Sha1(r.script.name).Numkeys(keys).Key(r.keys...).Arg(r.args...).Build()}
+	}
+}

@@ -1,0 +1,9 @@
+package webui_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
