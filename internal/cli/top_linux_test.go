@@ -342,6 +342,6 @@ $`, nothing)
 func TestTopWrongly(t *testing.T) {
 	call(t, "top", "a", "b").complains(t, exitUsage, "one prefix")
 	call(t, "top", "--interval=1ms").complains(t, exitUsage, "--interval")
-	bare(t, "top", "--store=nosuch://x").complains(t, exitUsage, "nosuch")
+	bare(t, "top", "--store=nosuch://x").complains(t, exitUsage, "no store is registered")
 	bare(t, "top", "--once", "--store=redis://127.0.0.1:1").complains(t, exitStore, "127.0.0.1:1")
 }
