@@ -238,7 +238,7 @@ func (a *agent) block(ctx context.Context, key string, index uint64) (entries []
 	query := url.Values{
 		"consistent": {""}, "index": {strconv.FormatUint(index, 10)}, "wait": {queryWait.String()},
 	}
-	if isLine(key) {
+	if isQueue(key) {
 		query.Set("recurse", "")
 	}
 	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)

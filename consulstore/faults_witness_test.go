@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/consulstore"
@@ -53,7 +54,7 @@ func keysUnder(t testing.TB, node *servers.ConsulServer, prefix string) (keys []
 func leftIn(t testing.TB, c *servers.ConsulServers) (left []string) {
 	t.Helper()
 	for _, k := range keysUnder(t, c.Nodes[0], "holdfast/") {
-		if k.Key != "holdfast/id" {
+		if !strings.HasSuffix(k.Key, "/id") {
 			left = append(left, k.Key)
 		}
 	}

@@ -38,7 +38,7 @@ type settings struct {
 	tls         *tls.Config
 	plain       bool
 	credentials func(context.Context) (token string, err error)
-	about       string // what a session is called, for people
+	description       string // what a session is called, for people
 	hide        func(secret string)
 }
 
@@ -124,7 +124,7 @@ func (s *settings) check() error {
 	if err != nil {
 		host = "unknown"
 	}
-	s.about = fmt.Sprint(host, " ", os.Getpid())
+	s.description = fmt.Sprint(host, " ", os.Getpid())
 	if s.credentials == nil {
 		WithToken(os.Getenv("CONSUL_HTTP_TOKEN"))(s)
 	}

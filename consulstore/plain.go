@@ -51,7 +51,7 @@ func newPlainMode(c *consul) *plainMode {
 	p.sessions = frame.NewSessions(c.frame, frame.SessionConfig[*session]{
 		Server: c, Mutex: p.mu, Lost: p.loseBids, Renewed: p.afterRenewal,
 	})
-	c.told = p
+	c.receiver = p
 	return p
 }
 
@@ -267,7 +267,7 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 		return nil
 	case ctx.Err() != nil:
 		p.releaseLater(b)
-		p.releases.Ask()
+		p.releases.Request()
 		return ctx.Err()
 	}
 	call := p.frame.Call(ctx, c.TTL)

@@ -100,7 +100,7 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing s
 		return standing, err
 	case got.taken && got.index <= b.floor:
 		p.releaseLater(b)
-		p.releases.Ask()
+		p.releases.Request()
 		return standing, fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, got.index, b.floor)
 	case got.taken:
 		if err := p.sessions.Freshen(ctx, ses); err != nil {
@@ -304,7 +304,7 @@ func (p *plainMode) gone(b *bid) {
 	if b.unsure { // an earlier request may still lock the key
 		delete(p.bids, b.id)
 		p.pending[b.id] = b
-		p.releases.Ask()
+		p.releases.Request()
 		return
 	}
 	p.drop(b)
@@ -415,6 +415,6 @@ func (p *plainMode) releasePending() error {
 // afterRenewal cleans up after what has failed, whenever the session has been renewed.
 func (p *plainMode) afterRenewal(err error) {
 	if err == nil {
-		p.releases.Ask()
+		p.releases.Request()
 	}
 }

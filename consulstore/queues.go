@@ -44,7 +44,7 @@ func (a *agent) tree(ctx context.Context, keys keySpace, prefix string, index ui
 		query.Set("index", strconv.FormatUint(index, 10))
 		query.Set("wait", queryWait.String())
 	}
-	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+keys.lines+escape(prefix), query, nil, &found)
+	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+keys.queues+escape(prefix), query, nil, &found)
 	if r.isMissing() {
 		return nil, r.index, nil
 	}
@@ -60,7 +60,7 @@ type line struct {
 	entries []entry
 }
 
-// lines sorts keys by queues. Those that are not Holdfast's are left out.
+// split sorts keys by queues. Those that are not Holdfast's are left out.
 func (k keySpace) split(found []entry, prefix string) (lines []line) {
 	slices.SortFunc(found, func(a, b entry) int { return strings.Compare(a.Key, b.Key) })
 	last := ""
@@ -78,7 +78,7 @@ func (k keySpace) split(found []entry, prefix string) (lines []line) {
 }
 
 // Queues implements store.Lister. Consul returns all queues in one response.
-func (m *lineMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
+func (m *queueMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 	return func(yield func(store.Queue, error) bool) {
 		err := m.consul.frame.Alive(ctx)
 		if err != nil {
@@ -93,12 +93,12 @@ func (m *lineMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Qu
 			return
 		}
 		for _, l := range m.consul.keys.split(found, prefix) {
-			entries, err := decodeLine(l.entries)
+			entries, err := decodeQueue(l.entries)
 			if err != nil {
 				err = call.Outcome(err)
 			}
 			nodes := make([]sessionqueue.Node, len(entries))
-			for i := range entries { // decodeLine has sorted both alike
+			for i := range entries { // decodeQueue has sorted both alike
 				_, data, _ := decodeValue(&l.entries[i])
 				nodes[i] = sessionqueue.Node{Ticket: l.entries[i].CreateIndex, Data: data, Version: l.entries[i].ModifyIndex}
 			}
@@ -118,7 +118,7 @@ const (
 // Watch implements store.Watcher: by one blocking query after another, of all keys whose names begin with prefix. It has
 // a connection of its own. Consul sends all of these keys when one has changed, so that the pause between two queries
 // grows with how many there are.
-func (m *lineMode) Watch(ctx context.Context, prefix string, changed func(name string)) error {
+func (m *queueMode) Watch(ctx context.Context, prefix string, changed func(name string)) error {
 	c := m.consul
 	if err := c.frame.Alive(ctx); err != nil {
 		return err

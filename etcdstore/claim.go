@@ -136,7 +136,7 @@ func (s *Store) waitFor(c *claim, b blocker, asOf int64) {
 	c.blocker = b
 	w := &watch{key: b.key, puts: !c.exclusive(), asOf: asOf}
 	if b.key == "" { // the whole line
-		w.key = s.keys.line(c.Name)
+		w.key = s.keys.queue(c.Name)
 		w.end = clientv3.GetPrefixRangeEnd(w.key)
 	}
 	w.told = func(e *mvccpb.Event) { s.blockerMoved(c, w, e) }

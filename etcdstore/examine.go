@@ -187,8 +187,8 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	own := strings.TrimSuffix(s.keys.id, "id")
 	within, cancel := context.WithTimeout(ctx, examineWithin)
 	defer cancel()
-	const most = 10_000
-	read, _, err := s.etcd.read(within, clientv3.OpGet(own, clientv3.WithPrefix(), clientv3.WithLimit(most), clientv3.WithKeysOnly()))
+	const most = 2000
+	read, _, err := s.etcd.read(within, clientv3.OpGet(own, clientv3.WithPrefix(), clientv3.WithLimit(most)))
 	if err != nil {
 		why, _ := explain(err)
 		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+why.Error()
@@ -199,7 +199,7 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	for _, kv := range read.kvs(0) {
 		switch key := string(kv.Key); {
 		case key == s.keys.id:
-		case !strings.HasPrefix(key, s.keys.lines) && !strings.HasPrefix(key, s.keys.sessions):
+		case !strings.HasPrefix(key, s.keys.queues) && !strings.HasPrefix(key, s.keys.sessions):
 			foreign = append(foreign, key)
 		case kv.Lease == 0:
 			permanent = append(permanent, key)

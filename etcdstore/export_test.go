@@ -20,7 +20,7 @@ func OpenThrough(ctx context.Context, endpoints, ways []string, prefix string, t
 // LineKey is the beginning of the keys of a name's line, for a store without prefix.
 func LineKey(name string) string {
 	k := newKeySpace("")
-	return k.line(name)
+	return k.queue(name)
 }
 
 // IDIn is the ID of the claim whose key has this value.

@@ -121,7 +121,7 @@ func (j *joining) try(ctx context.Context) (standing store.Status, done bool, er
 	}
 	response, unsure, err := s.etcd.commit(ctx, transaction{
 		when: []clientv3.Cmp{
-			j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(s.keys.line(j.Name)).WithPrefix(), "=", 0),
+			j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(s.keys.queue(j.Name)).WithPrefix(), "=", 0),
 		},
 		then:   []clientv3.Op{j.put()},
 		orElse: []clientv3.Op{j.at.Session.Handle.readKey(), clientv3.OpGet(j.at.Key, clientv3.WithCountOnly()), read},

@@ -25,18 +25,18 @@ const escaped percent.Set = "/"
 
 // keySpace makes the keys of one tenant.
 type keySpace struct {
-	lines    string // the beginning of all claims
+	queues    string // the beginning of all claims
 	sessions string
 	id       string
 }
 
 func newKeySpace(prefix string) keySpace {
 	p := root + escaped.Escape(prefix) + "/"
-	return keySpace{lines: p + "line/", sessions: p + "session/", id: p + "id"}
+	return keySpace{queues: p + "line/", sessions: p + "session/", id: p + "id"}
 }
 
 // line is the beginning of the keys of all claims in a name's line.
-func (k *keySpace) line(name string) string { return k.lines + escaped.Escape(name) + "/" }
+func (k *keySpace) queue(name string) string { return k.queues + escaped.Escape(name) + "/" }
 
 var (
 	oldestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
@@ -45,7 +45,7 @@ var (
 
 // readLine reads the claims of a name.
 func (k *keySpace) readLine(name string, options ...clientv3.OpOption) clientv3.Op {
-	return clientv3.OpGet(k.line(name), append(options, clientv3.WithPrefix())...)
+	return clientv3.OpGet(k.queue(name), append(options, clientv3.WithPrefix())...)
 }
 
 // readHead reads the first claim of a name.
@@ -55,12 +55,12 @@ func (k *keySpace) readHead(name string) clientv3.Op {
 
 // claim is the key of a claim in a slot of its session.
 func (k *keySpace) claim(name string, of *lease, slot int) string {
-	return k.line(name) + of.name + "-" + strconv.Itoa(slot)
+	return k.queue(name) + of.name + "-" + strconv.Itoa(slot)
 }
 
 // name is the name in whose line the claim with this key stands.
 func (k *keySpace) name(key string) (string, bool) {
-	rest, ok := strings.CutPrefix(key, k.lines)
+	rest, ok := strings.CutPrefix(key, k.queues)
 	if !ok {
 		return "", false
 	}

@@ -135,7 +135,7 @@ const namesPage = 500
 // Names implements store.Store. It reads keys in their order, and skips the rest of a line that it has seen.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		start := s.keys.lines + escaped.Escape(prefix)
+		start := s.keys.queues + escaped.Escape(prefix)
 		end := clientv3.GetPrefixRangeEnd(start)
 		for start != "" {
 			keys, err := s.keysFrom(ctx, start, end)
@@ -155,7 +155,7 @@ func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 			}
 			if start = ""; len(keys) == namesPage {
 				if start = keys[len(keys)-1] + "\x00"; last != "" {
-					start = max(start, clientv3.GetPrefixRangeEnd(s.keys.line(last)))
+					start = max(start, clientv3.GetPrefixRangeEnd(s.keys.queue(last)))
 				}
 			}
 		}

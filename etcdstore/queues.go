@@ -33,7 +33,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, changed func(name stri
 	defer context.AfterFunc(s.frame.Life(), cancel)()
 	ws := newWatcher(s.frame, s.etcd.client.ActiveConnection())
 	ws.life, ws.everyone = life, func() { changed("") }
-	start := s.keys.lines + escaped.Escape(prefix)
+	start := s.keys.queues + escaped.Escape(prefix)
 	ws.add(&watch{key: start, end: clientv3.GetPrefixRangeEnd(start), puts: true, told: func(event *mvccpb.Event) {
 		if event == nil {
 			changed("")
@@ -86,7 +86,7 @@ const listedLeases = 64
 // Queues implements store.Lister. It reads claims in the order of their keys, so that those of a queue come together.
 func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 	return func(yield func(store.Queue, error) bool) {
-		start := s.keys.lines + escaped.Escape(prefix)
+		start := s.keys.queues + escaped.Escape(prefix)
 		end := clientv3.GetPrefixRangeEnd(start)
 		left := timesLeft{most: listedLeases}
 		for start != "" {
@@ -122,7 +122,7 @@ func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 // firstLine returns what the keys of the first of these claims' line begin with, and how many of them do.
 func (k *keySpace) firstLine(kvs []*mvccpb.KeyValue) (line string, n int) {
 	line = string(kvs[0].Key)
-	if i := strings.LastIndexByte(line, '/'); i >= len(k.lines) {
+	if i := strings.LastIndexByte(line, '/'); i >= len(k.queues) {
 		line = line[:i+1]
 	}
 	for n < len(kvs) && strings.HasPrefix(string(kvs[n].Key), line) {

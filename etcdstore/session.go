@@ -46,7 +46,7 @@ type lessor struct {
 	renewals renewals
 	keys     keySpace
 	ttl      time.Duration // to ask for
-	about    string        // what a session's key says, for people
+	description    string        // what a session's key says, for people
 }
 
 func newLessor(life context.Context, etcd *cluster, keys keySpace, ttl time.Duration) *lessor {
@@ -55,7 +55,7 @@ func newLessor(life context.Context, etcd *cluster, keys keySpace, ttl time.Dura
 		host = "unknown"
 	}
 	about := fmt.Sprint(host, " ", os.Getpid())
-	return &lessor{etcd: etcd, renewals: renewals{etcd: etcd, life: life}, keys: keys, ttl: ttl, about: about}
+	return &lessor{etcd: etcd, renewals: renewals{etcd: etcd, life: life}, keys: keys, ttl: ttl, description: about}
 }
 
 // Open grants a lease, and writes its key. A lease that is gone by then is not the caller's failure: it has expired
@@ -88,7 +88,7 @@ func (l *lessor) openOnce(ctx context.Context) (_ *lease, ttl time.Duration, sen
 	name := fmt.Sprintf("%016x", granted.ID)
 	made := &lease{id: clientv3.LeaseID(granted.ID), name: name, key: l.keys.sessions + name}
 	response, _, err := l.etcd.commit(ctx, transaction{
-		then: []clientv3.Op{clientv3.OpPut(made.key, format+l.about, clientv3.WithLease(made.id))},
+		then: []clientv3.Op{clientv3.OpPut(made.key, format+l.description, clientv3.WithLease(made.id))},
 	})
 	if err != nil {
 		return nil, 0, sent, err // the lease expires

@@ -46,7 +46,7 @@ func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings)
 		claims: map[store.ID]*claim{},
 		slots:  keySlots{},
 	}
-	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Look: s.look})
+	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Inspect: s.look})
 	s.watcher = newWatcher(f, client.ActiveConnection())
 	s.sessions = frame.NewSessions(f, frame.SessionConfig[*lease]{
 		Server: newLessor(f.Life(), s.etcd, s.keys, set.ttl), Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,

@@ -93,8 +93,8 @@ func openError(t *testing.T, raw string) error {
 	return err
 }
 
-// refusal returns why the store at a URL cannot be opened for good. While one of several servers has not answered, that is
-// not known.
+// refusal returns why the store at a URL cannot be opened for good. While one of several servers has not answered, that
+// is not known.
 func refusal(t *testing.T, raw string) (err error) {
 	t.Helper()
 	for end := time.Now().Add(testkit.Patience); ; {

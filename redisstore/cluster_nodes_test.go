@@ -101,8 +101,8 @@ func (f *forgetful) Do(ctx context.Context, command rueidis.Completed) rueidis.R
 	return f.Client.Do(ctx, command)
 }
 
-// A client that was handed in does not know one of the nodes yet. The others are served, and that one too when the client
-// has learnt of it.
+// A client that was handed in does not know one of the nodes yet. The others are served, and that one too when the
+// client has learnt of it.
 func TestNewInClusterUnknownNode(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)

@@ -57,14 +57,14 @@ func (b *base) examine(ctx context.Context) (all []store.Finding) {
 
 // examine reports how many sentinels respond and agree.
 func (s *sentinels) examine(ctx context.Context) []store.Finding {
-	said, lost := s.askAll(ctx, 0)
+	said, lost := s.queryAll(ctx, 0)
 	masters := map[string]int{}
 	for _, one := range said {
 		masters[one.address]++
 	}
 	f := store.Finding{Check: "majority"}
 	switch n := len(s.addresses); {
-	case !s.most(len(said)):
+	case !s.isMajority(len(said)):
 		f.Level = store.Fail
 		f.Found = fmt.Sprintf("%d of %d sentinels of the URL respond: %v", len(said), n, lost)
 		f.Why = "without a majority no failover happens: when the master dies, no lock is granted"

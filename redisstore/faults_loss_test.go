@@ -12,13 +12,13 @@ import (
 )
 
 // TestRestartWithoutData is the schedule behind TestFaults' cells of that name, with nothing left to chance: the holder
-// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a guard they
-// do not.
+// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a guard
+// they do not.
 func TestRestartWithoutData(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, query string }{
-		{"no guard", "?ttl=30s"},
-		{"guard", "?ttl=5s&guard=5s"}, // longer than a restart on a busy machine
+		{"no startup delay", "?ttl=30s"},
+		{"startup delay", "?ttl=5s&startup-delay=5s"}, // longer than a restart on a busy machine
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +33,7 @@ func TestRestartWithoutData(t *testing.T) {
 				t.Fatal("the restart took longer than the lease")
 			}
 			second := w.Take(next)
-			if test.name == "guard" {
+			if test.name == "startup delay" {
 				w.MustExclude(first, second)
 				return
 			}

@@ -32,7 +32,7 @@ func TestFaults(t *testing.T) {
 		{name: "kill -9, restart with data", saves: true, strike: (*scene).killServer},
 		{name: "kill -9, restart with data, Valkey", saves: true, valkey: true, strike: (*scene).killServer},
 		{name: "kill -9, restart without data", strike: func(s *scene) { s.losing(s.loseServer) }},
-		{name: "kill -9, restart without data, guard", query: "&guard=" + crowdTTL.String(), strike: (*scene).loseServer},
+		{name: "kill -9, restart without data, startup delay", query: "&startup-delay=" + crowdTTL.String(), strike: (*scene).loseServer},
 		{name: "server stopped for less than the ttl", effect: testkit.Harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
 		{name: "server stopped for more than the ttl", effect: testkit.MustHurt, strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
 		{name: "connections killed", strike: (*scene).killConnections},

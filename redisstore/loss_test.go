@@ -74,9 +74,9 @@ func TestFirstKeyLostKeepsNewHolder(t *testing.T) {
 }
 
 // With a guard a Join looks at the whole line, and must not take what is left of it for claims that stand.
-func TestFirstKeyLostWithGuard(t *testing.T) {
+func TestFirstKeyLostWithStartupDelay(t *testing.T) {
 	t.Parallel()
-	s, holder, waiter := loseFirstKey(t, "?guard=200ms")
+	s, holder, waiter := loseFirstKey(t, "?startup-delay=200ms")
 	now := testkit.Held(t, s, claim("torn"))
 	testkit.Keep(t, s, holder, store.Gone)
 	testkit.Keep(t, s, waiter, store.Gone)
@@ -99,10 +99,10 @@ func TestOrderLostLetsOneIn(t *testing.T) {
 
 // A guard counts from a time by the server's clock. If that is set back by an hour, the guard begins anew, and does not
 // last for an hour.
-func TestGuardWhenClockIsSetBack(t *testing.T) {
+func TestStartupDelayWhenClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	clock := servers.NewClock(t)
-	_, s := newServer(t, "?guard=1s", servers.Env(clock.Env()...))
+	_, s := newServer(t, "?startup-delay=1s", servers.Env(clock.Env()...))
 	clock.Step(-time.Hour)
 	c := claim("set back")
 	standing := testkit.Join(t, s, &c, store.Waiting)
@@ -114,9 +114,9 @@ func TestGuardWhenClockIsSetBack(t *testing.T) {
 
 // With a guard, every call looks at what is written of the server's run. What a newer version has written there is
 // refused and left alone.
-func TestGuardLeavesNewerRunAlone(t *testing.T) {
+func TestStartupDelayLeavesNewerRunAlone(t *testing.T) {
 	const run, future = "holdfast:{}:run", "2 something of the future"
-	server, s := newServer(t, "?guard=1s")
+	server, s := newServer(t, "?startup-delay=1s")
 	do(t, server, "SET", run, future)
 	for name, call := range testkit.Calls(s, claim("newer")) {
 		err := call(t.Context())

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// takeTurns lets goroutines of two clients take turns while there is trouble, again and again, three times at least. All
-// must get through, one at a time, with rising tokens.
+// takeTurns lets goroutines of two clients take turns while there is trouble, again and again, three times at least.
+// All must get through, one at a time, with rising tokens.
 func takeTurns(t *testing.T, url string, trouble func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*testkit.Patience)

@@ -125,7 +125,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("the log does not say %q", word)
 		}
 	}
-	if _, err := redisstore.New(t.Context(), client, logger, redisstore.WithoutEviction()); err == nil {
+	if _, err := redisstore.New(t.Context(), client, logger, redisstore.WithEvictionRefused()); err == nil {
 		t.Error("a server that evicts was not refused")
 	}
 }

@@ -18,15 +18,15 @@ import (
 func TestPlainURL(t *testing.T) {
 	server := servers.Redis(t)
 	refuseQueries(t, "redis://"+server.Addr(), map[string]string{
-		"mode=fancy":             "mode is line or plain",
-		"mode=plain&retry=0s":    "retry is a positive duration",
-		"mode=plain&retry=often": "retry is a positive duration",
-		"mode=plain&drift=0.6":   "drift is a part",
-		"mode=plain&drift=NaN":   "drift is a part",
-		"mode=plain&drift=1ms":   "drift is a part",
-		"mode=plain&guard=1s":    "mode=queue",
-		"mode=queue&retry=1s":    "for mode=plain",
-		"drift=0.1":              "for mode=plain",
+		"mode=fancy":                  "mode is queue or plain",
+		"mode=plain&retry=0s":         "retry is a positive duration",
+		"mode=plain&retry=often":      "retry is a positive duration",
+		"mode=plain&drift=0.6":        "drift is a part",
+		"mode=plain&drift=NaN":        "drift is a part",
+		"mode=plain&drift=1ms":        "drift is a part",
+		"mode=plain&startup-delay=1s": "mode=queue",
+		"mode=queue&retry=1s":         "for mode=plain",
+		"drift=0.1":                   "for mode=plain",
 	})
 	openAt(t, "redis://"+server.Addr()+"?mode=queue")
 }
@@ -224,7 +224,8 @@ func TestPlainAndLineAreApart(t *testing.T) {
 	}
 }
 
-// To move from plain mode to a line without a pause, a release in between takes both. So each excludes the one before it.
+// To move from plain mode to a line without a pause, a release in between takes both. So each excludes the one before
+// it.
 func TestPlainThenBothThenLine(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
@@ -250,8 +251,8 @@ func TestPlainThenBothThenLine(t *testing.T) {
 	}
 }
 
-// On the way from plain to line, the token of the line is the one for fences: the plain lock is taken first, and both draw
-// from one mark.
+// On the way from plain to line, the token of the line is the one for fences: the plain lock is taken first, and both
+// draw from one mark.
 func TestTokensRiseFromPlainToLine(t *testing.T) {
 	server := servers.Redis(t)
 	plain, line := openLocks(t, server, ""), holdfast.New(openAt(t, "redis://"+server.Addr()))
@@ -284,8 +285,8 @@ type unlocker interface {
 	Unlock(ctx context.Context) error
 }
 
-// A prefix is put before the name as it is, so that another library's key can be named at all. So two prefixes can come to
-// mean the same key: then it is one lock, with one mark and one channel.
+// A prefix is put before the name as it is, so that another library's key can be named at all. So two prefixes can come
+// to mean the same key: then it is one lock, with one mark and one channel.
 func TestPlainPrefixesRunTogether(t *testing.T) {
 	server := servers.Redis(t)
 	short, long := openLocks(t, server, "&prefix=a"+never), openLocks(t, server, "&prefix=ab"+never)

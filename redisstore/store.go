@@ -53,7 +53,7 @@ func newBase(name string, set settings) *base {
 	if set.logger == nil {
 		set.logger = slog.Default()
 	}
-	config := frame.Config{Name: name, Drift: frame.Clocks, Explain: explain, SharedLimits: true}
+	config := frame.Config{Name: name, Drift: frame.Clocks, Explain: set.explain, SharedLimits: true}
 	if set.plain != nil {
 		config.Name = "plain " + name
 		config.Drift.Part = set.plain.drift

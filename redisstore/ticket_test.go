@@ -105,7 +105,8 @@ func TestMarkIsLost(t *testing.T) {
 	}
 }
 
-// What a client has seen, it never falls below, also where its floor is ahead of the clock by a day and of the mark not.
+// What a client has seen, it never falls below, also where its floor is ahead of the clock by a day and of the mark
+// not.
 func TestFloors(t *testing.T) {
 	server, s := newServer(t, "")
 	far := uint64(time.Now().Add(3 * store.FloorAhead).UnixMicro())

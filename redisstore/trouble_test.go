@@ -273,8 +273,8 @@ func used(t *testing.T, server *servers.RedisServer) (sum time.Duration) {
 	return sum
 }
 
-// letIn makes a line of a writer and so many readers, and says how much of the processor it costs the server when the writer
-// leaves.
+// letIn makes a line of a writer and so many readers, and says how much of the processor it costs the server when the
+// writer leaves.
 func letIn(t *testing.T, server *servers.RedisServer, s *redisstore.Store, readers int) time.Duration {
 	t.Helper()
 	writer := testkit.Held(t, s, claim("crowd"))

@@ -19,13 +19,13 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	each := make([][]store.Finding, len(nodes))
 	var examined sync.WaitGroup
 	for i, n := range s.nodes {
-		if nodes[i].State == Ill {
+		if nodes[i].State == Failing {
 			continue
 		}
 		examined.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 			defer cancel()
-			if conn, err := n.wire(ctx); err == nil {
+			if conn, err := n.conn(ctx); err == nil {
 				e := rediswire.Examination{Node: n.address, Voter: true}
 				each[i] = e.Of(ctx, conn)
 			}
@@ -53,8 +53,8 @@ func majorityOf(nodes []NodeHealth) store.Finding {
 		about := fmt.Sprintf("%s is %s", n.Address, n.State)
 		if n.Err != nil {
 			about += fmt.Sprintf(" (%v)", n.Err)
-		} else if n.Wait > 0 {
-			about += fmt.Sprintf(" for %v", n.Wait)
+		} else if n.NoVoteFor > 0 {
+			about += fmt.Sprintf(" for %v", n.NoVoteFor)
 		}
 		others = append(others, about)
 	}

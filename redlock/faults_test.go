@@ -51,15 +51,15 @@ func do(t testing.TB, n *servers.RedisServer, args ...string) any {
 	return answer
 }
 
-// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and given back about as
-// fast as before, and a client that comes now can open.
+// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and given back about
+// as fast as before, and a client that comes now can open.
 func TestMinorityFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newCalmFleet(t, 5)
-			f.query = "max-ttl=1m&timeout=6s" // which nobody may wait for
+			f.query = "max-ttl=1m&node-timeout=6s" // which nobody may wait for
 			s := f.open(t)
 			held := testkit.Held(t, s, claimOf("held"))
 			settled(t, s) // a node that is full prolongs what it has, and takes nothing more
@@ -73,7 +73,8 @@ func TestMinorityFaults(t *testing.T) {
 				testkit.Must(t, s.Leave(t.Context(), c))
 				took = append(took, time.Since(began))
 			}
-			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one at most.
+			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one
+			// at most.
 			if slices.Sort(took); took[len(took)-2] > 2*time.Second {
 				t.Errorf("with two nodes of five Lock and Unlock take %v", took)
 			}
@@ -84,10 +85,10 @@ func TestMinorityFaults(t *testing.T) {
 					missed = 2
 				}
 				for _, h := range s.Health(t.Context()) {
-					if h.Missed {
+					if h.MissedRenewal {
 						missed++
 					}
-					if ill := h.State == redlock.Ill; ill != (h.Err != nil) {
+					if failing := h.State == redlock.Failing; failing != (h.Err != nil) {
 						t.Errorf("%+v", h)
 					}
 				}
@@ -98,15 +99,15 @@ func TestMinorityFaults(t *testing.T) {
 	}
 }
 
-// TestMajorityFaults: three of five fail. Nothing is granted, the error comes within the timeout and names each of them with
-// what it said, and nothing is held afterwards.
+// TestMajorityFaults: three of five fail. Nothing is granted, the error comes within the timeout and names each of them
+// with what it said, and nothing is held afterwards.
 func TestMajorityFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 5)
-			f.query = "max-ttl=4s&timeout=300ms"
+			f.query = "max-ttl=4s&node-timeout=300ms"
 			s := f.open(t)
 			for _, i := range []int{0, 2, 3} {
 				fault.befall(t, f.nodes[i])
@@ -153,12 +154,12 @@ func leaveBy(t testing.TB, s store.Store, c store.Claim) error {
 	return nil
 }
 
-// TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the locks
-// that were given back meanwhile.
+// TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the
+// locks that were given back meanwhile.
 func TestHungNodeCollectsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	f.query = "max-ttl=4s&timeout=2s"
+	f.query = "max-ttl=4s&node-timeout=2s"
 	s := f.open(t)
 	settled(t, s)
 	resume := f.pause(f.nodes[2])

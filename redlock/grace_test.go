@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestGraceOutlivesAKeep: a Keep is under way when the holder's time runs out. Its place is kept for the grace all the same,
-// since what it set going may still run, until it says that this has ended.
+// TestGraceOutlivesAKeep: a Keep is under way when the holder's time runs out. Its place is kept for the grace all the
+// same, since what it set going may still run, until it says that this has ended.
 func TestGraceOutlivesAKeep(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
-	f.query = "max-ttl=30s&timeout=1500ms" // within which a ttl that is nearly over ends
+	f.query = "max-ttl=30s&node-timeout=1500ms" // within which a ttl that is nearly over ends
 	f.init()
 	s, other := f.open(t), f.open(t)
 	c := claimOf("grace")

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestRenewalsTakeTurns: many locks are renewed with few requests, and a node has one of them at a time. So the last of many
-// does not count as unanswered while a node is at work for the first.
+// TestRenewalsTakeTurns: many locks are renewed with few requests, and a node has one of them at a time. So the last of
+// many does not count as unanswered while a node is at work for the first.
 func TestRenewalsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)

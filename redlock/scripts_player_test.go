@@ -112,7 +112,8 @@ func (p *player) do(command ...string) error {
 	return err
 }
 
-// stepClock moves the server's clock. What has run out before it is set back stays away: Redis may have deleted it, or not.
+// stepClock moves the server's clock. What has run out before it is set back stays away: Redis may have deleted it, or
+// not.
 func (p *player) stepClock(d time.Duration) error {
 	if p.chance(20) {
 		d *= 60 // beyond the end of any trust

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	flushEvery   = 250 * time.Millisecond // how often changes are sent
-	pingEvery    = 5 * time.Second        // how often a message is sent if nothing changes
-	searchEvery  = time.Second            // how often deadlocks are searched for while queues change
-	lingerFor    = 5 * time.Second        // how long the watch goes on without viewers, so that a reload keeps the timeline
-	maxBehind    = 64                     // how many messages a viewer can be behind before it is dropped
-	freshFor     = time.Second            // how long the time left that was read serves other viewers too
-	maxReads     = 8                      // how many queues are read at once
-	inspectLimit = 5 * time.Second        // how long a read may take
+	flushEvery    = 250 * time.Millisecond // how often changes are sent
+	pingEvery     = 5 * time.Second        // how often a message is sent if nothing changes
+	searchEvery   = time.Second            // how often deadlocks are searched for while queues change
+	defaultLinger = 5 * time.Second        // how long the watch goes on without viewers, so that a reload keeps the timeline
+	maxBehind     = 64                     // how many messages a viewer can be behind before it is dropped
+	freshFor      = time.Second            // how long the time left that was read serves other viewers too
+	maxReads      = 8                      // how many queues are read at once
+	inspectLimit  = 5 * time.Second        // how long a read may take
 )
 
 var (
@@ -33,6 +33,7 @@ type hub struct {
 	client     *holdfast.Client
 	prefix     string
 	maxViewers int
+	lingerFor  time.Duration
 	closed     context.Context // done when Close was called
 	reads      chan struct{}   // slots for reads
 	wait       sync.WaitGroup  // of the goroutines of the watch
@@ -58,7 +59,7 @@ type freshRead struct {
 
 func newHub(closed context.Context, client *holdfast.Client, prefix string, maxViewers int) *hub {
 	return &hub{
-		client: client, prefix: prefix, maxViewers: maxViewers, closed: closed, reads: make(chan struct{}, maxReads),
+		client: client, prefix: prefix, maxViewers: maxViewers, lingerFor: defaultLinger, closed: closed, reads: make(chan struct{}, maxReads),
 		board: newBoard(), viewers: map[*viewer]bool{}, fresh: map[string]*freshRead{},
 	}
 }
@@ -99,7 +100,7 @@ func (h *hub) leave(v *viewer) {
 		return
 	}
 	var t *time.Timer
-	t = time.AfterFunc(lingerFor, func() {
+	t = time.AfterFunc(h.lingerFor, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.linger == t {

@@ -78,7 +78,7 @@ func (s *Store) word(ctx context.Context, address, word string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close() //nolint:errcheck // the response is there
+	defer conn.Close()                           //nolint:errcheck // the response is there
 	conn.SetDeadline(time.Now().Add(wordWithin)) //nolint:errcheck // there is one, or the read fails
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err

@@ -20,7 +20,7 @@ func OpenThrough(ctx context.Context, v *testkit.Valve, servers, ways []string, 
 	f := newFrame(set)
 	set.servers = ways
 	s := newStore(f, set)
-	s.servers.told = valved{s.Store, v}
+	s.servers.receiver = valved{s.Store, v}
 	if err := s.begin(ctx); err != nil {
 		_ = s.Close()
 		return nil, err

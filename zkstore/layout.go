@@ -30,7 +30,7 @@ type layout interface {
 	foreign() bool
 
 	// mayHaveLines reports whether a node can be a line, or have lines under it.
-	mayHaveLines(path string) bool
+	mayHaveQueues(path string) bool
 
 	// number returns the node that is written whenever a claim is made in a line, so that the result says the number of
 	// the transaction. If it is the line's own, the result also says how many children that has.
@@ -55,7 +55,7 @@ type entry struct {
 
 // parseLine returns the claims of a line in their order. One name that can't be read is an error: a line that is
 // understood in part must not be judged.
-func parseLine(l layout, children []string) ([]sessionqueue.Entry, error) {
+func parseQueue(l layout, children []string) ([]sessionqueue.Entry, error) {
 	entries := make([]entry, 0, len(children))
 	var shrunk []entry
 	for _, child := range children {
@@ -70,11 +70,11 @@ func parseLine(l layout, children []string) ([]sessionqueue.Entry, error) {
 	}
 	for _, m := range shrunk {
 		if at := slices.IndexFunc(entries, func(e entry) bool { return e.ID == m.ID }); at >= 0 {
-			entries[at].Ask.Units = min(entries[at].Ask.Units, m.Ask.Units)
+			entries[at].Demand.Units = min(entries[at].Demand.Units, m.Demand.Units)
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.seq-b.seq, 0), cmp.Compare(b.Ask.Units, a.Ask.Units))
+		return cmp.Or(cmp.Compare(a.seq-b.seq, 0), cmp.Compare(b.Demand.Units, a.Demand.Units))
 	})
 	line := make([]sessionqueue.Entry, len(entries))
 	for i, e := range entries {
@@ -86,7 +86,7 @@ func parseLine(l layout, children []string) ([]sessionqueue.Entry, error) {
 // ownLayout is Holdfast's. A claim's node is named FORMAT-ID-KUNITS.LIMIT-SEQUENCE, where K is l for a lock and s for a
 // semaphore. One that has shrunk has a node FORMAT-ID-to-UNITS beside it.
 type ownLayout struct {
-	lines string // the path that all lines are under
+	queues string // the path that all lines are under
 }
 
 // nodeFormat is the format of names. What begins with another number is in another format.
@@ -108,28 +108,28 @@ func escape(name string) string {
 	return b.String()
 }
 
-func (l ownLayout) path(name string) string { return l.lines + "/" + escape(name) }
+func (l ownLayout) path(name string) string { return l.queues + "/" + escape(name) }
 
 func (l ownLayout) name(path string) (string, bool) {
-	component, ok := strings.CutPrefix(path, l.lines+"/")
+	component, ok := strings.CutPrefix(path, l.queues+"/")
 	if !ok {
 		return "", false
 	}
 	return percent.Unescape(component)
 }
 
-func (l ownLayout) top() string { return l.lines }
+func (l ownLayout) top() string { return l.queues }
 
 func (ownLayout) foreign() bool { return false }
 
-func (l ownLayout) mayHaveLines(path string) bool {
-	return !strings.Contains(path[len(l.lines)+1:], "/")
+func (l ownLayout) mayHaveQueues(path string) bool {
+	return !strings.Contains(path[len(l.queues)+1:], "/")
 }
 
 func (ownLayout) number(line string) string { return line }
 
 func (ownLayout) node(id store.ID, ask store.Demand) (string, error) {
-	return fmt.Sprintf("%s-%v-%s-", nodeFormat, id, sessionqueue.EncodeAsk(ask)), nil
+	return fmt.Sprintf("%s-%v-%s-", nodeFormat, id, sessionqueue.EncodeDemand(ask)), nil
 }
 
 func (ownLayout) shrunk(id store.ID, units int32) string {
@@ -153,11 +153,11 @@ func (ownLayout) parse(child string) (e entry, ok bool, err error) {
 func (e *entry) parseAsk(text string) bool {
 	if units, ok := strings.CutPrefix(text, "to-"); ok {
 		e.marker = true
-		return sessionqueue.ParseInt32(units, &e.Ask.Units) && e.Ask.Units > 0
+		return sessionqueue.ParseInt32(units, &e.Demand.Units) && e.Demand.Units > 0
 	}
 	ask, seq, _ := strings.Cut(text, "-")
 	var ok bool
-	e.Ask, ok = sessionqueue.DecodeAsk(ask)
+	e.Demand, ok = sessionqueue.DecodeDemand(ask)
 	return ok && sessionqueue.ParseInt32(seq, &e.seq)
 }
 
@@ -245,7 +245,7 @@ func (l curatorLayout) top() string { return l.root }
 
 func (curatorLayout) foreign() bool { return true }
 
-func (l curatorLayout) mayHaveLines(at string) bool {
+func (l curatorLayout) mayHaveQueues(at string) bool {
 	_, isClaim, _ := l.parse(path.Base(at))
 	return !isClaim && at != l.root+"/"+reserved && at != l.root+"/zookeeper"
 }
@@ -272,7 +272,7 @@ func (curatorLayout) shrunk(store.ID, int32) string { return "" }
 
 func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
 	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	e = entry{Entry: sessionqueue.Entry{Key: child, Ask: all}}
+	e = entry{Entry: sessionqueue.Entry{Key: child, Demand: all}}
 	words := []string{mutexWord}
 	if l.shared {
 		words = []string{writerWord, readerWord}
@@ -287,7 +287,7 @@ func (l curatorLayout) parse(child string) (e entry, ok bool, err error) {
 			continue
 		}
 		if word == readerWord {
-			e.Ask.Units = 1
+			e.Demand.Units = 1
 		}
 		uuid := strings.ReplaceAll(strings.TrimPrefix(before, "_c_"), "-", "")
 		if e.ID.UnmarshalText([]byte(uuid)) != nil {

@@ -20,11 +20,11 @@ import (
 type servers struct {
 	*settings
 	layout layout
-	told   events
+	receiver   events
 }
 
 // LineKey implements sessionqueue.Server.
-func (z *servers) LineKey(name string) string { return z.layout.path(name) }
+func (z *servers) QueueKey(name string) string { return z.layout.path(name) }
 
 // The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
 // another for the sake of the result. That says the number of the transaction, which is the new node's czxid and the
@@ -57,7 +57,7 @@ func (z *servers) Make(
 			Key: results[createOp].String, Ticket: uint64(number.Mzxid), Alive: alive, //nolint:gosec // positive
 		}
 		if number.NumChildren == 1 {
-			made.Line = []sessionqueue.Entry{{Key: made.Key, ID: claim.ID, Ask: claim.Demand}}
+			made.Queue = []sessionqueue.Entry{{Key: made.Key, ID: claim.ID, Demand: claim.Demand}}
 		}
 		return made, false, nil
 	}
@@ -70,7 +70,7 @@ func (z *servers) Make(
 	case op.index == epochOp && errors.Is(err, zk.ErrBadVersion):
 		return made, false, z.readEpoch(ctx, c)
 	case op.index == createOp && errors.Is(err, zk.ErrNoNode):
-		return made, false, z.makeLine(ctx, c, line)
+		return made, false, z.makeQueue(ctx, c, line)
 	case op.index == numberOp && errors.Is(err, zk.ErrNoNode): // an operator has deleted it
 		return made, false, z.makeNumber(ctx, c, z.layout.number(line))
 	}
@@ -92,17 +92,17 @@ func (z *servers) readEpoch(ctx context.Context, c *client) error {
 
 // makeLine makes the node of a line, which the servers remove when it has had children and has none. It returns
 // ErrAgain.
-func (z *servers) makeLine(ctx context.Context, c *client, line string) error {
+func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.CreateContainer(line, nil, zk.FlagContainer, z.acl())
 		return err
 	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // a path of several components
-		if err := z.makeLine(ctx, c, path.Dir(line)); !errors.Is(err, sessionqueue.ErrAgain) {
+		if err := z.makeQueue(ctx, c, path.Dir(line)); !errors.Is(err, sessionqueue.ErrAgain) {
 			return err
 		}
-		return z.makeLine(ctx, c, line)
+		return z.makeQueue(ctx, c, line)
 	case err == nil || errors.Is(err, zk.ErrNodeExists):
 		return sessionqueue.ErrAgain
 	}
@@ -119,13 +119,13 @@ func (z *servers) makeNumber(ctx context.Context, c *client, number string) erro
 }
 
 // Line implements sessionqueue.Server.
-func (z *servers) Line(ctx context.Context, c *client, name string) ([]sessionqueue.Entry, error) {
+func (z *servers) Queue(ctx context.Context, c *client, name string) ([]sessionqueue.Entry, error) {
 	line := z.layout.path(name)
 	children, err := z.children(ctx, c, line)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := parseLine(z.layout, children)
+	entries, err := parseQueue(z.layout, children)
 	for i := range entries {
 		entries[i].Key = line + "/" + entries[i].Key
 	}
@@ -265,7 +265,7 @@ func (z *servers) Delete(ctx context.Context, c *client, key string) error {
 
 // Void implements sessionqueue.Server: it begins another epoch of the session.
 func (z *servers) Void(ctx context.Context, c *client) error {
-	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.about), -1) })
+	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.description), -1) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return sessionqueue.ErrOver
@@ -299,7 +299,7 @@ func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []
 		if err != nil {
 			return nil, err
 		}
-		level = slices.DeleteFunc(deeper, func(path string) bool { return !z.layout.mayHaveLines(path) })
+		level = slices.DeleteFunc(deeper, func(path string) bool { return !z.layout.mayHaveQueues(path) })
 	}
 	return names, nil
 }

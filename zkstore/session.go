@@ -21,7 +21,7 @@ const patiencePart = 6
 // more (rule 8 of package store).
 func (z *servers) Open(ctx context.Context) (c *client, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now() // the leader counts from when it makes the session
-	c, err = connect(ctx, z.settings, z.told)
+	c, err = connect(ctx, z.settings, z.receiver)
 	if err != nil {
 		return nil, 0, sent, err
 	}
@@ -39,11 +39,8 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 	if err := z.checkTTL(ttl); err != nil {
 		return 0, err
 	}
-	if z.user != "" {
-		err := request(ctx, c, func(conn *zk.Conn) error { return conn.AddAuth("digest", []byte(z.user+":"+z.password)) })
-		if err != nil {
-			return 0, err
-		}
+	if _, err := c.logIn(ctx, 0); err != nil {
+		return 0, err
 	}
 	if z.chroot != "" {
 		if there, err := exists(ctx, c, z.chroot); err != nil {
@@ -62,7 +59,7 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 		}
 	}
 	c.path = fmt.Sprintf("%s/%016x", z.sessions(), uint64(c.conn.SessionID())) //nolint:gosec // for a name
-	err = create(ctx, c, c.path, []byte(z.about), zk.FlagEphemeral, z.acl())
+	err = create(ctx, c, c.path, []byte(z.description), zk.FlagEphemeral, z.acl())
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // it is there if the response was lost
 		return 0, pathError(c.path, err)
 	}

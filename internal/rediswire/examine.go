@@ -173,7 +173,7 @@ func (e *Examination) persistence() store.Finding {
 		return f
 	}
 	f.Why = "until the lost leases have expired, two clients can hold one lock"
-	f.Fix = "CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE; or have all clients use ?guard=D with D " +
+	f.Fix = "CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE; or have all clients use ?startup-delay=D with D " +
 		"at least the longest ttl"
 	switch {
 	case e.Voter:
@@ -181,7 +181,7 @@ func (e *Examination) persistence() store.Finding {
 		f.Found += "; a node has no vote for max-ttl after that, so that no lock is granted twice"
 	case e.Delay > 0:
 		f.Level = store.OK
-		f.Found += fmt.Sprintf("; nothing is granted for %v after that (guard), which covers leases of up to that ttl", e.Delay)
+		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to that ttl", e.Delay)
 	}
 	return f
 }

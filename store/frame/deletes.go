@@ -72,7 +72,7 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 	}
 	d.Later(p)
 	for {
-		err := d.rounds.Ask().Await(ctx)
+		err := d.rounds.Request().Await(ctx)
 		if !errors.Is(err, errDeleteLimit) || ctx.Err() != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 	switch {
 	case !p.Unsure:
-		d.neverStood(p)
+		d.neverJoined(p)
 	case err != nil && !store.Final(err):
 		d.Later(p)
 	default:
@@ -97,7 +97,7 @@ func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 }
 
 // neverStood notes that nothing of a claim stands, unless it has to be deleted for another reason.
-func (d *Deletes[H]) neverStood(p Position[H]) {
+func (d *Deletes[H]) neverJoined(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()
 	if _, pending := d.pending[p.ID]; !pending {
@@ -131,7 +131,7 @@ func (d *Deletes[H]) Remember(p Position[H]) {
 func (d *Deletes[H]) Forget() { clear(d.pending) }
 
 // Retry deletes what is pending, without waiting for it.
-func (d *Deletes[H]) Retry() { d.rounds.Ask() }
+func (d *Deletes[H]) Retry() { d.rounds.Request() }
 
 // Await waits until nothing of a claim is to be deleted. What is left of it from before may be on its way out.
 func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
@@ -141,7 +141,7 @@ func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
 	if !pending {
 		return nil
 	}
-	return d.rounds.Ask().Await(ctx)
+	return d.rounds.Request().Await(ctx)
 }
 
 // errDeleteLimit is the error of a round of deletes that has reached its own limit, which is not its callers'.

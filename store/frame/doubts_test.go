@@ -22,7 +22,7 @@ func doubting(t *testing.T, failures int, test func(d *frame.Doubts[int], looks 
 		var looks [][]int
 		d := frame.NewDoubts(f, frame.DoubtsConfig[int]{
 			Mutex: mutex, Limit: time.Minute,
-			Look: func(ctx context.Context, claims []int) error {
+			Inspect: func(ctx context.Context, claims []int) error {
 				slices.Sort(claims)
 				mutex.Lock()
 				looks = append(looks, claims)

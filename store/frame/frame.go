@@ -38,7 +38,7 @@ type Frame struct {
 	Config
 
 	notify  atomic.Pointer[func(store.ID, store.Status)]
-	unheard atomic.Bool // pushes may have been lost
+	pushesLost atomic.Bool // pushes may have been lost
 	closed  atomic.Bool
 	life    context.Context
 	end     context.CancelFunc
@@ -101,11 +101,11 @@ func (f *Frame) Push(id store.ID, standing store.Status) {
 }
 
 // PushesLost notes that pushes may have been lost, as when the connection they come over has ended.
-func (f *Frame) PushesLost() { f.unheard.Store(true) }
+func (f *Frame) PushesLost() { f.pushesLost.Store(true) }
 
 // PushesResumed notes that pushes arrive again. If some may have been lost, it tells the client so.
 func (f *Frame) PushesResumed() {
-	if f.unheard.Load() && f.unheard.CompareAndSwap(true, false) {
+	if f.pushesLost.Load() && f.pushesLost.CompareAndSwap(true, false) {
 		f.Push(store.Everyone, store.Status{})
 	}
 }

@@ -29,7 +29,7 @@ type Round struct {
 func NewRounds(f *Frame, work func() error) *Rounds { return &Rounds{frame: f, work: work} }
 
 // Ask returns the next round, and has it begin as soon as none is under way.
-func (r *Rounds) Ask() *Round {
+func (r *Rounds) Request() *Round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {

@@ -100,7 +100,7 @@ func (s *Sessions[H]) Current(ctx context.Context) (*Session[H], error) {
 		if ses := s.get(); ses != nil {
 			return ses, nil
 		}
-		if err := s.openings.Ask().Await(ctx); err != nil {
+		if err := s.openings.Request().Await(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func (s *Sessions[H]) IsAt(handle H) bool { return s.current != nil && s.current
 func (s *Sessions[H]) Is(ses *Session[H]) bool { return ses != nil && s.current == ses }
 
 // Renew has the session renewed by a renewal that is sent after the call.
-func (s *Sessions[H]) Renew() *Round { return s.beats.Ask() }
+func (s *Sessions[H]) Renew() *Round { return s.beats.Request() }
 
 // Freshen renews a session that has less than half of its ttl left, so that what is granted under it is of some use.
 func (s *Sessions[H]) Freshen(ctx context.Context, ses *Session[H]) error {

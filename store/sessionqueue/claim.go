@@ -14,7 +14,7 @@ type claim[S comparable] struct {
 	frame.Position[S]
 	joined time.Time // when Join was called
 
-	ask     store.Demand
+	demand     store.Demand
 	state   store.State // Waiting or Held
 	granted time.Time   // if it had to wait
 
@@ -58,7 +58,7 @@ func (s *Store[S]) hold(c *claim[S]) {
 }
 
 // gone notes that c stands no more.
-func (s *Store[S]) gone(c *claim[S]) {
+func (s *Store[S]) lost(c *claim[S]) {
 	if !s.remove(c) {
 		return
 	}
@@ -107,7 +107,7 @@ func (s *Store[S]) freed(c *claim[S], deleted Watch) {
 
 // A watching is a watch that is set at the server, or about to be.
 type watching[S comparable] struct {
-	told map[*claim[S]]struct{}
+	claims map[*claim[S]]struct{}
 	set  chan struct{} // is closed when the server has responded
 }
 
@@ -117,8 +117,8 @@ func (s *Store[S]) unwatch(c *claim[S], w Watch) {
 	if there == nil {
 		return
 	}
-	delete(there.told, c)
-	if len(there.told) == 0 {
+	delete(there.claims, c)
+	if len(there.claims) == 0 {
 		delete(s.watches, w)
 		s.Server.Unwatch(c.Session.Handle, w)
 	}
@@ -137,7 +137,7 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 		there = &watching[S]{map[*claim[S]]struct{}{}, make(chan struct{})}
 		s.watches[w] = there
 	}
-	there.told[c] = struct{}{}
+	there.claims[c] = struct{}{}
 	s.mu.Unlock()
 	if !first {
 		select {
@@ -161,8 +161,8 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 	case now == there:
 		delete(s.watches, w)
 	}
-	delete(there.told, c)
-	for other := range there.told {
+	delete(there.claims, c)
+	for other := range there.claims {
 		s.doubt(other)
 	}
 	return false, err

@@ -104,7 +104,7 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Status, error) {
 			return standing, err
 		}
 	}
-	c := &claim[S]{Position: j.at, joined: j.began, ask: j.Demand}
+	c := &claim[S]{Position: j.at, joined: j.began, demand: j.Demand}
 	c.written = c.data(j.Claim)
 	made, unsure, err := s.Server.Make(ctx, ses.Handle, j.Claim, c.written)
 	j.at.Unsure = j.at.Unsure || unsure
@@ -113,7 +113,7 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Status, error) {
 	}
 	ses.Extend(made.Alive)
 	c.Key, c.Ticket, c.version, c.state = made.Key, made.Ticket, made.Version, store.Held
-	return j.made(ctx, c, made.Line)
+	return j.made(ctx, c, made.Queue)
 }
 
 // made finds out where the claim stands whose node was just made, in a line that was so then, if that is known.
@@ -123,7 +123,7 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 	if c.Ticket <= j.Floor || c.Ticket > store.MaxTicket { // the server was restored from a backup
 		err = fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, c.Ticket, j.Floor)
 	} else {
-		ahead, err = j.lookAhead(ctx, c, entries)
+		ahead, err = j.inspectAhead(ctx, c, entries)
 	}
 	if err != nil || j.Try && c.state != store.Held {
 		if failed := s.deletes.Now(ctx, c.Position); failed != nil {
@@ -168,9 +168,9 @@ func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 }
 
 // lookAhead notes the claim's state by what is ahead of it. It reads the line if that is not known.
-func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S], entries []Entry) (ahead int, err error) {
+func (j *joining[S]) inspectAhead(ctx context.Context, c *claim[S], entries []Entry) (ahead int, err error) {
 	if entries == nil {
-		if entries, err = j.store.Server.Line(ctx, c.Session.Handle, c.Name); err != nil {
+		if entries, err = j.store.Server.Queue(ctx, c.Session.Handle, c.Name); err != nil {
 			return 0, err
 		}
 	}
@@ -188,7 +188,7 @@ func (j *joining[S]) lookAhead(ctx context.Context, c *claim[S], entries []Entry
 // the way of others.
 func (j *joining[S]) refused(ctx context.Context) (standing store.Status, refused bool, err error) {
 	s := j.store
-	entries, err := s.lineNow(ctx, j.at.Session.Handle, j.Name)
+	entries, err := s.queueNow(ctx, j.at.Session.Handle, j.Name)
 	if err == nil {
 		err = mismatch(entries, j.Demand)
 	}
@@ -224,8 +224,8 @@ func indexOf(entries []Entry, key string) int {
 
 // mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
 func mismatch(ahead []Entry, ask store.Demand) error {
-	if len(ahead) > 0 && grant.Mismatch(ahead[0].Ask, ask) {
-		return &store.MismatchError{InUse: ahead[0].Ask}
+	if len(ahead) > 0 && grant.Mismatch(ahead[0].Demand, ask) {
+		return &store.MismatchError{InUse: ahead[0].Demand}
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 		return err
 	}
 	return Each(unknown, func(i int) error {
-		_, err := s.Server.Line(ctx, in, cs[i].Name)
+		_, err := s.Server.Queue(ctx, in, cs[i].Name)
 		if unreadable(err) {
 			standings[i].Err, err = err, nil
 		}
@@ -142,7 +142,7 @@ func (s *Store[S]) confirm(
 		case refused < 0:
 			ses.Extend(alive)
 			s.confirmed(claims, updates)
-			return s.lookAll(ctx, s.waiting(claims))
+			return s.inspectAll(ctx, s.waiting(claims))
 		}
 		if again, err := s.refresh(ctx, claims[refused], err); err != nil {
 			return err
@@ -172,9 +172,9 @@ func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range claims {
-		u := Update{Name: c.Name, ID: c.ID, Key: c.Key, Ask: c.ask, Version: c.version, Data: c.data(&kept[i])}
-		if kept[i].Units < c.ask.Units && s.claims[c.ID] == c {
-			u.Units, u.Ask.Units = kept[i].Units, kept[i].Units
+		u := Update{Name: c.Name, ID: c.ID, Key: c.Key, Demand: c.demand, Version: c.version, Data: c.data(&kept[i])}
+		if kept[i].Units < c.demand.Units && s.claims[c.ID] == c {
+			u.Units, u.Demand.Units = kept[i].Units, kept[i].Units
 			if marker := s.Server.Marker(u); marker != "" && !slices.Contains(c.Markers, marker) {
 				c.Markers = append(slices.Clone(c.Markers), marker) // the response may be lost
 			}
@@ -203,10 +203,10 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 
 // shrink notes that a claim has fewer units, if it has.
 func (s *Store[S]) shrink(c *claim[S], units int32) {
-	if units == 0 || units >= c.ask.Units {
+	if units == 0 || units >= c.demand.Units {
 		return
 	}
-	c.ask.Units = units
+	c.demand.Units = units
 	s.waitFor(c, nil, false) // others may block it now
 }
 
@@ -217,14 +217,14 @@ func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (agai
 	if err != nil {
 		return false, err
 	}
-	entries, err := s.Server.Line(ctx, c.Session.Handle, c.Name)
+	entries, err := s.Server.Queue(ctx, c.Session.Handle, c.Name)
 	if err != nil && !unreadable(err) {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if node.Ticket == 0 {
-		s.gone(c)
+		s.lost(c)
 		return false, nil
 	}
 	if unreadable(err) && c.version == node.Version {
@@ -236,7 +236,7 @@ func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (agai
 	}
 	c.version, c.written = node.Version, node.Data
 	if at := indexOf(entries, c.Key); at >= 0 { // a Keep that was thought lost may have shrunk it
-		s.shrink(c, entries[at].Ask.Units)
+		s.shrink(c, entries[at].Demand.Units)
 	}
 	return s.claims[c.ID] == c, nil
 }

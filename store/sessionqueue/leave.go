@@ -28,7 +28,7 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 	// It does not stand here: it never did, or it is gone. All that is left to say is what the server says.
 	in, err := s.Session(call.Context)
 	if err == nil {
-		_, err = s.Server.Line(call.Context, in, c.Name)
+		_, err = s.Server.Queue(call.Context, in, c.Name)
 	}
 	return call.Outcome(err)
 }
@@ -72,7 +72,7 @@ func (s *Store[S]) deleteNodes(ctx context.Context, p frame.Position[S]) error {
 		keys = slices.Insert(keys, 0, p.Key)
 	}
 	if p.Unsure {
-		entries, err := s.Server.Line(ctx, p.Session.Handle, p.Name)
+		entries, err := s.Server.Queue(ctx, p.Session.Handle, p.Name)
 		if err != nil && !unreadable(err) {
 			return err
 		}

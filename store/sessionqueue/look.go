@@ -12,15 +12,15 @@ import (
 )
 
 // lineNow reads a line as the server knows it now.
-func (s *Store[S]) lineNow(ctx context.Context, in S, name string) ([]Entry, error) {
+func (s *Store[S]) queueNow(ctx context.Context, in S, name string) ([]Entry, error) {
 	if err := s.Server.CatchUp(ctx, in); err != nil {
 		return nil, err
 	}
-	return s.Server.Line(ctx, in, name)
+	return s.Server.Queue(ctx, in, name)
 }
 
 // exclusive reports whether it holds only if no claim is ahead.
-func (c *claim[S]) exclusive() bool { return c.ask.Units == c.ask.Limit }
+func (c *claim[S]) exclusive() bool { return c.demand.Units == c.demand.Limit }
 
 // evaluate returns where a claim stands that comes after these, and what it waits for:
 //   - one that wants everything, for the one or two before it;
@@ -34,7 +34,7 @@ func (s *Store[S]) evaluate(
 	var prefix grant.Prefix
 	fits := true
 	for i := range ahead {
-		fits = fits && prefix.Admit(ahead[i].Ask)
+		fits = fits && prefix.Admit(ahead[i].Demand)
 	}
 	if fits && prefix.Admit(ask) {
 		return store.Held, nil, false
@@ -50,24 +50,24 @@ func (s *Store[S]) evaluate(
 		return store.Waiting, waitsFor, len(ahead) == last && !s.Foreign && s.WatchOwn
 	}
 	for _, e := range slices.Backward(ahead) {
-		if ask.Kind == store.Lock && (e.Ask.Units == e.Ask.Limit || grant.Mismatch(e.Ask, ask)) {
+		if ask.Kind == store.Lock && (e.Demand.Units == e.Demand.Limit || grant.Mismatch(e.Demand, ask)) {
 			return store.Waiting, []Watch{{Key: e.Key, Data: true}}, false
 		}
 	}
-	return store.Waiting, []Watch{{Key: s.Server.LineKey(name)}}, false
+	return store.Waiting, []Watch{{Key: s.Server.QueueKey(name)}}, false
 }
 
 // lookDeep is how often a line is read again because what blocks a claim has left meanwhile.
-const lookDeep = 5
+const maxInspections = 5
 
 // look finds out where claims of one name stand, and watches what they wait for. The client is told of those that turn
 // out to be held or gone.
 //
 // The line may be read from a server that is behind others. But a claim that was ahead, and is not in what it says, has
 // left for ever: that a claim holds is seen late, and never too early.
-func (s *Store[S]) look(ctx context.Context, name string, claims []*claim[S]) error {
-	for range lookDeep {
-		entries, err := s.Server.Line(ctx, claims[0].Session.Handle, name)
+func (s *Store[S]) inspect(ctx context.Context, name string, claims []*claim[S]) error {
+	for range maxInspections {
+		entries, err := s.Server.Queue(ctx, claims[0].Session.Handle, name)
 		switch {
 		case errors.Is(err, ErrOver):
 			s.Sessions.Over(claims[0].Session)
@@ -117,7 +117,7 @@ func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (set
 	if err != nil || !there || exclusive {
 		return there, err
 	}
-	now, err := s.Server.Line(ctx, c.Session.Handle, c.Name)
+	now, err := s.Server.Queue(ctx, c.Session.Handle, c.Name)
 	return slices.Equal(aheadOf(now, c.Key), aheadOf(entries, c.Key)), err
 }
 
@@ -133,12 +133,12 @@ func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
 	at := indexOf(entries, c.Key)
 	switch {
 	case at < 0:
-		s.gone(c)
+		s.lost(c)
 		return false
 	case c.state == store.Held:
 		return false
 	}
-	state, waitsFor, noOthers := s.evaluate(c.Name, entries[:at], c.ask)
+	state, waitsFor, noOthers := s.evaluate(c.Name, entries[:at], c.demand)
 	if state == store.Held {
 		s.hold(c)
 		return false
@@ -160,7 +160,7 @@ func (s *Store[S]) doubt(c *claim[S]) {
 }
 
 // lookAll looks at claims, reading each line once.
-func (s *Store[S]) lookAll(ctx context.Context, claims []*claim[S]) error {
+func (s *Store[S]) inspectAll(ctx context.Context, claims []*claim[S]) error {
 	type place struct {
 		name string
 		in   S
@@ -170,7 +170,7 @@ func (s *Store[S]) lookAll(ctx context.Context, claims []*claim[S]) error {
 		at := place{c.Name, c.Session.Handle}
 		lines[at] = append(lines[at], c)
 	}
-	return Each(slices.Collect(maps.Keys(lines)), func(at place) error { return s.look(ctx, at.name, lines[at]) })
+	return Each(slices.Collect(maps.Keys(lines)), func(at place) error { return s.inspect(ctx, at.name, lines[at]) })
 }
 
 // atOnce is how many requests of one call are under way at the same time.

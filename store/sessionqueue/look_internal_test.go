@@ -25,12 +25,12 @@ func (*drainingLine) End(context.Context, int) {}
 
 func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
 	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	own := Entry{Key: "own", Ask: all}
+	own := Entry{Key: "own", Demand: all}
 	if d.ahead == 0 {
 		return []Entry{own}, nil
 	}
 	d.ahead--
-	return []Entry{{Key: fmt.Sprint("other", d.ahead), Ask: all}, own}, nil
+	return []Entry{{Key: fmt.Sprint("other", d.ahead), Demand: all}, own}, nil
 }
 
 func (*drainingLine) Unwatch(int, Watch) {}
@@ -41,7 +41,7 @@ func (*drainingLine) Watch(context.Context, int, Watch) (there bool, err error) 
 // granted all the same, without waiting for its next Keep.
 func TestLineThatDrainsFast(t *testing.T) {
 	t.Parallel()
-	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{ahead: 2 * lookDeep}})
+	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{ahead: 2 * maxInspections}})
 	s.mu.Lock()
 	s.doubt(c)
 	s.mu.Unlock()
@@ -63,7 +63,7 @@ func TestDeletedClaimIsNotGranted(t *testing.T) {
 	s.mu.Lock()
 	c.waitsFor, c.noOthers = []Watch{ahead}, true
 	for _, w := range []Watch{own, ahead} {
-		s.watches[w] = &watching[int]{told: map[*claim[int]]struct{}{c: {}}}
+		s.watches[w] = &watching[int]{claims: map[*claim[int]]struct{}{c: {}}}
 	}
 	s.mu.Unlock()
 	s.Changed(1, own, true)
@@ -87,7 +87,7 @@ func waitingIn(t *testing.T, config Config[int]) (*Store[int], *claim[int], <-ch
 	}
 	c := &claim[int]{
 		Position: frame.Position[int]{ID: store.ID{1}, Name: "mine", Session: ses, Key: "own", Ticket: 7},
-		ask:      store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		demand:      store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 		state:    store.Waiting,
 	}
 	s.mu.Lock()

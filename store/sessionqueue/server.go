@@ -23,7 +23,7 @@ type Server[S comparable] interface {
 	Done(in S) <-chan struct{}
 
 	// LineKey returns what a line is watched by.
-	LineKey(name string) string
+	QueueKey(name string) string
 
 	// Make makes the node of a claim, with this data, at the end of its line. The error is ErrAgain if that is to be tried
 	// again at once. unsure reports that the node may have been made, or may still be, although there is an error.
@@ -31,7 +31,7 @@ type Server[S comparable] interface {
 
 	// Line returns the nodes of a line in their order. It may be behind what the server knows, but not behind what it has
 	// told this session.
-	Line(ctx context.Context, in S, name string) ([]Entry, error)
+	Queue(ctx context.Context, in S, name string) ([]Entry, error)
 
 	// CatchUp has what is read afterwards be no older than the call.
 	CatchUp(ctx context.Context, in S) error
@@ -80,14 +80,14 @@ type Made struct {
 	Ticket  uint64
 	Version uint64    // of what it says
 	Alive   time.Time // as of when that has extended the session; zero: it has not
-	Line    []Entry   // the line, as of when the node was made; nil: not known
+	Queue    []Entry   // the line, as of when the node was made; nil: not known
 }
 
 // An Entry is a node of a line.
 type Entry struct {
 	Key string
 	ID  store.ID // zero: another program's
-	Ask store.Demand
+	Demand store.Demand
 }
 
 // A Node is what a node says.
@@ -109,7 +109,7 @@ type Update struct {
 	Name    string
 	ID      store.ID
 	Key     string
-	Ask     store.Demand // what the claim asks for from now on
+	Demand     store.Demand // what the claim asks for from now on
 	Version uint64       // of what it says so far
 	Write   bool         // it says something new
 	Data    string

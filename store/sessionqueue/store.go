@@ -58,7 +58,7 @@ func New[S comparable](config Config[S]) *Store[S] {
 		joining: map[store.ID]chan struct{}{},
 		watches: map[Watch]*watching[S]{},
 	}
-	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Look: s.lookAll})
+	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Inspect: s.inspectAll})
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
 		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
 	})
@@ -94,7 +94,7 @@ func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
 	s.deletes.Forget()
 	clear(s.watches)
 	for _, c := range s.claims {
-		s.gone(c)
+		s.lost(c)
 	}
 	s.Sessions.EndLost(lost, s.Server.Done(lost.Handle))
 }
@@ -130,10 +130,10 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 		return
 	}
 	delete(s.watches, w)
-	for c := range fired.told {
+	for c := range fired.claims {
 		switch {
 		case deleted && w.Key == c.Key:
-			s.gone(c)
+			s.lost(c)
 		case deleted && slices.Contains(c.waitsFor, w):
 			s.freed(c, w)
 		default:

@@ -32,7 +32,7 @@ func (l *shrinkingLine) Line(context.Context, int, string) (entries []Entry, err
 	l.reads++
 	for _, key := range l.keys {
 		all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-		entries = append(entries, Entry{Key: key, Ask: all})
+		entries = append(entries, Entry{Key: key, Demand: all})
 	}
 	return entries, nil
 }
@@ -112,7 +112,7 @@ func TestWatchTwo(t *testing.T) {
 				test.other(&config)
 			}
 			s, c, pushes := waitingIn(t, config)
-			if err := s.look(t.Context(), c.Name, []*claim[int]{c}); err != nil {
+			if err := s.inspect(t.Context(), c.Name, []*claim[int]{c}); err != nil {
 				t.Fatal(err)
 			}
 			for _, keys := range test.leave {
@@ -141,7 +141,7 @@ func TestEventsAfterReconnect(t *testing.T) {
 	t.Parallel()
 	server := &shrinkingLine{keys: []string{"a", "own"}}
 	s, c, _ := waitingIn(t, Config[int]{Server: server, WatchTwo: true, WatchOwn: true})
-	if err := s.look(t.Context(), c.Name, []*claim[int]{c}); err != nil {
+	if err := s.inspect(t.Context(), c.Name, []*claim[int]{c}); err != nil {
 		t.Fatal(err)
 	}
 	server.mu.Lock() // it does not respond yet

@@ -166,8 +166,8 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// When no majority is in reach any more, everything is given back, also where it seems to have failed. Those that have not
-// answered yet have a moment to do so, and are then asked like the others.
+// When no majority is in reach any more, everything is given back, also where it seems to have failed. Those that have
+// not answered yet have a moment to do so, and are then asked like the others.
 func TestLosesEarly(t *testing.T) {
 	denied := Answer{Code: Denied, Votes: true, Holder: "other", Left: time.Second}
 	for name, c := range map[string]struct {
@@ -284,8 +284,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A claim with a grace that has run out keeps its place for that long, but is not renewed: what its holder set going may still
-// run. When the grace is over too it is gone.
+// A claim with a grace that has run out keeps its place for that long, but is not renewed: what its holder set going
+// may still run. When the grace is over too it is gone.
 func TestGrace(t *testing.T) {
 	c := newTry(t, 3)
 	c.Claim = NewClaim(c.rules, "lock", "id", testTTL, testTTL/2)
@@ -377,7 +377,8 @@ func TestTicketWithTake(t *testing.T) {
 	c.want(Won)
 }
 
-// A proposal that is too high for most does not spoil the ticket that is then drawn: that is above the marks, and no higher.
+// A proposal that is too high for most does not spoil the ticket that is then drawn: that is above the marks, and no
+// higher.
 func TestProposalIsTooHigh(t *testing.T) {
 	c := newTry(t, 3)
 	c.does(c.Try(0, 0, MaxTicket))

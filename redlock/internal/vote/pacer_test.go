@@ -90,8 +90,8 @@ func TestRunOut(t *testing.T) {
 	}
 }
 
-// Somebody who was let in by the first node, and kept out by the others, soon tries again: a release has reached that node
-// and not yet the others, and is told there no more.
+// Somebody who was let in by the first node, and kept out by the others, soon tries again: a release has reached that
+// node and not yet the others, and is told there no more.
 func TestReleaseOnItsWay(t *testing.T) {
 	c := lost(t)
 	c.answer(c.cur.probed, granted(10))
@@ -102,8 +102,8 @@ func TestReleaseOnItsWay(t *testing.T) {
 	}
 }
 
-// Who found too many nodes failing does not try sooner for a release: it would not get in. If all who wait told each other of
-// what they give back, each try would bring the next ones forward, at nodes that have enough to do.
+// Who found too many nodes failing does not try sooner for a release: it would not get in. If all who wait told each
+// other of what they give back, each try would bring the next ones forward, at nodes that have enough to do.
 func TestPushAfterFailure(t *testing.T) {
 	for during := range 2 { // the try, or after it
 		c := newTry(t, 5)
@@ -134,7 +134,8 @@ func TestPushAfterFailure(t *testing.T) {
 	}
 }
 
-// Those who have split the votes tell those who wait when they give back: nobody else will. Who gave way to a holder does not.
+// Those who have split the votes tell those who wait when they give back: nobody else will. Who gave way to a holder
+// does not.
 func TestSplitsAreTold(t *testing.T) {
 	for holder, told := range map[string]bool{"": true, "one": false} {
 		c := trying(t, 5)

@@ -91,7 +91,8 @@ func TestNoProbeOutOfTurn(t *testing.T) {
 	}
 }
 
-// Who is denied by an earlier try of his own, whose release was overtaken, does not wait for somebody else to tell of one.
+// Who is denied by an earlier try of his own, whose release was overtaken, does not wait for somebody else to tell of
+// one.
 func TestProbeIsDeniedByItself(t *testing.T) {
 	c := trying(t, 3)
 	first := c.first()
@@ -179,8 +180,8 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 	}
 }
 
-// Who was not told by the first node goes on when that denies the key: a release may have reached the others alone. That it
-// only now hears of releases tells nothing.
+// Who was not told by the first node goes on when that denies the key: a release may have reached the others alone.
+// That it only now hears of releases tells nothing.
 func TestProbeUntold(t *testing.T) {
 	c := trying(t, 3)
 	c.say(held, 0, 1)

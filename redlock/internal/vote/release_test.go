@@ -52,8 +52,8 @@ func TestLeaveIsRepeated(t *testing.T) {
 	}
 }
 
-// Nodes that failed to take the key acknowledge its end soon, and that helps nobody: free is what a majority of those has
-// given back that had it. One of those that is down is not waited for longer than for any node.
+// Nodes that failed to take the key acknowledge its end soon, and that helps nobody: free is what a majority of those
+// has given back that had it. One of those that is down is not waited for longer than for any node.
 func TestFreeWhereItWasHeld(t *testing.T) {
 	c := heldAtThree(t)
 	for _, node := range []int{1, 3, 0, 2} {
@@ -76,9 +76,9 @@ func TestFreeWhereItWasHeld(t *testing.T) {
 	c.want(Faulty)
 }
 
-// A node that has denied the key works and has a vote: others can have it there. One of three that had the key and hangs is
-// not waited for then for all its time. What denied it was mostly an earlier lock of the same client, whose release was
-// overtaken. It may be somebody else's too, so that those that had the key are given a moment.
+// A node that has denied the key works and has a vote: others can have it there. One of three that had the key and
+// hangs is not waited for then for all its time. What denied it was mostly an earlier lock of the same client, whose
+// release was overtaken. It may be somebody else's too, so that those that had the key are given a moment.
 func TestFreeWhereItWasDenied(t *testing.T) {
 	c := takenAtThree(t)
 	c.does(c.Leave(0))

@@ -11,8 +11,8 @@ import (
 
 const silent50 = "no answer in 50ms"
 
-// TestFaultNamesWhatWasMissing: an error counts the nodes that did what came to nothing without them, and says of each of
-// the others what it said to that.
+// TestFaultNamesWhatWasMissing: an error counts the nodes that did what came to nothing without them, and says of each
+// of the others what it said to that.
 func TestFaultNamesWhatWasMissing(t *testing.T) {
 	t.Parallel()
 	dead := "it cannot be reached: " + errPlayed.Error()
@@ -35,7 +35,7 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			g.answer(vote.Take, failing, 0, 1, 2)
 			g.answer(vote.Take, mad, 3, 4)
 			g.fails(p, "0 of 5 nodes answered as they should, and 3 are needed", map[int]string{
-				0: dead, 1: dead, 2: dead, 3: errMad.Error(), 4: errMad.Error(),
+				0: dead, 1: dead, 2: dead, 3: errMarkTooHigh.Error(), 4: errMarkTooHigh.Error(),
 			})
 		},
 		"raise": func(g *stage) {
