@@ -82,7 +82,7 @@ func TestLocationString(t *testing.T) {
 		"redis://s3cret:@h":                                "redis://xxxxx@h",
 		"redis://@h":                                       "redis://@h",
 		"redis://h?pwd=s3cret":                             "redis://h?xxxxx=xxxxx",
-		"redis://h?s3cret&guard=1s":                        "redis://h?guard=1s&xxxxx=xxxxx",
+		"redis://h?s3cret&startup-delay=1s":                "redis://h?startup-delay=1s&xxxxx=xxxxx",
 		"redis+sentinel://h/main?sentinel-password=s3cret": "redis+sentinel://h/main?sentinel-password=xxxxx",
 		"rediss://h?ca=/ca.pem&server-name=n":              "rediss://h?ca=%2Fca.pem&server-name=n",
 		"sqlite:/home/me%40corp/a%3Fb.db":                  "sqlite:/home/me%40corp/a%3Fb.db",
