@@ -169,6 +169,17 @@ func TestUI(t *testing.T) {
 			if code := u.send(http.MethodGet, "queue?name=nightly", "", &detail); code != 200 || len(detail.Entries) != 2 || detail.Entries[0].Until == 0 {
 				t.Errorf("%d, %+v", code, detail)
 			}
+			var health struct {
+				Checks []struct{ Name, Status string }
+			}
+			if code := u.send(http.MethodGet, "health", "", &health); code != 200 || len(health.Checks) < 3 {
+				t.Errorf("%d, %+v", code, health)
+			}
+			for _, c := range health.Checks {
+				if c.Name == "" || !regexp.MustCompile(`^(OK|WARN|FAIL)$`).MatchString(c.Status) {
+					t.Errorf("%+v", c)
+				}
+			}
 			if code := u.send(http.MethodPost, "break", `{"name":"nightly","token":"`+lease.Token().String()+`"}`, nil); code != 200 {
 				t.Fatalf("break: %d; %s", code, u.errors())
 			}
