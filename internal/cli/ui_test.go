@@ -98,7 +98,7 @@ func (u *uiRun) watch() <-chan string {
 	if token, ok := strings.CutPrefix(u.page.Fragment, "token="); ok {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine below closes it
 	check(u.t, err)
 	messages := make(chan string, 1000)
 	gone := make(chan struct{})
