@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// consul is Consul, as one client uses it. It implements sessionqueue.Server; session.go has what concerns sessions, and
-// watch.go what concerns watches.
+// consul is Consul, as one client uses it. It implements sessionqueue.Server; session.go has what concerns sessions,
+// and watch.go what concerns watches.
 type consul struct {
 	*agent
 	queries  *agent // has connections for nothing but blocking queries
 	renewals *agent // has one for nothing but renewals
 	keys     keySpace
 	frame    *frame.Frame
-	told     events
+	receiver events
 }
 
 // events is told what happens to a session, and to the keys that are watched. Its methods don't block. A
@@ -31,15 +31,15 @@ type events interface {
 	Changed(in *session, w sessionqueue.Watch, deleted bool)
 }
 
-// LineKey implements sessionqueue.Server.
-func (c *consul) LineKey(name string) string { return c.keys.line(name) }
+// QueueKey implements sessionqueue.Server.
+func (c *consul) QueueKey(name string) string { return c.keys.queue(name) }
 
 // The operations that make a claim's key, all in one step: they demand the session's epoch, make the key, and read the
-// line.
+// queue.
 const (
 	_ = iota
 	makeOp
-	lineOp
+	queueOp
 )
 
 // Make implements sessionqueue.Server. The index of the transaction is the key's create index, and the claim's ticket.
@@ -50,7 +50,7 @@ func (c *consul) Make(
 	entries, err := c.txn(ctx,
 		checkIndexOp(in.key, in.epoch.Load()),
 		lockOp(key, in.id, encodeValue(claim.Demand, data)),
-		treeOp(c.keys.line(claim.Name)),
+		treeOp(c.keys.queue(claim.Name)),
 	)
 	if _, failed := errors.AsType[*failedOp](err); failed { // over, in another epoch, or the key is another session's
 		return made, false, c.readEpoch(ctx, in)
@@ -58,13 +58,13 @@ func (c *consul) Make(
 	if err != nil {
 		return made, mayHaveBeenDone(err), err
 	}
-	if len(entries) <= lineOp {
+	if len(entries) <= queueOp {
 		return made, true, c.noRead(key)
 	}
 	own := entries[makeOp]
 	made = sessionqueue.Made{Key: key, Ticket: own.CreateIndex, Version: own.ModifyIndex}
-	if line, err := decodeLine(entries[lineOp:]); err == nil {
-		made.Line = line
+	if line, err := decodeQueue(entries[queueOp:]); err == nil {
+		made.Queue = line
 	} // otherwise it is read once more, and the key deleted
 	return made, false, nil
 }
@@ -85,13 +85,13 @@ func (c *consul) readEpoch(ctx context.Context, in *session) error {
 	return sessionqueue.ErrAgain
 }
 
-// Line implements sessionqueue.Server.
-func (c *consul) Line(ctx context.Context, _ *session, name string) ([]sessionqueue.Entry, error) {
-	entries, err := c.txn(ctx, treeOp(c.keys.line(name)))
+// Queue implements sessionqueue.Server.
+func (c *consul) Queue(ctx context.Context, _ *session, name string) ([]sessionqueue.Entry, error) {
+	entries, err := c.txn(ctx, treeOp(c.keys.queue(name)))
 	if err != nil {
 		return nil, err
 	}
-	return decodeLine(entries)
+	return decodeQueue(entries)
 }
 
 // CatchUp implements sessionqueue.Server: all reads are consistent.
@@ -105,7 +105,7 @@ func (c *consul) Read(ctx context.Context, _ *session, key string) (node session
 	}
 	e := &entries[0]
 	node = sessionqueue.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
-	_, node.Data, _ = decodeValue(e) // what can't be read says nothing
+	_, node.Data, _ = decodeValue(e) // what can't be read has no meaning here
 	return node, nil
 }
 
@@ -119,7 +119,7 @@ func (c *consul) Confirm(
 	ops := []op{checkSessionOp(in.key, in.id)}
 	for _, u := range updates {
 		if u.Write {
-			ops = append(ops, casOp(u.Key, u.Version, encodeValue(u.Ask, u.Data)))
+			ops = append(ops, casOp(u.Key, u.Version, encodeValue(u.Demand, u.Data)))
 		} else {
 			ops = append(ops, checkIndexOp(u.Key, u.Version))
 		}
@@ -143,7 +143,7 @@ func (c *consul) Confirm(
 	return alive, -1, nil
 }
 
-// Marker implements sessionqueue.Server: a key says itself what its claim asks for.
+// Marker implements sessionqueue.Server: a key says itself its claim's demand.
 func (c *consul) Marker(sessionqueue.Update) string { return "" }
 
 // Delete implements sessionqueue.Server.
@@ -156,7 +156,7 @@ func (c *consul) Delete(ctx context.Context, _ *session, key string) error {
 func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []string, err error) {
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
-	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.lines, query, nil, &lines)
+	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.queues, query, nil, &lines)
 	if r.isMissing() {
 		return nil, nil
 	}

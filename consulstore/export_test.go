@@ -19,7 +19,7 @@ func OpenThrough(ctx context.Context, v *Valved, servers, ways []string, options
 	c := newConsul(newFrame(set), set)
 	c.dialer.addresses = ways
 	m := newMode(c)
-	v.events, c.told = c.told, v
+	v.events, c.receiver = c.receiver, v
 	return begin(ctx, c, m)
 }
 
@@ -36,8 +36,8 @@ func OpenOver(
 	return begin(ctx, c, newMode(c))
 }
 
-// LineOf is what the keys of a name's line begin with, for a store without prefix.
-func LineOf(name string) string { return newKeySpace("").line(name) }
+// LineOf is what the keys of a name's queue begin with, for a store without prefix.
+func LineOf(name string) string { return newKeySpace("").queue(name) }
 
 // KeyOf is the key of a claim, for a store without prefix.
 func KeyOf(name string, id store.ID) string { return newKeySpace("").claim(name, id) }

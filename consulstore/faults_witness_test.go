@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/consulstore"
@@ -32,7 +33,8 @@ type key struct {
 	CreateIndex, ModifyIndex uint64
 }
 
-// keysUnder returns the keys under a prefix, in the order in which they were made. A server that is away is asked again.
+// keysUnder returns the keys under a prefix, in the order in which they were made. A server that is away is asked
+// again.
 func keysUnder(t testing.TB, node *servers.ConsulServer, prefix string) (keys []key) {
 	t.Helper()
 	var result struct{ Results []struct{ KV key } }
@@ -53,7 +55,7 @@ func keysUnder(t testing.TB, node *servers.ConsulServer, prefix string) (keys []
 func leftIn(t testing.TB, c *servers.ConsulServers) (left []string) {
 	t.Helper()
 	for _, k := range keysUnder(t, c.Nodes[0], "holdfast/") {
-		if k.Key != "holdfast/id" {
+		if !strings.HasSuffix(k.Key, "/id") {
 			left = append(left, k.Key)
 		}
 	}

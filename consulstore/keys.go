@@ -14,7 +14,7 @@ import (
 
 // keySpace is where everything of one prefix is.
 type keySpace struct {
-	lines    string // of a line are the keys under lines + its name, escaped, + a slash
+	queues   string // of a queue are the keys under queues + its name, escaped, + a slash
 	sessions string
 	id       string
 }
@@ -27,26 +27,26 @@ func newKeySpace(prefix string) keySpace {
 	if prefix != "" {
 		tenant += "tenant/" + escape(prefix) + "/"
 	}
-	return keySpace{lines: tenant + "line/", sessions: tenant + "session/", id: tenant + "id"}
+	return keySpace{queues: tenant + "line/", sessions: tenant + "session/", id: tenant + "id"}
 }
 
-// line returns what the keys of a line begin with.
-func (k keySpace) line(name string) string { return k.lines + escape(name) + "/" }
+// queue returns what the keys of a queue begin with.
+func (k keySpace) queue(name string) string { return k.queues + escape(name) + "/" }
 
-// isLine reports whether this is what the keys of a line begin with, and no key.
-func isLine(key string) bool { return strings.HasPrefix(key, root) && strings.HasSuffix(key, "/") }
+// isQueue reports whether this is what the keys of a queue begin with, and no key.
+func isQueue(key string) bool { return strings.HasPrefix(key, root) && strings.HasSuffix(key, "/") }
 
 // claim returns the key of a claim.
-func (k keySpace) claim(name string, id store.ID) string { return k.line(name) + id.String() }
+func (k keySpace) claim(name string, id store.ID) string { return k.queue(name) + id.String() }
 
-// name returns the name of a line, by what its keys begin with.
+// name returns the name of a queue, by what its keys begin with.
 func (k keySpace) name(line string) (string, bool) {
-	rest, ok := strings.CutPrefix(line, k.lines)
+	rest, ok := strings.CutPrefix(line, k.queues)
 	if !ok {
 		return "", false
 	}
 	name, err := url.PathUnescape(strings.ReplaceAll(strings.TrimSuffix(rest, "/"), "~", "%"))
-	return name, err == nil && k.line(name) == line
+	return name, err == nil && k.queue(name) == line
 }
 
 // unescaped writes what url.QueryEscape has left, or not written as %XX.
@@ -63,9 +63,9 @@ func escape(name string) string {
 	return strings.ReplaceAll(escaped, "%", "~")
 }
 
-// encodeValue writes the value of a claim's key: the format, what the claim asks for, and data.
+// encodeValue writes the value of a claim's key: the format, the claim's demand, and data.
 func encodeValue(ask store.Demand, data string) string {
-	return sessionqueue.Format + sessionqueue.EncodeAsk(ask) + " " + strings.TrimPrefix(data, sessionqueue.Format)
+	return sessionqueue.Format + sessionqueue.EncodeDemand(ask) + " " + strings.TrimPrefix(data, sessionqueue.Format)
 }
 
 // decodeValue reads what encodeValue has written.
@@ -78,7 +78,7 @@ func decodeValue(e *entry) (ask store.Demand, data string, err error) {
 		return ask, "", unreadable(e)
 	}
 	text, data, _ := strings.Cut(rest, " ")
-	ask, ok := sessionqueue.DecodeAsk(text)
+	ask, ok := sessionqueue.DecodeDemand(text)
 	if !ok {
 		return ask, "", unreadable(e)
 	}
@@ -89,9 +89,9 @@ func unreadable(e *entry) error {
 	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionqueue.ErrUnreadable)
 }
 
-// decodeLine returns the claims of a line in their order, which is that in which Consul has made their keys. One that
-// can't be read is an error: a line that is understood in part must not be judged.
-func decodeLine(entries []entry) ([]sessionqueue.Entry, error) {
+// decodeQueue returns the claims of a queue in their order, which is that in which Consul has made their keys. One that
+// can't be read is an error: a queue that is understood in part must not be judged.
+func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
 	line := make([]sessionqueue.Entry, len(entries))
 	var unread error
@@ -99,7 +99,7 @@ func decodeLine(entries []entry) ([]sessionqueue.Entry, error) {
 		e := &entries[i]
 		line[i].Key = e.Key
 		var err error
-		if line[i].Ask, _, err = decodeValue(e); err == nil {
+		if line[i].Demand, _, err = decodeValue(e); err == nil {
 			id := e.Key[strings.LastIndexByte(e.Key, '/')+1:]
 			if line[i].ID.UnmarshalText([]byte(id)) != nil || e.Session == "" {
 				err = unreadable(e)

@@ -52,8 +52,8 @@ func randomName(r *rand.Rand) string {
 func checkEscaped(t *testing.T, name string) (line string) {
 	t.Helper()
 	keys := newKeySpace("")
-	line = keys.line(name)
-	component := strings.TrimSuffix(strings.TrimPrefix(line, keys.lines), "/")
+	line = keys.queue(name)
+	component := strings.TrimSuffix(strings.TrimPrefix(line, keys.queues), "/")
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.~", r)
 	}
@@ -105,7 +105,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Keys of another program among those of lines are no names.
+// Keys of another program among those of queues are no names.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	keys := newKeySpace("")
@@ -126,7 +126,7 @@ func TestTenantsAreApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, prefix := range append([]string{""}, oddNames...) {
 		keys := newKeySpace(prefix)
-		for _, key := range []string{keys.lines, keys.sessions, keys.id} {
+		for _, key := range []string{keys.queues, keys.sessions, keys.id} {
 			if other, taken := seen[key]; taken {
 				t.Errorf("the prefixes %q and %q have %q", prefix, other, key)
 			}
@@ -134,7 +134,7 @@ func TestTenantsAreApart(t *testing.T) {
 		}
 	}
 	for _, name := range oddNames {
-		if line := newKeySpace("").line(name); strings.HasPrefix(line, root+"tenant/") {
+		if line := newKeySpace("").queue(name); strings.HasPrefix(line, root+"tenant/") {
 			t.Errorf("the name %q has %q", name, line)
 		}
 	}
@@ -148,12 +148,12 @@ func TestConsulKeepsKeys(t *testing.T) {
 	for names := range slices.Chunk(oddNames, batch) {
 		var ops []any
 		for _, name := range names {
-			ops = append(ops, map[string]any{"KV": casOp(newKeySpace("").line(name)+"claim", 0, name)})
+			ops = append(ops, map[string]any{"KV": casOp(newKeySpace("").queue(name)+"claim", 0, name)})
 		}
 		testkit.Must(t, server.Call(t.Context(), http.MethodPut, "/v1/txn", ops, nil))
 	}
 	for _, name := range oddNames {
-		key := newKeySpace("").line(name) + "claim"
+		key := newKeySpace("").queue(name) + "claim"
 		var found []entry
 		testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/kv/"+key, nil, &found))
 		if len(found) != 1 || found[0].Key != key || string(found[0].Value) != name {
@@ -200,7 +200,7 @@ func TestUnreadableValues(t *testing.T) {
 	}
 }
 
-// A line is in the order of create indexes. If one claim can't be read, the line can't. What is newer goes before.
+// A queue is in the order of create indexes. If one claim can't be read, the queue can't. What is newer goes before.
 func TestDecodeLine(t *testing.T) {
 	t.Parallel()
 	value := []byte(encodeValue(store.Demand{Kind: store.Semaphore, Units: 1, Limit: 2}, sessionqueue.Format))
@@ -208,7 +208,7 @@ func TestDecodeLine(t *testing.T) {
 		key := newKeySpace("").claim("x", store.ID{id})
 		return entry{Key: key, Value: value, Session: "s", CreateIndex: index}
 	}
-	line, err := decodeLine([]entry{claim(1, 30), claim(2, 9), claim(3, 100)})
+	line, err := decodeQueue([]entry{claim(1, 30), claim(2, 9), claim(3, 100)})
 	testkit.Must(t, err)
 	var order []byte
 	for _, e := range line {
@@ -218,7 +218,7 @@ func TestDecodeLine(t *testing.T) {
 		t.Errorf("the order is %v", order)
 	}
 	without, strange, newer := claim(4, 4), claim(5, 5), claim(6, 6)
-	without.Session, strange.Key, newer.Value = "", newKeySpace("").line("x")+"note", []byte("2 x")
+	without.Session, strange.Key, newer.Value = "", newKeySpace("").queue("x")+"note", []byte("2 x")
 	for name, test := range map[string]struct {
 		entries []entry
 		want    error
@@ -228,7 +228,7 @@ func TestDecodeLine(t *testing.T) {
 		"newer":            {[]entry{claim(1, 1), newer}, store.ErrFormat},
 		"newer and others": {[]entry{without, strange, newer}, store.ErrFormat},
 	} {
-		if line, err := decodeLine(test.entries); !errors.Is(err, test.want) || line != nil {
+		if line, err := decodeQueue(test.entries); !errors.Is(err, test.want) || line != nil {
 			t.Errorf("%s: %v, %v", name, line, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // A session is one in Consul. It has a key of its own, whose modify index is the session's epoch. A claim is made only
-// in the epoch in which that was asked for. So a request that may still be on its way is made void for ever by writing
+// in the epoch in which that was asked for. So a request that may still be on its way is made void forever by writing
 // the key once more (rule 8 of package store).
 type session struct {
 	id      string
@@ -94,7 +94,7 @@ func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, 
 // create makes a session, and the node that it belongs to if there is none.
 func (c *consul) create(ctx context.Context) (id string, err error) {
 	body := creation{
-		Name: "holdfast " + c.about, Node: c.node, TTL: c.ttl.String(), Behavior: "delete", LockDelay: "0s",
+		Name: "holdfast " + c.description, Node: c.node, TTL: c.ttl.String(), Behavior: "delete", LockDelay: "0s",
 		Checks: []string{}, NodeChecks: []string{},
 	}
 	var created struct{ ID string }
@@ -114,7 +114,7 @@ func (c *consul) create(ctx context.Context) (id string, err error) {
 // Void implements sessionqueue.Server: it begins another epoch of the session. A key that is written with what it says
 // already keeps its index, so that it says something else each time.
 func (c *consul) Void(ctx context.Context, in *session) error {
-	written, err := c.txn(ctx, lockOp(in.key, in.id, sessionqueue.Format+c.about+" "+rand.Text()))
+	written, err := c.txn(ctx, lockOp(in.key, in.id, sessionqueue.Format+c.description+" "+rand.Text()))
 	if failed, ok := errors.AsType[*failedOp](err); ok {
 		return errors.Join(sessionqueue.ErrOver, failed) // the session is not there, or its key is another's
 	}
@@ -132,7 +132,7 @@ func (c *consul) awaitEnd(in *session) {
 	w := &watch{Watch: sessionqueue.Watch{Key: in.key}}
 	if _, gone := c.follow(in.life, w); gone {
 		in.end() // its watches are of no use any more
-		c.told.Over(in)
+		c.receiver.Over(in)
 	}
 }
 

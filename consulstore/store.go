@@ -20,7 +20,7 @@ type Store struct {
 	mode
 }
 
-// A mode is what is made of keys and sessions: a line of claims, or one key for each lock.
+// A mode is what is made of keys and sessions: a queue of claims, or one key for each lock.
 type mode interface {
 	store.Store
 
@@ -43,25 +43,25 @@ func newMode(c *consul) mode {
 	if c.plain {
 		return newPlainMode(c)
 	}
-	return newLineMode(c)
+	return newQueueMode(c)
 }
 
-// lineMode keeps a line of claims for each name.
-type lineMode struct {
+// queueMode keeps a queue of claims for each name.
+type queueMode struct {
 	*sessionqueue.Store[*session]
 	consul   *consul
 	identity string
 }
 
-func newLineMode(c *consul) *lineMode {
-	m := &lineMode{consul: c, Store: sessionqueue.New(sessionqueue.Config[*session]{
+func newQueueMode(c *consul) *queueMode {
+	m := &queueMode{consul: c, Store: sessionqueue.New(sessionqueue.Config[*session]{
 		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
 	})}
-	c.told = m.Store
+	c.receiver = m.Store
 	return m
 }
 
-func (m *lineMode) start(ctx context.Context, identity string) error {
+func (m *queueMode) start(ctx context.Context, identity string) error {
 	m.identity = identity
 	_, err := m.Session(ctx)
 	if err == nil {
@@ -71,7 +71,7 @@ func (m *lineMode) start(ctx context.Context, identity string) error {
 }
 
 // Abilities implements store.Store.
-func (m *lineMode) Abilities() store.Abilities {
+func (m *queueMode) Abilities() store.Abilities {
 	able := m.consul.abilities()
 	able.Identity, able.Queue, able.Shared = m.identity, true, true
 	return able
@@ -99,7 +99,7 @@ func (c *consul) closeIdle() {
 }
 
 // Close implements store.Store.
-func (m *lineMode) Close() error {
+func (m *queueMode) Close() error {
 	err := m.Store.Close()
 	m.consul.closeIdle()
 	return err

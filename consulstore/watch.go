@@ -64,7 +64,7 @@ func stateOf(entries []entry) (s state) {
 
 // readOp reads what is watched.
 func readOp(w sessionqueue.Watch) op {
-	if isLine(w.Key) {
+	if isQueue(w.Key) {
 		return treeOp(w.Key)
 	}
 	return getOp(w.Key)
@@ -76,7 +76,7 @@ func (w *watch) stateIn(found map[string]entry) state {
 	if e, there := found[w.Key]; there {
 		watched = append(watched, e)
 	}
-	if isLine(w.Key) {
+	if isQueue(w.Key) {
 		for key, e := range found {
 			if strings.HasPrefix(key, w.Key) {
 				watched = append(watched, e)
@@ -88,7 +88,7 @@ func (w *watch) stateIn(found map[string]entry) state {
 
 // firedBy reports whether this is what w is set for.
 func (w *watch) firedBy(now state) bool {
-	return now.keys == 0 || now != w.seen && (w.Data || isLine(w.Key))
+	return now.keys == 0 || now != w.seen && (w.Data || isQueue(w.Key))
 }
 
 func newWatches(c *consul, in *session) *watches {
@@ -154,7 +154,7 @@ func (s *watches) fire(w *watch, now state) {
 	set := s.remove(w)
 	s.mu.Unlock()
 	if set {
-		s.consul.told.Changed(s.in, w.Watch, now.keys == 0 && !isLine(w.Key))
+		s.consul.receiver.Changed(s.in, w.Watch, now.keys == 0 && !isQueue(w.Key))
 	}
 }
 
@@ -278,7 +278,7 @@ func (s *watches) pollOnce(batch []*watch) {
 	if err != nil {
 		return
 	}
-	found := map[string]entry{} // a key can be read by itself, and with its line
+	found := map[string]entry{} // a key can be read by itself, and with its queue
 	for _, e := range entries {
 		found[e.Key] = e
 	}

@@ -1,11 +1,16 @@
-// Package etcdstore keeps locks in etcd, 3.5.13 or later: for those who need correctness first. What etcd has
-// acknowledged it does not lose, whichever minority of its members fails.
+// Package etcdstore keeps locks in etcd, 3.5.13 or later, for programs that need correctness first. etcd does not lose
+// what it has acknowledged, whichever minority of its members fails.
 //
 //	import _ "github.com/holdfast-go/holdfast/etcdstore"
 //
 //	locks, err := holdfast.Open(ctx, "etcd://h1:2379,h2:2379,h3:2379")
 //
-// or, with a client that the program has anyway and that stays its own:
+// or, with settings in Go:
+//
+//	s, err := etcdstore.Open(ctx, []string{"h1", "h2", "h3"}, etcdstore.WithTTL(10*time.Second))
+//	locks := holdfast.New(s)
+//
+// or, with a client that the program already has and continues to own:
 //
 //	s, err := etcdstore.New(ctx, client)
 //	locks := holdfast.New(s)
@@ -16,61 +21,73 @@
 //	etcds://…                            the same over TLS
 //
 //	prefix=P                keeps tenants of one etcd apart
-//	ttl=10s                 the ttl of the session, in whole seconds; 30s if it is not given
-//	ca=FILE                 for etcds: whom to trust, instead of the system's authorities
+//	ttl=10s                 the ttl of the session, in whole seconds; the default is 30s
+//	password-file=FILE      has the password of USER; it is read again for each login
+//	ca=FILE                 for etcds: the authorities to trust, instead of the system's
 //	cert=FILE, key=FILE     for etcds: the client's certificate
 //	server-name=NAME        for etcds: the name that the servers' certificates must have
-//	insecure-skip-verify=true   for etcds: trust anybody
+//	insecure-skip-verify=true   for etcds: trust any certificate
 //
-// # A session
+// The default port is 2379.
 //
-// A client has one session, which is a lease in etcd, whatever the number of its locks. Its ttl is the ttl of all of
-// them: a lock cannot ask for less, and who asks for more gets the session's. The session is renewed over one stream,
-// three times per ttl and whenever locks are kept, and each time together with a read that only the real leader can
-// answer: one that was deposed, and does not know it yet, must not extend anything. A lock is believed until the ttl
-// after the renewal was sent that etcd has answered, less 1 % and 2 ms. etcd counts from when it got the renewal, so it
-// never takes away what is still believed. When etcd has the lease no more, everything that the client held is lost,
-// and the next Lock begins a new session.
+// # Sessions
 //
-// # What a line looks like
+// A client has one session, which is a lease in etcd, whatever the number of its locks. The session's ttl is the ttl of
+// all of them: a lock that requests less is refused, and a lock that requests more has the session's. The session is
+// renewed over one stream, three times per ttl and whenever locks are kept. Each renewal goes along with a read that
+// only the real leader can answer: a leader that was deposed, and does not know it yet, must not extend anything. A
+// lock is valid until the ttl has passed since the last acknowledged renewal was sent, less 1 % and 2 ms. etcd counts
+// from when it received that renewal, so it never expires a lock that is still believed to be held. When etcd no longer
+// has the lease, all locks of the client are lost, and the next Lock begins a new session.
 //
-// A claim is a key under the session's lease, and its place in the line is the key's create revision, which is also its
-// ticket. Join is one transaction that puts the key and reads what is ahead; Leave is one that deletes the key at that
-// create revision. A waiting claim watches what blocks it: one that wants everything, the claim before it; a reader,
-// the last ahead that is no reader; a part of a semaphore, the line. So the release of a lock wakes nothing but the
-// next claim. That reads its own key and what is ahead, in one transaction, before it believes that it holds. A claim
-// that stands for more than a moment also watches its own key: one that an operator deletes is noticed at once.
+// # Queues
 //
-// All watches are on one stream, without a goroutine for each. Whether they are right is never taken for granted: Keep
-// reads every claim's key from etcd, so that a watch which lags behind extends nothing.
+// A claim is a key under the session's lease. Its position in the queue is the key's create revision, which is also its
+// ticket. Join is one transaction that puts the key and reads what is ahead of it. Leave is one transaction that
+// deletes the key at that create revision. A waiting claim watches what blocks it: an exclusive claim watches the claim
+// before it; a reader, the last claim ahead that is not a reader; a part of a semaphore, the whole queue. So a release
+// wakes only the next claim, which reads its own key and what is ahead of it in one transaction before it takes the
+// lock as held. A claim that stays for more than a moment also watches its own key, so that its deletion by an operator
+// is noticed at once.
 //
-// # A Join that nobody knows of
+// All watches share one stream, without a goroutine for each. They are never trusted alone: Keep reads every claim's
+// key from etcd, so that a watch that lags behind extends nothing.
 //
-// The response to a Join can be lost, and the request can be on its way for longer than its caller waits. The session
-// has a key of its own, whose mod revision all Joins are conditional on. Deleting a claim whose Join may still come
-// also writes that key once more: then it can land no more, at any time. What could not be deleted because etcd did not
-// respond is deleted when it does. The client need not do anything, and nothing has to be kept for each name.
+// # Joins whose response is lost
 //
-// # What holds, and what cannot
+// The response to a Join can be lost, and the request can arrive later than its caller waits. The session has a key of
+// its own, and every Join is conditional on that key's mod revision. Deleting a claim whose Join may still arrive also
+// writes the session's key, after which that Join can't be carried out any more, at any time. What can't be deleted
+// because etcd does not respond is deleted when it does. The client need not do anything, and nothing is kept per name.
 //
-// Exclusion, order and tokens hold through the loss of any minority of members, of the leader, of the network between
-// members and of clocks, as far as their pace goes: a lease is measured by the pace of the leader's clock. (etcd's
-// LeaseCheckpoint, which is off unless it was asked for, may take from a lease of more than five minutes when the
-// leader changes: leave it off, or the ttl below that.) With less than a majority nothing is granted and nothing
-// renewed; what is held ends with its ttl on both sides.
+// # Logins
 //
-// After the death of a client its locks are free when the ttl has passed and etcd has looked, which it does twice a
-// second. A new leader gives every lease its whole ttl again, so that it may take twice the ttl, and as long as
-// elections take.
+// A client logs in with the user and the password of the moment whenever it needs a token of etcd: when it is opened,
+// before each stream, and when etcd has rejected its token. etcd does that after the password was changed; tokens of
+// that user are void then. So change the password in etcd, and then in the file or in what [WithCredentials] reads. In
+// between, logins fail with an error that is final for Lock; leases that are held are renewed as soon as a login
+// succeeds, and are lost if none does within the ttl. A client that was handed to [New] logs in with the password that
+// it was made with.
+//
+// # Guarantees and limits
+//
+// Exclusion, order and tokens survive the loss of any minority of members, of the leader, of the network between
+// members, and clocks that are set, as long as clocks run at about the same pace: a lease is measured by the pace of
+// the leader's clock. (etcd's LeaseCheckpoint, which is off by default, may shorten a lease of more than five minutes
+// when the leader changes: leave it off, or the ttl below that.) With less than a majority nothing is granted and
+// nothing is renewed, and what is held ends with its ttl on both sides.
+//
+// After the death of a client its locks are free when the ttl has passed and etcd has checked for expired leases, which
+// it does twice a second. A new leader grants every lease its whole ttl again, so that it may take twice the ttl, and
+// the time of the elections.
 //
 // An etcd that was restored from a backup has a lower revision than before. Clients that have seen a greater ticket get
-// [store.ErrFloor] rather than a token that a fence would refuse; new clients cannot know. Restore with --bump-revision
-// and
-// --mark-compacted, by which etcd provides for this.
+// [store.ErrFloor] rather than a token that a fence would reject; new clients can't know. Restore with --bump-revision
+// and --mark-compacted, which etcd has for this case.
 //
-// # The smallest role
+// # Smallest role
 //
-// For the prefix P (for none, leave P empty):
+// For the prefix P (without a prefix, leave P empty):
 //
 //	etcdctl role grant-permission holdfast --prefix=true readwrite holdfast/P/
 package etcdstore

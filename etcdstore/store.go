@@ -46,7 +46,7 @@ func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings)
 		claims: map[store.ID]*claim{},
 		slots:  keySlots{},
 	}
-	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Look: s.look})
+	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Inspect: s.look})
 	s.watcher = newWatcher(f, client.ActiveConnection())
 	s.sessions = frame.NewSessions(f, frame.SessionConfig[*lease]{
 		Server: newLessor(f.Life(), s.etcd, s.keys, set.ttl), Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
@@ -71,7 +71,7 @@ func (s *Store) Abilities() store.Abilities {
 		MaxTTL:     MaxTTL,
 		SessionTTL: s.ttl,
 		// A new leader gives every session its whole ttl again, and an election timeout more. With those of a second, which
-		// is etcd's default, elections and the look for what has run out add up to this.
+		// is etcd's default, elections and the look for what has expired add up to this.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 5 * time.Second,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,

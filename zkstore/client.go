@@ -19,10 +19,12 @@ import (
 // A client is one session in ZooKeeper: the library's client, which is not allowed to outlive its session. By itself
 // the library begins another one when the first has expired, and sends what was left in its queue under that.
 type client struct {
-	conn  *zk.Conn
-	lag   time.Duration
-	tls   *tls.Config
-	ended <-chan zk.Event // is closed when the library has ended its work
+	conn     *zk.Conn
+	settings *settings
+	logins   logins
+	lag      time.Duration
+	tls      *tls.Config
+	ended    <-chan zk.Event // is closed when the library has ended its work
 
 	path  string       // of the session's node
 	epoch atomic.Int32 // the version of that node
@@ -61,7 +63,7 @@ type events interface {
 
 // connect begins a session.
 func connect(ctx context.Context, set *settings, told events) (*client, error) {
-	c := &client{lag: set.tick, tls: set.tls, changed: make(chan struct{})}
+	c := &client{settings: set, lag: set.tick, tls: set.tls, changed: make(chan struct{})}
 	c.life, c.end = context.WithCancel(context.Background())
 	first := true
 	callback := func(e zk.Event) {
@@ -245,7 +247,8 @@ const callTries = 5
 // call has the library do f, which knows no context, and may be done twice. What was given up may still be done later.
 func call[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)) (result T, err error) {
 	for range callTries {
-		if result, err = callOnce(ctx, c, f); !isCut(err) {
+		logins := c.logins.count.Load()
+		if result, err = callOnce(ctx, c, f); !isCut(err) && !c.refused(ctx, err, logins) {
 			break
 		}
 	}
@@ -295,6 +298,15 @@ func (f *failedOp) Unwrap() error { return f.err }
 // multi does operations in one step, or none of them. Only a majority of the servers can do that, also if they write
 // nothing. It returns as of when the leader knows that the session lives, which is zero if that is not certain.
 func (c *client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, alive time.Time, err error) {
+	logins := c.logins.count.Load()
+	results, alive, err = c.multiOnce(ctx, ops...)
+	if c.refused(ctx, err, logins) {
+		results, alive, err = c.multiOnce(ctx, ops...)
+	}
+	return results, alive, err
+}
+
+func (c *client) multiOnce(ctx context.Context, ops ...any) (results []zk.MultiResponse, alive time.Time, err error) {
 	proof := c.proof(time.Now())
 	results, err = callOnce(ctx, c, func(conn *zk.Conn) ([]zk.MultiResponse, error) { return conn.Multi(ops...) })
 	if err == nil {

@@ -20,7 +20,7 @@ func OpenThrough(ctx context.Context, v *testkit.Valve, servers, ways []string, 
 	f := newFrame(set)
 	set.servers = ways
 	s := newStore(f, set)
-	s.servers.told = valved{s.Store, v}
+	s.servers.receiver = valved{s.Store, v}
 	if err := s.begin(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -41,7 +41,7 @@ func (z anyEpoch) Make(
 	return z.servers.Make(ctx, c, claim, data)
 }
 
-// LinePath is the path of a name's line, for a store without prefix. The root is that of Curator's layout.
+// LinePath is the path of a name's queue, for a store without prefix. The root is that of Curator's layout.
 func LinePath(layout, root, name string) string { return layoutNamed(layout, root).path(name) }
 
 func layoutNamed(name, root string) layout {

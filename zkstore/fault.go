@@ -43,6 +43,8 @@ func explain(err error) (why error, isFinal bool) {
 		return f.error, true
 	}
 	switch {
+	case errors.Is(err, errNoCredentials):
+		return err, false
 	case errors.Is(err, sessionqueue.ErrUnreadable):
 		return err, true
 	case errors.Is(err, zk.ErrNoAuth):

@@ -41,7 +41,7 @@ func TestCuratorNodes(t *testing.T) {
 		for _, seq := range []int32{0, 7, math.MaxInt32, math.MinInt32, -1} {
 			node := begin + fmt.Sprintf(sequence, seq)
 			e, ok, err := test.layout.parse(node)
-			want := entry{Entry: sessionqueue.Entry{Key: node, ID: exampleID, Ask: test.ask}, seq: seq}
+			want := entry{Entry: sessionqueue.Entry{Key: node, ID: exampleID, Demand: test.ask}, seq: seq}
 			if !ok || err != nil || e != want {
 				t.Errorf("%q is %+v, %v, %v; want %+v", node, e, ok, err, want)
 			}
@@ -94,7 +94,7 @@ func TestCuratorOrder(t *testing.T) {
 	for range 20 {
 		children := append(slices.Clone(want), "-", "other")
 		rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
-		entries, err := parseLine(rwLayout, children)
+		entries, err := parseQueue(rwLayout, children)
 		var got []string
 		for _, e := range entries {
 			got = append(got, e.Key)
@@ -105,7 +105,7 @@ func TestCuratorOrder(t *testing.T) {
 	}
 }
 
-// The path of a name is that of a lock of Curator's, but where ZooKeeper or a line would give it another meaning.
+// The path of a name is that of a lock of Curator's, but where ZooKeeper or a queue would give it another meaning.
 func TestCuratorPaths(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -123,7 +123,7 @@ func TestCuratorPaths(t *testing.T) {
 	} {
 		path := rwLayout.path(name)
 		back, ok := rwLayout.name(path)
-		if path != want || back != name || !ok || !isPath(path) || !rwLayout.mayHaveLines(path) {
+		if path != want || back != name || !ok || !isPath(path) || !rwLayout.mayHaveQueues(path) {
 			t.Errorf("%q has the path %q, which is %q, %v; want %q", name, path, back, ok, want)
 		}
 	}
@@ -148,7 +148,7 @@ func FuzzPaths(f *testing.F) {
 			if back, ok := l.name(path); !ok || back != name {
 				t.Errorf("%q has the path %q, which is %q, %v", name, path, back, ok)
 			}
-			if !isPath(path) || strings.ContainsFunc(path, refused) || !l.mayHaveLines(path) {
+			if !isPath(path) || strings.ContainsFunc(path, refused) || !l.mayHaveQueues(path) {
 				t.Errorf("%q has the path %q, which is none", name, path)
 			}
 		}

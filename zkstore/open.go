@@ -41,39 +41,36 @@ type settings struct {
 	ttl            time.Duration
 	tick           time.Duration
 	user, password string
+	credentials    Credentials
+	hide           func(password string)
 	tls            *tls.Config
 	layoutName     string
-	about          string // what a session's node says, for people
+	description    string // what a session's node says, for operators
 }
 
 // An Option is a setting of a store.
 type Option func(*settings)
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// TTL is the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from 2 to
-// 20 of their ticks, unless they are told otherwise.
+// WithTTL sets the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from
+// 2 to 20 of their ticks, unless they are told otherwise.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
-// Tick is the greatest tickTime of the servers, as their configuration says. The default is DefaultTick. A greater one
-// costs validity of a lock that much; one that is less than the servers' is not safe.
+// WithTick sets the greatest tickTime of the servers, as in their configuration. The default is DefaultTick. A greater
+// tick shortens the validity of locks by the difference; a tick that is less than the servers' is not safe.
 func WithTick(d time.Duration) Option { return func(s *settings) { s.tick = d } }
 
-// Chroot is the path of a node, which must exist, under which everything is.
+// WithChroot sets the path of a node, which must exist: everything is under it.
 func WithChroot(path string) Option { return func(s *settings) { s.chroot = path } }
 
-// Login is a user of ZooKeeper's digest scheme. Nodes are then made for this user alone.
-func WithLogin(user, password string) Option {
-	return func(s *settings) { s.user, s.password = user, password }
-}
-
-// TLS has connections use TLS.
+// WithTLS has connections use TLS.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
-// Layout is that of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing locks with
-// programs that use Curator (see the package's documentation). With a [Login], those must log in as the same user: who
-// waits in a line reads the nodes of others.
+// WithLayout sets the layout of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing
+// locks with programs that use Curator (see the package's documentation). With a user, those must log in as the same
+// user, since a waiting claim reads the nodes of others.
 func WithLayout(name string) Option { return func(s *settings) { s.layoutName = name } }
 
 // Open connects to servers, given as host:port or host.
@@ -101,9 +98,9 @@ func (s *settings) check() error {
 	if err != nil {
 		host = "unknown"
 	}
-	s.about = fmt.Sprint(sessionqueue.Format, host, " ", os.Getpid())
+	s.description = fmt.Sprint(sessionqueue.Format, host, " ", os.Getpid())
 	switch {
-	case (s.user == "") != (s.password == "") || strings.Contains(s.user, ":"):
+	case s.credentials == nil && (s.user == "") != (s.password == "") || strings.Contains(s.user, ":"):
 		return errors.New("user and password go together, as in zk://user:password@host, and a user has no colon")
 	case len(s.servers) == 0:
 		return errors.New("a ZooKeeper store has one server or more, as in zk://h1:2181,h2:2181,h3:2181")
@@ -184,10 +181,10 @@ func (s *settings) tree() (nodes []fixture) {
 
 // acl allows everything: to the user if there is one, and otherwise to all.
 func (s *settings) acl() []zk.ACL {
-	if s.user == "" {
+	if !s.hasUser() {
 		return zk.WorldACL(zk.PermAll)
 	}
-	return zk.AuthACL(zk.PermAll)
+	return zk.AuthACL(zk.PermAll) // to all users that the session has logged in as
 }
 
 // start makes a store, and begins its session.
@@ -207,6 +204,7 @@ func newFrame(set *settings) *frame.Frame {
 	name := "zookeeper at " + strings.Join(set.servers, ",") + set.chroot
 	f := frame.New(frame.Config{Name: name, Drift: frame.Clocks, Explain: explain})
 	f.Hide(set.password)
+	set.hide = f.HideLatest
 	return f
 }
 
@@ -266,7 +264,7 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 
 // parse reads a URL.
 func parse(at store.Location) (*settings, error) {
-	allowed := []string{"tick", "layout"}
+	allowed := []string{"layout", "password-file", "tick"}
 	if at.Scheme == "zks" {
 		allowed = append(allowed, tlsurl.Parameters...)
 	}
@@ -280,9 +278,8 @@ func parse(at store.Location) (*settings, error) {
 		}
 		set.servers = append(set.servers, host)
 	}
-	if at.User != nil {
-		set.user = at.User.Username()
-		set.password, _ = at.User.Password()
+	if err := set.parseLogin(at); err != nil {
+		return nil, err
 	}
 	if at.Query.Has("tick") {
 		tick, err := time.ParseDuration(at.Query.Get("tick"))

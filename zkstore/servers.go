@@ -19,16 +19,16 @@ import (
 // servers are the servers of one ZooKeeper. They implement sessionqueue.Server; session.go has what concerns sessions.
 type servers struct {
 	*settings
-	layout layout
-	told   events
+	layout   layout
+	receiver events
 }
 
-// LineKey implements sessionqueue.Server.
-func (z *servers) LineKey(name string) string { return z.layout.path(name) }
+// QueueKey implements sessionqueue.Server.
+func (z *servers) QueueKey(name string) string { return z.layout.path(name) }
 
 // The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
 // another for the sake of the result. That says the number of the transaction, which is the new node's czxid and the
-// claim's ticket, and how many nodes the line has if it is the line's node that was written.
+// claim's ticket, and how many nodes the queue has if it is the queue's node that was written.
 const (
 	epochOp = iota
 	createOp
@@ -57,7 +57,7 @@ func (z *servers) Make(
 			Key: results[createOp].String, Ticket: uint64(number.Mzxid), Alive: alive, //nolint:gosec // positive
 		}
 		if number.NumChildren == 1 {
-			made.Line = []sessionqueue.Entry{{Key: made.Key, ID: claim.ID, Ask: claim.Demand}}
+			made.Queue = []sessionqueue.Entry{{Key: made.Key, ID: claim.ID, Demand: claim.Demand}}
 		}
 		return made, false, nil
 	}
@@ -70,7 +70,7 @@ func (z *servers) Make(
 	case op.index == epochOp && errors.Is(err, zk.ErrBadVersion):
 		return made, false, z.readEpoch(ctx, c)
 	case op.index == createOp && errors.Is(err, zk.ErrNoNode):
-		return made, false, z.makeLine(ctx, c, line)
+		return made, false, z.makeQueue(ctx, c, line)
 	case op.index == numberOp && errors.Is(err, zk.ErrNoNode): // an operator has deleted it
 		return made, false, z.makeNumber(ctx, c, z.layout.number(line))
 	}
@@ -90,19 +90,19 @@ func (z *servers) readEpoch(ctx context.Context, c *client) error {
 	return err
 }
 
-// makeLine makes the node of a line, which the servers remove when it has had children and has none. It returns
+// makeQueue makes the node of a queue, which the servers remove when it has had children and has none. It returns
 // ErrAgain.
-func (z *servers) makeLine(ctx context.Context, c *client, line string) error {
+func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.CreateContainer(line, nil, zk.FlagContainer, z.acl())
 		return err
 	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // a path of several components
-		if err := z.makeLine(ctx, c, path.Dir(line)); !errors.Is(err, sessionqueue.ErrAgain) {
+		if err := z.makeQueue(ctx, c, path.Dir(line)); !errors.Is(err, sessionqueue.ErrAgain) {
 			return err
 		}
-		return z.makeLine(ctx, c, line)
+		return z.makeQueue(ctx, c, line)
 	case err == nil || errors.Is(err, zk.ErrNodeExists):
 		return sessionqueue.ErrAgain
 	}
@@ -118,14 +118,14 @@ func (z *servers) makeNumber(ctx context.Context, c *client, number string) erro
 	return pathError(number, err)
 }
 
-// Line implements sessionqueue.Server.
-func (z *servers) Line(ctx context.Context, c *client, name string) ([]sessionqueue.Entry, error) {
+// Queue implements sessionqueue.Server.
+func (z *servers) Queue(ctx context.Context, c *client, name string) ([]sessionqueue.Entry, error) {
 	line := z.layout.path(name)
 	children, err := z.children(ctx, c, line)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := parseLine(z.layout, children)
+	entries, err := parseQueue(z.layout, children)
 	for i := range entries {
 		entries[i].Key = line + "/" + entries[i].Key
 	}
@@ -265,7 +265,7 @@ func (z *servers) Delete(ctx context.Context, c *client, key string) error {
 
 // Void implements sessionqueue.Server: it begins another epoch of the session.
 func (z *servers) Void(ctx context.Context, c *client) error {
-	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.about), -1) })
+	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.description), -1) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return sessionqueue.ErrOver
@@ -275,7 +275,7 @@ func (z *servers) Void(ctx context.Context, c *client) error {
 	return err
 }
 
-// Names implements sessionqueue.Server. The node of a line stays for a while after the last claim has left. Nodes of
+// Names implements sessionqueue.Server. The node of a queue stays for a while after the last claim has left. Nodes of
 // others that this user may not read are left out.
 func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []string, err error) {
 	var mu sync.Mutex
@@ -299,12 +299,12 @@ func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []
 		if err != nil {
 			return nil, err
 		}
-		level = slices.DeleteFunc(deeper, func(path string) bool { return !z.layout.mayHaveLines(path) })
+		level = slices.DeleteFunc(deeper, func(path string) bool { return !z.layout.mayHaveQueues(path) })
 	}
 	return names, nil
 }
 
-// hasClaims reports whether these are the nodes of a line, or of one that can't be read.
+// hasClaims reports whether these are the nodes of a queue, or of one that can't be read.
 func (z *servers) hasClaims(children []string) bool {
 	return slices.ContainsFunc(children, func(child string) bool {
 		_, ok, err := z.layout.parse(child)

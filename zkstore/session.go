@@ -17,11 +17,11 @@ import (
 const patiencePart = 6
 
 // Open begins a session, and makes its node, whose version is the session's epoch. A claim is made only in the epoch in
-// which that was asked for. So a request that may still be on its way is made void for ever by writing the node once
+// which that was asked for. So a request that may still be on its way is made void forever by writing the node once
 // more (rule 8 of package store).
 func (z *servers) Open(ctx context.Context) (c *client, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now() // the leader counts from when it makes the session
-	c, err = connect(ctx, z.settings, z.told)
+	c, err = connect(ctx, z.settings, z.receiver)
 	if err != nil {
 		return nil, 0, sent, err
 	}
@@ -39,11 +39,8 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 	if err := z.checkTTL(ttl); err != nil {
 		return 0, err
 	}
-	if z.user != "" {
-		err := request(ctx, c, func(conn *zk.Conn) error { return conn.AddAuth("digest", []byte(z.user+":"+z.password)) })
-		if err != nil {
-			return 0, err
-		}
+	if _, err := c.logIn(ctx, 0); err != nil {
+		return 0, err
 	}
 	if z.chroot != "" {
 		if there, err := exists(ctx, c, z.chroot); err != nil {
@@ -62,7 +59,7 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 		}
 	}
 	c.path = fmt.Sprintf("%s/%016x", z.sessions(), uint64(c.conn.SessionID())) //nolint:gosec // for a name
-	err = create(ctx, c, c.path, []byte(z.about), zk.FlagEphemeral, z.acl())
+	err = create(ctx, c, c.path, []byte(z.description), zk.FlagEphemeral, z.acl())
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // it is there if the response was lost
 		return 0, pathError(c.path, err)
 	}
@@ -83,7 +80,7 @@ func create(ctx context.Context, c *client, path string, data []byte, flags int3
 	})
 }
 
-// checkVersion refuses a server that has no container nodes: it would not remove the nodes of lines.
+// checkVersion refuses a server that has no container nodes: it would not remove the nodes of queues.
 func (z *servers) checkVersion(ctx context.Context, c *client) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.CreateContainer(z.tenant(), nil, zk.FlagContainer, z.acl()) // it is there

@@ -31,7 +31,7 @@ func newStore(f *frame.Frame, set *settings) *Store {
 		}),
 		servers: z,
 	}
-	z.told = s.Store
+	z.receiver = s.Store
 	return s
 }
 

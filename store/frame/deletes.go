@@ -24,7 +24,7 @@ type Position[H comparable] struct {
 
 // Deletes deletes claims that have left, or were given up. What can't be deleted because the server does not respond is
 // pending until the server has confirmed that nothing of the claim stands, nor can come to, or the session is over: a
-// session that lives on would keep the claim for ever.
+// session that lives on would keep the claim forever.
 type Deletes[H comparable] struct {
 	DeletesConfig[H]
 	rounds  *Rounds
@@ -39,7 +39,7 @@ type DeletesConfig[H comparable] struct {
 	Limit time.Duration
 
 	// Delete deletes claims of one session, and calls Done for each. What may still land of those that are Unsure is made
-	// void before. It is no error if the session is over.
+	// void before. It is not an error if the session is over.
 	Delete func(ctx context.Context, all []Position[H]) error
 
 	// Deleted is called when nothing of a claim stands any more, nor can come to, and its session lives. The Mutex of
@@ -72,7 +72,7 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 	}
 	d.Later(p)
 	for {
-		err := d.rounds.Ask().Await(ctx)
+		err := d.rounds.Request().Await(ctx)
 		if !errors.Is(err, errDeleteLimit) || ctx.Err() != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 	switch {
 	case !p.Unsure:
-		d.neverStood(p)
+		d.neverJoined(p)
 	case err != nil && !store.Final(err):
 		d.Later(p)
 	default:
@@ -96,8 +96,8 @@ func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 	return err
 }
 
-// neverStood notes that nothing of a claim stands, unless it has to be deleted for another reason.
-func (d *Deletes[H]) neverStood(p Position[H]) {
+// neverJoined notes that nothing of a claim stands, unless it has to be deleted for another reason.
+func (d *Deletes[H]) neverJoined(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()
 	if _, pending := d.pending[p.ID]; !pending {
@@ -131,7 +131,7 @@ func (d *Deletes[H]) Remember(p Position[H]) {
 func (d *Deletes[H]) Forget() { clear(d.pending) }
 
 // Retry deletes what is pending, without waiting for it.
-func (d *Deletes[H]) Retry() { d.rounds.Ask() }
+func (d *Deletes[H]) Retry() { d.rounds.Request() }
 
 // Await waits until nothing of a claim is to be deleted. What is left of it from before may be on its way out.
 func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
@@ -141,7 +141,7 @@ func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
 	if !pending {
 		return nil
 	}
-	return d.rounds.Ask().Await(ctx)
+	return d.rounds.Request().Await(ctx)
 }
 
 // errDeleteLimit is the error of a round of deletes that has reached its own limit, which is not its callers'.

@@ -253,9 +253,9 @@ func TestRoundBeginsAfterItsQuestion(t *testing.T) {
 		f := newFrame(t, frame.Config{})
 		done := 0
 		r := frame.NewRounds(f, func() error { time.Sleep(time.Second); done++; return nil })
-		first := r.Ask()
+		first := r.Request()
 		time.Sleep(time.Second / 2)
-		second, third := r.Ask(), r.Ask()
+		second, third := r.Request(), r.Request()
 		if second == first || third != second {
 			t.Error("callers that ask during a round have not got the next")
 		}
@@ -263,7 +263,7 @@ func TestRoundBeginsAfterItsQuestion(t *testing.T) {
 			t.Errorf("%v after %d rounds", err, done)
 		}
 		f.Wait()
-		if err := r.Ask().Await(t.Context()); !errors.Is(err, store.ErrClosed) {
+		if err := r.Request().Await(t.Context()); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("after the end: %v", err)
 		}
 	})

@@ -28,7 +28,7 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 	// It does not stand here: it never did, or it is gone. All that is left to say is what the server says.
 	in, err := s.Session(call.Context)
 	if err == nil {
-		_, err = s.Server.Line(call.Context, in, c.Name)
+		_, err = s.Server.Queue(call.Context, in, c.Name)
 	}
 	return call.Outcome(err)
 }
@@ -64,15 +64,15 @@ func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err err
 	return err
 }
 
-// deleteNodes deletes the nodes of a claim, its own first: without that, no marker can be made any more. A node that may
-// have landed is looked for by the claim's ID.
+// deleteNodes deletes the nodes of a claim, its own first: without that, no marker can be made any more. A node that
+// may have landed is looked for by the claim's ID.
 func (s *Store[S]) deleteNodes(ctx context.Context, p frame.Position[S]) error {
 	keys := slices.Clone(p.Markers)
 	if p.Key != "" {
 		keys = slices.Insert(keys, 0, p.Key)
 	}
 	if p.Unsure {
-		entries, err := s.Server.Line(ctx, p.Session.Handle, p.Name)
+		entries, err := s.Server.Queue(ctx, p.Session.Handle, p.Name)
 		if err != nil && !unreadable(err) {
 			return err
 		}

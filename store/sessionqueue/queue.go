@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// Line implements store.Store.
+// Queue implements store.Store.
 func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) {
 	l := store.Queue{Name: name}
 	call, err := s.Frame.Begin(ctx, name, frame.AskTimeout)
@@ -18,46 +18,59 @@ func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) 
 		return l, err
 	}
 	defer call.End()
-	shown, err := s.places(call.Context, name)
+	shown, err := s.shownEntries(call.Context, name)
 	for _, p := range shown {
 		l.Entries = append(l.Entries, p.Entry)
 	}
 	return l, call.Outcome(err)
 }
 
-// A shownPlace is a place with the key of its node.
-type shownPlace struct {
+// A shownEntry is a place with the key of its node.
+type shownEntry struct {
 	store.Entry
 	key string
 }
 
-// places reads a line, and the nodes of its claims. What leaves meanwhile is not shown.
-func (s *Store[S]) places(ctx context.Context, name string) ([]shownPlace, error) {
+// shownEntries reads a queue, and the nodes of its claims. What leaves meanwhile is not shown.
+func (s *Store[S]) shownEntries(ctx context.Context, name string) ([]shownEntry, error) {
 	in, err := s.Session(ctx)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := s.lineNow(ctx, in, name)
+	entries, err := s.queueNow(ctx, in, name)
 	if err != nil {
 		return nil, err
 	}
-	places := make([]shownPlace, len(entries))
+	nodes := make([]Node, len(entries))
 	indexes := make([]int, len(entries))
-	var prefix grant.Prefix
-	state := store.Held
-	for i, e := range entries {
-		if state == store.Held && !prefix.Admit(e.Ask) {
-			state = store.Waiting
-		}
-		places[i] = shownPlace{store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.Ask}, State: state}, e.Key}
+	for i := range entries {
 		indexes[i] = i
 	}
 	err = Each(indexes, func(i int) error {
-		node, err := s.Server.Read(ctx, in, places[i].key)
-		s.show(&places[i].Entry, node)
+		node, err := s.Server.Read(ctx, in, entries[i].Key)
+		nodes[i] = node
 		return err
 	})
-	return slices.DeleteFunc(places, func(p shownPlace) bool { return p.Ticket == 0 }), err
+	places := make([]shownEntry, len(entries))
+	for i, p := range s.Show(name, entries, nodes) {
+		places[i] = shownEntry{p, entries[i].Key}
+	}
+	return slices.DeleteFunc(places, func(p shownEntry) bool { return p.Ticket == 0 }), err
+}
+
+// Show returns the claims of a queue, by what their nodes say.
+func (s *Store[S]) Show(name string, entries []Entry, nodes []Node) []store.Entry {
+	places := make([]store.Entry, len(entries))
+	var prefix grant.Prefix
+	state := store.Held
+	for i, e := range entries {
+		if state == store.Held && !prefix.Admit(e.Demand) {
+			state = store.Waiting
+		}
+		places[i] = store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.Demand}, State: state}
+		s.show(&places[i], nodes[i])
+	}
+	return places
 }
 
 // show shows what a node says. Of claims of this client it is known here when they were granted; those of others say it
@@ -80,11 +93,11 @@ func (s *Store[S]) Break(ctx context.Context, name string, ticket uint64) error 
 		return err
 	}
 	defer call.End()
-	places, err := s.places(call.Context, name)
+	places, err := s.shownEntries(call.Context, name)
 	if err != nil {
 		return call.Outcome(err)
 	}
-	at := slices.IndexFunc(places, func(p shownPlace) bool { return p.Ticket == ticket })
+	at := slices.IndexFunc(places, func(p shownEntry) bool { return p.Ticket == ticket })
 	if at < 0 {
 		return store.ErrNotHeld
 	}

@@ -20,18 +20,18 @@ type Config[S comparable] struct {
 
 	// WatchOwn says that a watch is cheap enough to have one on the node of every claim that stands for a while, and that
 	// events come in the order in which things have happened. Then it is noticed at once if others delete a claim's node,
-	// and a claim holds as soon as what it waits for has left. Otherwise its line is read before it holds.
+	// and a claim holds as soon as what it waits for has left. Otherwise its queue is read before it holds.
 	WatchOwn bool
 
 	// RenewApart says that Confirm does not extend the session: Keep has it renewed as well.
 	RenewApart bool
 
-	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
+	// Foreign says that other programs have nodes in the queues too, and may put them ahead of those that are there.
 	Foreign bool
 
-	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the line is
+	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the queue is
 	// read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once: otherwise the
-	// line is read then. It costs one watch more for each claim that waits.
+	// queue is read then. It costs one watch more for each claim that waits.
 	WatchTwo bool
 }
 
@@ -58,7 +58,7 @@ func New[S comparable](config Config[S]) *Store[S] {
 		joining: map[store.ID]chan struct{}{},
 		watches: map[Watch]*watching[S]{},
 	}
-	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Look: s.lookAll})
+	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Inspect: s.inspectAll})
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
 		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
 	})
@@ -94,7 +94,7 @@ func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
 	s.deletes.Forget()
 	clear(s.watches)
 	for _, c := range s.claims {
-		s.gone(c)
+		s.lost(c)
 	}
 	s.Sessions.EndLost(lost, s.Server.Done(lost.Handle))
 }
@@ -107,7 +107,7 @@ func (s *Store[S]) afterRenewal(err error) {
 }
 
 // Reconnected notes that events may have been missed. Those that come now may come in any order: that the node ahead of
-// a claim was deleted, before that the claim's own was. So no claim holds before its line was read.
+// a claim was deleted, before that the claim's own was. So no claim holds before its queue was read.
 func (s *Store[S]) Reconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,10 +130,10 @@ func (s *Store[S]) Changed(in S, w Watch, deleted bool) {
 		return
 	}
 	delete(s.watches, w)
-	for c := range fired.told {
+	for c := range fired.claims {
 		switch {
 		case deleted && w.Key == c.Key:
-			s.gone(c)
+			s.lost(c)
 		case deleted && slices.Contains(c.waitsFor, w):
 			s.freed(c, w)
 		default:

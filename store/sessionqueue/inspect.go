@@ -1,0 +1,199 @@
+package sessionqueue
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/grant"
+)
+
+// queueNow reads a queue as the server knows it now.
+func (s *Store[S]) queueNow(ctx context.Context, in S, name string) ([]Entry, error) {
+	if err := s.Server.CatchUp(ctx, in); err != nil {
+		return nil, err
+	}
+	return s.Server.Queue(ctx, in, name)
+}
+
+// exclusive reports whether it holds only if no claim is ahead.
+func (c *claim[S]) exclusive() bool { return c.demand.Units == c.demand.Limit }
+
+// evaluate returns where a claim stands that comes after these, and what it waits for:
+//   - one that wants everything, for the one or two before it;
+//   - a reader, for the last ahead that readers can't hold beside;
+//   - any other, for anything in the queue.
+//
+// noOthers reports that it holds once all that it waits for have left.
+func (s *Store[S]) evaluate(
+	name string, ahead []Entry, ask store.Demand,
+) (state store.State, waitsFor []Watch, noOthers bool) {
+	var prefix grant.Prefix
+	fits := true
+	for i := range ahead {
+		fits = fits && prefix.Admit(ahead[i].Demand)
+	}
+	if fits && prefix.Admit(ask) {
+		return store.Held, nil, false
+	}
+	if ask.Units == ask.Limit {
+		last := 1
+		if s.WatchTwo && len(ahead) > 1 {
+			last = 2
+		}
+		for _, e := range ahead[len(ahead)-last:] {
+			waitsFor = append(waitsFor, Watch{Key: e.Key})
+		}
+		return store.Waiting, waitsFor, len(ahead) == last && !s.Foreign && s.WatchOwn
+	}
+	for _, e := range slices.Backward(ahead) {
+		if ask.Kind == store.Lock && (e.Demand.Units == e.Demand.Limit || grant.Mismatch(e.Demand, ask)) {
+			return store.Waiting, []Watch{{Key: e.Key, Data: true}}, false
+		}
+	}
+	return store.Waiting, []Watch{{Key: s.Server.QueueKey(name)}}, false
+}
+
+// maxInspections is how often a queue is read again because what blocks a claim has left meanwhile.
+const maxInspections = 5
+
+// inspect determines the status of claims of one name, and watches what they wait for. The client is notified of those
+// that turn out to be held or gone.
+//
+// The queue may be read from a server that is behind others. But a claim that was ahead, and is not in what it says,
+// has left forever: that a claim holds is seen late, and never too early.
+func (s *Store[S]) inspect(ctx context.Context, name string, claims []*claim[S]) error {
+	for range maxInspections {
+		entries, err := s.Server.Queue(ctx, claims[0].Session.Handle, name)
+		switch {
+		case errors.Is(err, ErrOver):
+			s.Sessions.Over(claims[0].Session)
+			return nil
+		case unreadable(err):
+			s.mu.Lock()
+			for _, c := range claims {
+				c.unknown = err
+			}
+			s.mu.Unlock()
+			return nil
+		case err != nil:
+			return err
+		}
+		var again []*claim[S]
+		for _, c := range claims {
+			settled, err := s.judge(ctx, c, entries)
+			if err != nil {
+				return err
+			}
+			if !settled {
+				again = append(again, c)
+			}
+		}
+		if claims = again; len(claims) == 0 {
+			return nil
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range claims { // the queue changes faster than one can look, and nothing may be watched
+		s.doubt(c)
+	}
+	return nil
+}
+
+// judge takes what a queue was. It reports false if what c waits for has left or changed meanwhile.
+func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
+	s.mu.Lock()
+	waits := s.judged(c, entries)
+	exclusive := c.exclusive()
+	s.mu.Unlock()
+	if !waits {
+		return true, nil
+	}
+	there, err := s.watchAhead(ctx, c)
+	if err != nil || !there || exclusive {
+		return there, err
+	}
+	now, err := s.Server.Queue(ctx, c.Session.Handle, c.Name)
+	return slices.Equal(aheadOf(now, c.Key), aheadOf(entries, c.Key)), err
+}
+
+// aheadOf returns what is ahead of a node in a queue, or nil if it is not there.
+func aheadOf(entries []Entry, key string) []Entry { return entries[:max(indexOf(entries, key), 0)] }
+
+// judged notes where c stands. It reports whether c waits.
+func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
+	if s.claims[c.ID] != c {
+		return false
+	}
+	c.unknown = nil
+	at := indexOf(entries, c.Key)
+	switch {
+	case at < 0:
+		s.lost(c)
+		return false
+	case c.state == store.Held:
+		return false
+	}
+	state, waitsFor, noOthers := s.evaluate(c.Name, entries[:at], c.demand)
+	if state == store.Held {
+		s.hold(c)
+		return false
+	}
+	s.waitFor(c, waitsFor, noOthers)
+	return true
+}
+
+// unreadable reports whether a queue can't be judged because of what it says.
+func unreadable(err error) bool {
+	return errors.Is(err, store.ErrFormat) || errors.Is(err, ErrUnreadable)
+}
+
+// doubt has c inspected soon: something happened to its node, or to what blocks it.
+func (s *Store[S]) doubt(c *claim[S]) {
+	if s.claims[c.ID] == c {
+		s.doubts.Add(c)
+	}
+}
+
+// inspectAll inspects claims, reading each queue once.
+func (s *Store[S]) inspectAll(ctx context.Context, claims []*claim[S]) error {
+	type place struct {
+		name string
+		in   S
+	}
+	lines := map[place][]*claim[S]{}
+	for _, c := range claims {
+		at := place{c.Name, c.Session.Handle}
+		lines[at] = append(lines[at], c)
+	}
+	return Each(slices.Collect(maps.Keys(lines)), func(at place) error { return s.inspect(ctx, at.name, lines[at]) })
+}
+
+// atOnce is how many requests of one call are under way at the same time.
+const atOnce = 32
+
+// Each does f for every item, several at the same time, and returns the first error.
+func Each[T any](items []T, f func(T) error) error {
+	if len(items) == 1 {
+		return f(items[0])
+	}
+	var all sync.WaitGroup
+	var once sync.Once
+	var first error
+	free := make(chan struct{}, atOnce)
+	for _, item := range items {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			if err := f(item); err != nil {
+				once.Do(func() { first = err })
+			}
+		})
+	}
+	all.Wait()
+	return first
+}
