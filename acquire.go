@@ -8,18 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lookWithin bounds the look at who is in the way, when a Lock ran into its deadline.
-const lookWithin = 250 * time.Millisecond
+// inspectTimeout bounds the read of the queue after a Lock has reached its deadline, to report the holder.
+const inspectTimeout = 250 * time.Millisecond
 
-// errPlaceLost says that a claim that waited is gone, or could not join, and another has to be made.
-var errPlaceLost = errors.New("the place in the line was lost")
+// errClaimLost means that a waiting claim is gone, or could not join, and that a new one has to be made.
+var errClaimLost = errors.New("the waiting claim was lost")
 
-// A lock is what all primitives are made of: a name in a client's store, and its settings.
+// A lock is what all primitives consist of: a name in a client's store, and its settings.
 type lock struct {
 	client   *Client
 	name     string
 	settings *settings
-	err      error // why it cannot be used
+	err      error // why it cannot be used; nil if it can
 }
 
 func (c *Client) lock(name string, options []Option) lock {
@@ -30,7 +30,7 @@ func (c *Client) lock(name string, options []Option) lock {
 	return l
 }
 
-// usable says whether a call can be made at all.
+// usable returns an error if no call can be made.
 func (k *lock) usable(ctx context.Context) error {
 	switch {
 	case k.err != nil:
@@ -68,7 +68,7 @@ type request struct {
 	queued     bool
 }
 
-// acquire takes the lock, waiting for it if it must.
+// acquire acquires the lock, and waits for it unless r is a try.
 func (k *lock) acquire(ctx context.Context, r *request) (*Lease, error) {
 	l, err := r.prepare(ctx, k)
 	if l != nil || err != nil {
@@ -83,7 +83,7 @@ func (k *lock) acquire(ctx context.Context, r *request) (*Lease, error) {
 	return l, err
 }
 
-// prepare checks whether r can be asked for at all. It returns a lease if r re-enters one.
+// prepare checks whether r is possible. It returns a lease if r re-enters one.
 func (r *request) prepare(ctx context.Context, k *lock) (*Lease, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (r *request) prepare(ctx context.Context, k *lock) (*Lease, error) {
 	return r.reenter()
 }
 
-// fulfil gets the lock, however often a Join fails or its place in the line is lost meanwhile.
+// fulfil acquires the lock, however often a Join fails or a waiting claim is lost in the meantime.
 func (r *request) fulfil() (*Lease, error) {
 	patience := r.patience
 	if patience == nil {
@@ -119,23 +119,23 @@ func (r *request) fulfil() (*Lease, error) {
 		}
 		queued, search, err := r.attempt(patience)
 		l := r.lease
-		if queued != nil { // it waits here, where the stack is small: many may wait
+		if queued != nil { // it waits here, where the stack is small, since many may wait
 			l, err = queued.await(patience, search)
 		}
 		if r.owner != nil {
 			r.leaveOwner(search)
 		}
-		if !errors.Is(err, errPlaceLost) {
+		if !errors.Is(err, errClaimLost) {
 			return l, err
 		}
-		// The claim is gone: its Join failed, the store lost its data, or an operator broke it. Nothing was held yet, so
-		// nothing is lost but the place.
+		// The claim is gone: its Join failed, the store lost its data, or an operator broke it. Nothing was held yet,
+		// so only its position in the queue is lost.
 		r.lock.client.pause(patience, max(backoff(time.Second, fails), r.outage.pause(r.lock.settings.ttl)))
 	}
 }
 
-// attempt joins the line, by itself or behind others of this process. If it has to wait, it returns what stands in the
-// queue, and the search for a deadlock that this may have made.
+// attempt joins the queue of the store, or waits behind other requests of this process. If it has to wait, it returns
+// the request that is in the process's queue, and the search for a deadlock that the wait may have closed.
 func (r *request) attempt(patience context.Context) (queued *request, search *search, err error) {
 	c := r.lock.client
 	c.begin()
@@ -145,31 +145,31 @@ func (r *request) attempt(patience context.Context) (queued *request, search *se
 		return nil, nil, ErrClosed
 	}
 	c.owners.enter(r)
-	queued, cl := c.place(r)
+	queued, cl := c.enqueue(r)
 	if cl != nil {
 		c.calls.Add(1)
 		c.end()
-		var standing store.Status
-		standing, err = c.store.Join(patience, cl.Claim)
+		var status store.Status
+		status, err = c.store.Join(patience, cl.Claim)
 		if err != nil && errors.Is(err, patience.Err()) {
 			err = r.outage.explain(done(patience)) // with its cause
 		}
 		c.begin()
-		queued, err = r.take(cl, c.joined(cl, standing, err))
+		queued, err = r.afterJoin(cl, c.joined(cl, status, err))
 		c.calls.Done()
 	}
 	if err == nil {
 		r.outage = nil
 	}
 	if queued != nil {
-		c.settle() // it has a claim then
+		c.settle() // so that the queue has a claim
 		search = c.newSearch(queued)
 	}
 	c.end()
 	return queued, search, err
 }
 
-// leaveOwner notes that r waits for its owner no more.
+// leaveOwner notes that r no longer waits on behalf of its owner.
 func (r *request) leaveOwner(search *search) {
 	c := r.lock.client
 	c.begin()
@@ -178,9 +178,10 @@ func (r *request) leaveOwner(search *search) {
 	c.end()
 }
 
-// place puts r in the queue of its process, or else makes a claim for it, which others may queue behind if r can share
-// it. As long as such a claim waits, it has no owner: it does so for nobody in particular.
-func (c *Client) place(r *request) (queued *request, cl *claim) {
+// enqueue puts r in the queue of its process, or else makes a claim for it. If r can share that claim, other requests
+// may queue behind it. As long as such a shared claim waits, it has no owner: it does not wait for one request in
+// particular.
+func (c *Client) enqueue(r *request) (queued *request, cl *claim) {
 	q := c.queues[r.lock.name]
 	share := r.canShare()
 	if share && q.suits(r.lock.settings) {
@@ -199,9 +200,9 @@ func (c *Client) place(r *request) (queued *request, cl *claim) {
 	return nil, q.claim
 }
 
-// take gives r what its own Join brought: its lease, or an error, or a place in the queue to wait for the claim, or for
-// another that the queue sends.
-func (r *request) take(cl *claim, err error) (queued *request, _ error) {
+// afterJoin handles the result of r's own Join. r gets its lease, or an error, or waits in the process's queue for the
+// claim, or for another that the queue sends.
+func (r *request) afterJoin(cl *claim, err error) (queued *request, _ error) {
 	c, q := r.lock.client, cl.queue
 	failing := &r.outage
 	if q.public {
@@ -214,14 +215,14 @@ func (r *request) take(cl *claim, err error) (queued *request, _ error) {
 	case err == nil:
 		return q.add(r, true), nil
 	case r.try || !c.tryAgain(failing, cl.Name, err):
-		return nil, err // it is not that of others who have queued meanwhile
+		return nil, err // it does not concern requests that have queued in the meantime
 	case q.public:
 		return q.add(r, true), nil
 	}
-	return nil, errPlaceLost
+	return nil, errClaimLost
 }
 
-// await waits until r is given what it wants, or gives up.
+// await waits until r has its lease or an error, or gives up.
 func (r *request) await(patience context.Context, search *search) (*Lease, error) {
 	if search == nil && patience.Done() == nil {
 		<-r.news // nothing else can happen
@@ -233,7 +234,7 @@ func (r *request) await(patience context.Context, search *search) (*Lease, error
 	case <-patience.Done():
 		return nil, r.giveUp(patience)
 	case err := <-search.result():
-		_, _ = r.leave() // what it waited with does not matter any more
+		_, _ = r.leave() // the claim that it waited with no longer matters
 		if o := r.lock.client.settings.observer; o != nil {
 			o.Deadlocked(r.described(), err)
 		}
@@ -241,39 +242,39 @@ func (r *request) await(patience context.Context, search *search) (*Lease, error
 	}
 }
 
-// result is what r was given.
+// result returns the lease or the error of r.
 func (r *request) result() (*Lease, error) {
 	switch {
 	case r.lease == nil:
 		return nil, r.err
 	case r.lease.Err() != nil:
-		return nil, errPlaceLost // it was over before it could be used
+		return nil, errClaimLost // it was over before it could be used
 	}
 	return r.lease, nil
 }
 
-// giveUp leaves, and says why nothing was got.
+// giveUp takes r out of the queue and returns why it acquired nothing.
 func (r *request) giveUp(patience context.Context) error {
-	stood, fault := r.leave()
+	waited, fault := r.leave()
 	why := done(patience)
-	if fault != nil { // the store is ill: that is not contention
+	if fault != nil { // the store is failing: that is not contention
 		return errors.Join(why, fault)
 	}
 	if !errors.Is(why, context.DeadlineExceeded) {
 		return why
 	}
-	return r.lock.client.lookWhoHolds(r.lock.name, stood, why)
+	return r.lock.client.findHolder(r.lock.name, waited, why)
 }
 
-// leave takes r out of the process's queue, and gives back what it was given at the last moment. It returns the
-// claim that it waited with, and the store's last failure to answer about it.
-func (r *request) leave() (stood Claim, fault error) {
+// leave takes r out of the process's queue, and releases a lease that it received at the last moment. It returns the
+// claim that it waited with, and the store's last failure to respond about it.
+func (r *request) leave() (waited Claim, fault error) {
 	c, q := r.lock.client, r.queue
 	c.begin()
 	defer c.end()
 	switch {
 	case c.isClosed():
-		return stood, nil
+		return waited, nil
 	case r.lease != nil:
 		cl := r.lease.claim
 		if r.lease.end(&errUnlocked) && cl.phase == held && !q.handOver(cl, time.Now()) {
@@ -281,34 +282,35 @@ func (r *request) leave() (stood Claim, fault error) {
 		}
 		return cl.Claim, nil
 	case !r.queued:
-		return stood, r.err
+		return waited, r.err
 	}
 	for _, cl := range []*claim{q.claim, q.standby} {
 		if cl != nil {
-			stood, fault = cl.Claim, cl.fault()
+			waited, fault = cl.Claim, cl.fault()
 		}
 	}
 	q.remove(r)
-	return stood, fault
+	return waited, fault
 }
 
-// lookWhoHolds asks the store who is ahead of a claim, or who is there at all if it has no ticket yet.
-func (c *Client) lookWhoHolds(name string, stood Claim, why error) error {
-	ctx, cancel := context.WithTimeout(c.closed, lookWithin)
+// findHolder returns a *LockedError that names the holder ahead of a claim that has waited, or the first holder if the
+// claim has no ticket yet.
+func (c *Client) findHolder(name string, waited Claim, why error) error {
+	ctx, cancel := context.WithTimeout(c.closed, inspectTimeout)
 	defer cancel()
-	line, err := c.store.Queue(ctx, name)
+	queue, err := c.store.Queue(ctx, name)
 	if err != nil {
-		return errors.Join(why, c.silence(ctx, lookWithin, err)) // that is not contention
+		return errors.Join(why, c.silence(ctx, inspectTimeout, err)) // that is not contention
 	}
 	var holder *store.Entry
 	ahead := 0
-	for i := range line.Entries {
-		p := &line.Entries[i]
-		if p.ID == stood.ID || stood.Ticket != 0 && p.Ticket > stood.Ticket {
+	for i := range queue.Entries {
+		e := &queue.Entries[i]
+		if e.ID == waited.ID || waited.Ticket != 0 && e.Ticket > waited.Ticket {
 			continue
 		}
-		if ahead++; holder == nil && p.State == store.Held {
-			holder = p
+		if ahead++; holder == nil && e.State == store.Held {
+			holder = e
 		}
 	}
 	return lockedBy(name, holder, ahead, why)

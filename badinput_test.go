@@ -51,22 +51,28 @@ func TestBadInput(t *testing.T) {
 		"nil logger":         {lock("x", holdfast.WithLogger(nil)), holdfast.ErrBadOption},
 		"nil option":         {lock("x", nil), holdfast.ErrBadOption},
 		"turns negative":     {lock("x", holdfast.WithHandOver(-1, time.Second)), holdfast.ErrBadOption},
-		"too many turns":     {lock("x", holdfast.WithHandOver(holdfast.MaxTurns+1, time.Second)), holdfast.ErrBadOption},
-		"negative time":      {lock("x", holdfast.WithHandOver(1, -1)), holdfast.ErrBadOption},
-		"no units":           {acquire(5, 0), holdfast.ErrBadUnits},
-		"negative units":     {acquire(5, -1), holdfast.ErrBadUnits},
-		"too many units":     {acquire(5, 6), holdfast.ErrBadUnits},
-		"limit zero":         {acquire(0, 1), holdfast.ErrBadUnits},
-		"limit too high":     {acquire(store.MaxReaders+1, 1), holdfast.ErrBadUnits},
-		"nil context":        {func(c *holdfast.Client) error { _, err := c.Mutex("x").Lock(none); return err }, holdfast.ErrNilContext},
+		"too many turns": {lock("x", holdfast.WithHandOver(holdfast.MaxTurns+1, time.Second)),
+			holdfast.ErrBadOption},
+		"negative time":  {lock("x", holdfast.WithHandOver(1, -1)), holdfast.ErrBadOption},
+		"no units":       {acquire(5, 0), holdfast.ErrBadUnits},
+		"negative units": {acquire(5, -1), holdfast.ErrBadUnits},
+		"too many units": {acquire(5, 6), holdfast.ErrBadUnits},
+		"limit zero":     {acquire(0, 1), holdfast.ErrBadUnits},
+		"limit too high": {acquire(store.MaxReaders+1, 1), holdfast.ErrBadUnits},
+		"nil context": {func(c *holdfast.Client) error { _, err := c.Mutex("x").Lock(none); return err },
+			holdfast.ErrNilContext},
 		"nil context in Do": {func(c *holdfast.Client) error {
 			return c.Mutex("x").Do(none, func(context.Context) error { return nil })
 		}, holdfast.ErrNilContext},
-		"nil context in Inspect": {func(c *holdfast.Client) error { _, err := c.Inspect(none, "x"); return err }, holdfast.ErrNilContext},
-		"inspect a bad name":     {func(c *holdfast.Client) error { _, err := c.Inspect(ctx, ""); return err }, holdfast.ErrBadName},
-		"break a bad name":       {func(c *holdfast.Client) error { return c.Break(ctx, "", 1<<8) }, holdfast.ErrBadName},
-		"break nobody":           {func(c *holdfast.Client) error { return c.Break(ctx, "x", 1<<8) }, holdfast.ErrNotHeld},
-		"break token 0":          {func(c *holdfast.Client) error { return c.Break(ctx, "x", 0) }, holdfast.ErrNotHeld},
+		"nil context in Inspect": {func(c *holdfast.Client) error { _, err := c.Inspect(none, "x"); return err },
+			holdfast.ErrNilContext},
+		"inspect a bad name": {func(c *holdfast.Client) error { _, err := c.Inspect(ctx, ""); return err },
+			holdfast.ErrBadName},
+		"break a bad name": {func(c *holdfast.Client) error { return c.Break(ctx, "", 1<<8) },
+			holdfast.ErrBadName},
+		"break without a claim": {func(c *holdfast.Client) error { return c.Break(ctx, "x", 1<<8) },
+			holdfast.ErrNotHeld},
+		"break token 0": {func(c *holdfast.Client) error { return c.Break(ctx, "x", 0) }, holdfast.ErrNotHeld},
 	} {
 		t.Run(what, func(t *testing.T) {
 			server := memstore.NewServer()
@@ -105,7 +111,7 @@ func TestNilContextsLeaveALeaseAlone(t *testing.T) {
 	})
 }
 
-func TestClientWithBadOptionsSaysSoAtUse(t *testing.T) {
+func TestClientWithBadOptionsFailsAtUse(t *testing.T) {
 	for what, c := range map[string]*holdfast.Client{
 		"ttl":      holdfast.New(memstore.New(), holdfast.WithTTL(-time.Second)),
 		"turns":    holdfast.New(memstore.New(), holdfast.WithHandOver(holdfast.MaxTurns+1, time.Second)),
@@ -146,7 +152,8 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s was opened", url)
 			continue
 		}
-		if !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "holdfast: open") || strings.Contains(err.Error(), "s3cret") {
+		if !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "holdfast: open") ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %q, want %q in it, and no secret", url, err, want)
 		}
 	}

@@ -162,7 +162,7 @@ func BenchmarkDrain(b *testing.B) {
 	b.ReportMetric(median(each), "ns/waiter")
 }
 
-// drain measures how long it takes until all of n waiters in the store's line had the lock.
+// drain measures how long it takes until each of n waiters in the store's queue has held the lock.
 func drain(b *testing.B, n int) time.Duration {
 	locks := holdfast.New(memstore.New(), holdfast.WithHandOver(0, 0))
 	defer locks.Close()

@@ -12,46 +12,47 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A phase is where a claim stands as this client believes it.
+// A phase is the state of a claim as this client believes it.
 type phase uint8
 
 const (
-	joining phase = iota // Join was not answered yet
+	joining phase = iota // Join has not returned yet
 	waiting
 	held
-	leaving // out for us; the store is still to be told
+	leaving // over for this client; the store has not confirmed its Leave
 	over
 )
 
-// A claim is a place in a line, as this client knows it. All but until, ended and failed, which are read and written
-// without a lock, and ID, Name, Kind, Limit and Grace, which do not change, is guarded by the client's mu.
+// A claim is a claim in a queue of the store, as this client knows it. until, ended and failed are read and written
+// without a lock. ID, Name, Kind, Limit and Grace do not change. All else is guarded by the client's mu.
 type claim struct {
 	store.Claim
-	until instant     // up to when it stands, as the last acknowledged Join or Keep said
-	ended atomic.Bool // somebody was told that its time ran out: no later answer makes that untrue
+	until instant     // when it expires, by the last acknowledged Join or Keep
+	ended atomic.Bool // its expiry was reported to a caller: no later response revives it
 	end   *time.Time  // WithFixedTTL: when it is over, once it is held
 
 	phase   phase
 	standby bool                  // it is its queue's standby, or was when it failed
-	pinned  bool                  // a guard goes by it: it is never anybody else's
-	calling bool                  // a call about it is under way or about to be
-	again   bool                  // something came up while a call was under way: ask again after it
+	pinned  bool                  // a guard of the store refers to it: it is never handed over
+	calling bool                  // a call about it is under way or queued
+	again   bool                  // something happened while a call was under way: call again after it
 	fails   int32                 // calls about it that failed in a row
-	queue   *localQueue           // whom it is for
-	owner   *owner                // nil: its ID stands for its owner
-	lease   *Lease                // when held, once somebody has taken it
-	first   Lease                 // where lease points to at first: one allocation for both
+	queue   *localQueue           // the requests that it is for
+	owner   *owner                // nil: its ID identifies its owner
+	lease   *Lease                // when held, once a request has received it
+	first   Lease                 // what lease points to at first: one allocation for both
 	more    []*Lease              // further leases of the same owner, by re-entrance
-	failed  atomic.Pointer[error] // the last failure of the store to answer about it; nil if it answered since
-	heldFor uint64                // how many calls of Keep had been made when it was first believed held
+	failed  atomic.Pointer[error] // the last failure of the store to respond about it; nil if it responded since
+	heldAt  uint64                // how many calls of Keep had been made when it was first believed held
 	since   int64                 // when that was, on the monotonic clock
-	hushed  int64                 // no doubtful push makes us ask before this, on the monotonic clock; 0: any does
+	// until when pushes that are not believed cause no call, on the monotonic clock; 0: never
+	quiet int64
 
 	due    int64 // when to call the store about it again
 	pos    int   // its index in the agenda, or agenda.Off
-	giveUp int64 // leaving: when the store will have forgotten it by itself
+	giveUp int64 // leaving: when it will have expired in the store
 
-	lingers bool // leaving, but not before its leases were given back or the grace is over
+	lingers bool // leaving, but not before its leases were unlocked or the grace is over
 }
 
 // newClaim makes a claim of q for r and registers it, so that pushes for it find it.
@@ -65,7 +66,7 @@ func (c *Client) newClaim(r *request, q *localQueue) *claim {
 	return cl
 }
 
-// joined takes the store's answer to a Join. Without an error the claim is held, or waits.
+// joined handles the store's response to a Join. Without an error the claim is held, or waits.
 func (c *Client) joined(cl *claim, s store.Status, err error) error {
 	closed := c.isClosed()
 	if err == nil || store.Final(err) {
@@ -79,7 +80,7 @@ func (c *Client) joined(cl *claim, s store.Status, err error) error {
 			c.drop(cl)
 			c.leaveLate(cl.Claim)
 		default:
-			c.withdraw(cl) // it may still land (rule 8 of package store)
+			c.withdraw(cl) // the Join may still arrive (rule 8 of package store)
 		}
 		return err
 	}
@@ -92,7 +93,7 @@ func (c *Client) joined(cl *claim, s store.Status, err error) error {
 		return lockedBy(cl.Name, s.Holder, s.Ahead, nil)
 	case s.State == store.Gone:
 		c.drop(cl)
-		return errPlaceLost
+		return errClaimLost
 	case closed:
 		c.drop(cl)
 		c.leaveLate(cl.Claim)
@@ -111,10 +112,10 @@ func (c *Client) joined(cl *claim, s store.Status, err error) error {
 	return nil
 }
 
-// hold makes cl held from now on. Its queue delivers it, unless the caller does.
+// hold marks cl as held from now on. Its queue delivers it, unless the caller does.
 func (c *Client) hold(cl *claim, now time.Time) {
 	cl.phase = held
-	cl.heldFor = c.keeper.sent
+	cl.heldAt = c.keeper.sent
 	cl.since = mono(now)
 	if fixed := cl.queue.lock.settings.fixed; fixed > 0 {
 		end := now.Add(fixed)
@@ -124,7 +125,7 @@ func (c *Client) hold(cl *claim, now time.Time) {
 	cl.queue.touch()
 }
 
-// handTo makes r the holder of cl, with l as its lease. The store learns who that is by the next Keep.
+// handTo makes r the holder of cl, with l as its lease. The next Keep reports the new owner to the store.
 func (c *Client) handTo(cl *claim, r *request, l *Lease) {
 	if cl.owner != r.owner {
 		c.owners.disown(cl)
@@ -134,9 +135,9 @@ func (c *Client) handTo(cl *claim, r *request, l *Lease) {
 	r.lease = c.lease(r, l, cl)
 }
 
-// onPush takes news from the store. It may be lost, late, early or forged (rule 7 of package store): only a grant with
-// the ticket that an answer has brought is believed, and anything else is a reason to ask. Its ticket does not raise
-// the floor: a mad one would make this client unusable.
+// onPush handles a push of the store. It may be lost, late, early or forged (rule 7 of package store): only a grant
+// with the ticket that a response has brought is believed, and any other push is a reason to call Keep. Its ticket does
+// not raise the floor: an invalid one would make this client unusable.
 func (c *Client) onPush(id store.ID, s store.Status) {
 	c.begin()
 	defer c.end()
@@ -144,27 +145,29 @@ func (c *Client) onPush(id store.ID, s store.Status) {
 		return
 	}
 	if id == store.Everyone {
-		c.askAll()
+		c.recheckAll()
 		return
 	}
 	cl := c.claims[id]
 	switch {
 	case cl == nil:
 	case cl.phase == joining:
-		c.keeper.ask(cl)
+		c.keeper.recheck(cl)
 	case s.State == store.Waiting && cl.phase == waiting:
-		c.keeper.ask(cl) // it may fit now, and the store cannot tell
+		c.keeper.recheck(cl) // it may fit now, and the store does not know
 	case s.State == store.Held && cl.phase == waiting && cl.Ticket != 0 && s.Ticket == cl.Ticket:
 		c.pushedGrant(cl)
-	case s.State == store.Held && cl.phase == waiting, s.State == store.Gone && (cl.phase == held || cl.phase == waiting):
+	case s.State == store.Held && cl.phase == waiting, s.State == store.Gone &&
+		(cl.phase == held || cl.phase == waiting):
 		c.keeper.doubt(cl)
 	}
 }
 
-// askAll asks about all claims, after pushes may have been lost or a store was away. What is leaving is told again.
-func (c *Client) askAll() {
+// recheckAll calls the store about all claims, after pushes may have been lost or the store was not reachable: Keep, or
+// Leave for claims that are leaving.
+func (c *Client) recheckAll() {
 	for _, cl := range c.claims {
-		c.keeper.ask(cl)
+		c.keeper.recheck(cl)
 	}
 	for _, q := range c.queues {
 		q.notYet = 0
@@ -172,12 +175,12 @@ func (c *Client) askAll() {
 	}
 }
 
-// pushedGrant believes a push, as far as the last acknowledged call goes. If that is not far enough, Keep has
-// to confirm it first. In any case it follows soon: not at once, so that a short hold costs no call more.
+// pushedGrant believes a pushed grant until the instant of the last acknowledged call. If that has passed, Keep has to
+// confirm the grant first. Otherwise a Keep follows soon, but not at once, so that a short hold costs no further call.
 func (c *Client) pushedGrant(cl *claim) {
 	now := time.Now()
 	if cl.until.passed(now) {
-		c.keeper.ask(cl)
+		c.keeper.recheck(cl)
 		return
 	}
 	c.hold(cl, now)
@@ -185,14 +188,14 @@ func (c *Client) pushedGrant(cl *claim) {
 	c.keeper.schedule(cl)
 }
 
-// answered takes the store's answer to a Keep. It was the sent-th call.
-func (c *Client) answered(cl *claim, s store.Status, sent uint64, now time.Time) {
+// kept handles the store's response to a Keep, which was the sent-th call.
+func (c *Client) kept(cl *claim, s store.Status, sent uint64, now time.Time) {
 	if cl.phase != held && cl.phase != waiting {
 		return // it was over while the call was under way
 	}
 	cl.calling = false
 	if s.Err != nil {
-		c.unanswered(cl, s.Err)
+		c.notKept(cl, s.Err)
 		return
 	}
 	c.heard++
@@ -204,27 +207,27 @@ func (c *Client) answered(cl *claim, s store.Status, sent uint64, now time.Time)
 		c.gone(cl)
 		return
 	case cl.ended.Load():
-		c.lose(cl, errRanOut)
+		c.lose(cl, errExpired)
 		return
-	case s.State == store.Waiting && cl.phase == held && sent > cl.heldFor:
+	case s.State == store.Waiting && cl.phase == held && sent > cl.heldAt:
 		c.lose(cl, errWithdrawn) // it was granted, and the store lost the grant
 		return
 	case s.State == store.Waiting && cl.phase == held:
-		c.keeper.schedule(cl) // old news: it was asked before the grant came
+		c.keeper.schedule(cl) // outdated: the Keep was sent before the grant arrived
 		return
 	}
 	cl.until.set(s.Until, cl.end)
 	if s.State == store.Held && cl.phase == waiting && !cl.until.passed(now) {
-		cl.Ticket = s.Ticket // a store without a line draws it only now
+		cl.Ticket = s.Ticket // a store without a queue draws it only now
 		c.hold(cl, now)
 	}
 	c.keeper.keepLater(cl, s, now)
 }
 
-// unanswered notes that the store did not answer, or that it did not know.
-func (c *Client) unanswered(cl *claim, err error) {
+// notKept notes that a Keep failed for cl.
+func (c *Client) notKept(cl *claim, err error) {
 	if cl.fails == 0 {
-		c.warn("holdfast: not renewed; trying again", "name", cl.Name, "err", err)
+		c.warn("holdfast: not renewed; retrying", "name", cl.Name, "err", err)
 	}
 	c.keeper.retryLater(cl, err)
 	if o := c.settings.observer; o != nil && cl.lease != nil {
@@ -237,19 +240,19 @@ func (c *Client) unanswered(cl *claim, err error) {
 	}
 }
 
-// gone takes the store's word that it has cl no more.
+// gone handles a response that the store no longer has cl.
 func (c *Client) gone(cl *claim) {
 	waited := cl.phase == waiting
 	c.endLeases(cl, errWithdrawn)
 	c.drop(cl)
 	if waited {
-		cl.queue.claimFailed(cl, errPlaceLost)
+		cl.queue.claimFailed(cl, errClaimLost)
 	}
 }
 
-// lose makes a held claim over. Its leases end now; the store is told to forget it. But if its time ran out, and it
-// has a grace, something that its holder set going may still be under way: then the store keeps the place until the
-// holder has given its leases back, or the grace is over.
+// lose ends a held claim. Its leases end now, and it leaves the store. But if it expired and has a grace, work that its
+// holder started may still be under way: then it stays in the store until the holder has unlocked its leases, or the
+// grace is over.
 func (c *Client) lose(cl *claim, why error) {
 	c.endLeases(cl, why)
 	if cl.Grace == 0 || cl.lease == nil || errors.Is(why, errWithdrawn) {
@@ -262,8 +265,8 @@ func (c *Client) lose(cl *claim, why error) {
 	c.keeper.schedule(cl)
 }
 
-// givenBack notes that the holder of a lease which was lost is done with it.
-func (c *Client) givenBack(l *Lease) {
+// unlockedAfterLoss ends the grace of a claim whose lease was lost: its holder has unlocked it.
+func (c *Client) unlockedAfterLoss(l *Lease) {
 	c.begin()
 	defer c.end()
 	if c.isClosed() {
@@ -271,7 +274,7 @@ func (c *Client) givenBack(l *Lease) {
 	}
 	cl := l.claim
 	if cl.phase == held && cl.isOver(time.Now()) {
-		c.lose(cl, cl.ranOut()) // the lease knew it before the keeper
+		c.lose(cl, cl.expired()) // the lease noticed it before the keeper
 	}
 	if !cl.lingers || cl.lease != l && !slices.Contains(cl.more, l) || cl.stillHas(l) {
 		return
@@ -279,8 +282,8 @@ func (c *Client) givenBack(l *Lease) {
 	c.keeper.enqueue(cl)
 }
 
-// release gives a lease back: to the next of this process, or to the store. If the store does not confirm it, the
-// keeper repeats it.
+// release releases a lease: it hands the claim over to the next request of this process, or leaves the store. If the
+// store does not confirm that, the keeper repeats it.
 func (c *Client) release(ctx context.Context, l *Lease, now time.Time) error {
 	cl := l.claim
 	c.begin()
@@ -288,7 +291,7 @@ func (c *Client) release(ctx context.Context, l *Lease, now time.Time) error {
 	case c.isClosed():
 		c.end()
 		return ErrClosed
-	case cl.phase != held, // its time has just run out, and the keeper has it
+	case cl.phase != held, // it has just expired, and the keeper removes it
 		cl.stillHas(l), cl.queue.handOver(cl, now):
 		c.end()
 		return nil
@@ -313,7 +316,7 @@ func (c *Client) release(ctx context.Context, l *Lease, now time.Time) error {
 	return err
 }
 
-// endLeases makes the leases over that cl has, as far as nobody has found that out before.
+// endLeases ends the leases of cl that have not ended yet.
 func (c *Client) endLeases(cl *claim, why error) {
 	lost := c.failed(opHold, cl.Name, why)
 	for _, l := range cl.more {
@@ -325,14 +328,14 @@ func (c *Client) endLeases(cl *claim, why error) {
 	}
 }
 
-// withdraw hands cl to the keeper, which tells the store to take it out until the store has done so, or has
-// forgotten it by itself.
+// withdraw passes cl to the keeper, which calls Leave until the store confirms it, or until the claim has expired
+// there.
 func (c *Client) withdraw(cl *claim) {
 	c.retire(cl)
 	c.keeper.enqueue(cl)
 }
 
-// retire makes cl one that is to leave.
+// retire marks cl as leaving.
 func (c *Client) retire(cl *claim) {
 	cl.phase = leaving
 	cl.fails = 0
@@ -342,7 +345,7 @@ func (c *Client) retire(cl *claim) {
 	c.owners.disown(cl)
 }
 
-// drop forgets cl: the store has it no more, or is just being told.
+// drop forgets cl: the store no longer has it, or a Leave is about to be sent.
 func (c *Client) drop(cl *claim) {
 	c.keeper.unschedule(cl)
 	delete(c.claims, cl.ID)
@@ -351,20 +354,20 @@ func (c *Client) drop(cl *claim) {
 	c.owners.disown(cl)
 }
 
-// isOver reports whether the time of a held claim has run out, by the clocks or because somebody was told so. It needs
-// no lock, and neither do the next three.
+// isOver reports whether a held claim has expired, by the clocks or because that was reported to a caller. It needs no
+// lock, and neither do the next three methods.
 func (cl *claim) isOver(now time.Time) bool { return cl.ended.Load() || cl.until.passed(now) }
 
-// ranOut is why a lease is lost whose time passed.
-func (cl *claim) ranOut() error {
+// expired returns the reason for the loss of a claim that has expired.
+func (cl *claim) expired() error {
 	fault := cl.fault()
 	if fault == nil || errors.Is(fault, ErrLost) {
-		return errRanOut
+		return errExpired
 	}
 	return errors.Join(errNotRenewed, fault)
 }
 
-// fault is the last failure of the store to answer about the claim, or nil if it has answered since.
+// fault returns the last failure of the store to respond about the claim, or nil if it has responded since.
 func (cl *claim) fault() error {
 	if err := cl.failed.Load(); err != nil {
 		return *err
@@ -381,7 +384,7 @@ func (cl *claim) setFault(err error) {
 	cl.failed.Store(&failed)
 }
 
-// sharedBy is what the holders of a lease that is not exclusive are.
+// sharedBy says in an error whose a shared lease is.
 func (cl *claim) sharedBy() string {
 	if cl.Kind == store.Semaphore {
 		return "semaphore's"
@@ -389,5 +392,5 @@ func (cl *claim) sharedBy() string {
 	return "reader's"
 }
 
-// StandAt notes where on the keeper's agenda it is.
-func (cl *claim) StandAt(i int) { cl.pos = i }
+// StandAt implements agenda.Item.
+func (cl *claim) SetIndex(i int) { cl.pos = i }

@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// closeTimeout bounds how long Close tries to give back what is held. The rest runs out with its ttl.
+// closeTimeout bounds how long Close tries to release what is held. The rest expires with its ttl.
 const closeTimeout = 5 * time.Second
 
 // opOpen is the operation of an Error whose Store is a masked URL.
 const opOpen = "open"
 
-// leavers is how many releases Close has under way at once.
+// leavers is how many releases Close sends at once.
 const leavers = 64
 
-// A Client takes locks in one store. Make one per process and share it: its locks are kept alive together, by
-// one timer and in batches. It is safe for many goroutines.
+// A Client acquires locks in one store. Make one per process and share it: its leases are renewed together, by one
+// timer and in batches. It is safe for use by many goroutines.
 type Client struct {
 	store     Store
 	abilities Abilities
@@ -29,23 +29,24 @@ type Client struct {
 
 	closed   context.Context // done when Close was called
 	close    context.CancelFunc
-	finished chan struct{}  // closed when Close is through
+	finished chan struct{}  // closed when Close has returned
 	calls    sync.WaitGroup // calls of the store that Close waits for
 
 	mu     sync.Mutex // taken by begin and released by end; guards all that follows
 	ids    idSource
 	floor  uint64 // the highest ticket seen
-	heard  uint64 // how often the store has answered about a claim
+	heard  uint64 // how often the store has responded about a claim
 	claims map[store.ID]*claim
-	queues map[string]*localQueue // by name, those that Locks of this process share
+	queues map[string]*localQueue // by name, those that requests of this process share
 	owners owners
 	keeper keeper
 
-	touched []*localQueue // what end has to settle
-	served  *request      // whom end has to wake, linked by next
+	touched []*localQueue // the queues that end has to settle
+	served  *request      // the requests that end has to wake, linked by next
 }
 
-// New makes a client of a store. The client closes it. Open is the way by URL.
+// New returns a client of a store, which the client closes. [Open] opens a store by its URL. A wrong option is an error
+// of every call.
 func New(s Store, options ...Option) *Client {
 	now := time.Now()
 	c := &Client{
@@ -65,7 +66,7 @@ func New(s Store, options ...Option) *Client {
 		owner:    processOwner(now),
 	}
 	if s == nil {
-		c.settings.wrong(fmt.Errorf("%w: New was given no store", ErrBadOption))
+		c.settings.wrong(fmt.Errorf("%w: the store is nil", ErrBadOption))
 	} else {
 		c.abilities = s.Abilities()
 		s.Notify(c.onPush)
@@ -81,16 +82,19 @@ func New(s Store, options ...Option) *Client {
 	return c
 }
 
-// Open connects to the store at a URL and makes a client of it. The store's package has to be imported, for
-// what it registers, or package stores, which imports all:
+// Open connects to the store at a URL and returns a client of it. The program has to import the store's package, which
+// registers itself, or package stores, which imports all:
 //
 //	import _ "github.com/holdfast-go/holdfast/memstore"
 //
 //	locks, err := holdfast.Open(ctx, "memory:")
 //
-// Every store's URL can have two parameters. prefix is put before every name, for many tenants on one server. ttl sets
-// the default ttl, as in ttl=10s; the option TTL comes before it. Errors never show a password, nor any part of a URL
-// that is refused.
+// The URL of every store can have two parameters. prefix is put before every name, for many tenants on one server. ttl
+// sets the default ttl, as in ttl=10s; the option WithTTL overrides it.
+//
+// The error is an *Error. It wraps a *Fault if the store cannot be reached or refuses to work, ErrFormat if its data
+// was written by a newer version, and the error of the first wrong option. Errors never show a password, nor any part
+// of a URL that is refused.
 func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 	if ctx == nil {
 		return nil, &Error{Op: opOpen, Err: ErrNilContext}
@@ -103,22 +107,22 @@ func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, &Error{Op: opOpen, Store: at.ShownFor(err), Err: err}
 	}
-	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already, as the server granted it
+	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // a session has it already, as the server granted it
 		options = append([]Option{WithTTL(at.TTL)}, options...)
 	}
 	c := New(s, options...)
 	if c.settings.err != nil {
-		c.Close() //nolint:errcheck // the option is what is wrong
+		c.Close() //nolint:errcheck // the error of the option matters
 		return nil, &Error{Op: opOpen, Store: at.String(), Err: c.settings.err}
 	}
 	return c, nil
 }
 
-// begin takes the mutex. Whatever changes claims or queues does so between begin and end.
+// begin locks the mutex. All changes to claims and queues are made between begin and end.
 func (c *Client) begin() { c.mu.Lock() }
 
-// end does what follows from the changes since begin, in one place: it settles the queues, starts the calls of the
-// store that are queued, sets the alarm, releases the mutex, and wakes the callers that got what they waited for.
+// end does what follows from the changes since begin: it settles the queues, starts the calls of the store that are
+// queued, sets the alarm, unlocks the mutex, and wakes the callers whose wait is over.
 func (c *Client) end() {
 	if len(c.touched) > 0 {
 		c.settle()
@@ -137,7 +141,7 @@ func (c *Client) end() {
 
 // settle settles the queues that were touched.
 func (c *Client) settle() {
-	for len(c.touched) > 0 { // settling one can touch it again
+	for len(c.touched) > 0 { // settling a queue can touch it again
 		last := len(c.touched) - 1
 		q := c.touched[last]
 		c.touched[last] = nil
@@ -146,10 +150,10 @@ func (c *Client) settle() {
 	}
 }
 
-// Close gives back everything that is held, withdraws everything that waits, and closes the store. Leases are
-// over before it begins, and calls that wait in a line return ErrClosed; one that the store has not answered yet
-// returns when the store does, or is closed. What cannot be given back within a few seconds runs out with its ttl. A
-// second Close waits for the first.
+// Close releases all that is held, withdraws all that waits, and closes the store. Leases end before the first release
+// is sent. Calls that wait in a queue return ErrClosed; a call that the store has not responded to returns when the
+// store does, or is closed. What cannot be released within a few seconds expires with its ttl. A second Close waits for
+// the first and returns nil. The error is that of closing the store.
 func (c *Client) Close() error {
 	c.begin()
 	if c.isClosed() {
@@ -163,8 +167,8 @@ func (c *Client) Close() error {
 	var left []*claim
 	for _, cl := range c.claims {
 		cl.queue.failAll(ErrClosed)
-		if cl.phase != joining { // what joins leaves by itself
-			cl.phase = over // nobody touches it any more
+		if cl.phase != joining { // the call that joins also leaves
+			cl.phase = over // nothing changes it any more
 			left = append(left, cl)
 		}
 	}
@@ -184,7 +188,7 @@ func (c *Client) Close() error {
 	return c.store.Close()
 }
 
-// leaveAll takes claims out of their lines, and waits for calls that are still under way.
+// leaveAll removes claims from their queues, and waits for calls that are still under way.
 func (c *Client) leaveAll(claims []*claim) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -193,7 +197,8 @@ func (c *Client) leaveAll(claims []*claim) {
 		c.calls.Go(func() {
 			for cl := range next {
 				if err := c.store.Leave(ctx, cl); err != nil {
-					c.warn("holdfast: not given back by Close; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
+					c.warn("holdfast: not released by Close; it will expire", "name", cl.Name, "ttl", cl.TTL, "err",
+						err)
 				}
 			}
 		})
@@ -210,20 +215,21 @@ func (c *Client) leaveAll(claims []*claim) {
 	}
 }
 
-// leaveLate takes out a claim whose Join was under way when the client was closed. Close waits for it.
+// leaveLate removes a claim in the background, with one call: its Join was under way when the client was closed, or it
+// was Ping's. Close waits for it.
 func (c *Client) leaveLate(cl Claim) {
 	c.calls.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := c.store.Leave(ctx, cl); err != nil {
-			c.warn("holdfast: not given back; it runs out", "name", cl.Name, "ttl", cl.TTL, "err", err)
+			c.warn("holdfast: not released; it will expire", "name", cl.Name, "ttl", cl.TTL, "err", err)
 		}
 	})
 }
 
 func (c *Client) isClosed() bool { return c.closed.Err() != nil }
 
-// pause waits, but not beyond what ctx allows nor beyond Close.
+// pause waits for d, or until ctx ends or the client is closed.
 func (c *Client) pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -234,15 +240,14 @@ func (c *Client) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// warn logs without keeping anybody waiting: it is called with mu held, and a handler may be slow, or ask this
-// very client.
+// warn logs in the background: it is called with mu held, and a handler may be slow, or use this client.
 func (c *Client) warn(msg string, args ...any) {
 	if log := c.settings.logger; log != nil {
 		c.calls.Go(func() { log.Warn(msg, args...) })
 	}
 }
 
-// lacks returns the error of a call that needs what the store has not.
+// lacks returns the error of a call that needs an ability which the store lacks.
 func (c *Client) lacks(what string) error {
 	instead := c.abilities.Alternative
 	if instead != "" {
@@ -251,8 +256,7 @@ func (c *Client) lacks(what string) error {
 	return fmt.Errorf("%w: it has no %s%s", ErrUnsupported, what, instead)
 }
 
-// silence turns the error of a call that only this client bounded, by limit, into what it means: the store did not
-// answer.
+// silence replaces the error of a call that only this client bounded, by limit, by a Fault: the store did not respond.
 func (c *Client) silence(ctx context.Context, limit time.Duration, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -268,12 +272,12 @@ func (c *Client) failed(op, name string, err error) error {
 	return &Error{Op: op, Name: name, Store: c.abilities.Store, Err: err}
 }
 
-// idsAtOnce is for how many IDs random bytes are drawn together: one by one they would cost as much as the rest of a
-// lock.
+// idsAtOnce is for how many IDs random bytes are drawn together: drawn one by one they would cost as much as the rest
+// of a lock.
 const idsAtOnce = 64
 
-// An idSource draws IDs that nobody can guess: a stranger who knew that of a waiting claim could forge its grant
-// (rule 7 of package store).
+// An idSource draws IDs that cannot be guessed: another client that knew the ID of a waiting claim could forge its
+// grant (rule 7 of package store).
 type idSource struct {
 	random [idsAtOnce * len(store.ID{})]byte
 	unused []byte // the end of random

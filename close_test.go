@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestCloseGivesEverythingBack(t *testing.T) {
+func TestCloseReleasesEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, other := r.client(), r.client()
 		var leases []*holdfast.Lease
@@ -33,8 +33,8 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 		for i := range 200 {
 			r.lock(other.Mutex(fmt.Sprint(i)).TryLock)
 		}
-		if line, err := other.Inspect(t.Context(), "taken"); err != nil || len(line.Entries) != 1 {
-			t.Fatalf("the waiter's place: %+v, %v", line, err)
+		if queue, err := other.Inspect(t.Context(), "taken"); err != nil || len(queue.Entries) != 1 {
+			t.Fatalf("the waiter's claim: %+v, %v", queue, err)
 		}
 		if err := c.Close(); err != nil {
 			t.Fatalf("a second Close: %v", err)
@@ -97,7 +97,7 @@ func TestCloseTakesBackALockThatIsJustBeingTaken(t *testing.T) {
 	})
 }
 
-// TestSecondCloseWaitsForTheFirst: whoever has closed a client may rely on its locks being given back.
+// TestSecondCloseWaitsForTheFirst checks that the locks are released when any Close has returned.
 func TestSecondCloseWaitsForTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{leave: func(context.Context, store.Claim) error {
@@ -112,8 +112,9 @@ func TestSecondCloseWaitsForTheFirst(t *testing.T) {
 	})
 }
 
-// TestCloseDuringAJoinThatLandsUnanswered: nobody knows whether it stands, so it is taken out.
-func TestCloseDuringAJoinThatLandsUnanswered(t *testing.T) {
+// TestCloseDuringAJoinWithoutAResponse checks that a claim whose Join has no response is removed: it may be in the
+// queue.
+func TestCloseDuringAJoinWithoutAResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		land := make(chan struct{})
 		lost := errors.New("the answer was lost")

@@ -26,8 +26,8 @@ type (
 	// A Claim is one claim of a client in a queue: see [Lease.Pin].
 	Claim = store.Claim
 
-	// A Fault is a failure of the store itself: unreachable, refused, wrong password, read-only. It is never reported as
-	// contention.
+	// A Fault is a failure of the store itself: unreachable, refused, wrong password, read-only. It is never reported
+	// as contention.
 	Fault = store.Fault
 
 	// A MismatchError is an ErrMismatch that reports how the name is in use.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestProgramsImportOneStoreOnly checks that a program which uses every primitive and prints holders, such as the one of
-// example_program_test.go, imports nothing of this module but holdfast and the package of its store.
+// TestProgramsImportOneStoreOnly checks that a program which uses every primitive and prints holders, such as the one
+// of example_program_test.go, imports nothing of this module but holdfast and the package of its store.
 func TestProgramsImportOneStoreOnly(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "example_program_test.go", nil, 0)
 	if err != nil {
@@ -35,7 +35,8 @@ func TestProgramsImportOneStoreOnly(t *testing.T) {
 		return true
 	})
 	for _, name := range []string{
-		"Mutex", "RWMutex", "Semaphore", "Election", "LockAll", "TryLockAll", "DoAll", "Ping", "Watch", "Inspect", "Names",
+		"Mutex", "RWMutex", "Semaphore", "Election", "LockAll", "TryLockAll", "DoAll", "Ping", "Watch", "Inspect",
+		"Names",
 		"Break", "Abilities", "TokenFrom", "LockedError", "Fault", "Owner", "Entry", "KindSemaphore",
 	} {
 		if !used[name] {

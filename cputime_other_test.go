@@ -6,5 +6,5 @@ import "time"
 
 var started = time.Now()
 
-// cpuTime is the time that has passed, where the processor's cannot be had.
+// cpuTime returns the time that has passed, on systems that do not report processor time.
 func cpuTime() time.Duration { return time.Since(started) }

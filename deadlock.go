@@ -11,42 +11,43 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// How deadlocks are searched for. An owner that holds something and has waited for searchAfter says on what it
-// holds what it waits for. Then it walks from line to line, and again every searchEvery. Two equal walks make a
-// deadlock. So one is found within about a second of its closing.
+// The schedule of the search for deadlocks. When an owner that holds something has waited for searchAfter, its held
+// claims publish what it waits for. Then the search walks from queue to queue, and again every searchEvery. Two walks
+// in a row with the same result are a deadlock. So a deadlock is found within about a second after it was closed.
 const (
 	searchAfter = 200 * time.Millisecond
 	searchEvery = 500 * time.Millisecond
 )
 
-// A DeadlockError says who waits for whom in a circle. It is ErrDeadlock. One of those in the circle gets it, the
-// others go on when he has given back what he holds.
+// A DeadlockError is an ErrDeadlock that describes owners that wait for each other in a cycle. One of the owners gets
+// it. The others continue when that owner has released what it holds.
 type DeadlockError struct {
 	Cycle []DeadlockStep
 }
 
-// A DeadlockStep is one of those in a deadlock.
+// A DeadlockStep is one wait of a deadlock.
 type DeadlockStep struct {
-	Owner        Owner // who waits
-	Name         string      // for what
-	Since        time.Time   // since when
-	Blocker      Owner // who is before him in that line, and waits in the next step
-	BlockerHolds bool        // whether the blocker holds Name, or waits for it too
-	BlockerSince time.Time   // since when
+	Owner        Owner     // the owner that waits
+	Name         string    // the lock that it waits for
+	Since        time.Time // since when it waits
+	Blocker      Owner     // an owner ahead of it in that queue, which waits in the next step
+	BlockerHolds bool      // whether the blocker holds Name; otherwise it waits for it too
+	BlockerSince time.Time // since when the blocker holds or waits
 }
 
-// Error writes the circle in one line.
+// Error returns the cycle in one line.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString("deadlock")
-	const most = 4 // steps that are written
+	const most = 4 // how many steps are written
 	for i, s := range e.Cycle[:min(len(e.Cycle), most)] {
 		does := "holds"
 		if !s.BlockerHolds {
 			does = "waits for, further ahead,"
 		}
 		fmt.Fprintf(&b, "%s %s waits for %s since %s, which %s %s since %s", []string{":", ";"}[min(i, 1)],
-			s.Owner, store.Quote(s.Name), s.Since.Format(time.RFC3339), s.Blocker, does, s.BlockerSince.Format(time.RFC3339))
+			s.Owner, store.Quote(s.Name), s.Since.Format(time.RFC3339), s.Blocker, does,
+			s.BlockerSince.Format(time.RFC3339))
 	}
 	if more := len(e.Cycle) - most; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
@@ -54,10 +55,10 @@ func (e *DeadlockError) Error() string {
 	return b.String()
 }
 
-// Unwrap makes it ErrDeadlock.
+// Unwrap returns ErrDeadlock.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
 
-// A search looks for a deadlock while a request waits. Its goroutine begins when the wait has lasted a while, and
+// A search searches for a deadlock while a request waits. Its goroutine starts searchAfter after the wait began, and
 // ends with the wait.
 type search struct {
 	request *request
@@ -68,8 +69,8 @@ type search struct {
 	timer   *time.Timer
 }
 
-// newSearch starts the search for r, which has just begun to wait, with mu held. It is nil if r's owner holds
-// nothing that others could wait for.
+// newSearch starts the search for r, which has just begun to wait. It returns nil if r's owner holds nothing that other
+// owners could wait for. It is called with mu held.
 func (c *Client) newSearch(r *request) *search {
 	o, cl := r.owner, r.queue.claim
 	if o == nil || cl == nil || !c.abilities.Queue || r.lock.settings.noDeadlock || !o.holdsBeside(cl) {
@@ -85,7 +86,7 @@ func (c *Client) newSearch(r *request) *search {
 	return s
 }
 
-// result is where the search says that it found something. Without a search that never happens.
+// result returns the channel on which the search sends the deadlock that it found. A nil search sends nothing.
 func (s *search) result() <-chan error {
 	if s == nil {
 		return nil
@@ -93,7 +94,7 @@ func (s *search) result() <-chan error {
 	return s.found
 }
 
-// end stops the search and takes back what it said. It is called with mu held.
+// end stops the search and withdraws what it published. It is called with mu held.
 func (s *search) end() {
 	if s == nil {
 		return
@@ -104,10 +105,10 @@ func (s *search) end() {
 	s.request.owner.stopsWaitingFor(s.claim)
 }
 
-// run says what is waited for, and walks until the wait is over or two walks in a row find the same.
+// run publishes the wait, and walks until the wait is over or two walks in a row find the same deadlock.
 func (s *search) run() {
 	c := s.request.lock.client
-	c.keeper.keep(s.ctx, s.say(), nil)
+	c.keeper.keep(s.ctx, s.publish(), nil)
 	var last knot.Knot
 	for s.ctx.Err() == nil {
 		found, err := knot.Find(s.ctx, c.store.Queue, s.claim.Name, s.claim.ID)
@@ -123,9 +124,9 @@ func (s *search) run() {
 	}
 }
 
-// say notes that the owner waits for the claim, and returns the claims to be kept so that the store knows: all that
-// the owner has. Whoever meets only one of several waits must know of the others.
-func (s *search) say() []*claim {
+// publish notes that the owner waits with the claim, and returns the claims whose Keep reports that to the store: all
+// claims of the owner. A search that meets only one of several waits of an owner must learn of the others.
+func (s *search) publish() []*claim {
 	c := s.request.lock.client
 	c.begin()
 	defer c.end()

@@ -41,11 +41,13 @@ func TestThreePartyDeadlock(t *testing.T) {
 				continue
 			}
 			var deadlock *holdfast.DeadlockError
-			if victim >= 0 || !errors.Is(c.err, holdfast.ErrDeadlock) || !errors.As(c.err, &deadlock) || len(deadlock.Cycle) != 3 {
+			if victim >= 0 || !errors.Is(c.err, holdfast.ErrDeadlock) || !errors.As(c.err, &deadlock) ||
+				len(deadlock.Cycle) != 3 {
 				t.Fatalf("%d got %v", i+1, c.err)
 			}
 			victim = i
-			for _, word := range []string{`waits for "x"`, `waits for "y"`, `waits for "pool"`, "reader on", "holds since 2000-"} {
+			for _, word := range []string{`waits for "x"`, `waits for "y"`, `waits for "pool"`, "reader on",
+				"holds since 2000-"} {
 				if !strings.Contains(c.err.Error(), word) {
 					t.Errorf("%q does not say %s", c.err, word)
 				}
@@ -54,7 +56,7 @@ func TestThreePartyDeadlock(t *testing.T) {
 		if victim < 0 {
 			t.Fatal("it was not found within two seconds")
 		}
-		// The victim gives back what it holds, and the others get through one after the other.
+		// The victim releases what it holds, and the others acquire their locks one after the other.
 		r.unlock(leases[victim])
 		for i := (victim + 2) % 3; i != victim; i = (i + 2) % 3 {
 			if synctest.Wait(); !calls[i].holds() {
@@ -63,8 +65,8 @@ func TestThreePartyDeadlock(t *testing.T) {
 			r.unlock(calls[i].lease)
 			r.unlock(leases[i])
 		}
-		r.nobodyStands("x")
-		r.nobodyStands("pool")
+		r.nothingRemains("x")
+		r.nothingRemains("pool")
 	})
 }
 
@@ -84,7 +86,7 @@ func TestNoDeadlockCheck(t *testing.T) {
 		leases, calls := r.pair(holdfast.WithoutDeadlockCheck())
 		r.pass(time.Minute)
 		if calls[0].done() || calls[1].done() {
-			t.Fatal("somebody looked")
+			t.Fatal("there was a search")
 		}
 		r.unlock(leases[0])
 		r.holds(calls[1], "it was no deadlock")
@@ -100,7 +102,7 @@ func TestCancelledWaitLeavesNoPhantom(t *testing.T) {
 		r.pass(time.Second) // its edge is written
 		wait.end()
 		synctest.Wait()
-		other := r.begin(under(y, b.Mutex("x").Lock)) // no cycle: nobody waits for y any more
+		other := r.begin(under(y, b.Mutex("x").Lock)) // no cycle: no owner waits for y any more
 		r.pass(5 * time.Second)
 		r.waits(other, "a phantom closed a cycle")
 		r.unlock(x)
@@ -129,7 +131,7 @@ func TestDeadlockThroughHandOver(t *testing.T) {
 }
 
 // TestOrderedLocksRaiseNoAlarm: owners that take their locks in one order never deadlock, however long they wait,
-// and so nobody may be told that they do.
+// so no owner may get a DeadlockError.
 func TestOrderedLocksRaiseNoAlarm(t *testing.T) {
 	for seed := range uint64(50) {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -211,23 +213,23 @@ func TestUnorderedLocksAreUntied(t *testing.T) {
 	}
 }
 
-// TestWhoGivesWayDoesNotDependOnWhoLooksFirst: two clients deadlock, and the waiting claim with the larger ID gives
+// TestVictimDoesNotDependOnTheFirstSearch: two clients deadlock, and the waiting claim with the larger ID gives
 // way, whichever began to look earlier. Otherwise two that look at the same time could both give way.
-func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
+func TestVictimDoesNotDependOnTheFirstSearch(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		clients := [2]*holdfast.Client{r.client(), r.client()}
 		own := [2]string{"x", "y"}
-		lines := r.server.Connect()
-		defer lines.Close()
+		queues := r.server.Connect()
+		defer queues.Close()
 		waits := func(name string) []byte {
-			line, err := lines.Queue(t.Context(), name)
-			if err != nil || len(line.Entries) != 2 {
-				t.Fatalf("%v, %v", line, err)
+			queue, err := queues.Queue(t.Context(), name)
+			if err != nil || len(queue.Entries) != 2 {
+				t.Fatalf("%v, %v", queue, err)
 			}
-			return line.Entries[1].ID[:]
+			return queue.Entries[1].ID[:]
 		}
 		for round := range 16 {
-			first := round % 2 // who begins to wait, and looks, earlier
+			first := round % 2 // the owner that begins to wait, and to search, earlier
 			var leases [2]*holdfast.Lease
 			for i, c := range clients {
 				leases[i] = r.lock(c.Mutex(own[i]).Lock)
@@ -239,7 +241,7 @@ func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
 			}
 			r.pass(100 * time.Millisecond) // the second has looked once, and seen it
 			if calls[0].done() || calls[1].done() {
-				t.Fatal("what was seen once may have been no more than the lines read at different times")
+				t.Fatal("what was seen once may have been no more than queues read at different times")
 			}
 			victim := 0
 			if bytes.Compare(waits(own[0]), waits(own[1])) > 0 { // the claim that waits for x is that of the second
@@ -261,8 +263,8 @@ func TestWhoGivesWayDoesNotDependOnWhoLooksFirst(t *testing.T) {
 	})
 }
 
-// TestStoreWithoutALineIsNotSearchedForDeadlocks.
-func TestStoreWithoutALineIsNotSearchedForDeadlocks(t *testing.T) {
+// TestStoreWithoutAQueueIsNotSearchedForDeadlocks.
+func TestStoreWithoutAQueueIsNotSearchedForDeadlocks(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := &detour{can: func(a *store.Abilities) { a.Queue = false }}
 		c := r.around(d)
@@ -270,7 +272,7 @@ func TestStoreWithoutALineIsNotSearchedForDeadlocks(t *testing.T) {
 		r.begin(under(r.lock(c.Mutex("x").Lock), c.Mutex("y").Lock))
 		r.pass(ttl)
 		if d.looks.Load() != 0 {
-			t.Fatalf("it was asked %d times for a line that it does not keep", d.looks.Load())
+			t.Fatalf("%d queues were read of a store that has none", d.looks.Load())
 		}
 	})
 }

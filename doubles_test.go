@@ -17,7 +17,7 @@ import (
 )
 
 // A detour is a store that a test watches, and where it can stand in the way. It counts the calls and notes the claims
-// that have joined. What join, keep and leave return, if not nil, is the answer instead of the store's; joined and
+// that have joined. What join, keep and leave return, if not nil, replaces the store's response; joined and
 // answer change the store's. All is set before a client has it, but for answer.
 type detour struct {
 	store.Store
@@ -102,7 +102,7 @@ func (d *detour) Abilities() store.Abilities {
 	return a
 }
 
-// lie changes what Keep is answered from now on.
+// lie changes what Keep returns from now on.
 func (d *detour) lie(answer func(store.Claim, *store.Status)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *rig) countedLink(options ...holdfast.Option) (*holdfast.Client, *detour
 	return c, d, pipe
 }
 
-// hang is a call that is never answered.
+// hang is a call that never gets a response.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -162,10 +162,10 @@ func slow(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errDown is what a store says that is ill.
+// errDown is the error of a failing store.
 var errDown = &store.Fault{Store: "it", Err: errors.New("down")}
 
-// secondJoinFails is a store that is ill for one moment.
+// secondJoinFails is a store that fails once.
 func secondJoinFails() *detour {
 	d := &detour{}
 	d.join = func(context.Context, store.Claim) error {
@@ -189,9 +189,9 @@ func slowJoin(n int64) (d *detour, land chan struct{}) {
 	return d, land
 }
 
-// A logbook is a slog.Handler that remembers what it was told.
+// A logbook is a slog.Handler that keeps all records.
 type logbook struct {
-	before func() // what is done first, each time it is asked or told
+	before func() // called first, by Enabled and Handle
 
 	mu   sync.Mutex
 	said []string
@@ -232,7 +232,7 @@ func (b *logbook) lines() []string {
 	return b.said
 }
 
-// count is how many lines have this in them.
+// count returns how many records contain this.
 func (b *logbook) count(what string) (n int) {
 	for _, line := range b.lines() {
 		if strings.Contains(line, what) {
@@ -304,7 +304,8 @@ func (o *recorder) Waiting(ctx context.Context, r holdfast.Request) (context.Con
 	return context.WithValue(ctx, waitKey{}, id), over
 }
 
-func (o *recorder) Holding(ctx context.Context, r holdfast.Request, token holdfast.Token) (context.Context, func(error)) {
+func (o *recorder) Holding(ctx context.Context, r holdfast.Request, token holdfast.Token) (context.Context,
+	func(error)) {
 	id, over := o.begin(&o.holds, &span{Request: r, token: token, given: ctx})
 	return context.WithValue(ctx, holdKey{}, id), over
 }

@@ -18,37 +18,39 @@ const (
 	observePause = 25 * time.Millisecond
 )
 
-// An Election chooses one leader among all who campaign, first come, first served. It is a mutex by nature, and
-// shares the line of the Mutex of the same name. What the leader wants others to know, such as its address, it
-// sets with the option Label.
+// An Election chooses one leader among all clients that campaign, first come, first served. It is a mutex, and shares
+// the queue of the Mutex of the same name. A candidate publishes information, such as its address, with the option
+// WithLabel.
 type Election struct{ lock lock }
 
-// Election is the election of this name. A wrong name or option is an error when it is used.
+// Election returns the election of this name. A wrong name or option is an error of its methods.
 func (c *Client) Election(name string, options ...Option) *Election {
 	return &Election{c.lock(name, options)}
 }
 
-// A Leader is who leads.
+// A Leader is the client that leads.
 type Leader struct {
-	Info  string // what it set with Label
+	Info  string // what it published with WithLabel
 	Owner Owner
 	Token Token
 	Since time.Time
-	Left  time.Duration // how long it still leads if it is not heard of again
+	Left  time.Duration // after which time its leadership expires if it is not renewed
 }
 
-// Campaign waits until it leads. The lease is the leadership; Unlock steps down, and the next takes over at once.
+// Campaign waits until the caller leads. The lease is the leadership. Unlock steps down, and the next candidate leads
+// at once. The errors are those of [Mutex.Lock].
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) {
 	return e.lock.acquire(ctx, &request{op: "campaign", demand: wholeLock, alone: true})
 }
 
-// Leader says who leads. If nobody does, the error is ErrNotHeld.
+// Leader returns the leader. If there is none, the error wraps ErrNotHeld. The other errors are those of
+// [Client.Inspect].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	line, err := e.lock.inspect(ctx)
+	queue, err := e.lock.inspect(ctx)
 	if err != nil {
 		return Leader{}, err
 	}
-	for _, p := range line.Holders() {
+	for _, p := range queue.Holders() {
 		if !p.Token.Shared() {
 			return Leader{Info: p.Owner.Label, Owner: p.Owner, Token: p.Token, Since: p.Since, Left: p.Left}, nil
 		}
@@ -56,10 +58,10 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{}, e.lock.client.failed("leader", e.lock.name, ErrNotHeld)
 }
 
-// Observe yields the leaders: the present one, and each change after it, with the zero Leader while nobody leads. It ends
-// with ctx. A store that can push changes is read when something has changed, any other four times a second; a leader
-// that leads for less than that may be missed. A failure of the store is yielded once, as an error, and then Observe
-// goes on: break out of the loop to stop.
+// Observe iterates over the leaders: the current one, and each later one, with the zero Leader while there is none. It
+// ends with ctx, and after ErrClosed. A store that can push changes is read when something has changed, any other four
+// times a second; a leader that leads for less than that may be missed. A failure of the store is reported once, as an
+// error, and Observe continues: break out of the loop to stop at an error.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		c := e.lock.client
@@ -111,9 +113,10 @@ func (s *subscription) observe(ctx context.Context, failing bool) {
 	}
 }
 
-// Run campaigns, and runs fn while it leads. The context that fn is given ends when the leadership is lost, or ctx.
-// After a loss, or when the store cannot be reached, it campaigns again. When fn returns while it leads, Run steps
-// down and returns fn's error. It ends with ctx in any case, and with an error of the store that no waiting mends.
+// Run campaigns, and calls fn when the caller leads. The context that fn receives ends when the leadership is lost, and
+// with ctx. After a loss, or if the store cannot be reached, Run campaigns again. If fn returns while the caller leads,
+// Run steps down and returns fn's error. It returns in any case when ctx ends, and at an error of the store that does
+// not go away by waiting (a final *Fault).
 func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return e.lock.client.failed("campaign", e.lock.name, errNoFunction)
@@ -128,16 +131,16 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context) error) 
 			if time.Since(led) > observeEvery {
 				fails = 0
 			}
-		} else if !mends(err) || ctx.Err() != nil {
+		} else if !temporary(err) || ctx.Err() != nil {
 			return err
 		}
-		// A store that is out of reach, or loses what it grants, must not be asked in a hot loop.
+		// A store that is not reachable, or loses its grants, must not be called in a hot loop.
 		e.lock.client.pause(ctx, backoff(time.Minute, max(fails, 1)))
 	}
 }
 
-// mends says whether a campaign that failed so may succeed later.
-func mends(err error) bool {
+// temporary reports whether a campaign that failed with err may succeed later.
+func temporary(err error) bool {
 	_, fault := errors.AsType[*Fault](err)
 	return (fault || errors.Is(err, ErrLost)) && !store.Final(err)
 }

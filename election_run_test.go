@@ -67,7 +67,8 @@ func TestElectionRunStepsDownWhenItsFunctionPanics(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			r.client().Election("boss").Run(t.Context(), func(context.Context) error { panic("boom") }) //nolint:errcheck // it panics
+			r.client().Election("boss").Run(t.Context(),
+				func(context.Context) error { panic("boom") }) //nolint:errcheck // it panics
 		}()
 		r.lock(r.client().Election("boss").Campaign)
 	})
@@ -172,13 +173,14 @@ func TestElectionRunEndsWithItsContext(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) || time.Since(began) != time.Minute || ran != leads {
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, holdfast.ErrLost) ||
+				time.Since(began) != time.Minute || ran != leads {
 				t.Errorf("after %v: %v; it ran: %v", time.Since(began), err, ran)
 			}
 			synctest.Wait()
-			line, err := r.client().Inspect(t.Context(), "boss")
-			if err != nil || len(line.Entries) != map[bool]int{true: 0, false: 1}[leads] {
-				t.Errorf("it left something behind: %+v, %v", line, err)
+			queue, err := r.client().Inspect(t.Context(), "boss")
+			if err != nil || len(queue.Entries) != map[bool]int{true: 0, false: 1}[leads] {
+				t.Errorf("it left something behind: %+v, %v", queue, err)
 			}
 		})
 	}

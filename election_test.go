@@ -46,7 +46,7 @@ func TestElectionHasOneLeader(t *testing.T) {
 		if terms != 20 {
 			t.Errorf("%d of 20 led", terms)
 		}
-		r.nobodyStands("boss")
+		r.nothingRemains("boss")
 	})
 }
 
@@ -54,14 +54,16 @@ func TestElectionLeader(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		e := r.client().Election("boss")
 		if _, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Fatalf("nobody leads: %v", err)
+			t.Fatalf("there is no leader: %v", err)
 		}
-		l := r.lock(r.client().Election("boss", holdfast.WithLabel("10.0.0.7:80"), holdfast.WithOwner("node 7")).Campaign)
+		l := r.lock(r.client().Election("boss", holdfast.WithLabel("10.0.0.7:80"),
+			holdfast.WithOwner("node 7")).Campaign)
 		since := time.Now()
 		candidate := r.begin(r.client().Election("boss", holdfast.WithLabel("10.0.0.8:80")).Campaign)
 		r.pass(time.Second)
 		got, err := e.Leader(t.Context())
-		if err != nil || got.Info != "10.0.0.7:80" || got.Owner.ID != "node 7" || got.Owner.PID == 0 || got.Token != l.Token() ||
+		if err != nil || got.Info != "10.0.0.7:80" || got.Owner.ID != "node 7" || got.Owner.PID == 0 ||
+			got.Token != l.Token() ||
 			!got.Since.Equal(since) || got.Left != ttl-time.Second {
 			t.Fatalf("got %+v, %v", got, err)
 		}
@@ -69,7 +71,7 @@ func TestElectionLeader(t *testing.T) {
 		r.unlock(l)
 		synctest.Wait()
 		if got, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) || got != (holdfast.Leader{}) {
-			t.Fatalf("nobody leads any more: %+v, %v", got, err)
+			t.Fatalf("there should be no leader: %+v, %v", got, err)
 		}
 		r.lock(r.client().RWMutex("boss").RLock)
 		if got, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
@@ -150,12 +152,12 @@ func TestElectionReplacesADeadLeader(t *testing.T) {
 		r.waits(next, "the dead one's time is not over")
 		r.pass(time.Second)
 		if !next.holds() || dead.Err() == nil || next.lease.Token() <= dead.Token() {
-			t.Fatalf("it was not replaced after the ttl; the dead one says %v", dead.Err())
+			t.Fatalf("it was not replaced after the ttl; the error of the dead one is %v", dead.Err())
 		}
 	})
 }
 
-// A sighting is what Observe said, in short: who leads, nobody, or that it does not know.
+// A sighting is what Observe reported, in short: a leader, none, or unknown.
 type sighting struct {
 	says  string
 	token holdfast.Token
@@ -179,7 +181,7 @@ func (r *rig) observe(e *holdfast.Election) *sightings {
 		for l, err := range e.Observe(ctx) {
 			says := l.Info
 			if l == (holdfast.Leader{}) {
-				says = "nobody"
+				says = "none"
 			}
 			if err != nil {
 				says = "unknown"
@@ -226,16 +228,16 @@ func TestElectionObserve(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		e := func(label string) *holdfast.Election { return r.client().Election("boss", holdfast.WithLabel(label)) }
 		early := r.observe(e("early"))
-		early.are(t, "nobody")
+		early.are(t, "none")
 		a := r.lock(e("a").Campaign)
 		r.pass(time.Second)
-		early.are(t, "nobody", "a")
+		early.are(t, "none", "a")
 		late := r.observe(e("late"))
 		late.are(t, "a") // the one of now, at once
 		if late.last().token != a.Token() {
 			t.Errorf("its token is %v, want %v", late.last().token, a.Token())
 		}
-		r.pass(10 * ttl) // renewal is no change
+		r.pass(10 * ttl) // a renewal is not a change
 		late.are(t, "a")
 
 		b := r.begin(e("b").Campaign)
@@ -254,15 +256,15 @@ func TestElectionObserve(t *testing.T) {
 		late.are(t, "a", "b", "b")
 		r.unlock(again.lease)
 		r.pass(time.Second)
-		late.are(t, "a", "b", "b", "nobody")
+		late.are(t, "a", "b", "b", "none")
 		r.pass(time.Minute)
-		early.are(t, "nobody", "a", "b", "b", "nobody")
+		early.are(t, "none", "a", "b", "b", "none")
 
 		late.stop()
 		if synctest.Wait(); !late.ended() || early.ended() {
 			t.Error("it does not end with its context")
 		}
-		late.are(t, "a", "b", "b", "nobody") // the end is no error
+		late.are(t, "a", "b", "b", "none") // the end is not an error
 	})
 }
 
@@ -329,7 +331,7 @@ func TestElectionObserveEndsWithClose(t *testing.T) {
 		if synctest.Wait(); !seen.ended() || time.Since(now) != 0 {
 			t.Fatal("it goes on")
 		}
-		if seen.are(t, "nobody", "unknown"); !errors.Is(seen.last().err, holdfast.ErrClosed) {
+		if seen.are(t, "none", "unknown"); !errors.Is(seen.last().err, holdfast.ErrClosed) {
 			t.Errorf("the error is %v", seen.last().err)
 		}
 	})

@@ -9,58 +9,92 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What can go wrong, to be asked for with errors.Is. A failure of the store itself is none of these: it is a
-// [store.Fault], and never read as contention. An ErrMismatch is also a [store.MismatchError], which says how the
-// name is in use.
+// The errors of this package, for errors.Is. A failure of the store itself is none of these: it is a [*Fault], and
+// never reported as contention.
 var (
-	ErrLocked      = errors.New("holdfast: locked")                                     // somebody else holds it
-	ErrLost        = errors.New("holdfast: lease lost")                                 // it ended before it was given back
-	ErrNotHeld     = store.ErrNotHeld                                                   // it was given back already, or never held
-	ErrReentered   = errors.New("holdfast: taken again under its own lease")            // see the option Reentrant
-	ErrUpgrade     = errors.New("holdfast: a shared lease cannot become a greater one") // it would wait for itself
-	ErrDowngrade   = errors.New("holdfast: this lease cannot be downgraded")            // no writer's, re-entered, or shown
-	ErrDeadlock    = errors.New("holdfast: deadlock")                                   // the wait could not end: see DeadlockError
-	ErrBadName     = store.ErrBadName                                                   // empty, too long, not UTF-8, or with a NUL byte
-	ErrBadTTL      = errors.New("holdfast: bad ttl")                                    // not positive, or not what the store can do
-	ErrBadUnits    = errors.New("holdfast: bad units")                                  // not positive, or more than the limit
-	ErrBadOption   = errors.New("holdfast: bad option")                                 // another option has a value it cannot have
-	ErrNilContext  = errors.New("holdfast: nil context")                                // a call was given nil instead of a context
-	ErrMismatch    = store.ErrMismatch                                                  // the name is in use with another kind or limit
-	ErrClosed      = store.ErrClosed                                                    // the client was closed
-	ErrUnsupported = store.ErrUnsupported                                               // the store cannot do this
-	ErrStale       = errors.New("holdfast: stale token")                                // a fence has seen a newer one (package fence)
-	ErrFloor       = store.ErrFloor                                                     // the store went back behind tokens already given
-	ErrFormat      = store.ErrFormat                                                    // the store holds data of a newer version
+	// ErrLocked: another holder has the lock. It comes with a *LockedError.
+	ErrLocked = errors.New("holdfast: locked")
+
+	// ErrLost: the lease ended before it was unlocked.
+	ErrLost = errors.New("holdfast: lease lost")
+
+	// ErrNotHeld: the lease was unlocked already, or the lock is not held.
+	ErrNotHeld = store.ErrNotHeld
+
+	// ErrReentered: a lock was requested again under its own lease. See the option WithReentrance.
+	ErrReentered = errors.New("holdfast: requested again under its own lease")
+
+	// ErrUpgrade: a reader requested to write, or a holder of units more of them. It would wait for itself.
+	ErrUpgrade = errors.New("holdfast: a shared lease cannot become a greater one")
+
+	// ErrDowngrade: the lease is not a writer's, was re-entered, or was pinned.
+	ErrDowngrade = errors.New("holdfast: this lease cannot be downgraded")
+
+	// ErrDeadlock: the wait could not end. It comes with a *DeadlockError.
+	ErrDeadlock = errors.New("holdfast: deadlock")
+
+	// ErrBadName: the name is empty, too long, not UTF-8, or has a NUL byte.
+	ErrBadName = store.ErrBadName
+
+	// ErrBadTTL: the ttl is not positive, or not possible in this store.
+	ErrBadTTL = errors.New("holdfast: bad ttl")
+
+	// ErrBadUnits: the number of units is not positive, or more than the limit.
+	ErrBadUnits = errors.New("holdfast: bad units")
+
+	// ErrBadOption: another option or argument has a value that is not possible.
+	ErrBadOption = errors.New("holdfast: bad option")
+
+	// ErrNilContext: the context of a call is nil.
+	ErrNilContext = errors.New("holdfast: nil context")
+
+	// ErrMismatch: the name is in use with another kind or limit. It comes with a *MismatchError.
+	ErrMismatch = store.ErrMismatch
+
+	// ErrClosed: the client was closed.
+	ErrClosed = store.ErrClosed
+
+	// ErrUnsupported: the store lacks an ability that the call needs.
+	ErrUnsupported = store.ErrUnsupported
+
+	// ErrStale: a fence has seen a newer token. See package fence.
+	ErrStale = errors.New("holdfast: stale token")
+
+	// ErrFloor: the store cannot issue a token above those that this client has seen.
+	ErrFloor = store.ErrFloor
+
+	// ErrFormat: the store holds data of a newer version of Holdfast.
+	ErrFormat = store.ErrFormat
 )
 
-// An Error says which operation on which name failed, on which store, and why.
+// An Error is the error of an operation.
 type Error struct {
-	Op    string // lock, unlock, acquire, inspect, ...
-	Name  string // empty: it is about no name
-	Store string // empty: it is about no store
-	Err   error
+	Op    string // the operation: lock, unlock, acquire, inspect, ...
+	Name  string // the name of the lock, or empty
+	Store string // the name and masked address of the store, or empty
+	Err   error  // the reason
 }
 
-// Error writes it in one line. The prefix, the store and a cause stand in it once, however many errors of this package
-// are wrapped in one another.
+// Error returns the error in one line. It has the prefix, the store and a cause once, however many errors of this
+// package are wrapped in one another.
 func (e *Error) Error() string { return prefix + e.text(mentioned{}) }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A LockedError says who is in the way. It is ErrLocked and, if a Lock ran into its deadline, that context's
-// error too. What is not known is zero, and Ahead -1.
+// A LockedError is an ErrLocked that describes the holder. If a Lock reached its deadline, it wraps the error of that
+// context too. Fields that are not known are zero, and Ahead is -1.
 type LockedError struct {
 	Name   string
-	Holder Owner   // the first holder
+	Holder Owner         // the first holder
 	Token  Token         // its token
 	Since  time.Time     // since when it holds
-	Left   time.Duration // how long it still has if it is not renewed
+	Left   time.Duration // after which time it expires if it is not renewed
 	Ahead  int           // how many claims were ahead
 	cause  error
 }
 
-// Error writes it in one line.
+// Error returns the error in one line.
 func (e *LockedError) Error() string { return e.text(mentioned{}) }
 
 func (e *LockedError) text(said mentioned) string {
@@ -80,7 +114,7 @@ func (e *LockedError) text(said mentioned) string {
 	return s
 }
 
-// Unwrap makes it ErrLocked, and the error of the context that ended the wait.
+// Unwrap returns ErrLocked, and the error of the context that ended the wait.
 func (e *LockedError) Unwrap() []error {
 	if e.cause == nil {
 		return []error{ErrLocked}
@@ -88,17 +122,17 @@ func (e *LockedError) Unwrap() []error {
 	return []error{ErrLocked, e.cause}
 }
 
-// lockedBy describes the first holder of a line.
+// lockedBy returns a *LockedError that describes the first holder of a queue.
 func lockedBy(name string, holder *store.Entry, ahead int, cause error) *LockedError {
 	e := &LockedError{Name: name, Ahead: ahead, cause: cause}
 	if holder != nil {
-		p := newPlace(holder)
-		e.Holder, e.Token, e.Since, e.Left = p.Owner, p.Token, p.Since, p.Left
+		h := newEntry(holder)
+		e.Holder, e.Token, e.Since, e.Left = h.Owner, h.Token, h.Since, h.Left
 	}
 	return e
 }
 
-// done is the error of a context that ended, with its cause if it was given one.
+// done returns the error of a context that has ended, with its cause if it has one.
 func done(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

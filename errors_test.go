@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestMismatchSaysWhatIsInUse: a name is in use as one thing and asked for as another. The error says what it is in
+// TestMismatchNamesWhatIsInUse: a name is in use as one thing and requested as another. The error says what it is in
 // use as, nothing is left behind, and then the name is free for another use.
-func TestMismatchSaysWhatIsInUse(t *testing.T) {
+func TestMismatchNamesWhatIsInUse(t *testing.T) {
 	for what, test := range map[string]struct {
 		held, asked func(c *holdfast.Client) locker
 		says        string
@@ -43,7 +43,8 @@ func TestMismatchSaysWhatIsInUse(t *testing.T) {
 		scene(t, what, func(t *testing.T, r *rig) {
 			l := r.lock(test.held(r.client()))
 			_, err := test.asked(r.client())(t.Context())
-			if !errors.Is(err, holdfast.ErrMismatch) || errors.Is(err, holdfast.ErrLocked) || !strings.HasSuffix(err.Error(), test.says) {
+			if !errors.Is(err, holdfast.ErrMismatch) || errors.Is(err, holdfast.ErrLocked) ||
+				!strings.HasSuffix(err.Error(), test.says) {
 				t.Errorf("got %v, want %q", err, test.says)
 			}
 			r.unlock(l)
@@ -52,12 +53,12 @@ func TestMismatchSaysWhatIsInUse(t *testing.T) {
 	}
 }
 
-// TestLockAllLosesAPartWhileItWaits: LockAll has two locks and waits for another. When one of the two is lost, it says so
-// and names it, also to an observer: nobody has cancelled anything.
+// TestLockAllLosesAPartWhileItWaits: LockAll has two locks and waits for another. When one of the two is lost, it says
+// so and names it, also to an observer: no context was cancelled.
 func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 	for what, lose := range map[string]func(r *rig){
 		"broken":  func(r *rig) { r.breakLock("first") },
-		"run out": func(r *rig) { r.pass(ttl) },
+		"expired": func(r *rig) { r.pass(ttl) },
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			held := r.lock(r.client().Mutex("third").Lock)
@@ -67,14 +68,15 @@ func TestLockAllLosesAPartWhileItWaits(t *testing.T) {
 			r.waits(waits, "the third is taken")
 			lose(r)
 			synctest.Wait()
-			if err := waits.err; !waits.done() || !errors.Is(err, holdfast.ErrLost) || errors.Is(err, context.Canceled) ||
+			if err := waits.err; !waits.done() || !errors.Is(err, holdfast.ErrLost) ||
+				errors.Is(err, context.Canceled) ||
 				errors.Is(err, holdfast.ErrLocked) || !strings.Contains(err.Error(), `"first": lease lost`) ||
 				strings.Contains(err.Error(), "context") {
 				t.Fatalf("it has returned: %v, with %v", waits.done(), err)
 			}
 			r.free("first", "second")
 			r.unlock(held)
-			r.nobodyStands("first", "second", "third")
+			r.nothingRemains("first", "second", "third")
 		})
 	}
 }
@@ -88,13 +90,13 @@ type lastWait struct {
 func (o *lastWait) Waiting(ctx context.Context, _ holdfast.Request) (context.Context, func(error)) {
 	return ctx, func(err error) {
 		if errors.Is(err, context.Canceled) {
-			o.t.Errorf("the observer was told %v", err)
+			o.t.Errorf("the observer got %v", err)
 		}
 	}
 }
 
-// TestLeaseLostToSilence: the store stops answering and the lease runs out. The error says that the store was
-// silent, and not that some timer of this package has ended; whoever asks first, the lease or its keeper.
+// TestLeaseLostToSilence: the store stops responding and the lease expires. The error says that the store was
+// silent, and not that some timer of this package has ended; whether the lease or its keeper notices it first.
 func TestLeaseLostToSilence(t *testing.T) {
 	for _, how := range []string{"told by the keeper", "asked"} {
 		scene(t, how, func(t *testing.T, r *rig) {
@@ -111,7 +113,8 @@ func TestLeaseLostToSilence(t *testing.T) {
 			} {
 				_, fault := errors.AsType[*store.Fault](err)
 				if !errors.Is(err, holdfast.ErrLost) || errors.Is(err, context.DeadlineExceeded) || !fault ||
-					!strings.Contains(err.Error(), `"x" on memory: lease lost: it could not be renewed: no answer in `) {
+					!strings.Contains(err.Error(),
+						`"x" on memory: lease lost: it could not be renewed: no answer in `) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -139,7 +142,8 @@ func TestDoThatLost(t *testing.T) {
 				<-ctx.Done()
 				return test.returns(ctx)
 			})
-			if !errors.Is(err, holdfast.ErrLost) || test.is != nil && !errors.Is(err, test.is) || err.Error() != test.says {
+			if !errors.Is(err, holdfast.ErrLost) || test.is != nil && !errors.Is(err, test.is) ||
+				err.Error() != test.says {
 				t.Errorf("got %v, want %s", err, test.says)
 			}
 		})
@@ -166,7 +170,8 @@ func TestUnlockOfManyLostLocks(t *testing.T) {
 func TestErrorsWithoutAStoreNameNone(t *testing.T) {
 	c := holdfast.New(nil)
 	defer c.Close()
-	if _, err := c.Mutex("x").Lock(t.Context()); !errors.Is(err, holdfast.ErrBadOption) || strings.Contains(err.Error(), " on ") {
+	if _, err := c.Mutex("x").Lock(t.Context()); !errors.Is(err, holdfast.ErrBadOption) ||
+		strings.Contains(err.Error(), " on ") {
 		t.Fatalf("it reads %q", err)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// prefix is what the text of every error begins with.
+// prefix begins the text of every error.
 const prefix = "holdfast: "
 
-// mentioned is what the text of an error has named when it comes to the reason.
+// mentioned is the lock and the store that the text of an error has named before it comes to the reason.
 type mentioned struct{ name, store string }
 
-// text is the error without the prefix. What the error around it has named is not named again.
+// text returns the text without the prefix. It does not repeat what the error around it has named.
 func (e *Error) text(said mentioned) string {
 	var b strings.Builder
 	if said == (mentioned{}) || said != (mentioned{e.Name, e.Store}) {
@@ -31,7 +31,7 @@ func (e *Error) text(said mentioned) string {
 			said.store = e.Store
 		default:
 			b.WriteString(" " + e.Store)
-			if ok { // the URL has said which store that is
+			if ok { // the URL has identified the store
 				said.store = fault.Store
 			}
 		}
@@ -41,7 +41,7 @@ func (e *Error) text(said mentioned) string {
 	return b.String()
 }
 
-// text is what err says, in one line and without the prefix.
+// text returns the text of err in one line, without the prefix.
 func text(err error, said mentioned) string {
 	switch e := err.(type) { //nolint:errorlint // each level of the tree writes its own part
 	case *Error:
@@ -61,7 +61,7 @@ func text(err error, said mentioned) string {
 	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), prefix), "\n", "; ")
 }
 
-// joined returns the parts of an error of errors.Join, which would write one in a line each.
+// joined returns the parts of an error of errors.Join, which would write each in a line of its own.
 func joined(err error, parts []error) ([]error, bool) {
 	lines := make([]string, len(parts))
 	for i, part := range parts {
@@ -70,7 +70,7 @@ func joined(err error, parts []error) ([]error, bool) {
 	return parts, err.Error() == strings.Join(lines, "\n")
 }
 
-// chain writes an error and its causes one after the other, but none whose text stands there already.
+// chain returns the texts of an error and its causes one after the other, but none that is contained already.
 func chain(errs []error, said mentioned) string {
 	var all string
 	for _, err := range errs {
@@ -84,16 +84,15 @@ func chain(errs []error, said mentioned) string {
 	return all
 }
 
-// A several is more than one error, each of its own.
+// A several is more than one independent error.
 type several struct{ errs []error }
 
-// Error writes them in one line. Of further locks that failed in the same operation it has only the names, and not
-// too many.
+// Error returns them in one line. Of further locks that failed in the same operation it has only a few names.
 func (s *several) Error() string {
 	var said mentioned
 	var b strings.Builder
 	b.WriteString(prefix + text(s.errs[0], said))
-	first, ok := s.errs[0].(*Error) //nolint:errorlint // only what is itself about a name can share its clause
+	first, ok := s.errs[0].(*Error) //nolint:errorlint // only an error that is itself about a name can share its clause
 	if ok {
 		said.store = first.Store
 	}
@@ -113,15 +112,15 @@ func (s *several) Error() string {
 	return b.String()
 }
 
-// Unwrap gives all of them.
+// Unwrap returns all of them.
 func (s *several) Unwrap() []error { return s.errs }
 
-// isContextError reports whether err only says that a context is over, which says nothing beside the reason.
+// isContextError reports whether err only means that a context has ended, which adds nothing to the reason.
 func isContextError(err error) bool {
-	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // one that says more is written
+	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // wrapped ones say more
 }
 
-// few lists the first of many names.
+// few returns a list of the first names.
 func few(names []string) string {
 	const most = 3
 	if len(names) > most {

@@ -120,7 +120,7 @@ var contentionScenes = map[string]errorScene{
 			}
 		}
 	},
-	"nobody": func(r *rig, name string, see func(error)) {
+	"no leader": func(r *rig, name string, see func(error)) {
 		c := r.client()
 		see(errorOf(c.Election(name).Leader(r.Context())))
 		see(c.Break(r.Context(), name, 1<<8))
@@ -128,7 +128,7 @@ var contentionScenes = map[string]errorScene{
 }
 
 var misuseScenes = map[string]errorScene{
-	"given back": func(r *rig, name string, see func(error)) {
+	"unlocked": func(r *rig, name string, see func(error)) {
 		l := r.lock(r.client().Mutex(name).Lock)
 		ctx := l.Context()
 		r.unlock(l)
@@ -159,8 +159,10 @@ var misuseScenes = map[string]errorScene{
 		c := r.client()
 		fn := func(context.Context) error { return nil }
 		for _, o := range []holdfast.Option{
-			holdfast.WithTTL(0), holdfast.WithTTL(memstore.MaxTTL + 1), holdfast.WithWait(-1), holdfast.WithGrace(memstore.MaxTTL + 1),
-			holdfast.WithOwner(name + "\x00"), holdfast.WithLabel(strings.Repeat(name, 513)), holdfast.WithHandOver(-1, 0), nil,
+			holdfast.WithTTL(0), holdfast.WithTTL(memstore.MaxTTL + 1), holdfast.WithWait(-1),
+			holdfast.WithGrace(memstore.MaxTTL + 1),
+			holdfast.WithOwner(name + "\x00"), holdfast.WithLabel(strings.Repeat(name, 513)),
+			holdfast.WithHandOver(-1, 0), nil,
 		} {
 			see(errorOf(c.Mutex(name, o).Lock(r.Context())))
 			see(errorOf(holdfast.LockAll(r.Context(), c.Mutex(name, o))))

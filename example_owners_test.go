@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// A function that locks for itself can be called by one that holds the lock already: it hands its lease's context on.
+// A function that acquires a lock can be called by one that holds the lock already, with the context of its lease.
 func ExampleWithReentrance() {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
@@ -26,7 +26,7 @@ func ExampleWithReentrance() {
 	}
 	err := account.Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("check the balance")
-		return withdraw(ctx) // the context says that the lock is held
+		return withdraw(ctx) // the context carries the lease
 	})
 	fmt.Println(err)
 	// Output:
@@ -35,7 +35,8 @@ func ExampleWithReentrance() {
 	// <nil>
 }
 
-// Without Reentrant, a lock that is taken again is an error at once. It would wait for itself.
+// Without WithReentrance, a second request for a lock under its own lease is an error at once. It would wait for
+// itself.
 func ExampleWithReentrance_without() {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
@@ -49,10 +50,10 @@ func ExampleWithReentrance_without() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// holdfast: lock "account:7" on memory: taken again under its own lease
+	// holdfast: lock "account:7" on memory: requested again under its own lease
 }
 
-// A transfer needs both accounts. Whoever names them the other way round gets them in the same order.
+// A transfer needs both accounts. A caller that names them in another order acquires them in the same order.
 func ExampleLockAll() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New())
@@ -68,8 +69,8 @@ func ExampleLockAll() {
 	}
 	defer both.Unlock(ctx)
 
-	// both.Context() ends when any of them is lost.
-	tokens := both.Tokens() // one for each, as they were named
+	// both.Context() ends when any of the locks is lost.
+	tokens := both.Tokens() // one for each, in the order of the arguments
 	fmt.Println("held:", both.Err() == nil)
 	fmt.Println("for the writes to account 7:", !tokens[0].Shared())
 	fmt.Println("rates are only read:", tokens[2].Shared())
@@ -79,7 +80,7 @@ func ExampleLockAll() {
 	// rates are only read: true
 }
 
-// One of all nodes leads. The others can find out which.
+// One of the nodes leads. The others can find out which.
 func ExampleElection() {
 	ctx := context.Background()
 	server := memstore.NewServer() // stands for the server that all nodes use
@@ -96,13 +97,13 @@ func ExampleElection() {
 
 	leadership.Unlock(ctx) // steps down
 	_, err = elsewhere.Election("scheduler").Leader(ctx)
-	fmt.Println("nobody leads:", errors.Is(err, holdfast.ErrNotHeld))
+	fmt.Println("no leader:", errors.Is(err, holdfast.ErrNotHeld))
 	// Output:
 	// leader: 10.0.0.7:8080 <nil>
-	// nobody leads: true
+	// no leader: true
 }
 
-// Run leads as often as it can, and works only while it does.
+// Run campaigns again after a loss, and calls its function only while it leads.
 func ExampleElection_Run() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New())
@@ -115,7 +116,7 @@ func ExampleElection_Run() {
 		if term == 2 {
 			return nil // done: it steps down, and Run returns
 		}
-		// Somebody takes the leadership away.
+		// An operator breaks the leadership.
 		token, _ := holdfast.TokenFrom(ctx)
 		if err := locks.Break(ctx, "scheduler", token); err != nil {
 			return err
@@ -132,7 +133,7 @@ func ExampleElection_Run() {
 	// <nil>
 }
 
-// The owner shows in the line, and tells those apart who wait for each other.
+// The owner is shown in the queue, and identifies the owners of a deadlock.
 func ExampleOwner() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New())
@@ -150,18 +151,18 @@ func ExampleOwner() {
 	defer stock.Unlock(ctx)
 
 	for _, name := range []string{"order:1", "stock:9"} {
-		line, err := locks.Inspect(ctx, name)
+		queue, err := locks.Inspect(ctx, name)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(name, "is held by", line.Holders()[0].Owner.ID)
+		fmt.Println(name, "is held by", queue.Holders()[0].Owner.ID)
 	}
 	// Output:
 	// order:1 is held by request 4711
 	// stock:9 is held by request 4711
 }
 
-// With 0 turns every lock goes through the store's line, and has a ticket of its own.
+// With 0 turns every lock goes through the store's queue, and has a ticket of its own.
 func ExampleWithHandOver() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New(), holdfast.WithHandOver(0, 0))
@@ -189,7 +190,8 @@ func ExampleWithHandOver() {
 	// Output: 10 tickets
 }
 
-// Two owners that each hold what the other wants would wait for ever. One of them is told, and gives way.
+// Two owners that each wait for what the other holds would wait for ever. One of them gets an error and releases its
+// lock.
 func ExampleDeadlockError() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New())
@@ -228,7 +230,7 @@ func (s slowLog) Waiting(ctx context.Context, r holdfast.Request) (context.Conte
 	began := time.Now()
 	return ctx, func(err error) {
 		if time.Since(began) >= s.limit {
-			fmt.Printf("%s %q took too long, got it: %v\n", r.Op, r.Name, err == nil)
+			fmt.Printf("%s %q took too long, acquired: %v\n", r.Op, r.Name, err == nil)
 		}
 	}
 }
@@ -246,6 +248,6 @@ func ExampleObserver() {
 	_, err = locks.Mutex("report", holdfast.WithWait(1500*time.Millisecond)).Lock(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrLocked))
 	// Output:
-	// lock "report" took too long, got it: false
+	// lock "report" took too long, acquired: false
 	// true
 }

@@ -21,7 +21,7 @@ func ExampleMutex_Do() {
 	defer locks.Close()
 
 	err = locks.Mutex("inventory:42").Do(ctx, func(ctx context.Context) error {
-		_, ok := holdfast.TokenFrom(ctx) // to be handed along with each write
+		_, ok := holdfast.TokenFrom(ctx) // to be passed along with each write
 		fmt.Println("alone, with a token:", ok)
 		return nil
 	})
@@ -41,15 +41,15 @@ func ExampleMutex_Lock() {
 		log.Fatal(err)
 	}
 	fmt.Println("held:", lease.Err() == nil)
-	fmt.Println("renewed until further notice:", time.Until(lease.Until()) > 5*time.Second)
+	fmt.Println("renewed:", time.Until(lease.Until()) > 5*time.Second)
 
-	fmt.Println("given back:", lease.Unlock(ctx) == nil)
+	fmt.Println("released:", lease.Unlock(ctx) == nil)
 	fmt.Println(lease.Err())
 	// Output:
 	// held: true
-	// renewed until further notice: true
-	// given back: true
-	// holdfast: not held: it was given back
+	// renewed: true
+	// released: true
+	// holdfast: not held: it was unlocked
 }
 
 func ExampleMutex_TryLock() {
@@ -110,7 +110,7 @@ func ExampleLease_Downgrade() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Rebuild the index. Then let readers in, but no other writer while it is checked.
+	// Rebuild the index. Then admit readers, but no other writer while it is checked.
 	reader, err := writer.Downgrade(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -169,7 +169,7 @@ func ExampleLease_Context() {
 	// true
 }
 
-// Wait bounds how long a lock is waited for. The error says who was in the way.
+// WithWait bounds the wait for a lock. The error names the holder.
 func ExampleWait() {
 	ctx := context.Background()
 	locks := holdfast.New(memstore.New())
@@ -196,14 +196,14 @@ func ExampleClient_Inspect() {
 	}
 	defer lease.Unlock(ctx)
 
-	line, err := locks.Inspect(ctx, "invoice:7")
+	queue, err := locks.Inspect(ctx, "invoice:7")
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, p := range line.Holders() {
-		fmt.Println(line.Name, "is held by", p.Owner.Label)
+	for _, p := range queue.Holders() {
+		fmt.Println(queue.Name, "is held by", p.Owner.Label)
 	}
-	fmt.Println(len(line.Waiters()), "wait")
+	fmt.Println(len(queue.Waiters()), "wait")
 	// Output:
 	// invoice:7 is held by billing
 	// 0 wait

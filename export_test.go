@@ -3,12 +3,12 @@ package holdfast
 // KeepAll keeps every claim once and returns when that is done.
 func (c *Client) KeepAll() {
 	c.begin()
-	c.askAll()
+	c.recheckAll()
 	c.end()
 	c.calls.Wait()
 }
 
-// Waiting is how many claims of the client stand in a line without being held.
+// Waiting returns how many claims of the client wait in a queue.
 func (c *Client) Waiting() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,7 +20,7 @@ func (c *Client) Waiting() (n int) {
 	return n
 }
 
-// Owners is how many owners the client remembers.
+// Owners returns how many owners the client has.
 func (c *Client) Owners() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

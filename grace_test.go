@@ -23,8 +23,9 @@ func (r *rig) loseByTime(link *storetest.Pipe, l *holdfast.Lease) {
 	}
 }
 
-// TestGraceAfterALoss: a holder that lost its lease by time may still have work under way. The store keeps the place for
-// the grace, though the client could now tell it to forget. By Unlock or Close the holder says that its work has ended.
+// TestGraceAfterALoss: a holder that lost its lease by time may still have work under way. The store keeps the claim
+// for the grace, though the client could now remove it. By Unlock or Close the holder declares that its work has
+// ended.
 func TestGraceAfterALoss(t *testing.T) {
 	for what, test := range map[string]struct {
 		then func(r *rig, c *holdfast.Client, l *holdfast.Lease)
@@ -99,7 +100,7 @@ func TestGraceOfAReenteredLock(t *testing.T) {
 			}
 		}
 		r.pass(time.Millisecond)
-		r.refused("one of two leases was given back", next.TryLock, holdfast.ErrLocked)
+		r.refused("one of two leases was unlocked", next.TryLock, holdfast.ErrLocked)
 		if err := second.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 			t.Fatalf("got %v", err)
 		}

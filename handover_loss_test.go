@@ -19,7 +19,8 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 		"held there": func(_, b *holdfast.Client) *holdfast.Client { return b },
 	} {
 		for name, cancelled := range map[string][]int{
-			"first": {0}, "middle": {2}, "last": {3}, "first two": {0, 1}, "all but the last": {0, 1, 2}, "all": {0, 1, 2, 3}, "all, backwards": {3, 2, 1, 0},
+			"first": {0}, "middle": {2}, "last": {3}, "first two": {0, 1}, "all but the last": {0, 1, 2},
+			"all": {0, 1, 2, 3}, "all, backwards": {3, 2, 1, 0},
 		} {
 			scene(t, who+"/"+name, func(t *testing.T, r *rig) {
 				a, b := r.client(), r.client()
@@ -31,12 +32,12 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 						t.Fatalf("got %v", calls[i].err)
 					}
 				}
-				want := 2 // the holder, and one for all who wait here
+				want := 2 // the holder, and one for all waiters here
 				if len(cancelled) == waiters {
 					want = 1
 				}
-				if line := r.line(b, "x"); len(line.Entries) != want {
-					t.Fatalf("%d in the line, want %d", len(line.Entries), want)
+				if queue := r.queue(b, "x"); len(queue.Entries) != want {
+					t.Fatalf("%d in the queue, want %d", len(queue.Entries), want)
 				}
 				r.unlock(first)
 				for i, c := range calls {
@@ -54,8 +55,9 @@ func TestHandOverCancelledWaiter(t *testing.T) {
 	}
 }
 
-// The one that sent the Join gives up while that is on its way. Those who queued behind it go on with another.
-func TestHandOverCancelledBeforeJoinsAnswer(t *testing.T) {
+// The request that sent the Join gives up while the Join is on its way. Those queued behind it continue with another
+// claim.
+func TestHandOverCancelledBeforeJoinReturns(t *testing.T) {
 	for name, hold := range map[string]func(linkFaults) func(){
 		"the request is late": func(l linkFaults) func() { return l.HoldRequests() },
 		"the answer is late":  func(l linkFaults) func() { return l.HoldReplies() },
@@ -71,7 +73,7 @@ func TestHandOverCancelledBeforeJoinsAnswer(t *testing.T) {
 						t.Fatalf("got %v", w.err)
 					}
 				}
-				if name == "the answer is late" && len(r.line(r.client(), "x").Entries) != 1 {
+				if name == "the answer is late" && len(r.queue(r.client(), "x").Entries) != 1 {
 					t.Error("nothing was sent for those who still wait")
 				}
 				r.pass(time.Second)
@@ -81,7 +83,7 @@ func TestHandOverCancelledBeforeJoinsAnswer(t *testing.T) {
 					r.holds(w, "it did not go on")
 					r.unlock(w.lease)
 				}
-				r.nobodyStands("x")
+				r.nothingRemains("x")
 			})
 		}
 	}
@@ -115,14 +117,19 @@ func TestHandOverAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(r *rig, b *holdfast.Client, link linkFaults, heal func()){
 		"restart without data": func(r *rig, _ *holdfast.Client, _ linkFaults, _ func()) { r.server.Restart(false) },
 		"broken": func(r *rig, b *holdfast.Client, _ linkFaults, _ func()) {
-			r.check(b.Break(r.Context(), "x", r.line(b, "x").Holders()[0].Token))
+			r.check(b.Break(r.Context(), "x", r.queue(b, "x").Holders()[0].Token))
 		},
 		"everyone broken": func(r *rig, b *holdfast.Client, _ linkFaults, _ func()) {
-			for _, p := range slices.Backward(r.line(b, "x").Entries) {
+			for _, p := range slices.Backward(r.queue(b, "x").Entries) {
 				r.check(b.Break(r.Context(), "x", p.Token))
 			}
 		},
-		"cut off": func(r *rig, _ *holdfast.Client, link linkFaults, heal func()) { link.Cut(); r.pass(3 * ttl); heal() },
+		"cut off": func(r *rig, _ *holdfast.Client, link linkFaults,
+			heal func()) {
+			link.Cut()
+			r.pass(3 * ttl)
+			heal()
+		},
 	} {
 		for _, passed := range []int{0, 1} { // how often the claim was handed over before
 			scene(t, fmt.Sprint(name, passed), func(t *testing.T, r *rig) {
@@ -163,7 +170,7 @@ func TestHandOverAfterALoss(t *testing.T) {
 					r.unlock(calls[next].lease)
 					calls = slices.Delete(calls, next, next+1)
 				}
-				r.nobodyStands("x")
+				r.nothingRemains("x")
 			})
 		}
 	}
@@ -221,8 +228,8 @@ func TestHandOverJustBeforeUntil(t *testing.T) {
 	})
 }
 
-// TestHandOverRenewedAtTheEnd: a lease is found to be over, and the answer to a renewal comes at that moment, before
-// the keeper. The claim must not live on without anybody who could give it back. Which of them comes first is by
+// TestHandOverRenewedAtTheEnd: a lease is found to be over, and the response to a renewal arrives at that moment,
+// before the keeper. The claim must not live on without a lease that could release it. Which of them comes first is by
 // chance, so it is tried often.
 func TestHandOverRenewedAtTheEnd(t *testing.T) {
 	for range 50 {
@@ -236,7 +243,7 @@ func TestHandOverRenewedAtTheEnd(t *testing.T) {
 			if !errors.Is(lost, holdfast.ErrLost) {
 				t.Fatalf("at its end it says %v", lost)
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 		if t.Failed() {
 			return
@@ -250,8 +257,8 @@ func TestHandOverNotWithFixedTTL(t *testing.T) {
 		c := r.client()
 		m := c.Mutex("x", longHandOver, holdfast.WithFixedTTL(time.Second))
 		calls := r.beginMany(5, m.Lock)
-		if line := r.line(c, "x"); len(line.Entries) != 5 {
-			t.Fatalf("%d in the line, want 5", len(line.Entries))
+		if queue := r.queue(c, "x"); len(queue.Entries) != 5 {
+			t.Fatalf("%d in the queue, want 5", len(queue.Entries))
 		}
 		for i, w := range calls {
 			if !w.holds() || turnOf(w.lease) != 0 || time.Until(w.lease.Until()) != time.Second {
@@ -268,6 +275,6 @@ func TestHandOverNotWithFixedTTL(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// TestHandOverWhoTakesPart has a holder and one who waits, both of one client, and looks whether the claim passed
+// TestHandOverParticipants has a holder and a waiter of one client, and checks whether the claim passed
 // from one to the other.
-func TestHandOverWhoTakesPart(t *testing.T) {
+func TestHandOverParticipants(t *testing.T) {
 	with := func(options ...holdfast.Option) func(*holdfast.Client) locker {
 		return func(c *holdfast.Client) locker { return c.Mutex("x", options...).Lock }
 	}
@@ -86,8 +86,8 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 			first := r.lock(test.first(c))
 			next := r.begin(test.next(c))
 			before := n.joins.Load()
-			if line := r.line(c, "x"); len(line.Entries) != 2 {
-				t.Fatalf("%d in the line, want 2: a claim each, or a standby", len(line.Entries))
+			if queue := r.queue(c, "x"); len(queue.Entries) != 2 {
+				t.Fatalf("%d in the queue, want 2: a claim each, or a standby", len(queue.Entries))
 			}
 			r.unlock(first)
 			r.holds(next, "the next does not hold it")
@@ -100,16 +100,16 @@ func TestHandOverWhoTakesPart(t *testing.T) {
 			}
 			r.unlock(next.lease)
 			synctest.Wait()
-			if line := r.line(c, "x"); len(line.Entries) != 0 {
-				t.Errorf("%d are left in the line", len(line.Entries))
+			if queue := r.queue(c, "x"); len(queue.Entries) != 0 {
+				t.Errorf("%d are left in the queue", len(queue.Entries))
 			}
 		})
 	}
 }
 
-// One that waits here, and whose owner got something else meanwhile, is not handed over either: others must see in the
-// store whom they wait for.
-func TestHandOverNotToOneWhoSinceTookAnother(t *testing.T) {
+// If the owner of a waiter acquired something else in the meantime, nothing is handed over to it either: others must
+// see in the store which owner they wait for.
+func TestHandOverNotToAnOwnerWithAnotherLock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		named := holdfast.WithOwner("job")
@@ -120,13 +120,13 @@ func TestHandOverNotToOneWhoSinceTookAnother(t *testing.T) {
 		if synctest.Wait(); !next.holds() || turnOf(next.lease) != 0 {
 			t.Fatalf("got %v, %v", next.lease, next.err)
 		}
-		if p := r.line(c, "x").Holders()[0]; p.Token != next.lease.Token() {
-			t.Errorf("the line says %v", p.Token)
+		if p := r.queue(c, "x").Holders()[0]; p.Token != next.lease.Token() {
+			t.Errorf("the queue has %v", p.Token)
 		}
 	})
 }
 
-// A TryLock never gets what is about to be handed to one who waits.
+// A TryLock never gets a claim that is about to be handed over to a waiter.
 func TestHandOverTryLockDoesNotOvertake(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
@@ -164,7 +164,7 @@ func TestHandOverBetweenNamedOwners(t *testing.T) {
 			l = w.lease
 		}
 		r.unlock(l)
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -193,6 +193,6 @@ func TestHandOverDifferentTTLsExclude(t *testing.T) {
 		if n.joins.Load() >= 240 {
 			t.Errorf("%d joins for 240 locks", n.joins.Load())
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-func TestHandOverIsSeenInTheLine(t *testing.T) {
+func TestHandOverIsSeenInTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		first := r.lock(c.Mutex("x", holdfast.WithLabel("one")).Lock)
@@ -21,28 +21,28 @@ func TestHandOverIsSeenInTheLine(t *testing.T) {
 		seen := func(want string, l *holdfast.Lease) {
 			t.Helper()
 			c.KeepAll()
-			p := r.line(c, "x").Holders()[0]
+			p := r.queue(c, "x").Holders()[0]
 			if p.Owner.Label != want || p.Token != l.Token() {
-				t.Errorf("the line says %q with %v, want %q with %v", p.Owner.Label, p.Token, want, l.Token())
+				t.Errorf("the queue has %q with %v, want %q with %v", p.Owner.Label, p.Token, want, l.Token())
 			}
 		}
 		seen("one", first)
 		r.unlock(first)
 		synctest.Wait()
 		seen("two", next.lease)
-		if p := r.line(c, "x").Holders()[0]; p.Owner.ID != "job" {
+		if p := r.queue(c, "x").Holders()[0]; p.Owner.ID != "job" {
 			t.Errorf("its owner is %q", p.Owner.ID)
 		}
 		r.unlock(next.lease)
 		synctest.Wait()
 		seen("three", last.lease)
-		if p := r.line(c, "x").Holders()[0]; p.Owner.ID != "" {
+		if p := r.queue(c, "x").Holders()[0]; p.Owner.ID != "" {
 			t.Errorf("its owner is %q", p.Owner.ID)
 		}
 	})
 }
 
-// It is the regular renewal that tells, at the latest after a third of the ttl.
+// The regular renewal reports it, at the latest after a third of the ttl.
 func TestHandOverIsSeenByTheNextRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
@@ -50,9 +50,9 @@ func TestHandOverIsSeenByTheNextRenewal(t *testing.T) {
 		next := r.begin(c.Mutex("x", holdfast.WithLabel("two")).Lock)
 		r.unlock(first)
 		r.pass(ttl/3 + time.Second)
-		p := r.line(c, "x").Holders()[0]
+		p := r.queue(c, "x").Holders()[0]
 		if p.Owner.Label != "two" || p.Token != next.lease.Token() || turnOf(next.lease) != 1 {
-			t.Errorf("the line says %q with %v, the lease %v", p.Owner.Label, p.Token, next.lease.Token())
+			t.Errorf("the queue has %q with %v, the lease %v", p.Owner.Label, p.Token, next.lease.Token())
 		}
 	})
 }
@@ -185,7 +185,10 @@ func TestHandOverMakesAnotherOwner(t *testing.T) {
 		r.unlock(x)
 		r.holds(next, "the next does not hold it")
 		// y is still held by the first. The next one takes z and waits for y: there is no deadlock.
-		z := r.lock(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("z").Lock(next.lease.Context()) })
+		z := r.lock(func(context.Context) (*holdfast.Lease,
+			error) {
+			return second.Mutex("z").Lock(next.lease.Context())
+		})
 		waits := r.begin(func(context.Context) (*holdfast.Lease, error) { return second.Mutex("y").Lock(z.Context()) })
 		r.pass(5 * time.Second)
 		if waits.done() {

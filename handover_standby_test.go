@@ -20,16 +20,17 @@ func TestHandOverStandby(t *testing.T) {
 		// One turn: it queues in the process, and each claim is held once.
 		m := a.Mutex("x", holdfast.WithLabel("a"), holdfast.WithHandOver(1, time.Second))
 		labels := func() (found []string) {
-			for _, p := range r.line(b, "x").Entries {
+			for _, p := range r.queue(b, "x").Entries {
 				found = append(found, p.Owner.Label)
 			}
 			return found
 		}
-		expect := func(when string, joins, leaves int64, line ...string) {
+		expect := func(when string, joins, leaves int64, queue ...string) {
 			t.Helper()
-			if synctest.Wait(); n.joins.Load() != joins || n.leaves.Load() != leaves || !slices.Equal(labels(), line) {
-				t.Errorf("%s: %d joins, %d leaves, line %v; want %d, %d, %v", when, n.joins.Load(), n.leaves.Load(), labels(),
-					joins, leaves, line)
+			if synctest.Wait(); n.joins.Load() != joins || n.leaves.Load() != leaves || !slices.Equal(labels(), queue) {
+				t.Errorf("%s: %d joins, %d leaves, queue %v; want %d, %d, %v", when, n.joins.Load(), n.leaves.Load(),
+					labels(),
+					joins, leaves, queue)
 			}
 		}
 		first := r.lock(m.Lock)
@@ -57,17 +58,17 @@ func TestHandOverStandby(t *testing.T) {
 	})
 }
 
-// A standby that is taken away, or cannot be sent, costs a place and nothing else.
+// A standby that is removed, or cannot be sent, costs a position in the queue and nothing else.
 func TestHandOverWithoutStandby(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a, b := r.client(), r.client()
 		first := r.lock(a.Mutex("x").Lock)
 		waiters := r.beginMany(2, a.Mutex("x").Lock)
-		standby := r.line(b, "x").Waiters()[0]
+		standby := r.queue(b, "x").Waiters()[0]
 		r.must(b.Break(t.Context(), "x", standby.Token))
 		r.pass(time.Second)
 		if first.Err() != nil || waiters[0].done() {
-			t.Fatal("the holder or a waiter was told of the standby")
+			t.Fatal("the holder or a waiter was affected by the standby")
 		}
 		r.unlock(first)
 		for _, w := range waiters {
@@ -75,7 +76,7 @@ func TestHandOverWithoutStandby(t *testing.T) {
 			r.holds(w, "it did not go on")
 			r.unlock(w.lease)
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -95,11 +96,11 @@ func TestHandOverWhileTheStandbysJoinHangs(t *testing.T) {
 		}
 		go l.Unlock(t.Context()) //nolint:errcheck // its Leave hangs too
 		release()
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
-// The standby's Join hangs, the last that waited is served and gives back, and then others come. They wait for that
+// The standby's Join hangs, the last waiter is served and unlocks, and then others come. They wait for that
 // Join's claim, which must be spoken about when it is there.
 func TestHandOverToLateStandby(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -118,11 +119,11 @@ func TestHandOverToLateStandby(t *testing.T) {
 			r.holds(w, "it does not go on")
 			r.unlock(w.lease)
 		}
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
-// The Join of the standby fails while the claim is held. It is nobody's error.
+// The Join of the standby fails while the claim is held. No caller gets the error.
 func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
@@ -144,16 +145,16 @@ func TestHandOverWhenTheStandbysJoinFails(t *testing.T) {
 			l = w.lease
 		}
 		r.unlock(l)
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
 // TestWaiterWithoutAStandbyIsServed: its standby could not be sent. However the lock ends that it waits behind,
-// somebody has to send another claim, or it waits for ever.
+// another claim has to be sent, or it waits for ever.
 func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 	for what, end := range map[string]func(r *rig, l *holdfast.Lease, d *detour){
-		"given back": func(r *rig, l *holdfast.Lease, _ *detour) { r.unlock(l) },
-		"given back in the background": func(r *rig, l *holdfast.Lease, _ *detour) {
+		"unlocked": func(r *rig, l *holdfast.Lease, _ *detour) { r.unlock(l) },
+		"unlocked in the background": func(r *rig, l *holdfast.Lease, _ *detour) {
 			l.Unlock(r.cancelled()) //nolint:errcheck // the keeper does it
 		},
 		"broken": func(r *rig, _ *holdfast.Lease, _ *detour) { r.breakLock("x") },
@@ -161,7 +162,7 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 			r.server.Erase("x", d.claim(0).ID)
 			d.push(d.claim(0).ID, store.Status{State: store.Gone})
 		},
-		"run out": func(r *rig, _ *holdfast.Lease, _ *detour) { r.pass(2 * ttl) },
+		"expired": func(r *rig, _ *holdfast.Lease, _ *detour) { r.pass(2 * ttl) },
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			d := secondJoinFails()
@@ -184,8 +185,8 @@ func TestWaiterWithoutAStandbyIsServed(t *testing.T) {
 	}
 }
 
-// TestEveryoneSendsTheStandbyThatFailed: the store is back, and the process has no place in the line.
-func TestEveryoneSendsTheStandbyThatFailed(t *testing.T) {
+// TestEveryonePushSendsTheStandbyThatFailed: the store is back, and the process has no claim in the queue.
+func TestEveryonePushSendsTheStandbyThatFailed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := secondJoinFails()
 		c := r.around(d)
@@ -201,9 +202,9 @@ func TestEveryoneSendsTheStandbyThatFailed(t *testing.T) {
 	})
 }
 
-// TestStandbyForThoseWhoCameDuringJoin: the process must have a place in the line for them, as for those who come
+// TestStandbyForRequestsDuringJoin: the process must have a claim in the queue for them, as for those that come
 // later.
-func TestStandbyForThoseWhoCameDuringJoin(t *testing.T) {
+func TestStandbyForRequestsDuringJoin(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d, land := slowJoin(1)
 		c := r.around(d)
@@ -211,13 +212,13 @@ func TestStandbyForThoseWhoCameDuringJoin(t *testing.T) {
 		r.begin(c.Mutex("x").Lock)
 		close(land)
 		if synctest.Wait(); !first.holds() || c.Waiting() != 1 {
-			t.Fatalf("%d wait in the line", c.Waiting())
+			t.Fatalf("%d wait in the queue", c.Waiting())
 		}
 	})
 }
 
-// TestWhoSentTheJoinIsServedFirst: others queued while it was under way.
-func TestWhoSentTheJoinIsServedFirst(t *testing.T) {
+// TestSenderOfTheJoinIsServedFirst: others queued while it was under way.
+func TestSenderOfTheJoinIsServedFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		holder := r.lock(r.client().Mutex("x").Lock)
 		d, land := slowJoin(1)
@@ -246,9 +247,9 @@ func TestStandbyIsGrantedWhatTheHolderStillBelievesIn(t *testing.T) {
 	})
 }
 
-// TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate: nobody waits any more. If it was even granted, nobody would ever
-// give it back.
-func TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate(t *testing.T) {
+// TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate: no request waits any more. If the standby was even granted, no
+// request would ever give it back.
+func TestStandbyIsWithdrawnWhenItsJoinReturnsTooLate(t *testing.T) {
 	for _, granted := range []bool{false, true} {
 		scene(t, fmt.Sprint(granted), func(t *testing.T, r *rig) {
 			d, land := slowJoin(2)
@@ -263,14 +264,14 @@ func TestStandbyIsWithdrawnWhenItsJoinIsAnsweredTooLate(t *testing.T) {
 				places = 0
 			}
 			close(land)
-			if synctest.Wait(); c.Waiting() != 0 || len(r.line(c, "x").Entries) != places {
-				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(r.line(c, "x").Entries))
+			if synctest.Wait(); c.Waiting() != 0 || len(r.queue(c, "x").Entries) != places {
+				t.Fatalf("%d wait, and the queue has %d entries", c.Waiting(), len(r.queue(c, "x").Entries))
 			}
 		})
 	}
 }
 
-// TestStandbyThatFailedIsSentAgain: a store that fails once must not cost the process its place for as long as the
+// TestStandbyThatFailedIsSentAgain: a store that fails once must not cost the process its position for as long as the
 // holder holds.
 func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -279,7 +280,7 @@ func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 		early := r.begin(c.Mutex("x").Lock)
 		r.pass(time.Minute)
 		if c.Waiting() != 1 {
-			t.Errorf("after a minute %d stand in the line", c.Waiting())
+			t.Errorf("after a minute %d are in the queue", c.Waiting())
 		}
 		late := r.begin(r.client().Mutex("x").Lock) // another process
 		r.pass(time.Minute)
@@ -290,9 +291,9 @@ func TestStandbyThatFailedIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestStandbyThatNobodyWantsIsWithdrawn: the one who waited was handed the lock, and nobody else came. When it gives the
-// lock back, that is free at once.
-func TestStandbyThatNobodyWantsIsWithdrawn(t *testing.T) {
+// TestUnusedStandbyIsWithdrawn: the lock was handed over to the only waiter. When it gives
+// the lock back, that is free at once.
+func TestUnusedStandbyIsWithdrawn(t *testing.T) {
 	for _, after := range []time.Duration{0, holdfast.DefaultTurnsFor, 2 * ttl} {
 		scene(t, after.String(), func(t *testing.T, r *rig) {
 			c, other := r.client(), r.client()
@@ -304,8 +305,8 @@ func TestStandbyThatNobodyWantsIsWithdrawn(t *testing.T) {
 				t.Fatalf("there is no standby: %d wait", c.Waiting())
 			}
 			r.pass(after)
-			if line := r.line(c, "x"); after > 0 && (c.Waiting() != 0 || len(line.Entries) != 1) {
-				t.Fatalf("%d wait, and the line has %d places", c.Waiting(), len(line.Entries))
+			if queue := r.queue(c, "x"); after > 0 && (c.Waiting() != 0 || len(queue.Entries) != 1) {
+				t.Fatalf("%d wait, and the queue has %d entries", c.Waiting(), len(queue.Entries))
 			}
 			r.holds(next, "it was lost")
 			r.unlock(next.lease)
@@ -315,7 +316,7 @@ func TestStandbyThatNobodyWantsIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestStandbyWhoseJoinIsLateIsKept: nobody wanted it while its Join was under way, and then somebody did.
+// TestStandbyWhoseJoinIsLateIsKept: no request needed it while its Join was under way, and then one did.
 func TestStandbyWhoseJoinIsLateIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d, land := slowJoin(2)
@@ -323,13 +324,13 @@ func TestStandbyWhoseJoinIsLateIsKept(t *testing.T) {
 		first := r.lock(c.Mutex("x").Lock)
 		next := r.begin(c.Mutex("x").Lock)
 		r.unlock(first)
-		r.pass(time.Second) // longer than a standby is kept that nobody wants
+		r.pass(time.Second) // longer than an unused standby is kept
 		r.holds(next, "it was not handed over")
 		last := r.begin(c.Mutex("x").Lock)
 		close(land)
 		r.pass(3 * ttl)
-		if line := r.line(r.client(), "x"); len(line.Entries) != 2 {
-			t.Fatalf("the line has %d places", len(line.Entries))
+		if queue := r.queue(r.client(), "x"); len(queue.Entries) != 2 {
+			t.Fatalf("the queue has %d entries", len(queue.Entries))
 		}
 		r.unlock(next.lease)
 		r.pass(time.Second)

@@ -12,7 +12,7 @@ import (
 // turnOf is how often a lease's claim was handed on inside its process.
 func turnOf(l *holdfast.Lease) int { return int(l.Token() & 0x7f) }
 
-// A diary notes who held a lock, in order, and finds two who hold it at once and tokens that do not rise.
+// A diary records the holders of a lock in order, and finds two at once and tokens that do not rise.
 type diary struct {
 	*testing.T
 	mu     sync.Mutex
@@ -59,7 +59,7 @@ func (d *diary) work(who string, lock locker, hold time.Duration) {
 	}
 }
 
-// spells is how many holders in a row each had.
+// spells returns how many times in a row each client held the lock.
 func (d *diary) spells() (counts []int) {
 	for i, who := range d.who {
 		if i > 0 && who == d.who[i-1] {
@@ -98,7 +98,7 @@ func TestHandOverTokensRiseHereAndThere(t *testing.T) {
 			if len(d.tokens) != 360 || local == 0 || remote == 0 {
 				t.Errorf("%d leases, %d handed over here, %d there", len(d.tokens), local, remote)
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
@@ -109,8 +109,9 @@ func TestHandOverSavesCalls(t *testing.T) {
 		options []holdfast.Option
 		check   func(joins, leaves int64) bool
 	}{
-		"on":  {nil, func(joins, leaves int64) bool { return joins == leaves && joins <= goroutines*each/32 }},
-		"off": {[]holdfast.Option{holdfast.WithHandOver(0, 0)}, func(joins, leaves int64) bool { return joins == goroutines*each && leaves == joins }},
+		"on": {nil, func(joins, leaves int64) bool { return joins == leaves && joins <= goroutines*each/32 }},
+		"off": {[]holdfast.Option{holdfast.WithHandOver(0, 0)},
+			func(joins, leaves int64) bool { return joins == goroutines*each && leaves == joins }},
 	} {
 		scene(t, name, func(t *testing.T, r *rig) {
 			c, n := r.counted()
@@ -194,7 +195,7 @@ func TestHandOverBounds(t *testing.T) {
 					t.Errorf("claim %d was held %d times", ticket, n)
 				}
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }

@@ -8,75 +8,77 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Line is who holds a resource and who waits for it, in order of arrival, as the store saw it.
+// A Queue is the holders of a lock and its waiters, in order of arrival, as the store saw them.
 type Queue struct {
 	Name    string
 	Entries []Entry
 }
 
-// A Place is one who holds or waits.
+// An Entry is a claim in a queue: a holder or a waiter.
 type Entry struct {
 	Owner Owner
 	Token Token
 	Held  bool
 	Kind  Kind
-	Units int           // how many of Limit it has or wants
-	Limit int           // of a lock, how many readers there can be
-	Since time.Time     // since when it holds, or waits; zero if the store cannot tell
-	Left  time.Duration // how long it still has if it is not renewed
+	Units int           // how many units of Limit it has or waits for
+	Limit int           // the units of a semaphore; for a lock, how many readers it can have
+	Since time.Time     // since when it holds or waits; zero if the store does not know
+	Left  time.Duration // after which time it expires if it is not renewed
 }
 
-// Holders are the places that are held.
-func (l Queue) Holders() []Entry {
+// Holders returns the entries that hold the lock.
+func (q Queue) Holders() []Entry {
 	n := 0
-	for n < len(l.Entries) && l.Entries[n].Held {
+	for n < len(q.Entries) && q.Entries[n].Held {
 		n++
 	}
-	return l.Entries[:n]
+	return q.Entries[:n]
 }
 
-// Waiters are the places that wait, the next first.
-func (l Queue) Waiters() []Entry { return l.Entries[len(l.Holders()):] }
+// Waiters returns the entries that wait, the next first.
+func (q Queue) Waiters() []Entry { return q.Entries[len(q.Holders()):] }
 
-func newPlace(p *store.Entry) Entry {
-	place := Entry{
-		Token: newToken(p.Ticket, !p.Exclusive(), p.Turn),
-		Held:  p.State == store.Held,
-		Kind:  p.Kind,
-		Units: int(p.Units),
-		Limit: int(p.Limit),
-		Since: p.Since,
-		Left:  p.Left,
+func newEntry(e *store.Entry) Entry {
+	entry := Entry{
+		Token: newToken(e.Ticket, !e.Exclusive(), e.Turn),
+		Held:  e.State == store.Held,
+		Kind:  e.Kind,
+		Units: int(e.Units),
+		Limit: int(e.Limit),
+		Since: e.Since,
+		Left:  e.Left,
 	}
-	if p.Owner != nil {
-		place.Owner = *p.Owner
+	if e.Owner != nil {
+		entry.Owner = *e.Owner
 	}
-	return place
+	return entry
 }
 
-// Inspect says who holds a name and who waits for it. A name that nobody uses has an empty line.
+// Inspect returns the holders and the waiters of a name. The queue of a name that is not in use is empty. The error is
+// an *Error. It wraps a *Fault or ErrFormat if the store fails, and ErrBadName, ErrUnsupported, ErrNilContext,
+// ErrClosed or the error of ctx otherwise.
 func (c *Client) Inspect(ctx context.Context, name string) (Queue, error) {
 	k := c.lock(name, nil)
 	return k.inspect(ctx)
 }
 
 func (k *lock) inspect(ctx context.Context) (Queue, error) {
-	l := Queue{Name: k.name}
+	q := Queue{Name: k.name}
 	if err := k.usable(ctx); err != nil {
-		return l, k.client.failed("inspect", k.name, err)
+		return q, k.client.failed("inspect", k.name, err)
 	}
 	seen, err := k.client.store.Queue(ctx, k.name)
 	if err != nil {
-		return l, k.client.failed("inspect", k.name, err)
+		return q, k.client.failed("inspect", k.name, err)
 	}
 	for i := range seen.Entries {
-		l.Entries = append(l.Entries, newPlace(&seen.Entries[i]))
+		q.Entries = append(q.Entries, newEntry(&seen.Entries[i]))
 	}
-	return l, nil
+	return q, nil
 }
 
-// Names goes through the names beginning with prefix that somebody holds or waits for, in no particular order.
-// The first error ends it.
+// Names iterates over the names that begin with prefix and have a holder or a waiter, in no particular order. The first
+// error ends the iteration. The errors are those of [Client.Inspect].
 func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		k := lock{client: c, err: c.settings.err}
@@ -96,9 +98,9 @@ func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 	}
 }
 
-// Break takes the lock away from whoever has this token, holding or waiting. It is for operators: a holder that
-// lives goes on until it learns of it, at its next renewal or before. One that waits loses its place and queues
-// again. If nobody has the token, the error is ErrNotHeld.
+// Break removes the claim with this token, held or waiting. It is for operators: a holder that is alive goes on until
+// it notices the loss, at its next renewal or before. A waiter loses its position and queues again. If no claim has the
+// token, the error wraps ErrNotHeld. The other errors are those of [Client.Inspect].
 func (c *Client) Break(ctx context.Context, name string, token Token) error {
 	k := c.lock(name, nil)
 	err := k.usable(ctx)

@@ -14,20 +14,21 @@ func TestInspect(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		m := c.RWMutex("x", holdfast.WithLabel("reports"))
-		if line, err := m.Inspect(t.Context()); err != nil || line.Name != "x" || len(line.Entries) != 0 {
-			t.Fatalf("nobody there: %+v, %v", line, err)
+		if queue, err := m.Inspect(t.Context()); err != nil || queue.Name != "x" || len(queue.Entries) != 0 {
+			t.Fatalf("the queue is not empty: %+v, %v", queue, err)
 		}
 		one := r.lock(m.RLock)
 		r.pass(time.Second)
 		r.lock(m.RLock)
 		writer := r.begin(m.Lock)
-		line, err := m.Inspect(t.Context())
-		if err != nil || len(line.Holders()) != 2 || len(line.Waiters()) != 1 {
-			t.Fatalf("%+v, %v", line, err)
+		queue, err := m.Inspect(t.Context())
+		if err != nil || len(queue.Holders()) != 2 || len(queue.Waiters()) != 1 {
+			t.Fatalf("%+v, %v", queue, err)
 		}
-		first, last := line.Entries[0], line.Waiters()[0]
+		first, last := queue.Entries[0], queue.Waiters()[0]
 		if first.Token != one.Token() || first.Owner.Label != "reports" || first.Owner.PID == 0 || first.Units != 1 ||
-			first.Kind != store.Lock || !first.Held || time.Since(first.Since) != time.Second || first.Left != ttl-time.Second {
+			first.Kind != store.Lock || !first.Held || time.Since(first.Since) != time.Second ||
+			first.Left != ttl-time.Second {
 			t.Errorf("the first is %+v", first)
 		}
 		if last.Held || last.Token.Shared() || last.Units != last.Limit || last.Token <= one.Token() {
@@ -69,7 +70,8 @@ func TestTokenInText(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil || back != token || !back.Shared() || back.Ticket() != 1<<52 {
 		t.Fatalf("%v, %v", back, err)
 	}
-	for _, bad := range []string{"", "0", "255", "-1", "1.5", "0x100", "99999999999999999999", "9223372036854775808", " 256"} {
+	for _, bad := range []string{"", "0", "255", "-1", "1.5", "0x100", "99999999999999999999", "9223372036854775808",
+		" 256"} {
 		if token, err := holdfast.ParseToken(bad); err == nil {
 			t.Errorf("%q was read as %v", bad, token)
 		}

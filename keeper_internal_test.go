@@ -30,7 +30,8 @@ func (c *Client) stepOn() {
 }
 
 // inBubble runs f with a server and a client behind a link, in a bubble of fake time.
-func inBubble(t *testing.T, options []Option, f func(t *testing.T, server *memstore.Server, c *Client, link *storetest.Pipe)) {
+func inBubble(t *testing.T, options []Option, f func(t *testing.T, server *memstore.Server, c *Client,
+	link *storetest.Pipe)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server, link := memstore.NewServer(), storetest.NewPipe()
@@ -52,9 +53,9 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// TestLossThatWasToldStaysALoss: somebody asked first and was told that the lease is over. Whatever the store says
-// before the keeper finds out by itself, nobody revives the lease, and the lock is given to others.
-func TestLossThatWasToldStaysALoss(t *testing.T) {
+// TestReportedLossStaysALoss: a caller was told that the lease is over. Whatever the store reports
+// before the keeper notices it, nothing revives the lease, and the lock is granted to others.
+func TestReportedLossStaysALoss(t *testing.T) {
 	for what, revive := range map[string]func(server *memstore.Server, release func()){
 		"the answer to a Keep": func(_ *memstore.Server, release func()) { release() },
 		"a reconnect": func(server *memstore.Server, release func()) {
@@ -85,7 +86,7 @@ func TestLossThatWasToldStaysALoss(t *testing.T) {
 					}
 					synctest.Wait()
 					c.stepOn()
-					last := leases[len(leases)-1] // one asks, and it is over for all
+					last := leases[len(leases)-1] // one is checked, and all are over
 					if !errors.Is(last.Err(), ErrLost) {
 						t.Fatalf("it says %v", last.Err())
 					}
@@ -96,7 +97,7 @@ func TestLossThatWasToldStaysALoss(t *testing.T) {
 							t.Errorf("lease %d was revived: %v", i, l.Err())
 						}
 					}
-					synctest.Wait() // no time passes: the answer is reason enough to give it back
+					synctest.Wait() // no time passes: the response is reason enough to release it
 					if _, err := other.Mutex("x").TryLock(t.Context()); err != nil {
 						t.Errorf("the lost lease is renewed: %v", err)
 					}
@@ -106,8 +107,8 @@ func TestLossThatWasToldStaysALoss(t *testing.T) {
 	}
 }
 
-// TestLossThatWasToldIsGivenBack: nothing comes from the store, and the keeper's own pulse has to do it.
-func TestLossThatWasToldIsGivenBack(t *testing.T) {
+// TestReportedLossIsReleased: nothing comes from the store, and the keeper's own pulse has to do it.
+func TestReportedLossIsReleased(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, server *memstore.Server, c *Client, _ *storetest.Pipe) {
 		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
 		l.claim.until.wall.Add(-int64(time.Hour)) // and back again: no clock says so any more
@@ -123,8 +124,8 @@ func TestLossThatWasToldIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestLossThatWasToldIsLoggedOnce, although the keeper did not find it first.
-func TestLossThatWasToldIsLoggedOnce(t *testing.T) {
+// TestReportedLossIsLoggedOnce, although the keeper did not find it first.
+func TestReportedLossIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
 	inBubble(t, []Option{WithLogger(slog.New(slog.NewTextHandler(&log, nil)))},
 		func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
@@ -143,9 +144,9 @@ func TestLossThatWasToldIsLoggedOnce(t *testing.T) {
 		})
 }
 
-// TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes by. It must
-// notice by itself, for those who only wait for Done: also if the clocks were never compared before, and the first on the
-// agenda is not the one that is over.
+// TestSuspendedMachine: after a suspension nothing is due by the monotonic clock, which the keeper's timer goes by. It
+// must notice by itself, for callers that only wait for Done: also if the clocks were never compared before, and the
+// first on the agenda is not the one that is over.
 func TestSuspendedMachine(t *testing.T) {
 	for _, awake := range []time.Duration{0, 2 * pulse} {
 		t.Run(awake.String(), func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestSuspendedMachine(t *testing.T) {
 				select {
 				case <-done:
 				default:
-					t.Fatal("nobody noticed that the wall clock had passed the lease's end")
+					t.Fatal("the keeper did not notice that the wall clock had passed the lease's end")
 				}
 				if !errors.Is(l.Err(), ErrLost) {
 					t.Fatalf("it says %v", l.Err())
@@ -180,7 +181,7 @@ func TestSuspendedMachine(t *testing.T) {
 	}
 }
 
-// A silent store never answers some of the calls.
+// A silent store never responds to some of the calls.
 type silent struct {
 	store.Store
 	keep, leave func(context.Context) bool // whether it is silent
@@ -202,8 +203,8 @@ func (s *silent) Leave(ctx context.Context, c store.Claim) error {
 	return s.Store.Leave(ctx, c)
 }
 
-// TestReleasesDoNotPileUp: a store is silent, and more is to be given back than can be told. What it has forgotten by
-// itself is not worth telling.
+// TestReleasesDoNotPileUp: a store is silent, and more claims are to be released than calls can be made. What it has
+// forgotten by itself is not worth telling.
 func TestReleasesDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, every = 10 * time.Second, 100 * time.Millisecond
@@ -219,7 +220,8 @@ func TestReleasesDoNotPileUp(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if n, most := len(c.claims), 2*int(ttl/every); n > most || len(c.keeper.leaves.queue) > most {
-			t.Errorf("%d claims, %d of them queued; the store has forgotten all but %d", n, len(c.keeper.leaves.queue), ttl/every)
+			t.Errorf("%d claims, %d of them queued; the store has forgotten all but %d", n, len(c.keeper.leaves.queue),
+				ttl/every)
 		}
 	})
 }
@@ -230,7 +232,8 @@ func TestCallIsBoundByTheShortestTTL(t *testing.T) {
 		c := New(&silent{Store: memstore.New(), keep: func(context.Context) bool { return true }})
 		defer c.Close()
 		var batch []*claim
-		for name, ttl := range map[string]time.Duration{"long": time.Hour, "short": 4 * time.Second, "longer": 2 * time.Hour} {
+		for name, ttl := range map[string]time.Duration{"long": time.Hour, "short": 4 * time.Second,
+			"longer": 2 * time.Hour} {
 			l := must[*Lease](t)(c.Mutex(name, WithTTL(ttl)).Lock(t.Context()))
 			if name == "short" {
 				batch = append(batch, l.claim)

@@ -80,7 +80,7 @@ func TestManyLeasesAreKeptInBatchesWithoutGoroutines(t *testing.T) {
 	})
 }
 
-func TestStoreThatAnswersForTooFewIsNotBelieved(t *testing.T) {
+func TestKeepWithTooFewStatusesIsNotBelieved(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := holdfast.New(deafStore{r.server.Connect()})
 		r.Cleanup(func() { c.Close() })
@@ -96,13 +96,13 @@ func TestStoreThatAnswersForTooFewIsNotBelieved(t *testing.T) {
 	})
 }
 
-// deafStore answers Keep with nothing.
+// deafStore returns no statuses from Keep.
 type deafStore struct{ store.Store }
 
 func (deafStore) Keep(context.Context, []store.Claim) ([]store.Status, error) { return nil, nil }
 
 // TestHungCallsDoNotHoldUpOthers: four calls about claims with a long ttl hang, which is all that may be under way at
-// once. They are given up soon enough for a lock with a short ttl, which the store would answer for.
+// once. They are given up soon enough for a lock with a short ttl, for which the store would respond.
 func TestHungCallsDoNotHoldUpOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var hung atomic.Int32
@@ -129,7 +129,7 @@ func TestHungCallsDoNotHoldUpOthers(t *testing.T) {
 		}
 		r.pass(time.Minute)
 		if short.Err() != nil {
-			t.Fatalf("the store answers for it, and it was lost: %v", short.Err())
+			t.Fatalf("the store responds for it, and it was lost: %v", short.Err())
 		}
 	})
 }
@@ -148,8 +148,8 @@ func (p partlySilent) Keep(ctx context.Context, cs []store.Claim) ([]store.Statu
 	return standings, err
 }
 
-// TestPartlySilentStore: a Keep is answered for one claim, and for others only says that its time is over. That time is
-// the keeper's own: whoever is told of it learns that the store was silent, and not that a deadline of his has passed.
+// TestPartlySilentStore: a Keep has the status of one claim, and for others only the error of its context. That time is
+// the keeper's own: callers learn that the store was silent, and not that a deadline has passed.
 func TestPartlySilentStore(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := holdfast.New(partlySilent{r.server.Connect()})
@@ -162,21 +162,22 @@ func TestPartlySilentStore(t *testing.T) {
 		cancel()
 		r.pass(ttl)
 		if answered.Err() != nil {
-			t.Errorf("what is answered for is lost: %v", answered.Err())
+			t.Errorf("a claim with a response is lost: %v", answered.Err())
 		}
 		for err, want := range map[error]error{silent.Err(): holdfast.ErrLost, waiter.err: context.Canceled} {
-			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in") {
+			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) ||
+				!strings.Contains(err.Error(), "no answer in") {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
 	})
 }
 
-// TestHungKeepIsRepeatedInTime: nothing is cut, and no error comes. A call is just never answered.
+// TestHungKeepIsRepeatedInTime: nothing is cut, and no error comes. A call just never gets a response.
 func TestHungKeepIsRepeatedInTime(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, ttl, time.Hour} {
 		scene(t, ttl.String(), func(t *testing.T, r *rig) {
-			var asked []time.Time // by one call after the other
+			var asked []time.Time // the times of the calls
 			c := r.around(&detour{keep: func(ctx context.Context, _ []store.Claim) error {
 				if asked = append(asked, time.Now()); len(asked) == 1 {
 					return hang(ctx)
@@ -196,8 +197,8 @@ func TestHungKeepIsRepeatedInTime(t *testing.T) {
 	}
 }
 
-// TestShortTTLLeavesTimeToAnswer: a quarter of a very short ttl is less than a busy machine takes.
-func TestShortTTLLeavesTimeToAnswer(t *testing.T) {
+// TestShortTTLLeavesTimeToRespond: a quarter of a very short ttl is less than a busy machine takes.
+func TestShortTTLLeavesTimeToRespond(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{keep: func(ctx context.Context, _ []store.Claim) error {
 			return slow(ctx, 40*time.Millisecond)
@@ -205,12 +206,12 @@ func TestShortTTLLeavesTimeToAnswer(t *testing.T) {
 		l := r.lock(c.Mutex("x").Lock)
 		r.pass(time.Second)
 		if l.Err() != nil {
-			t.Fatalf("every call was answered, and it was lost: %v", l.Err())
+			t.Fatalf("every call got a response, and it was lost: %v", l.Err())
 		}
 	})
 }
 
-// TestStoreThatGrantsLessThanTheTTL is asked more often, but not without a pause.
+// TestStoreThatGrantsLessThanTheTTL is called more often, but not without a pause.
 func TestStoreThatGrantsLessThanTheTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := &detour{answer: func(_ store.Claim, s *store.Status) { s.Until = time.Now().Add(ttl / 10) }}
@@ -230,12 +231,12 @@ func TestStoreThatGrantsLessThanTheTTL(t *testing.T) {
 }
 
 // TestRetriesWaitForTheirTime: what is due soon goes along when the keeper is awake, but not what has just failed. A
-// busy client would ask a store that is ill without a pause.
+// busy client would call a failing store without a pause.
 func TestRetriesWaitForTheirTime(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n := r.counted()
 		n.lie(func(_ store.Claim, s *store.Status) { s.Err = errDown })
-		r.lock(c.Mutex("ill").Lock)
+		r.lock(c.Mutex("failing").Lock)
 		r.pass(ttl / 3)
 		for range 200 {
 			r.unlock(r.lock(c.Mutex("brief", holdfast.WithTTL(100*time.Millisecond)).Lock)) // sets an early alarm
@@ -247,11 +248,11 @@ func TestRetriesWaitForTheirTime(t *testing.T) {
 	})
 }
 
-// TestAskAgain: a store that does not push says when it is worth asking.
-func TestAskAgain(t *testing.T) {
+// TestRecheckAt: a store that does not push reports when to call Keep.
+func TestRecheckAt(t *testing.T) {
 	for what, test := range map[string]struct {
-		in          time.Duration // when to ask, as the store says
-		least, most int64         // how often it is asked in 9 s
+		in          time.Duration // when to call Keep, as the store reports
+		least, most int64         // how often it is called in 9 s
 	}{
 		"soon":                                {2 * time.Second, 4, 8},
 		"in the past: as soon as is bearable": {-time.Hour, 1000, 9001},
@@ -279,8 +280,8 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// TestAskedAgainWhenACallWasUnderWay: its answer may be older than what came up meanwhile.
-func TestAskedAgainWhenACallWasUnderWay(t *testing.T) {
+// TestRecheckedWhenACallWasUnderWay: its response may be older than what happened in the meantime.
+func TestRecheckedWhenACallWasUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, n, link := r.countedLink()
 		first := r.lock(r.client().Mutex("x").Lock)
@@ -293,7 +294,7 @@ func TestAskedAgainWhenACallWasUnderWay(t *testing.T) {
 		link.DropPushes(true)
 		r.unlock(first)
 		link.DropPushes(false)
-		r.server.Restart(true) // while the answer is on its way, which says Waiting
+		r.server.Restart(true) // while the response is on its way, which has Waiting
 		release()
 		r.holds(waiter, "it was not asked again")
 		if n.keeps.Load() != 2 {

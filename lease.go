@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// A Lease is a lock that is held. It can be used and given back by any goroutine.
+// A Lease is a lock that is held. It can be used and unlocked by any goroutine.
 //
-// It tells the truth when asked: Err of the lease, and Err and Done of its context, compare the clocks with
-// Until on every call and, if it is over, end the context before they return. So a process that was paused sees
-// the loss when it first asks, before any goroutine of this package has run again.
+// Err of the lease, and Err and Done of its context, compare the clocks with Until on every call. If the lease is over,
+// they end the context before they return. So a process that was paused sees the loss at its first call, before any
+// goroutine of this package has run again.
 type Lease struct {
 	client *Client
 	claim  *claim
 	token  Token
-	owner  string                       // whom Locks under its context act for; empty: the claim's ID
-	parent context.Context              // what its context is derived from
-	bound  bool                         // parent's end is its context's end too
+	owner  string                       // the owner of locks under its context; empty: the claim's ID
+	parent context.Context              // its context is derived from it
+	bound  bool                         // its context ends with parent
 	group  bool                         // one of several leases of a MultiLease
 	over   func(error)                  // the observer's
-	ctx    atomic.Pointer[leaseContext] // nil until somebody asks for it
-	ended  atomic.Pointer[error]        // why it is over; nil while it lives
+	ctx    atomic.Pointer[leaseContext] // nil until the first call of Context
+	ended  atomic.Pointer[error]        // why it is over; nil while it is held
 }
 
-// Why a lease is over, by loss or otherwise. The error of a loss also names the lease and its store: see endLeases.
+// The reasons for the end of a lease. The error of a loss also names the lease and its store: see endLeases.
 var (
-	errUnlocked   = fmt.Errorf("%w: it was given back", ErrNotHeld)
+	errUnlocked   = fmt.Errorf("%w: it was unlocked", ErrNotHeld)
 	errDowngraded = fmt.Errorf("%w: it was downgraded", ErrNotHeld)
 	errClosed     = ErrClosed
-	errRanOut     = fmt.Errorf("%w: its time ran out", ErrLost)
+	errExpired    = fmt.Errorf("%w: it expired", ErrLost)
 	errNotRenewed = fmt.Errorf("%w: it could not be renewed", ErrLost)
 	errWithdrawn  = fmt.Errorf("%w: the store no longer has it", ErrLost)
 )
 
-var errPinned = fmt.Errorf("%w: its claim was shown to the store's own guard, which knows no downgrade", ErrDowngrade)
+var errPinned = fmt.Errorf("%w: it was pinned for a guard of the store, which has no downgrades", ErrDowngrade)
 
 // opHold is the operation that fails when a lease is lost.
 const opHold = "hold"
 
-// lease makes l the lease of cl for r. Its context has the values of r's, and its end only if it is bound.
+// lease makes l the lease of cl for r. Its context has the values of r's context, and ends with it only if r is bound.
 func (c *Client) lease(r *request, l *Lease, cl *claim) *Lease {
 	l.client, l.claim = c, cl
 	l.token = newToken(cl.Ticket, !cl.Exclusive(), cl.Turn)
@@ -59,53 +59,53 @@ func (c *Client) lease(r *request, l *Lease, cl *claim) *Lease {
 	return l
 }
 
-// Name is what the lease is of.
+// Name returns the name of the lock.
 func (l *Lease) Name() string { return l.claim.Name }
 
-// Token is the fencing token. It stays the same for the whole lease.
+// Token returns the fencing token. It does not change.
 func (l *Lease) Token() Token { return l.token }
 
-// Context ends when the lease does: context.Cause then says why, ErrLost or ErrNotHeld. It has the values of
-// the context that Lock was given, but neither its cancellation nor its deadline.
+// Context returns a context that ends when the lease does. context.Cause then returns the error of Err. It has the
+// values of the context that was passed to Lock, but neither its cancellation nor its deadline.
 func (l *Lease) Context() context.Context {
 	if ctx := l.ctx.Load(); ctx != nil {
 		return ctx
 	}
-	// It is made when it is first asked for: a lock that is only taken and given back does without.
+	// It is made by the first call, so that a lock that is only acquired and released does not allocate it.
 	ctx := &leaseContext{lease: l}
 	ctx.Context, ctx.cancel = context.WithCancelCause(l.parent)
 	if !l.ctx.CompareAndSwap(nil, ctx) {
 		ctx.cancel(nil)
 		return l.ctx.Load()
 	}
-	l.Err() //nolint:errcheck // if it ended just now, whoever ended it did not see this context
+	l.Err() //nolint:errcheck // if the lease ended just now, its end did not see this context
 	return ctx
 }
 
-// Until is the instant up to which the lease is known to be held. Renewal moves it on.
+// Until returns the instant up to which the lease is known to be held. Each renewal moves it.
 func (l *Lease) Until() time.Time { return l.claim.until.from(time.Now()) }
 
-// Err is nil while the lease is held. After that it is why it is over: ErrLost, or ErrNotHeld if it was given
-// back, or ErrClosed if its client was closed.
+// Err returns nil while the lease is held. After that the error wraps ErrLost if the lease was lost, ErrNotHeld if it
+// was unlocked or downgraded, or ErrClosed if its client was closed.
 func (l *Lease) Err() error { return l.errAt(time.Now()) }
 
-// errAt is Err at a time that was just read.
+// errAt returns Err at the current time, which the caller has just read.
 func (l *Lease) errAt(now time.Time) error {
 	if why := l.ended.Load(); why != nil {
-		l.cancel(*why) // whoever ended it may not have come to this yet
+		l.cancel(*why) // the goroutine that ended it may not have done this yet
 		return *why
 	}
 	if l.claim.isOver(now) {
 		l.claim.ended.Store(true) // from now on no renewal revives it
-		lost := l.client.failed(opHold, l.claim.Name, l.claim.ranOut())
+		lost := l.client.failed(opHold, l.claim.Name, l.claim.expired())
 		l.end(&lost)
 		return *l.ended.Load()
 	}
 	return nil
 }
 
-// end makes the lease over, unless it is already, and its context done before it returns. It takes no lock of
-// the client's: the truth must not wait for anyone. What is left to do with the claim is the keeper's.
+// end ends the lease, and its context before it returns. It reports false if the lease has ended before. It does not
+// lock the client's mu: reporting a loss must not wait for other goroutines. The keeper handles the claim later.
 func (l *Lease) end(why *error) bool {
 	if !l.ended.CompareAndSwap(nil, why) {
 		return false
@@ -124,10 +124,13 @@ func (l *Lease) cancel(why error) {
 	}
 }
 
-// Unlock gives the lease back. It is over from then on, whatever Unlock returns. The release is sent even if
-// ctx is done; ctx bounds the waiting for the answer, and if that does not come, the release is repeated in the
-// background until the store has it or the ttl has passed. After a loss Unlock returns ErrLost, and when it was
-// given back already, ErrNotHeld. With Grace it is worth calling after a loss too: it ends the grace.
+// Unlock releases the lease. The lease is over from then on, whatever Unlock returns. The release is sent even if ctx
+// has ended; ctx bounds the wait for the store's confirmation. Without one, the release is repeated in the background
+// until the store confirms it or the ttl has passed.
+//
+// The error is an *Error. It wraps ErrLost if the lease was lost, ErrNotHeld if it was unlocked or downgraded before,
+// ErrClosed if its client was closed, and a *Fault or the error of ctx if the store did not confirm the release. With
+// WithGrace, call Unlock after a loss too: it ends the grace.
 func (l *Lease) Unlock(ctx context.Context) error {
 	err := ErrNilContext
 	if ctx != nil {
@@ -138,19 +141,21 @@ func (l *Lease) Unlock(ctx context.Context) error {
 			err = l.client.release(ctx, l, now)
 		}
 		if l.claim.Grace > 0 && errors.Is(err, ErrLost) {
-			l.client.givenBack(l)
+			l.client.unlockedAfterLoss(l)
 		}
 	}
 	return l.client.failed("unlock", l.claim.Name, err)
 }
 
-// Downgrade turns an exclusive lease into a shared one, with no moment between in which another writer could
-// get in. The old lease is over; the new one is returned, with a token marked as shared, and its context has
-// ctx's values. It fails if the lease is not held, and with ErrDowngrade if it is not a writer's, was re-entered, or
-// was shown to a guard.
+// Downgrade turns an exclusive lease into a shared one, without a moment in between in which another writer could
+// acquire the lock. The old lease is over. The new one has a token marked as shared, and its context has the values of
+// ctx.
 //
-// When Downgrade returns, other readers are let in. If the store could not be told before ctx was done, the new
-// lease is good all the same, and the store learns of it by the next renewal.
+// When Downgrade returns, other readers are admitted. If the store could not be reached before ctx ended, the new lease
+// is valid nevertheless, and the next renewal reports it to the store.
+//
+// The error is an *Error. It wraps the error of Err if the lease is not held, ErrDowngrade if it is not a writer's, was
+// re-entered or was pinned, ErrUnsupported if the store lacks shared locks or downgrades, or ErrNilContext.
 func (l *Lease) Downgrade(ctx context.Context) (*Lease, error) {
 	err := ErrNilContext
 	if ctx != nil {
@@ -165,7 +170,7 @@ func (l *Lease) Downgrade(ctx context.Context) (*Lease, error) {
 func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	c, cl := l.client, l.claim
 	if l.token.Shared() {
-		return nil, fmt.Errorf("%w: only a writer's can, and it is a %s", ErrDowngrade, l.claim.sharedBy())
+		return nil, fmt.Errorf("%w: it is not a writer's but a %s", ErrDowngrade, l.claim.sharedBy())
 	}
 	switch {
 	case !c.abilities.Shared:
@@ -179,13 +184,13 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	c.begin()
 	if len(cl.more) > 0 {
 		c.end()
-		return nil, fmt.Errorf("%w: it was re-entered, and only the last lease of a lock can be", ErrDowngrade)
+		return nil, fmt.Errorf("%w: it was re-entered, and other leases of it are still held", ErrDowngrade)
 	}
 	if cl.pinned {
 		c.end()
 		return nil, errPinned
 	}
-	// The exclusive lease ends before the store can hear of it, since from then on readers may get in.
+	// The exclusive lease ends before the store learns of it, since readers may be admitted from then on.
 	if cl.phase != held || !l.end(&errDowngraded) {
 		c.end()
 		if err := l.Err(); err != nil {
@@ -196,15 +201,16 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	cl.Units = 1
 	again := &request{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", demand: cl.Demand}
 	shared := c.lease(again, new(Lease), cl)
-	cl.due = monoNow() // the keeper tells the store, should this call fail
+	cl.due = monoNow() // if this call fails, the keeper repeats it
 	c.end()
 	c.keeper.keep(ctx, []*claim{cl}, nil)
 	return shared, nil
 }
 
-// Pin gives the store and the claim behind the lease to a guard that the store itself keeps, such as etcdstore.Held. Such
-// a guard goes by the claim, and could not tell one holder from the next. So from now on the claim is this lease's alone: it
-// is not handed over inside the process when it is given back, and it cannot be downgraded. Pin fails if the lease is over.
+// Pin returns the store and the claim behind the lease, for a guard that the store itself evaluates, such as
+// etcdstore.Held. Such a guard compares claims, and could not tell two holders of one claim apart. So from now on the
+// claim belongs to this lease alone: it is not handed over inside the process when it is unlocked, and it cannot be
+// downgraded. If the lease is over, the error is an *Error that wraps the error of Err.
 func (l *Lease) Pin() (Store, Claim, error) {
 	s, claim, err := l.pin()
 	if err != nil {
@@ -217,7 +223,7 @@ func (l *Lease) pin() (Store, Claim, error) {
 	c := l.client
 	c.begin()
 	defer c.end()
-	// Asked with mu held: whoever hands the claim over has ended the lease before, and takes mu for it.
+	// mu is held: the hand-over of a claim ends the lease first, and then locks mu.
 	if err := l.Err(); err != nil {
 		return nil, Claim{}, err
 	}
@@ -225,30 +231,30 @@ func (l *Lease) pin() (Store, Claim, error) {
 	return c.store, l.claim.Claim, nil
 }
 
-// leaseContext is the context of a lease. Beneath it is an ordinary cancellable context, so that contexts
-// derived from it cost no goroutine and context.Cause works.
+// A leaseContext is the context of a lease. It embeds an ordinary cancellable context, so that contexts derived from it
+// cost no goroutine and context.Cause works.
 type leaseContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	lease  *Lease
 }
 
-// leaseKey finds the innermost lease among a context's values.
+// leaseKey is the key of the innermost lease among a context's values.
 type leaseKey struct{}
 
 func (c *leaseContext) Err() error {
-	c.ask()
+	c.refresh()
 	return c.Context.Err()
 }
 
 func (c *leaseContext) Done() <-chan struct{} {
-	c.ask()
+	c.refresh()
 	return c.Context.Done()
 }
 
-// ask ends the context if the lease is over, or one around it whose context bounds this one.
-func (c *leaseContext) ask() {
-	c.lease.Err() //nolint:errcheck // asked for what it does
+// refresh ends the context if the lease is over, or if a lease around it is over whose context bounds this one.
+func (c *leaseContext) refresh() {
+	c.lease.Err() //nolint:errcheck // called for its effect
 	if c.lease.bound {
 		c.lease.parent.Err() //nolint:errcheck // as above
 	}

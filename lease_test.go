@@ -71,7 +71,7 @@ func TestLossIsNoticed(t *testing.T) {
 		scene(t, name, func(t *testing.T, r *rig) {
 			l := r.lock(r.client().Mutex("x").Lock)
 			lose(r, l)
-			synctest.Wait() // the store tells at once: no time passes
+			synctest.Wait() // the store pushes at once: no time passes
 			select {
 			case <-l.Context().Done():
 			default:

@@ -5,51 +5,51 @@ import (
 	"time"
 )
 
-// A localQueue is what one process has in a resource's line: a claim, the requests that wait for it in the
-// process's own queue, and while the claim is held and others wait, a standby claim further back. When a lease is
-// given back, the claim passes to the next request without a word to the store, for a bounded number of turns and
-// a bounded time. After that it leaves the line, and the standby, which has been moving up meanwhile, takes its
-// place. So the process is served as one, first come, first served among processes.
+// A localQueue is what one process has in the store's queue of a lock: a claim, the requests of the process that wait
+// for it, and, while the claim is held and requests wait, a standby claim further back. When a lease is unlocked, the
+// claim is handed over to the next request without a call of the store, for a bounded number of turns and a bounded
+// time. After that the claim leaves the store's queue, and the standby, which has moved up in the meantime, replaces
+// it. So the process as a whole is served first come, first served among processes.
 //
-// A request that must not take part has a localQueue of its own, for one and without a standby. It is guarded by the
-// client's mu.
+// A request that must not take part in this has a localQueue of its own, without a standby. A localQueue is guarded by
+// the client's mu.
 type localQueue struct {
-	lock    *lock   // what the claim was made for
-	public  bool    // it is the one that others of this process find
+	lock    *lock   // the lock that the claim was made for
+	public  bool    // other requests of this process use it too
 	touched bool    // end has to settle it
-	lost    int32   // how often its place in the line was lost in a row
+	lost    int32   // how many of its waiting claims were lost in a row
 	outage  *outage // of the Joins that were made for its waiters; nil: the last one did not fail
 	claim   *claim
 	standby *claim
 	waiters requests
-	notYet  int64 // no standby is sent before this: the last one failed
+	notYet  int64 // no standby is sent before this time: the last one failed
 }
 
-// idleQueues is how many public queues are kept that have nothing, for the next request that comes.
+// idleQueues is how many empty public queues are kept for later requests.
 const idleQueues = 64
 
-// free reports whether there is no queue yet, or one that has nothing.
+// free reports whether there is no queue yet, or one without claims and requests.
 func (q *localQueue) free() bool { return q == nil || q.claim == nil && q.empty() }
 
-// empty reports whether nothing waits here.
+// empty reports whether no request waits here.
 func (q *localQueue) empty() bool { return q.waiters.first == nil }
 
-// suits reports whether a request with these settings can wait here and take what is handed over.
+// suits reports whether a request with these settings can wait here and receive a claim that is handed over.
 func (q *localQueue) suits(s *settings) bool {
 	return !q.free() && q.lock.settings.ttl == s.ttl && q.lock.settings.grace == s.grace
 }
 
-// canShare reports whether r may wait behind others of its process and be handed their claim. An owner that holds or
-// waits for anything else may not: others must see in the store whom they wait for, or a deadlock with it could not
-// be found. Where the store has no line, the process's own queue is used also if nothing is handed over: claims that
-// all try by themselves would only be in each other's way.
+// canShare reports whether r may wait behind other requests of its process and receive their claim. If its owner holds
+// or waits for anything else, it may not: other clients must see in the store which owner they wait for, or a deadlock
+// with it could not be found. If the store has no queue, the process's own queue is used even if nothing is handed
+// over: claims that each try by themselves would only obstruct each other.
 func (r *request) canShare() bool {
 	s := r.lock.settings
 	queues := s.turns > 0 || !r.lock.client.abilities.Queue
 	return queues && r.demand.Exclusive() && !r.try && !r.alone && s.fixed == 0 && r.owner.wantsOneThing()
 }
 
-// touch has end settle q. Whatever changes q's claims, their phases or its waiters touches it, but for handOver.
+// touch makes end settle q. Every change to q's claims, their phases or its waiters touches it, except handOver.
 func (q *localQueue) touch() {
 	if !q.touched {
 		q.touched = true
@@ -58,8 +58,8 @@ func (q *localQueue) touch() {
 	}
 }
 
-// add puts r in the queue: at the end, or in front if it was there before the others and sent the claim. What
-// stands in the queue is a copy, so that a lock that is free costs no memory for waiting.
+// add puts r in the queue: at the end, or in front if it came before the others and sent the claim. It queues and
+// returns a copy, so that a lock that is free costs no memory for waiting.
 func (q *localQueue) add(r *request, first bool) *request {
 	queued := *r
 	queued.news = make(chan struct{})
@@ -73,7 +73,7 @@ func (q *localQueue) add(r *request, first bool) *request {
 	return &queued
 }
 
-// remove takes out a request that has given up.
+// remove removes a request that has given up.
 func (q *localQueue) remove(r *request) {
 	q.waiters.remove(r)
 	q.touch()
@@ -87,7 +87,7 @@ func (q *localQueue) failAll(err error) {
 	}
 }
 
-// vacate takes a claim out of the queue. The standby moves up.
+// vacate removes a claim from the queue. The standby moves up.
 func (q *localQueue) vacate(cl *claim) {
 	switch cl {
 	case q.standby:
@@ -101,7 +101,7 @@ func (q *localQueue) vacate(cl *claim) {
 	}
 }
 
-// settle does what follows from a change: a claim that was granted goes to the first waiter, and the queue gets the
+// settle does what follows from a change: the first waiter receives a claim that was granted, and the queue gets the
 // claims that it needs.
 func (q *localQueue) settle() {
 	if q.empty() && q.standby == nil && (q.claim == nil || q.claim.lease != nil) {
@@ -113,7 +113,7 @@ func (q *localQueue) settle() {
 		return
 	}
 	if q.standby != nil && q.standby.phase == held {
-		// The store grants the standby only when it has the claim no more, whatever its holder believes.
+		// The store grants the standby only when it no longer has the claim, whatever the claim's holder believes.
 		c.endLeases(q.claim, errWithdrawn)
 		c.drop(q.claim)
 	}
@@ -129,7 +129,7 @@ func (q *localQueue) settle() {
 	q.ensureClaims()
 }
 
-// ensureClaims makes sure that the queue has the claims that its waiters need, and no others.
+// ensureClaims ensures that the queue has the claims that its waiters need, and no others.
 func (q *localQueue) ensureClaims() {
 	switch {
 	case q.empty():
@@ -142,7 +142,7 @@ func (q *localQueue) ensureClaims() {
 	}
 }
 
-// dismiss withdraws what waits for nobody.
+// dismiss withdraws claims that wait although no request does.
 func (q *localQueue) dismiss() {
 	c := q.lock.client
 	if cl := q.standby; cl != nil && cl.phase == waiting {
@@ -154,7 +154,7 @@ func (q *localQueue) dismiss() {
 	q.forgetIfIdle()
 }
 
-// forgetIfIdle forgets a queue that has nothing, if there are many.
+// forgetIfIdle forgets an empty queue if there are many queues.
 func (q *localQueue) forgetIfIdle() {
 	if c := q.lock.client; q.public && q.claim == nil && len(c.queues) > idleQueues {
 		q.public = false
@@ -162,14 +162,14 @@ func (q *localQueue) forgetIfIdle() {
 	}
 }
 
-// send makes a claim for the first waiter and joins the line with it, in a goroutine of its own: whoever
-// waits here must be able to take what another of the process hands over, and a Join may hang.
+// send makes a claim for the first waiter and joins the store's queue with it, in a goroutine of its own: a Join may
+// hang, and requests that wait here must still be able to receive a claim that is handed over.
 func (q *localQueue) send() *claim {
 	c := q.lock.client
 	cl := c.newClaim(q.waiters.first, q)
 	cl.setFault(q.outage.last())
 	pause := q.outage.pause(cl.TTL)
-	if q.lost > 1 { // a store that loses what it has must not be asked in a hot loop
+	if q.lost > 1 { // a store that loses its claims must not be called in a hot loop
 		pause = max(pause, backoff(time.Second, q.lost-1))
 	}
 	c.calls.Go(func() {
@@ -179,10 +179,10 @@ func (q *localQueue) send() *claim {
 				return
 			}
 		}
-		standing, err := c.store.Join(c.closed, cl.Claim)
+		status, err := c.store.Join(c.closed, cl.Claim)
 		c.begin()
 		defer c.end()
-		if err = c.joined(cl, standing, err); err != nil {
+		if err = c.joined(cl, status, err); err != nil {
 			q.claimFailed(cl, err)
 		} else {
 			q.outage = nil
@@ -191,8 +191,8 @@ func (q *localQueue) send() *claim {
 	return cl
 }
 
-// stillWanted reports whether anything waits for a claim that is about to join after a pause. If not, cl is forgotten:
-// the store has never heard of it.
+// stillWanted reports whether a request waits for a claim that is about to join after a pause. If not, cl is forgotten:
+// it was never sent to the store.
 func (c *Client) stillWanted(cl *claim) bool {
 	c.begin()
 	defer c.end()
@@ -204,12 +204,12 @@ func (c *Client) stillWanted(cl *claim) bool {
 	return false
 }
 
-// claimFailed gives the error of a claim, which has left the queue, to those who waited for it. Those who can still be
-// handed another claim go on, and so do those who have only lost their place, or whose Join is tried again, in the same
-// order, with a new claim.
+// claimFailed ends the waits for a claim that has failed and left the queue, with its error. But requests continue to
+// wait, in the same order, if another claim can still be handed over to them, if only the claim's position was lost, or
+// if a Join is tried again with a new claim.
 func (q *localQueue) claimFailed(cl *claim, err error) {
 	switch {
-	case q.public && (errors.Is(err, errPlaceLost) || errors.Is(err, ErrLost)): // the latter: granted, but too late
+	case q.public && (errors.Is(err, errClaimLost) || errors.Is(err, ErrLost)): // the latter: granted, but too late
 		q.lost++
 	case cl.standby:
 		q.sendLater(backoff(cl.TTL, 1))
@@ -221,7 +221,7 @@ func (q *localQueue) claimFailed(cl *claim, err error) {
 	}
 }
 
-// sendLater has a standby that could not be sent sent again, but not at once.
+// sendLater sends another standby after a pause, when one has failed.
 func (q *localQueue) sendLater(pause time.Duration) {
 	c := q.lock.client
 	q.notYet = monoNow() + int64(pause)
@@ -233,7 +233,7 @@ func (q *localQueue) sendLater(pause time.Duration) {
 	})
 }
 
-// handOver passes a claim whose lease was given back to the next waiter, and reports whether it could.
+// handOver passes a claim whose lease was unlocked to the next waiter, and reports whether it did.
 func (q *localQueue) handOver(cl *claim, at time.Time) bool {
 	c, r, now := q.lock.client, q.waiters.first, mono(at)
 	if r == nil || !q.public || cl != q.claim || cl.pinned || !cl.Exclusive() {
@@ -248,9 +248,10 @@ func (q *localQueue) handOver(cl *claim, at time.Time) bool {
 	}
 	q.waiters.pop()
 	cl.Turn++
-	c.handTo(cl, r, new(Lease)) // the last holder may still look at its own
+	c.handTo(cl, r, new(Lease)) // the last holder may still read its own
 	if standby := q.standby; q.empty() && standby != nil && standby.phase == waiting {
-		// Nobody wants it now. Whoever comes back for the lock soon will, so it is not withdrawn at once: q is not touched.
+		// No request needs the standby now. One that soon requests the lock again will, so it is not withdrawn at once:
+		// q is not touched.
 		standby.due = now + int64(s.turnsFor)
 		c.keeper.schedule(standby)
 	}
@@ -261,13 +262,13 @@ func (q *localQueue) handOver(cl *claim, at time.Time) bool {
 	return true
 }
 
-// wake has end tell r, which is in no queue any more, that it has its lease or an error.
+// wake makes end notify r, which is no longer in a queue, that it has its lease or an error.
 func (c *Client) wake(r *request) { r.next, c.served = c.served, r }
 
 // requests is a list of requests, in order of arrival.
 type requests struct{ first, last *request }
 
-// insert puts r before another, or at the end if that is nil.
+// insert inserts r before next, or at the end if next is nil.
 func (q *requests) insert(r, next *request) {
 	r.queued, r.prev, r.next = true, *q.before(next), next
 	*q.after(r.prev), *q.before(next) = r, r
@@ -286,7 +287,8 @@ func (q *requests) pop() *request {
 	return r
 }
 
-// after is where the list has what follows r, and before what precedes it. A nil r is the list's own end.
+// after returns where the list keeps the successor of r, and before where it keeps the predecessor. A nil r stands for
+// the ends of the list.
 func (q *requests) after(r *request) **request {
 	if r == nil {
 		return &q.first

@@ -99,8 +99,12 @@ func lockAll(ctx context.Context, op string, parts []Part, o groupOptions) (*Mul
 	if err != nil {
 		return nil, &Error{Op: op, Err: err}
 	}
-	wait, cancel := boundWait(ctx, ordered)
-	defer cancel()
+	wait := ctx
+	if !o.try {
+		var cancel context.CancelFunc
+		wait, cancel = boundWait(ctx, ordered)
+		defer cancel()
+	}
 	m := &MultiLease{tokens: make([]Token, len(parts))}
 	under := ctx
 	if !o.bound {

@@ -21,17 +21,19 @@ func TestTryLockAll(t *testing.T) {
 				r.lock(r.client(holdfast.WithLabel("nightly")).Mutex(taken).Lock)
 			}
 			began := time.Now()
-			m, err := holdfast.TryLockAll(t.Context(), c.Semaphore("c", 2).Units(2), c.RWMutex("b").Reader(), c.Mutex("a"))
+			m, err := holdfast.TryLockAll(t.Context(), c.Semaphore("c", 2).Units(2), c.RWMutex("b").Reader(),
+				c.Mutex("a"))
 			if took := time.Since(began); took != 0 {
 				t.Errorf("it waited for %v", took)
 			}
 			if taken == "" {
 				r.must(err)
-				if tokens := m.Tokens(); len(tokens) != 3 || tokens[2].Shared() || !tokens[0].Shared() || m.Err() != nil {
+				if tokens := m.Tokens(); len(tokens) != 3 || tokens[2].Shared() || !tokens[0].Shared() ||
+					m.Err() != nil {
 					t.Errorf("tokens %v, error %v", tokens, m.Err())
 				}
 				r.must(m.Unlock(t.Context()))
-				r.nobodyStands("a", "b", "c")
+				r.nothingRemains("a", "b", "c")
 				return
 			}
 			if taken == "c" { // a lock, and here a semaphore
@@ -39,7 +41,8 @@ func TestTryLockAll(t *testing.T) {
 					t.Errorf("got %v, %v", m, err)
 				}
 			} else if locked := (*holdfast.LockedError)(nil); m != nil || !errors.As(err, &locked) ||
-				locked.Name != taken || locked.Holder.Label != "nightly" || !strings.Contains(err.Error(), `"`+taken+`"`) {
+				locked.Name != taken || locked.Holder.Label != "nightly" ||
+				!strings.Contains(err.Error(), `"`+taken+`"`) {
 				t.Errorf("got %v, %v", m, err)
 			}
 			for _, name := range []string{"a", "b", "c"} {
@@ -76,7 +79,7 @@ func TestDoAll(t *testing.T) {
 		err := holdfast.DoAll(t.Context(), func(ctx context.Context, tokens []holdfast.Token) error {
 			var want []holdfast.Token
 			for _, name := range []string{"b", "a"} {
-				want = append(want, r.line(c, name).Holders()[0].Token)
+				want = append(want, r.queue(c, name).Holders()[0].Token)
 			}
 			if !slices.Equal(tokens, want) {
 				t.Errorf("tokens %v, want %v", tokens, want)
@@ -95,7 +98,7 @@ func TestDoAll(t *testing.T) {
 			}
 			return nil
 		}, c.Mutex("a")))
-		r.nobodyStands("a", "b")
+		r.nothingRemains("a", "b")
 	})
 }
 
@@ -142,7 +145,7 @@ func TestDoAllEndsWithAnyPart(t *testing.T) {
 				if what == "other" && !errors.Is(err, errRefused) {
 					t.Errorf("the error of fn is missing: %v", err)
 				}
-				r.nobodyStands("a", "b", "c")
+				r.nothingRemains("a", "b", "c")
 			})
 		}
 	}
@@ -177,7 +180,7 @@ func TestDoAllIsBoundByItsContext(t *testing.T) {
 		if !errors.Is(err, why) || errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("it returned %v", err)
 		}
-		r.nobodyStands("a", "b")
+		r.nothingRemains("a", "b")
 	})
 	scene(t, "bad input", func(t *testing.T, r *rig) {
 		c := r.client()
@@ -188,10 +191,12 @@ func TestDoAllIsBoundByItsContext(t *testing.T) {
 		if err := holdfast.DoAll(t.Context(), nil, c.Mutex("a")); err == nil {
 			t.Error("it accepted a nil function")
 		}
-		if err := holdfast.DoAll(nil, fn, c.Mutex("a")); !errors.Is(err, holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
+		if err := holdfast.DoAll(nil, fn, c.Mutex("a")); !errors.Is(err,
+			holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
 			t.Errorf("without a context: %v", err)
 		}
-		if _, err := holdfast.TryLockAll(nil, c.Mutex("a")); !errors.Is(err, holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
+		if _, err := holdfast.TryLockAll(nil, c.Mutex("a")); !errors.Is(err,
+			holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
 			t.Errorf("without a context: %v", err)
 		}
 	})

@@ -20,9 +20,9 @@ func TestLockAllTokensAreInTheOrderOfTheArguments(t *testing.T) {
 		names := []string{"c", "a", "d", "a", "b"}
 		m := r.lockAll(mutexes(c, names...)...)
 		for i, name := range names {
-			line, err := c.Inspect(t.Context(), name)
-			if err != nil || len(line.Entries) != 1 || line.Entries[0].Token != m.Tokens()[i] {
-				t.Errorf("%s has %+v, %v; token %d is %v", name, line, err, i, m.Tokens()[i])
+			queue, err := c.Inspect(t.Context(), name)
+			if err != nil || len(queue.Entries) != 1 || queue.Entries[0].Token != m.Tokens()[i] {
+				t.Errorf("%s has %+v, %v; token %d is %v", name, queue, err, i, m.Tokens()[i])
 			}
 		}
 		tokens := m.Tokens()
@@ -44,7 +44,7 @@ func TestLockAllEndsWithAnyPart(t *testing.T) {
 				t.Fatalf("it says %v", m.Err())
 			}
 			r.must(r.client().Break(t.Context(), name, m.Tokens()[slices.Index(names, name)]))
-			synctest.Wait() // the store tells at once
+			synctest.Wait() // the store pushes at once
 			select {
 			case <-derived.Done():
 			default:
@@ -60,11 +60,12 @@ func TestLockAllEndsWithAnyPart(t *testing.T) {
 				t.Errorf("it says %v", err)
 			}
 			err := m.Unlock(t.Context())
-			if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name || strings.Count(err.Error(), `"`) != 2 {
+			if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &e) || e.Name != name ||
+				strings.Count(err.Error(), `"`) != 2 {
 				t.Errorf("Unlock: %v", err)
 			}
 			r.free(names...)
-			r.nobodyStands(names...)
+			r.nothingRemains(names...)
 		})
 	}
 }
@@ -84,9 +85,9 @@ func (g *gate) Holding(ctx context.Context, r holdfast.Request, _ holdfast.Token
 	return ctx, nil
 }
 
-// TestLockAllTellsTheTruthWhenAsked: the time of a part runs out, nobody has noticed, and the context is asked at
+// TestLockAllReportsLossAtTheFirstCall: a part expires unnoticed, and the context is checked at
 // that very instant.
-func TestLockAllTellsTheTruthWhenAsked(t *testing.T) {
+func TestLockAllReportsLossAtTheFirstCall(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
 		for what, over := range map[string]func(m *holdfast.MultiLease) bool{
 			"Err": func(m *holdfast.MultiLease) bool { return errors.Is(m.Err(), holdfast.ErrLost) },
@@ -127,7 +128,7 @@ func TestLockAllTellsTheTruthWhenAsked(t *testing.T) {
 				}
 				r.lock(c.Mutex("gate").Lock)
 				if !asked {
-					t.Fatal("nobody asked")
+					t.Fatal("there was no call")
 				}
 				var e *holdfast.Error
 				if err := m.Err(); !errors.As(err, &e) || e.Name != name {
@@ -144,7 +145,8 @@ func TestLockAllUntilIsTheEarliest(t *testing.T) {
 		for i := range 3 {
 			ttls := []time.Duration{ttl, ttl, ttl}
 			ttls[i] = ttl / 3
-			m := r.lockAll(c.Mutex("a", holdfast.WithTTL(ttls[0])), c.Mutex("b", holdfast.WithTTL(ttls[1])), c.Mutex("c", holdfast.WithTTL(ttls[2])))
+			m := r.lockAll(c.Mutex("a", holdfast.WithTTL(ttls[0])), c.Mutex("b", holdfast.WithTTL(ttls[1])),
+				c.Mutex("c", holdfast.WithTTL(ttls[2])))
 			if left := time.Until(m.Until()); left > ttl/3 || left < ttl/4 {
 				t.Errorf("with the short one at %d it is %v", i, left)
 			}
@@ -166,7 +168,8 @@ func TestLockAllUnlock(t *testing.T) {
 			t.Fatalf("with a nil context: %v, and it says %v", err, m.Err())
 		}
 		r.must(m.Unlock(t.Context()))
-		if !errors.Is(m.Context().Err(), context.Canceled) || !errors.Is(context.Cause(m.Context()), holdfast.ErrNotHeld) {
+		if !errors.Is(m.Context().Err(), context.Canceled) ||
+			!errors.Is(context.Cause(m.Context()), holdfast.ErrNotHeld) {
 			t.Errorf("the context says %v", context.Cause(m.Context()))
 		}
 		next := r.lockAll(mutexes(r.client(), names...)...)
@@ -177,11 +180,11 @@ func TestLockAllUnlock(t *testing.T) {
 			t.Errorf("%v; the next says %v", m.Err(), next.Err())
 		}
 		r.check(next.Unlock(t.Context()))
-		r.nobodyStands(names...)
+		r.nothingRemains(names...)
 	})
 }
 
-func TestLockAllUnlockIsSentWhateverItsContextSays(t *testing.T) {
+func TestLockAllUnlockIsSentWithAnEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.lockAll(mutexes(r.client(), "a", "b")...)
 		done, cancel := context.WithCancel(t.Context())
@@ -221,7 +224,8 @@ func TestLockAllWait(t *testing.T) {
 			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Minute)), c.Mutex("b")}
 		},
 		"the shortest": func(c *holdfast.Client) []holdfast.Part {
-			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Hour)), c.Mutex("b", holdfast.WithWait(time.Minute))}
+			return []holdfast.Part{c.Mutex("a", holdfast.WithWait(time.Hour)),
+				c.Mutex("b", holdfast.WithWait(time.Minute))}
 		},
 		"of a duplicate": func(c *holdfast.Client) []holdfast.Part {
 			return []holdfast.Part{c.Mutex("a"), c.Mutex("b"), c.Mutex("b", holdfast.WithWait(time.Minute))}
@@ -234,7 +238,8 @@ func TestLockAllWait(t *testing.T) {
 			ctx := r.within(2 * time.Hour)
 			began := time.Now()
 			_, err := holdfast.LockAll(ctx, parts(r.client())...)
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || time.Since(began) != time.Minute {
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) ||
+				time.Since(began) != time.Minute {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 			synctest.Wait()
@@ -250,13 +255,13 @@ func TestLockAllIsOneOwner(t *testing.T) {
 		owners := func(m *holdfast.MultiLease, s store.Store, names ...string) (ids []string) {
 			t.Helper()
 			for _, name := range names {
-				line, err := s.Queue(t.Context(), name)
-				if err != nil || len(line.Entries) != 1 {
-					t.Fatalf("%+v, %v", line, err)
+				queue, err := s.Queue(t.Context(), name)
+				if err != nil || len(queue.Entries) != 1 {
+					t.Fatalf("%+v, %v", queue, err)
 				}
-				id := line.Entries[0].Owner.ID
+				id := queue.Entries[0].Owner.ID
 				if id == "" {
-					id = line.Entries[0].ID.String()
+					id = queue.Entries[0].ID.String()
 				}
 				ids = append(ids, id)
 			}
@@ -277,9 +282,9 @@ func TestLockAllIsOneOwner(t *testing.T) {
 		lookThere := there.server.Connect()
 		defer lookThere.Close()
 		m := r.lockAll(c.Mutex("a", given), there.client(given).Mutex("a"))
-		line, err := look.Queue(t.Context(), "a")
-		if err != nil || line.Entries[0].Owner.ID != "request 7" {
-			t.Errorf("%+v, %v", line, err)
+		queue, err := look.Queue(t.Context(), "a")
+		if err != nil || queue.Entries[0].Owner.ID != "request 7" {
+			t.Errorf("%+v, %v", queue, err)
 		}
 		if ids := owners(m, lookThere, "a"); ids[0] != "request 7" {
 			t.Errorf("over two stores it is %q", ids)
@@ -295,7 +300,8 @@ func TestLockAllUnderALease(t *testing.T) {
 		c, n := r.counted()
 		again := holdfast.WithReentrance()
 		outer := r.lock(c.Mutex("b", again).Lock)
-		if _, err := holdfast.LockAll(outer.Context(), mutexes(c, "a", "b", "c")...); !errors.Is(err, holdfast.ErrReentered) {
+		if _, err := holdfast.LockAll(outer.Context(), mutexes(c, "a", "b", "c")...); !errors.Is(err,
+			holdfast.ErrReentered) {
 			t.Fatalf("without Reentrant: %v", err)
 		}
 		r.free("a", "c")
@@ -328,7 +334,8 @@ func TestLockAllUnderALease(t *testing.T) {
 	})
 }
 
-// TestLockAllUnderALeaseCanDeadlock: what is held around it has no place in its order. It is found like any other.
+// TestLockAllUnderALeaseCanDeadlock: a lock that is held around it is not part of its order. Such a deadlock is found
+// like any other.
 func TestLockAllUnderALeaseCanDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a, b := r.client(), r.client()
@@ -343,7 +350,7 @@ func TestLockAllUnderALeaseCanDeadlock(t *testing.T) {
 		if victim < 0 || calls[1-victim].done() || !errors.Is(calls[victim].err, holdfast.ErrDeadlock) {
 			t.Fatalf("%d is the victim: %v, %v", victim, calls[0].err, calls[1].err)
 		}
-		r.free([]string{"p", "q"}[victim]) // it gave back what it had by then
+		r.free([]string{"p", "q"}[victim]) // it has released what it held by then
 		r.unlock([]*holdfast.Lease{x, y}[victim])
 		if synctest.Wait(); !calls[1-victim].done() || calls[1-victim].err != nil {
 			t.Fatalf("the other does not go on: %v", calls[1-victim].err)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// all is a LockAll that begin can start. What it takes comes into m.
+// all returns a LockAll that begin can start. It stores the result in m.
 func all(m **holdfast.MultiLease, parts ...holdfast.Part) locker {
 	return func(ctx context.Context) (_ *holdfast.Lease, err error) {
 		*m, err = holdfast.LockAll(ctx, parts...)
@@ -34,10 +34,12 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 			began := time.Now()
 			m, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "a", "b")...)
 			var locked *holdfast.LockedError
-			if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+			if m != nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) ||
+				!errors.As(err, &locked) {
 				t.Fatalf("got %v, %v", m, err)
 			}
-			if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() || time.Since(began) != time.Minute {
+			if locked.Name != taken || locked.Holder.Label != "nightly" || locked.Token != other.Token() ||
+				time.Since(began) != time.Minute {
 				t.Errorf("after %v: %+v", time.Since(began), locked)
 			}
 			synctest.Wait()
@@ -50,17 +52,19 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 				t.Errorf("the other lost it: %v", other.Err())
 			}
 			r.unlock(other)
-			r.nobodyStands("a", "b", "c")
+			r.nothingRemains("a", "b", "c")
 		})
 	}
 }
 
-// TestLockAllThatFailsSaysOneThing: the error is about the lock that was not got, in one line.
-func TestLockAllThatFailsSaysOneThing(t *testing.T) {
+// TestLockAllFailsWithOneReason: the error is about the lock that was not acquired, in one line.
+func TestLockAllFailsWithOneReason(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.lock(r.client().Mutex("c").Lock)
-		_, err := holdfast.LockAll(t.Context(), r.client().Mutex("a"), r.client().Mutex("b"), r.client().Mutex("c", holdfast.WithWait(time.Second)))
-		if err == nil || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "unlock") || !strings.Contains(err.Error(), `"c"`) {
+		_, err := holdfast.LockAll(t.Context(), r.client().Mutex("a"), r.client().Mutex("b"),
+			r.client().Mutex("c", holdfast.WithWait(time.Second)))
+		if err == nil || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "unlock") ||
+			!strings.Contains(err.Error(), `"c"`) {
 			t.Fatalf("it reads %v", err)
 		}
 	})
@@ -81,7 +85,7 @@ func TestLockAllCancelled(t *testing.T) {
 		if _, err := holdfast.LockAll(ctx, mutexes(r.client(), "c", "d")...); !errors.Is(err, context.Canceled) {
 			t.Fatalf("with a context that is done: %v", err)
 		}
-		r.nobodyStands("a", "c", "d")
+		r.nothingRemains("a", "c", "d")
 	})
 }
 
@@ -127,7 +131,7 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 		}
 		wg.Wait()
 		for _, s := range servers {
-			s.nobodyStands("0", "1", "2")
+			s.nothingRemains("0", "1", "2")
 		}
 	})
 }
@@ -157,7 +161,7 @@ func TestLockAllReversed(t *testing.T) {
 		if d := time.Since(began); d > 41*time.Second {
 			t.Errorf("40 that hold for a second each took %v", d)
 		}
-		r.nobodyStands(names...)
+		r.nothingRemains(names...)
 	})
 }
 
@@ -176,16 +180,17 @@ func TestLockAllOrdersTenants(t *testing.T) {
 			one, two := tenant("one/"), tenant("two/")
 			var m *holdfast.MultiLease
 			wait := r.begin(all(&m, one.Mutex("x"), two.Mutex("x")))
-			line, err := two.Inspect(t.Context(), "x")
+			queue, err := two.Inspect(t.Context(), "x")
 			if err != nil {
 				t.Fatal(err)
 			}
-			firsts[len(line.Entries) > 0]++
+			firsts[len(queue.Entries) > 0]++
 			wait.end()
 			synctest.Wait()
 		}
 		if len(firsts) != 1 {
-			t.Errorf("the second tenant's came first for %d of 20 processes: two of them can wait for each other", firsts[true])
+			t.Errorf("the second tenant's came first for %d of 20 processes: two of them can wait for each other",
+				firsts[true])
 		}
 		r.unlock(held)
 	})
@@ -201,15 +206,15 @@ func TestLockAllOfOneLockByTwoClients(t *testing.T) {
 		if !twice.done() || twice.err != nil {
 			t.Fatalf("it waits for itself: %v, or has failed: %v", !twice.done(), twice.err)
 		}
-		line, err := a.Inspect(t.Context(), "x")
-		if err != nil || len(line.Entries) != 1 || line.Entries[0].Units != store.MaxReaders {
-			t.Fatalf("the line is %+v, %v", line, err)
+		queue, err := a.Inspect(t.Context(), "x")
+		if err != nil || len(queue.Entries) != 1 || queue.Entries[0].Units != store.MaxReaders {
+			t.Fatalf("the queue is %+v, %v", queue, err)
 		}
-		if token := line.Entries[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
+		if token := queue.Entries[0].Token; m.Tokens()[0] != token || m.Tokens()[1] != token {
 			t.Errorf("the tokens are %v, want %v", m.Tokens(), token)
 		}
 		r.check(m.Unlock(t.Context()))
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
@@ -232,7 +237,7 @@ func TestLockAllMixed(t *testing.T) {
 		for _, m := range []*holdfast.MultiLease{m, second} {
 			r.check(m.Unlock(t.Context()))
 		}
-		r.nobodyStands("mutex", "write", "read", "pool")
+		r.nothingRemains("mutex", "write", "read", "pool")
 	})
 }
 
@@ -258,8 +263,8 @@ func TestLockAllOverTwoServers(t *testing.T) {
 		}
 		here.free("x", "y")
 		there.free("x", "y")
-		here.nobodyStands("x", "y")
-		there.nobodyStands("x", "y")
+		here.nothingRemains("x", "y")
+		there.nothingRemains("x", "y")
 	})
 }
 
@@ -284,17 +289,17 @@ func TestLockAllDuplicates(t *testing.T) {
 		} {
 			joins, leaves := n.joins.Load(), n.leaves.Load()
 			m := r.lockAll(append(test.parts, c.Mutex("other"))...)
-			line, err := c.Inspect(t.Context(), test.name)
-			if err != nil || len(line.Holders()) != 1 || line.Entries[0].Units != test.units {
-				t.Fatalf("%s: the line is %+v, %v", what, line, err)
+			queue, err := c.Inspect(t.Context(), test.name)
+			if err != nil || len(queue.Holders()) != 1 || queue.Entries[0].Units != test.units {
+				t.Fatalf("%s: the queue is %+v, %v", what, queue, err)
 			}
 			tokens := m.Tokens()
 			if len(tokens) != len(test.parts)+1 || tokens[0].Shared() != test.shared {
 				t.Errorf("%s: the tokens are %v", what, tokens)
 			}
 			for i := range test.parts {
-				if tokens[i] != line.Entries[0].Token {
-					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], line.Entries[0].Token)
+				if tokens[i] != queue.Entries[0].Token {
+					t.Errorf("%s: token %d is %v, want %v", what, i, tokens[i], queue.Entries[0].Token)
 				}
 			}
 			r.check(m.Unlock(t.Context()))
@@ -316,18 +321,21 @@ func TestLockAllBadInput(t *testing.T) {
 			parts []holdfast.Part
 			want  error
 		}{
-			"no parts":                {ctx, nil, holdfast.ErrBadOption},
-			"nil part":                {ctx, []holdfast.Part{x, nil}, holdfast.ErrBadOption},
-			"nil context":             {none, []holdfast.Part{x}, holdfast.ErrNilContext},
-			"bad name":                {ctx, mutexes(c, "x", ""), holdfast.ErrBadName},
-			"bad option":              {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.WithWait(-1))}, holdfast.ErrBadOption},
-			"bad ttl":                 {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.WithTTL(-1)).Reader()}, holdfast.ErrBadTTL},
+			"no parts":    {ctx, nil, holdfast.ErrBadOption},
+			"nil part":    {ctx, []holdfast.Part{x, nil}, holdfast.ErrBadOption},
+			"nil context": {none, []holdfast.Part{x}, holdfast.ErrNilContext},
+			"bad name":    {ctx, mutexes(c, "x", ""), holdfast.ErrBadName},
+			"bad option": {ctx, []holdfast.Part{x, c.Mutex("y", holdfast.WithWait(-1))},
+				holdfast.ErrBadOption},
+			"bad ttl": {ctx, []holdfast.Part{x, c.RWMutex("y", holdfast.WithTTL(-1)).Reader()},
+				holdfast.ErrBadTTL},
 			"no units":                {ctx, []holdfast.Part{x, pool.Units(0)}, holdfast.ErrBadUnits},
 			"too many units":          {ctx, []holdfast.Part{x, pool.Units(6)}, holdfast.ErrBadUnits},
 			"too many units together": {ctx, []holdfast.Part{x, pool.Units(3), pool.Units(3)}, holdfast.ErrBadUnits},
 			"bad limit":               {ctx, []holdfast.Part{x, c.Semaphore("y", 0).Units(1)}, holdfast.ErrBadUnits},
 			"two kinds":               {ctx, []holdfast.Part{x, c.Mutex("y"), pool.Units(1)}, holdfast.ErrMismatch},
-			"two limits":              {ctx, []holdfast.Part{x, c.Semaphore("y", 4).Units(1), pool.Units(1)}, holdfast.ErrMismatch},
+			"two limits": {ctx, []holdfast.Part{x, c.Semaphore("y", 4).Units(1), pool.Units(1)},
+				holdfast.ErrMismatch},
 		} {
 			m, err := holdfast.LockAll(bad.ctx, bad.parts...)
 			if m != nil || !errors.Is(err, bad.want) {
@@ -348,13 +356,15 @@ func TestLockAllOfAClosedClient(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		open, closed := r.client(), r.client()
 		closed.Close()
-		if _, err := holdfast.LockAll(t.Context(), open.Mutex("a"), closed.Mutex("b")); !errors.Is(err, holdfast.ErrClosed) {
+		if _, err := holdfast.LockAll(t.Context(), open.Mutex("a"), closed.Mutex("b")); !errors.Is(err,
+			holdfast.ErrClosed) {
 			t.Fatalf("got %v", err)
 		}
 		r.free("a")
 		m := r.lockAll(open.Mutex("a"), r.client().Mutex("b"))
 		open.Close()
-		if m.Context().Err() == nil || !errors.Is(m.Err(), holdfast.ErrClosed) || !errors.Is(context.Cause(m.Context()), holdfast.ErrClosed) {
+		if m.Context().Err() == nil || !errors.Is(m.Err(), holdfast.ErrClosed) ||
+			!errors.Is(context.Cause(m.Context()), holdfast.ErrClosed) {
 			t.Fatalf("it says %v", m.Err())
 		}
 		if err := m.Unlock(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
@@ -364,11 +374,12 @@ func TestLockAllOfAClosedClient(t *testing.T) {
 	})
 }
 
-func TestLockAllMismatchInTheLine(t *testing.T) {
+func TestLockAllMismatchInTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		r.lock(r.client().Mutex("b").Lock)
-		if _, err := holdfast.LockAll(t.Context(), c.Mutex("a"), c.Semaphore("b", 5).Units(1)); !errors.Is(err, holdfast.ErrMismatch) {
+		if _, err := holdfast.LockAll(t.Context(), c.Mutex("a"), c.Semaphore("b", 5).Units(1)); !errors.Is(err,
+			holdfast.ErrMismatch) {
 			t.Fatalf("got %v", err)
 		}
 		r.free("a")

@@ -19,7 +19,8 @@ func TestFirstFailingRenewalOfAnOutageIsLogged(t *testing.T) {
 		for outage := range 20 {
 			link.Cut()
 			r.pass(ttl / 2)
-			if log.count("not renewed") != outage+1 || log.count("the link is cut") != outage+1 || log.count("name=x") != outage+1 {
+			if log.count("not renewed") != outage+1 || log.count("the link is cut") != outage+1 ||
+				log.count("name=x") != outage+1 {
 				t.Fatalf("in outage %d: %q", outage+1, log.lines())
 			}
 			link.Heal()
@@ -36,9 +37,9 @@ func TestFirstFailingRenewalOfAnOutageIsLogged(t *testing.T) {
 	})
 }
 
-// TestLogHandlerMayAskTheClient: it is called while the client finds a loss. Here time is real: a deadlock of mutexes
+// TestLogHandlerMayUseTheClient: it is called while the client finds a loss. Here time is real: a deadlock of mutexes
 // would stop that of a bubble.
-func TestLogHandlerMayAskTheClient(t *testing.T) {
+func TestLogHandlerMayUseTheClient(t *testing.T) {
 	log := &logbook{}
 	var c *holdfast.Client
 	told := make(chan error, 2) // Enabled, Handle

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// ttl is what the tests use, so that times in them can be read against it.
+// ttl is the ttl of the tests. Other times in them are relative to it.
 const ttl = 30 * time.Second
 
 // A rig is a server and its clients, in a bubble of fake time.
@@ -53,7 +53,7 @@ func (r *rig) linked(options ...holdfast.Option) (*holdfast.Client, *storetest.P
 // A locker is anything that Lock is a method value of.
 type locker func(context.Context) (*holdfast.Lease, error)
 
-// lock takes a lock that is free.
+// lock acquires a lock that is free.
 func (r *rig) lock(lock locker) *holdfast.Lease {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
@@ -61,7 +61,7 @@ func (r *rig) lock(lock locker) *holdfast.Lease {
 	return r.lease(lock(ctx))
 }
 
-// lease is what a call got that cannot fail.
+// lease returns the lease of a call that cannot fail.
 func (r *rig) lease(l *holdfast.Lease, err error) *holdfast.Lease {
 	r.Helper()
 	r.must(err)
@@ -84,7 +84,7 @@ func (r *rig) check(err error) {
 	}
 }
 
-// refused checks that a lock cannot be had, and why.
+// refused checks that a lock cannot be acquired, and why.
 func (r *rig) refused(what string, lock locker, why error) {
 	r.Helper()
 	if _, err := lock(r.Context()); !errors.Is(err, why) {
@@ -118,7 +118,7 @@ func (r *rig) begin(lock locker) *call {
 	return c
 }
 
-// done says whether the call has returned.
+// done reports whether the call has returned.
 func (c *call) done() bool {
 	select {
 	case <-c.returned:
@@ -128,13 +128,13 @@ func (c *call) done() bool {
 	}
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func (r *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// holds says whether a call has got its lease and still has it.
+// holds reports whether a call has its lease, which is not over.
 func (c *call) holds() bool { return c.done() && c.err == nil && c.lease.Err() == nil }
 
 // cancelled is a context that is done.
@@ -152,13 +152,13 @@ type linkFaults interface {
 	HoldReplies() (release func())
 }
 
-func (r *rig) line(c *holdfast.Client, name string) holdfast.Queue {
+func (r *rig) queue(c *holdfast.Client, name string) holdfast.Queue {
 	r.Helper()
-	line, err := c.Inspect(r.Context(), name)
+	queue, err := c.Inspect(r.Context(), name)
 	if err != nil {
 		r.Fatal(err)
 	}
-	return line
+	return queue
 }
 
 // beginMany starts Locks that queue in this order.
@@ -169,8 +169,8 @@ func (r *rig) beginMany(n int, lock locker) (calls []*call) {
 	return calls
 }
 
-// nobodyStands fails if names still have a line after a while, or the server anything else of them.
-func (r *rig) nobodyStands(names ...string) {
+// nothingRemains fails if names still have a queue after a while, or the server anything else of them.
+func (r *rig) nothingRemains(names ...string) {
 	r.Helper()
 	r.pass(2 * ttl)
 	r.nothingLeft(names...)
@@ -201,7 +201,7 @@ func units(s *holdfast.Semaphore, n int) locker {
 	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, n) }
 }
 
-// lockAll takes locks that are free.
+// lockAll acquires locks that are free.
 func (r *rig) lockAll(parts ...holdfast.Part) *holdfast.MultiLease {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
@@ -222,7 +222,7 @@ func mutexes(c *holdfast.Client, names ...string) []holdfast.Part {
 	return parts
 }
 
-// free checks that names can be taken at once, by somebody else.
+// free checks that another client can acquire these names at once.
 func (r *rig) free(names ...string) {
 	r.Helper()
 	c := r.client()
@@ -235,14 +235,14 @@ func (r *rig) free(names ...string) {
 	}
 }
 
-// errorOf is the error of a call that is not to succeed.
+// errorOf returns the error of a call that should fail.
 func errorOf[T any](_ T, err error) error { return err }
 
-// breakLock takes a lock away from all who hold it, as an operator does.
+// breakLock breaks all holds of a lock, as an operator does.
 func (r *rig) breakLock(name string) {
 	r.Helper()
 	c := r.client()
-	for _, p := range r.line(c, name).Holders() {
+	for _, p := range r.queue(c, name).Holders() {
 		r.must(c.Break(r.Context(), name, p.Token))
 	}
 }

@@ -129,7 +129,8 @@ func (a *actor) choose(around *outerLease) (*attempt, bool) {
 	if y.at == a.sem {
 		y.op = []string{"Acquire", "Acquire", "TryAcquire"}[a.random.IntN(3)]
 	} else {
-		y.op = []string{"Lock", "Lock", "Lock", "Lock", "Do", "TryLock", "RLock", "TryRLock", "RDo", "Campaign"}[a.random.IntN(10)]
+		y.op = []string{"Lock", "Lock", "Lock", "Lock", "Do", "TryLock", "RLock", "TryRLock", "RDo",
+			"Campaign"}[a.random.IntN(10)]
 	}
 	// Shared leases of one owner may wait for each other across a third one, which is a deadlock of the program's.
 	y.reentrant = a.chance(3) || y.same && (around.shared || y.at == a.sem)
@@ -192,7 +193,8 @@ func (a *actor) take(ctx context.Context, y *attempt) (*holdfast.Lease, error) {
 	return s.Acquire(ctx, y.units())
 }
 
-// units is how many a try asks for. It is always the same for one name and client, so that re-entrance mostly fits.
+// units returns how many units a try requests. It is always the same for one name and client, so that re-entrance
+// mostly fits.
 func (y *attempt) units() int {
 	switch y.op {
 	case "RLock", "TryRLock", "RDo":
@@ -212,10 +214,10 @@ func (y *attempt) limit() int {
 	return store.MaxReaders
 }
 
-// granted tells the model.
+// granted reports a grant to the model.
 func (a *actor) granted(y *attempt, token holdfast.Token, err func() error) {
 	h := &modelLease{who: a.who, name: a.names[y.at], token: token, units: y.units(), limit: y.limit(), err: err}
-	// If its outer lease was lost just now, it is no re-entrance.
+	// If its outer lease was lost just now, it is not a re-entrance.
 	h.again = y.same && y.reentrant
 	a.has[y.at]++
 	h.alone = y.off || y.fixed > 0 || y.op != "Lock" && y.op != "Do"
@@ -318,7 +320,7 @@ func (a *actor) do(ctx context.Context, y *attempt) {
 	}
 }
 
-// refused checks why a try got nothing.
+// refused checks why a try acquired nothing.
 func (a *actor) refused(y *attempt, err error) {
 	a.b.note(a.who, "%s %q got nothing: %v", y.op, a.names[y.at], err)
 	var fault *store.Fault
@@ -328,8 +330,10 @@ func (a *actor) refused(y *attempt, err error) {
 		is   bool
 		ok   bool
 	}{
-		{"given up", errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), y.bounded || y.around != nil},
-		{"ErrLocked", errors.Is(err, holdfast.ErrLocked), y.bounded || y.around != nil || strings.HasPrefix(y.op, "Try")},
+		{"given up", errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), y.bounded ||
+			y.around != nil},
+		{"ErrLocked", errors.Is(err, holdfast.ErrLocked), y.bounded || y.around != nil ||
+			strings.HasPrefix(y.op, "Try")},
 		{"ErrReentered", errors.Is(err, holdfast.ErrReentered), y.same && !y.reentrant},
 		{"ErrUpgrade", errors.Is(err, holdfast.ErrUpgrade), y.same},
 		{"fault", errors.As(err, &fault), len(a.links) > 0},

@@ -34,8 +34,8 @@ type modelNote struct {
 	args []any
 }
 
-// A modelBook is the model. It is told of every grant, and of everything that takes a claim away behind its holder's
-// back, and checks what leases say of themselves against the rule of the line.
+// A modelBook is the model. It learns of every grant, and of everything that removes a claim behind its holder's
+// back, and checks what leases report against the rule of the queue.
 type modelBook struct {
 	mu        sync.Mutex
 	began     time.Time
@@ -51,8 +51,9 @@ type modelBook struct {
 
 func newModelBook() *modelBook {
 	return &modelBook{
-		began: time.Now(), held: map[string][]*modelLease{}, last: map[string]holdfast.Token{}, robbed: map[uint64]bool{},
-		seen: map[string]int{},
+		began: time.Now(), held: map[string][]*modelLease{}, last: map[string]holdfast.Token{},
+		robbed: map[uint64]bool{},
+		seen:   map[string]int{},
 	}
 }
 
@@ -74,7 +75,7 @@ func (b *modelBook) violated(who, what string, args ...any) {
 	b.noteLocked(who, "WRONG: "+what, args...)
 }
 
-// complain is violated for those who do not have mu.
+// complain is violated for callers that do not hold mu.
 func (b *modelBook) complain(who, what string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +88,7 @@ func (b *modelBook) count(what string) {
 	b.seen[what]++
 }
 
-// isRobbed says whether the store may have given the claim's place to others while its holder believes in it.
+// isRobbed reports whether the store may have granted the lock to others while the claim's holder believes in it.
 func (b *modelBook) isRobbed(t holdfast.Token) bool {
 	return t.Ticket() <= b.forgotten || b.robbed[t.Ticket()]
 }
@@ -112,13 +113,14 @@ func (b *modelBook) forget(do func()) {
 	do()
 }
 
-// grant is told of every lease as soon as it was got.
+// grant records every lease as soon as it was acquired.
 func (b *modelBook) grant(h *modelLease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.audit()
 	err := h.err()
-	b.noteLocked(h.who, "got %q: ticket %d, turn %d, shared %v, again %v, %d units, says %v", h.name, h.token.Ticket(), h.token&0x7f,
+	b.noteLocked(h.who, "got %q: ticket %d, turn %d, shared %v, again %v, %d units, says %v", h.name, h.token.Ticket(),
+		h.token&0x7f,
 		h.token.Shared(), h.again, h.units, err)
 	b.held[h.name] = append(b.held[h.name], h)
 	turn := h.token & 0x7f
@@ -148,7 +150,8 @@ func (b *modelBook) checkLine(h *modelLease) {
 				b.violated(h.who, "two hold %q: %s with %v, and %s with %v", h.name, o.who, o.token, h.who, h.token)
 			}
 		case o.token != h.token:
-			b.violated(h.who, "a claim of %q has two tokens: %s has %v, and %s has %v", h.name, o.who, o.token, h.who, h.token)
+			b.violated(h.who, "a claim of %q has two tokens: %s has %v, and %s has %v", h.name, o.who, o.token, h.who,
+				h.token)
 		case !h.again:
 			b.violated(h.who, "a claim of %q was given twice: to %s and to %s, with %v", h.name, o.who, h.who, h.token)
 		}
@@ -224,7 +227,7 @@ func TestModelFindsWhatIsBroken(t *testing.T) {
 	again := func(h *modelLease) *modelLease { h.again = true; return h }
 	alone := func(h *modelLease) *modelLease { h.alone = true; return h }
 	asked := 0
-	undead := func() error { // over when it is asked for the second time, and then not any more
+	undead := func() error { // over at the second call, and held again at the third
 		if asked++; asked == 2 {
 			return holdfast.ErrLost
 		}
@@ -235,27 +238,45 @@ func TestModelFindsWhatIsBroken(t *testing.T) {
 		before  func(*modelBook)
 		wrong   string // empty: nothing is
 	}{
-		"two exclusive holders":             {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, nil, "two hold"},
-		"a writer beside a reader":          {[]*modelLease{reader(5, alive), writer(token(6, 0), alive)}, nil, "two hold"},
-		"a reader beside a writer":          {[]*modelLease{writer(token(5, 0), alive), reader(6, alive)}, nil, "two hold"},
-		"one claim handed over too early":   {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 1), alive)}, nil, "two tokens"},
-		"one claim given twice":             {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 0), alive)}, nil, "given twice"},
-		"a ticket that goes back":           {[]*modelLease{writer(token(6, 0), dead), writer(token(6, 1), alive), writer(token(5, 0), alive)}, nil, "token"},
-		"a turn that goes back":             {[]*modelLease{writer(token(6, 2), overOnceSeen()), writer(token(6, 1), alive)}, nil, "token"},
-		"the same token again":              {[]*modelLease{writer(token(6, 2), overOnceSeen()), writer(token(6, 2), alive)}, nil, "token"},
-		"a reader from before":              {[]*modelLease{writer(token(6, 0), overOnceSeen()), reader(5, alive)}, nil, "shared token"},
-		"units over the limit":              {[]*modelLease{units(5, 2), units(6, 2)}, nil, "units"},
-		"units over the limit, three":       {[]*modelLease{units(5, 1), units(6, 1), units(7, 2)}, nil, "units"},
-		"one that comes back to life":       {[]*modelLease{writer(token(5, 0), undead), reader(6, dead), reader(7, dead)}, nil, "came back"},
-		"re-entered after another":          {[]*modelLease{writer(token(5, 0), overOnceSeen()), writer(token(6, 0), overOnceSeen()), again(writer(token(5, 0), alive))}, nil, "re-entered"},
-		"handed over to one who must not":   {[]*modelLease{alone(writer(token(5, 1), alive))}, nil, "must not take part"},
-		"right: one after the other":        {[]*modelLease{writer(token(5, 0), overOnceSeen()), writer(token(5, 1), overOnceSeen()), writer(token(6, 0), alive)}, nil, ""},
-		"right: re-entered":                 {[]*modelLease{writer(token(5, 0), alive), again(writer(token(5, 0), alive))}, nil, ""},
-		"right: readers together":           {[]*modelLease{writer(token(5, 0), overOnceSeen()), reader(5, alive), reader(6, alive)}, nil, ""},
-		"right: units":                      {[]*modelLease{units(5, 2), units(6, 1), again(units(6, 1))}, nil, ""},
-		"right: it was robbed":              {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, func(b *modelBook) { b.robbed[5] = true }, ""},
-		"right: the server forgot":          {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, func(b *modelBook) { b.forgotten = 5 }, ""},
-		"two that came after what was lost": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)}, func(b *modelBook) { b.forgotten = 4 }, "two hold"},
+		"two exclusive holders": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			nil, "two hold"},
+		"a writer beside a reader": {[]*modelLease{reader(5, alive), writer(token(6, 0), alive)}, nil,
+			"two hold"},
+		"a reader beside a writer": {[]*modelLease{writer(token(5, 0), alive), reader(6, alive)}, nil,
+			"two hold"},
+		"one claim handed over too early": {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 1), alive)},
+			nil, "two tokens"},
+		"one claim given twice": {[]*modelLease{writer(token(5, 0), alive), writer(token(5, 0), alive)},
+			nil, "given twice"},
+		"a ticket that goes back": {[]*modelLease{writer(token(6, 0), dead), writer(token(6, 1), alive),
+			writer(token(5, 0), alive)}, nil, "token"},
+		"a turn that goes back": {[]*modelLease{writer(token(6, 2), overOnceSeen()),
+			writer(token(6, 1), alive)}, nil, "token"},
+		"the same token again": {[]*modelLease{writer(token(6, 2), overOnceSeen()),
+			writer(token(6, 2), alive)}, nil, "token"},
+		"a reader from before": {[]*modelLease{writer(token(6, 0), overOnceSeen()), reader(5, alive)}, nil,
+			"shared token"},
+		"units over the limit":        {[]*modelLease{units(5, 2), units(6, 2)}, nil, "units"},
+		"units over the limit, three": {[]*modelLease{units(5, 1), units(6, 1), units(7, 2)}, nil, "units"},
+		"one that comes back to life": {[]*modelLease{writer(token(5, 0), undead), reader(6, dead),
+			reader(7, dead)}, nil, "came back"},
+		"re-entered after another": {[]*modelLease{writer(token(5, 0), overOnceSeen()),
+			writer(token(6, 0), overOnceSeen()), again(writer(token(5, 0), alive))}, nil, "re-entered"},
+		"handed over to one who must not": {[]*modelLease{alone(writer(token(5, 1), alive))}, nil,
+			"must not take part"},
+		"right: one after the other": {[]*modelLease{writer(token(5, 0), overOnceSeen()),
+			writer(token(5, 1), overOnceSeen()), writer(token(6, 0), alive)}, nil, ""},
+		"right: re-entered": {[]*modelLease{writer(token(5, 0), alive),
+			again(writer(token(5, 0), alive))}, nil, ""},
+		"right: readers together": {[]*modelLease{writer(token(5, 0), overOnceSeen()), reader(5, alive),
+			reader(6, alive)}, nil, ""},
+		"right: units": {[]*modelLease{units(5, 2), units(6, 1), again(units(6, 1))}, nil, ""},
+		"right: it was robbed": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			func(b *modelBook) { b.robbed[5] = true }, ""},
+		"right: the server forgot": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			func(b *modelBook) { b.forgotten = 5 }, ""},
+		"two that came after what was lost": {[]*modelLease{writer(token(5, 0), alive), writer(token(6, 0), alive)},
+			func(b *modelBook) { b.forgotten = 4 }, "two hold"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newModelBook()

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// modelSeed runs one program alone. Who comes first at one instant of fake time is still by chance, so a failure
+// modelSeed runs one program alone. The order of events at one instant of fake time is still random, so a failure
 // may need several runs: -count=100.
 var modelSeed = flag.Int64("model.seed", -1, "run TestModel with this seed alone")
 
 const (
 	modelTTL   = 3 * time.Second
 	modelUnits = 3         // of the semaphore
-	modelBound = time.Hour // no program lasts that long unless somebody waits for ever
+	modelBound = time.Hour // no program lasts that long unless a wait never ends
 )
 
 // TestModel runs random programs, each from a seed, and checks all that their leases say against the model.
@@ -57,8 +57,10 @@ func TestModel(t *testing.T) {
 	})
 	// A program in which nothing happens proves nothing.
 	for _, what := range []string{
-		"handed over", "re-entered", "downgraded", "lost", "given up", "ErrLocked", "ErrReentered", "ErrUpgrade", "faulty link",
-		"erase", "break", "restart without data", "Lock", "TryLock", "RLock", "TryRLock", "Do", "RDo", "Campaign", "Acquire", "TryAcquire",
+		"handed over", "re-entered", "downgraded", "lost", "given up", "ErrLocked", "ErrReentered", "ErrUpgrade",
+		"faulty link",
+		"erase", "break", "restart without data", "Lock", "TryLock", "RLock", "TryRLock", "Do", "RDo", "Campaign",
+		"Acquire", "TryAcquire",
 	} {
 		if total[what] < int(seeds)/100 {
 			t.Errorf("%q happened %d times in %d programs", what, total[what], seeds)
@@ -144,7 +146,7 @@ func (p *program) run() {
 	select {
 	case <-finished:
 	case <-time.After(modelBound):
-		p.b.complain("model", "somebody waits for ever")
+		p.b.complain("model", "a wait never ends")
 		p.showLines()
 		p.b.mu.Lock()
 		p.b.stopped = true
@@ -158,15 +160,16 @@ func (p *program) run() {
 	p.nothingIsLeft()
 }
 
-// showLines notes who stands where.
+// showLines logs all queues.
 func (p *program) showLines() {
 	raw := p.server.Connect()
 	defer raw.Close()
 	for _, name := range p.names {
-		line, err := raw.Queue(p.Context(), name)
-		p.b.note("model", "the line of %q: %d places, %v", name, len(line.Entries), err)
-		for _, place := range line.Entries {
-			p.b.note("model", "  ticket %d, turn %d, %v, since %v", place.Ticket, place.Turn, place.State, place.Since.Sub(p.b.began))
+		queue, err := raw.Queue(p.Context(), name)
+		p.b.note("model", "the queue of %q: %d places, %v", name, len(queue.Entries), err)
+		for _, place := range queue.Entries {
+			p.b.note("model", "  ticket %d, turn %d, %v, since %v", place.Ticket, place.Turn, place.State,
+				place.Since.Sub(p.b.began))
 		}
 	}
 }
@@ -196,21 +199,23 @@ func (p *program) misfortune(random *rand.Rand) {
 	raw := p.server.Connect()
 	defer raw.Close()
 	for range 1 + random.IntN(4) {
-		time.Sleep(time.Millisecond + time.Duration(random.Int64N(int64([]time.Duration{20 * time.Millisecond, modelTTL}[random.IntN(2)]))))
+		time.Sleep(time.Millisecond + time.Duration(random.Int64N(int64([]time.Duration{20 * time.Millisecond,
+			modelTTL}[random.IntN(2)]))))
 		if random.IntN(6) == 0 {
 			p.b.forget(func() { p.server.Restart(false) })
 			continue
 		}
 		name := p.names[random.IntN(len(p.names))]
-		line, err := raw.Queue(p.Context(), name)
-		if err != nil || len(line.Entries) == 0 {
+		queue, err := raw.Queue(p.Context(), name)
+		if err != nil || len(queue.Entries) == 0 {
 			continue
 		}
-		victim := line.Entries[random.IntN(len(line.Entries))]
+		victim := queue.Entries[random.IntN(len(queue.Entries))]
 		if random.IntN(2) == 0 {
 			p.b.rob(victim.Ticket, "faults", "erase", func() { p.server.Erase(name, victim.ID) })
 		} else {
-			p.b.rob(victim.Ticket, "faults", "break", func() { raw.Break(p.Context(), name, victim.Ticket) }) //nolint:errcheck // it may be gone
+			p.b.rob(victim.Ticket, "faults", "break",
+				func() { raw.Break(p.Context(), name, victim.Ticket) }) //nolint:errcheck // it may be gone
 		}
 	}
 }
@@ -219,7 +224,8 @@ func (p *program) misfortune(random *rand.Rand) {
 func (p *program) disturb(link weakLink, random *rand.Rand) {
 	for range 1 + random.IntN(4) {
 		time.Sleep(time.Duration(random.Int64N(int64(modelTTL))))
-		pause := time.Duration(random.Int64N(int64([]time.Duration{100 * time.Millisecond, modelTTL * 3 / 2}[random.IntN(2)])))
+		pause := time.Duration(random.Int64N(int64([]time.Duration{100 * time.Millisecond,
+			modelTTL * 3 / 2}[random.IntN(2)])))
 		trouble := troubles[random.IntN(len(troubles))]
 		p.b.note("link", "%s for %v", trouble.what, pause)
 		end := trouble.begin(link)

@@ -129,7 +129,7 @@ func TestGrantThatIsOverBeforeItsCallerRuns(t *testing.T) {
 	})
 }
 
-// TestUnlockOfWhatTheKeeperHasJustLost: it is given back once, by the keeper.
+// TestUnlockOfWhatTheKeeperHasJustLost: it is released once, by the keeper.
 func TestUnlockOfWhatTheKeeperHasJustLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaves := 0 // one call after the other
@@ -138,7 +138,7 @@ func TestUnlockOfWhatTheKeeperHasJustLost(t *testing.T) {
 		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
 		c.begin()
 		l.end(&errUnlocked) // Unlock has come this far
-		c.lose(l.claim, errRanOut)
+		c.lose(l.claim, errExpired)
 		c.end()
 		synctest.Wait()
 		if err := c.release(t.Context(), l, time.Now()); err != nil {
@@ -150,7 +150,7 @@ func TestUnlockOfWhatTheKeeperHasJustLost(t *testing.T) {
 	})
 }
 
-// TestWhatIsOverIsNotHandedOn: the process was paused after Unlock had looked at the clocks.
+// TestWhatIsOverIsNotHandedOn: the process was paused after Unlock had read the clocks.
 func TestWhatIsOverIsNotHandedOn(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
 		l := must[*Lease](t)(c.Mutex("x").Lock(t.Context()))
@@ -167,8 +167,8 @@ func TestWhatIsOverIsNotHandedOn(t *testing.T) {
 	})
 }
 
-// TestNotReenteredOnceItIsBeingGivenBack: Unlock has just ended the lease, and the claim still stands.
-func TestNotReenteredOnceItIsBeingGivenBack(t *testing.T) {
+// TestNotReenteredDuringUnlock: Unlock has just ended the lease, and the claim still stands.
+func TestNotReenteredDuringUnlock(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *memstore.Server, c *Client, _ *storetest.Pipe) {
 		m := c.Mutex("x", WithReentrance())
 		l := must[*Lease](t)(m.Lock(t.Context()))

@@ -15,8 +15,8 @@ var (
 	readLock  = store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
 )
 
-// A Mutex is a lock with one holder at a time, first come, first served. It is the write side of the RWMutex of the same
-// name. It has no state of its own: two of the same name are the same lock.
+// A Mutex is a lock with one holder at a time, first come, first served. It is the write side of the RWMutex of the
+// same name. It has no state of its own: two of the same name are the same lock.
 type Mutex struct{ lock lock }
 
 // Mutex returns the mutex of this name. A wrong name or option is an error of its methods.
@@ -46,8 +46,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // the moment the lease is lost; [TokenFrom] finds the fencing token in it.
 //
 // Do returns the errors of [Mutex.Lock], or else fn's error. If the lease was lost in the meantime, the error wraps
-// ErrLost too: another holder may have worked at the same time as fn. A release that the store did not confirm is not an
-// error: it is repeated in the background.
+// ErrLost too: another holder may have worked at the same time as fn. A release that the store did not confirm is not
+// an error: it is repeated in the background.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	return m.lock.do(ctx, &request{op: "lock", demand: wholeLock}, fn)
 }
@@ -81,8 +81,8 @@ func runUnder(ctx context.Context, l heldLease, fn func(context.Context) error) 
 }
 
 // callUnder calls fn under a lease and releases it, also if fn panics. It returns fn's error, and ErrLost or ErrClosed
-// if the lease ended before it was released. A release that the store did not confirm is not an error: it is repeated in
-// the background, and does not concern what fn did.
+// if the lease ended before it was released. A release that the store did not confirm is not an error: it is repeated
+// in the background, and does not concern what fn did.
 func callUnder(ctx context.Context, l heldLease, fn func(context.Context) error) (err, lost error) {
 	defer func() {
 		unlocked := l.Unlock(ctx)

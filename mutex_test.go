@@ -80,7 +80,7 @@ func TestMutexIsFair(t *testing.T) {
 	})
 }
 
-func TestTryLockSaysWhoHolds(t *testing.T) {
+func TestTryLockNamesTheHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		held := r.lock(r.client().Mutex("x", holdfast.WithLabel("nightly")).Lock)
 		since := time.Now()
@@ -102,7 +102,7 @@ func TestTryLockSaysWhoHolds(t *testing.T) {
 	})
 }
 
-func TestLockThatRunsIntoItsDeadline(t *testing.T) {
+func TestLockThatReachesItsDeadline(t *testing.T) {
 	for name, lock := range map[string]func(*holdfast.Client) error{
 		"context": func(c *holdfast.Client) error {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -126,18 +126,19 @@ func TestLockThatRunsIntoItsDeadline(t *testing.T) {
 			began := time.Now()
 			err := lock(r.client())
 			var locked *holdfast.LockedError
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) {
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLocked) ||
+				!errors.As(err, &locked) {
 				t.Fatalf("got %v", err)
 			}
 			if locked.Token != held.Token() || locked.Ahead != 2 || time.Since(began) != time.Minute {
 				t.Fatalf("after %v: %+v", time.Since(began), locked)
 			}
 			synctest.Wait()
-			if line, err := r.client().Inspect(t.Context(), "x"); err != nil || len(line.Entries) != 2 {
-				t.Fatalf("it left a place behind: %+v, %v", line, err)
+			if queue, err := r.client().Inspect(t.Context(), "x"); err != nil || len(queue.Entries) != 2 {
+				t.Fatalf("it left a claim behind: %+v, %v", queue, err)
 			}
 			r.unlock(held)
-			r.holds(other, "the next in line did not get it")
+			r.holds(other, "the next in queue did not get it")
 		})
 	}
 }
@@ -146,7 +147,8 @@ func TestDo(t *testing.T) {
 	boom := errors.New("boom")
 	bubble(t, func(t *testing.T, r *rig) {
 		m := r.client().Mutex("x")
-		if err := m.Do(t.Context(), func(context.Context) error { return boom }); err != boom { //nolint:errorlint // the very same
+		fails := func(context.Context) error { return boom }
+		if err := m.Do(t.Context(), fails); err != boom { //nolint:errorlint // it is returned unchanged
 			t.Fatalf("fn's error came back as %v", err)
 		}
 		func() {
@@ -180,18 +182,19 @@ func TestDoIsBoundByItsContext(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		synctest.Wait()
-		r.unlock(r.lock(m.TryLock)) // it was given back although the context was done
+		r.unlock(r.lock(m.TryLock)) // it was released although the context had ended
 	})
 }
 
-// TestFewCallsFromLockToTheStore: whoever reads how a lock is taken is soon at the store.
+// TestFewCallsFromLockToTheStore bounds the call depth between Lock and the store, for readers of the code.
 func TestFewCallsFromLockToTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		between := 0
 		c := r.around(&detour{join: func(context.Context, store.Claim) error {
 			stack := make([]uintptr, 100)
-			frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)]) // who called Join, and so on
-			for frame, more := frames.Next(); more && !strings.HasSuffix(frame.Function, "(*Mutex).Lock"); frame, more = frames.Next() {
+			frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)]) // the callers of Join
+			for frame, more := frames.Next(); more &&
+				!strings.HasSuffix(frame.Function, "(*Mutex).Lock"); frame, more = frames.Next() {
 				t.Log(frame.Function)
 				between++
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestObserverIsToldOfRenewals(t *testing.T) {
+func TestObserverSeesRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const leases = 20
 		o := &recorder{}
@@ -33,7 +33,8 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 			}
 		}
 		if int64(len(o.renewals)) != n.keeps.Load() || int64(kept) != n.kept.Load() || kept < 20*leases {
-			t.Errorf("%d renewals of %d claims; the store has seen %d of %d", len(o.renewals), kept, n.keeps.Load(), n.kept.Load())
+			t.Errorf("%d renewals of %d claims; the store has seen %d of %d", len(o.renewals), kept, n.keeps.Load(),
+				n.kept.Load())
 		}
 		if len(o.jeopardies) != 0 {
 			t.Errorf("%d times in jeopardy", len(o.jeopardies))
@@ -41,7 +42,7 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldHowLongARenewalTook(t *testing.T) {
+func TestObserverSeesTheDurationOfRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
 		c, link := r.linked(holdfast.WithObserver(o))
@@ -57,7 +58,7 @@ func TestObserverIsToldHowLongARenewalTook(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldOfJeopardy(t *testing.T) {
+func TestObserverSeesJeopardy(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
 		c, link := r.linked(holdfast.WithObserver(o))
@@ -83,7 +84,8 @@ func TestObserverIsToldOfJeopardy(t *testing.T) {
 			left := ttl
 			for _, j := range times {
 				var fault *store.Fault
-				if j.Name != "x" || j.Store != "memory" || j.Shared() || j.token != l.Token() || !errors.As(j.err, &fault) {
+				if j.Name != "x" || j.Store != "memory" || j.Shared() || j.token != l.Token() ||
+					!errors.As(j.err, &fault) {
 					t.Errorf("%+v", j)
 				}
 				if j.left >= left || j.left < 0 {
@@ -94,7 +96,8 @@ func TestObserverIsToldOfJeopardy(t *testing.T) {
 		}
 		failed := slices.ContainsFunc(o.renewals, func(one renewal) bool { return one.err != nil })
 		if hold := o.last(&o.holds); !failed || !errors.Is(hold.why, holdfast.ErrLost) || len(o.jeopardies) <= few {
-			t.Errorf("failed: %v, the lease was over with %v, %d times in jeopardy", failed, hold.why, len(o.jeopardies))
+			t.Errorf("failed: %v, the lease was over with %v, %d times in jeopardy", failed, hold.why,
+				len(o.jeopardies))
 		}
 		waiter.end()
 		synctest.Wait()
@@ -102,7 +105,7 @@ func TestObserverIsToldOfJeopardy(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldOfHandOver(t *testing.T) {
+func TestObserverSeesHandOver(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		l := r.lock(c.Mutex("x").Lock)
@@ -112,7 +115,8 @@ func TestObserverIsToldOfHandOver(t *testing.T) {
 			if synctest.Wait(); !w.holds() || len(o.handed) != i+1 {
 				t.Fatalf("after %d: held %v, handed over %d times", i, w.holds(), len(o.handed))
 			}
-			if got := o.handed[i]; got.Name != "x" || got.Op != "lock" || got.token != w.lease.Token() || o.last(&o.holds).token != got.token {
+			if got := o.handed[i]; got.Name != "x" || got.Op != "lock" || got.token != w.lease.Token() ||
+				o.last(&o.holds).token != got.token {
 				t.Errorf("%+v, the lease has %v", got, w.lease.Token())
 			}
 			l = w.lease
@@ -125,7 +129,7 @@ func TestObserverIsToldOfHandOver(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldOfDeadlock(t *testing.T) {
+func TestObserverSeesDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		x, y := r.lock(c.Mutex("x").Lock), r.lock(c.Mutex("y").Lock)
@@ -133,9 +137,10 @@ func TestObserverIsToldOfDeadlock(t *testing.T) {
 		r.pass(2 * time.Second)
 		victim := slices.IndexFunc(calls, (*call).done)
 		if victim < 0 || len(o.deadlocks) != 1 {
-			t.Fatalf("%d is the victim, %d were told", victim, len(o.deadlocks))
+			t.Fatalf("%d is the victim, %d got the error", victim, len(o.deadlocks))
 		}
-		if got := o.deadlocks[0]; got.Name != []string{"y", "x"}[victim] || got.Op != "lock" || !errors.Is(got.err, holdfast.ErrDeadlock) {
+		if got := o.deadlocks[0]; got.Name != []string{"y", "x"}[victim] || got.Op != "lock" ||
+			!errors.Is(got.err, holdfast.ErrDeadlock) {
 			t.Errorf("%+v", got)
 		}
 		if seen := o.waits[2+victim]; seen.ends != 1 || !errors.Is(seen.why, holdfast.ErrDeadlock) {
@@ -149,7 +154,7 @@ func TestObserverIsToldOfDeadlock(t *testing.T) {
 	})
 }
 
-// TestObserverContexts: what an Observer puts into a context is found where the lease is used, however it was got.
+// TestObserverContexts: what an Observer puts into a context is found where the lease is used, however it was acquired.
 func TestObserverContexts(t *testing.T) {
 	type key struct{}
 	bubble(t, func(t *testing.T, r *rig) {
@@ -212,12 +217,16 @@ func TestObserverAndReentrance(t *testing.T) {
 		do  func(r *rig, c *holdfast.Client, leases []*holdfast.Lease)
 		why error
 	}{
-		"given back": {func(r *rig, _ *holdfast.Client, leases []*holdfast.Lease) {
+		"unlocked": {func(r *rig, _ *holdfast.Client, leases []*holdfast.Lease) {
 			for _, i := range []int{1, 0, 2} {
 				r.unlock(leases[i])
 			}
 		}, holdfast.ErrNotHeld},
-		"lost":   {func(r *rig, _ *holdfast.Client, _ []*holdfast.Lease) { r.server.Restart(false); r.pass(time.Second) }, holdfast.ErrLost},
+		"lost": {func(r *rig, _ *holdfast.Client,
+			_ []*holdfast.Lease) {
+			r.server.Restart(false)
+			r.pass(time.Second)
+		}, holdfast.ErrLost},
 		"closed": {func(_ *rig, c *holdfast.Client, _ []*holdfast.Lease) { c.Close() }, holdfast.ErrClosed},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
@@ -235,7 +244,8 @@ func TestObserverAndReentrance(t *testing.T) {
 			}
 			end.do(r, c, leases)
 			for i, hold := range o.holds {
-				if hold.token != leases[0].Token() || hold.Op != []string{"lock", "lock", "rlock"}[i] || !errors.Is(hold.why, end.why) {
+				if hold.token != leases[0].Token() || hold.Op != []string{"lock", "lock", "rlock"}[i] ||
+					!errors.Is(hold.why, end.why) {
 					t.Errorf("lease %d is %s with %v, over with %v", i, hold.Op, hold.token, hold.why)
 				}
 			}
@@ -254,7 +264,8 @@ func TestObserverSeesEachEndOnce(t *testing.T) {
 			for range 2 {
 				c, link := r.linked(holdfast.WithObserver(o), holdfast.WithTTL(time.Second))
 				for range 8 {
-					wait, hold := time.Duration(chance.Int64N(int64(2*time.Second))), time.Duration(chance.Int64N(int64(time.Second)))
+					wait, hold := time.Duration(chance.Int64N(int64(2*time.Second))),
+						time.Duration(chance.Int64N(int64(time.Second)))
 					wg.Go(func() {
 						for range 5 {
 							ctx, cancel := context.WithTimeout(t.Context(), wait)
@@ -266,7 +277,8 @@ func TestObserverSeesEachEndOnce(t *testing.T) {
 						}
 					})
 				}
-				cut, heal, end := time.Duration(chance.Int64N(int64(3*time.Second))), time.Duration(chance.Int64N(int64(3*time.Second))), chance.IntN(2) == 0
+				cut, heal, end := time.Duration(chance.Int64N(int64(3*time.Second))),
+					time.Duration(chance.Int64N(int64(3*time.Second))), chance.IntN(2) == 0
 				wg.Go(func() {
 					time.Sleep(cut)
 					link.Cut()
@@ -307,8 +319,10 @@ func TestObserverIsForClients(t *testing.T) {
 		if n.joins.Load() != 0 {
 			t.Errorf("%d were joined", n.joins.Load())
 		}
-		r.refused("Observe(nil) for a client", r.client(holdfast.WithObserver(nil)).Mutex("x").Lock, holdfast.ErrBadOption)
-		if _, err := holdfast.Open(t.Context(), "memory:", holdfast.WithObserver(nil)); !errors.Is(err, holdfast.ErrBadOption) {
+		r.refused("Observe(nil) for a client", r.client(holdfast.WithObserver(nil)).Mutex("x").Lock,
+			holdfast.ErrBadOption)
+		if _, err := holdfast.Open(t.Context(), "memory:", holdfast.WithObserver(nil)); !errors.Is(err,
+			holdfast.ErrBadOption) {
 			t.Errorf("Observe(nil) for Open: %v", err)
 		}
 		// A client that has one gives its locks other options all the same.

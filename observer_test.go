@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestObserverIsToldWhatWasAsked(t *testing.T) {
+func TestObserverSeesTheRequest(t *testing.T) {
 	const whole = store.MaxReaders
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
@@ -48,7 +48,8 @@ func TestObserverIsToldWhatWasAsked(t *testing.T) {
 			{do(c.RWMutex("x").RDo), "rlock", store.Lock, 1, whole, true},
 			{units(pool, 2), "acquire", store.Semaphore, 2, 5, true},
 			{units(pool, 5), "acquire", store.Semaphore, 5, 5, true},
-			{func(ctx context.Context) (*holdfast.Lease, error) { return pool.TryAcquire(ctx, 2) }, "tryacquire", store.Semaphore, 2, 5, true},
+			{func(ctx context.Context) (*holdfast.Lease, error) { return pool.TryAcquire(ctx, 2) }, "tryacquire",
+				store.Semaphore, 2, 5, true},
 			{c.Election("x").Campaign, "campaign", store.Lock, whole, whole, false},
 			{lockAll(c.RWMutex("x").Reader()), "rlock", store.Lock, 1, whole, true},
 			{lockAll(pool.Units(3)), "acquire", store.Semaphore, 3, 5, true},
@@ -62,9 +63,11 @@ func TestObserverIsToldWhatWasAsked(t *testing.T) {
 			if waits, holds := o.counts(); waits != i+1 || holds != i+1 {
 				t.Fatalf("%s: %d waits and %d leases, want %d each", test.op, waits, holds, i+1)
 			}
-			want := holdfast.Request{Op: test.op, Name: "x", Store: "memory", Kind: test.kind, Units: test.units, Limit: test.limit}
+			want := holdfast.Request{Op: test.op, Name: "x", Store: "memory", Kind: test.kind, Units: test.units,
+				Limit: test.limit}
 			wait, hold := o.last(&o.waits), o.last(&o.holds)
-			if wait.Request != want || hold.Request != want || want.Shared() != test.shared || hold.token.Shared() != test.shared {
+			if wait.Request != want || hold.Request != want || want.Shared() != test.shared ||
+				hold.token.Shared() != test.shared {
 				t.Errorf("the wait is %+v, the lease %+v, want %+v", wait.Request, hold.Request, want)
 			}
 			if wait.why != nil || !errors.Is(hold.why, holdfast.ErrNotHeld) || errors.Is(hold.why, holdfast.ErrLost) {
@@ -75,7 +78,7 @@ func TestObserverIsToldWhatWasAsked(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldWhyALeaseIsOver(t *testing.T) {
+func TestObserverSeesWhyALeaseIsOver(t *testing.T) {
 	for what, test := range map[string]struct {
 		end  func(r *rig, c *holdfast.Client, l *holdfast.Lease)
 		want error
@@ -85,14 +88,17 @@ func TestObserverIsToldWhyALeaseIsOver(t *testing.T) {
 			r.unlock(l)
 			l.Unlock(r.Context()) //nolint:errcheck // it must not be heard of again
 		}, holdfast.ErrNotHeld},
-		"store lost its data": {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.server.Restart(false) }, holdfast.ErrLost},
+		"store lost its data": {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.server.Restart(false) },
+			holdfast.ErrLost},
 		"broken": {func(r *rig, c *holdfast.Client, l *holdfast.Lease) {
 			r.must(c.Break(r.Context(), "x", l.Token()))
 		}, holdfast.ErrLost},
-		"run out":         {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl) }, holdfast.ErrLost},
-		"run out, asked":  {func(_ *rig, _ *holdfast.Client, l *holdfast.Lease) { time.Sleep(ttl); _ = l.Err() }, holdfast.ErrLost},
-		"closed":          {func(_ *rig, c *holdfast.Client, _ *holdfast.Lease) { c.Close() }, holdfast.ErrClosed},
-		"lost and closed": {func(r *rig, c *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl); c.Close() }, holdfast.ErrLost},
+		"expired": {func(r *rig, _ *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl) }, holdfast.ErrLost},
+		"expired, checked": {func(_ *rig, _ *holdfast.Client, l *holdfast.Lease) { time.Sleep(ttl); _ = l.Err() },
+			holdfast.ErrLost},
+		"closed": {func(_ *rig, c *holdfast.Client, _ *holdfast.Lease) { c.Close() }, holdfast.ErrClosed},
+		"lost and closed": {func(r *rig, c *holdfast.Client, _ *holdfast.Lease) { r.pass(ttl); c.Close() },
+			holdfast.ErrLost},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, o := r.observed()
@@ -132,7 +138,8 @@ func TestObserverSeesDowngrade(t *testing.T) {
 		if first.ends != 1 || !errors.Is(first.why, holdfast.ErrNotHeld) {
 			t.Errorf("the writer's was over %d times, with %v", first.ends, first.why)
 		}
-		if second.token != shared.Token() || !second.Shared() || second.Units != 1 || second.Name != "x" || second.Store != "memory" || second.ends != 0 {
+		if second.token != shared.Token() || !second.Shared() || second.Units != 1 || second.Name != "x" ||
+			second.Store != "memory" || second.ends != 0 {
 			t.Errorf("the reader's is %+v", second)
 		}
 		r.unlock(shared)
@@ -140,7 +147,7 @@ func TestObserverSeesDowngrade(t *testing.T) {
 	})
 }
 
-func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
+func TestObserverSeesWhyNothingWasAcquired(t *testing.T) {
 	timeout := func(lock locker) locker {
 		return func(ctx context.Context) (*holdfast.Lease, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -153,13 +160,18 @@ func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
 		while func(r *rig, c *holdfast.Client, wait *call)
 		want  error
 	}{
-		"trylock":   {func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }, nil, holdfast.ErrLocked},
-		"tryrlock":  {func(c *holdfast.Client) locker { return c.RWMutex("x").TryRLock }, nil, holdfast.ErrLocked},
-		"deadline":  {func(c *holdfast.Client) locker { return timeout(c.Mutex("x").Lock) }, nil, context.DeadlineExceeded},
-		"Wait":      {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.WithWait(time.Second)).Lock }, nil, holdfast.ErrLocked},
-		"cancelled": {func(c *holdfast.Client) locker { return c.Mutex("x").Lock }, func(_ *rig, _ *holdfast.Client, wait *call) { wait.end() }, context.Canceled},
-		"closed":    {func(c *holdfast.Client) locker { return c.Mutex("x").Lock }, func(_ *rig, c *holdfast.Client, _ *call) { c.Close() }, holdfast.ErrClosed},
-		"mismatch":  {func(c *holdfast.Client) locker { return units(c.Semaphore("x", 5), 1) }, nil, holdfast.ErrMismatch},
+		"trylock":  {func(c *holdfast.Client) locker { return c.Mutex("x").TryLock }, nil, holdfast.ErrLocked},
+		"tryrlock": {func(c *holdfast.Client) locker { return c.RWMutex("x").TryRLock }, nil, holdfast.ErrLocked},
+		"deadline": {func(c *holdfast.Client) locker { return timeout(c.Mutex("x").Lock) }, nil,
+			context.DeadlineExceeded},
+		"Wait": {func(c *holdfast.Client) locker { return c.Mutex("x", holdfast.WithWait(time.Second)).Lock }, nil,
+			holdfast.ErrLocked},
+		"cancelled": {func(c *holdfast.Client) locker { return c.Mutex("x").Lock },
+			func(_ *rig, _ *holdfast.Client, wait *call) { wait.end() }, context.Canceled},
+		"closed": {func(c *holdfast.Client) locker { return c.Mutex("x").Lock },
+			func(_ *rig, c *holdfast.Client, _ *call) { c.Close() }, holdfast.ErrClosed},
+		"mismatch": {func(c *holdfast.Client) locker { return units(c.Semaphore("x", 5), 1) }, nil,
+			holdfast.ErrMismatch},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			r.lock(r.client().Mutex("x").Lock)
@@ -176,7 +188,8 @@ func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
 			if waits, holds := o.counts(); waits != 1 || holds != 0 {
 				t.Errorf("%d waits, %d leases", waits, holds)
 			}
-			if seen := o.last(&o.waits); wait.err == nil || !errors.Is(seen.why, test.want) || !errors.Is(wait.err, seen.why) {
+			if seen := o.last(&o.waits); wait.err == nil || !errors.Is(seen.why, test.want) ||
+				!errors.Is(wait.err, seen.why) {
 				t.Errorf("it was over with %v; the call got %v", seen.why, wait.err)
 			}
 			o.allOver(t)
@@ -184,8 +197,8 @@ func TestObserverIsToldWhyNothingWasGot(t *testing.T) {
 	}
 }
 
-// TestObserverIsNotToldOfWrongCalls: what cannot be asked for is no wait.
-func TestObserverIsNotToldOfWrongCalls(t *testing.T) {
+// TestObserverDoesNotSeeWrongCalls: a request that is not possible is not a wait.
+func TestObserverDoesNotSeeWrongCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, o := r.observed()
 		var none context.Context
@@ -209,9 +222,9 @@ type rollingBack struct {
 
 func (s *rollingBack) NotifyRetry(fn func(error)) { s.retried = fn }
 
-// TestObserverIsToldOfRetries: a call is rolled back by the server and repeated. The Observer is told which store it was
-// and why, and without an Observer the store has nobody to tell.
-func TestObserverIsToldOfRetries(t *testing.T) {
+// TestObserverSeesRetries: a call is rolled back by the server and repeated. The Observer learns which store it
+// was and why, and without an Observer the store has no function to call.
+func TestObserverSeesRetries(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := &recorder{}
 		observed, alone := &rollingBack{Store: r.server.Connect()}, &rollingBack{Store: r.server.Connect()}
@@ -220,10 +233,10 @@ func TestObserverIsToldOfRetries(t *testing.T) {
 		defer other.Close()
 		observed.retried(errors.New("a deadlock of the server"))
 		if len(o.retries) != 1 || o.retries[0] != "memory: a deadlock of the server" {
-			t.Errorf("told %q", o.retries)
+			t.Errorf("got %q", o.retries)
 		}
 		if alone.retried != nil {
-			t.Error("a store is to tell nobody")
+			t.Error("a store got a function without an observer")
 		}
 	})
 }

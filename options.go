@@ -12,19 +12,20 @@ import (
 // longestFixed is the greatest WithFixedTTL: beyond it, instants no longer fit into 64 bits of nanoseconds.
 const longestFixed = 10 * 365 * 24 * time.Hour
 
-// DefaultTTL is the ttl if nobody sets one and the store has none of its own. Where the store allows less, it is the most
-// that it allows.
+// DefaultTTL is the ttl if no option sets one and the store has none of its own. If the store allows less, the default
+// is the longest that it allows.
 const DefaultTTL = 30 * time.Second
 
-// How far a lock passes from goroutine to goroutine of a process by default, and how far it can at most.
+// The default of WithHandOver, and its greatest number of turns.
 const (
 	DefaultTurns    = 64
 	DefaultTurnsFor = 5 * time.Millisecond
-	MaxTurns        = 127 // what a token has room for
+	MaxTurns        = 127 // the room in a token
 )
 
-// An Option is a setting. Given to New or Open it is the default for all locks of the client; given to a lock
-// it is for that lock. A wrong one is an error when the lock is used, and for Open at once.
+// An Option is a setting. Passed to New or Open it is the default for all locks of the client; passed to a lock it is
+// for that lock. Open returns an error if an option is wrong. Elsewhere a wrong option is an error of the lock's
+// methods.
 type Option func(*settings)
 
 // settings are the options of a client or of one lock. They do not change once they are made.
@@ -37,7 +38,7 @@ type settings struct {
 	logger *slog.Logger
 
 	observer   Observer
-	forClient  string // an option that only a client has, if one was given
+	forClient  string // the name of an option that is only for a client, if there is one
 	ownerID    string
 	reentrant  bool
 	noDeadlock bool
@@ -45,34 +46,36 @@ type settings struct {
 	turnsFor   time.Duration
 
 	owner *Owner // from label, id and the client's process
-	err   error        // what is wrong with them
+	err   error  // what is wrong with them
 }
 
-// TTL sets how long a claim lives without being renewed. After a holder's death the lock is free again when it
-// has passed. A longer one rides out longer outages of the store; a shorter one frees sooner.
+// WithTTL sets how long a claim lives without being renewed. If a holder dies, its lock is free when the ttl has
+// passed. With a longer ttl leases survive longer outages of the store; with a shorter one a dead holder's lock is free
+// sooner.
 func WithTTL(d time.Duration) Option {
 	return func(s *settings) { s.ttl = d; s.positive("WithTTL", d, ErrBadTTL) }
 }
 
-// WithFixedTTL ends a lease d after it was granted, however well it could be renewed, and gives the lock back then.
-// Until then it is renewed like any other, so that the death of its holder still frees it after the ttl.
+// WithFixedTTL ends a lease d after it was granted, even if it could be renewed, and releases the lock then. Until then
+// the lease is renewed like any other, so that after the death of its holder the lock is still free when the ttl has
+// passed.
 func WithFixedTTL(d time.Duration) Option {
 	return func(s *settings) { s.fixed = d; s.positive("WithFixedTTL", d, ErrBadTTL) }
 }
 
-// Grace makes the store keep the place d longer than the holder believes it has. It gives what the holder set
-// going time to end, after the holder has died or was cut off. It costs that much longer a wait for the next.
-// A holder that has lost its lease and lives says by Unlock that all has ended, and the grace with it.
+// WithGrace makes the store keep a claim for d longer than the holder believes that it holds. If the holder dies or is
+// cut off, work that it started elsewhere has that time to end. The next holder waits that much longer. A holder that
+// is alive and has lost its lease ends the grace with Unlock, when all its work has ended.
 func WithGrace(d time.Duration) Option {
 	return func(s *settings) { s.grace = d; s.positive("WithGrace", d, ErrBadOption) }
 }
 
-// Wait bounds how long a lock is waited for, beside what the context says.
+// WithWait bounds the wait for a lock, in addition to the context.
 func WithWait(d time.Duration) Option {
 	return func(s *settings) { s.wait = d; s.positive("WithWait", d, ErrBadOption) }
 }
 
-// Label is a word for people who look at a line: which job, which part of the program.
+// WithLabel sets a label for people who inspect a queue: the job, or the part of the program.
 func WithLabel(label string) Option {
 	return func(s *settings) {
 		s.label = label
@@ -82,8 +85,8 @@ func WithLabel(label string) Option {
 	}
 }
 
-// Logger sets where lost leases and failing renewals are logged. Without it nothing is: whoever holds a lease
-// learns of its loss from the lease.
+// WithLogger sets the logger for lost leases and failing renewals. Without it nothing is logged: a holder learns of a
+// loss from its lease. It is for New and Open.
 func WithLogger(l *slog.Logger) Option {
 	return func(s *settings) {
 		s.logger, s.forClient = l, "WithLogger"
@@ -93,7 +96,7 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// Observe sets who is told of waits, leases and what becomes of them. It is for New and Open.
+// WithObserver sets the Observer of waits and leases. It is for New and Open.
 func WithObserver(o Observer) Option {
 	return func(s *settings) {
 		s.observer, s.forClient = o, "WithObserver"
@@ -103,8 +106,8 @@ func WithObserver(o Observer) Option {
 	}
 }
 
-// Owner gives the owner of a lock an identity of the caller's: a request's, a job's. Locks with the same identity
-// are one owner to the search for deadlocks. Under a lease's context the lease's owner counts instead.
+// WithOwner sets the identity of the lock's owner, such as that of a job or a request. To the search for deadlocks,
+// locks with the same identity have one owner. Under a lease's context the lease's owner counts instead.
 func WithOwner(id string) Option {
 	return func(s *settings) {
 		s.ownerID = id
@@ -114,24 +117,24 @@ func WithOwner(id string) Option {
 	}
 }
 
-// Reentrant lets a lock be taken again under its own lease's context, without a word to the store. It is free
-// when every lease was given back, in whatever order. Without this option that is ErrReentered, because it would
-// wait for itself for ever.
+// WithReentrance allows a lock to be acquired again under its own lease's context, without a call of the store. The
+// lock is free when every lease was unlocked, in whatever order. Without this option the second request gets
+// ErrReentered, because it would wait for itself for ever.
 func WithReentrance() Option { return func(s *settings) { s.reentrant = true } }
 
-// WithoutDeadlockCheck waits without looking whether the wait closes a deadlock. It is for owners whose leases are
-// unlocked by other goroutines than those that wait, where a cycle of waits may be none.
+// WithoutDeadlockCheck disables the search for deadlocks. It is for owners whose leases are unlocked by other
+// goroutines than those that wait, where a cycle of waits may not be a deadlock.
 func WithoutDeadlockCheck() Option { return func(s *settings) { s.noDeadlock = true } }
 
-// HandOver bounds how often, and for how long after it was granted, a lock passes from goroutine to goroutine of this
-// process before it is given back to the store. More turns are faster, and let other processes wait longer. With 0
-// turns the store's line alone decides: strictly first come, first served, at a round trip each. A store without a
-// line is then asked for one goroutine after the other.
+// WithHandOver bounds how often, and for how long after it was granted, a lock is handed over from goroutine to
+// goroutine of this process before it is released in the store. More turns are faster, and other processes wait longer.
+// With 0 turns the store's queue alone decides: strictly first come, first served, with a round trip each. In a store
+// without a queue the goroutines of the process then request the lock one after the other.
 func WithHandOver(turns int, d time.Duration) Option {
 	return func(s *settings) {
 		s.turns, s.turnsFor = turns, d
 		if turns < 0 || turns > MaxTurns || d < 0 {
-			s.wrong(fmt.Errorf("%w: WithHandOver(%d, %v): it takes 0 to %d turns and a time that is not negative",
+			s.wrong(fmt.Errorf("%w: WithHandOver(%d, %v): it needs 0 to %d turns and a time that is not negative",
 				ErrBadOption, turns, d, MaxTurns))
 		}
 	}
@@ -149,7 +152,7 @@ func (s *settings) wrong(err error) {
 	}
 }
 
-// with makes settings for a lock from those of its client.
+// with returns the settings of a lock, made from those of its client.
 func (s *settings) with(options []Option, a *Abilities) *settings {
 	if len(options) == 0 {
 		return s
@@ -163,7 +166,7 @@ func (s *settings) with(options []Option, a *Abilities) *settings {
 	return &n
 }
 
-// apply takes the options over these settings, and checks the whole against what the store can do.
+// apply applies the options to these settings, and checks the result against the store's abilities.
 func (s *settings) apply(options []Option, a *Abilities) {
 	for _, o := range options {
 		if o == nil {
@@ -180,21 +183,23 @@ func (s *settings) apply(options []Option, a *Abilities) {
 	s.fit(a)
 }
 
-// fit checks the settings against what the store can do.
+// fit checks the settings against the store's abilities.
 func (s *settings) fit(a *Abilities) {
 	switch {
 	case s.ttl < a.MinTTL || s.ttl > a.MaxTTL:
-		s.wrong(fmt.Errorf("%w: %v: the store can do %v to %v", ErrBadTTL, s.ttl, a.MinTTL, a.MaxTTL))
+		s.wrong(fmt.Errorf("%w: %v: the store allows %v to %v", ErrBadTTL, s.ttl, a.MinTTL, a.MaxTTL))
 	case s.ttl < a.SessionTTL:
-		s.wrong(fmt.Errorf("%w: %v: the store's session has %v, and a lock cannot have less", ErrBadTTL, s.ttl, a.SessionTTL))
+		s.wrong(fmt.Errorf("%w: %v: it is shorter than the ttl of the store's session, %v", ErrBadTTL, s.ttl,
+			a.SessionTTL))
 	case a.SessionTTL > 0:
-		s.ttl = a.SessionTTL // what it is, whoever asks for more
+		s.ttl = a.SessionTTL // even if more was requested
 	}
 	if s.fixed > longestFixed {
-		s.wrong(fmt.Errorf("%w: WithFixedTTL(%v): %v is the most; without it a lease has no end", ErrBadTTL, s.fixed, longestFixed))
+		s.wrong(fmt.Errorf("%w: WithFixedTTL(%v): it can be at most %v; without it a lease has no end", ErrBadTTL,
+			s.fixed, longestFixed))
 	}
 	if s.grace > a.MaxTTL {
-		s.wrong(fmt.Errorf("%w: WithGrace(%v): %v is the most", ErrBadOption, s.grace, a.MaxTTL))
+		s.wrong(fmt.Errorf("%w: WithGrace(%v): it can be at most %v", ErrBadOption, s.grace, a.MaxTTL))
 	}
 	if s.grace != 0 && !a.Grace {
 		s.wrong(fmt.Errorf("%w: WithGrace", ErrUnsupported))

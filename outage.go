@@ -8,23 +8,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// outageLimit is how long after its first failed Join a call goes on trying, if the store answers nothing to this
-// client meanwhile. So a store that cannot be reached is noticed, and one that is only overloaded fails nobody who
-// waits.
+// outageLimit is how long after its first failed Join a call continues to try, if the store does not respond to this
+// client at all in the meantime. So a store that cannot be reached is noticed, and a store that is only overloaded
+// fails no call that waits.
 const outageLimit = 10 * time.Second
 
-// errLateGrant is why a grant is of no use. The store is there, and the next one may be in time.
-var errLateGrant = fmt.Errorf("%w: it was granted, but the answer took longer than the ttl", ErrLost)
+// errLateGrant is the error of a grant that is of no use. The store responds, and the next grant may be in time.
+var errLateGrant = fmt.Errorf("%w: it was granted, but the response took longer than the ttl", ErrLost)
 
 // An outage is a run of Joins that failed: those of one request, or those of one localQueue. Nil is none.
 type outage struct {
 	err   error  // the last failure
 	fails int32  // how many in a row
-	since int64  // when the first one failed, or the first after the store was last known to be there
-	heard uint64 // the client's count of answers at that time
+	since int64  // when the first one failed, or the first one after the store was last known to respond
+	heard uint64 // the client's count of responses at that time
 }
 
-// tryAgain notes that a Join failed, and reports whether to make another claim: the one that failed is withdrawn, and
+// tryAgain notes that a Join failed, and reports whether to make another claim. The one that failed is withdrawn, and
 // never holds. It is called with mu held.
 func (c *Client) tryAgain(run **outage, name string, err error) bool {
 	if c.isClosed() {
@@ -36,7 +36,7 @@ func (c *Client) tryAgain(run **outage, name string, err error) bool {
 	now := monoNow()
 	if *run == nil {
 		*run = &outage{since: now, heard: c.heard}
-		c.warn("holdfast: not joined; trying again", "name", name, "err", err)
+		c.warn("holdfast: not joined; retrying", "name", name, "err", err)
 	}
 	o := *run
 	if o.heard != c.heard || store.Busy(err) {
@@ -47,7 +47,7 @@ func (c *Client) tryAgain(run **outage, name string, err error) bool {
 	return now-o.since < int64(outageLimit)
 }
 
-// pause is how long to wait before the next try.
+// pause returns how long to wait before the next try.
 func (o *outage) pause(ttl time.Duration) time.Duration {
 	if o == nil {
 		return 0
@@ -55,7 +55,7 @@ func (o *outage) pause(ttl time.Duration) time.Duration {
 	return backoff(ttl, o.fails)
 }
 
-// last is the last failure, or nil if there was none.
+// last returns the last failure, or nil if there was none.
 func (o *outage) last() error {
 	if o == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// outageLimit is how long Lock goes on trying when nothing is answered.
+// outageLimit is how long Lock retries while the store does not respond.
 const outageLimit = 10 * time.Second
 
 // isFault reports whether err is a failure of the store that may pass.
@@ -33,9 +33,9 @@ func allReturned(t *testing.T, calls []*call, with func(error) bool) {
 	}
 }
 
-// TestLockRidesOutAnOutage: the store cannot be reached when Lock is called, and can be a few seconds later. All who
-// want the lock get it, in the order in which they came if their process hands it over. TryLock says at once what is
-// wrong.
+// TestLockRidesOutAnOutage: the store cannot be reached when Lock is called, and can be a few seconds later. All calls
+// that want the lock get it, in the order in which they came if their process hands it over. TryLock says at once what
+// is wrong.
 func TestLockRidesOutAnOutage(t *testing.T) {
 	for _, turns := range []int{0, holdfast.DefaultTurns} {
 		scene(t, fmt.Sprintf("%d turns", turns), func(t *testing.T, r *rig) {
@@ -67,14 +67,14 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 			if want := []int{0, 1, 2, 3, 4}; turns > 0 && !slices.Equal(got, want) {
 				t.Errorf("they got it in the order %v, want %v", got, want)
 			}
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
 
-// TestNobodyJoinsForNobody: all who wait give up, or the client is closed, while a failed Join is to be tried again
+// TestNoJoinWithoutAWaiter: all waiters give up, or the client is closed, while a failed Join is to be tried again
 // after a pause. Then it is not, and there is nothing to take back but the one that failed.
-func TestNobodyJoinsForNobody(t *testing.T) {
+func TestNoJoinWithoutAWaiter(t *testing.T) {
 	for what, end := range map[string]func(c *holdfast.Client, cancel func()){
 		"given up": func(_ *holdfast.Client, cancel func()) { cancel() },
 		"closed":   func(c *holdfast.Client, _ func()) { c.Close() },
@@ -97,8 +97,8 @@ func TestNobodyJoinsForNobody(t *testing.T) {
 	}
 }
 
-// TestStoreOutOfReach: nothing is answered to the whole client. Lock says so ten seconds after its first try has
-// failed, to all who wait in the process, and soon after its deadline to a caller that has one.
+// TestStoreOutOfReach: the store does not respond to the client at all. Lock returns that ten seconds after its first
+// try has failed, to all waiters of the process, and soon after its deadline to a caller that has one.
 func TestStoreOutOfReach(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
@@ -110,7 +110,8 @@ func TestStoreOutOfReach(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := m.Lock(ctx)
 			cancel()
-			if took := time.Since(began); took != time.Second || !isFault(err) || !errors.Is(err, context.DeadlineExceeded) {
+			if took := time.Since(began); took != time.Second || !isFault(err) ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s, with a deadline, after %v: %v", name, took, err)
 			}
 		}
@@ -123,7 +124,7 @@ func TestStoreOutOfReach(t *testing.T) {
 	})
 }
 
-// TestJoinsAloneFail: the store takes back what has failed, and never lets anybody join. Lock says so.
+// TestJoinsAloneFail: the store accepts Leave of failed claims, and no Join ever succeeds. Lock returns the failure.
 func TestJoinsAloneFail(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{join: func(context.Context, store.Claim) error { return errDown }})
@@ -133,8 +134,8 @@ func TestJoinsAloneFail(t *testing.T) {
 	})
 }
 
-// TestOverloadedStore: Joins fail for longer than the limit, but the store answers something now and then. Then
-// nobody who has time is sent away.
+// TestOverloadedStore: Joins fail for longer than the limit, but the store responds now and then. Then
+// no call that may still wait fails.
 func TestOverloadedStore(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var failing atomic.Bool
@@ -153,7 +154,7 @@ func TestOverloadedStore(t *testing.T) {
 		if failing.Store(false); slices.ContainsFunc(calls, (*call).done) {
 			t.Fatal("a call has given up though the store lives")
 		}
-		for range calls { // whoever comes first
+		for range calls { // in any order
 			r.pass(2 * time.Second)
 			for _, call := range calls {
 				if call.holds() {
@@ -165,8 +166,8 @@ func TestOverloadedStore(t *testing.T) {
 	})
 }
 
-// TestBusyStore: nothing is answered for longer than the limit, and the store says all the while that it is there. Then
-// nobody who has time is sent away either.
+// TestBusyStore: no call gets a response for longer than the limit, and the store reports that it is connected. Then
+// no call that may still wait fails either.
 func TestBusyStore(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var quick atomic.Bool
@@ -185,7 +186,7 @@ func TestBusyStore(t *testing.T) {
 	})
 }
 
-// TestFinalFaultEndsTheWait: what will not mend by itself is an error at once.
+// TestFinalFaultEndsTheWait: a failure that does not go away by itself is an error at once.
 func TestFinalFaultEndsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var final atomic.Bool
@@ -200,8 +201,8 @@ func TestFinalFaultEndsTheWait(t *testing.T) {
 	})
 }
 
-// TestRetriedJoinLandsLate: the request of a Join that failed arrives when its caller has got the lock by a later
-// one. Neither that caller nor anybody else holds because of it, and it stands in nobody's way.
+// TestRetriedJoinLandsLate: the request of a Join that failed arrives when its caller has acquired the lock by a later
+// one. It gives no client a hold, and blocks none.
 func TestRetriedJoinLandsLate(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var mu sync.Mutex
@@ -229,6 +230,6 @@ func TestRetriedJoinLandsLate(t *testing.T) {
 		r.check(held.lease.Err())
 		r.unlock(held.lease)
 		r.unlock(r.lock(r.client().Mutex("x").TryLock))
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// thisProcess describes the process to people who look at a line. What the machine does not tell stays empty.
+// thisProcess describes the process to people who inspect a queue. Fields that the machine does not provide are empty.
 var thisProcess = sync.OnceValue(func() Owner {
 	host, _ := os.Hostname() // a nameless host is shown without a name
 	return Owner{Host: host, Address: firstAddress(), PID: os.Getpid()}
 })
 
-// processOwner is the owner of a client's claims, as far as nobody says more.
+// processOwner returns the owner of a client's claims, before options.
 func processOwner(started time.Time) *Owner {
 	o := thisProcess()
 	o.Started = started.Round(0)
 	return &o
 }
 
-// firstAddress is an address by which others may know this machine, for hosts that all have the same name.
+// firstAddress returns an address of this machine, for hosts that all have the same name.
 func firstAddress() string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -39,20 +39,20 @@ func firstAddress() string {
 	return ""
 }
 
-// An owner is who takes locks: one for each outermost Lock, carried by its lease's context to the Locks under it,
-// or one with an identity that the caller gave. One that never has more than a claim, and no given identity, needs
-// none: its claim's ID stands for it. A nil owner is such a one. Guarded by the client's mu.
+// An owner is what deadlocks are between. Each outermost Lock has one, which its lease's context carries to the locks
+// under it, and so has each identity of WithOwner. If an owner has only one claim and no identity, the claim's ID
+// identifies it, and the owner is nil. Owners are guarded by the client's mu.
 type owner struct {
 	id       string
-	claims   []*claim // what it has in lines of this client's store, held and waiting
-	waits    []*claim // those of them that it has waited for long enough to say so
+	claims   []*claim // its claims in this client's store, held and waiting
+	waits    []*claim // those of them that have waited long enough to be published
 	requests int      // its calls that are under way
 }
 
-// owners are those that have or want something, by id.
+// owners has the owners that have claims or requests, by id.
 type owners map[string]*owner
 
-// enter finds the owner that r acts for. leave undoes it.
+// enter sets the owner of r. leave undoes it.
 func (all owners) enter(r *request) {
 	id := r.lock.settings.owner.ID
 	outer := liveLease(r.outer)
@@ -70,7 +70,7 @@ func (all owners) enter(r *request) {
 	}
 	o.requests++
 	r.owner = o
-	// Claims of the same owner that had nothing beside them until now.
+	// Adopt the claims of the same owner that were its only ones until now.
 	for l := outer; l != nil; l = liveLease(leaseFrom(l.parent)) {
 		if cl := l.claim; l.client == r.lock.client && cl.owner == nil && cl.phase == held && l.ownerID() == id {
 			o.adopt(cl)
@@ -83,7 +83,7 @@ func (all owners) leave(r *request) {
 	all.forget(r.owner)
 }
 
-// disown takes cl from its owner.
+// disown removes cl from its owner.
 func (all owners) disown(cl *claim) {
 	o := cl.owner
 	if o == nil {
@@ -95,24 +95,24 @@ func (all owners) disown(cl *claim) {
 	all.forget(o)
 }
 
-// forget removes an owner that has and wants nothing.
+// forget removes an owner without claims and requests.
 func (all owners) forget(o *owner) {
 	if len(o.claims) == 0 && o.requests == 0 {
 		delete(all, o.id)
 	}
 }
 
-// adopt makes o the owner of cl, which has none.
+// adopt makes o, which may be nil, the owner of cl, which has none.
 func (o *owner) adopt(cl *claim) {
 	if cl.owner = o; o != nil {
 		o.claims = append(o.claims, cl)
 	}
 }
 
-// wantsOneThing reports whether the owner of a request has nothing, and wants nothing but that.
+// wantsOneThing reports whether the owner of a request has no claims and no other requests.
 func (o *owner) wantsOneThing() bool { return o == nil || len(o.claims) == 0 && o.requests <= 1 }
 
-// only reports whether the owner has cl and wants nothing else.
+// only reports whether cl is the owner's only claim, and it has no requests.
 func (o *owner) only(cl *claim) bool {
 	return o == nil || len(o.claims) == 1 && o.claims[0] == cl && o.requests == 0
 }
@@ -122,13 +122,13 @@ func (o *owner) holdsBeside(cl *claim) bool {
 	return slices.ContainsFunc(o.claims, func(x *claim) bool { return x != cl && x.phase == held })
 }
 
-// stopsWaitingFor takes back that the owner waits for cl. The store learns of it by the next Keep; until then the
-// edge counts for nothing, because cl does not wait there any more.
+// stopsWaitingFor withdraws the published wait for cl. The next Keep reports that to the store; until then the edge
+// does not count, because cl no longer waits there.
 func (o *owner) stopsWaitingFor(cl *claim) {
 	o.waits = slices.DeleteFunc(o.waits, func(x *claim) bool { return x == cl })
 }
 
-// edges is what the owner waits for, as its claims tell the store.
+// edges returns the published waits of the owner, for Keep.
 func (o *owner) edges() []store.Wait {
 	if o == nil || len(o.waits) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (o *owner) edges() []store.Wait {
 	return edges
 }
 
-// shownOwner is the owner of r as others see it in the line.
+// shownOwner returns the owner of r as other clients see it in the queue.
 func (r *request) shownOwner() *Owner {
 	shown := r.lock.settings.owner
 	if r.owner == nil || r.owner.id == shown.ID {
@@ -151,13 +151,13 @@ func (r *request) shownOwner() *Owner {
 	return &named
 }
 
-// leaseFrom is the innermost lease that ctx comes from.
+// leaseFrom returns the innermost lease that ctx comes from, or nil.
 func leaseFrom(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l
 }
 
-// liveLease is l, or the next lease around it that is not over.
+// liveLease returns l, or the next lease around it that is not over, or nil.
 func liveLease(l *Lease) *Lease {
 	for l != nil && l.Err() != nil {
 		l = leaseFrom(l.parent)
@@ -165,7 +165,7 @@ func liveLease(l *Lease) *Lease {
 	return l
 }
 
-// ownerID is the identity that Locks under the lease's context act for.
+// ownerID returns the identity of the owner of locks under the lease's context.
 func (l *Lease) ownerID() string {
 	if l.owner != "" {
 		return l.owner
@@ -173,29 +173,30 @@ func (l *Lease) ownerID() string {
 	return l.claim.ID.String()
 }
 
-// reenter looks whether ctx comes from a lease of the very lock that r wants. If it does, r gets a lease of the
-// same claim, or an error, because it would wait for itself. If not, it gets neither.
+// reenter checks whether ctx comes from a lease of the lock that r requests. If it does, reenter returns a lease of the
+// same claim, or an error, because r would wait for itself. If not, it returns neither.
 func (r *request) reenter() (*Lease, error) {
 	c := r.lock.client
 	has := int32(0)
 	for l := liveLease(r.outer); l != nil; l = liveLease(leaseFrom(l.parent)) {
-		if l.client.abilities.Identity != c.abilities.Identity || l.claim.Name != r.lock.name || l.claim.Kind != r.demand.Kind {
+		if l.client.abilities.Identity != c.abilities.Identity || l.claim.Name != r.lock.name ||
+			l.claim.Kind != r.demand.Kind {
 			continue
 		}
 		if l.claim.Limit != r.demand.Limit {
-			continue // the store says that it does not match
+			continue // the store returns a MismatchError
 		}
 		if r.lock.settings.reentrant {
 			if again, err := r.enterAgain(l); again != nil || err != nil {
 				return again, err
 			}
-			continue // it was lost just now
+			continue // it has just been lost
 		}
 		if r.demand.Kind == store.Lock && r.demand.Units > l.units() {
 			return nil, ErrUpgrade
 		}
-		// Of a semaphore one can have more than one lease, as long as that can ever be granted. A reader that reads
-		// again would wait behind a writer that waits for it.
+		// An owner can have several leases of a semaphore, as long as all its units together can ever be granted. A
+		// reader that reads again would wait behind a writer that waits for it.
 		if has += l.units(); r.demand.Kind == store.Lock || has+r.demand.Units > r.demand.Limit {
 			return nil, ErrReentered
 		}
@@ -215,7 +216,8 @@ func (r *request) enterAgain(l *Lease) (*Lease, error) {
 		if cl.Kind == store.Lock {
 			return nil, ErrUpgrade
 		}
-		return nil, fmt.Errorf("%w: it has %d units of %d, and %d are wanted", ErrUpgrade, cl.Units, cl.Limit, r.demand.Units)
+		return nil, fmt.Errorf("%w: it has %d units of %d, and %d are requested",
+			ErrUpgrade, cl.Units, cl.Limit, r.demand.Units)
 	}
 	first := cl.lease
 	again := c.lease(r, new(Lease), cl)
@@ -224,14 +226,14 @@ func (r *request) enterAgain(l *Lease) (*Lease, error) {
 	return again, nil
 }
 
-// units is how many units the lease's claim has now.
+// units returns how many units the lease's claim has now.
 func (l *Lease) units() int32 {
 	l.client.begin()
 	defer l.client.end()
 	return l.claim.Units
 }
 
-// stillHas takes l off the leases of a claim, and reports whether others are left.
+// stillHas removes l from the leases of a claim, and reports whether others are left.
 func (cl *claim) stillHas(l *Lease) bool {
 	if len(cl.more) == 0 {
 		return false

@@ -30,7 +30,7 @@ func init() {
 }
 
 // TestPausedProcess stops a real process that holds a lease for longer than its ttl. When it runs again, the
-// first time it asks, it must learn that the lease is over.
+// first call must report that the lease is over.
 func TestPausedProcess(t *testing.T) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), pausedChildEnv+"=1")
@@ -61,8 +61,8 @@ func TestPausedProcess(t *testing.T) {
 	t.Log(says.Text())
 }
 
-// pausedChild holds a lease and asks it all the time whether it is still held. It keeps every other goroutine of
-// the package from doing anything, by holding the client's lock: the truth has to come from the asking alone.
+// pausedChild holds a lease and checks it all the time. It keeps every other goroutine of
+// the package from doing anything, by holding the client's lock: the call itself has to notice the loss.
 func pausedChild() string {
 	ctx := context.Background()
 	c := New(memstore.New(), WithTTL(pausedTTL))
@@ -79,14 +79,14 @@ func pausedChild() string {
 	for {
 		before := time.Now()
 		if leaseContext.Context.Err() != nil {
-			return "somebody else ended the lease"
+			return "another goroutine ended the lease"
 		}
 		err := l.Err()
 		switch after := time.Now(); {
 		case err == nil && !before.Before(l.Until()):
 			return fmt.Sprintf("a lie: at %v it said that it was held until %v", before, l.Until())
 		case err == nil:
-			last = before // whenever the answer came, the question was put then
+			last = before // the call began then, whenever it returned
 			continue
 		case after.Sub(last) < pausedTTL:
 			return fmt.Sprintf("not paused: it was over %v after it last said that it was held", after.Sub(last))

@@ -15,7 +15,8 @@ func TestShownClaimIsNotHandedOver(t *testing.T) {
 			c := r.client()
 			first := r.lock(c.Mutex("x").Lock)
 			if shown {
-				if s, claim, err := first.Pin(); err != nil || s == nil || claim.Ticket != first.Token().Ticket() || claim.Name != "x" {
+				if s, claim, err := first.Pin(); err != nil || s == nil || claim.Ticket != first.Token().Ticket() ||
+					claim.Name != "x" {
 					t.Fatalf("Pin gave %+v and %v", claim, err)
 				}
 			}
@@ -28,7 +29,7 @@ func TestShownClaimIsNotHandedOver(t *testing.T) {
 				t.Errorf("shown: %v, and handed over: %v", shown, handed)
 			}
 			r.unlock(next.lease)
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
@@ -39,7 +40,7 @@ func TestShowAfterTheEnd(t *testing.T) {
 		l := r.lock(c.Mutex("x").Lock)
 		r.unlock(l)
 		if _, _, err := l.Pin(); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Pin of a lease that was given back: %v", err)
+			t.Errorf("Pin of a lease that was unlocked: %v", err)
 		}
 	})
 }

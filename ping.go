@@ -92,11 +92,11 @@ func (c *Client) ping(caller context.Context) error {
 	return c.pingError(caller, ctx, began, err)
 }
 
-// pingError replaces the error of a context by what it means: the client was closed, the caller gave up, or the store did
-// not respond.
+// pingError replaces the error of a context by what it means: the client was closed, the caller gave up, or the store
+// did not respond.
 func (c *Client) pingError(caller, ctx context.Context, began time.Time, err error) error {
 	silent := &Fault{
-		Store: c.abilities.Store, Err: fmt.Errorf("no response in %v", time.Since(began).Round(time.Millisecond)),
+		Store: c.abilities.Store, Err: fmt.Errorf("no answer in %v", time.Since(began).Round(time.Millisecond)),
 	}
 	switch {
 	case err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()):

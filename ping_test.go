@@ -99,7 +99,7 @@ func TestPingOfAStoreThatIsCutOff(t *testing.T) {
 		}
 		pipe.Heal()
 		r.must(c.Ping(t.Context()))
-		r.nobodyStands(joins.names()...)
+		r.nothingRemains(joins.names()...)
 	})
 }
 
@@ -135,7 +135,7 @@ func TestPingOfASilentStore(t *testing.T) {
 				}
 				release()
 				r.must(c.Ping(t.Context()))
-				r.nobodyStands(joins.names()...)
+				r.nothingRemains(joins.names()...)
 			})
 		}
 	}
@@ -185,7 +185,8 @@ func TestPingErrors(t *testing.T) {
 		"a bad option": {func(r *rig) (*holdfast.Client, context.Context) {
 			return r.client(holdfast.WithTTL(-1)), r.Context()
 		}, holdfast.ErrBadTTL, false},
-		"no context": {func(r *rig) (*holdfast.Client, context.Context) { return r.client(), nil }, holdfast.ErrNilContext, false},
+		"no context": {func(r *rig) (*holdfast.Client, context.Context) { return r.client(), nil },
+			holdfast.ErrNilContext, false},
 	} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, ctx := test.prepare(r)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPushedGrantNeedsItsTicket: a grant is pushed for a claim that waits. It is believed only with the claim's own
-// ticket; with another one the store is asked, which says that the claim still waits.
+// ticket; with another one Keep is called, which reports that the claim still waits.
 func TestPushedGrantNeedsItsTicket(t *testing.T) {
 	for what, test := range map[string]struct {
 		ticket   func(own uint64) uint64
@@ -41,8 +41,8 @@ func TestPushedGrantNeedsItsTicket(t *testing.T) {
 	}
 }
 
-// TestPushedLossIsAskedAfter: a push says that a claim is gone. The store is asked at once, and believed.
-func TestPushedLossIsAskedAfter(t *testing.T) {
+// TestPushedLossIsRechecked: a push reports that a claim is gone. Keep is called at once, and believed.
+func TestPushedLossIsRechecked(t *testing.T) {
 	for what, gone := range map[string]bool{"true": true, "forged": false} {
 		scene(t, what, func(t *testing.T, r *rig) {
 			c, d := r.counted()
@@ -59,9 +59,9 @@ func TestPushedLossIsAskedAfter(t *testing.T) {
 	}
 }
 
-// TestPushedLossWhileAnAnswerIsLate: a forged loss is asked after, and the answer takes longer than pushes are hushed
-// for. A true loss that is pushed meanwhile is asked after when it has come.
-func TestPushedLossWhileAnAnswerIsLate(t *testing.T) {
+// TestPushedLossDuringALateResponse: a forged loss is rechecked, and the response takes longer than further pushes are
+// ignored for. A true loss that is pushed in the meantime is rechecked after the response.
+func TestPushedLossDuringALateResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const late = ttl / 8
 		wait := sync.OnceFunc(func() { time.Sleep(late) })
@@ -78,7 +78,7 @@ func TestPushedLossWhileAnAnswerIsLate(t *testing.T) {
 	})
 }
 
-// TestFloodOfPushesIsBounded: somebody pushes again and again what is not so, a thousand times per ttl. That costs a
+// TestFloodOfPushesIsBounded: another client forges pushes, a thousand times per ttl. That costs a
 // bounded number of calls, and what is true is still noticed.
 func TestFloodOfPushesIsBounded(t *testing.T) {
 	for what, forged := range map[string]store.State{"losses": store.Gone, "grants": store.Held} {
@@ -123,7 +123,7 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 	}
 }
 
-// TestIDsTellNothingOfEachOther: whoever has heard the IDs of some claims knows nothing of the next.
+// TestIDsTellNothingOfEachOther checks that the IDs of some claims do not reveal the next.
 func TestIDsTellNothingOfEachOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, d := r.counted()
@@ -148,7 +148,7 @@ func TestIDsTellNothingOfEachOther(t *testing.T) {
 	})
 }
 
-// TestPushedGrantIsConfirmedSoon: a push may be wrong, and the lease believes it for as long as nobody asks.
+// TestPushedGrantIsConfirmedSoon: a push may be wrong, and the lease believes it until a Keep returns.
 func TestPushedGrantIsConfirmedSoon(t *testing.T) {
 	const soon = ttl / 100
 	scene(t, "true", func(t *testing.T, r *rig) {
@@ -167,21 +167,22 @@ func TestPushedGrantIsConfirmedSoon(t *testing.T) {
 		waiter := r.begin(c.Mutex("x").Lock)
 		d.pushed(d.claim(0), store.Held)
 		r.pass(soon)
-		if !waiter.done() || waiter.err == nil && !errors.Is(waiter.lease.Err(), holdfast.ErrLost) || first.Err() != nil {
+		if !waiter.done() || waiter.err == nil && !errors.Is(waiter.lease.Err(), holdfast.ErrLost) ||
+			first.Err() != nil {
 			t.Fatal("it goes on believing the push")
 		}
 	})
 }
 
-// TestOldNewsMovesNothing: an answer says Waiting, and was asked for before the push that granted it. It neither ends the
-// lease nor moves its end.
-func TestOldNewsMovesNothing(t *testing.T) {
+// TestOutdatedStatusChangesNothing: a Keep that was sent before the pushed grant returns Waiting. It neither ends
+// the lease nor moves its end.
+func TestOutdatedStatusChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
 		first := r.lock(r.client().Mutex("x").Lock)
 		waiter := r.begin(c.Mutex("x").Lock)
 		release := link.HoldReplies()
-		r.pass(ttl/3 + time.Second) // the waiter's Keep says Waiting, and its answer is on its way
+		r.pass(ttl/3 + time.Second) // the waiter's Keep returns Waiting, and its response is on its way
 		r.unlock(first)             // the push overtakes it
 		r.holds(waiter, "the push did not grant")
 		before := waiter.lease.Until()
@@ -198,8 +199,8 @@ func TestOldNewsMovesNothing(t *testing.T) {
 	})
 }
 
-// TestMadPushRaisesNoFloor: a push can come from anybody. What it says of a ticket must not make the client unusable.
-func TestMadPushRaisesNoFloor(t *testing.T) {
+// TestInvalidPushRaisesNoFloor: a push can come from any client. Its ticket must not make the receiver unusable.
+func TestInvalidPushRaisesNoFloor(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, d := r.counted()
 		r.lock(c.Mutex("x").Lock)
@@ -208,7 +209,7 @@ func TestMadPushRaisesNoFloor(t *testing.T) {
 	})
 }
 
-// TestEveryoneIsForWaitingAndLeavingClaimsToo: the store is back, and nobody has to wait for the next try.
+// TestEveryoneIsForWaitingAndLeavingClaimsToo: the store is back, and no claim has to wait for its next call.
 func TestEveryoneIsForWaitingAndLeavingClaimsToo(t *testing.T) {
 	scene(t, "waiting", func(t *testing.T, r *rig) {
 		c, link := r.linked()
@@ -247,17 +248,17 @@ func TestLostPushIsMadeUpForByTheNextKeep(t *testing.T) {
 	})
 }
 
-func TestPushBeforeJoinsAnswerGrantsNothingAndIsAskedAfter(t *testing.T) {
+func TestPushBeforeJoinReturnsGrantsNothingAndIsRechecked(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
 		first := r.lock(r.client().Mutex("x").Lock)
 		release := link.HoldReplies()
 		waiter := r.begin(c.Mutex("x").Lock)
-		r.unlock(first) // the push is there before Join's answer
+		r.unlock(first) // the push arrives before Join's response
 		r.waits(waiter, "an early push granted something")
-		release() // the answer says Waiting
+		release() // the response has Waiting
 		r.pass(time.Millisecond)
-		r.holds(waiter, "nobody asked again")
+		r.holds(waiter, "it was not rechecked")
 	})
 }
 
@@ -288,7 +289,7 @@ func TestWaitingAfterHeldMeansTheGrantIsLost(t *testing.T) {
 			t.Fatalf("it says %v", l.Err())
 		}
 		if n.leaves.Load() == 0 {
-			t.Fatal("the place was left behind")
+			t.Fatal("the claim was left behind")
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestReentrantCountsAndPaysNothing(t *testing.T) {
 		if inner.Token() != outer.Token() || reader.Token() != outer.Token() {
 			t.Fatalf("the tokens are %v, %v and %v", outer.Token(), inner.Token(), reader.Token())
 		}
-		// In whatever order they are given back, the claim leaves with the last.
+		// In whatever order they are unlocked, the claim leaves with the last.
 		waiter := r.begin(r.client().Mutex("x").Lock)
 		r.unlock(outer)
 		r.unlock(reader)
@@ -128,15 +128,15 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		owner := func(name string) string {
-			line, err := c.Inspect(t.Context(), name)
-			if err != nil || len(line.Entries) != 1 {
-				t.Fatalf("%+v, %v", line, err)
+			queue, err := c.Inspect(t.Context(), name)
+			if err != nil || len(queue.Entries) != 1 {
+				t.Fatalf("%+v, %v", queue, err)
 			}
-			return line.Entries[0].Owner.ID
+			return queue.Entries[0].Owner.ID
 		}
 		outer := r.lock(c.Mutex("a").Lock)
 		inner := r.lease(c.Mutex("b").Lock(outer.Context()))
-		innermost := r.lease(c.Mutex("c", holdfast.WithOwner("ignored: the lease's owner counts")).Lock(inner.Context()))
+		innermost := r.lease(c.Mutex("c", holdfast.WithOwner("ignored")).Lock(inner.Context()))
 		if owner("a") != "" || owner("b") == "" || owner("b") != owner("c") {
 			t.Errorf("the owners are %q, %q and %q", owner("a"), owner("b"), owner("c"))
 		}
@@ -154,8 +154,8 @@ func TestOwnerOfNestedLocks(t *testing.T) {
 	})
 }
 
-// TestTakenAgain: a lock is asked for under a lease of its own name. What would wait for itself is an error at once, and so
-// is another use of the name, as it would be from elsewhere. It costs no lease.
+// TestTakenAgain: a lock is requested under a lease of its own name. What would wait for itself is an error at once,
+// and so is another use of the name, as it would be from elsewhere. It costs no lease.
 func TestTakenAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, again := r.client(), holdfast.WithReentrance()
@@ -188,12 +188,15 @@ func TestTakenAgain(t *testing.T) {
 			{"units within what it has, re-entrant", three, units(c.Semaphore("pool", 5, again), 3), nil},
 			{"more units than it has, re-entrant", three, units(c.Semaphore("pool", 5, again), 4), holdfast.ErrUpgrade},
 			{"units of another limit", three, units(c.Semaphore("pool", 6), 4), holdfast.ErrMismatch},
-			{"units of another limit, re-entrant", three, units(c.Semaphore("pool", 6, again), 3), holdfast.ErrMismatch},
+			{"units of another limit, re-entrant", three, units(c.Semaphore("pool", 6, again), 3),
+				holdfast.ErrMismatch},
 			{"a semaphore under a mutex", writer, units(c.Semaphore("x", 5), 4), holdfast.ErrMismatch},
-			{"a semaphore under a mutex, re-entrant", writer, units(c.Semaphore("x", 5, again), 4), holdfast.ErrMismatch},
+			{"a semaphore under a mutex, re-entrant", writer, units(c.Semaphore("x", 5, again), 4),
+				holdfast.ErrMismatch},
 		} {
 			l, err := test.lock(test.under.Context())
-			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrReentered) && errors.Is(err, holdfast.ErrUpgrade) {
+			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrReentered) &&
+				errors.Is(err, holdfast.ErrUpgrade) {
 				t.Errorf("%s: %v, want %v", test.what, err, test.want)
 			}
 			if err == nil {

@@ -25,7 +25,7 @@ func TestUnlockTwice(t *testing.T) {
 	})
 }
 
-func TestUnlockIsSentWhateverItsContextSays(t *testing.T) {
+func TestUnlockIsSentWithAnEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked()
 		done, cancel := context.WithCancel(t.Context())
@@ -48,7 +48,7 @@ func TestUnlockIsSentWhateverItsContextSays(t *testing.T) {
 	})
 }
 
-// TestReleaseIsRepeatedThroughTheGrace: the store keeps the place that long, so that it is worth telling it.
+// TestReleaseIsRepeatedThroughTheGrace: the store keeps the claim that long, so that a release is worth a call.
 func TestReleaseIsRepeatedThroughTheGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked(holdfast.WithGrace(2 * ttl))
@@ -64,13 +64,13 @@ func TestReleaseIsRepeatedThroughTheGrace(t *testing.T) {
 	})
 }
 
-// unlockContexts are those of an Unlock that waits for the store's answer, and of one that cannot.
+// unlockContexts has the context of an Unlock that waits for the store's response, and of one that cannot.
 var unlockContexts = map[string]func(*rig) context.Context{
 	"Unlock":                  func(r *rig) context.Context { return r.Context() },
 	"Unlock that cannot wait": (*rig).cancelled,
 }
 
-func TestReleaseIsGivenUpWhenTheStoreHasForgottenItAnyway(t *testing.T) {
+func TestReleaseEndsWhenTheClaimHasExpired(t *testing.T) {
 	for what, ctx := range unlockContexts {
 		scene(t, what, func(t *testing.T, r *rig) {
 			log := &logbook{}
@@ -89,14 +89,14 @@ func TestReleaseIsGivenUpWhenTheStoreHasForgottenItAnyway(t *testing.T) {
 			if n.leaves.Load() != tries {
 				t.Errorf("it goes on after %d tries: %d", tries, n.leaves.Load())
 			}
-			if log.count("not given back") != 1 {
+			if log.count("not released") != 1 {
 				t.Errorf("logged: %q", log.lines())
 			}
 		})
 	}
 }
 
-// TestReleaseThatIsRefusedIsNotRepeated: the same answer would come again.
+// TestReleaseThatIsRefusedIsNotRepeated: the same error would be returned again.
 func TestReleaseThatIsRefusedIsNotRepeated(t *testing.T) {
 	for what, ctx := range unlockContexts {
 		scene(t, what, func(t *testing.T, r *rig) {
@@ -136,9 +136,9 @@ func TestHungLeaveIsRepeatedInTime(t *testing.T) {
 	}
 }
 
-// TestKeepThatIsAnsweredAfterUnlock: the answer is of no interest any more, and the release that is under way is not
+// TestKeepThatReturnsAfterUnlock: the response no longer matters, and the release that is under way is not
 // sent twice.
-func TestKeepThatIsAnsweredAfterUnlock(t *testing.T) {
+func TestKeepThatReturnsAfterUnlock(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		kept, left := make(chan struct{}), make(chan struct{})
 		d := &detour{

@@ -2,44 +2,48 @@ package holdfast
 
 import "context"
 
-// An RWMutex is a lock that many readers or one writer hold at a time, first come, first served: a writer that
-// waits stops later readers. Its write side is the Mutex of the same name. It has no state of its own.
+// An RWMutex is a lock with many readers or one writer at a time, first come, first served: a waiting writer stops
+// later readers. Its write side is the Mutex of the same name. It has no state of its own: two of the same name are the
+// same lock.
 type RWMutex struct{ lock lock }
 
-// RWMutex is the read-write lock of this name. A wrong name or option is an error when it is used.
+// RWMutex returns the read-write lock of this name. A wrong name or option is an error of its methods.
 func (c *Client) RWMutex(name string, options ...Option) *RWMutex {
 	return &RWMutex{c.lock(name, options)}
 }
 
-// Lock waits until it is the only holder. See Mutex.Lock. Lease.Downgrade turns the lease into a reader's.
+// Lock waits for the lock and acquires it for writing. See [Mutex.Lock] about ctx and the errors. [Lease.Downgrade]
+// turns the lease into a reader's.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 	return m.lock.acquire(ctx, &request{op: "lock", demand: wholeLock})
 }
 
-// TryLock takes the lock for writing if it is free, and is otherwise a *LockedError at once.
+// TryLock acquires the lock for writing if it is free, and does not wait. See [Mutex.TryLock] about the errors.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.lock.acquire(ctx, &request{op: "trylock", demand: wholeLock, try: true})
 }
 
-// RLock waits for its turn to read. Its lease's token is marked as shared.
+// RLock waits for the lock and acquires it for reading. The lease's token is marked as shared. See [Mutex.Lock] about
+// ctx and the errors.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return m.lock.acquire(ctx, &request{op: "rlock", demand: readLock})
 }
 
-// TryRLock takes the lock for reading if it can be had at once, and is otherwise a *LockedError.
+// TryRLock acquires the lock for reading if that is possible at once, and does not wait. See [Mutex.TryLock] about the
+// errors.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 	return m.lock.acquire(ctx, &request{op: "tryrlock", demand: readLock, try: true})
 }
 
-// Do runs fn while it holds the lock for writing. See Mutex.Do.
+// Do calls fn while it holds the lock for writing. See [Mutex.Do].
 func (m *RWMutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	return m.lock.do(ctx, &request{op: "lock", demand: wholeLock}, fn)
 }
 
-// RDo runs fn while it holds the lock for reading. See Mutex.Do.
+// RDo calls fn while it holds the lock for reading. See [Mutex.Do].
 func (m *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context) error) error {
 	return m.lock.do(ctx, &request{op: "rlock", demand: readLock}, fn)
 }
 
-// Inspect says who holds the lock and who waits for it.
+// Inspect returns the holders and the waiters of the lock. See [Client.Inspect].
 func (m *RWMutex) Inspect(ctx context.Context) (Queue, error) { return m.lock.inspect(ctx) }

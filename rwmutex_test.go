@@ -38,7 +38,7 @@ func TestWaitingWriterStopsLaterReaders(t *testing.T) {
 		writer := r.begin(m.Lock)
 		late, later := r.begin(m.RLock), r.begin(m.RLock)
 		if writer.done() || late.done() {
-			t.Fatal("somebody got past the line")
+			t.Fatal("a claim overtook the queue")
 		}
 		r.unlock(early)
 		if synctest.Wait(); !writer.holds() || late.done() {
@@ -127,7 +127,7 @@ func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
 		link.Cut()
 		shared, err := writer.Downgrade(t.Context())
 		if err != nil || shared.Err() != nil {
-			t.Fatalf("an exclusive place covers a shared one, told or not: %v", err)
+			t.Fatalf("an exclusive claim covers a shared one, known to the store or not: %v", err)
 		}
 		r.waits(reader, "the store cannot know yet")
 		link.Heal()
@@ -138,8 +138,8 @@ func TestDowngradeWhileTheStoreIsOutOfReach(t *testing.T) {
 	})
 }
 
-// TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt: from then on readers may be let in.
-func TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt(t *testing.T) {
+// TestDowngradeEndsTheOldLeaseBeforeTheStoreLearnsOfIt: from then on readers may be let in.
+func TestDowngradeEndsTheOldLeaseBeforeTheStoreLearnsOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var writer atomic.Pointer[holdfast.Lease]
 		c := r.around(&detour{keep: func(_ context.Context, cs []store.Claim) error {
@@ -156,7 +156,8 @@ func TestDowngradeEndsTheOldLeaseBeforeTheStoreHearsOfIt(t *testing.T) {
 	})
 }
 
-// TestDowngradeIsRefused of what is no writer's, was shown to a guard, or is lost. It costs no lease that lives.
+// TestDowngradeIsRefused checks that a lease which is not a writer's, was pinned, or is lost cannot be downgraded, and
+// that one which is held stays held.
 func TestDowngradeIsRefused(t *testing.T) {
 	for what, test := range map[string]struct {
 		lease func(r *rig, c *holdfast.Client) *holdfast.Lease
@@ -169,12 +170,12 @@ func TestDowngradeIsRefused(t *testing.T) {
 		"reader": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
 			return r.lock(c.RWMutex("x").RLock)
 		}, holdfast.ErrDowngrade, "reader's"},
-		"shown": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
+		"pinned": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
 			l := r.lock(c.RWMutex("x").Lock)
 			_, _, err := l.Pin()
 			r.must(err)
 			return l
-		}, holdfast.ErrDowngrade, "shown"},
+		}, holdfast.ErrDowngrade, "pinned"},
 		"lost": {func(r *rig, c *holdfast.Client) *holdfast.Lease {
 			l := r.lock(c.RWMutex("x").Lock)
 			r.server.Restart(false)
@@ -185,7 +186,8 @@ func TestDowngradeIsRefused(t *testing.T) {
 		scene(t, what, func(t *testing.T, r *rig) {
 			l := test.lease(r, r.client())
 			_, err := l.Downgrade(t.Context())
-			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), test.says) {
+			if !errors.Is(err, test.want) || errors.Is(err, holdfast.ErrUnsupported) ||
+				!strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)
 			}
 			if what != "lost" {

@@ -20,16 +20,19 @@ func TestNothingElseComesAlong(t *testing.T) {
 		"fence":      {},
 		"redisstore": {"github.com/redis/rueidis", "golang.org/x/sys"},
 		"redlock":    {"github.com/redis/rueidis", "golang.org/x/sys"},
-		"redisstore/goredis": {"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2",
+		"redisstore/goredis": {"github.com/redis/rueidis", "github.com/redis/go-redis/v9",
+			"github.com/cespare/xxhash/v2",
 			"go.uber.org/atomic", "golang.org/x/sys"},
-		"etcdstore": {"go.etcd.io/etcd/", "google.golang.org/", "go.uber.org/zap", "go.uber.org/multierr", "github.com/coreos/go-semver",
+		"etcdstore": {"go.etcd.io/etcd/", "google.golang.org/", "go.uber.org/zap", "go.uber.org/multierr",
+			"github.com/coreos/go-semver",
 			"github.com/coreos/go-systemd", "github.com/golang/protobuf", "github.com/grpc-ecosystem/grpc-gateway",
 			"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text"},
 		"consulstore":       {},
 		"zkstore":           {"github.com/go-zookeeper/zk"},
 		"sqlstore/mysql":    {"github.com/go-sql-driver/mysql", "filippo.io/edwards25519"},
 		"sqlstore/postgres": {"github.com/jackc/", "golang.org/x/sync", "golang.org/x/text"},
-		"sqlstore/sqlite": {"modernc.org/", "golang.org/x/sys", "github.com/dustin/go-humanize", "github.com/google/uuid",
+		"sqlstore/sqlite": {"modernc.org/", "golang.org/x/sys", "github.com/dustin/go-humanize",
+			"github.com/google/uuid",
 			"github.com/mattn/go-isatty", "github.com/ncruces/go-strftime", "github.com/remyoudompheng/bigfft"},
 	} {
 		t.Run(imports, func(t *testing.T) {
@@ -41,9 +44,11 @@ func TestNothingElseComesAlong(t *testing.T) {
 					t.Errorf("go.mod requires %s", required)
 				}
 			}
-			for imported := range strings.FieldsSeq(scratch.run("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")) {
+			for imported := range strings.FieldsSeq(scratch.run("list", "-deps", "-f",
+				"{{if not .Standard}}{{.ImportPath}}{{end}}", ".")) {
 				own := imported == "scratch" || imported == module || strings.HasPrefix(imported, module+"/")
-				if !own && !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(imported, a) }) {
+				if !own && !slices.ContainsFunc(allowed,
+					func(a string) bool { return strings.HasPrefix(imported, a) }) {
 					t.Errorf("it imports %s", imported)
 				}
 			}
@@ -69,7 +74,8 @@ func newScratch(t *testing.T, imports string) *scratch {
 	}
 	s := &scratch{t, t.TempDir()}
 	for name, text := range map[string]string{
-		"go.mod":  "module scratch\n\ngo 1.26\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + here + "\n",
+		"go.mod": "module scratch\n\ngo 1.26\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + here +
+			"\n",
 		"main.go": main + "\nfunc main() {}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {

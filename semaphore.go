@@ -7,30 +7,32 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Semaphore lets holders have up to a number of units at a time, first come, first served: one who waits for
-// many units is not overtaken by those who want few. All who use a name must agree on the number, and on its
-// being a semaphore; who does not gets ErrMismatch. It has no state of its own.
+// A Semaphore has a limited number of units, which holders share, first come, first served: a waiter for many units is
+// not overtaken by waiters for few. All clients that use a name must agree that it is a semaphore, and on the number of
+// its units; otherwise they get ErrMismatch. It has no state of its own: two of the same name are the same semaphore.
 type Semaphore struct {
 	lock  lock
 	limit int
 }
 
-// Semaphore is the semaphore of this name, with that many units. A wrong name, number or option is an error
-// when it is used.
+// Semaphore returns the semaphore of this name, with this number of units. A wrong name, number or option is an error
+// of its methods.
 func (c *Client) Semaphore(name string, units int, options ...Option) *Semaphore {
 	s := &Semaphore{c.lock(name, options), units}
 	if s.lock.err == nil && (units < 1 || units > store.MaxReaders) {
-		s.lock.err = fmt.Errorf("%w: a semaphore has 1 to %d, not %d", ErrBadUnits, store.MaxReaders, units)
+		s.lock.err = fmt.Errorf("%w: a semaphore has 1 to %d units, not %d", ErrBadUnits, store.MaxReaders, units)
 	}
 	return s
 }
 
-// Acquire waits for n units and takes them. See Mutex.Lock about ctx. The lease's token is marked as shared.
+// Acquire waits for n units and acquires them. The lease's token is marked as shared. If n is not possible, the error
+// wraps ErrBadUnits. See [Mutex.Lock] about ctx and the other errors.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, &request{op: "acquire"})
 }
 
-// TryAcquire takes n units if they can be had at once, and is otherwise a *LockedError.
+// TryAcquire acquires n units if they are free, and does not wait. If n is not possible, the error wraps ErrBadUnits.
+// See [Mutex.TryLock] about the other errors.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, &request{op: "tryacquire", try: true})
 }
@@ -45,7 +47,7 @@ func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) 
 	return s.lock.do(ctx, &request{op: op, demand: demand}, fn)
 }
 
-// Inspect says who holds units and who waits for some.
+// Inspect returns the holders and the waiters of the semaphore. See [Client.Inspect].
 func (s *Semaphore) Inspect(ctx context.Context) (Queue, error) { return s.lock.inspect(ctx) }
 
 func (s *Semaphore) acquire(ctx context.Context, n int, r *request) (*Lease, error) {

@@ -75,6 +75,6 @@ func TestSemaphoreDo(t *testing.T) {
 		if err := s.Do(t.Context(), 1, nil); err == nil {
 			t.Error("it accepted a nil function")
 		}
-		r.nobodyStands("pool")
+		r.nothingRemains("pool")
 	})
 }

@@ -51,7 +51,7 @@ func storm(r *rig, seed uint64) {
 		}
 	}
 	wg.Wait()
-	r.nobodyStands("x")
+	r.nothingRemains("x")
 }
 
 // A weakLink can fail in every way.
@@ -84,7 +84,7 @@ func misbehave(link weakLink, chance *rand.Rand) {
 	}
 }
 
-// contend takes the lock until it had it a few times.
+// contend acquires the lock a few times.
 func contend(r *rig, c *holdfast.Client, chance *rand.Rand, enter func(*holdfast.Lease)) {
 	for had := 0; had < 5; {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(chance.Int64N(int64(10*ttl))))

@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Token is a fencing token: a number that rises with every exclusive holder of a resource. Hand it along with
-// each write to what the lock protects, and let that refuse a smaller one than it has seen (package fence).
-// Then a holder that was paused beyond its lease cannot write over its successor's work.
+// A Token is a fencing token: a number that rises with every exclusive holder of a lock. Pass it along with each write
+// to what the lock protects, and let that refuse a smaller token than it has seen (package fence). Then a holder that
+// was paused beyond its lease cannot overwrite its successor's work.
 //
-// Its parts are ticket<<8 | shared<<7 | turn: the ticket that the store gave the claim, whether the lease is
-// shared (a reader's or a semaphore's, which a fence checks but is never raised by), and how often the claim was
-// handed on inside its process. In text and JSON it is a decimal string, because it passes 2^53.
+// Its parts are ticket<<8 | shared<<7 | turn: the claim's ticket, which the store has drawn; whether the lease is
+// shared (a reader's or a semaphore's; a fence checks such a token but is never raised by it); and how often the claim
+// was handed over inside its process. In text and JSON it is a decimal string, because it exceeds 2^53.
 type Token uint64
 
 const sharedBit = 1 << 7
@@ -27,19 +27,19 @@ func newToken(ticket uint64, shared bool, turn uint8) Token {
 	return t
 }
 
-// Ticket is the number that the store gave the claim on arrival.
+// Ticket returns the claim's ticket, the number that the store drew for it.
 func (t Token) Ticket() uint64 { return uint64(t >> 8) }
 
-// Shared says whether the lease is a reader's or a semaphore's.
+// Shared reports whether the lease is a reader's or a semaphore's.
 func (t Token) Shared() bool { return t&sharedBit != 0 }
 
-// String writes the token in decimal.
+// String returns the token in decimal.
 func (t Token) String() string { return strconv.FormatUint(uint64(t), 10) }
 
-// MarshalText writes the token in decimal.
+// MarshalText returns the token in decimal.
 func (t Token) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(t), 10), nil }
 
-// UnmarshalText reads a token in decimal.
+// UnmarshalText parses a token as ParseToken does.
 func (t *Token) UnmarshalText(text []byte) error {
 	parsed, err := ParseToken(string(text))
 	if err == nil {
@@ -48,11 +48,11 @@ func (t *Token) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseToken reads a token in decimal, as String writes it. No token is 0.
+// ParseToken parses a token in decimal, as String writes it. It returns an error if s is not a token. 0 is not one.
 func ParseToken(s string) (Token, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil || Token(n).Ticket() == 0 || Token(n).Ticket() > store.MaxTicket {
-		return 0, fmt.Errorf("holdfast: %s is no token: a token is a positive decimal number", store.Quote(s))
+		return 0, fmt.Errorf("holdfast: %s is not a token: a token is a positive decimal number", store.Quote(s))
 	}
 	return Token(n), nil
 }

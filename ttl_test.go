@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Nobody has to set a ttl, also where the store allows less than the default.
+// No ttl has to be set, also if the store allows less than the default.
 func TestDefaultTTLFitsTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.around(&detour{can: func(a *store.Abilities) { a.MaxTTL = 5 * time.Second }})
@@ -21,7 +21,7 @@ func TestDefaultTTLFitsTheStore(t *testing.T) {
 	})
 }
 
-// TestStoreWithASession: all claims have the ttl of the store's session, whatever was asked for. It may be shorter or
+// TestStoreWithASession: all claims have the ttl of the store's session, whatever was requested. It may be shorter or
 // longer than the default.
 func TestStoreWithASession(t *testing.T) {
 	for _, session := range []time.Duration{ttl / 2, 2 * ttl} {
@@ -83,7 +83,7 @@ func TestFixedTTL(t *testing.T) {
 			if !errors.Is(waiter.lease.Err(), holdfast.ErrLost) {
 				t.Fatalf("it goes on: %v", waiter.lease.Err())
 			}
-			r.lock(c.Mutex("x").TryLock) // and was given back
+			r.lock(c.Mutex("x").TryLock) // and was released
 		})
 	}
 }

@@ -20,8 +20,8 @@ func TestWaitDoesNotBoundTryLock(t *testing.T) {
 	})
 }
 
-// TestFinalErrorReachesThoseWhoWait: the store will say the same for ever.
-func TestFinalErrorReachesThoseWhoWait(t *testing.T) {
+// TestFinalErrorReachesWaiters: the store will say the same for ever.
+func TestFinalErrorReachesWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c := r.client()
 		r.lock(r.client().Mutex("x").Lock)
@@ -41,10 +41,10 @@ func TestFinalErrorReachesThoseWhoWait(t *testing.T) {
 	})
 }
 
-// TestPlaceLostAgainAndAgainIsNoHotLoop: a store that loses what it has, or an operator's script that breaks all.
-func TestPlaceLostAgainAndAgainIsNoHotLoop(t *testing.T) {
+// TestClaimLostRepeatedlyIsNoHotLoop: a store that loses what it has, or an operator's script that breaks all.
+func TestClaimLostRepeatedlyIsNoHotLoop(t *testing.T) {
 	for what, test := range map[string]struct {
-		joins int64 // the first so many are answered truly
+		joins int64 // how many of the first ones succeed
 		begin func(r *rig, c *holdfast.Client) *call
 	}{
 		"by itself":            {0, func(r *rig, c *holdfast.Client) *call { return r.begin(c.RWMutex("x").RLock) }},
@@ -77,16 +77,16 @@ func TestPlaceLostAgainAndAgainIsNoHotLoop(t *testing.T) {
 	}
 }
 
-// TestPlaceLostAfterAGrantIsTakenAgainAtOnce: only a store that loses it again and again is given a pause.
-func TestPlaceLostAfterAGrantIsTakenAgainAtOnce(t *testing.T) {
+// TestClaimLostAfterAGrantIsReplacedAtOnce: there is a pause only if the store loses it repeatedly.
+func TestClaimLostAfterAGrantIsReplacedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, other := r.client(), r.client()
 		for range 5 {
 			holder := r.lock(other.Mutex("x").Lock)
 			waiter := r.begin(c.Mutex("x").Lock)
-			r.must(other.Break(t.Context(), "x", r.line(other, "x").Waiters()[0].Token))
+			r.must(other.Break(t.Context(), "x", r.queue(other, "x").Waiters()[0].Token))
 			if synctest.Wait(); c.Waiting() != 1 {
-				t.Fatal("it does not stand in the line again")
+				t.Fatal("it is not in the queue again")
 			}
 			r.unlock(holder)
 			r.holds(waiter, "it was not granted")
@@ -95,7 +95,7 @@ func TestPlaceLostAfterAGrantIsTakenAgainAtOnce(t *testing.T) {
 	})
 }
 
-// TestLockedErrorCountsOnlyThoseAhead, not those who came later.
+// TestLockedErrorCountsOnlyThoseAhead checks that Ahead does not count later claims.
 func TestLockedErrorCountsOnlyThoseAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		holder := r.lock(r.client().RWMutex("x").Lock)
@@ -140,7 +140,7 @@ func TestWaiterRidesOutAnOutage(t *testing.T) {
 	}
 }
 
-func TestCancelledWaitLeavesTheLine(t *testing.T) {
+func TestCancelledWaitLeavesTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		first := r.lock(r.client().Mutex("x").Lock)
 		cancelled := r.begin(r.client().Mutex("x").Lock)
@@ -152,12 +152,12 @@ func TestCancelledWaitLeavesTheLine(t *testing.T) {
 		r.unlock(first)
 		r.holds(next, "the cancelled one stands in the way")
 		r.unlock(next.lease)
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
 // TestUnknownJoin is rule 8: whatever happens to a Join on its way, a caller that got an error holds nothing,
-// and nothing stands in the way of others for longer than it takes to tell the store.
+// and nothing blocks other clients for longer than a release takes.
 func TestUnknownJoin(t *testing.T) {
 	for name, hold := range map[string]func(linkFaults) func(){
 		"the request is late": func(l linkFaults) func() { return l.HoldRequests() },
@@ -174,10 +174,10 @@ func TestUnknownJoin(t *testing.T) {
 			release()
 			r.pass(ttl / 4)
 			if synctest.Wait(); r.server.Residue("x") > 1 { // a tombstone at most
-				t.Fatalf("a caller that got an error still stands in the line")
+				t.Fatalf("a caller that got an error still has a claim in the queue")
 			}
 			r.unlock(r.lock(r.client().Mutex("x").TryLock))
-			r.nobodyStands("x")
+			r.nothingRemains("x")
 		})
 	}
 }
@@ -191,23 +191,23 @@ func TestJoinThatFailsIsReportedAndCleanedUp(t *testing.T) {
 		}
 		link.Heal()
 		r.unlock(r.lock(c.Mutex("x").Lock))
-		r.nobodyStands("x")
+		r.nothingRemains("x")
 	})
 }
 
-// TestWaiterThatIsCutOffGetsTheStoresError: it cannot know whether anybody is in the way.
+// TestWaiterThatIsCutOffGetsTheStoresError: it cannot know whether there is a holder.
 func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 	for what, test := range map[string]struct {
 		wait time.Duration
 		fail func(d *detour, link *storetest.Pipe)
-		says func(error) bool // of the fault, if the store has told what is wrong
+		says func(error) bool // of the fault, if the store has reported one
 	}{
 		"cut before its first Keep":  {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.Cut() }, isFault},
 		"hung before its first Keep": {ttl / 6, func(_ *detour, link *storetest.Pipe) { link.HoldRequests() }, nil},
 		"cut after a while": {2 * ttl, func(_ *detour, link *storetest.Pipe) {
 			time.AfterFunc(time.Second, link.Cut)
 		}, isFault},
-		"not kept, though the line can be read": {ttl / 2, func(d *detour, _ *storetest.Pipe) {
+		"not kept, though the queue can be read": {ttl / 2, func(d *detour, _ *storetest.Pipe) {
 			d.lie(func(_ store.Claim, s *store.Status) { s.Err = errDown })
 		}, func(err error) bool { return errors.Is(err, errDown) }},
 	} {
@@ -217,7 +217,8 @@ func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 			waiter := r.begin(c.Mutex("x", holdfast.WithWait(test.wait)).Lock)
 			test.fail(d, link)
 			r.pass(test.wait + time.Second)
-			if !waiter.done() || !errors.Is(waiter.err, context.DeadlineExceeded) || errors.Is(waiter.err, holdfast.ErrLocked) {
+			if !waiter.done() || !errors.Is(waiter.err, context.DeadlineExceeded) ||
+				errors.Is(waiter.err, holdfast.ErrLocked) {
 				t.Fatalf("got %v", waiter.err)
 			}
 			if test.says != nil && !test.says(waiter.err) {
@@ -231,8 +232,8 @@ func TestWaiterThatIsCutOffGetsTheStoresError(t *testing.T) {
 func TestCauseOfAContextThatEnds(t *testing.T) {
 	why := errors.New("the user went away")
 	for where, stop := range map[string]func(r *rig, link *storetest.Pipe){
-		"during Join": func(_ *rig, link *storetest.Pipe) { link.HoldRequests() },
-		"in the line": func(r *rig, _ *storetest.Pipe) { r.lock(r.client().Mutex("x").Lock) },
+		"during Join":  func(_ *rig, link *storetest.Pipe) { link.HoldRequests() },
+		"in the queue": func(r *rig, _ *storetest.Pipe) { r.lock(r.client().Mutex("x").Lock) },
 	} {
 		for what, want := range map[string]error{"cancelled": context.Canceled, "deadline": context.DeadlineExceeded} {
 			scene(t, where+"/"+what, func(t *testing.T, r *rig) {
@@ -260,9 +261,9 @@ func TestCauseOfAContextThatEnds(t *testing.T) {
 	}
 }
 
-// TestAnswerThatCameTooLate: the answer to a Join took longer than the ttl. It grants nothing. TryLock says so, and Lock
-// goes on with a new claim.
-func TestAnswerThatCameTooLate(t *testing.T) {
+// TestResponseThatCameTooLate: the response to a Join took longer than the ttl. It grants nothing. TryLock reports
+// that, and Lock goes on with a new claim.
+func TestResponseThatCameTooLate(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		scene(t, map[bool]string{false: "Lock", true: "TryLock"}[try], func(t *testing.T, r *rig) {
 			c, link := r.linked()

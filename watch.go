@@ -13,7 +13,8 @@ import (
 const (
 	// watchEvery is how often all queues are read of a store that does not report changes, at most.
 	watchEvery = time.Second
-	// refreshEvery is how often all queues are read of a store that reports changes, at most: a renewal is not reported.
+	// refreshEvery is how often all queues are read of a store that reports changes, at most: a renewal is not
+	// reported.
 	refreshEvery = 10 * time.Second
 	// watchShare bounds what watching costs: between two reads Watch pauses that many times as long as the first took.
 	watchShare = 25
@@ -23,19 +24,19 @@ const (
 	batchMost = 64
 )
 
-// Watch reports the queues whose names begin with prefix, and how they change, until ctx ends. The first batch has every
-// queue that is in use. Each later batch has the queues that changed since, as they are now; a queue with no entries is
-// no longer in use. Changes that follow each other quickly are reported as one. A queue is also reported when a claim in
-// it was renewed, with the time that it has left now.
+// Watch reports the queues whose names begin with prefix, and how they change, until ctx ends. The first batch has
+// every queue that is in use. Each later batch has the queues that changed since, as they are now; a queue with no
+// entries is no longer in use. Changes that follow each other quickly are reported as one. A queue is also reported
+// when a claim in it was renewed, with the time that it has left now.
 //
 // A store that can push changes has one subscription, however many queues there are. Any other is read again and again:
-// every second, and less often if a read takes long, so that watching never costs more than a few per cent of the store's
-// time. In both cases an entry's Left is as of when the queue was read, and the caller counts it down.
+// every second, and less often if a read takes long, so that watching never costs more than a few per cent of the
+// store's time. In both cases an entry's Left is as of when the queue was read, and the caller counts it down.
 //
 // A failure of the store is reported once, with no queues. Watch then goes on, and the next batch has all that changed
 // meanwhile. It is empty if nothing did. An *Error with a Name concerns that queue alone, which cannot be read, as one
-// that was written by a newer version; all other queues are reported as usual. Break out of the loop to stop at an error.
-// Watch ends by itself after ErrClosed, and after ErrUnsupported if the store cannot list its queues.
+// that was written by a newer version; all other queues are reported as usual. Break out of the loop to stop at an
+// error. Watch ends by itself after ErrClosed, and after ErrUnsupported if the store cannot list its queues.
 func (c *Client) Watch(ctx context.Context, prefix string) iter.Seq2[[]Queue, error] {
 	return func(yield func([]Queue, error) bool) {
 		k := lock{client: c, err: c.settings.err}
@@ -203,7 +204,7 @@ func newQueue(q store.Queue) Queue {
 		seen.Entries = make([]Entry, len(q.Entries))
 	}
 	for i := range q.Entries {
-		seen.Entries[i] = newPlace(&q.Entries[i])
+		seen.Entries[i] = newEntry(&q.Entries[i])
 	}
 	return seen
 }

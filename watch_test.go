@@ -178,8 +178,9 @@ func TestWatchReportsRenewals(t *testing.T) {
 	})
 }
 
-// TestWatchBoundsItsCost: a store is read once a second at most, and less than a twentieth of the time. One that reports
-// changes is not read while nothing changes, but for every ten seconds, and otherwise at most four times a second.
+// TestWatchBoundsItsCost: a store is read once a second at most, and less than a twentieth of the time. One that
+// reports changes is not read while nothing changes, but for every ten seconds, and otherwise at most four times a
+// second.
 func TestWatchBoundsItsCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
@@ -231,8 +232,8 @@ func TestWatchBoundsItsCost(t *testing.T) {
 	})
 }
 
-// TestWatchUnreadable: a queue that a newer version has written is reported as an error of its own, once, and the others
-// as usual.
+// TestWatchUnreadable: a queue that a newer version has written is reported as an error of its own, once, and the
+// others as usual.
 func TestWatchUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memstore.NewServer()
@@ -248,7 +249,8 @@ func TestWatchUnreadable(t *testing.T) {
 		defer cancel()
 		var good, newer int
 		for batch, err := range c.Watch(ctx, "") {
-			if e, ok := errors.AsType[*holdfast.Error](err); ok && e.Name == "newer" && errors.Is(err, holdfast.ErrFormat) {
+			if e, ok := errors.AsType[*holdfast.Error](err); ok && e.Name == "newer" &&
+				errors.Is(err, holdfast.ErrFormat) {
 				newer++
 			} else if err == nil && (report{batch: batch}).names() == "good" {
 				good++

@@ -63,7 +63,7 @@ func openHoldfastMaster(ctx context.Context, where string, ttl time.Duration) (l
 // of them share one machine with all workers.
 func openHoldfastRedlock(tokens string) func(context.Context, string, time.Duration) (locker, error) {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-		return holdfastOn("redlock://")(ctx, fmt.Sprintf("%s?tokens=%s&timeout=%v", where, tokens, ttl/20), ttl)
+		return holdfastOn("redlock://")(ctx, fmt.Sprintf("%s?tokens=%s&node-timeout=%v", where, tokens, ttl/20), ttl)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 const (
@@ -108,11 +107,7 @@ func (s *redisServers) Fresh(ctx context.Context) (string, error) {
 // initRedlock lets all masters vote, as an operator does once. Without it those that were emptied have no vote for a
 // minute.
 func (s *redisServers) initRedlock(ctx context.Context) error {
-	at, err := store.ParseLocation("redlock://" + s.where)
-	if err != nil {
-		return err
-	}
-	nodes, err := redlock.Init(ctx, at)
+	nodes, err := redlock.Init(ctx, "redlock://"+s.where)
 	for _, node := range nodes {
 		if err == nil && node.State != redlock.Voting {
 			err = fmt.Errorf("%s does not vote: %v", node.Address, node.State)

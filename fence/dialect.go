@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Dialect says how a database wants its statements written.
+// A Dialect is the SQL dialect of a database.
 type Dialect uint8
 
 // The dialects.
@@ -20,7 +20,7 @@ const (
 	MySQL                         // 5.7 or later with InnoDB, and MariaDB
 )
 
-// String names the database.
+// String returns the name of the database.
 func (d Dialect) String() string {
 	switch d {
 	case SQLite:
@@ -34,14 +34,14 @@ func (d Dialect) String() string {
 	}
 }
 
-// A Querier is what a statement can be sent to: a *sql.Tx, a *sql.DB or a *sql.Conn.
+// A Querier executes statements: a *sql.Tx, a *sql.DB or a *sql.Conn.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// bind numbers the placeholders if the dialect wants it. Every ? is one: the statements here have no literals, and
-// identifiers have no such character.
+// bind numbers the placeholders if the dialect requires it. Every ? is one: the statements here have no literals, and
+// identifiers do not contain it.
 func (d Dialect) bind(query string) string {
 	if d != PostgreSQL {
 		return query
@@ -56,8 +56,8 @@ func (d Dialect) bind(query string) string {
 	return b.String()
 }
 
-// isIdentifier says whether a name is a plain identifier. Not by a regular expression: to compile this one would cost
-// every program that imports the package a millisecond at its start.
+// isIdentifier reports whether name is a plain identifier. It does not use a regular expression: compiling one would
+// cost every program that imports the package a millisecond at its start.
 func isIdentifier(name string) bool {
 	for i, c := range []byte(name) {
 		letter := c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
@@ -68,23 +68,27 @@ func isIdentifier(name string) bool {
 	return name != "" && len(name) <= 63
 }
 
-// column quotes an identifier. Only plain ones pass, so that nothing in it can end the quotes.
+// column quotes an identifier. Only plain ones are accepted, so that nothing in it can end the quotes.
 func (d Dialect) column(name string) (string, error) {
 	if !isIdentifier(name) {
-		return "", fmt.Errorf("%w: %q is no identifier: letters, digits and _, 63 at most", holdfast.ErrBadOption, name)
+		return "", fmt.Errorf(
+			"%w: %q is not an identifier: letters, digits and _, at most 63",
+			holdfast.ErrBadOption,
+			name,
+		)
 	}
 	switch d {
 	case PostgreSQL:
 		return `"` + name + `"`, nil
 	case SQLite, MySQL:
-		// Not with double quotes in SQLite: there a misspelt column in double quotes is silently a string.
+		// Not double quotes in SQLite, which reads a misspelt column in double quotes as a string.
 		return "`" + name + "`", nil
 	default:
-		return "", fmt.Errorf("%w: %v is no SQL dialect of package fence", holdfast.ErrBadOption, d)
+		return "", fmt.Errorf("%w: %v is not a SQL dialect of package fence", holdfast.ErrBadOption, d)
 	}
 }
 
-// table quotes the name of a table, which may have its schema before it.
+// table quotes the name of a table, which may be qualified by its schema.
 func (d Dialect) table(name string) (string, error) {
 	schema, rest, qualified := strings.Cut(name, ".")
 	if !qualified {

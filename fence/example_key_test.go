@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore"
 )
 
-// The lock, the data and its fence can be in one Redis. All keys of an account have one hash tag, for a cluster. There is
-// no output to compare here, since it takes a server.
+// The lock, the data and its fence can be in one Redis. All keys of an account have one hash tag, for a cluster. There
+// is no output to compare here, since it takes a server.
 func ExampleKey() {
 	ctx := context.Background()
 	locks, err := holdfast.Open(ctx, "redis://127.0.0.1:6379")
@@ -35,7 +35,13 @@ func ExampleKey() {
 			return err
 		}
 		// … reads, and thinks for long …
-		left, err := account.Do(ctx, token, `return redis.call('DECRBY', KEYS[1], ARGV[1])`, []string{"{account:7}:balance"}, "10")
+		left, err := account.Do(
+			ctx,
+			token,
+			`return redis.call('DECRBY', KEYS[1], ARGV[1])`,
+			[]string{"{account:7}:balance"},
+			"10",
+		)
 		fmt.Println("left:", left)
 		return err
 	})

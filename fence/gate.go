@@ -13,14 +13,14 @@ type Gate struct {
 	seen holdfast.Token
 }
 
-// Enter raises the fence to token, or refuses it with a *StaleError. A new holder calls it before its first
-// read. From then on, whoever held before it is refused.
+// Enter raises the fence to token, or returns a *StaleError. A new holder calls it before its first read. From then on
+// the tokens of earlier holders are refused.
 func (g *Gate) Enter(token holdfast.Token) error {
 	return g.Do(token, func() error { return nil })
 }
 
-// Do enters and runs write as one step: no other token passes the gate meanwhile. It returns write's error, or a
-// *StaleError if write was not called.
+// Do checks and raises the fence and calls write, as one step: no other token passes the gate meanwhile. It returns
+// write's error, or a *StaleError if write was not called.
 func (g *Gate) Do(token holdfast.Token, write func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,16 +33,16 @@ func (g *Gate) Do(token holdfast.Token, write func() error) error {
 	return write()
 }
 
-// Seen is the newest exclusive token that passed, or the floor that was set.
+// Seen returns the newest exclusive token that passed, or the floor that was set.
 func (g *Gate) Seen() holdfast.Token {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.seen
 }
 
-// SetFloor makes the gate refuse everything older than token. It is for operators who replace a store and know
-// the highest token of the old one. It can also lower the fence, and with 0 reset it: then a late writer of
-// before passes, so make sure that there is none.
+// SetFloor makes the gate refuse every token below this one. It is for operators who replace a store and know the
+// highest token of the old one. It can also lower the fence, and reset it with 0. Late writes of earlier holders then
+// pass, so make sure that there are none.
 func (g *Gate) SetFloor(token holdfast.Token) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

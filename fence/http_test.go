@@ -84,7 +84,12 @@ func TestHTTPLateWriter(t *testing.T) {
 			first := testkit.Lock(t, locks, "ledger")
 			late := make(chan error, 1)
 			go func() {
-				_, err := put(first.Context(), &http.Client{Transport: &fence.RoundTripper{Base: slow}}, url, "late writer")
+				_, err := put(
+					first.Context(),
+					&http.Client{Transport: &fence.RoundTripper{Base: slow}},
+					url,
+					"late writer",
+				)
 				late <- err
 			}()
 			<-slow.sent
@@ -137,7 +142,8 @@ func TestHTTPRowLateWriter(t *testing.T) {
 				late <- err
 			}()
 			<-paused
-			if status, err := put(t.Context(), client, url+"/ledger", "successor", newer.String()); err != nil || status != http.StatusOK {
+			if status, err := put(t.Context(), client, url+"/ledger", "successor", newer.String()); err != nil ||
+				status != http.StatusOK {
 				t.Error(status, err)
 			}
 			close(resume)
@@ -168,23 +174,31 @@ func TestMiddlewareRefuses(t *testing.T) {
 		status int
 		kind   string
 	}{
-		"no token":         {newGate(), nil, http.StatusPreconditionRequired, blank},
-		"empty":            {newGate(), []string{""}, http.StatusBadRequest, blank},
-		"zero":             {newGate(), []string{"0"}, http.StatusBadRequest, blank},
-		"words":            {newGate(), []string{"newest"}, http.StatusBadRequest, blank},
-		"negative":         {newGate(), []string{"-2304"}, http.StatusBadRequest, blank},
-		"a double":         {newGate(), []string{"2.304e3"}, http.StatusBadRequest, blank},
-		"two":              {newGate(), []string{newer.String(), newer.String()}, http.StatusBadRequest, blank},
-		"a list":           {newGate(), []string{"2304, 2560"}, http.StatusBadRequest, blank},
-		"too large":        {newGate(), []string{"18446744073709551615"}, http.StatusBadRequest, blank},
-		"stale":            {newGate(), []string{older.String()}, http.StatusConflict, "https://pkg.go.dev/github.com/holdfast-go/holdfast/fence#StaleError"},
+		"no token":  {newGate(), nil, http.StatusPreconditionRequired, blank},
+		"empty":     {newGate(), []string{""}, http.StatusBadRequest, blank},
+		"zero":      {newGate(), []string{"0"}, http.StatusBadRequest, blank},
+		"words":     {newGate(), []string{"newest"}, http.StatusBadRequest, blank},
+		"negative":  {newGate(), []string{"-2304"}, http.StatusBadRequest, blank},
+		"a double":  {newGate(), []string{"2.304e3"}, http.StatusBadRequest, blank},
+		"two":       {newGate(), []string{newer.String(), newer.String()}, http.StatusBadRequest, blank},
+		"a list":    {newGate(), []string{"2304, 2560"}, http.StatusBadRequest, blank},
+		"too large": {newGate(), []string{"18446744073709551615"}, http.StatusBadRequest, blank},
+		"stale": {
+			newGate(),
+			[]string{older.String()},
+			http.StatusConflict,
+			"https://pkg.go.dev/github.com/holdfast-go/holdfast/fence#StaleError",
+		},
 		"stale version":    {versioned, []string{newer.String()}, http.StatusConflict, blank},
 		"the guard failed": {failing, []string{newer.String()}, http.StatusServiceUnavailable, blank},
 		"the guard forgot": {silent, []string{newer.String()}, http.StatusServiceUnavailable, blank},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			h := fence.Middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }), c.guard)
+			h := fence.Middleware(
+				http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }),
+				c.guard,
+			)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			if c.tokens != nil {
 				r.Header[fence.Header] = c.tokens
@@ -219,10 +233,26 @@ func TestMiddlewareLogsAGuardThatFailed(t *testing.T) {
 		status int
 		logged string
 	}{
-		"before the handler": {func(*http.Request, holdfast.Token, func()) error { return down }, http.StatusServiceUnavailable, down.Error()},
-		"after the handler":  {func(_ *http.Request, _ holdfast.Token, handle func()) error { handle(); return down }, http.StatusAccepted, down.Error()},
-		"it forgot":          {func(*http.Request, holdfast.Token, func()) error { return nil }, http.StatusServiceUnavailable, "neither"},
-		"a refusal":          {func(*http.Request, holdfast.Token, func()) error { return &fence.StaleError{} }, http.StatusConflict, ""},
+		"before the handler": {
+			func(*http.Request, holdfast.Token, func()) error { return down },
+			http.StatusServiceUnavailable,
+			down.Error(),
+		},
+		"after the handler": {
+			func(_ *http.Request, _ holdfast.Token, handle func()) error { handle(); return down },
+			http.StatusAccepted,
+			down.Error(),
+		},
+		"it forgot": {
+			func(*http.Request, holdfast.Token, func()) error { return nil },
+			http.StatusServiceUnavailable,
+			"neither",
+		},
+		"a refusal": {
+			func(*http.Request, holdfast.Token, func()) error { return &fence.StaleError{} },
+			http.StatusConflict,
+			"",
+		},
 	}
 	for name, c := range guards {
 		var logged strings.Builder

@@ -64,10 +64,12 @@ func TestKeyRunsTheScriptAsItIs(t *testing.T) {
 	answer, err := key.Do(t.Context(), newer, `
 		local token, seen, fence = 1, 2, 3 -- names that the fence has too
 		return {#KEYS, #ARGV, KEYS[1], KEYS[2], ARGV[1], token + seen + fence}`, []string{"a", "b"}, "x")
-	if want := []any{int64(2), int64(1), "a", "b", "x", int64(6)}; err != nil || fmt.Sprint(answer) != fmt.Sprint(want) {
+	if want := []any{int64(2), int64(1), "a", "b", "x", int64(6)}; err != nil ||
+		fmt.Sprint(answer) != fmt.Sprint(want) {
 		t.Errorf("got %v, %v, want %v", answer, err, want)
 	}
-	if answer, err := key.Do(t.Context(), newer, "return redis.call('GET', KEYS[1])", []string{"nothing"}); answer != nil || err != nil {
+	if answer, err := key.Do(t.Context(), newer, "return redis.call('GET', KEYS[1])", []string{"nothing"}); answer != nil ||
+		err != nil {
 		t.Errorf("a script that finds nothing gave %v, %v", answer, err)
 	}
 }
@@ -85,8 +87,8 @@ func TestKeyErrors(t *testing.T) {
 		says string
 		err  error
 	}{
-		{"holds what is no token", strange.Enter(t.Context(), newer)},
-		{"is no token", second(strange.Seen(t.Context()))},
+		{"does not hold a token", strange.Enter(t.Context(), newer)},
+		{"is not a token", second(strange.Seen(t.Context()))},
 		{"WRONGTYPE", list.Enter(t.Context(), newer)},
 		{"WRONGTYPE", second(list.Seen(t.Context()))},
 		{"no such thing", second(key.Do(t.Context(), newer, `return redis.error_reply('ERR no such thing')`, nil))},
@@ -140,7 +142,8 @@ func TestKeyInCluster(t *testing.T) {
 		}
 	}
 	key := fence.Key{Redis: db, Name: "{here}:fence"}
-	if _, err := key.Do(t.Context(), newer, set, []string{"{there}"}, "x"); err == nil || !strings.Contains(err.Error(), "hash tag of the fence") {
+	if _, err := key.Do(t.Context(), newer, set, []string{"{there}"}, "x"); err == nil ||
+		!strings.Contains(err.Error(), "hash tag of the fence") {
 		t.Errorf("a fence that lies elsewhere than the data: %v", err)
 	}
 }

@@ -240,8 +240,8 @@ func TestGateUnderManyGoroutines(t *testing.T) { neverGoesBack(t, newGate(t), 20
 func TestRowUnderManyGoroutines(t *testing.T)  { neverGoesBack(t, newRow(t), 64) }
 func TestKeyUnderManyGoroutines(t *testing.T)  { neverGoesBack(t, newKey(t), 256) }
 
-// neverGoesBack has writers with rising tokens in random order, and the first row made by many at once. No token is written
-// after a greater exclusive one, and the last holder has written.
+// neverGoesBack has writers with rising tokens in random order, and the first row made by many at once. No token is
+// written after a greater exclusive one, and the last holder has written.
 func neverGoesBack(t *testing.T, k *kind, writers int) {
 	var wg sync.WaitGroup
 	var last holdfast.Token

@@ -20,7 +20,10 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 // sqlite is a database of its own in a file, so that many connections can use it.
 func sqlite(t *testing.T, statements ...string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
+	db, err := sql.Open(
+		"sqlite",
+		filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)",
+	)
 	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	for _, s := range statements {

@@ -10,18 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Header carries a fencing token from [RoundTripper] to [Middleware], as [Pad] writes it. Decimal without leading
-// zeros is read as well.
+// Header carries a fencing token from [RoundTripper] to [Middleware], as [Pad] writes it. Decimal without leading zeros
+// is accepted as well.
 const Header = "Fencing-Token"
 
-// A Guard is what stands before a handler: it decides whether the token may pass, and calls handle, which runs the
-// handler, or returns an error and does not. [HoldGate] and [EnterRow] are guards.
+// A Guard decides whether a token may pass. It calls handle, which runs the handler, or returns an error. [GateGuard]
+// and [RowGuard] make guards.
 type Guard func(r *http.Request, token holdfast.Token, handle func()) error
 
-// HoldGate is a guard for data in this process. It holds the gate that the function gives for a request while the
-// handler runs ([Gate.Do]), so that the check and what the handler writes are one step. Requests with the same gate
-// run one after the other, so bound how long one can take: with the server's ReadTimeout and WriteTimeout, since a
-// client that sends or reads slowly holds up the others. What the handler leaves running when it returns is not
+// GateGuard returns a guard for data in this process. It holds the gate that the function returns for a request while
+// the handler runs ([Gate.Do]), so that the check and the handler's writes are one step. Requests with the same gate
+// run one after the other, and a client that sends or reads slowly delays the others: bound how long a request can
+// take, with the server's ReadTimeout and WriteTimeout. Work that continues after the handler has returned is not
 // guarded.
 func GateGuard(gate func(*http.Request) *Gate) Guard {
 	return func(r *http.Request, token holdfast.Token, handle func()) error {
@@ -29,10 +29,10 @@ func GateGuard(gate func(*http.Request) *Gate) Guard {
 	}
 }
 
-// EnterRow is a guard for data in a SQL database. It raises the row that the function gives for a request before the
-// handler runs ([Row.Enter]), so that the handler's reads come after that. It cannot make the handler's writes one
+// RowGuard returns a guard for data in a SQL database. It raises the row that the function returns for a request before
+// the handler runs ([Row.Enter]), so that the handler's reads come after that. It cannot make the handler's writes one
 // step with the check, because they are in a transaction of their own: the handler writes with [Row.Do] and the token
-// from [TokenOf], and answers with [Refuse] when that is refused.
+// from [TokenOf], and calls [Refuse] if the write is refused.
 func RowGuard(db *sql.DB, row func(*http.Request) Row) Guard {
 	return func(r *http.Request, token holdfast.Token, handle func()) error {
 		if err := row(r).Enter(r.Context(), db, token); err != nil {
@@ -43,16 +43,16 @@ func RowGuard(db *sql.DB, row func(*http.Request) Row) Guard {
 	}
 }
 
-// Middleware lets only those requests through to next whose token the guard lets pass. It refuses the others with a
-// problem (RFC 9457): 428 if there is no token, 400 if it is none, 409 if it is stale, and 503 if the guard failed,
-// which it logs to slog's default.
+// Middleware returns a handler that passes requests on to next if the guard accepts their token. It refuses the others
+// with a problem (RFC 9457): 428 without a token, 400 if the header is not a token, 409 if the token is stale, and 503
+// if the guard failed, which it logs to slog's default logger.
 //
-// All methods are guarded, reads too, because the first read of a new holder must raise the fence. What needs no
-// token is a route of its own, without the middleware. With http.ServeMux it goes around the handler of a route, not
-// around the mux: before that, PathValue is empty.
+// All methods are guarded, including reads, because the first read of a new holder must raise the fence. Requests that
+// need no token get a route without the middleware. With http.ServeMux, wrap the handler of a route rather than the
+// mux: outside of the mux, PathValue is empty.
 //
-// A token is believed. Whoever may send requests can send one that is too large and lock out all others, until
-// SetFloor; so authenticate first.
+// Tokens are trusted. A client can send one that is too large and so lock out all others until SetFloor: authenticate
+// first.
 func Middleware(next http.Handler, guard Guard) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := TokenOf(r)
@@ -67,7 +67,7 @@ func Middleware(next http.Handler, guard Guard) http.Handler {
 		handled := false
 		err = guard(r, token, func() { handled = true; next.ServeHTTP(w, r) })
 		if err == nil && !handled {
-			err = errors.New("the guard neither let the request pass nor refused it")
+			err = errors.New("the guard neither accepted nor refused the request")
 		}
 		if err != nil && !errors.Is(err, holdfast.ErrStale) && r.Context().Err() == nil {
 			slog.ErrorContext(r.Context(), "holdfast: guard failed", "method", r.Method, "err", err)
@@ -80,7 +80,7 @@ func Middleware(next http.Handler, guard Guard) http.Handler {
 
 var errNoToken = fmt.Errorf("holdfast: no %s header", Header)
 
-// TokenOf is the token that a request came with.
+// TokenOf returns the token in a request's header, or an error if there is none, more than one, or it is malformed.
 func TokenOf(r *http.Request) (holdfast.Token, error) {
 	switch values := r.Header.Values(Header); len(values) {
 	case 0:

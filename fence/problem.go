@@ -15,7 +15,8 @@ const (
 	staleType    = "https://pkg.go.dev/github.com/holdfast-go/holdfast/fence#StaleError"
 )
 
-// problem is an answer as in RFC 9457. Tokens are strings, as Pad writes them: JSON numbers are doubles to many.
+// problem is a response as in RFC 9457. Tokens are strings, as Pad writes them: many clients read JSON numbers as
+// doubles.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -25,14 +26,14 @@ type problem struct {
 	Seen   string `json:"seen,omitempty"`
 }
 
-// plainProblem says no more than its status and a sentence.
+// plainProblem returns a problem with a status and a sentence.
 func plainProblem(status int, detail string) problem {
 	return problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// Refuse answers a request that a fence did not let write. For a *StaleError, say of [Row.Do], that is 409 with a
-// problem (RFC 9457) that has both tokens and that [RoundTripper] turns back into the error. For any other
-// holdfast.ErrStale it is 409 too. For all else it is 503, and the client is not told what went wrong inside.
+// Refuse responds to a request whose write a fence did not accept. For a *StaleError, such as that of [Row.Do], the
+// status is 409 with a problem (RFC 9457) that has both tokens, and that [RoundTripper] turns back into the error. For
+// any other holdfast.ErrStale it is 409 too. For everything else it is 503, without the details of the failure.
 func Refuse(w http.ResponseWriter, err error) {
 	var stale *StaleError
 	switch {
@@ -42,29 +43,29 @@ func Refuse(w http.ResponseWriter, err error) {
 			Token: Pad(stale.Token), Seen: Pad(stale.Seen),
 		}.write(w)
 	case errors.Is(err, holdfast.ErrStale):
-		plainProblem(http.StatusConflict, "Somebody else has written meanwhile.").write(w)
+		plainProblem(http.StatusConflict, "The data was changed meanwhile.").write(w)
 	default:
-		plainProblem(http.StatusServiceUnavailable, "The fence could not be asked.").write(w)
+		plainProblem(http.StatusServiceUnavailable, "The fence could not be checked.").write(w)
 	}
 }
 
 func (p problem) write(w http.ResponseWriter) {
 	body, err := json.Marshal(p)
-	if err != nil { // strings and a number always can be
+	if err != nil { // impossible: it has strings and a number only
 		panic(err)
 	}
 	w.Header().Set("Content-Type", problemMedia)
 	w.WriteHeader(p.Status)
-	w.Write(append(body, '\n')) //nolint:errcheck // a client that is gone needs no answer
+	w.Write(append(body, '\n')) //nolint:errcheck // the client is gone
 }
 
-// isProblem says whether an answer may be one that Refuse wrote.
+// isProblem reports whether a response may be one that Refuse wrote.
 func isProblem(resp *http.Response) bool {
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && media == problemMedia && resp.StatusCode == http.StatusConflict
 }
 
-// staleFrom reads the body of a problem that Refuse wrote for a *StaleError, and fails for any other.
+// staleFrom returns the *StaleError of a body that Refuse wrote, and an error for any other body.
 func staleFrom(body []byte) (*StaleError, error) {
 	var p problem
 	if err := json.Unmarshal(body, &p); err != nil {

@@ -9,14 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A RoundTripper is the http.RoundTripper of a client that works under a lease. It sends the token of the lease that
-// a request's context comes from (holdfast.TokenFrom) in [Header], unless the request has that header already. If the
-// context is over, the request is not sent, and the error is why. Requests from outside a lease are sent as they are.
+// A RoundTripper is the http.RoundTripper of a client that works under a lease. It sends the token of the lease that a
+// request's context is derived from (holdfast.TokenFrom) in [Header], unless the request has that header already. If
+// the context has ended, the request is not sent, and the error is the cause. Requests outside of a lease are sent
+// unchanged.
 //
-// When a fence at the other end refuses the token, the error is the *StaleError that [Refuse] was given, so that
-// errors.Is(err, holdfast.ErrStale) holds across HTTP. (The answer to HEAD has no body: it stays a response with 409.)
+// If a fence at the service refuses the token, the error is the *StaleError that [Refuse] was called with, so that
+// errors.Is(err, holdfast.ErrStale) holds across HTTP. The response to HEAD has no body: it stays a response with 409.
 //
-// Under several leases the token is the innermost one's. Set the header yourself if it should be another's.
+// Under several leases the token is that of the innermost one. Set the header yourself to send another.
 type RoundTripper struct {
 	Base http.RoundTripper // nil: http.DefaultTransport
 }
@@ -32,7 +33,7 @@ func (t *RoundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, context.Cause(ctx)
 		}
 		if _, set := req.Header[Header]; !set {
-			req = req.Clone(ctx) // the caller's stays as it is
+			req = req.Clone(ctx) // the caller's request is not changed
 			if req.Header == nil {
 				req.Header = make(http.Header)
 			}
@@ -46,19 +47,19 @@ func (t *RoundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return refusal(resp)
 }
 
-// maxProblem is more than any problem of ours has.
+// maxProblem is more than any response of Refuse has.
 const maxProblem = 16 << 10
 
-// refusal turns a problem of ours into the error that it was. Any other answer is left as it came.
+// refusal turns a response of Refuse into the error that it was made of. Any other response is returned unchanged.
 func refusal(resp *http.Response) (*http.Response, error) {
 	begin, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err == nil {
 		if stale, notOurs := staleFrom(begin); notOurs == nil {
-			resp.Body.Close() //nolint:errcheck // all that matters has been read
+			resp.Body.Close() //nolint:errcheck // the body has been read
 			return nil, stale
 		}
 	}
-	// After a failed read the rest fails again, and the caller sees it where it happened.
+	// After a failed read, reading on fails again: the caller sees the error there.
 	resp.Body = struct {
 		io.Reader
 		io.Closer
@@ -66,7 +67,7 @@ func refusal(resp *http.Response) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections is what http.Client.CloseIdleConnections calls.
+// CloseIdleConnections closes the idle connections of Base. http.Client.CloseIdleConnections calls it.
 func (t *RoundTripper) CloseIdleConnections() {
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

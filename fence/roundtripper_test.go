@@ -113,7 +113,11 @@ func TestRoundTripperReadsRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			content := &body{Reader: strings.NewReader(c.body)}
 			rt := &fence.RoundTripper{Base: transport(func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.media}}, Body: content}, nil
+				return &http.Response{
+					StatusCode: c.status,
+					Header:     http.Header{"Content-Type": {c.media}},
+					Body:       content,
+				}, nil
 			})}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://localhost", nil)
 			testkit.Must(t, err)

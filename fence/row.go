@@ -11,23 +11,23 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Row is a fence kept in a SQL table, beside the data that it guards. It has no state of its own: two with the same
-// table and name are the same fence.
+// A Row is a fence kept in a SQL table, beside the data that it guards. It has no state of its own: two Rows with the
+// same table and name are the same fence.
 type Row struct {
 	table Table
 	name  string
 }
 
-// Do checks and raises the fence and runs write in one transaction, and commits it. The row of the fence is locked
+// Do checks and raises the fence and calls write in one transaction, and commits it. The row of the fence is locked
 // from before the first statement of write until the end, so that no other token passes meanwhile: a newer holder
-// waits for this write and then sees it, or came first, and this write is refused. Reads that the write depends on
-// belong into write too, or after Enter.
+// either waits for this write and then sees it, or came first, and this write is refused. Reads that the write depends
+// on belong into write too, or after Enter.
 //
-// It returns a *StaleError if write was not called, or write's error: then nothing was written. If ctx ends before
-// the commit, nothing is written either; let it be the lease's context. After an error of the commit itself it is not
-// known whether it was written.
+// It returns a *StaleError if write was not called, or write's error; nothing was written then. If ctx ends before the
+// commit, nothing is written either: pass the lease's context. After an error of the commit itself it is not known
+// whether the data was written.
 //
-// Shared leases (semaphores) that write under one fence do it one after the other.
+// Shared leases (semaphores) that write under one fence do so one after the other.
 func (r Row) Do(ctx context.Context, db *sql.DB, token holdfast.Token, write func(tx *sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r Row) Do(ctx context.Context, db *sql.DB, token holdfast.Token, write fun
 	if err := write(tx); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil { // a lease tells the truth when it is asked
+	if err := ctx.Err(); err != nil { // a lease that is over ends its context when it is checked
 		return r.failed(ctx, err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -49,11 +49,11 @@ func (r Row) Do(ctx context.Context, db *sql.DB, token holdfast.Token, write fun
 	return nil
 }
 
-// Enter raises the fence to token, or refuses it with a *StaleError. A new holder calls it with the *sql.DB before
-// its first read. From then on, whoever held before it is refused.
+// Enter raises the fence to token, or returns a *StaleError. A new holder calls it with the *sql.DB before its first
+// read. From then on the tokens of earlier holders are refused.
 //
-// With a *sql.Tx, as its first statement, it makes of that transaction what Do is: roll it back after an error. With
-// a *sql.DB it does not guard what is written later; that is for Do.
+// As the first statement of a *sql.Tx it guards that transaction as Do does: roll it back after an error. With a
+// *sql.DB it does not guard what is written later; that is for Do.
 func (r Row) Enter(ctx context.Context, db Querier, token holdfast.Token) error {
 	if err := checkName(r.name); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (r Row) Enter(ctx context.Context, db Querier, token holdfast.Token) error 
 	return nil
 }
 
-// Seen is the newest exclusive token that passed, or the floor that was set; 0 if there was none.
+// Seen returns the newest exclusive token that passed, or the floor that was set, or 0 if there was none.
 func (r Row) Seen(ctx context.Context, db Querier) (holdfast.Token, error) {
 	if err := checkName(r.name); err != nil {
 		return 0, err
@@ -87,9 +87,9 @@ func (r Row) Seen(ctx context.Context, db Querier) (holdfast.Token, error) {
 	return seen, nil
 }
 
-// SetFloor makes the fence refuse everything older than token. It is for operators who replace a store and know the
-// highest token of the old one. It can also lower the fence, and with 0 reset it: then a late writer of before
-// passes, so make sure that there is none.
+// SetFloor makes the fence refuse every token below this one. It is for operators who replace a store and know the
+// highest token of the old one. It can also lower the fence, and reset it with 0. Late writes of earlier holders then
+// pass, so make sure that there are none.
 func (r Row) SetFloor(ctx context.Context, db Querier, token holdfast.Token) error {
 	if err := checkName(r.name); err != nil {
 		return err
@@ -108,7 +108,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// failed says which fence could not be asked and, if the context has ended, why.
+// failed wraps err in an *Error that names the fence, with the cause of ctx if that has ended.
 func (r Row) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)

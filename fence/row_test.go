@@ -49,8 +49,12 @@ func writesAllOrNothing(t *testing.T, at site) {
 		end   func(cancel context.CancelCauseFunc) error
 		want  error
 	}{
-		"the write fails":    {newer, func(context.CancelCauseFunc) error { return broken }, broken},
-		"the lease is over":  {newer, func(cancel context.CancelCauseFunc) error { cancel(holdfast.ErrLost); return nil }, holdfast.ErrLost},
+		"the write fails": {newer, func(context.CancelCauseFunc) error { return broken }, broken},
+		"the lease is over": {
+			newer,
+			func(cancel context.CancelCauseFunc) error { cancel(holdfast.ErrLost); return nil },
+			holdfast.ErrLost,
+		},
 		"the token is stale": {older - 1, func(context.CancelCauseFunc) error { return nil }, holdfast.ErrStale},
 		"the write panics":   {newer, func(context.CancelCauseFunc) error { panic(broken) }, broken},
 	}

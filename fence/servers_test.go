@@ -125,8 +125,8 @@ var levels = []sql.IsolationLevel{
 	sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable,
 }
 
-// lateWriterSnapshot has a transaction that began to read before a newer token passed. Its snapshot shows the old fence.
-// It must not get in, whether it is refused by the fence or by the database.
+// lateWriterSnapshot has a transaction that began to read before a newer token passed. Its snapshot shows the old
+// fence. It must not get in, whether it is refused by the fence or by the database.
 func lateWriterSnapshot(t *testing.T, at site) {
 	for _, level := range levels {
 		t.Run(level.String(), func(t *testing.T) {
@@ -170,8 +170,8 @@ func createdByMany(t *testing.T, at site) {
 	clients.Wait()
 }
 
-// versionedSnapshot has a transaction that read a row before another client wrote it. Its update is refused, by Versioned
-// or by the database, and Versioned names the version that the row is at.
+// versionedSnapshot has a transaction that read a row before another client wrote it. Its update is refused, by
+// Versioned or by the database, and Versioned names the version that the row is at.
 func versionedSnapshot(t *testing.T, at site) {
 	for _, level := range levels {
 		t.Run(level.String(), func(t *testing.T) {
@@ -187,7 +187,8 @@ func versionedSnapshot(t *testing.T, at site) {
 			testkit.Must(t, items.Update(t.Context(), db, 42, version, fence.Columns{"stock": 9}))
 			err = items.Update(t.Context(), tx, 42, version, fence.Columns{"stock": 7})
 			var stale *fence.VersionError
-			if errors.As(err, &stale) && (stale.Current != version+1 || !errors.Is(err, holdfast.ErrStale)) || err == nil {
+			if errors.As(err, &stale) && (stale.Current != version+1 || !errors.Is(err, holdfast.ErrStale)) ||
+				err == nil {
 				t.Errorf("got %v", err)
 			}
 			testkit.Must(t, tx.Rollback())

@@ -6,19 +6,19 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A StaleError is a refusal: a newer token than this one was seen. It is holdfast.ErrStale.
+// A StaleError refuses a token because the fence has seen a newer one. It is a holdfast.ErrStale.
 type StaleError struct {
-	Token holdfast.Token // what was refused; 0: none was given
-	Seen  holdfast.Token // the newest that was seen
+	Token holdfast.Token // the one that was refused; 0: none was sent
+	Seen  holdfast.Token // the newest that the fence has seen
 }
 
-// Error names both tokens.
+// Error returns a text with both tokens.
 func (e *StaleError) Error() string {
 	if e.Token == 0 {
-		return fmt.Sprintf("%v: there is none, and the fence has seen %v", holdfast.ErrStale, e.Seen)
+		return fmt.Sprintf("%v: none was sent, and the fence has seen %v", holdfast.ErrStale, e.Seen)
 	}
 	return fmt.Sprintf("%v: %v, and the fence has seen %v", holdfast.ErrStale, e.Token, e.Seen)
 }
 
-// Unwrap makes it holdfast.ErrStale.
+// Unwrap returns holdfast.ErrStale.
 func (e *StaleError) Unwrap() error { return holdfast.ErrStale }

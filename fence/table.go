@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Table is where a database keeps its fences, one row for each guarded resource. It must be in the same database
-// as the data, since the row and the data are locked and written in one transaction. [Table.Create] makes it; whoever
-// has migrations puts there what [Table.DDL] says, which for PostgreSQL is
+// A Table holds the fences of a database, one row for each guarded resource. It must be in the same database as the
+// data, since the row and the data are locked and written in one transaction. [Table.Create] creates it; programs with
+// migrations add the statement of [Table.DDL] to them, which for PostgreSQL is
 //
 //	CREATE TABLE IF NOT EXISTS "holdfast_fences" (
 //		name text COLLATE "C" PRIMARY KEY,
@@ -20,17 +20,17 @@ import (
 //		raised_at timestamptz NOT NULL
 //	)
 //
-// The token is text as [Pad] writes it. When the fence was last raised is for people. A row that is deleted is a
-// fence that is reset: see [Row.SetFloor].
+// The token is text as [Pad] writes it. raised_at, when the fence was last raised, is for people. Deleting a row resets
+// its fence: see [Row.SetFloor].
 type Table struct {
 	Dialect Dialect
-	Name    string // as the database spells it, with its schema or without; empty: holdfast_fences
+	Name    string // with or without its schema, in the database's spelling; empty: holdfast_fences
 }
 
-// Row is the fence of this name. A wrong name or table is an error when it is used.
+// Row returns the fence of this name. A bad name or table is reported when it is used.
 func (t Table) Row(name string) Row { return Row{t, name} }
 
-// The tables. In MySQL a name is bytes, because its text collations ignore spaces at the end.
+// The statements that create the table. In MySQL a name is binary, because its text collations ignore trailing spaces.
 const (
 	ddlSQLite = `CREATE TABLE IF NOT EXISTS %s (
 	name TEXT NOT NULL PRIMARY KEY,
@@ -49,13 +49,13 @@ const (
 ) ENGINE=InnoDB`
 )
 
-// What is sent to read and write a row. Whether a token passes is decided by the value that comes back and never by
-// a count of rows: MySQL counts a row that keeps its value as not affected, and no row can mean stale or missing.
+// The statements that read and write a row. The returned value decides whether a token passes, never a count of rows:
+// MySQL counts a row that keeps its value as not affected, and no row can mean stale or missing.
 //
-// Raise makes the row if there is none, keeps the greater of two tokens, and leaves the row locked until the
-// transaction ends, also when it changes nothing. Of two that make the row at once the second waits for the first
-// and then finds its row. So the value that comes back is the newest, at every isolation level: where a level
-// forbids to look past its snapshot, the database refuses the statement.
+// Raise inserts the row if there is none, keeps the greater of two tokens, and leaves the row locked until the
+// transaction ends, also when it changes nothing. Of two concurrent inserts, the second waits for the first and then
+// finds its row. So the returned value is the newest, at every isolation level: where a level forbids reading past its
+// snapshot, the database refuses the statement.
 const (
 	sqlRaise = `INSERT INTO %s AS f (name, token, raised_at) VALUES (?, ?, CURRENT_TIMESTAMP)
 ON CONFLICT (name) DO UPDATE SET
@@ -63,8 +63,8 @@ ON CONFLICT (name) DO UPDATE SET
 	raised_at = CASE WHEN f.token < excluded.token THEN excluded.raised_at ELSE f.raised_at END
 RETURNING token`
 
-	// MySQL assigns from left to right, so the token comes last. It returns nothing: the row is read afterwards, with
-	// FOR UPDATE, because a plain read may show a snapshot from before the lock.
+	// MySQL assigns from left to right, so the token comes last. The statement returns nothing: the row is read
+	// afterwards, with FOR UPDATE, because a plain read may show a snapshot from before the lock.
 	sqlRaiseMySQL = `INSERT INTO %s (name, token, raised_at) VALUES (?, ?, UTC_TIMESTAMP())
 ON DUPLICATE KEY UPDATE
 	raised_at = CASE WHEN token < ? THEN UTC_TIMESTAMP() ELSE raised_at END,
@@ -79,7 +79,7 @@ ON CONFLICT (name) DO UPDATE SET token = excluded.token, raised_at = excluded.ra
 ON DUPLICATE KEY UPDATE raised_at = UTC_TIMESTAMP(), token = ?`
 )
 
-// statement puts the table's name into a statement and numbers its placeholders.
+// statement inserts the table's name into a statement and numbers its placeholders.
 func (t Table) statement(format string) (string, error) {
 	quoted, err := t.Dialect.table(cmp.Or(t.Name, "holdfast_fences"))
 	if err != nil {
@@ -88,7 +88,7 @@ func (t Table) statement(format string) (string, error) {
 	return t.Dialect.bind(fmt.Sprintf(format, quoted)), nil
 }
 
-// DDL is the statement that makes the table, for migrations.
+// DDL returns the statement that creates the table, for migrations.
 func (t Table) DDL() (string, error) {
 	switch t.Dialect {
 	case PostgreSQL:
@@ -100,14 +100,14 @@ func (t Table) DDL() (string, error) {
 	}
 }
 
-// Create makes the table unless it is there.
+// Create creates the table unless it exists.
 func (t Table) Create(ctx context.Context, db Querier) error {
 	ddl, err := t.DDL()
 	if err != nil {
 		return err
 	}
 	if _, err := db.ExecContext(ctx, ddl); err != nil {
-		// In PostgreSQL two that create it at once can fail, and so can whoever may use it but not create it.
+		// In PostgreSQL concurrent creations can fail, and so does a user who may use the table but not create it.
 		if _, absent := t.read(ctx, db, sqlRead, ""); errors.Is(absent, sql.ErrNoRows) {
 			return nil
 		}
@@ -116,7 +116,7 @@ func (t Table) Create(ctx context.Context, db Querier) error {
 	return nil
 }
 
-// raise raises the fence of name to token, if it is lower, and gives the newest token. With 0 it only locks the row.
+// raise raises the fence of name to token if it is lower, and returns the newest token. With 0 it only locks the row.
 func (t Table) raise(ctx context.Context, db Querier, name string, token holdfast.Token) (holdfast.Token, error) {
 	to := Pad(token)
 	if t.Dialect != MySQL {
@@ -128,7 +128,7 @@ func (t Table) raise(ctx context.Context, db Querier, name string, token holdfas
 	return t.read(ctx, db, sqlReadLocked, name)
 }
 
-// setFloor puts token into the row, whatever is there.
+// setFloor writes token into the row, whatever it holds.
 func (t Table) setFloor(ctx context.Context, db Querier, name string, token holdfast.Token) error {
 	to := Pad(token)
 	if t.Dialect != MySQL {
@@ -137,8 +137,8 @@ func (t Table) setFloor(ctx context.Context, db Querier, name string, token hold
 	return t.write(ctx, db, sqlSetMySQL, name, to, to)
 }
 
-// read sends a statement that gives a token. No row is sql.ErrNoRows: only Seen may take it for a fence that nobody
-// has raised. After a raise there is a row, or something is wrong.
+// read executes a statement that returns a token. No row is sql.ErrNoRows: only Seen may read that as a fence that was
+// never raised. After a raise there is always a row.
 func (t Table) read(ctx context.Context, db Querier, format string, args ...any) (holdfast.Token, error) {
 	query, err := t.statement(format)
 	if err != nil {
@@ -151,7 +151,7 @@ func (t Table) read(ctx context.Context, db Querier, format string, args ...any)
 	return unpad(text)
 }
 
-// write sends a statement that gives nothing.
+// write executes a statement that returns nothing.
 func (t Table) write(ctx context.Context, db Querier, format string, args ...any) error {
 	query, err := t.statement(format)
 	if err != nil {

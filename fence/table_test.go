@@ -123,8 +123,12 @@ func TestRowErrorsAreNoRefusals(t *testing.T) {
 				}
 				return seen(newer)(query)
 			}}
-			err := fence.Table{Dialect: dialect}.Row("ledger").Do(t.Context(), w.open(t), newer, func(*sql.Tx) error { return nil })
-			if !errors.Is(err, down) || errors.Is(err, holdfast.ErrStale) || !strings.HasPrefix(err.Error(), "holdfast: ") {
+			err := fence.Table{
+				Dialect: dialect,
+			}.Row("ledger").
+				Do(t.Context(), w.open(t), newer, func(*sql.Tx) error { return nil })
+			if !errors.Is(err, down) || errors.Is(err, holdfast.ErrStale) ||
+				!strings.HasPrefix(err.Error(), "holdfast: ") {
 				t.Errorf("%v, %s fails: got %v", dialect, step, err)
 			}
 		}

@@ -13,47 +13,52 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Versioned is the optimistic update of rows in a table of your own that has a column which counts versions:
+// Versioned is the optimistic update of rows in a table of your own that has a version column:
 //
 //	version BIGINT NOT NULL DEFAULT 0
 //
-// Whoever writes says which version it has read, and is refused if the row is no longer at that. It needs no lock
-// and no token. Beside a lock it is a second belt: unlike a fence it also refuses writers that forgot to lock, if
-// they use it, and unlike a fence it lets a late writer pass whose row nobody has changed meanwhile.
+// A write names the version that was read, and is refused if the row has another one by then. It needs no lock and no
+// token. Beside a lock it is a second protection: unlike a fence it also refuses writers that forgot to lock, if they
+// use it; and unlike a fence it accepts a late write to a row that was not changed meanwhile.
 //
-// Names of tables and columns are written as the database spells them. They are quoted, and only plain ones pass:
-// letters, digits and _; a table's may have its schema before it. Keys and values are always parameters.
+// Names of tables and columns are in the database's spelling. They are quoted, and only plain ones are accepted:
+// letters, digits and _; a table's may be qualified by its schema. Keys and values are always parameters.
 type Versioned struct {
 	Dialect Dialect
 	Table   string
 	Key     string // the column that identifies a row; it must be unique
-	Version string // the column that counts; empty: version
+	Version string // the version column; empty: version
 }
 
-// Columns are columns by name: for Update with their new values, for Read with pointers to where they go.
+// Columns maps column names to new values, for Update, or to pointers to be filled, for Read.
 type Columns map[string]any
 
-// A VersionError is a refusal: the row is no longer at the version that was read. It is holdfast.ErrStale.
+// A VersionError refuses a write because the row no longer has the version that was read. It is a holdfast.ErrStale.
 type VersionError struct {
 	Table   string
-	Version int64 // what the writer had read
-	Current int64 // what the row is at
-	Gone    bool  // there is no row any more
+	Version int64 // the version that was read
+	Current int64 // the version that the row has
+	Gone    bool  // the row was deleted
 }
 
-// Error names both versions.
+// Error returns a text with both versions.
 func (e *VersionError) Error() string {
 	if e.Gone {
 		return fmt.Sprintf("holdfast: stale version: a row of %s was read at %d and is gone", e.Table, e.Version)
 	}
-	return fmt.Sprintf("holdfast: stale version: a row of %s was read at %d and is at %d", e.Table, e.Version, e.Current)
+	return fmt.Sprintf(
+		"holdfast: stale version: a row of %s was read at %d and is at %d",
+		e.Table,
+		e.Version,
+		e.Current,
+	)
 }
 
-// Unwrap makes it holdfast.ErrStale.
+// Unwrap returns holdfast.ErrStale.
 func (e *VersionError) Unwrap() error { return holdfast.ErrStale }
 
-// Read gives the version of the row and, in the same statement, the columns in into. A version that is read after
-// the data says nothing about it. If there is no such row, the error is sql.ErrNoRows.
+// Read returns the version of the row and, in the same statement, fills the columns of into: a version that is read
+// after the data says nothing about the data. If there is no such row, the error is sql.ErrNoRows.
 func (v Versioned) Read(ctx context.Context, db Querier, key any, into Columns) (int64, error) {
 	version, err := v.read(ctx, db, key, into, "")
 	if err != nil {
@@ -62,8 +67,8 @@ func (v Versioned) Read(ctx context.Context, db Querier, key any, into Columns) 
 	return version, nil
 }
 
-// Update writes the columns in set if the row is still at version, and moves it to version+1, in one statement. It
-// is otherwise a *VersionError, and nothing was written.
+// Update writes the columns of set and moves the row to version+1 if it still has this version, in one statement.
+// Otherwise it returns a *VersionError, and nothing was written.
 func (v Versioned) Update(ctx context.Context, db Querier, key any, version int64, set Columns) error {
 	query, args, err := v.update(key, version, set)
 	if err != nil {
@@ -73,23 +78,24 @@ func (v Versioned) Update(ctx context.Context, db Querier, key any, version int6
 	if err != nil {
 		return v.failed("update", err)
 	}
-	// The version always changes, so that MySQL too counts the row as affected.
+	// The version always changes, so MySQL too counts the row as affected.
 	switch n, err := result.RowsAffected(); {
 	case err != nil:
 		return v.failed("update", err)
 	case n == 0:
 		return v.refused(ctx, db, key, version)
 	case n > 1:
-		return v.failed("update", fmt.Errorf("%w: key %s is not unique, and %d rows were written", holdfast.ErrBadOption, v.Key, n))
+		err := fmt.Errorf("%w: key %s is not unique, and %d rows were written", holdfast.ErrBadOption, v.Key, n)
+		return v.failed("update", err)
 	}
 	return nil
 }
 
-// refused finds out what the row is at. The update is refused, whatever that gives.
+// refused returns the error of a refused update, with the row's version if it can be read.
 func (v Versioned) refused(ctx context.Context, db Querier, key any, version int64) error {
 	suffix := ""
 	if v.Dialect == MySQL {
-		suffix = " FOR UPDATE" // in a transaction a plain read may still show the version that was refused
+		suffix = " FOR UPDATE" // in a transaction, a plain read may still show the version that was refused
 	}
 	current, err := v.read(ctx, db, key, nil, suffix)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -104,16 +110,16 @@ func (v Versioned) read(ctx context.Context, db Querier, key any, into Columns, 
 		return 0, err
 	}
 	var version int64
-	columns, places := []string{versionColumn}, []any{&version}
+	columns, targets := []string{versionColumn}, []any{&version}
 	for _, name := range slices.Sorted(maps.Keys(into)) {
 		column, err := v.Dialect.column(name)
 		if err != nil {
 			return 0, err
 		}
-		columns, places = append(columns, column), append(places, into[name])
+		columns, targets = append(columns, column), append(targets, into[name])
 	}
 	query := fmt.Sprintf("SELECT %s FROM %s WHERE %s = ?%s", strings.Join(columns, ", "), table, keyColumn, suffix)
-	err = db.QueryRowContext(ctx, v.Dialect.bind(query), key).Scan(places...)
+	err = db.QueryRowContext(ctx, v.Dialect.bind(query), key).Scan(targets...)
 	return version, err
 }
 

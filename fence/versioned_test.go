@@ -28,9 +28,11 @@ func shop(t *testing.T) *sql.DB {
 
 func shopAt(t *testing.T, at site) (*sql.DB, fence.Table, fence.Versioned) {
 	t.Helper()
-	db, fences := at(t,
+	db, fences := at(
+		t,
 		"CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, note TEXT, version BIGINT NOT NULL DEFAULT 0)",
-		"INSERT INTO items (id, stock) VALUES (42, 10)")
+		"INSERT INTO items (id, stock) VALUES (42, 10)",
+	)
 	return db, fences, itemsIn(fences.Dialect)
 }
 
@@ -43,7 +45,10 @@ func versionedLateWriter(t *testing.T, at site) {
 			db, _, items := shopAt(t, at)
 			sell := func(version int64, stock int) error {
 				if !versioned {
-					_, err := db.ExecContext(t.Context(), fmt.Sprintf("UPDATE items SET stock = %d WHERE id = 42", stock))
+					_, err := db.ExecContext(
+						t.Context(),
+						fmt.Sprintf("UPDATE items SET stock = %d WHERE id = 42", stock),
+					)
 					return err
 				}
 				return items.Update(t.Context(), db, 42, version, fence.Columns{"stock": stock})
@@ -63,7 +68,9 @@ func versionedLateWriter(t *testing.T, at site) {
 				return
 			}
 			var stale *fence.VersionError
-			if !errors.Is(late, holdfast.ErrStale) || !errors.As(late, &stale) || stale.Version != 0 || stale.Current != 1 || stale.Gone {
+			if !errors.Is(late, holdfast.ErrStale) || !errors.As(late, &stale) || stale.Version != 0 ||
+				stale.Current != 1 ||
+				stale.Gone {
 				t.Errorf("got %v, want a VersionError with both versions", late)
 			}
 			if left != 9 {
@@ -164,7 +171,8 @@ func TestStatementsOfVersioned(t *testing.T) {
 		v := fence.Versioned{Dialect: dialect, Table: "shop.items", Key: "id", Version: "rev"}
 		db := w.open(t)
 		var stale *fence.VersionError
-		if err := v.Update(t.Context(), db, 42, 3, set); !errors.As(err, &stale) || stale.Version != 3 || stale.Current != 4 {
+		if err := v.Update(t.Context(), db, 42, 3, set); !errors.As(err, &stale) || stale.Version != 3 ||
+			stale.Current != 4 {
 			t.Errorf("%v: no row was affected: got %v", dialect, err)
 		}
 		w.wantSent(t, want...)

@@ -43,8 +43,8 @@ func TestDisconnect(t *testing.T) {
 	})
 }
 
-// TestReconnectInTime: a lease survives a disconnection that is shorter than its ttl, and a grant whose notification was
-// lost meanwhile is found.
+// TestReconnectInTime: a lease survives a disconnection that is shorter than its ttl, and a grant whose notification
+// was lost meanwhile is found.
 func TestReconnectInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memstore.NewServer()

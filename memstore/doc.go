@@ -25,6 +25,6 @@
 // Tickets begin with the clock, in microseconds, so that a fence outside of the process accepts the tokens of the next
 // run after those of an earlier one.
 //
-// The URL memory: opens a store with a server of its own, and memory:NAME one that is shared by all in this process that
-// open the same name.
+// The URL memory: opens a store with a server of its own, and memory:NAME one that is shared by all in this process
+// that open the same name.
 package memstore

@@ -2,8 +2,8 @@ package memstore
 
 import "github.com/holdfast-go/holdfast/store"
 
-// Revoke takes a name away from its holders: their leases are lost, and the next claims that fit are granted. It reports
-// whether the name was held. It concerns the name under every prefix.
+// Revoke takes a name away from its holders: their leases are lost, and the next claims that fit are granted. It
+// reports whether the name was held. It concerns the name under every prefix.
 func (s *Server) Revoke(name string) bool {
 	now := s.begin()
 	defer s.end()
@@ -26,9 +26,9 @@ func (s *Server) Revoke(name string) bool {
 	return revoked
 }
 
-// Restart simulates a server that stops and starts again. With its data, only notifications may have been lost. Without,
-// it has lost everything: every lease of every client is lost, and clients learn that when they next renew their claims.
-// Clients are notified that they were reconnected.
+// Restart simulates a server that stops and starts again. With its data, only notifications may have been lost.
+// Without, it has lost everything: every lease of every client is lost, and clients learn that when they next renew
+// their claims. Clients are notified that they were reconnected.
 func (s *Server) Restart(keepData bool) {
 	s.begin()
 	if !keepData {

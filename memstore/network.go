@@ -9,8 +9,8 @@ import (
 // A Network carries the messages between a Store and its Server. Tests that need more than [Store.Disconnect] and
 // [Store.SetDelay] implement one, to delay, lose or reorder messages. Without one, calls reach the server directly.
 type Network interface {
-	// Call delivers a request and its response: it runs do at the server, at most once. It returns nil only after do has
-	// run. If it returns an error, do may have run, or may still run later.
+	// Call delivers a request and its response: it runs do at the server, at most once. It returns nil only after do
+	// has run. If it returns an error, do may have run, or may still run later.
 	Call(ctx context.Context, do func()) error
 	// Push delivers a notification from the server: it runs do at the client, now, later or never.
 	Push(do func())

@@ -23,8 +23,8 @@ type entry struct {
 	pos      int       // its index among the server's deadlines
 }
 
-// StandAt records p's index among the server's deadlines.
-func (p *entry) StandAt(i int) { p.pos = i }
+// SetIndex records p's index among the server's deadlines.
+func (p *entry) SetIndex(i int) { p.pos = i }
 
 // A queue is the list of a name's claims in order of arrival. The held ones come first: prefix counts them, and next is
 // the first that waits. So the cost of a change does not depend on the length of the queue.

@@ -149,8 +149,8 @@ func (t *tenant) queue(name string) (*queue, error) {
 	return q, nil
 }
 
-// find returns the claim with this ID in the tenant's queue of that name, or nil. The error is ErrFormat if the queue is
-// in a newer format.
+// find returns the claim with this ID in the tenant's queue of that name, or nil. The error is ErrFormat if the queue
+// is in a newer format.
 func (s *Server) find(t *tenant, name string, id store.ID) (*entry, error) {
 	p := s.entries[id]
 	if p != nil && p.queue != nil && p.queue.tenant == t && p.queue.name == name && !p.queue.newer {
@@ -187,7 +187,8 @@ func (s *Server) join(from *Store, c *store.Claim) (store.Status, error) {
 		s.extend(p, now)
 		return p.status(), nil
 	}
-	if c.Floor > s.ticket && store.FloorTooHigh(c.Floor, now) { // a ticket that the server drew itself is never too high
+	if c.Floor > s.ticket &&
+		store.FloorTooHigh(c.Floor, now) { // a ticket that the server drew itself is never too high
 		return store.Status{}, store.ErrFloor
 	}
 	if q != nil && q.first != nil && grant.Mismatch(q.first.claim.Demand, c.Demand) {

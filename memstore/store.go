@@ -46,7 +46,10 @@ func New() *Store { return NewServer().Connect() }
 
 // Connect makes a store for one more client of this server.
 func (s *Server) Connect(options ...Option) *Store {
-	st := &Store{server: s, frame: frame.New(frame.Config{Name: "memory", Drift: frame.OneClock, PushesWithCalls: true})}
+	st := &Store{
+		server: s,
+		frame:  frame.New(frame.Config{Name: "memory", Drift: frame.OneClock, PushesWithCalls: true}),
+	}
 	for _, o := range options {
 		o(st)
 	}

@@ -35,7 +35,8 @@ func TestLockAndUnlock(t *testing.T) {
 		if _, err := c.Mutex("job").TryLock(t.Context()); !errors.Is(err, holdfast.ErrLocked) {
 			t.Fatal(err)
 		}
-		if _, err := c.Mutex("job", holdfast.WithWait(time.Second)).Lock(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Mutex("job", holdfast.WithWait(time.Second)).Lock(t.Context()); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		time.AfterFunc(2*time.Second, func() {
@@ -91,12 +92,13 @@ func TestLoss(t *testing.T) {
 		lease := testkit.Lock(t, c, "job")
 		time.Sleep(time.Minute)
 		before := r.metrics()
-		if before["renewals{outcome=ok store=memory}"] == "" || before["renewal.duration{outcome=ok store=memory}"] == "" {
+		if before["renewals{outcome=ok store=memory}"] == "" ||
+			before["renewal.duration{outcome=ok store=memory}"] == "" {
 			t.Errorf("a minute without renewals: %v", before)
 		}
 		s.Restart(false)
 		<-lease.Context().Done()
-		synctest.Wait() // whoever ended the context tells the observer next
+		synctest.Wait() // the goroutine that ended the context notifies the observer next
 		if err := lease.Unlock(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 			t.Fatal(err)
 		}
@@ -210,7 +212,7 @@ func TestDeadlock(t *testing.T) {
 	locks(t, func(t *testing.T, r *rig, _ *memstore.Server, c *holdfast.Client) {
 		cross := func(first, second string) error {
 			return c.Mutex(first).Do(t.Context(), func(ctx context.Context) error {
-				time.Sleep(time.Millisecond) // in fake time: the other holds his by then
+				time.Sleep(time.Millisecond) // in fake time: the other holds its lock by then
 				return c.Mutex(second).Do(ctx, func(context.Context) error { return nil })
 			})
 		}

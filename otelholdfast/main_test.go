@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// A rig is an observer, and what came of what it was told.
+// A rig is an observer, and what it has recorded.
 type rig struct {
 	*testing.T
 	observer *otelholdfast.Observer
@@ -63,7 +63,7 @@ func (r *rig) collect() []metricdata.Metrics {
 	return all.ScopeMetrics[0].Metrics
 }
 
-// metrics writes each series in a line: wait.duration{op=lock outcome=granted store=memory} to "1 in 2s".
+// metrics returns each series as text: wait.duration{op=lock outcome=granted store=memory} to "1 in 2s".
 func (r *rig) metrics() map[string]string {
 	r.Helper()
 	got := map[string]string{}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// TestNothingIsKept ends leases, also two that cannot be told apart, and looks for what is left of them.
+// TestNothingIsKept ends leases, also two with the same key, and checks that nothing is left of them.
 func TestNothingIsKept(t *testing.T) {
 	o, err := New(WithTracerProvider(trace.NewTracerProvider()))
 	if err != nil {

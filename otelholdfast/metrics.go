@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// The instruments. Their names are stable: dashboards and alerts are made of them. The tables in doc.go and
+// The instruments. Their names are stable: dashboards and alerts use them. The tables in doc.go and
 // docs/operations.md list them.
 type instruments struct {
 	waitDuration, holdDuration, renewalDuration                 metric.Float64Histogram
@@ -20,7 +20,7 @@ type instruments struct {
 	leases, waiters                                             metric.Int64UpDownCounter
 }
 
-// Bounds of histograms, in seconds. The default ones are made for milliseconds.
+// Bounds of histograms, in seconds. The default ones are for milliseconds.
 var (
 	callBounds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	waitBounds = append(callBounds[:len(callBounds):len(callBounds)], 30, 60, 300)
@@ -50,31 +50,31 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		return c
 	}
 	i = instruments{
-		waitDuration:    histogram("holdfast.wait.duration", "How long a lock was waited for.", waitBounds),
+		waitDuration:    histogram("holdfast.wait.duration", "Wait for a lock.", waitBounds),
 		holdDuration:    histogram("holdfast.hold.duration", "How long a lock was held.", holdBounds),
-		renewalDuration: histogram("holdfast.renewal.duration", "How long a call took that renews claims.", callBounds),
+		renewalDuration: histogram("holdfast.renewal.duration", "Duration of a call that renews claims.", callBounds),
 
-		renewals:   counter("holdfast.renewals", "Claims that were renewed, or were to be.", "{claim}"),
-		jeopardies: counter("holdfast.jeopardies", "Renewals that failed while a lease lasted.", "{jeopardy}"),
-		losses:     counter("holdfast.losses", "Leases that ended before they were given back.", "{lease}"),
-		deadlocks:  counter("holdfast.deadlocks", "Waits that were given up because of a deadlock.", "{deadlock}"),
+		renewals:   counter("holdfast.renewals", "Claims of calls that renew.", "{claim}"),
+		jeopardies: counter("holdfast.jeopardies", "Failed renewals of held leases.", "{jeopardy}"),
+		losses:     counter("holdfast.losses", "Leases that were lost before Unlock.", "{lease}"),
+		deadlocks:  counter("holdfast.deadlocks", "Waits that ended because of a deadlock.", "{deadlock}"),
 		handovers:  counter("holdfast.handovers", "Locks that were handed over inside the process.", "{handover}"),
 		retries:    counter("holdfast.retries", "Calls that the server rolled back, and that were repeated.", "{call}"),
 
 		leases:  now("holdfast.leases", "Locks that are held now.", "{lease}"),
-		waiters: now("holdfast.waiters", "Calls that ask for a lock now.", "{waiter}"),
+		waiters: now("holdfast.waiters", "Calls that request a lock now.", "{waiter}"),
 	}
 	return i, err
 }
 
-// A series is the attributes that requests of one kind have in common, ready to be recorded with.
+// A series is the attributes that requests of one kind have in common, prepared for recording.
 type series struct {
 	attributes []attribute.KeyValue
 	plain      *recording
-	outcomes   [outcomes]atomic.Pointer[recording] // made when first met
+	outcomes   [outcomes]atomic.Pointer[recording] // made when first used
 }
 
-// A recording is the options to record with. The instruments of both kinds take the same.
+// A recording is the options of a measurement, in the forms that both kinds of instruments need.
 type recording struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -85,7 +85,7 @@ func newRecording(attributes []attribute.KeyValue) *recording {
 	return &recording{add: []metric.AddOption{o}, record: []metric.RecordOption{o}}
 }
 
-// with is the recording of an outcome.
+// with returns the recording of an outcome.
 func (s *series) with(o outcome) *recording {
 	if r := s.outcomes[o].Load(); r != nil {
 		return r
@@ -96,12 +96,13 @@ func (s *series) with(o outcome) *recording {
 	return r
 }
 
-// maxSeries bounds the cache, should names be many in spite of the advice. What is beyond is made each time.
+// maxSeries bounds the cache, if there are many names in spite of the advice. Further series are made for each
+// measurement.
 const maxSeries = 1000
 
-// A cache keeps series, so that recording makes no attributes again and again.
+// A cache keeps series, so that attributes are not made again for each measurement.
 type cache struct {
-	name func(string) string // what metrics say of a lock's name; nil: nothing
+	name func(string) string // the value of holdfast.name for a lock's name; nil: no attribute
 
 	mu    sync.RWMutex
 	known map[seriesKey]*series
@@ -109,7 +110,7 @@ type cache struct {
 
 type seriesKey struct{ op, store, name string }
 
-// of finds the series of a request, or makes it.
+// of returns the series of a request.
 func (c *cache) of(r *holdfast.Request) *series {
 	key := seriesKey{op: r.Op, store: r.Store}
 	if c.name != nil && r.Name != "" {

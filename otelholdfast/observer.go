@@ -34,9 +34,9 @@ var (
 	internalKind = trace.WithSpanKind(trace.SpanKindInternal)
 )
 
-// An Observer writes what happens to locks as metrics and traces. Any number of clients can share one.
+// An Observer records what happens to locks as metrics and traces. Any number of clients can share one.
 type Observer struct {
-	holdfast.NopObserver // for what an Observer will be told of one day
+	holdfast.NopObserver // for methods that later versions add
 
 	instruments
 	tracer trace.Tracer
@@ -46,7 +46,7 @@ type Observer struct {
 
 var _ holdfast.Observer = (*Observer)(nil)
 
-// New makes an Observer.
+// New returns an Observer. It returns an error if an option is wrong, or if an instrument cannot be made.
 func New(options ...Option) (*Observer, error) {
 	c, err := configure(options)
 	if err != nil {
@@ -60,24 +60,24 @@ func New(options ...Option) (*Observer, error) {
 	return o, nil
 }
 
-// A wait is one call that asks for a lock.
+// A wait is one call that requests a lock.
 type wait struct {
 	observer *Observer
 	series   *series
 	ctx      context.Context // with its span
 	span     trace.Span
-	parent   trace.Span // what was the span before it
+	parent   trace.Span // the span of the caller
 	began    time.Time
 }
 
-// waitKey finds the wait among a context's values. Two observers that are told of the same lock each find their
-// own.
+// waitKey is the key of the wait among a context's values. If two observers are notified of one lock, each finds its
+// own wait.
 type waitKey struct{ observer *Observer }
 
 // Waiting implements holdfast.Observer.
 func (o *Observer) Waiting(ctx context.Context, r holdfast.Request) (context.Context, func(error)) {
 	w := &wait{observer: o, series: o.series.of(&r), parent: trace.SpanFromContext(ctx), began: time.Now()}
-	// What a sampler may want to know has to be there from the start.
+	// Samplers see only the attributes that a span has from its start.
 	ctx, w.span = o.tracer.Start(ctx, "holdfast.wait", clientKind, trace.WithAttributes(
 		keyName.String(r.Name), keyOp.String(r.Op), keyStore.String(r.Store), keyShared.Bool(r.Shared())))
 	w.ctx = context.WithValue(ctx, waitKey{o}, w)
@@ -85,14 +85,15 @@ func (o *Observer) Waiting(ctx context.Context, r holdfast.Request) (context.Con
 	return w.ctx, w.end
 }
 
-// end is the end of the wait.
+// end records the end of the wait.
 func (w *wait) end(err error) {
 	took, outcome := time.Since(w.began), waitOutcome(err)
 	w.observer.waiters.Add(w.ctx, -1, w.series.plain.add...)
 	w.observer.waitDuration.Record(w.ctx, took.Seconds(), w.series.with(outcome).record...)
 	if w.span.IsRecording() {
 		w.span.SetAttributes(keyOutcome.String(outcome.String()))
-		if in, ok := errors.AsType[*holdfast.LockedError](err); ok && !in.Since.IsZero() { // zero: nobody knows
+		// zero: the holder is not known
+		if in, ok := errors.AsType[*holdfast.LockedError](err); ok && !in.Since.IsZero() {
 			w.span.SetAttributes(keyHolder.String(in.Holder.String()))
 		}
 		fail(w.span, outcome, err)
@@ -110,20 +111,21 @@ type hold struct {
 	began    time.Time
 }
 
-// A leaseKey tells leases apart: tokens do so only within a resource.
+// A leaseKey identifies a lease. A token alone does so only within one lock.
 type leaseKey struct {
 	store, name string
 	token       holdfast.Token
 }
 
 // Holding implements holdfast.Observer.
-func (o *Observer) Holding(ctx context.Context, r holdfast.Request, token holdfast.Token) (context.Context, func(error)) {
+func (o *Observer) Holding(ctx context.Context, r holdfast.Request, token holdfast.Token) (context.Context,
+	func(error)) {
 	h := &hold{observer: o, series: o.series.of(&r), key: leaseKey{r.Store, r.Name, token}, began: time.Now()}
 	options := append(make([]trace.SpanStartOption, 0, 3), internalKind, trace.WithAttributes(
 		keyName.String(r.Name), keyOp.String(r.Op), keyStore.String(r.Store), keyShared.Bool(token.Shared())))
 	if w, ok := ctx.Value(waitKey{o}).(*wait); ok && w != nil {
-		// The hold is beside the wait, not beneath it. Another lease that begins under this one's context, such as
-		// a downgraded one, must not take the wait for its own.
+		// The span of the hold is a sibling of that of the wait, not its child. A lease that begins under this one's
+		// context, such as a downgraded one, must not use the wait as its own.
 		ctx = context.WithValue(trace.ContextWithSpan(ctx, w.parent), waitKey{o}, (*wait)(nil))
 		if sc := w.span.SpanContext(); sc.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: sc}))
@@ -138,7 +140,7 @@ func (o *Observer) Holding(ctx context.Context, r holdfast.Request, token holdfa
 	return h.ctx, h.end
 }
 
-// end is the end of the lease.
+// end records the end of the lease.
 func (h *hold) end(why error) {
 	took := time.Since(h.began)
 	o, outcome := h.observer, holdOutcome(why)
@@ -155,8 +157,8 @@ func (h *hold) end(why error) {
 	h.span.End()
 }
 
-// fail marks a span as failed if its outcome is a failure. That a lock is taken, that a wait was bounded or
-// given up, and that a client was closed are not: it went as the program wanted.
+// fail marks a span as failed if its outcome is a failure. A lock that is held by another holder, a wait that reached
+// its deadline or was cancelled, and a closed client are not failures: the program has requested them.
 func fail(span trace.Span, o outcome, err error) {
 	if o == failed || o == lost || o == deadlock {
 		span.SetStatus(codes.Error, err.Error())
@@ -186,7 +188,7 @@ func (o *Observer) Jeopardy(r holdfast.Request, token holdfast.Token, left time.
 		}
 		h.span.AddEvent("holdfast.jeopardy", trace.WithAttributes(event...))
 	}
-	r.Op = "" // it is the store that does not answer: how the lock was asked for has no part in it
+	r.Op = "" // the store does not respond, whichever operation acquired the lock
 	o.jeopardies.Add(ctx, 1, o.series.of(&r).plain.add...)
 }
 

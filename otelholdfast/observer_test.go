@@ -21,10 +21,12 @@ import (
 
 var (
 	mutex = holdfast.Request{
-		Op: "lock", Name: "inventory:42", Store: "memory", Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders,
+		Op: "lock", Name: "inventory:42", Store: "memory", Kind: store.Lock, Units: store.MaxReaders,
+		Limit: store.MaxReaders,
 	}
 	try = holdfast.Request{
-		Op: "trylock", Name: "inventory:42", Store: "memory", Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders,
+		Op: "trylock", Name: "inventory:42", Store: "memory", Kind: store.Lock, Units: store.MaxReaders,
+		Limit: store.MaxReaders,
 	}
 )
 
@@ -33,7 +35,7 @@ const (
 	sharedToken = token | 1<<7
 )
 
-// play tells the observer of a lock that is waited for and held, and given back as why says.
+// play notifies the observer of a wait and a hold, which ends with why.
 func (r *rig) play(ctx context.Context, wait, hold time.Duration, why error) {
 	ctx, waited := r.observer.Waiting(ctx, mutex)
 	time.Sleep(wait)
@@ -47,9 +49,9 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		ctx := t.Context()
-		r.play(ctx, time.Second, time.Minute, fmt.Errorf("%w: it was given back", holdfast.ErrNotHeld))
+		r.play(ctx, time.Second, time.Minute, fmt.Errorf("%w: it was unlocked", holdfast.ErrNotHeld))
 		r.play(ctx, 2*time.Second, time.Minute, holdfast.ErrNotHeld)
-		r.play(ctx, 0, time.Hour, fmt.Errorf("%w: its time ran out", holdfast.ErrLost))
+		r.play(ctx, 0, time.Hour, fmt.Errorf("%w: it expired", holdfast.ErrLost))
 		r.play(ctx, 0, time.Hour, holdfast.ErrClosed)
 		_, waited := r.observer.Waiting(ctx, try)
 		waited(&holdfast.LockedError{})
@@ -112,11 +114,13 @@ func TestOutcomeOfAWait(t *testing.T) {
 		{"taken up to the deadline", atDeadline, "timeout", codes.Unset},
 		{"deadline", context.DeadlineExceeded, "timeout", codes.Unset},
 		{"given up", context.Canceled, "canceled", codes.Unset},
-		{"given up while the store was ill", fmt.Errorf("%w: %w", context.Canceled, fault), "canceled", codes.Unset},
+		{"cancelled while the store was failing", fmt.Errorf("%w: %w", context.Canceled, fault), "canceled",
+			codes.Unset},
 		{"deadlock", &holdfast.DeadlockError{}, "deadlock", codes.Error},
 		{"closed", holdfast.ErrClosed, "closed", codes.Unset},
-		{"store is ill", fault, "error", codes.Error},
-		{"store is ill up to the deadline", fmt.Errorf("%w: %w", context.DeadlineExceeded, fault), "error", codes.Error},
+		{"store is failing", fault, "error", codes.Error},
+		{"store is failing up to the deadline", fmt.Errorf("%w: %w", context.DeadlineExceeded, fault), "error",
+			codes.Error},
 		{"store does not answer", slow, "error", codes.Error},
 		{"mismatch", holdfast.ErrMismatch, "error", codes.Error},
 		{"granted too late", holdfast.ErrLost, "error", codes.Error},
@@ -156,11 +160,12 @@ func TestOutcomeOfALease(t *testing.T) {
 		outcome string
 		status  codes.Code
 	}{
-		{"given back", fmt.Errorf("%w: it was given back", holdfast.ErrNotHeld), "released", codes.Unset},
+		{"unlocked", fmt.Errorf("%w: it was unlocked", holdfast.ErrNotHeld), "released", codes.Unset},
 		{"no reason", nil, "released", codes.Unset},
 		{"closed", holdfast.ErrClosed, "closed", codes.Unset},
 		{"lost", holdfast.ErrLost, "lost", codes.Error},
-		{"lost with a store that was closed", fmt.Errorf("%w: %w", holdfast.ErrLost, store.ErrClosed), "lost", codes.Error},
+		{"lost with a store that was closed", fmt.Errorf("%w: %w", holdfast.ErrLost, store.ErrClosed), "lost",
+			codes.Error},
 		{"another reason", errors.New("moon phase"), "error", codes.Error},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -359,7 +364,7 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestGlobalProviders uses what nobody has set: it must do nothing, and well.
+// TestGlobalProviders uses the global providers, which are not set: it must do nothing, without failing.
 func TestGlobalProviders(t *testing.T) {
 	o, err := otelholdfast.New()
 	testkit.Must(t, err)

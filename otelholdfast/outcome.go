@@ -22,7 +22,7 @@ const (
 	released
 	lost
 	renewed
-	outcomes // how many there are
+	outcomes // the number of outcomes
 )
 
 var outcomeNames = [outcomes]string{
@@ -40,20 +40,20 @@ var outcomeNames = [outcomes]string{
 
 func (o outcome) String() string { return outcomeNames[o] }
 
-// waitOutcome is how a wait ended.
+// waitOutcome returns how a wait ended.
 func waitOutcome(err error) outcome {
 	switch {
 	case err == nil:
 		return granted
 	case errors.Is(err, holdfast.ErrDeadlock):
 		return deadlock
-	case errors.Is(err, context.Canceled): // by the caller, whatever else went wrong meanwhile
+	case errors.Is(err, context.Canceled): // by the caller, whatever else failed in the meantime
 		return canceled
 	case errors.Is(err, holdfast.ErrClosed):
 		return closed
-	case isFault(err): // before the deadline: a store that is ill is not contention
+	case isFault(err): // before the deadline: a failing store is not contention
 		return failed
-	case errors.Is(err, context.DeadlineExceeded): // before ErrLocked, which such an error is too
+	case errors.Is(err, context.DeadlineExceeded): // before ErrLocked, which such an error wraps too
 		return timeout
 	case errors.Is(err, holdfast.ErrLocked):
 		return locked
@@ -66,10 +66,10 @@ func isFault(err error) bool {
 	return is
 }
 
-// holdOutcome is how a lease ended.
+// holdOutcome returns how a lease ended.
 func holdOutcome(why error) outcome {
 	switch {
-	case errors.Is(why, holdfast.ErrLost): // first: why it was lost may be any error
+	case errors.Is(why, holdfast.ErrLost): // first: the reason of a loss may be any error
 		return lost
 	case errors.Is(why, holdfast.ErrClosed):
 		return closed

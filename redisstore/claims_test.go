@@ -93,8 +93,8 @@ func openError(t *testing.T, raw string) error {
 	return err
 }
 
-// refusal returns why the store at a URL cannot be opened for good. While one of several servers has not answered, that is
-// not known.
+// refusal returns why the store at a URL cannot be opened for good. While one of several servers has not answered, that
+// is not known.
 func refusal(t *testing.T, raw string) (err error) {
 	t.Helper()
 	for end := time.Now().Add(testkit.Patience); ; {
@@ -136,7 +136,7 @@ func handIn(t testing.TB, addresses ...string) rueidis.Client {
 	return newClient(t, rueidis.ClientOption{InitAddress: addresses})
 }
 
-// newOf makes a store of a client that was handed in.
+// newOf makes a store of a client that the caller provided.
 func newOf(t testing.TB, client rueidis.Client, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(t.Context(), client, options...)

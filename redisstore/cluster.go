@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A cluster knows which node keeps which slot, and has the connections to all of them.
+// A cluster is the topology of a cluster: which node keeps which slot, and the connections to all nodes.
 //
-// The store talks to each node over connections of its own, as it does to a single server: what is known of a
-// connection stays true, and a node's end is noticed at once. So it also follows by itself what a node says of a slot
-// that it does not have:
+// The store has connections of its own to each node, as to a single server: what is known of a connection stays true,
+// and the end of a node is noticed at once. So it also handles by itself the replies of a node for a slot that it does
+// not have:
 //
-//   - MOVED: the slot is kept elsewhere. It is asked there.
-//   - ASK and TRYAGAIN: the slot is just being moved, key by key. The call waits until that is over. It never goes
-//     where ASK points to: there a script would run with the keys that have come so far, and take a line whose claims
+//   - MOVED: the slot is kept elsewhere. The call is sent there.
+//   - ASK and TRYAGAIN: the slot is being moved, key by key. The call waits until that is over. It never goes
+//     where ASK points to: there a script would run with the keys that have come so far, and take a queue whose claims
 //     are still on their way for an empty one. The node that a slot comes from refuses to touch what has gone ahead.
 type cluster struct {
 	store   *base
@@ -34,30 +34,29 @@ type cluster struct {
 	slots [slotCount]atomic.Pointer[node]
 	keys  [slotCount]atomic.Pointer[slotKeys]
 
-	mu     sync.Mutex
-	nodes  map[string]*node // by address; all that slots point to, which change only while this is locked
-	look   *look            // under way; nil: none
-	closed bool
+	mu         sync.Mutex
+	nodes      map[string]*node // by address; all that slots point to, which change only while this is locked
+	refreshing *viewRefresh     // in progress; nil: none
+	closed     bool
 
-	names   map[string]string // the addresses of masters, by their IDs
-	epoch   int64             // the latest that was heard of
-	epochs  [slotCount]int64  // by what right each slot is kept
-	doubted time.Time         // since when nobody knows of them; zero: somebody does
-	asking  bool              // whether the doubt is being looked into
+	names     map[string]string // the addresses of masters, by their IDs
+	epoch     int64             // the latest that is known
+	epochs    [slotCount]int64  // with which epoch each slot is kept
+	doubted   time.Time         // since when no node knows of these epochs; zero: a node does
+	resolving bool              // whether the doubt is being resolved
 }
 
-// How calls are repeated while a slot is on its way.
+// How calls are retried while a slot is being moved.
 const (
 	firstMovePause = 2 * time.Millisecond
 	lastMovePause  = 50 * time.Millisecond
-	mostMoves      = 16 // that a call follows; nodes that point at each other must agree some time
+	maxMoves       = 16 // that a call follows; nodes that redirect to each other must agree eventually
 )
 
-// How often the cluster is asked who has a node's place while that cannot be reached: from the first to the last,
-// doubling.
+// How often the view of the cluster is refreshed while a node cannot be reached: from the first to the last, doubling.
 const (
-	firstAttention = 200 * time.Millisecond // a connection takes less, unless something is wrong
-	lastAttention  = 500 * time.Millisecond
+	firstRefresh = 200 * time.Millisecond // a connection takes less, unless something is wrong
+	lastRefresh  = 500 * time.Millisecond
 )
 
 var (
@@ -71,7 +70,7 @@ func (b *base) newCluster(seeds []string, clients func(string) (rueidis.Client, 
 	return &cluster{store: b, seeds: seeds, clients: clients, nodes: map[string]*node{}}
 }
 
-// begin asks which node keeps what, and connects to all masters. One that is down is no reason to give up.
+// begin reads which node keeps which slot, and connects to all masters. One that is down is not an error.
 func (c *cluster) begin(ctx context.Context) error {
 	if err := c.refresh(ctx); err != nil {
 		return err
@@ -121,15 +120,15 @@ func (c *cluster) keysIn(slot int) *slotKeys {
 }
 
 func (c *cluster) connect(ctx context.Context, at *slotKeys, grants bool) (*wire, error) {
-	n, err := c.keeper(ctx, at.slot)
+	n, err := c.nodeOf(ctx, at.slot)
 	if err != nil {
 		return nil, err
 	}
 	return n.connect(ctx, grants)
 }
 
-// arrive makes sure that the slot's mark is high enough, and before the first slot that the node does what the scripts
-// need.
+// arrive makes sure that the mark of the slot is high enough. Before the first slot it checks that the node supports
+// the scripts.
 func (c *cluster) arrive(ctx context.Context, w *wire, at *slotKeys) error {
 	if w.visits.hasArrived(at.slot) {
 		return nil
@@ -169,7 +168,7 @@ func (c *cluster) listen(n *node, w *wire) error {
 // is no reason to fail: whoever has its place comes next.
 func (c *cluster) each(ctx context.Context, visit func(*node) error) error {
 	var done [slotCount]*node // who kept each slot when it was visited
-	for range mostMoves {
+	for range maxMoves {
 		if err := c.refresh(ctx); err != nil {
 			return err
 		}
@@ -201,44 +200,44 @@ func (c *cluster) node(address string) (*node, error) {
 	}
 	n := c.store.newNode(address, client, owned)
 	c.nodes[address] = n
-	c.store.frame.Go(func() { c.attend(n) })
+	c.store.frame.Go(func() { c.stayConnected(n) })
 	return n, nil
 }
 
-// attend stays connected to a node until that is closed. While it is not, it looks around again and again: if another
-// has the node's place, the node is closed, and whoever waits for a connection to it goes on with that one. So nobody
-// waits for a host that is gone until an attempt to reach it has failed.
-func (c *cluster) attend(n *node) {
+// stayConnected stays connected to a node until that is closed. While it is not connected, it refreshes the view
+// repeatedly: if another node has taken its slots, the node is closed, and calls that wait for a connection to it
+// continue with the other one. So no call waits until the attempt to connect to a host that is gone has failed.
+func (c *cluster) stayConnected(n *node) {
 	life := c.store.frame.Life()
-	for patience := firstAttention; ; {
+	for patience := firstRefresh; ; {
 		ctx, cancel := context.WithTimeout(life, patience)
 		if w, err := n.commands.Get(ctx); err == nil {
 			select {
 			case <-w.Dead():
 			case <-life.Done():
 			}
-			patience = firstAttention
+			patience = firstRefresh
 		} else {
-			patience = min(2*patience, lastAttention)
+			patience = min(2*patience, lastRefresh)
 		}
-		<-ctx.Done() // also where it failed at once
+		<-ctx.Done() // even if it failed at once
 		cancel()
 		if life.Err() != nil || !c.has(n) {
 			return
 		}
-		c.refresh(life) //nolint:errcheck // it is done again until the node is there, or closed
+		c.refresh(life) //nolint:errcheck // it is repeated until the node is connected, or closed
 	}
 }
 
-// has says whether a node is one of the cluster's, as far as is known.
+// has reports whether a node belongs to the cluster, as far as is known.
 func (c *cluster) has(n *node) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[n.address] == n
 }
 
-// keeper is the node that keeps a slot, as far as is known.
-func (c *cluster) keeper(ctx context.Context, slot int) (*node, error) {
+// nodeOf returns the node that keeps a slot, as far as is known.
+func (c *cluster) nodeOf(ctx context.Context, slot int) (*node, error) {
 	if n := c.slots[slot].Load(); n != nil {
 		return n, nil
 	}
@@ -251,7 +250,7 @@ func (c *cluster) keeper(ctx context.Context, slot int) (*node, error) {
 	return nil, errNoNode
 }
 
-// masters are the nodes that keep slots which others have kept so far. It notes that they do now.
+// masters returns the nodes that keep slots which other nodes kept before, by kept, and updates kept.
 func (c *cluster) masters(kept *[slotCount]*node) (nodes []*node) {
 	seen := map[*node]bool{nil: true}
 	for i := range c.slots {
@@ -267,7 +266,7 @@ func (c *cluster) masters(kept *[slotCount]*node) (nodes []*node) {
 
 func (c *cluster) retry(ctx context.Context, at *slotKeys, w *wire, err error, attempt int) error {
 	switch {
-	case c.again(ctx, at.slot, w, err, attempt):
+	case c.shouldRetry(ctx, at.slot, w, err, attempt):
 		return nil
 	case isMoving(err) || isMoved(err):
 		return fmt.Errorf("%w: %w", errMoving, err)
@@ -275,14 +274,14 @@ func (c *cluster) retry(ctx context.Context, at *slotKeys, w *wire, err error, a
 	return err
 }
 
-// again says whether a call about a slot is to be made again, after an attempt over w that failed; w is nil if there
-// was no connection, so that nothing was sent. It waits as long as makes sense before that.
-func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attempt int) bool {
-	if ctx.Err() != nil || c.store.frame.Closed() || attempt >= mostMoves && !isMoving(err) {
+// shouldRetry reports whether to retry a call for a slot after an attempt over w that failed; w is nil if there was no
+// connection, so that nothing was sent. It waits as long as makes sense before a retry.
+func (c *cluster) shouldRetry(ctx context.Context, slot int, w *wire, err error, attempt int) bool {
+	if ctx.Err() != nil || c.store.frame.Closed() || attempt >= maxMoves && !isMoving(err) {
 		return false
 	}
 	if w == nil && errors.Is(err, errUnplugged) {
-		return true // the node was left meanwhile, and another has its slots
+		return true // the node was closed meanwhile, and another has its slots
 	}
 	if errors.Is(err, errDeparted) {
 		w.visits.depart(slot)
@@ -291,10 +290,10 @@ func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attem
 	said, refused := rediswire.IsRefusal(err)
 	if !refused {
 		before := c.slots[slot].Load()
-		looked := c.refresh(ctx) // also if the call may have been carried out: who comes next is to find the right node
+		looked := c.refresh(ctx) // even if the call may have been carried out: the next call needs the right node
 		return w == nil && looked == nil && c.slots[slot].Load() != before
 	}
-	if said.IsClusterDown() { // it may be cut off, and another has its place
+	if said.IsClusterDown() { // it may be cut off, and another node has its slots
 		before := c.slots[slot].Load()
 		return c.refresh(ctx) == nil && c.slots[slot].Load() != before
 	}
@@ -307,8 +306,8 @@ func (c *cluster) again(ctx context.Context, slot int, w *wire, err error, attem
 	return isMoving(err) && pause(ctx, min(firstMovePause<<min(attempt, 8), lastMovePause))
 }
 
-// isMoving says whether a node refuses because the slot is on its way. In a script it says so in other words: a key
-// that the script has emptied would now be made elsewhere.
+// isMoving reports whether a node refuses because the slot is being moved. In a script the error has another text: a
+// key that the script has emptied would now be created elsewhere.
 func isMoving(err error) bool {
 	said, ok := rediswire.IsRefusal(err)
 	if !ok {
@@ -317,7 +316,7 @@ func isMoving(err error) bool {
 	return said.IsAsk() || said.IsTryAgain() || strings.Contains(said.Error(), "access a non local key")
 }
 
-// isMoved says whether a node refuses because another keeps the slot.
+// isMoved reports whether a node refuses because another keeps the slot.
 func isMoved(err error) bool {
 	said, ok := rediswire.IsRefusal(err)
 	if !ok {
@@ -327,7 +326,7 @@ func isMoved(err error) bool {
 	return moved
 }
 
-// pause waits, unless ctx would be done meanwhile.
+// pause waits for d, and reports false if ctx is or would be done meanwhile.
 func pause(ctx context.Context, d time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
 		return false
@@ -340,15 +339,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// moved goes where a node says that a slot is kept. An address that is not known may be another name for a known node,
-// and much may have changed with it: so the cluster is asked first, and believed if it knows of the move.
+// moved follows a redirection of a slot to an address. An unknown address may be another name of a known node, and more
+// may have changed with it: so the view is refreshed first, and believed if it has the move.
 func (c *cluster) moved(ctx context.Context, slot int, address string) bool {
 	before := c.slots[slot].Load()
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
 	}
-	if host == "" && before != nil { // it is the one that this node is reached by
+	if host == "" && before != nil { // the host of this node
 		host, _, _ = net.SplitHostPort(before.address)
 		address = net.JoinHostPort(host, port)
 	}
@@ -359,7 +358,7 @@ func (c *cluster) moved(ctx context.Context, slot int, address string) bool {
 		if c.refresh(ctx) == nil && c.slots[slot].Load() != before {
 			return true
 		}
-		if host == "" || host == "?" { // it has no name, and the cluster wants it to be called by one
+		if host == "" || host == "?" { // it has no name, and the cluster prefers names
 			return false
 		}
 	}
@@ -372,7 +371,7 @@ func (c *cluster) moved(ctx context.Context, slot int, address string) bool {
 	return err == nil
 }
 
-// hear subscribes to a slot's channel where the slot is kept now.
+// hear subscribes to the channel of a slot at the node that keeps it now.
 func (c *cluster) hear(ctx context.Context, at *slotKeys) (already bool, err error) {
 	for attempt := 0; ; attempt++ {
 		var w *wire
@@ -388,9 +387,9 @@ func (c *cluster) hear(ctx context.Context, at *slotKeys) (already bool, err err
 	}
 }
 
-// subscribe subscribes to a slot's channel, and makes sure that it may be published to.
+// subscribe subscribes to the channel of a slot, and checks that the user may publish to it.
 func (c *cluster) subscribe(ctx context.Context, at *slotKeys) (w *wire, already bool, err error) {
-	n, err := c.keeper(ctx, at.slot)
+	n, err := c.nodeOf(ctx, at.slot)
 	if err != nil {
 		return nil, false, err
 	}
@@ -410,14 +409,14 @@ func (c *cluster) subscribe(ctx context.Context, at *slotKeys) (w *wire, already
 	return commands, false, commands.Do(ctx, commands.B().Spublish().Channel(at.topic).Message("").Build()).Error()
 }
 
-// topics are what a connection for pushes is subscribed to in a cluster.
+// topics are the channels that a connection for pushes is subscribed to in a cluster.
 type topics struct {
 	mu    sync.Mutex
 	heard map[string]bool
 }
 
-// note takes what the server says of a subscription. It reports whether the server has ended one, as it does when a
-// slot is moved to another node.
+// note handles a notification about a subscription. It reports whether the server has ended one, as it does when a slot
+// is moved to another node.
 func (t *topics) note(of rueidis.PubSubSubscription) (ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -440,11 +439,12 @@ func (t *topics) has(topic string) bool {
 	return t.heard[topic]
 }
 
-// visits are what was done in the slots of a node over one connection. A connection outlives what becomes of its node.
+// visits are what was done for the slots of a node over one connection. The slots of a node change while the connection
+// lives.
 type visits struct {
 	since   time.Time
-	probed  atomic.Bool                   // the node does what the scripts need
-	arrived [slotCount / 64]atomic.Uint64 // one bit for each slot whose mark was looked at
+	probed  atomic.Bool                   // the node supports the scripts
+	arrived [slotCount / 64]atomic.Uint64 // one bit for each slot whose mark was checked
 	joins   [slotCount]atomic.Int64       // when a slot was last joined in, after since
 }
 
@@ -452,7 +452,7 @@ func (v *visits) arrive(slot int) { v.arrived[slot/64].Or(1 << (slot % 64)) }
 
 func (v *visits) hasArrived(slot int) bool { return v.arrived[slot/64].Load()&(1<<(slot%64)) != 0 }
 
-// depart notes that the node does not have the slot any more. If it comes back, its mark has to be looked at anew.
+// depart notes that the node does not have the slot any more. If the slot comes back, its mark has to be checked again.
 // A connection for pushes, with nil, has nothing to note.
 func (v *visits) depart(slot int) {
 	if v != nil {
@@ -460,12 +460,13 @@ func (v *visits) depart(slot int) {
 	}
 }
 
-// shortestReign is less than it takes a node to become a replica, and the master again without what its own master
-// knew.
+// shortestReign is less than it takes a node to become a replica, and the master again without the data of its own
+// master.
 const shortestReign = time.Second
 
-// appendPace appends what join.lua is told of the slot: "calm" if it was joined in a moment ago, so that the node has
-// kept it without a break since then, otherwise "idle". For a single server, with nil, it appends nothing.
+// appendPace appends the argument of join.lua for the slot: "calm" if the last Join there was a moment ago, so that the
+// node has kept the slot without interruption since then, otherwise "idle". For a single server, with nil, it appends
+// nothing.
 func (v *visits) appendPace(args []string, slot int, now time.Time) []string {
 	switch {
 	case v == nil:
@@ -476,8 +477,8 @@ func (v *visits) appendPace(args []string, slot int, now time.Time) []string {
 	return append(args, "idle")
 }
 
-// joined notes that a Join was sent then, and answered. It fails if the slot has been elsewhere, and nobody said so on
-// this connection.
+// joined notes that a Join was sent at a time and had this response. It returns errDeparted if the slot was kept
+// elsewhere without a redirection on this connection.
 func (v *visits) joined(slot int, sent time.Time, answer rediswire.Reply) error {
 	if v == nil {
 		return nil

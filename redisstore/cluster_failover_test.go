@@ -17,8 +17,8 @@ func keeperOf(t testing.TB, c *servers.RedisClusterServers, name string) *server
 	return n
 }
 
-// Replicas are waited for where the slot is now: the old master refuses the WAIT and the command, and what it says of the
-// command tells where to go.
+// Replicas are waited for where the slot is now: the old master refuses the WAIT and the command, and what it says of
+// the command tells where to go.
 func TestWaitReplicasFollowsFailover(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
@@ -28,8 +28,8 @@ func TestWaitReplicasFollowsFailover(t *testing.T) {
 	testkit.Await(t, "the new master renews", func() bool { return testkit.Holds(t.Context(), s, holder) })
 }
 
-// A client stays connected to a node that is demoted, lags, and is promoted again with less than it had to know: with the
-// first ticket of the other's reign, or with none. Its next ticket is above those that it never heard of.
+// A client stays connected to a node that is demoted, lags, and is promoted again with less than it had to know: with
+// the first ticket of the other's reign, or with none. Its next ticket is above those that it never heard of.
 func TestTicketsRiseOnIdleConnection(t *testing.T) {
 	t.Parallel()
 	for name, seen := range map[string]bool{"a reign that it saw begin": true, "an unseen reign": false} {
@@ -78,7 +78,8 @@ func testIdleConnection(t *testing.T, seen bool) {
 	}
 }
 
-// A node and its replica are down for a while. The store finds it again when it is back, by the client that it was given.
+// A node and its replica are down for a while. The store finds it again when it is back, by the client that it was
+// given.
 func TestNewInClusterNodeIsBack(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)

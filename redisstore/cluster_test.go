@@ -28,9 +28,9 @@ func TestStoreInCluster(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return newClusterHarness(t) })
 }
 
-// newClusterHarness starts a cluster. Where the suite restarts the server, each master gives way to its replica, and the
-// first time one is killed before. Where it takes a claim away behind the store's back, the slot has just been moved to
-// another node.
+// newClusterHarness starts a cluster. Where the suite restarts the server, each master gives way to its replica, and
+// the first time one is killed before. Where it takes a claim away behind the store's back, the slot has just been
+// moved to another node.
 func newClusterHarness(t testing.TB, options ...servers.Option) *harness {
 	t.Helper()
 	c := servers.RedisCluster(t, options...)
@@ -140,8 +140,8 @@ func spreadNames(t testing.TB, c *servers.RedisClusterServers) (names []string) 
 	return names
 }
 
-// withoutFullCoverage lets masters serve while the slots of another are not. Otherwise they refuse until each has heard of the
-// failover.
+// withoutFullCoverage lets masters serve while the slots of another are not. Otherwise they refuse until each has heard
+// of the failover.
 var withoutFullCoverage = servers.Args("--cluster-require-full-coverage", "no")
 
 // A master is killed, and its replica promoted. Claims that were replicated stand, who waits there is told, and the
@@ -199,8 +199,8 @@ func replicated(t testing.TB, master *servers.RedisServer) {
 	})
 }
 
-// A slot is moved to another node while claims stand in it: whatever is asked waits until that is over. Nobody is let in
-// beside a claim whose keys are on their way.
+// A slot is moved to another node while claims stand in it: whatever is asked waits until that is over. Nobody is let
+// in beside a claim whose keys are on their way.
 func TestSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
@@ -399,7 +399,7 @@ func TestSmallestACLInCluster(t *testing.T) {
 		}
 	}
 	if probed == 0 {
-		t.Error("no node was asked whether it will do")
+		t.Error("no node was asked whether it is suitable")
 	}
 	checkFault(t, openError(t, url+"?prefix=other"), true, "lacks a permission")
 	for _, n := range c.Nodes { // whoever may not be told learns it when he waits
@@ -411,8 +411,8 @@ func TestSmallestACLInCluster(t *testing.T) {
 	checkFault(t, err, true, "lacks a permission")
 }
 
-// Marks are lost with the rest when a master dies before its replica has them. The tickets of its slots rise all the same,
-// and so does the first that is drawn after it.
+// Marks are lost with the rest when a master dies before its replica has them. The tickets of its slots rise all the
+// same, and so does the first that is drawn after it.
 func TestTicketsRiseInCluster(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)

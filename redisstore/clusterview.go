@@ -17,27 +17,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
-// A look is a question to the cluster about who keeps what. All who want to know at the same time wait for one.
-type look struct {
+// A viewRefresh reads from the cluster which node keeps which slot. All callers at the same time wait for the same one.
+type viewRefresh struct {
 	done chan struct{}
 	err  error
 }
 
-// refresh asks who keeps what.
+// refresh reads which node keeps which slot.
 func (c *cluster) refresh(ctx context.Context) error {
 	c.mu.Lock()
-	l := c.look
+	l := c.refreshing
 	if l == nil {
 		if c.closed {
 			c.mu.Unlock()
 			return errUnplugged
 		}
-		l = &look{done: make(chan struct{})}
-		c.look = l
+		l = &viewRefresh{done: make(chan struct{})}
+		c.refreshing = l
 		c.store.frame.Go(func() {
-			l.err = c.lookAround()
+			l.err = c.readView()
 			c.mu.Lock()
-			c.look = nil
+			c.refreshing = nil
 			c.mu.Unlock()
 			close(l.done)
 		})
@@ -52,20 +52,20 @@ func (c *cluster) refresh(ctx context.Context) error {
 }
 
 const (
-	mostAsked    = 8                      // nodes that are asked at once
-	lookPatience = 2 * time.Second        // how long a node may take to answer
-	lookLonger   = 100 * time.Millisecond // how long others may take when one has answered, or as long as that took
-	oldNews      = 30 * time.Second       // for how long nobody is believed who does not know what others knew
+	maxQueried  = 8                      // nodes that are queried at once
+	viewTimeout = 2 * time.Second        // how long a node may take to respond
+	viewGrace   = 100 * time.Millisecond // how long the others may take when one has responded, if that is more than the first took
+	staleAfter  = 30 * time.Second       // for how long a view is not believed that lacks what was known before
 )
 
-// lookAround asks some nodes, and believes of each slot who claims it with the latest right: a node that was cut off
-// does not know of a failover, and so names an older one.
-func (c *cluster) lookAround() error {
+// readView queries some nodes, and believes for each slot the node that claims it with the latest epoch: a node that
+// was cut off does not know of a failover, and so names an older epoch.
+func (c *cluster) readView() error {
 	began := time.Now()
-	lost := newLost("no node of the cluster says who keeps what", "")
+	lost := newUnlocated("no node of the cluster says who keeps what", "", c.store.explain)
 	f := c.store.frame
-	views := survey(f.Life(), f, lookPatience, lost, c.addresses(), c.askView, func([][]claimed) time.Duration {
-		return max(lookLonger, time.Since(began))
+	views := queryAll(f.Life(), f, viewTimeout, lost, c.addresses(), c.askView, func([][]claimed) time.Duration {
+		return max(viewGrace, time.Since(began))
 	})
 	if len(views) == 0 {
 		return lost
@@ -73,8 +73,8 @@ func (c *cluster) lookAround() error {
 	return c.believe(slices.Concat(views...))
 }
 
-// addresses are those of nodes to ask: first those that are connected, then the others and those that the store was
-// given. The same node may be asked twice if it is given by another name: seeds are only seeds.
+// addresses returns the addresses of nodes to query: first those that are connected, then the others and the seeds. A
+// node may be queried twice if a seed has another name for it.
 func (c *cluster) addresses() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,36 +95,36 @@ func (c *cluster) addresses() []string {
 		rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	}
 	connected = append(connected, others...)
-	return connected[:min(len(connected), mostAsked)]
+	return connected[:min(len(connected), maxQueried)]
 }
 
-var errOldNews = errors.New("only nodes can be reached that do not know of the cluster's last change")
+var errStaleView = errors.New("all nodes that can be reached are unaware of the last change of the cluster")
 
-// believe takes over who keeps what, and closes the nodes that keep nothing any more.
+// believe stores which node keeps which slot, and closes the nodes that keep none any more.
 //
-// What is known of a slot is never changed back: whoever takes it over has a later epoch. If nobody knows of that for
-// some time, the cluster has been made anew.
+// What is known of a slot is never reverted: a node that takes it over has a later epoch. If no node knows of that
+// epoch for some time, the cluster has been created again.
 func (c *cluster) believe(all []claimed) error {
 	latest := slices.MaxFunc(all, func(a, b claimed) int { return cmp.Compare(a.epoch, b.epoch) }).epoch
 	best := bestOf(all)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return errUnplugged // the nodes are just being closed
+		return errUnplugged // the nodes are being closed
 	}
-	if latest >= c.epoch && !c.knowsBetter(best) {
+	if latest >= c.epoch && !c.isOutdated(best) {
 		c.doubted = time.Time{}
 	} else if c.doubted.IsZero() {
 		c.doubted = time.Now()
-		if !c.asking {
-			c.asking = true
-			c.store.frame.Go(c.lookInto)
+		if !c.resolving {
+			c.resolving = true
+			c.store.frame.Go(c.resolveDoubt)
 		}
 	}
-	if !c.doubted.IsZero() && time.Since(c.doubted) < oldNews {
-		return errOldNews
+	if !c.doubted.IsZero() && time.Since(c.doubted) < staleAfter {
+		return errStaleView
 	}
-	c.settleNames(all)
+	c.chooseAddresses(all)
 	keepers := map[*claimed]*node{nil: nil}
 	keeping := map[*node]bool{}
 	for _, its := range best {
@@ -152,7 +152,7 @@ func (c *cluster) believe(all []claimed) error {
 	return nil
 }
 
-// bestOf is who claims each slot with the latest right.
+// bestOf returns the node that claims each slot with the latest epoch.
 func bestOf(all []claimed) *[slotCount]*claimed {
 	var best [slotCount]*claimed
 	for i := range all {
@@ -167,9 +167,9 @@ func bestOf(all []claimed) *[slotCount]*claimed {
 	return &best
 }
 
-// knowsBetter says whether a slot is known to be kept by a later right than anybody claims it by now. Whoever takes one
-// over has a later right than who had it. c.mu is locked.
-func (c *cluster) knowsBetter(best *[slotCount]*claimed) bool {
+// isOutdated reports whether a slot is known with a later epoch than any node claims it with now. A node that takes a
+// slot over has a later epoch than its predecessor. The caller holds c.mu.
+func (c *cluster) isOutdated(best *[slotCount]*claimed) bool {
 	for slot, its := range best {
 		if its != nil && its.epoch < c.epochs[slot] {
 			return true
@@ -178,14 +178,14 @@ func (c *cluster) knowsBetter(best *[slotCount]*claimed) bool {
 	return false
 }
 
-// lookInto asks on while there is a doubt. Otherwise two moments in which nobody knew better would count for the time
-// between them, in which nobody was asked.
-func (c *cluster) lookInto() {
+// resolveDoubt refreshes repeatedly while there is a doubt. Otherwise two moments in which no node knew the latest
+// epoch would count for the time between them, in which no node was queried.
+func (c *cluster) resolveDoubt() {
 	life := c.store.frame.Life()
-	for pause(life, lookPatience) {
+	for pause(life, viewTimeout) {
 		c.mu.Lock()
-		c.asking = !c.doubted.IsZero()
-		over := !c.asking
+		c.resolving = !c.doubted.IsZero()
+		over := !c.resolving
 		c.mu.Unlock()
 		if over {
 			return
@@ -194,9 +194,9 @@ func (c *cluster) lookInto() {
 	}
 }
 
-// settleNames lets each master have one address: what it says itself, what others say, or what was said before. A node
-// may not have heard yet where another is now, or what it wants to be called. c.mu is locked.
-func (c *cluster) settleNames(all []claimed) {
+// chooseAddresses chooses one address for each master: the one that it reports itself, that others report, or that was
+// reported before. A node may not know yet where another is now, or which name it prefers. The caller holds c.mu.
+func (c *cluster) chooseAddresses(all []claimed) {
 	names := map[string]string{}
 	for _, its := range all {
 		if its.named && (its.own || names[its.id] == "") {
@@ -212,22 +212,21 @@ func (c *cluster) settleNames(all []claimed) {
 	c.names = names
 }
 
-// claimed is what a master claims to keep, and by what right: of two who claim the same slot, the one with the greater
-// epoch is right.
+// claimed is what a master claims to keep, and its epoch: of two that claim the same slot, the one with the greater
+// epoch keeps it.
 type claimed struct {
 	id      string // of the master
 	address string
-	named   bool // that is how it wants to be called; otherwise that is not known to who says so
-	own     bool // it says so itself
+	named   bool // it is the preferred name; false: the reporting node does not know that name
+	own     bool // the master reports it itself
 	epoch   int64
 	slots   []slotRange
 }
 
-// A slotRange is some slots in a row.
+// A slotRange is a range of slots.
 type slotRange struct{ first, last int }
 
-// askView asks a node for its view of the cluster. It may be any node: one that is not connected gets a connection for
-// this alone.
+// askView reads the view of the cluster from a node. A node that is not connected gets a connection for this alone.
 func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error) {
 	c.mu.Lock()
 	n := c.nodes[address]
@@ -240,7 +239,7 @@ func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error
 	if err != nil {
 		return nil, err
 	}
-	slots, _ := answers[1].List() // whoever may not ask for it calls nodes by their IPs
+	slots, _ := answers[1].List() // a user without the permission addresses nodes by their IPs
 	host, _, _ := net.SplitHostPort(address)
 	return readView(text, readNames(slots), host)
 }
@@ -268,12 +267,12 @@ func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]redis
 	return rediswire.FromRueidis(conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build())...), nil
 }
 
-// readNames reads from the answer to CLUSTER SLOTS which host each master wants to be called by. Each element is
+// readNames reads the preferred host of each master from the response to CLUSTER SLOTS. Each element is
 //
 //	FIRST LAST [HOST PORT ID ...] [a replica] ...
 //
-// The host is an IP, a name, or nothing, as the cluster prefers: nothing is where the one is that was asked, and "?" a
-// name that this one does not know.
+// The host is an IP, a name, or nothing, as the cluster prefers. Nothing stands for the host that responded, and "?"
+// for a name that it does not know.
 func readNames(slots []rediswire.Reply) map[string]string {
 	names := map[string]string{}
 	for _, some := range slots {
@@ -288,11 +287,11 @@ func readNames(slots []rediswire.Reply) map[string]string {
 	return names
 }
 
-// readView reads the answer to CLUSTER NODES, from a node on this host. Each line is
+// readView parses the response to CLUSTER NODES of a node on this host. Each line is
 //
 //	ID HOST:PORT@BUSPORT,NAME FLAGS MASTER PING PONG EPOCH LINK SLOT FIRST-LAST ... [SLOT->-ID]
 //
-// The port is the one for TLS if that is how it was asked. names are how masters want to be called, by their IDs.
+// The port is the one for TLS if the connection uses TLS. names has the preferred names of masters by their IDs.
 func readView(text string, names map[string]string, host string) (view []claimed, err error) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // with RESP3 it begins with its format
 		words := strings.Fields(line)
@@ -315,7 +314,7 @@ func readView(text string, names map[string]string, host string) (view []claimed
 		}
 		for _, word := range words[8:] {
 			if strings.HasPrefix(word, "[") {
-				continue // on its way to another
+				continue // it is being moved to another
 			}
 			slots, ok := readRange(word)
 			if !ok {

@@ -89,8 +89,8 @@ func (c *cluster) keepers(n int) string {
 	return strings.Join(all, "")
 }
 
-// Of two who claim a slot the later one is right, whoever says so. What is known is not changed back by nodes that were cut
-// off, unless nobody knows better for long.
+// Of two who claim a slot the later one is right, whoever says so. What is known is not changed back by nodes that were
+// cut off, unless nobody knows better for long.
 func TestBelieve(t *testing.T) {
 	c := newDeafCluster(t)
 	claim := func(who string, epoch int64, first, last int) claimed {
@@ -104,10 +104,10 @@ func TestBelieve(t *testing.T) {
 		{[]claimed{claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "aabb-", nil},
 		{[]claimed{claim("a", 1, 0, 2), claim("b", 2, 3, 3), claim("b", 2, 2, 3)}, "aabb-", nil},                      // one has not heard that b got a slot
 		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 3), claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", nil}, // c has a's place
-		{[]claimed{claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", errOldNews},
+		{[]claimed{claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", errStaleView},
 		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 2)}, "ccb--", nil},
 		{[]claimed{claim("c", 3, 0, 1), claim("d", 4, 2, 4)}, "ccddd", nil},
-		{[]claimed{claim("a", 1, 0, 1), claim("d", 4, 2, 4)}, "ccddd", errOldNews}, // it has heard of d, and not of c
+		{[]claimed{claim("a", 1, 0, 1), claim("d", 4, 2, 4)}, "ccddd", errStaleView}, // it has heard of d, and not of c
 		{[]claimed{claim("c", 3, 0, 1), claim("b", 5, 2, 2)}, "ccb--", nil},
 	} {
 		if err := c.believe(step.all); !errors.Is(err, step.err) || c.keepers(5) != step.want {
@@ -118,10 +118,10 @@ func TestBelieve(t *testing.T) {
 		t.Errorf("%d nodes are kept, want those two that keep something", len(c.nodes))
 	}
 	c.mu.Lock()
-	c.doubted = time.Now().Add(-oldNews)
+	c.doubted = time.Now().Add(-staleAfter)
 	c.mu.Unlock()
 	if err := c.believe([]claimed{claim("z", 1, 0, 4)}); err != nil || c.keepers(5) != "zzzzz" {
-		t.Errorf("a cluster that was made anew: %s and %v", c.keepers(5), err)
+		t.Errorf("a cluster that was made again: %s and %v", c.keepers(5), err)
 	}
 	c.store.Close()
 	if err := c.believe([]claimed{claim("y", 9, 0, 4)}); !errors.Is(err, errUnplugged) || len(c.nodes) != 1 {
@@ -144,7 +144,7 @@ func TestDoubtIsLookedInto(t *testing.T) {
 	s.topology = c
 	defer s.Close()
 	c.epoch = 2
-	if err := c.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err, errOldNews) {
+	if err := c.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err, errStaleView) {
 		t.Fatal(err)
 	}
 	select {
@@ -152,7 +152,7 @@ func TestDoubtIsLookedInto(t *testing.T) {
 		if address != "seed:1" {
 			t.Errorf("%s was asked", address)
 		}
-	case <-time.After(15 * lookPatience):
+	case <-time.After(15 * viewTimeout):
 		t.Error("nobody was asked")
 	}
 }
@@ -174,7 +174,7 @@ func TestSettleNames(t *testing.T) {
 		{[]claimed{say("a.example:1", "named"), say("b.example:1", "own named"), say("a.example:1", "named")}, "b.example:1"},
 	} {
 		said := fmt.Sprint(step.all)
-		c.settleNames(step.all)
+		c.chooseAddresses(step.all)
 		for _, its := range step.all {
 			if its.address != step.want {
 				t.Errorf("after %v it is called %s, want %s", said, its.address, step.want)
@@ -229,8 +229,8 @@ func TestSurvey(t *testing.T) {
 		{[]string{"refuses", "answers"}, 1, true},
 		{[]string{"answers", "is silent"}, 1, true}, // it is not waited for
 	} {
-		lost := newLost("nobody says", "")
-		said := survey(t.Context(), s.frame, 50*time.Millisecond, lost, test.asked, ask, func([]string) time.Duration {
+		lost := newUnlocated("nobody says", "", explain)
+		said := queryAll(t.Context(), s.frame, 50*time.Millisecond, lost, test.asked, ask, func([]string) time.Duration {
 			return time.Millisecond
 		})
 		if len(said) != test.said || store.Final(s.frame.Fault(t.Context(), lost)) != test.final {

@@ -103,8 +103,8 @@ func (s *succession) mustBeRefused(first, second *testkit.Hold) {
 	}
 }
 
-// locked says whether the lock is taken, as a client sees it that does not wait. A first call on a connection that has just
-// died is an error, and made again.
+// locked reports whether the lock is taken, as a client sees it that does not wait. A first call on a connection that
+// has just died is an error, and made again.
 func (s *succession) locked(locks *holdfast.Client) (locked bool) {
 	s.Helper()
 	testkit.Await(s, "a client sees whether the lock is taken", func() bool {
@@ -163,8 +163,8 @@ func TestFailoverAfterReplication(t *testing.T) {
 	s.MustExclude(first, second)
 }
 
-// The old master lives on with one of its clients, and neither knows that there is a new one. Each side has a holder, for
-// as long as it lasts. When the old master follows the new one, its holder learns of it.
+// The old master lives on with one of its clients, and neither knows that there is a new one. Each side has a holder,
+// for as long as it lasts. When the old master follows the new one, its holder learns of it.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t, 1)
@@ -186,7 +186,7 @@ func TestSplit(t *testing.T) {
 }
 
 // With WaitReplicas the old master's holder is not renewed: its replicas have left it. And the new master knows the
-// grant, so that nobody else is let in before that lease is over.
+// grant, so that no other client is let in before that lease is over.
 func TestSplitWithWaitReplicas(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t, 1)
@@ -214,8 +214,8 @@ func TestWaitForTooFewReplicas(t *testing.T) {
 	newSuccession(t, 2).losesGrant("?wait-replicas=1")
 }
 
-// With WaitReplicas(2) on two replicas, whichever is promoted knows of every grant that counted, also the one that lags.
-// What it does not know was no grant.
+// With WaitReplicas(2) on two replicas, whichever is promoted knows of every grant that counted, also the one that
+// lags. What it does not know was no grant.
 func TestWaitReplicasThroughFailovers(t *testing.T) {
 	t.Parallel()
 	const failovers, part = 50, 25
@@ -282,8 +282,8 @@ func (s *succession) failOver(from, to int) {
 	s.MustExclude(all...)
 }
 
-// A master that was replaced and never heard of it is the master again, with less than its successor had given out. It is
-// the same run of the server, but not the same reign.
+// A master that was replaced and never heard of it is the master again, with less than its successor had given out. It
+// is the same run of the server, but not the same reign.
 func TestTicketsRiseWhenOldMasterIsBack(t *testing.T) {
 	t.Parallel()
 	r := servers.RedisReplicas(t, 1)
@@ -297,7 +297,7 @@ func TestTicketsRiseWhenOldMasterIsBack(t *testing.T) {
 		return c.Ticket
 	}
 	first := draw(old)
-	acknowledged(t, old, 1) // also that it was given back
+	acknowledged(t, old, 1) // also that it was released
 	testkit.Must(t, r.Promote(0))
 	second := draw(successor)
 	testkit.Must(t, successor.Kill())

@@ -12,9 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// explain says what went wrong in a sentence, and whether a retry is of no use.
+// explain is the function explain for a store with these settings.
+func (s *settings) explain(err error) (why error, final bool) {
+	why, final = explain(err)
+	if s.credentials != nil && rediswire.LoginRefused(err) {
+		final = false // the credentials may have just changed
+	}
+	return why, final
+}
+
+// explain returns what an error means in a sentence, and whether a retry is useless.
 func explain(err error) (why error, final bool) {
-	var lost *lostError
+	var lost *unlocatedError
 	var unacked *unackedError
 	switch {
 	case errors.As(err, &lost):
@@ -29,29 +38,32 @@ func explain(err error) (why error, final bool) {
 	return rediswire.Explain(err)
 }
 
-// A lostError says why nobody can say where the server is.
-type lostError struct {
-	what  string
-	who   string   // what comes before the address of one that was asked
-	whys  []string // one for each that was asked
-	final bool     // whether a retry is of no use with any of them
+// An unlocatedError reports that no server named the one that keeps the data.
+type unlocatedError struct {
+	what    string
+	label   string   // precedes the address of a server
+	whys    []string // one for each server
+	final   bool     // whether a retry is useless with all of them
+	explain func(error) (why error, final bool)
 }
 
-func newLost(what, who string) *lostError { return &lostError{what: what, who: who, final: true} }
+func newUnlocated(what, label string, explain func(error) (error, bool)) *unlocatedError {
+	return &unlocatedError{what: what, label: label, final: true, explain: explain}
+}
 
-// add notes why one did not answer.
-func (e *lostError) add(address string, err error) {
-	why, final := explain(err)
-	e.whys = append(e.whys, fmt.Sprintf("%s%s: %v", e.who, address, why))
+// add notes why a server did not respond.
+func (e *unlocatedError) add(address string, err error) {
+	why, final := e.explain(err)
+	e.whys = append(e.whys, fmt.Sprintf("%s%s: %v", e.label, address, why))
 	e.final = e.final && final
 }
 
-func (e *lostError) Error() string { return e.what + ": " + strings.Join(e.whys, "; ") }
+func (e *unlocatedError) Error() string { return e.what + ": " + strings.Join(e.whys, "; ") }
 
-// survey asks several servers the same at once. It ends when all have answered, when its patience does, or when others
-// have had as long as enough allows them: zero while what was said is not enough. It notes in lost why servers did not
-// answer.
-func survey[T any](ctx context.Context, f *frame.Frame, patience time.Duration, lost *lostError, addresses []string,
+// queryAll queries several servers at once. It ends when all have responded, after its patience, or after the time that
+// enough grants the other servers: zero while the responses are not enough. It notes in lost why servers did not
+// respond.
+func queryAll[T any](ctx context.Context, f *frame.Frame, patience time.Duration, lost *unlocatedError, addresses []string,
 	ask func(ctx context.Context, address string) (T, error), enough func(said []T) time.Duration) (said []T) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -62,7 +74,7 @@ func survey[T any](ctx context.Context, f *frame.Frame, patience time.Duration, 
 	}
 	replies := make(chan reply, len(addresses))
 	for _, address := range addresses {
-		f.Go(func() { // one that hangs is not waited for
+		f.Go(func() { // one that hangs delays nothing
 			said, err := ask(ctx, address)
 			replies <- reply{address, said, err}
 		})
@@ -73,7 +85,7 @@ func survey[T any](ctx context.Context, f *frame.Frame, patience time.Duration, 
 		select {
 		case r := <-replies:
 			if ctx.Err() != nil {
-				break // that is why it failed
+				break // the context is why it failed
 			}
 			silent = slices.DeleteFunc(silent, func(address string) bool { return address == r.from })
 			if r.err != nil {

@@ -67,8 +67,8 @@ func TestURLs(t *testing.T) {
 		"redis://a,b":                                  "one host",
 		"redis://127.0.0.1/x":                          "database is a number",
 		"redis://127.0.0.1/-1":                         "database is a number",
-		"redis://127.0.0.1?guard=1":                    "guard is a duration",
-		"redis://127.0.0.1?guard=-1s":                  "guard is a duration",
+		"redis://127.0.0.1?startup-delay=1":            "startup-delay is a duration",
+		"redis://127.0.0.1?startup-delay=-1s":          "startup-delay is a duration",
 		"redis://127.0.0.1?eviction=no":                "eviction is",
 		"redis://127.0.0.1?ca=x":                       "unknown parameter",
 		"redis://127.0.0.1?gaurd=1s":                   "unknown parameter",
@@ -105,7 +105,7 @@ func TestServersHaveNames(t *testing.T) {
 	}
 }
 
-// What a server may say of itself that will not do.
+// What a server may say of itself that is not suitable.
 func TestUnusableServers(t *testing.T) {
 	t.Parallel()
 	for says, info := range map[string]string{

@@ -11,8 +11,8 @@ import (
 )
 
 // TestClockSteps sets the server's clock while a crowd contends. Forward by more than the ttl is as a loss of data:
-// every claim is out at once, and whoever has one learns of it from its next renewal. Forward by less is harmless if that
-// leaves time for the next renewal, also on a busy machine.
+// every claim is out at once, and whoever has one learns of it from its next renewal. Forward by less is harmless if
+// that leaves time for the next renewal, also on a busy machine.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -42,8 +42,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// A clock that is set forward by more than the ttl: the holder has the lock, and so has another, until the holder's next
-// renewal.
+// A clock that is set forward by more than the ttl: the holder has the lock, and so has another, until the holder's
+// next renewal.
 func TestClockForwardByMoreThanTTL(t *testing.T) {
 	t.Parallel()
 	clock := servers.NewClock(t)
@@ -57,7 +57,8 @@ func TestClockForwardByMoreThanTTL(t *testing.T) {
 	w.mustLose(first)
 }
 
-// By less than what a lease has left at least, which is two thirds of the ttl as long as renewals come through: nothing.
+// By less than what a lease has left at least, which is two thirds of the ttl as long as renewals come through:
+// nothing.
 func TestClockForwardByLessThanTTL(t *testing.T) {
 	t.Parallel()
 	clock := servers.NewClock(t)

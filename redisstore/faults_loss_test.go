@@ -12,13 +12,13 @@ import (
 )
 
 // TestRestartWithoutData is the schedule behind TestFaults' cells of that name, with nothing left to chance: the holder
-// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a guard they
-// do not.
+// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a startup
+// delay they do not.
 func TestRestartWithoutData(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, query string }{
-		{"no guard", "?ttl=30s"},
-		{"guard", "?ttl=5s&guard=5s"}, // longer than a restart on a busy machine
+		{"no startup delay", "?ttl=30s"},
+		{"startup delay", "?ttl=5s&startup-delay=5s"}, // longer than a restart on a busy machine
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +33,7 @@ func TestRestartWithoutData(t *testing.T) {
 				t.Fatal("the restart took longer than the lease")
 			}
 			second := w.Take(next)
-			if test.name == "guard" {
+			if test.name == "startup delay" {
 				w.MustExclude(first, second)
 				return
 			}
@@ -78,7 +78,7 @@ func (w *witness) mustOverlap(first, second *testkit.Hold) {
 	}
 }
 
-// mustLose demands that a lease is lost at its next renewal, and not because its time runs out.
+// mustLose demands that a lease is lost at its next renewal, and not because its time expires.
 func (w *witness) mustLose(held *testkit.Hold) {
 	w.Helper()
 	w.MustLose(held, time.Until(held.Until()), "the store no longer has it")

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -149,7 +150,7 @@ func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, a
 		return standing, nil
 	case "b":
 		return store.Status{}, &store.Fault{Store: s.frame.Name, Err: fmt.Errorf(
-			"it was started again or has lost its data, and nothing is granted for another %v (guard)", w.millis())}
+			"it was started again or has lost its data, and nothing is granted for another %v (startup-delay)", w.millis())}
 	case "mark":
 		return store.Status{}, s.badMark(at, w.rest)
 	case "mismatch":
@@ -396,7 +397,7 @@ func (s *lines) Leave(ctx context.Context, c store.Claim) error {
 	args := make([]string, 1, 4)
 	bury := "0"
 	if c.Ticket != 0 {
-		args[0] = "1 s " + strconv.FormatUint(c.Ticket, 10) + " " + c.ID.String()
+		args[0] = soloHead(&c)
 	} else {
 		args[0] = c.ID.String()
 		bury = millis(c.TTL) // it may still come (rule 8 of package store)
@@ -413,6 +414,14 @@ func (s *lines) Leave(ctx context.Context, c store.Claim) error {
 		try.done(answer)
 	}
 	return call.Outcome(s.expectDone(try.err, answer, line))
+}
+
+// soloHead returns what the key of a queue of one claim begins with: "1 s TICKET ID".
+func soloHead(c *store.Claim) string {
+	var space [64]byte
+	b := append(space[:0], "1 s "...)
+	b = append(strconv.AppendUint(b, c.Ticket, 10), ' ')
+	return string(hex.AppendEncode(b, c.ID[:]))
 }
 
 // Break implements store.Store.

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// takeTurns lets goroutines of two clients take turns while there is trouble, again and again, three times at least. All
-// must get through, one at a time, with rising tokens.
+// takeTurns lets goroutines of two clients take turns while there is trouble, again and again, three times at least.
+// All must get through, one at a time, with rising tokens.
 func takeTurns(t *testing.T, url string, trouble func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*testkit.Patience)
@@ -185,7 +185,7 @@ func giveUp(t *testing.T, s *redisstore.Store, n int, after time.Duration) {
 	}
 }
 
-// A call that was given up does not take its room for ever.
+// A call that was given up does not take its room forever.
 func TestAbandonedRoomComesBack(t *testing.T) {
 	server := servers.Redis(t)
 	p := testkit.Proxy(t, server.Addr())

@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -23,20 +22,51 @@ func init() {
 	}
 }
 
-// New makes a store of a client that stays the caller's: Close does not close it. The store takes two connections of
-// its own out of the client's blocking pool, in a cluster for each node.
+// Open opens the store at a URL, as the package documentation describes it, with connections of its own. Options are
+// applied after the parameters of the URL. No error of Open shows a password.
+func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, err
+	}
+	return openLocation(ctx, at, options...)
+}
+
+// openURL is the function that is registered for the URLs of this package.
+func openURL(ctx context.Context, at store.Location) (store.Store, error) {
+	s, err := openLocation(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openLocation(ctx context.Context, at store.Location, options ...Option) (*Store, error) {
+	reach, set, err := parse(at, options...)
+	if err != nil {
+		return nil, err
+	}
+	return newBase(displayName(at.Scheme, reach), set).openAt(ctx, reach, nil)
+}
+
+// New returns a store over a client of rueidis. The client remains the caller's: Close of the store does not close it.
+// The store takes two connections from the client's blocking pool, in a cluster two for each node.
 //
-// Of a client that follows Sentinel the store asks every second to which server it leads now, and leaves every other.
-// So it leaves a master that was replaced a second after the client has, and not before: rueidis listens to one
-// sentinel and believes it. A store that was opened with redis+sentinel:// listens to all of them.
+// If the client follows Sentinel, the store asks it once per second which server it leads to, and leaves every other
+// server. So the store leaves a master that was replaced up to a second after the client has, and not before: rueidis
+// subscribes to a single sentinel and believes it. A store that was opened with redis+sentinel:// subscribes to all.
 func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store, error) {
 	set := settings{inCluster: client.Mode() == rueidis.ClientModeCluster}
 	set.apply(options)
+	if set.credentials != nil {
+		return nil, errors.New("holdfast: WithCredentials is for a store that makes its own connections; " +
+			"a client has credentials of its own")
+	}
 	addresses := slices.Sorted(maps.Keys(client.Nodes()))
 	b := newBase("redis at "+strings.Join(addresses, ","), set)
 	if set.inCluster {
 		c := b.newCluster(addresses, nil)
-		c.give(client)
+		c.useClient(client)
 		b.topology = c
 		return b.open(ctx)
 	}
@@ -51,93 +81,68 @@ func New(ctx context.Context, client rueidis.Client, options ...Option) (*Store,
 	return b.open(ctx)
 }
 
-// A Path says how servers are reached, for a program that has a way of its own: another client library (see
-// [github.com/holdfast-go/holdfast/redisstore/goredis]), a tunnel, credentials that change.
+// A Config describes how to connect to servers, for a program that dials by itself: through a tunnel, or as another
+// client library does (see [github.com/holdfast-go/holdfast/redisstore/goredis]).
 type Config struct {
-	// Addresses are that of the server, or those of some nodes of a cluster.
+	// Addresses has the address of the server, or the addresses of some nodes of the cluster.
 	Addresses []string
 	Cluster   bool
 
-	// Dial connects to an address, with TLS if that is spoken there. It may lead elsewhere, as to whatever server is
-	// the master now. Its context is not the connection's.
+	// User and Password are for a login with fixed credentials. [WithCredentials] is for those that change.
+	User, Password string
+
+	// DB is the number of the database. A cluster has only 0.
+	DB int
+
+	// Dial connects to an address, over TLS if the server expects that. It may connect to another server, such as
+	// the current master. Its context does not bound the life of the connection.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
-	// Info is what the server that Dial leads to now answers to INFO. It is asked every second, so that the store
-	// leaves a server that was replaced, also where that one lives on and does not know of it. nil: the store leaves a
-	// server only when a connection ends, or when it has become a replica. In a cluster it is not asked.
+	// Info returns the response to INFO of the server that Dial would connect to now. If it is not nil, it is called
+	// once per second, and the store leaves every other server, even one that is still alive and does not know that
+	// it was replaced. If it is nil, the store leaves a server only when the connection ends, or when the server has
+	// become a replica. In a cluster it is not called.
 	Info func(ctx context.Context) (string, error)
-
-	// Credentials are asked for by each new connection; nil: there are none.
-	Credentials func(ctx context.Context) (user, password string, err error)
-
-	DB int
 }
 
-// Through opens a store over a path. The store's connections are its own, and end with it.
-func Open(ctx context.Context, path Config, options ...Option) (*Store, error) {
-	if len(path.Addresses) == 0 || path.Dial == nil || path.Cluster && path.DB != 0 || !path.Cluster && len(path.Addresses) > 1 {
-		return nil, errors.New("holdfast: a path has a way to connect, and one address or those of a cluster, which has no databases")
+// check returns an error if the configuration is incomplete or contradicts itself.
+func (c *Config) check() error {
+	switch {
+	case c.Dial == nil:
+		return errors.New("holdfast: Config.Dial is missing")
+	case len(c.Addresses) == 0:
+		return errors.New("holdfast: Config.Addresses is empty")
+	case !c.Cluster && len(c.Addresses) > 1:
+		return errors.New("holdfast: Config.Addresses has several addresses, which is for a cluster (Config.Cluster)")
+	case c.Cluster && c.DB != 0:
+		return errors.New("holdfast: Config.DB is set, and a cluster has no databases")
 	}
-	set := settings{way: rediswire.Way{Path: path.Dial}, inCluster: path.Cluster}
+	return nil
+}
+
+// OpenConfig opens a store with connections that config.Dial makes. They are closed with the store.
+func OpenConfig(ctx context.Context, config Config, options ...Option) (*Store, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	set := settings{way: rediswire.Way{Path: config.Dial}, inCluster: config.Cluster}
 	set.apply(options)
-	b := newBase("redis at "+strings.Join(path.Addresses, ","), set)
-	reach := rueidis.ClientOption{InitAddress: path.Addresses, SelectDB: path.DB}
-	if path.Credentials != nil {
-		var passwords rotation
-		reach.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			ctx, cancel := context.WithTimeout(b.frame.Life(), dialTimeout)
-			defer cancel()
-			user, password, err := path.Credentials(ctx)
-			passwords.hide(b, password)
-			return rueidis.AuthCredentials{Username: user, Password: password}, err
-		}
+	b := newBase("redis at "+strings.Join(config.Addresses, ","), set)
+	reach := rueidis.ClientOption{
+		InitAddress: config.Addresses, SelectDB: config.DB, Username: config.User, Password: config.Password,
 	}
-	return b.openAt(ctx, reach, path.Info)
+	return b.openAt(ctx, reach, config.Info)
 }
 
-// A rotation is passwords that change. Each is hidden from errors for as long as a connection may still be refused that
-// was made with it, and not for ever.
-type rotation struct {
-	mu     sync.Mutex
-	latest []string
-}
-
-// mostPasswords is more than there are connections being made at the same time, each with a password of its own.
-const mostPasswords = 256
-
-// hide notes a password, and forgets the oldest.
-func (r *rotation) hide(b *base, password string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if i := slices.Index(r.latest, password); i >= 0 {
-		r.latest = append(slices.Delete(r.latest, i, i+1), password)
-		return
-	}
-	b.frame.Hide(password)
-	if r.latest = append(r.latest, password); len(r.latest) > mostPasswords {
-		b.frame.Unhide(r.latest[0])
-		r.latest = slices.Delete(r.latest, 0, 1)
-	}
-}
-
-// openURL opens the store at a URL.
-func openURL(ctx context.Context, at store.Location) (store.Store, error) {
-	reach, set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newBase(displayName(at.Scheme, reach), set).openAt(ctx, reach, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// openAt opens a store with clients of its own. info is that of a Path.
+// openAt opens a store with clients of its own. info is Config.Info.
 func (b *base) openAt(ctx context.Context, reach rueidis.ClientOption, info func(context.Context) (string, error)) (
 	*Store, error) {
-	// A user without a password is most often a password in the wrong place.
-	b.frame.Hide(cmp.Or(reach.Password, reach.Username))
+	b.frame.Hide(reach.Password)
+	if b.credentials != nil {
+		rediswire.LogIn(b.frame.Life(), &reach, b.credentials, b.frame)
+	} else if reach.Password == "" {
+		b.frame.Hide(reach.Username) // a user without a password is most often a password in the wrong place
+	}
 	b.frame.Hide(cmp.Or(reach.Sentinel.Password, reach.Sentinel.Username))
 	dial := b.way.Dial
 	clients := func(address string) (rueidis.Client, bool, error) {
@@ -167,15 +172,15 @@ func (b *base) openAt(ctx context.Context, reach rueidis.ClientOption, info func
 	return b.open(ctx)
 }
 
-// Scripts lets a fence.Key use a rueidis client, for one server or for a cluster.
+// Scripts runs the scripts of a fence.Key over a rueidis client, for one server or for a cluster.
 //
 //	stock := fence.Key{Redis: redisstore.Scripts{Client: client}, Name: "{stock:42}:fence"}
 type Scripts struct{ Client rueidis.Client }
 
 var errCrossSlot = errors.New("CROSSSLOT the keys do not have one hash tag")
 
-// Eval runs a script on the master that has the keys. The server is sent its text only if it does not know it yet. It
-// is never repeated: what was not answered may have been done.
+// Eval runs a script on the master that has the keys. It sends the text of the script only if the server does not know
+// the script yet. It never retries: a call without a response may have been carried out.
 func (s Scripts) Eval(ctx context.Context, script string, keys, args []string) (any, error) {
 	if s.Client.Mode() == rueidis.ClientModeCluster {
 		for _, key := range keys {

@@ -91,7 +91,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	}
 }
 
-// A client that was handed in stays its owner's.
+// A client that the caller provided stays its owner's.
 func TestNew(t *testing.T) {
 	server := servers.Redis(t)
 	client := handIn(t, server.Addr())
@@ -125,7 +125,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("the log does not say %q", word)
 		}
 	}
-	if _, err := redisstore.New(t.Context(), client, logger, redisstore.WithoutEviction()); err == nil {
+	if _, err := redisstore.New(t.Context(), client, logger, redisstore.WithEvictionRefused()); err == nil {
 		t.Error("a server that evicts was not refused")
 	}
 }

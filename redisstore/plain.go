@@ -29,27 +29,27 @@ var (
 	lookScript       = newScript("plain.lua", "plain_look.lua")
 )
 
-// plainMode is the mode that keeps each lock as other libraries do, in one key. It implements store.Store, but for what
-// needs a line. The package's documentation says what holds.
+// plainMode is the mode that keeps each lock in one key, as other libraries do. It implements store.Store, except for
+// what needs a queue. The package documentation describes its guarantees.
 //
-// Redis knows nothing of claims that wait. They are bids in this client, and try again: when another client of
-// Holdfast's releases the lock, which is told on a channel, when the holder's time is over, and now and then in case
-// that another library has released it.
+// Redis knows nothing of claims that wait. They are known to this client only, and try again: when another client of
+// Holdfast releases the lock, which is published on a channel, when the holder's time is over, and now and then in case
+// another library has released it.
 type plainMode struct {
-	*base // the connections, and what goes over them
+	*base // the connections and their settings
 	set   plainSettings
 	at    *slotKeys
 
 	mu   sync.Mutex
-	bids map[store.ID]*bid
-	seen uint64 // the highest ticket that this client was given
+	bids map[store.ID]*plainClaim
+	seen uint64 // the highest ticket that was granted to this client
 
-	subscriptions *rediskey.Subscriptions // to what bids wait for
+	subscriptions *rediskey.Subscriptions // to the releases that claims wait for
 	owners        rediskey.Owners
 }
 
 func newPlain(b *base) *plainMode {
-	p := &plainMode{base: b, set: *b.plain, at: b.keys.only(b.channel), bids: map[store.ID]*bid{}}
+	p := &plainMode{base: b, set: *b.plain, at: b.keys.only(b.channel), bids: map[store.ID]*plainClaim{}}
 	p.subscriptions = rediskey.NewSubscriptions(1, p.channel(""))
 	b.receive = func(m rueidis.PubSubMessage) { p.subscriptions.Message(0, m.Channel) }
 	b.work = append(b.work, p.listen)
@@ -59,13 +59,13 @@ func newPlain(b *base) *plainMode {
 // Abilities implements store.Store.
 func (p *plainMode) Abilities() store.Abilities {
 	a := p.base.Abilities()
-	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a line of that name is another lock
+	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a queue of that name is another lock
 	a.Queue, a.Shared = false, false
-	a.Alternative = "mode=queue, which is the default, has them"
+	a.Alternative = "mode=queue, the default, has them"
 	return a
 }
 
-// Join implements store.Store: it tries once. A claim that does not get the lock becomes a bid.
+// Join implements store.Store: it tries once. A claim that does not acquire the lock waits in this client.
 func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	call, err := p.begin(ctx, c.Name, c.TTL)
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	case c.Floor >= maxExact:
 		return store.Status{}, store.ErrFloor
 	}
-	b, before, err := p.bid(&c)
+	b, before, err := p.localClaim(&c)
 	if err != nil {
 		return store.Status{}, err
 	}
@@ -103,7 +103,7 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 }
 
 // trying is one run of plain_take.lua.
-func (p *plainMode) trying(b *bid, before string, c *store.Claim, w *wire) execution {
+func (p *plainMode) trying(b *plainClaim, before string, c *store.Claim, w *wire) execution {
 	want, more := b.want()
 	p.mu.Lock()
 	floor := max(c.Floor, p.seen)
@@ -114,19 +114,19 @@ func (p *plainMode) trying(b *bid, before string, c *store.Claim, w *wire) execu
 	}
 }
 
-// tried reads the answer to a try.
-func (p *plainMode) tried(answer rediswire.Reply, sent time.Time, b *bid, c *store.Claim) (store.Status, error) {
+// tried parses the response to a try.
+func (p *plainMode) tried(answer rediswire.Reply, sent time.Time, b *plainClaim, c *store.Claim) (store.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ticket, err := answer.Int64(); err == nil && ticket > 0 {
-		b.unsure--
+		b.unanswered--
 		b.ticket = uint64(ticket) //nolint:gosec // it is positive
 		p.seen = max(p.seen, b.ticket)
 		p.settled(b)
 		return p.held(b, sent, c.TTL), nil
 	}
 	if word, err := answer.Text(); err == nil {
-		b.unsure--
+		b.unanswered--
 		p.drop(b)
 		switch word {
 		case "g":
@@ -143,7 +143,7 @@ func (p *plainMode) tried(answer rediswire.Reply, sent time.Time, b *bid, c *sto
 	if err != nil || holder == nil {
 		return store.Status{}, p.strange(fmt.Sprint(holder, err))
 	}
-	b.unsure--
+	b.unanswered--
 	if c.Try {
 		p.drop(b)
 		return store.Status{Ahead: 1, Holder: holder}, nil
@@ -153,19 +153,20 @@ func (p *plainMode) tried(answer rediswire.Reply, sent time.Time, b *bid, c *sto
 	return store.Status{State: store.Waiting, Ahead: -1, Until: until, RecheckAt: p.again(holder)}, nil
 }
 
-// held is the standing of a bid that has the lock.
-func (p *plainMode) held(b *bid, sent time.Time, ttl time.Duration) store.Status {
+// held returns the status of a claim that is held.
+func (p *plainMode) held(b *plainClaim, sent time.Time, ttl time.Duration) store.Status {
 	return store.Status{State: store.Held, Ticket: b.ticket, Until: p.frame.Drift.Until(store.Held, sent, ttl)}
 }
 
-// ownPatience is how much longer than for another library's release to wait for one of Holdfast's, which is told.
-const ownPatience = 10
+// ownRetryFactor is how many times longer a waiter pauses while the holder is one of Holdfast's, whose release is
+// published.
+const ownRetryFactor = 10
 
-// again is when to look whether the holder has gone.
+// again returns when to check whether the holder has released the lock.
 func (p *plainMode) again(holder *store.Entry) time.Time {
 	pause := p.set.retry/2 + rand.N(p.set.retry)
 	if holder.Ticket != 0 {
-		pause *= ownPatience
+		pause *= ownRetryFactor
 	}
 	if holder.Left > 0 {
 		pause = min(pause, holder.Left+askAfter)
@@ -173,8 +174,8 @@ func (p *plainMode) again(holder *store.Entry) time.Time {
 	return time.Now().Add(pause)
 }
 
-// Keep implements store.Store. What is held is prolonged if it is still there; who waits tries again. One that was held
-// and is not there any more is gone: it never tries again.
+// Keep implements store.Store. It extends claims that are held, if their keys are still there, and tries again for
+// claims that wait. A claim that was held and has no key any more is gone: it never tries again.
 func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	for i := range cs {
 		if err := p.checkName(cs[i].Name); err != nil {
@@ -210,14 +211,14 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status,
 	return nil, err
 }
 
-// A renewed claim is one of a Keep: its place there, and its bid.
+// A renewed claim is a claim of a Keep, with its index there.
 type renewed struct {
 	i      int
-	bid    *bid
+	bid    *plainClaim
 	before string // of a try
 }
 
-// sort tells those that wait from those that hold, or believe to, and begins a try of each that waits.
+// sort separates claims that wait from claims that are held, or believe so, and starts a try of each that waits.
 func (p *plainMode) sort(cs []store.Claim) (held, waiting []renewed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,7 +226,7 @@ func (p *plainMode) sort(cs []store.Claim) (held, waiting []renewed) {
 		b := p.find(&cs[i])
 		switch {
 		case b == nil:
-			held = append(held, renewed{i, &bid{id: cs[i].ID, key: p.key(cs[i].Name), ticket: cs[i].Ticket}, ""})
+			held = append(held, renewed{i, &plainClaim{id: cs[i].ID, key: p.key(cs[i].Name), ticket: cs[i].Ticket}, ""})
 		case b.waiting:
 			waiting = append(waiting, renewed{i, b, b.begin()})
 		default:
@@ -244,7 +245,7 @@ type renewal struct {
 	standings []store.Status
 }
 
-// prolong keeps what is held, in batches: in between the server serves others.
+// prolong extends claims that are held, in batches: between them the server serves other clients.
 func (r *renewal) prolong(held []renewed) {
 	var all []execution
 	for chunk := range slices.Chunk(held, keepBatch) {
@@ -268,7 +269,7 @@ func (r *renewal) prolong(held []renewed) {
 	}
 }
 
-// prolonged reads the answer about some that are held.
+// prolonged parses the response for a batch of claims that are held.
 func (r *renewal) prolonged(chunk []renewed, answer rediswire.Reply, sent time.Time) {
 	still, err := answer.Numbers()
 	if err == nil && len(still) != len(chunk) {
@@ -280,16 +281,16 @@ func (r *renewal) prolonged(chunk []renewed, answer rediswire.Reply, sent time.T
 		switch {
 		case err != nil:
 			r.standings[k.i].Err = err
-		case k.bid.ticket == 0: // its Join was never answered: whatever came of it, it holds nothing
+		case k.bid.ticket == 0: // its Join had no response: whatever its result, the claim holds nothing
 		case still[n] == 1:
 			r.standings[k.i] = r.held(k.bid, sent, r.claims[k.i].TTL)
 		default:
-			r.drop(k.bid) // and the standing is Gone
+			r.drop(k.bid) // and its status is Gone
 		}
 	}
 }
 
-// tryAgain lets those try who wait.
+// tryAgain runs the tries of claims that wait.
 func (r *renewal) tryAgain(waiting []renewed) {
 	if len(waiting) == 0 {
 		return
@@ -311,8 +312,8 @@ func (r *renewal) tryAgain(waiting []renewed) {
 	}
 }
 
-// Leave implements store.Store. A bid that has never had the lock, and whose tries were all answered, is known to
-// nobody but this client.
+// Leave implements store.Store. A claim that was never held, and whose tries all had a response, is known to this
+// client only.
 func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	call, err := p.begin(ctx, c.Name, c.TTL)
 	if err != nil {
@@ -330,7 +331,7 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	}
 	answer, err := p.run(call.Context, leavePlainScript, keys, args)
 	if err != nil {
-		// It will be repeated, but not for longer than this.
+		// The caller repeats it, but not for longer than this.
 		time.AfterFunc(c.TTL+c.Grace, func() { p.forget(b) })
 		return call.Outcome(err)
 	}
@@ -341,8 +342,8 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	return nil
 }
 
-// Line implements store.Store. It shows the holder and nobody else: of those who wait, Redis knows nothing. Of a holder
-// of another library it shows the value that it set.
+// Queue implements store.Store. It shows the holder alone: Redis knows nothing of waiters. Of a holder of another
+// library it shows the value that it set.
 func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error) {
 	line := store.Queue{Name: name}
 	call, err := p.begin(ctx, name, frame.AskTimeout)
@@ -363,7 +364,7 @@ func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error)
 	return line, nil
 }
 
-// Break implements store.Store, for a holder whose value says its ticket.
+// Break implements store.Store, for a holder whose value has its ticket.
 func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error {
 	call, err := p.begin(ctx, name, frame.AskTimeout)
 	if err != nil {
@@ -391,10 +392,10 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 	}
 }
 
-// Names implements store.Store: it cannot. A lock's key looks like any other.
+// Names returns ErrUnsupported: the key of a lock cannot be told from other keys.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=queue, which is the default, can list them", store.ErrUnsupported))
+		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=queue, the default, can list them", store.ErrUnsupported))
 	}
 }
 
@@ -408,7 +409,7 @@ func (p *plainMode) run(ctx context.Context, script *script, keys, args []string
 	return answer, try.err
 }
 
-// pushes returns the connection that pushes come over.
+// pushes returns the connection for pushes.
 func (p *plainMode) pushes(ctx context.Context) (w *wire, err error) {
 	err = p.topology.each(ctx, func(n *node) error {
 		w, err = n.pushes.Get(ctx)
@@ -417,7 +418,7 @@ func (p *plainMode) pushes(ctx context.Context) (w *wire, err error) {
 	return w, err
 }
 
-// begin checks an operation and begins it.
+// begin checks an operation and starts it.
 func (p *plainMode) begin(ctx context.Context, name string, limit time.Duration) (frame.Call, error) {
 	if err := p.checkName(name); err != nil {
 		return frame.Call{}, err
@@ -425,7 +426,7 @@ func (p *plainMode) begin(ctx context.Context, name string, limit time.Duration)
 	return p.frame.Begin(ctx, name, limit)
 }
 
-// checkName refuses what is no name, and what is one of our own keys.
+// checkName returns an error for an invalid name, and for a name that would be one of Holdfast's own keys.
 func (p *plainMode) checkName(name string) error {
 	if err := store.CheckName(name); err != nil {
 		return err
@@ -433,5 +434,5 @@ func (p *plainMode) checkName(name string) error {
 	return rediskey.Check("plain mode", p.key(name))
 }
 
-// key is where the lock of a name is.
+// key returns the key of the lock with a name.
 func (p *plainMode) key(name string) string { return p.set.prefix + name }

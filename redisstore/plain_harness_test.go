@@ -31,8 +31,8 @@ func newPlainHarness(t testing.TB, options ...servers.Option) *plainHarness {
 	return &plainHarness{h, h.nodes[0]}
 }
 
-// Open ends a prefix with a separator. In plain mode it is put before the name as it is, and so it is for whoever chooses
-// prefixes to see that none runs into a name: TestPlainPrefixesRunTogether shows what happens otherwise.
+// Open ends a prefix with a separator. In plain mode it is put before the name as it is, and so it is for whoever
+// chooses prefixes to see that none runs into a name: TestPlainPrefixesRunTogether shows what happens otherwise.
 func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	p := testkit.Proxy(t, h.server.Addr(), proxy.Classify(proxy.RESP2))

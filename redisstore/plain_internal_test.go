@@ -9,8 +9,8 @@ import (
 
 // Who has left in plain mode does not come to wait again by an answer that comes late: nobody would unsubscribe it.
 func TestPlainLeftDoesNotWait(t *testing.T) {
-	p := &plainMode{bids: map[store.ID]*bid{}, subscriptions: rediskey.NewSubscriptions(1, "")}
-	b := &bid{id: store.ID{1}, key: "left"}
+	p := &plainMode{bids: map[store.ID]*plainClaim{}, subscriptions: rediskey.NewSubscriptions(1, "")}
+	b := &plainClaim{id: store.ID{1}, key: "left"}
 	p.bids[b.id] = b
 	p.drop(b)
 	if p.waits(b); b.waiting || p.subscriptions.Waiting() > 0 {

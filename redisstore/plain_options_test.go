@@ -18,15 +18,15 @@ import (
 func TestPlainURL(t *testing.T) {
 	server := servers.Redis(t)
 	refuseQueries(t, "redis://"+server.Addr(), map[string]string{
-		"mode=fancy":             "mode is line or plain",
-		"mode=plain&retry=0s":    "retry is a positive duration",
-		"mode=plain&retry=often": "retry is a positive duration",
-		"mode=plain&drift=0.6":   "drift is a part",
-		"mode=plain&drift=NaN":   "drift is a part",
-		"mode=plain&drift=1ms":   "drift is a part",
-		"mode=plain&guard=1s":    "mode=queue",
-		"mode=queue&retry=1s":    "for mode=plain",
-		"drift=0.1":              "for mode=plain",
+		"mode=fancy":                  "mode is queue or plain",
+		"mode=plain&retry=0s":         "retry is a positive duration",
+		"mode=plain&retry=often":      "retry is a positive duration",
+		"mode=plain&drift=0.6":        "drift is a part",
+		"mode=plain&drift=NaN":        "drift is a part",
+		"mode=plain&drift=1ms":        "drift is a part",
+		"mode=plain&startup-delay=1s": "mode=queue",
+		"mode=queue&retry=1s":         "for mode=plain",
+		"drift=0.1":                   "for mode=plain",
 	})
 	openAt(t, "redis://"+server.Addr()+"?mode=queue")
 }
@@ -107,7 +107,7 @@ func TestPlainHasTheRest(t *testing.T) {
 	}
 	testkit.Unlock(t, inner)
 	if do(t, server, "EXISTS", "again") != "1" {
-		t.Error("the inner Unlock gave it back")
+		t.Error("the inner Unlock released it")
 	}
 	testkit.Unlock(t, outer)
 
@@ -118,7 +118,7 @@ func TestPlainHasTheRest(t *testing.T) {
 	}
 	testkit.Unlock(t, leads)
 	if line, err := locks.Inspect(ctx, "again"); err != nil || len(line.Entries) != 0 {
-		t.Errorf("given back, and Inspect shows %+v, %v", line, err)
+		t.Errorf("released, and Inspect shows %+v, %v", line, err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestPlainValue(t *testing.T) {
 	}
 	testkit.Unlock(t, lease)
 	if do(t, server, "EXISTS", "lock:valued") != "0" {
-		t.Error("it was not given back")
+		t.Error("it was not released")
 	}
 
 	// A program whose values are not unique breaks its own locks, but it does not get in twice.
@@ -213,7 +213,7 @@ func TestPlainOwnKeys(t *testing.T) {
 	}
 }
 
-// Plain mode and a line do not see each other, which the documentation says loudly.
+// Plain mode and a queue do not see each other, which the documentation says loudly.
 func TestPlainAndLineAreApart(t *testing.T) {
 	server := servers.Redis(t)
 	plain, line := openPlain(t, server, ""), openAt(t, "redis://"+server.Addr())
@@ -224,7 +224,8 @@ func TestPlainAndLineAreApart(t *testing.T) {
 	}
 }
 
-// To move from plain mode to a line without a pause, a release in between takes both. So each excludes the one before it.
+// To move from plain mode to a queue without a pause, a release in between takes both. So each excludes the one before
+// it.
 func TestPlainThenBothThenLine(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
@@ -250,8 +251,8 @@ func TestPlainThenBothThenLine(t *testing.T) {
 	}
 }
 
-// On the way from plain to line, the token of the line is the one for fences: the plain lock is taken first, and both draw
-// from one mark.
+// On the way from plain to line, the token of the queue is the one for fences: the plain lock is taken first, and both
+// draw from one mark.
 func TestTokensRiseFromPlainToLine(t *testing.T) {
 	server := servers.Redis(t)
 	plain, line := openLocks(t, server, ""), holdfast.New(openAt(t, "redis://"+server.Addr()))
@@ -284,8 +285,8 @@ type unlocker interface {
 	Unlock(ctx context.Context) error
 }
 
-// A prefix is put before the name as it is, so that another library's key can be named at all. So two prefixes can come to
-// mean the same key: then it is one lock, with one mark and one channel.
+// A prefix is put before the name as it is, so that another library's key can be named at all. So two prefixes can come
+// to mean the same key: then it is one lock, with one mark and one channel.
 func TestPlainPrefixesRunTogether(t *testing.T) {
 	server := servers.Redis(t)
 	short, long := openLocks(t, server, "&prefix=a"+never), openLocks(t, server, "&prefix=ab"+never)

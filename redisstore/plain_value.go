@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// want is how a claim knows its value in the scripts: by all of it, or by its beginning.
-func (b *bid) want() (want, more string) {
+// want returns how the scripts recognise the value of a claim: by all of it, or by its beginning.
+func (b *plainClaim) want() (want, more string) {
 	if b.value != "" {
 		return b.value, ""
 	}
@@ -23,13 +23,13 @@ func (b *bid) want() (want, more string) {
 //	holdfast ID TICKET SINCE OWNER
 //	holdfast 5f0c…01 1763198523000000 2025-11-15T09:22:03.120Z {"label":"nightly","host":"web-1","pid":4711}
 //
-// A claim knows it by its ID alone. SINCE is the server's time as far as this client can tell. It and OWNER stay as
-// they were when the lock was taken, also when it is handed over inside the process.
+// A claim recognises it by its ID alone. SINCE is the server's time as far as this client knows it. SINCE and OWNER are
+// of when the lock was acquired, and do not change when it is handed over inside the process.
 func (p *plainMode) valueRest(owner *store.Owner, w *wire) string {
 	return rediskey.Since(time.UnixMilli(w.serverMillis())) + " " + p.owners.Text(owner)
 }
 
-// readHolder reads what show in plain.lua says of a holder. It is nil if there is none.
+// readHolder parses the holder as show in plain.lua writes it. It returns nil if there is none.
 func (p *plainMode) readHolder(answer rediswire.Reply, name string) (*store.Entry, error) {
 	list, err := answer.List()
 	if err != nil || len(list) == 0 {
@@ -49,7 +49,7 @@ func (p *plainMode) readHolder(answer rediswire.Reply, name string) (*store.Entr
 	return rediskey.Holder(name, value, time.Duration(left)*time.Millisecond, p.readValue), nil
 }
 
-// readValue reads a value of Holdfast's own into a place.
+// readValue parses a value of Holdfast's own into an entry.
 func (p *plainMode) readValue(place *store.Entry, value string) bool {
 	rest, ok := strings.CutPrefix(value, rediskey.Mark)
 	w := words{rest: rest}

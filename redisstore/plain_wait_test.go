@@ -18,7 +18,8 @@ import (
 // never is a retry that no test lives to see: whoever is granted was woken.
 const never = "&retry=1h"
 
-// long is the ttl of locks, and soon bounds what a push brings about. The keeper by itself asks after a third of the ttl.
+// long is the ttl of locks, and soon bounds what a push brings about. The keeper by itself asks after a third of the
+// ttl.
 const long, soon = 3 * time.Minute, testkit.Patience
 
 // woken waits for a lease that a push brings.

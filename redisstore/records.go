@@ -70,8 +70,8 @@ func (e *encoder) about(c *store.Claim) string {
 // describe is what join.lua is told of a claim: "ID REST" (see line.lua).
 func (s *lines) describe(c *store.Claim, at *slotKeys, w *wire) string {
 	about := s.encoder.about(c)
-	b := make([]byte, 0, len(about)+128)
-	b = append(hex.AppendEncode(b, c.ID[:]), ' ')
+	var space [512]byte // most claims have less to say
+	b := append(hex.AppendEncode(space[:0], c.ID[:]), ' ')
 	b = append(strconv.AppendInt(b, w.serverMillis(), 10), ' ')
 	return string(appendRest(b, c, at, about))
 }

@@ -18,39 +18,40 @@ import (
 )
 
 const (
-	sentinelPatience = time.Second            // how long a sentinel may take to answer
-	sentinelLonger   = 100 * time.Millisecond // how long others may take when most have answered
+	sentinelTimeout = time.Second            // how long a sentinel may take to respond
+	sentinelGrace   = 100 * time.Millisecond // how long the others may take when most have responded
 )
 
 var (
 	errSwitched = errors.New("another server became the master meanwhile")
-	errUnknown  = errors.New("it knows none of this name")
-	errBehind   = errors.New("it has not heard of the last failover")
+	errUnknown  = errors.New("it knows no master of this name")
+	errBehind   = errors.New("it does not know of the last failover")
 )
 
-// sentinels know which server is the master. A store asks all of them each time that it connects, and listens to all of
-// them, so that it leaves a master that was replaced, also where that one still lives and does not know.
+// sentinels is the topology of a master that sentinels watch. A store queries all of them for each new connection, and
+// subscribes to all of them, so that it leaves a master that was replaced, even if that master is still alive and does
+// not know of it.
 //
-// They may contradict each other: one that is cut off goes on naming the old master. Each failover has a greater epoch
-// than all before it, so that the latest is right.
+// They may contradict each other: one that is cut off still names the old master. Each failover has a greater epoch
+// than all before it, so the report with the greatest epoch is right.
 type sentinels struct {
 	*single
-	master    string               // the name of what they watch
-	options   rueidis.ClientOption // how they are reached
+	master    string               // the name of the master that they watch
+	options   rueidis.ClientOption // how to connect to them
 	addresses []string
-	heard     chan struct{} // holds a token when they have to be asked whether the master has changed
+	changed   chan struct{} // holds a token when the master may have changed
 
-	mu    sync.Mutex
-	asked int // how often they were asked so far
-	known belief
-	led   map[*ledConn]string // connections to masters, also those that are being made, with their addresses
+	mu      sync.Mutex
+	asked   int // the number of queries so far
+	known   knownMaster
+	tracked map[*masterConn]string // connections to masters, including those being made, with their addresses
 }
 
-// A belief is who the master is.
-type belief struct {
+// A knownMaster is the master as far as it is known.
+type knownMaster struct {
 	address string
 	epoch   int64 // of the failover that made it the master
-	asked   int   // which question it answers
+	asked   int   // the number of the query with this result
 }
 
 func (b *base) newSentinels(options rueidis.ClientOption) *sentinels {
@@ -62,12 +63,12 @@ func (b *base) newSentinels(options rueidis.ClientOption) *sentinels {
 		master:    own.MasterSet,
 		options:   rueidis.ClientOption{Username: own.Username, Password: own.Password, TLSConfig: own.TLSConfig},
 		addresses: slices.Clone(options.InitAddress),
-		heard:     make(chan struct{}, 1),
-		led:       map[*ledConn]string{},
+		changed:   make(chan struct{}, 1),
+		tracked:   map[*masterConn]string{},
 	}
 }
 
-// begin connects to the master, and begins to listen to the sentinels.
+// begin connects to the master, and starts to watch the sentinels.
 func (s *sentinels) begin(ctx context.Context) error {
 	err := s.single.begin(ctx)
 	if err == nil {
@@ -76,7 +77,7 @@ func (s *sentinels) begin(ctx context.Context) error {
 	return err
 }
 
-// dial connects to the master, wherever that is now. It gives up when another becomes the master meanwhile.
+// dial connects to the current master. It fails if another server becomes the master meanwhile.
 func (s *sentinels) dial(ctx context.Context, _ string, config *tls.Config) (net.Conn, error) {
 	address, err := s.locate(ctx)
 	if err != nil {
@@ -84,107 +85,107 @@ func (s *sentinels) dial(ctx context.Context, _ string, config *tls.Config) (net
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	led := &ledConn{by: s, leave: cancel}
-	if !s.lead(led, address) {
+	led := &masterConn{by: s, leave: cancel}
+	if !s.track(led, address) {
 		return nil, errSwitched
 	}
 	conn, err := s.store.way.Dial(ctx, address, config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, still := s.led[led]; !still {
+	if _, still := s.tracked[led]; !still {
 		if err == nil {
 			rediswire.Cut(conn)
 		}
 		return nil, errSwitched
 	}
 	if err != nil {
-		delete(s.led, led)
+		delete(s.tracked, led)
 		return nil, err
 	}
 	led.Conn, led.leave = conn, func() { rediswire.Cut(conn) }
 	return led, nil
 }
 
-// A ledConn is a connection that ends when its server is the master no more.
-type ledConn struct {
+// A masterConn is a connection that ends when its server is no longer the master.
+type masterConn struct {
 	net.Conn
 	by    *sentinels
-	leave func() // ends it, or the attempt to make it
+	leave func() // ends the connection, or the attempt to make it
 }
 
-// NetConn is what it is made of.
-func (c *ledConn) NetConn() net.Conn { return c.Conn }
+// NetConn returns the underlying connection.
+func (c *masterConn) NetConn() net.Conn { return c.Conn }
 
 // Close closes the connection.
-func (c *ledConn) Close() error {
+func (c *masterConn) Close() error {
 	c.by.mu.Lock()
-	delete(c.by.led, c)
+	delete(c.by.tracked, c)
 	c.by.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// lead notes where a connection leads to, unless that is the master no more.
-func (s *sentinels) lead(led *ledConn, address string) bool {
+// track records the address of a connection, unless that is no longer the master.
+func (s *sentinels) track(led *masterConn, address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known.address != address {
 		return false
 	}
-	s.led[led] = address
+	s.tracked[led] = address
 	return true
 }
 
-// locate asks the sentinels for the master's address.
+// locate queries the sentinels for the address of the master.
 func (s *sentinels) locate(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	s.asked++
 	question, epoch := s.asked, s.known.epoch
 	s.mu.Unlock()
-	said, lost := s.askAll(ctx, epoch)
+	said, lost := s.queryAll(ctx, epoch)
 	return s.believe(question, said, lost)
 }
 
-// believe takes what was said for true, unless it is known better, and leaves every other master.
-func (s *sentinels) believe(question int, said []saying, lost *lostError) (string, error) {
+// believe stores the latest report, unless a later one is known, and leaves every other master.
+func (s *sentinels) believe(question int, said []masterReport, lost *unlocatedError) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known.asked > question && (len(said) == 0 || latestOf(said).epoch <= s.known.epoch) {
-		return s.known.address, nil // who asked later was answered first, and not by who knows less
+	if s.known.asked > question && (len(said) == 0 || latestReport(said).epoch <= s.known.epoch) {
+		return s.known.address, nil // a later query had its result first, and knows at least as much
 	}
 	if len(said) == 0 {
 		return "", lost
 	}
-	latest := latestOf(said)
-	if latest.epoch < s.known.epoch && !s.most(len(said)) {
+	latest := latestReport(said)
+	if latest.epoch < s.known.epoch && !s.isMajority(len(said)) {
 		for _, behind := range said {
 			lost.add(behind.sentinel, errBehind)
 		}
 		return "", lost
 	}
 	asked := max(question, s.known.asked)
-	s.known = latest.belief
+	s.known = latest.knownMaster
 	s.known.asked = asked
-	for led, to := range s.led {
+	for led, to := range s.tracked {
 		if to != latest.address {
-			delete(s.led, led)
+			delete(s.tracked, led)
 			led.leave()
 		}
 	}
 	return latest.address, nil
 }
 
-// most says whether this is more than half of the sentinels. What so many say is so, though there was a greater epoch
-// before: they may have been set up anew.
-func (s *sentinels) most(n int) bool { return 2*n > len(s.addresses) }
+// isMajority reports whether n is more than half of the sentinels. A majority is believed even if there was a greater
+// epoch before: the sentinels may have been set up again.
+func (s *sentinels) isMajority(n int) bool { return 2*n > len(s.addresses) }
 
-// A saying is what one sentinel believes.
-type saying struct {
+// A masterReport is the master by one sentinel.
+type masterReport struct {
 	sentinel string
-	belief
+	knownMaster
 }
 
-// latestOf is the latest of what was said: of two with the same epoch what more of them say, or who came first.
-func latestOf(said []saying) saying {
+// latestReport returns the report with the greatest epoch; in a tie the one that more sentinels agree on, or the first.
+func latestReport(said []masterReport) masterReport {
 	votes := map[string]int{}
 	for _, one := range said {
 		votes[one.address]++
@@ -198,26 +199,26 @@ func latestOf(said []saying) saying {
 	return latest
 }
 
-// askAll asks all sentinels at once. One that does not answer holds up nobody for long, unless nobody else has heard of
-// the failover with this epoch.
-func (s *sentinels) askAll(ctx context.Context, epoch int64) (said []saying, lost *lostError) {
-	lost = newLost(fmt.Sprintf("no sentinel names a master called %q", s.master), "sentinel ")
-	said = survey(ctx, s.store.frame, sentinelPatience, lost, s.addresses, s.ask, func(said []saying) time.Duration {
-		if s.most(len(said)) && latestOf(said).epoch >= epoch {
-			return sentinelLonger
+// queryAll queries all sentinels at once. One that does not respond delays the result only briefly, unless no other
+// knows of the failover with this epoch.
+func (s *sentinels) queryAll(ctx context.Context, epoch int64) (said []masterReport, lost *unlocatedError) {
+	lost = newUnlocated(fmt.Sprintf("no sentinel names a master called %q", s.master), "sentinel ", explain)
+	said = queryAll(ctx, s.store.frame, sentinelTimeout, lost, s.addresses, s.query, func(said []masterReport) time.Duration {
+		if s.isMajority(len(said)) && latestReport(said).epoch >= epoch {
+			return sentinelGrace
 		}
 		return 0
 	})
 	return said, lost
 }
 
-// ask asks a sentinel who the master is.
-func (s *sentinels) ask(ctx context.Context, address string) (said saying, err error) {
+// query queries a sentinel for the master.
+func (s *sentinels) query(ctx context.Context, address string) (said masterReport, err error) {
 	said.sentinel = address
 	err = s.with(ctx, address, func(conn rueidis.DedicatedClient) error {
 		answers := conn.DoMulti(ctx,
-			// The epoch comes first: an address may be newer than its epoch, and never older. While a failover is under
-			// way MASTER itself still has the old address.
+			// The epoch comes first: an address may be newer than its epoch, and never older. During a failover MASTER
+			// itself still has the old address.
 			conn.B().Arbitrary("SENTINEL", "MASTER").Args(s.master).Build(),
 			conn.B().SentinelGetMasterAddrByName().Master(s.master).Build())
 		named, err := answers[1].AsStrSlice()
@@ -242,11 +243,11 @@ func (s *sentinels) ask(ctx context.Context, address string) (said saying, err e
 	return said, err
 }
 
-// with connects to a sentinel for as long as use takes. Nothing of that outlives life.
+// with connects to a sentinel for the duration of use. The connection ends with life.
 func (s *sentinels) with(life context.Context, address string, use func(rueidis.DedicatedClient) error) error {
 	options := s.options
 	options.InitAddress = []string{address}
-	client, err := rediswire.NewClient(life, sentinelPatience, options, s.store.way.Dial)
+	client, err := rediswire.NewClient(life, sentinelTimeout, options, s.store.way.Dial)
 	if err != nil {
 		return err
 	}
@@ -256,42 +257,43 @@ func (s *sentinels) with(life context.Context, address string, use func(rueidis.
 	return use(conn)
 }
 
-// watch listens to all sentinels until the store is closed, and asks them all when one of them has something to say.
+// watch subscribes to all sentinels until the store is closed, and queries all of them when one publishes a change.
 func (s *sentinels) watch() {
 	life := s.store.frame.Life()
 	for _, address := range s.addresses {
 		s.store.frame.Go(func() {
-			for again := true; again; again = pause(life, sentinelPatience) {
-				s.with(life, address, s.listenTo) //nolint:errcheck // whoever needs a connection is told
+			for again := true; again; again = pause(life, sentinelTimeout) {
+				s.with(life, address, s.subscribe) //nolint:errcheck // a call that needs a connection reports the error
 			}
 		})
 	}
 	for {
 		select {
-		case <-s.heard:
+		case <-s.changed:
 		case <-life.Done():
 			return
 		}
-		if _, err := s.locate(life); err != nil && pause(life, sentinelPatience) {
-			notify(s.heard)
+		if _, err := s.locate(life); err != nil && pause(life, sentinelTimeout) {
+			notify(s.changed)
 		}
 	}
 }
 
-// listenTo hears from a sentinel of changes, until it is lost. Whatever had changed before is asked for.
-func (s *sentinels) listenTo(conn rueidis.DedicatedClient) error {
+// subscribe receives changes from a sentinel until the connection ends. It first triggers a query for changes before
+// it.
+func (s *sentinels) subscribe(conn rueidis.DedicatedClient) error {
 	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) {
-		// NAME OLD-HOST OLD-PORT HOST PORT; it may come late, so that it does not count by itself
+		// NAME OLD-HOST OLD-PORT HOST PORT; it may arrive late, so it only triggers a query
 		if name, _, _ := strings.Cut(m.Message, " "); name == s.master {
-			notify(s.heard)
+			notify(s.changed)
 		}
 	}})
-	ctx, cancel := context.WithTimeout(s.store.frame.Life(), sentinelPatience)
+	ctx, cancel := context.WithTimeout(s.store.frame.Life(), sentinelTimeout)
 	defer cancel()
 	if err := conn.Do(ctx, conn.B().Subscribe().Channel("+switch-master").Build()).Error(); err != nil {
 		return err
 	}
-	notify(s.heard)
+	notify(s.changed)
 	select {
 	case <-ended:
 	case <-s.store.frame.Life().Done():

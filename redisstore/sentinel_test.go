@@ -131,8 +131,8 @@ func shutOut(t *testing.T, at *servers.RedisServer, name string) *servers.Conn {
 	return mine
 }
 
-// mustReplace cuts a master off from its sentinels, who name another. It lives on and knows nothing of that, and the store
-// must leave it all the same.
+// mustReplace cuts a master off from its sentinels, who name another. It lives on and knows nothing of that, and the
+// store must leave it all the same.
 func mustReplace(t *testing.T, s *redisstore.Store, by *servers.RedisSentinelServers, old *servers.RedisServer) {
 	t.Helper()
 	mine := shutOut(t, old, "default") // that is who the sentinels are
@@ -160,7 +160,7 @@ func TestReplacedMasterIsLeft(t *testing.T) {
 	mustReplace(t, s, servers, servers.Nodes[0])
 }
 
-// The same through a client that was handed in, and follows the sentinels by itself.
+// The same through a client that the caller provided, and follows the sentinels by itself.
 func TestReplacedMasterIsLeftByClient(t *testing.T) {
 	t.Parallel()
 	servers := servers.RedisSentinel(t)
@@ -173,8 +173,8 @@ func TestReplacedMasterIsLeftByClient(t *testing.T) {
 	mustReplace(t, s, servers, servers.Nodes[0])
 }
 
-// A sentinel that is cut off with the old master names that one for ever. It is the first to be asked, and nobody believes
-// it: neither who was there before, nor who comes later.
+// A sentinel that is cut off with the old master names that one forever. It is the first to be asked, and nobody
+// believes it: neither who was there before, nor who comes later.
 func TestStaleSentinelIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	servers := servers.RedisSentinel(t)
@@ -182,8 +182,8 @@ func TestStaleSentinelIsNotBelieved(t *testing.T) {
 	user(t, "me", append(servers.Nodes, servers.Sentinels...)...)
 	url := strings.Replace(sentinelURL(servers), "://", "://me:secret@", 1) + "?sentinel-user=me&sentinel-password=secret"
 	s := openAt(t, url)
-	// On the old master's side is one sentinel. The others are on that of the replicas. Who is not let in somewhere as the
-	// user that he wants to be is there as the default user.
+	// On the old master's side is one sentinel. The others are on that of the replicas. Who is not let in somewhere as
+	// the user that he wants to be is there as the default user.
 	user(t, "stale", old)
 	user(t, "fresh", servers.Nodes[1:]...)
 	for i, sentinel := range servers.Sentinels {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// draw takes a lock and gives it back, and returns its ticket.
+// draw takes a lock and releases it, and returns its ticket.
 func draw(t *testing.T, s *redisstore.Store) uint64 {
 	t.Helper()
 	c := testkit.Held(t, s, claim("draw"))
@@ -84,7 +84,7 @@ func TestJumpsDoNotAddUp(t *testing.T) {
 	}
 }
 
-// The mark is lost and the line is not, and the line is ahead of all clocks. A newcomer must not come to stand before
+// The mark is lost and the queue is not, and the queue is ahead of all clocks. A newcomer must not come to stand before
 // those who hold.
 func TestMarkIsLost(t *testing.T) {
 	server, s := newServer(t, "")
@@ -105,7 +105,8 @@ func TestMarkIsLost(t *testing.T) {
 	}
 }
 
-// What a client has seen, it never falls below, also where its floor is ahead of the clock by a day and of the mark not.
+// What a client has seen, it never falls below, also where its floor is ahead of the clock by a day and of the mark
+// not.
 func TestFloors(t *testing.T) {
 	server, s := newServer(t, "")
 	far := uint64(time.Now().Add(3 * store.FloorAhead).UnixMicro())

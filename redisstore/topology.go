@@ -22,17 +22,17 @@ type topology interface {
 	// connect returns a connection to the node that keeps a slot: for what may grant or renew, or for everything else.
 	connect(ctx context.Context, at *slotKeys, grants bool) (*wire, error)
 
-	// arrive does what comes before the first use of a slot over a connection.
+	// arrive prepares the first use of a slot over a connection.
 	arrive(ctx context.Context, w *wire, at *slotKeys) error
 
 	// retry returns nil if what failed over w is to be tried again, and otherwise the error to report. w is nil if
 	// nothing was sent. It waits as long as makes sense before a retry.
 	retry(ctx context.Context, at *slotKeys, w *wire, err error, attempt int) error
 
-	// hear makes sure that pushes about a slot arrive, and reports whether they did already.
+	// hear subscribes to the pushes of a slot, and reports whether it was subscribed already.
 	hear(ctx context.Context, at *slotKeys) (already bool, err error)
 
-	// each calls visit for every node that keeps lines, until it fails.
+	// each calls visit for every node that keeps queues, until it fails.
 	each(ctx context.Context, visit func(*node) error) error
 
 	// prepare completes a new connection that scripts are run over, and listen one for pushes.
@@ -40,7 +40,7 @@ type topology interface {
 	listen(n *node, w *wire) error
 }
 
-// Tries are the attempts to do something where a slot is kept. A topology may want several:
+// tries are the attempts of a call at the node that keeps a slot. A topology may need several:
 //
 //	for try.next(ctx) {
 //		answer = script.Run(ctx, try.conn, keys, args)
@@ -49,9 +49,9 @@ type topology interface {
 type tries struct {
 	topology topology
 	at       *slotKeys
-	grants   bool // it may grant or renew, so that replicas may have to acknowledge it
+	grants   bool // it may grant or renew, so replicas may have to acknowledge it
 
-	made     int            // how many there were
+	made     int            // the number so far
 	wire     *wire          // of the last
 	conn     rediswire.Doer // what it sends over
 	receipt  *receipt       // the same, where replicas must acknowledge; otherwise nil
@@ -64,7 +64,7 @@ func (b *base) try(at *slotKeys, grants bool) tries {
 	return tries{topology: b.topology, at: at, grants: grants}
 }
 
-// next begins an attempt, unless the last one has worked or there is no use in another.
+// next starts an attempt, unless the last one succeeded or another one is useless.
 func (t *tries) next(ctx context.Context) bool {
 	for {
 		if t.made > 0 {
@@ -88,8 +88,8 @@ func (t *tries) next(ctx context.Context) bool {
 	}
 }
 
-// done ends an attempt with these answers. The first error counts, unless another says that the slot is kept elsewhere;
-// that there is nothing is no error.
+// done ends an attempt with its responses. The first error counts, unless another one reports that the slot is kept
+// elsewhere; a nil response is not an error.
 func (t *tries) done(answers ...rediswire.Reply) {
 	t.answered, t.err = true, nil
 	for _, answer := range answers {
@@ -103,8 +103,8 @@ func (t *tries) done(answers ...rediswire.Reply) {
 	}
 }
 
-// counted returns standing, unless it is held and too few replicas have acknowledged that. To wait or to be gone does
-// not depend on them.
+// counted returns the status, or an error if it is Held and too few replicas have acknowledged that. Waiting and Gone
+// do not depend on replicas.
 func (t *tries) counted(standing store.Status) (store.Status, error) {
 	if t.receipt != nil && t.receipt.short != nil && standing.State == store.Held {
 		return store.Status{}, t.receipt.short
@@ -118,13 +118,13 @@ const (
 	lastPause  = time.Second
 )
 
-// single is one server, wherever the client leads.
+// single is the topology of one server, the one that the client leads to.
 type single struct {
 	store     *base
 	home      *node
 	at        *slotKeys                                 // the only ones
 	failsOver bool                                      // a replica may be about to become the master
-	info      func(ctx context.Context) (string, error) // INFO of the server that the way leads to now; may be nil
+	info      func(ctx context.Context) (string, error) // Config.Info; may be nil
 	reached   chan struct{}                             // holds a token when the server was reached again
 }
 
@@ -132,7 +132,7 @@ func (b *base) newSingle() *single {
 	return &single{store: b, at: b.keys.only(b.channel), reached: make(chan struct{}, 1)}
 }
 
-// begin connects for commands and for pushes: from its first moment on a claim that waits can be told.
+// begin connects for commands and for pushes: a claim that waits can be notified from its first moment.
 func (t *single) begin(ctx context.Context) error {
 	for _, p := range []*plug{&t.home.commands, &t.home.pushes} {
 		if _, err := p.Get(ctx); err != nil {
@@ -169,7 +169,7 @@ func (t *single) hear(context.Context, *slotKeys) (already bool, err error) { re
 
 func (t *single) each(_ context.Context, visit func(*node) error) error { return visit(t.home) }
 
-// prepare makes sure that the server does what the scripts need, and that its run has raised the mark.
+// prepare checks that the server supports the scripts, and that its run has raised the mark.
 func (t *single) prepare(_ *node, w *wire, _ *Server) error {
 	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
 	defer cancel()
@@ -189,7 +189,7 @@ func (t *single) listen(_ *node, w *wire) error {
 	return w.Do(ctx, w.B().Subscribe().Channel(t.at.topic).Build()).Error()
 }
 
-// stayConnected stays connected for pushes until the store is closed. What was pushed while it was not is lost.
+// stayConnected stays connected for pushes until the store is closed. Pushes while it is not connected are lost.
 func (t *single) stayConnected() {
 	pause := firstPause
 	for {
@@ -218,10 +218,11 @@ func (t *single) stayConnected() {
 	}
 }
 
-// followEvery is how often to ask where a way leads to that is not the store's own.
+// followEvery is how often to check which server a client or dialer of the caller leads to.
 const followEvery = time.Second
 
-// follow asks to which run of which server the way leads now, until the store is closed, and leaves every other.
+// follow checks which run of which server the client or dialer leads to, until the store is closed, and leaves every
+// other.
 func (t *single) follow() {
 	for pause(t.store.frame.Life(), followEvery) {
 		ctx, cancel := context.WithTimeout(t.store.frame.Life(), followEvery)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -20,16 +21,21 @@ const (
 	sentinelPort = "26379"
 )
 
-// parse reads a URL.
-func parse(at store.Location) (options rueidis.ClientOption, set settings, err error) {
-	if err := at.Allow(append(allowed(at.Scheme), "guard", "eviction", "mode", "retry", "drift", "wait-replicas", "wait-timeout")...); err != nil {
+// parse reads a URL, and applies options after its parameters.
+func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set settings, err error) {
+	names := append(allowed(at.Scheme), "startup-delay", "eviction", "mode", "retry", "drift", "wait-replicas",
+		"wait-timeout", "password-file")
+	if err := at.Allow(names...); err != nil {
 		return options, set, err
 	}
 	set.prefix = at.Prefix
-	if at.Query.Has("guard") {
-		if set.guard, err = time.ParseDuration(at.Query.Get("guard")); err != nil || set.guard < 0 {
-			return options, set, errors.New("guard is a duration, as in guard=60s")
+	if at.Query.Has("startup-delay") {
+		if set.guard, err = time.ParseDuration(at.Query.Get("startup-delay")); err != nil || set.guard < 0 {
+			return options, set, errors.New("startup-delay is a duration, as in startup-delay=60s")
 		}
+	}
+	if set.credentials, err = rediswire.ParseCredentials(at); err != nil {
+		return options, set, err
 	}
 	if set.replicaSettings, err = parseReplicas(at.Query); err != nil {
 		return options, set, err
@@ -45,22 +51,23 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 		return options, set, errors.New("eviction is warn or refuse")
 	}
 	set.inCluster = strings.HasSuffix(at.Scheme, "+cluster")
+	set.apply(more)
 	err = reach(at, &options)
 	return options, set, err
 }
 
-// parseMode reads the parameters of a URL that are about the mode.
+// parseMode reads the parameters for the mode.
 func (s *settings) parseMode(at store.Location) (err error) {
 	switch at.Query.Get("mode") {
 	case "plain":
-		s.apply([]Option{WithPlainMode()})
+		s.forPlain().on = true
 	case "", "queue":
 		if at.Query.Has("retry") || at.Query.Has("drift") {
 			return errors.New("retry and drift are for mode=plain")
 		}
 		return nil
 	default:
-		return errors.New("mode is line or plain")
+		return errors.New("mode is queue or plain")
 	}
 	if at.Query.Has("retry") {
 		if s.plain.retry, err = time.ParseDuration(at.Query.Get("retry")); err != nil {
@@ -75,7 +82,7 @@ func (s *settings) parseMode(at store.Location) (err error) {
 	return nil
 }
 
-// product is what a scheme calls the server, redis or valkey, and whether it is reached over TLS.
+// product returns the product that a scheme names, redis or valkey, and whether it uses TLS.
 func product(scheme string) (name string, secure bool) {
 	base, _, _ := strings.Cut(scheme, "+")
 	if name = "redis"; strings.HasPrefix(base, "valkey") {
@@ -84,7 +91,7 @@ func product(scheme string) (name string, secure bool) {
 	return name, base != name
 }
 
-// allowed are the parameters that a URL of this scheme may have for reaching the server.
+// allowed returns the parameters for connections that a URL of this scheme may have.
 func allowed(scheme string) []string {
 	var names []string
 	if _, secure := product(scheme); secure {
@@ -99,7 +106,7 @@ func allowed(scheme string) []string {
 	return names
 }
 
-// reach reads from a URL where the server is, and how it is reached.
+// reach reads from a URL how to connect to the server.
 func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 	if at.User != nil {
 		options.Username = at.User.Username()
@@ -142,12 +149,12 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 	return nil
 }
 
-// reachSentinels reads whom to ask for the master, and what it is called there.
+// reachSentinels reads the sentinels and the name of the master.
 func reachSentinels(at store.Location, options *rueidis.ClientOption) error {
 	name := strings.Trim(at.Path, "/")
 	if len(at.Hosts) == 0 || name == "" || strings.Contains(name, "/") {
 		return errors.New("write " + at.Scheme + "://s1:26379,s2:26379,s3:26379/NAME, " +
-			"with the name that the sentinels know the master by")
+			"with the name of the master at the sentinels")
 	}
 	options.InitAddress = withPorts(at.Hosts, sentinelPort)
 	options.Sentinel = rueidis.SentinelOption{
@@ -159,7 +166,7 @@ func reachSentinels(at store.Location, options *rueidis.ClientOption) error {
 	return nil
 }
 
-// parseReplicas reads how many replicas have to acknowledge.
+// parseReplicas reads the parameters for replicas.
 func parseReplicas(query url.Values) (r replicaSettings, err error) {
 	if !query.Has("wait-replicas") {
 		if query.Has("wait-timeout") {
@@ -179,7 +186,7 @@ func parseReplicas(query url.Values) (r replicaSettings, err error) {
 	return r, nil
 }
 
-// withPorts are these hosts, each with its port.
+// withPorts returns the hosts, each with its port.
 func withPorts(hosts []string, port string) []string {
 	addresses := make([]string, len(hosts))
 	for i, host := range hosts {
@@ -191,7 +198,7 @@ func withPorts(hosts []string, port string) []string {
 	return addresses
 }
 
-// displayName names a store for people.
+// displayName returns the name of a store for messages.
 func displayName(scheme string, options rueidis.ClientOption) string {
 	name, _ := product(scheme)
 	name += " at " + strings.Join(options.InitAddress, ",")

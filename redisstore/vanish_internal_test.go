@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -95,23 +94,23 @@ func TestCloseVanishedNode(t *testing.T) {
 func TestLatestOfSentinels(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		said []saying
+		said []masterReport
 		want string
 	}{
-		{[]saying{says(1, "a")}, "a"},
-		{[]saying{says(1, "a"), says(2, "b"), says(1, "a")}, "b"},
-		{[]saying{says(2, "b"), says(1, "a"), says(1, "a")}, "b"},
-		{[]saying{says(0, "a"), says(0, "b"), says(0, "b")}, "b"},
-		{[]saying{says(0, "a"), says(0, "b")}, "a"},
+		{[]masterReport{says(1, "a")}, "a"},
+		{[]masterReport{says(1, "a"), says(2, "b"), says(1, "a")}, "b"},
+		{[]masterReport{says(2, "b"), says(1, "a"), says(1, "a")}, "b"},
+		{[]masterReport{says(0, "a"), says(0, "b"), says(0, "b")}, "b"},
+		{[]masterReport{says(0, "a"), says(0, "b")}, "a"},
 	} {
-		if got := latestOf(test.said).address; got != test.want {
+		if got := latestReport(test.said).address; got != test.want {
 			t.Errorf("of %v it is %s, want %s", test.said, got, test.want)
 		}
 	}
 }
 
-func says(epoch int64, address string) saying {
-	return saying{sentinel: "s", belief: belief{address: address, epoch: epoch}}
+func says(epoch int64, address string) masterReport {
+	return masterReport{sentinel: "s", knownMaster: knownMaster{address: address, epoch: epoch}}
 }
 
 // Fewer than most of the sentinels cannot take back what was known, nor can an answer to an earlier question.
@@ -122,25 +121,25 @@ func TestSentinelsAreBelieved(t *testing.T) {
 	for _, test := range []struct {
 		what     string
 		question int
-		said     []saying
+		said     []masterReport
 		want     string // "": an error
 		left     bool   // whether connections to the master before are left
 	}{
-		{"the first", 1, []saying{says(4, "a")}, "a", false},
-		{"a failover", 2, []saying{says(4, "a"), says(5, "b")}, "b", true},
-		{"an earlier question", 1, []saying{says(4, "a"), says(4, "a"), says(4, "a")}, "b", false},
-		{"one that is behind", 3, []saying{says(4, "a")}, "", false},
-		{"the same again", 4, []saying{says(5, "b")}, "b", false},
-		{"a failover that only who was asked earlier has heard of", 3, []saying{says(6, "d")}, "d", true},
-		{"an earlier question again", 3, []saying{says(6, "b")}, "d", false},
-		{"most, set up anew", 5, []saying{says(0, "c"), says(0, "c")}, "c", true},
+		{"the first", 1, []masterReport{says(4, "a")}, "a", false},
+		{"a failover", 2, []masterReport{says(4, "a"), says(5, "b")}, "b", true},
+		{"an earlier question", 1, []masterReport{says(4, "a"), says(4, "a"), says(4, "a")}, "b", false},
+		{"one that is behind", 3, []masterReport{says(4, "a")}, "", false},
+		{"the same again", 4, []masterReport{says(5, "b")}, "b", false},
+		{"a failover that only who was asked earlier has heard of", 3, []masterReport{says(6, "d")}, "d", true},
+		{"an earlier question again", 3, []masterReport{says(6, "b")}, "d", false},
+		{"most, set up anew", 5, []masterReport{says(0, "c"), says(0, "c")}, "c", true},
 		{"nobody", 6, nil, "", false},
 	} {
 		left := false
 		if s.known.address != "" {
-			s.led[&ledConn{leave: func() { left = true }}] = s.known.address
+			s.tracked[&masterConn{leave: func() { left = true }}] = s.known.address
 		}
-		got, err := s.believe(test.question, test.said, newLost("nobody says", "sentinel "))
+		got, err := s.believe(test.question, test.said, newUnlocated("nobody says", "sentinel ", explain))
 		if got != test.want || (err != nil) != (test.want == "") {
 			t.Errorf("%s: %q and %v, want %q", test.what, got, err, test.want)
 		}
@@ -148,31 +147,9 @@ func TestSentinelsAreBelieved(t *testing.T) {
 			t.Errorf("%s: connections to the master before are left: %t", test.what, left)
 		}
 	}
-	_, err := s.believe(7, []saying{says(-1, "a")}, newLost("nobody says", "sentinel "))
+	_, err := s.believe(7, []masterReport{says(-1, "a")}, newUnlocated("nobody says", "sentinel ", explain))
 	if why, final := explain(err); final || !strings.Contains(why.Error(), "sentinel s: "+errBehind.Error()) {
 		t.Errorf("%v, which is final: %t", why, final)
-	}
-}
-
-// Passwords that change are hidden, and those of long ago forgotten.
-func TestRotatingPasswordsAreForgotten(t *testing.T) {
-	t.Parallel()
-	s := newBase("nowhere", settings{})
-	defer s.frame.End()
-	var r rotation
-	for i := range 3 * mostPasswords {
-		r.hide(s, "always")
-		r.hide(s, fmt.Sprint("once ", i))
-	}
-	for i := range 2 * mostPasswords {
-		if old := fmt.Sprint("once ", i); s.frame.MaskText(old) != old {
-			t.Errorf("%q is still kept", old)
-		}
-	}
-	for _, recent := range []string{"always", fmt.Sprint("once ", 3*mostPasswords-1)} {
-		if got := s.frame.Mask(errors.New("it said " + recent)).Error(); got != "it said xxxxx" {
-			t.Errorf("%s: %s", recent, got)
-		}
 	}
 }
 
@@ -189,18 +166,18 @@ func TestPasswordsThatBeginAlike(t *testing.T) {
 }
 
 // Nobody is led to a server that was replaced while he asked.
-func TestNobodyIsLedAstray(t *testing.T) {
+func TestReplacedMasterIsNotUsed(t *testing.T) {
 	s := newBase("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1"}})
 	defer s.store.frame.End()
 	for question, address := range []string{"a", "b"} {
-		if _, err := s.believe(question+1, []saying{says(int64(question), address)}, newLost("nobody says", "sentinel ")); err != nil {
+		if _, err := s.believe(question+1, []masterReport{says(int64(question), address)}, newUnlocated("nobody says", "sentinel ", explain)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.lead(&ledConn{}, "a") || len(s.led) > 0 {
+	if s.track(&masterConn{}, "a") || len(s.tracked) > 0 {
 		t.Error("it leads to a, and b is the master")
 	}
-	if !s.lead(&ledConn{}, "b") || len(s.led) != 1 {
+	if !s.track(&masterConn{}, "b") || len(s.tracked) != 1 {
 		t.Error("it does not lead to the master")
 	}
 }

@@ -50,8 +50,8 @@ func (d *dark) open(t *testing.T, raw string) *redisstore.Store {
 	})
 }
 
-// Sentinels whose hosts have vanished are asked beside the others, and not before them. It takes two connections to open
-// a store, so that they are asked twice.
+// Sentinels whose hosts have vanished are asked beside the others, and not before them. It takes two connections to
+// open a store, so that they are asked twice.
 func TestVanishedSentinels(t *testing.T) {
 	t.Parallel()
 	s := servers.RedisSentinel(t)

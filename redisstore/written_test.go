@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Keep writes also where it changes nothing. A server may take WAIT to be about the last write of its connection, and behind
-// a Keep it must not vouch for less than the claim's grant, which may be another's write.
+// A Keep writes also where it changes nothing. A server may take WAIT to be about the last write of its connection, and
+// behind a Keep it must not vouch for less than the claim's grant, which may be another's write.
 func TestKeepAlwaysWrites(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)

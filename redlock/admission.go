@@ -9,26 +9,26 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An admission drives the machine that gives nodes their vote back.
+// An admission drives the state machine that gives nodes their vote back.
 type admission struct {
 	store *Store
 	timer *time.Timer
 
 	mu      sync.Mutex
 	machine *vote.Admitter
-	news    chan struct{} // closed and made anew when a node has got its vote
+	voted   chan struct{} // closed and replaced when a node has its vote back
 }
 
 func newAdmission(s *Store) *admission {
-	m := &admission{store: s, machine: vote.NewAdmitter(&s.rules), news: make(chan struct{})}
+	m := &admission{store: s, machine: vote.NewAdmitter(&s.rules), voted: make(chan struct{})}
 	m.timer = newTimer(m.wake)
 	return m
 }
 
-// notice looks at the answer of a node, whoever asked: for its mark, and whether it needs one. What others say is of no
-// interest to an admission.
-func (s *Store) notice(node int, a *vote.Answer) {
-	if !store.FloorTooHigh(a.Mark, time.Now()) { // or no node but that one would ever accept what is foretold
+// observe reads the answer of a node to any request: its mark, and whether the node needs one. Other answers do not
+// concern an admission.
+func (s *Store) observe(node int, a *vote.Answer) {
+	if !store.FloorTooHigh(a.Mark, time.Now()) { // otherwise no other node would accept the predicted ticket
 		s.guess.Saw(s.now(), a.Mark)
 	}
 	if s.admission != nil && a.NeedsMark() {
@@ -39,13 +39,13 @@ func (s *Store) notice(node int, a *vote.Answer) {
 	}
 }
 
-// follow does what the machine wants. The caller has mu.
+// follow carries out a step of the machine. The caller holds mu.
 func (m *admission) follow(step vote.Step) {
 	m.store.post(m, step.Send, nil)
 	m.store.setTimer(m.timer, step.Wake)
 }
 
-// answer implements machine.
+// answer implements requester.
 func (m *admission) answer(r *nodeRequest, a vote.Answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,19 +53,19 @@ func (m *admission) answer(r *nodeRequest, a vote.Answer) {
 	if r.Request.Op != vote.Admit {
 		return
 	}
-	if m.store.nodes[r.Node].unvoted.Store(nil); a.Code == vote.Failed {
-		m.store.nodes[r.Node].unvoted.Store(&a.Err)
+	if m.store.nodes[r.Node].admitErr.Store(nil); a.Code == vote.Failed {
+		m.store.nodes[r.Node].admitErr.Store(&a.Err)
 	}
-	if a.Votes { // by us, or by another client just before
-		close(m.news)
-		m.news = make(chan struct{})
+	if a.Votes { // from us, or from another client just before
+		close(m.voted)
+		m.voted = make(chan struct{})
 	}
 }
 
-// stop is for a store that is closed.
+// stop stops the timer. It is for Close.
 func (m *admission) stop() {
 	if m == nil {
-		return // a tool of operators has none
+		return // of a function for operators
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,15 +79,15 @@ func (m *admission) wake() {
 	m.follow(m.machine.Wake(m.store.now()))
 }
 
-// next is closed when a node has got its vote.
-func (m *admission) next() <-chan struct{} {
+// nextVote returns a channel that is closed when the next node has its vote back.
+func (m *admission) nextVote() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.news
+	return m.voted
 }
 
-// await waits a moment for a node to get its vote. It says whether one has.
-func (s *Store) await(ctx context.Context, news <-chan struct{}) bool {
+// awaitVote waits a moment for a node to have its vote back, and reports whether one has.
+func (s *Store) awaitVote(ctx context.Context, news <-chan struct{}) bool {
 	timer := time.NewTimer(2 * s.rules.Timeout(s.maxTTL))
 	defer timer.Stop()
 	select {

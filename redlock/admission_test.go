@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// TestAdmissionNews: whoever waits for a node to get its vote is not told that it failed to. He would ask again and again,
-// as long as others use the store.
+// TestAdmissionNews: whoever waits for a node to get its vote is not told that it failed to. He would ask again and
+// again, as long as others use the store.
 func TestAdmissionNews(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Second, 0).bid.store
@@ -23,7 +23,7 @@ func TestAdmissionNews(t *testing.T) {
 		"out of memory":            {failing, false},
 		"in a quarantine of later": {served, false},
 	} {
-		news := s.admission.next()
+		news := s.admission.nextVote()
 		s.admission.answer(&nodeRequest{s.admission, vote.Send{Seq: 99, Request: vote.Request{Op: vote.Admit}}}, c.answer)
 		told := false
 		select {

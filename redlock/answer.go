@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// errShape is for an answer that none of the scripts gives.
-var errShape = errors.New("the node gave an answer that is none of ours")
+// errShape is the error for an answer that no script gives.
+var errShape = errors.New("the node gave an answer that no script of Holdfast gives")
 
-// readAnswer reads what a script answered, as a client of Redis gives it: a string, or a list of one.
+// readAnswer parses the answer of a script, which is a string or a list of one string.
 func readAnswer(reply any) (vote.Answer, error) {
 	if list, ok := reply.([]any); ok && len(list) == 1 {
 		reply = list[0]
@@ -30,7 +30,7 @@ func readAnswer(reply any) (vote.Answer, error) {
 	return a, nil
 }
 
-// readAnswers reads what newKeep was answered, for so many requests. A single string is the answer to all of them.
+// readAnswers parses the answer to newKeep for count requests. A single string is the answer to all of them.
 func readAnswers(reply any, count int) ([]vote.Answer, error) {
 	list, several := reply.([]any)
 	if several && len(list) != count {
@@ -49,13 +49,14 @@ func readAnswers(reply any, count int) ([]vote.Answer, error) {
 	return answers, nil
 }
 
-// A words goes through the words of an answer. After the first that is missing or not as it should be, bad is set.
+// A words iterates over the words of an answer. It sets bad at the first word that is missing or invalid.
 type words struct {
 	rest string
 	bad  bool
 }
 
-// answer reads "CODE STANDING"; of a lock that was granted also its ticket, and of one that is taken "LEFT TICKET VALUE".
+// answer parses "CODE STATE", followed by the ticket of a lock that was granted, or by "LEFT TICKET VALUE" of a lock
+// that is held.
 func (w *words) answer() (a vote.Answer) {
 	code, known := vote.ParseCode(w.next())
 	a.Code = code
@@ -82,10 +83,10 @@ func (w *words) answer() (a vote.Answer) {
 	return a
 }
 
-// mostMillis are as many as a duration has room for. Another library may well have set a key for longer.
+// mostMillis is the most that fits into a duration. Another library may have set a key for longer.
 const mostMillis = int64(1<<63-1) / int64(time.Millisecond)
 
-// standing reads what node.lua says of the node.
+// standing parses the state of the node, as node.lua writes it.
 func (w *words) standing(a *vote.Answer) {
 	switch w.next() {
 	case "v":

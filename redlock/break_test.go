@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestBreakAtBareMajority: a lock is held at two of three nodes, and whoever breaks it reaches one of them and the third. The
-// holder must not go on with the third, which had no key and would get one by its next renewal.
+// TestBreakAtBareMajority: a lock is held at two of three nodes, and whoever breaks it reaches one of them and the
+// third. The holder must not go on with the third, which had no key and would get one by its next renewal.
 func TestBreakAtBareMajority(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)

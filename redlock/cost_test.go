@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestOneRoundTrip: a lock that nobody else wants costs one script at each node, its token with it; to give it back costs
-// one. Many locks are renewed with one.
+// TestOneRoundTrip: a lock that no other client wants costs one script at each node, its token with it; to release it
+// costs one. Many locks are renewed with one.
 func TestOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -54,7 +54,7 @@ func TestOneRoundTrip(t *testing.T) {
 				testkit.Must(t, s.Leave(t.Context(), held))
 				settled(t, s)
 			}
-			testkit.Await(t, "all is given back", func() bool { return s.Bids() == 0 })
+			testkit.Await(t, "all is released", func() bool { return s.Bids() == 0 })
 			var held []store.Claim
 			for range 5 {
 				runs("Lock", c.least, c.most, func() { held = append(held, lock()) })
@@ -91,7 +91,8 @@ func TestCarriersRest(t *testing.T) {
 	testkit.Await(t, "a few rest", func() bool { n := s.Resting(); return n > 0 && n <= redlock.MostResting })
 }
 
-// settled waits until all that a store has sent was answered. When a call returns, a slow node may have yet to run its script.
+// settled waits until all that a store has sent was answered. When a call returns, a slow node may have yet to run its
+// script.
 func settled(t testing.TB, s *redlock.Store) {
 	t.Helper()
 	testkit.Await(t, "all is settled", func() bool { return !s.Busy() })

@@ -11,5 +11,5 @@ func TestStampede(t *testing.T) {
 	f := newFreshFleet(t, 5)
 	f.query = ""
 	f.init()
-	contend.Stampede(t, contend.Herd{URL: f.at("").String(), Alone: 500, Processes: 50})
+	contend.Stampede(t, contend.Herd{URL: f.url(""), Alone: 500, Processes: 50})
 }

@@ -19,13 +19,13 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	each := make([][]store.Finding, len(nodes))
 	var examined sync.WaitGroup
 	for i, n := range s.nodes {
-		if nodes[i].State == Ill {
+		if nodes[i].State == Failing {
 			continue
 		}
 		examined.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 			defer cancel()
-			if conn, err := n.wire(ctx); err == nil {
+			if conn, err := n.conn(ctx); err == nil {
 				e := rediswire.Examination{Node: n.address, Voter: true}
 				each[i] = e.Of(ctx, conn)
 			}
@@ -53,18 +53,20 @@ func majorityOf(nodes []NodeHealth) store.Finding {
 		about := fmt.Sprintf("%s is %s", n.Address, n.State)
 		if n.Err != nil {
 			about += fmt.Sprintf(" (%v)", n.Err)
-		} else if n.Wait > 0 {
-			about += fmt.Sprintf(" for %v", n.Wait)
+		} else if n.NoVoteFor > 0 {
+			about += fmt.Sprintf(" for %v", n.NoVoteFor)
 		}
 		others = append(others, about)
 	}
 	need := len(nodes)/2 + 1
-	f := store.Finding{Check: "majority", Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes), need)}
+	f := store.Finding{Check: "majority", Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes),
+		need)}
 	if len(others) > 0 {
 		f.Found += ": " + strings.Join(others, "; ")
 		f.Level = store.Warn
 		f.Why = "fewer failures are left until no lock is granted"
-		f.Fix = "holdfast redlock status shows the nodes; start those that are away, and run holdfast redlock init once for new ones"
+		f.Fix = "holdfast redlock status shows the nodes; start those that are away, and run holdfast redlock init once " +
+			"for new ones"
 	}
 	if votes < need {
 		f.Level = store.Fail

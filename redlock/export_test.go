@@ -3,35 +3,25 @@ package redlock
 import (
 	"context"
 	"time"
-
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // OpenDetour opens the store at a URL over other addresses than those it names.
-func OpenDetour(ctx context.Context, at store.Location, detour func(address string) string, options ...Option) (*Store, error) {
-	to, set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range options {
-		o(&set)
-	}
-	set.way.Detour = detour
-	return openWith(ctx, to, set)
+func OpenDetour(ctx context.Context, url string, detour func(address string) string, options ...Option) (*Store, error) {
+	return Open(ctx, url, append(options, func(s *settings) { s.way.Detour = detour })...)
 }
 
 // Bids is how many claims a store knows.
 func (s *Store) Bids() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.bids)
+	return len(s.claims)
 }
 
 // Listening is how many claims are to be woken by a release.
 func (s *Store) Listening() int { return s.subscriptions.Waiting() }
 
-// FewUnder is how many requests may always be under way at a node.
-const FewUnder = fewUnder
+// FewUnder is how many requests may always be in progress at a node.
+const FewUnder = alwaysInFlight
 
 // What nodes keep.
 const (
@@ -43,19 +33,19 @@ const (
 // SetPoll sets how long a claim that waits goes without a look of its own. It is for a store that nobody uses yet.
 func (s *Store) SetPoll(d time.Duration) { s.rules.Poll = d }
 
-// Busy says whether requests are under way to any node, or what they were answered is just being thought about.
-func (s *Store) Busy() bool { return s.under.Load() > 0 }
+// Busy reports whether requests are in progress to any node, or what they were answered is just being thought about.
+func (s *Store) Busy() bool { return s.inFlight.Load() > 0 }
 
 // Resting is how many senders wait for something to send.
 func (s *Store) Resting() int64 { return s.resting.Load() }
 
 // MostResting is how many senders rest at most.
-const MostResting = mostResting
+const MostResting = maxResting
 
-// Under is how many requests are under way to a node.
-func (s *Store) Under(node int) int64 { return s.nodes[node].under.Load() }
+// Under is how many requests are in progress to a node.
+func (s *Store) Under(node int) int64 { return s.nodes[node].inFlight.Load() }
 
-// Connected says whether there is a connection for commands to a node.
+// Connected reports whether there is a connection for commands to a node.
 func (s *Store) Connected(node int) bool {
 	_, ok := s.nodes[node].commands.Live()
 	return ok

@@ -14,18 +14,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A noMajority is why there was no majority: what each node said that did not do as it was asked.
+// A noMajority is the error of a call without a majority. It has a reason for each node that did not carry out the
+// request.
 type noMajority struct {
 	nodes, needed, count int
 	whys                 []string
-	wait                 time.Duration // when quarantine is the reason: how long until enough nodes vote
-	admit                bool          // nodes have served their quarantine, and are just given their vote
-	cause                error         // of a final fault: what its reason is called
+	wait                 time.Duration // if quarantine is the reason: how long until enough nodes vote
+	admit                bool          // nodes have completed their quarantine, and are about to have their vote back
+	cause                error         // of a final fault: its reason
 }
 
-// Error says what each node said.
+// Error returns the counts and the reason of each node.
 func (e *noMajority) Error() string {
-	text := fmt.Sprintf("%d of %d nodes answered as they should, and %d are needed", e.count, e.nodes, e.needed)
+	text := fmt.Sprintf("%d of %d nodes succeeded, and %d are needed", e.count, e.nodes, e.needed)
 	if len(e.whys) == 0 {
 		return text
 	}
@@ -35,11 +36,12 @@ func (e *noMajority) Error() string {
 	return text + ": " + strings.Join(e.whys, "; ")
 }
 
-// Unwrap gives the cause of a final fault.
+// Unwrap returns the cause of a final fault.
 func (e *noMajority) Unwrap() error { return e.cause }
 
-// unadmitted says whether a call failed only because nodes were not given their vote yet, which is just being done.
-func unadmitted(err error) bool {
+// awaitsAdmission reports whether a call failed only because nodes do not have their vote back yet, which is in
+// progress.
+func awaitsAdmission(err error) bool {
 	e, ok := errors.AsType[*noMajority](err)
 	return ok && e.admit
 }
@@ -50,17 +52,17 @@ type nodeSet uint64
 func (s nodeSet) has(node int) bool { return s>>node&1 != 0 }
 func (s nodeSet) count() int        { return bits.OnesCount64(uint64(s)) }
 
-// all are all nodes.
+// all returns the set of all nodes.
 func (s *Store) all() nodeSet { return 1<<len(s.nodes) - 1 }
 
-// noMajority makes an error of what nodes said; those in counts did as they were asked.
+// noMajority returns an error from the answers of nodes; those in counts succeeded.
 func (s *Store) noMajority(said []vote.Answer, counts nodeSet, timeout time.Duration) error {
 	return s.fault(said, counts, 0, timeout)
 }
 
-// fault is noMajority for a call in which nodes that had granted the lock were then asked to take its token: those in
-// raise. The error is final if so many nodes refuse for good that there is no majority without them. The store is busy
-// if a majority votes, as far as is known, and some were too slow.
+// fault is noMajority for a call in which nodes that had granted the lock then received its token: those in raise. The
+// error is final if so many nodes refuse permanently that there is no majority without them. The store is busy if a
+// majority votes, as far as is known, and some were too slow.
 func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Duration) error {
 	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority(), count: counts.count()}
 	finals := map[error]int{}
@@ -72,12 +74,12 @@ func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Du
 		}
 		a := &said[i]
 		why, cause := s.reason(a, timeout)
-		if err := n.unvoted.Load(); a.NeedsMark() && err != nil {
+		if err := n.admitErr.Load(); a.NeedsMark() && err != nil {
 			why, _ = explain(*err, timeout)
-			why = fmt.Errorf("it has served its quarantine and cannot be given its vote back: %w", why)
+			why = fmt.Errorf("its quarantine is over, and it cannot be given its vote back: %w", why)
 		}
 		if raise.has(i) {
-			why = fmt.Errorf("it has granted the lock, but not taken its token: %w", why)
+			why = fmt.Errorf("it has granted the lock, but not accepted its token: %w", why)
 		}
 		e.whys = append(e.whys, s.named(n, why).Error())
 		switch {
@@ -110,10 +112,10 @@ func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Du
 	return &store.Fault{Store: s.frame.Name, Final: final > spare, Busy: final <= spare && able >= missing, Err: e}
 }
 
-// errFinal is the cause of what will not get better by itself and has no name of its own.
+// errFinal is the cause of a permanent failure that has no error of its own.
 var errFinal = errors.New("final")
 
-// reason says why a node did not do as it was asked. Cause is not nil if trying again is of no use.
+// reason returns why a node did not carry out a request. cause is not nil if a retry is useless.
 func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error) {
 	switch a.Code { //nolint:exhaustive // of the others it matters only whether the node votes
 	case vote.Failed:
@@ -121,7 +123,7 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 			return fmt.Errorf("no answer in %v", timeout), nil
 		}
 		why, final := explain(a.Err, timeout)
-		if final {
+		if final && !(s.credentials != nil && rediswire.LoginRefused(a.Err)) { // those may have just changed
 			return why, errFinal
 		}
 		return why, nil
@@ -132,25 +134,25 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 	case vote.TooHigh:
 		return errors.New("the token would be more than a day ahead of its clock"), store.ErrFloor
 	case vote.Denied:
-		return errors.New("somebody else has the lock there"), nil
+		return errors.New("another client has the lock there"), nil
 	case vote.Buried:
-		return errors.New("the lock was given back or broken there"), nil
+		return errors.New("the lock was released or broken there"), nil
 	case vote.Refused:
 		return errors.New("it refuses that in its state"), nil
 	}
 	switch {
 	case a.Code == vote.Absent && a.Votes:
-		return errors.New("the lock has run out there"), nil
+		return errors.New("the lock has expired there"), nil
 	case a.Votes:
 		return errors.New("it did not count"), nil
 	case a.NeedsMark():
-		return errors.New("it has served its quarantine and is just getting its vote back"), nil
+		return errors.New("its quarantine is over, and it is about to have its vote back"), nil
 	}
-	return fmt.Errorf("it has no vote for another %v, since it was started again, or is new, or has lost its data", a.Wait.Round(time.Millisecond)), nil
+	return fmt.Errorf("it has no vote for another %v, since it was restarted, is new, or has lost its data", a.Wait.Round(time.Millisecond)), nil
 }
 
-// late says whether a node failed only because it did not answer in time: it is connected. A connection on which
-// nothing is answered for some seconds is given up.
+// late reports whether a node failed only because it did not respond in time, and is connected. A connection without
+// any response for some seconds is closed.
 func (n *node) late(a *vote.Answer) bool {
 	if a.Code != vote.Failed {
 		return false
@@ -161,36 +163,37 @@ func (n *node) late(a *vote.Answer) bool {
 	return a.Err == nil || isSlow(a.Err) || errors.Is(a.Err, context.DeadlineExceeded)
 }
 
-// isSlow reports whether an error of ours says that a node does not answer in time.
+// isSlow reports whether an error is one of ours for a node that does not respond in time.
 func isSlow(err error) bool {
 	_, silent := errors.AsType[silence](err)
 	return silent || errors.Is(err, errHangs) || errors.Is(err, errBusy) || errors.Is(err, errLate)
 }
 
-// A silence is how long a node did not answer.
+// A silence is the time for which a node did not respond.
 type silence time.Duration
 
-// Error says how long that was.
+// Error returns the text with the time.
 func (s silence) Error() string {
 	return fmt.Sprintf("no answer in %v", time.Duration(s).Round(time.Millisecond))
 }
 
-// silentFor is err, or if it is a context's, how long the node was waited for: who waits seldom does so for as long as he may.
-func silentFor(began time.Time, err error) error {
+// silenceOr returns err, or if it is an error of a context, a silence with the time since began: a call seldom waits
+// for as long as its context allows.
+func silenceOr(began time.Time, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return silence(time.Since(began))
 	}
 	return err
 }
 
-// explain says what an error means in a sentence, and whether trying again is of no use.
+// explain returns what an error means in a sentence, and whether a retry is useless.
 func explain(err error, timeout time.Duration) (why error, final bool) {
 	switch {
 	case errors.Is(err, errUnusable): // it was something else when the store was opened, and may be again
 		return err, false
 	case isSlow(err), errors.Is(err, errShape):
 		return err, false
-	case errors.Is(err, errMad):
+	case errors.Is(err, errMarkTooHigh):
 		return err, true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fmt.Errorf("no answer in %v", timeout), false
@@ -198,8 +201,8 @@ func explain(err error, timeout time.Duration) (why error, final bool) {
 	return rediswire.Explain(err)
 }
 
-// ill says why a node is of no use for now, whatever it was asked; nil: it is not ill.
-func (s *Store) ill(a *vote.Answer) error {
+// failure returns why a node is failing, whatever was requested, or nil if it is not.
+func (s *Store) failure(a *vote.Answer) error {
 	if a.Code != vote.Failed && a.Code != vote.Mismatch && a.Code != vote.Newer {
 		return nil
 	}
@@ -207,18 +210,18 @@ func (s *Store) ill(a *vote.Answer) error {
 	return why
 }
 
-// nodeError is what one node said, with its name.
+// nodeError returns the reason of one node, with its address.
 func (s *Store) nodeError(n *node, a *vote.Answer) error {
 	why, _ := s.reason(a, healthTimeout)
 	return s.named(n, why)
 }
 
-// named says which node an error is of.
+// named adds the address of the node to an error, and masks passwords.
 func (s *Store) named(n *node, why error) error {
 	return fmt.Errorf("%s: %s", n.address, s.frame.MaskText(why.Error()))
 }
 
-// warn logs something about a node.
+// warn logs a warning about a node, with passwords masked.
 func (s *Store) warn(n *node, message string, args ...any) {
 	for i, arg := range args {
 		if err, ok := arg.(error); ok {
@@ -228,27 +231,27 @@ func (s *Store) warn(n *node, message string, args ...any) {
 	s.logger.Warn("holdfast: "+message, append([]any{"node", n.address}, args...)...)
 }
 
-// settled looks which nodes count for a lock that was renewed, and warns when that changes. The caller has mu.
-func (b *bid) settled() {
+// logCounted logs which nodes count for a lock that was renewed, when that changes. The caller holds mu.
+func (b *localClaim) logCounted() {
 	s := b.store
 	for i, n := range s.nodes {
-		if b.tally.counts.has(i) {
+		if b.record.succeeded.has(i) {
 			if n.missed.CompareAndSwap(true, false) {
 				s.logger.Info("holdfast: a node counts again for locks that are held", "node", n.address)
 			}
 			continue
 		}
 		var a vote.Answer
-		if b.tally.said != nil {
-			a = b.tally.said[i]
+		if b.record.replies != nil {
+			a = b.record.replies[i]
 		}
 		own := a.Code == vote.Denied || a.Code == vote.Buried // it is about this lock alone
-		if own && b.strange || !own && !n.missed.CompareAndSwap(false, true) {
+		if own && b.foreignLogged || !own && !n.missed.CompareAndSwap(false, true) {
 			continue
 		}
-		b.strange = b.strange || own
+		b.foreignLogged = b.foreignLogged || own
 		why, _ := s.reason(&a, s.rules.Timeout(b.ttl))
 		s.warn(n, "a lock is in jeopardy: not all nodes count",
-			"why", why, "counted", b.claim.Counted(), "nodes", len(s.nodes), "needed", s.rules.Majority())
+			"why", why, "counted", b.machine.Counted(), "nodes", len(s.nodes), "needed", s.rules.Majority())
 	}
 }

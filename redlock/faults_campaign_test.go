@@ -13,8 +13,8 @@ import (
 )
 
 // TestLossOfAllNodes has all nodes lose their data, at about the same time, while a holder and half of the processes do
-// not hear of it. The guard keeps everybody out until nobody can believe in what was lost. Where the nodes vote at once the
-// checkers find two that hold at the same time: so they would find it with the guard too.
+// not hear of it. The guard keeps everybody out until nobody can believe in what was lost. Where the nodes vote at once
+// the checkers find two that hold at the same time: so they would find it with the guard too.
 func TestLossOfAllNodes(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 10 * time.Second // and the witness's ttl: restarts on a busy machine take a good part of it

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/lab/contend"
 	"github.com/holdfast-go/holdfast/lab/history"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // This binary is also the program of the processes that contend.
@@ -27,8 +26,8 @@ const (
 	crowdGoroutines = 4
 )
 
-// crowdTTL is the ttl of the crowd's claims, and crowdTimeout how long a node may take to answer: more than it has by itself,
-// for the same reason.
+// crowdTTL is the ttl of the crowd's claims, and crowdTimeout how long a node may take to answer: more than it has by
+// itself, for the same reason.
 const (
 	crowdTTL     = time.Second
 	crowdTimeout = crowdTTL / 4
@@ -39,7 +38,7 @@ const recordKey = "holdfast:{}:redlock"
 
 // Errors that say why there was no majority, and of what Redlock does not have, which the crowd asks for too.
 var (
-	explains = regexp.MustCompile(`[0-2] of 5 nodes answered .*(cannot be reached|no answer in|has not answered|has no vote|getting its vote back|connection was closed)`)
+	explains = regexp.MustCompile(`[0-2] of 5 nodes succeeded.*(cannot be reached|no answer in|has not responded|has no vote|have its vote back|connection was closed)`)
 	lacks    = regexp.MustCompile(regexp.QuoteMeta(strings.TrimPrefix(holdfast.ErrUnsupported.Error(), "holdfast: ")))
 )
 
@@ -58,7 +57,7 @@ func newScene(t *testing.T, maxTTL time.Duration, options ...servers.Option) *sc
 	for range crowdNodes {
 		s.nodes = append(s.nodes, servers.Redis(t, append(options, servers.Args("--appendonly", "no"))...))
 	}
-	_, err := redlock.Init(s.Within(), s.location())
+	_, err := redlock.Init(s.Within(), s.url())
 	s.Must(err)
 	plan := contend.Plan{Goroutines: crowdGoroutines, LongHold: 2 * crowdTTL}
 	for range crowdProcesses {
@@ -68,7 +67,8 @@ func newScene(t *testing.T, maxTTL time.Duration, options ...servers.Option) *sc
 	return s
 }
 
-// newWay makes one more way to all nodes, and gives the store's URL by that way. By it, a node may take so long to answer.
+// newWay makes one more way to all nodes, and gives the store's URL by that way. By it, a node may take so long to
+// answer.
 func (s *scene) newWay(timeout time.Duration) string {
 	s.Helper()
 	ways := testkit.NewWays(s, addressesOf(s.nodes))
@@ -78,12 +78,11 @@ func (s *scene) newWay(timeout time.Duration) string {
 
 // urlOf is the store's URL where these are the nodes, or ways to them.
 func urlOf(addresses []string, maxTTL, timeout time.Duration) string {
-	return fmt.Sprintf("redlock://%s?ttl=%v&max-ttl=%v&timeout=%v", strings.Join(addresses, ","), crowdTTL, maxTTL, timeout)
+	return fmt.Sprintf("redlock://%s?ttl=%v&max-ttl=%v&node-timeout=%v", strings.Join(addresses, ","), crowdTTL, maxTTL, timeout)
 }
 
-func (s *scene) location() store.Location {
-	s.Helper()
-	return testkit.Locate(s, urlOf(addressesOf(s.nodes), s.maxTTL, crowdTimeout))
+func (s *scene) url() string {
+	return urlOf(addressesOf(s.nodes), s.maxTTL, crowdTimeout)
 }
 
 // vouch makes a node vote, whatever it has lost, by the record of one that always did: see node.lua.
@@ -104,7 +103,7 @@ func (s *scene) awaitVotes() {
 	var nodes []redlock.NodeHealth
 	if !testkit.Soon(testkit.ScenePatience, func() bool {
 		var err error
-		nodes, err = redlock.Status(s.Within(), s.location())
+		nodes, err = redlock.Status(s.Within(), s.url())
 		s.Must(err)
 		return allVote(nodes)
 	}) {
@@ -112,8 +111,8 @@ func (s *scene) awaitVotes() {
 	}
 }
 
-// newWitness is a journal of a lock in the crowd's folder. Its client has a way of its own and the longest ttl that there is.
-// A node has a good part of it to answer: how busy the machine is must not end what a witness believes.
+// newWitness is a journal of a lock in the crowd's folder. Its client has a way of its own and the longest ttl that
+// there is. A node has a good part of it to answer: how busy the machine is must not end what a witness believes.
 func (s *scene) newWitness(name string) *testkit.Hold {
 	s.Helper()
 	j := testkit.NewJournal(s.T, s.Dir, name)
@@ -134,8 +133,8 @@ func (s *scene) overlaps() (found []check.Finding) {
 	return found
 }
 
-// end stops the crowd and checks what came of it: no two hold at once, tokens rise, nobody met an error that a fault does
-// not explain, and nothing is left at the nodes but what they know of themselves.
+// end stops the crowd and checks what came of it: no two hold at once, tokens rise, nobody met an error that a fault
+// does not explain, and nothing is left at the nodes but what they know of themselves.
 func (s *scene) end() {
 	s.Helper()
 	outcome := s.Stop()

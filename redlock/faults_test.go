@@ -51,15 +51,15 @@ func do(t testing.TB, n *servers.RedisServer, args ...string) any {
 	return answer
 }
 
-// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and given back about as
-// fast as before, and a client that comes now can open.
+// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and released about
+// as fast as before, and a client that comes now can open.
 func TestMinorityFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newCalmFleet(t, 5)
-			f.query = "max-ttl=1m&timeout=6s" // which nobody may wait for
+			f.query = "max-ttl=1m&node-timeout=6s" // which nobody may wait for
 			s := f.open(t)
 			held := testkit.Held(t, s, claimOf("held"))
 			settled(t, s) // a node that is full prolongs what it has, and takes nothing more
@@ -73,7 +73,8 @@ func TestMinorityFaults(t *testing.T) {
 				testkit.Must(t, s.Leave(t.Context(), c))
 				took = append(took, time.Since(began))
 			}
-			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one at most.
+			// Who waits for the two does so until they are given up, once or twice. A busy machine alone holds up one
+			// at most.
 			if slices.Sort(took); took[len(took)-2] > 2*time.Second {
 				t.Errorf("with two nodes of five Lock and Unlock take %v", took)
 			}
@@ -84,10 +85,10 @@ func TestMinorityFaults(t *testing.T) {
 					missed = 2
 				}
 				for _, h := range s.Health(t.Context()) {
-					if h.Missed {
+					if h.MissedRenewal {
 						missed++
 					}
-					if ill := h.State == redlock.Ill; ill != (h.Err != nil) {
+					if failing := h.State == redlock.Failing; failing != (h.Err != nil) {
 						t.Errorf("%+v", h)
 					}
 				}
@@ -98,15 +99,15 @@ func TestMinorityFaults(t *testing.T) {
 	}
 }
 
-// TestMajorityFaults: three of five fail. Nothing is granted, the error comes within the timeout and names each of them with
-// what it said, and nothing is held afterwards.
+// TestMajorityFaults: three of five fail. Nothing is granted, the error comes within the timeout and names each of them
+// with what it said, and nothing is held afterwards.
 func TestMajorityFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 5)
-			f.query = "max-ttl=4s&timeout=300ms"
+			f.query = "max-ttl=4s&node-timeout=300ms"
 			s := f.open(t)
 			for _, i := range []int{0, 2, 3} {
 				fault.befall(t, f.nodes[i])
@@ -124,7 +125,7 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			found, ok := errors.AsType[*store.Fault](err)
-			if !ok || !strings.Contains(err.Error(), " of 5 nodes answered as they should, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
+			if !ok || !strings.Contains(err.Error(), " of 5 nodes succeeded, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
 				t.Fatalf("%v, want a fault that says %q of three nodes", err, fault.want)
 			}
 			if wantFinal := name == "wrong password"; found.Final != wantFinal {
@@ -136,7 +137,7 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			for _, i := range []int{1, 4} {
-				testkit.Await(t, "the key is given back", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
+				testkit.Await(t, "the key is released", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
 			}
 		})
 	}
@@ -153,12 +154,12 @@ func leaveBy(t testing.TB, s store.Store, c store.Claim) error {
 	return nil
 }
 
-// TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the locks
-// that were given back meanwhile.
+// TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the
+// locks that were released meanwhile.
 func TestHungNodeCollectsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	f.query = "max-ttl=4s&timeout=2s"
+	f.query = "max-ttl=4s&node-timeout=2s"
 	s := f.open(t)
 	settled(t, s)
 	resume := f.pause(f.nodes[2])
@@ -169,7 +170,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	// Until it is known that the node hangs: a few may wait there, and nothing is answered for longer than it may take.
 	for began := time.Now(); time.Since(began) < 3*time.Second || s.Under(2) <= redlock.FewUnder; lock() {
 		if time.Since(began) > 30*time.Second {
-			t.Fatalf("%d requests are under way to a node that hangs", s.Under(2))
+			t.Fatalf("%d requests are in progress to a node that hangs", s.Under(2))
 		}
 	}
 	before := s.Under(2)
@@ -178,7 +179,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 		lock()
 	}
 	if n := s.Under(2); n > before+locks/2 { // one or two may just be turned away
-		t.Errorf("%d requests are under way to a node that hangs, and there were %d when that was known", n, before)
+		t.Errorf("%d requests are in progress to a node that hangs, and there were %d when that was known", n, before)
 	}
 	resume()
 	testkit.Await(t, "nothing is left of the claims", func() bool { return s.Bids() == 0 })

@@ -28,7 +28,7 @@ func TestFreshNodes(t *testing.T) {
 	}
 	testkit.Await(t, "all are in quarantine", func() bool {
 		return !slices.ContainsFunc(s.Health(t.Context()), func(h redlock.NodeHealth) bool {
-			return h.State != redlock.Quarantined || h.Wait <= 0 || h.Wait > time.Minute
+			return h.State != redlock.Quarantined || h.NoVoteFor <= 0 || h.NoVoteFor > time.Minute
 		})
 	})
 }
@@ -53,10 +53,10 @@ func TestInit(t *testing.T) {
 	f := newFreshFleet(t, 3)
 	f.query = calm
 	testkit.Await(t, "all are fresh", func() bool {
-		health, err := redlock.Status(t.Context(), f.at(""))
+		health, err := redlock.Status(t.Context(), f.url(""))
 		testkit.Must(t, err)
 		return !slices.ContainsFunc(health, func(h redlock.NodeHealth) bool {
-			return h.State != redlock.Fresh || h.Wait != time.Minute || h.Version == ""
+			return h.State != redlock.Fresh || h.NoVoteFor != time.Minute || h.Version == ""
 		})
 	})
 	s := f.open(t)
@@ -72,7 +72,7 @@ func TestInit(t *testing.T) {
 	do(t, f.nodes[1], "FLUSHALL")
 	for _, want := range []redlock.NodeState{redlock.Fresh, redlock.Quarantined} {
 		testkit.Await(t, "the node is "+want.String(), func() bool {
-			health, err := redlock.Init(t.Context(), f.at(""))
+			health, err := redlock.Init(t.Context(), f.url(""))
 			return err == nil && health[1].State == want && health[0].State == redlock.Voting
 		})
 		hold(t, s, claimOf("second "+want.String())) // which begins its quarantine
@@ -86,7 +86,7 @@ func TestInitOfAll(t *testing.T) {
 	f := newFreshFleet(t, 3)
 	f.kill(2)
 	testkit.Await(t, "it is refused, and the others stay fresh", func() bool {
-		health, err := redlock.Init(t.Context(), f.at(""))
+		health, err := redlock.Init(t.Context(), f.url(""))
 		return err != nil && strings.Contains(err.Error(), f.nodes[2].Addr()+": it cannot be reached") && health[0].State == redlock.Fresh
 	})
 }
@@ -97,7 +97,7 @@ func TestInitWaitsForAll(t *testing.T) {
 	f := newFreshFleet(t, 3)
 	far := testkit.Proxy(t, f.nodes[2].Addr())
 	far.Delay(proxy.All, 100*time.Millisecond)
-	at := testkit.Locate(t, "redlock://"+f.nodes[0].Addr()+","+f.nodes[1].Addr()+","+far.Addr())
+	at := "redlock://" + f.nodes[0].Addr() + "," + f.nodes[1].Addr() + "," + far.Addr()
 	testkit.Await(t, "all vote", func() bool {
 		health, err := redlock.Init(t.Context(), at)
 		return err == nil && allVote(health)
@@ -108,12 +108,12 @@ func TestInitWaitsForAll(t *testing.T) {
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
-	health, err := redlock.Trust(t.Context(), f.at(""), f.nodes[0].Addr())
+	health, err := redlock.Trust(t.Context(), f.url(""), f.nodes[0].Addr())
 	// How much longer is as exact as the node's clock is known, which is to within the time of a message.
-	if err != nil || health.State != redlock.Voting || health.Trusted < 9*time.Minute || health.Trusted > 11*time.Minute {
+	if err != nil || health.State != redlock.Voting || health.TrustedFor < 9*time.Minute || health.TrustedFor > 11*time.Minute {
 		t.Fatalf("%+v, %v", health, err)
 	}
-	if _, err := redlock.Trust(t.Context(), f.at(""), "elsewhere"); err == nil || !strings.Contains(err.Error(), f.nodes[1].Addr()) {
+	if _, err := redlock.Trust(t.Context(), f.url(""), "elsewhere"); err == nil || !strings.Contains(err.Error(), f.nodes[1].Addr()) {
 		t.Errorf("a node that is none: %v", err)
 	}
 	s := f.open(t)
@@ -122,16 +122,16 @@ func TestTrust(t *testing.T) {
 	}
 	testkit.Await(t, "a trusted node votes, and one that is not does not", func() bool {
 		h := s.Health(t.Context())
-		return h[0].State == redlock.Voting && h[0].Trusted == 0 && h[1].State == redlock.Quarantined
+		return h[0].State == redlock.Voting && h[0].TrustedFor == 0 && h[1].State == redlock.Quarantined
 	})
 }
 
-// TestQuarantineOfOne: a node that lost its data has no vote until max-ttl has passed and a client has given it the mark of
-// the others. Locks go on meanwhile.
+// TestQuarantineOfOne: a node that lost its data has no vote until max-ttl has passed and a client has given it the
+// mark of the others. Locks go on meanwhile.
 func TestQuarantineOfOne(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	f.query = "max-ttl=4s&timeout=2s"
+	f.query = "max-ttl=4s&node-timeout=2s"
 	s := f.open(t)
 	before := hold(t, s, briefClaimOf("before")).Ticket
 	began := time.Now()

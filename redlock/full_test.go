@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestNoVoteForFullNodes: nodes have served their quarantine and cannot get their vote back, since their memory is full. Calls
-// fail within the ttl, also while others ask too, with an error that says so, and they go on when there is room again.
+// TestNoVoteForFullNodes: nodes have served their quarantine and cannot get their vote back, since their memory is
+// full. Calls fail within the ttl, also while others ask too, with an error that says so, and they go on when there is
+// room again.
 func TestNoVoteForFullNodes(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
@@ -31,7 +32,7 @@ func TestNoVoteForFullNodes(t *testing.T) {
 		testkit.Await(t, "its quarantine has begun", func() bool { return do(t, n, "EXISTS", redlock.RecordKey) == int64(1) })
 		do(t, n, "CONFIG", "SET", "maxmemory", "1")
 	}
-	testkit.Await(t, "the quarantine is served", func() bool { return s.Health(t.Context())[0].State == redlock.NeedsMark })
+	testkit.Await(t, "the quarantine is served", func() bool { return s.Health(t.Context())[0].State == redlock.Rejoining })
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

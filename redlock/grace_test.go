@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestGraceOutlivesAKeep: a Keep is under way when the holder's time runs out. Its place is kept for the grace all the same,
-// since what it set going may still run, until it says that this has ended.
+// TestGraceOutlivesAKeep: a Keep is in progress when the holder's time expires. Its place is kept for the grace all the
+// same, since what it set going may still run, until it says that this has ended.
 func TestGraceOutlivesAKeep(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3)
-	f.query = "max-ttl=30s&timeout=1500ms" // within which a ttl that is nearly over ends
+	f.query = "max-ttl=30s&node-timeout=1500ms" // within which a ttl that is nearly over ends
 	f.init()
 	s, other := f.open(t), f.open(t)
 	c := claimOf("grace")
@@ -34,11 +34,11 @@ func TestGraceOutlivesAKeep(t *testing.T) {
 	try.TTL = c.TTL
 	for try.Try = true; time.Since(until) < 2*time.Second; try.ID[0]++ {
 		if standing, err := other.Join(t.Context(), try); err == nil && standing.State == store.Held {
-			t.Fatalf("somebody else has it %v after the holder's time, and the grace is %v", time.Since(until), c.Grace)
+			t.Fatalf("another client has it %v after the holder's time, and the grace is %v", time.Since(until), c.Grace)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has run out") {
+	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has expired") {
 		t.Errorf("Keep in the grace: %v", err)
 	}
 	testkit.Must(t, s.Leave(t.Context(), c))

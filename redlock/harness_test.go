@@ -53,11 +53,13 @@ type fleet struct {
 	query string // of its URL
 }
 
-// fleetTimeout is how long a node may take to answer: nearly the ttl of the suite. All share two cores, with other tests too.
+// fleetTimeout is how long a node may take to answer: nearly the ttl of the suite. All share two cores, with other
+// tests too.
 const fleetTimeout = 900 * time.Millisecond
 
-// calm is of a deployment where nothing runs out while a test sets its scene, and no node is late because the machine is busy.
-const calm = "max-ttl=1m&timeout=20s"
+// calm is of a deployment where nothing expires while a test sets its scene, and no node is late because the machine
+// is busy.
+const calm = "max-ttl=1m&node-timeout=20s"
 
 // newCalmFleet starts so many masters of such a deployment, and marks them.
 func newCalmFleet(t testing.TB, count int, options ...servers.Option) *fleet {
@@ -79,7 +81,7 @@ func newFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 // newFreshFleet starts so many masters.
 func newFreshFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 	t.Helper()
-	f := &fleet{t: t, nodes: make([]*servers.RedisServer, count), down: map[int]bool{}, query: fmt.Sprintf("timeout=%v&max-ttl=4s", fleetTimeout)}
+	f := &fleet{t: t, nodes: make([]*servers.RedisServer, count), down: map[int]bool{}, query: fmt.Sprintf("node-timeout=%v&max-ttl=4s", fleetTimeout)}
 	for i := range f.nodes {
 		f.nodes[i] = servers.Redis(t, options...)
 	}
@@ -90,7 +92,7 @@ func newFreshFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 func (f *fleet) init() {
 	f.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		health, err := redlock.Init(f.t.Context(), f.at(""))
+		health, err := redlock.Init(f.t.Context(), f.url(""))
 		if err == nil && allVote(health) {
 			return
 		}
@@ -114,14 +116,13 @@ func addressesOf(nodes []*servers.RedisServer) []string {
 	return all
 }
 
-// at is the URL of the deployment, with this prefix.
-func (f *fleet) at(prefix string) store.Location {
-	f.t.Helper()
+// url returns the URL of the deployment with a prefix.
+func (f *fleet) url(prefix string) string {
 	raw := "redlock://" + strings.Join(f.addresses(), ",") + "?" + f.query
 	if prefix != "" {
 		raw += "&prefix=" + url.QueryEscape(prefix)
 	}
-	return testkit.Locate(f.t, raw)
+	return raw
 }
 
 // silent is for tests in which nodes are down on purpose.
@@ -140,7 +141,7 @@ func (f *fleet) Open(t testing.TB, prefix string) (store.Store, storetest.Link) 
 		}
 	}
 	ways := testkit.NewWays(t, up, proxy.Classify(proxy.RESP2))
-	s, err := redlock.OpenDetour(t.Context(), f.at(prefix), ways.Detour, redlock.WithLogger(silent))
+	s, err := redlock.OpenDetour(t.Context(), f.url(prefix), ways.Detour, redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	return s, ways.Links()
 }
@@ -158,7 +159,7 @@ func (f *fleet) tryOpen(t testing.TB, options ...redlock.Option) (*redlock.Store
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	return redlock.OpenDetour(ctx, f.at(""), nil, append([]redlock.Option{redlock.WithLogger(silent)}, options...)...)
+	return redlock.Open(ctx, f.url(""), append([]redlock.Option{redlock.WithLogger(silent)}, options...)...)
 }
 
 func (f *fleet) kill(i int) {
@@ -197,12 +198,13 @@ func (f *fleet) each(do func(i int, n *servers.RedisServer) error) error {
 	return errors.Join(errs...)
 }
 
-// Restart restarts all nodes that are up: as planned, with their data and trusted to keep it, or without. Then they serve
-// their quarantine, and the clients that use them give them their vote back, all together if nobody votes any more.
+// Restart restarts all nodes that are up: as planned, with their data and trusted to keep it, or without. Then they
+// serve their quarantine, and the clients that use them give them their vote back, all together if nobody votes any
+// more.
 func (f *fleet) Restart(keepData bool) error {
 	err := f.each(func(_ int, n *servers.RedisServer) error {
 		if keepData {
-			if _, err := redlock.Trust(f.t.Context(), f.at(""), n.Addr()); err != nil {
+			if _, err := redlock.Trust(f.t.Context(), f.url(""), n.Addr()); err != nil {
 				return err
 			}
 		}
@@ -248,8 +250,8 @@ func hold(t testing.TB, s store.Store, c store.Claim) store.Status {
 	return testkit.Join(t, s, &c, store.Held)
 }
 
-// Erase does what an operator has to do: a key that is only deleted is set again by the next renewal. Not all nodes need have
-// the key already: a lock is held when a majority has it.
+// Erase does what an operator has to do: a key that is only deleted is set again by the next renewal. Not all nodes
+// need have the key already: a lock is held when a majority has it.
 func (f *fleet) Erase(name string, id store.ID) error {
 	var mu sync.Mutex
 	held := ""

@@ -16,27 +16,27 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// identityKey is where a node has the identity of the deployment: "1 ID".
+// identityKey is the key with the identity of the deployment: "1 ID".
 const identityKey = recordKey + ":id"
 
-// identify asks the nodes for the identity of the deployment: a random text that all of them have. What most have counts.
-// So it is the same for all clients, however they call the nodes and in whatever order, and it stays when a minority has
-// lost its data. Nodes that have none are given it.
+// identify reads the identity of the deployment from the nodes: a random text that all of them have. The text that most
+// have counts. So it is the same for all clients, however they name the nodes and in any order, and it stays when a
+// minority has lost its data. Nodes that have none receive it.
 //
-// Clients that open a new deployment at the same moment may each make one up. Then all take the one that most nodes have,
-// and of several such the least; if nodes fail at that very moment too, they may differ until they are opened again.
+// Clients that open a new deployment at the same moment may each generate one. Then all use the one that most nodes
+// have, and in a tie the least; if nodes fail at that very moment too, clients may differ until they are opened again.
 func (s *Store) identify(ctx context.Context) error {
 	ids, errs := s.identities(ctx, "")
-	id, have := most(ids)
+	id, have := mostCommon(ids)
 	if have < len(s.nodes) {
 		if id == "" {
 			id = "1 " + rand.Text()
 		}
 		if ids, errs = s.identities(ctx, id); slices.Max(ids) != "" {
-			id, _ = most(ids)
+			id, _ = mostCommon(ids)
 		}
 	}
-	if err := s.enough(ctx, failures(errs)); err != nil {
+	if err := s.checkMajority(ctx, failures(errs)); err != nil {
 		return err
 	}
 	version, id, _ := strings.Cut(id, " ")
@@ -47,28 +47,28 @@ func (s *Store) identify(ctx context.Context) error {
 	return nil
 }
 
-// identities are what the nodes have; empty: nothing, or it is not known. Those that have none are given the proposal, if
+// identities returns what the nodes have; empty: nothing, or unknown. Nodes that have none receive the proposal, if
 // there is one.
 func (s *Store) identities(ctx context.Context, proposal string) ([]string, []error) {
 	return gather(ctx, s, func(ctx context.Context, n *node) (string, error) {
-		w, err := n.wire(ctx)
+		w, err := n.conn(ctx)
 		if err != nil {
 			return "", err
 		}
 		get := w.B().Get().Key(identityKey).Build()
 		if proposal == "" {
-			return text(w.Do(ctx, get))
+			return optionalText(w.Do(ctx, get))
 		}
 		answers := w.DoAll(ctx, []rueidis.Completed{w.B().Set().Key(identityKey).Value(proposal).Nx().Build(), get})
 		if err := answers[0].Error(); err != nil && !errors.Is(err, rediswire.Nil) {
 			return "", err
 		}
-		return text(answers[1])
+		return optionalText(answers[1])
 	})
 }
 
-// text is an answer of which none is empty.
-func text(r rediswire.Reply) (string, error) {
+// optionalText returns the text of a reply, which is empty if there is none.
+func optionalText(r rediswire.Reply) (string, error) {
 	s, err := r.Text()
 	if errors.Is(err, rediswire.Nil) {
 		return "", nil
@@ -76,8 +76,8 @@ func text(r rediswire.Reply) (string, error) {
 	return s, err
 }
 
-// most is the text that most have, and of several such the least; empty ones do not count.
-func most(texts []string) (text string, count int) {
+// mostCommon returns the most frequent text and its count, in a tie the least text. Empty texts do not count.
+func mostCommon(texts []string) (text string, count int) {
 	counts := map[string]int{}
 	for _, t := range texts {
 		if t != "" {
@@ -92,7 +92,7 @@ func most(texts []string) (text string, count int) {
 	return text, count
 }
 
-// failures are errors as answers of nodes.
+// failures converts errors to answers of nodes.
 func failures(errs []error) []vote.Answer {
 	all := make([]vote.Answer, len(errs))
 	for i, err := range errs {

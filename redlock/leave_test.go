@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestLeaveWhileTrying: who leaves while its Keep tries again leaves nothing behind in this client, whichever of the two ends
-// first. Nobody gives these locks back, so that no push would clear up after it.
+// TestLeaveWhileTrying: who leaves while its Keep tries again leaves nothing behind in this client, whichever of the
+// two ends first. Nobody gives these locks back, so that no push would clear up after it.
 func TestLeaveWhileTrying(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)

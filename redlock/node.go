@@ -19,7 +19,7 @@ type (
 	plug = rediswire.Plug[*wire]
 )
 
-// A node is one of the servers, and the store's connections to it.
+// A node is one of the servers, with the connections of the store to it.
 type node struct {
 	index    int
 	address  string
@@ -29,33 +29,33 @@ type node struct {
 	pushes   plug
 	failed   atomic.Pointer[failure] // the last attempt to connect that failed
 	missed   atomic.Bool             // it did not count when a lock was last renewed
-	judged   atomic.Bool             // it was looked at whether it will do
-	unvoted  atomic.Pointer[error]   // why it could not be given its vote back when that was last tried; nil: it could
+	checked  atomic.Bool             // its risks were checked
+	admitErr atomic.Pointer[error]   // why the last attempt to give it its vote back failed; nil: it did not
 
-	// A node that hangs must not collect requests.
-	under  atomic.Int64 // that are under way
-	moving atomic.Int64 // when one was last answered, or the first of them was sent
+	// Requests must not pile up at a node that hangs.
+	inFlight     atomic.Int64 // requests in progress
+	lastProgress atomic.Int64 // when the last response arrived, or the first of them was sent
 }
 
-// A failure is of an attempt to connect.
+// A failure is a failed attempt to connect.
 type failure struct {
 	at  time.Time
 	err error
 }
 
 const (
-	redialAfter = 50 * time.Millisecond // a node that cannot be reached is not tried more often
-	fewUnder    = 32                    // so many requests may always be under way at a node
-	mostUnder   = 1 << 14               // and never more than this
+	redialAfter    = 50 * time.Millisecond // the pause between attempts to connect to a node that cannot be reached
+	alwaysInFlight = 32                    // how many requests may always be in progress at a node
+	maxInFlight    = 1 << 14               // and how many at most
 )
 
 var (
-	errHangs = errors.New("it has not answered what it was asked before")
-	errBusy  = errors.New("too many requests are under way there")
+	errHangs = errors.New("it has not responded to earlier requests")
+	errBusy  = errors.New("too many requests are in progress there")
 )
 
-// wire gives a connection for commands. Ctx bounds how long one that is being made is waited for.
-func (n *node) wire(ctx context.Context) (*wire, error) {
+// conn returns a connection for commands. ctx bounds the wait for one that is being made.
+func (n *node) conn(ctx context.Context) (*wire, error) {
 	if w, ok := n.commands.Live(); ok {
 		return w, nil
 	}
@@ -65,9 +65,9 @@ func (n *node) wire(ctx context.Context) (*wire, error) {
 	return n.commands.Get(ctx)
 }
 
-// stay reconnects to the node whenever the connection has ended: a request that had to wait for that would hardly be
-// answered in time.
-func (s *Store) stay(n *node) {
+// stayConnected reconnects to the node whenever the connection has ended: a request that had to wait for that would
+// hardly have a response in time.
+func (s *Store) stayConnected(n *node) {
 	life := s.frame.Life()
 	rediswire.Reconnect(life, func() error {
 		w, err := n.commands.Get(life)
@@ -92,46 +92,46 @@ func (s *Store) listen(n *node) {
 
 // checkLateNode warns if a node that joined after Open would have been rejected.
 func (s *Store) checkLateNode(n *node, w *wire) {
-	if n.judged.Swap(true) {
+	if n.checked.Swap(true) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.frame.Life(), rediswire.DialTimeout)
 	defer cancel()
-	if err := s.judge(ctx, n, w); err != nil {
-		s.warn(n, "a node will not do that was not there when the store was opened", "why", err)
+	if err := s.checkRisks(ctx, n, w); err != nil {
+		s.warn(n, "a node that was not there when the store was opened is not suitable", "why", err)
 	}
 }
 
-// enter lets a request be sent, unless the node hangs: many requests are under way, and none was answered for as long as
-// one may take.
-func (n *node) enter(now, timeout time.Duration) error {
-	under := n.under.Add(1)
+// beginRequest returns an error if the node hangs: many requests are in progress, and no response arrived for as long
+// as one may take.
+func (n *node) beginRequest(now, timeout time.Duration) error {
+	under := n.inFlight.Add(1)
 	if under == 1 {
-		n.moving.Store(int64(now))
+		n.lastProgress.Store(int64(now))
 		return nil
 	}
 	switch {
-	case under > mostUnder:
-		n.under.Add(-1)
+	case under > maxInFlight:
+		n.inFlight.Add(-1)
 		return errBusy
-	case under > fewUnder && now-time.Duration(n.moving.Load()) > timeout:
-		n.under.Add(-1)
+	case under > alwaysInFlight && now-time.Duration(n.lastProgress.Load()) > timeout:
+		n.inFlight.Add(-1)
 		return errHangs
 	}
 	return nil
 }
 
-// leave notes that a request was answered or given up.
-func (n *node) leave(now time.Duration, answered bool) {
+// endRequest ends a request, with a response or without.
+func (n *node) endRequest(now time.Duration, answered bool) {
 	if answered {
-		n.moving.Store(int64(now))
+		n.lastProgress.Store(int64(now))
 	}
-	n.under.Add(-1)
+	n.inFlight.Add(-1)
 }
 
-// ask puts one request to the node, with more arguments for its script, and waits for the answer.
-func (n *node) ask(ctx context.Context, r *vote.Request, args ...string) (vote.Answer, *wire, error) {
-	w, err := n.wire(ctx)
+// request sends one request to the node, with more arguments for its script, and waits for the answer.
+func (n *node) request(ctx context.Context, r *vote.Request, args ...string) (vote.Answer, *wire, error) {
+	w, err := n.conn(ctx)
 	if err != nil {
 		return vote.Answer{}, nil, err
 	}
@@ -150,7 +150,7 @@ func run(ctx context.Context, w *wire, c call) (any, error) {
 	return c.script.Run(ctx, w, c.keys, c.args).Any()
 }
 
-// close ends the connections, and lets nobody make another.
+// close ends the connections, and allows no more.
 func (n *node) close() {
 	n.commands.Unplug()
 	n.pushes.Unplug()
@@ -161,7 +161,7 @@ func (n *node) close() {
 	n.pushes.Tasks.Wait()
 }
 
-// newNode makes a node of a client that leads to one server. It does not connect yet.
+// newNode returns a node over a client that leads to one server. It does not connect yet.
 func (s *Store) newNode(index int, address string, client rueidis.Client, owned bool) *node {
 	n := &node{index: index, address: address, client: client, owned: owned}
 	n.commands.Connect = func() (*wire, error) {
@@ -176,7 +176,7 @@ func (s *Store) newNode(index int, address string, client rueidis.Client, owned 
 			OnMessage: func(m rueidis.PubSubMessage) { s.subscriptions.Message(index, m.Channel) },
 		})
 	}
-	// A connection to another run of the server may look alive: nothing comes over it any more.
+	// A connection to another run of the server may seem alive, but nothing arrives over it any more.
 	made := func(w *wire) {
 		for _, p := range []*plug{&n.commands, &n.pushes} {
 			if other, ok := p.Current(); ok && other.Info.Get("run_id") != w.Info.Get("run_id") {
@@ -195,7 +195,7 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 		return nil, err
 	}
 	if err = usable(&w.Info); err == nil {
-		err = s.single(n, w)
+		err = s.checkDistinct(n, w)
 	}
 	if err != nil {
 		w.End(err)
@@ -205,7 +205,7 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 	return w, nil
 }
 
-// preload has the server learn the scripts, so that the first lock is as fast as the next. A user may lack the
+// preload loads the scripts into the server, so that the first lock is as fast as the next. A user may lack the
 // permission.
 func preload(w *wire) {
 	ctx, cancel := context.WithTimeout(context.Background(), rediswire.DialTimeout)

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,21 +21,57 @@ import (
 )
 
 func init() {
-	store.Register("redlock", open)
-	store.Register("redlocks", open)
+	store.Register("redlock", openURL)
+	store.Register("redlocks", openURL)
 }
 
-// retryWindow is how far apart those try who wait for a lock that becomes free: about two round trips.
+// retryWindow is the time over which the retries of waiters are spread when a lock is released: about two round trips.
 const retryWindow = 2 * time.Millisecond
 
-// New makes a store of clients that stay the caller's, one for each node: Close does not close them. Each must lead to one
-// server. The store takes two connections of its own out of each client's blocking pool.
+// Open opens the deployment at a URL, as the package documentation describes it, with connections of its own. Options
+// are applied after the parameters of the URL.
 //
-// It fails if fewer than a majority of the nodes can be reached, and if one of those that can will not do.
+// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can
+// be reached is not suitable. No error of Open shows a password.
+func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
+	at, err := store.ParseLocation(url)
+	if err != nil {
+		return nil, err
+	}
+	return openLocation(ctx, at, options...)
+}
+
+// openURL is the function that is registered for the URLs of this package.
+func openURL(ctx context.Context, at store.Location) (store.Store, error) {
+	s, err := openLocation(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openLocation(ctx context.Context, at store.Location, options ...Option) (*Store, error) {
+	s, err := connectLater(at, options...)
+	if err != nil {
+		return nil, err
+	}
+	return s.finishOpen(ctx)
+}
+
+// New returns a store over clients of rueidis, one for each node. They remain the caller's: Close of the store does not
+// close them. Each client must lead to one server. The store takes two connections from each client's blocking pool.
+//
+// It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can
+// be reached is not suitable.
 func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Store, error) {
-	set := newSettings(options)
+	set := settings{maxTTL: defaultMaxTTL}
+	set.apply(options)
 	if err := set.check(); err != nil {
 		return nil, err
+	}
+	if set.credentials != nil {
+		return nil, errors.New("holdfast: WithCredentials is for a store that makes its own connections; " +
+			"a client has credentials of its own")
 	}
 	if err := checkCount(len(clients)); err != nil {
 		return nil, err
@@ -45,65 +80,50 @@ func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Sto
 	for i, client := range clients {
 		addresses[i] = strings.Join(slices.Sorted(maps.Keys(client.Nodes())), "+")
 		if client.Mode() != rueidis.ClientModeStandalone {
-			return nil, fmt.Errorf("%w: the client for %s follows a cluster or Sentinel; a node is one master", store.ErrUnsupported, addresses[i])
+			return nil, fmt.Errorf("%w: the client for %s follows a cluster or Sentinel; a node is one master",
+				store.ErrUnsupported, addresses[i])
 		}
 	}
 	s := newStore(addresses, set)
 	for i, client := range clients {
 		s.nodes[i] = s.newNode(i, addresses[i], client, false)
 	}
-	return s.opened(ctx)
+	return s.finishOpen(ctx)
 }
 
-// open connects to the nodes at a URL.
-func open(ctx context.Context, at store.Location) (store.Store, error) {
-	options, set, err := parse(at)
+// openForOperator returns a store that connects when it is used, for functions that operators call.
+func openForOperator(url string, options []Option) (*Store, error) {
+	at, err := store.ParseLocation(url)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openWith(ctx, options, set)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// openWith makes a store with clients of its own.
-func openWith(ctx context.Context, options rueidis.ClientOption, set settings) (*Store, error) {
-	s, err := reach(options, set)
-	if err != nil {
-		return nil, err
-	}
-	return s.opened(ctx)
-}
-
-// visit makes a store that was not opened, for operators. It connects when it is used.
-func visit(at store.Location) (*Store, error) {
-	options, set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := reach(options, set)
+	s, err := connectLater(at, options...)
 	if err == nil {
-		s.admission = nil                                           // who only visits changes nothing by himself
-		s.rules.NodeTimeout = max(s.rules.NodeTimeout, lookTimeout) // and waits for all nodes, not only for a majority
+		s.admission = nil                                              // it gives no node its vote back by itself
+		s.rules.NodeTimeout = max(s.rules.NodeTimeout, requestTimeout) // it waits for all nodes, not only for a majority
 	}
 	return s, err
 }
 
-// reach makes a store with clients of its own. It connects when it is used.
-func reach(options rueidis.ClientOption, set settings) (*Store, error) {
+// connectLater returns a store with clients of its own, which connects when it is used.
+func connectLater(at store.Location, more ...Option) (*Store, error) {
+	options, set, err := parse(at, more...)
+	if err != nil {
+		return nil, err
+	}
 	s := newStore(options.InitAddress, set)
-	// A user without a password is most often a password in the wrong place.
-	if secret := cmp.Or(options.Password, options.Username); secret != "" {
-		s.frame.Hide(secret)
+	s.frame.Hide(options.Password)
+	if s.credentials != nil {
+		rediswire.LogIn(s.frame.Life(), &options, s.credentials, s.frame)
+	} else if options.Password == "" {
+		s.frame.Hide(options.Username) // a user without a password is most often a password in the wrong place
 	}
 	for i, address := range options.InitAddress {
 		options.InitAddress = []string{address}
 		client, err := rediswire.NewClient(s.frame.Life(), rediswire.DialTimeout, options, s.way.Dial)
 		if err != nil {
 			s.nodes = s.nodes[:i]
-			s.Close() //nolint:errcheck // it has none
+			s.Close() //nolint:errcheck // it returns none
 			return nil, err
 		}
 		s.nodes[i] = s.newNode(i, address, client, true)
@@ -125,26 +145,26 @@ func newStore(addresses []string, set settings) *Store {
 		nodes:         make([]*node, len(addresses)),
 		began:         time.Now().Add(-time.Second), // 0 is for no time at all
 		subscriptions: rediskey.NewSubscriptions(len(addresses), freedTopic),
-		bids:          map[bidKey]*bid{},
-		wires:         make([]*wire, len(addresses)),
+		claims:        map[claimKey]*localClaim{},
+		conns:         make([]*wire, len(addresses)),
 		idle:          make(chan struct{}, 1),
 		batches:       make(chan []nodeRequest),
-		joins:         throttle{limit: mostJoins},
+		joins:         throttle{limit: maxJoins},
 	}
 	s.logger = s.logger.With("store", s.frame.Name)
 	s.admission = newAdmission(s)
 	return s
 }
 
-// opened connects, looks whether the nodes will do, and begins to listen.
-func (s *Store) opened(ctx context.Context) (*Store, error) {
-	err := s.begin(ctx)
+// finishOpen connects, checks the nodes, and subscribes.
+func (s *Store) finishOpen(ctx context.Context) (*Store, error) {
+	err := s.prepare(ctx)
 	if err != nil {
 		s.Close() //nolint:errcheck // it has none
 		return nil, err
 	}
 	for _, n := range s.nodes {
-		s.frame.Go(func() { s.stay(n) })
+		s.frame.Go(func() { s.stayConnected(n) })
 		s.frame.Go(func() { s.listen(n) })
 	}
 	return s, nil
@@ -152,32 +172,32 @@ func (s *Store) opened(ctx context.Context) (*Store, error) {
 
 const (
 	openTimeout = 10 * time.Second
-	lateness    = 500 * time.Millisecond // how long a majority waits for the rest when the store is opened
+	lateNodes   = 500 * time.Millisecond // how long Open waits for the rest when a majority has responded
 )
 
-func (s *Store) begin(ctx context.Context) error {
+func (s *Store) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.suitable(ctx); err != nil {
+	if err := s.checkNodes(ctx); err != nil {
 		return err
 	}
 	if err := s.identify(ctx); err != nil {
 		return err
 	}
-	return s.roll(ctx)
+	return s.checkVotes(ctx)
 }
 
-// suitable connects to all nodes and looks whether they will do. Those that cannot be reached are no reason to give up,
+// checkNodes connects to all nodes and checks whether they are suitable. Nodes that cannot be reached are not an error,
 // as long as there is a majority without them.
-func (s *Store) suitable(ctx context.Context) error {
+func (s *Store) checkNodes(ctx context.Context) error {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	bad, errs := gatherWithin(ctx, s, openTimeout, lateness, func(ctx context.Context, n *node) (bool, error) {
+	bad, errs := gatherWithin(ctx, s, openTimeout, lateNodes, func(ctx context.Context, n *node) (bool, error) {
 		bad, err := s.connect(ctx, n)
 		if bad {
-			cancel() // whatever the others say
+			cancel() // the others cannot change that
 		}
 		return bad, err
 	})
@@ -203,34 +223,34 @@ func (s *Store) suitable(ctx context.Context) error {
 	}
 	for i, n := range s.nodes {
 		if !here.has(i) {
-			why, _ := s.reason(&said[i], lateness)
+			why, _ := s.reason(&said[i], lateNodes)
 			s.warn(n, "a node cannot be reached", "why", why)
 		}
 	}
 	return nil
 }
 
-// connect connects to a node. Bad says that it was reached and will not do.
+// connect connects to a node. bad reports that it was reached and is not suitable.
 func (s *Store) connect(ctx context.Context, n *node) (bad bool, err error) {
-	w, err := n.wire(ctx)
+	w, err := n.conn(ctx)
 	if err != nil {
 		return errors.Is(err, errUnusable), err
 	}
-	n.judged.Store(true)
-	err = s.judge(ctx, n, w)
+	n.checked.Store(true)
+	err = s.checkRisks(ctx, n, w)
 	return err != nil, err
 }
 
-// roll looks how the nodes stand, so that nobody is surprised: whether they are of this deployment, and whether enough vote.
-func (s *Store) roll(ctx context.Context) error {
+// checkVotes returns an error if too few nodes belong to this deployment, and logs warnings if nodes do not vote.
+func (s *Store) checkVotes(ctx context.Context) error {
 	var all []vote.Answer
 	for {
-		news := s.admission.next()
-		all = s.askAll(ctx, vote.Request{Op: vote.Look})
-		if err := s.enough(ctx, all); err != nil {
+		news := s.admission.nextVote()
+		all = s.requestAll(ctx, vote.Request{Op: vote.Look})
+		if err := s.checkMajority(ctx, all); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(all, func(a vote.Answer) bool { return a.NeedsMark() }) || !s.await(ctx, news) {
+		if !slices.ContainsFunc(all, func(a vote.Answer) bool { return a.NeedsMark() }) || !s.awaitVote(ctx, news) {
 			break
 		}
 	}
@@ -240,12 +260,12 @@ func (s *Store) roll(ctx context.Context) error {
 		case all[i].Votes:
 			votes |= 1 << i
 		case all[i].Code != vote.Failed:
-			why, _ := s.reason(&all[i], lookTimeout)
+			why, _ := s.reason(&all[i], requestTimeout)
 			s.warn(s.nodes[i], "a node has no vote", "why", why)
 		}
 	}
 	if votes.count() < s.rules.Majority() {
-		s.logger.Warn("holdfast: no lock can be had for now", "why", s.noMajority(all, votes, lookTimeout))
+		s.logger.Warn("holdfast: no lock can be acquired for now", "why", s.noMajority(all, votes, requestTimeout))
 	}
 	return nil
 }

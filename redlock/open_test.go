@@ -19,13 +19,13 @@ import (
 func TestURLs(t *testing.T) {
 	t.Parallel()
 	testkit.RefuseURLs(t, map[string]string{
-		"redlock://h1,h2":                            "needs 3 nodes or more, and these are 2",
+		"redlock://h1,h2":                            "needs at least 3 nodes, and these are 2",
 		"redlock://h1,h2,h3,h4":                      "odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3",
 		"redlock://h1,h2,h1:6379":                    "a node is named twice",
 		"redlock://h1,h2,h3/x":                       "the database is a number",
 		"redlock://h1,h2,h3?max-ttl=abc":             "max-ttl is a duration",
 		"redlock://h1,h2,h3?max-ttl=10ms":            "max-ttl is a duration from 100ms",
-		"redlock://h1,h2,h3?timeout=50s":             "at most half of max-ttl",
+		"redlock://h1,h2,h3?node-timeout=50s":        "at most half of max-ttl",
 		"redlock://h1,h2,h3?tokens=none":             "tokens is saved or unsaved",
 		"redlock://h1,h2,h3?allow=all":               "allow is replicas, eviction or both",
 		"redlock://h1,h2,h3?retries=3":               "unknown parameter",
@@ -34,7 +34,7 @@ func TestURLs(t *testing.T) {
 	})
 }
 
-// TestOpenRefuses has three nodes of which one will not do.
+// TestOpenRefuses has three nodes of which one is not suitable.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	good := newFleet(t, 3)
@@ -64,7 +64,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Parallel()
 			raw := "redlock://" + good.nodes[0].Addr() + "," + good.nodes[1].Addr() + "," + c.third + "?max-ttl=4s"
 			open := func(query string) error {
-				s, err := redlock.OpenDetour(t.Context(), testkit.Locate(t, raw+query), nil, redlock.WithLogger(silent))
+				s, err := redlock.Open(t.Context(), raw+query, redlock.WithLogger(silent))
 				if err == nil {
 					s.Close()
 				}
@@ -95,18 +95,18 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	t.Run("Status sees a Valkey cluster", func(t *testing.T) {
 		t.Parallel()
-		at := testkit.Locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+valkeys.Addr())
+		at := "redlock://" + good.nodes[0].Addr() + "," + good.nodes[1].Addr() + "," + valkeys.Addr()
 		testkit.Await(t, "it has no vote", func() bool {
 			health, err := redlock.Status(t.Context(), at)
-			return err == nil && health[2].State == redlock.Ill && strings.Contains(health[2].Err.Error(), "it is a node of a cluster")
+			return err == nil && health[2].State == redlock.Failing && strings.Contains(health[2].Err.Error(), "it is a node of a cluster")
 		})
 	})
 	t.Run("Status sees a Sentinel", func(t *testing.T) {
 		t.Parallel()
-		at := testkit.Locate(t, "redlock://"+good.nodes[0].Addr()+","+good.nodes[1].Addr()+","+watched.Nodes[0].Addr())
+		at := "redlock://" + good.nodes[0].Addr() + "," + good.nodes[1].Addr() + "," + watched.Nodes[0].Addr()
 		testkit.Await(t, "it is seen", func() bool {
 			health, err := redlock.Status(t.Context(), at)
-			return err == nil && strings.Contains(strings.Join(health[2].Doubts, "; "), "a Sentinel watches it")
+			return err == nil && strings.Contains(strings.Join(health[2].Warnings, "; "), "a Sentinel watches it")
 		})
 	})
 }
@@ -122,7 +122,7 @@ func TestNewOfClients(t *testing.T) {
 		t.Cleanup(client.Close)
 		clients[i] = client
 	}
-	if _, err := redlock.New(t.Context(), clients[:2]); err == nil || !strings.Contains(err.Error(), "3 nodes or more") {
+	if _, err := redlock.New(t.Context(), clients[:2]); err == nil || !strings.Contains(err.Error(), "at least 3 nodes") {
 		t.Errorf("two clients: %v", err)
 	}
 	s, err := redlock.New(t.Context(), clients, redlock.WithMaxTTL(time.Minute), redlock.WithPrefix("app:"), redlock.WithNodeTimeout(20*time.Second), redlock.WithLogger(silent))
@@ -138,8 +138,8 @@ func TestNewOfClients(t *testing.T) {
 	}
 }
 
-// TestIdentity: it is one for all clients, in whatever order they name the nodes, and stays when a minority has lost its
-// data. A prefix makes another.
+// TestIdentity: it is one for all clients, in whatever order they name the nodes, and stays when a minority has lost
+// its data. A prefix makes another.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
@@ -194,7 +194,7 @@ func TestOpenCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Open(ctx, testkit.Locate(t, "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")); !errors.Is(err, context.Canceled) {
+	if _, err := redlock.Open(ctx, "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

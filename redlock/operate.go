@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Status says how the nodes at a URL stand, in the order in which they are named there. It changes nothing, and works also
-// where Open would refuse.
-func Status(ctx context.Context, at store.Location) ([]NodeHealth, error) {
-	s, err := visit(at)
+// Status returns the health of the nodes at a URL, in the order of the URL. It changes nothing, and also works where
+// Open fails. The error is about the URL or the options; it never shows a password.
+func Status(ctx context.Context, url string, options ...Option) ([]NodeHealth, error) {
+	s, err := openForOperator(url, options)
 	if err != nil {
 		return nil, err
 	}
@@ -22,29 +22,32 @@ func Status(ctx context.Context, at store.Location) ([]NodeHealth, error) {
 	return s.Health(ctx), nil
 }
 
-// Init lets the nodes of a new deployment vote at once, and says how all nodes stand then. It is for the operator who sets
-// it up: without it, a node that nobody has used votes only after max-ttl, since it might have had locks and lost them.
+// Init lets the nodes of a new deployment vote at once, and returns the health of all nodes after that. It is for the
+// operator who sets up the deployment: without it, a node that was never used votes only after max-ttl, since it might
+// have had locks and lost them.
 //
-// It marks nodes only if all of them answer and none votes: such a deployment is new, or has lost everything, and whoever
-// runs this says that nobody holds a lock there. It then also ends the quarantine that the first use has begun. Where a node
-// votes it changes nothing, so that it can be run again: a node that looks new beside others may just have lost its data, and
-// votes after max-ttl.
-func Init(ctx context.Context, at store.Location) ([]NodeHealth, error) {
-	s, err := visit(at)
+// It marks nodes only if all of them respond and none votes: such a deployment is new or has lost everything, and the
+// operator who runs Init declares that no client holds a lock there. It then also ends a quarantine that the first use
+// has begun. If a node votes, Init changes nothing, so that it can be run again: a node that seems new beside voting
+// nodes may have just lost its data, and votes after max-ttl.
+//
+// It returns a [store.Fault] if a node cannot be marked. No error shows a password.
+func Init(ctx context.Context, url string, options ...Option) ([]NodeHealth, error) {
+	s, err := openForOperator(url, options)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close() //nolint:errcheck // it has none
-	if err := s.suitable(ctx); err != nil {
+	if err := s.checkNodes(ctx); err != nil {
 		return s.Health(ctx), err
 	}
-	looks := s.askAll(ctx, vote.Request{Op: vote.Look})
+	looks := s.requestAll(ctx, vote.Request{Op: vote.Look})
 	if slices.ContainsFunc(looks, func(a vote.Answer) bool { return a.Votes }) {
 		return s.Health(ctx), nil
 	}
 	var failed []error
 	for i, n := range s.nodes {
-		if s.ill(&looks[i]) != nil {
+		if s.failure(&looks[i]) != nil {
 			failed = append(failed, s.nodeError(n, &looks[i]))
 		}
 	}
@@ -54,12 +57,13 @@ func Init(ctx context.Context, at store.Location) ([]NodeHealth, error) {
 		}
 	}
 	if len(failed) > 0 {
-		err = &store.Fault{Store: s.frame.Name, Err: fmt.Errorf("a deployment is marked only as a whole: %w", errors.Join(failed...))}
+		err = &store.Fault{Store: s.frame.Name, Err: fmt.Errorf("the nodes of a deployment are marked only together: %w",
+			errors.Join(failed...))}
 	}
 	return s.Health(ctx), err
 }
 
-// markAttempts is how often it is tried to mark a node: meanwhile a client may begin its quarantine.
+// markAttempts is the number of attempts to mark a node: a client may begin its quarantine meanwhile.
 const markAttempts = 3
 
 // mark lets a node vote.
@@ -67,7 +71,7 @@ func (s *Store) mark(ctx context.Context, n *node) (err error) {
 	for range markAttempts {
 		var a vote.Answer
 		a, err = s.markOne(ctx, n)
-		if err = s.granted(n, &a, err); err == nil {
+		if err = s.grantError(n, &a, err); err == nil {
 			return nil
 		}
 	}
@@ -76,26 +80,28 @@ func (s *Store) mark(ctx context.Context, n *node) (err error) {
 
 // markOne lets a node vote if its record stays as it is found, or if it has none.
 func (s *Store) markOne(ctx context.Context, n *node) (a vote.Answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	w, err := n.wire(ctx)
+	w, err := n.conn(ctx)
 	if err != nil {
 		return a, err
 	}
-	record, err := text(w.Do(ctx, w.B().Get().Key(recordKey).Build()))
+	record, err := optionalText(w.Do(ctx, w.B().Get().Key(recordKey).Build()))
 	if err != nil {
 		return a, err
 	}
-	a, _, err = n.ask(ctx, &vote.Request{Op: vote.Init, MaxTTL: s.maxTTL}, record)
+	a, _, err = n.request(ctx, &vote.Request{Op: vote.Init, MaxTTL: s.maxTTL}, record)
 	return a, err
 }
 
-// Trust has one node believe that its next restart keeps all data, if it comes within ten minutes, and says how it stands
-// then. The node is named as in the URL. It is for an operator who restarts a server as planned, and knows that it writes
-// everything to disk before it answers (appendonly yes, appendfsync always). It goes on voting then. To trust a restart
-// that loses data can let two hold one lock.
-func Trust(ctx context.Context, at store.Location, named string) (NodeHealth, error) {
-	s, err := visit(at)
+// Trust declares that the next restart of one node keeps all data, if it comes within ten minutes, so that the node
+// goes on voting after it. It returns the health of the node after that. The node is named as in the URL. Trust is for
+// an operator who restarts a server as planned, and knows that it writes everything to disk before it responds
+// (appendonly yes, appendfsync always). If the restart loses data all the same, two clients may hold one lock.
+//
+// It returns a [store.Fault] if the node did not accept it. No error shows a password.
+func Trust(ctx context.Context, url, named string, options ...Option) (NodeHealth, error) {
+	s, err := openForOperator(url, options)
 	if err != nil {
 		return NodeHealth{}, err
 	}
@@ -103,18 +109,18 @@ func Trust(ctx context.Context, at store.Location, named string) (NodeHealth, er
 	address := withPort(named)
 	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.address == address })
 	if i < 0 {
-		return NodeHealth{}, fmt.Errorf("%s is none of the nodes in the URL, which are %s", address, strings.Join(s.addresses(), ", "))
+		return NodeHealth{}, fmt.Errorf("%s is not one of the nodes in the URL, which are %s", address, strings.Join(s.addresses(), ", "))
 	}
 	n := s.nodes[i]
-	a, err := s.askOne(ctx, n, vote.Request{Op: vote.Trust})
-	if err := s.granted(n, &a, err); err != nil {
-		return s.examine(ctx, n), &store.Fault{Store: s.frame.Name, Err: err}
+	a, err := s.requestOne(ctx, n, vote.Request{Op: vote.Trust})
+	if err := s.grantError(n, &a, err); err != nil {
+		return s.healthOf(ctx, n), &store.Fault{Store: s.frame.Name, Err: err}
 	}
-	return s.examine(ctx, n), nil
+	return s.healthOf(ctx, n), nil
 }
 
-// granted says why a request was not granted.
-func (s *Store) granted(n *node, a *vote.Answer, err error) error {
+// grantError returns why a request was not granted, or nil.
+func (s *Store) grantError(n *node, a *vote.Answer, err error) error {
 	switch {
 	case err != nil:
 		return s.nodeError(n, &vote.Answer{Code: vote.Failed, Err: err})

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestRenewalsTakeTurns: many locks are renewed with few requests, and a node has one of them at a time. So the last of many
-// does not count as unanswered while a node is at work for the first.
+// TestRenewalsTakeTurns: many locks are renewed with few requests, and a node has one of them at a time. So the last of
+// many does not count as unanswered while a node is at work for the first.
 func TestRenewalsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
@@ -43,7 +43,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 	resume()
 	<-done
 	if most > 1 {
-		t.Errorf("%d requests were under way at a node", most)
+		t.Errorf("%d requests were in progress at a node", most)
 	}
 	if n := f.scripts(t) - before; n > 3*4 {
 		t.Errorf("200 locks were renewed with %d scripts at 3 nodes", n)

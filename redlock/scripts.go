@@ -18,8 +18,8 @@ const (
 	freedTopic = "holdfast:{}:redlock:freed:" // the channel on which it is told that a key is free; the key follows
 )
 
-// The scripts. Each is the method of vote.Node of the same name, and a script that differs from it is wrong. Their headers
-// say what they expect; node.lua has the record, and holder.lua what a lock's key looks like.
+// The scripts. Each is the method of vote.Node of the same name, and a script that differs from it is wrong. Their
+// headers say what they expect; node.lua has the record, and holder.lua what a lock's key looks like.
 var (
 	//go:embed *.lua
 	sources embed.FS
@@ -53,7 +53,8 @@ type call struct {
 	keys, args []string
 }
 
-// newCall is how a request is put to a node. Run is what the server called itself (INFO's run_id) on this very connection.
+// newCall is how a request is put to a node. Run is what the server called itself (INFO's run_id) on this very
+// connection.
 func newCall(r *vote.Request, run string) call {
 	head := recordHead(r.MaxTTL, run)
 	c := call{script: scripts[r.Op]}
@@ -93,8 +94,8 @@ func newCall(r *vote.Request, run string) call {
 	return c
 }
 
-// newKeep puts several requests to keep to a node in one run. All are of one deployment. If a key stands there twice, both
-// are judged by what was there before; at most one is kept.
+// newKeep puts several requests to keep to a node in one run. All are of one deployment. If a key stands there twice,
+// both are judged by what was there before; at most one is kept.
 func newKeep(rs []*vote.Request, run string) call {
 	c := call{
 		script: scripts[vote.Keep],

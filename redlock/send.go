@@ -8,26 +8,26 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// A machine is of package vote, and gets the answers to its requests.
-type machine interface {
+// A requester drives a state machine of package vote, and receives the answers to its requests.
+type requester interface {
 	answer(r *nodeRequest, a vote.Answer)
 }
 
 // A nodeRequest is a request of a machine to one node.
 type nodeRequest struct {
-	from machine
+	from requester
 	vote.Send
 }
 
-// An outbox collects requests by node, so that the renewals of many locks go to a node as one.
+// An outbox collects requests by node, so that the renewals of many locks are one request to a node.
 type outbox [][]nodeRequest
 
 // keepBatch is how many locks are kept by one run of keep.lua, which then takes well under 2 ms.
 const keepBatch = 64
 
-// post puts the requests of a machine into the outbox, or sends them if there is none. It never waits and calls no
-// machine: the caller has locked its own.
-func (s *Store) post(from machine, sends []vote.Send, out outbox) {
+// post puts the requests of a machine into the outbox, or sends them if there is none. It never waits, and calls no
+// machine: the caller holds the lock of its own.
+func (s *Store) post(from requester, sends []vote.Send, out outbox) {
 	for _, send := range sends {
 		r := nodeRequest{from, send}
 		if out != nil {
@@ -38,7 +38,7 @@ func (s *Store) post(from machine, sends []vote.Send, out outbox) {
 	}
 }
 
-// flush sends what was collected, and empties the outbox.
+// flush sends the collected requests, and empties the outbox.
 func (s *Store) flush(out outbox) {
 	for _, requests := range out {
 		var keeps []nodeRequest
@@ -57,20 +57,20 @@ func (s *Store) flush(out outbox) {
 	clear(out)
 }
 
-// A wave is the calls of one Keep that are under way at the same time. There are never more than go to a node as one
-// request: a node's time begins for all of them when they are sent, and would be over for the last of many while the
-// node, or a busy machine, is at work for the first. Claims that wait try in smaller waves: each is a request of its
-// own to every node.
+// A wave is the calls of one Keep that are in progress at the same time. There are never more than fit into one request
+// to a node: the timeout begins for all of them when they are sent, and for the last of many it would pass while the
+// node, or a busy machine, still works on the first. Claims that wait try in smaller waves, since each is a request of
+// its own to every node.
 type wave struct {
-	calls  []*pending
-	silent bool // none of a wave was answered: then the rest need not wait for each other
+	calls  []*pendingCall
+	silent bool // no call of the last wave had a result: then the rest need not wait for each other
 }
 
 // tryBatch is how many claims of one Keep try at once.
 const tryBatch = 16
 
-// add adds a call, and reports whether those so far have to be sent and waited for.
-func (w *wave) add(p *pending) bool {
+// add adds a call, and reports whether the wave is complete and has to be sent.
+func (w *wave) add(p *pendingCall) bool {
 	if p == nil || p.kind == vote.Keep && w.silent {
 		return false
 	}
@@ -78,7 +78,7 @@ func (w *wave) add(p *pending) bool {
 	return len(w.calls) == keepBatch || p.kind == vote.Take && len(w.calls) >= tryBatch
 }
 
-// wait waits until they are over.
+// wait waits until all calls have ended.
 func (w *wave) wait(ctx context.Context) {
 	w.silent = true
 	for _, p := range w.calls {
@@ -89,18 +89,18 @@ func (w *wave) wait(ctx context.Context) {
 	w.calls = w.calls[:0]
 }
 
-// mostResting is how many senders wait for the next batch.
-const mostResting = 16
+// maxResting is how many senders wait for the next batch.
+const maxResting = 16
 
-// send sends a batch to its node as one request, and does not wait. Several are all to keep. After Close nothing is
-// sent.
+// send sends a batch to its node as one request, and does not wait. A batch of several requests has only Keeps. After
+// Close nothing is sent.
 func (s *Store) send(batch []nodeRequest) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.shut {
 		return
 	}
-	s.under.Add(1)
+	s.inFlight.Add(1)
 	select {
 	case s.batches <- batch:
 	default:
@@ -108,12 +108,12 @@ func (s *Store) send(batch []nodeRequest) {
 	}
 }
 
-// sender carries a batch, and then waits for the next: to grow the stack of a new goroutine for each request would be a
-// good part of what a lock costs.
+// sender delivers a batch, and then waits for the next one: to grow the stack of a new goroutine for each request would
+// be a good part of the cost of a lock.
 func (s *Store) sender(batch []nodeRequest) {
 	for {
 		s.carry(batch)
-		if s.resting.Add(1) > mostResting {
+		if s.resting.Add(1) > maxResting {
 			s.resting.Add(-1)
 			return
 		}
@@ -126,8 +126,8 @@ func (s *Store) sender(batch []nodeRequest) {
 	}
 }
 
-// carry sends a batch to its node, waits for the answers, and gives them to the machines. A node that fails has failed
-// for all of them.
+// carry sends a batch to its node, waits for the answers, and passes them to the requesters. A failure of the node is a
+// failure of all requests.
 func (s *Store) carry(batch []nodeRequest) {
 	answers, unsent, err := s.exchange(s.nodes[batch[0].Node], batch)
 	for i := range batch {
@@ -135,10 +135,10 @@ func (s *Store) carry(batch []nodeRequest) {
 		if err == nil {
 			a = answers[i]
 		}
-		s.notice(batch[i].Node, &a)
+		s.observe(batch[i].Node, &a)
 		batch[i].from.answer(&batch[i], a)
 	}
-	if s.under.Add(-1) == 0 && s.frame.Closed() {
+	if s.inFlight.Add(-1) == 0 && s.frame.Closed() {
 		select {
 		case s.idle <- struct{}{}:
 		default:
@@ -146,18 +146,18 @@ func (s *Store) carry(batch []nodeRequest) {
 	}
 }
 
-// requestLimit is when a request is given up, long after it counted for anything.
+// requestLimit is when a request is abandoned, long after its answer would have counted.
 const requestLimit = 10 * time.Second
 
-// exchange sends a batch and reads the answers. Unsent says of an error that the request has set nothing, and never
-// will: it was not sent, or the node has refused it. A node may have done a part of several.
+// exchange sends a batch and reads the answers. If err is not nil, unsent reports that the request has set nothing and
+// never will: it was not sent, or the node has refused it. Of several requests a node may have carried out a part.
 func (s *Store) exchange(n *node, batch []nodeRequest) (answers []vote.Answer, unsent bool, err error) {
-	if err := n.enter(s.now(), s.rules.Timeout(s.maxTTL)); err != nil {
+	if err := n.beginRequest(s.now(), s.rules.Timeout(s.maxTTL)); err != nil {
 		return nil, true, err
 	}
-	w, err := s.wireSoon(n)
+	w, err := s.connSoon(n)
 	if err != nil {
-		n.leave(s.now(), false)
+		n.endRequest(s.now(), false)
 		return nil, true, err
 	}
 	var c call
@@ -174,7 +174,7 @@ func (s *Store) exchange(n *node, batch []nodeRequest) (answers []vote.Answer, u
 	defer done()
 	reply, err := run(ctx, w, c)
 	_, refused := rediswire.IsRefusal(err)
-	n.leave(s.now(), err == nil || refused)
+	n.endRequest(s.now(), err == nil || refused)
 	if err != nil {
 		return nil, refused && len(batch) == 1, err
 	}
@@ -182,12 +182,12 @@ func (s *Store) exchange(n *node, batch []nodeRequest) (answers []vote.Answer, u
 	return answers, false, err
 }
 
-// wireSoon returns a connection, or an error if there is none in the time that a node has to answer.
-func (s *Store) wireSoon(n *node) (*wire, error) {
+// connSoon returns a connection, or an error if there is none within the timeout of a request.
+func (s *Store) connSoon(n *node) (*wire, error) {
 	if w, ok := n.commands.Live(); ok {
 		return w, nil
 	}
 	ctx, cancel := context.WithTimeout(s.frame.Life(), s.rules.Timeout(s.maxTTL))
 	defer cancel()
-	return n.wire(ctx)
+	return n.conn(ctx)
 }

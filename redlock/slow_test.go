@@ -19,10 +19,10 @@ import (
 func TestSlowNodes(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 5)
-	f.query = "timeout=150ms"
+	f.query = "node-timeout=150ms"
 	f.init()
 	ways := testkit.NewWays(t, f.addresses())
-	s, err := redlock.OpenDetour(t.Context(), f.at(""), ways.Detour, redlock.WithLogger(silent))
+	s, err := redlock.OpenDetour(t.Context(), f.url(""), ways.Detour, redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	locks := holdfast.New(s)
 	defer locks.Close()

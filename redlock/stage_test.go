@@ -17,7 +17,7 @@ import (
 // A stage is a bid whose five nodes the test plays.
 type stage struct {
 	*testing.T
-	bid *bid
+	bid *localClaim
 	out outbox // what was sent, and not answered yet
 }
 
@@ -38,7 +38,7 @@ func newStage(t *testing.T, ttl, timeout time.Duration) *stage {
 	s := &Store{
 		settings: settings{maxTTL: 4 * time.Second, logger: slog.New(slog.DiscardHandler)},
 		frame:    frame.New(frame.Config{Name: "redlock", Drift: frame.Clocks}),
-		began:    time.Now().Add(-time.Second), bids: map[bidKey]*bid{}, subscriptions: rediskey.NewSubscriptions(5, freedTopic),
+		began:    time.Now().Add(-time.Second), claims: map[claimKey]*localClaim{}, subscriptions: rediskey.NewSubscriptions(5, freedTopic),
 		rules: vote.Rules{
 			Nodes: 5, MaxTTL: 4 * time.Second, NodeTimeout: timeout, DriftPart: frame.Clocks.Part,
 			Chance: func(time.Duration) time.Duration { return 0 },
@@ -49,19 +49,19 @@ func newStage(t *testing.T, ttl, timeout time.Duration) *stage {
 	for i := range 5 {
 		s.nodes = append(s.nodes, &node{index: i, address: "n" + strconv.Itoa(i)})
 	}
-	b := s.newBid(&store.Claim{Name: "stage", TTL: ttl, Owner: &store.Owner{}})
+	b := s.newLocalClaim(&store.Claim{Name: "stage", TTL: ttl, Owner: &store.Owner{}})
 	return &stage{t, b, make(outbox, 5)}
 }
 
 // begin begins a call: to take or keep what it has, or to leave.
-func (g *stage) begin(kind vote.Op) *pending {
+func (g *stage) begin(kind vote.Op) *pendingCall {
 	g.Helper()
-	var p *pending
+	var p *pendingCall
 	var err error
 	if kind == vote.Leave {
 		g.bid.mu.Lock()
 		defer g.bid.mu.Unlock()
-		p, err = g.bid.start(vote.Leave, time.Now(), g.out, g.bid.claim.Leave)
+		p, err = g.bid.start(vote.Leave, time.Now(), g.out, g.bid.machine.Leave)
 	} else {
 		p, err = g.bid.advance(g.Context(), g.out, 0)
 	}
@@ -87,8 +87,8 @@ func (g *stage) answer(op vote.Op, a vote.Answer, nodes ...int) {
 			a.Ticket = e.Request.Ticket
 		}
 		g.step(func() vote.Step {
-			g.bid.note(&e, &a)
-			return g.bid.claim.Answer(g.bid.store.now(), n, e.Seq, a)
+			g.bid.recordAnswer(&e, &a)
+			return g.bid.machine.Answer(g.bid.store.now(), n, e.Seq, a)
 		})
 	}
 }
@@ -96,7 +96,7 @@ func (g *stage) answer(op vote.Op, a vote.Answer, nodes ...int) {
 // pass lets the time of a request pass.
 func (g *stage) pass() {
 	time.Sleep(g.bid.store.rules.Timeout(g.bid.ttl))
-	g.step(func() vote.Step { return g.bid.claim.Wake(g.bid.store.now()) })
+	g.step(func() vote.Step { return g.bid.machine.Wake(g.bid.store.now()) })
 }
 
 func (g *stage) step(step func() vote.Step) {
@@ -129,7 +129,7 @@ func (g *stage) hold(nodes ...int) {
 }
 
 // fails demands that a call has failed and says this, and of each node that is named what is said of it here.
-func (g *stage) fails(p *pending, head string, nodes map[int]string) {
+func (g *stage) fails(p *pendingCall, head string, nodes map[int]string) {
 	g.Helper()
 	select {
 	case <-p.done:

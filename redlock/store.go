@@ -16,10 +16,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A Store is one client of a deployment: of all its nodes together. It implements store.Store, but for what needs a line.
-// The package's documentation says what holds.
+// A Store is one client of a deployment. It implements store.Store, except for what needs a queue. The package
+// documentation describes its guarantees.
 //
-// It only carries: package vote decides. Each claim has a machine there, and a bid here that drives it.
+// It only sends and receives: package vote decides. Each claim has a state machine there, and a localClaim here that
+// drives it.
 type Store struct {
 	settings
 	frame    *frame.Frame
@@ -33,26 +34,26 @@ type Store struct {
 	guess     vote.Guess // the ticket of the next lock
 	owners    rediskey.Owners
 
-	subscriptions *rediskey.Subscriptions // to what claims wait for
+	subscriptions *rediskey.Subscriptions // to the releases that claims wait for
 
-	mu    sync.Mutex
-	bids  map[bidKey]*bid
-	wires []*wire // the last connection to each node that was made
-	seen  uint64  // the highest ticket that this client was given
+	mu     sync.Mutex
+	claims map[claimKey]*localClaim
+	conns  []*wire // the last connection to each node that was made
+	seen   uint64  // the highest ticket that was granted to this client
 
-	gate  sync.RWMutex // guards shut, and that no request is sent after it
-	shut  bool
-	under atomic.Int64  // requests under way
-	idle  chan struct{} // holds a token when there are none, after Close has begun
+	gate     sync.RWMutex // guards shut, and that no request is sent after it
+	shut     bool
+	inFlight atomic.Int64  // requests in progress
+	idle     chan struct{} // holds a token when there are none, after Close has begun
 
-	batches chan []nodeRequest // for senders that rest
-	resting atomic.Int64       // how many do
+	batches chan []nodeRequest // for idle senders
+	resting atomic.Int64       // how many senders are idle
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Join implements store.Store: it tries once. A claim that does not get the lock waits in this client, and its Keep tries
-// again.
+// Join implements store.Store: it tries once. A claim that does not acquire the lock waits in this client, and its Keep
+// tries again.
 func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if err := s.check(ctx, c.Name); err != nil {
 		return store.Status{}, err
@@ -60,8 +61,8 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Status{}, err
 	}
-	b := s.bid(&c)
-	if c.Try { // it is not to wait, and nobody repeats it
+	b := s.localClaim(&c)
+	if c.Try { // it must not wait, and is not retried
 		return s.take(ctx, b, &c)
 	}
 	if err := s.joins.enter(ctx, c.TTL); errors.Is(err, errCrowded) {
@@ -74,33 +75,33 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	return standing, err
 }
 
-// take has a bid try, or asks after one that has joined already.
-func (s *Store) take(ctx context.Context, b *bid, c *store.Claim) (store.Status, error) {
+// take starts a try of a claim, or a Keep if it has joined already.
+func (s *Store) take(ctx context.Context, b *localClaim, c *store.Claim) (store.Status, error) {
 	for began := time.Now(); ; {
-		news := s.admission.next()
+		news := s.admission.nextVote()
 		p, err := b.advance(ctx, nil, s.floor(c))
 		if p == nil && err == nil { // it has left
-			_, err = s.lookFor(ctx, c, began)
+			_, err = s.findKey(ctx, c, began)
 		}
 		if p == nil || err != nil {
 			return store.Status{}, err
 		}
 		r, err := p.wait(ctx)
-		if unadmitted(err) && s.await(ctx, news) {
+		if awaitsAdmission(err) && s.awaitVote(ctx, news) {
 			continue
 		}
 		if err != nil && err == ctx.Err() { //nolint:errorlint // it is the context's own
-			b.leave() //nolint:errcheck // whoever got an error holds nothing, whatever comes of it
+			b.leave() //nolint:errcheck // a caller with an error holds nothing, whatever the result
 		}
-		return s.standing(b, c, p, r, err)
+		return s.status(b, c, p, r, err)
 	}
 }
 
-// checkClaim refuses a claim that cannot be kept here.
+// checkClaim returns an error for a claim that this store does not support.
 func (s *Store) checkClaim(c *store.Claim) error {
 	switch {
 	case !c.Exclusive():
-		return fmt.Errorf("%w: redlock has no shared locks; %s", store.ErrUnsupported, instead)
+		return fmt.Errorf("%w: redlock has no shared locks; %s", store.ErrUnsupported, alternative)
 	case c.TTL+c.Grace > s.maxTTL:
 		return fmt.Errorf("%w: ttl and grace are %v, and max-ttl of the deployment is %v", store.ErrUnsupported, c.TTL+c.Grace, s.maxTTL)
 	case c.Floor >= vote.MaxTicket:
@@ -109,13 +110,13 @@ func (s *Store) checkClaim(c *store.Claim) error {
 	return s.checkFloor(c.Floor)
 }
 
-// checkFloor refuses a floor that is too far ahead of the clocks of a majority, as far as they are known, before anything
-// is written. The nodes would refuse it too, but only when the lock is taken.
+// checkFloor returns ErrFloor for a floor that is too far ahead of the clocks of a majority, as far as they are known,
+// before anything is written. The nodes would refuse it too, but only when the lock is acquired.
 func (s *Store) checkFloor(floor uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, refused := 0, 0
-	for _, w := range s.wires {
+	for _, w := range s.conns {
 		if w == nil {
 			continue
 		}
@@ -129,15 +130,15 @@ func (s *Store) checkFloor(floor uint64) error {
 	return nil
 }
 
-// floor is above what every ticket must be.
+// floor returns what the ticket of a claim must be above.
 func (s *Store) floor(c *store.Claim) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(c.Floor, s.seen)
 }
 
-// standing is what has come of a call of a claim that stands.
-func (s *Store) standing(b *bid, c *store.Claim, p *pending, r vote.Result, err error) (store.Status, error) {
+// status returns the status of a claim after a call.
+func (s *Store) status(b *localClaim, c *store.Claim, p *pendingCall, r vote.Result, err error) (store.Status, error) {
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), errors.Is(err, store.ErrClosed):
 		return store.Status{}, err
@@ -149,18 +150,18 @@ func (s *Store) standing(b *bid, c *store.Claim, p *pending, r vote.Result, err 
 	}
 	switch r.Verdict {
 	case vote.Won:
-		s.settle(b, r.Ticket)
+		s.noteHeld(b, r.Ticket)
 		return store.Status{State: store.Held, Ticket: r.Ticket, Until: s.local(p.sent, r.Until)}, nil
 	case vote.Lost:
-		return s.lost(b, c, p, r), nil
+		return s.lostStatus(b, c, p, r), nil
 	default: // it is over
 		s.subscriptions.Remove(b.key, b)
 		return store.Status{}, nil
 	}
 }
 
-// lost is the standing of a claim that did not get the lock.
-func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.Status {
+// lostStatus returns the status of a claim that did not acquire the lock.
+func (s *Store) lostStatus(b *localClaim, c *store.Claim, p *pendingCall, r vote.Result) store.Status {
 	if !c.Try {
 		s.awaitRelease(b, r.Awaits)
 		return store.Status{
@@ -168,7 +169,7 @@ func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.St
 			Until: s.frame.Drift.Until(store.Waiting, p.sent, c.TTL),
 		}
 	}
-	b.leave() //nolint:errcheck // what it took it gives back already
+	b.leave() //nolint:errcheck // it already releases what it took
 	gone := store.Status{Ahead: -1}
 	if r.Holder.Code == vote.Denied {
 		gone.Ahead, gone.Holder = 1, holder(c.Name, &r.Holder)
@@ -176,12 +177,13 @@ func (s *Store) lost(b *bid, c *store.Claim, p *pending, r vote.Result) store.St
 	return gone
 }
 
-// local is a time of a machine as an instant, with the wall clock as it was when the request was sent.
+// local converts a time of a machine to an instant, by the wall clock of when the request was sent.
 func (s *Store) local(sent time.Time, t time.Duration) time.Time {
 	return sent.Add(t - s.since(sent))
 }
 
-// Keep implements store.Store. What is held is renewed at all nodes, many locks with one request; who waits tries again.
+// Keep implements store.Store. It renews claims that are held at all nodes, many locks with one request, and tries
+// again for claims that wait.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	if _, err := s.frame.CheckAll(ctx, cs); err != nil || len(cs) == 0 {
 		return nil, err
@@ -193,9 +195,9 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	}
 	began := time.Now()
 	out := make(outbox, len(s.nodes))
-	calls := make([]*pending, len(cs))
+	calls := make([]*pendingCall, len(cs))
 	errs := make([]error, len(cs))
-	bids := make([]*bid, len(cs))
+	bids := make([]*localClaim, len(cs))
 	for _, waits := range []bool{false, true} { // what is held is not to be late because others try
 		var wave wave
 		for i := range cs {
@@ -216,7 +218,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	}
 	for i := range cs {
 		if calls[i] == nil && errs[i] == nil { // it is not known, or over
-			_, errs[i] = s.lookFor(ctx, &cs[i], began)
+			_, errs[i] = s.findKey(ctx, &cs[i], began)
 		}
 	}
 	standings := make([]store.Status, len(cs))
@@ -225,7 +227,7 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 		if p != nil {
 			var r vote.Result
 			r, errs[i] = p.wait(ctx)
-			standings[i], errs[i] = s.standing(bids[i], &cs[i], p, r, errs[i])
+			standings[i], errs[i] = s.status(bids[i], &cs[i], p, r, errs[i])
 		}
 		standings[i].Err = errs[i]
 		known = known || errs[i] == nil || store.Final(errs[i]) && !errors.Is(errs[i], store.ErrClosed)
@@ -236,9 +238,9 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	return standings, nil
 }
 
-// Leave implements store.Store. It returns when a majority has no key of the claim any more; the others are asked
-// until they have acknowledged it, or until it has run out there. Nodes that are only slow are waited for, for the
-// claim's ttl.
+// Leave implements store.Store. It returns when a majority has no key of the claim any more. The release is repeated at
+// the other nodes until they have acknowledged it, or until the key has expired there. Leave waits for nodes that are
+// only slow, for the ttl of the claim.
 func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	if err := s.check(ctx, c.Name); err != nil {
 		return err
@@ -262,7 +264,7 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 // Notify implements store.Store.
 func (s *Store) Notify(fn func(store.ID, store.Status)) { s.frame.Notify(fn) }
 
-const instead = "redis://, etcd:// and sqlite: have them"
+const alternative = "redis://, etcd:// and sqlite: have them"
 
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities {
@@ -270,11 +272,11 @@ func (s *Store) Abilities() store.Abilities {
 		Store:        s.frame.Name,
 		Identity:     s.identity,
 		Grace:        true,
-		Alternative:  instead,
-		MinTTL:       MinTTL,
+		Alternative:  alternative,
+		MinTTL:       minTTL,
 		MaxTTL:       s.maxTTL,
 		TakeoverTTLs: 1,
-		TakeoverPlus: 2 * time.Second, // those who wait may split the votes a few times
+		TakeoverPlus: 2 * time.Second, // waiters may split the votes a few times
 		Tokens:       store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack,
 	}
 	if s.unsaved {
@@ -283,13 +285,13 @@ func (s *Store) Abilities() store.Abilities {
 	return a
 }
 
-// Close implements store.Store. Locks that were not given back are held until their ttl has passed. What is on its way to
-// nodes that were not waited for has a moment to arrive.
+// Close implements store.Store. Locks that were not released are held until their ttl has passed. Requests that are in
+// progress have a moment to arrive.
 func (s *Store) Close() error {
 	if !s.frame.Shut() {
 		return nil
 	}
-	if s.under.Load() > 0 {
+	if s.inFlight.Load() > 0 {
 		timer := time.NewTimer(s.rules.Timeout(s.maxTTL))
 		select {
 		case <-s.idle:
@@ -307,8 +309,8 @@ func (s *Store) Close() error {
 	s.frame.Wait()
 	s.admission.stop()
 	s.mu.Lock()
-	left := slices.Collect(maps.Values(s.bids))
-	clear(s.bids)
+	left := slices.Collect(maps.Values(s.claims))
+	clear(s.claims)
 	s.mu.Unlock()
 	for _, b := range left {
 		b.mu.Lock()
@@ -319,7 +321,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// check refuses a call that must not be sent.
+// check returns an error for a call that must not be sent.
 func (s *Store) check(ctx context.Context, name string) error {
 	if err := s.frame.Check(ctx, name); err != nil {
 		return err
@@ -327,18 +329,18 @@ func (s *Store) check(ctx context.Context, name string) error {
 	return rediskey.Check("redlock", s.key(name))
 }
 
-// key is where the lock of a name is.
+// key returns the key of the lock with a name.
 func (s *Store) key(name string) string { return s.prefix + name }
 
-// bid returns the bid of a claim that joins. One that may wait learns of releases before it tries: one may be published
-// while the answer is on its way.
-func (s *Store) bid(c *store.Claim) *bid {
+// localClaim returns the localClaim of a claim that joins. If it may wait, it is subscribed to releases before it
+// tries: one may be published while the answer is on its way.
+func (s *Store) localClaim(c *store.Claim) *localClaim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.lookup(c)
 	if b == nil {
-		b = s.newBid(c)
-		s.bids[bidKey{b.id, b.key}] = b
+		b = s.newLocalClaim(c)
+		s.claims[claimKey{b.id, b.key}] = b
 	}
 	if !c.Try {
 		s.subscriptions.Join(b.key, b)
@@ -346,39 +348,39 @@ func (s *Store) bid(c *store.Claim) *bid {
 	return b
 }
 
-// awaitRelease subscribes a bid to releases at a node, unless it was dropped meanwhile.
-func (s *Store) awaitRelease(b *bid, node int) {
+// awaitRelease subscribes a claim to releases at a node, unless it was dropped meanwhile.
+func (s *Store) awaitRelease(b *localClaim, node int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bids[bidKey{b.id, b.key}] == b {
+	if s.claims[claimKey{b.id, b.key}] == b {
 		s.subscriptions.Add(b.key, b, node)
 	}
 }
 
-// find is the bid of a claim; nil if this client has none.
-func (s *Store) find(c *store.Claim) *bid {
+// find returns the localClaim of a claim, or nil if this client has none.
+func (s *Store) find(c *store.Claim) *localClaim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lookup(c)
 }
 
-// lookup is find for who has mu. An ID means nothing under another name.
-func (s *Store) lookup(c *store.Claim) *bid { return s.bids[bidKey{c.ID, s.key(c.Name)}] }
+// lookup is find for callers that hold mu. An ID means nothing under another name.
+func (s *Store) lookup(c *store.Claim) *localClaim { return s.claims[claimKey{c.ID, s.key(c.Name)}] }
 
-// settle notes that a bid has the lock.
-func (s *Store) settle(b *bid, ticket uint64) {
+// noteHeld notes that a claim is held.
+func (s *Store) noteHeld(b *localClaim, ticket uint64) {
 	s.subscriptions.Remove(b.key, b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = max(s.seen, ticket)
 }
 
-// drop forgets a bid.
-func (s *Store) drop(b *bid) {
+// drop removes a claim from the store.
+func (s *Store) drop(b *localClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if key := (bidKey{b.id, b.key}); s.bids[key] == b {
-		delete(s.bids, key)
+	if key := (claimKey{b.id, b.key}); s.claims[key] == b {
+		delete(s.claims, key)
 	}
 	s.subscriptions.Remove(b.key, b)
 }

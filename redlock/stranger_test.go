@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestStrangersTicket: what another program has put under the key ends like a ticket, and is none. It is waited for as for
-// any other.
+// TestStrangersTicket: what another program has put under the key ends like a ticket, and is none. It is waited for as
+// for any other.
 func TestStrangersTicket(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)

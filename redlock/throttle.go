@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// mostJoins is how many Joins are put to the nodes at once, at most.
-const mostJoins = 64
+// maxJoins is how many Joins are sent to the nodes at once.
+const maxJoins = 64
 
-// errCrowded is why a Join was never put to the nodes.
-var errCrowded = errors.New("the nodes were not asked: they are too slow for all the other locks that are wanted")
+// errCrowded is why a Join was never sent to the nodes.
+var errCrowded = errors.New("nothing was sent: the nodes are too slow for the number of locks that are requested")
 
-// A throttle bounds how many Joins are put to the nodes at once: fewer when they are too slow, more when they answer
-// in time. The time that a node has to answer begins when it is asked. If it were asked for thousands of locks at
-// once, all answers would be too late, again and again.
+// A throttle bounds how many Joins are sent to the nodes at once: fewer when they are too slow, more when they respond
+// in time. The timeout of a request begins when it is sent. If thousands were sent at once, all responses would be too
+// late, again and again.
 type throttle struct {
-	mu    sync.Mutex
-	limit int // from 1 to mostJoins
-	under int // how many are under way
-	good  int // how many were not too slow since limit was last changed
-	queue []chan struct{}
+	mu       sync.Mutex
+	limit    int // from 1 to mostJoins
+	inFlight int // how many are in progress
+	good     int // how many were not too slow since limit was last changed
+	queue    []chan struct{}
 }
 
-// enter waits for its turn, in order of arrival, for ttl at most.
+// enter waits for a turn, in order of arrival, for ttl at most.
 func (t *throttle) enter(ctx context.Context, ttl time.Duration) error {
 	t.mu.Lock()
-	if len(t.queue) == 0 && t.under < t.limit {
-		t.under++
+	if len(t.queue) == 0 && t.inFlight < t.limit {
+		t.inFlight++
 		t.mu.Unlock()
 		return nil
 	}
@@ -48,7 +48,7 @@ func (t *throttle) enter(ctx context.Context, ttl time.Duration) error {
 	}
 }
 
-// giveUp takes one out of the queue, unless its turn has just come.
+// giveUp removes a turn from the queue, unless it has just come.
 func (t *throttle) giveUp(turn chan struct{}, why error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,27 +60,27 @@ func (t *throttle) giveUp(turn chan struct{}, why error) error {
 	return why
 }
 
-// leave ends a turn. Slow says that too few nodes answered in time.
+// leave ends a turn. slow reports that too few nodes responded in time.
 func (t *throttle) leave(slow bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.under--
+	t.inFlight--
 	switch {
 	case slow:
 		t.limit, t.good = max(t.limit/2, 1), 0
 	case t.good+1 >= t.limit:
-		t.limit, t.good = min(t.limit+1, mostJoins), 0
+		t.limit, t.good = min(t.limit+1, maxJoins), 0
 	default:
 		t.good++
 	}
 	t.admit()
 }
 
-// admit lets in as many as may be under way.
+// admit starts as many turns as the limit allows.
 func (t *throttle) admit() {
-	for len(t.queue) > 0 && t.under < t.limit {
+	for len(t.queue) > 0 && t.inFlight < t.limit {
 		close(t.queue[0])
 		t.queue = t.queue[1:]
-		t.under++
+		t.inFlight++
 	}
 }

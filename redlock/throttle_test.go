@@ -12,8 +12,8 @@ import (
 // nobody waits for longer than it may, or is in the way of others when it does not wait any more.
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		th := throttle{limit: mostJoins}
-		for range mostJoins {
+		th := throttle{limit: maxJoins}
+		for range maxJoins {
 			if err := th.enter(t.Context(), time.Hour); err != nil {
 				t.Fatal(err)
 			}
@@ -26,7 +26,7 @@ func TestThrottle(t *testing.T) {
 		if err := th.enter(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("one with a deadline: %v", err)
 		}
-		for range mostJoins {
+		for range maxJoins {
 			th.leave(true)
 		}
 		var order []int
@@ -42,22 +42,22 @@ func TestThrottle(t *testing.T) {
 		}
 		for range 3 {
 			order = append(order, <-turns)
-			if synctest.Wait(); th.under != 1 {
-				t.Fatalf("%d are under way at slow nodes", th.under)
+			if synctest.Wait(); th.inFlight != 1 {
+				t.Fatalf("%d are in progress at slow nodes", th.inFlight)
 			}
 			th.leave(true)
 		}
 		if order[0] != 0 || order[1] != 1 || order[2] != 2 {
 			t.Errorf("the turns were %v", order)
 		}
-		for range mostJoins * mostJoins {
+		for range maxJoins * maxJoins {
 			if err := th.enter(t.Context(), time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			th.leave(false)
 		}
-		if th.limit != mostJoins || th.under != 0 || len(th.queue) != 0 {
-			t.Errorf("in the end the limit is %d, with %d under way and %d that wait", th.limit, th.under, len(th.queue))
+		if th.limit != maxJoins || th.inFlight != 0 || len(th.queue) != 0 {
+			t.Errorf("in the end the limit is %d, with %d in progress and %d that wait", th.limit, th.inFlight, len(th.queue))
 		}
 	})
 }

@@ -17,8 +17,8 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	certificates, others := servers.NewCertificates(t), servers.NewCertificates(t)
 	f := newFreshFleet(t, 3, servers.TLS(certificates), servers.Password("open sesame"), servers.Args("--tls-auth-clients", "yes"))
-	at := func(query ...string) store.Location {
-		return testkit.Locate(t, "redlocks://:open%20sesame@"+strings.Join(f.addresses(), ",")+"?timeout=20s&"+strings.Join(query, "&"))
+	at := func(query ...string) string {
+		return "redlocks://:open%20sesame@" + strings.Join(f.addresses(), ",") + "?node-timeout=20s&" + strings.Join(query, "&")
 	}
 	own := "cert=" + certificates.CertFile + "&key=" + certificates.KeyFile
 	foreign := "cert=" + others.CertFile + "&key=" + others.KeyFile
@@ -33,7 +33,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := redlock.OpenDetour(t.Context(), at(query...), nil, redlock.WithLogger(silent))
+			s, err := redlock.Open(t.Context(), at(query...), redlock.WithLogger(silent))
 			testkit.Must(t, err)
 			defer s.Close()
 			c := testkit.Held(t, s, claimOf(name))
@@ -43,8 +43,8 @@ func TestTLS(t *testing.T) {
 		})
 	}
 
-	// A server that wants a certificate ends the connection when it is made already: who is faster, its alert or its end, is
-	// chance. Whom we do not trust we name as such.
+	// A server that wants a certificate ends the connection when it is made already: who is faster, its alert or its
+	// end, is chance. Whom we do not trust we name as such.
 	untrusted, refused := regexp.MustCompile(`its certificate is not trusted`), regexp.MustCompile(`TLS was refused|it cannot be reached`)
 	for name, c := range map[string]struct {
 		query []string
@@ -58,7 +58,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := store.Open(t.Context(), at(c.query...))
+			_, err := redlock.Open(t.Context(), at(c.query...))
 			fault, ok := errors.AsType[*store.Fault](err)
 			if !ok || len(c.want.FindAllString(err.Error(), -1)) != 3 || strings.Contains(err.Error(), "sesame") {
 				t.Errorf("%v\nwant a fault that says %q of each node and no password", err, c.want)
@@ -71,8 +71,8 @@ func TestTLS(t *testing.T) {
 
 	t.Run("without TLS", func(t *testing.T) {
 		t.Parallel()
-		plain := testkit.Locate(t, "redlock://:open%20sesame@"+strings.Join(f.addresses(), ","))
-		if _, err := store.Open(t.Context(), plain); err == nil || strings.Contains(err.Error(), "sesame") {
+		plain := "redlock://:open%20sesame@" + strings.Join(f.addresses(), ",")
+		if _, err := redlock.Open(t.Context(), plain); err == nil || strings.Contains(err.Error(), "sesame") {
 			t.Error(err)
 		}
 	})

@@ -11,15 +11,17 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 const defaultPort = "6379"
 
-// parse reads a URL. The options are for all nodes, and InitAddress has their addresses.
-func parse(at store.Location) (options rueidis.ClientOption, set settings, err error) {
-	allowed := []string{"max-ttl", "tokens", "timeout", "allow"}
+// parse reads a URL, and applies options after its parameters. The client options are for all nodes, and InitAddress
+// has their addresses.
+func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set settings, err error) {
+	allowed := []string{"max-ttl", "tokens", "node-timeout", "allow", "password-file"}
 	if at.Scheme == "redlocks" {
 		allowed = append(allowed, tlsurl.Parameters...)
 	}
@@ -27,6 +29,7 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 		return options, set, err
 	}
 	if set, err = parseSettings(at); err == nil {
+		set.apply(more)
 		err = set.check()
 	}
 	if err != nil {
@@ -59,7 +62,7 @@ func parse(at store.Location) (options rueidis.ClientOption, set settings, err e
 	return options, set, nil
 }
 
-// withPort is a host with its port.
+// withPort returns a host with its port.
 func withPort(host string) string {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		return net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
@@ -67,14 +70,17 @@ func withPort(host string) string {
 	return host
 }
 
-// parseSettings reads the parameters that are not about reaching the nodes.
+// parseSettings reads the parameters that are not about how to connect.
 func parseSettings(at store.Location) (settings, error) {
-	set := settings{prefix: at.Prefix, maxTTL: DefaultMaxTTL}
-	for name, to := range map[string]*time.Duration{"max-ttl": &set.maxTTL, "timeout": &set.timeout} {
+	set := settings{prefix: at.Prefix, maxTTL: defaultMaxTTL}
+	var err error
+	if set.credentials, err = rediswire.ParseCredentials(at); err != nil {
+		return set, err
+	}
+	for name, to := range map[string]*time.Duration{"max-ttl": &set.maxTTL, "node-timeout": &set.timeout} {
 		if !at.Query.Has(name) {
 			continue
 		}
-		var err error
 		if *to, err = time.ParseDuration(at.Query.Get(name)); err != nil || *to <= 0 {
 			*to = -1 // check says what it should be
 		}
@@ -98,17 +104,19 @@ func parseSettings(at store.Location) (settings, error) {
 	return set, nil
 }
 
-// checkCount refuses a number of nodes that makes no sense.
+// checkCount returns an error if there must not be n nodes.
 func checkCount(n int) error {
 	switch {
 	case n < 3:
-		return fmt.Errorf("redlock needs 3 nodes or more, and these are %d: with fewer, no node may ever fail; write redlock://h1,h2,h3, or use redis:// for one", n)
+		return fmt.Errorf("redlock needs at least 3 nodes, and these are %d: with fewer, no node may ever fail; "+
+			"write redlock://h1,h2,h3, or use redis:// for one server", n)
 	case n%2 == 0:
-		return fmt.Errorf("redlock needs an odd number of nodes, and these are %d: a majority of them is %d, so that no more may fail than of %d; add one or leave one out", n, n/2+1, n-1)
-	case n > mostNodes:
-		return fmt.Errorf("redlock asks all nodes for every lock; %d are too many, and %d are the most", n, mostNodes)
+		return fmt.Errorf("redlock needs an odd number of nodes, and these are %d: a majority of them is %d, "+
+			"so that no more may fail than of %d; add one or remove one", n, n/2+1, n-1)
+	case n > maxNodes:
+		return fmt.Errorf("redlock sends each request to all nodes; %d nodes are too many, and %d are the most", n, maxNodes)
 	}
 	return nil
 }
 
-const mostNodes = 63
+const maxNodes = 63

@@ -20,8 +20,8 @@ type listener struct {
 	told  <-chan store.ID
 }
 
-// listen has a claim wait for a lock that somebody holds at all nodes. When it returns, the claim is told of releases: it has
-// lost once more since it listens.
+// listen has a claim wait for a lock that somebody holds at all nodes. When it returns, the claim is told of releases:
+// it has lost once more since it listens.
 func listen(t *testing.T, s *redlock.Store, name string) *listener {
 	t.Helper()
 	s.SetPoll(time.Hour)
@@ -123,7 +123,7 @@ func TestJeopardy(t *testing.T) {
 	s := f.open(t, redlock.WithLogger(log.Logger()))
 	c := testkit.Held(t, s, claimOf("jeopardy"))
 	keep := func() { testkit.Keep(t, s, c, store.Held) }
-	_, err := redlock.Trust(t.Context(), f.at(""), f.nodes[1].Addr())
+	_, err := redlock.Trust(t.Context(), f.url(""), f.nodes[1].Addr())
 	testkit.Must(t, err)
 	testkit.Must(t, f.nodes[1].Stop())
 	testkit.Await(t, "the warning", func() bool { keep(); return log.Count("jeopardy", f.nodes[1].Addr()) > 0 })
@@ -134,7 +134,7 @@ func TestJeopardy(t *testing.T) {
 	if n := log.Count("jeopardy"); n != 1 {
 		t.Errorf("it was warned %d times, want once: %q", n, log.Take())
 	}
-	if s.Health(t.Context())[1].Missed {
+	if s.Health(t.Context())[1].MissedRenewal {
 		t.Error("it still counts as missed")
 	}
 }
@@ -144,12 +144,12 @@ func TestPasswords(t *testing.T) {
 	t.Parallel()
 	f := newFreshFleet(t, 3, servers.Password("right"))
 	hosts := strings.Join(f.addresses(), ",")
-	_, err := redlock.Init(t.Context(), testkit.Locate(t, "redlock://:right@"+hosts))
+	_, err := redlock.Init(t.Context(), "redlock://:right@"+hosts)
 	testkit.Must(t, err)
 	open := func(raw string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		s, err := store.Open(ctx, testkit.Locate(t, raw))
+		s, err := redlock.Open(ctx, raw)
 		if err == nil {
 			s.Close()
 		}
@@ -168,10 +168,10 @@ func TestSmallestUser(t *testing.T) {
 	user := "user app on >secret ~app:* ~holdfast:{}:redlock* &holdfast:{}:redlock:freed:* " +
 		"+eval +evalsha +mget +set +del +exists +pexpire +pttl +time +publish +get +info +subscribe +unsubscribe +ping +hello"
 	f := newFreshFleet(t, 3, servers.ACL("user default off", user))
-	at := testkit.Locate(t, "redlock://app:secret@"+strings.Join(f.addresses(), ",")+"?prefix=app:&"+calm)
+	at := "redlock://app:secret@" + strings.Join(f.addresses(), ",") + "?prefix=app:&" + calm
 	_, err := redlock.Init(t.Context(), at)
 	testkit.Must(t, err)
-	a, err := redlock.OpenDetour(t.Context(), at, nil, redlock.WithLogger(silent))
+	a, err := redlock.Open(t.Context(), at, redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	defer a.Close()
 	holder := testkit.Held(t, a, claimOf("least"))

@@ -25,8 +25,8 @@ type Abilities struct {
 	// Grace: the store can keep a claim for longer than its holder believes it holds.
 	Grace bool
 
-	// Alternative says where to find what this store lacks, for the end of an error, as in "mode=queue has them". It may
-	// be empty.
+	// Alternative says where to find what this store lacks, for the end of an error, as in "mode=queue has them". It
+	// may be empty.
 	Alternative string
 
 	// MinTTL and MaxTTL bound the ttl of a claim.

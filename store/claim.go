@@ -10,8 +10,8 @@ import (
 // MaxReaders is the limit of a lock. A reader demands 1 unit of it, a writer or a mutex all of them.
 const MaxReaders = 1 << 20
 
-// MaxTicket is the greatest ticket. With the eight bits of a token below it (shared and turn), a token stays positive as
-// a signed 64-bit number, the integer type of SQL. As microseconds of a clock it lasts beyond the year 3000.
+// MaxTicket is the greatest ticket. With the eight bits of a token below it (shared and turn), a token stays positive
+// as a signed 64-bit number, the integer type of SQL. As microseconds of a clock it lasts beyond the year 3000.
 const MaxTicket = 1<<55 - 1
 
 // An ID identifies one claim. The client makes it and never uses it again. All of it is random, so that it cannot be
@@ -63,8 +63,8 @@ type Demand struct {
 	Limit int32 // from 1 to MaxReaders; for a Lock it is MaxReaders
 }
 
-// Exclusive reports whether a holder with this demand is the only one by the meaning of its kind, so that its token raises
-// a fence. A semaphore's claim never is, even if it has every unit.
+// Exclusive reports whether a holder with this demand is the only one by the meaning of its kind, so that its token
+// raises a fence. A semaphore's claim never is, even if it has every unit.
 func (d Demand) Exclusive() bool { return d.Kind == Lock && d.Units == d.Limit }
 
 // A Claim is a client's claim in a resource's queue, as the client describes it. The client respects the store's
@@ -101,8 +101,8 @@ type Owner struct {
 	Started time.Time `json:"started,omitzero"` // the client's start, by its own clock: for people only
 }
 
-// A Wait is an edge for finding deadlocks: the owner waits with that claim in that queue. It counts only while that claim
-// really is waiting there.
+// A Wait is an edge for finding deadlocks: the owner waits with that claim in that queue. It counts only while that
+// claim really is waiting there.
 type Wait struct {
 	Name string `json:"name"`
 	ID   ID     `json:"id"`

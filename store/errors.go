@@ -34,11 +34,11 @@ const LastMark = 4_102_444_800_000_000
 // the clock may have been set back.
 func MarkTooHigh(mark uint64, now time.Time) bool { return mark > LastMark && FloorTooHigh(mark, now) }
 
-// BadMark returns the error for a highest ticket that MarkTooHigh refuses. where says where the store keeps it. The error
-// wraps ErrFloor.
+// BadMark returns the error for a highest ticket that MarkTooHigh refuses. where says where the store keeps it. The
+// error wraps ErrFloor.
 func BadMark(where, mark string) error {
-	return fmt.Errorf("%w: according to %s the highest ticket is %.32s, which is beyond the year 2100 and was set by hand; "+
-		"docs/operations.md describes how to repair it", ErrFloor, where, mark)
+	return fmt.Errorf("%w: according to %s the highest ticket is %.32s, which is beyond the year 2100 and was set by "+
+		"hand; docs/operations.md describes how to repair it", ErrFloor, where, mark)
 }
 
 // A Fault is a failure of the store itself: unreachable, refused, wrong password, read-only. It is never reported as

@@ -29,9 +29,9 @@ type Location struct {
 const escapes = "in a user, a password or a parameter, write / as %2F, ? as %3F, # as %23, & as %26, @ as %40 " +
 	"and % as %25"
 
-// ParseLocation parses the URL of a store. Its errors say which part is malformed, and never repeat any of it: a password
-// may be anywhere in such a URL. An @ in the path is refused unless it is written as %40, since it is most often the one
-// before the host of a URL with a slash too few or too many.
+// ParseLocation parses the URL of a store. Its errors say which part is malformed, and never repeat any of it: a
+// password may be anywhere in such a URL. An @ in the path is refused unless it is written as %40, since it is most
+// often the one before the host of a URL with a slash too few or too many.
 func ParseLocation(raw string) (l Location, err error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if l.Scheme = strings.ToLower(scheme); !ok || !isScheme(l.Scheme) {
@@ -147,11 +147,12 @@ func (l *Location) takeCommon() error {
 // other parameters are masked.
 var parameters = map[string]bool{
 	"allow": true, "application_name": true, "ca": true, "cert": true, "connect_timeout": true, "datacenter": true,
-	"db": true, "drift": true, "eviction": true, "guard": true, "host": true, "insecure-skip-verify": true, "key": true,
-	"layout": true, "max-ttl": true, "mode": true, "namespace": true, "node": true, "passfile": true,
+	"db": true, "drift": true, "eviction": true, "host": true, "insecure-skip-verify": true, "key": true,
+	"layout": true, "max-ttl": true, "mode": true, "namespace": true, "node": true, "node-timeout": true, "passfile": true,
 	"password-file": true, "retry": true, "server-name": true, "shared": true, "socket": true, "sslcert": true,
-	"sslkey": true, "sslmode": true, "sslrootcert": true, "sslsni": true, "target_session_attrs": true, "tick": true,
-	"timeout": true, "tls": true, "token-file": true, "tokens": true, "wait-replicas": true, "wait-timeout": true,
+	"sslkey": true, "sslmode": true, "sslrootcert": true, "sslsni": true, "startup-delay": true,
+	"target_session_attrs": true, "tick": true, "tls": true, "token-file": true, "tokens": true,
+	"wait-replicas": true, "wait-timeout": true,
 	"listen": false, "sentinel-user": false, "sentinel-password": false,
 }
 

@@ -54,8 +54,8 @@ type Entry struct {
 	Claim
 	State State
 
-	// Since is when the claim was granted or, if it waits, when it joined, on this machine's clock. It is zero if that is
-	// not known.
+	// Since is when the claim was granted or, if it waits, when it joined, on this machine's clock. It is zero if that
+	// is not known.
 	Since time.Time
 
 	// Left is the time after which the claim expires if it is not kept again.

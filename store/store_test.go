@@ -34,7 +34,8 @@ func TestParseLocation(t *testing.T) {
 	}
 	password, _ := l.User.Password()
 	hosts := []string{"h1:6379", "h2:6380", "[::1]:6381"}
-	if l.Scheme != "redlock" || password != "p@ss" || !slices.Equal(l.Hosts, hosts) || l.Path != "/3" || l.Prefix != "a/" || l.TTL != 10*time.Second || l.Query.Get("drift") != "5ms" || len(l.Query) != 1 {
+	if l.Scheme != "redlock" || password != "p@ss" || !slices.Equal(l.Hosts, hosts) || l.Path != "/3" ||
+		l.Prefix != "a/" || l.TTL != 10*time.Second || l.Query.Get("drift") != "5ms" || len(l.Query) != 1 {
 		t.Fatalf("%+v", l)
 	}
 	if err := l.Allow("drift"); err != nil {
@@ -55,7 +56,8 @@ func TestParseLocation(t *testing.T) {
 
 func TestParseLocationRefuses(t *testing.T) {
 	for _, raw := range []string{
-		"", "x", "://h", "redis://u:s3cret@h:port", "redis://u:s3cret@h:1:2", "redis://u:s3cret@,h", "redis://s3cret%zz@h",
+		"", "x", "://h", "redis://u:s3cret@h:port", "redis://u:s3cret@h:1:2", "redis://u:s3cret@,h",
+		"redis://s3cret%zz@h",
 		"redis://h#s3cret", "redis://u:s3cret@h?a=%zz", "redis://u:s3cret@h?ttl=0s", "redis://u:s3cret@h?ttl=-1s",
 		"redis://u:s3cret@h?prefix=%00", "redis:%zz", "redis:u:s3cret@h", "redis:/u:s3cret@h", "redis:///:s3cret@h",
 		"redis://u:12/s3cret@h", "redis://h:s3cret", "redis://h:99999", "redis://s3cret!",
@@ -70,8 +72,8 @@ func TestParseLocationRefuses(t *testing.T) {
 	}
 }
 
-// TestLocationString checks that String shows no password, no user that may be one, and no parameter that is not known to
-// be harmless.
+// TestLocationString checks that String shows no password, no user that may be one, and no parameter that is not known
+// to be harmless.
 func TestLocationString(t *testing.T) {
 	for raw, want := range map[string]string{
 		"redis://me:s3cret@h:1/2?prefix=p&ttl=1s":          "redis://me:xxxxx@h:1/2?prefix=p&ttl=1s",
@@ -80,7 +82,7 @@ func TestLocationString(t *testing.T) {
 		"redis://s3cret:@h":                                "redis://xxxxx@h",
 		"redis://@h":                                       "redis://@h",
 		"redis://h?pwd=s3cret":                             "redis://h?xxxxx=xxxxx",
-		"redis://h?s3cret&guard=1s":                        "redis://h?guard=1s&xxxxx=xxxxx",
+		"redis://h?s3cret&startup-delay=1s":                "redis://h?startup-delay=1s&xxxxx=xxxxx",
 		"redis+sentinel://h/main?sentinel-password=s3cret": "redis+sentinel://h/main?sentinel-password=xxxxx",
 		"rediss://h?ca=/ca.pem&server-name=n":              "rediss://h?ca=%2Fca.pem&server-name=n",
 		"sqlite:/home/me%40corp/a%3Fb.db":                  "sqlite:/home/me%40corp/a%3Fb.db",
@@ -236,7 +238,8 @@ func TestLocationOfADatabase(t *testing.T) {
 	for raw, want := range map[string]string{
 		"postgres://h/app": "app", "postgres://h": "", "postgres://h/": "", "postgres:///app": "app",
 		"postgres://me:hush@h/my%20shop": "my shop",
-		"postgres:hush":                  "!", "postgres:/hush/x": "!", "postgres://h/app/hush": "!", "postgres://h/app%2Fhush": "!",
+		"postgres:hush":                  "!", "postgres:/hush/x": "!", "postgres://h/app/hush": "!",
+		"postgres://h/app%2Fhush":  "!",
 		"postgres://hush%00@h/app": "!", "postgres://me:hush%00@h/app": "!", "postgres://h/hush%00": "!",
 		"postgres://h/app?db=hush%00": "!",
 	} {

@@ -14,9 +14,9 @@ import (
 // that happens afterwards, except for what is listed at Watch.
 type Watcher interface {
 	// Watch calls changed with the name of each queue that begins with prefix and may have changed: a claim joined, was
-	// granted, left, was broken or expired, or its units, its owner or its turn changed. An empty name means that any of
-	// these queues may have changed. It is reported once when the subscription begins, and whenever changes may have been
-	// lost, as when a connection broke.
+	// granted, left, was broken or expired, or its units, its owner or its turn changed. An empty name means that any
+	// of these queues may have changed. It is reported once when the subscription begins, and whenever changes may have
+	// been lost, as when a connection broke.
 	//
 	// changed may be called for a queue that did not change, by any goroutine, also several at once. It must not block,
 	// and must not call the store.
@@ -27,8 +27,8 @@ type Watcher interface {
 	//
 	// Watch returns when ctx is done, with its error, or when the store is closed, with ErrClosed. It returns
 	// ErrUnsupported at once if the store cannot watch as it was opened, and another final error if no retry can help,
-	// such as a missing permission. It handles all other failures itself, by subscribing again. No goroutine, connection
-	// or subscription of it remains when it has returned, and changed is not called any more.
+	// such as a missing permission. It handles all other failures itself, by subscribing again. No goroutine,
+	// connection or subscription of it remains when it has returned, and changed is not called any more.
 	Watch(ctx context.Context, prefix string, changed func(name string)) error
 }
 

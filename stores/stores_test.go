@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 	_ "github.com/holdfast-go/holdfast/stores"
 )
 
@@ -73,10 +72,7 @@ func redlockURL(t *testing.T, user string, nodes ...*servers.RedisServer) string
 		hosts = append(hosts, n.Addr())
 	}
 	url := "redlock://" + user + strings.Join(hosts, ",")
-	at, err := store.ParseLocation(url)
-	if err == nil {
-		_, err = redlock.Init(t.Context(), at)
-	}
+	_, err := redlock.Init(t.Context(), url)
 	testkit.Must(t, err)
 	return url
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,7 +73,8 @@ func newChromium(t testing.TB) *chromium {
 		in.Close()
 		testkit.Soon(10*time.Second, func() bool { return os.RemoveAll(home) == nil }) // its children may write for a moment longer
 		if t.Failed() {
-			t.Logf("chromium: %s", stderr.String())
+			lines := slices.DeleteFunc(strings.Split(stderr.String(), "\n"), func(line string) bool { return strings.Contains(line, "dbus") })
+			t.Logf("chromium: %s", strings.Join(lines, "\n"))
 		}
 	})
 	return c
@@ -164,7 +166,9 @@ func (c *chromium) newTab(t testing.TB, width, height int) *tab {
 		b.do(domain+".enable", nil)
 	}
 	b.resize(width, height)
-	t.Cleanup(func() { _ = c.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.BrowserContextID}, nil) })
+	t.Cleanup(func() {
+		_ = c.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.BrowserContextID}, nil)
+	})
 	return b
 }
 
@@ -287,10 +291,13 @@ func (b *tab) errors() []string {
 	return append([]string{}, b.log...)
 }
 
-// shot takes a picture into the folder that HOLDFAST_UI_PICTURES names, if it does.
+// picturesEnv names a folder for pictures of the page.
+const picturesEnv = "HOLDFAST_UI_PICTURES"
+
+// shot takes a picture if there is a folder for it.
 func (b *tab) shot(name string) {
 	b.t.Helper()
-	folder := os.Getenv("HOLDFAST_UI_PICTURES")
+	folder := os.Getenv(picturesEnv)
 	if folder == "" {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,14 +14,14 @@ import (
 )
 
 const (
-	flushEvery   = 250 * time.Millisecond // how often changes are sent
-	pingEvery    = 5 * time.Second        // how often a message is sent if nothing changes
-	searchEvery  = time.Second            // how often deadlocks are searched for while queues change
-	lingerFor    = 5 * time.Second        // how long the watch goes on without viewers, so that a reload keeps the timeline
-	maxBehind    = 64                     // how many messages a viewer can be behind before it is dropped
-	freshFor     = time.Second            // how long the time left that was read serves other viewers too
-	maxReads     = 8                      // how many queues are read at once
-	inspectLimit = 5 * time.Second        // how long a read may take
+	flushEvery    = 250 * time.Millisecond // how often changes are sent
+	pingEvery     = 5 * time.Second        // how often a message is sent if nothing changes
+	searchEvery   = time.Second            // how often deadlocks are searched for while queues change
+	defaultLinger = 5 * time.Second        // how long the watch goes on without viewers, so that a reload keeps the timeline
+	maxBehind     = 64                     // how many messages a viewer can be behind before it is dropped
+	freshFor      = time.Second            // how long the time left that was read serves other viewers too
+	maxReads      = 8                      // how many queues are read at once
+	inspectLimit  = 5 * time.Second        // how long a read may take
 )
 
 var (
@@ -33,6 +34,7 @@ type hub struct {
 	client     *holdfast.Client
 	prefix     string
 	maxViewers int
+	lingerFor  time.Duration
 	closed     context.Context // done when Close was called
 	reads      chan struct{}   // slots for reads
 	wait       sync.WaitGroup  // of the goroutines of the watch
@@ -58,7 +60,7 @@ type freshRead struct {
 
 func newHub(closed context.Context, client *holdfast.Client, prefix string, maxViewers int) *hub {
 	return &hub{
-		client: client, prefix: prefix, maxViewers: maxViewers, closed: closed, reads: make(chan struct{}, maxReads),
+		client: client, prefix: prefix, maxViewers: maxViewers, lingerFor: defaultLinger, closed: closed, reads: make(chan struct{}, maxReads),
 		board: newBoard(), viewers: map[*viewer]bool{}, fresh: map[string]*freshRead{},
 	}
 }
@@ -99,7 +101,7 @@ func (h *hub) leave(v *viewer) {
 		return
 	}
 	var t *time.Timer
-	t = time.AfterFunc(lingerFor, func() {
+	t = time.AfterFunc(h.lingerFor, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.linger == t {
@@ -161,6 +163,7 @@ type flusher struct {
 	again    bool   // search although nothing changed
 	loaded   bool   // as the viewers know it
 	failing  string // likewise
+	unread   int    // likewise
 }
 
 // message returns the next message for all viewers, or nil.
@@ -171,10 +174,11 @@ func (f *flusher) message(b *board, now time.Time) []byte {
 		f.searched, f.version = now, b.version
 	}
 	failing := b.failure()
-	if len(b.dirty) == 0 && !deadlocks && f.loaded == b.loaded && f.failing == failing && now.Sub(f.sent) < pingEvery {
+	if len(b.dirty) == 0 && !deadlocks && f.loaded == b.loaded && f.failing == failing && f.unread == len(b.unread) &&
+		now.Sub(f.sent) < pingEvery {
 		return nil
 	}
-	f.sent, f.loaded, f.failing = now, b.loaded, failing
+	f.sent, f.loaded, f.failing, f.unread = now, b.loaded, failing, len(b.unread)
 	m := newMessage(b, now)
 	m.Rows, m.Gone = b.changes()
 	return encode("change", m)
@@ -197,6 +201,8 @@ type messageJSON struct {
 	Now       int64             `json:"now"`
 	Loaded    bool              `json:"loaded"`
 	Failing   string            `json:"failing,omitempty"`
+	Unread    int               `json:"unread,omitempty"`    // names whose queues cannot be read
+	UnreadWhy string            `json:"unreadWhy,omitempty"` // of the first of them
 	Held      int               `json:"held"`
 	Waiting   int               `json:"waiting"`
 	Deadlocks [][]stepJSON      `json:"deadlocks"`
@@ -207,6 +213,9 @@ type messageJSON struct {
 func newMessage(b *board, now time.Time) messageJSON {
 	m := messageJSON{
 		Now: now.UnixMilli(), Loaded: b.loaded, Failing: b.failure(), Held: b.held, Waiting: b.waiting, Deadlocks: [][]stepJSON{},
+	}
+	if m.Unread = len(b.unread); m.Unread > 0 {
+		m.UnreadWhy = b.unread[slices.Min(slices.Collect(maps.Keys(b.unread)))]
 	}
 	for _, k := range b.knots {
 		m.Deadlocks = append(m.Deadlocks, k.steps())

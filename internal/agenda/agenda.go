@@ -1,36 +1,36 @@
-// Package agenda has a list of things to be done, the first due on top. Each entry knows where it stands, so that it
-// can leave or move without a search.
+// Package agenda has a priority queue by time. Each entry knows its index, so that it can be removed or moved without a
+// search.
 package agenda
 
-// Off is where an entry stands that is on no agenda.
+// Off is the index of an entry that is on no agenda.
 const Off = -1
 
-// An Entry remembers where it stands.
-type Entry interface{ StandAt(i int) }
+// An Entry is told its index whenever it changes. The index is Off after the entry was removed.
+type Entry interface{ SetIndex(i int) }
 
-// An Agenda is a binary heap. The zero value is empty. The times are kept beside the entries, not in them, so that
-// a long agenda is put in order without a look at each entry that is passed.
+// An Agenda is a binary heap. The zero value is empty. The times are kept beside the entries, not in them, so that a
+// long agenda is put in order without reading the memory of each entry.
 type Agenda[T Entry] []item[T]
 
 type item[T Entry] struct {
-	due int64
-	who T
+	due   int64
+	entry T
 }
 
-// First is the entry that is due first, and when. The agenda must not be empty.
-func (a Agenda[T]) First() (who T, due int64) { return a[0].who, a[0].due }
+// First returns the entry that is due first, and when. The agenda must not be empty.
+func (a Agenda[T]) First() (entry T, due int64) { return a[0].entry, a[0].due }
 
-// Add puts x on the agenda.
+// Add adds x to the agenda.
 func (a *Agenda[T]) Add(x T, due int64) {
 	*a = append(*a, item[T]{due, x})
 	a.up(len(*a) - 1)
 }
 
-// Remove takes the entry at i off.
+// Remove removes the entry at index i.
 func (a *Agenda[T]) Remove(i int) {
 	old := *a
 	last := len(old) - 1
-	old[i].who.StandAt(Off)
+	old[i].entry.SetIndex(Off)
 	moved := old[last]
 	old[last] = item[T]{}
 	*a = old[:last]
@@ -40,20 +40,20 @@ func (a *Agenda[T]) Remove(i int) {
 	}
 }
 
-// Move changes when the entry at i is due.
+// Move changes when the entry at index i is due.
 func (a *Agenda[T]) Move(i int, due int64) {
 	(*a)[i].due = due
 	a.sift(i)
 }
 
-// sift puts the entry at i in its place.
+// sift moves the entry at index i to where its time belongs.
 func (a *Agenda[T]) sift(i int) {
 	if !a.down(i) {
 		a.up(i)
 	}
 }
 
-// up moves the entry at i towards the top as far as it goes.
+// up moves the entry at index i towards the top as far as possible.
 func (a *Agenda[T]) up(i int) {
 	x := (*a)[i]
 	for i > 0 {
@@ -67,7 +67,7 @@ func (a *Agenda[T]) up(i int) {
 	a.put(i, x)
 }
 
-// down moves the entry at i away from the top as far as it goes, and says whether it moved.
+// down moves the entry at index i away from the top as far as possible, and reports whether it moved.
 func (a *Agenda[T]) down(i int) bool {
 	x, from := (*a)[i], i
 	for {
@@ -90,5 +90,5 @@ func (a *Agenda[T]) down(i int) bool {
 
 func (a *Agenda[T]) put(i int, x item[T]) {
 	(*a)[i] = x
-	x.who.StandAt(i)
+	x.entry.SetIndex(i)
 }

@@ -12,10 +12,10 @@ type entry struct {
 	at  int
 }
 
-func (e *entry) StandAt(i int) { e.at = i }
+func (e *entry) SetIndex(i int) { e.at = i }
 
-// TestAgendaAtRandom adds, moves and removes at random, and looks each time that everyone stands where he thinks, and
-// that nobody is due before the first. In the end all come in order.
+// TestAgendaAtRandom adds, moves and removes at random, and checks each time that every entry has the right index, and
+// that none is due before the first. In the end all are returned in order.
 func TestAgendaAtRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))

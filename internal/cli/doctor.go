@@ -27,8 +27,8 @@ func newDoctor(a *app) *cobra.Command {
 settings of its servers cost guarantees, and whether there are leftovers or deadlocks. Each check is
 one line with OK, WARN or FAIL, and below it why it matters and what to type.
 
-It changes nothing but for one lock under a random name, which it acquires and releases at once. What
-opening a store always does it does too: tables that are not there are created.
+It changes nothing but for one lock under a random name, which it acquires and releases at once.
+What opening a store always does it does too: tables that are not there are created.
 
 It exits with 69 if a check fails, and with --strict with 1 if one warns.`,
 		Example: `  holdfast doctor

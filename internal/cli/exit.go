@@ -25,16 +25,16 @@ const (
 
 // exitCodes is the table that people see. docs/cli.md has the same one, which a test compares.
 var exitCodes = []struct{ code, meaning string }{
-	{"0-255", "run: what the command exited with"},
-	{"128+n", "run: signal n ended the command, or the wait for the lock"},
-	{"1", "show, break: nobody holds the lock; break: the answer was no; demo, lab: it went wrong"},
+	{"0-255", "run, elect: what the command exited with"},
+	{"128+n", "run, elect: signal n ended the command, or the wait for the lock; wait: likewise"},
+	{"1", "show, break: not held; break: the answer was no; demo, lab: failed; doctor --strict: warned"},
 	{"64", "called wrongly: flags, names, the store's URL, or a use of the lock that does not fit"},
-	{"69", "the store failed: unreachable, refused, broken; redlock: no majority; verify, lab: not run"},
-	{"75", "run: the lock is taken (another code with --busy-exit, 0 with --skip)"},
-	{"79", "run: the lock was lost while the command ran, whatever the command exited with"},
+	{"69", "the store failed: unreachable, refused, broken, no majority, not fit; verify, lab: not run"},
+	{"75", "run, elect, wait: the lock is taken (run: or as --busy-exit says; 0 with --skip)"},
+	{"79", "run, elect --once: the lock was lost while the command ran, whatever that exited with"},
 	{"80", "verify: a lock did not hold"},
-	{"126", "run: the command cannot be executed"},
-	{"127", "run: the command was not found"},
+	{"126", "run, elect: the command cannot be executed"},
+	{"127", "run, elect: the command was not found"},
 }
 
 // An exitError ends the program with a code. Its text may be empty: then there is nothing to say.

@@ -150,7 +150,7 @@ func TestMaskedStoreIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
-	t.Setenv(storeEnv, "redis://h/1?prefix=a&guard=1s")
+	t.Setenv(storeEnv, "redis://h/1?prefix=a&startup-delay=1s")
 	if _, err := new(app).locate(); err != nil {
 		t.Errorf("nothing was masked there: %v", err)
 	}

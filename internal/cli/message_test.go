@@ -20,7 +20,7 @@ func TestMessagesSayOneThing(t *testing.T) {
 		"mismatch":        {[]string{"run", "--slots", "3", "taken", "--", "true"}, "in use as a lock"},
 		"ttl":             {[]string{"run", "--ttl", "1000h", "x", "--", "true"}, `holdfast: lock "x" on memory: bad ttl: 1000h0m0s`},
 		"ttl of two":      {[]string{"run", "--ttl", "1000h", "x", "y", "--", "true"}, `lock all: part 0: lock "x" on memory: bad ttl`},
-		"no token":        {[]string{"break", "--yes", "--token", "x", "taken"}, `--token: "x" is no token`},
+		"no token":        {[]string{"break", "--yes", "--token", "x", "taken"}, `--token: "x" is not a token`},
 		"nobody":          {[]string{"show", long}, `nobody holds "nightly/`},
 		"nobody, broken":  {[]string{"break", "--yes", long}, `nobody holds "nightly/`},
 		"URL":             {[]string{"--store", "memory:?prefix=%00", "ls"}, "bad name: it has a NUL byte (the prefix)"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,18 +41,21 @@ with a password belongs: arguments are seen by everyone who lists processes.`,
 	return cmd
 }
 
+// A nodesFunc does something with the nodes at a URL, and returns their health.
+type nodesFunc func(ctx context.Context, url string, options ...redlock.Option) ([]redlock.NodeHealth, error)
+
 // newNodes completes a command that does something with all nodes, and shows how they stand then.
-func newNodes(a *app, cmd *cobra.Command, do func(context.Context, store.Location) ([]redlock.NodeHealth, error)) *cobra.Command {
+func newNodes(a *app, cmd *cobra.Command, do nodesFunc) *cobra.Command {
 	var asJSON bool
 	cmd.Args, cmd.ValidArgsFunction = atMostOneURL, cobra.NoFileCompletions
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		at, err := a.locateNodes(cmd, strings.Join(args, ""))
+		url, at, err := a.locateNodes(cmd, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
 		defer cancel()
-		nodes, failed := do(ctx, at)
+		nodes, failed := do(ctx, url)
 		if len(nodes) > 0 {
 			if asJSON {
 				err = writeJSON(a.stdout, newNodesJSON(at, nodes))
@@ -93,8 +97,8 @@ majority votes.`,
 }
 
 // initNodes marks new nodes, and says so if there was nothing to mark.
-func (a *app) initNodes(ctx context.Context, at store.Location) ([]redlock.NodeHealth, error) {
-	nodes, err := redlock.Init(ctx, at)
+func (a *app) initNodes(ctx context.Context, url string, options ...redlock.Option) ([]redlock.NodeHealth, error) {
+	nodes, err := redlock.Init(ctx, url, options...)
 	if n := votes(nodes); err == nil && n > 0 && n < len(nodes) {
 		a.say("%d of %d nodes vote already, and so no other was marked; the others vote after max-ttl", n, len(nodes))
 	}
@@ -104,8 +108,8 @@ func (a *app) initNodes(ctx context.Context, at store.Location) ([]redlock.NodeH
 func newRedlockStatus(a *app) *cobra.Command {
 	return newNodes(a, &cobra.Command{
 		Use:   "status [URL]",
-		Short: "Show which nodes vote, and what ails the others",
-		Long: `Show which nodes vote, which are in quarantine and for how long, and which are ill and why. It asks
+		Short: "Show which nodes vote, and why the others do not",
+		Long: `Show which nodes vote, which are in quarantine and for how long, and which are failing and why. It asks
 all of them at once, and changes nothing. It exits with 69 if no majority votes: nobody gets a lock
 then.`,
 		Example: `  holdfast redlock status redlock://h1,h2,h3,h4,h5
@@ -133,17 +137,17 @@ appendfsync always). If it loses anything all the same, two can hold one lock.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node := args[len(args)-1]
-			at, err := a.locateNodes(cmd, strings.Join(args[:len(args)-1], ""))
+			url, at, err := a.locateNodes(cmd, strings.Join(args[:len(args)-1], ""))
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWithin)
 			defer cancel()
-			health, err := redlock.Trust(ctx, at, node)
+			health, err := redlock.Trust(ctx, url, node)
 			if err != nil {
 				return nodesError(ctx, cmd, at, err)
 			}
-			_, err = fmt.Fprintf(a.stdout, "trusted: %s, if it is restarted within %v\n", shown(health.Address), rounded(health.Trusted))
+			_, err = fmt.Fprintf(a.stdout, "trusted: %s, if it is restarted within %v\n", shown(health.Address), rounded(health.TrustedFor))
 			return err
 		},
 	}
@@ -156,25 +160,28 @@ func atMostOneURL(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// locateNodes says which store is meant: that of the argument, else that of --store or of the environment.
-func (a *app) locateNodes(cmd *cobra.Command, argument string) (at store.Location, err error) {
-	_, inEnv := os.LookupEnv(storeEnv)
+// locateNodes returns the URL of the store: that of the argument, or else that of --store or of the environment.
+func (a *app) locateNodes(cmd *cobra.Command, argument string) (url string, at store.Location, err error) {
+	fromEnv, inEnv := os.LookupEnv(storeEnv)
 	switch {
 	case argument != "":
+		url = argument
 		if at, err = store.ParseLocation(argument); err != nil {
-			return at, usageError("the URL: %w", err)
+			return "", at, usageError("the URL: %w", err)
 		}
 	case a.storeURL == "" && !inEnv:
-		return at, usageError("which nodes? write: %s redlock://h1,h2,h3, or give --store or %s", cmd.CommandPath(), storeEnv)
+		return "", at, usageError("which nodes? write: %s redlock://h1,h2,h3, or give --store or %s",
+			cmd.CommandPath(), storeEnv)
 	default:
+		url = cmp.Or(a.storeURL, fromEnv)
 		if at, err = a.locate(); err != nil {
-			return at, err
+			return "", at, err
 		}
 	}
 	if at.Scheme != "redlock" && at.Scheme != "redlocks" {
-		return at, usageError("this store has no nodes that vote; they are named as in redlock://h1,h2,h3")
+		return "", at, usageError("this store has no nodes that vote; they are named as in redlock://h1,h2,h3")
 	}
-	return at, nil
+	return url, at, nil
 }
 
 // nodesError is an error of package redlock, with the code that the program ends with: what no node has said is about the

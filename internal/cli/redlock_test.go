@@ -76,7 +76,7 @@ func TestRedlockInit(t *testing.T) {
 
 	// A node that has been in use, and belongs to another deployment, is not marked.
 	other := strings.ReplaceAll(m.url(), "max-ttl=1m", "max-ttl=2m")
-	m.call(exitStore, `ill .*max-ttl`, "max-ttl", "redlock", "init", other)
+	m.call(exitStore, `failing .*max-ttl`, "max-ttl", "redlock", "init", other)
 	m.call(0, all, "", "redlock", "status")
 }
 
@@ -87,7 +87,7 @@ func TestRedlockStatus(t *testing.T) {
 
 	check(t, first.Restart(false))
 	check(t, third.Kill())
-	fresh, down := anyNode+`fresh +\?.*\n`, anyNode+`ill +\? +\S+ +\? +.*(refused|reached).*\n`
+	fresh, down := anyNode+`fresh +\?.*\n`, anyNode+`failing +\? +\S+ +\? +.*(refused|reached).*\n`
 	m.call(exitStore, header+fresh+voting+down+"1 of 3 nodes vote, and 2 are needed", "", "redlock", "status", m.url())
 
 	// With its data, but by another run.
@@ -96,7 +96,7 @@ func TestRedlockStatus(t *testing.T) {
 	m.call(exitStore, fresh+voting+quarantined, "", "redlock", "status", m.url())
 
 	check(t, second.Pause())
-	m.call(exitStore, fresh+anyNode+`ill .*no answer.*\n`+quarantined, "", "redlock", "status", m.url())
+	m.call(exitStore, fresh+anyNode+`failing .*no answer.*\n`+quarantined, "", "redlock", "status", m.url())
 	check(t, second.Continue())
 
 	var got struct {
@@ -110,9 +110,9 @@ func TestRedlockStatus(t *testing.T) {
 	if got.Votes != 1 || got.Majority != 2 || len(got.Nodes) != 3 || !strings.Contains(got.Store, "xxxxx@"+first.Addr()) {
 		t.Errorf("%+v", got)
 	}
-	for i, state := range []string{"ill", "voting", "quarantined"} {
+	for i, state := range []string{"failing", "voting", "quarantined"} {
 		n := got.Nodes[i]
-		if n["address"] != m.servers[i].Addr() || n["state"] != state || (n["error"] != nil) != (state == "ill") {
+		if n["address"] != m.servers[i].Addr() || n["state"] != state || (n["error"] != nil) != (state == "failing") {
 			t.Errorf("%s: %v", state, n)
 		}
 		if wait, _ := n["wait_ms"].(float64); (wait > 50_000 && wait <= 60_000) != (state == "quarantined") {
@@ -194,11 +194,11 @@ func TestNodesForPeople(t *testing.T) {
 		node redlock.NodeHealth
 		want string
 	}{
-		{redlock.NodeHealth{State: redlock.Voting, Took: 1234567, Version: "7.4.1", Mark: 7}, "h1  voting  7  1ms  7.4.1"},
-		{redlock.NodeHealth{State: redlock.NeedsMark}, "needs mark  ?  0s  ?  the next lock gives it its vote back"},
+		{redlock.NodeHealth{State: redlock.Voting, Latency: 1234567, Version: "7.4.1", Mark: 7}, "h1  voting  7  1ms  7.4.1"},
+		{redlock.NodeHealth{State: redlock.Rejoining}, "rejoining  ?  0s  ?  the next lock gives it its vote back"},
 		{redlock.NodeHealth{State: redlock.Voting, Ahead: 3 * time.Second}, "its clock is 3s ahead"},
 		{redlock.NodeHealth{State: redlock.Voting, Ahead: -90 * time.Minute}, "its clock is 1h30m0s behind"},
-		{redlock.NodeHealth{State: redlock.Voting, Doubts: []string{"it has 1 replica", "it may evict"}}, "it has 1 replica; it may evict"},
+		{redlock.NodeHealth{State: redlock.Voting, Warnings: []string{"it has 1 replica", "it may evict"}}, "it has 1 replica; it may evict"},
 		{redlock.NodeHealth{Err: errors.New("evil\x1b[2J\ntext")}, `evil\u001b[2J text`},
 		{redlock.NodeHealth{Version: "7\x1b[2J"}, `"7\x1b[2J"`},
 	} {

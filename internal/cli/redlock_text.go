@@ -40,7 +40,7 @@ func writeNodes(w io.Writer, nodes []redlock.NodeHealth) error {
 		if n.Version != "" {
 			version = shown(n.Version)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\t%s\n", shown(n.Address), n.State, mark, brief(n.Took), version,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\t%s\n", shown(n.Address), n.State, mark, brief(n.Latency), version,
 			printable.Line(strings.Join(remarks(n), "; ")))
 	}
 	if err := t.Flush(); err != nil {
@@ -53,20 +53,20 @@ func writeNodes(w io.Writer, nodes []redlock.NodeHealth) error {
 // remarks are what is to be said of a node.
 func remarks(n *redlock.NodeHealth) (all []string) {
 	switch n.State {
-	case redlock.Ill:
+	case redlock.Failing:
 		if n.Err != nil {
 			all = append(all, n.Err.Error())
 		}
 	case redlock.Quarantined:
-		all = append(all, fmt.Sprintf("it was restarted or lost its data: no vote for %v", rounded(n.Wait)))
-	case redlock.NeedsMark:
+		all = append(all, fmt.Sprintf("it was restarted or lost its data: no vote for %v", rounded(n.NoVoteFor)))
+	case redlock.Rejoining:
 		all = append(all, "the next lock gives it its vote back")
 	case redlock.Fresh:
-		all = append(all, fmt.Sprintf("it is new or has lost its data: no vote for %v from its first use", rounded(n.Wait)))
+		all = append(all, fmt.Sprintf("it is new or has lost its data: no vote for %v from its first use", rounded(n.NoVoteFor)))
 	case redlock.Voting:
 	}
-	if n.Trusted > 0 {
-		all = append(all, fmt.Sprintf("a restart within %v is trusted", rounded(n.Trusted)))
+	if n.TrustedFor > 0 {
+		all = append(all, fmt.Sprintf("a restart within %v is trusted", rounded(n.TrustedFor)))
 	}
 	if n.Ahead >= worthTelling {
 		all = append(all, fmt.Sprintf("its clock is %v ahead", rounded(n.Ahead)))
@@ -74,7 +74,7 @@ func remarks(n *redlock.NodeHealth) (all []string) {
 	if n.Ahead <= -worthTelling {
 		all = append(all, fmt.Sprintf("its clock is %v behind", rounded(-n.Ahead)))
 	}
-	return append(all, n.Doubts...)
+	return append(all, n.Warnings...)
 }
 
 // brief is how long an answer took.
@@ -113,9 +113,9 @@ func newNodesJSON(at store.Location, nodes []redlock.NodeHealth) nodesJSON {
 		n := &nodes[i]
 		j := nodeJSON{
 			Address: n.Address, State: n.State.String(),
-			WaitMS: n.Wait.Milliseconds(), TrustedMS: n.Trusted.Milliseconds(), AheadMS: n.Ahead.Milliseconds(),
-			TookMS:  float64(n.Took.Microseconds()) / 1000,
-			Version: n.Version, Doubts: n.Doubts,
+			WaitMS: n.NoVoteFor.Milliseconds(), TrustedMS: n.TrustedFor.Milliseconds(), AheadMS: n.Ahead.Milliseconds(),
+			TookMS:  float64(n.Latency.Microseconds()) / 1000,
+			Version: n.Version, Doubts: n.Warnings,
 		}
 		if n.Mark > 0 {
 			j.Mark = strconv.FormatUint(n.Mark, 10)

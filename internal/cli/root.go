@@ -82,9 +82,12 @@ Stores are named by URL, and docs/cli.md has more of each:
 	})
 	root.AddCommand(
 		newRun(a),
+		newElect(a),
+		newWait(a),
 		newLs(a),
 		newShow(a),
 		newDoctor(a),
+		newExporter(a),
 		newBreak(a),
 		newUI(a),
 		newRedlock(a),

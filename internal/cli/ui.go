@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -114,9 +113,8 @@ func (f *uiFlags) open(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
 	address := f.listen
 	if address == "" {
-		l, err := config.Listen(ctx, "tcp", uiAddress)
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
-			return l, err
+		if l, err := config.Listen(ctx, "tcp", uiAddress); err == nil {
+			return l, nil
 		}
 		address = "127.0.0.1:0"
 	}

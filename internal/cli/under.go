@@ -38,9 +38,11 @@ type run struct {
 	names   []string // as given
 	command []string
 
-	session *session
-	notice  notice
-	grip    grip // nil until the locks are held
+	election bool // of the one name: see elect.go
+	lost     bool // the lock, while the command ran
+	session  *session
+	notice   notice
+	grip     grip // nil until the locks are held
 }
 
 // do takes the locks, runs the command and gives the locks back. What can be known to fail fails before anything is
@@ -82,6 +84,7 @@ func (r *run) do(ctx context.Context) error {
 	r.giveBack() // also what was lost: until then the store keeps it for the grace
 	switch {
 	case held.why != nil:
+		r.lost = true
 		return &exitError{code: exitLost}
 	case err != nil:
 		return cannotStart(r.command[0], err)
@@ -179,6 +182,9 @@ func (r *run) take(ctx context.Context) error {
 
 // grab takes the locks, or waits for them as long as it may.
 func (r *run) grab(ctx context.Context) (grip, error) {
+	if r.election {
+		return r.campaign(ctx)
+	}
 	var all []holdfast.Part
 	for _, name := range unique(r.names) {
 		all = append(all, r.want(r.session.Client, name, r.options()))

@@ -1,5 +1,5 @@
-// Package docs_test checks the Markdown files of the repository: their links, the tests and examples that they name, and
-// that their code blocks are valid.
+// Package docs_test checks the Markdown files of the repository: their links, the tests and examples that they name,
+// and that their code blocks are valid.
 package docs_test
 
 import (
@@ -54,7 +54,18 @@ func pages(t *testing.T) []page {
 // tracked lists the files that match a pattern and are part of the repository.
 func tracked(t *testing.T, pattern string) []string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "--", pattern)
+	list := exec.CommandContext(
+		t.Context(),
+		"git",
+		"-C",
+		root,
+		"ls-files",
+		"--cached",
+		"--others",
+		"--exclude-standard",
+		"--",
+		pattern,
+	)
 	out, err := list.Output()
 	testkit.Must(t, err)
 	var files []string
@@ -87,7 +98,8 @@ func parse(path, text string) page {
 			open.code += line
 		default:
 			prose.WriteString(line)
-			if title, ok := strings.CutPrefix(strings.TrimLeft(trimmed, "#"), " "); ok && strings.HasPrefix(trimmed, "#") {
+			if title, ok := strings.CutPrefix(strings.TrimLeft(trimmed, "#"), " "); ok &&
+				strings.HasPrefix(trimmed, "#") {
 				p.headings[anchor(title)] = true
 			}
 		}
@@ -167,7 +179,21 @@ func TestNamedTests(t *testing.T) {
 // TestCodeBlocks checks the code blocks that are not Go: shell scripts and JSON for their syntax, and that every other
 // block says a language that is known here.
 func TestCodeBlocks(t *testing.T) {
-	known := []string{"", "go", "sh", "json", "sql", "yaml", "ini", "dockerfile", "crontab", "java", "js", "lua", "promql"}
+	known := []string{
+		"",
+		"go",
+		"sh",
+		"json",
+		"sql",
+		"yaml",
+		"ini",
+		"dockerfile",
+		"crontab",
+		"java",
+		"js",
+		"lua",
+		"promql",
+	}
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
 			switch b.language {

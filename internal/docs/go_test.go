@@ -164,8 +164,8 @@ func check(t *testing.T, code string) error {
 	return first
 }
 
-// parseBlock parses a block as a file, as declarations, or as statements, whichever it is. Fragments get the imports and
-// variables that they use and do not declare.
+// parseBlock parses a block as a file, as declarations, or as statements, whichever it is. Fragments get the imports
+// and variables that they use and do not declare.
 func parseBlock(fset *token.FileSet, code string) (*ast.File, error) {
 	if strings.HasPrefix(code, "package ") {
 		return parser.ParseFile(fset, "block.go", code, 0)
@@ -245,8 +245,8 @@ var exports = sync.OnceValues(func() ([2]map[string]string, error) {
 	return all, nil
 })
 
-// TestReadmeFence runs README's example of a fence on PostgreSQL: a newer holder's sale counts, and the late writer's is
-// refused.
+// TestReadmeFence runs README's example of a fence on PostgreSQL: a newer holder's sale counts, and the late writer's
+// is refused.
 func TestReadmeFence(t *testing.T) {
 	postgres := servers.Postgres(t)
 	var sell string

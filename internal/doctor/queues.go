@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -102,6 +103,8 @@ func (w *ward) count(err error) store.Finding {
 		Found: fmt.Sprintf("%d names in use, with %d claims that hold and %d that wait", len(w.queues), held, waiting),
 	}
 	switch {
+	case errors.Is(err, store.ErrUnsupported):
+		f.Found = "not read: " + text(err)
 	case err != nil:
 		f.Level, f.Found = store.Warn, "the names in use cannot be listed: "+text(err)
 		f.Why = "holdfast ls, top and exporter need that; locks do not"
@@ -126,7 +129,8 @@ func (w *ward) formats() store.Finding {
 			shown = append(shown, store.Shown(name)+": "+text(err))
 		}
 	}
-	f.Level, f.Found = store.Warn, fmt.Sprintf("%d queues cannot be read: %s", len(w.unreadable), strings.Join(shown, "; "))
+	f.Level, f.Found = store.Warn, fmt.Sprintf("%d queues cannot be read: %s", len(w.unreadable),
+		strings.Join(shown, "; "))
 	f.Why = "locks of these names cannot be acquired by this version of holdfast"
 	f.Fix = "remove what was written there by hand, if no client uses it"
 	if newer {
@@ -180,8 +184,7 @@ func some(names []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// deadlocks reports owners that wait for each other. An owner that waits while it holds writes on what it holds what it
-// waits for, so that only such claims need to be looked at.
+// deadlocks reports owners that wait for each other.
 func (w *ward) deadlocks(ctx context.Context) store.Finding {
 	ctx, cancel := context.WithTimeout(ctx, knotsWithin)
 	defer cancel()
@@ -190,22 +193,11 @@ func (w *ward) deadlocks(ctx context.Context) store.Finding {
 		f.Found = "not searched for: the store keeps no queue"
 		return f
 	}
-	read := func(ctx context.Context, name string) (store.Queue, error) {
-		w.mu.Lock()
-		q, ok := w.queues[name]
-		w.mu.Unlock()
-		if ok || !w.more {
-			return q, nil
-		}
-		return w.store.Queue(ctx, name)
-	}
 	found := map[store.ID]knot.Knot{}
-	for _, q := range w.queues {
-		for i := range q.Entries {
-			for _, wait := range q.Entries[i].Waits {
-				if k, err := knot.Find(ctx, read, wait.Name, wait.ID); err == nil && k.Found() {
-					found[k.Victim] = k
-				}
+	for _, waits := range w.link() {
+		for _, wait := range waits {
+			if k, err := knot.Find(ctx, w.linked, wait.Name, wait.ID); err == nil && k.Found() {
+				found[k.Victim] = k
 			}
 		}
 	}
@@ -224,7 +216,46 @@ func (w *ward) deadlocks(ctx context.Context) store.Finding {
 		shown = append(shown, strings.Join(steps, ", "))
 	}
 	f.Level, f.Found = store.Warn, fmt.Sprintf("%d deadlocks: %s", len(found), strings.Join(shown, "; "))
-	f.Why = "a client of this library gives up within seconds; one with the search turned off waits until its context ends"
+	f.Why = "one of the clients gives up within seconds, unless it has turned the search off: then they wait until a " +
+		"context ends"
 	f.Fix = "take the locks in one order, or with LockAll; to end it now: holdfast break NAME"
 	return f
+}
+
+// link notes on all claims of an owner what that owner waits for, and returns the waits of those that also hold.
+// Clients write that themselves only if they search for deadlocks.
+func (w *ward) link() map[string][]store.Wait {
+	waits, holds := map[string][]store.Wait{}, map[string]bool{}
+	w.each(func(e *store.Entry) {
+		if e.State == store.Held {
+			holds[ownerOf(e)] = true
+		} else {
+			waits[ownerOf(e)] = append(waits[ownerOf(e)], store.Wait{Name: e.Name, ID: e.ID})
+		}
+	})
+	w.each(func(e *store.Entry) { e.Waits = waits[ownerOf(e)] })
+	maps.DeleteFunc(waits, func(owner string, _ []store.Wait) bool { return !holds[owner] })
+	return waits
+}
+
+// linked is a knot.Reader of what was read.
+func (w *ward) linked(_ context.Context, name string) (store.Queue, error) {
+	return w.queues[name], nil
+}
+
+func (w *ward) each(do func(*store.Entry)) {
+	for name, q := range w.queues {
+		for i := range q.Entries {
+			q.Entries[i].Name = name
+			do(&q.Entries[i])
+		}
+	}
+}
+
+// ownerOf returns what tells the owner of a claim from others: the first claim of an owner stands for it.
+func ownerOf(e *store.Entry) string {
+	if e.Owner != nil && e.Owner.ID != "" {
+		return e.Owner.ID
+	}
+	return e.ID.String()
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// cycle gives a shortest cycle through the victim's claim, the same one whoever looks for it: the search begins
-// there, and all that could go either way is ordered by the lines, by names and by IDs, not by how it was gathered.
-func (w *web) cycle(victim *spot) []Step {
+// cycle returns a shortest cycle through the victim's claim. All members find the same one: the search begins at the
+// victim, and ties are decided by the order in the queues, by names and by IDs, not by the order of gathering.
+func (w *walk) cycle(victim *entry) []Step {
 	for _, r := range w.order {
 		r.mark = 0
 	}
 	home := victim.owner
 	for level := reach(nil, victim, home); len(level) > 0; {
-		var next []*party
+		var next []*owner
 		for _, p := range level {
 			for _, wait := range p.sorted() {
 				if blocker := wait.behind(home); blocker != nil {
@@ -28,10 +28,10 @@ func (w *web) cycle(victim *spot) []Step {
 	return nil
 }
 
-// reach adds those who stand ahead of a wait and were not reached before.
-func reach(to []*party, wait *spot, home *party) []*party {
-	for r := wait.row; r.mark < wait.at; r.mark++ {
-		s := &r.spots[r.mark]
+// reach adds the owners of claims ahead of a wait that were not reached before.
+func reach(to []*owner, wait *entry, home *owner) []*owner {
+	for r := wait.queue; r.mark < wait.at; r.mark++ {
+		s := &r.entries[r.mark]
 		if p := s.owner; !p.live && p != home && p.via == nil {
 			p.wait, p.via = wait, s
 			to = append(to, p)
@@ -40,13 +40,13 @@ func reach(to []*party, wait *spot, home *party) []*party {
 	return to
 }
 
-// steps writes the way down that the search came, which closed with this last step.
-func steps(wait, blocker *spot, home *party) []Step {
+// steps returns the steps by which the search came to the last one, which closed the cycle.
+func steps(wait, blocker *entry, home *owner) []Step {
 	var all []Step
 	for {
-		s := Step{OwnerID: wait.owner.id, Name: wait.row.name, Waits: *wait.place, Blocker: *blocker.place}
-		if wait.place.Owner != nil {
-			s.Owner = *wait.place.Owner
+		s := Step{OwnerID: wait.owner.id, Name: wait.queue.name, Waits: *wait.claim, Blocker: *blocker.claim}
+		if wait.claim.Owner != nil {
+			s.Owner = *wait.claim.Owner
 		}
 		all = append(all, s)
 		p := wait.owner
@@ -58,11 +58,11 @@ func steps(wait, blocker *spot, home *party) []Step {
 	}
 }
 
-// sorted gives the waits of a party in an order that does not depend on the walk.
-func (p *party) sorted() []*spot {
-	var waits []*spot
-	for _, s := range p.spots {
-		if s.place.State == store.Waiting {
+// sorted returns the waits of an owner in an order that does not depend on the walk.
+func (p *owner) sorted() []*entry {
+	var waits []*entry
+	for _, s := range p.entries {
+		if s.claim.State == store.Waiting {
 			waits = append(waits, s)
 		}
 	}
@@ -70,10 +70,10 @@ func (p *party) sorted() []*spot {
 	return waits
 }
 
-// behind gives the first place of a party ahead of this one, or nil.
-func (s *spot) behind(p *party) *spot {
-	for _, t := range p.spots {
-		if t.row == s.row && t.at < s.at {
+// behind returns the first claim of an owner ahead of this one, or nil.
+func (s *entry) behind(p *owner) *entry {
+	for _, t := range p.entries {
+		if t.queue == s.queue && t.at < s.at {
 			return t
 		}
 	}

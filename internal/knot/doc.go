@@ -1,22 +1,23 @@
-// Package knot finds deadlocks: it looks whether a waiting claim waits in a knot, a set of owners none of which
-// can go on before another of them does. It is pure but for the lines that it reads.
+// Package knot finds deadlocks. It determines whether a waiting claim is in a knot: a set of owners of which none can
+// continue before another of them does. It is pure except that it reads queues.
 //
-// A cycle of owners is not enough. A semaphore's waiter needs only some of those ahead to leave, and an owner may
-// wait in several goroutines. So it is decided in three steps:
+// A cycle of owners is not enough. A waiter of a semaphore needs only some of the claims ahead of it to leave, and an
+// owner may wait in several goroutines. So the search has three steps:
 //
-//  1. Gather. From the claim's line on, read the lines in which anyone waits who stands in the way. What an
-//     owner has written of its waits only says where to look. What stands in the lines is what counts.
-//  2. Reduce. An owner that waits for nothing will leave all its claims some day. Take them out, see whose claims
-//     would then be granted, take all claims of those out too, and so on. One granted wait is enough: the
-//     goroutine that goes on may release anything. Who is left is stuck.
-//  3. Tie. Among the stuck keep those who block the claim's owner and are blocked by it, over however many
-//     others. Then take everyone else out and reduce again: who can go on once a knot elsewhere is untied only
-//     waits behind that knot, which is for its members to untie.
+//  1. Gather. Beginning with the claim's queue, read the queues in which the owners of blocking claims wait. The waits
+//     that an owner has published only say which queues to read. What counts is the claims in the queues.
+//  2. Reduce. An owner that waits for nothing will some day release all its claims. Remove them, find the claims that
+//     would then be granted, remove all claims of their owners too, and so on. One granted wait is enough: the
+//     goroutine that continues may release anything. The owners that remain are stuck.
+//  3. Tie. Of the stuck owners keep those that block the claim's owner and are blocked by it, directly or through
+//     others. Then remove all other owners and reduce again: an owner that can continue once a knot elsewhere is
+//     resolved only waits behind that knot, which its own members must resolve.
 //
-// Every member finds the same knot, names the same victim and writes the same cycle, if all read the same lines.
-// Lines are read at different moments, so one walk shows nothing that ever was true as a whole. Two equal ones
-// ([Knot.Equal]) do: a claim that waits in both has waited all the time between, a claim that is held in both was
-// held all the time, and nobody gets ahead of a claim that stands.
+// If all members read the same queues, each of them finds the same knot, chooses the same victim and reports the same
+// cycle. Queues are read at different moments, so the result of one walk may never have been true as a whole. Two equal
+// results ([Knot.Equal]) are: a claim that waits in both has waited all the time between, a claim that is held in both
+// was held all the time, and no claim gets ahead of one that is in the queue.
 //
-// Even then a knot is likely and not certain: another goroutine of an owner may still unlock what it holds.
+// Even then a knot is likely and not certain: another goroutine of an owner may still unlock a lock that the owner
+// holds.
 package knot

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// long is a system of n owners, each of whom holds a line and waits for the next, all around.
+// long returns a system of n owners in a cycle: each holds a lock and waits for the next.
 func long(n int) *system {
 	var lines []string
 	for i := range n {
@@ -30,7 +30,7 @@ func long(n int) *system {
 	return s
 }
 
-// crowd is two who cross, with n others who wait between them.
+// crowd returns two owners that wait for each other, with n others that wait between them.
 func crowd(n int) *system {
 	s := parse("X: a.w b.w", "Y: b.w a.w")
 	x := s.lines[0].Entries
@@ -45,7 +45,7 @@ func crowd(n int) *system {
 	return s
 }
 
-// pool is n holders of a semaphore who wait for one that waits for the semaphore.
+// pool returns n holders of a semaphore that wait for an owner which waits for the semaphore.
 func pool(n int) *system {
 	s := parse("S: a.1/2 b.1/2 z.1/2", "Y: z.w a.w b.w")
 	for i := range s.lines {
@@ -76,7 +76,7 @@ func pool(n int) *system {
 	return s
 }
 
-func TestReadsEachLineOnce(t *testing.T) {
+func TestReadsEachQueueOnce(t *testing.T) {
 	s := long(5)
 	reads := make(map[string]int)
 	k, err := knot.Find(t.Context(), func(ctx context.Context, name string) (store.Queue, error) {
@@ -132,7 +132,8 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// TestEqual: who holds something and goes on between two walks makes them unequal. Who only waits does not.
+// TestEqual checks that two walks are unequal if an owner that holds something continued between them, and not if one
+// that only waits did.
 func TestEqual(t *testing.T) {
 	walk := func(change func(x, y *store.Queue)) knot.Knot {
 		s := parse("X: a.w w.w b.w", "Y: b.w a.w")

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// dice chooses by the bytes of a fuzzer, and always the first when they run out.
+// dice chooses by the bytes of a fuzzer, and always the first when there are no more bytes.
 type dice struct{ data []byte }
 
 func (d *dice) IntN(n int) int {
@@ -23,14 +23,14 @@ func (d *dice) IntN(n int) int {
 // FuzzFind compares Find with the oracle after any program.
 func FuzzFind(f *testing.F) {
 	f.Add([]byte{0})
-	f.Add([]byte("\x03\x00\x00\x00\x00\x00 two owners, two locks, and a program that nobody thought of \x01\x02\x03"))
+	f.Add([]byte("\x03\x00\x00\x00\x00\x00 two owners, two locks, and an unexpected program \x01\x02\x03"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := &dice{data}
 		r := rules{phantoms: true}
 		switch d.IntN(4) {
 		case 1:
 			r.several, r.onAll = true, true
-		case 2: // with one wait each: of two waits the later lock may be granted first, and then it is no order
+		case 2: // with one wait each: of two waits the later lock may be granted first, and then there is no order
 			r.ordered = true
 		}
 		s := newSystem(d, r)
@@ -44,9 +44,9 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// FuzzFindInAnyLines gives Find lines that no good store would show. It must end, say the same again, and never
-// write a cycle that is none.
-func FuzzFindInAnyLines(f *testing.F) {
+// FuzzFindInAnyQueues passes queues to Find that no correct store would return. It must end, return the same again, and
+// never write a cycle that is none.
+func FuzzFindInAnyQueues(f *testing.F) {
 	f.Add([]byte("any lines"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := &dice{data}
@@ -56,12 +56,14 @@ func FuzzFindInAnyLines(f *testing.F) {
 			for n := d.IntN(8); n > 0; n-- {
 				s.made++
 				c := store.Claim{Name: l.Name, ID: store.ID{byte(d.IntN(256)), byte(s.made)}}
-				c.Demand = store.Demand{Kind: store.Kind(d.IntN(3)), Units: int32(d.IntN(6)) - 1, Limit: int32(d.IntN(4))}
+				c.Demand = store.Demand{Kind: store.Kind(d.IntN(3)), Units: int32(d.IntN(6)) - 1,
+					Limit: int32(d.IntN(4))}
 				if o := d.IntN(8); o > 0 {
 					c.Owner = &store.Owner{ID: string(rune('s' + o))}
 				}
 				for w := d.IntN(3); w > 0; w-- {
-					c.Waits = append(c.Waits, store.Wait{Name: string(rune('A' + d.IntN(5))), ID: store.ID{byte(d.IntN(256)), byte(d.IntN(32))}})
+					c.Waits = append(c.Waits, store.Wait{Name: string(rune('A' + d.IntN(5))),
+						ID: store.ID{byte(d.IntN(256)), byte(d.IntN(32))}})
 				}
 				l.Entries = append(l.Entries, store.Entry{Claim: c, State: store.State(d.IntN(4))})
 			}

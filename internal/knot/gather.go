@@ -6,53 +6,54 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A web is what one walk has read.
-type web struct {
-	rows    map[string]*row // nil: asked for, not yet read
-	order   []*row          // as they were read
-	parties map[string]*party
-	met     []*party // those that stand in the way of somebody, and who started the walk
-	places  int
+// A walk is what one search has read.
+type walk struct {
+	queues  map[string]*queue // nil: requested, not yet read
+	order   []*queue          // in the order of reading
+	parties map[string]*owner
+	met     []*owner // the owners of blocking claims, and the one that started the walk
+	entries int
 
-	look  []*spot  // places of those met that are still to be looked at
-	names []string // lines still to be read
+	pending []*entry // claims of owners that were met, still to be followed
+	names   []string // queues still to be read
 }
 
-// A row is a line that was read.
-type row struct {
-	name  string
-	spots []spot
-	need  int  // up to here everyone was met: the last wait that matters is just before
-	dirty bool // somebody in it went live since it was last reduced
-	mark  int  // how far the search that is going on has come
+// A queue is a queue that was read.
+type queue struct {
+	name    string
+	entries []entry
+	need    int  // the owners of all claims before this index were met; the last wait that matters is just before it
+	dirty   bool // an owner in it became live since it was last reduced
+	mark    int  // how far the current search has come
 }
 
-// A spot is a place in a row.
-type spot struct {
-	place *store.Entry
-	owner *party
-	row   *row
+// An entry is a claim in a queue.
+type entry struct {
+	claim *store.Entry
+	owner *owner
+	queue *queue
 	at    int
 }
 
-// A party is an owner.
-type party struct {
-	id    string
-	spots []*spot // all its places that were read, in the order of each line
-	met   bool
-	live  bool // can go on, or counts as if it could
+// An owner is an owner of claims that were read.
+type owner struct {
+	id      string
+	entries []*entry // all its claims that were read, in the order of each queue
+	met     bool
+	live    bool // it can continue, or is treated as if it could
 
-	leads, led bool  // a search from the claim's owner came here, forwards or backwards
-	wait, via  *spot // by which wait, behind which place of this party, the search for a cycle came here
+	leads, led bool   // a search from the claim's owner reached it, backwards or forwards
+	wait, via  *entry // the wait, and the claim of this owner ahead of it, by which the search for a cycle came
 }
 
-// gather reads what matters to the claim me. It returns nil if it waits no more or there is too much.
+// gather reads all queues that matter to the claim me. It returns nil if the claim no longer waits or there is too
+// much.
 //
-// What is gathered does not depend on the order: it is closed under "who stands ahead of a wait of somebody met
-// is met" and "where somebody met waits, by what it wrote on any place that was read, is read".
-func (w *web) gather(ctx context.Context, read Reader, name string, me store.ID) (*spot, error) {
-	w.ask(name)
-	var start *spot
+// The result does not depend on the order. It is closed under two rules: the owner of every claim ahead of a wait of a
+// met owner is met, and every queue that a met owner has published a wait for, on any claim that was read, is read.
+func (w *walk) gather(ctx context.Context, read Reader, name string, me store.ID) (*entry, error) {
+	w.request(name)
+	var start *entry
 	for len(w.names) > 0 {
 		next := w.names[0]
 		w.names = w.names[1:]
@@ -60,7 +61,7 @@ func (w *web) gather(ctx context.Context, read Reader, name string, me store.ID)
 		if err != nil {
 			return nil, err
 		}
-		if w.places += len(got.Entries); w.places > maxPlaces {
+		if w.entries += len(got.Entries); w.entries > maxEntries {
 			return nil, nil
 		}
 		r := w.add(next, got.Entries)
@@ -70,47 +71,48 @@ func (w *web) gather(ctx context.Context, read Reader, name string, me store.ID)
 			}
 			w.meet(start.owner)
 		}
-		for len(w.look) > 0 {
-			s := w.look[0]
-			w.look = w.look[1:]
+		for len(w.pending) > 0 {
+			s := w.pending[0]
+			w.pending = w.pending[1:]
 			w.follow(s)
 		}
-		if len(w.rows) > maxLines {
+		if len(w.queues) > maxQueues {
 			return nil, nil
 		}
 	}
 	return start, nil
 }
 
-func (w *web) ask(name string) {
-	if _, asked := w.rows[name]; !asked {
-		w.rows[name] = nil
+func (w *walk) request(name string) {
+	if _, asked := w.queues[name]; !asked {
+		w.queues[name] = nil
 		w.names = append(w.names, name)
 	}
 }
 
-// add notes a line that was read.
-func (w *web) add(name string, places []store.Entry) *row {
-	r := &row{name: name, spots: make([]spot, 0, len(places))} // never grows, so that spots stay where they are
+// add adds a queue that was read.
+func (w *walk) add(name string, places []store.Entry) *queue {
+	// never grows, so that pointers to entries stay valid
+	r := &queue{name: name, entries: make([]entry, 0, len(places))}
 	for i := range places {
 		p := &places[i]
 		if p.State != store.Held && p.State != store.Waiting {
 			continue
 		}
-		owner := w.party(p)
-		r.spots = append(r.spots, spot{place: p, owner: owner, row: r, at: len(r.spots)})
-		s := &r.spots[len(r.spots)-1]
-		owner.spots = append(owner.spots, s)
+		owner := w.owner(p)
+		r.entries = append(r.entries, entry{claim: p, owner: owner, queue: r, at: len(r.entries)})
+		s := &r.entries[len(r.entries)-1]
+		owner.entries = append(owner.entries, s)
 		if owner.met {
-			w.look = append(w.look, s)
+			w.pending = append(w.pending, s)
 		}
 	}
-	w.rows[name] = r
+	w.queues[name] = r
 	w.order = append(w.order, r)
 	return r
 }
 
-func (w *web) party(p *store.Entry) *party {
+func (w *walk) owner(p *store.Entry) *owner {
 	var id string
 	if p.Owner != nil {
 		id = p.Owner.ID
@@ -120,38 +122,38 @@ func (w *web) party(p *store.Entry) *party {
 	}
 	o := w.parties[id]
 	if o == nil {
-		o = &party{id: id}
+		o = &owner{id: id}
 		w.parties[id] = o
 	}
 	return o
 }
 
-func (w *web) meet(p *party) {
+func (w *walk) meet(p *owner) {
 	if !p.met {
 		p.met = true
 		w.met = append(w.met, p)
-		w.look = append(w.look, p.spots...)
+		w.pending = append(w.pending, p.entries...)
 	}
 }
 
-// follow goes on from a place of somebody met: to all who stand ahead of it if it waits, and to the lines in
-// which its owner says that it waits. Whether it does is seen there: a wait that is over, or was never true, leads
-// to a line in which its owner has no waiting place.
-func (w *web) follow(s *spot) {
-	if s.place.State == store.Waiting {
-		for r := s.row; r.need <= s.at; r.need++ {
-			w.meet(r.spots[r.need].owner)
+// follow continues from a claim of a met owner: to the owners of all claims ahead of it if it waits, and to the queues
+// in which its owner has published waits. Whether the owner waits is decided there: a published wait that is over, or
+// was never true, leads to a queue in which the owner has no waiting claim.
+func (w *walk) follow(s *entry) {
+	if s.claim.State == store.Waiting {
+		for r := s.queue; r.need <= s.at; r.need++ {
+			w.meet(r.entries[r.need].owner)
 		}
 	}
-	for _, wait := range s.place.Waits {
-		w.ask(wait.Name)
+	for _, wait := range s.claim.Waits {
+		w.request(wait.Name)
 	}
 }
 
-// find gives the waiting place of a claim.
-func (r *row) find(id store.ID) *spot {
-	for i := range r.spots {
-		if s := &r.spots[i]; s.place.ID == id && s.place.State == store.Waiting {
+// find returns the waiting claim with this ID, or nil.
+func (r *queue) find(id store.ID) *entry {
+	for i := range r.entries {
+		if s := &r.entries[i]; s.claim.ID == id && s.claim.State == store.Waiting {
 			return s
 		}
 	}

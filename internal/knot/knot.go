@@ -8,37 +8,37 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Beyond these limits a walk gives up without an alarm: it costs too much to be repeated while one waits.
+// Beyond these limits a walk ends without a result: it costs too much to be repeated during a wait.
 const (
-	maxLines  = 256
-	maxPlaces = 10_000
+	maxQueues  = 256
+	maxEntries = 10_000
 )
 
-// A Reader reads the line of a name.
+// A Reader reads the queue of a name.
 type Reader func(ctx context.Context, name string) (store.Queue, error)
 
-// A Knot is a set of owners none of which can go on before another of them does.
+// A Knot is a set of owners of which none can continue before another of them does.
 type Knot struct {
-	// Victim is the waiting claim that must give up. It is the one with the largest ID among those that an owner
-	// has written on a claim that it holds and that another member waits for. Others would not do: who holds
-	// nothing unties nothing by giving up, and who writes nothing does not look for knots.
+	// Victim is the waiting claim that must give up. It is the one with the largest ID among those that an owner has
+	// published on a claim which it holds and another member waits for. Other claims would not do: an owner that holds
+	// nothing resolves nothing by giving up, and an owner that publishes nothing does not search for knots.
 	Victim store.ID
 
-	// Cycle says who waits for whom. It begins with the victim, each step's blocker belongs to the owner of the
-	// next, and the last one's to the owner of the first.
+	// Cycle is a cycle of waits. It begins with the victim. The blocker of each step belongs to the owner of the next
+	// step, and the last one's to the owner of the first.
 	Cycle []Step
 
-	// marks is all that must not have changed for two knots to be one.
+	// marks is what must be equal in two knots for them to be the same.
 	marks []mark
 }
 
-// A Step is one owner in a cycle.
+// A Step is one wait in a cycle.
 type Step struct {
-	Owner   store.Owner // who waits
-	OwnerID string      // tells owners apart, also those without an ID of their own
-	Name    string      // in which line
-	Waits   store.Entry // with which claim
-	Blocker store.Entry // which claim ahead of it belongs to the next owner, held or waiting
+	Owner   store.Owner // the owner that waits
+	OwnerID string      // identifies the owner, also if it has no ID of its own
+	Name    string      // the name of the queue
+	Waits   store.Entry // the claim that it waits with
+	Blocker store.Entry // a claim ahead of it of the next owner, held or waiting
 }
 
 type mark struct {
@@ -48,24 +48,24 @@ type mark struct {
 	owner string
 }
 
-// Found says whether there is a knot.
+// Found reports whether there is a knot.
 func (k Knot) Found() bool { return len(k.Cycle) > 0 }
 
-// Equal says whether two walks of one claim found the same knot, and nobody in it who holds anything went on in
-// between. It does not look at those who only wait: they come and go without untying the knot, so that the later of
-// two equal knots is the one to show. Two walks that found nothing are equal too.
+// Equal reports whether two walks for one claim found the same knot, in which no owner that holds anything continued in
+// between. It ignores owners that only wait: they come and go without resolving the knot, so the later of two equal
+// knots is the one to report. Two walks that found nothing are equal too.
 func (k Knot) Equal(other Knot) bool {
 	return k.Victim == other.Victim && slices.Equal(k.marks, other.marks)
 }
 
-// Find looks whether the claim me, which waits in the line of name, waits in a knot. It returns the zero Knot if
-// not, if the claim does not wait any more, or if there is too much to read.
+// Find determines whether the claim me, which waits in the queue of name, is in a knot. It returns the zero Knot if it
+// is not, if the claim no longer waits, or if there is too much to read. The error is that of read.
 //
-// An owner that waits writes what it waits for ([store.Claim.Waits]) on what it holds. An owner that waits with
-// several claims should write it on the waiting ones too: who meets only one of those knows nothing of the others,
-// one of which may be about to be granted.
+// An owner that waits publishes its waits ([store.Claim.Waits]) on the claims that it holds. If it waits with several
+// claims, it should publish them on the waiting ones too: a walk that meets only one of these does not know the others,
+// of which one may be about to be granted.
 func Find(ctx context.Context, read Reader, name string, me store.ID) (Knot, error) {
-	w := web{rows: make(map[string]*row), parties: make(map[string]*party)}
+	w := walk{queues: make(map[string]*queue), parties: make(map[string]*owner)}
 	start, err := w.gather(ctx, read, name, me)
 	if start == nil || err != nil {
 		return Knot{}, err
@@ -75,19 +75,19 @@ func Find(ctx context.Context, read Reader, name string, me store.ID) (Knot, err
 	if victim == nil {
 		return Knot{}, nil
 	}
-	return Knot{Victim: victim.place.ID, Cycle: w.cycle(victim), marks: marks(members)}, nil
+	return Knot{Victim: victim.claim.ID, Cycle: w.cycle(victim), marks: marks(members)}, nil
 }
 
-// choose picks the claim that must give up.
-func choose(members []*party) (victim *spot) {
+// choose returns the claim that must give up, or nil.
+func choose(members []*owner) (victim *entry) {
 	for _, p := range members {
-		for _, held := range p.spots {
-			if held.place.State != store.Held || !held.blocks() {
+		for _, held := range p.entries {
+			if held.claim.State != store.Held || !held.blocks() {
 				continue
 			}
-			for _, w := range held.place.Waits {
+			for _, w := range held.claim.Waits {
 				s := p.waits(w)
-				if s != nil && s.blocked() && (victim == nil || compare(s.place.ID, victim.place.ID) > 0) {
+				if s != nil && s.blocked() && (victim == nil || compare(s.claim.ID, victim.claim.ID) > 0) {
 					victim = s
 				}
 			}
@@ -96,16 +96,17 @@ func choose(members []*party) (victim *spot) {
 	return victim
 }
 
-// marks lists what the members who hold something hold and wait for.
-func marks(members []*party) []mark {
+// marks returns the claims of the members that hold something: those that block a member, and those that a member
+// blocks.
+func marks(members []*owner) []mark {
 	var all []mark
 	for _, p := range members {
-		if !slices.ContainsFunc(p.spots, func(s *spot) bool { return s.place.State == store.Held && s.blocks() }) {
+		if !slices.ContainsFunc(p.entries, func(s *entry) bool { return s.claim.State == store.Held && s.blocks() }) {
 			continue
 		}
-		for _, s := range p.spots {
-			if s.place.State == store.Held && s.blocks() || s.place.State == store.Waiting && s.blocked() {
-				all = append(all, mark{s.place.ID, s.place.State, s.place.Turn, p.id})
+		for _, s := range p.entries {
+			if s.claim.State == store.Held && s.blocks() || s.claim.State == store.Waiting && s.blocked() {
+				all = append(all, mark{s.claim.ID, s.claim.State, s.claim.Turn, p.id})
 			}
 		}
 	}
@@ -115,7 +116,7 @@ func marks(members []*party) []mark {
 
 func compare(a, b store.ID) int { return slices.Compare(a[:], b[:]) }
 
-// before is the order in which the waits of one owner are tried, so that all members write the same cycle.
-func before(a, b *spot) int {
-	return cmp.Or(cmp.Compare(a.row.name, b.row.name), compare(a.place.ID, b.place.ID))
+// before is the order in which the waits of one owner are followed, so that all members report the same cycle.
+func before(a, b *entry) int {
+	return cmp.Or(cmp.Compare(a.queue.name, b.queue.name), compare(a.claim.ID, b.claim.ID))
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestWhileLinesMove: programs go on while lines are read. One walk may then see a knot that never was. What two
-// equal walks saw was so between them, as the second tells it.
-func TestWhileLinesMove(t *testing.T) {
+// TestWhileQueuesMove: programs continue while queues are read. One walk may then see a knot that never existed. What
+// two equal walks saw was so between them, as the second tells it.
+func TestWhileQueuesMove(t *testing.T) {
 	src := rand.New(rand.NewPCG(1, 6))
 	var s *system
 	moving := func(ctx context.Context, name string) (store.Queue, error) {

@@ -38,7 +38,8 @@ func (o *oracle) add(l store.Queue) {
 
 func (o *oracle) bit(p store.Entry) uint { return 1 << slices.Index(o.owners, ownerOf(p)) }
 
-// goesOn says which owners can go on if all but these have left: who waits for nothing, or would be granted.
+// goesOn returns the owners that can continue if all others have left: those that wait for nothing, or would be
+// granted.
 func (o *oracle) goesOn(there uint) (can uint) {
 	can = there
 	for _, l := range o.lines {
@@ -89,8 +90,8 @@ func (o *oracle) ever() (can uint) {
 	return can
 }
 
-// knots gives for each owner the greatest set that it belongs to of at least two owners none of whom can go on
-// even when all others have left, and each of whom waits for every other, over members of the set.
+// knots returns for each owner the greatest set of at least two owners that it belongs to, of which none can continue
+// even if all others have left, and of which each waits for every other, through members of the set.
 func (o *oracle) knots() []uint {
 	best := make([]uint, len(o.owners))
 	size := make([]int, len(o.owners))
@@ -143,7 +144,7 @@ func (o *oracle) tied(set uint) bool {
 	return true
 }
 
-// patient says which waiting claims are never granted if nobody who goes on takes back other waits: it only
+// patient returns the waiting claims that are never granted if no owner that continues withdraws other waits: it only
 // releases what its owner holds.
 func (o *oracle) patient() map[store.ID]bool {
 	lines := make([]store.Queue, len(o.lines))

@@ -21,7 +21,7 @@ func (s *system) pick() (c store.Claim, ok bool) {
 }
 
 // TestOrderGivesNoAlarm: a million random states of programs that take locks in one order give no alarm, though
-// much of what is written in them is no longer true. The naive rule gives many.
+// many published waits are outdated. The naive rule reports many.
 func TestOrderGivesNoAlarm(t *testing.T) {
 	var naive atomic.Int64
 	workers := runtime.GOMAXPROCS(0)

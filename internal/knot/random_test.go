@@ -26,7 +26,7 @@ func find(t testing.TB, s *system) map[store.ID]knot.Knot {
 	return found
 }
 
-// wellFormed checks that a cycle is one, in these lines, and begins with the victim.
+// wellFormed checks that a cycle is one in these queues, and begins with the victim.
 func wellFormed(lines []store.Queue, k knot.Knot) error {
 	if len(k.Cycle) < 2 || k.Cycle[0].Waits.ID != k.Victim {
 		return fmt.Errorf("the cycle does not begin with the victim %s", k.Victim)
@@ -142,7 +142,7 @@ func TestAgainstOracle(t *testing.T) {
 	}
 }
 
-// TestLateEdges: while not everything is written yet, there is no false alarm.
+// TestLateEdges: while not all waits are published yet, there is no false alarm.
 func TestLateEdges(t *testing.T) {
 	knots := 0
 	for seed := range uint64(randomSystems) {

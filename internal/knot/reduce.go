@@ -5,10 +5,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// tie gives the members of the knot around start, or nil. All others count as live afterwards.
+// tie returns the members of the knot around start, or nil. All other owners count as live afterwards.
 //
-// It is the greatest such set: whatever is stuck by itself is stuck among more, and is never cut apart.
-func (w *web) tie(start *party) []*party {
+// It is the greatest such set: a set that is stuck by itself is also stuck as part of a greater one, and is never
+// split.
+func (w *walk) tie(start *owner) []*owner {
 	for _, p := range w.met {
 		if !p.waiting() {
 			p.free()
@@ -32,8 +33,8 @@ func (w *web) tie(start *party) []*party {
 	}
 }
 
-// reduce lets everyone go on who can, until nobody can.
-func (w *web) reduce() {
+// reduce frees owners that can continue, until there are no more.
+func (w *walk) reduce() {
 	for again := true; again; {
 		again = false
 		for _, r := range w.order {
@@ -45,36 +46,36 @@ func (w *web) reduce() {
 	}
 }
 
-// reduce frees those whose waiting places are granted once all who are live have left.
-func (r *row) reduce() {
+// reduce frees the owners whose waiting claims are granted once all live owners have left.
+func (r *queue) reduce() {
 	r.dirty = false
 	var held grant.Prefix
-	for i := range r.spots[:r.need] {
-		s := &r.spots[i]
+	for i := range r.entries[:r.need] {
+		s := &r.entries[i]
 		if s.owner.live {
 			continue
 		}
-		if !held.Admit(s.place.Demand) {
+		if !held.Admit(s.claim.Demand) {
 			return
 		}
-		if s.place.State == store.Waiting {
-			held.Remove(s.place.Demand)
+		if s.claim.State == store.Waiting {
+			held.Remove(s.claim.Demand)
 			s.owner.free()
 		}
 	}
 }
 
-// free makes a party live. Its places no longer stand in anyone's way.
-func (p *party) free() {
+// free marks an owner as live. Its claims no longer block others.
+func (p *owner) free() {
 	p.live = true
-	for _, s := range p.spots {
-		s.row.dirty = true
+	for _, s := range p.entries {
+		s.queue.dirty = true
 	}
 }
 
-// around gives the stuck who block start and are blocked by it, directly or over others, and frees the rest. It
-// also says whether there was no rest.
-func (w *web) around(start *party) (members []*party, all bool) {
+// around returns the stuck owners that block start and are blocked by it, directly or through others, and frees the
+// other stuck owners. all reports whether there were no others.
+func (w *walk) around(start *owner) (members []*owner, all bool) {
 	for _, p := range w.met {
 		p.leads, p.led = false, false
 	}
@@ -94,20 +95,20 @@ func (w *web) around(start *party) (members []*party, all bool) {
 	return members, all
 }
 
-// forwards marks everyone stuck for whom start waits. Each row is gone through once, since who is ahead of a place
-// is also ahead of all places behind it. That an owner is ahead of itself makes no difference here.
-func (w *web) forwards(start *party) {
+// forwards marks the stuck owners that start waits for. It reads each queue once, since a claim that is ahead of
+// another is also ahead of all claims behind that. That an owner may be ahead of itself makes no difference here.
+func (w *walk) forwards(start *owner) {
 	for _, r := range w.order {
 		r.mark = 0
 	}
 	start.led = true
-	for todo := []*party{start}; len(todo) > 0; todo = todo[1:] {
-		for _, s := range todo[0].spots {
-			if s.place.State != store.Waiting {
+	for todo := []*owner{start}; len(todo) > 0; todo = todo[1:] {
+		for _, s := range todo[0].entries {
+			if s.claim.State != store.Waiting {
 				continue
 			}
-			for ; s.row.mark < s.at; s.row.mark++ {
-				if p := s.row.spots[s.row.mark].owner; !p.live && !p.led {
+			for ; s.queue.mark < s.at; s.queue.mark++ {
+				if p := s.queue.entries[s.queue.mark].owner; !p.live && !p.led {
 					p.led = true
 					todo = append(todo, p)
 				}
@@ -116,17 +117,17 @@ func (w *web) forwards(start *party) {
 	}
 }
 
-// backwards marks everyone stuck who waits for start.
-func (w *web) backwards(start *party) {
+// backwards marks the stuck owners that wait for start.
+func (w *walk) backwards(start *owner) {
 	for _, r := range w.order {
 		r.mark = r.need
 	}
 	start.leads = true
-	for todo := []*party{start}; len(todo) > 0; todo = todo[1:] {
-		for _, s := range todo[0].spots {
-			for ; s.row.mark > s.at+1; s.row.mark-- {
-				behind := &s.row.spots[s.row.mark-1]
-				if p := behind.owner; behind.place.State == store.Waiting && !p.live && !p.leads {
+	for todo := []*owner{start}; len(todo) > 0; todo = todo[1:] {
+		for _, s := range todo[0].entries {
+			for ; s.queue.mark > s.at+1; s.queue.mark-- {
+				behind := &s.queue.entries[s.queue.mark-1]
+				if p := behind.owner; behind.claim.State == store.Waiting && !p.live && !p.leads {
 					p.leads = true
 					todo = append(todo, p)
 				}
@@ -135,41 +136,41 @@ func (w *web) backwards(start *party) {
 	}
 }
 
-func (p *party) waiting() bool {
-	for _, s := range p.spots {
-		if s.place.State == store.Waiting {
+func (p *owner) waiting() bool {
+	for _, s := range p.entries {
+		if s.claim.State == store.Waiting {
 			return true
 		}
 	}
 	return false
 }
 
-// waits gives the waiting place that the owner wrote of, or nil.
-func (p *party) waits(w store.Wait) *spot {
-	for _, s := range p.spots {
-		if s.place.ID == w.ID && s.row.name == w.Name && s.place.State == store.Waiting {
+// waits returns the waiting claim that the owner has published, or nil.
+func (p *owner) waits(w store.Wait) *entry {
+	for _, s := range p.entries {
+		if s.claim.ID == w.ID && s.queue.name == w.Name && s.claim.State == store.Waiting {
 			return s
 		}
 	}
 	return nil
 }
 
-// blocks says whether another member waits behind this place. It counts when all others are live. It begins at the
-// end, where those are who wait.
-func (s *spot) blocks() bool {
-	for i := s.row.need - 1; i > s.at; i-- {
-		t := &s.row.spots[i]
-		if t.place.State == store.Waiting && !t.owner.live && t.owner != s.owner {
+// blocks reports whether another member waits behind this claim. It is valid once all other owners are live. It begins
+// at the end, where the waiting claims are.
+func (s *entry) blocks() bool {
+	for i := s.queue.need - 1; i > s.at; i-- {
+		t := &s.queue.entries[i]
+		if t.claim.State == store.Waiting && !t.owner.live && t.owner != s.owner {
 			return true
 		}
 	}
 	return false
 }
 
-// blocked says whether another member stands ahead of this place. It counts when all others are live.
-func (s *spot) blocked() bool {
+// blocked reports whether another member has a claim ahead of this one. It is valid once all other owners are live.
+func (s *entry) blocked() bool {
 	for i := range s.at {
-		if t := &s.row.spots[i]; !t.owner.live && t.owner != s.owner {
+		if t := &s.queue.entries[i]; !t.owner.live && t.owner != s.owner {
 			return true
 		}
 	}

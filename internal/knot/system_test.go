@@ -16,7 +16,7 @@ type system struct {
 	rules
 	src    chooser
 	lines  []store.Queue
-	limits []int32 // of each line; MaxReaders: a lock
+	limits []int32 // of each queue; MaxReaders: a lock
 	owners []store.Owner
 	made   uint32
 }
@@ -26,11 +26,11 @@ type chooser interface{ IntN(n int) int }
 
 // rules says what the programs do.
 type rules struct {
-	ordered  bool // everyone takes lines in one order, so that nobody is ever stuck
+	ordered  bool // all owners acquire locks in one order, so that none is ever stuck
 	several  bool // owners wait with several claims
 	onAll    bool // what an owner waits for is written on its waiting claims too
 	prompt   bool // it is written at once, and not some time
-	phantoms bool // what was written once may stay when it is no longer true
+	phantoms bool // published waits may stay when they are over
 }
 
 func newSystem(src chooser, r rules) *system {
@@ -196,7 +196,7 @@ func (s *system) waiting() []store.Claim {
 
 func (s *system) String() string { return write(s.lines) }
 
-// write shows lines to people.
+// write returns queues as text.
 func write(lines []store.Queue) string {
 	var b strings.Builder
 	for _, l := range lines {

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// parse makes a system of lines such as "X: a.w b.r", a lock's line with a writer and a reader, or "S: a.1/3 b.2/3",
-// a semaphore's. Claims are numbered as they stand, or as "#9" says. With "?" one waits though it could hold. All
-// that waits is written on all claims.
+// parse makes a system of queues from text such as "X: a.w b.r", a lock's queue with a writer and a reader, or "S:
+// a.1/3 b.2/3", a semaphore's. Claims are numbered as they stand, or as "#9" says. With "?" one waits though it could
+// hold. All that waits is written on all claims.
 func parse(text ...string) *system {
 	s := &system{rules: rules{onAll: true}}
 	owners := make(map[string]*store.Owner)
@@ -71,7 +71,7 @@ func atoi(s string) int {
 	return n
 }
 
-// show writes a cycle as "a Y b X": a waits in Y for b, who waits in X for a.
+// show writes a cycle as "a Y b X": a waits in Y for b, which waits in X for a.
 func show(k knot.Knot) string {
 	var all []string
 	for _, s := range k.Cycle {
@@ -87,7 +87,8 @@ func TestFind(t *testing.T) {
 		want  map[string]string // the cycle that each member finds; all others find nothing
 	}{
 		{"two who cross", []string{"X: a.w b.w", "Y: b.w a.w"}, same("a Y b X", "a", "b")},
-		{"the largest ID gives up, wherever it stands", []string{"X: a.w b.w#9", "Y: b.w a.w"}, same("b X a Y", "a", "b")},
+		{"the largest ID gives up, wherever it stands", []string{"X: a.w b.w#9", "Y: b.w a.w"},
+			same("b X a Y", "a", "b")},
 		{
 			"three over a mutex, a read-write lock and a semaphore",
 			[]string{"X: a.w c.w", "Y: b.r a.w", "S: c.2/2 b.1/2"},
@@ -122,7 +123,8 @@ func TestFind(t *testing.T) {
 			[]string{"X: a.w w.w#99 b.w", "Y: b.w a.w", "V: w.r b.r w.w"}, same("a Y b X", "a", "b", "w"),
 		},
 		{"a semaphore with a holder who is free", []string{"S: a.1/2 f.1/2 b.1/2", "Y: b.w a.w"}, nil},
-		{"a free holder whose units are not enough", []string{"S: a.2/3 f.1/3 b.2/3", "Y: b.w a.w"}, same("a Y b S", "a", "b")},
+		{"a free holder whose units are not enough", []string{"S: a.2/3 f.1/3 b.2/3", "Y: b.w a.w"},
+			same("a Y b S", "a", "b")},
 		{
 			"a semaphore all of whose holders wait", []string{"S: a.1/2 c.1/2 b.1/2", "Y: b.w a.w c.w"},
 			same("c Y b S", "a", "b", "c"),
@@ -131,7 +133,8 @@ func TestFind(t *testing.T) {
 			"a holder in another knot, which may come loose",
 			[]string{"S: a.1/2 f.1/2 b.1/2", "Y: b.w a.w", "P: f.w g.w", "Q: g.w f.w"}, same("f Q g P", "f", "g"),
 		},
-		{"two knots", []string{"X: a.w b.w", "Y: b.w a.w", "P: c.w d.w", "Q: d.w c.w"}, merge(same("a Y b X", "a", "b"), same("c Q d P", "c", "d"))},
+		{"two knots", []string{"X: a.w b.w", "Y: b.w a.w", "P: c.w d.w", "Q: d.w c.w"},
+			merge(same("a Y b X", "a", "b"), same("c Q d P", "c", "d"))},
 		{
 			"a knot that stays when the one ahead of it is untied",
 			[]string{"S: a.2/3 c.1/3 b.2/3", "Y: b.w a.w", "P: c.w d.w", "Q: d.w c.w"},
@@ -225,8 +228,8 @@ func TestOwnersWithoutID(t *testing.T) {
 	}
 }
 
-// TestSilentOwnerIsNoVictim: who does not write what it waits for does not look for knots either, so that nobody
-// would tell it to give up.
+// TestSilentOwnerIsNoVictim: an owner that does not publish its waits does not search for knots either, so it would
+// never learn that it has to give up.
 func TestSilentOwnerIsNoVictim(t *testing.T) {
 	s := parse("X: a.w b.w", "Y: b.w a.w#99 z.w", "Z: z.w")
 	s.lines[0].Entries[0].Waits = nil

@@ -1,11 +1,11 @@
-// Package percent writes names into keys: what a store's keys give a meaning to is written as %XX, and so is what a
-// terminal would not show. No two names are escaped alike, and a name that begins with another is escaped to what begins
-// with the other's.
+// Package percent escapes names for keys: characters that have a meaning in a store's keys are written as %XX, and so
+// are control characters. Different names have different escapes. If a name begins with another name, its escape begins
+// with the other's escape.
 package percent
 
 import "strings"
 
-// A Set is the characters that are escaped beside % and control characters. They are ASCII.
+// A Set is the ASCII characters that are escaped in addition to % and control characters.
 type Set string
 
 const digits = "0123456789ABCDEF"
@@ -14,7 +14,7 @@ func (s Set) has(c byte) bool {
 	return c < ' ' || c == 0x7f || c == '%' || strings.IndexByte(string(s), c) >= 0
 }
 
-// Escape writes the characters of the set in text as %XX.
+// Escape returns text with the characters of the set written as %XX.
 func (s Set) Escape(text string) string {
 	plain := 0
 	for plain < len(text) && !s.has(text[plain]) {
@@ -34,7 +34,7 @@ func (s Set) Escape(text string) string {
 	return string(b)
 }
 
-// Unescape undoes Escape of any set. It says whether text can have come from there.
+// Unescape reverses Escape of any set. It reports whether text is a possible result of Escape.
 func Unescape(text string) (string, bool) {
 	if strings.IndexByte(text, '%') < 0 {
 		return text, true

@@ -20,10 +20,18 @@ func queue() string {
 			{"A", "held", true}, {"B", "next", false}, {"C", "waits", false},
 		}},
 		{"RWMutex", "readers or one writer", []claim{
-			{"reader", "held", true}, {"reader", "held", true}, {"writer", "next", false}, {"reader", "waits behind it", false},
+			{
+				"reader",
+				"held",
+				true,
+			}, {"reader", "held", true}, {"writer", "next", false}, {"reader", "waits behind it", false},
 		}},
 		{"Semaphore", "3 units", []claim{
-			{"2 units", "held", true}, {"1 unit", "held", true}, {"2 units", "next", false}, {"1 unit", "does not overtake", false},
+			{
+				"2 units",
+				"held",
+				true,
+			}, {"1 unit", "held", true}, {"2 units", "next", false}, {"1 unit", "does not overtake", false},
 		}},
 	}
 	for i, row := range rows {
@@ -46,6 +54,12 @@ func queue() string {
 			d.text("quiet", "start", x+46, y+35, "new claims arrive here")
 		}
 	}
-	d.text("quiet", "start", 24, 342, "When a holder releases its claim, or dies and its ttl has passed, the next claims that fit are granted and notified.")
+	d.text(
+		"quiet",
+		"start",
+		24,
+		342,
+		"When a holder releases its claim, or dies and its ttl has passed, the next claims that fit are granted and notified.",
+	)
 	return d.end()
 }

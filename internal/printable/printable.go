@@ -1,4 +1,4 @@
-// Package printable makes text that others chose, such as names and labels, harmless for a terminal.
+// Package printable makes text that other clients chose, such as names and labels, harmless for a terminal.
 package printable
 
 import (
@@ -8,12 +8,12 @@ import (
 	"unicode/utf16"
 )
 
-// Line returns text in one line, with the escapes of JSON for what cannot be printed.
+// Line returns text in one line, with JSON escapes for characters that cannot be printed.
 func Line(text string) string {
 	return Escape(strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(text))
 }
 
-// Escape returns text with the escapes of JSON for what cannot be printed, except for ends of lines.
+// Escape returns text with JSON escapes for characters that cannot be printed, except for newlines.
 func Escape(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))

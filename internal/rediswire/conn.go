@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,19 +14,22 @@ import (
 //
 // While calls come one after the other, each writes its request and reads its reply in the caller's goroutine, and no other
 // is woken: that is what a call costs least. While several calls are under way, one goroutine reads for all, and another
-// writes what has been collected meanwhile. Whoever reads has the connection's reading flag:
+// writes what has been collected meanwhile. The goroutine that reads has the connection's reading flag:
 //
-//   - A caller takes it if nothing is under way. It gives the flag back with its reply, or after directFor without one:
-//     then it waits with its context, like all others.
+//   - A caller takes it if nothing is under way, and gives it back with its reply. If that takes longer than a tick or two,
+//     the reader interrupts it: then it waits with its context, like all others. So a caller returns at most two ticks
+//     after its context is done. (A deadline for each read would cost as much as a tenth of the call.)
 //   - The reader takes it when requests are under way that no caller reads for, and gives it back when calls come one by
-//     one again. It also takes it when nothing was called for watchAfter: so the end of an idle connection is noticed
+//     one again. It also takes it when nothing was called for a while: so the end of an idle connection is noticed
 //     at once, and an idle server is pinged.
+//
+// There is a read deadline only while the reader reads, or to interrupt a caller.
 //
 // A caller that gives up leaves its request behind. Its reply is dropped when it comes, and nothing else changes: the
 // connection goes on for others. It ends if the server has been silent for SilenceWithin while it owed a reply.
 //
-// A caller writes by itself only while at most directBytes have not been replied to. So little fits into the buffers between
-// client and server in any case: a write in a caller's goroutine can't block.
+// A caller writes by itself only while few calls are under way, and at most directBytes have not been replied to. So little
+// fits into the buffers between client and server: a write in a caller's goroutine does not block.
 type conn struct {
 	net  *dialled
 	lost func(error) // ends the connection; it calls end
@@ -55,11 +59,12 @@ type conn struct {
 }
 
 const (
-	directBytes = 4096                   // what callers may have written by themselves and is not replied to
-	directFor   = 2 * time.Millisecond   // how long a caller waits for its reply without looking at its context
-	watchAfter  = 100 * time.Millisecond // how soon the reader watches a connection that nothing is called over
-	calmEnough  = 2                      // so many replies in a row make a connection calm
-	slowServer  = -32                    // calm after a reply that took longer than directFor: callers soon wait again
+	directCalls = 2                    // while more are under way, callers do not write by themselves: together it costs less
+	directBytes = 4096                 // what callers may have written by themselves and is not replied to
+	tick        = 5 * time.Millisecond // how often the reader checks on callers that read
+	watchAfter  = 20                   // after so many ticks without a call the reader watches the connection
+	calmEnough  = 2                    // so many replies in a row make a connection calm
+	slowServer  = -32                  // calm after a caller was interrupted: the next ones would be too
 )
 
 // longAgo is a deadline that ends whatever is under way.
@@ -99,7 +104,7 @@ func newConn(tasks *sync.WaitGroup, over *dialled, w *Wire) *conn {
 		vacant:  make(chan struct{}, 1),
 		dead:    make(chan struct{}),
 	}
-	w.link = c
+	w.link, w.own = c, c
 	tasks.Go(c.read)
 	tasks.Go(c.write)
 	return c
@@ -163,7 +168,7 @@ func (c *conn) exchange(ctx context.Context, r *request) (*call, error) {
 	own.bytes = len(c.out) - before
 	c.push(own)
 	c.calls++
-	writes := c.bytes <= directBytes && c.writes.TryLock()
+	writes := c.n <= directCalls && c.bytes <= directBytes && c.writes.TryLock()
 	reads := writes && c.n == 1 && !c.reading
 	switch {
 	case reads:
@@ -231,14 +236,9 @@ func (c *conn) awaitRoom(ctx context.Context) {
 // readOwn reads until the caller's own call is over, and gives the reading flag back. The bytes that were written may be
 // used again.
 func (c *conn) readOwn(ctx context.Context, own *call, written []byte) (*call, error) {
-	limit := time.Now().Add(directFor)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(limit) {
-		limit = deadline
-	}
-	c.net.SetReadDeadline(limit) //nolint:errcheck // it was tried when the connection was made
 	for {
 		n, err := 0, error(nil)
-		if !c.isDead() { // its deadline may have come before the one that was just set
+		if !c.isDead() {
 			n, err = c.net.Read(c.in.space())
 		}
 		c.mu.Lock()
@@ -382,6 +382,7 @@ func (c *conn) write() {
 		case <-c.dead:
 			return
 		}
+		runtime.Gosched() // callers that are ready to send come first, so that one write does for all
 		c.writes.Lock()
 		for {
 			c.mu.Lock()
@@ -406,28 +407,64 @@ func (c *conn) write() {
 // read reads while callers do not, until the connection ends. Then it closes it.
 func (c *conn) read() {
 	defer c.net.cut()
-	quiet := time.NewTimer(watchAfter)
-	defer quiet.Stop()
-	calls := uint64(0)
+	ticks := time.NewTimer(tick)
+	defer ticks.Stop()
+	var seen watch
 	for {
-		idle := false
 		select {
 		case <-c.toRead:
-		case <-quiet.C:
-			idle = true
+		case <-ticks.C:
+			if !c.check(&seen) {
+				c.lost(ErrNoAnswer)
+			}
+			ticks.Reset(tick)
 		case <-c.dead:
 			return
 		}
-		c.mu.Lock()
-		takes := !c.reading && (c.n > 0 || idle && c.calls == calls)
-		c.reading = c.reading || takes
-		calls = c.calls
-		c.mu.Unlock()
-		if takes && !c.readForAll() {
-			return
+		if c.takeOver(seen.idle >= watchAfter) {
+			if !c.readForAll() {
+				return
+			}
+			seen = watch{}
+			ticks.Reset(tick)
 		}
-		quiet.Reset(watchAfter)
 	}
+}
+
+// A watch is what the reader has seen of the callers.
+type watch struct {
+	calls uint64 // how many calls there were at the last tick
+	idle  int    // for how many ticks nothing was called
+	stuck int    // for how many ticks one caller has had the reading flag
+}
+
+// check interrupts a caller that has read since the last tick. It returns false if that has no effect: then the caller can't
+// even write, as over a connection without a buffer to a server that is silent.
+func (c *conn) check(seen *watch) (alive bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.calls != seen.calls:
+		*seen = watch{calls: c.calls}
+	case c.reading:
+		c.net.SetReadDeadline(longAgo) //nolint:errcheck // it was tried when the connection was made
+		seen.stuck++
+	default:
+		seen.stuck = 0
+		seen.idle++
+	}
+	return seen.stuck < int(SilenceWithin/tick)
+}
+
+// takeOver takes the reading flag if there is something to read, or if the connection is to be watched.
+func (c *conn) takeOver(watch bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reading || c.n == 0 && !watch {
+		return false
+	}
+	c.reading = true
+	return true
 }
 
 // readForAll reads until calls come one by one. It returns false when the connection has ended. Without any call, it sees
@@ -461,7 +498,10 @@ func (c *conn) readForAll() bool {
 			silentSince = now
 		}
 		alone := c.n == 0 && c.calm >= calmEnough && c.calls != calls
-		c.reading = !alone
+		if alone {
+			c.reading = false
+			c.net.SetReadDeadline(time.Time{}) //nolint:errcheck // it was tried when the connection was made
+		}
 		c.mu.Unlock()
 		switch {
 		case strange != nil:

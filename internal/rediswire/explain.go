@@ -76,7 +76,10 @@ func Explain(err error) (why error, final bool) {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var record tls.RecordHeaderError
+	var credentials *CredentialsError
 	switch {
+	case errors.As(err, &credentials):
+		return err, false
 	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) || errors.Is(err, Nil):
 		return fmt.Errorf("%w: %w", ErrShape, err), false
 	case errors.Is(err, ErrHandshake):

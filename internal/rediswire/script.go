@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	"encoding/hex"
+	"slices"
 
 	"github.com/redis/rueidis"
 )
@@ -27,26 +28,26 @@ type Doer interface {
 	B() rueidis.Builder
 }
 
-// A runner is a Doer that can send a script without a command of rueidis' around it.
-type runner interface {
-	run(ctx context.Context, r *request) Reply
-}
-
 // Run runs the script. A server that was restarted, or told to forget its scripts, is sent the text.
 func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) Reply {
-	r := request{script: s, keys: keys, args: args}
-	reply := runOver(ctx, over, &r)
+	reply := s.run(ctx, over, keys, args, false)
 	if isNoScript(&reply) {
-		r.withText = true
-		reply = runOver(ctx, over, &r)
+		reply = s.run(ctx, over, keys, args, true)
 	}
 	return reply
 }
 
-func runOver(ctx context.Context, over Doer, r *request) Reply {
-	if direct, ok := over.(runner); ok {
-		return direct.run(ctx, r)
+// run runs the script by its text or by its name. Over a connection of the store's own it keeps nothing of keys and args, so
+// that they cost no memory.
+func (s *Script) run(ctx context.Context, over Doer, keys, args []string, withText bool) Reply {
+	if w, ok := over.(interface{ itself() *Wire }); ok {
+		if w := w.itself(); w.own != nil {
+			reply := w.own.run(ctx, &request{script: s, withText: withText, keys: keys, args: args})
+			w.Heed(&reply)
+			return reply
+		}
 	}
+	r := request{script: s, withText: withText, keys: slices.Clone(keys), args: slices.Clone(args)}
 	return over.Do(ctx, r.build(over.B())[0])
 }
 

@@ -17,6 +17,7 @@ type Wire struct {
 	Info Info // what the server reported when the connection was made
 
 	link    link
+	own     *conn // the same, if it is the store's own
 	builder rueidis.Builder
 	once    sync.Once
 	life    context.Context // done when the connection has ended
@@ -117,7 +118,9 @@ func (w *Wire) End(why error) {
 
 // Do sends a command and waits for its reply, or until ctx is done.
 func (w *Wire) Do(ctx context.Context, command rueidis.Completed) Reply {
-	return w.run(ctx, &request{commands: []rueidis.Completed{command}})
+	reply := w.link.run(ctx, &request{commands: []rueidis.Completed{command}})
+	w.Heed(&reply)
+	return reply
 }
 
 // DoAll sends several commands at once.
@@ -129,13 +132,6 @@ func (w *Wire) DoAll(ctx context.Context, commands []rueidis.Completed) []Reply 
 	return replies
 }
 
-// run sends a request with one reply.
-func (w *Wire) run(ctx context.Context, r *request) Reply {
-	reply := w.link.run(ctx, r)
-	w.Heed(&reply)
-	return reply
-}
-
 // Heed ends the connection after a reply that only a replica gives. The address may lead to the new master by now.
 func (w *Wire) Heed(reply *Reply) {
 	if (reply.kind == '-' || reply.kind == '!') && strings.Contains(reply.text, "READONLY") {
@@ -143,11 +139,14 @@ func (w *Wire) Heed(reply *Reply) {
 	}
 }
 
+// itself returns w, also from a type that it is embedded in.
+func (w *Wire) itself() *Wire { return w }
+
 // Switches returns how many calls so far had to wait for another goroutine to write or to read for them. It counts only on
 // connections of the store's own.
 func (w *Wire) Switches() int64 {
-	if own, ok := w.link.(*conn); ok {
-		return own.switches.Load()
+	if w.own == nil {
+		return 0
 	}
-	return 0
+	return w.own.switches.Load()
 }

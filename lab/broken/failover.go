@@ -21,7 +21,7 @@ func holdfastReplicas(p *part) (url string, options []holdfast.Option) {
 
 // holdfastGuarded is Holdfast's lock on a server that grants nothing for a ttl after it was started.
 func holdfastGuarded(p *part) (url string, options []holdfast.Option) {
-	return fmt.Sprintf("redis://%s?ttl=%v&guard=%v", p.Addrs[0], p.TTL, p.TTL), nil
+	return fmt.Sprintf("redis://%s?ttl=%v&startup-delay=%v", p.Addrs[0], p.TTL, p.TTL), nil
 }
 
 // hasReplica starts a master with a replica that has all of its data.
@@ -123,9 +123,9 @@ var lostTail = &Rung{
 	Story: "A gets the lock. The power fails before the file is synced. The server is back at once with all that was " +
 		"on disk, which A's lock was not, and B gets it.",
 	Rule: check.Exclusion,
-	Prevents: "With guard, not below the longest ttl, nothing is granted for that long after a server was started or has lost " +
+	Prevents: "With startup-delay, not below the longest ttl, nothing is granted for that long after a server was started or has lost " +
 		"its data. By then whoever held before knows that it does not.",
-	Store: "redis with guard", Needs: redisServer, Budget: 30 * time.Second,
+	Store: "redis with startup-delay", Needs: redisServer, Budget: 30 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)
 		return &l, err

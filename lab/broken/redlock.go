@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // A quorumLock is Redlock: it is held when most of several independent servers have granted it. Its fields say what is
@@ -95,11 +94,7 @@ func startNodes(t testing.TB, n int) []*servers.RedisServer {
 		nodes[i] = servers.Redis(t)
 		addrs[i] = nodes[i].Addr()
 	}
-	at, err := store.ParseLocation(redlockURL(addrs))
-	if err == nil {
-		_, err = redlock.Init(context.Background(), at)
-	}
-	if err != nil {
+	if _, err := redlock.Init(context.Background(), redlockURL(addrs)); err != nil {
 		t.Fatal(err)
 	}
 	return nodes

@@ -55,7 +55,7 @@ func TestSchedule(t *testing.T) {
 // A proxy is put before servers only where that changes nothing but the way to them.
 func TestUnproxied(t *testing.T) {
 	for url, proxied := range map[string]bool{
-		"redis://h": true, "redis://h:1?guard=2s": true, "valkey://h": true, "redlock://a,b,c?max-ttl=4s": true,
+		"redis://h": true, "redis://h:1?startup-delay=2s": true, "valkey://h": true, "redlock://a,b,c?max-ttl=4s": true,
 		"postgres://h/db": true, "postgres://h/db?sslmode=disable": true, "mysql://h/db": true, "etcd://a,b": true, "zk://a": true,
 		"sqlite:x": false, "rediss://h": false, "redis+unix:///x": false, "redis+sentinel://h/m": false, "redis+cluster://h": false,
 		"redlocks://a": false, "etcds://a": false, "postgres://h/db?sslmode=verify-full": false, "mysql://h/db?tls=yes": false,

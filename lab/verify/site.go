@@ -28,7 +28,7 @@ type SiteKind struct {
 func SiteKinds() []SiteKind {
 	return []SiteKind{
 		{"redis", "one Redis server that saves before it answers (appendfsync always)", redisSite},
-		{"redis-aof", "one Redis server that saves once a second, with guard", redisGuardSite},
+		{"redis-aof", "one Redis server that saves once a second, with startup-delay", redisGuardSite},
 		{"sentinel", "a Redis master, two replicas that are waited for, and three sentinels", sentinelSite},
 		{"cluster", "a Redis Cluster of three masters, each with a replica that is waited for", clusterSite},
 		{"redlock", "five independent Redis masters", redlockSite},

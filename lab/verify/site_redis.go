@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // newClock makes a clock for servers, where that is possible: there must be a C compiler.
@@ -33,7 +32,7 @@ func redisSite(t testing.TB, _ time.Duration) site {
 	faults := append(redisFaults(r),
 		restart{
 			name: "server-loses-data", about: "the server is killed with -9 and comes back without its data",
-			beyond: "without guard, holders of before believe for up to a ttl", choose: one(r), between: loseData,
+			beyond: "without startup-delay, holders of before believe for up to a ttl", choose: one(r), between: loseData,
 		}.fault())
 	return site{url: "redis://" + r.Addr(), faults: append(faults, clockSteps(clock, r.Addr())...)}
 }
@@ -49,7 +48,7 @@ func redisGuardSite(t testing.TB, ttl time.Duration) site {
 			name: "server-loses-tail", about: "the server is killed with -9, and the end of its append-only file is lost",
 			choose: one(r), between: cutTail,
 		}.fault())
-	return site{url: fmt.Sprintf("redis://%s?guard=%v", r.Addr(), ttl), faults: faults}
+	return site{url: fmt.Sprintf("redis://%s?startup-delay=%v", r.Addr(), ttl), faults: faults}
 }
 
 // redisFaults are those that every way of running one server survives.
@@ -215,15 +214,11 @@ func redlockSite(t testing.TB, ttl time.Duration) site {
 		r := servers.Redis(t, append(options, servers.Args("--appendfsync", "always"))...)
 		nodes, addresses = append(nodes, r), append(addresses, r.Addr())
 	}
-	url := fmt.Sprintf("redlock://%s?max-ttl=%v&timeout=500ms", strings.Join(addresses, ","), 2*ttl)
-	at, err := store.ParseLocation(url)
-	if err == nil {
-		_, err = redlock.Init(t.Context(), at)
-	}
-	if err != nil {
+	url := fmt.Sprintf("redlock://%s?max-ttl=%v&node-timeout=500ms", strings.Join(addresses, ","), 2*ttl)
+	if _, err := redlock.Init(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	vote := func() error { return allVote(at) }
+	vote := func() error { return allVote(url) }
 	return site{url: url, faults: append(clockSteps(clock, "all nodes"),
 		restart{
 			name: "node-loses-data", about: "a node is killed with -9 and comes back without its data, and so without a vote",
@@ -239,11 +234,11 @@ func redlockSite(t testing.TB, ttl time.Duration) site {
 }
 
 // allVote waits until all nodes vote. One that was restarted does not for a while.
-func allVote(at store.Location) error {
+func allVote(url string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	for {
-		nodes, err := redlock.Status(ctx, at)
+		nodes, err := redlock.Status(ctx, url)
 		silent := slices.IndexFunc(nodes, func(n redlock.NodeHealth) bool { return n.State != redlock.Voting })
 		if err == nil && silent < 0 {
 			return nil

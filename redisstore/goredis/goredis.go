@@ -1,21 +1,23 @@
-// Package goredis keeps locks where a go-redis client leads: to a server, to what Sentinel watches, or to a cluster.
+// Package goredis keeps locks in Redis over a go-redis client: for one server, for a master that Sentinel watches, or
+// for a cluster.
 //
 //	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}) // or NewFailoverClient, NewClusterClient, NewUniversalClient
 //	s, err := goredis.New(ctx, client)
 //	locks := holdfast.New(s)
 //
-// The store takes from the client how servers are reached: addresses, dialer, TLS, user and password or whoever provides
-// them, database, and for a failover client who is the master now. The connections that it makes that way are its own,
-// two for each server. They are not in the client's pool, its hooks do not see them, and its timeouts and retries do not
-// apply: a lock needs to know which run of the server a connection leads to, and go-redis replaces connections unseen.
-// The client stays the caller's, and must not be closed before the store. Where go-redis speaks TLS it does not stop
-// connecting before its DialTimeout is over, and so long Close of the store may take.
+// The store takes from the client how to connect: addresses, dialer, TLS, user and password or their provider,
+// database, and for a failover client the current master. The connections that it makes are its own, two for each
+// server. They are not in the client's pool, its hooks do not see them, and its timeouts and retries do not apply: the
+// store must know which run of the server a connection leads to, and go-redis replaces connections without notice. The
+// client remains the caller's, and must not be closed before the store. Over TLS, go-redis does not stop connecting
+// before its DialTimeout has passed, so that Close of the store may take that long.
 //
-// A failover client is asked every second, by an INFO, to which server it leads now, and the store leaves every other. So it
-// leaves a master that was replaced and lives on a second after go-redis has, and not before: go-redis listens to one
-// sentinel and believes it, also one that is cut off. A store that was opened with redis+sentinel:// listens to all of them.
+// For a failover client the store sends an INFO through the client once per second, to learn which server it leads to,
+// and leaves every other server. So it leaves a master that was replaced and is still alive up to a second after
+// go-redis has, and not before: go-redis subscribes to a single sentinel and believes it, even if that one is cut off.
+// A store that was opened with redis+sentinel:// subscribes to all sentinels.
 //
-// It is a package of its own, so that go-redis comes along only for those who use it.
+// It is a separate package so that only its importers depend on go-redis.
 package goredis
 
 import (
@@ -29,73 +31,82 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// New makes a store of a client for one server, for what Sentinel watches, or for a cluster.
+// New returns a store over a client for one server, for a master that Sentinel watches, or for a cluster. Any other
+// client is refused with [store.ErrUnsupported].
 func New(ctx context.Context, client redis.UniversalClient, options ...redisstore.Option) (*redisstore.Store, error) {
-	path, err := pathOf(client)
+	config, credentials, err := configOf(client)
 	if err != nil {
 		return nil, err
 	}
-	return redisstore.Open(ctx, path, options...)
+	if credentials != nil {
+		options = append([]redisstore.Option{redisstore.WithCredentials(credentials)}, options...)
+	}
+	return redisstore.OpenConfig(ctx, config, options...)
 }
 
-// failoverAddr is what go-redis calls the address of a failover client, whose dialer knows better.
+// failoverAddr is the address of a failover client of go-redis, whose dialer finds the master.
 const failoverAddr = "FailoverClient"
 
-// pathOf is how a client reaches its servers.
-func pathOf(client redis.UniversalClient) (path redisstore.Config, err error) {
+// credentials return the user and the password for a new connection.
+type credentials = func(context.Context) (user, password string, err error)
+
+// configOf returns how a client connects to its servers. The credentials are nil if they do not change.
+func configOf(client redis.UniversalClient) (config redisstore.Config, get credentials, err error) {
 	var dial func(ctx context.Context, network, address string) (net.Conn, error)
 	network := "tcp"
-	var who identity
+	var from providers
 	switch c := client.(type) {
 	case *redis.Client:
 		o := c.Options()
-		path.Addresses, path.DB = []string{o.Addr}, o.DB
+		config.Addresses, config.DB = []string{o.Addr}, o.DB
+		config.User, config.Password = o.Username, o.Password
 		if o.Addr == failoverAddr {
-			path.Info = func(ctx context.Context) (string, error) { return c.Info(ctx, "server").Result() }
+			config.Info = func(ctx context.Context) (string, error) { return c.Info(ctx, "server").Result() }
 		}
 		dial, network = o.Dialer, o.Network
-		who = identity{o.Username, o.Password, o.CredentialsProvider, o.CredentialsProviderContext, o.StreamingCredentialsProvider != nil}
+		from = providers{o.CredentialsProvider, o.CredentialsProviderContext, o.StreamingCredentialsProvider != nil}
 	case *redis.ClusterClient:
 		o := c.Options()
 		if o.ClusterSlots != nil {
-			return path, fmt.Errorf("%w: a cluster client that is told who keeps what, as NewFailoverClusterClient makes; "+
-				"NewFailoverClient will do", store.ErrUnsupported)
+			return config, nil, fmt.Errorf("%w: a cluster client with its own ClusterSlots, as of NewFailoverClusterClient; "+
+				"use NewFailoverClient", store.ErrUnsupported)
 		}
-		path.Addresses, path.Cluster = o.Addrs, true
+		config.Addresses, config.Cluster = o.Addrs, true
+		config.User, config.Password = o.Username, o.Password
 		if dial = o.Dialer; dial == nil {
 			dial = redis.NewDialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
 		}
-		who = identity{o.Username, o.Password, o.CredentialsProvider, o.CredentialsProviderContext, o.StreamingCredentialsProvider != nil}
+		from = providers{o.CredentialsProvider, o.CredentialsProviderContext, o.StreamingCredentialsProvider != nil}
 	default:
-		return path, fmt.Errorf("%w: a %T; a client for one server, for Sentinel or for a cluster will do", store.ErrUnsupported, client)
+		return config, nil, fmt.Errorf("%w: a %T; use a client for one server, for Sentinel or for a cluster",
+			store.ErrUnsupported, client)
 	}
-	path.Dial = func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, network, address) }
-	path.Credentials, err = who.credentials()
-	return path, err
+	config.Dial = func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, network, address) }
+	if get, err = from.credentials(); config.Password == "" || get != nil {
+		config.User, config.Password = "", "" // go-redis does not log in with them either
+	}
+	return config, get, err
 }
 
-// An identity is what go-redis may be told of who it is.
-type identity struct {
-	user, password string
-	provider       func() (user, password string)
-	withContext    func(context.Context) (user, password string, err error)
-	streaming      bool
+// providers are where a go-redis client may get credentials that change.
+type providers struct {
+	provider    func() (user, password string)
+	withContext func(context.Context) (user, password string, err error)
+	streaming   bool
 }
 
-// credentials are as go-redis would choose them.
-func (i identity) credentials() (func(context.Context) (user, password string, err error), error) {
+// credentials returns the provider that go-redis would choose, or nil if there is none.
+func (p providers) credentials() (credentials, error) {
 	switch {
-	case i.streaming:
-		return nil, fmt.Errorf("%w: credentials that are streamed; CredentialsProviderContext will do", store.ErrUnsupported)
-	case i.withContext != nil:
-		return i.withContext, nil
-	case i.provider != nil:
+	case p.streaming:
+		return nil, fmt.Errorf("%w: streamed credentials; use CredentialsProviderContext", store.ErrUnsupported)
+	case p.withContext != nil:
+		return p.withContext, nil
+	case p.provider != nil:
 		return func(context.Context) (string, string, error) {
-			user, password := i.provider()
+			user, password := p.provider()
 			return user, password, nil
 		}, nil
-	case i.password != "":
-		return func(context.Context) (string, string, error) { return i.user, i.password, nil }, nil
 	}
-	return nil, nil //nolint:nilnil // nobody has to be anybody
+	return nil, nil //nolint:nilnil // there need not be any
 }

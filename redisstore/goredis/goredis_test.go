@@ -148,8 +148,8 @@ func TestFailoverClient(t *testing.T) {
 	}
 }
 
-// A master that is cut off from its sentinels lives on and does not know that it was replaced. The store leaves it when the
-// client does, though it still answers.
+// A master that is cut off from its sentinels lives on and does not know that it was replaced. The store leaves it when
+// the client does, though it still answers.
 func TestFailoverClientLeavesReplacedMaster(t *testing.T) {
 	s := servers.RedisSentinel(t)
 	for _, n := range s.Nodes {
@@ -229,12 +229,19 @@ func TestRefusedClients(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, holdfast.ErrUnsupported)
 		}
 	}
-	client := redis.NewClient(&redis.Options{
-		Addr: server.Addr(), CredentialsProvider: func() (string, string) { return "me", "secret" },
-	})
-	defer client.Close()
-	_, err := goredis.New(t.Context(), client)
-	if err == nil || !store.Final(err) || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), server.Addr()) {
-		t.Errorf("a wrong password: %v", err)
+	for name, c := range map[string]struct {
+		options redis.Options
+		final   bool // a provider may return another password next time
+	}{
+		"a wrong password":            {redis.Options{Username: "me", Password: "secret"}, true},
+		"a provider's wrong password": {redis.Options{CredentialsProvider: func() (string, string) { return "me", "secret" }}, false},
+	} {
+		c.options.Addr = server.Addr()
+		client := redis.NewClient(&c.options)
+		t.Cleanup(func() { client.Close() })
+		_, err := goredis.New(t.Context(), client)
+		if err == nil || store.Final(err) != c.final || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), server.Addr()) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

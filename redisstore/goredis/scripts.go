@@ -11,7 +11,8 @@ import (
 //
 //	stock := fence.Key{Redis: goredis.Scripts{Client: client}, Name: "{stock:42}:fence"}
 //
-// Unless its MaxRetries is -1, go-redis repeats by itself what was not answered, and what is written may be written twice.
+// Unless its MaxRetries is -1, go-redis repeats by itself what was not answered, and what is written may be written
+// twice.
 type Scripts struct{ Client redis.Scripter }
 
 // Eval runs a script on the master that has the keys. The server is sent its text only if it does not know it yet.

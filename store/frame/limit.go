@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -36,16 +37,17 @@ type sharedLimit struct {
 const freshPart = 16
 
 // Shared is Within for clients that look at nothing in a context but its end: where ctx can't end by itself, calls of a
-// short while share one context, without ctx's values. A timer for each call would cost more than all else that a store
-// does for it.
+// short while share one context, without ctx's values, and where it can, the timer is only set if the call has to wait. A
+// timer for each call would cost more than all else that a store does for it.
 func (f *Frame) Shared(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
 	}
-	if ctx.Done() != nil {
-		return context.WithTimeout(ctx, limit)
-	}
 	now := time.Now()
+	if ctx.Done() != nil {
+		lazy := &lazyLimit{Context: ctx, deadline: now.Add(limit)}
+		return lazy, lazy.end
+	}
 	s := f.shared.Load()
 	if s != nil && s.limit != limit && !now.After(s.fresh) {
 		return context.WithTimeout(f.life, limit) // calls of two limits must not leave a context each behind
@@ -56,4 +58,62 @@ func (f *Frame) Shared(ctx context.Context, limit time.Duration) (context.Contex
 		f.shared.Store(s)
 	}
 	return s.Context, func() {}
+}
+
+// A lazyLimit is a context with a deadline, whose timer is set when its end is first waited for.
+type lazyLimit struct {
+	context.Context // the caller's
+	deadline        time.Time
+
+	mu     sync.Mutex
+	timed  context.Context // nil: nothing has waited for its end yet
+	cancel context.CancelFunc
+	ended  bool
+}
+
+// Deadline implements context.Context.
+func (l *lazyLimit) Deadline() (deadline time.Time, ok bool) { return l.deadline, true }
+
+// Done implements context.Context.
+func (l *lazyLimit) Done() <-chan struct{} { return l.start().Done() }
+
+// Err implements context.Context. It reports the deadline also if nothing has waited for it.
+func (l *lazyLimit) Err() error {
+	if err := l.Context.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.timed != nil:
+		return l.timed.Err()
+	case l.ended:
+		return context.Canceled
+	case !time.Now().Before(l.deadline):
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// start sets the timer, unless it is set.
+func (l *lazyLimit) start() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timed == nil {
+		l.timed, l.cancel = context.WithDeadline(l.Context, l.deadline)
+		if l.ended {
+			l.cancel()
+		}
+	}
+	return l.timed
+}
+
+// end ends the context.
+func (l *lazyLimit) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	if l.cancel != nil {
+		l.cancel()
+	}
 }

@@ -4,8 +4,8 @@
 //	The longest prefix of the queue that fits is held. The rest waits.
 //
 // It is pure: no time, no I/O, no state but the counts. Stores that read a queue and sort it in Go call [Held]. Stores
-// that keep the queue in memory maintain a [Prefix], so that a change costs time by what changed and not by the length of
-// the queue. Stores that evaluate the rule elsewhere (a script, a query) are tested against this package.
+// that keep the queue in memory maintain a [Prefix], so that a change costs time by what changed and not by the length
+// of the queue. Stores that evaluate the rule elsewhere (a script, a query) are tested against this package.
 package grant
 
 import (

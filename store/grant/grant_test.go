@@ -28,11 +28,13 @@ func TestHeld(t *testing.T) {
 	}{
 		{"nobody", nil, 0},
 		{"a writer holds alone", []store.Demand{writer, writer, reader}, 1},
-		{"readers hold together up to a writer, who stops later ones", []store.Demand{reader, reader, writer, reader}, 2},
+		{"readers hold together up to a writer, who stops later ones", []store.Demand{reader, reader, writer, reader},
+			2},
 		{"units add up", []store.Demand{sem(2, 5), sem(3, 5), sem(1, 5)}, 2},
 		{"nobody overtakes one who does not fit", []store.Demand{sem(3, 5), sem(3, 5), sem(1, 5)}, 1},
 		{"another limit ends the prefix and is not skipped", []store.Demand{sem(1, 5), sem(1, 6), sem(1, 5)}, 1},
-		{"another kind ends the prefix and is not skipped", []store.Demand{reader, sem(1, store.MaxReaders), reader}, 1},
+		{"another kind ends the prefix and is not skipped", []store.Demand{reader, sem(1, store.MaxReaders), reader},
+			1},
 		{"one who demands for more than there is stands in the way", []store.Demand{sem(6, 5), sem(1, 5)}, 0},
 	} {
 		if got := grant.Held(slices.Values(c.line)); got != c.held {
@@ -86,8 +88,8 @@ func FuzzHeld(f *testing.F) {
 	})
 }
 
-// FuzzPrefix plays arrivals, departures and downgrades on a queue. After each step it checks that the maintained prefix is
-// the one of the rule, and that every claim that was held and has not left is still held.
+// FuzzPrefix plays arrivals, departures and downgrades on a queue. After each step it checks that the maintained prefix
+// is the one of the rule, and that every claim that was held and has not left is still held.
 func FuzzPrefix(f *testing.F) {
 	f.Add([]byte{2, 0, 2, 3, 0x81, 0, 2, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {

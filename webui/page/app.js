@@ -4,7 +4,7 @@ import { copy, setStore, showCommand } from "./command.js";
 import { detail } from "./detail.js";
 import { closeDialog, openDialog } from "./dialog.js";
 import { byID, el, setText } from "./dom.js";
-import { moment, plural, setClock, since, visible, where, who } from "./format.js";
+import { hostOf, labelOf, moment, plural, setClock, since, visible } from "./format.js";
 import { arrange, columns, longest, put, remove, reset, rows, view } from "./model.js";
 import { stream } from "./stream.js";
 import { table } from "./table.js";
@@ -59,18 +59,22 @@ const stats = (m) => {
 const warn = (m) => {
   const failure = byID("failure");
   failure.hidden = !m.failing;
+  const unread = byID("unread");
+  unread.hidden = !m.unread;
+  setText(unread, m.unread ? `${plural(m.unread, "name")} cannot be read. ${visible(m.unreadWhy)}` : "");
   setText(failure, m.failing ? `The store is failing, and what is shown is old. ${visible(m.failing)}` : "");
   if (JSON.stringify(deadlocks) === JSON.stringify(m.deadlocks)) return;
   deadlocks = m.deadlocks;
   const node = byID("deadlocks");
   node.hidden = deadlocks.length === 0;
   node.replaceChildren(...deadlocks.slice(0, 3).map((steps) => el("div", null,
-    el("b", null, "Deadlock: "), steps.map((s, i) => [i > 0 && " → ", el("bdi", null, who(s.owner))]), " → ", el("bdi", null, who(steps[0].owner)), " ",
+    el("b", null, "Deadlock: "), steps.map((s, i) => [i > 0 && " → ", el("bdi", null, labelOf(s.owner))]), " → ", el("bdi", null, labelOf(steps[0].owner)), " ",
     el("button", { type: "button", class: "link", onclick: () => show(steps[0].name) }, "Show"))));
 };
 
 const onMessage = (event, m) => {
   setClock(m.now);
+  const first = m.loaded !== loaded;
   loaded = m.loaded;
   if (event === "all") reset();
   let mine = event === "all";
@@ -78,7 +82,7 @@ const onMessage = (event, m) => {
   for (const name of m.gone ?? []) { remove(name); mine ||= name === open; }
   stats(m);
   warn(m);
-  if (event === "all") arranged();
+  if (event === "all" || first) arranged();
   else if (m.rows || m.gone) { if (view.stale) arrangeSoon(); else grid.redraw(); }
   if (mine) fetchSoon();
 };
@@ -160,7 +164,7 @@ const confirmBreak = (name, e) => {
   } }, "Break the claim");
   openDialog("Break this claim?", [
     el("dl", { class: "facts confirm" },
-      el("div", null, el("dt", null, e.held ? "Holder" : "Waiter"), el("dd", null, el("bdi", null, who(e.owner)), " ", el("span", { class: "where" }, where(e.owner)))),
+      el("div", null, el("dt", null, e.held ? "Holder" : "Waiter"), el("dd", null, el("bdi", null, labelOf(e.owner)), " ", el("span", { class: "host" }, hostOf(e.owner)))),
       el("div", null, el("dt", null, e.held ? "Holds" : "Waits for"), el("dd", null, el("bdi", null, visible(name)))),
       el("div", null, el("dt", null, "Token"), el("dd", { class: "mono" }, e.token)),
       el("div", null, el("dt", null, "Since"), el("dd", null, moment(e.since)))),

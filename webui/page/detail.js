@@ -1,6 +1,6 @@
 // The detail of one queue.
 import { byID, el, setText } from "./dom.js";
-import { clock, duration, left, moment, now, plural, since, visible, where, who } from "./format.js";
+import { clock, duration, hostOf, labelOf, left, moment, now, plural, since, visible } from "./format.js";
 import { breakCommand, copyButton, showCommand } from "./command.js";
 import { drawDeadlock, drawTimeline } from "./draw.js";
 
@@ -8,7 +8,7 @@ const shownWaiters = 50;
 
 // ownerOf writes an owner in two lines.
 const ownerOf = (owner) => el("span", { class: "owner" },
-  el("bdi", { class: "who" }, who(owner)), el("span", { class: "where" }, where(owner)));
+  el("bdi", { class: "label" }, labelOf(owner)), el("span", { class: "host" }, hostOf(owner)));
 
 const nameLink = (name, onOpen) => el("button", {
   type: "button", class: "link name-link", data: { key: `open ${name}` }, onclick: () => onOpen(name),
@@ -63,14 +63,14 @@ export const detail = ({ onOpen, onClose, onBreak, canBreak }) => {
     el("div", { class: "node holder-node" },
       el("span", { class: "dot held", "aria-hidden": "true" }),
       el("span", null,
-        t.holders?.length ? t.holders.map((o, i) => [i > 0 && ", ", el("bdi", { class: "who" }, who(o))]) : "no claim",
+        t.holders?.length ? t.holders.map((o, i) => [i > 0 && ", ", el("bdi", { class: "label" }, labelOf(o))]) : "no claim",
         t.more > 0 && ` and ${t.more} more`, t.holders?.length + t.more > 1 ? " hold " : " holds ",
         t.name === data.name ? el("b", null, "this name") : nameLink(t.name, onOpen)),
       t.root && el("span", { class: "pill root" }, "root")),
     t.waiters.length + t.hidden > 0 && el("ul", null,
       t.waiters.map((w) => el("li", null,
         el("div", { class: "node" }, el("span", { class: "dot waiting", "aria-hidden": "true" }),
-          el("span", null, el("bdi", { class: "who" }, who(w.owner)), " waits ", el("span", { class: "muted", data: { since: w.since ?? 0 } })),
+          el("span", null, el("bdi", { class: "label" }, labelOf(w.owner)), " waits ", el("span", { class: "muted", data: { since: w.since ?? 0 } })),
           w.again?.map((name) => el("span", { class: "pill bad" }, "and holds ", el("bdi", null, visible(name)), ": circle"))),
         w.blocks && el("ul", null, w.blocks.map((b) => block(b))))),
       t.hidden > 0 && el("li", { class: "muted" }, `and ${plural(t.hidden, "more waiter")}`)));
@@ -78,7 +78,7 @@ export const detail = ({ onOpen, onClose, onBreak, canBreak }) => {
   const eventItem = (e) => el("li", { class: "event", data: { kind: e.kind } },
     el("time", { datetime: new Date(e.at).toISOString(), title: moment(e.at) }, clock(e.at)),
     el("span", { class: "kind" }, e.kind),
-    el("span", { class: "event-text" }, el("bdi", { class: "who" }, who(e.owner)), e.why && el("span", { class: "muted" }, ` ${visible(e.why)}`),
+    el("span", { class: "event-text" }, el("bdi", { class: "label" }, labelOf(e.owner)), e.why && el("span", { class: "muted" }, ` ${visible(e.why)}`),
       el("span", { class: "mono muted token" }, ` ${e.token}`)));
 
   const render = () => {
@@ -106,7 +106,7 @@ export const detail = ({ onOpen, onClose, onBreak, canBreak }) => {
         el("h3", null, "Waiters ", el("span", { class: "muted" }, "in order")),
         el("ol", { class: "waiters" }, waiters.slice(0, shownWaiters).map(waiterItem)),
         d.waiters > shownWaiters && el("p", { class: "muted" }, `and ${(d.waiters - shownWaiters).toLocaleString("en")} more`))));
-      nodes.push(section("tree", [d.name, d.tree], () => el("section", null, el("h3", null, "Who blocks whom"),
+      nodes.push(section("tree", [d.name, d.tree], () => el("section", null, el("h3", null, "Blocking"),
         el("ul", { class: "tree" }, d.tree.map((t) => block(t))))));
     }
     if (d.notes.length) {

@@ -1,6 +1,6 @@
 // Drawings: a deadlock as a circle, and the timeline of a queue as bars.
 import { el, svg } from "./dom.js";
-import { clock, duration, now, since, visible, where, who } from "./format.js";
+import { clock, duration, hostOf, labelOf, now, since, visible } from "./format.js";
 
 const short = (text, most) => { const all = [...text]; return all.length > most ? `${all.slice(0, most - 1).join("")}…` : text; };
 
@@ -12,7 +12,7 @@ export const drawDeadlock = (steps) => {
     const angle = (i / n) * 2 * Math.PI - (n === 2 ? Math.PI : Math.PI / 2);
     return { x: cx + rx * Math.cos(angle), y: cy + ry * Math.sin(angle) };
   };
-  const text = steps.map((s, i) => `${who(s.owner)} waits for ${visible(s.name)}, which ${who(steps[(i + 1) % n].owner)} ${s.holds ? "holds" : "waits for further ahead"}`).join("; ");
+  const text = steps.map((s, i) => `${labelOf(s.owner)} waits for ${visible(s.name)}, which ${labelOf(steps[(i + 1) % n].owner)} ${s.holds ? "holds" : "waits for further ahead"}`).join("; ");
   const id = `arrow-${Math.random().toString(36).slice(2)}`;
   const edges = steps.map((s, i) => {
     const a = at(i), b = at((i + 1) % n), dx = b.x - a.x, dy = b.y - a.y, length = Math.hypot(dx, dy);
@@ -32,9 +32,9 @@ export const drawDeadlock = (steps) => {
   });
   const nodes = steps.map((s, i) => {
     const p = at(i);
-    return svg("g", { class: "party" }, svg("title", null, `${who(s.owner)} ${where(s.owner)}, waits since ${clock(s.since)}`),
+    return svg("g", { class: "party" }, svg("title", null, `${labelOf(s.owner)} ${hostOf(s.owner)}, waits since ${clock(s.since)}`),
       svg("rect", { x: p.x - box.w / 2, y: p.y - box.h / 2, width: box.w, height: box.h, rx: 9 }),
-      svg("text", { x: p.x, y: p.y - 3 }, short(who(s.owner), 17)),
+      svg("text", { x: p.x, y: p.y - 3 }, short(labelOf(s.owner), 17)),
       svg("text", { class: "small", x: p.x, y: p.y + 14 }, `waits ${since(s.since)}`));
   });
   return svg("svg", { class: "deadlock", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Deadlock: ${text}` },
@@ -82,7 +82,7 @@ export const drawTimeline = (d) => {
     const y = top + i * lane, stop = c.ends ?? end, from = c.waits ?? c.holds ?? c.before ?? end - span;
     const held = c.holds ?? (c.how && c.how !== "left the queue" && !c.waits ? from : null);
     return svg("g", null,
-      svg("text", { class: "lane-label", x: labels - 8, y: y + 14 }, short(who(c.owner), 16), svg("title", null, `${who(c.owner)} ${where(c.owner)}`)),
+      svg("text", { class: "lane-label", x: labels - 8, y: y + 14 }, short(labelOf(c.owner), 16), svg("title", null, `${labelOf(c.owner)} ${hostOf(c.owner)}`)),
       c.waits && svg("rect", { class: "span waiting", x: x(c.waits), y: y + 8, width: Math.max(2, x(held ?? stop) - x(c.waits)), height: 5, rx: 2 }),
       held && svg("rect", { class: "span holding", x: x(held), y: y + 4, width: Math.max(3, x(stop) - x(held)), height: 13, rx: 4 }),
       c.how && svg("circle", { class: "mark", "data-kind": c.how, cx: x(c.ends), cy: y + 10.5, r: 5 }, svg("title", null, `${c.how} at ${clock(c.ends)}`)));

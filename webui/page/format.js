@@ -37,11 +37,11 @@ const hidden = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\ufffd]/gu;
 export const visible = (text) => String(text).replace(hidden, (c) =>
   c === "\u200d" ? c : `\\u{${c.codePointAt(0).toString(16)}}`);
 
-// who writes an owner's label, or what comes closest.
-export const who = (owner) => visible(owner?.label || owner?.id || owner?.host || owner?.address || "unknown holder");
+// labelOf writes an owner's label, or what comes closest.
+export const labelOf = (owner) => visible(owner?.label || owner?.id || owner?.host || owner?.address || "unknown holder");
 
-// where writes an owner's host and process, as far as who has not.
-export const where = (owner) => {
+// hostOf writes an owner's host and process, unless labelOf has.
+export const hostOf = (owner) => {
   if (!owner) return "";
   const host = owner.host || owner.address || "";
   const parts = [];

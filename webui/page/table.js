@@ -1,6 +1,6 @@
 // The table. Only the rows on the screen are in the page, so that thousands of names cost no more than a few dozen.
 import { byID, el, setText } from "./dom.js";
-import { left, now, since, visible, where, who } from "./format.js";
+import { hostOf, labelOf, left, now, since, visible } from "./format.js";
 import { copyButton, showCommand } from "./command.js";
 import { columns, view } from "./model.js";
 
@@ -21,11 +21,11 @@ export const table = (onOpen, onSort) => {
     const cells = {};
     const cell = (key, ...inside) => (cells[key] = el("div", { role: key === "name" ? "rowheader" : "gridcell", class: key }, inside));
     const parts = {
-      nameText: el("bdi"), modeText: el("span", { class: "pill" }), who: el("bdi", { class: "who" }), where: el("span", { class: "where" }),
+      nameText: el("bdi"), modeText: el("span", { class: "pill" }), label: el("bdi", { class: "label" }), host: el("span", { class: "host" }),
       bar: el("i"), leftText: el("span"), waiters: el("span", { class: "badge" }),
     };
     const node = el("div", { class: "row", role: "row" },
-      cell("name", parts.nameText), cell("mode", parts.modeText), cell("holder", parts.who, " ", parts.where), cell("held"),
+      cell("name", parts.nameText), cell("mode", parts.modeText), cell("holder", parts.label, " ", parts.host), cell("held"),
       cell("left", parts.leftText, el("span", { class: "bar", "aria-hidden": "true" }, parts.bar)), cell("token"),
       cell("waiters", parts.waiters), cell("longest"), cell("more"));
     const row = { node, cells, parts, index: -1, row: null };
@@ -49,9 +49,9 @@ export const table = (onOpen, onSort) => {
       setText(parts.modeText, r.mode ?? "");
       parts.modeText.dataset.mode = /of/.test(r.mode) ? "units" : r.mode;
       const more = r.holders > 1 ? ` +${r.holders - 1}` : "";
-      setText(parts.who, r.holders ? who(r.owner) + more : "not held");
-      setText(parts.where, r.holders ? where(r.owner) : "");
-      cells.holder.title = r.holders ? `${who(r.owner)}${more} ${where(r.owner)}` : "";
+      setText(parts.label, r.holders ? labelOf(r.owner) + more : "not held");
+      setText(parts.host, r.holders ? hostOf(r.owner) : "");
+      cells.holder.title = r.holders ? `${labelOf(r.owner)}${more} ${hostOf(r.owner)}` : "";
       setText(cells.token, r.token ?? "");
       setText(parts.waiters, r.waiters ? r.waiters.toLocaleString("en") : "");
       node.classList.toggle("waited", r.waiters > 0);

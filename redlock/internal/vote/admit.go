@@ -2,13 +2,14 @@ package vote
 
 import "time"
 
-// An Admitter gives nodes their vote back that have served their quarantine. A client has one, and shows it every answer
-// of every node. Like a claim it is a machine without a lock.
+// An Admitter gives nodes their vote back when their quarantine is over. A client has one, and passes every answer of
+// every node to it. Like a claim it is a state machine without a lock.
 //
-// It gives the node the highest mark of a majority of nodes that vote: one of them has every ticket that was ever drawn.
-// A node without a vote may have lost its own, and does not count. Only when a majority of all nodes has lost its vote, so
-// that there can be no such majority, the marks of all that answer must do. Then tickets rise by the clocks alone, and all
-// of them are admitted together: once some vote, the others would not be a majority any more, and wait for ever.
+// It gives the node the highest mark of a majority of nodes that vote: one of them has every ticket that was ever
+// drawn. A node without a vote may have lost its own, and does not count. Only when a majority of all nodes has lost
+// its vote, so that there can be no such majority, it uses the marks of all that answer. Then tickets rise by the
+// clocks alone, and all of these nodes are admitted together: once some vote, the others would not be a majority any
+// more, and would wait forever.
 type Admitter struct {
 	rules *Rules
 	cases []admission
@@ -16,23 +17,23 @@ type Admitter struct {
 	send  []Send
 }
 
-// An admission is of one node.
+// An admission is the admission of one node.
 type admission struct {
 	episode  Episode
-	seq      uint64 // of its questions; 0: none under way
+	seq      uint64 // of its requests; 0: none in progress
 	deadline time.Duration
 	said     []Answer
 	answered []bool
 	sent     bool // the mark is on its way to the node
 }
 
-// NewAdmitter makes an Admitter for one client.
+// NewAdmitter returns an Admitter for one client.
 func NewAdmitter(r *Rules) *Admitter {
 	return &Admitter{rules: r, cases: make([]admission, r.Nodes)}
 }
 
-// Notice is any answer of a node, whoever asked. If the node needs a mark, the others are asked for theirs: from now on
-// and not before, since what they had earlier may be less than what the node has lost.
+// Notice passes any answer of a node, to any request of the client. If the node needs a mark, the marks of the others
+// are requested: from now on and not before, since an earlier mark may be less than what the node has lost.
 func (m *Admitter) Notice(now time.Duration, node int, a *Answer) Step {
 	c := &m.cases[node]
 	if a.NeedsMark() && (c.seq == 0 || now >= c.deadline || c.episode != a.Episode) {
@@ -51,13 +52,13 @@ func (m *Admitter) Notice(now time.Duration, node int, a *Answer) Step {
 	return m.step(now)
 }
 
-// Answer is what a node said to a request of the Admitter. Notice need not see it too.
+// Answer passes the answer of a node to a request of the Admitter. It need not be passed to Notice as well.
 func (m *Admitter) Answer(now time.Duration, node int, seq uint64, a Answer) Step {
 	for i := range m.cases {
 		c := &m.cases[i]
 		switch {
 		case c.seq != seq:
-		case i == node && a.Code != Failed: // admitted, or it was refused: then it says anew what it needs
+		case i == node && a.Code != Failed: // admitted, or refused: then its next answer has what it needs
 			*c = admission{}
 		case i != node && !c.answered[node] && now < c.deadline:
 			c.said[node], c.answered[node] = a, true
@@ -66,13 +67,13 @@ func (m *Admitter) Answer(now time.Duration, node int, seq uint64, a Answer) Ste
 	return m.Notice(now, node, &a)
 }
 
-// patience is how long marks are collected: less than max-ttl, so that all who say that they have served were without a
-// vote at one time.
+// patience is how long marks are collected: less than max-ttl, so that all nodes whose quarantine is over were without
+// a vote at one time.
 func (m *Admitter) patience() time.Duration {
 	return min(m.rules.Timeout(m.rules.MaxTTL), m.rules.MaxTTL/2)
 }
 
-// Wake lets the Admitter see the time.
+// Wake passes the time.
 func (m *Admitter) Wake(now time.Duration) Step { return m.step(now) }
 
 func (m *Admitter) request(node int, c *admission, r Request) {
@@ -102,7 +103,8 @@ func (m *Admitter) step(now time.Duration) (s Step) {
 	return s
 }
 
-// mark is the mark to give, if enough have said theirs; alike says that it is for all who need one.
+// mark returns the mark to send, if enough nodes have reported theirs; alike reports that it is for all nodes that need
+// one.
 func (m *Admitter) mark(c *admission, now time.Duration) (mark uint64, ok, alike bool) {
 	voters, served, open := 0, 0, 0
 	for i := range c.said {

@@ -70,8 +70,8 @@ func TestAdmissionAgain(t *testing.T) {
 	}
 }
 
-// When a majority has lost its data, all who have served are admitted together. One by one they would be stuck: two that
-// vote and one that needs a mark are a majority of nothing.
+// When a majority has lost its data, all who have served are admitted together. One by one they would be stuck: two
+// that vote and one that needs a mark are a majority of nothing.
 func TestAdmittedTogether(t *testing.T) {
 	needs := func(run string) *Answer { return &Answer{Code: NoVote, Episode: Episode{run, 5}, Mark: 50} }
 	m := NewAdmitter(&Rules{Nodes: 5, MaxTTL: testMax})

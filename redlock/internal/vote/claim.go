@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// State says where a claim stands, as its client knows it.
+// State is the state of a claim, as its client knows it.
 type State uint8
 
 // The states of a claim.
 const (
 	Fresh   State = iota // it has not tried yet
-	Trying               // a take is under way
-	Waiting              // the last take was lost or failed: it holds nothing, and may try again
+	Trying               // a take is in progress
+	Waiting              // the last take lost or failed: it holds nothing, and may try again
 	Held                 // it holds, while the clock is before its Until
-	Over                 // it has left, or is lost for ever
+	Over                 // it has left, or is lost permanently
 )
 
 // A Verdict is how a call of a claim ended.
@@ -24,37 +24,38 @@ type Verdict uint8
 const (
 	// Won: it holds until Until.
 	Won Verdict = iota + 1
-	// Lost is for Try: somebody else has the lock, or the votes were split. It holds nothing.
+	// Lost is for Try: another claim has the lock, or the votes were split. It holds nothing.
 	Lost
 	// Faulty: too many nodes failed or have no vote. After Try it holds nothing; after Keep it was not renewed, and the
-	// old Until stands; after Leave it goes on giving back.
+	// old Until remains; after Leave it continues to release.
 	Faulty
-	// Gone is for Keep: it has run out, and its grace too, or so many nodes have another value that no majority is left.
+	// Gone is for Keep: it has expired, and its grace too, or so many nodes have another value that no majority is
+	// left.
 	Gone
 	// Free is for Leave: at a majority of nodes there is no key of this claim.
 	Free
 )
 
-// A Result is the answer to Try, Keep or Leave.
+// A Result is the result of Try, Keep or Leave.
 type Result struct {
 	Verdict Verdict
 	Ticket  uint64        // Won
-	Until   time.Duration // Won: up to when it holds if it is not kept again
+	Until   time.Duration // Won: until when it holds if it is not kept again
 	Again   time.Duration // Lost, and Faulty after Try: when to try again, if no push comes before
-	Awaits  int           // Lost, and Faulty after Try: the node whose push may come, which will be asked first
-	Holder  Answer        // Lost: what a node said of the holder; its Code is Denied if one did
+	Awaits  int           // Lost, and Faulty after Try: the node to expect a push from, which the next try begins with
+	Holder  Answer        // Lost: the answer of a node about the holder; its Code is Denied if there is one
 }
 
-// A Step is what a claim wants after something happened.
+// A Step is what to do for a claim after an event.
 type Step struct {
-	Send    []Send        // to be sent now; the slice is the claim's again at the next step
-	Result  Result        // the answer to the call under way, once for each; Verdict 0: not yet
-	Settled bool          // all have answered the last take or keep, or had their time: less than all in Counted is jeopardy
-	Wake    time.Duration // when to call Wake, should nothing happen before; 0: not at all
-	Again   time.Duration // of a claim that waits: when to call Try; a push may move it. 0: not at all
+	Send    []Send        // to be sent now; the claim reuses the slice in the next step
+	Result  Result        // of the call in progress, once for each call; Verdict 0: not yet
+	Settled bool          // all nodes have answered the last take or keep, or timed out: if Counted is not all, the claim is in jeopardy
+	Wake    time.Duration // when to call Wake if nothing happens before; 0: never
+	Again   time.Duration // of a claim that waits: when to call Try; a push may change it. 0: never
 }
 
-// A Claim is one claim of one client. It is a machine without a lock: one step at a time.
+// A Claim is one claim of one client. It is a state machine without a lock: one step at a time.
 type Claim struct {
 	rules *Rules
 	key   string
@@ -63,34 +64,34 @@ type Claim struct {
 	life  time.Duration
 
 	state   State
-	call    Op // the call under way: Take, Keep or Leave; 0: none
+	call    Op // the call in progress: Take, Keep or Leave; 0: none
 	tries   uint64
-	cur     *hold   // the last try; nil before the first
-	old     []*hold // earlier ones that are still given back
-	ceiling uint64  // a ticket that was found too high; 0: none
-	shunned uint64  // the nodes that were of no use when they were last asked: see first
+	cur     *attempt   // the last try; nil before the first
+	old     []*attempt // earlier ones that are still being released
+	ceiling uint64     // a ticket that was found too high; 0: none
+	avoided uint64     // the nodes that did not help in the last try: see first
 	pacer   pacer
 	send    []Send
 
-	leaveBy   time.Duration // up to when nodes that do not acknowledge a release are waited for
-	spareFrom time.Duration // and up to when, if enough others have that work
+	leaveBy   time.Duration // until when to wait for nodes that do not acknowledge a release
+	spareFrom time.Duration // and until when, if enough other nodes that work have acknowledged it
 }
 
-// NewClaim makes a claim on key. No two claims ever have the same id. The nodes keep the key for ttl and grace, which
+// NewClaim returns a claim on key. No two claims ever have the same id. The nodes keep the key for ttl and grace, which
 // together are not more than the deployment's max-ttl.
 func NewClaim(r *Rules, key, id string, ttl, grace time.Duration) *Claim {
 	return &Claim{rules: r, key: key, id: id, ttl: ttl, life: ttl + grace, pacer: pacer{Rules: r}}
 }
 
-// Try asks all nodes for the key, if the claim is fresh or waits. The ticket will be above floor. It will be the guess if a
-// majority accepts that along with the take, which saves a round; 0 is for none: see Guess.
+// Try sends a take to all nodes, if the claim is fresh or waits. The ticket will be above floor. It will be the guess
+// if a majority accepts that with the take, which saves a round; 0 stands for none: see Guess.
 func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
 	if c.state == Fresh || c.state == Waiting {
 		c.tries++
 		c.retire()
-		c.cur = &hold{
+		c.cur = &attempt{
 			Rules: c.rules, key: c.key, value: c.value(), ttl: c.ttl, life: c.life, try: c.tries, floor: floor, ceiling: c.ceiling,
-			began: now, seats: make([]seat, c.rules.Nodes), out: &c.send,
+			began: now, seats: make([]nodeView, c.rules.Nodes), out: &c.send,
 		}
 		if guess != 0 && c.ceiling == 0 && !c.rules.Without.Has(WriteBack) {
 			c.cur.proposal = max(guess, floor+1)
@@ -107,7 +108,7 @@ func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
 	return c.step(now)
 }
 
-// value is unique for each try: see hold.
+// value returns the value of the try, which is unique: see attempt.
 func (c *Claim) value() string {
 	if c.rules.Without.Has(OwnValues) {
 		return c.id
@@ -119,7 +120,7 @@ func (c *Claim) value() string {
 func (c *Claim) Keep(now time.Duration) Step {
 	switch {
 	case c.state != Held:
-	case c.expired(now): // nobody is asked to prolong what has run out
+	case c.expired(now): // a claim that has expired is not extended
 		c.call = Keep
 	default:
 		c.call = Keep
@@ -128,7 +129,7 @@ func (c *Claim) Keep(now time.Duration) Step {
 	return c.step(now)
 }
 
-// Leave ends the claim, whatever it is doing. From here on its holder must not believe that it holds.
+// Leave ends the claim in any state. From now on its holder must not believe that it holds.
 func (c *Claim) Leave(now time.Duration) Step {
 	c.state, c.call = Over, Leave
 	c.leaveBy, c.spareFrom = now+c.rules.Timeout(c.ttl), now+c.rules.Timeout(c.ttl)/4
@@ -139,8 +140,8 @@ func (c *Claim) Leave(now time.Duration) Step {
 	return c.step(now)
 }
 
-// Answer is what a node said to a request of this claim, or that the request failed. Answers may come in any order, late
-// and more than once.
+// Answer passes the answer of a node to a request of this claim, or the failure of the request. Answers may arrive in
+// any order, late and more than once.
 func (c *Claim) Answer(now time.Duration, node int, seq uint64, a Answer) Step {
 	if h := c.find(tryOf(seq)); h != nil {
 		h.answer(now, node, seq, &a)
@@ -151,11 +152,11 @@ func (c *Claim) Answer(now time.Duration, node int, seq uint64, a Answer) Step {
 	return c.step(now)
 }
 
-// Wake lets the claim see the time.
+// Wake passes the time.
 func (c *Claim) Wake(now time.Duration) Step { return c.step(now) }
 
-// Push says that a node told that the key is free there. It may be wrong. One that comes while a try is under way counts when
-// that is lost: the node may have denied the key before it told.
+// Push passes that a node has published that the key is free there. It may be wrong. One that arrives during a try
+// counts if the try loses: the node may have denied the key before it published.
 func (c *Claim) Push(now time.Duration, node int) Step {
 	if c.state == Waiting || c.state == Trying {
 		c.pacer.freed(now, node)
@@ -163,7 +164,7 @@ func (c *Claim) Push(now time.Duration, node int) Step {
 	return c.step(now)
 }
 
-// Listen says that pushes are heard from now on. What was told before is lost on a claim that waits, so it is to look.
+// Listen passes that pushes arrive from now on. A claim that waits has missed earlier ones, so it has to check.
 func (c *Claim) Listen(now time.Duration) Step {
 	if c.state == Waiting || c.state == Trying {
 		c.pacer.listens = true
@@ -172,30 +173,30 @@ func (c *Claim) Listen(now time.Duration) Step {
 	return c.step(now)
 }
 
-// State is where the claim stands.
+// State returns the state of the claim.
 func (c *Claim) State() State { return c.state }
 
-// Holds says whether the claim may be believed to hold at this time.
+// Holds reports whether the claim may believe that it holds at this time.
 func (c *Claim) Holds(now time.Duration) bool { return c.state == Held && now < c.cur.until }
 
-// expired says whether a claim that was held has run out. It never comes back: somebody else may have held since, with a
-// higher ticket.
+// expired reports whether a claim that was held has expired. It never comes back: another claim may have held since,
+// with a higher ticket.
 func (c *Claim) expired(now time.Duration) bool {
 	return now >= c.cur.until && !c.rules.Without.Has(Continuity)
 }
 
-// Counted is how many nodes count for the last take or keep so far.
+// Counted returns how many nodes count for the last take or keep so far.
 func (c *Claim) Counted() int { return c.cur.counted() }
 
-// Value is the value of the last try, as the nodes have it.
+// Value returns the value of the last try, as the nodes have it.
 func (c *Claim) Value() string { return c.cur.value }
 
-// Finished says that the claim is over and that nothing of it is left to be given back. It can be forgotten.
+// Finished reports that the claim is over and that nothing is left to be released. It can be dropped.
 func (c *Claim) Finished() bool {
 	return c.state == Over && len(c.old) == 0 && (c.cur == nil || c.cur.phase == done)
 }
 
-func (c *Claim) find(try uint64) *hold {
+func (c *Claim) find(try uint64) *attempt {
 	if c.cur != nil && c.cur.try == try {
 		return c.cur
 	}
@@ -207,14 +208,14 @@ func (c *Claim) find(try uint64) *hold {
 	return nil
 }
 
-// retire puts the last try among the old ones.
+// retire moves the last try to the old ones.
 func (c *Claim) retire() {
 	if c.cur != nil && c.cur.phase != done {
 		c.old = append(c.old, c.cur)
 	}
 }
 
-// step lets time pass, decides what can be decided, and says what is wanted.
+// step applies the time, decides what can be decided, and returns what to do.
 func (c *Claim) step(now time.Duration) (s Step) {
 	still := c.old[:0]
 	for _, h := range c.old {
@@ -246,7 +247,7 @@ func (c *Claim) step(now time.Duration) (s Step) {
 	return s
 }
 
-// Earlier is the first of two times of which 0 is none.
+// Earlier returns the earlier of two times, where 0 stands for none.
 func Earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -27,7 +27,7 @@ func newTry(t *testing.T, nodes int, change ...func(*Rules)) *try {
 	return &try{T: t, Claim: NewClaim(r, "lock", "id", testTTL, 0)}
 }
 
-// trying is a claim whose first try is under way.
+// trying is a claim whose first try is in progress.
 func trying(t *testing.T, nodes int) *try {
 	c := newTry(t, nodes)
 	c.does(c.Try(0, 0, 0))
@@ -166,8 +166,8 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// When no majority is in reach any more, everything is given back, also where it seems to have failed. Those that have not
-// answered yet have a moment to do so, and are then asked like the others.
+// When no majority is in reach any more, everything is released, also where it seems to have failed. Those that have
+// not answered yet have a moment to do so, and are then asked like the others.
 func TestLosesEarly(t *testing.T) {
 	denied := Answer{Code: Denied, Votes: true, Holder: "other", Left: time.Second}
 	for name, c := range map[string]struct {
@@ -284,8 +284,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A claim with a grace that has run out keeps its place for that long, but is not renewed: what its holder set going may still
-// run. When the grace is over too it is gone.
+// A claim with a grace that has expired keeps its place for that long, but is not renewed: what its holder set going
+// may still run. When the grace is over too it is gone.
 func TestGrace(t *testing.T) {
 	c := newTry(t, 3)
 	c.Claim = NewClaim(c.rules, "lock", "id", testTTL, testTTL/2)
@@ -322,7 +322,7 @@ func TestRaiseEndsInTime(t *testing.T) {
 	}
 }
 
-// A claim that has run out is gone, whatever the nodes say.
+// A claim that has expired is gone, whatever the nodes say.
 func TestContinuity(t *testing.T) {
 	c := newTry(t, 3)
 	c.win()
@@ -377,7 +377,8 @@ func TestTicketWithTake(t *testing.T) {
 	c.want(Won)
 }
 
-// A proposal that is too high for most does not spoil the ticket that is then drawn: that is above the marks, and no higher.
+// A proposal that is too high for most does not spoil the ticket that is then drawn: that is above the marks, and no
+// higher.
 func TestProposalIsTooHigh(t *testing.T) {
 	c := newTry(t, 3)
 	c.does(c.Try(0, 0, MaxTicket))

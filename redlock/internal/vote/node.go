@@ -6,24 +6,24 @@ import "time"
 const recordFormat = 1
 
 const (
-	ahead      = time.Minute      // how far ahead of its clock a node begins that has no mark
-	trustFor   = 10 * time.Minute // how long an operator's word is good: a restart from old data must not find it
+	ahead      = time.Minute      // how far ahead of its clock a node without a mark begins
+	trustFor   = 10 * time.Minute // how long a declaration of an operator is valid: a restart from old data must not find it
 	believable = 24 * time.Hour   // how far ahead of the clock of a node a ticket may be (store.FloorAhead)
 )
 
 // MaxTicket is the highest ticket: beyond it Lua's numbers are not exact.
 const MaxTicket = 9007199254740000
 
-// A Node is what one Redis keeps, and how its scripts answer. It is their specification: a script that differs from it
-// is wrong. The zero value is a fresh node.
+// A Node is the data of one Redis, and the specification of its scripts: a script that differs from it is wrong. The
+// zero value is a fresh node.
 type Node struct {
 	Record *Record          // nil: the data is lost, or there never was any
 	Keys   map[string]Entry // the locks
-	Tombs  map[string]int64 // the values that have left, and the last millisecond at which that is remembered
+	Tombs  map[string]int64 // the values that have left, with the last millisecond of their tombstones
 	Off    Without          // for controls only
 }
 
-// A Record is what a node knows of itself. It is one key, so that no part of it is lost alone.
+// A Record is the state of a node. It is one key, so that no part of it is lost alone.
 type Record struct {
 	Format  int
 	Run     string        // of the server that wrote it
@@ -31,18 +31,18 @@ type Record struct {
 	Mark    uint64        // the highest ticket known here
 	Votes   bool
 	Since   time.Duration // without a vote: when the quarantine began, by the node's clock
-	Trusted time.Duration // an operator says that the next restart keeps all data, if it is before this; 0: nobody does
+	Trusted time.Duration // an operator has declared that the next restart keeps all data, if it is before this; 0: not declared
 }
 
-// An Entry is a lock's key.
+// An Entry is the key of a lock.
 type Entry struct {
 	Value  string
-	Ticket uint64 // 0 until it was raised
-	End    int64  // the last millisecond at which it is there, by the node's clock
+	Ticket uint64 // 0 until the ticket is drawn
+	End    int64  // the last millisecond of its life, by the node's clock
 }
 
-// Do runs a script: now is the node's clock since 1970, run the id that the server made up when it started. Freed says
-// that it is told to those who wait that the key is free.
+// Do runs a script. now is the node's clock since 1970, and run the id that the server generated when it started. freed
+// reports that the script publishes to waiters that the key is free.
 func (n *Node) Do(now time.Duration, run string, r *Request) (a Answer, freed bool) {
 	if a, ok := n.enter(now, run, r); !ok {
 		return a, false
@@ -72,12 +72,12 @@ func (n *Node) Do(now time.Duration, run string, r *Request) (a Answer, freed bo
 	return a, freed
 }
 
-// enter looks first whether the node still has its data, and whether the client is of the same deployment. Every script
-// begins with it. With ok the script goes on.
+// enter checks whether the node still has its data, and whether the client belongs to the same deployment. Every script
+// begins with it, and continues if ok is true.
 func (n *Node) enter(now time.Duration, run string, r *Request) (a Answer, ok bool) {
 	rec := n.Record
 	switch {
-	case rec == nil && r.Op == Look: // who only looks leaves no trace
+	case rec == nil && r.Op == Look: // a Look writes nothing
 		return Answer{Code: Absent, Wait: r.MaxTTL}, false
 	case rec == nil:
 		n.Record = &Record{Format: recordFormat, Run: run, MaxTTL: r.MaxTTL, Mark: micros(now + ahead), Since: now}
@@ -93,7 +93,7 @@ func (n *Node) enter(now time.Duration, run string, r *Request) (a Answer, ok bo
 		rec.Run, rec.Trusted = run, 0
 	case rec.Run != run:
 		rec.Run, rec.Votes, rec.Since, rec.Trusted = run, false, now, 0
-	case !rec.Votes && now < rec.Since: // the clock was set back: it begins again
+	case !rec.Votes && now < rec.Since: // the clock was set back: the quarantine starts again
 		rec.Since = now
 	}
 	rec = n.Record
@@ -103,12 +103,12 @@ func (n *Node) enter(now time.Duration, run string, r *Request) (a Answer, ok bo
 	return Answer{}, true
 }
 
-// wait is how long the quarantine still lasts.
+// wait returns how much longer the quarantine lasts.
 func (n *Node) wait(now time.Duration) time.Duration {
 	return max(0, n.Record.Since+n.Record.MaxTTL-now)
 }
 
-// describe adds to an answer how the node stands.
+// describe adds the state of the node to an answer.
 func (n *Node) describe(now time.Duration, a *Answer) {
 	a.Votes = n.Record.Votes
 	if a.Mark == 0 {
@@ -142,12 +142,12 @@ func (n *Node) take(now time.Duration, r *Request) Answer {
 	return Answer{Code: Granted, Mark: before, Ticket: e.Ticket}
 }
 
-// credible says whether a ticket may be believed: one that is far ahead of the clock would leave no room for others.
+// credible reports whether a ticket is acceptable: one far ahead of the clock would leave no room for others.
 func credible(now time.Duration, ticket uint64) bool {
 	return ticket <= MaxTicket && ticket <= micros(now+believable)
 }
 
-// keep repairs too: a key that ran out or was lost is set again, also by a node without a vote.
+// keep also repairs: a key that expired or was lost is set again, even at a node without a vote.
 func (n *Node) keep(now time.Duration, r *Request) Answer {
 	e, there := n.find(now, r.Key)
 	code := Kept
@@ -173,7 +173,8 @@ func (n *Node) leave(now time.Duration, r *Request) (a Answer, freed bool) {
 	return Answer{Code: Left}, r.Tell
 }
 
-// raise is refused where the value does not have the key: only at such a node is the ticket in the way of the next holder.
+// raise is refused where the value does not have the key: only a node that has the key makes the next holder meet the
+// ticket.
 func (n *Node) raise(now time.Duration, r *Request) Answer {
 	e, there := n.find(now, r.Key)
 	own := there && e.Value == r.Value
@@ -211,7 +212,7 @@ func (n *Node) admit(now time.Duration, r *Request) Answer {
 	return Answer{Code: Granted}
 }
 
-// breakKey leaves a tombstone, or the next keep would repair the key.
+// breakKey leaves a tombstone: otherwise the next keep would repair the key.
 func (n *Node) breakKey(now time.Duration, r *Request) (a Answer, freed bool) {
 	e, there := n.find(now, r.Key)
 	if !there || e.Ticket != r.Ticket || r.Ticket == 0 {
@@ -222,7 +223,7 @@ func (n *Node) breakKey(now time.Duration, r *Request) (a Answer, freed bool) {
 	return Answer{Code: Granted}, true
 }
 
-// Residue is how many keys and tombstones the node still has.
+// Residue returns how many keys and tombstones the node still has.
 func (n *Node) Residue(now time.Duration) (count int) {
 	for key := range n.Keys {
 		if _, there := n.find(now, key); there {
@@ -237,7 +238,7 @@ func (n *Node) Residue(now time.Duration) (count int) {
 	return count
 }
 
-// find gives a key that has not run out. What has is forgotten.
+// find returns a key that has not expired. A key that has is removed.
 func (n *Node) find(now time.Duration, key string) (Entry, bool) {
 	e, there := n.Keys[key]
 	if there && now.Milliseconds() > e.End {
@@ -274,7 +275,7 @@ func (n *Node) bury(now time.Duration, value string, ttl time.Duration) {
 	n.Tombs[value] = end(now, ttl)
 }
 
-// denied describes who has the key, and for how long, as PTTL says it.
+// denied describes the holder of the key, and how long it lives, as PTTL returns it.
 func denied(now time.Duration, e Entry) Answer {
 	return Answer{
 		Code: Denied, Holder: e.Value, Ticket: e.Ticket,
@@ -282,7 +283,7 @@ func denied(now time.Duration, e Entry) Answer {
 	}
 }
 
-// end is when a key runs out, as Redis reckons it: in whole milliseconds.
+// end returns when a key expires, as Redis counts it: in whole milliseconds.
 func end(now, ttl time.Duration) int64 {
 	return now.Milliseconds() + (ttl + time.Millisecond - 1).Milliseconds()
 }

@@ -2,8 +2,8 @@ package vote
 
 import "time"
 
-// leave begins to give the key back, wherever it may be.
-func (h *hold) leave(now time.Duration) {
+// leave starts to release the key wherever it may be.
+func (h *attempt) leave(now time.Duration) {
 	if h.phase >= leaving {
 		return
 	}
@@ -19,9 +19,9 @@ func (h *hold) leave(now time.Duration) {
 	h.finish()
 }
 
-// giveUp has the release told by one who will not try again. He may have been in the way of others, who now wait for him to
-// get the lock and tell of that. What is given back already is told again.
-func (h *hold) giveUp() {
+// giveUp publishes the release although this claim will not try again: it may have blocked others, which now wait for
+// its release. A release that was sent already is published again.
+func (h *attempt) giveUp() {
 	if h.tell {
 		return
 	}
@@ -33,11 +33,11 @@ func (h *hold) giveUp() {
 	}
 }
 
-// patience is for how many lives of a key it is given back again, should a slow take or keep set it after all.
+// patience is for how many lives of a key the release is repeated, in case a slow take or keep sets it after all.
 const patience = 2
 
-// mayHave says whether a node may have the key, now or later.
-func (h *hold) mayHave(s *seat) bool {
+// mayHave reports whether a node may have the key, now or later.
+func (h *attempt) mayHave(s *nodeView) bool {
 	if h.Without.Has(LeaveFailed) {
 		return s.granted
 	}
@@ -45,14 +45,14 @@ func (h *hold) mayHave(s *seat) bool {
 	return !clean
 }
 
-// due says whether the answer of a node to its take may come at any moment. Then that is waited for, for one pause: a release
-// that is sent before it needs a tombstone, and has to be sent again after it.
-func (h *hold) due(now time.Duration, s *seat) bool {
+// due reports whether the answer of a node to its take may arrive at any moment. Then the release waits for it, for one
+// pause: a release that is sent before needs a tombstone, and has to be sent again after the answer.
+func (h *attempt) due(now time.Duration, s *nodeView) bool {
 	return h.round.op != Keep && s.pending != 0 && !s.silent && !s.stale && now < h.round.deadline
 }
 
-// sendLeaves asks every node that has not acknowledged, but for those that are spared.
-func (h *hold) sendLeaves(now time.Duration) {
+// sendLeaves sends the release to every node that has not acknowledged it, except those that are spared.
+func (h *attempt) sendLeaves(now time.Duration) {
 	h.round.number++
 	for i := range h.seats {
 		if s := &h.seats[i]; !s.acked && !s.spared {
@@ -63,9 +63,9 @@ func (h *hold) sendLeaves(now time.Duration) {
 	h.pause = min(2*h.pause, h.life/4)
 }
 
-// repeat sends again what is not acknowledged. Where every take and keep was answered, what they set runs out by itself;
-// one that was not may still set the key, whenever it arrives.
-func (h *hold) repeat(now time.Duration) {
+// repeat sends releases again that are not acknowledged. If every take and keep was answered, the key expires by
+// itself; one without an answer may still set the key, whenever it arrives.
+func (h *attempt) repeat(now time.Duration) {
 	if now >= h.lastSet+h.life+time.Duration(float64(h.life)*h.DriftPart)+tick {
 		for i := range h.seats {
 			s := &h.seats[i]
@@ -87,15 +87,15 @@ func (h *hold) repeat(now time.Duration) {
 	}
 }
 
-func (h *hold) acknowledged(s *seat, number uint64, a *Answer) {
+func (h *attempt) acknowledged(s *nodeView, number uint64, a *Answer) {
 	if a.Code == Left && number >= s.leave {
 		s.acked, s.denied = true, s.denied && a.Votes
 		h.finish()
 	}
 }
 
-// late is an answer that comes when the key is given back: if it was set after all, it is given back again, or now.
-func (h *hold) late(now time.Duration, node int, op Op, a *Answer) {
+// late handles an answer that arrives during the release: if the key was set after all, it is released again, or now.
+func (h *attempt) late(now time.Duration, node int, op Op, a *Answer) {
 	s := &h.seats[node]
 	set := a.Code == Kept || a.Code == Repaired || a.Code == Granted && op == Take
 	waited := s.spared && op != Raise
@@ -116,12 +116,12 @@ func (h *hold) late(now time.Duration, node int, op Op, a *Answer) {
 	h.finish()
 }
 
-// finish ends the hold if nothing can come any more.
-func (h *hold) finish() {
-	if h.phase == leaving && h.count(func(s *seat) bool { return s.acked && s.pending == 0 && !s.stale }) == len(h.seats) {
+// finish ends the attempt if nothing can arrive any more.
+func (h *attempt) finish() {
+	if h.phase == leaving && h.count(func(s *nodeView) bool { return s.acked && s.pending == 0 && !s.stale }) == len(h.seats) {
 		h.phase = done
 	}
 }
 
-// clean is how many nodes have no key of this hold.
-func (h *hold) clean() int { return h.count(func(s *seat) bool { return s.acked }) }
+// clean returns how many nodes have no key of this attempt.
+func (h *attempt) clean() int { return h.count(func(s *nodeView) bool { return s.acked }) }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// An Op says what a request asks of a node. Each is one script in production and one method of Node here.
+// An Op is the operation of a request. Each is one script in production and one method of Node here.
 type Op uint8
 
-// What can be asked of a node.
+// The operations of a node.
 const (
 	Take  Op = iota + 1 // set the key, if it is free
 	Keep                // move the key's end, and set it again if it is missing
 	Leave               // delete the key, if it is the value's
 	Raise               // give the key its ticket, and raise the mark to it
-	Look                // say who has the key, and how the node stands
-	Admit               // end a quarantine that was served, with a majority's highest mark
+	Look                // return the holder of the key, and the state of the node
+	Admit               // end a quarantine that is over, with the highest mark of a majority
 	Init                // let a fresh node vote at once: for operators
-	Trust               // believe the next restart: for operators
+	Trust               // trust the next restart: for operators
 	Break               // delete the key of a ticket: for operators
 )
 
@@ -27,7 +27,7 @@ var opNames = [...]string{
 	Trust: "trust", Break: "break",
 }
 
-// String is the name of the script.
+// String returns the name of the script.
 func (o Op) String() string { return opNames[o] }
 
 // A Request goes to one node. Fields that an Op does not name are ignored by it.
@@ -41,15 +41,15 @@ type Request struct {
 	Ticket  uint64        // Take: the one that is proposed, 0 for none; Raise: likewise; Keep: the claim's; Break: whose; Admit: a majority's highest mark
 	Bury    bool          // Leave: with a tombstone, since a Take or Keep of this value may still be on its way
 	Tell    bool          // Leave: publish that the lock is free, whether or not its key was there
-	Episode Episode       // Admit: the quarantine that it is to end
+	Episode Episode       // Admit: the quarantine to end
 }
 
-// A Code is how a node answers.
+// A Code is the kind of an answer.
 type Code uint8
 
 // The answers of a node.
 const (
-	Failed   Code = iota // no answer of the node's: it is down, silent, read-only, out of memory, and so on
+	Failed   Code = iota // no answer: the node is down, unresponsive, read-only, out of memory, and so on
 	Granted              // Take: the key is set, or was set by this value before. Init, Admit, Trust, Raise, Break: done
 	Denied               // Take, Keep: another value is there. Look: some value is there
 	NoVote               // Take, Raise: the node has no vote
@@ -57,58 +57,58 @@ const (
 	Kept                 // Keep: the key was there
 	Repaired             // Keep: the key was missing, and is set again
 	Left                 // Leave: the key is not there, at least not with this value
-	Absent               // Look: nobody has the key. Raise: not this value; Break: not this ticket
+	Absent               // Look: there is no key. Raise: not of this value; Break: not of this ticket
 	Mismatch             // all: the node belongs to a deployment with another max-ttl
 	Newer                // all: the node's record is of a newer format
-	TooHigh              // Raise: the ticket is too far ahead of the node's clock to be believed
-	Refused              // Init: the node has a record. Admit: not in quarantine, not served, or in another one
+	TooHigh              // Raise: the ticket is too far ahead of the node's clock
+	Refused              // Init: the node has a record. Admit: not in quarantine, not over yet, or another one
 )
 
-// codeNames are the words with which the scripts answer, but for the first.
+// codeNames are the words with which the scripts answer, except the first.
 var codeNames = [...]string{
 	Failed: "failed", Granted: "granted", Denied: "denied", NoVote: "novote", Buried: "buried", Kept: "kept",
 	Repaired: "repaired", Left: "left", Absent: "absent", Mismatch: "mismatch", Newer: "newer", TooHigh: "toohigh",
 	Refused: "refused",
 }
 
-// String is the word with which the scripts answer.
+// String returns the word with which the scripts answer.
 func (c Code) String() string { return codeNames[c] }
 
-// ParseCode returns the Code that a script has answered with. Without ok it is none.
+// ParseCode returns the Code of a word of a script. ok is false if there is none.
 func ParseCode(word string) (c Code, ok bool) {
 	i := slices.Index(codeNames[:], word)
 	return Code(max(i, 0)), i > 0
 }
 
-// An Answer is what a node says to a request.
+// An Answer is the answer of a node to a request.
 type Answer struct {
 	Code Code
 
-	Votes   bool          // whether the node has a vote; all but Mismatch, Newer and Failed say it
+	Votes   bool          // whether the node has a vote; in all but Mismatch, Newer and Failed
 	Mark    uint64        // the highest ticket known there, before the request
 	Episode Episode       // without a vote: which quarantine this is
-	Wait    time.Duration // without a vote: how long the quarantine lasts; 0: it is served, and a mark is needed
+	Wait    time.Duration // without a vote: how much longer the quarantine lasts; 0: it is over, and a mark is needed
 
 	Holder string        // Denied: the value that is there
 	Ticket uint64        // Denied: its ticket, 0 if it has none yet. Take: the key's, if one was accepted
-	Left   time.Duration // Denied: how long it stays if it is not kept; less than 0: without end
+	Left   time.Duration // Denied: how long it lives if it is not kept; less than 0: forever
 	MaxTTL time.Duration // Mismatch: the node's own
-	Unsent bool          // Failed: the request surely never reached the node, and never will
-	Err    error         // Failed: why, for people; package redlock sets and reads it
+	Unsent bool          // Failed: the request certainly never reached the node, and never will
+	Err    error         // Failed: the reason, for messages; package redlock sets and reads it
 }
 
-// NeedsMark says whether the node has served its quarantine and waits to be admitted.
+// NeedsMark reports whether the quarantine of the node is over and it waits to be admitted.
 func (a *Answer) NeedsMark() bool {
 	return !a.Votes && a.Episode != Episode{} && a.Wait == 0
 }
 
-// An Episode names one quarantine of one node. A mark that was collected for one ends no other.
+// An Episode identifies one quarantine of one node. A mark that was collected for one ends no other.
 type Episode struct {
 	Run   string        // of the server that began it
 	Since time.Duration // since 1970, by the node's clock
 }
 
-// A Send is a request on its way to a node. The answer is given to the machine that asked, with node and Seq.
+// A Send is a request to a node. The answer is passed to the machine that sent it, with Node and Seq.
 type Send struct {
 	Node    int
 	Seq     uint64

@@ -15,16 +15,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lookTimeout is how long calls wait for a majority that are not about a claim.
-const lookTimeout = 2 * time.Second
+// requestTimeout bounds calls that are not about a claim.
+const requestTimeout = 2 * time.Second
 
-// gather asks all nodes at once, for lookTimeout at most. When a majority has answered, the others have the time of one
-// request left.
+// gather calls ask for all nodes at once, for requestTimeout at most. After a majority has responded, the other nodes
+// have the timeout of one request.
 func gather[T any](ctx context.Context, s *Store, ask func(context.Context, *node) (T, error)) ([]T, []error) {
-	return gatherWithin(ctx, s, lookTimeout, s.rules.Timeout(s.maxTTL), ask)
+	return gatherWithin(ctx, s, requestTimeout, s.rules.Timeout(s.maxTTL), ask)
 }
 
-// gatherWithin is gather with other times.
+// gatherWithin is gather with other timeouts.
 func gatherWithin[T any](
 	ctx context.Context, s *Store, limit, late time.Duration, ask func(context.Context, *node) (T, error),
 ) ([]T, []error) {
@@ -40,16 +40,16 @@ func gatherWithin[T any](
 			if answers[i], errs[i] = ask(ctx, n); errs[i] == nil && missing.Add(-1) == 0 {
 				time.AfterFunc(late, cancel)
 			}
-			errs[i] = silentFor(began, errs[i])
+			errs[i] = silenceOr(began, errs[i])
 		})
 	}
 	asked.Wait()
 	return answers, errs
 }
 
-// askAll puts a request to all nodes at once.
-func (s *Store) askAll(ctx context.Context, r vote.Request) []vote.Answer {
-	answers, errs := gather(ctx, s, func(ctx context.Context, n *node) (vote.Answer, error) { return s.askOne(ctx, n, r) })
+// requestAll sends a request to all nodes at once.
+func (s *Store) requestAll(ctx context.Context, r vote.Request) []vote.Answer {
+	answers, errs := gather(ctx, s, func(ctx context.Context, n *node) (vote.Answer, error) { return s.requestOne(ctx, n, r) })
 	for i, err := range errs {
 		if err != nil {
 			answers[i] = vote.Answer{Code: vote.Failed, Err: err}
@@ -58,23 +58,23 @@ func (s *Store) askAll(ctx context.Context, r vote.Request) []vote.Answer {
 	return answers
 }
 
-// askOne puts a request to one node.
-func (s *Store) askOne(ctx context.Context, n *node, r vote.Request) (vote.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// requestOne sends a request to one node.
+func (s *Store) requestOne(ctx context.Context, n *node, r vote.Request) (vote.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r.MaxTTL = s.maxTTL
-	a, _, err := n.ask(ctx, &r)
+	a, _, err := n.request(ctx, &r)
 	if err == nil {
-		s.notice(n.index, &a)
+		s.observe(n.index, &a)
 	}
 	return a, err
 }
 
-// enough says whether a majority has answered; the error says why not.
-func (s *Store) enough(ctx context.Context, all []vote.Answer) error {
+// checkMajority returns an error if no majority has responded.
+func (s *Store) checkMajority(ctx context.Context, all []vote.Answer) error {
 	var counts nodeSet
 	for i := range all {
-		if s.ill(&all[i]) == nil {
+		if s.failure(&all[i]) == nil {
 			counts |= 1 << i
 		}
 	}
@@ -86,18 +86,18 @@ func (s *Store) enough(ctx context.Context, all []vote.Answer) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return s.noMajority(all, counts, lookTimeout)
+	return s.noMajority(all, counts, requestTimeout)
 }
 
-// Line implements store.Store. It shows who has the lock at a majority, or may have, if nodes do not answer. Of those who
-// wait, the nodes know nothing.
+// Queue implements store.Store. It shows the holder that has the lock at a majority, or may have it if nodes do not
+// respond. The nodes know nothing of waiters.
 func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	line := store.Queue{Name: name}
 	if err := s.check(ctx, name); err != nil {
 		return line, err
 	}
-	all := s.askAll(ctx, vote.Request{Op: vote.Look, Key: s.key(name)})
-	if err := s.enough(ctx, all); err != nil {
+	all := s.requestAll(ctx, vote.Request{Op: vote.Look, Key: s.key(name)})
+	if err := s.checkMajority(ctx, all); err != nil {
 		return line, err
 	}
 	if a := s.majorityHolder(all); a != nil {
@@ -106,50 +106,50 @@ func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	return line, nil
 }
 
-// lookFor looks for the key of a claim that this client does not know, or that is over, and gives the values of it that
-// nodes have. Nothing is said of a claim that no node could be asked about. The call that asks has begun at a time, and must
-// end within the ttl.
-func (s *Store) lookFor(ctx context.Context, c *store.Claim, began time.Time) (values []string, err error) {
+// findKey reads the key of a claim that this client does not know, or that is over, and returns the values of the claim
+// that nodes have. It returns an error if no majority responds. The call began at a given time, and must end within the
+// ttl.
+func (s *Store) findKey(ctx context.Context, c *store.Claim, began time.Time) (values []string, err error) {
 	within, cancel := context.WithTimeout(ctx, min(s.rules.Timeout(c.TTL), c.TTL-time.Since(began)))
 	defer cancel()
-	all := s.askAll(within, vote.Request{Op: vote.Look, Key: s.key(c.Name)})
+	all := s.requestAll(within, vote.Request{Op: vote.Look, Key: s.key(c.Name)})
 	for i := range all {
 		p := holder(c.Name, &all[i])
 		if all[i].Code == vote.Denied && p.ID == c.ID && !slices.Contains(values, all[i].Holder) {
 			values = append(values, all[i].Holder)
 		}
 	}
-	return values, s.enough(ctx, all)
+	return values, s.checkMajority(ctx, all)
 }
 
-// leaveUnknown leaves for a claim that this client does not know: it has left already, or another client has joined with
-// it. Nobody but that client can do more: what it has not taken yet it may still take.
+// leaveUnknown leaves for a claim that this client does not know: it has left already, or another client has joined
+// with it. Only that client could do more: a take of it that is still on its way may arrive later.
 func (s *Store) leaveUnknown(ctx context.Context, c *store.Claim) error {
-	values, err := s.lookFor(ctx, c, time.Now())
+	values, err := s.findKey(ctx, c, time.Now())
 	for _, value := range values {
-		all := s.askAll(ctx, vote.Request{Op: vote.Leave, Key: s.key(c.Name), Value: value, TTL: c.TTL, Bury: true, Tell: true})
+		all := s.requestAll(ctx, vote.Request{Op: vote.Leave, Key: s.key(c.Name), Value: value, TTL: c.TTL, Bury: true, Tell: true})
 		if err == nil {
-			err = s.enough(ctx, all)
+			err = s.checkMajority(ctx, all)
 		}
 	}
 	return err
 }
 
-// majorityHolder is who has the key at a majority, or may have; nil: nobody. Of several who may have, it is who has the most
-// nodes. Its time is up when the majority is gone.
+// majorityHolder returns the holder that has the key at a majority, or may have it, or nil. Of several that may have
+// it, it returns the one with the most nodes. Its time ends when the majority is gone.
 func (s *Store) majorityHolder(all []vote.Answer) *vote.Answer {
 	silent := 0
 	has := map[string][]vote.Answer{}
 	for i := range all {
 		switch a := &all[i]; {
-		case s.ill(a) != nil:
+		case s.failure(a) != nil:
 			silent++
 		case a.Code == vote.Denied:
 			has[a.Holder] = append(has[a.Holder], *a)
 		}
 	}
 	var same []vote.Answer
-	for _, value := range slices.Sorted(maps.Keys(has)) { // in order: of two with as many it is always the same
+	for _, value := range slices.Sorted(maps.Keys(has)) { // sorted, so that a tie always has the same result
 		if len(has[value]) > len(same) {
 			same = has[value]
 		}
@@ -173,9 +173,9 @@ func endless(left time.Duration) time.Duration {
 	return left
 }
 
-// Break implements store.Store. The holder is out when a majority has taken the lock away from it, and no renewal brings it
-// back: so its value is buried also where it has no key, or it would go on with those nodes. If fewer have, the error says
-// so, and it can be repeated.
+// Break implements store.Store. The holder is out when a majority has taken the lock away from it, and no renewal
+// brings it back: so its value is buried also where it has no key, or it would go on with those nodes. If fewer have,
+// the error says so, and it can be repeated.
 func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	if err := s.check(ctx, name); err != nil {
 		return err
@@ -183,11 +183,11 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	if ticket == 0 || ticket > vote.MaxTicket {
 		return store.ErrNotHeld
 	}
-	looks := s.askAll(ctx, vote.Request{Op: vote.Look, Key: s.key(name)})
-	all := s.askAll(ctx, vote.Request{Op: vote.Break, Key: s.key(name), Ticket: ticket, TTL: s.maxTTL})
+	looks := s.requestAll(ctx, vote.Request{Op: vote.Look, Key: s.key(name)})
+	all := s.requestAll(ctx, vote.Request{Op: vote.Break, Key: s.key(name), Ticket: ticket, TTL: s.maxTTL})
 	if i := slices.IndexFunc(looks, func(a vote.Answer) bool { return a.Code == vote.Denied && a.Ticket == ticket }); i >= 0 {
 		bury := vote.Request{Op: vote.Leave, Key: s.key(name), Value: looks[i].Holder, TTL: s.maxTTL, Bury: true, Tell: true}
-		for i, a := range s.askAll(ctx, bury) {
+		for i, a := range s.requestAll(ctx, bury) {
 			if a.Code == vote.Left {
 				all[i] = vote.Answer{Code: vote.Granted}
 			}
@@ -199,7 +199,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 			broken |= 1 << i
 		}
 	}
-	switch err := s.enough(ctx, all); {
+	switch err := s.checkMajority(ctx, all); {
 	case broken.count() >= s.rules.Majority():
 		return nil
 	case err != nil:
@@ -207,7 +207,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	case broken == 0:
 		return store.ErrNotHeld
 	}
-	return s.noMajority(all, broken, lookTimeout)
+	return s.noMajority(all, broken, requestTimeout)
 }
 
 // Names implements store.Store: it cannot. A lock's key looks like any other.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLineWithTwoDown: two of five nodes are down, so that who has two of the others may hold, and who has one as well. It is
-// the first who is shown, each time.
+// TestLineWithTwoDown: two of five nodes are down, so that who has two of the others may hold, and who has one as well.
+// It is the first who is shown, each time.
 func TestLineWithTwoDown(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 5)

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// TestCallEndsWithinTTL: a call that had to wait for another, and then for nodes that are silent, still ends when the ttl of
-// its claim is over.
+// TestCallEndsWithinTTL: a call that had to wait for another, and then for nodes that are silent, still ends when the
+// ttl of its claim is over.
 func TestCallEndsWithinTTL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestCallEndsWithinTTL(t *testing.T) {
 		}()
 		synctest.Wait() // it waits for the first
 		g.pass()
-		g.fails(first, "0 of 5 nodes answered as they should, and 3 are needed", map[int]string{
+		g.fails(first, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{
 			0: "no answer in 600ms", 1: "no answer in 600ms", 2: "no answer in 600ms", 3: "no answer in 600ms", 4: "no answer in 600ms",
 		})
 		err := <-second
@@ -37,7 +37,8 @@ func TestCallEndsWithinTTL(t *testing.T) {
 	})
 }
 
-// TestMadMarkIsNotForetold: the mark of one node whose clock is far ahead does not spoil what is proposed to the others.
+// TestMadMarkIsNotForetold: the mark of one node whose clock is far ahead does not spoil what is proposed to the
+// others.
 func TestMadMarkIsNotForetold(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Second, 0).bid.store
@@ -45,7 +46,7 @@ func TestMadMarkIsNotForetold(t *testing.T) {
 		return &vote.Answer{Code: vote.Granted, Votes: true, Mark: uint64(time.Now().Add(ahead).UnixMicro())} //nolint:gosec // after 1970
 	}
 	for node, ahead := range []time.Duration{time.Minute, 48 * time.Hour, time.Minute} {
-		s.notice(node, mark(ahead))
+		s.observe(node, mark(ahead))
 	}
 	if got := s.guess.Next(s.now()); got == 0 || got > mark(time.Hour).Mark {
 		t.Errorf("%d is foretold", got)

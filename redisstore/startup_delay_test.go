@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// With a guard, a restart without data lets nobody in while an earlier lease may last. Without one it does: that is
-// what the guard is for.
-func TestGuard(t *testing.T) {
+// With a startup delay, a restart without data lets nobody in while an earlier lease may last. Without one it does:
+// that is what the startup delay is for.
+func TestStartupDelay(t *testing.T) {
 	t.Parallel()
 	const guard = 4 * time.Second // longer than what must happen while it lasts takes on a busy machine
-	for query, want := range map[string]store.State{"": store.Held, "?guard=" + guard.String(): store.Waiting} {
+	for query, want := range map[string]store.State{"": store.Held, "?startup-delay=" + guard.String(): store.Waiting} {
 		t.Run(want.String(), func(t *testing.T) {
 			server, s := newServer(t, query)
 			first, next := claim("guarded"), claim("guarded")
@@ -47,9 +47,9 @@ func TestGuard(t *testing.T) {
 }
 
 // FLUSHALL is a loss of data too.
-func TestGuardAfterFlush(t *testing.T) {
+func TestStartupDelayAfterFlush(t *testing.T) {
 	t.Parallel()
-	server, s := newServer(t, "?guard=4s")
+	server, s := newServer(t, "?startup-delay=4s")
 	first := testkit.Waiting(t, s, claim("flushed"))
 	testkit.AwaitHeld(t, s, first)
 	do(t, server, "FLUSHALL")
@@ -58,9 +58,9 @@ func TestGuardAfterFlush(t *testing.T) {
 }
 
 // A hand-over is a grant as well: what the server remembers may be older than what it did.
-func TestGuardCoversHandOver(t *testing.T) {
+func TestStartupDelayCoversHandOver(t *testing.T) {
 	t.Parallel()
-	server, s := newServer(t, "?guard=4s")
+	server, s := newServer(t, "?startup-delay=4s")
 	first, next := claim("handed"), claim("handed")
 	testkit.Join(t, s, &first, store.Waiting)
 	testkit.AwaitHeld(t, s, first)
