@@ -40,7 +40,7 @@ SERVERS_DIR := $${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast/servers
 .PHONY: help
 help: ## Show this list
 	@echo "Holdfast. Targets:"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: need modules linter servers ## Fetch modules, build the linter, install servers; test does this first
@@ -50,7 +50,7 @@ demo: ## Sell one stock from many processes: without a lock, with a naive one, w
 	go run ./cmd/holdfast demo
 
 .PHONY: test
-test: setup lint cross race plain ## Run all checks and tests, as continuous integration does (STORES="redis etcd")
+test: setup lint cross race plain bench-check ## Run all checks and tests, as continuous integration does (STORES="redis etcd")
 	@echo "==> all checks and tests passed"
 
 .PHONY: lint
@@ -67,6 +67,15 @@ lint: linter ## Check format, go vet and golangci-lint
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, COUNT=n)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 0 ./...
+
+# Counts, not times: allocations, commands, waits for another goroutine, and scripts for a hand-over, against what is recorded
+# in the tests.
+.PHONY: bench-check
+bench-check: ## Check what a lock costs against recorded counts
+	@echo "==> costs against recorded counts"
+	@HOLDFAST_REQUIRE_SERVERS=1 go test -count 1 -run '^TestAllocations$$' .
+	$(if $(call needs,redis),@HOLDFAST_REQUIRE_SERVERS=1 go test -count 1 \
+		-run '^(TestRecordedCosts|TestOneCommandEach|TestHandOverCost|TestKeepInShortScripts)$$' ./redisstore)
 
 .PHONY: peers
 peers: ## Measure Holdfast beside other locks on Redis (PEERS=--quick for a short run)

@@ -25,7 +25,7 @@ func (s *Store) readEntries(ctx context.Context, op clientv3.Op) (entries []entr
 	return entries, revision, err
 }
 
-// Line implements store.Store.
+// Queue implements store.Store.
 func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	l := store.Queue{Name: name}
 	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
@@ -68,7 +68,8 @@ func (s *Store) place(e *entry, state store.State) store.Entry {
 // maxLeases is of how many holders Line reads how much time they have left.
 const maxLeases = 4
 
-// readTimeLeft reads how much time the sessions of the first holders have left. What is not answered stays as it is.
+// readTimeLeft reads how much time the sessions of the first holders have left. What is not responded to stays as it
+// is.
 func (s *Store) readTimeLeft(ctx context.Context, held []store.Entry, entries []entry) {
 	left := map[int64]time.Duration{}
 	for i := range held {
@@ -117,7 +118,7 @@ func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) erro
 // namesPage is how many keys Names reads at a time.
 const namesPage = 500
 
-// Names implements store.Store. It reads keys in their order, and skips the rest of a line that it has seen.
+// Names implements store.Store. It reads keys in their order, and skips the rest of a queue that it has seen.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		start := s.keys.queues + escaped.Escape(prefix)

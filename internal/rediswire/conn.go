@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,7 @@ import (
 //
 // While calls come one after the other, each writes its request and reads its reply in the caller's goroutine, and no other
 // is woken: that is what a call costs least. While several calls are under way, one goroutine reads for all, and another
-// writes what has been collected meanwhile. Whoever reads has the connection's reading flag:
+// writes what has been collected meanwhile. The goroutine that reads has the connection's reading flag:
 //
 //   - A caller takes it if nothing is under way, and gives it back with its reply. If that takes longer than a tick or two,
 //     the reader interrupts it: then it waits with its context, like all others. So a caller returns at most two ticks
@@ -27,8 +28,8 @@ import (
 // A caller that gives up leaves its request behind. Its reply is dropped when it comes, and nothing else changes: the
 // connection goes on for others. It ends if the server has been silent for SilenceWithin while it owed a reply.
 //
-// A caller writes by itself only while at most directBytes have not been replied to. So little fits into the buffers between
-// client and server in any case: a write in a caller's goroutine can't block.
+// A caller writes by itself only while few calls are under way, and at most directBytes have not been replied to. So little
+// fits into the buffers between client and server: a write in a caller's goroutine does not block.
 type conn struct {
 	net  *dialled
 	lost func(error) // ends the connection; it calls end
@@ -58,6 +59,7 @@ type conn struct {
 }
 
 const (
+	directCalls = 2                    // while more are under way, callers do not write by themselves: together it costs less
 	directBytes = 4096                 // what callers may have written by themselves and is not replied to
 	tick        = 5 * time.Millisecond // how often the reader checks on callers that read
 	watchAfter  = 20                   // after so many ticks without a call the reader watches the connection
@@ -166,7 +168,7 @@ func (c *conn) exchange(ctx context.Context, r *request) (*call, error) {
 	own.bytes = len(c.out) - before
 	c.push(own)
 	c.calls++
-	writes := c.bytes <= directBytes && c.writes.TryLock()
+	writes := c.n <= directCalls && c.bytes <= directBytes && c.writes.TryLock()
 	reads := writes && c.n == 1 && !c.reading
 	switch {
 	case reads:
@@ -380,6 +382,7 @@ func (c *conn) write() {
 		case <-c.dead:
 			return
 		}
+		runtime.Gosched() // callers that are ready to send come first, so that one write does for all
 		c.writes.Lock()
 		for {
 			c.mu.Lock()
@@ -406,39 +409,51 @@ func (c *conn) read() {
 	defer c.net.cut()
 	ticks := time.NewTimer(tick)
 	defer ticks.Stop()
-	calls, idle := uint64(0), 0
+	var seen watch
 	for {
 		select {
 		case <-c.toRead:
 		case <-ticks.C:
-			calls, idle = c.check(calls, idle)
+			if !c.check(&seen) {
+				c.lost(ErrNoAnswer)
+			}
 			ticks.Reset(tick)
 		case <-c.dead:
 			return
 		}
-		if c.takeOver(idle >= watchAfter) {
+		if c.takeOver(seen.idle >= watchAfter) {
 			if !c.readForAll() {
 				return
 			}
-			idle = 0
+			seen = watch{}
 			ticks.Reset(tick)
 		}
 	}
 }
 
-// check interrupts a caller that reads since the last tick. It takes and returns how many calls there were, and for how many
-// ticks there was none.
-func (c *conn) check(calls uint64, idle int) (now uint64, ticks int) {
+// A watch is what the reader has seen of the callers.
+type watch struct {
+	calls uint64 // how many calls there were at the last tick
+	idle  int    // for how many ticks nothing was called
+	stuck int    // for how many ticks one caller has had the reading flag
+}
+
+// check interrupts a caller that has read since the last tick. It returns false if that has no effect: then the caller can't
+// even write, as over a connection without a buffer to a server that is silent.
+func (c *conn) check(seen *watch) (alive bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls != calls {
-		return c.calls, 0
-	}
-	if c.reading {
+	switch {
+	case c.calls != seen.calls:
+		*seen = watch{calls: c.calls}
+	case c.reading:
 		c.net.SetReadDeadline(longAgo) //nolint:errcheck // it was tried when the connection was made
-		return calls, 0
+		seen.stuck++
+	default:
+		seen.stuck = 0
+		seen.idle++
 	}
-	return calls, idle + 1
+	return seen.stuck < int(SilenceWithin/tick)
 }
 
 // takeOver takes the reading flag if there is something to read, or if the connection is to be watched.

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// Line implements store.Store.
+// Queue implements store.Store.
 func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) {
 	l := store.Queue{Name: name}
 	call, err := s.Frame.Begin(ctx, name, frame.AskTimeout)
@@ -31,7 +31,7 @@ type shownEntry struct {
 	key string
 }
 
-// places reads a line, and the nodes of its claims. What leaves meanwhile is not shown.
+// shownEntries reads a queue, and the nodes of its claims. What leaves meanwhile is not shown.
 func (s *Store[S]) shownEntries(ctx context.Context, name string) ([]shownEntry, error) {
 	in, err := s.Session(ctx)
 	if err != nil {
