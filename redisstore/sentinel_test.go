@@ -227,7 +227,7 @@ func TestSentinelFaults(t *testing.T) {
 		final     bool
 		says      string
 	}{
-		{"another name", "redis+sentinel://" + plain + "/unknown", true, "it knows none of this name"},
+		{"another name", "redis+sentinel://" + plain + "/unknown", true, "it knows no master of this name"},
 		{"no sentinel password", "rediss+sentinel://:open@" + at, true, "wants a password"},
 		{"wrong sentinel password", "rediss+sentinel://:open@" + at + "&sentinel-password=secret", true, "this user and password"},
 		{"wrong password", "rediss+sentinel://:secret@" + at + "&sentinel-password=sesame", true, "this user and password"},

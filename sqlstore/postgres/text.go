@@ -35,4 +35,7 @@ var text = routines.Text{
 		WHERE prefix = $1::text AND name = $2::text ORDER BY seat`,
 	Names: `SELECT DISTINCT name FROM holdfast.claims WHERE prefix = $1::text AND name >= $2::text
 		AND starts_with(name, $2::text) AND deadline > holdfast.clock()`,
+	Page: `SELECT name, format, holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
+		WHERE prefix = $1::text AND name >= $2::text AND starts_with(name, $2::text) AND name > $3::text
+		ORDER BY name, seat LIMIT $4::int`,
 }

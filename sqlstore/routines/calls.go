@@ -203,6 +203,27 @@ func (e *Engine) Names(ctx context.Context, prefix string) (names []string, err 
 	return names, err
 }
 
+// ReadPage implements sqlstore.PageReader.
+func (e *Engine) ReadPage(ctx context.Context, prefix, after string, most int) (claims []sqlstore.Listed, err error) {
+	begin := func() { claims = nil }
+	err = e.query(ctx, e.Text.Page, []any{e.Prefix, prefix, after, most}, begin, func(rows *sql.Rows) error {
+		var name, text string
+		var format int
+		if err := rows.Scan(&name, &format, &text); err != nil {
+			return err
+		}
+		c := sqlstore.Listed{Newer: format > e.Format}
+		var err error
+		if !c.Newer {
+			c.Entry, err = readEntry(name, text)
+		}
+		c.Name = name
+		claims = append(claims, c)
+		return err
+	})
+	return claims, err
+}
+
 // Sweep implements sqlstore.Engine. Of all clients, one sweeps per minute.
 func (e *Engine) Sweep(ctx context.Context) error {
 	type resource struct {

@@ -53,6 +53,7 @@ type Text struct {
 	Expired                              string // returns slot, prefix and name of queues that have expired claims
 	Queue                                string // returns a place for each claim, in JSON
 	Names                                string // returns names
+	Page                                 string // returns name, format and place of claims, in JSON; see ReadPage
 }
 
 // A Dialect describes what is particular to a database and its driver.

@@ -14,8 +14,8 @@ import (
 // mostTested bounds how many holders of a queue are tested at once.
 const mostTested = 32
 
-// blockers tests the clients that block a queue: the holders, or mostTested of them chosen at random, and the waiters up
-// to the first that is alive. However many waiters have died, one call finds them.
+// blockers tests the clients that block a queue: the holders, or mostTested of them chosen at random, and the waiters
+// up to the first that is alive. However many waiters have died, one call finds them.
 func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 	var holders, waiters []string
 	err = tx.each("SELECT inbox, state FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
@@ -74,8 +74,8 @@ func (tx *transaction) removeDeadFrom(name string) (found bool, err error) {
 	return true, tx.removeDead(dead)
 }
 
-// removeDead removes the claims of dead clients, and grants the claims that then fit. It searches for all clients at once,
-// since there is no index of inboxes.
+// removeDead removes the claims of dead clients, and grants the claims that then fit. It searches for all clients at
+// once, since there is no index of inboxes.
 func (tx *transaction) removeDead(dead []string) error {
 	if len(dead) == 0 {
 		return nil

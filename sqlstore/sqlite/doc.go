@@ -1,5 +1,5 @@
-// Package sqlite keeps locks in a SQLite file, for the processes of one machine, without a server. Importing it registers
-// the scheme sqlite:
+// Package sqlite keeps locks in a SQLite file, for the processes of one machine, without a server. Importing it
+// registers the scheme sqlite:
 //
 //	locks, err := holdfast.Open(ctx, "sqlite:/var/lib/app/locks.db")
 //
@@ -16,35 +16,37 @@
 //
 // All calls of a client use one connection. A lock without contention is acquired by one statement and released by one.
 // All other calls run in transactions, and calls that wait while one runs share the next. A transaction begins with the
-// right to write (BEGIN IMMEDIATE), so it excludes all others. It removes expired claims, draws the ticket and evaluates
-// the queue. The file is in write-ahead mode: a process can be killed at any moment without damage to the file.
+// right to write (BEGIN IMMEDIATE), so it excludes all others. It removes expired claims, draws the ticket and
+// evaluates the queue. The file is in write-ahead mode: a process can be killed at any moment without damage to the
+// file.
 //
 // Time is the time since this machine was started. Every row counts from it, so that setting a clock moves no deadline.
 // After the machine was started again all earlier holders are dead, and the file is emptied.
 //
-// A process that grants a claim of another process sends that process a datagram, to its socket in the folder PATH-wake.
-// Where there are no such sockets, a client that waits checks at least every 50 ms whether the file has changed.
+// A process that grants a claim of another process sends that process a datagram, to its socket in the folder
+// PATH-wake. Where there are no such sockets, a client that waits checks at least every 50 ms whether the file has
+// changed.
 //
 // The kernel closes the socket of a process that dies. So a claim of a process that was killed, or that ended without
 // releasing it, is removed as soon as it blocks another claim, not only when its ttl has passed.
 //
 // # What cannot be promised
 //
-// The file must be on a disk of this machine. SQLite's write-ahead mode does not work over a network file system, and two
-// machines would not agree on the time. A file that another machine writes to is refused, once that is noticed. A second
-// machine that opens the file takes its claims for those of an earlier start of its own, and empties it.
+// The file must be on a disk of this machine. SQLite's write-ahead mode does not work over a network file system, and
+// two machines would not agree on the time. A file that another machine writes to is refused, once that is noticed. A
+// second machine that opens the file takes its claims for those of an earlier start of its own, and empties it.
 //
 // Deleting or replacing the file (with its -wal and -shm) removes all locks. Holders learn of it at their next renewal,
-// and another client can acquire the lock before that. Tokens still rise, because they follow the clock: a fence refuses
-// the late writer.
+// and another client can acquire the lock before that. Tokens still rise, because they follow the clock: a fence
+// refuses the late writer.
 //
 // All processes must see the same file and folder. A container that sees them through an overlay of its own, beside a
-// process that sees them directly, has other locks, and takes living clients for dead. Root must use another user's file
-// as that user (sudo -u): the user cannot access the sockets of root, or a folder for sockets that root created.
+// process that sees them directly, has other locks, and takes living clients for dead. Root must use another user's
+// file as that user (sudo -u): the user cannot access the sockets of root, or a folder for sockets that root created.
 //
 // A process that is stopped in the middle of a transaction stops all others, until it continues or is killed: no claim
-// can be acquired, renewed or released, and leases that cannot be renewed for their ttl are lost. A transaction takes some
-// ten microseconds. A process that is stopped at any other moment stops no other, and keeps what it holds for the ttl. If
-// the file has other tables too, a write transaction on them that takes longer than a ttl costs leases. A process must
-// not open the file with a second SQLite library beside this one.
+// can be acquired, renewed or released, and leases that cannot be renewed for their ttl are lost. A transaction takes
+// some ten microseconds. A process that is stopped at any other moment stops no other, and keeps what it holds for the
+// ttl. If the file has other tables too, a write transaction on them that takes longer than a ttl costs leases. A
+// process must not open the file with a second SQLite library beside this one.
 package sqlite

@@ -32,9 +32,9 @@ const (
 	queueCheckEvery = time.Millisecond
 )
 
-// An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: a caller whose context
-// is done does not wait for a slow disk, and calls that are made at the same time share a transaction. (A goroutine for
-// each job would have to grow its stack for SQLite each time, which takes longer than the job.)
+// An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: a caller whose
+// context is done does not wait for a slow disk, and calls that are made at the same time share a transaction. (A
+// goroutine for each job would have to grow its stack for SQLite each time, which takes longer than the job.)
 type engine struct {
 	path     string
 	shared   bool // WithShared: the file is shared with other users
@@ -58,6 +58,7 @@ type engine struct {
 	lastContended  time.Duration // when the file was last found in use by others
 	lastQueueCheck time.Duration // when the queue was last checked
 	file           *file
+	opened         int64    // how often a file was opened
 	adopted        string   // the identity of the file, once it was found to be of this start of the machine
 	version        int64    // PRAGMA data_version at the last call of Changed
 	stale          bool     // since then the file was opened again, or this client has written
@@ -168,8 +169,8 @@ func (e *engine) alone() *transaction {
 	return &transaction{file: e.file, engine: e, prefix: e.prefix, now: int64(e.clock.now()), wall: e.wall()}
 }
 
-// next reports whether there are jobs, whether the first only reads, and whether the engine is closed. It drops abandoned
-// jobs.
+// next reports whether there are jobs, whether the first only reads, and whether the engine is closed. It drops
+// abandoned jobs.
 func (e *engine) next() (some, plain, closed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -241,7 +242,8 @@ func (e *engine) outside(j *job) error {
 }
 
 // begin waits for the right to write, for as long as there are callers that wait. A process that finds the file busy
-// enters a queue of processes. It tries again when it is first in the queue, and now and then if the queue does not move.
+// enters a queue of processes. It tries again when it is first in the queue, and now and then if the queue does not
+// move.
 func (e *engine) begin() (tx *transaction, err error) {
 	pause, queued, first := firstPause, false, false
 	for {
@@ -288,8 +290,8 @@ func (e *engine) begin() (tx *transaction, err error) {
 	return tx, err
 }
 
-// isContended reports whether other processes used the file within the last contendedFor. Then this process waits for its
-// turn in the queue.
+// isContended reports whether other processes used the file within the last contendedFor. Then this process waits for
+// its turn in the queue.
 func (e *engine) isContended(now time.Duration) bool {
 	if now >= e.lastQueueCheck+queueCheckEvery {
 		if e.lastQueueCheck = now; e.queue.busy() {
@@ -306,8 +308,8 @@ func (e *engine) wanted() bool {
 	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.abandoned.Load() })
 }
 
-// ready makes sure that the open file is the one at the path. If the file was replaced, ready opens the new one, and all
-// claims are those of the new file.
+// ready makes sure that the open file is the one at the path. If the file was replaced, ready opens the new one, and
+// all claims are those of the new file.
 func (e *engine) ready() error {
 	replaced := false
 	if e.file != nil {
@@ -322,6 +324,7 @@ func (e *engine) ready() error {
 		return err
 	}
 	e.file, e.stale = f, true
+	e.opened++
 	if replaced {
 		e.push(store.Everyone, store.Status{})
 	}

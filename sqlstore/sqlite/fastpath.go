@@ -9,9 +9,9 @@ import (
 // of five: a statement is a transaction of its own, which excludes all others from its beginning. It changes nothing
 // unless the queue is empty, or has no other claim. In all other cases the worker does everything in a transaction.
 //
-// The fast path runs in the caller's goroutine. Handing the call to the worker and back would double its time. The price:
-// while the disk does not respond, this caller does not return when its context is done. All others do: they find the
-// file in use, and become jobs.
+// The fast path runs in the caller's goroutine. Handing the call to the worker and back would double its time. The
+// price: while the disk does not respond, this caller does not return when its context is done. All others do: they
+// find the file in use, and become jobs.
 
 // beginFast returns a transaction for a single statement, or nil if the file is in use. endFast must follow.
 func (e *engine) beginFast() *transaction {

@@ -194,7 +194,17 @@ func (p *piped) Names(ctx context.Context, prefix string) ([]string, error) {
 	return over(ctx, p, func(ctx context.Context) ([]string, error) { return p.engine.Names(ctx, prefix) })
 }
 
-func (p *piped) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.Result, error) {
+func (p *piped) ReadPage(ctx context.Context, prefix, after string, most int) ([]sqlstore.Listed, error) {
+	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Listed, error) {
+		return p.engine.ReadPage(ctx, prefix, after, most)
+	})
+}
+
+func (p *piped) Version(ctx context.Context) (sqlstore.Version, error) {
+	return over(ctx, p, p.engine.Version)
+}
+
+func (p *piped) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Result, error) {
 	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Result, error) { return p.engine.Poll(ctx, waiting) })
 }
 

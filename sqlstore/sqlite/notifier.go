@@ -243,8 +243,8 @@ func (b *notifier) sweep() (dead []string) {
 	return dead
 }
 
-// close closes the socket. If the client has claims left, the socket's file stays, so that others recognise them as those
-// of a dead client.
+// close closes the socket. If the client has claims left, the socket's file stays, so that others recognise them as
+// those of a dead client.
 func (b *notifier) close(left func() bool) {
 	b.mu.Lock()
 	b.closed = true

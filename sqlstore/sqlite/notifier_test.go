@@ -45,8 +45,8 @@ func paths(t *testing.T) map[string]string {
 	return p
 }
 
-// TestStoppedProcessHoldsUpNobody: one that does not empty its inbox is waited for once, and not for each of its claims.
-// Others are told all the same.
+// TestStoppedProcessHoldsUpNobody: one that does not empty its inbox is waited for once, and not for each of its
+// claims. Others are told all the same.
 func TestStoppedProcessHoldsUpNobody(t *testing.T) {
 	path := newPath(t)
 	e, awake := open(t, path), open(t, path)

@@ -47,9 +47,10 @@ type Option func(*engine)
 // WithPrefix sets a prefix that separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(e *engine) { e.prefix = prefix } }
 
-// WithShared is for users who share a file on purpose. None of them is protected from the others: the file and its folder
-// may belong to another user, links of any user are followed, and a new file is accessible to its group too (0660). In a
-// URL it is ?shared=yes. The folder should have that group and the setgid bit, so that all files in it have the group.
+// WithShared is for users who share a file on purpose. None of them is protected from the others: the file and its
+// folder may belong to another user, links of any user are followed, and a new file is accessible to its group too
+// (0660). In a URL it is ?shared=yes. The folder should have that group and the setgid bit, so that all files in it
+// have the group.
 //
 // Without WithShared a file is refused if another user owns it or can replace or write it. That user could otherwise
 // remove locks, or have tables added to another database by a link. Root and the owner of the root folder are trusted.

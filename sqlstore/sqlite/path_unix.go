@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// resolve returns a path that is the same for all processes: absolute, and without symbolic links, since the sockets are
-// beside the file itself. Unless the file is shared, it does not follow links that another user can have created.
+// resolve returns a path that is the same for all processes: absolute, and without symbolic links, since the sockets
+// are beside the file itself. Unless the file is shared, it does not follow links that another user can have created.
 func resolve(path string, shared bool) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -121,8 +121,8 @@ func checkFolder(path string) error {
 
 func stat(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
 
-// trusted reports whether a file's owner is this user, root, or the owner of the root folder, which is root's number in a
-// user namespace.
+// trusted reports whether a file's owner is this user, root, or the owner of the root folder, which is root's number in
+// a user namespace.
 func trusted(info fs.FileInfo) bool {
 	uid := stat(info).Uid
 	if uid == uint32(os.Geteuid()) || uid == 0 {

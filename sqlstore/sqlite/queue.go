@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A queue orders the processes that find the file busy: a lock on the folder beside the file, which the kernel grants in
-// order of arrival. It keeps many processes from trying SQLite's lock at the same time, and a process from being
+// A queue orders the processes that find the file busy: a lock on the folder beside the file, which the kernel grants
+// in order of arrival. It keeps many processes from trying SQLite's lock at the same time, and a process from being
 // overtaken for ever. It protects nothing: only SQLite decides whether a process may write. No process depends on the
 // queue, since the process at its head may be stopped.
 //
@@ -62,8 +62,8 @@ func (q *queue) enter() (others bool, patience time.Duration) {
 }
 
 // giveWay waits up to a millisecond until another process has the lock, if others were in the queue last time. When a
-// lock is released the kernel wakes the next process, but grants the lock to the first that requests it, and this process
-// would be faster.
+// lock is released the kernel wakes the next process, but grants the lock to the first that requests it, and this
+// process would be faster.
 func (q *queue) giveWay() {
 	if !q.met {
 		return

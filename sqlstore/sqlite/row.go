@@ -41,8 +41,8 @@ func stateOf(word string) store.State {
 	return store.Waiting
 }
 
-// claim is the part of a query that selects one claim of a queue. If the ticket is known, the claim is searched for at the
-// two seats that it can have, otherwise in the whole queue.
+// claim is the part of a query that selects one claim of a queue. If the ticket is known, the claim is searched for at
+// the two seats that it can have, otherwise in the whole queue.
 const (
 	claim       = " FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND id = ?3 AND format <= ?4"
 	claimSeated = claim + " AND seat = ?5"
@@ -133,12 +133,13 @@ func (tx *transaction) entries(name string, most int) (places []store.Entry, err
 	return places, err
 }
 
-func (tx *transaction) scanEntry(name string, rows *sql.Rows) (p store.Entry, err error) {
+// scanEntry reads an entry from a row of those columns, and what follows them into more.
+func (tx *transaction) scanEntry(name string, rows *sql.Rows, more ...any) (p store.Entry, err error) {
 	var id, state, kind, waits, details string
 	var deadline, since int64
 	p.Name, p.Owner = name, &store.Owner{}
-	err = rows.Scan(&p.Ticket, &id, &state, &kind, &p.Units, &p.Limit, &deadline, &p.TTL, &p.Grace, &since, &p.Turn,
-		&waits, &details)
+	err = rows.Scan(append([]any{&p.Ticket, &id, &state, &kind, &p.Units, &p.Limit, &deadline, &p.TTL, &p.Grace, &since,
+		&p.Turn, &waits, &details}, more...)...)
 	if err != nil {
 		return p, err
 	}
@@ -158,8 +159,8 @@ func (tx *transaction) scanEntry(name string, rows *sql.Rows) (p store.Entry, er
 	return p, nil
 }
 
-// texts returns the parts of a claim that are written as JSON. The text of the last owner is kept: owners do not change,
-// and the next claim mostly has the same.
+// texts returns the parts of a claim that are written as JSON. The text of the last owner is kept: owners do not
+// change, and the next claim mostly has the same.
 func (tx *transaction) texts(c *store.Claim) (waits, details string, err error) {
 	if len(c.Waits) > 0 {
 		text, err := json.Marshal(c.Waits)

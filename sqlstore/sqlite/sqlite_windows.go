@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// resolve returns a path that is the same for all processes: absolute, and without symbolic links, since the sockets are
-// beside the file itself.
+// resolve returns a path that is the same for all processes: absolute, and without symbolic links, since the sockets
+// are beside the file itself.
 func resolve(path string, _ bool) (string, error) {
 	path, err := filepath.Abs(path)
 	for range 40 { // links that lead to links

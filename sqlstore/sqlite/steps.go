@@ -37,8 +37,8 @@ func (tx *transaction) count(name string) (t tally, err error) {
 	return t, err
 }
 
-// exists reports whether a queue has claims, and whether a claim has a tombstone. Most queues are empty, and finding that
-// out costs a quarter of counting.
+// exists reports whether a queue has claims, and whether a claim has a tombstone. Most queues are empty, and finding
+// that out costs a quarter of counting.
 func (tx *transaction) exists(name string, id store.ID) (some, buried bool, err error) {
 	_, err = tx.one(`SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ? AND name = ?),
 		EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = ? AND deadline > ?)`,

@@ -26,7 +26,7 @@ func (*shrinkingLine) Open(context.Context) (session int, ttl time.Duration, sen
 
 func (*shrinkingLine) End(context.Context, int) {}
 
-func (l *shrinkingLine) Line(context.Context, int, string) (entries []Entry, err error) {
+func (l *shrinkingLine) Queue(context.Context, int, string) (entries []Entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
