@@ -90,8 +90,8 @@ func TestOpenFaults(t *testing.T) {
 	}{
 		{"nobody there", "consul", nobody + shortTTL, false, "cannot be reached"},
 		{"nobody at two addresses", "consul", nobody + "," + testkit.Nobody(t) + shortTTL, false, "cannot be reached"},
-		{"no response", "consul", silent + shortTTL, false, "no answer in"},
-		{"no response to TLS", "consuls", silent + shortTTL, false, "no answer in"},
+		{"no response", "consul", silent + shortTTL, false, "no response in"},
+		{"no response to TLS", "consuls", silent + shortTTL, false, "no response in"},
 		{"an unknown authority", "consuls", encrypted.Addr() + shortTTL, true, "certificate"},
 		{"another authority", "consuls", encrypted.Addr() + shortTTL + "&ca=" + strange.CAFile, true, "certificate"},
 		{"another name", "consuls", encrypted.Addr() + shortTTL + authority + "&server-name=elsewhere", true, "certificate"},

@@ -225,7 +225,7 @@ func TestSilentServer(t *testing.T) {
 	}
 	for _, name := range []string{"Join", "Keep", "Leave"} {
 		began := time.Now()
-		checkFault(t, testkit.Calls(s, c)[name](context.Background()), false, "no answer in 200ms")
+		checkFault(t, testkit.Calls(s, c)[name](context.Background()), false, "no response in 200ms")
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
 		}

@@ -79,7 +79,7 @@ func (s *scene) strike(do func(s *scene)) {
 // Errors of servers that are away, and of ones that are slow: on a busy machine that needs no fault.
 var (
 	inTrouble = regexp.MustCompile("cannot be reached|error reading server preface|no leader|lost its leader|another leader|decision in time")
-	isSlow    = regexp.MustCompile("no answer in|context deadline exceeded")
+	isSlow    = regexp.MustCompile("no response in|context deadline exceeded")
 )
 
 // end stops the crowd and checks what came of it: its errors, that no two held at once, and that tokens rise.

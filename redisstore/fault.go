@@ -99,7 +99,7 @@ func queryAll[T any](ctx context.Context, f *frame.Frame, patience time.Duration
 		}
 	}
 	for _, address := range silent {
-		lost.add(address, fmt.Errorf("no answer in %v", patience))
+		lost.add(address, fmt.Errorf("no response in %v", patience))
 	}
 	return said
 }

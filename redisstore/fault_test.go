@@ -249,7 +249,7 @@ func TestSilentServer(t *testing.T) {
 	}
 	for _, name := range []string{"Join", "Keep", "Leave"} {
 		call, began := calls()[name], time.Now()
-		checkFault(t, call(context.Background()), false, "no answer in 200ms")
+		checkFault(t, call(context.Background()), false, "no response in 200ms")
 		if took := time.Since(began); took > testkit.Patience {
 			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
 		}

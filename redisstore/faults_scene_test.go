@@ -61,7 +61,7 @@ func (s *scene) losing(do func()) {
 // Errors of a server that is away, and of one that is slow: on a busy machine that needs no fault.
 var (
 	inTrouble = regexp.MustCompile("cannot be reached|connection was closed|still loading")
-	isSlow    = regexp.MustCompile("no answer in")
+	isSlow    = regexp.MustCompile("no response in")
 )
 
 // end stops the crowd and checks what came of it.

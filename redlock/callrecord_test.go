@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const silent50 = "no answer in 50ms"
+const silent50 = "no response in 50ms"
 
 // TestFaultNamesWhatWasMissing: an error counts the nodes that did what came to nothing without them, and says of each
 // of the others what it said to that.

@@ -120,7 +120,7 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 	switch a.Code { //nolint:exhaustive // of the others it matters only whether the node votes
 	case vote.Failed:
 		if a.Err == nil {
-			return fmt.Errorf("no answer in %v", timeout), nil
+			return &store.NoResponseError{After: timeout}, nil
 		}
 		why, final := explain(a.Err, timeout)
 		if final && !(s.credentials != nil && rediswire.LoginRefused(a.Err)) { // those may have just changed
@@ -174,7 +174,7 @@ type silence time.Duration
 
 // Error returns the text with the time.
 func (s silence) Error() string {
-	return fmt.Sprintf("no answer in %v", time.Duration(s).Round(time.Millisecond))
+	return fmt.Sprintf("no response in %v", time.Duration(s).Round(time.Millisecond))
 }
 
 // silenceOr returns err, or if it is an error of a context, a silence with the time since began: a call seldom waits
@@ -196,7 +196,7 @@ func explain(err error, timeout time.Duration) (why error, final bool) {
 	case errors.Is(err, errMarkTooHigh):
 		return err, true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return fmt.Errorf("no answer in %v", timeout), false
+		return &store.NoResponseError{After: timeout}, false
 	}
 	return rediswire.Explain(err)
 }

@@ -24,7 +24,7 @@ var faults = map[string]struct {
 	"silent": {func(t testing.TB, n *servers.RedisServer) {
 		testkit.Must(t, n.Pause())
 		t.Cleanup(func() { testkit.Must(t, n.Continue()) })
-	}, "no answer in", false},
+	}, "no response in", false},
 	"read-only": {func(t testing.TB, n *servers.RedisServer) {
 		testkit.Must(t, n.Follow(servers.Redis(t)))
 	}, "it is a replica", false},

@@ -62,7 +62,7 @@ func storeURL(scheme string, ttl time.Duration, addrs ...string) string {
 // Errors of servers that are down, and of servers that are slow: on a busy machine that needs no fault.
 var (
 	isFailing = regexp.MustCompile("connection was closed|connection refused|no majority|reset by peer|EOF")
-	isSlow    = regexp.MustCompile("no answer in|no connection|changes too fast|i/o timeout")
+	isSlow    = regexp.MustCompile("no response in|no connection|changes too fast|i/o timeout")
 )
 
 // Faults strike while a crowd contends: the servers, and in another scene connections and one process.

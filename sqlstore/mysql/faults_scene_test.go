@@ -60,7 +60,7 @@ func (s *scene) losing(do func()) {
 var (
 	inTrouble = regexp.MustCompile("connection refused|invalid connection|bad connection|EOF|reset by peer|broken pipe|" +
 		"is stopping, or has ended|no connection left|is read-only")
-	isSlow = regexp.MustCompile("no answer in")
+	isSlow = regexp.MustCompile("no response in")
 )
 
 // end stops the crowd and checks what came of it.

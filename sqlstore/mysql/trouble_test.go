@@ -444,7 +444,7 @@ func TestIdleConnectionsCut(t *testing.T) {
 	checkWorks(t, s)
 	p.LoseReplies(p.Connections())
 	_, err := s.Join(t.Context(), testkit.Claim("cut", 300*time.Millisecond))
-	testkit.CheckFault(t, err, false, "no answer in")
+	testkit.CheckFault(t, err, false, "no response in")
 	_, err = s.Join(t.Context(), claim("next"))
 	testkit.Check(t, err)
 }

@@ -73,7 +73,7 @@ func (s *scene) losing(do func()) {
 // Errors of a server that is away, and of one that is slow, which needs no fault on a busy machine.
 var (
 	inTrouble = regexp.MustCompile("has ended this connection|cannot be reached|connection was closed")
-	isSlow    = regexp.MustCompile("no answer in")
+	isSlow    = regexp.MustCompile("no response in")
 )
 
 // end stops the processes and checks what came of it.

@@ -44,7 +44,7 @@ func TestOutcome(t *testing.T) {
 		{name: "a final fault that came late", err: final, wait: time.Second, want: final.Error()},
 		{name: "a busy server that said so late", err: busy, wait: time.Second, want: busy.Error()},
 		{name: "a response that came late", err: store.ErrFloor, wait: time.Second, is: store.ErrFloor},
-		{name: "no response", err: context.Canceled, wait: time.Second, want: "test: no answer in 1s"},
+		{name: "no response", err: context.Canceled, wait: time.Second, want: "test: no response in 1s"},
 		{name: "given up by the caller", err: errRefused, canceled: true, is: context.Canceled},
 		{name: "closed", err: errRefused, canceled: true, closed: true, is: store.ErrClosed},
 	} {
@@ -70,6 +70,9 @@ func TestOutcome(t *testing.T) {
 					f.Shut()
 				}
 				got := call.Outcome(c.err)
+				if _, silent := errors.AsType[*store.NoResponseError](got); silent != (c.name == "no response") {
+					t.Errorf("%v is a NoResponseError: %v", got, silent)
+				}
 				if (got == nil) != (c.err == nil) || c.is != nil && !errors.Is(got, c.is) {
 					t.Fatalf("%v became %v", c.err, got)
 				}
