@@ -182,8 +182,8 @@ type failedOp struct {
 func (f *failedOp) Error() string { return f.what }
 
 // txn does operations in one step, or none of them. One that writes goes through a majority of the servers; one that
-// only reads is answered by a leader that has made sure that it is one. It returns the keys that the operations have
-// found or written, in their order.
+// only reads is answered by a leader that has made sure that it is one. It returns the keys that the operations
+// have found or written, in their order.
 func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 	body := make([]struct{ KV op }, len(ops))
 	for i, o := range ops {
@@ -227,8 +227,8 @@ func (t *txnResult) failure() error {
 // permissionDenied is what Consul's message about a permission begins with. It goes on with which.
 const permissionDenied = "Permission denied"
 
-// block returns a key, or the keys of a line, once that has changed since index, and the index to go on with. It returns
-// after a while also if nothing has changed.
+// block returns a key, or the keys of a queue, once that has changed since index, and the index to go on with. It
+// returns after a while also if nothing has changed.
 //
 // It is a consistent read: that a key is not there is taken for a proof, and a leader that was deposed, and does not
 // know that yet, may never have heard of it.

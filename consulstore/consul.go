@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// consul is Consul, as one client uses it. It implements sessionqueue.Server; session.go has what concerns sessions, and
-// watch.go what concerns watches.
+// consul is Consul, as one client uses it. It implements sessionqueue.Server; session.go has what concerns sessions,
+// and watch.go what concerns watches.
 type consul struct {
 	*agent
 	queries  *agent // has connections for nothing but blocking queries
 	renewals *agent // has one for nothing but renewals
 	keys     keySpace
 	frame    *frame.Frame
-	receiver     events
+	receiver events
 }
 
 // events is told what happens to a session, and to the keys that are watched. Its methods don't block. A
@@ -31,11 +31,11 @@ type events interface {
 	Changed(in *session, w sessionqueue.Watch, deleted bool)
 }
 
-// LineKey implements sessionqueue.Server.
+// QueueKey implements sessionqueue.Server.
 func (c *consul) QueueKey(name string) string { return c.keys.queue(name) }
 
 // The operations that make a claim's key, all in one step: they demand the session's epoch, make the key, and read the
-// line.
+// queue.
 const (
 	_ = iota
 	makeOp
@@ -85,7 +85,7 @@ func (c *consul) readEpoch(ctx context.Context, in *session) error {
 	return sessionqueue.ErrAgain
 }
 
-// Line implements sessionqueue.Server.
+// Queue implements sessionqueue.Server.
 func (c *consul) Queue(ctx context.Context, _ *session, name string) ([]sessionqueue.Entry, error) {
 	entries, err := c.txn(ctx, treeOp(c.keys.queue(name)))
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *consul) Read(ctx context.Context, _ *session, key string) (node session
 	}
 	e := &entries[0]
 	node = sessionqueue.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
-	_, node.Data, _ = decodeValue(e) // what can't be read says nothing
+	_, node.Data, _ = decodeValue(e) // what can't be read has no meaning here
 	return node, nil
 }
 
@@ -143,7 +143,7 @@ func (c *consul) Confirm(
 	return alive, -1, nil
 }
 
-// Marker implements sessionqueue.Server: a key says itself what its claim asks for.
+// Marker implements sessionqueue.Server: a key says itself its claim's demand.
 func (c *consul) Marker(sessionqueue.Update) string { return "" }
 
 // Delete implements sessionqueue.Server.

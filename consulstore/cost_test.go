@@ -15,7 +15,7 @@ import (
 
 // What the server is asked for, by its own count.
 
-// The requests that are counted. Consul counts one when it has answered it.
+// The requests that are counted. Consul counts one when it has responded to it.
 const (
 	transaction = "PUT v1_txn"
 	renewal     = "PUT v1_session_renew_"
@@ -47,7 +47,7 @@ func (c *counter) open() (*consulstore.Store, *consulstore.Valved) {
 	return s, v
 }
 
-// sofar returns what has been answered until now.
+// sofar returns what has been responded to until now.
 func (c *counter) sofar() map[string]int {
 	c.Helper()
 	counts, err := c.server.Requests(c.Context())
@@ -56,7 +56,7 @@ func (c *counter) sofar() map[string]int {
 	return counts
 }
 
-// settled returns what has been answered when that has not changed for a moment.
+// settled returns what has been responded to when that has not changed for a moment.
 func (c *counter) settled() map[string]int {
 	c.Helper()
 	last, since := c.sofar(), time.Now()
@@ -69,7 +69,7 @@ func (c *counter) settled() map[string]int {
 	return last
 }
 
-// during returns how many requests of each kind are answered while do runs, and until they become no more. Blocking
+// during returns how many requests of each kind are responded to while do runs, and until they become no more. Blocking
 // queries are left out: one that is under way ends by itself every ten seconds.
 func (c *counter) during(do func()) map[string]int {
 	c.Helper()
@@ -116,9 +116,9 @@ func TestThousandRenewals(t *testing.T) {
 		claims[i] = testkit.Held(t, s, testkit.Claim(fmt.Sprint("claim ", i), costTTL))
 	}
 	cost := c.during(func() {
-		standings, err := s.Keep(t.Context(), claims)
+		statuses, err := s.Keep(t.Context(), claims)
 		testkit.Must(t, err)
-		for i, k := range standings {
+		for i, k := range statuses {
 			if k.Err != nil || k.State != store.Held || k.Ticket != claims[i].Ticket {
 				t.Fatalf("claim %d: %+v", i, k)
 			}
@@ -127,8 +127,8 @@ func TestThousandRenewals(t *testing.T) {
 	c.must("to keep 1,000 claims", cost, map[string]int{transaction: 10 + 1, renewal: 1})
 }
 
-// A release in a line of 200 waiters of several clients costs one request of the holder, and one of the next waiter, which
-// reads the line. It fires the watch of that one, and no other.
+// A release in a queue of 200 waiters of several clients costs one request of the holder, and one of the next waiter,
+// which reads the queue. It fires the watch of that one, and no other.
 func TestReleaseAmongWaiters(t *testing.T) {
 	c := newCounter(t)
 	holder, _ := c.open()
@@ -160,8 +160,8 @@ func TestReleaseAmongWaiters(t *testing.T) {
 	testkit.Keep(t, next, first, store.Held)
 }
 
-// To wait costs three requests: the claim's transaction, a read of what it waits for, and the blocking query. A hand-over
-// costs two beside the end of that query: the release, and a read of the line.
+// To wait costs three requests: the claim's transaction, a read of what it waits for, and the blocking query. A
+// hand-over costs two beside the end of that query: the release, and a read of the queue.
 func TestHandOverCost(t *testing.T) {
 	c := newCounter(t)
 	var clients [2]*holdfast.Client
@@ -224,7 +224,7 @@ func TestManyNamesWaitedFor(t *testing.T) {
 	}
 }
 
-// A client polls a line, and a key of that line too, which one request has twice. Nothing changes in it, and nothing
+// A client polls a queue, and a key of that queue too, which one request has twice. Nothing changes in it, and nothing
 // fires.
 func TestPolledLine(t *testing.T) {
 	c := newCounter(t)

@@ -96,7 +96,8 @@ func (c *consul) majority(ctx context.Context) store.Finding {
 		f.Why, f.Fix = "whether a majority is there is not known", "run doctor again"
 	case leader == "":
 		f.Level, f.Found = store.Fail, fmt.Sprintf("%d servers, and no leader", n)
-		f.Why, f.Fix = "without a leader no lock is granted or renewed", "start the servers that are away: consul operator raft list-peers"
+		f.Why = "without a leader no lock is granted or renewed"
+		f.Fix = "start the servers that are away: consul operator raft list-peers"
 	case n == 1:
 		f.Level, f.Found = store.Warn, "Consul has one server"
 		f.Why = "while it is away no lock is granted or renewed"
@@ -140,7 +141,8 @@ func (c *consul) space(ctx context.Context) store.Finding {
 		return f
 	}
 	var entries []entry
-	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.queues, url.Values{"recurse": {""}, "stale": {""}}, nil, &entries)
+	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.queues, url.Values{"recurse": {""}, "stale": {""}}, nil,
+		&entries)
 	if err != nil && !r.isMissing() {
 		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+err.Error()
 		f.Why, f.Fix = "holdfast ls needs that; locks do not", "grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }"
@@ -155,7 +157,8 @@ func (c *consul) space(ctx context.Context) store.Finding {
 	f.Found = fmt.Sprintf("%d keys below %s, all of them held by a session", len(entries), c.keys.queues)
 	if len(permanent) > 0 {
 		f.Level = store.Warn
-		f.Found = fmt.Sprintf("%d keys below %s are held by no session, such as %s", len(permanent), c.keys.queues, store.Quote(permanent[0]))
+		f.Found = fmt.Sprintf("%d keys below %s are held by no session, such as %s", len(permanent), c.keys.queues,
+			store.Quote(permanent[0]))
 		f.Why = "they were written by hand, or their session ended at this moment; such a key is not a claim, and stays"
 		f.Fix = "run doctor again; if it stays: consul kv delete KEY"
 	}

@@ -14,8 +14,8 @@ import (
 	"unicode"
 )
 
-// An exchange is a request, and what came of it. It is sent as long as prepare says so, and finished each time: once, and
-// a second time if Consul does not know the token, or that lacks a permission, and it has been replaced.
+// An exchange is a request, and what came of it. It is sent as long as prepare says so, and finished each time: once,
+// and a second time if Consul does not know the token, or that lacks a permission, and it has been replaced.
 type exchange struct {
 	agent        *agent
 	method, path string

@@ -36,7 +36,7 @@ func OpenOver(
 	return begin(ctx, c, newMode(c))
 }
 
-// LineOf is what the keys of a name's line begin with, for a store without prefix.
+// LineOf is what the keys of a name's queue begin with, for a store without prefix.
 func LineOf(name string) string { return newKeySpace("").queue(name) }
 
 // KeyOf is the key of a claim, for a store without prefix.

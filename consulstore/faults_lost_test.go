@@ -17,8 +17,8 @@ func testLostResponse(t *testing.T, c *servers.ConsulServers) {
 	f, s := newFerry(t, c.Endpoints()[0], lastingTTL)
 	claim := testkit.Claim(w.Mutex, lastingTTL)
 	f.decide(unanswered)
-	if standing, err := s.Join(t.Context(), claim); err == nil {
-		t.Errorf("Join without a response says %v", standing.State)
+	if status, err := s.Join(t.Context(), claim); err == nil {
+		t.Errorf("Join without a response says %v", status.State)
 	}
 	testkit.Await(t, "the key that no claim knows of is deleted", func() bool { return len(w.keys()) == 0 })
 	held := w.Take(w.OpenLong())
@@ -27,7 +27,7 @@ func testLostResponse(t *testing.T, c *servers.ConsulServers) {
 }
 
 // A request to join is on its way until its caller has given up and has left. When it arrives, nothing comes of it,
-// ever. Without the session's epoch it would stand in the line, and no client would know of it.
+// ever. Without the session's epoch it would is in the queue, and no client would know of it.
 func testLateRequest(t *testing.T, c *servers.ConsulServers) {
 	for name, test := range map[string]struct {
 		withoutEpoch bool
@@ -44,8 +44,8 @@ func testLateRequest(t *testing.T, c *servers.ConsulServers) {
 			f.decide(stranded)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if standing, err := s.Join(ctx, claim); err == nil {
-				t.Fatalf("Join without a response says %v", standing.State)
+			if status, err := s.Join(ctx, claim); err == nil {
+				t.Fatalf("Join without a response says %v", status.State)
 			}
 			testkit.Leave(t, s, claim)
 			if status := f.land(t, test.withoutEpoch); status != test.status {

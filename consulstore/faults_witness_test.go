@@ -33,7 +33,8 @@ type key struct {
 	CreateIndex, ModifyIndex uint64
 }
 
-// keysUnder returns the keys under a prefix, in the order in which they were made. A server that is away is asked again.
+// keysUnder returns the keys under a prefix, in the order in which they were made. A server that is away is asked
+// again.
 func keysUnder(t testing.TB, node *servers.ConsulServer, prefix string) (keys []key) {
 	t.Helper()
 	var result struct{ Results []struct{ KV key } }

@@ -101,8 +101,8 @@ func (f *ferry) fateOf(r *http.Request, body []byte) fate {
 	return decided
 }
 
-// land has the Join arrive that was stranded, and returns how Consul responds. Without its epoch it is a Join as a store
-// would send it that does not know of epochs.
+// land has the Join arrive that was stranded, and returns how Consul responds. Without its epoch it is a Join as a
+// store would send it that does not know of epochs.
 func (f *ferry) land(t testing.TB, withoutEpoch bool) (status int) {
 	t.Helper()
 	f.mu.Lock()

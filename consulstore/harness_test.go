@@ -85,8 +85,8 @@ const probePause = 50 * time.Millisecond
 // Unrest implements storetest.Restless.
 func (h *harness) Unrest() int { return int(h.unrest.Load()) }
 
-// The ttl of sessions in tests. Consul ends a session after twice that. The suite holds claims for many of its cases, and
-// loses them if its renewals come late.
+// The ttl of sessions in tests. Consul ends a session after twice that. The suite holds claims for many of its cases,
+// and loses them if its renewals come late.
 const (
 	sessionTTL = 3 * time.Second / 2
 	suiteTTL   = 2 * sessionTTL
@@ -127,7 +127,7 @@ func (h *harness) Erase(name string, id store.ID) error {
 	return h.call(http.MethodDelete, "/v1/kv/"+consulstore.KeyOf(name, id), nil)
 }
 
-// Residue counts the keys of the line.
+// Residue counts the keys of the queue.
 func (h *harness) Residue(name string) (int, error) {
 	var entries []struct{ Value []byte }
 	err := h.txn(&entries, map[string]any{"Verb": "get-tree", "Key": consulstore.LineOf(name)})

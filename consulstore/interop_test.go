@@ -19,8 +19,8 @@ import (
 // interopTurns is how many turns each side has at least.
 const interopTurns = 4
 
-// Programs under `consul lock` and clients in plain mode take turns: a directory that only one of them can make is never
-// there when another comes. In line mode both hold at once, and the same check sees that.
+// Programs under `consul lock` and clients in plain mode take turns: a directory that only one of them can make is
+// never there when another comes. In queue mode both hold at once, and the same check sees that.
 func TestConsulLock(t *testing.T) {
 	t.Parallel()
 	program := servers.Need(t, "consul")

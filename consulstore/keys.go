@@ -14,7 +14,7 @@ import (
 
 // keySpace is where everything of one prefix is.
 type keySpace struct {
-	queues    string // of a line are the keys under lines + its name, escaped, + a slash
+	queues   string // of a queue are the keys under queues + its name, escaped, + a slash
 	sessions string
 	id       string
 }
@@ -30,16 +30,16 @@ func newKeySpace(prefix string) keySpace {
 	return keySpace{queues: tenant + "line/", sessions: tenant + "session/", id: tenant + "id"}
 }
 
-// line returns what the keys of a line begin with.
+// queue returns what the keys of a queue begin with.
 func (k keySpace) queue(name string) string { return k.queues + escape(name) + "/" }
 
-// isLine reports whether this is what the keys of a line begin with, and no key.
+// isQueue reports whether this is what the keys of a queue begin with, and no key.
 func isQueue(key string) bool { return strings.HasPrefix(key, root) && strings.HasSuffix(key, "/") }
 
 // claim returns the key of a claim.
 func (k keySpace) claim(name string, id store.ID) string { return k.queue(name) + id.String() }
 
-// name returns the name of a line, by what its keys begin with.
+// name returns the name of a queue, by what its keys begin with.
 func (k keySpace) name(line string) (string, bool) {
 	rest, ok := strings.CutPrefix(line, k.queues)
 	if !ok {
@@ -63,7 +63,7 @@ func escape(name string) string {
 	return strings.ReplaceAll(escaped, "%", "~")
 }
 
-// encodeValue writes the value of a claim's key: the format, what the claim asks for, and data.
+// encodeValue writes the value of a claim's key: the format, the claim's demand, and data.
 func encodeValue(ask store.Demand, data string) string {
 	return sessionqueue.Format + sessionqueue.EncodeDemand(ask) + " " + strings.TrimPrefix(data, sessionqueue.Format)
 }
@@ -89,8 +89,8 @@ func unreadable(e *entry) error {
 	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionqueue.ErrUnreadable)
 }
 
-// decodeLine returns the claims of a line in their order, which is that in which Consul has made their keys. One that
-// can't be read is an error: a line that is understood in part must not be judged.
+// decodeQueue returns the claims of a queue in their order, which is that in which Consul has made their keys. One that
+// can't be read is an error: a queue that is understood in part must not be judged.
 func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
 	line := make([]sessionqueue.Entry, len(entries))

@@ -105,7 +105,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Keys of another program among those of lines are no names.
+// Keys of another program among those of queues are no names.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	keys := newKeySpace("")
@@ -200,7 +200,7 @@ func TestUnreadableValues(t *testing.T) {
 	}
 }
 
-// A line is in the order of create indexes. If one claim can't be read, the line can't. What is newer goes before.
+// A queue is in the order of create indexes. If one claim can't be read, the queue can't. What is newer goes before.
 func TestDecodeLine(t *testing.T) {
 	t.Parallel()
 	value := []byte(encodeValue(store.Demand{Kind: store.Semaphore, Units: 1, Limit: 2}, sessionqueue.Format))

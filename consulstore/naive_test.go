@@ -18,12 +18,12 @@ import (
 const naiveTTL = sessionTTL / 2
 
 // A naive lock is a key that a session has locked. It believes for the session's ttl after it sent a renewal that was
-// answered.
+// responded to.
 type naive struct {
 	at       *servers.ConsulServer
 	key      string
 	session  string
-	renewals atomic.Int32 // that were answered
+	renewals atomic.Int32 // that were responded to
 	until    atomic.Pointer[time.Time]
 }
 
@@ -40,7 +40,7 @@ func newNaive(w *witness, at *servers.ConsulServer) *naive {
 	return n
 }
 
-// renewAll renews the session again and again, as long as that is answered.
+// renewAll renews the session again and again, as long as that is responded to.
 func (n *naive) renewAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		sent := time.Now()

@@ -38,47 +38,47 @@ type settings struct {
 	tls         *tls.Config
 	plain       bool
 	credentials func(context.Context) (token string, err error)
-	description       string // what a session is called, for people
+	description string // what a session is called, for operators
 	hide        func(secret string)
 }
 
 // An Option is a setting of a store.
 type Option func(*settings)
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// TTL is the ttl of the session, and so the ttl of every lock. The default is DefaultTTL. Consul takes 10s or more,
-// unless its session_ttl_min says otherwise.
+// WithTTL sets the ttl of the session, and so the ttl of every lock. The default is DefaultTTL. Consul takes 10s or
+// more, unless its session_ttl_min says otherwise.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
-// WithPlainMode has locks be kept as Consul's own tools keep them: see the package's documentation. What a Prefix says is
-// put before the name as it is.
+// WithPlainMode keeps locks as Consul's own tools keep them: see the package's documentation. A prefix is put before
+// the name as it is.
 func WithPlainMode() Option { return func(s *settings) { s.plain = true } }
 
-// Datacenter is the one whose servers keep the locks. The default is the agent's own.
+// WithDatacenter sets the datacenter whose servers keep the locks. The default is the agent's own.
 func WithDatacenter(name string) Option { return func(s *settings) { s.datacenter = name } }
 
-// Namespace is the one that keys and sessions are in, where Consul has namespaces.
+// WithNamespace sets the namespace of keys and sessions, where Consul has namespaces.
 func WithNamespace(name string) Option { return func(s *settings) { s.namespace = name } }
 
-// Node is the node of the catalog that the session belongs to. The default is DefaultNode, which is registered if it is
-// not there. A session ends with its node: the name of an agent's own node has locks end when that agent leaves, while
-// their holders still believe in them.
+// WithNode sets the node of the catalog that the session belongs to. The default is DefaultNode, which is registered if
+// it is not there. A session ends with its node: with the name of an agent's own node, locks end when that agent
+// leaves, while their holders still believe in them.
 func WithNode(name string) Option { return func(s *settings) { s.node = name } }
 
-// Token is the token to send with every request. By default it is what the environment has in CONSUL_HTTP_TOKEN.
+// WithToken sets the token of every request. The default is CONSUL_HTTP_TOKEN of the environment.
 func WithToken(token string) Option {
 	return WithCredentials(func(context.Context) (string, error) { return token, nil })
 }
 
-// Credentials has the token come from a function, which is called when the store is opened, and whenever Consul has
-// refused the last one.
+// WithCredentials has requests use the token that read returns, for tokens that change. read is called when the store
+// is opened, and whenever Consul has refused the last token.
 func WithCredentials(read func(context.Context) (token string, err error)) Option {
 	return func(s *settings) { s.credentials = read }
 }
 
-// TLS has connections use TLS.
+// WithTLS has connections use TLS.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
 // Open connects to an agent or a server, given as host:port, host, or unix:///path/to/socket. If there are several, the
@@ -196,7 +196,7 @@ func (c *consul) identify(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w: the key %s", store.ErrFormat, store.Quote(c.keys.id))
 	}
 	if c.plain {
-		id += " plain" // a line of that name is another lock
+		id += " plain" // a queue of that name is another lock
 	}
 	return id + "/" + c.prefix, nil
 }
@@ -240,7 +240,7 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	case "plain":
 		options = append(options, WithPlainMode())
 	default:
-		return nil, nil, errors.New("mode is line or plain")
+		return nil, nil, errors.New("mode is queue or plain")
 	}
 	credentials, err := parseToken(at)
 	if err != nil {
@@ -259,7 +259,7 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	return addresses, options, nil
 }
 
-// parseToken returns where the token of a URL comes from. It is nil if the URL says nothing of it.
+// parseToken returns where the token of a URL comes from. It is nil if the URL does not have one.
 func parseToken(at store.Location) (func(context.Context) (string, error), error) {
 	token, _ := at.User.Password()
 	file := at.Query.Get("token-file")

@@ -173,7 +173,7 @@ func TestURLs(t *testing.T) {
 		"consul://127.0.0.1?ttl=10":                      "positive duration",
 		"consul://127.0.0.1?ttl=25h":                     "up to 24h0m0s",
 		"consul://127.0.0.1?ttl=1500us":                  "whole milliseconds",
-		"consul://127.0.0.1?mode=secret":                 "mode is line or plain",
+		"consul://127.0.0.1?mode=secret":                 "mode is queue or plain",
 		"consul://127.0.0.1?prefix=%00":                  "prefix",
 		"consuls://127.0.0.1?ca=/nowhere":                "ca: ",
 		"consuls://127.0.0.1?ca=/dev/null":               "no certificate",

@@ -30,7 +30,7 @@ func tokenFor(t testing.TB, server *servers.ConsulServer, rules ...string) strin
 	return token
 }
 
-// urlAs is the URL of a server for whoever has this token.
+// urlAs returns the URL of a server with this token.
 func urlAs(server *servers.ConsulServer, token string) string {
 	return "consul://:" + token + "@" + server.Addr() + shortTTL
 }
@@ -156,7 +156,7 @@ func TestPermissions(t *testing.T) {
 			checkFault(t, testkit.OpenError(t, urlAs(server, test.token)), true, test.says)
 		})
 	}
-	// A line that may only be read, or not even that.
+	// A queue that may only be read, or not even that.
 	for policy, says := range map[string]string{"read": "'key:write'", "deny": "'key:write'"} {
 		line := consulstore.LineOf("closed")
 		token := tokenFor(t, server, append(all, `key_prefix "`+line+`" { policy = "`+policy+`" }`)...)

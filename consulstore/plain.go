@@ -15,7 +15,7 @@ import (
 )
 
 // plainMode keeps each lock as Consul's own tools do, in one key that the holder's session has locked. It implements
-// store.Store, but for what needs a line. The package's documentation says what holds.
+// store.Store, but for what needs a queue. The package's documentation says what holds.
 //
 // Consul knows nothing of claims that wait. They are bids in this client, and try again when the key has changed.
 type plainMode struct {
@@ -95,25 +95,25 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	case store.FloorTooHigh(c.Floor, time.Now()):
 		return store.Status{}, store.ErrFloor
 	}
-	b, standing, err := p.join(call.Context, &c)
+	b, status, err := p.join(call.Context, &c)
 	err = call.Outcome(err)
-	if b != nil && (err != nil || standing.State == store.Gone) {
+	if b != nil && (err != nil || status.State == store.Gone) {
 		err = p.giveUp(&call, b, err)
 	}
-	return standing, err
+	return status, err
 }
 
 // join bids until that is neither refused by what changes meanwhile, nor fails.
-func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, standing store.Status, err error) {
+func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, status store.Status, err error) {
 	for range bidTries {
 		if b, err = p.newBid(ctx, c); err != nil {
-			return nil, standing, err
+			return nil, status, err
 		}
-		if standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionqueue.ErrAgain) {
+		if status, err = p.bid(ctx, b, c); !errors.Is(err, sessionqueue.ErrAgain) {
 			break
 		}
 	}
-	return b, standing, err
+	return b, status, err
 }
 
 // newBid returns the bid of a claim that joins, which may be there. What is left of one from before is released first.
@@ -157,11 +157,11 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status,
 	call := p.frame.Call(ctx, limit)
 	defer call.End()
 	renewal := p.sessions.Renew()
-	standings := make([]store.Status, len(cs))
+	statuses := make([]store.Status, len(cs))
 	held, waiting := p.sort(cs)
 	err = p.confirm(call.Context, held)
 	if err == nil {
-		err = sessionqueue.Each(waiting, func(i int) error { return p.bidAgain(call.Context, &cs[i], &standings[i]) })
+		err = sessionqueue.Each(waiting, func(i int) error { return p.bidAgain(call.Context, &cs[i], &statuses[i]) })
 	}
 	if err == nil {
 		err = renewal.Await(call.Context)
@@ -173,16 +173,16 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status,
 	defer p.mu.Unlock()
 	for i := range cs {
 		switch b := p.find(&cs[i]); {
-		case b == nil && standings[i].Err == nil:
-			standings[i] = store.Status{} // it is gone
+		case b == nil && statuses[i].Err == nil:
+			statuses[i] = store.Status{} // it is gone
 		case b != nil && b.state == store.Held:
-			standings[i] = b.held()
+			statuses[i] = b.held()
 		}
-		if err := standings[i].Err; err != nil {
-			standings[i] = store.Status{Err: p.frame.Fault(ctx, err)}
+		if err := statuses[i].Err; err != nil {
+			statuses[i] = store.Status{Err: p.frame.Fault(ctx, err)}
 		}
 	}
-	return standings, nil
+	return statuses, nil
 }
 
 // sort returns the bids that are held, and the indexes of the claims that wait.
@@ -202,7 +202,7 @@ func (p *plainMode) sort(cs []store.Claim) (held []*bid, waiting []int) {
 }
 
 // bidAgain lets a claim try that waits. It is Gone if its session is. An error that concerns it alone is its own.
-func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, standing *store.Status) (err error) {
+func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, status *store.Status) (err error) {
 	for range bidTries {
 		p.mu.Lock()
 		b := p.find(c)
@@ -210,12 +210,12 @@ func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, standing *stor
 		if b == nil {
 			return nil
 		}
-		if *standing, err = p.bid(ctx, b, c); !errors.Is(err, sessionqueue.ErrAgain) {
+		if *status, err = p.bid(ctx, b, c); !errors.Is(err, sessionqueue.ErrAgain) {
 			break
 		}
 	}
 	if err != nil && (store.Final(err) || isFinal(err)) {
-		*standing, err = store.Status{Err: err}, nil
+		*status, err = store.Status{Err: err}, nil
 	}
 	return err
 }
@@ -286,7 +286,7 @@ func (p *plainMode) checkAgent(ctx context.Context, limit time.Duration) error {
 	return call.Outcome(err)
 }
 
-// Line implements store.Store. It shows the holder alone. Of one that is not Holdfast's it shows what its key says.
+// Queue implements store.Store. It shows the holder alone. Of one that is not Holdfast's it shows what its key says.
 func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error) {
 	line := store.Queue{Name: name}
 	call, err := p.begin(ctx, name, frame.AskTimeout)
@@ -350,7 +350,7 @@ func (p *plainMode) find(c *store.Claim) *bid {
 	return nil
 }
 
-// held is the standing of a bid that is held.
+// held is the status of a bid that is held.
 func (b *bid) held() store.Status {
 	return store.Status{State: store.Held, Ticket: b.ticket, Until: b.session.Until(), Ahead: -1}
 }

@@ -74,10 +74,10 @@ type outcome struct {
 
 // bid tries to take the lock, and has the claim wait if it can't. A claim that was refused as a Try is Gone. The error
 // is ErrAgain if its session or its key has changed meanwhile.
-func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing store.Status, err error) {
+func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (status store.Status, err error) {
 	end, err := b.begin(ctx)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
 	defer end()
 	if p.isHeld(b) { // another call has taken the lock for it meanwhile
@@ -85,7 +85,7 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing s
 	}
 	ses, err := p.sessions.Current(ctx)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
 	free, err := p.reserve(b, ses)
 	var got outcome
@@ -95,16 +95,16 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (standing s
 	switch {
 	case errors.Is(err, sessionqueue.ErrOver):
 		p.sessions.Over(ses)
-		return standing, sessionqueue.ErrAgain
+		return status, sessionqueue.ErrAgain
 	case err != nil:
-		return standing, err
+		return status, err
 	case got.taken && got.index <= b.floor:
 		p.releaseLater(b)
 		p.releases.Request()
-		return standing, fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, got.index, b.floor)
+		return status, fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, got.index, b.floor)
 	case got.taken:
 		if err := p.sessions.Freshen(ctx, ses); err != nil {
-			return standing, err
+			return status, err
 		}
 		return p.hold(b, ses, got.index)
 	case c.Try:
@@ -130,14 +130,14 @@ func (p *plainMode) isHeld(b *bid) bool {
 }
 
 // again reports where a bid stands that was held.
-func (p *plainMode) again(ctx context.Context, b *bid) (standing store.Status, err error) {
+func (p *plainMode) again(ctx context.Context, b *bid) (status store.Status, err error) {
 	if err = p.confirm(ctx, []*bid{b}); err == nil {
 		err = p.sessions.Freshen(ctx, b.session)
 	}
 	if err == nil && p.isHeld(b) {
-		standing = b.held()
+		status = b.held()
 	}
-	return standing, err
+	return status, err
 }
 
 // stands returns ErrAgain if a bid or its session is gone. The mutex is locked.
@@ -252,16 +252,16 @@ func (p *plainMode) wait(b *bid, ses *frame.Session[*session], found outcome) (s
 		return store.Status{}, err
 	}
 	b.state, b.session = store.Waiting, ses
-	standing := store.Status{State: store.Waiting, Until: ses.Until(), Ahead: -1}
+	status := store.Status{State: store.Waiting, Until: ses.Until(), Ahead: -1}
 	switch owner := p.owners[b.key]; {
 	case found.delayed:
-		standing.RecheckAt = time.Now().Add(delayPause)
+		status.RecheckAt = time.Now().Add(delayPause)
 	case found.index != 0:
 		ses.Handle.watches.add(sessionqueue.Watch{Key: b.key, Data: true}, state{1, found.index})
 	case owner == nil || owner == b: // the other one has left meanwhile
-		standing.RecheckAt = time.Now()
+		status.RecheckAt = time.Now()
 	}
-	return standing, nil
+	return status, nil
 }
 
 // Changed implements events: the bids for a key may try again.
@@ -371,8 +371,8 @@ func (p *plainMode) release(ctx context.Context, b *bid) error {
 
 // unlock deletes the key of a bid. Requests of the bid that may still land are made void first.
 //
-// All bids of a client have one session. So a delete must not ask for that alone: it can land late, when another bid has
-// the key. It asks for the index at which the key was locked.
+// All bids of a client have one session. So a delete must not ask for that alone: it can land late, when another bid
+// has the key. It asks for the index at which the key was locked.
 func (p *plainMode) unlock(ctx context.Context, b *bid) (err error) {
 	p.mu.Lock()
 	in, index, unsure, owns := b.session, b.ticket, b.unsure, p.owners[b.key] == b

@@ -28,7 +28,7 @@ type kept struct {
 	about  string        // what the request has in it
 	caught chan struct{} // is closed when there is one
 	free   chan struct{} // closed to let it go
-	landed chan struct{} // is closed when it was answered
+	landed chan struct{} // is closed when it was responded to
 }
 
 // openGate opens a store in plain mode that has a gate.

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// The whole suite in plain mode, but for what needs a line.
+// The whole suite in plain mode, but for what needs a queue.
 func TestPlainStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -28,8 +28,8 @@ func TestPlainStore(t *testing.T) {
 // A plainHarness is a Consul server for stores in plain mode.
 type plainHarness struct{ *harness }
 
-// Open ends a prefix with a separator. In plain mode it is put before the name as it is, so that whoever chooses
-// prefixes sees to it that none runs into a name.
+// Open ends a prefix with a separator. In plain mode it is put before the name as it is, so that the client that
+// chooses prefixes sees to it that none runs into a name.
 func (h *plainHarness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)

@@ -16,7 +16,7 @@ import (
 )
 
 // A session is one in Consul. It has a key of its own, whose modify index is the session's epoch. A claim is made only
-// in the epoch in which that was asked for. So a request that may still be on its way is made void for ever by writing
+// in the epoch in which that was asked for. So a request that may still be on its way is made void forever by writing
 // the key once more (rule 8 of package store).
 type session struct {
 	id      string

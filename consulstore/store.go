@@ -20,7 +20,7 @@ type Store struct {
 	mode
 }
 
-// A mode is what is made of keys and sessions: a line of claims, or one key for each lock.
+// A mode is what is made of keys and sessions: a queue of claims, or one key for each lock.
 type mode interface {
 	store.Store
 
@@ -46,7 +46,7 @@ func newMode(c *consul) mode {
 	return newQueueMode(c)
 }
 
-// lineMode keeps a line of claims for each name.
+// queueMode keeps a queue of claims for each name.
 type queueMode struct {
 	*sessionqueue.Store[*session]
 	consul   *consul

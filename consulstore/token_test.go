@@ -24,7 +24,7 @@ var enough = []string{
 	`key_prefix "" { policy = "write" }`, `session_prefix "" { policy = "write" }`, `node_prefix "" { policy = "write" }`,
 }
 
-// writeToken puts a token into a file as a whole, with the line's end that editors leave.
+// writeToken puts a token into a file as a whole, with the queue's end that editors leave.
 func writeToken(t testing.TB, file, token string) {
 	t.Helper()
 	testkit.Must(t, os.WriteFile(file+".new", []byte(token+"\n"), 0o600))

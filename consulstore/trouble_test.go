@@ -76,16 +76,16 @@ func TestServerWithoutLeaderIsLeft(t *testing.T) {
 	held := testkit.Held(t, s, testkit.Claim("held", lastingTTL))
 	f.respond(http.StatusInternalServerError, "No cluster leader")
 	for end := time.Now().Add(2 * lastingTTL); time.Now().Before(end); time.Sleep(lastingTTL / 3) {
-		standings, err := s.Keep(t.Context(), []store.Claim{held})
-		if err == nil && standings[0].State != store.Held {
-			t.Fatalf("it is %v", standings[0].State)
+		statuses, err := s.Keep(t.Context(), []store.Claim{held})
+		if err == nil && statuses[0].State != store.Held {
+			t.Fatalf("it is %v", statuses[0].State)
 		}
 	}
 	testkit.Keep(t, s, held, store.Held)
 }
 
-// Something between client and Consul says that a page is not found. That is no word of Consul's that a key was deleted:
-// nothing is granted, and nothing lost.
+// Something between client and Consul says that a page is not found. That is no word of Consul's that a key was
+// deleted: nothing is granted, and nothing lost.
 func TestNotFoundOfAnother(t *testing.T) {
 	t.Parallel()
 	server := servers.Consul(t)
@@ -116,8 +116,8 @@ func TestBrokenWaiterIsNotGranted(t *testing.T) {
 	holder, broken, next := open(), open(), open()
 	granted := make(chan string, 10)
 	for name, s := range map[string]store.Store{"broken": broken, "next": next} {
-		s.Notify(func(_ store.ID, standing store.Status) {
-			if standing.State == store.Held {
+		s.Notify(func(_ store.ID, status store.Status) {
+			if status.State == store.Held {
 				granted <- name
 			}
 		})
@@ -154,8 +154,8 @@ func TestKeyOfAnotherSession(t *testing.T) {
 	testkit.Must(t, server.Call(t.Context(), http.MethodPut, "/v1/session/create", nil, &session))
 	path := "/v1/kv/" + consulstore.KeyOf("taken", c.ID) + "?acquire=" + session.ID
 	testkit.Must(t, server.Call(t.Context(), http.MethodPut, path, nil, nil))
-	if standing, err := s.Join(t.Context(), c); !testkit.Passes(err) {
-		t.Errorf("it is %v, and the error is %v", standing.State, err)
+	if status, err := s.Join(t.Context(), c); !testkit.Passes(err) {
+		t.Errorf("it is %v, and the error is %v", status.State, err)
 	}
 	testkit.Keep(t, s, kept, store.Held)
 }

@@ -278,7 +278,7 @@ func (s *watches) pollOnce(batch []*watch) {
 	if err != nil {
 		return
 	}
-	found := map[string]entry{} // a key can be read by itself, and with its line
+	found := map[string]entry{} // a key can be read by itself, and with its queue
 	for _, e := range entries {
 		found[e.Key] = e
 	}

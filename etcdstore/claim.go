@@ -19,14 +19,14 @@ type claim struct {
 	ask     store.Demand
 	state   store.State // Waiting or Held
 	granted time.Time   // if it had to wait
-	asOf    int64       // the revision at which it was last looked at
+	asOf    int64       // the revision at which it was last inspected
 
 	written string // the value that was last written
 	mod     int64  // the key's mod revision then
 
 	blocker blocker // what it waits for
 	moved   bool    // that is known to have changed
-	unknown error   // why its line could not be judged
+	unknown error   // why its queue could not be judged
 
 	watchTimer   *time.Timer // begins ownWatch
 	ownWatch     *watch      // on its own key
@@ -74,7 +74,7 @@ func (s *Store) hold(c *claim) {
 	s.mu.Push(c.ID, store.Status{State: store.Held, Ticket: c.Ticket})
 }
 
-// gone notes that c stands no more.
+// gone notes that c is gone.
 func (s *Store) gone(c *claim) {
 	if !s.remove(c) {
 		return
@@ -135,7 +135,7 @@ func (s *Store) waitFor(c *claim, b blocker, asOf int64) {
 	s.unwatchBlocker(c)
 	c.blocker = b
 	w := &watch{key: b.key, puts: !c.exclusive(), asOf: asOf}
-	if b.key == "" { // the whole line
+	if b.key == "" { // the whole queue
 		w.key = s.keys.queue(c.Name)
 		w.end = clientv3.GetPrefixRangeEnd(w.key)
 	}
@@ -154,7 +154,7 @@ func (s *Store) unwatchBlocker(c *claim) {
 // blockerMoved is told when something happened to what c waits for, or may have.
 func (s *Store) blockerMoved(c *claim, w *watch, e *mvccpb.Event) {
 	if e != nil && e.Type == mvccpb.Event_PUT && e.Kv.CreateRevision >= int64(c.Ticket) { //nolint:gosec // a revision
-		return // in a line that is watched as a whole: a claim behind
+		return // in a queue that is watched as a whole: a claim behind
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,14 +134,14 @@ func (a *attempts) over() bool {
 	case a.members <= 1:
 		return true
 	case a.caller.Err() != nil && silent:
-		a.err = a.caller.Err() // and not that this member's time was over, which says nothing to the caller
+		a.err = a.caller.Err() // and not that this member's time was over, which means nothing to the caller
 		return true
 	}
 	return a.caller.Err() != nil || !silent && !isUnavailable(a.err) || a.refusals == min(a.members, maxRefusals)
 }
 
 // mayBeDone reports whether a call that failed so may have been received, and be done. A refusal says that it was not
-// done, but for one: the transaction with which a database becomes full is done, and answered with an error.
+// done, but for one: the transaction with which a database becomes full is done, and responded to with an error.
 func mayBeDone(err error) bool {
 	switch code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition,

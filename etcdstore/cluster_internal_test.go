@@ -9,7 +9,8 @@ import (
 	"go.etcd.io/etcd/client/v3"
 )
 
-// When the caller's time is over, that is the error, even if the time of the member that was asked was over just before.
+// When the caller's time is over, that is the error, even if the time of the member that was asked was over just
+// before.
 func TestElsewhereEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}})

@@ -18,8 +18,8 @@ import (
 
 type callCounts = map[string]servers.EtcdCalls
 
-// counted is what clients have asked of the server so far. It waits until that changes no more: etcd counts a moment after
-// it has answered.
+// counted is what clients have asked of the server so far. It waits until that changes no more: etcd counts a moment
+// after it has answered.
 func counted(t testing.TB, server *servers.EtcdServer) callCounts {
 	t.Helper()
 	var last callCounts
@@ -152,9 +152,9 @@ func TestKeepInBatches(t *testing.T) {
 		testkit.Join(t, s, &claims[i], store.Held)
 	}
 	got := costOf(t, server, func() {
-		standings, err := s.Keep(t.Context(), claims)
+		statuses, err := s.Keep(t.Context(), claims)
 		testkit.Must(t, err)
-		for i, k := range standings {
+		for i, k := range statuses {
 			if k.Err != nil || k.State != store.Held || k.Ticket != claims[i].Ticket {
 				t.Fatalf("claim %d: %+v", i, k)
 			}
@@ -167,21 +167,22 @@ func TestKeepInBatches(t *testing.T) {
 	}
 }
 
-// A hand-over costs the same in a line of a thousand as in one of ten, and nobody who waits has a goroutine.
+// A hand-over costs the same in a queue of a thousand as in one of ten, and nobody who waits has a goroutine.
 func TestHandOverCost(t *testing.T) {
 	server, a := newServer(t, "")
 	b := openAt(t, "etcd://"+server.Addr())
 	told := make(chan store.ID, 100)
 	for _, s := range []*etcdstore.Store{a, b} {
-		s.Notify(func(id store.ID, standing store.Status) {
-			if standing.State == store.Held {
+		s.Notify(func(id store.ID, status store.Status) {
+			if status.State == store.Held {
 				told <- id
 			}
 		})
 	}
 	const handOvers = 5
 	const slack = 4 // both sessions may be renewed meanwhile
-	// And their streams of watches be asked for a sign of life. Who leaves may still be told that its own key is gone, or not.
+	// And their streams of watches be asked for a sign of life. Who leaves may still be told that its own key is gone, or
+	// not.
 	const noise = 4*slack + handOvers
 	cost := func(waiters int) callCounts {
 		line := make([]store.Claim, waiters+1)

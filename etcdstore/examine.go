@@ -27,7 +27,8 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	return []store.Finding{
 		{Check: "permissions", Found: s.permissions()},
 		members.majority(), members.versions(), s.alarms(ctx, members),
-		{Check: "clock", Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong", s.ttl)},
+		{Check: "clock", Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
+			s.ttl)},
 		s.space(ctx),
 	}
 }
@@ -192,7 +193,8 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	if err != nil {
 		why, _ := explain(err)
 		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+why.Error()
-		f.Why, f.Fix = "holdfast ls needs that; locks do not", "etcdctl role grant-permission ROLE --prefix=true readwrite "+own
+		f.Why = "holdfast ls needs that; locks do not"
+		f.Fix = "etcdctl role grant-permission ROLE --prefix=true readwrite " + own
 		return f
 	}
 	var foreign, permanent []string

@@ -92,8 +92,8 @@ func ExampleNew() {
 	}
 }
 
-// The data is in the same etcd as the lock. A holder that was paused for longer than its lease, and resumes in the middle
-// of its work, writes nothing: etcd compares and writes in one step. TestHeldRefusesLateWriter plays it.
+// The data is in the same etcd as the lock. A holder that was paused for longer than its lease, and resumes in the
+// middle of its work, writes nothing: etcd compares and writes in one step. TestHeldRefusesLateWriter plays it.
 func ExampleHeld() {
 	ctx := context.Background()
 	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(os.Getenv("ETCDCTL_ENDPOINTS"), ",")})

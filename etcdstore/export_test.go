@@ -17,7 +17,7 @@ func OpenThrough(ctx context.Context, endpoints, ways []string, prefix string, t
 	return connect(ctx, endpoints, clientv3.Config{Endpoints: ways, DialOptions: options}, settings{prefix: prefix, ttl: ttl})
 }
 
-// LineKey is the beginning of the keys of a name's line, for a store without prefix.
+// LineKey is the beginning of the keys of a name's queue, for a store without prefix.
 func LineKey(name string) string {
 	k := newKeySpace("")
 	return k.queue(name)

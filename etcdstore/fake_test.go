@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// A fake is a server that says what a test wants, for what a real one cannot easily be brought to say. It knows as much of
-// etcd as opening a store takes.
+// A fake is a server that says what a test wants, for what a real one cannot easily be brought to say. It knows as much
+// of etcd as opening a store takes.
 type fake struct {
 	etcdserverpb.UnimplementedMaintenanceServer
 	etcdserverpb.UnimplementedKVServer
@@ -77,7 +77,7 @@ func (f *fake) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserver
 	return &etcdserverpb.StatusResponse{Header: &etcdserverpb.ResponseHeader{}, Version: f.version, Leader: 1}, nil
 }
 
-// Txn has every condition true, and nobody in any line. Any other key is one that was written by this version.
+// Txn has every condition true, and nobody in any queue. Any other key is one that was written by this version.
 func (f *fake) Txn(_ context.Context, r *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
 	if err := f.refused(); err != nil {
 		return nil, err

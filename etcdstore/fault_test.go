@@ -104,6 +104,8 @@ func TestOpenMasksPassword(t *testing.T) {
 
 func TestURLs(t *testing.T) {
 	testkit.RefuseURLs(t, map[string]string{
+		"etcd://me:secret@127.0.0.1?password-file=/x": "a user without a password",
+		"etcd://127.0.0.1?password-file=/x":           "a user without a password",
 		"etcd://":                                     "one host or more",
 		"etcd://127.0.0.1/path":                       "has no path",
 		"etcd://127.0.0.1,/":                          "malformed",

@@ -13,20 +13,20 @@ const (
 	believerScheme = "etcd+believer"
 )
 
-// An optimist takes for granted what is not answered soon: claims that wait are held, it thinks, if Keep fails.
+// An optimist takes for granted what is not responded to soon: claims that wait are held, it thinks, if Keep fails.
 type optimist struct{ store.Store }
 
 // Keep implements store.Store.
 func (o *optimist) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	soon, cancel := context.WithTimeout(ctx, sessionTTL/10)
 	defer cancel()
-	standings, err := o.Store.Keep(soon, cs)
+	statuses, err := o.Store.Keep(soon, cs)
 	if err == nil {
-		return standings, nil
+		return statuses, nil
 	}
-	standings = make([]store.Status, len(cs))
+	statuses = make([]store.Status, len(cs))
 	for i, c := range cs {
-		standings[i] = store.Status{State: store.Held, Ticket: c.Ticket, Until: time.Now().Add(c.TTL)}
+		statuses[i] = store.Status{State: store.Held, Ticket: c.Ticket, Until: time.Now().Add(c.TTL)}
 	}
-	return standings, nil
+	return statuses, nil
 }

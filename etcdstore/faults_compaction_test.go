@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// TestCompaction compacts etcd's history while somebody waits. A watch that began before it, has to be resumed over it, or
-// lags so far behind that what it has yet to be sent is gone, loses nobody's turn. One who is not told is seen.
+// TestCompaction compacts etcd's history while somebody waits. A watch that began before it, has to be resumed over it,
+// or lags so far behind that what it has yet to be sent is gone, loses nobody's turn. One who is not told is seen.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -58,7 +58,7 @@ func TestCompaction(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(t.Context(), testkit.ScenePatience)
 			defer cancel()
-			_, err := slow.Semaphore(w.Mutex, 2).Acquire(ctx, 1) // it watches the whole line
+			_, err := slow.Semaphore(w.Mutex, 2).Acquire(ctx, 1) // it watches the whole queue
 			granted <- err
 		}()
 		testkit.Await(t, "it waits in the line", func() bool { return len(w.Queue()) == 2 })
@@ -127,8 +127,8 @@ func (w *witness) compact() {
 	}
 }
 
-// overwhelm writes the holder's claim, as it is but with blanks behind it, until a server finds that a watch of it does not
-// follow.
+// overwhelm writes the holder's claim, as it is but with blanks behind it, until a server finds that a watch of it does
+// not follow.
 func (w *witness) overwhelm() {
 	w.Helper()
 	answer, err := w.client.Get(w.Context(), etcdstore.LineKey(w.Mutex), clientv3.WithPrefix(), clientv3.WithLimit(1),

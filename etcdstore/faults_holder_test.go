@@ -39,8 +39,8 @@ func writeLate(at string, lease *holdfast.Lease) (write func() (written bool, er
 	}, nil
 }
 
-// TestStoppedHolder stops the process that holds a lock for longer than its lease, and resumes it. It sees the loss. Its
-// late write is rejected by a fence, and by etcd itself.
+// TestStoppedHolder stops the process that holds a lock for longer than its lease, and resumes it. It sees the loss.
+// Its late write is rejected by a fence, and by etcd itself.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -51,10 +51,10 @@ func TestStoppedHolder(t *testing.T) {
 	})
 }
 
-// TestKilledHolder kills the process that holds a lock. The next claim is granted when the ttl has passed, and within the
-// time that Abilities promises, also if etcd's leader is killed just before it would have expired the lease: the new one
-// counts the ttl from the beginning. The lease was renewed about a third of the ttl before, or somewhat earlier on a
-// busy machine.
+// TestKilledHolder kills the process that holds a lock. The next claim is granted when the ttl has passed, and within
+// the time that Abilities promises, also if etcd's leader is killed just before it would have expired the lease: the
+// new one counts the ttl from the beginning. The lease was renewed about a third of the ttl before, or somewhat earlier
+// on a busy machine.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {

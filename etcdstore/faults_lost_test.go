@@ -23,7 +23,7 @@ const (
 	soon       = testkit.SoonAfter
 )
 
-// emptyIn says whether nobody stands in the line, now or in so long.
+// emptyIn says whether nobody is in the queue, now or in so long.
 func (w *witness) emptyIn(d time.Duration) bool {
 	w.Helper()
 	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -34,7 +34,7 @@ func (w *witness) emptyIn(d time.Duration) bool {
 	return false
 }
 
-// mustStayEmpty demands that nobody comes to stand in the line, for a moment.
+// mustStayEmpty demands that nobody comes to is in the queue, for a moment.
 func (w *witness) mustStayEmpty() {
 	w.Helper()
 	for end := time.Now().Add(soon / 20); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -80,9 +80,9 @@ func (w *witness) giveUp(ctx context.Context, locks *holdfast.Client) {
 
 // TestUnknownJoin has Joins end whose callers do not know what became of them.
 //
-// The answer to one that etcd has done is lost: its caller gets an error, and nobody is blocked by what it does not know of.
-// Another is on its way until its caller has given up and it was taken back: when it arrives, nothing comes of it, ever. A
-// naive lock is seen to block in both.
+// The answer to one that etcd has done is lost: its caller gets an error, and nobody is blocked by what it does not
+// know of. Another is on its way until its caller has given up and it was taken back: when it arrives, nothing comes of
+// it, ever. A naive lock is seen to block in both.
 func TestUnknownJoin(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -163,7 +163,7 @@ func TestUnknownJoin(t *testing.T) {
 	})
 }
 
-// loseAnswer lets a request land, loses its answer, and mends the ways when the caller has given up.
+// loseAnswer lets a request land, loses its answer, and repairs the ways when the caller has given up.
 func (w *witness) loseAnswer(ways testkit.Ways, ask func(context.Context)) {
 	w.Helper()
 	ways.Hold(proxy.Down)
@@ -178,9 +178,9 @@ func (w *witness) loseAnswer(ways testkit.Ways, ask func(context.Context)) {
 	ways.Heal()
 }
 
-// untilSilence asks for the lock until a Join meets the silent server, which has something kept back then, and was taken back.
-// The client sends each request to the next server, and to another if it is not answered: so it may be granted the lock
-// nevertheless.
+// untilSilence asks for the lock until a Join meets the silent server, which has something kept back then, and was
+// taken back. The client sends each request to the next server, and to another if it is not responded to: so it may be
+// granted the lock nevertheless.
 func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey, keptBack func() bool) {
 	w.Helper()
 	for try := range 20 {

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// A naive lock is a key under a lease, written by whoever finds that there is none. It makes the usual mistakes: it counts
-// its lease from when the answer came, and takes a request that was not answered for one that was not done. It lies in a
-// line's place, so that tests see it where they look for claims.
+// A naive lock is a key under a lease, written by the client that finds that there is none. It makes the usual
+// mistakes: it counts its lease from when the answer came, and takes a request that was not responded to for one that
+// was not done. It lies in a queue's place, so that tests see it where they look for claims.
 type naive struct {
 	client *clientv3.Client
 	key    string

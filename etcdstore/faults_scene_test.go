@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// This binary is also the program of the processes that contend, and of those that hold a lock until something happens to
-// them.
+// This binary is also the program of the processes that contend, and of those that hold a lock until something happens
+// to them.
 func init() {
 	testkit.RegisterBroken(believerScheme, "etcd", testkit.Believer)
 	testkit.RegisterBroken(optimistScheme, "etcd", func(s store.Store) store.Store { return &optimist{Store: s} })
@@ -106,9 +106,9 @@ func leaderChanges(nodes []*servers.EtcdServer) (changes float64) {
 	return changes
 }
 
-// wouldShow demands that the checkers see what these holds would be with one mistake in them: somebody who held when the
-// fault struck, or was the last before it, believes until the next has begun; or has the next one's token. So the holds
-// are worth checking.
+// wouldShow demands that the checkers see what these holds would be with one mistake in them: somebody who held when
+// the fault struck, or was the last before it, believes until the next has begun; or has the next one's token. So the
+// holds are worth checking.
 func (s *scene) wouldShow(holds []history.Hold) {
 	s.Helper()
 	lasts := map[string]int{} // by resource, the last before the fault
@@ -134,8 +134,8 @@ func (s *scene) wouldShow(holds []history.Hold) {
 	s.Error("nobody has held a lock before the fault that another held after it")
 }
 
-// nothingIsLeft waits until etcd has nothing but the store's identity, and besides. Leases of processes that were killed
-// expire first, with this ttl, and etcd looks for that twice a second.
+// nothingIsLeft waits until etcd has nothing but the store's identity, and besides. Leases of processes that were
+// killed expire first, with this ttl, and etcd looks for that twice a second.
 func nothingIsLeft(t *testing.T, client *clientv3.Client, ttl time.Duration, besides ...string) {
 	t.Helper()
 	testkit.CheckNothingLeft(t, 2*ttl, func() []string {

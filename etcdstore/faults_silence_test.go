@@ -20,8 +20,8 @@ func newCluster(t *testing.T) *servers.EtcdServers {
 	return cluster
 }
 
-// lateThenLost holds answers back for nearly as long as a lease with this ttl lasts, also those to what is asked now, and lets
-// nothing pass after them.
+// lateThenLost holds answers back for nearly as long as a lease with this ttl lasts, also those to what is asked now,
+// and lets nothing pass after them.
 func lateThenLost(w testkit.Ways, ttl time.Duration, ask func()) (end func()) {
 	release := w.Hold(proxy.Down)
 	ask()
@@ -35,9 +35,9 @@ func lateThenLost(w testkit.Ways, ttl time.Duration, ask func()) (end func()) {
 	}
 }
 
-// TestCutOff cuts a holder off from all servers for longer than its lease. Its context ends before the next is granted the
-// lock. When it hears again, it stays lost, what it sent meanwhile takes nothing from the next one, and it gets the lock
-// again in its turn.
+// TestCutOff cuts a holder off from all servers for longer than its lease. Its context ends before the next is granted
+// the lock. When it hears again, it stays lost, what it sent meanwhile takes nothing from the next one, and it gets the
+// lock again in its turn.
 //
 // One that does not notice, and one that counts wrong, are cut off too: the checkers see it.
 func TestCutOff(t *testing.T) {

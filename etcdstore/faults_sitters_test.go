@@ -20,8 +20,8 @@ const satOn = "sat on"
 // sitFor is how long a sitter holds if nothing happens.
 const sitFor = sessionTTL / 2
 
-// A crowd holds for milliseconds. Sitters hold one lock in turns, each for long, so that a fault always finds somebody who
-// holds. The first has the crowd's first process's ways.
+// A crowd holds for milliseconds. Sitters hold one lock in turns, each for long, so that a fault always finds somebody
+// who holds. The first has the crowd's first process's ways.
 type sitters struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -119,7 +119,7 @@ func (s *sitters) goOn() {
 	s.stays = false
 }
 
-// end has all give back what they hold.
+// end has all release what they hold.
 func (s *sitters) end() {
 	s.stop()
 	s.running.Wait()

@@ -50,8 +50,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsAreSeen lets stores that are broken meet the same faults. The checkers see it. Whether anybody gets a lock from
-// such a store afterwards is not asked.
+// TestFaultsAreSeen lets stores that are broken meet the same faults. The checkers see it. Whether anybody gets a lock
+// from such a store afterwards is not asked.
 func TestFaultsAreSeen(t *testing.T) {
 	t.Parallel()
 	for scheme, strike := range map[string]func(*scene){
@@ -97,8 +97,8 @@ func (s *scene) silence() {
 	end()
 }
 
-// late keeps back what the first process and the first sitter say or hear until their claims have run out, and delivers it
-// then.
+// late keeps back what the first process and the first sitter say or hear until their claims have expired, and delivers
+// it then.
 func (s *scene) late(flows proxy.Flow) {
 	s.Helper()
 	release := s.ways.Hold(flows)
@@ -109,8 +109,8 @@ func (s *scene) late(flows proxy.Flow) {
 	release()
 }
 
-// killConnections ends all connections of the first process and the first sitter, again and again, each time when they are
-// all there.
+// killConnections ends all connections of the first process and the first sitter, again and again, each time when they
+// are all there.
 func (s *scene) killConnections() {
 	s.Helper()
 	for range 5 {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// TestRestartWhileWaiting starts servers again while somebody waits. The lock stays held, and when it is given back, the one
-// who waits is told at once: not by the next renewal, which would be later.
+// TestRestartWhileWaiting starts servers again while somebody waits. The lock stays held, and when it is released, the
+// one who waits is told at once: not by the next renewal, which would be later.
 func TestRestartWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -34,8 +34,8 @@ var takings = []struct {
 }
 
 // TestTakenAway takes a lock away under a session that lives on. Its holder notices it soon, and long before the next
-// renewal. If the client's watches lag behind while its session is renewed, the claim is not extended: the next renewal finds
-// out, and the client's other locks stay. One who does not listen is seen.
+// renewal. If the client's watches lag behind while its session is renewed, the claim is not extended: the next renewal
+// finds out, and the client's other locks stay. One who does not listen is seen.
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)

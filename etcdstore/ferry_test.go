@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A ferry takes transactions to etcd, and can be told to strand some of them: their caller is told that the member cannot
-// be reached, and they land when the test says so, or have landed already.
+// A ferry takes transactions to etcd, and can be told to strand some of them: their caller is told that the member
+// cannot be reached, and they land when the test says so, or have landed already.
 type ferry struct {
 	mu     sync.Mutex
 	strand func(*etcdserverpb.TxnRequest) fate

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Shown is a lease that can show its claim: a *holdfast.Lease.
+// A Pinner is a lease that can pin its claim: a *holdfast.Lease.
 type Pinner interface {
 	Pin() (store.Store, store.Claim, error)
 }
@@ -21,7 +21,7 @@ type Pinner interface {
 //	// !answer.Succeeded: the lease was lost, and nothing was written.
 //
 // No token has to be kept beside the data. The claim of a lease that was shown is not handed over inside its process
-// when it is given back, nor can it be downgraded: etcd could not tell the next holder from this one.
+// when it is released, nor can it be downgraded: etcd could not tell the next holder from this one.
 //
 // The client that does the transaction must see etcd's keys as they are, and not through a namespace.
 func Held(lease Pinner) (clientv3.Cmp, error) {

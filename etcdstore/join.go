@@ -53,12 +53,12 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 		if !j.reserveKey(ses) {
 			continue
 		}
-		standing, err := j.attempt(call.Context)
+		status, err := j.attempt(call.Context)
 		switch {
-		case err == nil && standing.State != store.Gone:
-			return standing, nil
+		case err == nil && status.State != store.Gone:
+			return status, nil
 		case !errors.Is(err, errEpoch):
-			return standing, j.giveUp(&call, call.Outcome(err))
+			return status, j.giveUp(&call, call.Outcome(err))
 		}
 	}
 	return store.Status{}, j.giveUp(&call, s.frame.Fault(ctx, errEpoch))
@@ -93,8 +93,8 @@ func (j *joining) attempt(ctx context.Context) (store.Status, error) {
 	r := j.claim(0, 0).record(j.Claim)
 	j.value = r.encode()
 	if j.Try {
-		if standing, done, err := j.try(ctx); done {
-			return standing, err
+		if status, done, err := j.try(ctx); done {
+			return status, err
 		}
 	}
 	response, unsure, err := j.store.etcd.commit(ctx, transaction{
@@ -111,9 +111,9 @@ func (j *joining) attempt(ctx context.Context) (store.Status, error) {
 	return j.joined(ctx, response.Header.Revision, response.Responses[0].GetResponseRange())
 }
 
-// try joins if the line is empty, and reads it otherwise: a claim that is refused has never been in the way of others.
+// try joins if the queue is empty, and reads it otherwise: a claim that is refused has never been in the way of others.
 // A claim that shares may fit nevertheless, and then is not done.
-func (j *joining) try(ctx context.Context) (standing store.Status, done bool, err error) {
+func (j *joining) try(ctx context.Context) (status store.Status, done bool, err error) {
 	s := j.store
 	read := s.keys.readHead(j.Name)
 	if j.Units < j.Limit {
@@ -127,31 +127,31 @@ func (j *joining) try(ctx context.Context) (standing store.Status, done bool, er
 		orElse: []clientv3.Op{j.at.Session.Handle.readKey(), clientv3.OpGet(j.at.Key, clientv3.WithCountOnly()), read},
 	})
 	if err := j.sent(unsure, err); err != nil {
-		return standing, true, err
+		return status, true, err
 	}
 	if response.Succeeded {
-		standing, err = j.joined(ctx, response.Header.Revision, &etcdserverpb.RangeResponse{})
-		return standing, true, err
+		status, err = j.joined(ctx, response.Header.Revision, &etcdserverpb.RangeResponse{})
+		return status, true, err
 	}
 	own, others := response.Responses[1].GetResponseRange(), response.Responses[2].GetResponseRange()
 	if own.Count > 0 || others.Count == 0 {
-		standing, err = j.refused(ctx, response.Responses)
-		return standing, true, err
+		status, err = j.refused(ctx, response.Responses)
+		return status, true, err
 	}
-	standing.Ahead = int(others.Count)
+	status.Ahead = int(others.Count)
 	there, err := decodeLine(others.Kvs)
 	if err == nil {
 		err = mismatch(there, j.Demand)
 	}
 	if err != nil {
-		return standing, true, err
+		return status, true, err
 	}
 	if state, _ := evaluate(there, j.Demand); j.Units < j.Limit && state == store.Held {
-		return standing, false, nil
+		return status, false, nil
 	}
 	holder := s.place(&there[0], store.Held)
-	standing.Holder = &holder
-	return standing, true, nil
+	status.Holder = &holder
+	return status, true, nil
 }
 
 // sent notes the outcome of a transaction that puts the claim, and returns its error.
@@ -174,13 +174,13 @@ func (j *joining) inEpoch() clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(j.at.Session.Handle.key), "=", j.epoch)
 }
 
-// put puts the claim at the end of the line.
+// put puts the claim at the end of the queue.
 func (j *joining) put() clientv3.Op {
 	return clientv3.OpPut(j.at.Key, j.value, clientv3.WithLease(j.at.Session.Handle.id))
 }
 
-// readAhead reads the line before the claim is put at its end: for a claim that wants everything only the last, for the
-// others all.
+// readAhead reads the queue before the claim is put at its end: for a claim that wants everything only the last, for
+// the others all.
 func (j *joining) readAhead() clientv3.Op {
 	if j.Units == j.Limit {
 		return j.store.keys.readLine(j.Name, newestFirst, clientv3.WithLimit(1))
@@ -190,35 +190,35 @@ func (j *joining) readAhead() clientv3.Op {
 
 // refused finds out why a Join was not done: the session is gone or has another epoch, or otherwise the claim stands
 // already.
-func (j *joining) refused(ctx context.Context, read results) (standing store.Status, err error) {
+func (j *joining) refused(ctx context.Context, read results) (status store.Status, err error) {
 	s := j.store
 	lease := j.at.Session.Handle
 	sessions := read.kvs(0)
 	switch {
 	case len(sessions) == 0 || sessions[0].ModRevision < j.epoch: // it is gone, or etcd went back in time (see look)
-		return standing, j.sessionLost()
+		return status, j.sessionLost()
 	case sessions[0].ModRevision > j.epoch:
 		lease.raiseEpoch(sessions[0].ModRevision)
-		return standing, errEpoch
+		return status, errEpoch
 	}
 	// It stands already: a response was lost, or the claim joins twice at once.
 	entries, revision, err := s.readEntries(ctx, s.keys.readLine(j.Name))
 	if err != nil {
-		return standing, err
+		return status, err
 	}
 	at := slices.IndexFunc(entries, func(e entry) bool { return string(e.kv.Key) == j.at.Key })
 	switch {
 	case at < 0:
-		return standing, nil // it did, and is gone
+		return status, nil // it did, and is gone
 	case entries[at].kv.Lease != int64(lease.id):
-		return standing, unreadable(entries[at].kv.Key, errForeign)
+		return status, unreadable(entries[at].kv.Key, errForeign)
 	case entries[at].ID != j.ID:
 		// It is of this session, and not known here: nothing else would ever delete it.
 		unknown := position{Key: j.at.Key, Ticket: entries[at].ticket()}
 		if err := s.deleteKeys(ctx, []position{unknown}); err != nil {
-			return standing, err
+			return status, err
 		}
-		return standing, errEpoch
+		return status, errEpoch
 	}
 	own := entries[at]
 	j.Units = min(j.Units, own.Units)
@@ -229,10 +229,10 @@ func (j *joining) refused(ctx context.Context, read results) (standing store.Sta
 	return j.land(ctx, c, at, err)
 }
 
-// joined finds out where the claim stands that was just put at the end of the line, behind what was read there.
+// joined finds out where the claim stands that was just put at the end of the queue, behind what was read there.
 func (j *joining) joined(
 	ctx context.Context, revision int64, ahead *etcdserverpb.RangeResponse,
-) (standing store.Status, err error) {
+) (status store.Status, err error) {
 	c := j.claim(uint64(revision), revision) //nolint:gosec // a revision
 	c.state, c.blocker, err = j.judge(ctx, ahead.Kvs)
 	return j.land(ctx, c, int(ahead.Count), err)
@@ -302,7 +302,7 @@ func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state stor
 	return state, b, nil
 }
 
-// compareWithHead returns the mismatch of the claim with the head of its line.
+// compareWithHead returns the mismatch of the claim with the head of its queue.
 func (j *joining) compareWithHead(ctx context.Context) error {
 	head, _, err := j.store.readEntries(ctx, j.store.keys.readHead(j.Name))
 	if err != nil {

@@ -22,8 +22,8 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	call := s.frame.Call(ctx, limit)
 	defer call.End()
 	renewal := s.sessions.Renew()
-	standings := make([]store.Status, len(cs))
-	err = s.keep(call.Context, cs, standings)
+	statuses := make([]store.Status, len(cs))
+	err = s.keep(call.Context, cs, statuses)
 	if err == nil {
 		err = renewal.Await(call.Context)
 	}
@@ -34,22 +34,22 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	defer s.mu.Unlock()
 	for i := range cs {
 		switch c := s.claims[cs[i].ID]; {
-		case c == nil || c.Name != cs[i].Name: // it is Gone, if its line could be judged
+		case c == nil || c.Name != cs[i].Name: // it is Gone, if its queue could be judged
 		case c.unknown != nil:
-			standings[i].Err = c.unknown
+			statuses[i].Err = c.unknown
 		default:
-			standings[i] = c.Session.Status(c.state, c.Ticket, -1)
+			statuses[i] = c.Session.Status(c.state, c.Ticket, -1)
 		}
-		if err := standings[i].Err; err != nil {
-			standings[i] = store.Status{Err: s.frame.Fault(ctx, err)}
+		if err := statuses[i].Err; err != nil {
+			statuses[i] = store.Status{Err: s.frame.Fault(ctx, err)}
 		}
 	}
-	return standings, nil
+	return statuses, nil
 }
 
-// keep writes what has changed of these claims, and looks at them. Of those that are not known here, whatever they are,
-// it notes in standings why they can't be judged: their line is in a newer format.
-func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.Status) error {
+// keep writes what has changed of these claims, and inspects them. Of those that are not known here, whatever they are,
+// it notes in statuses why they can't be judged: their queue is in a newer format.
+func (s *Store) keep(ctx context.Context, cs []store.Claim, statuses []store.Status) error {
 	var known []*claim
 	var unknown []int
 	var updates []update
@@ -83,7 +83,7 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, standings []store.St
 			return err
 		}
 		for op, i := range batch {
-			_, standings[i].Err = decodeLine(read.kvs(op))
+			_, statuses[i].Err = decodeLine(read.kvs(op))
 		}
 	}
 	return nil

@@ -13,11 +13,11 @@ import (
 
 // What a store writes lies under these keys, where P and N are prefix and name, escaped:
 //
-//	holdfast/P/line/N/LEASE-SLOT   a claim in the line of a name, under the lease of its client's session
+//	holdfast/P/line/N/LEASE-SLOT   a claim in the queue of a name, under the lease of its client's session
 //	holdfast/P/session/LEASE       a session, under its lease
 //	holdfast/P/id                  the store's identity
 //
-// So a tenant is one range of keys, for a role in etcd, and so is a line.
+// So a tenant is one range of keys, for a role in etcd, and so is a queue.
 const root = "holdfast/"
 
 // escaped is the character that the keys themselves give a meaning to.
@@ -25,7 +25,7 @@ const escaped percent.Set = "/"
 
 // keySpace makes the keys of one tenant.
 type keySpace struct {
-	queues    string // the beginning of all claims
+	queues   string // the beginning of all claims
 	sessions string
 	id       string
 }
@@ -35,7 +35,7 @@ func newKeySpace(prefix string) keySpace {
 	return keySpace{queues: p + "line/", sessions: p + "session/", id: p + "id"}
 }
 
-// line is the beginning of the keys of all claims in a name's line.
+// queue is the beginning of the keys of all claims in a name's queue.
 func (k *keySpace) queue(name string) string { return k.queues + escaped.Escape(name) + "/" }
 
 var (
@@ -58,7 +58,7 @@ func (k *keySpace) claim(name string, of *lease, slot int) string {
 	return k.queue(name) + of.name + "-" + strconv.Itoa(slot)
 }
 
-// name is the name in whose line the claim with this key stands.
+// name is the name in whose queue the claim with this key stands.
 func (k *keySpace) name(key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, k.queues)
 	if !ok {
@@ -72,7 +72,7 @@ func (k *keySpace) name(key string) (string, bool) {
 }
 
 // keySlots are the slots in the keys of a session's claims, by name: a claim has the first that is free. Keys are used
-// again on purpose. etcd remembers every key that there ever was until its history is compacted, and reading a line
+// again on purpose. etcd remembers every key that there ever was until its history is compacted, and reading a queue
 // goes through all of them: with a key of its own for each claim, a lock would become slower with every use.
 //
 // What tells a claim from the one that had its key before is the key's create revision. A slot is free again only when

@@ -34,7 +34,7 @@ func TestRefusedTryLandsNoMore(t *testing.T) {
 	testkit.CheckLength(t, s, "a", 0)
 }
 
-// A Try whose answer was lost, and which was not held when it landed, is out and not in the line.
+// A Try whose answer was lost, and which was not held when it landed, is out and not in the queue.
 func TestLandedTryIsNotInLine(t *testing.T) {
 	t.Parallel()
 	server, f, s := newFerry(t, etcdstore.DefaultTTL)
@@ -43,7 +43,7 @@ func TestLandedTryIsNotInLine(t *testing.T) {
 	reader.Units, try.Units, try.Try = 1, 1, true
 	testkit.Join(t, other, &reader, store.Held)
 
-	// The Try reads a line in which it would fit. Then a writer comes before it.
+	// The Try reads a queue in which it would fit. Then a writer comes before it.
 	f.set(func(nth int) fate {
 		if nth == 2 {
 			testkit.Join(t, other, &writer, store.Waiting)
@@ -80,7 +80,7 @@ func TestLandedJoinIsJudged(t *testing.T) {
 	})
 }
 
-// notJoined demands that a Join fails for a reason, and that so many are in the line then.
+// notJoined demands that a Join fails for a reason, and that so many are in the queue then.
 func notJoined(t *testing.T, s *etcdstore.Store, c store.Claim, why error, stand int) {
 	t.Helper()
 	if got, err := s.Join(t.Context(), c); !errors.Is(err, why) {
@@ -116,7 +116,7 @@ func TestLeaveTakesOutWhatLandedLate(t *testing.T) {
 	testkit.CheckLength(t, s, "a", 0)
 }
 
-// A claim that its own session has in the line, and nobody knows of, does not lock its client out.
+// A claim that its own session has in the queue, and nobody knows of, does not lock its client out.
 func TestUnknownOfOwnSessionIsTakenOut(t *testing.T) {
 	t.Parallel()
 	_, f, s := newFerry(t, etcdstore.DefaultTTL)
@@ -335,7 +335,8 @@ func TestCloseWhileJoining(t *testing.T) {
 	}
 }
 
-// Those who give up at the same time share one new epoch: with one for each, nobody else of their client would get a Join through.
+// Those who give up at the same time share one new epoch: with one for each, nobody else of their client would get a
+// Join through.
 func TestGivingUpTogether(t *testing.T) {
 	_, f, s := newFerry(t, etcdstore.DefaultTTL)
 	claims := make([]store.Claim, 20)

@@ -60,14 +60,14 @@ func (s *Store) leaving(left *store.Claim) (p position, known bool) {
 // delete deletes claims of one session.
 func (s *Store) delete(ctx context.Context, all []position) error {
 	for batch := range slices.Chunk(all, writeBatch) {
-		standing := batch
+		status := batch
 		if slices.ContainsFunc(batch, func(p position) bool { return p.Unsure || p.Ticket == 0 }) {
 			var err error
-			if standing, err = s.voidJoins(ctx, batch); err != nil {
+			if status, err = s.voidJoins(ctx, batch); err != nil {
 				return err
 			}
 		}
-		if err := s.deleteKeys(ctx, standing); err != nil {
+		if err := s.deleteKeys(ctx, status); err != nil {
 			return err
 		}
 		for _, p := range batch {
@@ -97,7 +97,7 @@ func (s *Store) deleteKeys(ctx context.Context, of []position) (err error) {
 
 // voidJoins begins another epoch of the session, in which nothing can land any more that was sent before. It returns
 // which of these claims stand then, with their tickets.
-func (s *Store) voidJoins(ctx context.Context, of []position) (standing []position, err error) {
+func (s *Store) voidJoins(ctx context.Context, of []position) (status []position, err error) {
 	ses := of[0].Session
 	key := ses.Handle.key
 	ops := []clientv3.Op{clientv3.OpTxn(
@@ -121,9 +121,9 @@ func (s *Store) voidJoins(ctx context.Context, of []position) (standing []positi
 		for _, kv := range results(response.Responses).kvs(i + 1) {
 			if r, err := decode(kv.Value); err == nil && r.ID == p.ID {
 				p.Ticket = uint64(kv.CreateRevision) //nolint:gosec // a revision
-				standing = append(standing, p)
+				status = append(status, p)
 			}
 		}
 	}
-	return standing, nil
+	return status, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// A blocker is what a waiting claim waits for. An empty key stands for the whole line.
+// A blocker is what a waiting claim waits for. An empty key stands for the whole queue.
 type blocker struct {
 	key    string
 	create int64 // the key may have been another's, and may be
@@ -22,7 +22,7 @@ type blocker struct {
 // evaluate returns where a claim stands that comes after these, and what it waits for:
 //   - one that wants everything, for the one before it;
 //   - a reader, for the last ahead that readers can't hold beside;
-//   - any other, for anything in the line.
+//   - any other, for anything in the queue.
 func evaluate(ahead []entry, ask store.Demand) (store.State, blocker) {
 	var prefix grant.Prefix
 	fits := true
@@ -55,9 +55,9 @@ const (
 	lookDeep   = 3   // how often a look is repeated for claims whose blocker has changed
 )
 
-// look reads where claims stand, linearizably: what it finds is no older than its call. It reads each one's own key,
+// look reads the status of claims, linearizably: what it finds is no older than its call. It reads each one's own key,
 // and what blocks it; if that has changed, what is ahead now, together with the own key, so that both are of one
-// revision. The client is told of claims that turn out to be held or gone.
+// revision. The client is notified of claims that turn out to be held or gone.
 func (s *Store) look(ctx context.Context, claims []*claim) error {
 	for range lookDeep {
 		again, err := s.lookOnce(ctx, claims)
@@ -69,7 +69,7 @@ func (s *Store) look(ctx context.Context, claims []*claim) error {
 	return nil // it changes faster than one can look: the next event tells
 }
 
-// lookOnce reads about claims, in as many transactions as it takes. It returns those that have to be looked at again.
+// lookOnce reads about claims, in as many transactions as it takes. It returns those that have to be inspected again.
 func (s *Store) lookOnce(ctx context.Context, claims []*claim) (again []*claim, err error) {
 	for len(claims) > 0 {
 		var i inquiry
@@ -123,7 +123,7 @@ type question struct {
 	before claim       // as it was when the question was asked
 	own    int         // the operation that reads its own key
 	ahead  int         // the operation that reads what blocks it, or the claim before it
-	line   *sharedLine // if the whole line is read
+	line   *sharedLine // if the whole queue is read
 	wide   bool        // what is ahead is read, and not just the blocker
 }
 
@@ -153,7 +153,7 @@ func (i *inquiry) add(op clientv3.Op) int {
 	return len(i.ops) - 1
 }
 
-// readLine has c's line read, up to c and those that were asked about before.
+// readLine has c's queue read, up to c and those that were asked about before.
 func (i *inquiry) readLine(keys *keySpace, c *claim) *sharedLine {
 	l := i.lines[c.Name]
 	if l == nil {
@@ -168,7 +168,7 @@ func (i *inquiry) readLine(keys *keySpace, c *claim) *sharedLine {
 	return l
 }
 
-// decode decodes a line up to the first value that can't be: it concerns only the claims behind.
+// decode decodes a queue up to the first value that can't be: it concerns only the claims behind.
 func (l *sharedLine) decode(kvs []*mvccpb.KeyValue) {
 	for _, kv := range kvs {
 		r, err := decode(kv.Value)
@@ -180,7 +180,7 @@ func (l *sharedLine) decode(kvs []*mvccpb.KeyValue) {
 	}
 }
 
-// find finds a claim in a line, and returns how many are ahead of it.
+// find finds a claim in a queue, and returns how many are ahead of it.
 func (c *claim) find(kvs []*mvccpb.KeyValue) (ahead int, found bool) {
 	ticket := int64(c.Ticket) //nolint:gosec // a revision
 	ahead, found = slices.BinarySearchFunc(kvs, ticket, func(kv *mvccpb.KeyValue, ticket int64) int {
@@ -232,7 +232,7 @@ func (s *Store) answered(q *question, read results, revision int64) bool {
 	return true
 }
 
-// judged takes what a line was at a revision, in which so many claims are ahead of c.
+// judged takes what a queue was at a revision, in which so many claims are ahead of c.
 func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 	if ahead > len(l.entries) {
 		c.unknown = l.err
@@ -245,7 +245,7 @@ func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 	}
 }
 
-// doubt has c looked at soon: something happened to its key, or to what blocks it.
+// doubt has c inspected soon: something happened to its key, or to what blocks it.
 func (s *Store) doubt(c *claim) {
 	if s.claims[c.ID] == c {
 		s.doubts.Add(c)

@@ -26,10 +26,10 @@ func part(name string, kind store.Kind, units, limit int32) store.Claim {
 func listen(s *etcdstore.Store) (held func() int) {
 	var mu sync.Mutex
 	told := map[store.ID]bool{}
-	s.Notify(func(id store.ID, standing store.Status) {
+	s.Notify(func(id store.ID, status store.Status) {
 		mu.Lock()
 		defer mu.Unlock()
-		if standing.State == store.Held {
+		if status.State == store.Held {
 			told[id] = true
 		}
 	})
@@ -40,8 +40,8 @@ func listen(s *etcdstore.Store) (held func() int) {
 	}
 }
 
-// Many who wait in one line read it together, and not each for himself: what they read would grow with the square of their
-// number.
+// Many who wait in one line read it together, and not each for himself: what they read would grow with the square of
+// their number.
 func TestLineIsReadTogether(t *testing.T) {
 	t.Parallel()
 	_, f, s := newFerry(t, etcdstore.DefaultTTL)
@@ -74,9 +74,9 @@ func TestLineIsReadTogether(t *testing.T) {
 		}
 		return time.Since(since) > 200*time.Millisecond
 	})
-	standings, err := s.Keep(t.Context(), waiting)
-	if err != nil || slices.ContainsFunc(standings, func(s store.Status) bool { return s.State != store.Waiting || s.Err != nil }) {
-		t.Fatalf("Keep: %v, %v", standings, err)
+	statuses, err := s.Keep(t.Context(), waiting)
+	if err != nil || slices.ContainsFunc(statuses, func(s store.Status) bool { return s.State != store.Waiting || s.Err != nil }) {
+		t.Fatalf("Keep: %v, %v", statuses, err)
 	}
 	if n := counted() - before; n == 0 || n > 20 {
 		t.Errorf("the line was read %d times for %d claims that wait in it", n, len(waiting))
@@ -116,7 +116,7 @@ func TestReadersBehindWriter(t *testing.T) {
 	}
 }
 
-// A line in a newer format concerns those behind what cannot be read, and nobody else.
+// A queue in a newer format concerns those behind what cannot be read, and nobody else.
 func TestNewerFormatBehind(t *testing.T) {
 	server, s := newServer(t, "")
 	holder, before, behind := part("a", store.Semaphore, 2, 2), part("a", store.Semaphore, 1, 2), part("a", store.Semaphore, 1, 2)
@@ -131,9 +131,9 @@ func TestNewerFormatBehind(t *testing.T) {
 	// Now one that stands between the two.
 	_, err = client.Put(t.Context(), etcdstore.KeyOf(s, before), "2 {}")
 	testkit.Must(t, err)
-	standings, err := s.Keep(t.Context(), []store.Claim{behind, holder, before})
-	if err != nil || standings[0].Err == nil || standings[1].State != store.Held || standings[2].State != store.Waiting || standings[2].Err != nil {
-		t.Errorf("Keep: %+v, %v", standings, err)
+	statuses, err := s.Keep(t.Context(), []store.Claim{behind, holder, before})
+	if err != nil || statuses[0].Err == nil || statuses[1].State != store.Held || statuses[2].State != store.Waiting || statuses[2].Err != nil {
+		t.Errorf("Keep: %+v, %v", statuses, err)
 	}
 }
 
@@ -149,8 +149,8 @@ func TestMuchToSay(t *testing.T) {
 			claims[i].Waits = append(claims[i].Waits, store.Wait{Name: strings.Repeat("w", store.MaxName), ID: claims[i].ID})
 		}
 	}
-	standings, err := s.Keep(t.Context(), claims)
-	if err != nil || slices.ContainsFunc(standings, func(s store.Status) bool { return s.State != store.Held }) {
+	statuses, err := s.Keep(t.Context(), claims)
+	if err != nil || slices.ContainsFunc(statuses, func(s store.Status) bool { return s.State != store.Held }) {
 		t.Fatalf("Keep: %v", err)
 	}
 	for _, c := range claims {

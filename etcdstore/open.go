@@ -68,9 +68,9 @@ func WithLogin(user, password string) Option {
 	return WithCredentials(func(context.Context) (string, string, error) { return user, password, nil })
 }
 
-// New makes a store of a client that stays the caller's: Close does not close it. The store does not see a namespace that
-// was put over the client: it has its prefix. A client logs in with the password that it was made with; for passwords
-// that change, use Open or a URL.
+// New makes a store of a client that stays the caller's: Close does not close it. The store does not see a namespace
+// that was put over the client: it has its prefix. A client logs in with the password that it was made with; for
+// passwords that change, use Open or a URL.
 func New(ctx context.Context, client *clientv3.Client, options ...Option) (*Store, error) {
 	set := settingsOf(options)
 	if len(set.forOpen) > 0 {

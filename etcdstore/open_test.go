@@ -201,8 +201,8 @@ func TestSessionTTL(t *testing.T) {
 			t.Errorf("%q: etcd has granted %v, %v; want %v", query, left, err, want)
 		}
 		c := claim("one")
-		if standing := testkit.Join(t, s, &c, store.Held); time.Until(standing.Until) > want {
-			t.Errorf("%q: it is believed for %v", query, time.Until(standing.Until))
+		if status := testkit.Join(t, s, &c, store.Held); time.Until(status.Until) > want {
+			t.Errorf("%q: it is believed for %v", query, time.Until(status.Until))
 		}
 		s.Close()
 	}

@@ -25,7 +25,7 @@ func (s *Store) readEntries(ctx context.Context, op clientv3.Op) (entries []entr
 	return entries, revision, err
 }
 
-// Line implements store.Store.
+// Queue implements store.Store.
 func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	l := store.Queue{Name: name}
 	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
@@ -37,6 +37,13 @@ func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	if err != nil {
 		return l, call.Outcome(err)
 	}
+	l.Entries = s.places(call.Context, entries, &timesLeft{most: maxLeases})
+	return l, nil
+}
+
+// places shows the claims of a line.
+func (s *Store) places(ctx context.Context, entries []entry, left *timesLeft) []store.Entry {
+	places := make([]store.Entry, len(entries))
 	var prefix grant.Prefix
 	state, held := store.Held, 0
 	for i := range entries {
@@ -45,10 +52,10 @@ func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 		} else {
 			state = store.Waiting
 		}
-		l.Entries = append(l.Entries, s.place(&entries[i], state))
+		places[i] = s.place(&entries[i], state)
 	}
-	s.readTimeLeft(call.Context, l.Entries[:held], entries)
-	return l, nil
+	s.readTimeLeft(ctx, places[:held], entries, left)
+	return places
 }
 
 // place shows an entry. Of claims of this client it is known here when they were granted; those of others say it when
@@ -65,22 +72,31 @@ func (s *Store) place(e *entry, state store.State) store.Entry {
 	return p
 }
 
-// maxLeases is of how many holders Line reads how much time they have left.
+// maxLeases is of how many sessions Queue reads how much time they have left.
 const maxLeases = 4
 
-// readTimeLeft reads how much time the sessions of the first holders have left. What is not answered stays as it is.
-func (s *Store) readTimeLeft(ctx context.Context, held []store.Entry, entries []entry) {
-	left := map[int64]time.Duration{}
+// timesLeft is how much time sessions have left. Of most sessions it is read; 0 means that it is not known.
+type timesLeft struct {
+	most int
+	read map[int64]time.Duration // by lease
+}
+
+// readTimeLeft reads how much time the sessions of holders have left. What is not responded to stays as it
+// is.
+func (s *Store) readTimeLeft(ctx context.Context, held []store.Entry, entries []entry, left *timesLeft) {
 	for i := range held {
 		lease := entries[i].kv.Lease
-		d, known := left[lease]
-		if !known && len(left) < maxLeases {
+		d, known := left.read[lease]
+		if !known && len(left.read) < left.most {
 			read, err := s.etcd.leases.LeaseTimeToLive(ctx, &etcdserverpb.LeaseTimeToLiveRequest{ID: lease})
 			if err == nil && read.TTL >= 0 {
 				// Whole seconds, rounded down.
 				d = min(time.Duration(read.TTL+1)*time.Second, held[i].TTL)
 			}
-			left[lease] = d
+			if left.read == nil {
+				left.read = map[int64]time.Duration{}
+			}
+			left.read[lease] = d
 		}
 		if d > 0 {
 			held[i].Left = d
@@ -117,7 +133,7 @@ func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) erro
 // namesPage is how many keys Names reads at a time.
 const namesPage = 500
 
-// Names implements store.Store. It reads keys in their order, and skips the rest of a line that it has seen.
+// Names implements store.Store. It reads keys in their order, and skips the rest of a queue that it has seen.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		start := s.keys.queues + escaped.Escape(prefix)

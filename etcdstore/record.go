@@ -58,7 +58,7 @@ type entry struct {
 
 func (e *entry) ticket() uint64 { return uint64(e.kv.CreateRevision) } //nolint:gosec // revisions are positive
 
-// decodeLine decodes a line, in the order of arrival. One value that can't be decoded is an error: a line that is
+// decodeLine decodes a queue, in the order of arrival. One value that can't be decoded is an error: a queue that is
 // understood in part must not be judged.
 func decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 	entries := make([]entry, len(kvs))

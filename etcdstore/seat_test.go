@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// etcd goes through every key that there ever was when it reads a line. A lock that made a new one each time would become
-// slower with each use.
+// etcd goes through every key that there ever was when it reads a queue. A lock that made a new one each time would
+// become slower with each use.
 func TestKeysAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "")

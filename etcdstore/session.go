@@ -19,7 +19,7 @@ import (
 )
 
 // A lease is a session in etcd. It has a key of its own, whose mod revision is the session's epoch. A Join counts only
-// in the epoch in which it was sent. So one that may still be on its way is made void for ever by writing the key once
+// in the epoch in which it was sent. So one that may still be on its way is made void forever by writing the key once
 // more: no tombstone is needed for its name, and nothing has to look out for what might land late (rule 8 of package
 // store).
 type lease struct {
@@ -42,11 +42,11 @@ func (l *lease) readKey() clientv3.Op { return clientv3.OpGet(l.key, clientv3.Wi
 
 // A lessor makes leases. It implements frame.SessionServer.
 type lessor struct {
-	etcd     *cluster
-	renewals renewals
-	keys     keySpace
-	ttl      time.Duration // to ask for
-	description    string        // what a session's key says, for people
+	etcd        *cluster
+	renewals    renewals
+	keys        keySpace
+	ttl         time.Duration // to ask for
+	description string        // what a session's key says, for operators
 }
 
 func newLessor(life context.Context, etcd *cluster, keys keySpace, ttl time.Duration) *lessor {
@@ -165,7 +165,7 @@ type renewals struct {
 }
 
 // renew sends one renewal and waits for its response, whose TTL is 0 if the lease is gone. The stream stays open for
-// the next. If it has ended since the last time, because its login has run out or its server was restarted, that says
+// the next. If it has ended since the last time, because its login has expired or its server was restarted, that says
 // nothing: another one is opened.
 func (r *renewals) renew(ctx context.Context, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
 	old := r.stream != nil

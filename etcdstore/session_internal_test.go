@@ -116,8 +116,8 @@ func TestLostSession(t *testing.T) {
 	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(0), nil }
 	renewed(t, answer, func(t *testing.T, s renewedStore) {
 		var told []store.ID
-		s.Notify(func(id store.ID, standing store.Status) {
-			if standing.State == store.Gone {
+		s.Notify(func(id store.ID, status store.Status) {
+			if status.State == store.Gone {
 				told = append(told, id)
 			}
 		})
@@ -177,8 +177,8 @@ func TestAnswerForAnotherLease(t *testing.T) {
 	})
 }
 
-// Where a claim stands behind others is the rule of package line. What it waits for is enough to watch: as long as that stands
-// as it does, the claim waits, whatever becomes of the others.
+// Where a claim stands behind others is the rule of package queue. What it waits for is enough to watch: as long as
+// that stands as it does, the claim waits, whatever becomes of the others.
 func TestEvaluate(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -272,7 +272,8 @@ func transacts(s *Store, takes time.Duration, term func() uint64) {
 
 func inTerm(n uint64) func() uint64 { return func() uint64 { return n } }
 
-// A renewal and a read that were answered in two terms say nothing: the renewal may be of a leader that is none any more.
+// A renewal and a read that were responded to in two terms say nothing: the renewal may be of a leader that is none any
+// more.
 func TestRenewalInTwoTerms(t *testing.T) {
 	answer := func() (*etcdserverpb.LeaseKeepAliveResponse, error) { return lives(10), nil }
 	renewed(t, answer, func(t *testing.T, s renewedStore) {

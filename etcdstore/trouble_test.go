@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Servers in trouble: what a store says of it, and how it goes on afterwards.
+// Servers failing: what a store says of it, and how it goes on afterwards.
 
 // Without a majority nothing is granted, and nobody says that somebody else has it.
 func TestNoLeader(t *testing.T) {
@@ -87,7 +87,7 @@ func helpless(t *testing.T, s *etcdstore.Store, held store.Claim) {
 	checkFault(t, err, false)
 }
 
-// A database that is full takes nobody in. Whoever stands in a line stays, is granted, and goes: none of that needs room.
+// A database that is full takes nobody in. Whoever is in a queue stays, is granted, and goes: none of that needs room.
 func TestDatabaseFull(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "", servers.Args("--quota-backend-bytes", "1000000"))
@@ -118,7 +118,7 @@ func TestDatabaseFull(t *testing.T) {
 	testkit.CheckWorks(t, another)
 }
 
-// fill writes until there is no room. etcd looks at its size a moment later, so it must not be done too quickly.
+// fill writes until there is no room. etcd inspects its size a moment later, so it must not be done too quickly.
 func fill(t *testing.T, client *clientv3.Client) {
 	t.Helper()
 	piece := strings.Repeat("x", 100<<10)
@@ -149,8 +149,8 @@ func empty(t *testing.T, client *clientv3.Client, endpoint string) {
 	testkit.Must(t, err)
 }
 
-// A login runs out: a simple one when it is not used, a JWT in any case. Nobody notices: not who goes on all the time, not
-// who comes after a pause, not who has waited meanwhile, and not who has lost his connection too.
+// A login expires: a simple one when it is not used, a JWT in any case. Nobody notices: not who goes on all the time,
+// not who comes after a pause, not who has waited meanwhile, and not who has lost his connection too.
 func TestLoginRunsOut(t *testing.T) {
 	t.Parallel()
 	pair := servers.NewCertificates(t)
@@ -177,7 +177,7 @@ func TestLoginRunsOut(t *testing.T) {
 	}
 }
 
-// handOvers passes a lock from one store to another, while their logins run out and their connections end.
+// handOvers passes a lock from one store to another, while their logins expire and their connections end.
 func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, to *etcdstore.Store) {
 	t.Helper()
 	const longer = 2200 * time.Millisecond // than a login lasts
@@ -214,9 +214,9 @@ func handOvers(t *testing.T, server *servers.EtcdServer, p *proxy.Proxy, from, t
 				happens()
 			}
 			testkit.Leave(t, from, holder)
-			for standing := (store.Status{}); standing.State != store.Held; {
+			for status := (store.Status{}); status.State != store.Held; {
 				testkit.NextTold(t, told, test.name)
-				standing = testkit.Ask(t, to, waiter)
+				status = testkit.Ask(t, to, waiter)
 			}
 			testkit.Leave(t, to, waiter)
 		}

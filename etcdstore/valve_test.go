@@ -54,8 +54,8 @@ type valved struct {
 	lost bool
 }
 
-// RecvMsg receives what the valve lets through. A stream that has lost something ends when the valve is open again, as one
-// over TCP would.
+// RecvMsg receives what the valve lets through. A stream that has lost something ends when the valve is open again, as
+// one over TCP would.
 func (s *valved) RecvMsg(m any) error {
 	for {
 		if err := s.ClientStream.RecvMsg(m); err != nil {

@@ -22,7 +22,7 @@ import (
 // A watcher watches keys, as many as there are, over one stream and with two goroutines. The client library's watches
 // have a goroutine for each key, and are made one after the other when a stream has to be opened again.
 //
-// Every watch begins with the present. etcd serves a watch that begins in the past from a queue that it looks at ten
+// Every watch begins with the present. etcd serves a watch that begins in the past from a queue that it inspects ten
 // times a second, and until then holds back also what happens now: a waiter would be told of its turn a tenth of a
 // second late. In exchange there is a gap between what a claim knew and the beginning of its watch. The response to the
 // creation says at which revision that was; if it is later than what the claim knew, it is told to look.
@@ -36,7 +36,7 @@ type watcher struct {
 	watches  map[int64]*watch // all that are wanted
 	outbox   []*etcdserverpb.WatchRequest
 	filled   chan struct{} // holds a token when there is something in the outbox
-	creating []*watch      // those whose creation was put into the outbox and not yet answered, in that order
+	creating []*watch      // those whose creation was put into the outbox and not yet responded to, in that order
 	resuming int           // how many of creating are from before this stream
 	cut      context.CancelFunc
 	heard    bool // something came over the stream since it was last checked
@@ -284,7 +284,7 @@ func (ws *watcher) created(r *etcdserverpb.WatchResponse) (told func(*mvccpb.Eve
 	switch {
 	case len(ws.creating) == 0:
 		return nil, false, errors.New("etcd answered a watch that nobody asked for")
-	case r.Canceled: // no permission, or a token that ran out: a new stream has a new one
+	case r.Canceled: // no permission, or a token that expired: a new stream has a new one
 		return nil, false, errors.New(r.CancelReason)
 	}
 	w := ws.creating[0]

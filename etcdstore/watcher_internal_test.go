@@ -173,8 +173,8 @@ func TestEndBeforeCreated(t *testing.T) {
 	})
 }
 
-// After a stream has broken everyone is told, once, when all watches are there again and not before: what happens after that
-// comes as an event.
+// After a stream has broken everyone is told, once, when all watches are there again and not before: what happens after
+// that comes as an event.
 func TestWatchesResume(t *testing.T) {
 	look(t, func(t *testing.T, p *post) {
 		a, b, c := p.watch("a", 10), p.watch("b", 10), p.watch("c", 10)
@@ -240,7 +240,7 @@ func TestWatchIsRefused(t *testing.T) {
 	})
 }
 
-// A stream that says nothing between two beats is given up; one that says anything is not.
+// A stream that receives nothing between two beats is given up; one that receives anything is not.
 func TestSilentStreamIsGivenUp(t *testing.T) {
 	look(t, func(t *testing.T, p *post) {
 		p.checkAlive()
@@ -266,8 +266,8 @@ func TestSilentStreamIsGivenUp(t *testing.T) {
 	})
 }
 
-// Before 3.7, etcd does not answer a request for progress while nothing is written: that is no sign of death. The creation of a
-// watch it always answers.
+// Before 3.7, etcd does not answer a request for progress while nothing is written: that is no sign of death. The
+// creation of a watch it always answers.
 func TestSignOfLifeInIdleServer(t *testing.T) {
 	look(t, func(t *testing.T, p *post) {
 		a := p.watch("a", 10)

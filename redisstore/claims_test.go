@@ -136,7 +136,7 @@ func handIn(t testing.TB, addresses ...string) rueidis.Client {
 	return newClient(t, rueidis.ClientOption{InitAddress: addresses})
 }
 
-// newOf makes a store of a client that was handed in.
+// newOf makes a store of a client that the caller provided.
 func newOf(t testing.TB, client rueidis.Client, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(t.Context(), client, options...)

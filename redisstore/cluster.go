@@ -24,7 +24,7 @@ import (
 //
 //   - MOVED: the slot is kept elsewhere. The call is sent there.
 //   - ASK and TRYAGAIN: the slot is being moved, key by key. The call waits until that is over. It never goes
-//     where ASK points to: there a script would run with the keys that have come so far, and take a line whose claims
+//     where ASK points to: there a script would run with the keys that have come so far, and take a queue whose claims
 //     are still on their way for an empty one. The node that a slot comes from refuses to touch what has gone ahead.
 type cluster struct {
 	store   *base

@@ -40,7 +40,7 @@ func TestClusterHostIsGone(t *testing.T) {
 	replicated(t, master)
 	gone.Store(true)
 	testkit.Must(t, master.Kill())
-	testkit.Await(t, "its end is noticed", missed.Load) // before, the outcome of a call is unknown: an error, and not asked anew
+	testkit.Await(t, "its end is noticed", missed.Load) // before, the outcome of a call is unknown: an error, and not asked again
 	kept := make(chan error, 1)
 	go func() { // it waits from now on
 		standings, err := s.Keep(context.Background(), []store.Claim{holder})
@@ -61,7 +61,7 @@ func TestClusterHostIsGone(t *testing.T) {
 	testkit.Keep(t, s, other, store.Held)
 }
 
-// A Join that is refused for good has joined nothing: who cannot be told that he holds now is taken out of the line.
+// A Join that is refused for good has joined nothing: who cannot be told that he holds now is taken out of the queue.
 func TestRefusedJoinIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)
@@ -101,8 +101,8 @@ func (f *forgetful) Do(ctx context.Context, command rueidis.Completed) rueidis.R
 	return f.Client.Do(ctx, command)
 }
 
-// A client that was handed in does not know one of the nodes yet. The others are served, and that one too when the
-// client has learnt of it.
+// A client that the caller provided does not know one of the nodes yet. The others are served, and that one too when
+// the client has learnt of it.
 func TestNewInClusterUnknownNode(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t)

@@ -399,7 +399,7 @@ func TestSmallestACLInCluster(t *testing.T) {
 		}
 	}
 	if probed == 0 {
-		t.Error("no node was asked whether it will do")
+		t.Error("no node was asked whether it is suitable")
 	}
 	checkFault(t, openError(t, url+"?prefix=other"), true, "lacks a permission")
 	for _, n := range c.Nodes { // whoever may not be told learns it when he waits

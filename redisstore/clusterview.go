@@ -103,7 +103,7 @@ var errStaleView = errors.New("all nodes that can be reached are unaware of the 
 // believe stores which node keeps which slot, and closes the nodes that keep none any more.
 //
 // What is known of a slot is never reverted: a node that takes it over has a later epoch. If no node knows of that
-// epoch for some time, the cluster has been created anew.
+// epoch for some time, the cluster has been created again.
 func (c *cluster) believe(all []claimed) error {
 	latest := slices.MaxFunc(all, func(a, b claimed) int { return cmp.Compare(a.epoch, b.epoch) }).epoch
 	best := bestOf(all)

@@ -121,7 +121,7 @@ func TestBelieve(t *testing.T) {
 	c.doubted = time.Now().Add(-staleAfter)
 	c.mu.Unlock()
 	if err := c.believe([]claimed{claim("z", 1, 0, 4)}); err != nil || c.keepers(5) != "zzzzz" {
-		t.Errorf("a cluster that was made anew: %s and %v", c.keepers(5), err)
+		t.Errorf("a cluster that was made again: %s and %v", c.keepers(5), err)
 	}
 	c.store.Close()
 	if err := c.believe([]claimed{claim("y", 9, 0, 4)}); !errors.Is(err, errUnplugged) || len(c.nodes) != 1 {

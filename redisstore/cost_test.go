@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A lock that nobody else wants costs one command, and giving it back another.
+// A lock that no other client wants costs one command, and releasing it another.
 func TestOneCommandEach(t *testing.T) {
 	server, s := newServer(t, "")
 	locks := holdfast.New(s)
@@ -54,7 +54,7 @@ func TestOneCommandEach(t *testing.T) {
 	}
 }
 
-// A hand-over costs the same in a line of a thousand as in one of ten.
+// A hand-over costs the same in a queue of a thousand as in one of ten.
 func TestHandOverCost(t *testing.T) {
 	server, s := newServer(t, "")
 	const handOvers = 5

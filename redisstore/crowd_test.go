@@ -80,7 +80,7 @@ func TestCrowdThatGivesUp(t *testing.T) {
 	}
 }
 
-// useOne takes a lock, looks at its line, and gives it back.
+// useOne takes a lock, looks at its queue, and releases it.
 func useOne(ctx context.Context, locks *holdfast.Client, name string) error {
 	lease, err := locks.Mutex(name).Lock(ctx)
 	if err != nil {

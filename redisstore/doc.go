@@ -132,7 +132,7 @@
 // withdrawn, or is not renewed. A grant that was pushed counts when a Keep has confirmed it. So a failover to any of N
 // replicas loses no lock, if no more than N can be promoted: one more may have lagged behind. While a replica is
 // missing nothing is granted. A master that is cut off together with some clients renews nothing for them. All clients
-// must have the same N. It costs one WAIT for all calls that are under way at the same time.
+// must have the same N. It costs one WAIT for all calls that are in progress at the same time.
 //
 // Tickets can fall behind when a master is demoted, resynchronised with less than it had, and promoted again, while a
 // connection to it stays open and idle the whole time.

@@ -204,7 +204,8 @@ func (c *census) count(ctx context.Context, conn rediswire.Doer, keys []string) 
 }
 
 func (c *census) finding() store.Finding {
-	f := store.Finding{Check: "keys", Found: fmt.Sprintf("%d keys begin with holdfast:, all of them known and with an expiry where they "+
+	f := store.Finding{Check: "keys", Found: fmt.Sprintf("%d keys begin with holdfast:, all of them known and with an "+
+		"expiry where they "+
 		"need one", c.keys)}
 	if c.partial {
 		f.Found = fmt.Sprintf("of the keys that begin with holdfast:, %d were looked at, and there are more", c.keys)
@@ -220,7 +221,8 @@ func (c *census) finding() store.Finding {
 		f.Fix = "holdfast show NAME; if it is not in use: DEL KEY"
 	case len(c.foreign) > 0:
 		f.Level = store.Warn
-		f.Found = fmt.Sprintf("%d keys begin with holdfast: and are not Holdfast's, such as %s", len(c.foreign), store.Quote(c.foreign[0]))
+		f.Found = fmt.Sprintf("%d keys begin with holdfast: and are not Holdfast's, such as %s", len(c.foreign),
+			store.Quote(c.foreign[0]))
 		f.Why = "another program writes where locks are kept, and may overwrite them"
 		f.Fix = "give the other program another prefix, or locks a database of their own (redis://HOST/1)"
 	}

@@ -142,7 +142,7 @@ func TestExamples(t *testing.T) {
 	for _, prefix := range []string{"", "shop"} {
 		s, err := redisstore.Open(t.Context(), "redis://"+server.Addr(), redisstore.WithPrefix(prefix))
 		testkit.Must(t, err)
-		defer s.Close()
+		t.Cleanup(func() { s.Close() })
 		for name, err := range s.Names(t.Context(), "") {
 			t.Errorf("prefix %q: the name %q is left, %v", prefix, name, err)
 		}

@@ -11,13 +11,13 @@ import (
 // LeaveText is the script that Leave runs.
 var LeaveText = leaveScript.Text()
 
-// ProbeText is the script that shows whether a server will do, and ProbeName is what the server knows it by.
+// ProbeText is the script that shows whether a server is suitable, and ProbeName is what the server knows it by.
 var (
 	ProbeText = probeScript.Text()
 	ProbeName = fmt.Sprintf("%x", sha1.Sum([]byte(ProbeText)))
 )
 
-// KeysOf are the keys of a line.
+// KeysOf are the keys of a queue.
 func KeysOf(prefix, name string) []string {
 	k := newKeySpace(prefix)
 	l := k.line(name)

@@ -103,8 +103,8 @@ func (s *succession) mustBeRefused(first, second *testkit.Hold) {
 	}
 }
 
-// locked says whether the lock is taken, as a client sees it that does not wait. A first call on a connection that has
-// just died is an error, and made again.
+// locked reports whether the lock is taken, as a client sees it that does not wait. A first call on a connection that
+// has just died is an error, and made again.
 func (s *succession) locked(locks *holdfast.Client) (locked bool) {
 	s.Helper()
 	testkit.Await(s, "a client sees whether the lock is taken", func() bool {
@@ -186,7 +186,7 @@ func TestSplit(t *testing.T) {
 }
 
 // With WaitReplicas the old master's holder is not renewed: its replicas have left it. And the new master knows the
-// grant, so that nobody else is let in before that lease is over.
+// grant, so that no other client is let in before that lease is over.
 func TestSplitWithWaitReplicas(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t, 1)
@@ -297,7 +297,7 @@ func TestTicketsRiseWhenOldMasterIsBack(t *testing.T) {
 		return c.Ticket
 	}
 	first := draw(old)
-	acknowledged(t, old, 1) // also that it was given back
+	acknowledged(t, old, 1) // also that it was released
 	testkit.Must(t, r.Promote(0))
 	second := draw(successor)
 	testkit.Must(t, successor.Kill())

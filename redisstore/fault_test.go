@@ -105,7 +105,7 @@ func TestServersHaveNames(t *testing.T) {
 	}
 }
 
-// What a server may say of itself that will not do.
+// What a server may say of itself that is not suitable.
 func TestUnusableServers(t *testing.T) {
 	t.Parallel()
 	for says, info := range map[string]string{

@@ -12,8 +12,8 @@ import (
 )
 
 // TestRestartWithoutData is the schedule behind TestFaults' cells of that name, with nothing left to chance: the holder
-// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a guard
-// they do not.
+// is cut off while the server loses all, and another comes. The checkers see the two hold at once, and with a startup
+// delay they do not.
 func TestRestartWithoutData(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, query string }{
@@ -78,7 +78,7 @@ func (w *witness) mustOverlap(first, second *testkit.Hold) {
 	}
 }
 
-// mustLose demands that a lease is lost at its next renewal, and not because its time runs out.
+// mustLose demands that a lease is lost at its next renewal, and not because its time expires.
 func (w *witness) mustLose(held *testkit.Hold) {
 	w.Helper()
 	w.MustLose(held, time.Until(held.Until()), "the store no longer has it")

@@ -25,7 +25,7 @@ var inMemory = servers.Args("--appendonly", "no")
 
 // TestFaults is the table of docs/guarantees.md. Through every fault believed holds exclude each other and tokens rise,
 // but where the server loses what it has acknowledged: there only holds from before it and from a ttl after it do. With
-// a guard all do, even there. After every fault everyone gets a lock again, and at the end nothing is left.
+// a startup delay all do, even there. After every fault everyone gets a lock again, and at the end nothing is left.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{
@@ -95,7 +95,7 @@ func (s *scene) pauseServer(d time.Duration) {
 	s.Must(s.server.Continue())
 }
 
-// late keeps back what one process sends or hears until its claims have run out, and delivers it then.
+// late keeps back what one process sends or hears until its claims have expired, and delivers it then.
 func (s *scene) late(flows proxy.Flow) {
 	s.Helper()
 	release := s.proxies[0].Hold(flows)

@@ -25,7 +25,7 @@ type harness struct {
 	nodes   []*servers.RedisServer
 	master  func(key string) (*servers.RedisServer, error)
 	restart func(keepData bool) error
-	move    func(key string) error // moves a line to another server before it is touched; nil: it stays
+	move    func(key string) error // moves a queue to another server before it is touched; nil: it stays
 }
 
 // newHarness starts one server.
@@ -62,7 +62,7 @@ func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
 
 func (h *harness) Restart(keepData bool) error { return h.restart(keepData) }
 
-// do sends a command about a line to where it is kept.
+// do sends a command about a queue to where it is kept.
 func (h *harness) do(key string, args ...string) (any, error) {
 	master, err := h.master(key)
 	if err != nil {

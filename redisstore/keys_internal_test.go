@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What lies among our keys and is no line must not be listed as one.
+// What lies among our keys and is no queue must not be listed as one.
 func TestKeysOfNoLine(t *testing.T) {
 	k := newKeySpace("p")
 	for _, key := range []string{

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What is left when a server has lost a part of what it knew: one key of a line, its clock, or what was written of its
+// What is left when a server has lost a part of what it knew: one key of a queue, its clock, or what was written of its
 // run.
 
-// loseFirstKey makes a line of two, and takes its first key alone, as an operator may, or an eviction.
+// loseFirstKey makes a queue of two, and takes its first key alone, as an operator may, or an eviction.
 func loseFirstKey(t *testing.T, query string) (s *redisstore.Store, holder, waiter store.Claim) {
 	t.Helper()
 	server, s := newServer(t, query)
@@ -44,13 +44,13 @@ func TestFirstKeyLostIsLineLost(t *testing.T) {
 	}
 }
 
-// What is left of such a line does not come back to life in the next one: a writer of before must not hold beside a
+// What is left of such a queue does not come back to life in the next one: a writer of before must not hold beside a
 // reader of now.
 func TestFirstKeyLostLeavesNobodyBehind(t *testing.T) {
 	s, holder, waiter := loseFirstKey(t, "")
 	now, next := reader("torn"), claim("torn")
 	testkit.Join(t, s, &now, store.Held)
-	testkit.Join(t, s, &next, store.Waiting) // the line takes the form for many again
+	testkit.Join(t, s, &next, store.Waiting) // the queue takes the form for many again
 	testkit.Leave(t, s, holder)
 	testkit.Keep(t, s, waiter, store.Gone)
 	testkit.Keep(t, s, now, store.Held)
@@ -73,7 +73,7 @@ func TestFirstKeyLostKeepsNewHolder(t *testing.T) {
 	testkit.Keep(t, s, next, store.Held)
 }
 
-// With a guard a Join looks at the whole line, and must not take what is left of it for claims that stand.
+// With a startup delay a Join looks at the whole queue, and must not take what is left of it for claims that stand.
 func TestFirstKeyLostWithStartupDelay(t *testing.T) {
 	t.Parallel()
 	s, holder, waiter := loseFirstKey(t, "?startup-delay=200ms")
@@ -97,8 +97,8 @@ func TestOrderLostLetsOneIn(t *testing.T) {
 	testkit.Keep(t, s, second, store.Held)
 }
 
-// A guard counts from a time by the server's clock. If that is set back by an hour, the guard begins anew, and does not
-// last for an hour.
+// A startup delay counts from a time by the server's clock. If that is set back by an hour, the startup delay begins
+// again, and does not last for an hour.
 func TestStartupDelayWhenClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	clock := servers.NewClock(t)
@@ -112,8 +112,8 @@ func TestStartupDelayWhenClockIsSetBack(t *testing.T) {
 	testkit.AwaitHeld(t, s, c)
 }
 
-// With a guard, every call looks at what is written of the server's run. What a newer version has written there is
-// refused and left alone.
+// With a startup delay, every call looks at what is written of the server's run. What a newer version has written there
+// is refused and left alone.
 func TestStartupDelayLeavesNewerRunAlone(t *testing.T) {
 	const run, future = "holdfast:{}:run", "2 something of the future"
 	server, s := newServer(t, "?startup-delay=1s")

@@ -34,7 +34,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A model is what a line should be.
+// A model is what a queue should be.
 type model struct {
 	t      *testing.T
 	s      *redisstore.Store

@@ -56,10 +56,15 @@ func (s *lines) readPage(ctx context.Context, name string, after uint64) (places
 	if err != nil {
 		return nil, 0, call.Outcome(err)
 	}
-	if word, err := answers[0].Text(); err == nil {
+	return s.decodePage(name, line, answers[0])
+}
+
+// decodePage reads what list.lua returned of a queue: places, and how many there are in all.
+func (s *lines) decodePage(name, line string, answer rediswire.Reply) (places []store.Entry, count int, err error) {
+	if word, err := answer.Text(); err == nil {
 		return nil, 0, s.refused(word, line)
 	}
-	texts, err := answers[0].List()
+	texts, err := answer.List()
 	if err != nil || len(texts) == 0 {
 		return nil, 0, s.refused(fmt.Sprint(err), line)
 	}
@@ -125,6 +130,18 @@ func (s *lines) namesOn(ctx context.Context, n *node, prefix string, found func(
 
 // scan gives one page of names.
 func (s *lines) scan(ctx context.Context, n *node, prefix string, cursor uint64) (names []string, next uint64, err error) {
+	keys, next, err := s.scanKeys(ctx, n, prefix, cursor)
+	if err != nil {
+		return nil, 0, err
+	}
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	names, err = s.living(call.Context, keys)
+	return names, next, call.Outcome(err)
+}
+
+// scanKeys returns one page of keys that may be those of queues with this prefix.
+func (s *lines) scanKeys(ctx context.Context, n *node, prefix string, cursor uint64) (keys []string, next uint64, err error) {
 	if err := s.frame.Alive(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -135,11 +152,8 @@ func (s *lines) scan(ctx context.Context, n *node, prefix string, cursor uint64)
 		return nil, 0, call.Outcome(err)
 	}
 	match := s.keys.lines + escaped.Escape(prefix) + "*"
-	next, keys, err := readScan(w.Do(call.Context, w.B().Scan().Cursor(cursor).Match(match).Count(scanPage).Build()))
-	if err == nil {
-		names, err = s.living(call.Context, keys)
-	}
-	return names, next, call.Outcome(err)
+	next, keys, err = readScan(w.Do(call.Context, w.B().Scan().Cursor(cursor).Match(match).Count(scanPage).Build()))
+	return keys, next, call.Outcome(err)
 }
 
 // readScan reads the reply to SCAN: where to go on, 0 at the end, and some keys.

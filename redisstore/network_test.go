@@ -185,7 +185,7 @@ func giveUp(t *testing.T, s *redisstore.Store, n int, after time.Duration) {
 	}
 }
 
-// A call that was given up does not take its room for ever.
+// A call that was given up does not take its room forever.
 func TestAbandonedRoomComesBack(t *testing.T) {
 	server := servers.Redis(t)
 	p := testkit.Proxy(t, server.Addr())

@@ -91,7 +91,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	}
 }
 
-// A client that was handed in stays its owner's.
+// A client that the caller provided stays its owner's.
 func TestNew(t *testing.T) {
 	server := servers.Redis(t)
 	client := handIn(t, server.Addr())

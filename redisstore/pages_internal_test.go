@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The pages of a line are read one after the other, and meanwhile some leave and others are granted. Those who hold
+// The pages of a queue are read one after the other, and meanwhile some leave and others are granted. Those who hold
 // come first all the same.
 func TestPagesOfChangingLine(t *testing.T) {
 	page := func(states string) (places []store.Entry) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// crowd puts claims behind those that stand in a line, many in each script: one by one would take minutes. They have
+// crowd puts claims behind those that stand in a queue, many in each script: one by one would take minutes. They have
 // the tickets from first on.
 func crowd(t testing.TB, server *servers.RedisServer, name string, first uint64, claims int) {
 	t.Helper()
@@ -34,7 +34,7 @@ func crowd(t testing.TB, server *servers.RedisServer, name string, first uint64,
 	}
 }
 
-// Who stands in a long line is read in short scripts, between which the server serves others and the caller can give
+// Who stands in a long queue is read in short scripts, between which the server serves others and the caller can give
 // up.
 func TestLongLineIsReadInPages(t *testing.T) {
 	t.Parallel()
@@ -86,7 +86,7 @@ func (f *fading) Deadline() (time.Time, bool) {
 	return f.Context.Deadline()
 }
 
-// What joining, renewing, being granted and leaving cost is the same in a line of 30,000 as in a short one.
+// What joining, renewing, being granted and leaving cost is the same in a queue of 30,000 as in a short one.
 func TestLongLineCostsNoMore(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "")

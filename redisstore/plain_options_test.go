@@ -107,7 +107,7 @@ func TestPlainHasTheRest(t *testing.T) {
 	}
 	testkit.Unlock(t, inner)
 	if do(t, server, "EXISTS", "again") != "1" {
-		t.Error("the inner Unlock gave it back")
+		t.Error("the inner Unlock released it")
 	}
 	testkit.Unlock(t, outer)
 
@@ -118,7 +118,7 @@ func TestPlainHasTheRest(t *testing.T) {
 	}
 	testkit.Unlock(t, leads)
 	if line, err := locks.Inspect(ctx, "again"); err != nil || len(line.Entries) != 0 {
-		t.Errorf("given back, and Inspect shows %+v, %v", line, err)
+		t.Errorf("released, and Inspect shows %+v, %v", line, err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestPlainValue(t *testing.T) {
 	}
 	testkit.Unlock(t, lease)
 	if do(t, server, "EXISTS", "lock:valued") != "0" {
-		t.Error("it was not given back")
+		t.Error("it was not released")
 	}
 
 	// A program whose values are not unique breaks its own locks, but it does not get in twice.
@@ -213,7 +213,7 @@ func TestPlainOwnKeys(t *testing.T) {
 	}
 }
 
-// Plain mode and a line do not see each other, which the documentation says loudly.
+// Plain mode and a queue do not see each other, which the documentation says loudly.
 func TestPlainAndLineAreApart(t *testing.T) {
 	server := servers.Redis(t)
 	plain, line := openPlain(t, server, ""), openAt(t, "redis://"+server.Addr())
@@ -224,7 +224,7 @@ func TestPlainAndLineAreApart(t *testing.T) {
 	}
 }
 
-// To move from plain mode to a line without a pause, a release in between takes both. So each excludes the one before
+// To move from plain mode to a queue without a pause, a release in between takes both. So each excludes the one before
 // it.
 func TestPlainThenBothThenLine(t *testing.T) {
 	t.Parallel()
@@ -251,7 +251,7 @@ func TestPlainThenBothThenLine(t *testing.T) {
 	}
 }
 
-// On the way from plain to line, the token of the line is the one for fences: the plain lock is taken first, and both
+// On the way from plain to line, the token of the queue is the one for fences: the plain lock is taken first, and both
 // draw from one mark.
 func TestTokensRiseFromPlainToLine(t *testing.T) {
 	server := servers.Redis(t)

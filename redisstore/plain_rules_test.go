@@ -35,7 +35,7 @@ func TestPlainKeyAndValue(t *testing.T) {
 	}
 	testkit.Unlock(t, lease)
 	if keys := do(t, server, "KEYS", "*"); do(t, server, "DBSIZE") != "3" || strings.Contains(keys, "stock") {
-		t.Errorf("given back, and there are still the keys %s; want mark, run and identity", keys)
+		t.Errorf("released, and there are still the keys %s; want mark, run and identity", keys)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 	ours := claim("shared")
 	ours.TTL = 100 * time.Millisecond
 	testkit.Join(t, s, &ours, store.Held)
-	testkit.Await(t, "ours has run out", func() bool { return do(t, server, "EXISTS", "shared") == "0" })
+	testkit.Await(t, "ours has expired", func() bool { return do(t, server, "EXISTS", "shared") == "0" })
 
 	const value = "holdfast is not mine"
 	do(t, server, "SET", "shared", value, "NX", "PX", "60000")

@@ -54,7 +54,7 @@ func TestJoinDoesNotOutliveItsTombstone(t *testing.T) {
 	before := calls(t, r.Master, "evalsha")
 	busy := make(chan error, 1)
 	go func() { _, err := s.Join(t.Context(), claim("busy")); busy <- err }()
-	testkit.Await(t, "the round is under way", func() bool { return calls(t, r.Master, "evalsha") > before })
+	testkit.Await(t, "the round is in progress", func() bool { return calls(t, r.Master, "evalsha") > before })
 	late := claim("late")
 	late.TTL = time.Second
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -84,7 +84,7 @@ func TestUnacknowledgedRenewalIsNone(t *testing.T) {
 	s.MustLose(held, testkit.Patience, "could not be renewed")
 }
 
-// A release grants the lock to the next in line. That counts when a Keep of the next has been acknowledged, and not by
+// A release grants the lock to the next in queue. That counts when a Keep of the next has been acknowledged, and not by
 // the push alone.
 func TestPushedGrantIsConfirmed(t *testing.T) {
 	t.Parallel()
@@ -119,7 +119,7 @@ func TestPushedGrantIsConfirmed(t *testing.T) {
 	testkit.Await(t, "it counts", func() bool { return testkit.Holds(t.Context(), s, last) })
 }
 
-// Those who ask at the same time wait together: one WAIT is for all that came while the last one was under way.
+// Those who ask at the same time wait together: one WAIT is for all that came while the last one was in progress.
 func TestRoundsAreShared(t *testing.T) {
 	r := servers.RedisReplicas(t, 1)
 	s := openAt(t, "redis://"+r.Master.Addr()+"?wait-replicas=1&wait-timeout=300ms")

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// After everything that can be done with a line, identity, mark and run are left, and each is one key for all names.
+// After everything that can be done with a queue, identity, mark and run are left, and each is one key for all names.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "")
 	short := func(c store.Claim) store.Claim {
-		c.TTL = 3 * time.Second // longer than it takes to make a line
+		c.TTL = 3 * time.Second // longer than it takes to make a queue
 		return c
 	}
 	for _, name := range []string{"plain", "{brace}", "new\nline", "*", "a|b", "%7B"} {
@@ -52,7 +52,7 @@ func TestLineOutlivesItsFirstExpiry(t *testing.T) {
 	testkit.Keep(t, s, waiter, store.Held)
 }
 
-// The order of a line that was empty but for a tombstone is a key made anew. It must expire too.
+// The order of a queue that was empty but for a tombstone is a key made again. It must expire too.
 func TestOrderMadeAnewExpires(t *testing.T) {
 	server, s := newServer(t, "")
 	testkit.Leave(t, s, claim("anew")) // a tombstone
@@ -67,7 +67,7 @@ func TestOrderMadeAnewExpires(t *testing.T) {
 	testkit.Join(t, s, &other, store.Gone)
 }
 
-// A tombstone is not renewed by leaving again, or else a client that leaves for ever keeps it for ever.
+// A tombstone is not renewed by leaving again, or else a client that leaves forever keeps it forever.
 func TestTombstoneIsNotRenewed(t *testing.T) {
 	server, s := newServer(t, "")
 	c := claim("buried")

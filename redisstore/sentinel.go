@@ -175,7 +175,7 @@ func (s *sentinels) believe(question int, said []masterReport, lost *unlocatedEr
 }
 
 // isMajority reports whether n is more than half of the sentinels. A majority is believed even if there was a greater
-// epoch before: the sentinels may have been set up anew.
+// epoch before: the sentinels may have been set up again.
 func (s *sentinels) isMajority(n int) bool { return 2*n > len(s.addresses) }
 
 // A masterReport is the master by one sentinel.

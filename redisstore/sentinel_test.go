@@ -160,7 +160,7 @@ func TestReplacedMasterIsLeft(t *testing.T) {
 	mustReplace(t, s, servers, servers.Nodes[0])
 }
 
-// The same through a client that was handed in, and follows the sentinels by itself.
+// The same through a client that the caller provided, and follows the sentinels by itself.
 func TestReplacedMasterIsLeftByClient(t *testing.T) {
 	t.Parallel()
 	servers := servers.RedisSentinel(t)
@@ -173,7 +173,7 @@ func TestReplacedMasterIsLeftByClient(t *testing.T) {
 	mustReplace(t, s, servers, servers.Nodes[0])
 }
 
-// A sentinel that is cut off with the old master names that one for ever. It is the first to be asked, and nobody
+// A sentinel that is cut off with the old master names that one forever. It is the first to be asked, and nobody
 // believes it: neither who was there before, nor who comes later.
 func TestStaleSentinelIsNotBelieved(t *testing.T) {
 	t.Parallel()
@@ -227,7 +227,7 @@ func TestSentinelFaults(t *testing.T) {
 		final     bool
 		says      string
 	}{
-		{"another name", "redis+sentinel://" + plain + "/unknown", true, "it knows none of this name"},
+		{"another name", "redis+sentinel://" + plain + "/unknown", true, "it knows no master of this name"},
 		{"no sentinel password", "rediss+sentinel://:open@" + at, true, "wants a password"},
 		{"wrong sentinel password", "rediss+sentinel://:open@" + at + "&sentinel-password=secret", true, "this user and password"},
 		{"wrong password", "rediss+sentinel://:secret@" + at + "&sentinel-password=sesame", true, "this user and password"},

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// With a guard, a restart without data lets nobody in while an earlier lease may last. Without one it does: that is
-// what the guard is for.
+// With a startup delay, a restart without data lets nobody in while an earlier lease may last. Without one it does:
+// that is what the startup delay is for.
 func TestStartupDelay(t *testing.T) {
 	t.Parallel()
 	const guard = 4 * time.Second // longer than what must happen while it lasts takes on a busy machine

@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// MinTTL and MaxTTL bound the ttl of a claim.
+// minTTL and maxTTL bound the ttl of a claim.
 const (
-	MinTTL = 50 * time.Millisecond
-	MaxTTL = 7 * 24 * time.Hour
+	minTTL = 50 * time.Millisecond
+	maxTTL = 7 * 24 * time.Hour
 )
 
 // A Store is one client's connection to Redis. It implements store.Store: by a line for each name, or in plain mode by
@@ -148,8 +148,8 @@ func (b *base) Abilities() store.Abilities {
 		Queue:        true,
 		Shared:       true,
 		Grace:        true,
-		MinTTL:       MinTTL,
-		MaxTTL:       MaxTTL,
+		MinTTL:       minTTL,
+		MaxTTL:       maxTTL,
 		TakeoverTTLs: 1,
 		TakeoverPlus: 50 * time.Millisecond,
 		Tokens:       store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack | store.SurvivesFailover,

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// draw takes a lock and gives it back, and returns its ticket.
+// draw takes a lock and releases it, and returns its ticket.
 func draw(t *testing.T, s *redisstore.Store) uint64 {
 	t.Helper()
 	c := testkit.Held(t, s, claim("draw"))
@@ -84,7 +84,7 @@ func TestJumpsDoNotAddUp(t *testing.T) {
 	}
 }
 
-// The mark is lost and the line is not, and the line is ahead of all clocks. A newcomer must not come to stand before
+// The mark is lost and the queue is not, and the queue is ahead of all clocks. A newcomer must not come to stand before
 // those who hold.
 func TestMarkIsLost(t *testing.T) {
 	server, s := newServer(t, "")

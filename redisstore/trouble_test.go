@@ -104,7 +104,7 @@ func TestRESP2ConnectionDies(t *testing.T) {
 	testkit.CheckWorks(t, s)
 }
 
-// A server that is full lets whoever stands in a line stay there, and go: neither takes more memory than there was.
+// A server that is full lets whoever stands in a queue stay there, and go: neither takes more memory than there was.
 func TestFullServerLetsLineGoOn(t *testing.T) {
 	server, s := newServer(t, "")
 	holder, waiter := testkit.Held(t, s, claim("full")), testkit.Waiting(t, s, claim("full"))
@@ -232,7 +232,7 @@ func TestCloseWhileCallsFail(t *testing.T) {
 				}
 			})
 		}
-		testkit.Await(t, "the calls are under way", func() bool { return p.Held(proxy.Requests) > many*bytesEach })
+		testkit.Await(t, "the calls are in progress", func() bool { return p.Held(proxy.Requests) > many*bytesEach })
 		calls.Go(cancel)
 		calls.Go(func() { s.Close() })
 		calls.Wait()
@@ -273,7 +273,7 @@ func used(t *testing.T, server *servers.RedisServer) (sum time.Duration) {
 	return sum
 }
 
-// letIn makes a line of a writer and so many readers, and says how much of the processor it costs the server when the
+// letIn makes a queue of a writer and so many readers, and says how much of the processor it costs the server when the
 // writer leaves.
 func letIn(t *testing.T, server *servers.RedisServer, s *redisstore.Store, readers int) time.Duration {
 	t.Helper()

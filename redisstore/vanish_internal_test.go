@@ -166,7 +166,7 @@ func TestPasswordsThatBeginAlike(t *testing.T) {
 }
 
 // Nobody is led to a server that was replaced while he asked.
-func TestNobodyIsLedAstray(t *testing.T) {
+func TestReplacedMasterIsNotUsed(t *testing.T) {
 	s := newBase("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1"}})
 	defer s.store.frame.End()
 	for question, address := range []string{"a", "b"} {

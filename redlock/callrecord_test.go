@@ -23,9 +23,9 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			g.answer(vote.Take, noVote, 2) // and that is the end of it
 			g.answer(vote.Take, granted, 3)
 			g.pass()
-			g.fails(p, "0 of 5 nodes answered as they should, and 3 are needed", map[int]string{
-				0: dead, 1: dead, 3: "it answered too late", 4: silent50,
-				2: "it has no vote for another 1s, since it was started again, or is new, or has lost its data",
+			g.fails(p, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{
+				0: dead, 1: dead, 3: "it responded too late", 4: silent50,
+				2: "it has no vote for another 1s, since it was restarted, is new, or has lost its data",
 			})
 		},
 		"take with mad marks": func(g *stage) {
@@ -34,7 +34,7 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			mad.Mark = uint64(time.Now().AddDate(0, 0, 2).UnixMicro())
 			g.answer(vote.Take, failing, 0, 1, 2)
 			g.answer(vote.Take, mad, 3, 4)
-			g.fails(p, "0 of 5 nodes answered as they should, and 3 are needed", map[int]string{
+			g.fails(p, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{
 				0: dead, 1: dead, 2: dead, 3: errMarkTooHigh.Error(), 4: errMarkTooHigh.Error(),
 			})
 		},
@@ -51,24 +51,24 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			if p.result.Verdict == 0 {
 				g.pass()
 			}
-			but := "it has granted the lock, but not taken its token: "
-			g.fails(p, "1 of 5 nodes answered as they should, and 3 are needed", map[int]string{
+			but := "it has granted the lock, but not accepted its token: "
+			g.fails(p, "1 of 5 nodes succeeded, and 3 are needed", map[int]string{
 				1: but + dead, 2: but + silent50, 4: silent50,
-				3: but + "it has no vote for another 1s, since it was started again, or is new, or has lost its data",
+				3: but + "it has no vote for another 1s, since it was restarted, is new, or has lost its data",
 			})
 		},
 		"keep, and answers to the one before": func(g *stage) {
 			g.hold(0, 1, 2, 3, 4)
 			p := g.begin(vote.Keep)
 			g.pass()
-			g.fails(p, "0 of 5 nodes answered as they should, and 3 are needed", map[int]string{0: silent50, 1: silent50, 2: silent50, 3: silent50, 4: silent50})
+			g.fails(p, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{0: silent50, 1: silent50, 2: silent50, 3: silent50, 4: silent50})
 			p = g.begin(vote.Keep)
 			g.answer(vote.Keep, renewed, 0, 1, 2, 3) // the first
 			g.answer(vote.Keep, renewed, 0)
 			g.answer(vote.Keep, denied, 1)
 			g.pass()
-			g.fails(p, "1 of 5 nodes answered as they should, and 3 are needed", map[int]string{
-				1: "somebody else has the lock there", 2: silent50, 3: silent50, 4: silent50,
+			g.fails(p, "1 of 5 nodes succeeded, and 3 are needed", map[int]string{
+				1: "another client has the lock there", 2: silent50, 3: silent50, 4: silent50,
 			})
 		},
 		"leave": func(g *stage) {
@@ -77,7 +77,7 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			g.answer(vote.Leave, left, 1, 2)
 			g.answer(vote.Leave, failing, 3)
 			g.pass()
-			g.fails(p, "2 of 5 nodes answered as they should, and 3 are needed", map[int]string{0: silent50, 3: dead, 4: silent50})
+			g.fails(p, "2 of 5 nodes succeeded, and 3 are needed", map[int]string{0: silent50, 3: dead, 4: silent50})
 		},
 		"leave while a node is down that had it": func(g *stage) {
 			g.hold(0, 2, 4)
@@ -99,7 +99,7 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			g.answer(vote.Leave, failing, 1) // before the program leaves
 			p = g.begin(vote.Leave)
 			g.pass()
-			g.fails(p, "2 of 5 nodes answered as they should, and 3 are needed", map[int]string{0: silent50, 1: dead, 2: dead})
+			g.fails(p, "2 of 5 nodes succeeded, and 3 are needed", map[int]string{0: silent50, 1: dead, 2: dead})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestOneRoundTrip: a lock that nobody else wants costs one script at each node, its token with it; to give it back
+// TestOneRoundTrip: a lock that no other client wants costs one script at each node, its token with it; to release it
 // costs one. Many locks are renewed with one.
 func TestOneRoundTrip(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestOneRoundTrip(t *testing.T) {
 				testkit.Must(t, s.Leave(t.Context(), held))
 				settled(t, s)
 			}
-			testkit.Await(t, "all is given back", func() bool { return s.Bids() == 0 })
+			testkit.Await(t, "all is released", func() bool { return s.Bids() == 0 })
 			var held []store.Claim
 			for range 5 {
 				runs("Lock", c.least, c.most, func() { held = append(held, lock()) })

@@ -57,7 +57,7 @@ func TestCredentialsChange(t *testing.T) {
 	} {
 		s, err := open()
 		testkit.Must(t, err)
-		defer s.Close()
+		t.Cleanup(func() { s.Close() })
 		stores[name], held[name] = s, testkit.Held(t, s, testkit.Claim(name, time.Minute))
 	}
 

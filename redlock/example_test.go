@@ -61,12 +61,16 @@ func ExampleOpen() {
 func ExampleNew() {
 	ctx := context.Background()
 	var clients []rueidis.Client
+	defer func() {
+		for _, client := range clients {
+			client.Close()
+		}
+	}()
 	for address := range strings.SplitSeq(os.Getenv("REDIS_ADDRESSES"), ",") { // such as h1:6379,h2:6379,h3:6379
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true})
 		if err != nil {
 			log.Fatal(err)
 		}
-		defer client.Close()
 		clients = append(clients, client)
 	}
 	s, err := redlock.New(ctx, clients, redlock.WithPrefix("lock:"), redlock.WithNodeTimeout(time.Second))

@@ -38,7 +38,7 @@ const recordKey = "holdfast:{}:redlock"
 
 // Errors that say why there was no majority, and of what Redlock does not have, which the crowd asks for too.
 var (
-	explains = regexp.MustCompile(`[0-2] of 5 nodes answered .*(cannot be reached|no answer in|has not answered|has no vote|getting its vote back|connection was closed)`)
+	explains = regexp.MustCompile(`[0-2] of 5 nodes succeeded.*(cannot be reached|no answer in|has not responded|has no vote|have its vote back|connection was closed)`)
 	lacks    = regexp.MustCompile(regexp.QuoteMeta(strings.TrimPrefix(holdfast.ErrUnsupported.Error(), "holdfast: ")))
 )
 

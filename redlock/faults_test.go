@@ -51,7 +51,7 @@ func do(t testing.TB, n *servers.RedisServer, args ...string) any {
 	return answer
 }
 
-// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and given back about
+// TestMinorityFaults: two of five nodes fail while a lock is held. It is renewed, others are taken and released about
 // as fast as before, and a client that comes now can open.
 func TestMinorityFaults(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			found, ok := errors.AsType[*store.Fault](err)
-			if !ok || !strings.Contains(err.Error(), " of 5 nodes answered as they should, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
+			if !ok || !strings.Contains(err.Error(), " of 5 nodes succeeded, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
 				t.Fatalf("%v, want a fault that says %q of three nodes", err, fault.want)
 			}
 			if wantFinal := name == "wrong password"; found.Final != wantFinal {
@@ -137,7 +137,7 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			for _, i := range []int{1, 4} {
-				testkit.Await(t, "the key is given back", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
+				testkit.Await(t, "the key is released", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func leaveBy(t testing.TB, s store.Store, c store.Claim) error {
 }
 
 // TestHungNodeCollectsNothing: requests to a node that hangs do not pile up, and when it goes on it has none of the
-// locks that were given back meanwhile.
+// locks that were released meanwhile.
 func TestHungNodeCollectsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
@@ -170,7 +170,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	// Until it is known that the node hangs: a few may wait there, and nothing is answered for longer than it may take.
 	for began := time.Now(); time.Since(began) < 3*time.Second || s.Under(2) <= redlock.FewUnder; lock() {
 		if time.Since(began) > 30*time.Second {
-			t.Fatalf("%d requests are under way to a node that hangs", s.Under(2))
+			t.Fatalf("%d requests are in progress to a node that hangs", s.Under(2))
 		}
 	}
 	before := s.Under(2)
@@ -179,7 +179,7 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 		lock()
 	}
 	if n := s.Under(2); n > before+locks/2 { // one or two may just be turned away
-		t.Errorf("%d requests are under way to a node that hangs, and there were %d when that was known", n, before)
+		t.Errorf("%d requests are in progress to a node that hangs, and there were %d when that was known", n, before)
 	}
 	resume()
 	testkit.Await(t, "nothing is left of the claims", func() bool { return s.Bids() == 0 })

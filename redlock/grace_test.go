@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestGraceOutlivesAKeep: a Keep is under way when the holder's time runs out. Its place is kept for the grace all the
+// TestGraceOutlivesAKeep: a Keep is in progress when the holder's time expires. Its place is kept for the grace all the
 // same, since what it set going may still run, until it says that this has ended.
 func TestGraceOutlivesAKeep(t *testing.T) {
 	t.Parallel()
@@ -34,11 +34,11 @@ func TestGraceOutlivesAKeep(t *testing.T) {
 	try.TTL = c.TTL
 	for try.Try = true; time.Since(until) < 2*time.Second; try.ID[0]++ {
 		if standing, err := other.Join(t.Context(), try); err == nil && standing.State == store.Held {
-			t.Fatalf("somebody else has it %v after the holder's time, and the grace is %v", time.Since(until), c.Grace)
+			t.Fatalf("another client has it %v after the holder's time, and the grace is %v", time.Since(until), c.Grace)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has run out") {
+	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has expired") {
 		t.Errorf("Keep in the grace: %v", err)
 	}
 	testkit.Must(t, s.Leave(t.Context(), c))

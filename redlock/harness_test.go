@@ -57,7 +57,7 @@ type fleet struct {
 // tests too.
 const fleetTimeout = 900 * time.Millisecond
 
-// calm is of a deployment where nothing runs out while a test sets its scene, and no node is late because the machine
+// calm is of a deployment where nothing expires while a test sets its scene, and no node is late because the machine
 // is busy.
 const calm = "max-ttl=1m&node-timeout=20s"
 

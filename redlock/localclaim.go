@@ -20,7 +20,7 @@ type localClaim struct {
 
 	mu            sync.Mutex
 	machine       *vote.Claim
-	call          *pendingCall   // under way; nil: none
+	call          *pendingCall   // in progress; nil: none
 	result        vote.Result    // of the call, once the machine has it
 	superseded    []*pendingCall // calls without a result because the claim leaves; they end when it has left
 	recheckAt     time.Duration  // when the caller was told to retry; 0: it does not wait

@@ -27,7 +27,7 @@ func TestCallEndsWithinTTL(t *testing.T) {
 		}()
 		synctest.Wait() // it waits for the first
 		g.pass()
-		g.fails(first, "0 of 5 nodes answered as they should, and 3 are needed", map[int]string{
+		g.fails(first, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{
 			0: "no answer in 600ms", 1: "no answer in 600ms", 2: "no answer in 600ms", 3: "no answer in 600ms", 4: "no answer in 600ms",
 		})
 		err := <-second

@@ -64,7 +64,7 @@ func openLocation(ctx context.Context, at store.Location, options ...Option) (*S
 // It returns a [store.Fault] if fewer than a majority of the nodes can be reached, and a final one if a node that can
 // be reached is not suitable.
 func New(ctx context.Context, clients []rueidis.Client, options ...Option) (*Store, error) {
-	set := settings{maxTTL: DefaultMaxTTL}
+	set := settings{maxTTL: defaultMaxTTL}
 	set.apply(options)
 	if err := set.check(); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func TestURLs(t *testing.T) {
 	})
 }
 
-// TestOpenRefuses has three nodes of which one will not do.
+// TestOpenRefuses has three nodes of which one is not suitable.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	good := newFleet(t, 3)

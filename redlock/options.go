@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MinTTL is the shortest ttl of a claim. The longest is the max-ttl of the deployment.
-const MinTTL = 100 * time.Millisecond
+// minTTL is the shortest ttl of a claim. The longest is the max-ttl of the deployment.
+const minTTL = 100 * time.Millisecond
 
-// DefaultMaxTTL is the max-ttl of a deployment that has no other. LongestMaxTTL is the greatest value that it can have.
+// defaultMaxTTL is the max-ttl of a deployment that has no other. longestMaxTTL is the greatest value that it can have.
 const (
-	DefaultMaxTTL = time.Minute
-	LongestMaxTTL = 24 * time.Hour
+	defaultMaxTTL = time.Minute
+	longestMaxTTL = 24 * time.Hour
 )
 
 // settings are what options and the parameters of a URL set.
@@ -40,7 +40,7 @@ func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = pr
 
 // WithMaxTTL sets the longest ttl of a claim, which is also how long a node has no vote after it was restarted or has
 // lost its data. It is a fixed setting of the deployment: all clients must have the same, and a node refuses a client
-// that has another. The default is DefaultMaxTTL. It is max-ttl in a URL.
+// that has another. The default is a minute, and the longest is a day. It is max-ttl in a URL.
 func WithMaxTTL(d time.Duration) Option { return func(s *settings) { s.maxTTL = d } }
 
 // WithUnsavedTokens grants a lock even if its token could not be written to a majority together with it, because
@@ -88,9 +88,9 @@ func (s *settings) apply(options []Option) {
 // check returns an error if a setting is invalid.
 func (s *settings) check() error {
 	switch {
-	case s.maxTTL < MinTTL || s.maxTTL > LongestMaxTTL || s.maxTTL%time.Millisecond != 0:
+	case s.maxTTL < minTTL || s.maxTTL > longestMaxTTL || s.maxTTL%time.Millisecond != 0:
 		return fmt.Errorf("max-ttl is a duration from %v to %v in whole milliseconds, as in max-ttl=60s",
-			MinTTL, LongestMaxTTL)
+			minTTL, longestMaxTTL)
 	case s.timeout < 0 || s.timeout > s.maxTTL/2:
 		return fmt.Errorf("node-timeout is a duration of at most half of max-ttl (%v), as in node-timeout=200ms", s.maxTTL)
 	case s.prefix != "":

@@ -43,7 +43,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 	resume()
 	<-done
 	if most > 1 {
-		t.Errorf("%d requests were under way at a node", most)
+		t.Errorf("%d requests were in progress at a node", most)
 	}
 	if n := f.scripts(t) - before; n > 3*4 {
 		t.Errorf("200 locks were renewed with %d scripts at 3 nodes", n)

@@ -184,7 +184,7 @@ type kept struct {
 }
 
 // watched is a script that also says what it did. Its time stands still. It does nothing at all after a deadline, which
-// is ARGV's last: so no key runs out while it is in doubt which of the two saw it first.
+// is ARGV's last: so no key expires while it is in doubt which of the two saw it first.
 const watched = `
 local real, time, told = redis, redis.call('TIME'), ''
 if time[1] * 1000 + time[2] / 1000 > tonumber(table.remove(ARGV)) then return 'late' end
@@ -210,7 +210,7 @@ end
 local last = real.call('TIME')
 return {time[1] * 1000000 + time[2], (last[1] - time[1]) * 1000000 + last[2] - time[2], told, answer, all}`
 
-// run1 runs a script at a time when nothing is about to run out.
+// run1 runs a script at a time when nothing is about to expire.
 func (p *player) run1(c call) (*outcome, error) {
 	text := c.script.Text()
 	if p.spoil != nil {
@@ -229,7 +229,7 @@ func (p *player) run1(c call) (*outcome, error) {
 	}
 }
 
-// quiet steps the clock until nothing runs out for a while, and says for how long, in milliseconds since 1970.
+// quiet steps the clock until nothing expires for a while, and says for how long, in milliseconds since 1970.
 func (p *player) quiet() int64 {
 	const margin, least = 5, 100
 	for {

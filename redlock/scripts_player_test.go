@@ -112,7 +112,7 @@ func (p *player) do(command ...string) error {
 	return err
 }
 
-// stepClock moves the server's clock. What has run out before it is set back stays away: Redis may have deleted it, or
+// stepClock moves the server's clock. What has expired before it is set back stays away: Redis may have deleted it, or
 // not.
 func (p *player) stepClock(d time.Duration) error {
 	if p.chance(20) {
@@ -127,14 +127,14 @@ func (p *player) stepClock(d time.Duration) error {
 		if err := p.removeOut(p.now().Milliseconds()); err != nil {
 			return err
 		}
-		if p.now().Milliseconds() < deadline { // or something has run out meanwhile
+		if p.now().Milliseconds() < deadline { // or something has expired meanwhile
 			p.clock.Step(d)
 			return nil
 		}
 	}
 }
 
-// removeOut removes what has run out by a time, in milliseconds since 1970.
+// removeOut removes what has expired by a time, in milliseconds since 1970.
 func (p *player) removeOut(now int64) error {
 	for key, e := range p.node.Keys {
 		if e.End < now {

@@ -98,7 +98,7 @@ func TestKeyOfALock(t *testing.T) {
 	}
 }
 
-// What the scripts do for a lock that nobody else wants. Each command counts: there are five nodes.
+// What the scripts do for a lock that no other client wants. Each command counts: there are five nodes.
 func TestCommandsOfALock(t *testing.T) {
 	server := servers.Redis(t)
 	s := newTester(t, server)

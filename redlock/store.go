@@ -273,7 +273,7 @@ func (s *Store) Abilities() store.Abilities {
 		Identity:     s.identity,
 		Grace:        true,
 		Alternative:  alternative,
-		MinTTL:       MinTTL,
+		MinTTL:       minTTL,
 		MaxTTL:       s.maxTTL,
 		TakeoverTTLs: 1,
 		TakeoverPlus: 2 * time.Second, // waiters may split the votes a few times

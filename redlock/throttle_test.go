@@ -43,7 +43,7 @@ func TestThrottle(t *testing.T) {
 		for range 3 {
 			order = append(order, <-turns)
 			if synctest.Wait(); th.inFlight != 1 {
-				t.Fatalf("%d are under way at slow nodes", th.inFlight)
+				t.Fatalf("%d are in progress at slow nodes", th.inFlight)
 			}
 			th.leave(true)
 		}
@@ -57,7 +57,7 @@ func TestThrottle(t *testing.T) {
 			th.leave(false)
 		}
 		if th.limit != maxJoins || th.inFlight != 0 || len(th.queue) != 0 {
-			t.Errorf("in the end the limit is %d, with %d under way and %d that wait", th.limit, th.inFlight, len(th.queue))
+			t.Errorf("in the end the limit is %d, with %d in progress and %d that wait", th.limit, th.inFlight, len(th.queue))
 		}
 	})
 }

@@ -72,7 +72,7 @@ func withPort(host string) string {
 
 // parseSettings reads the parameters that are not about how to connect.
 func parseSettings(at store.Location) (settings, error) {
-	set := settings{prefix: at.Prefix, maxTTL: DefaultMaxTTL}
+	set := settings{prefix: at.Prefix, maxTTL: defaultMaxTTL}
 	var err error
 	if set.credentials, err = rediswire.ParseCredentials(at); err != nil {
 		return set, err

@@ -7,61 +7,64 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An Engine is one client's connection to one kind of database. Its methods may be called by many goroutines,
-// and return when their context is done: what they asked for may then still happen.
+// An Engine is one client's connection to one kind of database. Its methods may be called by many goroutines at once.
+// They return when their context is done; what they requested may then still happen.
 //
-// What it returns beside store's own errors is a *store.Fault.
+// Errors are those of package store, or a *store.Fault.
 type Engine interface {
-	// Join, Keep, Leave and Break are the steps of store.Store of that name, each under the serialisation of its
-	// resource. A claim that is refused is an answer or one of store's errors, never a Fault. Keep does not hold on
-	// to its slice.
-	Join(ctx context.Context, c *store.Claim) (Answer, error)
-	Keep(ctx context.Context, cs []store.Claim) ([]Answer, error)
+	// Join, Keep, Leave and Break do what the methods of store.Store with these names do, each serialised with all other
+	// calls for its resource. A claim that is refused is reported as a Result or as one of store's errors, never as a
+	// Fault. Keep does not retain its slice.
+	Join(ctx context.Context, c *store.Claim) (Result, error)
+	Keep(ctx context.Context, cs []store.Claim) ([]Result, error)
 	Leave(ctx context.Context, c *store.Claim) error
 	Break(ctx context.Context, name string, ticket uint64) error
 
-	// Line and Names read.
+	// Queue and Names return what is in the database.
 	Queue(ctx context.Context, name string) (store.Queue, error)
 	Names(ctx context.Context, prefix string) ([]string, error)
 
-	// Look says where claims of this client stand that were waiting, without keeping them. It also grants whoever
-	// should have been granted: a claim may have been taken out by hand.
-	Look(ctx context.Context, waiting []store.Claim) ([]Answer, error)
+	// Poll returns the state of claims of this client that were waiting, without keeping them. It also grants claims that
+	// fit and were not granted: an operator may have deleted a holder's row by hand.
+	Poll(ctx context.Context, waiting []store.Claim) ([]Result, error)
 
-	// Sweep removes what is out in all lines.
+	// Sweep removes expired claims from all queues.
 	Sweep(ctx context.Context) error
 
-	// Listen has this client hear of its grants for as long as it is called again and again, as it is while claims wait.
-	// It reports whether the client does. Grants of before may have been missed. A client that only holds is not made to
-	// listen: that it was broken it learns from its next Keep.
+	// Listen subscribes this client to its grants, for as long as Listen is called again and again, as it is while claims
+	// wait. It reports whether the client is subscribed. Earlier grants may have been missed. A client that only holds
+	// does not subscribe: it learns from its next Keep that its claim was broken.
 	Listen() bool
 
-	// Notify sets whom to tell. It is called once, before anything else.
+	// Notify sets the function that receives pushes. It is called once, before any other method.
 	Notify(fn func(store.ID, store.Status))
 
+	// Abilities returns what the engine can do.
 	Abilities() store.Abilities
+
+	// Close ends the connection. Calls under way may fail.
 	Close() error
 }
 
-// A Detector is an Engine that can tell at next to no cost that a Look would see nothing new.
+// A Detector is an Engine that can report at almost no cost that a Poll would find nothing new.
 type Detector interface {
-	// Changed reports whether anything may have been written since it was last called, or whether a client has died
-	// that was ahead of a claim when Look last looked.
+	// Changed reports whether anything may have been written since its last call, or whether a client has died that was
+	// ahead of a claim at the last Poll.
 	Changed(ctx context.Context) (bool, error)
 }
 
-// A Pace says how often the database is looked at while claims wait.
+// A Pace is how often the database is polled while claims wait.
 type Pace struct {
-	First, Most time.Duration // without pushes: shortly after something has happened, and later
-	Listening   time.Duration // with pushes, which may be lost
+	First, Most time.Duration // without pushes: the pause after a change, and the longest pause
+	Listening   time.Duration // the pause with pushes, which may be lost
 }
 
 // An Answer is where a claim stands, in the database's own time.
-type Answer struct {
-	State  store.State
-	Ticket uint64
-	Ahead  int           // -1: not known
-	Opens  time.Duration // a waiting claim: how long until something ahead of it can run out; 0: nothing can
-	Holder *store.Entry
-	Err    error // as in store.Status
+type Result struct {
+	State     store.State
+	Ticket    uint64
+	Ahead     int           // how many claims are ahead; -1: not known
+	RecheckIn time.Duration // a waiting claim: how long until something ahead of it can run out; 0: nothing can
+	Holder    *store.Entry
+	Err       error // as in store.Status
 }

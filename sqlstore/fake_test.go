@@ -80,10 +80,10 @@ func (f *fake) count(call string) int {
 	return f.calls[call]
 }
 
-func (f *fake) answers(cs ...store.Claim) []Answer {
+func (f *fake) answers(cs ...store.Claim) []Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	answers := make([]Answer, len(cs))
+	answers := make([]Result, len(cs))
 	for i := range cs {
 		if answers[i].Err = f.errs[cs[i].ID]; answers[i].Err != nil {
 			continue
@@ -92,7 +92,7 @@ func (f *fake) answers(cs ...store.Claim) []Answer {
 		if !said {
 			state = store.Waiting
 		}
-		answers[i] = Answer{State: state, Ticket: 5, Opens: f.opens}
+		answers[i] = Result{State: state, Ticket: 5, RecheckIn: f.opens}
 	}
 	return answers
 }
@@ -108,15 +108,15 @@ func (f *fake) called(ctx context.Context, call string) error {
 	return nil
 }
 
-func (f *fake) Join(ctx context.Context, c *store.Claim) (Answer, error) {
+func (f *fake) Join(ctx context.Context, c *store.Claim) (Result, error) {
 	return f.answers(*c)[0], f.called(ctx, "Join")
 }
 
-func (f *fake) Keep(ctx context.Context, cs []store.Claim) ([]Answer, error) {
+func (f *fake) Keep(ctx context.Context, cs []store.Claim) ([]Result, error) {
 	return f.answers(cs...), f.called(ctx, "Keep")
 }
 
-func (f *fake) Look(ctx context.Context, cs []store.Claim) ([]Answer, error) {
+func (f *fake) Poll(ctx context.Context, cs []store.Claim) ([]Result, error) {
 	f.mu.Lock()
 	f.looked = cs
 	f.mu.Unlock()

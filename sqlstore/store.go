@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// sweepEvery is how often expired claims are removed from queues that nobody uses any more.
+// sweepEvery is how often expired claims are removed from queues that no client uses any more.
 const sweepEvery = time.Minute
 
 // A Store is one client's view of the locks in a database. It implements store.Store.
@@ -17,17 +17,17 @@ type Store struct {
 	engine  Engine
 	able    store.Abilities
 	frame   *frame.Frame
-	waiting lookout
+	poller  poller
 	sweeper *time.Timer
 }
 
 var _ store.Store = (*Store)(nil)
 
-// New returns a store of an engine, and closes the engine with it.
+// New returns a Store that uses engine. Closing the store closes the engine.
 func New(engine Engine, f *frame.Frame, pace Pace) *Store {
 	s := &Store{engine: engine, able: engine.Abilities(), frame: f}
-	s.waiting.init(engine, f, pace)
-	engine.Notify(s.hear)
+	s.poller.init(engine, f, pace)
+	engine.Notify(s.receive)
 	s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
 	return s
 }
@@ -43,7 +43,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if err := call.Outcome(err); err != nil {
 		return store.Status{}, err
 	}
-	return s.standing(&call, &c, &answer), nil
+	return s.status(&call, &c, &answer), nil
 }
 
 // Keep implements store.Store.
@@ -58,31 +58,31 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	if err := call.Outcome(err); err != nil {
 		return nil, err
 	}
-	standings := make([]store.Status, len(cs))
+	statuses := make([]store.Status, len(cs))
 	for i := range cs {
-		standings[i] = s.standing(&call, &cs[i], &answers[i])
+		statuses[i] = s.status(&call, &cs[i], &answers[i])
 	}
-	return standings, nil
+	return statuses, nil
 }
 
-// standing puts an answer into the client's time, and looks out for a claim that waits.
-func (s *Store) standing(call *frame.Call, c *store.Claim, a *Answer) store.Status {
+// status converts a result to the client's time, and starts or ends polling for the claim.
+func (s *Store) status(call *frame.Call, c *store.Claim, a *Result) store.Status {
 	if a.Err != nil {
 		return store.Status{Err: a.Err}
 	}
-	standing := store.Status{State: a.State, Ticket: a.Ticket, Ahead: a.Ahead, Holder: a.Holder}
+	status := store.Status{State: a.State, Ticket: a.Ticket, Ahead: a.Ahead, Holder: a.Holder}
 	if a.State != store.Waiting {
-		s.waiting.remove(c.ID)
+		s.poller.remove(c.ID)
 	} else {
-		s.waiting.add(c, a.Ticket)
-		if a.Opens > 0 {
-			standing.RecheckAt = time.Now().Add(a.Opens)
+		s.poller.add(c, a.Ticket)
+		if a.RecheckIn > 0 {
+			status.RecheckAt = time.Now().Add(a.RecheckIn)
 		}
 	}
 	if a.State != store.Gone {
-		standing.Until = call.Until(a.State, c.TTL)
+		status.Until = call.Until(a.State, c.TTL)
 	}
-	return standing
+	return status
 }
 
 // Leave implements store.Store.
@@ -92,7 +92,7 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 		return err
 	}
 	defer call.End()
-	s.waiting.remove(c.ID)
+	s.poller.remove(c.ID)
 	return call.Outcome(s.engine.Leave(call.Context, &c))
 }
 
@@ -106,15 +106,15 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	return call.Outcome(s.engine.Break(call.Context, name, ticket))
 }
 
-// Line implements store.Store.
+// Queue implements store.Store.
 func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	call, err := s.frame.Begin(ctx, name, frame.AskTimeout)
 	if err != nil {
 		return store.Queue{}, err
 	}
 	defer call.End()
-	line, err := s.engine.Queue(call.Context, name)
-	return line, call.Outcome(err)
+	queue, err := s.engine.Queue(call.Context, name)
+	return queue, call.Outcome(err)
 }
 
 // Names implements store.Store.
@@ -133,14 +133,14 @@ func (s *Store) Notify(fn func(store.ID, store.Status)) { s.frame.Notify(fn) }
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities { return s.able }
 
-// NotifyRetry implements store.Retrier, for engines that do.
+// NotifyRetry implements store.Retrier. It does nothing if the engine does not implement it.
 func (s *Store) NotifyRetry(fn func(error)) {
 	if e, ok := s.engine.(store.Retrier); ok {
 		e.NotifyRetry(fn)
 	}
 }
 
-// Inherit implements store.Inheritor, for engines that do.
+// Inherit implements store.Inheritor. It does nothing if the engine does not implement it.
 func (s *Store) Inherit() (end func(), err error) {
 	if e, ok := s.engine.(store.Inheritor); ok {
 		return e.Inherit()
@@ -148,24 +148,24 @@ func (s *Store) Inherit() (end func(), err error) {
 	return func() {}, nil
 }
 
-// Close implements store.Store. Claims that were not left stand until their ttl has passed, or until the engine finds
-// that their client is gone.
+// Close implements store.Store. Claims that were not left stay until they expire, or until the engine finds that their
+// client is gone.
 func (s *Store) Close() error {
 	if !s.frame.Shut() {
 		return nil
 	}
-	s.waiting.close()
-	s.sweeper.Stop() // no sweep runs any more that would set it
+	s.poller.close()
+	s.sweeper.Stop() // no running sweep can reset it any more
 	return s.engine.Close()
 }
 
-// hear takes a push of the engine.
-func (s *Store) hear(id store.ID, standing store.Status) {
-	s.waiting.remove(id)
-	s.frame.Push(id, standing)
+// receive handles a push from the engine.
+func (s *Store) receive(id store.ID, status store.Status) {
+	s.poller.remove(id)
+	s.frame.Push(id, status)
 }
 
-// sweep runs every now and then. That it fails is no news: whoever uses the store is told.
+// sweep runs every sweepEvery. Its error is dropped: a fault of the database also shows in the calls of clients.
 func (s *Store) sweep() {
 	s.frame.Go(func() {
 		ctx, cancel := context.WithTimeout(s.frame.Life(), frame.AskTimeout)

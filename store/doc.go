@@ -89,6 +89,8 @@
 //     has not responded at all for some time.
 //   - A Fault is Busy if the store is connected and only did not respond in time. That time does not begin yet.
 //
+// Optional interfaces, such as [Watcher] and [Lister] for viewers, are documented where they are declared.
+//
 // Rule 12, format. What a store writes carries a version. A client that finds a newer version returns [ErrFormat] and
 // changes nothing.
 package store

@@ -3,6 +3,7 @@ package webui
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,12 +24,13 @@ type board struct {
 	pending map[store.ID]deadlock // found once, to be confirmed
 
 	version  uint64
-	dirty    map[string]bool // names whose rows changed since they were last sent
-	held     int             // queues with a holder
-	waiting  int             // waiting claims
-	loaded   bool            // the first batch has arrived
-	since    time.Time       // when the first batch arrived
-	err      error           // of the store, while it is failing
+	dirty    map[string]bool   // names whose rows changed since they were last sent
+	held     int               // queues with a holder
+	waiting  int               // waiting claims
+	loaded   bool              // the first batch has arrived
+	since    time.Time         // when the first batch arrived
+	unread   map[string]string // names whose queues cannot be read, and why
+	err      error             // of the store, while it is failing
 	failedAt time.Time
 }
 
@@ -58,7 +60,7 @@ type claimKey struct {
 func newBoard() *board {
 	return &board{
 		queues: map[string]*queue{}, owners: map[string]map[string]bool{}, broken: map[claimKey]string{},
-		pending: map[store.ID]deadlock{}, dirty: map[string]bool{}, history: newHistory(),
+		pending: map[store.ID]deadlock{}, dirty: map[string]bool{}, unread: map[string]string{}, history: newHistory(),
 	}
 }
 
@@ -77,16 +79,26 @@ func (b *board) apply(batch []holdfast.Queue, now time.Time) {
 	b.err = nil
 }
 
-// fail notes that the store is failing.
+// fail notes that the store is failing, or that one queue cannot be read.
 func (b *board) fail(err error, now time.Time) {
+	if e, ok := errors.AsType[*holdfast.Error](err); ok && e.Name != "" {
+		if len(b.unread) < maxUnread {
+			b.unread[e.Name] = err.Error()
+		}
+		return
+	}
 	if b.err == nil {
 		b.failedAt = now
 	}
 	b.err = err
 }
 
+// maxUnread is how many names are noted whose queues cannot be read.
+const maxUnread = 1000
+
 // replace takes the new state of one queue.
 func (b *board) replace(q holdfast.Queue, now time.Time, why string) {
+	delete(b.unread, q.Name)
 	old := b.queues[q.Name]
 	if old == nil && len(q.Entries) == 0 {
 		return

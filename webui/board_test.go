@@ -126,6 +126,20 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestUnreadable: a queue that cannot be read is no failure of the store, and is forgotten when it can be read.
+func TestUnreadable(t *testing.T) {
+	p := newPlayer()
+	p.fail(&holdfast.Error{Op: "inspect", Name: "x", Err: store.ErrFormat}, p.now)
+	m := newMessage(p.board, p.now)
+	if m.Unread != 1 || !strings.Contains(m.UnreadWhy, "x") || m.Failing != "" {
+		t.Errorf("%+v", m)
+	}
+	p.at(0, "x", held(1, "a"))
+	if m := newMessage(p.board, p.now); m.Unread != 0 || m.UnreadWhy != "" {
+		t.Errorf("%+v", m)
+	}
+}
+
 // TestFirstBatchHasNoEvents: what was there before the watch began did not happen now.
 func TestFirstBatchHasNoEvents(t *testing.T) {
 	b := newBoard()

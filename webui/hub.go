@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -162,6 +163,7 @@ type flusher struct {
 	again    bool   // search although nothing changed
 	loaded   bool   // as the viewers know it
 	failing  string // likewise
+	unread   int    // likewise
 }
 
 // message returns the next message for all viewers, or nil.
@@ -172,10 +174,11 @@ func (f *flusher) message(b *board, now time.Time) []byte {
 		f.searched, f.version = now, b.version
 	}
 	failing := b.failure()
-	if len(b.dirty) == 0 && !deadlocks && f.loaded == b.loaded && f.failing == failing && now.Sub(f.sent) < pingEvery {
+	if len(b.dirty) == 0 && !deadlocks && f.loaded == b.loaded && f.failing == failing && f.unread == len(b.unread) &&
+		now.Sub(f.sent) < pingEvery {
 		return nil
 	}
-	f.sent, f.loaded, f.failing = now, b.loaded, failing
+	f.sent, f.loaded, f.failing, f.unread = now, b.loaded, failing, len(b.unread)
 	m := newMessage(b, now)
 	m.Rows, m.Gone = b.changes()
 	return encode("change", m)
@@ -198,6 +201,8 @@ type messageJSON struct {
 	Now       int64             `json:"now"`
 	Loaded    bool              `json:"loaded"`
 	Failing   string            `json:"failing,omitempty"`
+	Unread    int               `json:"unread,omitempty"`    // names whose queues cannot be read
+	UnreadWhy string            `json:"unreadWhy,omitempty"` // of the first of them
 	Held      int               `json:"held"`
 	Waiting   int               `json:"waiting"`
 	Deadlocks [][]stepJSON      `json:"deadlocks"`
@@ -208,6 +213,9 @@ type messageJSON struct {
 func newMessage(b *board, now time.Time) messageJSON {
 	m := messageJSON{
 		Now: now.UnixMilli(), Loaded: b.loaded, Failing: b.failure(), Held: b.held, Waiting: b.waiting, Deadlocks: [][]stepJSON{},
+	}
+	if m.Unread = len(b.unread); m.Unread > 0 {
+		m.UnreadWhy = b.unread[slices.Min(slices.Collect(maps.Keys(b.unread)))]
 	}
 	for _, k := range b.knots {
 		m.Deadlocks = append(m.Deadlocks, k.steps())

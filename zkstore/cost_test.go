@@ -45,7 +45,7 @@ func TestOneRequestEach(t *testing.T) {
 	const tooLong = 20 * time.Millisecond // then the lock is watched
 	var ours map[int32]int
 	testkit.Await(t, "the machine has time for this test", func() bool {
-		lockAndUnlock() // makes the line, which the servers remove soon
+		lockAndUnlock() // makes the queue, which the servers remove soon
 		before, began := way.sofar(), time.Now()
 		lockAndUnlock()
 		took := time.Since(began)
@@ -79,9 +79,9 @@ func TestThousandRenewals(t *testing.T) {
 		claims[i] = testkit.Held(t, s, testkit.Claim(fmt.Sprint("claim ", i), costTTL))
 	}
 	cost := way.during(t, func() {
-		standings, err := s.Keep(t.Context(), claims)
+		statuses, err := s.Keep(t.Context(), claims)
 		testkit.Must(t, err)
-		for i, k := range standings {
+		for i, k := range statuses {
 			if k.Err != nil || k.State != store.Held || k.Ticket != claims[i].Ticket {
 				t.Fatalf("claim %d: %+v", i, k)
 			}
@@ -93,7 +93,7 @@ func TestThousandRenewals(t *testing.T) {
 	}
 }
 
-// An owner of many claims begins to wait in many lines, which all its claims say from then on. That is more than
+// An owner of many claims begins to wait in many queues, which all its claims say from then on. That is more than
 // servers take in one request.
 func TestManyRenewalsGrow(t *testing.T) {
 	t.Parallel()
@@ -105,17 +105,17 @@ func TestManyRenewalsGrow(t *testing.T) {
 			claims[i].Waits = append(claims[i].Waits, store.Wait{Name: strings.Repeat("n", 250)})
 		}
 	}
-	standings, err := s.Keep(t.Context(), claims)
+	statuses, err := s.Keep(t.Context(), claims)
 	testkit.Must(t, err)
-	for i, k := range standings {
+	for i, k := range statuses {
 		if k.Err != nil || k.State != store.Held {
 			t.Fatalf("claim %d: %+v", i, k)
 		}
 	}
 }
 
-// A release in a line of 200 waiters costs one request of the holder and one of the waiter after the next, which reads
-// the line to learn that it is the next now. One that has joined behind two knows. The waiter that is granted the lock
+// A release in a queue of 200 waiters costs one request of the holder and one of the waiter after the next, which reads
+// the queue to learn that it is the next now. One that has joined behind two knows. The waiter that is granted the lock
 // asks for nothing, and neither do the others.
 func TestReleaseAmongWaiters(t *testing.T) {
 	t.Parallel()
@@ -164,14 +164,14 @@ type counted struct {
 	claim store.Claim
 }
 
-// joinCounted joins the line of one name.
+// joinCounted joins the queue of one name.
 func joinCounted(t *testing.T, addr string) counted {
 	t.Helper()
 	s, way := openCounted(t, addr)
 	c := counted{s, way, testkit.Listen(s), testkit.Claim("wanted", costTTL)}
-	standing, err := s.Join(t.Context(), c.claim)
+	status, err := s.Join(t.Context(), c.claim)
 	testkit.Must(t, err)
-	c.claim.Ticket = standing.Ticket
+	c.claim.Ticket = status.Ticket
 	return c
 }
 

@@ -116,7 +116,7 @@ func TestCuratorDowngrade(t *testing.T) {
 	testkit.Keep(t, s, waiter, store.Held)
 }
 
-// Readers of ours and of others hold together, and exclude writers, in the order of the line.
+// Readers of ours and of others hold together, and exclude writers, in the order of the queue.
 func TestReadersAmongOthers(t *testing.T) {
 	s, other := openCurator(t, "curator-rw")
 	first := testkit.Held(t, s, reads("path/to/lock"))

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkstore"
 )
 
-// A claim is made smaller, the response to that is lost, and the claim leaves: nothing of it stays in the line.
+// A claim is made smaller, the response to that is lost, and the claim leaves: nothing of it stays in the queue.
 func TestLostDowngradeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	server := servers.ZooKeeper(t)

@@ -30,15 +30,20 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	nodes := s.examineServers(ctx)
 	return []store.Finding{
 		s.permissions(), majorityOf(nodes, s.ensemble(ctx)), versionsOf(nodes), s.tick(ctx, nodes),
-		{Check: "clock", Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong", s.TTL)},
+		{Check: "clock", Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
+			s.TTL)},
 		s.space(ctx),
 	}
 }
 
 func (s *Store) permissions() store.Finding {
-	f := store.Finding{Check: "permissions", Found: "connected without a user; every client that reaches the servers can take locks away"}
-	if user := s.servers.user; user != "" {
+	f := store.Finding{Check: "permissions", Found: "connected without a user; every client that reaches the servers " +
+		"can take locks away"}
+	switch user := s.servers.user; {
+	case user != "":
 		f.Found = "connected as " + store.Quote(user) + "; nodes are made for this user alone"
+	case s.servers.hasUser():
+		f.Found = "connected with the user of WithCredentials; nodes are made for this user alone"
 	}
 	return f
 }
@@ -46,8 +51,8 @@ func (s *Store) permissions() store.Finding {
 // A serverReport is what a server responds to four-letter words.
 type serverReport struct {
 	address string
-	srvr    map[string]string // of the lines "Name: value"; nil: it does not respond so
-	conf    map[string]string // of the lines "name=value"
+	srvr    map[string]string // of the queues "Name: value"; nil: it does not respond so
+	conf    map[string]string // of the queues "name=value"
 	err     error             // why there is no connection
 }
 
@@ -90,7 +95,7 @@ func (s *Store) word(ctx context.Context, address, word string) (string, error) 
 	return string(text), err
 }
 
-// pairs reads lines of a name and a value.
+// pairs reads queues of a name and a value.
 func pairs(text, separator string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -138,7 +143,8 @@ func majorityOf(nodes []serverReport, voters int) store.Finding {
 		}
 	}
 	total := max(voters, len(nodes))
-	f.Found = fmt.Sprintf("%d of %d servers of the URL respond (%s)", len(nodes)-len(away), len(nodes), strings.Join(modes, ", "))
+	f.Found = fmt.Sprintf("%d of %d servers of the URL respond (%s)", len(nodes)-len(away), len(nodes),
+		strings.Join(modes, ", "))
 	if voters > 0 {
 		f.Found += fmt.Sprintf("; %d servers vote", voters)
 	}
@@ -178,7 +184,8 @@ func versionsOf(nodes []serverReport) store.Finding {
 	case 1:
 	default:
 		f.Level = store.Warn
-		f.Why, f.Fix = "servers of different versions are meant for the time of an upgrade only", "upgrade the servers that are older"
+		f.Why = "servers of different versions are meant for the time of an upgrade only"
+		f.Fix = "upgrade the servers that are older"
 	}
 	return f
 }
@@ -207,7 +214,8 @@ func (s *Store) tick(ctx context.Context, nodes []serverReport) store.Finding {
 	}
 	f.Found = fmt.Sprintf("tickTime is %v, and the store was told %v", found, told)
 	if !certain {
-		f.Found = fmt.Sprintf("the shortest session is %v, which makes a tickTime of %v; the store was told %v", 2*found, found, told)
+		f.Found = fmt.Sprintf("the shortest session is %v, which makes a tickTime of %v; the store was told %v", 2*found,
+			found, told)
 	}
 	switch {
 	case found > told:
@@ -216,7 +224,8 @@ func (s *Store) tick(ctx context.Context, nodes []serverReport) store.Finding {
 			f.Level = store.Warn
 		}
 		f.Why = "with a longer tick than the store reckons with, a lease can be believed for longer than the servers keep it"
-		f.Fix = fmt.Sprintf("append tick=%v to the URL of all clients, or set tickTime=%d at the servers", found, told.Milliseconds())
+		f.Fix = fmt.Sprintf("append tick=%v to the URL of all clients, or set tickTime=%d at the servers", found,
+			told.Milliseconds())
 	case 4*found < told:
 		f.Found += fmt.Sprintf("; tick=%v would make leases last that much longer", found)
 	}
@@ -259,7 +268,8 @@ func (s *Store) leastTimeout(ctx context.Context, address string) (time.Duration
 
 // send sends a request after its length.
 func send(conn net.Conn, request []byte) error {
-	_, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)) //nolint:gosec // short
+	_, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))),
+		request...)) //nolint:gosec // short
 	return err
 }
 
@@ -286,8 +296,10 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	}
 	if err == nil && len(foreign) > 0 {
 		f.Level = store.Warn
-		f.Found = fmt.Sprintf("%d nodes below %s are not Holdfast's, such as %s", len(foreign), s.servers.tenant(), store.Quote(foreign[0]))
-		f.Why, f.Fix = "another program writes where locks are kept", "zkCli.sh deleteall PATH, or give locks a chroot: zk://HOST/PATH"
+		f.Found = fmt.Sprintf("%d nodes below %s are not Holdfast's, such as %s", len(foreign), s.servers.tenant(),
+			store.Quote(foreign[0]))
+		f.Why = "another program writes where locks are kept"
+		f.Fix = "zkCli.sh deleteall PATH, or give locks a chroot: zk://HOST/PATH"
 	}
 	return f
 }

@@ -41,7 +41,7 @@ func (z anyEpoch) Make(
 	return z.servers.Make(ctx, c, claim, data)
 }
 
-// LinePath is the path of a name's line, for a store without prefix. The root is that of Curator's layout.
+// LinePath is the path of a name's queue, for a store without prefix. The root is that of Curator's layout.
 func LinePath(layout, root, name string) string { return layoutNamed(layout, root).path(name) }
 
 func layoutNamed(name, root string) layout {

@@ -20,7 +20,7 @@ import (
 // server, had the Join made void there, and come back to the follower. The leader refuses requests of a follower that a
 // session has left, but now the session is back: the leader hears of that as soon as the follower says so, while the
 // Join stands in the leader's queue, behind requests of others. Nothing comes of it, since the session has begun
-// another epoch. A store that does not demand its epoch has a claim in the line that nobody owns.
+// another epoch. A store that does not demand its epoch has a claim in the queue that nobody owns.
 func TestLateAtTheSameServer(t *testing.T) {
 	t.Parallel()
 	e := newEnsemble(t, tick, servers.Cuttable())
@@ -68,7 +68,7 @@ func newLateJoin(t *testing.T, e *servers.ZooKeeperServers, alter func(*zkstore.
 	t.Cleanup(func() { testkit.Check(t, s.Close()) })
 	alter(s)
 	l.store = s
-	testkit.Held(t, s, testkit.Claim(w.Mutex, longTTL)) // it stays: servers remove a line that is empty
+	testkit.Held(t, s, testkit.Claim(w.Mutex, longTTL)) // it stays: servers remove a queue that is empty
 	node := w.sessionOf(w.Queue()[0])
 	l.session = "sid=0x" + strings.TrimLeft(node[strings.LastIndex(node, "/")+1:], "0")
 	l.others = connectTo(t, longTTL, l.near.Addr())
@@ -108,8 +108,8 @@ func (l *lateJoin) lands() bool {
 	ctx, giveUp := context.WithCancel(l.Context())
 	defer giveUp()
 	calls.Go(func() {
-		if standing, err := l.store.Join(ctx, claim); err == nil {
-			l.Errorf("the Join was answered: %+v", standing)
+		if status, err := l.store.Join(ctx, claim); err == nil {
+			l.Errorf("the Join was answered: %+v", status)
 		}
 	})
 	l.awaitOutstanding(ahead + 1)

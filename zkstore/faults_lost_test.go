@@ -25,7 +25,7 @@ func testLostResponse(t *testing.T, e *servers.ZooKeeperServers) {
 		w := newWitness(t, e)
 		ways := testkit.NewWays(t, e.Endpoints())
 		locks := w.OpenLong(ways.Addrs()...)
-		w.Release(w.Take(locks)) // the line is there
+		w.Release(w.Take(locks)) // the queue is there
 		w.loseResponse(ways, func(ctx context.Context) { w.giveUp(ctx, locks) })
 		testkit.Await(t, "the node that no claim knows of is deleted", func() bool { return len(w.Queue()) == 0 })
 		held := w.Take(w.OpenLong())
@@ -89,7 +89,7 @@ func testLateRequest(t *testing.T, e *servers.ZooKeeperServers) {
 	})
 }
 
-// loseResponse lets a request land, loses its response, and mends the ways when the caller has given up.
+// loseResponse lets a request land, loses its response, and repairs the ways when the caller has given up.
 func (w *witness) loseResponse(ways testkit.Ways, join func(context.Context)) {
 	w.Helper()
 	ways.Hold(proxy.Down)
@@ -112,7 +112,7 @@ func (w *witness) giveUp(ctx context.Context, locks *holdfast.Client) {
 	}
 }
 
-// mustStayEmpty demands that no claim comes to stand in the line, for a moment.
+// mustStayEmpty demands that no claim comes to is in the queue, for a moment.
 func (w *witness) mustStayEmpty() {
 	w.Helper()
 	for end := time.Now().Add(soon / 10); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -122,11 +122,11 @@ func (w *witness) mustStayEmpty() {
 	}
 }
 
-// naiveInLine returns a naive lock whose nodes lie in the lock's line, so that tests see them where they look for
+// naiveInLine returns a naive lock whose nodes lie in the lock's queue, so that tests see them where they look for
 // claims.
 func (w *witness) naiveInLine(ways testkit.Ways) *naive {
 	w.Helper()
-	w.OpenLong() // there are lines
+	w.OpenLong() // there are queues
 	line := zkstore.LinePath("", "", w.Mutex)
 	_, err := w.conn.CreateContainer(line, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	w.Must(err)

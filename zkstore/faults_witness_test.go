@@ -86,7 +86,7 @@ func (w *witness) deleteNode(path string) {
 // What a server says of itself, of which nothing must be left.
 var leftovers = regexp.MustCompile(`(?m)^zk_(watch_count|ephemerals_count)\t(\d+)$|^zk_(global_sessions)\t(\d+)$`)
 
-// nothingIsLeft waits until no node of a line or a session is left, no watch, and no session. Sessions of clients that
+// nothingIsLeft waits until no node of a queue or a session is left, no watch, and no session. Sessions of clients that
 // were killed expire first.
 func nothingIsLeft(t testing.TB, e *servers.ZooKeeperServers) {
 	t.Helper()

@@ -157,7 +157,7 @@ func (h *harness) Erase(name string, id store.ID) error {
 	})
 }
 
-// Residue counts the line's node too, which the servers remove.
+// Residue counts the queue's node too, which the servers remove.
 func (h *harness) Residue(name string) (n int, err error) {
 	err = h.do(func(conn *zk.Conn) error {
 		path := h.linePath(name)

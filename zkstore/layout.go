@@ -13,27 +13,27 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// A layout says under which path the line of a name is, and what the names of its nodes mean. A line is the children of
-// one node, and everything that decides who holds is in their names: one request reads it.
+// A layout says under which path the queue of a name is, and what the names of its nodes mean. A queue is the children
+// of one node, and everything that decides who holds is in their names: one request reads it.
 type layout interface {
-	// path returns the path of a name's line.
+	// path returns the path of a name's queue.
 	path(name string) string
 
-	// name returns the name whose line has this path.
+	// name returns the name whose queue has this path.
 	name(path string) (string, bool)
 
-	// top returns the path that all lines are under. It is empty for the root.
+	// top returns the path that all queues are under. It is empty for the root.
 	top() string
 
-	// foreign reports whether other programs have nodes in the lines too. The data of a line's node is theirs then, and
+	// foreign reports whether other programs have nodes in the queues too. The data of a queue's node is theirs then, and
 	// a node may come ahead of others that are there.
 	foreign() bool
 
-	// mayHaveLines reports whether a node can be a line, or have lines under it.
+	// mayHaveQueues reports whether a node can be a queue, or have queues under it.
 	mayHaveQueues(path string) bool
 
-	// number returns the node that is written whenever a claim is made in a line, so that the result says the number of
-	// the transaction. If it is the line's own, the result also says how many children that has.
+	// number returns the node that is written whenever a claim is made in a queue, so that the result says the number of
+	// the transaction. If it is the queue's own, the result also says how many children that has.
 	number(line string) string
 
 	// node returns what the name of a claim's node begins with. The server appends the sequence number.
@@ -42,18 +42,18 @@ type layout interface {
 	// shrunk returns the name of the node which says that a claim has fewer units now. It is empty if that can't be said.
 	shrunk(id store.ID, units int32) string
 
-	// parse reads the name of a child. ok is false for one that does not belong to the line.
+	// parse reads the name of a child. ok is false for one that does not belong to the queue.
 	parse(child string) (e entry, ok bool, err error)
 }
 
-// An entry is a child of a line's node.
+// An entry is a child of a queue's node.
 type entry struct {
 	sessionqueue.Entry       // the key is its name
 	seq                int32 // the sequence number, which begins again after 2^32 nodes
 	marker             bool  // it says that the claim with this ID has no more than its units
 }
 
-// parseLine returns the claims of a line in their order. One name that can't be read is an error: a line that is
+// parseQueue returns the claims of a queue in their order. One name that can't be read is an error: a queue that is
 // understood in part must not be judged.
 func parseQueue(l layout, children []string) ([]sessionqueue.Entry, error) {
 	entries := make([]entry, 0, len(children))
@@ -86,7 +86,7 @@ func parseQueue(l layout, children []string) ([]sessionqueue.Entry, error) {
 // ownLayout is Holdfast's. A claim's node is named FORMAT-ID-KUNITS.LIMIT-SEQUENCE, where K is l for a lock and s for a
 // semaphore. One that has shrunk has a node FORMAT-ID-to-UNITS beside it.
 type ownLayout struct {
-	queues string // the path that all lines are under
+	queues string // the path that all queues are under
 }
 
 // nodeFormat is the format of names. What begins with another number is in another format.
@@ -161,11 +161,11 @@ func (e *entry) parseAsk(text string) bool {
 	return ok && sessionqueue.ParseInt32(seq, &e.seq)
 }
 
-// curatorLayout is that of Curator's recipes: the name of a lock is its path, and the nodes of a line are named
+// curatorLayout is that of Curator's recipes: the name of a lock is its path, and the nodes of a queue are named
 // _c_UUID-lock-SEQUENCE for a mutex, or _c_UUID-__WRIT__SEQUENCE and _c_UUID-__READ__SEQUENCE for a read-write lock.
 //
-// A writer of Curator that becomes a reader, from version 5.5 on, makes a node with the writer's sequence number, and so
-// ahead of all that wait. Other children of a line don't count here, as the nodes of locks whose path goes on.
+// A writer of Curator that becomes a reader, from version 5.5 on, makes a node with the writer's sequence number, and
+// so ahead of all that wait. Other children of a queue don't count here, as the nodes of locks whose path goes on.
 // Curator sorts them by their whole names, and so waits behind one that begins with less than a digit, as - or %;
 // go-zookeeper's Lock fails beside any. So paths that go on after that of a lock are best left alone.
 //
@@ -250,7 +250,7 @@ func (l curatorLayout) mayHaveQueues(at string) bool {
 	return !isClaim && at != l.root+"/"+reserved && at != l.root+"/zookeeper"
 }
 
-// number is not the line's: that belongs to others, and so does its data.
+// number is not the queue's: that belongs to others, and so does its data.
 func (l curatorLayout) number(string) string { return l.root + "/" + reserved + "/number" }
 
 func (l curatorLayout) node(id store.ID, ask store.Demand) (string, error) {

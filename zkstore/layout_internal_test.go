@@ -105,7 +105,7 @@ func TestCuratorOrder(t *testing.T) {
 	}
 }
 
-// The path of a name is that of a lock of Curator's, but where ZooKeeper or a line would give it another meaning.
+// The path of a name is that of a lock of Curator's, but where ZooKeeper or a queue would give it another meaning.
 func TestCuratorPaths(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

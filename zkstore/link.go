@@ -110,7 +110,7 @@ func (l *link) SetReadDeadline(t time.Time) error {
 }
 
 // Write implements net.Conn. The library writes each request, and each ping, at once. It learns from Read that one has
-// failed: a request that fails here while the library is closed blocks it for ever, by one result too many.
+// failed: a request that fails here while the library is closed blocks it forever, by one result too many.
 func (l *link) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, time.Now())

@@ -35,7 +35,7 @@ func TestResponsesWaitForWatches(t *testing.T) {
 	}
 }
 
-// A request that can't be written is no error of Write, but of the Read that the library is in.
+// A request that can't be written is not an error of Write, but of the Read that the library is in.
 func TestFailedWriteEndsRead(t *testing.T) {
 	t.Parallel()
 	here, server := net.Pipe()

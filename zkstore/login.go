@@ -18,10 +18,10 @@ import (
 // Credentials returns a user and a password. An empty user leaves the one of the URL.
 type Credentials func(ctx context.Context) (user, password string, err error)
 
-// WithCredentials has each session log in with what get returns, for passwords that change. get is called when a session
-// begins, and when a server has refused a request for lack of a permission: if it returns something new then, the
-// session logs in with that as well, and sends the request again. To ZooKeeper a user with another password is another
-// user: see the package's documentation.
+// WithCredentials has each session log in with what get returns, for passwords that change. get is called when a
+// session begins, and when a server has refused a request for lack of a permission: if it returns something new then,
+// the session logs in with that as well, and sends the request again. To ZooKeeper a user with another password is
+// another user: see the package's documentation.
 func WithCredentials(get Credentials) Option { return func(s *settings) { s.credentials = get } }
 
 // WithLogin is WithCredentials for a password that does not change.

@@ -17,7 +17,7 @@ import (
 )
 
 // A naive lock is the recipe's: the first of the ephemeral sequential nodes under a path holds. It believes for a
-// session's timeout after it sent a request that was answered.
+// session's timeout after it sent a request that was responded to.
 type naive struct {
 	conn  *zk.Conn
 	line  string
@@ -110,7 +110,7 @@ func TestCutOffFollower(t *testing.T) {
 	defer stop()
 	go func() {
 		for reading.Err() == nil {
-			_ = naiveNear.read() // as long as it is answered
+			_ = naiveNear.read() // as long as it is responded to
 			time.Sleep(tick)
 		}
 	}()

@@ -45,32 +45,32 @@ type settings struct {
 	hide           func(password string)
 	tls            *tls.Config
 	layoutName     string
-	description          string // what a session's node says, for people
+	description    string // what a session's node says, for operators
 }
 
 // An Option is a setting of a store.
 type Option func(*settings)
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// TTL is the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from 2 to
-// 20 of their ticks, unless they are told otherwise.
+// WithTTL sets the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from
+// 2 to 20 of their ticks, unless they are told otherwise.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
-// Tick is the greatest tickTime of the servers, as their configuration says. The default is DefaultTick. A greater one
-// costs validity of a lock that much; one that is less than the servers' is not safe.
+// WithTick sets the greatest tickTime of the servers, as in their configuration. The default is DefaultTick. A greater
+// tick shortens the validity of locks by the difference; a tick that is less than the servers' is not safe.
 func WithTick(d time.Duration) Option { return func(s *settings) { s.tick = d } }
 
-// Chroot is the path of a node, which must exist, under which everything is.
+// WithChroot sets the path of a node, which must exist: everything is under it.
 func WithChroot(path string) Option { return func(s *settings) { s.chroot = path } }
 
-// TLS has connections use TLS.
+// WithTLS has connections use TLS.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
-// Layout is that of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing locks with
-// programs that use Curator (see the package's documentation). With a [Login], those must log in as the same user: who
-// waits in a line reads the nodes of others.
+// WithLayout sets the layout of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing
+// locks with programs that use Curator (see the package's documentation). With a user, those must log in as the same
+// user, since a waiting claim reads the nodes of others.
 func WithLayout(name string) Option { return func(s *settings) { s.layoutName = name } }
 
 // Open connects to servers, given as host:port or host.

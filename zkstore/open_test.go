@@ -157,7 +157,8 @@ func TestOpenEndsWithContext(t *testing.T) {
 	}
 }
 
-// A user of ZooKeeper's is whoever knows the password: a wrong one is that of another user, whom the nodes refuse.
+// A user of ZooKeeper's is every client that knows the password: a wrong one is that of another user, whom the nodes
+// refuse.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	server := servers.ZooKeeper(t)
@@ -299,18 +300,18 @@ func TestPermissionToWriteTakenAway(t *testing.T) {
 	testkit.Must(t, err)
 	held.Turn++ // to be written
 	began := time.Now()
-	standings, err := s.Keep(t.Context(), []store.Claim{held, other})
+	statuses, err := s.Keep(t.Context(), []store.Claim{held, other})
 	testkit.Must(t, err)
-	checkFault(t, standings[0].Err, true, "no permission for")
-	if took := time.Since(began); standings[1].State != store.Held || took > held.TTL/2 {
-		t.Errorf("after %v the other is %v, %v", took, standings[1].State, standings[1].Err)
+	checkFault(t, statuses[0].Err, true, "no permission for")
+	if took := time.Since(began); statuses[1].State != store.Held || took > held.TTL/2 {
+		t.Errorf("after %v the other is %v, %v", took, statuses[1].State, statuses[1].Err)
 	}
 	_, err = owner.SetACL(node, zk.DigestACL(zk.PermAll, "me", "secret"), -1)
 	testkit.Must(t, err)
-	standings, err = s.Keep(t.Context(), []store.Claim{held, other})
+	statuses, err = s.Keep(t.Context(), []store.Claim{held, other})
 	testkit.Must(t, err)
-	if standings[0].State != store.Held {
-		t.Errorf("when it may be written it is %v, %v", standings[0].State, standings[0].Err)
+	if statuses[0].State != store.Held {
+		t.Errorf("when it may be written it is %v, %v", statuses[0].State, statuses[0].Err)
 	}
 }
 
@@ -322,6 +323,8 @@ func TestOpenMasksPassword(t *testing.T) {
 
 func TestURLs(t *testing.T) {
 	testkit.RefuseURLs(t, map[string]string{
+		"zk://me:secret@127.0.0.1?password-file=/x":  "a user without a password",
+		"zk://127.0.0.1?password-file=/x":            "a user without a password",
 		"zk://":                                      "one server or more",
 		"zk:///locks":                                "one server or more",
 		"zk:locks":                                   "one server or more",

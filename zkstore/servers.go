@@ -19,16 +19,16 @@ import (
 // servers are the servers of one ZooKeeper. They implement sessionqueue.Server; session.go has what concerns sessions.
 type servers struct {
 	*settings
-	layout layout
-	receiver   events
+	layout   layout
+	receiver events
 }
 
-// LineKey implements sessionqueue.Server.
+// QueueKey implements sessionqueue.Server.
 func (z *servers) QueueKey(name string) string { return z.layout.path(name) }
 
 // The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
 // another for the sake of the result. That says the number of the transaction, which is the new node's czxid and the
-// claim's ticket, and how many nodes the line has if it is the line's node that was written.
+// claim's ticket, and how many nodes the queue has if it is the queue's node that was written.
 const (
 	epochOp = iota
 	createOp
@@ -90,7 +90,7 @@ func (z *servers) readEpoch(ctx context.Context, c *client) error {
 	return err
 }
 
-// makeLine makes the node of a line, which the servers remove when it has had children and has none. It returns
+// makeQueue makes the node of a queue, which the servers remove when it has had children and has none. It returns
 // ErrAgain.
 func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
@@ -118,7 +118,7 @@ func (z *servers) makeNumber(ctx context.Context, c *client, number string) erro
 	return pathError(number, err)
 }
 
-// Line implements sessionqueue.Server.
+// Queue implements sessionqueue.Server.
 func (z *servers) Queue(ctx context.Context, c *client, name string) ([]sessionqueue.Entry, error) {
 	line := z.layout.path(name)
 	children, err := z.children(ctx, c, line)
@@ -275,7 +275,7 @@ func (z *servers) Void(ctx context.Context, c *client) error {
 	return err
 }
 
-// Names implements sessionqueue.Server. The node of a line stays for a while after the last claim has left. Nodes of
+// Names implements sessionqueue.Server. The node of a queue stays for a while after the last claim has left. Nodes of
 // others that this user may not read are left out.
 func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []string, err error) {
 	var mu sync.Mutex
@@ -304,7 +304,7 @@ func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []
 	return names, nil
 }
 
-// hasClaims reports whether these are the nodes of a line, or of one that can't be read.
+// hasClaims reports whether these are the nodes of a queue, or of one that can't be read.
 func (z *servers) hasClaims(children []string) bool {
 	return slices.ContainsFunc(children, func(child string) bool {
 		_, ok, err := z.layout.parse(child)

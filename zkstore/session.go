@@ -17,7 +17,7 @@ import (
 const patiencePart = 6
 
 // Open begins a session, and makes its node, whose version is the session's epoch. A claim is made only in the epoch in
-// which that was asked for. So a request that may still be on its way is made void for ever by writing the node once
+// which that was asked for. So a request that may still be on its way is made void forever by writing the node once
 // more (rule 8 of package store).
 func (z *servers) Open(ctx context.Context) (c *client, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now() // the leader counts from when it makes the session
@@ -80,7 +80,7 @@ func create(ctx context.Context, c *client, path string, data []byte, flags int3
 	})
 }
 
-// checkVersion refuses a server that has no container nodes: it would not remove the nodes of lines.
+// checkVersion refuses a server that has no container nodes: it would not remove the nodes of queues.
 func (z *servers) checkVersion(ctx context.Context, c *client) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.CreateContainer(z.tenant(), nil, zk.FlagContainer, z.acl()) // it is there

@@ -13,7 +13,7 @@ import (
 // A Process is one run of a program.
 type Process struct {
 	Cmd  *exec.Cmd
-	Done chan struct{} // closed when it has ended; Cmd.ProcessState says how
+	Done chan struct{} // closed when it has ended; then Cmd.ProcessState is set
 }
 
 // Start starts cmd with [Attributes], unless it has attributes already.
@@ -30,7 +30,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // cmd.ProcessState says how it ended
+			_ = cmd.Wait() // cmd.ProcessState has the result
 			close(p.Done)
 		}
 	}()
@@ -50,9 +50,9 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Terminate asks the process to end by a signal such as SIGTERM, and kills it if it has not after patience.
+// Terminate sends the process a signal such as SIGTERM, and kills it if it has not ended after patience.
 func (p *Process) Terminate(signal os.Signal, patience time.Duration) error {
-	_ = Resume(p.Cmd.Process) // a paused one would not listen
+	_ = Resume(p.Cmd.Process) // a paused process would not handle the signal
 	if err := p.Cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return errors.Join(err, p.Kill())
 	}
@@ -67,7 +67,7 @@ func (p *Process) Terminate(signal os.Signal, patience time.Duration) error {
 // Kill ends the process and those of its group, and returns when it has ended.
 func (p *Process) Kill() error {
 	if p.Ended() {
-		return nil // its id may be another's by now
+		return nil // another process may have its id by now
 	}
 	if err := killGroup(p.Cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -24,7 +24,8 @@ func TestDoctor(t *testing.T) {
 	call(t, "doctor", "--strict").want(t, 0, "OK", nothing)
 	call(t, "doctor", "x").complains(t, exitUsage, "unknown command")
 	gone := bare(t, "--store=redis://:secret@127.0.0.1:1", "doctor")
-	gone.want(t, exitStore, `(?m)^FAIL  reachable .*\n +why:  .*\n +fix:  .*\nFAIL  open `, "^holdfast: the store is not fit for locks")
+	gone.want(t, exitStore, `(?m)^FAIL  reachable .*\n +why:  .*\n +fix:  .*\nFAIL  open `,
+		"^holdfast: the store is not fit for locks")
 	if strings.Contains(gone.out+gone.errors, "secret") {
 		t.Error(gone)
 	}

@@ -72,7 +72,8 @@ leadership was broken. Then elect campaigns again, also while the store cannot b
 	flags.BoolVar(&f.foreground, "foreground", false,
 		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
 	flags.StringVar(&f.label, "label", "", "a `WORD` that others see of the leader (default: the command's name)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "report on stderr when it leads, with the token, and when it is lost")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "report on stderr when it leads, with the token, and when it is "+
+		"lost")
 	return cmd
 }
 
@@ -130,7 +131,8 @@ func (r *run) campaign(ctx context.Context) (grip, error) {
 	election := r.session.Election(r.names[0], r.options()...)
 	if r.verbose {
 		if leader, err := election.Leader(ctx); err == nil {
-			r.app.say("waiting for %s: %s leads since %s", store.Shown(r.names[0]), leader.Owner, leader.Since.Format(time.DateTime))
+			r.app.say("waiting for %s: %s leads since %s", store.Shown(r.names[0]), leader.Owner,
+				leader.Since.Format(time.DateTime))
 		}
 	}
 	lease, err := election.Campaign(ctx)

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// script is a command that appends its token to a file. The second time it exits with 7, before that it goes on for long.
+// script is a command that appends its token to a file. The second time it exits with 7; the first time it goes on for
+// long.
 func script(file string) []string {
 	return []string{"--", "sh", "-c", `echo "$HOLDFAST_NAME $HOLDFAST_TOKEN" >> "$0"
 		if [ "$(wc -l < "$0")" -ge 2 ]; then exit 7; fi; exec sleep 600`, file}

@@ -168,7 +168,8 @@ func (a *app) openToExport(ctx context.Context) (c *holdfast.Client, name string
 // serve serves HTTP until end is called. It reports on failed if it ends before.
 func serve(l net.Listener, handler http.Handler) (end func(), failed <-chan error) {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: serveWithin, ReadTimeout: serveWithin, WriteTimeout: serveWithin, IdleTimeout: time.Minute,
+		Handler: handler, ReadHeaderTimeout: serveWithin, ReadTimeout: serveWithin, WriteTimeout: serveWithin,
+		IdleTimeout: time.Minute,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()

@@ -100,6 +100,7 @@ func absolute(at store.Location) store.Location {
 // A session is an open store, and what it can do.
 type session struct {
 	*holdfast.Client
+	store     store.Store
 	at        store.Location
 	abilities store.Abilities
 	inherit   func() (end func(), err error) // of store.Inheritor, if the store is one
@@ -128,8 +129,9 @@ func (a *app) openToLook(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	if isMissing(at) {
+		empty := memstore.New()
 		return &session{
-			Client: holdfast.New(memstore.New()), at: at, abilities: store.Abilities{Store: "sqlite at " + at.Path},
+			Client: holdfast.New(empty), store: empty, at: at, abilities: store.Abilities{Store: "sqlite at " + at.Path},
 		}, nil
 	}
 	return openAt(ctx, at)
@@ -164,5 +166,5 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 	if i, ok := s.(store.Inheritor); ok {
 		inherit = i.Inherit
 	}
-	return &session{holdfast.New(s, options...), at, s.Abilities(), inherit}, nil
+	return &session{holdfast.New(s, options...), s, at, s.Abilities(), inherit}, nil
 }

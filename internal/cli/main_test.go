@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leaks"
 )
 
-// This binary is also the program, where a test starts verify or verify its workers.
+// This binary is also the program, where a test starts verify or top, or verify its workers.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "verify" {
+	if len(os.Args) > 1 && (os.Args[1] == "verify" || os.Args[1] == "top") {
 		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	leaks.Main(m)

@@ -86,6 +86,7 @@ Stores are named by URL, and docs/cli.md has more of each:
 		newWait(a),
 		newLs(a),
 		newShow(a),
+		newTop(a),
 		newDoctor(a),
 		newExporter(a),
 		newBreak(a),

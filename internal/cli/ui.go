@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/webui"
 )
 
@@ -132,7 +134,7 @@ func (f *uiFlags) open(ctx context.Context) (net.Listener, error) {
 func (f *uiFlags) newPage(s *session, loopback bool, log *slog.Logger) (*webui.Handler, error) {
 	options := []webui.Option{
 		webui.WithPrefix(f.prefix), webui.WithBasePath(f.basePath), webui.WithLogger(log), webui.WithHosts(f.hosts...),
-		webui.WithStoreURL(absolute(s.at).String()),
+		webui.WithStoreURL(absolute(s.at).String()), webui.WithHealth(examination(s.at)),
 	}
 	if name, err := os.Hostname(); err == nil && !loopback {
 		options = append(options, webui.WithHosts(name))
@@ -152,6 +154,25 @@ func (f *uiFlags) newPage(s *session, loopback bool, log *slog.Logger) (*webui.H
 		return nil, usageError("%s", strings.TrimPrefix(err.Error(), "webui: "))
 	}
 	return page, nil
+}
+
+// examination returns what doctor finds, for the page.
+func examination(at store.Location) func(context.Context) []webui.Check {
+	return func(ctx context.Context) []webui.Check {
+		report, err := doctor.Run(ctx, at, nil)
+		if err != nil {
+			return []webui.Check{{Name: "open", Status: webui.Fail, Detail: bareError{err}.Error()}}
+		}
+		checks := make([]webui.Check, len(report.Findings))
+		for i, f := range report.Findings {
+			detail := f.Found
+			if f.Why != "" {
+				detail += "; " + f.Why
+			}
+			checks[i] = webui.Check{Name: f.Check, Status: webui.Status(f.Level.String()), Detail: detail, Fix: f.Fix}
+		}
+		return checks
+	}
 }
 
 // serveUntil serves until ctx ends, and then ends what is under way, at once if it takes too long.

@@ -98,7 +98,7 @@ func (u *uiRun) watch() <-chan string {
 	if token, ok := strings.CutPrefix(u.page.Fragment, "token="); ok {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine below closes it
 	check(u.t, err)
 	messages := make(chan string, 1000)
 	gone := make(chan struct{})
@@ -168,6 +168,17 @@ func TestUI(t *testing.T) {
 			var detail struct{ Entries []struct{ Until int64 } }
 			if code := u.send(http.MethodGet, "queue?name=nightly", "", &detail); code != 200 || len(detail.Entries) != 2 || detail.Entries[0].Until == 0 {
 				t.Errorf("%d, %+v", code, detail)
+			}
+			var health struct {
+				Checks []struct{ Name, Status string }
+			}
+			if code := u.send(http.MethodGet, "health", "", &health); code != 200 || len(health.Checks) < 3 {
+				t.Errorf("%d, %+v", code, health)
+			}
+			for _, c := range health.Checks {
+				if c.Name == "" || !regexp.MustCompile(`^(OK|WARN|FAIL)$`).MatchString(c.Status) {
+					t.Errorf("%+v", c)
+				}
 			}
 			if code := u.send(http.MethodPost, "break", `{"name":"nightly","token":"`+lease.Token().String()+`"}`, nil); code != 200 {
 				t.Fatalf("break: %d; %s", code, u.errors())

@@ -1,5 +1,5 @@
-// Package doctor finds out whether a store is fit for locks: whether it can be reached and used, how fast it is, how its
-// servers are set up, and what state its queues are in.
+// Package doctor finds out whether a store is fit for locks: whether it can be reached and used, how fast it is, how
+// its servers are set up, and what state its queues are in.
 //
 // What every store has is checked here, over the contract. What one kind of server has is checked by its store, which
 // is a [store.Examiner].
@@ -44,8 +44,9 @@ func (r *Report) Worst() store.Level {
 
 func (r *Report) add(fs ...store.Finding) { r.Findings = append(r.Findings, fs...) }
 
-// Run opens the store at a location and examines it. It calls found, which may be nil, with each finding as soon as there
-// is one. The error is that of a location that the store has rejected (store.Rejected); every other failure is a finding.
+// Run opens the store at a location and examines it. It calls found, which may be nil, with each finding as soon as
+// there is one. The error is that of a location that the store has rejected (store.Rejected); every other failure is a
+// finding.
 func Run(ctx context.Context, at store.Location, found func(store.Finding)) (Report, error) {
 	e := examination{found: found}
 	reached := make(chan store.Finding, 1)
@@ -177,7 +178,8 @@ func reach(ctx context.Context, at store.Location) (f store.Finding) {
 				whys = append(whys, fmt.Sprintf("%s: %v", addresses[i], cause(err)))
 			}
 		}
-		f.Found = fmt.Sprintf("%d of %d addresses do not accept connections: %s", down, len(addresses), strings.Join(whys, "; "))
+		f.Found = fmt.Sprintf("%d of %d addresses do not accept connections: %s", down, len(addresses),
+			strings.Join(whys, "; "))
 		f.Why = "a store that cannot be reached grants nothing, and leases end when their ttl has passed"
 		f.Fix = "start the server, or correct host and port in the URL, or open the firewall; to test: nc -vz HOST PORT"
 	}
@@ -270,7 +272,8 @@ func roundTrip(ctx context.Context, s store.Store) store.Finding {
 	f.Found = fmt.Sprintf("p50 %v, p99 %v of %d calls", rounded(p50), rounded(p99), calls)
 	if p99 > slow {
 		f.Level = store.Warn
-		f.Why = "a lease is renewed every third of its ttl; calls this slow cost every waiter as much, and end leases of a short ttl"
+		f.Why = "a lease is renewed every third of its ttl; calls this slow cost every waiter as much, and end leases of " +
+			"a short ttl"
 		f.Fix = fmt.Sprintf("put the store closer to its clients, or give it less work; keep ttl above %v", rounded(20*p99))
 	}
 	return f

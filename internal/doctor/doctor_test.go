@@ -77,7 +77,8 @@ func (r checked) String() string {
 func (r checked) works() checked {
 	r.t.Helper()
 	return r.want("open", store.OK, "opens in").want("lock", store.OK, "acquired").want("round trip", store.OK, "p99").
-		want("version", store.OK, "").want("permissions", store.OK, "").want("clock", store.OK, "").want("queues", store.OK, "")
+		want("version", store.OK, "").want("permissions", store.OK, "").want("clock", store.OK, "").
+		want("queues", store.OK, "")
 }
 
 // TestRedis sets one server up well, and then wrongly in one way after the other.
@@ -98,7 +99,7 @@ func TestRedis(t *testing.T) {
 	}
 	set("appendfsync", "everysec")
 	examine(t, url).want("persistence", store.Warn, "appendfsync is everysec")
-	examine(t, url+"?guard=1ms").want("persistence", store.OK, "guard")
+	examine(t, url+"?startup-delay=1ms").want("persistence", store.OK, "startup-delay")
 	set("appendonly", "no")
 	set("maxmemory-policy", "allkeys-lru")
 	examine(t, url).want("persistence", store.Warn, "appendonly is off").want("eviction", store.Warn, "no effect")
@@ -138,7 +139,8 @@ func TestRedisWithoutRights(t *testing.T) {
 	as := func(user string) checked { return examine(t, "redis://"+user+":"+secret+"@"+server.Addr()) }
 	as("reader").want("open", store.Fail, "lacks a permission")
 	as("keyless").want("open", store.Fail, "lacks a permission")
-	as("app").works().want("permissions", store.OK, "may not read the configuration").want("persistence", store.Warn, "not known")
+	as("app").works().want("permissions", store.OK, "may not read the configuration").
+		want("persistence", store.Warn, "not known")
 }
 
 // TestRedisReplica: a replica is refused, and its master is warned about.
@@ -156,9 +158,7 @@ func TestRedlock(t *testing.T) {
 	t.Parallel()
 	nodes := []*servers.RedisServer{servers.Redis(t), servers.Redis(t), servers.Redis(t)}
 	url := "redlock://" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr()
-	at, err := store.ParseLocation(url)
-	testkit.Must(t, err)
-	_, err = redlock.Init(t.Context(), at)
+	_, err := redlock.Init(t.Context(), url)
 	testkit.Must(t, err)
 	examine(t, url).works().want("majority", store.OK, "3 of 3 nodes vote").want("persistence", store.OK, "no vote").
 		want("replication", store.OK, nodes[2].Addr())
@@ -220,7 +220,8 @@ func TestMariaDB(t *testing.T) {
 	run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
 	examine(t, url).want("replication", store.Warn, "sync_binlog = 0")
 	run("SET GLOBAL sync_binlog = 1")
-	examine(t, url).works().want("persistence", store.OK, "is 1").want("replication", store.OK, "").want("read-only", store.OK, "")
+	examine(t, url).works().want("persistence", store.OK, "is 1").want("replication", store.OK, "").
+		want("read-only", store.OK, "")
 	run("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
 	examine(t, url).want("persistence", store.Fail, "is 2")
 	run("SET GLOBAL read_only = ON")
@@ -232,7 +233,8 @@ func TestEtcd(t *testing.T) {
 	t.Parallel()
 	cluster := servers.EtcdCluster(t, 3)
 	url := "etcd://" + cluster.Nodes[0].Addr() + "," + cluster.Nodes[1].Addr() + "," + cluster.Nodes[2].Addr()
-	r := examine(t, url).works().want("majority", store.OK, "3 of 3").want("alarms", store.OK, "none").want("keys", store.OK, "")
+	r := examine(t, url).works().want("majority", store.OK, "3 of 3").want("alarms", store.OK, "none").
+		want("keys", store.OK, "")
 	if r.Worst() != store.OK {
 		t.Errorf("%s", r)
 	}
@@ -255,8 +257,8 @@ func TestSingleMembers(t *testing.T) {
 		t.Errorf("no warning about the tick in\n%s", r)
 	}
 	consul := servers.Consul(t, servers.Volatile())
-	examine(t, "consul://"+consul.Addr()).works().want("majority", store.Warn, "one server").want("session ttl", store.OK, "session_ttl_min").
-		want("keys", store.OK, "")
+	examine(t, "consul://"+consul.Addr()).works().want("majority", store.Warn, "one server").
+		want("session ttl", store.OK, "session_ttl_min").want("keys", store.OK, "")
 }
 
 // TestSQLite has folders that are not there, or that this user cannot use.
@@ -271,7 +273,8 @@ func TestSQLite(t *testing.T) {
 	open := filepath.Join(folder, "open")
 	testkit.Must(t, os.Mkdir(open, 0o700))
 	testkit.Must(t, os.Chmod(open, 0o777)) //nolint:gosec // that is what is wrong
-	r := examine(t, "sqlite:"+filepath.Join(open, "locks.db")).want("open", store.Fail, "other users can write to its folder")
+	r := examine(t, "sqlite:"+filepath.Join(open, "locks.db")).want("open", store.Fail,
+		"other users can write to its folder")
 	if fix := r.Findings[len(r.Findings)-1].Fix; !strings.Contains(fix, "shared=yes") {
 		t.Errorf("the fix is %q", fix)
 	}
@@ -286,8 +289,10 @@ func TestSQLite(t *testing.T) {
 // TestGone examines stores that are not there, and locations that are rejected: of these nothing is shown.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"redis://127.0.0.1:1", "postgres://127.0.0.1:1/x", "mysql://127.0.0.1:1/x", "etcd://127.0.0.1:1",
-		"consul://127.0.0.1:1", "zk://127.0.0.1:1", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"} {
+	for _, url := range []string{
+		"redis://127.0.0.1:1", "postgres://127.0.0.1:1/x", "mysql://127.0.0.1:1/x", "etcd://127.0.0.1:1",
+		"consul://127.0.0.1:1", "zk://127.0.0.1:1", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+	} {
 		examine(t, url).want("reachable", store.Fail, "refused").want("open", store.Fail, "")
 	}
 	for _, url := range []string{"nosuch://h", "redis://h/" + secret, "etcd://h?" + secret + "=1"} {

@@ -15,8 +15,10 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"red", "lacks a permission", aclFix},
 	{"valkey", "lacks a permission", aclFix},
 	{"postgres", "only", "name the primary in the URL, or all servers: postgres://h1,h2/DATABASE finds it"},
-	{"mysql", "only", "SET GLOBAL read_only = OFF, or name the primary in the URL, or all servers: mysql://h1,h2/DATABASE"},
-	{"mariadb", "only", "SET GLOBAL read_only = OFF, or name the primary in the URL, or all servers: mariadb://h1,h2/DATABASE"},
+	{"mysql", "only", "SET GLOBAL read_only = OFF, or name the primary in the URL, or all servers: " +
+		"mysql://h1,h2/DATABASE"},
+	{"mariadb", "only", "SET GLOBAL read_only = OFF, or name the primary in the URL, or all servers: " +
+		"mariadb://h1,h2/DATABASE"},
 	{"postgres", "lacks", "holdfast schema postgres --user USER | psql DATABASE, as an administrator"},
 	{"postgres", "create the schema", "holdfast schema postgres --user USER | psql DATABASE, as an administrator"},
 	{"mysql", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},
@@ -25,9 +27,11 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"sqlite", "folder is not there", "mkdir -p the folder of the file"},
 	{"sqlite", "permission", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
 	{"sqlite", "read-only", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
-	{"sqlite", "cannot be opened", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
+	{"sqlite", "cannot be opened", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod " +
+		"u+rwx FOLDER"},
 	{"sqlite", "local disk", "move the file to a local disk, and change the URL"},
-	{"sqlite", "shared=yes", "move the file to a folder of this user, or append ?shared=yes if its users trust each other"},
+	{"sqlite", "shared=yes", "move the file to a folder of this user, or append ?shared=yes if its users trust each " +
+		"other"},
 	{"", "password", "correct user and password in the URL (write / as %2F, @ as %40)"},
 	{"", "authent", "correct user and password in the URL (write / as %2F, @ as %40)"},
 	{"", "permission", "grant this user what the message names"},

@@ -129,7 +129,8 @@ func (w *ward) formats() store.Finding {
 			shown = append(shown, store.Shown(name)+": "+text(err))
 		}
 	}
-	f.Level, f.Found = store.Warn, fmt.Sprintf("%d queues cannot be read: %s", len(w.unreadable), strings.Join(shown, "; "))
+	f.Level, f.Found = store.Warn, fmt.Sprintf("%d queues cannot be read: %s", len(w.unreadable),
+		strings.Join(shown, "; "))
 	f.Why = "locks of these names cannot be acquired by this version of holdfast"
 	f.Fix = "remove what was written there by hand, if no client uses it"
 	if newer {
@@ -215,13 +216,14 @@ func (w *ward) deadlocks(ctx context.Context) store.Finding {
 		shown = append(shown, strings.Join(steps, ", "))
 	}
 	f.Level, f.Found = store.Warn, fmt.Sprintf("%d deadlocks: %s", len(found), strings.Join(shown, "; "))
-	f.Why = "one of the clients gives up within seconds, unless it has turned the search off: then they wait until a context ends"
+	f.Why = "one of the clients gives up within seconds, unless it has turned the search off: then they wait until a " +
+		"context ends"
 	f.Fix = "take the locks in one order, or with LockAll; to end it now: holdfast break NAME"
 	return f
 }
 
-// link notes on all claims of an owner what that owner waits for, and returns the waits of those that also hold. Clients
-// write that themselves only if they search for deadlocks.
+// link notes on all claims of an owner what that owner waits for, and returns the waits of those that also hold.
+// Clients write that themselves only if they search for deadlocks.
 func (w *ward) link() map[string][]store.Wait {
 	waits, holds := map[string][]store.Wait{}, map[string]bool{}
 	w.each(func(e *store.Entry) {

@@ -195,8 +195,8 @@ func (e *Exporter) probe(ctx context.Context, c *holdfast.Client) error {
 	return err
 }
 
-// readAgain reads queues again whose holders should have renewed since they were read. Watch does not report a claim that
-// was not renewed.
+// readAgain reads queues again whose holders should have renewed since they were read. Watch does not report a claim
+// that was not renewed.
 func (e *Exporter) readAgain(ctx context.Context, c *holdfast.Client) {
 	now := time.Now()
 	e.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,7 +28,8 @@ type gauge struct {
 
 // gauges are all metrics. They are stable: a change to a name counts as breaking. docs/operations.md lists them.
 var gauges = []gauge{
-	{name: "holdfast.store.up", help: "Whether the store can be used: 1 or 0. While it is 0, nothing is reported by prefix.",
+	{name: "holdfast.store.up", help: "Whether the store can be used: 1 or 0. While it is 0, nothing is reported by " +
+		"prefix.",
 		whole: func(s *snapshot) float64 { return truth(s.up) }},
 	{name: "holdfast.store.round_trip", unit: "s", help: "How long the last probe of the store took.",
 		whole: func(s *snapshot) float64 { return s.trip.Seconds() }},
@@ -37,7 +39,8 @@ var gauges = []gauge{
 		whole: func(s *snapshot) float64 { return s.took.Seconds() }},
 	{name: "holdfast.store.held_locks", help: "Names that are held, by prefix.",
 		group: func(g *group) float64 { return float64(g.locks) }},
-	{name: "holdfast.store.held_claims", help: "Claims that hold, by prefix: a lock that several readers hold counts several times.",
+	{name: "holdfast.store.held_claims", help: "Claims that hold, by prefix: a lock that several readers hold counts " +
+		"several times.",
 		group: func(g *group) float64 { return float64(g.held) }},
 	{name: "holdfast.store.waiting_claims", help: "Claims that wait, by prefix.",
 		group: func(g *group) float64 { return float64(g.waiting) }},
@@ -45,7 +48,8 @@ var gauges = []gauge{
 		group: func(g *group) float64 { return g.oldestWait.Seconds() }},
 	{name: "holdfast.store.longest_hold", unit: "s", help: "How long the claim has held that holds longest, by prefix.",
 		group: func(g *group) float64 { return g.longestHold.Seconds() }},
-	{name: "holdfast.store.expiring_claims", help: "Claims that hold and were not renewed for more than half of their ttl, by prefix.",
+	{name: "holdfast.store.expiring_claims", help: "Claims that hold and were not renewed for more than half of their " +
+		"ttl, by prefix.",
 		group: func(g *group) float64 { return float64(g.expires) }},
 }
 
@@ -85,7 +89,8 @@ type collector struct {
 }
 
 func newCollector(e *Exporter) *collector {
-	c := &collector{exporter: e, info: prometheus.NewDesc(infoName, "The store that is reported on; always 1.", []string{"store"}, nil)}
+	c := &collector{exporter: e, info: prometheus.NewDesc(infoName, "The store that is reported on; always 1.",
+		[]string{"store"}, nil)}
 	for i := range gauges {
 		var labels []string
 		if gauges[i].group != nil {
@@ -107,7 +112,8 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	s := c.exporter.snapshot()
-	to <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, strings.ToValidUTF8(cmp.Or(s.store, "not opened yet"), "?"))
+	name := strings.ToValidUTF8(cmp.Or(s.store, "not opened yet"), "?")
+	to <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, name)
 	for i, g := range gauges {
 		if g.whole != nil {
 			to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, g.whole(&s))
@@ -130,14 +136,16 @@ func (e *Exporter) Handler() http.Handler {
 			http.Error(w, "the store cannot be used", http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "ok")
+		io.WriteString(w, "ok\n") //nolint:errcheck // the client is gone
 	})
 	return mux
 }
 
 // Push pushes metrics to the OTLP receiver at a URL every so often, until stop is called, which pushes once more. A URL
 // without a path means /v1/metrics. Headers and certificates are taken from the environment, as OpenTelemetry defines.
-func (e *Exporter) Push(ctx context.Context, receiver string, every time.Duration) (stop func(context.Context) error, err error) {
+func (e *Exporter) Push(ctx context.Context, receiver string, every time.Duration) (
+	stop func(context.Context) error, err error,
+) {
 	u, err := url.Parse(receiver)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%w: write http://HOST:4318 or https://HOST:4318", errNoReader)
@@ -164,7 +172,8 @@ func (e *Exporter) observe(meter metric.Meter) error {
 	all := make([]metric.Observable, len(gauges))
 	for i, g := range gauges {
 		var err error
-		instruments[i], err = meter.Float64ObservableGauge(g.name, metric.WithUnit(cmp.Or(g.unit, "1")), metric.WithDescription(g.help))
+		instruments[i], err = meter.Float64ObservableGauge(g.name, metric.WithUnit(cmp.Or(g.unit, "1")),
+			metric.WithDescription(g.help))
 		if err != nil {
 			return err
 		}

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long a goroutine may take to end after the last test. Goleak gives it less than half a second, which on a
-// busy machine says nothing.
+// patience is how long a goroutine may take to end after the last test. Goleak waits less than half a second, which is too
+// short on a busy machine.
 const patience = 15 * time.Second
 
 // Main runs the tests and exits. It is for TestMain.
@@ -26,7 +26,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Find is nil once there is nothing left that a test has started, and otherwise says what there is.
+// Find returns nil once no goroutine is left that a test has started, and otherwise an error that lists them.
 func Find() error { return find(patience) }
 
 func find(patience time.Duration) error {

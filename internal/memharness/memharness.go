@@ -1,4 +1,4 @@
-// Package memharness is the harness of storetest for memstore, for use inside a bubble of testing/synctest.
+// Package memharness is the storetest harness of memstore, for use inside a bubble of testing/synctest.
 package memharness
 
 import (

@@ -1,5 +1,5 @@
-// Package misplaced makes URLs of stores that hold a secret, in its place or where its author did not mean it to be,
-// for tests that look for it in what is printed.
+// Package misplaced generates URLs of stores that contain a secret, where it belongs or where it does not, for tests that
+// search for the secret in what is printed.
 package misplaced
 
 import (
@@ -13,7 +13,7 @@ type URL struct {
 	pieces []string // of the secret, in lower case
 }
 
-// Of makes a URL of a text in which $ stands for the secret, which is two words with a separator between them.
+// Of returns the URL of a text in which $ stands for the secret, which is two words with a separator between them.
 func Of(text, separator string) URL { return of(text, "w7kfirst", separator, "z9qsecond") }
 
 func of(text, first, separator, second string) URL {
@@ -41,7 +41,7 @@ var separators = []string{
 // nobody is an address where no server listens.
 const nobody = "127.0.0.1:1"
 
-// places are the places of a secret, $. SCHEME and HOST are those of the store.
+// places are URLs in which $ is the secret. SCHEME and HOST are those of the store.
 var places = []string{
 	// Where a password belongs, and what becomes of that with a slash too few or too many.
 	"SCHEME://:$@HOST", "SCHEME://user:$@HOST", "SCHEME://user:$@HOST/0", "SCHEME://user:$@HOST?prefix=p",
@@ -74,8 +74,8 @@ var places = []string{
 	"SCHEME://HOST/main?sentinel-password=$&db=x", "SCHEME://user:$@HOST/main?db=0",
 }
 
-// wellFormed has the separators with which a place makes a URL that can be meant: the two words are user and password
-// then, or a password and a host.
+// wellFormed has the separators with which such a URL is valid: the two words are then user and password, or a password
+// and a host.
 var wellFormed = map[string]string{
 	"SCHEME://$@HOST": ":", "SCHEME://$:@HOST": ":", "SCHEME://$@/nowhere/socket": ":", "SCHEME://user:$": "@",
 	"SCHEME://:$": "@", "SCHEME://HOST:$": "@", "SCHEME://$@": ":",
@@ -85,8 +85,8 @@ var wellFormed = map[string]string{
 // named are the schemes whose path names a database.
 var named = map[string]bool{"postgres": true, "postgresql": true, "mysql": true, "mariadb": true}
 
-// isNamed reports whether a place is in a name that a store is meant to show: that of a Sentinel's master or of a
-// database, or the path of a node of ZooKeeper.
+// isNamed reports whether the secret is in a name that a store shows on purpose: that of a Sentinel's master or of a
+// database, or the path of a ZooKeeper node.
 func isNamed(scheme, place string) bool {
 	switch place {
 	case "SCHEME://HOST/0/$":
@@ -97,9 +97,9 @@ func isNamed(scheme, place string) bool {
 	return false
 }
 
-// URLs makes URLs of these schemes with a secret in every place. What a store is meant to show is none of them: its
+// URLs returns URLs of these schemes with a secret in every position, except where a store shows the text on purpose: its
 // hosts, the path of its file, socket or node, the name of a Sentinel's master or of a database, the prefix, and a user
-// whose password is given too.
+// with a password.
 func URLs(schemes ...string) iter.Seq[URL] {
 	return func(yield func(URL) bool) {
 		for _, scheme := range schemes {

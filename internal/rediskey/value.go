@@ -42,7 +42,7 @@ func (o *Owners) Text(owner *store.Owner) string {
 }
 
 // Holder returns the holder of the lock of a name, from the value of its key and how long that lives; less than 0 is
-// for ever. Read reads a value of Holdfast's own, and reports whether it is one.
+// forever. Read reads a value of Holdfast's own, and reports whether it is one.
 func Holder(name, value string, left time.Duration, read func(*store.Entry, string) bool) *store.Entry {
 	p := &store.Entry{
 		Claim: store.Claim{Name: name, Demand: store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}},

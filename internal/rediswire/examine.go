@@ -109,7 +109,8 @@ func (e *Examination) clock(answer Reply, asked time.Time) store.Finding {
 	f.Found = fmt.Sprintf("the server's clock is %v from this machine's", ahead)
 	if ahead.Abs() > farOff {
 		f.Level = store.Warn
-		f.Why = "locks do not depend on it; tokens begin anew from the clock when data was lost, and one set back may repeat them"
+		f.Why = "locks do not depend on it; tokens begin anew from the clock when data was lost, and one set back may " +
+			"repeat them"
 		f.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd)"
 	}
 	return f
@@ -173,15 +174,16 @@ func (e *Examination) persistence() store.Finding {
 		return f
 	}
 	f.Why = "until the lost leases have expired, two clients can hold one lock"
-	f.Fix = "CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE; or have all clients use ?startup-delay=D with D " +
-		"at least the longest ttl"
+	f.Fix = "CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE; or have all clients use " +
+		"?startup-delay=D with D at least the longest ttl"
 	switch {
 	case e.Voter:
 		f.Level = store.OK
 		f.Found += "; a node has no vote for max-ttl after that, so that no lock is granted twice"
 	case e.Delay > 0:
 		f.Level = store.OK
-		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to that ttl", e.Delay)
+		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to that ttl",
+			e.Delay)
 	}
 	return f
 }
@@ -192,7 +194,8 @@ func (e *Examination) replication() store.Finding {
 	replicas, _ := strconv.Atoi(e.info.Get("connected_slaves"))
 	least, _ := strconv.Atoi(e.config["min-replicas-to-write"])
 	role := e.info.Get("role")
-	f.Found = fmt.Sprintf("it is a %s with %d replicas, of which %d must acknowledge a grant (wait-replicas)", role, replicas, e.Replicas)
+	f.Found = fmt.Sprintf("it is a %s with %d replicas, of which %d must acknowledge a grant (wait-replicas)", role,
+		replicas, e.Replicas)
 	switch {
 	case least > replicas:
 		f.Level = store.Fail

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Certificates are what a server and its clients need to speak TLS on loopback. One certificate, for localhost and
-// 127.0.0.1, serves both sides.
+// Certificates are what a server and its clients need to use TLS on loopback. Both sides have the same certificate, for
+// localhost and 127.0.0.1.
 type Certificates struct {
 	CAFile, CertFile, KeyFile string      // in PEM
-	Client                    *tls.Config // trusts the authority and shows the certificate
+	Client                    *tls.Config // trusts the authority and presents the certificate
 }
 
-// NewCertificates makes an authority and a certificate. The files go with the test.
+// NewCertificates creates an authority and a certificate. The files are removed with the test.
 func NewCertificates(t testing.TB) *Certificates {
 	t.Helper()
 	must := func(err error) {

@@ -15,16 +15,16 @@ import (
 //go:embed shim/clock.c
 var shimSource []byte
 
-// A Clock is the wall clock that servers see, as a test sets it. It goes at the pace of the real one. Only the wall
-// clock moves: what a server counts on its monotonic clock goes on as before. Etcd does not see it: a Go program asks
-// the kernel, and not the C library.
+// A Clock is a wall clock for servers that a test can set. It runs at the speed of the real clock. Only the wall clock
+// is changed, not the monotonic clock of a server. Etcd does not use it: a Go program reads the clock of the kernel, and
+// not through the C library.
 type Clock struct {
 	shim   string
 	file   string
 	offset *atomic.Int64 // in memory that the servers read
 }
 
-// NewClock makes a clock that shows the real time. It compiles a small library, which [Clock.Env] has the server
+// NewClock returns a clock that shows the real time. It compiles a small library, which [Clock.Env] makes the server
 // load. The test is skipped, or fails, if there is no C compiler: see [Need].
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
@@ -47,7 +47,7 @@ func NewClock(t testing.TB) *Clock {
 	return c
 }
 
-// mapOffset maps the file, so that an offset is set in one step and never seen by halves.
+// mapOffset maps the file, so that an offset is set atomically.
 func (c *Clock) mapOffset(t testing.TB) {
 	t.Helper()
 	f, err := os.OpenFile(c.file, os.O_RDWR, 0)
@@ -68,13 +68,13 @@ func (c *Clock) mapOffset(t testing.TB) {
 	c.offset = (*atomic.Int64)(unsafe.Pointer(unsafe.SliceData(page)))
 }
 
-// Env is what a server must have in its environment to see this clock.
+// Env returns the environment variable with which a server uses this clock.
 func (c *Clock) Env() []string {
 	return []string{"LD_PRELOAD=" + c.shim, "HOLDFAST_CLOCK_FILE=" + c.file}
 }
 
-// Step moves the clock, forward or back. Servers see it the next time they look.
+// Step moves the clock, forward or back. Servers get the new time at their next read.
 func (c *Clock) Step(d time.Duration) { c.offset.Add(int64(d)) }
 
-// Offset is how far the clock is ahead of the real one.
+// Offset returns how far the clock is ahead of the real one.
 func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }

@@ -17,11 +17,11 @@ func NewClock(t testing.TB) *Clock {
 	return nil
 }
 
-// Env is what a server must have in its environment to see this clock.
+// Env returns the environment variable with which a server uses this clock.
 func (*Clock) Env() []string { return nil }
 
 // Step moves the clock, forward or back.
 func (*Clock) Step(time.Duration) {}
 
-// Offset is how far the clock is ahead of the real one.
+// Offset returns how far the clock is ahead of the real one.
 func (*Clock) Offset() time.Duration { return 0 }

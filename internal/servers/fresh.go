@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// fillFresh makes the data of a fresh server by a program that is run once per machine: later servers get a copy from
-// the cache, where it has a name that changes with the versions, the arguments and the user. The data
-// folder comes last, after folderFlag.
+// fillFresh creates the data of a fresh server with a program that is run once per machine: later servers get a copy from
+// the cache, under a name that depends on the versions, the arguments and the user. The data folder is the last argument,
+// after folderFlag.
 func (s *Server) fillFresh(program, folderFlag string, args ...string) error {
 	version, err := exec.Command(s.path, "--version").Output()
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Server) fillFresh(program, folderFlag string, args ...string) error {
 	return s.keepFresh(fresh)
 }
 
-// keepFresh copies the data into the cache, in one step for others who look. Another test binary may be quicker.
+// keepFresh copies the data into the cache, atomically for other processes. Another test binary may do so first.
 func (s *Server) keepFresh(fresh string) error {
 	if err := os.MkdirAll(filepath.Dir(fresh), 0o755); err != nil {
 		return err

@@ -24,15 +24,15 @@ import (
 type MariaDBServer struct {
 	*Server
 	set      *settings
-	id       uint32         // in the binary logs; another one when it has lost its data, or it would skip what was its own
-	primary  *MariaDBServer // nil: it is none's replica
+	id       uint32         // in the binary logs; a new one after it has lost its data, or it would skip its own events
+	primary  *MariaDBServer // nil: it is not a replica
 	replicas []*MariaDBServer
 	semiSync bool // the primary waits for a replica
 }
 
-// MariaDB starts a MariaDB server with a user root who may do everything, and has no password or the [Password]. What
-// the server has acknowledged is still there after Kill and Start, but it does not wait for the disk: with
-// Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") it does. It keeps a binary log for replicas.
+// MariaDB starts a MariaDB server. Its user root has all privileges, and no password unless [Password] is given. What the
+// server has acknowledged is still there after Kill and Start, but it does not wait for the disk: with
+// Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") it does. It writes a binary log for replicas.
 func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	t.Helper()
 	m := newMariaDB(t, settingsOf(options), nil)
@@ -64,10 +64,10 @@ func newMariaDB(t testing.TB, set *settings, primary *MariaDBServer) *MariaDBSer
 	return m
 }
 
-// smallLog makes for a small data folder.
+// smallLog keeps the data folder small.
 const smallLog = "--innodb-log-file-size=8M"
 
-// initialize makes the data of a fresh server.
+// initialize creates the data of a fresh server.
 func (m *MariaDBServer) initialize() error {
 	program, err := exec.LookPath("mariadb-install-db")
 	if err != nil {
@@ -78,13 +78,14 @@ func (m *MariaDBServer) initialize() error {
 		"--skip-test-db", "--skip-name-resolve", "--innodb-use-native-aio=0", smallLog)
 }
 
-// The user as whom replicas connect may read the binary log, and nothing else.
+// The user of replicas may read the binary log, and nothing else.
 const (
 	replicaName = "holdfast-replica"
 	replicaUser = "'" + replicaName + "'@'127.0.0.1'"
 )
 
-// writeFiles writes the certificates, and what the server runs before it lets anybody in: nothing of it is replicated.
+// writeFiles writes the certificates, and the statements that the server runs before it accepts connections. They are not
+// replicated.
 func (m *MariaDBServer) writeFiles() error {
 	statements := []string{
 		"SET SESSION sql_log_bin = 0",
@@ -186,11 +187,11 @@ func (m *MariaDBServer) open() (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// checkReady demands that the process that was started answers: no other has its file in this folder.
+// checkReady checks that the process that was started responds: no other has its pid file in this folder.
 func (m *MariaDBServer) checkReady() error {
 	_, values, err := m.row(readyPatience, "SELECT @@pid_file")
 	if err == nil && (len(values) != 1 || values[0] != m.pidPath()) {
-		err = fmt.Errorf("another server answers on %s", m.Addr())
+		err = fmt.Errorf("another server responds on %s", m.Addr())
 	}
 	return err
 }
@@ -205,7 +206,7 @@ func (m *MariaDBServer) exec(statements ...string) error {
 	return nil
 }
 
-// ask runs a query as root and returns the last value of the first row, or nothing if there is none.
+// ask runs a query as root and returns the last value of the first row, or "" if there is no row.
 func (m *MariaDBServer) ask(query string, args ...any) (answer string, err error) {
 	_, values, err := m.row(answerPatience, query, args...)
 	if err != nil || len(values) == 0 {

@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// etcdVersion is what tests run against. tools/etcd/go.mod says the same to the makefile, which builds it.
+// etcdVersion is the version that tests use. tools/etcd/go.mod, from which it is built, must have the same.
 const etcdVersion = "v3.7.3"
 
-// consulVersion is what tests run against. tools/consul/go.mod says the same to the makefile, which builds it.
+// consulVersion is the version that tests use. tools/consul/go.mod, from which it is built, must have the same.
 const consulVersion = "v1.22.5"
 
-// valkeyVersion is the first number of the Valkey that tests run against. tools/install-valkey says the same.
+// valkeyVersion is the major version of Valkey that tests use. tools/install-valkey must have the same.
 const valkeyVersion = "8"
 
-// howToGet says how to get the programs that tests need, on Debian.
+// howToGet has how to install the programs that tests need, on Debian.
 var howToGet = map[string]string{
 	"redis-server":  "apt-get install redis-server (7.0 or newer; it is its own sentinel)",
 	"valkey-server": "make servers, or put Valkey 8 or newer on the PATH",
@@ -36,7 +36,7 @@ var howToGet = map[string]string{
 	"chromium":      "apt-get install chromium",
 }
 
-// storesOf says which stores need a server.
+// storesOf has the stores that need a server.
 var storesOf = map[string][]string{
 	"redis-server":  {"redis", "redlock"},
 	"valkey-server": {"redis", "redlock"},
@@ -65,7 +65,7 @@ func Need(t testing.TB, program string) (path string) {
 	return ""
 }
 
-// Missing reports whether a program is missing on this machine, and how to get it.
+// Missing reports whether a program is missing on this machine, and how to install it.
 func Missing(program string) (advice string, missing bool) {
 	if _, err := find(program); err == nil {
 		return "", false
@@ -80,7 +80,7 @@ func adviceFor(program string) string {
 	return "put it on the PATH"
 }
 
-// LeaveOut skips the test, or fails it where tests must not be left out, as [Need] says.
+// LeaveOut skips the test, or fails it where tests must not be left out: see [Need].
 func LeaveOut(t testing.TB, because string) {
 	t.Helper()
 	if required() {
@@ -89,7 +89,7 @@ func LeaveOut(t testing.TB, because string) {
 	t.Skipf("left out, because %s", because)
 }
 
-// asked reports whether one of these stores needs a program. Without any, all are meant.
+// asked reports whether one of these stores needs a program. An empty list means all stores.
 func asked(stores []string, program string) bool {
 	users, isServer := storesOf[program]
 	if len(stores) == 0 || !isServer {
@@ -98,8 +98,8 @@ func asked(stores []string, program string) bool {
 	return slices.ContainsFunc(users, func(user string) bool { return slices.Contains(stores, user) })
 }
 
-// find finds a program on the PATH. Etcd, Consul and Valkey lie in the cache where `make servers` puts them, since what
-// systems come with is old or missing. HOLDFAST_ETCD and HOLDFAST_CONSUL name others. Valkey may also be on the PATH.
+// find finds a program on the PATH. Etcd, Consul and Valkey are in the cache where `make servers` installs them, since the
+// versions of systems are old or missing. HOLDFAST_ETCD and HOLDFAST_CONSUL name others. Valkey may also be on the PATH.
 // Debian keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar, and
 // the program is the java that runs it.
 func find(program string) (path string, err error) {
@@ -135,13 +135,13 @@ var (
 	debianJars     = "/usr/share/java"
 )
 
-// zooKeeperJar is where ZooKeeper is: what HOLDFAST_ZOOKEEPER_JAR names, or Debian's.
+// zooKeeperJar returns the path of ZooKeeper: the jar that HOLDFAST_ZOOKEEPER_JAR names, or Debian's.
 func zooKeeperJar() string {
 	return cmp.Or(os.Getenv("HOLDFAST_ZOOKEEPER_JAR"), filepath.Join(debianJars, "zookeeper.jar"))
 }
 
 // zooKeeperClasses is the class path of ZooKeeper. Debian's jar names the others that it needs, but for a logger and a
-// part of what TLS needs. Of another ZooKeeper, all jars lie in one folder.
+// part of what TLS needs. The jars of another ZooKeeper are all in one folder.
 func zooKeeperClasses() string {
 	jar := zooKeeperJar()
 	dir, others := filepath.Dir(jar), []string{"*"}
@@ -159,7 +159,7 @@ func zooKeeperClasses() string {
 func findPostgres() (path string, err error) {
 	path, err = exec.LookPath("postgres")
 	if err == nil {
-		return filepath.EvalSymlinks(path) // its tools lie beside the program
+		return filepath.EvalSymlinks(path) // its tools are beside the program
 	}
 	paths, _ := filepath.Glob(debianPostgres)
 	if len(paths) == 0 {
@@ -189,7 +189,7 @@ func findCached(name string) (path string, err error) {
 	return exec.LookPath(filepath.Join(dir, name))
 }
 
-// cacheDir is where `make servers` puts what it builds.
+// cacheDir returns the folder where `make servers` puts what it builds.
 func cacheDir() (string, error) {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// askPatience is how long a node may take to say how it stands. One that is paused never does.
+// askPatience bounds a request for the state of a node. A paused node never responds.
 const askPatience = 500 * time.Millisecond
 
-// each does something with all nodes at the same time.
+// each calls a function for all nodes at the same time.
 func each[N any](nodes []N, do func(N) error) error {
 	errs := make([]error, len(nodes))
 	var all sync.WaitGroup
@@ -22,7 +22,7 @@ func each[N any](nodes []N, do func(N) error) error {
 	return errors.Join(errs...)
 }
 
-// addrsOf are the addresses of all nodes, as host:port.
+// addrsOf returns the addresses of all nodes, as host:port.
 func addrsOf[N interface{ Addr() string }](nodes []N) []string {
 	var addrs []string
 	for _, node := range nodes {
@@ -31,7 +31,8 @@ func addrsOf[N interface{ Addr() string }](nodes []N) []string {
 	return addrs
 }
 
-// agreed is the server that more than half of the voters name by its address. Who does not answer names none.
+// agreed returns the server that more than half of the voters name by its address. A voter that does not respond names
+// none.
 func agreed(voters, servers []*RedisServer, named func(*RedisServer) (addr string, err error)) (*RedisServer, error) {
 	var mu sync.Mutex
 	votes := map[string]int{}
@@ -61,8 +62,8 @@ type node interface {
 	AwaitHealthy() error
 }
 
-// startTogether starts nodes on free ports, which choosePorts chooses for all of them. If another process is quicker to
-// take one, all of them try again on others.
+// startTogether starts nodes on free ports, which choosePorts chooses for all of them. If another process uses one first,
+// all of them are started again on others.
 func startTogether[N node](nodes []N, choosePorts func() error, start func(N) error) error {
 	var err error
 	for range maxClashes {
@@ -105,14 +106,14 @@ func killTogether[N node](nodes []N, keepData bool) error {
 	})
 }
 
-// A reign is a leader and its term, as one node sees them.
+// A reign is a leader and its term, as one node reports them.
 type reign struct {
 	leader string
 	term   uint64
 }
 
-// leaderNow returns the node that leads, as it and a majority say. Says is what one node says, and whether it means
-// itself. A node that does not answer does not count.
+// leaderNow returns the leader, as it and a majority of nodes report. says returns the report of one node, and whether the
+// node names itself. A node that does not respond does not count.
 func leaderNow[N comparable](nodes []N, says func(context.Context, N) (r reign, itself bool, err error)) (N, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
@@ -141,7 +142,7 @@ func leaderNow[N comparable](nodes []N, says func(context.Context, N) (r reign, 
 	return none, errors.Join(errors.New("no node leads a majority"), err)
 }
 
-// poll asks until the answer is good.
+// poll repeats a request until its response is good.
 func poll(check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
@@ -158,7 +159,7 @@ func poll(check func(context.Context) error) error {
 	}
 }
 
-// pollFor asks until there is an answer.
+// pollFor repeats a request until there is a response.
 func pollFor[A any](ask func() (A, error)) (answer A, err error) {
 	err = poll(func(context.Context) (err error) {
 		answer, err = ask()

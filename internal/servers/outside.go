@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Outside starts servers for a program that is not a test. Start calls the functions of this package with t, which
-// stands in for the test. If one of them fails, that is the error, and nothing is left of those that had started. Stop
-// ends the servers and removes their folders. A server that is on its way is not interrupted when ctx is done, but none
-// is left then either.
+// Outside starts servers for a program that is not a test. start calls the functions of this package with t, which
+// replaces the test. If one of them fails, Outside returns its error, and ends the servers that had started. stop ends the
+// servers and removes their folders. If ctx is done while a server starts, the start is not interrupted, but the server is
+// ended before Outside returns.
 func Outside(ctx context.Context, start func(t testing.TB)) (stop func() error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func Outside(ctx context.Context, start func(t testing.TB)) (stop func() error, 
 	return o.stop, nil
 }
 
-// outside stands in for the test.
+// outside replaces the test.
 type outside struct {
 	testing.TB // nil: what is not below is not called
 	ctx        context.Context
@@ -34,7 +34,7 @@ type outside struct {
 	cleanups   []func()
 }
 
-// try calls start, until that fails.
+// try calls start. It returns when start returns or fails.
 func (o *outside) try(start func(testing.TB)) {
 	defer func() {
 		if r := recover(); r != nil && r != any(o) {

@@ -44,7 +44,7 @@ func (o *owner) write(path string, content []byte) error {
 	return o.own(path)
 }
 
-// copyCertificates puts the certificates where the server can read them.
+// copyCertificates copies the certificates to where the server can read them.
 func (s *Server) copyCertificates(c *Certificates) error {
 	for _, file := range []string{c.CAFile, c.CertFile, c.KeyFile} {
 		content, err := os.ReadFile(file)
@@ -58,13 +58,13 @@ func (s *Server) copyCertificates(c *Certificates) error {
 	return nil
 }
 
-// ownFile is the copy of a file in the server's folder.
+// ownFile returns the path of the copy of a file in the server's folder.
 func (s *Server) ownFile(path string) string { return filepath.Join(s.dir, filepath.Base(path)) }
 
-// sharedTempDir makes a folder that other users can read too: a server may run as one.
+// sharedTempDir creates a folder that other users can read too: a server may run as another user.
 func sharedTempDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // t.TempDir lies in a folder of ours alone
+	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // t.TempDir is in a folder that only this user can read
 	if err != nil {
 		t.Fatal(err)
 	}

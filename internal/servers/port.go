@@ -16,15 +16,15 @@ const (
 )
 
 // taken holds the ports of this process's servers, also while a server is stopped and its ports look free. Each is
-// reserved too, so that no other test binary takes it: sentinels and replicas would find a stranger where they look for
-// one of theirs.
+// reserved too, so that no other test binary uses it: sentinels and replicas would otherwise connect to a server of
+// another test.
 var taken = struct {
 	sync.Mutex
 	reservations map[int]io.Closer // by port
 }{reservations: map[int]io.Closer{}}
 
-// pickPorts takes n ports that are free now. Somebody else may be quicker to use one: whoever starts a server on
-// them tries again then. They are given back with freePorts.
+// pickPorts reserves n ports that are free now. Another process may still use one first; then the caller must try again
+// with others. freePorts releases them.
 func pickPorts(n int) ([]int, error) {
 	taken.Lock()
 	defer taken.Unlock()
@@ -41,7 +41,7 @@ func pickPorts(n int) ([]int, error) {
 	return nil, fmt.Errorf("no %d free ports from %d to %d", n, firstPort, endOfPorts-1)
 }
 
-// take takes a port, if it is free and nobody's. The caller has locked taken.
+// take reserves a port, if it is free and not reserved. The caller has locked taken.
 func take(port int) bool {
 	if taken.reservations[port] != nil {
 		return false
@@ -64,7 +64,7 @@ func freePorts(ports []int) {
 	giveBack(ports)
 }
 
-// giveBack ends what take began. A port that a test made up was never taken.
+// giveBack releases a port that take reserved. It ignores a port that was never reserved.
 func giveBack(ports []int) {
 	for _, port := range ports {
 		if reservation := taken.reservations[port]; reservation != nil {
@@ -74,7 +74,7 @@ func giveBack(ports []int) {
 	}
 }
 
-// isFree says whether nobody listens on port.
+// isFree reports whether no process listens on port.
 func isFree(port int) bool {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	return err == nil && l.Close() == nil

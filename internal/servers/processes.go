@@ -23,7 +23,7 @@ func (s *Server) pause(p *child.Process) error {
 	})
 }
 
-// pauseOne stops one process, and returns when it stands still.
+// pauseOne stops one process, and returns when it is stopped.
 func pauseOne(p *os.Process, ended func() bool) error {
 	if err := child.Pause(p); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Server) resume(p *child.Process) error {
 	return errors.Join(err, child.Resume(p.Cmd.Process))
 }
 
-// killAll kills the process and its children. The process is paused first, so that it makes no new children.
+// killAll kills the process and its children. The process is paused first, so that it starts no new children.
 func (s *Server) killAll(p *child.Process) error {
 	if !s.forks {
 		return p.Kill()
@@ -91,7 +91,7 @@ func awaitGone(pid int) error {
 	return nil
 }
 
-// eachChild does something with each child that is not in the process group, if the server has such.
+// eachChild calls a function for each child that is not in the process group, if the server has such.
 func (s *Server) eachChild(p *child.Process, do func(*os.Process) error) error {
 	if !s.forks {
 		return nil

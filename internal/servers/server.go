@@ -18,13 +18,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/child"
 )
 
-// How long things may take on a machine that is busy with other tests, before they count as failed.
+// Time limits, for a machine that is busy with other tests.
 const (
 	startPatience = time.Minute
 	stopPatience  = 20 * time.Second
 	pollEvery     = 5 * time.Millisecond
-	maxClashes    = 20 // how often a start is tried on ports that somebody else took
-	tailLines     = 12 // what is printed of the log when a test fails: five servers must not push the failure out of sight
+	maxClashes    = 20 // how often a start is repeated on other ports after a clash
+	tailLines     = 12 // printed of the log when a test fails; few, so that the logs of five servers do not hide the failure
 )
 
 var (
@@ -33,24 +33,24 @@ var (
 	errStopped = errors.New("it does not run")
 )
 
-// A kind says how one kind of server is run.
+// A kind describes how one kind of server is run.
 type kind struct {
 	program   string
 	portCount int
 	env       []string
 	args      func() []string // called when the ports are chosen
-	ready     func() error    // nil when the server answers, and is the process that was started
+	ready     func() error    // returns nil when the server responds and is the process that was started
 
-	// What most kinds leave out.
+	// Most kinds do not set what follows.
 	owner  *owner       // the user that runs it; nil: the user of this process
-	fill   func() error // makes the data that it cannot start without, in its empty folder
-	stop   os.Signal    // asks it to end in good order; nil: SIGTERM
+	fill   func() error // creates the data that it needs to start, in its empty folder
+	stop   os.Signal    // the signal to end in good order; nil: SIGTERM
 	forks  bool         // its child processes are not in its process group
-	killed func() error // clears up what it leaves behind when it is killed
+	killed func() error // removes what it leaves behind when it is killed
 }
 
 // A Server is a real server that runs for one test. Each kind of server embeds it. Its methods may be called by any
-// goroutine, one after the other, and what they ask for is so when they return nil.
+// goroutine, one after the other. When they return nil, what they request has happened.
 type Server struct {
 	kind
 	path  string
@@ -62,8 +62,8 @@ type Server struct {
 	proc *child.Process // nil while it is stopped
 }
 
-// newServer makes the folder of a server that is to run for t, and ends and clears up with it. It is not started yet,
-// so that its kind can put files into the folder.
+// newServer creates the folder of a server for the test t. When the test ends, the server is ended and the folder
+// removed. The server is not started yet, so that its kind can put files into the folder.
 func newServer(t testing.TB, k kind) *Server {
 	t.Helper()
 	path := Need(t, k.program)
@@ -87,7 +87,7 @@ func (s *Server) makeDataDir() error {
 	return s.owner.own(s.dataDir())
 }
 
-// close ends the server and clears up, or says what there is to see.
+// close ends the server and removes its folder. If the test failed, it keeps the folder and prints the end of the log.
 func (s *Server) close(t testing.TB) {
 	if err := s.Kill(); err != nil && !errors.Is(err, errStopped) {
 		t.Errorf("%v", err)
@@ -97,7 +97,7 @@ func (s *Server) close(t testing.TB) {
 		t.Logf("%s: its folder is kept: %s. The end of its log:\n%s", s.program, s.dir, s.logTail(0))
 		return
 	}
-	// A child of the server was killed too, and may need a moment to be gone.
+	// A child of the server was killed too, and may need a moment to end.
 	err := os.RemoveAll(s.dir)
 	for deadline := time.Now().Add(stopPatience); err != nil && time.Now().Before(deadline); {
 		time.Sleep(pollEvery)
@@ -108,18 +108,18 @@ func (s *Server) close(t testing.TB) {
 	}
 }
 
-// Addr is where it listens, as host:port.
+// Addr returns the address at which the server listens, as host:port.
 func (s *Server) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port()))
 }
 
-// Port is the port where it listens. It stays the same when the server is started again.
+// Port returns the port at which the server listens. It stays the same when the server is started again.
 func (s *Server) Port() int { return s.ports[0] }
 
-// Dir is its temp folder.
+// Dir returns the server's temporary folder.
 func (s *Server) Dir() string { return s.dir }
 
-// Pid is the id of its process, or 0 while it is stopped.
+// Pid returns the id of the server's process, or 0 while it is stopped.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,24 +129,24 @@ func (s *Server) Pid() int {
 	return s.proc.Cmd.Process.Pid
 }
 
-// Start starts it again after Stop or Kill, on the same ports and with the data that is there. Another test binary may
-// just be probing one of the ports, so it tries again.
+// Start starts the server again after Stop or Kill, on the same ports and with its data. It retries if a port is in use:
+// another test binary may be probing it.
 func (s *Server) Start() error { return s.start(maxClashes, nil) }
 
-// startHere starts it once, on the ports that are chosen.
+// startHere starts the server once, on the chosen ports.
 func (s *Server) startHere() error { return s.start(1, nil) }
 
-// firstStart starts it on free ports, for as long as somebody else is quicker.
+// firstStart starts the server on free ports, and again on others if another process uses one first.
 func (s *Server) firstStart() error { return s.start(maxClashes, s.choosePorts) }
 
-// choosePorts chooses free ports, and frees those that it had.
+// choosePorts chooses free ports, and frees the ports that the server had.
 func (s *Server) choosePorts() (err error) {
 	freePorts(s.ports)
 	s.ports, err = s.pick(s.portCount)
 	return err
 }
 
-// start starts it, and again if its ports clash with somebody else's. Before each try it prepares, unless that is nil.
+// start starts the server, and again if a port is in use. Before each attempt it calls prepare, unless that is nil.
 func (s *Server) start(tries int, prepare func() error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Server) start(tries int, prepare func() error) (err error) {
 	return s.failed("start", err)
 }
 
-// fillIfEmpty makes the data of a server that has none.
+// fillIfEmpty creates the data of a server that has none.
 func (s *Server) fillIfEmpty() error {
 	if s.fill == nil {
 		return nil
@@ -181,7 +181,7 @@ func (s *Server) fillIfEmpty() error {
 		return err
 	}
 	err := s.fill()
-	if err != nil { // the next start must not take a half for the whole
+	if err != nil { // the next start must not use incomplete data
 		err = errors.Join(err, os.RemoveAll(s.dataDir()), s.makeDataDir())
 	}
 	return err
@@ -238,7 +238,7 @@ func (s *Server) startOnce() error {
 	return fmt.Errorf("%w; it said:\n%s", err, said)
 }
 
-// saysClash reports whether a server has found a port in use. Every server says it in the words of the C library.
+// saysClash reports whether a server has found a port in use. Every server logs it in the words of the C library.
 func saysClash(log string) bool {
 	return strings.Contains(strings.ToLower(log), "address already in use")
 }
@@ -262,7 +262,7 @@ func (s *Server) awaitReady() error {
 	}
 }
 
-// Stop ends it in good order, as an operator does.
+// Stop ends the server in good order, as an operator does.
 func (s *Server) Stop() error {
 	return s.end("stop", func(p *child.Process) error {
 		signal := s.stop
@@ -273,7 +273,7 @@ func (s *Server) Stop() error {
 	})
 }
 
-// Kill ends it as kill -9 does.
+// Kill ends the server as kill -9 does.
 func (s *Server) Kill() error { return s.end("kill", s.killAll) }
 
 func (s *Server) end(what string, end func(*child.Process) error) error {
@@ -286,7 +286,7 @@ func (s *Server) end(what string, end func(*child.Process) error) error {
 	})
 }
 
-// LoseData removes its data while it is stopped.
+// LoseData removes the server's data while it is stopped.
 func (s *Server) LoseData() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +297,7 @@ func (s *Server) LoseData() error {
 	return s.failed("lose data", err)
 }
 
-// Restart stops it and starts it again on the same ports, with its data or without.
+// Restart stops the server and starts it again on the same ports, with its data or without.
 func (s *Server) Restart(keepData bool) error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -310,8 +310,8 @@ func (s *Server) Restart(keepData bool) error {
 	return s.Start()
 }
 
-// Pause makes it stand still, as a machine does that swaps or is suspended. Its connections stay open, and the
-// kernel still accepts new ones for it.
+// Pause suspends the server, like a machine that swaps or is suspended. Its connections stay open, and the kernel still
+// accepts new ones for it.
 func (s *Server) Pause() error {
 	return s.withProcess("pause", s.pause)
 }
@@ -319,7 +319,7 @@ func (s *Server) Pause() error {
 // Continue ends a Pause.
 func (s *Server) Continue() error { return s.withProcess("continue", s.resume) }
 
-// withProcess does something with the process of the moment.
+// withProcess calls a function with the current process.
 func (s *Server) withProcess(what string, do func(*child.Process) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,7 +340,7 @@ func (s *Server) dataDir() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 
-// logTail gives the last lines of the log, of what was written after the first bytes.
+// logTail returns the last lines of the log, without its first bytes.
 func (s *Server) logTail(after int64) string {
 	log, err := os.ReadFile(s.logFile())
 	if err != nil {

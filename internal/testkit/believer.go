@@ -8,15 +8,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Believer returns a store that is broken on purpose: it goes on believing that it holds what it has held, whatever it
-// hears or does not hear. Where a fault meets it, the checkers must see that.
+// Believer returns a store that is broken on purpose: once it has held a claim, it reports the claim as held for ever,
+// whatever s reports. If a fault is injected, the checkers must detect that.
 func Believer(s store.Store) store.Store {
 	return &believer{Store: s, held: map[store.ID]store.Status{}}
 }
 
-// RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too. It is
-// called once, by the processes of a test. A file would not do: a process that is stopped inside a transaction keeps all
-// others from it, and nothing is shown then.
+// RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too. The
+// processes of a test call it once. A SQLite file is not suitable: a process that is stopped inside a transaction stops
+// all others, and then nothing can be shown.
 func RegisterBeliever() { RegisterBroken("believer", "redis", Believer) }
 
 // RegisterBroken registers a scheme for stores of another scheme that broken makes of them.
@@ -77,7 +77,7 @@ func (b *believer) Notify(fn func(store.ID, store.Status)) {
 	})
 }
 
-// believe notes that a claim is held, and makes of every other answer about it that it still is.
+// believe records that a claim is held, and replaces every later status of it with held.
 func (b *believer) believe(id store.ID, standing store.Status) store.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,7 +40,7 @@ func Claim(name string, ttl time.Duration) store.Claim {
 	return c
 }
 
-// Join joins, demands a state, and notes the ticket in the claim.
+// Join joins, checks the state, and stores the ticket in the claim.
 func Join(t testing.TB, s store.Store, c *store.Claim, want store.State) store.Status {
 	t.Helper()
 	standing, err := s.Join(t.Context(), *c)
@@ -51,21 +51,21 @@ func Join(t testing.TB, s store.Store, c *store.Claim, want store.State) store.S
 	return standing
 }
 
-// Held joins, demands that the claim is held, and returns it with its ticket.
+// Held joins, checks that the claim is held, and returns it with its ticket.
 func Held(t testing.TB, s store.Store, c store.Claim) store.Claim {
 	t.Helper()
 	Join(t, s, &c, store.Held)
 	return c
 }
 
-// Waiting joins, demands that the claim waits, and returns it with its ticket.
+// Waiting joins, checks that the claim waits, and returns it with its ticket.
 func Waiting(t testing.TB, s store.Store, c store.Claim) store.Claim {
 	t.Helper()
 	Join(t, s, &c, store.Waiting)
 	return c
 }
 
-// Ask keeps one claim, in whatever state it is.
+// Ask keeps one claim and returns its status.
 func Ask(t testing.TB, s store.Store, c store.Claim) store.Status {
 	t.Helper()
 	standings, err := s.Keep(t.Context(), []store.Claim{c})
@@ -75,7 +75,7 @@ func Ask(t testing.TB, s store.Store, c store.Claim) store.Status {
 	return standings[0]
 }
 
-// Keep keeps one claim and demands a state.
+// Keep keeps one claim and checks its state.
 func Keep(t testing.TB, s store.Store, c store.Claim, want store.State) store.Status {
 	t.Helper()
 	standing := Ask(t, s, c)
@@ -85,7 +85,7 @@ func Keep(t testing.TB, s store.Store, c store.Claim, want store.State) store.St
 	return standing
 }
 
-// Holds reports whether a claim is kept and held. An error is no.
+// Holds keeps a claim and reports whether it is held. It returns false on an error.
 func Holds(ctx context.Context, s store.Store, c store.Claim) bool {
 	standings, err := s.Keep(ctx, []store.Claim{c})
 	return err == nil && standings[0].Err == nil && standings[0].State == store.Held
@@ -105,7 +105,7 @@ func Leave(t testing.TB, s store.Store, c store.Claim) {
 	}
 }
 
-// Length returns how many claims stand in a line.
+// Length returns the number of claims in a queue.
 func Length(t testing.TB, s store.Store, name string) int {
 	t.Helper()
 	l, err := s.Queue(t.Context(), name)
@@ -113,7 +113,7 @@ func Length(t testing.TB, s store.Store, name string) int {
 	return len(l.Entries)
 }
 
-// CheckLength demands that so many claims stand in a line.
+// CheckLength checks the number of claims in a queue.
 func CheckLength(t testing.TB, s store.Store, name string, want int) {
 	t.Helper()
 	if n := Length(t, s, name); n != want {
@@ -121,14 +121,14 @@ func CheckLength(t testing.TB, s store.Store, name string, want int) {
 	}
 }
 
-// Listen returns the IDs of the claims that the store tells of from now on.
+// Listen returns the IDs of the claims for which the store pushes from now on.
 func Listen(s store.Store) <-chan store.ID {
 	told := make(chan store.ID, 1000)
 	s.Notify(func(id store.ID, _ store.Status) { told <- id })
 	return told
 }
 
-// NextTold waits until the store tells of a claim, and returns its ID.
+// NextTold waits for the next push and returns its ID.
 func NextTold(t testing.TB, told <-chan store.ID, what string) store.ID {
 	t.Helper()
 	select {
@@ -140,7 +140,7 @@ func NextTold(t testing.TB, told <-chan store.ID, what string) store.ID {
 	}
 }
 
-// AwaitTold waits until the store tells of this claim. What it tells of others is dropped.
+// AwaitTold waits for a push for this claim. Pushes for other claims are dropped.
 func AwaitTold(t testing.TB, told <-chan store.ID, id store.ID, what string) {
 	t.Helper()
 	for NextTold(t, told, what) != id {
@@ -153,7 +153,7 @@ func Passes(err error) bool {
 	return ok && !fault.Final
 }
 
-// Lock takes a mutex.
+// Lock locks a mutex.
 func Lock(t testing.TB, locks *holdfast.Client, name string, options ...holdfast.Option) *holdfast.Lease {
 	t.Helper()
 	lease, err := locks.Mutex(name, options...).Lock(t.Context())

@@ -1,12 +1,12 @@
-// Package testkit is what the tests of several stores share. It knows no server: a store is a store.Store or a URL.
+// Package testkit has what the tests of several stores share. It knows no server: a store is a store.Store or a URL.
 //
-//   - Must and Await end a test that cannot go on, at once or after Patience. Check reports an error and goes on.
-//   - Claim, Join, Keep, Ask and Leave use a store directly. Tour makes every call that there is.
-//   - CheckFault, Calls and RefuseURLs check what a store's errors say.
-//   - Ways and Links are a client's connections to several servers, which a test can hold back or cut.
-//   - A Scene is processes that contend for locks while a test breaks something.
-//   - Believer makes of a store one that is broken, so that a test can show that it would see it.
-//   - A Journal records who believes to hold one lock while a test plays an exact schedule.
+//   - Must and Await end a test that cannot continue, at once or after Patience. Check reports an error and continues.
+//   - Claim, Join, Keep, Ask and Leave use a store directly. Tour makes every call of a store.
+//   - CheckFault, Calls and RefuseURLs check the errors of a store.
+//   - Ways and Links are a client's connections to several servers, which a test can delay or cut.
+//   - A Scene is a set of processes that contend for locks while a test injects a fault.
+//   - Believer breaks a store on purpose, so that a test can show that it would detect that.
+//   - A Journal records which clients believe to hold one lock while a test plays an exact schedule.
 //
 // Only tests import it.
 package testkit

@@ -17,8 +17,8 @@ import (
 // Secret is the password that tests put into URLs. No error may repeat it.
 const Secret = "secret"
 
-// CheckFault demands a fault that is final or not and has all of these words. It must not show Secret, nor be taken for a
-// lock that is held.
+// CheckFault checks that err is a fault, final or not, whose text has all of these words. It must not contain Secret, nor
+// match holdfast.ErrLocked.
 func CheckFault(t testing.TB, err error, final bool, words ...string) {
 	t.Helper()
 	if _, ok := errors.AsType[*store.Fault](err); !ok {
@@ -41,7 +41,7 @@ func CheckFault(t testing.TB, err error, final bool, words ...string) {
 	}
 }
 
-// CheckMasked demands that a URL with Secret as its password cannot be opened, and that the error has the URL without it.
+// CheckMasked checks that a URL with Secret as its password cannot be opened, and that the error has the URL without it.
 func CheckMasked(t testing.TB, url string) {
 	t.Helper()
 	locks, err := holdfast.Open(t.Context(), url)
@@ -54,7 +54,7 @@ func CheckMasked(t testing.TB, url string) {
 	}
 }
 
-// OpenError returns why the store at a URL can't be opened, which it must not be.
+// OpenError returns the error of opening the store at a URL. The test fails if it can be opened.
 func OpenError(t testing.TB, url string) error {
 	t.Helper()
 	s, err := store.Open(t.Context(), Locate(t, url))
@@ -65,7 +65,7 @@ func OpenError(t testing.TB, url string) error {
 	return err
 }
 
-// CheckOpenEnds demands that opening the store at a URL, where nothing responds, takes no longer than its context.
+// CheckOpenEnds checks that opening the store at a URL where nothing responds ends with its context.
 func CheckOpenEnds(t testing.TB, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -83,8 +83,8 @@ func CheckOpenEnds(t testing.TB, url string) {
 	}
 }
 
-// CheckSessionTTL demands of a store whose session has this ttl that it is that of all locks: one can't ask for less,
-// and one that asks for more has the session's. It closes the store.
+// CheckSessionTTL checks that all locks of a store have the ttl of its session: a request for a shorter ttl fails, and a
+// request for a longer one gets the session's. It closes the store.
 func CheckSessionTTL(t testing.TB, s store.Store, ttl time.Duration) {
 	t.Helper()
 	if a := s.Abilities(); a.SessionTTL != ttl || a.MinTTL != ttl {
@@ -102,7 +102,7 @@ func CheckSessionTTL(t testing.TB, s store.Store, ttl time.Duration) {
 	}
 }
 
-// RefuseURLs demands that none of these URLs can be opened, and that the error has the words of each.
+// RefuseURLs checks that none of these URLs can be opened, and that each error has the words given for it.
 func RefuseURLs(t testing.TB, urls map[string]string) {
 	t.Helper()
 	for url, words := range urls {
@@ -138,7 +138,7 @@ func Calls(s store.Store, c store.Claim) map[string]func(context.Context) error 
 	}
 }
 
-// Nobody returns an address where nothing listens.
+// Nobody returns an address where no server listens.
 func Nobody(t testing.TB) string {
 	t.Helper()
 	l := listen(t)
@@ -146,7 +146,7 @@ func Nobody(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Silent returns an address where connections are accepted and never answered.
+// Silent returns an address where connections are accepted and nothing responds.
 func Silent(t testing.TB) string {
 	t.Helper()
 	return listen(t).Addr().String() // the kernel accepts for it
@@ -160,13 +160,13 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// CheckWorks demands that Tour works.
+// CheckWorks checks that Tour returns no error.
 func CheckWorks(t testing.TB, s store.Store) {
 	t.Helper()
 	Check(t, Tour(t.Context(), s))
 }
 
-// Tour makes every call of a store with lines, as several claims of one client do, and returns the first error.
+// Tour makes every call of a store with queues, with several claims of one client, and returns the first error.
 func Tour(ctx context.Context, s store.Store) error {
 	told := Listen(s)
 	var err error

@@ -18,8 +18,8 @@ import (
 // holderEnv makes a test binary a process that holds a lock.
 const holderEnv = "HOLDFAST_TEST_HOLDER"
 
-// A holding is the first line of input of such a process. Every further line has it write late, see HolderChild. The end
-// of its input ends it.
+// A holding is the first line of input of such a process. Every further line makes it write late, see HolderChild. The
+// process ends when its input ends.
 type holding struct {
 	URL  string
 	Lock string
@@ -38,9 +38,8 @@ type report struct {
 // has carried out the write.
 type LateWriter func(url string, lease *holdfast.Lease) (write func() (written bool, err error), err error)
 
-// HolderChild makes this program a process that holds a lock, if [Journal.StartHolder] has started it, and does not
-// return then. It is called before anything else, when stores are registered. The writer is for [Holder.WriteLate]; it
-// may be nil.
+// HolderChild makes this program a process that holds a lock, and does not return, if [Journal.StartHolder] has started
+// it. It must be called first, after stores are registered. The writer is for [Holder.WriteLate]; it may be nil.
 func HolderChild(writer LateWriter) {
 	if os.Getenv(holderEnv) == "" {
 		return
@@ -107,7 +106,7 @@ func beHolder(in io.Reader, out *json.Encoder, writer LateWriter) error {
 	return nil
 }
 
-// A Holder is a process that holds the lock of a journal until something happens to it.
+// A Holder is a process that holds the lock of a journal until it ends or loses the lock.
 type Holder struct {
 	*os.Process
 	Token holdfast.Token

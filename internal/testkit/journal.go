@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// A Journal records who believes to hold one lock, as the processes of a Scene do, while a test plays a schedule with
-// nothing left to chance.
+// A Journal records which clients believe to hold one lock, in the form of the processes of a Scene, while a test plays an
+// exact schedule.
 type Journal struct {
 	*testing.T
 	Mutex string // the name of the lock
@@ -26,7 +26,7 @@ type Journal struct {
 	clients  map[*holdfast.Client]string // by name
 }
 
-// NewJournal begins a journal of the lock of this name, with its history in dir.
+// NewJournal returns a journal of the lock of this name, with its history in dir.
 func NewJournal(t *testing.T, dir, name string) *Journal {
 	t.Helper()
 	recorder, err := history.Create(dir, "test")
@@ -58,7 +58,7 @@ func (j *Journal) Add(locks *holdfast.Client) *holdfast.Client {
 	return locks
 }
 
-// A Hold is being recorded.
+// A Hold is a hold of the lock that is being recorded.
 type Hold struct {
 	*holdfast.Lease                 // nil: it is no lock of Holdfast's
 	Done            <-chan struct{} // of the lease's context
@@ -66,7 +66,7 @@ type Hold struct {
 	asking          sync.WaitGroup
 }
 
-// Record begins to record that a client holds the lock, for as long as it is believed.
+// Record begins to record that a client holds the lock. The record ends when the client no longer believes so.
 func (j *Journal) Record(client string, token holdfast.Token, believed func() bool) (*Hold, error) {
 	hold := history.Hold{Who: history.Who{Client: client}, Resource: j.Mutex, Kind: history.Exclusive, Token: token}
 	belief, ok := j.recorder.Begin(hold, believed)
@@ -102,7 +102,7 @@ func (h *Hold) EndsIn(d time.Duration) bool {
 	}
 }
 
-// Take waits for the lock.
+// Take acquires the lock and records the hold.
 func (j *Journal) Take(locks *holdfast.Client) *Hold {
 	j.Helper()
 	ctx, cancel := context.WithTimeout(j.Context(), ScenePatience)
@@ -118,7 +118,7 @@ func (j *Journal) Take(locks *holdfast.Client) *Hold {
 	}
 }
 
-// TryTake is Take where an error is no failure of the test.
+// TryTake is Take, but returns an error instead of failing the test.
 func (j *Journal) TryTake(ctx context.Context, locks *holdfast.Client) (*Hold, error) {
 	lease, err := locks.Mutex(j.Mutex).Lock(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (j *Journal) TryTake(ctx context.Context, locks *holdfast.Client) (*Hold, e
 	return h, nil
 }
 
-// Release ends a hold and unlocks. With Retry, the client itself goes on where the store cannot be told just now.
+// Release ends a hold and unlocks. With Retry, an error is accepted: the client itself retries in the background.
 func (j *Journal) Release(h *Hold) {
 	j.Helper()
 	h.End()
@@ -149,7 +149,7 @@ type Waiter struct {
 	err     error // if got is closed
 }
 
-// Wait has a client wait for the lock.
+// Wait makes a client wait for the lock, in a goroutine.
 func (j *Journal) Wait(locks *holdfast.Client) *Waiter {
 	w := &Waiter{journal: j, got: make(chan *Hold, 1)}
 	ctx, cancel := context.WithTimeout(j.Context(), ScenePatience)
@@ -165,7 +165,7 @@ func (j *Journal) Wait(locks *holdfast.Client) *Waiter {
 	return w
 }
 
-// Granted waits until the client has got the lock.
+// Granted waits until the client has acquired the lock.
 func (w *Waiter) Granted() *Hold {
 	w.journal.Helper()
 	h, ok := w.GrantedIn(ScenePatience)
@@ -175,7 +175,7 @@ func (w *Waiter) Granted() *Hold {
 	return h
 }
 
-// GrantedIn waits for d and reports whether the client has got the lock.
+// GrantedIn waits up to d and reports whether the client has acquired the lock.
 func (w *Waiter) GrantedIn(d time.Duration) (*Hold, bool) {
 	w.journal.Helper()
 	select {
@@ -189,7 +189,7 @@ func (w *Waiter) GrantedIn(d time.Duration) (*Hold, bool) {
 	}
 }
 
-// MustLose demands that a lease is lost within d, for a reason that has these words, and that its context tells.
+// MustLose checks that a lease is lost within d, for a reason that has these words, and that its context ends.
 func (j *Journal) MustLose(h *Hold, d time.Duration, because string) {
 	j.Helper()
 	if !h.EndsIn(d) {
@@ -203,14 +203,14 @@ func (j *Journal) MustLose(h *Hold, d time.Duration, because string) {
 	}
 }
 
-// MustExclude ends holds, in this order, and demands that no two were believed at once and that tokens rise.
+// MustExclude ends holds, in this order, and checks that no two were believed at once and that tokens rise.
 func (j *Journal) MustExclude(holds ...*Hold) {
 	j.Helper()
 	overlaps, tokens := j.Findings(holds...)
 	CheckNothing(j, append(overlaps, tokens...))
 }
 
-// MustOverlap ends holds of a lock that is broken, in this order, and demands that the checkers see it.
+// MustOverlap ends holds of a lock that is broken, in this order, and checks that the checkers detect it.
 func (j *Journal) MustOverlap(holds ...*Hold) {
 	j.Helper()
 	if overlaps, _ := j.Findings(holds...); len(overlaps) == 0 {
@@ -218,7 +218,7 @@ func (j *Journal) MustOverlap(holds ...*Hold) {
 	}
 }
 
-// Findings ends holds, in this order, and checks all that was recorded.
+// Findings ends holds, in this order, and returns what the checkers find in the history.
 func (j *Journal) Findings(holds ...*Hold) (overlaps, tokens []check.Finding) {
 	j.Helper()
 	for _, h := range holds {

@@ -13,8 +13,8 @@ import (
 
 // Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
 //
-// Most tests of a store wait, for a server or until a ttl is over. So perProcessor of them run at once on each
-// processor, or two if it is not given, unless the command line says how many.
+// Most tests of a store wait for a server or for a ttl. So perProcessor of them run in parallel on each processor, two if
+// it is not given, unless the command line sets the number.
 func Main(m *testing.M, perProcessor ...int) {
 	flag.Parse()
 	said := false

@@ -14,7 +14,7 @@ import (
 // ScenePatience is how long the processes of a scene may take for anything, since they share two cores with other tests.
 const ScenePatience = time.Minute
 
-// A Scene is processes that contend for a store's locks while a test breaks something.
+// A Scene is a set of processes that contend for a store's locks while a test injects a fault.
 type Scene struct {
 	*testing.T
 	Dir   string // of the histories
@@ -27,7 +27,7 @@ func NewScene(t *testing.T) *Scene {
 	return &Scene{T: t, Dir: Evidence(t)}
 }
 
-// Evidence makes a folder that stays if the test fails.
+// Evidence returns a new folder, which is kept if the test fails.
 func Evidence(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-faults-") //nolint:usetesting // it must outlive a test that fails
@@ -55,7 +55,7 @@ func (s *Scene) Within() context.Context {
 	return ctx
 }
 
-// Start starts the processes of a plan and returns when all goroutines have got a lock.
+// Start starts the processes of a plan and returns when all goroutines have acquired a lock.
 func (s *Scene) Start(plan contend.Plan) {
 	s.Helper()
 	var err error
@@ -66,7 +66,7 @@ func (s *Scene) Start(plan contend.Plan) {
 	s.Through()
 }
 
-// Through waits until every goroutine has got a lock that it asked for from now on.
+// Through waits until every goroutine has acquired a lock that it requested after this call began.
 func (s *Scene) Through() {
 	s.Helper()
 	began := time.Now()
@@ -87,7 +87,7 @@ const (
 	Harmless               // no call fails because of it
 )
 
-// An Excuse says which errors the processes may meet.
+// An Excuse lists the errors that the processes may get.
 type Excuse struct {
 	Effect  Effect
 	Trouble *regexp.Regexp // errors that the fault explains, unless it is harmless
@@ -96,7 +96,7 @@ type Excuse struct {
 	Lost    int            // leases that others than the processes have lost
 }
 
-// Stop has all processes release what they hold, and ends them.
+// Stop makes all processes release what they hold, and ends them.
 func (s *Scene) Stop() *contend.Outcome {
 	s.Helper()
 	outcome, err := s.Crowd.Stop(s.Within())
@@ -104,7 +104,7 @@ func (s *Scene) Stop() *contend.Outcome {
 	return outcome
 }
 
-// CheckErrors demands that the processes have met no errors but those with an excuse.
+// CheckErrors checks that the processes got no errors but those with an excuse.
 func (s *Scene) CheckErrors(outcome *contend.Outcome, excuse Excuse) {
 	s.Helper()
 	total := outcome.Total()
@@ -142,8 +142,7 @@ func CheckNothing(t testing.TB, findings []check.Finding) {
 	}
 }
 
-// CheckNothingLeft demands that a server has nothing left of locks: now, or when what has a ttl is over. A busy machine may
-// be slow to say so.
+// CheckNothingLeft checks that a server has no state of locks left: now, or when what has a ttl has expired.
 func CheckNothingLeft(t testing.TB, ttl time.Duration, left func() []string) {
 	t.Helper()
 	var last []string

@@ -7,9 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Strikes has faults strike while one client holds a lock, beside those of the crowd, and a second one waits for it.
+// Strikes injects faults while one client holds a lock, beside those of the scene's processes, and a second client waits
+// for it.
 type Strikes struct {
-	Lost int // how often they have lost it
+	Lost int // how often the clients have lost the lock
 
 	scene       *Scene
 	journal     *Journal
@@ -25,7 +26,8 @@ func (s *Scene) NewStrikes(first, next string) *Strikes {
 	return k
 }
 
-// Strike has a fault strike, and returns when everyone in the crowd has got a lock again and both clients are done.
+// Strike injects a fault, and returns when all goroutines of the scene have acquired a lock again and both clients are
+// done.
 func (k *Strikes) Strike(name string, fault func()) {
 	s := k.scene
 	s.Helper()
@@ -42,7 +44,7 @@ func (k *Strikes) Strike(name string, fault func()) {
 	s.Logf("%s: over after %v", name, time.Since(began).Round(time.Millisecond))
 }
 
-// release releases the lock, which may be lost.
+// release releases the lock, which may have been lost.
 func (k *Strikes) release(h *Hold) {
 	h.End()
 	switch err := h.Unlock(k.scene.Context()); {
@@ -53,7 +55,7 @@ func (k *Strikes) release(h *Hold) {
 	}
 }
 
-// takeNext has the second client take the lock. It returns nil after an error that must not be.
+// takeNext waits until the second client acquires the lock. It returns nil after an error that has no excuse.
 func (k *Strikes) takeNext() *Hold {
 	for ctx := k.scene.Within(); ; {
 		h, err := k.journal.TryTake(ctx, k.next)

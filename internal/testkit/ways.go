@@ -16,7 +16,7 @@ func Proxy(t testing.TB, address string, options ...proxy.Option) *proxy.Proxy {
 	return p
 }
 
-// Ways are one client's ways to several servers, with a proxy on each.
+// Ways are one client's connections to several servers, with a proxy in each.
 type Ways struct {
 	Proxies []*proxy.Proxy // in the order of the servers
 	detours map[string]string
@@ -43,7 +43,7 @@ func (w Ways) Addrs() []string {
 	return addrs
 }
 
-// Detour returns the address of the proxy to an address, or the address itself if there is none.
+// Detour returns the address of the proxy for an address, or the address itself if there is none.
 func (w Ways) Detour(address string) string {
 	if detour := w.detours[address]; detour != "" {
 		return detour
@@ -60,15 +60,15 @@ func (w Ways) Links() Links {
 	return links
 }
 
-// Each does something to all proxies and returns what undoes it.
+// Each calls do for all proxies and returns a function that undoes it.
 func (w Ways) Each(do func(*proxy.Proxy) (undo func())) (undo func()) { return each(w.Proxies, do) }
 
-// Hold keeps bytes of these flows on their way until release.
+// Hold delays bytes of these flows until release is called.
 func (w Ways) Hold(flows proxy.Flow) (release func()) {
 	return w.Each(func(p *proxy.Proxy) func() { return p.Hold(flows) })
 }
 
-// Silence swallows bytes of these flows.
+// Silence drops bytes of these flows.
 func (w Ways) Silence(flows proxy.Flow) (end func()) {
 	return w.Each(func(p *proxy.Proxy) func() { return p.Silence(flows) })
 }
@@ -99,7 +99,7 @@ func (w Ways) Heal() {
 	}
 }
 
-// each does something to all of these and returns what undoes it.
+// each calls a function for all of these and returns a function that undoes it.
 func each[T any](all []T, do func(T) (undo func())) (undo func()) {
 	undos := make([]func(), len(all))
 	for i, one := range all {

@@ -1,4 +1,4 @@
-// Package tlsurl reads what a store's URL says about TLS, alike for every store that has it.
+// Package tlsurl reads the TLS parameters of a store's URL, in the same way for every store that has them.
 package tlsurl
 
 import (
@@ -15,14 +15,14 @@ import (
 // Parameters are the names of the parameters that Config reads.
 var Parameters = []string{"ca", "cert", "key", "server-name", "insecure-skip-verify"}
 
-// Config makes a configuration of a URL's parameters. ServerName is empty if the URL does not set it. Errors do not
-// show what is given as a file's name: it may be the key itself.
+// Config returns the configuration of a URL's parameters. ServerName is empty if the URL does not set it. Errors do not
+// contain file names: by mistake the name may be the key itself.
 func Config(at store.Location) (*tls.Config, error) {
 	q := at.Query
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: q.Get("server-name")}
 	switch q.Get("insecure-skip-verify") {
 	case "true":
-		config.InsecureSkipVerify = true //nolint:gosec // it was asked for, by this name
+		config.InsecureSkipVerify = true //nolint:gosec // the URL requests it by this name
 	case "", "false":
 	default:
 		return nil, errors.New("insecure-skip-verify is true or false")
@@ -50,7 +50,7 @@ func Config(at store.Location) (*tls.Config, error) {
 	return config, nil
 }
 
-// reason is why a file cannot be read, without its name.
+// reason returns why a file cannot be read, without its name.
 func reason(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

@@ -8,7 +8,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A finalError is one that a retry does not mend.
+// A finalError is an error that a retry does not fix.
 type finalError string
 
 func (e finalError) Error() string { return string(e) }
@@ -31,7 +31,7 @@ func codeOf(err error) uint16 {
 	return 0
 }
 
-// isRolledBack reports a deadlock, a lock that was not to be had in time, or a conflict with another node of a cluster.
+// isRolledBack reports a deadlock, a lock wait timeout, or a conflict with another node of a cluster.
 func isRolledBack(err error) bool {
 	switch codeOf(err) {
 	case 1213, 1205, 1020, 3101:
@@ -40,7 +40,7 @@ func isRolledBack(err error) bool {
 	return false
 }
 
-// isDemoted reports that the server only reads, or is cut off from its cluster.
+// isDemoted reports that the server is read-only, or is cut off from its cluster.
 func isDemoted(err error) bool {
 	switch codeOf(err) {
 	case 1290, 1836, 1792:
@@ -52,7 +52,8 @@ func isDemoted(err error) bool {
 // isCutOff reports a node of Galera or Group Replication that may not commit, as without a quorum.
 func isCutOff(err error) bool { return codeOf(err) == 1047 || codeOf(err) == 3100 }
 
-// isStuck reports that a call was interrupted in the middle of its transaction, or has met such a transaction.
+// isStuck reports that a call was interrupted in the middle of its transaction, or found such a transaction open on its
+// connection.
 func isStuck(err error) bool {
 	switch codeOf(err) {
 	case 1317, 1568, 1969, 3024:
@@ -69,7 +70,7 @@ func isForbidden(err error) bool {
 	return false
 }
 
-// explain says what an error means to the user, and whether a retry is of no use.
+// explain returns an error that says what err means to the user, and whether a retry is useless.
 func explain(err error) (why error, final bool) {
 	if _, ok := errors.AsType[finalError](err); ok {
 		return err, true
@@ -84,7 +85,7 @@ func explain(err error) (why error, final bool) {
 	}
 	switch codeOf(err) {
 	case 1045, 1130, 1698, 1862:
-		return fmt.Errorf("the server refuses this user or password, or wants TLS: %w", err), true
+		return fmt.Errorf("the server refuses this user or password, or requires TLS: %w", err), true
 	case 1049:
 		return fmt.Errorf("there is no such database: %w", err), true
 	case 1054, 1136, 1146, 1305, 1318, 1356, 1364, 1644, 3819, 4025:

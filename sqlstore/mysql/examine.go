@@ -60,7 +60,8 @@ func (e engine) Examine(ctx context.Context) []store.Finding {
 func (e engine) variables(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	for _, query := range []string{
-		"SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog', 'read_only', 'super_read_only', 'wsrep_on', " +
+		"SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog', 'read_only', 'super_read_only', " +
+			"'wsrep_on', " +
 			"'innodb_doublewrite', 'group_replication_group_name') OR Variable_name LIKE 'rpl_semi_sync%'",
 		"SHOW GLOBAL STATUS LIKE 'rpl_semi_sync%'",
 	} {
@@ -104,7 +105,8 @@ func (f *facts) clocks(asked time.Time) store.Finding {
 	if ahead.Abs() > farOff {
 		found.Level = store.Warn
 		found.Why = "deadlines are counted by the server's clock alone; one that is stepped forward ends leases at once"
-		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be slewed, not stepped"
+		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be slewed, " +
+			"not stepped"
 	}
 	return found
 }
@@ -136,7 +138,8 @@ func (f *facts) persistence() store.Finding {
 }
 
 func (f *facts) replication() store.Finding {
-	found := store.Finding{Check: "replication", Found: "no binary log: no replica, and nothing that a failover could lose"}
+	found := store.Finding{Check: "replication", Found: "no binary log: no replica, and nothing that a failover could " +
+		"lose"}
 	if !f.isOn("log_bin") {
 		return found
 	}

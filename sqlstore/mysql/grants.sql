@@ -1,4 +1,4 @@
--- The least that a user needs who is not to create the tables of Holdfast. Run it in their database, after
+-- The least privileges of a user that does not create the tables of Holdfast. Run it in their database, after
 -- `holdfast schema mysql`, with the user's name in place of 'app'@'%'.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast_claims TO 'app'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast_tombstones TO 'app'@'%';

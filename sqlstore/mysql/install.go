@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// migrations are the steps from one format to the next, as scripts in the form of the schema: the first leads from
-// format 1 to 2. The server commits each statement at once, so that a step must be one that can be begun again. Its
-// last statement must update the format of all slots, which makes older programs refuse the tables from then on.
+// migrations are scripts like the schema, each from one format to the next: the first from format 1 to 2. The server
+// commits each statement at once, so a script must be repeatable after a failure in its middle. Its last statement must
+// update the format of all slots, which makes older programs refuse the tables from then on.
 var migrations []string
 
 // An installer prepares a database for use, over a connection of its own.
@@ -32,7 +32,7 @@ func prepare(ctx context.Context, e *routines.Engine, steps []string) error {
 		return err
 	}
 	i := installer{engine: e, steps: steps, conn: conn}
-	defer func() { _ = i.conn.Close() }() // it goes back to the pool
+	defer func() { _ = i.conn.Close() }() // returns it to the pool
 	if err := i.inspect(ctx); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func prepare(ctx context.Context, e *routines.Engine, steps []string) error {
 	}
 }
 
-// inspect refuses a server and a session that will not do.
+// inspect returns an error if the server or the session is not suitable.
 func (i *installer) inspect(ctx context.Context) error {
 	var version string
 	var database sql.NullString
@@ -65,14 +65,14 @@ func (i *installer) inspect(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !isNewEnough(version):
-		return finalError(fmt.Sprintf("the server is version %.40s; MariaDB 10.6 and MySQL 8.0 are the oldest that will do",
+		return finalError(fmt.Sprintf("the server is version %.40s; MariaDB 10.6 and MySQL 8.0 are the oldest that are supported",
 			version))
 	case readOnly:
 		return errReadOnly
 	case !database.Valid:
-		return finalError("no database was chosen to keep the tables in, as in mysql://host/DATABASE")
+		return finalError("no database is selected for the tables, as in mysql://host/DATABASE")
 	case !commits:
-		return finalError("the connections have autocommit off, and would go on to see what they have once seen")
+		return finalError("the connections have autocommit off, and would keep reading an old snapshot")
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func isNewEnough(version string) bool {
 	return major >= 8
 }
 
-// format reads the format of the tables. It is 0 if they are not there, or not all of them.
+// format returns the format of the tables, or 0 if some of them are missing.
 func (i *installer) format(ctx context.Context) (written int, err error) {
 	err = i.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(format), 0) FROM holdfast_slots").Scan(&written)
 	if codeOf(err) == 1146 {
@@ -99,8 +99,8 @@ func (i *installer) format(ctx context.Context) (written int, err error) {
 	return written, err
 }
 
-// migrate creates the tables or takes a step to the next format, unless another client is quicker. It has changed the
-// session, and the connection is not used again.
+// migrate creates the tables, or migrates them to the next format, unless another client does so first. It changes the
+// session, so its connection is closed, and another one takes its place.
 func (i *installer) migrate(ctx context.Context, written int) error {
 	const lock = "CONCAT('holdfast.', LEFT(SHA2(DATABASE(), 256), 40))"
 	var locked sql.NullBool

@@ -31,20 +31,20 @@ const (
 	openTimeout = 10 * time.Second
 	dialTimeout = 5 * time.Second
 
-	// serverTimeout is how long one of several servers may take until its connection can be used.
+	// serverTimeout bounds connecting to one of several servers.
 	serverTimeout = time.Second
 
 	// maxConnections bounds the connections of a store that was opened by URL.
 	maxConnections = 8
-	// maxIdle is how long a connection of it may be idle, and maxAge how old it may become.
+	// maxIdle and maxAge bound how long its connections may be idle, and how old they may become.
 	maxIdle = 5 * time.Minute
 	maxAge  = time.Hour
 )
 
-// pace is how often a client looks while claims of it wait.
+// pace is how often a client polls while its claims wait.
 var pace = sqlstore.Pace{First: 2 * time.Millisecond, Most: 100 * time.Millisecond}
 
-// An Option is a setting of a store.
+// An Option configures a store.
 type Option func(*settings)
 
 type settings struct {
@@ -54,21 +54,22 @@ type settings struct {
 	hide        func(password string)
 }
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix sets a prefix that separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// Credentials returns a user and a password. An empty user leaves the one of the URL.
+// Credentials is a function that returns a user and a password. If the user is empty, the user of the URL is used.
 type Credentials func(ctx context.Context) (user, password string, err error)
 
-// WithCredentials has each new connection log in with what get returns, for passwords that change.
+// WithCredentials sets a function that returns user and password; it is called for each new connection. It is for
+// passwords that change.
 func WithCredentials(get Credentials) Option { return func(s *settings) { s.credentials = get } }
 
-// passwordFile reads the password anew for each connection.
+// passwordFile returns Credentials that read the password from a file, for each connection again.
 func passwordFile(path string) Credentials {
 	return func(context.Context) (user, password string, err error) {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			err = errors.New("the file of the password cannot be read")
+			err = errors.New("the password file cannot be read")
 		}
 		return "", strings.TrimRight(string(text), "\r\n"), err
 	}
@@ -89,7 +90,9 @@ func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	return s, nil
 }
 
-// Open opens the database at a URL such as mysql://user:password@host:3306/database.
+// Open returns a store in the database at a URL such as mysql://user:password@host:3306/database. It creates the tables
+// and procedures if they are missing and the user may create them. It returns a *store.Fault if the server cannot be
+// reached, refuses the user or is too old, and store.ErrFormat if a newer version has made the tables.
 func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, error) {
 	at, err := store.ParseLocation(url)
 	if err != nil {
@@ -122,14 +125,15 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	password, _ := at.User.Password()
 	e.Frame.Hide(password)
 	if user := at.LoneUser(); user != "" {
-		e.Frame.Hide("'" + user + "'") // as the server names it; the word may well be in other places
+		e.Frame.Hide("'" + user + "'") // as the server writes it; the bare name may be part of other words
 	}
 	return open(ctx, e, &s)
 }
 
-// New opens a store over a database that the program has. The store uses connections of its pool: while the program's
-// own queries have all of them, no lease can be renewed. It does not close the database. It prepares no
-// statement that stays: each call takes two round trips, or one if the program's DSN has interpolateParams=true.
+// New returns a store in a database that the program has opened. The store uses connections of its pool: while the
+// program's own queries use all of them, no lease can be renewed. Closing the store does not close the database. No
+// statement stays prepared: each call takes two round trips, or one if the program's DSN has interpolateParams=true.
+// Errors are those of [Open].
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	return open(ctx, &routines.Engine{DB: db, Frame: newFrame("mysql")}, &s)
@@ -139,7 +143,7 @@ func newFrame(name string) *frame.Frame {
 	return frame.New(frame.Config{Name: name, Drift: frame.Clocks, Explain: explain, PushesWithCalls: true})
 }
 
-// open prepares the database for use, and returns the store.
+// open prepares the database for use and returns the store.
 func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store, error) {
 	e.Dialect = routines.Dialect{
 		Text: text, Format: format, Prepare: e.Owned, Unsent: true,
@@ -152,19 +156,19 @@ func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store
 	if err := prepare(within, e, migrations); err != nil {
 		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Close())
 	}
-	_ = e.Sweep(within) // what it cannot remove is in nobody's way
+	_ = e.Sweep(within) // a failure is harmless: expired claims block no client
 	return sqlstore.New(engine{e}, e.Frame, pace), nil
 }
 
-// A connector connects to the first of several servers that may be written to.
+// A connector connects to the first of several servers that is writable.
 type connector struct {
-	name     string // for people
+	name     string // of the store, in errors
 	settings *settings
 	servers  []*mysql.Config
 	last     atomic.Int64 // the server to try first
 }
 
-// connectorOf makes a connector of a URL. Its errors show nothing of it.
+// connectorOf returns the connector for a URL. Its errors contain nothing of the URL.
 func connectorOf(at store.Location, s *settings) (*connector, error) {
 	database, err := at.Database()
 	if err != nil {
@@ -209,7 +213,8 @@ func withPort(host string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), "3306")
 }
 
-// setTLS configures TLS as the URL says: preferred, if the server has it, is the default, as in other clients.
+// setTLS configures TLS by the parameters of the URL. The default is preferred, as in other clients: TLS if the server
+// has it.
 func setTLS(config *mysql.Config, at store.Location) error {
 	files := slices.ContainsFunc([]string{"ca", "cert", "key", "server-name"}, at.Query.Has)
 	mode := at.Query.Get("tls")
@@ -228,10 +233,10 @@ func setTLS(config *mysql.Config, at store.Location) error {
 		return nil
 	case "true":
 		config.TLS, err = tlsurl.Config(at)
-		config.AllowCleartextPasswords = true // as tokens are sent, to a server that has proved itself
+		config.AllowCleartextPasswords = true // tokens are sent so, to a server whose certificate was verified
 	case "skip-verify", "preferred":
 		if config.TLS, err = tlsurl.Config(at); err == nil {
-			config.TLS.InsecureSkipVerify = true //nolint:gosec // it was asked for
+			config.TLS.InsecureSkipVerify = true //nolint:gosec // the URL requests it
 			config.AllowFallbackToPlaintext = mode == "preferred"
 		}
 	default:
@@ -271,7 +276,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, failed
 }
 
-// connect connects to a server. One of several must not be read-only, and leaves time for the others that are to come.
+// connect connects to a server. If there are several, the server must not be read-only, and the time is divided among
+// the toCome servers that are still to be tried, this one included.
 func (c *connector) connect(ctx context.Context, config *mysql.Config, toCome int) (driver.Conn, error) {
 	server, err := mysql.NewConnector(config)
 	if err != nil {
@@ -304,16 +310,16 @@ func (c *connector) connect(ctx context.Context, config *mysql.Config, toCome in
 // Driver implements driver.Connector.
 func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
-// isReadOnly is an expression: whether the server is read-only. A user with special privileges could still write to it.
+// isReadOnly is an SQL expression: whether the server is read-only. A user with special privileges could still write.
 const isReadOnly = "CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')"
 
-// checkWritable refuses a server that only reads.
+// checkWritable returns errReadOnly for a server that is read-only.
 func checkWritable(ctx context.Context, conn driver.Conn) error {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, "SELECT "+isReadOnly, nil)
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // what it has said is known
+	defer rows.Close() //nolint:errcheck // the row was read
 	value := make([]driver.Value, 1)
 	if err := rows.Next(value); err != nil {
 		return err

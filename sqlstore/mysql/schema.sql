@@ -1,6 +1,6 @@
--- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to
--- keep the locks, with the mysql or mariadb client. It may be run again, but not while clients
--- run: they would miss procedures for a moment.
+-- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to keep
+-- the locks, with the mysql or mariadb client. It may be run again, but not while clients are running: the procedures
+-- are missing for a moment.
 --
 -- Each operation is one call of one procedure, which is one transaction and one round trip. It first locks the slot of
 -- the resource, until the transaction ends. The isolation is READ COMMITTED, so that each statement after it sees
@@ -10,7 +10,7 @@
 -- Times are microseconds of the server's clock, read after the slot was locked. UTC_TIMESTAMP is when the statement
 -- began, each statement of a procedure is one, and it knows no time zone and no daylight saving time.
 --
--- COMMIT and ROLLBACK say all that completion_type could otherwise add.
+-- COMMIT and ROLLBACK are spelled out with NO CHAIN NO RELEASE, so that completion_type has no effect.
 --
 -- Text is binary throughout: no collation compares it, and no connection's character set converts it.
 
@@ -22,7 +22,7 @@ SET SESSION sql_mode = 'TRADITIONAL' // -- procedures keep it
 CREATE TABLE IF NOT EXISTS holdfast_meta (
 	one      TINYINT       NOT NULL DEFAULT 1 PRIMARY KEY CHECK (one = 1),
 	identity VARBINARY(64) NOT NULL,          -- a random name of these tables
-	swept    BIGINT        NOT NULL DEFAULT 0 -- when expired claims were last looked for
+	swept    BIGINT        NOT NULL DEFAULT 0 -- when expired claims were last searched for
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin //
 
 -- Slots serialise resources and draw their tickets. Names are spread over them by a hash.
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS holdfast_slots (
 CREATE TABLE IF NOT EXISTS holdfast_claims (
 	prefix   VARBINARY(512) NOT NULL,
 	name     VARBINARY(512) NOT NULL,
-	seat     BIGINT         NOT NULL, -- orders the line. 0 is an exclusive holder's, and there is one such seat.
+	seat     BIGINT         NOT NULL, -- orders the queue. An exclusive holder has seat 0, which exists once.
 	slot     INT            NOT NULL,
 	ticket   BIGINT         NOT NULL,
 	id       VARBINARY(64)  NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS holdfast_claims (
 	CHECK (seat = CASE WHEN state = 'held' AND kind = 'lock' AND units = capacity THEN 0 ELSE ticket END)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin //
 
--- Claims that were left before they were known to have joined. They must not join any more.
+-- Claims that were left before their join was acknowledged. A late join of such a claim must fail.
 CREATE TABLE IF NOT EXISTS holdfast_tombstones (
 	id       VARBINARY(64)  NOT NULL PRIMARY KEY,
 	prefix   VARBINARY(512) NOT NULL,
@@ -65,8 +65,8 @@ CREATE TABLE IF NOT EXISTS holdfast_tombstones (
 	KEY (deadline)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin //
 
--- For people.
-CREATE OR REPLACE SQL SECURITY INVOKER VIEW holdfast_lines AS
+-- For operators.
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW holdfast_queues AS
 	SELECT CONVERT(prefix USING utf8mb4) AS prefix, CONVERT(name USING utf8mb4) AS name,
 		CONVERT(state USING utf8mb4) AS state, CONVERT(kind USING utf8mb4) AS kind, units, capacity, ticket,
 		JSON_UNQUOTE(JSON_EXTRACT(details, '$.label')) AS label, JSON_UNQUOTE(JSON_EXTRACT(details, '$.host')) AS host,
@@ -74,12 +74,12 @@ CREATE OR REPLACE SQL SECURITY INVOKER VIEW holdfast_lines AS
 		FROM_UNIXTIME(since / 1000000) AS since, FROM_UNIXTIME(deadline / 1000000) AS deadline
 	FROM holdfast_claims ORDER BY holdfast_claims.prefix, holdfast_claims.name, holdfast_claims.seat //
 
--- begin starts the transaction, locks a slot, and then reads the clock. It refuses a server that is read-only.
+-- begin starts the transaction, locks a slot, and then reads the clock. It fails on a read-only server.
 DROP PROCEDURE IF EXISTS holdfast_begin //
 CREATE PROCEDURE holdfast_begin(IN p_slot INT, OUT p_format INT, OUT p_now BIGINT)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
-	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- which some users could write to
+	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- users with special privileges could still write
 		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
 	END IF;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -91,8 +91,8 @@ BEGIN
 	SET p_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 END //
 
--- tidy removes expired claims from a line, grants the claims that then fit, and counts what is left. A line that has
--- anything of a newer format is only counted. The slot is locked.
+-- tidy removes expired claims from a queue, grants the claims that then fit, and counts what is left. A queue that
+-- contains a row of a newer format is only counted. The caller has locked the slot.
 DROP PROCEDURE IF EXISTS holdfast_tidy //
 CREATE PROCEDURE holdfast_tidy(IN p_format INT, IN p_prefix VARBINARY(512), IN p_name VARBINARY(512),
 	IN p_id VARBINARY(64), IN p_now BIGINT, OUT p_total INT, OUT p_held INT, OUT p_used BIGINT, OUT p_earliest BIGINT,
@@ -110,7 +110,7 @@ tidy: BEGIN
 			FROM holdfast_claims c WHERE c.prefix = p_prefix AND c.name = p_name;
 		IF p_total = 0 OR p_newest > p_format THEN
 			LEAVE tidy;
-		ELSEIF v_ahead > p_now THEN -- the clock was set back. Nobody is to wait longer for that than a ttl.
+		ELSEIF v_ahead > p_now THEN -- the clock was set back. That must not delay a waiter by more than a ttl.
 			UPDATE holdfast_claims c SET c.deadline = p_now + c.ttl + c.grace
 				WHERE c.prefix = p_prefix AND c.name = p_name AND c.deadline - c.ttl - c.grace > p_now;
 		ELSEIF p_earliest <= p_now THEN
@@ -136,13 +136,13 @@ tidy: BEGIN
 	END WHILE;
 END //
 
--- Results have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was
--- not counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of
--- a claim that is in the way.
+-- Results have these columns: i, the index of the claim in the request; state, empty if it is gone; ticket; ahead, -1 if
+-- it was not counted; opens, the time until something ahead can expire, or 0; problem, empty if there is none; and place,
+-- JSON of a claim that blocks this one.
 
--- join and leave begin with the case in which no other client wants the resource, which is most of them. What only
--- other cases need is in blocks of their own. MIN and MAX of the seats are read from the index as the statement is
--- planned, which costs half as much as EXISTS or COUNT.
+-- join and leave begin with the most frequent case: no other client uses the resource. What only other cases need is in
+-- blocks of their own. MIN and MAX of the seats are read from the index while the statement is planned, which costs half
+-- as much as EXISTS or COUNT.
 
 DROP PROCEDURE IF EXISTS holdfast_join //
 CREATE PROCEDURE holdfast_join(p_format INT, p_slot INT, p_prefix VARBINARY(512), p_name VARBINARY(512),
@@ -151,7 +151,7 @@ CREATE PROCEDURE holdfast_join(p_format INT, p_slot INT, p_prefix VARBINARY(512)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 joining: BEGIN
 	DECLARE v_now BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
-	DECLARE v_drawn, v_buried BIGINT; -- until when, if it is
+	DECLARE v_drawn, v_buried BIGINT; -- the ticket, or 0; the deadline of the claim's tombstone, or 0
 	DECLARE v_some BOOLEAN;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
@@ -159,8 +159,8 @@ joining: BEGIN
 	END IF;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
-	-- The greatest ticket is 2^55 - 1. A mark is not counted on from if it was set by hand to a year beyond 2100, nor a
-	-- floor if it is a day ahead.
+	-- The greatest ticket is 2^55 - 1. No ticket is drawn above a mark that was set by hand to a year beyond 2100, nor
+	-- above a floor that is more than a day ahead.
 	UPDATE holdfast_slots s SET s.mark = LAST_INSERT_ID(GREATEST(s.mark + 1, p_floor + 1, v_now))
 		WHERE s.slot = p_slot AND s.format <= p_format
 			AND s.mark < 36028797018963967 AND (s.mark <= 4102444800000000 OR s.mark <= v_now + 86400000000)
@@ -195,7 +195,7 @@ joining: BEGIN
 					SET v_problem = 'format';
 					LEAVE work;
 				END IF;
-				SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), v_some = TRUE; -- perhaps by now
+				SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), v_some = TRUE; -- claims may have joined meanwhile
 				SELECT COALESCE(MAX(b.deadline), 0) INTO v_buried FROM holdfast_tombstones b WHERE b.id = p_id;
 			END IF;
 			IF v_some THEN
@@ -204,7 +204,7 @@ joining: BEGIN
 				IF v_newest > p_format THEN
 					SET v_problem = 'format';
 					LEAVE work;
-				ELSEIF v_present THEN -- its response was lost
+				ELSEIF v_present THEN -- the response to its first join was lost
 					UPDATE holdfast_claims c
 						SET c.deadline = v_now + p_ttl + p_grace, c.ttl = p_ttl, c.grace = p_grace, c.inbox = p_inbox
 						WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id;
@@ -252,7 +252,7 @@ joining: BEGIN
 END //
 
 -- keep takes claims as a JSON array of objects with i, slot, name, id, units, ticket, ttl, grace, turn, waits, and the
--- index of their owner among the owners, a JSON array of texts. A claim is looked for at the two seats that its ticket
+-- index of their owner among the owners, a JSON array of texts. A claim is searched for at the two seats that its ticket
 -- can have.
 DROP PROCEDURE IF EXISTS holdfast_keep //
 CREATE PROCEDURE holdfast_keep(p_format INT, p_prefix VARBINARY(512), p_inbox VARBINARY(64), p_claims LONGBLOB,
@@ -261,7 +261,7 @@ CREATE PROCEDURE holdfast_keep(p_format INT, p_prefix VARBINARY(512), p_inbox VA
 keeping: BEGIN
 	DECLARE v_claims JSON DEFAULT CONVERT(p_claims USING utf8mb4);
 	DECLARE v_owners JSON DEFAULT CONVERT(p_owners USING utf8mb4);
-	DECLARE v_owner MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin -- most claims have the same
+	DECLARE v_owner MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin -- most claims have this owner
 		DEFAULT JSON_UNQUOTE(JSON_EXTRACT(v_owners, '$[0]'));
 	DECLARE v_newer LONGTEXT CHARACTER SET ascii COLLATE ascii_bin DEFAULT ''; -- names in hexadecimal, with commas
 	DECLARE v_now, v_seat, v_ticket, v_used, v_earliest BIGINT;
@@ -288,12 +288,12 @@ keeping: BEGIN
 		WHERE c.units > r.units AND NOT FIND_IN_SET(HEX(c.name), v_newer);
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = TRUE;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
-	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- which some users could write to
+	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- users with special privileges could still write
 		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
 	END IF;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
-	SELECT MAX(s.format), COUNT(*) - COUNT(s.slot) INTO v_format, v_missing -- in order of slots, so that none deadlock
+	SELECT MAX(s.format), COUNT(*) - COUNT(s.slot) INTO v_format, v_missing -- in order of slots, to avoid deadlocks
 		FROM (SELECT DISTINCT j.slot FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (slot INT PATH '$.slot')) j
 			ORDER BY j.slot LIMIT 1000) r
 		LEFT JOIN holdfast_slots s ON s.slot = r.slot FOR UPDATE;
@@ -302,7 +302,7 @@ keeping: BEGIN
 	END IF;
 	SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 	IF v_format <= p_format THEN
-		-- Most leases are exclusive, and nobody waits. If all are so, that is all.
+		-- Most leases are exclusive, and no claim waits for them. If this is true of all, this statement is enough.
 		UPDATE JSON_TABLE(v_claims, '$[*]' COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
 				id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', units INT PATH '$.units', ticket BIGINT PATH '$.ticket',
 				ttl BIGINT PATH '$.ttl', grace BIGINT PATH '$.grace', turn INT PATH '$.turn',
@@ -422,7 +422,7 @@ leaving: BEGIN
 		DECLARE v_present BOOLEAN;
 		SELECT COUNT(*), GREATEST(v_format, COALESCE(MAX(c.format), 0)) INTO v_total, v_newest FROM holdfast_claims c
 			WHERE c.prefix = p_prefix AND c.name = p_name;
-		IF v_newest > p_format THEN -- only newer programs know what leaving does there
+		IF v_newest > p_format THEN -- only newer programs know what leaving means there
 			SET v_problem = 'format';
 		ELSE
 			IF p_ticket > 0 THEN
@@ -478,7 +478,7 @@ BEGIN
 	SELECT 0 AS i, '' AS state, 0 AS ticket, -1 AS ahead, 0 AS opens, v_problem AS problem, '' AS place;
 END //
 
--- tend tidies a line.
+-- tend tidies a queue.
 DROP PROCEDURE IF EXISTS holdfast_tend //
 CREATE PROCEDURE holdfast_tend(p_format INT, p_slot INT, p_prefix VARBINARY(512), p_name VARBINARY(512))
 	MODIFIES SQL DATA SQL SECURITY INVOKER
@@ -498,8 +498,8 @@ BEGIN
 		IF(GREATEST(v_format, v_newest) > p_format, 'format', '') AS problem, '' AS place;
 END //
 
--- look reads where waiting claims stand: i, name, id, ticket. If it is to be thorough, the problem of one is 'untidy'
--- if its line has something expired, a claim that fits and was not granted, or one from before the clock was set back.
+-- look reads the state of waiting claims: i, name, id, ticket. If it is thorough, the problem of a claim is 'untidy' if its
+-- queue has an expired claim, a claim that fits and was not granted, or one from before the clock was set back.
 DROP PROCEDURE IF EXISTS holdfast_look //
 CREATE PROCEDURE holdfast_look(p_format INT, p_prefix VARBINARY(512), p_claims LONGBLOB, p_thorough BOOLEAN)
 	READS SQL DATA SQL SECURITY INVOKER
@@ -537,7 +537,7 @@ BEGIN
 	END IF;
 END //
 
--- expired lists lines that have something expired, if nobody has looked for them for a minute.
+-- expired lists queues that have expired claims, unless a client has done so within the last minute.
 DROP PROCEDURE IF EXISTS holdfast_expired //
 CREATE PROCEDURE holdfast_expired(p_format INT)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
@@ -560,7 +560,7 @@ END //
 
 INSERT INTO holdfast_meta (identity) VALUES (UUID()) ON DUPLICATE KEY UPDATE one = 1 //
 
--- Last, since all is in place once there are slots.
+-- Last: clients take the schema for complete once there are slots.
 INSERT IGNORE INTO holdfast_slots (slot, mark, format)
 	WITH RECURSIVE numbers (slot) AS (SELECT 0 UNION ALL SELECT slot + 1 FROM numbers WHERE slot < 255)
 	SELECT slot, 0, 1 FROM numbers //

@@ -19,10 +19,10 @@ var grants string
 // Schema returns the SQL that creates the tables and procedures, for the mysql and mariadb clients.
 func Schema() string { return schema }
 
-// Grants returns the SQL that grants a user app the least that it needs, once the tables are there.
+// Grants returns the SQL that grants a user named app the least privileges that it needs, once the tables exist.
 func Grants() string { return grants }
 
-// statementsOf takes a script for those clients apart.
+// statementsOf splits a script for those clients into its statements.
 func statementsOf(script string) (statements []string) {
 	_, script, _ = strings.Cut(script, "\nDELIMITER //\n")
 	script, _, _ = strings.Cut(script, "\nDELIMITER ;\n")
@@ -34,8 +34,14 @@ func statementsOf(script string) (statements []string) {
 	return statements
 }
 
-// clock is the server's time in microseconds.
+// clock is an SQL expression for the server's time in microseconds.
 const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+// place describes a claim in JSON.
+const place = `CAST(JSON_OBJECT('ticket', ticket, 'id', CONVERT(id USING utf8mb4),
+	'state', CONVERT(state USING utf8mb4), 'kind', CONVERT(kind USING utf8mb4), 'units', units, 'capacity', capacity,
+	'left', deadline - ` + clock + `,
+	'ttl', ttl, 'grace', grace, 'age', ` + clock + ` - since, 'turn', turn, 'waits', waits, 'details', details) AS BINARY)`
 
 var text = routines.Text{
 	Join:    "CALL holdfast_join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -45,10 +51,8 @@ var text = routines.Text{
 	Tend:    "CALL holdfast_tend(?, ?, ?, ?)",
 	Look:    "CALL holdfast_look(?, ?, ?, ?)",
 	Expired: "CALL holdfast_expired(?)",
-	Line: `SELECT CAST(JSON_OBJECT('ticket', ticket, 'id', CONVERT(id USING utf8mb4),
-		'state', CONVERT(state USING utf8mb4), 'kind', CONVERT(kind USING utf8mb4), 'units', units, 'capacity', capacity,
-		'left', deadline - ` + clock + `,
-		'ttl', ttl, 'grace', grace, 'age', ` + clock + ` - since, 'turn', turn, 'waits', waits, 'details', details) AS BINARY)
-		FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat`,
-	Names: `SELECT DISTINCT name FROM holdfast_claims WHERE prefix = ? AND LOCATE(?, name) = 1 AND deadline > ` + clock,
+	Queue:   "SELECT " + place + " FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
+	Names:   `SELECT DISTINCT name FROM holdfast_claims WHERE prefix = ? AND LOCATE(?, name) = 1 AND deadline > ` + clock,
+	Page: "SELECT name, format, " + place + ` FROM holdfast_claims
+		WHERE prefix = ? AND LOCATE(?, name) = 1 AND name > ? ORDER BY name, seat LIMIT ?`,
 }

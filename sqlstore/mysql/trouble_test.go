@@ -122,7 +122,7 @@ func TestRefusedAtOpen(t *testing.T) {
 	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret, database)), true,
 		"mysql at "+h.server.Addr(), "password")
 	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret+"!", "nowhere")), true, "no such database")
-	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret+"!", "")), true, "no database was chosen")
+	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret+"!", "")), true, "no database is selected")
 	testkit.CheckFault(t, open(h.server.URL("poor", "", database)), true, "privileges")
 	testkit.CheckFault(t, open(h.server.URL("reader", "", database)), true, "holdfast schema mysql")
 	testkit.CheckFault(t, open(h.server.URL("root", testkit.Secret+"!", database)+"?tls=true"), true, "TLS")
@@ -153,7 +153,7 @@ func TestURLs(t *testing.T) {
 		"mariadb://h/d?cert=/x":                   "cert and key go together",
 		"mysql://h/d?interpolateParams=true":      "unknown parameter",
 		"mysql://h/d?tls=true&tls=false":          "2 times",
-		"mysql://h/d?password-file=/nowhere/file": "the file of the password cannot be read",
+		"mysql://h/d?password-file=/nowhere/file": "the password file cannot be read",
 	})
 	testkit.CheckMasked(t, "mysql://root:"+testkit.Secret+"@"+testkit.Nobody(t)+"/d")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A finalError is one that a retry does not mend.
+// A finalError is an error that a retry does not fix.
 type finalError string
 
 func (e finalError) Error() string { return string(e) }
@@ -22,9 +22,9 @@ func (e finalError) Error() string { return string(e) }
 const errAltered = finalError("the tables or functions of Holdfast are missing or were altered; " +
 	"`holdfast schema postgres` prints what they should be")
 
-var errReadOnly = errors.New("the server only reads: it is a standby, or was set so; name the primary, or all servers")
+var errReadOnly = errors.New("the server is read-only: it is a standby, or was set so; name the primary, or all servers")
 
-// codeOf returns the SQLSTATE of an error, or "". Other drivers' errors have it too.
+// codeOf returns the SQLSTATE of an error, or "". It also knows the errors of other drivers.
 func codeOf(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
@@ -38,7 +38,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// isRolledBack reports a serialisation failure, a deadlock, or a lock that was not to be had in lock_timeout.
+// isRolledBack reports a serialisation failure, a deadlock, or a lock that was not acquired within lock_timeout.
 func isRolledBack(err error) bool {
 	switch codeOf(err) {
 	case "40001", "40P01", "55P03":
@@ -47,7 +47,7 @@ func isRolledBack(err error) bool {
 	return false
 }
 
-// isDemoted reports that the server only reads.
+// isDemoted reports that the server is read-only.
 func isDemoted(err error) bool { return codeOf(err) == "25006" || errors.Is(err, errReadOnly) }
 
 func isForbidden(err error) bool { return codeOf(err) == "42501" }
@@ -61,7 +61,7 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.error }
 
-// reword shortens an error of one or more connections that could not be made to one line.
+// reword shortens the error of one or more failed connection attempts to one line of text.
 func reword(err error) error {
 	failed, ok := errors.AsType[*pgconn.ConnectError](err)
 	if !ok {
@@ -80,7 +80,7 @@ func reword(err error) error {
 	return &reworded{strings.Join(texts, "; "), failed}
 }
 
-// explain says what an error means to the user, and whether a retry is of no use.
+// explain returns an error that says what err means to the user, and whether a retry is useless.
 func explain(err error) (why error, final bool) {
 	if _, ok := errors.AsType[finalError](err); ok {
 		return err, true
@@ -131,7 +131,7 @@ func explainCode(code string, err error) (why error, final bool) {
 	return err, false
 }
 
-// explainRotating is explain for a store whose credentials change. One that is refused may be the last before the next.
+// explainRotating is explain for a store whose credentials change. A refusal is not final: the next password may work.
 func explainRotating(err error) (why error, final bool) {
 	why, final = explain(err)
 	if code := codeOf(err); code == "28P01" || code == "28000" {

@@ -53,7 +53,8 @@ func (e *engine) facts(ctx context.Context) (f facts, err error) {
 		(SELECT rolsuper FROM pg_roles WHERE rolname = current_user), holdfast.clock(),
 		current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
 		current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication),
-		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), current_setting('max_connections')::int,
+		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+		current_setting('max_connections')::int,
 		(SELECT count(*) FROM holdfast.claims WHERE deadline < holdfast.clock() - 300000000),
 		(SELECT count(*) FROM holdfast.tombstones),
 		(SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('holdfast') AND relkind IN ('r', 'p')
@@ -64,9 +65,11 @@ func (e *engine) facts(ctx context.Context) (f facts, err error) {
 }
 
 func (f *facts) permissions() store.Finding {
-	found := store.Finding{Check: "permissions", Found: "connected as " + store.Quote(f.user) + ", which has all privileges that locks need"}
+	found := store.Finding{Check: "permissions", Found: "connected as " + store.Quote(f.user) +
+		", which has all privileges that locks need"}
 	if f.super {
-		found.Found = "connected as the superuser " + store.Quote(f.user) + "; holdfast schema postgres --user NAME prints what is enough"
+		found.Found = "connected as the superuser " + store.Quote(f.user) + "; holdfast schema postgres --user NAME " +
+			"prints what is enough"
 	}
 	return found
 }
@@ -77,7 +80,8 @@ func (f *facts) clocks(asked time.Time) store.Finding {
 	if ahead.Abs() > farOff {
 		found.Level = store.Warn
 		found.Why = "deadlines are counted by the server's clock alone; one that is stepped forward ends leases at once"
-		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be slewed, not stepped"
+		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be slewed, " +
+			"not stepped"
 	}
 	return found
 }
@@ -91,7 +95,8 @@ func (f *facts) persistence() store.Finding {
 		found.Fix = "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf()"
 	case f.commit == "off":
 		found.Level = store.Fail
-		found.Why = "a crash of the server loses locks that were acknowledged: two clients can hold one until the ttl has passed"
+		found.Why = "a crash of the server loses locks that were acknowledged: two clients can hold one until the ttl " +
+			"has passed"
 		found.Fix = "ALTER ROLE " + pgx.Identifier{f.user}.Sanitize() + " SET synchronous_commit = on"
 	case f.fullPages == "off":
 		found.Level = store.Warn
@@ -139,7 +144,8 @@ func (f *facts) connections() store.Finding {
 }
 
 func (f *facts) leftovers() store.Finding {
-	found := store.Finding{Check: "tables", Found: fmt.Sprintf("no expired claims, %d tombstones, no other tables in the schema holdfast",
+	found := store.Finding{Check: "tables", Found: fmt.Sprintf("no expired claims, %d tombstones, no other tables in "+
+		"the schema holdfast",
 		f.tombstones)}
 	switch {
 	case f.expired > 0:
@@ -188,7 +194,8 @@ func (e *engine) listening(ctx context.Context) store.Finding {
 		found.Fix = "append listen=postgres://HOST:PORT/DATABASE of the server itself to the URL, with / as %2F"
 		return found
 	}
-	if _, err := conn.Exec(ctx, "LISTEN holdfast_doctor; UNLISTEN holdfast_doctor", pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN holdfast_doctor; UNLISTEN holdfast_doctor",
+		pgx.QueryExecModeSimpleProtocol); err != nil {
 		found.Level, found.Found = store.Warn, "LISTEN is refused: "+strings.TrimSpace(e.Frame.Fault(ctx, err).Error())
 		found.Fix = "let this user LISTEN, or connect to the primary"
 		return found

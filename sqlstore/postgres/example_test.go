@@ -18,25 +18,25 @@ import (
 	"github.com/holdfast-go/holdfast/sqlstore/postgres"
 )
 
-// Two clients, as two processes would have, lock each other out through one database.
+// Two clients, as in two processes, exclude each other through one database.
 func Example() {
 	ctx := context.Background()
 	url := os.Getenv("DATABASE_URL") // such as postgres://app@db.example.com/app
 
-	mine, err := holdfast.Open(ctx, url)
+	first, err := holdfast.Open(ctx, url)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer mine.Close()
-	yours, err := holdfast.Open(ctx, url)
+	defer first.Close()
+	second, err := holdfast.Open(ctx, url)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer yours.Close()
+	defer second.Close()
 
-	err = mine.Mutex("nightly report").Do(ctx, func(context.Context) error {
-		_, err := yours.Mutex("nightly report").TryLock(ctx)
-		fmt.Println("you, meanwhile, are locked out:", errors.Is(err, holdfast.ErrLocked))
+	err = first.Mutex("nightly report").Do(ctx, func(context.Context) error {
+		_, err := second.Mutex("nightly report").TryLock(ctx)
+		fmt.Println("the second client is locked out:", errors.Is(err, holdfast.ErrLocked))
 		return nil
 	})
 	if err != nil {
@@ -44,8 +44,8 @@ func Example() {
 	}
 }
 
-// The program has a database already. The lock, the data and the fence that guards the data are all in it: a holder that
-// was paused for longer than its lease is refused when it writes.
+// The program has opened a database already. It contains the lock, the data and the fence that guards the data: a holder
+// that was paused for longer than its lease is refused when it writes.
 func ExampleNew() {
 	ctx := context.Background()
 	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
@@ -58,7 +58,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	locks := holdfast.New(s)
-	defer locks.Close() // it leaves the database open
+	defer locks.Close() // the database stays open
 	fences := fence.Table{Dialect: fence.PostgreSQL}
 	if err := fences.Create(ctx, db); err != nil {
 		log.Fatal(err)
@@ -76,7 +76,7 @@ func ExampleNew() {
 	}
 }
 
-// TestExamples runs the examples on a server.
+// TestExamples runs the examples on a server. They must change the data and leave no claim.
 func TestExamples(t *testing.T) {
 	server := servers.Postgres(t)
 	t.Setenv("DATABASE_URL", server.URL("postgres", "", "postgres"))
@@ -89,10 +89,10 @@ func TestExamples(t *testing.T) {
 	}
 	Example()
 	ExampleNew()
-	var left, lines int
+	var left, claims int
 	testkit.Must(t, db.QueryRowContext(t.Context(),
-		"SELECT (SELECT quantity FROM stock), (SELECT count(*) FROM holdfast.lines)").Scan(&left, &lines))
-	if left != 9 || lines != 0 {
-		t.Errorf("%d items are left, and %d claims", left, lines)
+		"SELECT (SELECT quantity FROM stock), (SELECT count(*) FROM holdfast.queues)").Scan(&left, &claims))
+	if left != 9 || claims != 0 {
+		t.Errorf("quantity = %d, claims = %d; want 9, 0", left, claims)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // creating is the key of the advisory lock that keeps clients from creating the tables at the same time.
 const creating = 0x686f6c6466617374 // "holdfast"
 
-// migrations are the steps from one format of the tables and functions to the next: the first leads from format 1 to 2.
-// The last leads to what this program knows. Each must update the format of all slots, which makes older programs refuse
-// the tables from then on.
+// migrations are scripts from one format of the tables and functions to the next: the first from format 1 to 2, the last
+// to the format that this program knows. Each must update the format of all slots, which makes older programs refuse the
+// tables from then on.
 var migrations []string
 
 // prepare checks the server, and creates or migrates the tables.
@@ -25,7 +25,7 @@ func (e *engine) prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case found.version < oldest:
-		return finalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that will do", found.version/10000))
+		return finalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that is supported", found.version/10000))
 	case found.encoding != "UTF8":
 		return finalError("the database has the encoding " + found.encoding + ", and UTF8 is needed")
 	case found.readOnly:
@@ -40,16 +40,16 @@ func (e *engine) prepare(ctx context.Context) error {
 	return e.migrate(ctx)
 }
 
-// A finding is what a server is like.
+// A finding is what inspect reads from a server.
 type finding struct {
 	version  int
 	encoding string
 	readOnly bool   // it is a standby, or was set so
-	tables   bool   // they are there
-	lacking  string // the privileges that the user should have
+	tables   bool   // the tables exist
+	lacking  string // the privileges that the user needs and does not have
 }
 
-// inspect looks at the server before it is used.
+// inspect reads what must be known of the server before it is used.
 func (e *engine) inspect(ctx context.Context) (f finding, err error) {
 	err = e.DB.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
 		current_setting('transaction_read_only')::boolean,
@@ -65,7 +65,7 @@ func (e *engine) inspect(ctx context.Context) (f finding, err error) {
 	return f, err
 }
 
-// create creates the tables, unless another client is quicker.
+// create creates the tables, unless another client does so first.
 func (e *engine) create(ctx context.Context) error {
 	err := e.run(ctx, schema)
 	if err == nil {
@@ -81,8 +81,8 @@ func (e *engine) create(ctx context.Context) error {
 	return err
 }
 
-// run runs several statements as one transaction, one client at a time. It is to see what the client before it has done,
-// and so has READ COMMITTED, whatever the database's default is.
+// run runs several statements as one transaction, one client at a time. It must read what the client before it has
+// committed, so its isolation level is READ COMMITTED, whatever the database's default is.
 func (e *engine) run(ctx context.Context, statements string) error {
 	var args []any
 	if e.Leading != nil {
@@ -93,7 +93,7 @@ func (e *engine) run(ctx context.Context, statements string) error {
 	return err
 }
 
-// migrate brings older tables to this program's format, and refuses newer ones.
+// migrate migrates older tables to this program's format. It returns store.ErrFormat for newer ones.
 func (e *engine) migrate(ctx context.Context) error {
 	for {
 		var written, slots int

@@ -14,43 +14,43 @@ import (
 )
 
 const (
-	// After a failure the listener connects again, after a pause that grows.
+	// The pauses before the listener connects again after a failure. They double.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second
 
 	connectTimeout = 10 * time.Second
 
-	// linger is for how long a client listens after its claims have ceased to wait. It must be longer than the pause
-	// between two looks of one that listens.
+	// linger is how long a client listens after its last claim has waited. It must be longer than the pause between two
+	// polls of a client that listens.
 	linger = time.Second
 
-	// A connection on which nothing came for pingEvery is asked whether it lives.
+	// A connection on which nothing arrived for pingEvery is tested with a query.
 	pingEvery   = 30 * time.Second
 	pingTimeout = 5 * time.Second
 )
 
-// A connect makes a connection.
+// connect returns a new connection.
 type connect func(context.Context) (*pgx.Conn, error)
 
-// A listener receives the grants of a client, on a connection of its own, while claims of the client wait. A push is a
-// hint that saves time: it can be lost, since a client that waits also looks.
+// A listener receives the notifications for a client, on a connection of its own, while claims of the client wait. A
+// notification may be lost: a client that waits also polls.
 type listener struct {
-	connect connect // nil: it cannot listen
+	connect connect // nil: this client cannot listen
 	frame   *frame.Frame
 	inbox   string
 	notify  atomic.Pointer[func(store.ID, store.Status)]
 
-	left   atomic.Pointer[context.CancelFunc] // ends the connection of the moment
+	left   atomic.Pointer[context.CancelFunc] // ends the current connection
 	once   sync.Once
 	pooled atomic.Bool   // a pooler is between: notifications never arrive
-	wake   chan struct{} // of size 1: it was asked to listen, and does not
+	wake   chan struct{} // of size 1: listening was requested and is off
 
 	mu    sync.Mutex
 	on    bool      // notifications arrive
-	asked time.Time // when it was last asked to listen
+	asked time.Time // when listening was last requested
 }
 
-// address returns what the claims of this client are to be notified at, or "".
+// address returns the inbox to which the claims of this client are notified, or "".
 func (l *listener) address() string {
 	if l.connect == nil || l.pooled.Load() {
 		return ""
@@ -58,7 +58,7 @@ func (l *listener) address() string {
 	return l.inbox
 }
 
-// start has the client listen for a while, and reports whether notifications arrive.
+// start requests that the client listens for the next linger, and reports whether notifications arrive already.
 func (l *listener) start() bool {
 	if l.connect == nil {
 		return false
@@ -76,7 +76,7 @@ func (l *listener) start() bool {
 	return l.on
 }
 
-// isAsked waits until the client is asked to listen. It reports false if the time is up, or its life.
+// isAsked waits until start requests to listen. It returns false if up fires or life ends first.
 func (l *listener) isAsked(life context.Context, up <-chan time.Time) bool {
 	select {
 	case <-l.wake:
@@ -87,7 +87,7 @@ func (l *listener) isAsked(life context.Context, up <-chan time.Time) bool {
 	return false
 }
 
-// wanted returns for how long notifications are wanted. When they no longer are, none are promised.
+// wanted returns for how long notifications are still wanted. If they are not, start returns false from then on.
 func (l *listener) wanted() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,8 @@ func (l *listener) wanted() time.Duration {
 	return left
 }
 
-// run connects whenever the client is asked to listen, until the store is closed or a pooler is found between.
+// run connects whenever listening is requested, until the store is closed or a pooler is found between client and
+// server.
 func (l *listener) run() {
 	pause := firstPause
 	for !l.pooled.Load() && l.isAsked(l.frame.Life(), nil) {
@@ -114,7 +115,7 @@ func (l *listener) run() {
 	}
 }
 
-// serve connects, and listens now and whenever the client is asked to, until the connection ends or was idle for long. It
+// serve connects, and listens now and whenever it is requested, until the connection ends or was idle for maxIdle. It
 // reports whether it has listened.
 func (l *listener) serve() (listened bool) {
 	life, leave := context.WithCancel(l.frame.Life())
@@ -144,15 +145,15 @@ func (l *listener) serve() (listened bool) {
 	return listened
 }
 
-// leave has the listener connect anew: calls have found that the server is no longer the primary.
+// leave makes the listener reconnect. It is called when the server is no longer the primary.
 func (l *listener) leave() {
 	if leave := l.left.Load(); leave != nil {
 		(*leave)()
 	}
 }
 
-// inspect refuses a connection that would hear nothing. A pooler gives its clients other process ids than the server
-// does, and would pass notifications on to nobody.
+// inspect returns an error for a read-only server, and sets pooled if a pooler is between: no notification arrives there.
+// A pooler reports another process id than the server does.
 func (l *listener) inspect(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	var readOnly bool
@@ -166,7 +167,7 @@ func (l *listener) inspect(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// execute runs a statement, and reports whether it worked.
+// execute runs a statement and reports whether it succeeded.
 func execute(life context.Context, conn *pgx.Conn, statement string) bool {
 	ctx, cancel := context.WithTimeout(life, pingTimeout)
 	defer cancel()
@@ -174,7 +175,7 @@ func execute(life context.Context, conn *pgx.Conn, statement string) bool {
 	return err == nil
 }
 
-// receive receives notifications for as long as they are wanted and the connection lives.
+// receive delivers notifications for as long as they are wanted and the connection is open.
 func (l *listener) receive(life context.Context, conn *pgx.Conn) {
 	l.frame.PushesResumed()
 	heard := time.Now()
@@ -198,7 +199,7 @@ func (l *listener) receive(life context.Context, conn *pgx.Conn) {
 	}
 }
 
-// lose notes that notifications do not arrive any more.
+// lose records that notifications no longer arrive.
 func (l *listener) lose() {
 	l.mu.Lock()
 	l.on = false
@@ -206,7 +207,7 @@ func (l *listener) lose() {
 	l.frame.PushesLost()
 }
 
-// deliver passes on a notification: state, id and ticket.
+// deliver pushes the content of a notification: state, id and ticket.
 func (l *listener) deliver(payload string) {
 	word, rest, _ := strings.Cut(payload, " ")
 	text, number, _ := strings.Cut(rest, " ")
@@ -214,7 +215,7 @@ func (l *listener) deliver(payload string) {
 	ticket, err := strconv.ParseUint(number, 10, 64)
 	notify := l.notify.Load()
 	if err != nil || id.UnmarshalText([]byte(text)) != nil || id == store.Everyone || notify == nil {
-		return // a later version may have more to say
+		return // it may be of a later version
 	}
 	switch word {
 	case "held":

@@ -35,18 +35,18 @@ const (
 
 	// maxConnections bounds the connections of a store that was opened by URL, beside the one that listens.
 	maxConnections = 8
-	// maxIdle is how long a connection of it may be idle, and maxAge how old it may become.
+	// maxIdle and maxAge bound how long its connections may be idle, and how old they may become.
 	maxIdle = 5 * time.Minute
 	maxAge  = time.Hour
 
-	// oldest is the oldest version of the server, as server_version_num has it.
+	// oldest is the oldest supported version of the server, as in server_version_num.
 	oldest = 130000
 )
 
-// pace is how often a client looks while claims of it wait.
+// pace is how often a client polls while its claims wait.
 var pace = sqlstore.Pace{First: 2 * time.Millisecond, Most: 100 * time.Millisecond, Listening: 500 * time.Millisecond}
 
-// An Option is a setting of a store.
+// An Option configures a store.
 type Option func(*settings)
 
 type settings struct {
@@ -56,23 +56,25 @@ type settings struct {
 	dial        pgconn.DialFunc // nil: as usual
 	migrations  []string
 	trusting    bool     // Open does not check the user's privileges
-	lone        []string // users that may be passwords in the wrong place
+	lone        []string // users of URLs without a password, which may be passwords in the wrong position
 	hide        func(password string)
 }
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix sets a prefix that separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// Listen has the store listen for its grants at this URL, which leads to the same database without a pooler between.
+// WithListener sets the URL at which the store listens for its grants. It must be a connection to the same database
+// without a pooler between.
 func WithListener(url string) Option { return func(s *settings) { s.listen = url } }
 
-// Credentials returns a user and a password. An empty user leaves the one of the URL.
+// Credentials is a function that returns a user and a password. If the user is empty, the user of the URL is used.
 type Credentials func(ctx context.Context) (user, password string, err error)
 
-// WithCredentials has each new connection log in with what get returns, for passwords that change.
+// WithCredentials sets a function that returns user and password; it is called for each new connection. It is for
+// passwords that change.
 func WithCredentials(get Credentials) Option { return func(s *settings) { s.credentials = get } }
 
-// parameters are those of libpq that a URL may have.
+// parameters are the parameters of libpq that a URL may have.
 var parameters = []string{
 	"application_name", "connect_timeout", "host", "passfile", "sslcert", "sslkey", "sslmode", "sslrootcert", "sslsni",
 	"target_session_attrs",
@@ -104,18 +106,18 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	return open(ctx, config, append(options, more...))
 }
 
-// passwordFile reads the password anew for each connection.
+// passwordFile returns Credentials that read the password from a file, for each connection again.
 func passwordFile(path string) Credentials {
 	return func(context.Context) (user, password string, err error) {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			err = errors.New("the file of the password cannot be read")
+			err = errors.New("the password file cannot be read")
 		}
 		return "", strings.TrimRight(string(text), "\r\n"), err
 	}
 }
 
-// configOf makes a configuration of a URL. Its errors show nothing of it.
+// configOf returns the configuration for a URL. Its errors contain nothing of the URL.
 func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	if _, err := at.Database(); err != nil {
 		return nil, err
@@ -147,8 +149,10 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// Open opens the database at a URL such as postgres://user:password@host:5432/database. What the URL does not say comes
-// from the environment variables and files of libpq.
+// Open returns a store in the database at a URL such as postgres://user:password@host:5432/database. What the URL leaves
+// out comes from the environment variables and files of libpq. Open creates the tables and functions if they are missing
+// and the user may create them. It returns a *store.Fault if the server cannot be reached, refuses the user or is too
+// old, and store.ErrFormat if a newer version has made the tables.
 func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, error) {
 	at, err := store.ParseLocation(url)
 	if err != nil {
@@ -157,9 +161,10 @@ func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, 
 	return openAt(ctx, at, options)
 }
 
-// New opens a store over a database that the program has. The store uses connections of its pool: while the program's
-// own queries have all of them, no lease can be renewed. It does not close the database, only connections of it that are
-// idle, when a server has become silent or read-only.
+// New returns a store in a database that the program has opened. The store uses connections of its pool: while the
+// program's own queries use all of them, no lease can be renewed. Closing the store does not close the database. The
+// store closes idle connections of the pool when a server no longer responds or has become read-only. Errors are those
+// of [Open].
 func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, error) {
 	s := settingsOf(options)
 	e := &engine{Engine: routines.Engine{DB: db}}
@@ -174,7 +179,7 @@ func New(ctx context.Context, db *sql.DB, options ...Option) (*sqlstore.Store, e
 	return e.open(ctx, config, &s)
 }
 
-// leading has calls over pgx prepare nothing, whatever the program's default is.
+// leading makes calls over pgx prepare nothing, whatever the program's default is.
 var leading = []any{pgx.QueryExecModeExec}
 
 // configIn returns how the connections of a database are made, or nil if its driver is not pgx itself.
@@ -185,7 +190,7 @@ func configIn(ctx context.Context, db *sql.DB) (config *pgx.ConnConfig, err erro
 	if err != nil {
 		return nil, newFrame("postgres", nil, explain).Outcome(ctx, within, openTimeout, err)
 	}
-	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	defer conn.Close() //nolint:errcheck // returns it to the pool
 	err = conn.Raw(func(c any) error {
 		if c, ok := c.(*stdlib.Conn); ok {
 			config = c.Conn().Config()
@@ -271,7 +276,7 @@ func connectTo(config *pgx.ConnConfig, logIn func(context.Context, *pgx.ConnConf
 	}
 }
 
-// nameOf names a database for people.
+// nameOf returns the name of a database for errors.
 func nameOf(config *pgx.ConnConfig) string {
 	if config == nil {
 		return "postgres"
@@ -308,7 +313,8 @@ type engine struct {
 	trusting   bool
 }
 
-// hideUser hides a user where pgx and the server name one. The word may well be in other places: it is often postgres.
+// hideUser masks a user in errors in the forms in which pgx and the server write one. The bare word stays: it is often
+// postgres, which occurs elsewhere too.
 func hideUser(f *frame.Frame, user string) {
 	if user != "" {
 		f.Hide("user=" + user)
@@ -317,7 +323,7 @@ func hideUser(f *frame.Frame, user string) {
 	}
 }
 
-// open prepares the database for use, and returns the store.
+// open prepares the database for use and returns the store.
 func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) (*sqlstore.Store, error) {
 	e.migrations, e.trusting = s.migrations, s.trusting
 	e.Dialect = routines.Dialect{
@@ -358,7 +364,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 	if err := e.prepare(within); err != nil {
 		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Engine.Close())
 	}
-	_ = e.Sweep(within) // what it cannot remove is in nobody's way
+	_ = e.Sweep(within) // a failure is harmless: expired claims block no client
 	return sqlstore.New(e, e.Frame, pace), nil
 }
 

@@ -296,7 +296,7 @@ func TestCredentialsChange(t *testing.T) {
 		if err != nil {
 			testkit.CheckFault(t, err, false, server.Addr())
 		}
-		return err != nil && strings.Contains(err.Error(), "the file of the password cannot be read")
+		return err != nil && strings.Contains(err.Error(), "the password file cannot be read")
 	})
 }
 

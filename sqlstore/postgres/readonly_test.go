@@ -57,7 +57,7 @@ func setReadOnly(t testing.TB, server *servers.PostgresServer) {
 	t.Helper()
 	db := server.DB(t)
 	execute(t, db, "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
-	testkit.Await(t, "the server only reads", func() bool {
+	testkit.Await(t, "the server is read-only", func() bool {
 		return column(t, db, "SHOW default_transaction_read_only")[0] == "on"
 	})
 }
@@ -98,10 +98,10 @@ func TestReadOnlyServerIsLeft(t *testing.T) {
 				_, fault := errors.AsType[*store.Fault](err)
 				return fault
 			})
-			testkit.CheckFault(t, err, false, "only reads", somewhere)
+			testkit.CheckFault(t, err, false, "is read-only", somewhere)
 		}
 	}
-	testkit.CheckFault(t, openError(t, urlAt(before.Addr())), false, "only reads", before.Addr())
+	testkit.CheckFault(t, openError(t, urlAt(before.Addr())), false, "is read-only", before.Addr())
 
 	openAt(t, urlAt(after.Addr())) // which creates the tables
 	way.to.Store(after)
@@ -126,7 +126,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary := servers.Postgres(t)
 	standby := primary.Standby(t)
-	testkit.CheckFault(t, openError(t, urlAt(standby.Addr())), false, "only reads", "standby", standby.Addr())
+	testkit.CheckFault(t, openError(t, urlAt(standby.Addr())), false, "is read-only", "standby", standby.Addr())
 	s := openAt(t, urlAt(primary.Addr()+","+standby.Addr()))
 	locks := holdfast.New(s, holdfast.WithTTL(20*time.Second))
 	defer locks.Close()
@@ -137,7 +137,7 @@ func TestFailover(t *testing.T) {
 	_, err := s.Keep(t.Context(), []store.Claim{held})
 	testkit.CheckFault(t, err, false, primary.Addr(), standby.Addr())
 	_, err = s.Keep(t.Context(), []store.Claim{held})
-	testkit.CheckFault(t, err, false, "only reads", primary.Addr(), standby.Addr())
+	testkit.CheckFault(t, err, false, "is read-only", primary.Addr(), standby.Addr())
 	testkit.Must(t, standby.Promote())
 	testkit.Keep(t, s, held, store.Held)
 	checkPushed(t, standby.DB(t), s)

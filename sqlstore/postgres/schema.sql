@@ -3,20 +3,20 @@
 -- Each operation is one call of one function, and so one transaction and one round trip. Its first statement updates the
 -- slot of the resource, which locks it until the transaction ends: the statements after it see everything that earlier
 -- holders of the slot have committed. Do not merge them into one statement: a statement's snapshot is taken before it
--- waits for a lock, and would show the line as it was then.
+-- waits for a lock, and would show the queue as it was then.
 --
 -- Times are microseconds of the server's clock_timestamp(), read after the slot was locked.
 --
 -- The functions that clients call have one plan for all parameters, since a plan for each call costs more than the call.
--- They allow no sequential scan: plans are kept for as long as a connection lives, and were perhaps made when the tables
--- were small. (SELECT … LIMIT 1) IS NULL stands for NOT EXISTS, which may be planned as a join with the whole line.
+-- They allow no sequential scan: plans are kept as long as a connection, and may have been made when the tables were
+-- small. (SELECT … LIMIT 1) IS NULL replaces NOT EXISTS, which may be planned as a join with the whole queue.
 
 CREATE SCHEMA holdfast;
 
 CREATE TABLE holdfast.meta (
 	one      boolean PRIMARY KEY DEFAULT true CHECK (one),
 	identity text    NOT NULL DEFAULT gen_random_uuid()::text, -- a random name of these tables
-	swept    bigint  NOT NULL DEFAULT 0                        -- when expired claims were last looked for
+	swept    bigint  NOT NULL DEFAULT 0                        -- when expired claims were last searched for
 );
 INSERT INTO holdfast.meta DEFAULT VALUES;
 
@@ -25,13 +25,13 @@ CREATE TABLE holdfast.slots (
 	slot   integer PRIMARY KEY,
 	mark   bigint  NOT NULL, -- the highest ticket ever drawn here
 	format integer NOT NULL  -- of all tables and functions. A program that knows only a smaller one touches nothing.
-) WITH (fillfactor = 10);    -- updates stay in the page, and need no index
+) WITH (fillfactor = 10);    -- updates stay in their page and touch no index
 INSERT INTO holdfast.slots SELECT slot, 0, 1 FROM generate_series(0, 255) AS slot;
 
 CREATE TABLE holdfast.claims (
 	prefix   text     COLLATE "C" NOT NULL,
 	name     text     COLLATE "C" NOT NULL,
-	seat     bigint   NOT NULL, -- orders the line. 0 is the seat of an exclusive holder, and there is one such seat.
+	seat     bigint   NOT NULL, -- orders the queue. An exclusive holder has seat 0, which exists once.
 	slot     integer  NOT NULL,
 	ticket   bigint   NOT NULL,
 	id       text     COLLATE "C" NOT NULL,
@@ -52,7 +52,7 @@ CREATE TABLE holdfast.claims (
 	CHECK (seat = CASE WHEN state = 'held' AND kind = 'lock' AND units = capacity THEN 0 ELSE ticket END)
 ) WITH (fillfactor = 50);
 
--- Claims that were left before they were known to have joined. They must not join any more.
+-- Claims that were left before their join was acknowledged. A late join of such a claim must fail.
 CREATE TABLE holdfast.tombstones (
 	id       text   COLLATE "C" PRIMARY KEY,
 	prefix   text   COLLATE "C" NOT NULL,
@@ -60,8 +60,8 @@ CREATE TABLE holdfast.tombstones (
 	deadline bigint NOT NULL
 );
 
--- For people.
-CREATE VIEW holdfast.lines AS
+-- For operators.
+CREATE VIEW holdfast.queues AS
 	SELECT prefix, name, state, kind, units, capacity, ticket, details::json ->> 'label' AS label,
 		details::json ->> 'host' AS host, details::json ->> 'pid' AS pid, details::json ->> 'id' AS owner,
 		to_timestamp(since / 1000000.0) AS since, to_timestamp(deadline / 1000000.0) AS deadline
@@ -91,10 +91,10 @@ CREATE FUNCTION holdfast.place(c holdfast.claims, p_now bigint) RETURNS text LAN
 		'turn', c.turn, 'waits', c.waits, 'details', c.details)::text
 $$;
 
--- front reads a line up to its first waiting claim, or up to a seat if that is given: what decides when the line changes
--- next. Something is due there if a claim has expired, or would expire later than its ttl allows, as after a clock was
--- set back, or if nothing is ahead of the waiting claim, as after a holder was deleted by hand. The earliest deadline
--- is that of all, and the one ahead that of those ahead of the waiting claim, whose seat is waiter.
+-- front reads a queue up to its first waiting claim, or up to a given seat: this part decides when the queue changes next.
+-- due is true if a claim has expired, or would expire later than its ttl allows, as after a clock was set back, or if
+-- nothing is ahead of the waiting claim, as after a holder was deleted by hand. earliest is the first deadline of all
+-- claims read, ahead that of the claims ahead of the waiting claim, and waiter the seat of the waiting claim.
 CREATE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint, OUT newest integer,
 	OUT earliest bigint, OUT ahead bigint, OUT due boolean, OUT waits boolean, OUT waiter bigint)
 	LANGUAGE plpgsql VOLATILE AS $$
@@ -118,7 +118,8 @@ BEGIN
 	END LOOP;
 END $$;
 
--- advance removes expired claims from the front of a line, and grants the claims that then fit. The slot is locked.
+-- advance removes expired claims from the front of a queue, and grants the claims that then fit. The caller has locked
+-- the slot.
 CREATE FUNCTION holdfast.advance(p_format integer, p_prefix text, p_name text, p_now bigint,
 	OUT held integer, OUT used bigint) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -135,7 +136,7 @@ BEGIN
 			CONTINUE;
 		END IF;
 		IF c.deadline - c.ttl - c.grace > p_now AND NOT v_mended THEN
-			-- The clock was set back. Nobody is to wait longer for that than a ttl, however many clients have died.
+			-- The clock was set back. That must not delay a waiter by more than a ttl, however many clients have died.
 			UPDATE holdfast.claims l SET deadline = p_now + l.ttl + l.grace WHERE l.prefix = p_prefix AND l.name = p_name
 				AND l.deadline - l.ttl - l.grace > p_now AND l.format <= p_format;
 			v_mended := true;
@@ -155,8 +156,8 @@ BEGIN
 	END LOOP;
 END $$;
 
--- tidy removes all expired claims from a line, grants the claims that then fit, and counts what is left. A line that has
--- anything of a newer format is only counted. It reads the whole line. The slot is locked.
+-- tidy removes all expired claims from a queue, grants the claims that then fit, and counts what is left. A queue that
+-- contains a row of a newer format is only counted. It reads the whole queue. The caller has locked the slot.
 CREATE FUNCTION holdfast.tidy(p_format integer, p_prefix text, p_name text, p_id text, p_now bigint,
 	OUT total integer, OUT held integer, OUT used bigint, OUT earliest bigint, OUT kind text, OUT capacity integer,
 	OUT newest integer, OUT present boolean) LANGUAGE plpgsql VOLATILE AS $$
@@ -183,11 +184,11 @@ BEGIN
 	SELECT a.held, a.used INTO held, used FROM holdfast.advance(p_format, p_prefix, p_name, p_now) a;
 END $$;
 
--- Answers have these columns: i, which claim of the request; state, empty if it is gone; ticket; ahead, -1 if it was not
--- counted; opens, in how long something ahead can expire, or 0; problem, empty if there is none; and place, JSON of a
--- claim that is in the way. What is NULL has the value that says nothing.
+-- Results have these columns: i, the index of the claim in the request; state, empty if it is gone; ticket; ahead, -1 if
+-- it was not counted; opens, the time until something ahead can expire, or 0; problem, empty if there is none; and place,
+-- JSON of a claim that blocks this one. NULL stands for 0, -1 or empty.
 
--- join and leave begin with the case in which nobody else wants the resource, which is most of them.
+-- join and leave begin with the most frequent case: no other client uses the resource.
 CREATE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
 	p_inbox text, p_waits text, p_details text,
@@ -203,7 +204,7 @@ DECLARE
 	v_fits   boolean;
 	v_first  holdfast.claims;
 BEGIN
-	-- A mark is not counted on from if it was set by hand to a year beyond 2100, nor a floor if it is a day ahead.
+	-- No ticket is drawn above a mark that was set by hand to a year beyond 2100, nor above a floor more than a day ahead.
 	UPDATE holdfast.slots s SET mark = CASE
 		WHEN s.format > p_format OR holdfast.too_high(s.mark) THEN s.mark
 		WHEN p_floor > s.mark AND (p_floor > holdfast.clock() + 86400000000 OR p_floor >= 36028797018963967) THEN s.mark
@@ -229,7 +230,7 @@ BEGIN
 	IF v_line.newest > p_format THEN
 		problem := 'format';
 		RETURN;
-	ELSIF v_line.present THEN -- its response was lost
+	ELSIF v_line.present THEN -- the response to its first join was lost
 		UPDATE holdfast.claims c SET deadline = v_now + p_ttl + p_grace, ttl = p_ttl, grace = p_grace, inbox = p_inbox
 			WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = p_id RETURNING c.* INTO v_first;
 		state := v_first.state; ticket := v_first.ticket;
@@ -265,18 +266,19 @@ BEGIN
 			p_turn, p_inbox, p_waits, p_details, p_format);
 END $$;
 
--- left_until returns how long it is until a deadline, at least 1, or 0 if there is none.
+-- left_until returns the time until a deadline, at least 1, or 0 if there is none.
 CREATE FUNCTION holdfast.left_until(p_deadline bigint, p_now bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
 AS $$ SELECT CASE WHEN p_deadline IS NULL THEN 0 ELSE greatest(p_deadline - p_now, 1) END $$;
 
--- opens returns in how long something ahead of a claim can expire that it waits for, or 0.
+-- opens returns the time until something ahead of a waiting claim can expire, or 0.
 CREATE FUNCTION holdfast.opens(p_claim holdfast.claims, p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
 	SELECT CASE WHEN p_claim.state = 'waiting' THEN (SELECT holdfast.left_until(f.earliest, p_now)
 		FROM holdfast.front(p_claim.prefix, p_claim.name, p_now, p_claim.seat) f) ELSE 0 END
 $$;
 
--- find finds a claim in its line. One whose ticket its client does not know is looked for in the whole line. It must be
--- stable: look calls it without a lock, and a claim that is granted between two statements would be in neither place.
+-- find finds a claim in its queue. If its client does not know its ticket, it is searched for in the whole queue. It must
+-- be STABLE: look calls it without a lock, and a claim that is granted between two statements would be found at neither
+-- seat.
 CREATE FUNCTION holdfast.find(p_prefix text, p_name text, p_id text, p_ticket bigint) RETURNS holdfast.claims
 	LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -324,7 +326,7 @@ BEGIN
 		RETURN;
 	END IF;
 	v_now := holdfast.clock();
-	-- Most leases are exclusive, and nobody waits. Rows are joined by their ctid, which allows of one plan only.
+	-- Most leases are exclusive, and no claim waits for them. Rows are joined by ctid, for which there is only one plan.
 	state := 'held';
 	FOR i, ticket IN WITH r AS MATERIALIZED (SELECT r.*, (SELECT l.ctid FROM holdfast.claims l
 				WHERE l.prefix = p_prefix AND l.name = r.name AND l.seat = 0 AND l.id = r.id
@@ -458,7 +460,7 @@ BEGIN
 	v_line := holdfast.tidy(p_format, p_prefix, p_name, '', v_now);
 END $$;
 
--- tend tidies a line.
+-- tend tidies a queue.
 CREATE FUNCTION holdfast.tend(p_format integer, p_slot integer, p_prefix text, p_name text,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
 	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
@@ -478,7 +480,7 @@ BEGIN
 	END IF;
 END $$;
 
--- untidy says whether the front of a line has something expired, or a claim that fits and was not granted.
+-- untidy reports whether the front of a queue has an expired claim, or one that fits and was not granted.
 CREATE FUNCTION holdfast.untidy(p_format integer, p_prefix text, p_name text) RETURNS text
 	LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -498,8 +500,8 @@ BEGIN
 	RETURN '';
 END $$;
 
--- look reads where waiting claims stand: i, name, id, ticket. If it is to be thorough, the problem of one is 'untidy'
--- if its line has something to be done.
+-- look reads the state of waiting claims: i, name, id, ticket. If it is thorough, the problem of a claim is 'untidy' if its
+-- queue needs to be tidied.
 CREATE FUNCTION holdfast.look(p_format integer, p_prefix text, p_claims json, p_thorough boolean)
 	RETURNS TABLE (i integer, state text, ticket bigint, ahead integer, opens bigint, problem text, place text)
 	LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
@@ -521,7 +523,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- expired lists lines that have something expired, if nobody has looked for them for a minute.
+-- expired lists queues that have expired claims, unless a client has done so within the last minute.
 CREATE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, prefix text, name text)
 	LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column

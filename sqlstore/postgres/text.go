@@ -15,10 +15,10 @@ var grants string
 // Schema returns the SQL that creates the tables and functions, for psql.
 func Schema() string { return schema }
 
-// Grants returns the SQL that grants a user app the least that it needs, once the tables are there.
+// Grants returns the SQL that grants a user named app the least privileges that it needs, once the tables exist.
 func Grants() string { return grants }
 
-// answer are the columns of an answer.
+// answer selects the columns of a result.
 const answer = "SELECT coalesce(i, 0), coalesce(state, ''), coalesce(ticket, 0), coalesce(ahead, -1), coalesce(opens, 0), " +
 	"coalesce(problem, ''), coalesce(place, '') FROM "
 
@@ -31,8 +31,11 @@ var text = routines.Text{
 	Tend:    answer + `holdfast.tend($1::int, $2::int, $3::text, $4::text)`,
 	Look:    answer + `holdfast.look($1::int, $2::text, $3::json, $4::boolean)`,
 	Expired: `SELECT * FROM holdfast.expired($1::int)`,
-	Line: `SELECT holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
+	Queue: `SELECT holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
 		WHERE prefix = $1::text AND name = $2::text ORDER BY seat`,
 	Names: `SELECT DISTINCT name FROM holdfast.claims WHERE prefix = $1::text AND name >= $2::text
 		AND starts_with(name, $2::text) AND deadline > holdfast.clock()`,
+	Page: `SELECT name, format, holdfast.place(c, holdfast.clock()) FROM holdfast.claims c
+		WHERE prefix = $1::text AND name >= $2::text AND starts_with(name, $2::text) AND name > $3::text
+		ORDER BY name, seat LIMIT $4::int`,
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// slotOf returns the slot of a resource. All programs must agree on it.
+// slotOf returns the slot of a resource. All clients of a database must compute the same.
 func slotOf(prefix, name string) int {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, prefix)
@@ -26,51 +26,51 @@ func slotOf(prefix, name string) int {
 }
 
 // Join implements sqlstore.Engine.
-func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
+func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, error) {
 	waits, err := waitsOf(c)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
 	details, err := json.Marshal(c.Owner)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
 	args := []any{
 		e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit,
 		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn), e.inbox(), waits,
 		string(details),
 	}
-	a := e.await(1)
+	a := e.newResults(1)
 	return a.first(e.query(ctx, e.Text.Join, args, a.begin, a.scan))
 }
 
 // Leave implements sqlstore.Engine.
 func (e *Engine) Leave(ctx context.Context, c *store.Claim) error {
-	_, err := e.one(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), int64(c.Ticket),
+	_, err := e.queryOne(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), int64(c.Ticket),
 		c.TTL.Microseconds())
 	return err
 }
 
 // Break implements sqlstore.Engine.
 func (e *Engine) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := e.one(ctx, e.Text.Break, e.Format, slotOf(e.Prefix, name), e.Prefix, name, int64(min(ticket, store.MaxTicket)))
+	_, err := e.queryOne(ctx, e.Text.Break, e.Format, slotOf(e.Prefix, name), e.Prefix, name, int64(min(ticket, store.MaxTicket)))
 	return err
 }
 
-// tend tidies a line.
-func (e *Engine) tend(ctx context.Context, slot int, prefix, name string) error {
-	_, err := e.one(ctx, e.Text.Tend, e.Format, slot, prefix, name)
+// tidy removes expired claims from a queue and grants the claims that then fit.
+func (e *Engine) tidy(ctx context.Context, slot int, prefix, name string) error {
+	_, err := e.queryOne(ctx, e.Text.Tend, e.Format, slot, prefix, name)
 	return err
 }
 
-// one makes a call that has one answer.
-func (e *Engine) one(ctx context.Context, text string, args ...any) (sqlstore.Answer, error) {
-	a := e.await(1)
+// queryOne makes a call that has one result.
+func (e *Engine) queryOne(ctx context.Context, text string, args ...any) (sqlstore.Result, error) {
+	a := e.newResults(1)
 	return a.first(e.query(ctx, text, args, a.begin, a.scan))
 }
 
-// A kept is a claim in a request of Keep or Look, in JSON.
-type kept struct {
+// A claimRequest is a claim in a request of Keep or Poll, in JSON.
+type claimRequest struct {
 	I      int    `json:"i"`
 	Slot   int    `json:"slot"`
 	Name   string `json:"name"`
@@ -85,8 +85,8 @@ type kept struct {
 }
 
 // Keep implements sqlstore.Engine.
-func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer, error) {
-	request := make([]kept, len(cs))
+func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result, error) {
+	request := make([]claimRequest, len(cs))
 	owners := []string{}
 	indexes := map[*store.Owner]int{}
 	for i := range cs {
@@ -105,7 +105,7 @@ func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 		if err != nil {
 			return nil, err
 		}
-		request[i] = kept{
+		request[i] = claimRequest{
 			I: i, Slot: slotOf(e.Prefix, c.Name), Name: c.Name, ID: c.ID.String(), Ticket: c.Ticket, Units: c.Units,
 			TTL: c.TTL.Microseconds(), Grace: c.Grace.Microseconds(), Turn: c.Turn, Waits: waits, Owner: index,
 		}
@@ -118,11 +118,11 @@ func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 	if err != nil {
 		return nil, err
 	}
-	answers, _, err := e.answers(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims), string(list))
+	answers, _, err := e.queryAll(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims), string(list))
 	return answers, err
 }
 
-// waitsOf writes what the owner of a claim waits for, or "".
+// waitsOf returns the JSON of what the owner of a claim waits for, or "".
 func waitsOf(c *store.Claim) (string, error) {
 	if len(c.Waits) == 0 {
 		return "", nil
@@ -131,19 +131,19 @@ func waitsOf(c *store.Claim) (string, error) {
 	return string(text), err
 }
 
-// Look implements sqlstore.Engine. It reads, and now and then it also has lines tidied that need it.
-func (e *Engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.Answer, error) {
-	request := make([]kept, len(waiting))
+// Poll implements sqlstore.Engine. It reads. Every thoroughEvery it also tidies the queues that need it.
+func (e *Engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Result, error) {
+	request := make([]claimRequest, len(waiting))
 	for i := range waiting {
 		c := &waiting[i]
-		request[i] = kept{I: i, Name: c.Name, ID: c.ID.String(), Ticket: c.Ticket}
+		request[i] = claimRequest{I: i, Name: c.Name, ID: c.ID.String(), Ticket: c.Ticket}
 	}
 	claims, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
 	thorough := e.isThorough()
-	answers, untidy, err := e.answers(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), thorough)
+	answers, untidy, err := e.queryAll(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), thorough)
 	if err != nil || len(untidy) == 0 {
 		return answers, err
 	}
@@ -151,44 +151,44 @@ func (e *Engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 	for _, i := range untidy {
 		if name := waiting[i].Name; !tidied[name] {
 			tidied[name] = true
-			_ = e.tend(ctx, slotOf(e.Prefix, name), e.Prefix, name) // the next thorough look finds it again
+			_ = e.tidy(ctx, slotOf(e.Prefix, name), e.Prefix, name) // the next thorough poll finds it again
 		}
 	}
-	if again, _, err := e.answers(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), false); err == nil {
+	if again, _, err := e.queryAll(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), false); err == nil {
 		return again, nil
 	}
-	return answers, nil // what was read is true
+	return answers, nil // what was read first is still true
 }
 
-// isThorough reports whether it is time for a thorough look.
+// isThorough reports whether it is time for a thorough poll.
 func (e *Engine) isThorough() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	if now.Sub(e.thorough) < thoroughEvery {
+	if now.Sub(e.lastThorough) < thoroughEvery {
 		return false
 	}
-	e.thorough = now
+	e.lastThorough = now
 	return true
 }
 
-// Line implements sqlstore.Engine.
+// Queue implements sqlstore.Engine.
 func (e *Engine) Queue(ctx context.Context, name string) (store.Queue, error) {
-	line := store.Queue{Name: name}
-	if err := e.tend(ctx, slotOf(e.Prefix, name), e.Prefix, name); err != nil {
-		return line, err
+	queue := store.Queue{Name: name}
+	if err := e.tidy(ctx, slotOf(e.Prefix, name), e.Prefix, name); err != nil {
+		return queue, err
 	}
-	begin := func() { line.Entries = nil }
-	err := e.query(ctx, e.Text.Line, []any{e.Prefix, name}, begin, func(rows *sql.Rows) error {
+	begin := func() { queue.Entries = nil }
+	err := e.query(ctx, e.Text.Queue, []any{e.Prefix, name}, begin, func(rows *sql.Rows) error {
 		var text string
 		if err := rows.Scan(&text); err != nil {
 			return err
 		}
-		place, err := readPlace(name, text)
-		line.Entries = append(line.Entries, place)
+		entry, err := readEntry(name, text)
+		queue.Entries = append(queue.Entries, entry)
 		return err
 	})
-	return line, err
+	return queue, err
 }
 
 // Names implements sqlstore.Engine.
@@ -203,97 +203,118 @@ func (e *Engine) Names(ctx context.Context, prefix string) (names []string, err 
 	return names, err
 }
 
-// Sweep implements sqlstore.Engine. Of all clients one does so in a minute.
+// ReadPage implements sqlstore.PageReader.
+func (e *Engine) ReadPage(ctx context.Context, prefix, after string, most int) (claims []sqlstore.Listed, err error) {
+	begin := func() { claims = nil }
+	err = e.query(ctx, e.Text.Page, []any{e.Prefix, prefix, after, most}, begin, func(rows *sql.Rows) error {
+		var name, text string
+		var format int
+		if err := rows.Scan(&name, &format, &text); err != nil {
+			return err
+		}
+		c := sqlstore.Listed{Newer: format > e.Format}
+		var err error
+		if !c.Newer {
+			c.Entry, err = readEntry(name, text)
+		}
+		c.Name = name
+		claims = append(claims, c)
+		return err
+	})
+	return claims, err
+}
+
+// Sweep implements sqlstore.Engine. Of all clients, one sweeps per minute.
 func (e *Engine) Sweep(ctx context.Context) error {
 	type resource struct {
 		slot         int
 		prefix, name string
 	}
-	var lines []resource
-	begin := func() { lines = nil }
+	var queues []resource
+	begin := func() { queues = nil }
 	err := e.query(ctx, e.Text.Expired, []any{e.Format}, begin, func(rows *sql.Rows) error {
 		var r resource
 		err := rows.Scan(&r.slot, &r.prefix, &r.name)
-		lines = append(lines, r)
+		queues = append(queues, r)
 		return err
 	})
-	for i := 0; ctx.Err() == nil && i < len(lines); i++ {
-		err = cmp.Or(err, e.tend(ctx, lines[i].slot, lines[i].prefix, lines[i].name))
+	for i := 0; ctx.Err() == nil && i < len(queues); i++ {
+		err = cmp.Or(err, e.tidy(ctx, queues[i].slot, queues[i].prefix, queues[i].name))
 	}
 	return err
 }
 
-// answers makes a call that has n answers. Untidy are the claims whose lines have something to be done.
-func (e *Engine) answers(ctx context.Context, n int, text string, args ...any) (answers []sqlstore.Answer, untidy []int, err error) {
-	a := e.await(n)
+// queryAll makes a call that has n results. Untidy are the indexes of claims whose queues need to be tidied.
+func (e *Engine) queryAll(ctx context.Context, n int, text string, args ...any) (answers []sqlstore.Result, untidy []int, err error) {
+	a := e.newResults(n)
 	err = a.check(e.query(ctx, text, args, a.begin, a.scan))
-	return a.answers, a.untidy, err
+	return a.list, a.untidy, err
 }
 
-// An awaited is the answers to one call, as they come in.
-type awaited struct {
-	engine   *Engine
-	answers  []sqlstore.Answer
-	answered []bool
-	untidy   []int // the claims whose lines have something to be done
+// results collects the results of one call, as they arrive.
+type results struct {
+	engine  *Engine
+	list    []sqlstore.Result
+	arrived []bool
+	untidy  []int // the indexes of claims whose queues need to be tidied
 }
 
-func (e *Engine) await(n int) *awaited {
-	return &awaited{engine: e, answers: make([]sqlstore.Answer, n)}
+func (e *Engine) newResults(n int) *results {
+	return &results{engine: e, list: make([]sqlstore.Result, n)}
 }
 
-// begin forgets the answers to a call that is repeated.
-func (a *awaited) begin() { a.answered, a.untidy = make([]bool, len(a.answers)), nil }
+// begin discards the results of a call that is repeated.
+func (a *results) begin() { a.arrived, a.untidy = make([]bool, len(a.list)), nil }
 
-// scan takes one answer.
-func (a *awaited) scan(rows *sql.Rows) error {
+// scan reads one result.
+func (a *results) scan(rows *sql.Rows) error {
 	var i int
-	var state, problem, place string
-	var answer sqlstore.Answer
+	var state, problem, blocker string
+	var answer sqlstore.Result
 	var opens int64
-	if err := rows.Scan(&i, &state, &answer.Ticket, &answer.Ahead, &opens, &problem, &place); err != nil {
+	if err := rows.Scan(&i, &state, &answer.Ticket, &answer.Ahead, &opens, &problem, &blocker); err != nil {
 		return err
 	}
-	if i < 0 || i >= len(a.answers) || a.answered[i] {
-		return fmt.Errorf("the database has answered for claim %d of %d, or twice", i, len(a.answers))
+	if i < 0 || i >= len(a.list) || a.arrived[i] {
+		return fmt.Errorf("the database returned an unexpected or second result for claim %d of %d", i, len(a.list))
 	}
-	a.answered[i] = true
-	answer.State, answer.Opens = stateOf(state), micros(opens)
+	a.arrived[i] = true
+	answer.State, answer.RecheckIn = stateOf(state), micros(opens)
 	if answer.State == store.Gone && state != "" {
-		return fmt.Errorf("the database has answered that a claim is %.40q, which this program does not know", state)
+		return fmt.Errorf("the database returned the state %.40q, which this program does not know", state)
 	}
 	if problem == "untidy" {
 		a.untidy, problem = append(a.untidy, i), ""
 	}
-	err := a.engine.complete(&answer, problem, place)
-	a.answers[i] = answer
+	err := a.engine.complete(&answer, problem, blocker)
+	a.list[i] = answer
 	return err
 }
 
-// check returns the error of the call, or one that says which answer is missing.
-func (a *awaited) check(err error) error {
-	if i := slices.Index(a.answered, false); err == nil && i >= 0 {
-		err = fmt.Errorf("the database has not answered for claim %d of %d", i, len(a.answers))
+// check returns the error of the call, or an error that names the claim whose result is missing.
+func (a *results) check(err error) error {
+	if i := slices.Index(a.arrived, false); err == nil && i >= 0 {
+		err = fmt.Errorf("the database returned no result for claim %d of %d", i, len(a.list))
 	}
 	return err
 }
 
-// first returns the answer to a call that has one.
-func (a *awaited) first(err error) (sqlstore.Answer, error) {
+// first returns the result of a call that has one.
+func (a *results) first(err error) (sqlstore.Result, error) {
 	if err := a.check(err); err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
-	return a.answers[0], a.answers[0].Err
+	return a.list[0], a.list[0].Err
 }
 
-// complete adds the problem of an answer, or the claim in its way.
-func (e *Engine) complete(a *sqlstore.Answer, problem, place string) error {
+// complete adds the error of a result, or the claim that blocks it.
+func (e *Engine) complete(a *sqlstore.Result, problem, blocker string) error {
 	switch problem {
 	case "":
-		if place == "" {
+		if blocker == "" {
 			return nil
 		}
-		holder, err := readPlace("", place)
+		holder, err := readEntry("", blocker)
 		a.Holder = &holder
 		return err
 	case "format":
@@ -305,17 +326,17 @@ func (e *Engine) complete(a *sqlstore.Answer, problem, place string) error {
 	case "not held":
 		a.Err = store.ErrNotHeld
 	case "mismatch":
-		head, err := readPlace("", place)
+		head, err := readEntry("", blocker)
 		a.Err = &store.MismatchError{InUse: head.Demand}
 		return err
 	default:
-		return fmt.Errorf("the database has answered %.40q, which this program does not know", problem)
+		return fmt.Errorf("the database returned the problem %.40q, which this program does not know", problem)
 	}
 	return nil
 }
 
-// readPlace reads a claim as the routines describe it.
-func readPlace(name, text string) (p store.Entry, err error) {
+// readEntry parses a claim from the JSON of the routines.
+func readEntry(name, text string) (p store.Entry, err error) {
 	var r struct {
 		Ticket          uint64
 		ID, State, Kind string

@@ -1,12 +1,14 @@
 // Package routines is the engine of SQL databases that are servers. Each operation of the contract is one call of a
-// routine that is kept in the database, and so one transaction and one round trip. No lock of a resource waits for a
-// client: the server commits when it has written the rows of the answer, as PostgreSQL does, or before. Those of up to
-// 512 claims, which are as many as a client keeps with one call, fit into the buffer of a socket. PostgreSQL and MySQL
-// differ in the text of the routines, in the calls, and in what their errors mean; the rest is here.
+// routine stored in the database, and therefore one transaction and one round trip. Locks of the database are never held
+// while the server waits for a client: the server commits before it writes the rows of the result, or, as PostgreSQL does,
+// right after it. The rows of 512 claims, the most that a client keeps with one call, fit into the buffer of a socket.
+// PostgreSQL and MySQL differ in the text of the routines, in the calls and in the meaning of errors. Everything else is
+// here.
 //
 // # What the routines do
 //
-// A resource belongs to one of [Slots] rows by a hash of its name. A routine first updates that row, which serialises all
-// that happens to the resource, and draws the ticket. Then it reads the clock, removes what has expired, and evaluates
-// the line. Tickets rise for each slot, and so for each resource, and nothing is kept for a name that is not in use.
+// A resource belongs to one of [Slots] rows, by a hash of its name. A routine first locks or updates that row, which
+// serialises all calls for the resource, and draws the ticket. Then it reads the clock, removes expired claims and
+// evaluates the queue. Tickets rise for each slot, and so for each resource. Nothing is kept for a name that is not in
+// use.
 package routines

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// Slots is how many rows serialise the resources of a database.
+// Slots is the number of rows that serialise the resources of a database.
 const Slots = 256
 
 // MinTTL and MaxTTL bound the ttl of a claim.
@@ -26,49 +26,50 @@ const (
 )
 
 const (
-	// A call that the server rolled back is repeated after a pause, which grows.
+	// The pauses before a call is repeated that the server rolled back. They double.
 	firstPause   = time.Millisecond
 	longestPause = 100 * time.Millisecond
 
-	// badConnections is how many connections in a row may turn out to be useless before a call fails.
+	// badConnections is how many connections in a row may fail before a call returns an error.
 	badConnections = 3
 
-	// silence is how long a call waits before its end makes the other connections suspect too, if nothing was answered on
-	// any of them meanwhile.
+	// silence is how long a call must have waited in vain before all other connections become suspect too, if no response
+	// arrived on any of them meanwhile.
 	silence = 100 * time.Millisecond
 
-	// believed is for how long after its last answer a server is taken to be there.
-	believed = 30 * time.Second
+	// reachableFor is for how long after its last response a server is taken to be reachable.
+	reachableFor = 30 * time.Second
 
-	// mostPasswords is more than there are connections being made at the same time, each with a password of its own.
+	// mostPasswords is greater than the number of connections made at the same time, each with a password of its own.
 	mostPasswords = 256
 
-	// thoroughEvery is how often Look also reads whether there is something to be done in the lines.
+	// thoroughEvery is how often Poll also reads whether queues need to be tidied.
 	thoroughEvery = 500 * time.Millisecond
 )
 
-// A Text is the SQL of a database's calls. Their parameters are in the order of the engine's methods.
+// A Text is the SQL of a database's calls. Parameters are in the order in which the engine's methods pass them.
 type Text struct {
-	Join, Keep, Leave, Break, Tend, Look string // return answers
-	Expired                              string // returns slot, prefix and name of lines that have expired claims
-	Line                                 string // returns a place for each claim, in JSON
+	Join, Keep, Leave, Break, Tend, Look string // return results
+	Expired                              string // returns slot, prefix and name of queues that have expired claims
+	Queue                                string // returns a place for each claim, in JSON
 	Names                                string // returns names
+	Page                                 string // returns name, format and place of claims, in JSON; see ReadPage
 }
 
-// A Dialect is what an engine has to know of its database.
+// A Dialect describes what is particular to a database and its driver.
 type Dialect struct {
 	Text
 	Format  int
-	Prepare bool  // calls are prepared once for each connection. Only for a pool that nobody else uses.
-	Leading []any // arguments that the driver wants before all others
+	Prepare bool  // each connection prepares each call once; only for a pool that is used by nothing else
+	Leading []any // arguments that the driver needs before all others
 	Unsent  bool  // the driver returns driver.ErrBadConn for a query only if it has sent nothing
 
-	// RolledBack reports that the server has undone a call because others were in its way: a deadlock, a
-	// serialisation failure.
+	// RolledBack reports whether the server rolled a call back because of other calls: a deadlock, a serialisation
+	// failure.
 	RolledBack func(error) bool
-	// Demoted reports that the server has refused a call because it may only read: it is no longer the primary.
+	// Demoted reports whether the server refused a call because it is read-only, and so no longer the primary.
 	Demoted func(error) bool
-	// Stuck reports that a call was interrupted and has left its transaction open. nil: none does.
+	// Stuck reports whether a call was interrupted and left its transaction open. It may be nil if that cannot happen.
 	Stuck func(error) bool
 }
 
@@ -78,33 +79,33 @@ type Engine struct {
 	Frame    *frame.Frame
 	DB       *sql.DB
 	Owned    bool // DB is closed with the engine
-	MaxIdle  int  // how many connections of DB may be idle; 0: it is the program's to say
+	MaxIdle  int  // how many connections of DB may be idle; 0: DB is the program's, and so is the number
 	Prefix   string
 	Identity string
 	Tokens   store.Survival
 
-	// Inbox returns what pushes of this client's claims are addressed to, or "". nil: there are none.
+	// Inbox returns the address for pushes to this client, or "". It is nil if there are no pushes.
 	Inbox func() string
 
 	// Usage returns how many connections of the pool below DB are in use, and how many may be. Discard closes those that
-	// are idle. nil: DB has no pool below it.
+	// are idle. Both are nil if DB has no pool below it.
 	Usage   func() (inUse, most int)
 	Discard func()
 
-	// Left is called when a server has turned out to be demoted. It may be nil.
+	// Left is called when a server was demoted. It may be nil.
 	Left func()
 
-	last     atomic.Int64 // when a call was last answered, by the wall clock
-	holding  atomic.Int64 // how many connections calls of this engine have
-	answered atomic.Bool  // the last call that had a connection was answered
-	retried  atomic.Pointer[func(error)]
+	lastSuccess atomic.Int64 // when a call was last answered, by the wall clock
+	holding     atomic.Int64 // how many connections calls of this engine have
+	succeeded   atomic.Bool  // the last call that had a connection was answered
+	retried     atomic.Pointer[func(error)]
 
-	mu         sync.Mutex
-	passwords  []string // those that are hidden, the latest last
-	prepared   map[string]*sql.Stmt
-	closed     bool
-	thorough   time.Time     // when Look was last thorough
-	discarding chan struct{} // closed when those connections are discarded that are idle; nil: nobody does so
+	mu           sync.Mutex
+	passwords    []string // those that are hidden, the latest last
+	prepared     map[string]*sql.Stmt
+	closed       bool
+	lastThorough time.Time     // when Look was last thorough
+	discarding   chan struct{} // closed when the idle connections are discarded; nil: no discarding is under way
 }
 
 var _ sqlstore.Engine = (*Engine)(nil)
@@ -113,7 +114,7 @@ var _ sqlstore.Engine = (*Engine)(nil)
 // repeated.
 func (e *Engine) NotifyRetry(fn func(error)) { e.retried.Store(&fn) }
 
-// HidePassword keeps a password that changes out of errors, until many others have followed.
+// HidePassword masks a password in errors, until mostPasswords others have followed.
 func (e *Engine) HidePassword(password string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,8 +126,8 @@ func (e *Engine) HidePassword(password string) {
 	e.Frame.Hide(password)
 }
 
-// query runs a statement and calls scan for each row. A call that the server rolled back is repeated for as long as ctx
-// allows, and one that a demoted server has refused on another connection.
+// query runs a statement and calls scan for each row. A call that the server rolled back is repeated until ctx is done.
+// A call that a demoted server refused is repeated on another connection. Before each attempt query calls begin.
 func (e *Engine) query(ctx context.Context, text string, args []any, begin func(), scan func(*sql.Rows) error) error {
 	sent := time.Now()
 	pause := firstPause
@@ -144,7 +145,7 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 		e.release(conn, err)
 		switch {
 		case err == nil:
-			e.last.Store(time.Now().UnixNano())
+			e.lastSuccess.Store(time.Now().UnixNano())
 			return nil
 		case e.isStuck(err):
 			if conn == nil {
@@ -152,7 +153,7 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			}
 			return err
 		case ctx.Err() != nil:
-			if time.Since(sent) > silence && e.last.Load() < sent.UnixNano() {
+			if time.Since(sent) > silence && e.lastSuccess.Load() < sent.UnixNano() {
 				e.discardIdle(ctx)
 			}
 			return err
@@ -179,7 +180,7 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 	}
 }
 
-// send sends a statement. The connection is nil if it is the pool's own affair.
+// send sends a statement. It returns no connection for a prepared statement, whose connection the pool chooses.
 func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.Rows, conn *sql.Conn, err error) {
 	if e.Prepare {
 		statement, err := e.statement(ctx, text) //nolint:sqlclosecheck // it is kept
@@ -190,7 +191,7 @@ func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.R
 		return rows, nil, err
 	}
 	if conn, err = e.DB.Conn(ctx); err != nil {
-		return nil, nil, e.whileFull(ctx, err)
+		return nil, nil, e.explainNoConnection(ctx, err)
 	}
 	e.holding.Add(1)
 	rows, err = conn.QueryContext(ctx, text, append(e.Leading[:len(e.Leading):len(e.Leading)], args...)...)
@@ -199,13 +200,13 @@ func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.R
 
 func (e *Engine) isStuck(err error) bool { return err != nil && e.Stuck != nil && e.Stuck(err) }
 
-// release gives a connection back to the pool after a call that has ended so. One with an open transaction is closed:
-// what the program writes next would be part of it.
+// release returns a connection to the pool after a call that ended with err. A connection with an open transaction is
+// closed instead: the next statement of the program would become part of that transaction.
 func (e *Engine) release(conn *sql.Conn, err error) {
 	if conn == nil {
 		return
 	}
-	e.answered.Store(err == nil)
+	e.succeeded.Store(err == nil)
 	if e.isStuck(err) {
 		discard(conn)
 	}
@@ -213,18 +214,18 @@ func (e *Engine) release(conn *sql.Conn, err error) {
 	e.holding.Add(-1)
 }
 
-// finish closes rows that were read until an error, if there was one. The last error comes after them: that of the commit.
+// finish closes rows after they were read until err, or to their end. The error of the commit comes after the last row.
 func finish(rows *sql.Rows, err error) error {
 	defer rows.Close()
 	if err != nil {
 		return err
 	}
-	for rows.NextResultSet() { // a call ends with a result of its own
+	for rows.NextResultSet() { // CALL ends with a result of its own
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// statement prepares a statement when it is first used. Each connection does so again.
+// statement returns a prepared statement. It is prepared at its first use, and by each connection again.
 func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	e.mu.Lock()
 	statement, closed := e.prepared[text], e.closed
@@ -255,8 +256,8 @@ func (e *Engine) statement(ctx context.Context, text string) (*sql.Stmt, error) 
 	return statement, nil
 }
 
-// discardIdle closes the connections that nobody uses: what made one useless, a failover or a cut that nobody was told
-// of, has most likely happened to them too. It does not wait for that longer than ctx allows.
+// discardIdle closes idle connections: what broke one connection, a failover or a network failure without notice, has
+// most likely broken them too. It waits for that until ctx is done.
 func (e *Engine) discardIdle(ctx context.Context) {
 	switch {
 	case e.Discard != nil:
@@ -284,8 +285,8 @@ func (e *Engine) discardIdle(ctx context.Context) {
 	}
 }
 
-// discardEach is discardIdle for the program's pool, which gives connections out only after it has tried them. That one
-// does not respond must not keep the others.
+// discardEach is discardIdle for the program's pool, which validates a connection before it hands it out. A connection
+// that does not respond must not delay the others.
 func (e *Engine) discardEach(done chan struct{}) {
 	var each sync.WaitGroup
 	for range e.DB.Stats().Idle {
@@ -305,14 +306,14 @@ func (e *Engine) discardEach(done chan struct{}) {
 	close(done)
 }
 
-// discard has the pool close a connection instead of keeping it.
+// discard makes the pool close a connection instead of keeping it.
 func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
-// whileFull explains why a call got no connection of the program's pool: the program itself has used it up. A pool can
-// also be used up because the server does not respond, which is another matter: then calls of this engine have
-// connections, or the last one that had one failed, or nothing was answered for long. A pool that nobody else uses is
-// never full for another reason.
-func (e *Engine) whileFull(ctx context.Context, err error) error {
+// explainNoConnection returns the error of a call that got no connection from the program's pool. If the program itself
+// uses all connections, that is a Fault that says so. A pool can also be exhausted because the server does not respond.
+// Then calls of this engine have connections, or the last call that had one failed, or no response arrived for long, and
+// the error is err. The engine's own pool can only be exhausted for that second reason.
+func (e *Engine) explainNoConnection(ctx context.Context, err error) error {
 	own := int(e.holding.Load())
 	stats := e.DB.Stats()
 	inUse, most := stats.InUse, stats.MaxOpenConnections
@@ -321,10 +322,10 @@ func (e *Engine) whileFull(ctx context.Context, err error) error {
 	} else if e.Owned {
 		return err
 	}
-	if ctx.Err() == nil || most == 0 || inUse-own < most || !e.answered.Load() {
+	if ctx.Err() == nil || most == 0 || inUse-own < most || !e.succeeded.Load() {
 		return err
 	}
-	busy := time.Since(time.Unix(0, e.last.Load())) < believed
+	busy := time.Since(time.Unix(0, e.lastSuccess.Load())) < reachableFor
 	return &store.Fault{Store: e.Frame.Name, Busy: busy, Err: errFull}
 }
 
@@ -341,7 +342,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Notify implements sqlstore.Engine. This engine has nothing to tell.
+// Notify implements sqlstore.Engine. This engine pushes nothing.
 func (e *Engine) Notify(func(store.ID, store.Status)) {}
 
 // Listen implements sqlstore.Engine.

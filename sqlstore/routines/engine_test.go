@@ -395,7 +395,7 @@ func TestLookTends(t *testing.T) {
 			}
 			return []row{answerFor(0, "held"), answerFor(1, "waiting")}, nil
 		}})
-		got, err := e.Look(t.Context(), []store.Claim{claim(1), claim(2)})
+		got, err := e.Poll(t.Context(), []store.Claim{claim(1), claim(2)})
 		if err != nil || got[0].State != store.Held || got[1].State != store.Waiting {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -424,7 +424,7 @@ func TestFailedTend(t *testing.T) {
 			}
 			return []row{{int64(0), "waiting", int64(5), int64(-1), int64(0), "untidy", ""}, answerFor(1, "held")}, nil
 		}})
-		got, err := e.Look(t.Context(), []store.Claim{claim(1), claim(2)})
+		got, err := e.Poll(t.Context(), []store.Claim{claim(1), claim(2)})
 		if err != nil || got[0].State != store.Waiting || got[1].State != store.Held || looks != 2 {
 			t.Errorf("%+v, %v after %d looks", got, err, looks)
 		}

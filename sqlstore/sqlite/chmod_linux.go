@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chmod changes the mode of a socket or a folder, and of nothing else: who shares a folder can put a link to another's
-// file in its place at any moment. Kernels before 6.6 cannot be told not to follow links, but for a descriptor.
+// chmod changes the mode of a socket or a folder, and of nothing else: another user of a shared folder can replace it
+// with a link to another file at any moment. Before Linux 6.6 only a descriptor keeps the kernel from following links.
 func chmod(path string, mode uint32) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

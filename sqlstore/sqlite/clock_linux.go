@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readClock finds the machine's clock. CLOCK_BOOTTIME goes on while the machine is suspended. A container may see it
-// with an offset: without that, all of the machine agree.
+// readClock returns the machine's clock. CLOCK_BOOTTIME continues while the machine is suspended. A container may have
+// an offset to it, which is subtracted, so that all processes of the machine agree.
 func readClock() (clock, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

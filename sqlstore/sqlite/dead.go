@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// The kernel knows which processes are dead (see bell). Claims of a client whose socket nobody has open any more are
-// removed as soon as they are in another's way, and by the sweep. Nobody else's claim is ever touched for that: a
-// client that is only stopped, or whose socket is missing, keeps its claims until their ttl has passed.
+// The kernel knows which processes are dead (see notifier). If no process has the socket of a client open any more, the
+// claims of that client are removed as soon as they block another claim, and by the sweep. No other claims are removed
+// so: a client that is only stopped, or whose socket is missing, keeps its claims until they expire.
 
-// mostTested bounds how many clients that hold one look at a line tests.
+// mostTested bounds how many holders of a queue are tested at once.
 const mostTested = 32
 
-// blockers tests the clients that are in the way in a line: all that hold, or so many of them chosen at random, and
-// those that wait up to the first that lives. However many have died, they are found in one look.
+// blockers tests the clients that block a queue: the holders, or mostTested of them chosen at random, and the waiters
+// up to the first that is alive. However many waiters have died, one call finds them.
 func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 	var holders, waiters []string
 	err = tx.each("SELECT inbox, state FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
@@ -35,13 +35,13 @@ func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 	slices.Sort(holders)
 	holders = slices.Compact(holders)
 	rand.Shuffle(len(holders), func(i, j int) { holders[i], holders[j] = holders[j], holders[i] })
-	living := map[string]bool{tx.engine.bell.name(): true}
+	living := map[string]bool{tx.engine.notifier.name(): true}
 	test := func(inbox string) (lives bool) {
 		lives, tested := living[inbox]
 		switch {
 		case tested:
 			return lives
-		case tx.engine.bell.dead(inbox):
+		case tx.engine.notifier.dead(inbox):
 			dead = append(dead, inbox)
 		default:
 			lives = true
@@ -61,9 +61,9 @@ func (tx *transaction) blockers(name string) (dead, alive []string, err error) {
 	return dead, alive, nil
 }
 
-// buryIn removes the dead that are in the way in a line, with all that they had elsewhere. It reports whether there
-// were any; they are then not there any more.
-func (tx *transaction) buryIn(name string) (found bool, err error) {
+// removeDeadFrom removes the claims of dead clients that block a queue, with their claims in other queues. It reports
+// whether there were any.
+func (tx *transaction) removeDeadFrom(name string) (found bool, err error) {
 	dead, _, err := tx.blockers(name)
 	if err != nil || len(dead) == 0 {
 		return false, err
@@ -71,28 +71,28 @@ func (tx *transaction) buryIn(name string) (found bool, err error) {
 	if err := tx.removeAll(name, list(dead)); err != nil {
 		return true, err
 	}
-	return true, tx.bury(dead)
+	return true, tx.removeDead(dead)
 }
 
-// bury removes the claims of clients that are dead, and grants those who then fit. All clients are looked for at once:
-// there is no index of inboxes.
-func (tx *transaction) bury(dead []string) error {
+// removeDead removes the claims of dead clients, and grants the claims that then fit. It searches for all clients at
+// once, since there is no index of inboxes.
+func (tx *transaction) removeDead(dead []string) error {
 	if len(dead) == 0 {
 		return nil
 	}
 	inboxes := list(dead)
-	all, err := tx.eachLine("inbox IN (SELECT value FROM json_each(?))", inboxes,
+	all, err := tx.eachQueue("inbox IN (SELECT value FROM json_each(?))", inboxes,
 		func(name string) error { return tx.removeAll(name, inboxes) })
 	if err == nil && all {
-		tx.buried = append(tx.buried, dead...)
+		tx.deadInboxes = append(tx.deadInboxes, dead...)
 	}
 	return err
 }
 
-// removeAll removes the claims of clients from a line, and grants those who then fit. The clients are a list of their
-// inboxes.
+// removeAll removes the claims of clients from a queue, and grants the claims that then fit. The clients are a list of
+// their inboxes.
 func (tx *transaction) removeAll(name, inboxes string) error {
-	// Not from a line that has anything of a newer format: there only newer programs know what leaving does.
+	// Not from a queue that has a row of a newer format: only newer programs know what leaving means there.
 	err := tx.exec(`DELETE FROM holdfast_claims WHERE prefix = ?1 AND name = ?2
 		AND inbox IN (SELECT value FROM json_each(?3))
 		AND NOT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND format > ?4)`,
@@ -103,5 +103,5 @@ func (tx *transaction) removeAll(name, inboxes string) error {
 	return err
 }
 
-// list is a list of inboxes as a query takes it. Their names are letters and digits (see bell.address).
+// list returns a JSON list of inboxes for a query. Their names are letters and digits (see notifier.at).
 func list(inboxes []string) string { return `["` + strings.Join(inboxes, `","`) + `"]` }

@@ -88,7 +88,7 @@ func TestClosedWithoutLeaving(t *testing.T) {
 	die(t, a)
 	join(t, b, newClaim("x"), store.Held)
 	wantRows(t, path, 0, "holdfast_claims WHERE name = 'y'")
-	if exists(a.bell.path(a.bell.name())) {
+	if exists(a.notifier.path(a.notifier.name())) {
 		t.Error("its socket is still there")
 	}
 }
@@ -119,7 +119,7 @@ func TestLivingIsNeverBuried(t *testing.T) {
 			happens(t, path+"-wake")
 			join(t, b, newClaim("x"), store.Waiting)
 			check(t, b.Sweep(t.Context()))
-			if _, err := b.Look(t.Context(), []store.Claim{*held}); err != nil {
+			if _, err := b.Poll(t.Context(), []store.Claim{*held}); err != nil {
 				t.Fatal(err)
 			}
 			keep(t, a, held, store.Held)
@@ -192,7 +192,7 @@ func TestInherited(t *testing.T) {
 	wantState(t, path, held, store.Held)
 	heir.in.Close()
 	check(t, heir.Wait())
-	if a, err := b.Look(t.Context(), []store.Claim{*held}); err != nil || a[0].State != store.Gone {
+	if a, err := b.Poll(t.Context(), []store.Claim{*held}); err != nil || a[0].State != store.Gone {
 		t.Errorf("it stands at %v, %v", a, err)
 	}
 }
@@ -225,7 +225,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 	e := open(t, path)
 	join(t, e, longClaim("x"), store.Held)
 	const many = 100
-	clients := make([]bell, many)
+	clients := make([]notifier, many)
 	for i := range clients {
 		client := &clients[i]
 		c := longClaim("x")
@@ -239,7 +239,7 @@ func TestManyDeadAreFoundInOneLook(t *testing.T) {
 	for i := range clients {
 		clients[i].close(func() bool { return true })
 	}
-	dead, err := ask(t.Context(), e, func(tx *transaction) ([]string, error) {
+	dead, err := write(t.Context(), e, func(tx *transaction) ([]string, error) {
 		dead, _, err := tx.blockers("x")
 		return dead, err
 	})
@@ -264,7 +264,7 @@ func TestBlockersAreTestedOnce(t *testing.T) {
 		c := joined(t, b, name, store.Waiting)
 		waiting = append(waiting, *c)
 	}
-	_, err := b.Look(t.Context(), waiting)
+	_, err := b.Poll(t.Context(), waiting)
 	check(t, err)
 	if len(b.blockers) != 1 {
 		t.Errorf("%d blockers, want one", len(b.blockers))

@@ -14,81 +14,83 @@ import (
 )
 
 const (
-	// A transaction serves at most so many calls, so that other processes get their turn.
+	// mostJobs bounds the calls that share a transaction, so that other processes get their turn.
 	mostJobs = 128
 
-	// How long to wait before asking again for the right to write, while another process has it. A transaction
-	// takes some ten microseconds. Of those who stand in the queue one asks; without a queue all do, and so many
-	// would leave the machine no time for anything else.
+	// The pauses before the next attempt to get the right to write, while another process has it. A transaction takes
+	// some ten microseconds. Of the processes in the queue only the first tries. pauseUnordered is the longest pause of
+	// the others: if many tried often, they would leave the machine no time for anything else.
 	firstPause     = 100 * time.Microsecond
 	longestPause   = 4 * time.Millisecond
 	pauseUnordered = 100 * time.Millisecond
 
-	// crowdedFor is how long a process queues after it has last met others at the file. A process that asks without
-	// queueing, and has just been served, is the first to ask again: it would overtake those in the queue.
-	crowdedFor = 50 * time.Millisecond
+	// contendedFor is how long a process queues after it last found the file in use by others. A process that does not
+	// queue, and was just served, would be the first to try again, and overtake those in the queue.
+	contendedFor = 50 * time.Millisecond
 
-	// glanceEvery is how often a process that does not queue looks whether others do.
-	glanceEvery = time.Millisecond
+	// queueCheckEvery is how often a process that does not queue checks whether others do.
+	queueCheckEvery = time.Millisecond
 )
 
-// An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: so a caller whose
-// context is done need not wait for a slow disk, and calls that come together share a transaction. (A goroutine for
-// each job would have to grow its stack for SQLite each time, which takes longer than the job.)
+// An engine is one client's connection to a file. Its calls are jobs for a worker, one goroutine: a caller whose
+// context is done does not wait for a slow disk, and calls that are made at the same time share a transaction. (A
+// goroutine for each job would have to grow its stack for SQLite each time, which takes longer than the job.)
 type engine struct {
 	path     string
-	shared   bool // with other users
+	shared   bool // WithShared: the file is shared with other users
 	prefix   string
 	identity string
 	clock    clock
 	wall     func() time.Time
-	bell     bell
+	notifier notifier
 	notify   atomic.Pointer[func(store.ID, store.Status)]
 
 	mu     sync.Mutex
 	jobs   []*job
 	closed bool
-	wake   chan struct{} // has room for one: there are jobs, or it is closed
+	wake   chan struct{} // of size 1: there are jobs, or the engine is closed
 	quit   chan struct{} // closed with the engine
 	worker sync.WaitGroup
 
-	// turn is filled by whoever uses what follows: the worker, or a caller on the quick way.
-	turn     chan struct{}
-	queue    queue
-	crowded  time.Duration // when others were last met at the file
-	glanced  time.Duration // when the queue was last looked at
-	file     *file
-	adopted  string   // the identity of the file in which this start of the machine was seen
-	version  int64    // PRAGMA data_version, when Changed last looked
-	stale    bool     // since then the file was opened anew, or this client has written
-	blockers []string // inboxes of those who were ahead of this client's claims when Look last looked
+	// turn is a lock of size 1 for the fields that follow. The worker or a caller on the fast path holds it.
+	turn           chan struct{}
+	queue          queue
+	lastContended  time.Duration // when the file was last found in use by others
+	lastQueueCheck time.Duration // when the queue was last checked
+	file           *file
+	opened         int64    // how often a file was opened
+	adopted        string   // the identity of the file, once it was found to be of this start of the machine
+	version        int64    // PRAGMA data_version at the last call of Changed
+	stale          bool     // since then the file was opened again, or this client has written
+	blockers       []string // inboxes of the clients that were ahead of this client's claims at the last Poll
 }
 
 var _ sqlstore.Engine = (*engine)(nil)
 
-// A job is what one call wants done.
+// A job is the work of one call.
 type job struct {
-	do    func(*transaction) error // an error undoes the transaction
-	plain bool                     // do only reads, and needs no right to write
-	alone bool                     // it shares its transaction with no other
-	gone  atomic.Bool              // its caller does not wait any more
-	done  chan error
+	do        func(*transaction) error // an error rolls the transaction back
+	plain     bool                     // do only reads, and needs no right to write
+	alone     bool                     // it does not share its transaction
+	abandoned atomic.Bool              // its caller no longer waits
+	done      chan error
 }
 
-var errNobody = errors.New("nobody waits for it any more")
+var errAbandoned = errors.New("no caller waits for the transaction any more")
 
-// ask has do run in a transaction. When the context is done it returns, and do runs only if it has begun.
-func ask[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
+// write runs do in a transaction and returns its result. It returns when the context is done; then do runs only if it
+// has begun.
+func write[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
 	return call(ctx, e, false, do)
 }
 
-// read is ask for a do that only reads, and keeps nobody from writing.
+// read is write for a function that only reads. It does not keep other clients from writing.
 func read[T any](ctx context.Context, e *engine, do func(*transaction) (T, error)) (T, error) {
 	return call(ctx, e, true, do)
 }
 
 func call[T any](ctx context.Context, e *engine, plain bool, do func(*transaction) (T, error)) (answer T, err error) {
-	got := new(T) // not the caller's: do may run when the caller has gone
+	got := new(T) // not the caller's variable: do may run after the caller has returned
 	err = e.submit(ctx, &job{plain: plain, do: func(tx *transaction) (err error) { *got, err = do(tx); return err }})
 	if err == nil {
 		answer = *got
@@ -105,12 +107,12 @@ func (e *engine) submit(ctx context.Context, j *job) error {
 	case err := <-j.done:
 		return err
 	case <-ctx.Done():
-		j.gone.Store(true)
+		j.abandoned.Store(true)
 		return ctx.Err()
 	}
 }
 
-// enqueue gives the worker a job, unless the engine is closed.
+// enqueue adds a job for the worker. It returns false if the engine is closed.
 func (e *engine) enqueue(j *job) bool {
 	e.mu.Lock()
 	open := !e.closed
@@ -129,7 +131,7 @@ func (e *engine) wakeWorker() {
 	}
 }
 
-// work does what is to be done until the engine is closed.
+// work runs the jobs until the engine is closed.
 func (e *engine) work() {
 	for {
 		some, plain, closed := e.next()
@@ -152,31 +154,32 @@ func (e *engine) work() {
 	}
 }
 
-// transact serves what is to be done in one transaction.
+// transact runs the next jobs in one transaction.
 func (e *engine) transact() {
 	switch tx, err := e.begin(); {
 	case err == nil:
 		e.serve(tx, e.take())
-	case !errors.Is(err, errNobody):
-		answer(e.take(), err)
+	case !errors.Is(err, errAbandoned):
+		reply(e.take(), err)
 	}
 }
 
-// alone is a transaction for a single statement, or for reading.
+// alone returns a transaction for a single statement, or for reading.
 func (e *engine) alone() *transaction {
 	return &transaction{file: e.file, engine: e, prefix: e.prefix, now: int64(e.clock.now()), wall: e.wall()}
 }
 
-// next says what is to be done next, and drops the jobs whose callers have gone.
+// next reports whether there are jobs, whether the first only reads, and whether the engine is closed. It drops
+// abandoned jobs.
 func (e *engine) next() (some, plain, closed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.gone.Load() })
+	e.jobs = slices.DeleteFunc(e.jobs, func(j *job) bool { return j.abandoned.Load() })
 	some = len(e.jobs) > 0
 	return some, some && e.jobs[0].plain, e.closed
 }
 
-// take gives out the next job, or the next ones if they can share a transaction.
+// take removes and returns the next job, or the next ones if they can share a transaction.
 func (e *engine) take() []*job {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -189,33 +192,34 @@ func (e *engine) take() []*job {
 	return jobs
 }
 
-func answer(jobs []*job, err error) {
+func reply(jobs []*job, err error) {
 	for _, j := range jobs {
 		j.done <- err
 	}
 }
 
-// serve does jobs in one transaction. If that fails, each is to be done in its own: the fault of one is not the others'.
+// serve runs jobs in one transaction. If it fails, each job is run again in a transaction of its own: the fault of one
+// must not fail the others.
 func (e *engine) serve(tx *transaction, jobs []*job) {
-	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.gone.Load() })
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.abandoned.Load() })
 	err := tx.serve(jobs)
 	e.queue.leave()
 	if err == nil {
 		e.stale = true
-		e.bell.remove(tx.buried)
-		answer(jobs, nil)
-		e.tell(tx.told)
+		e.notifier.remove(tx.deadInboxes)
+		reply(jobs, nil)
+		e.deliver(tx.messages)
 		return
 	}
 	e.drop()
 	if len(jobs) == 1 {
-		answer(jobs, e.fault(err))
+		reply(jobs, e.fault(err))
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		answer(jobs, store.ErrClosed)
+		reply(jobs, store.ErrClosed)
 		return
 	}
 	for _, j := range jobs {
@@ -224,7 +228,7 @@ func (e *engine) serve(tx *transaction, jobs []*job) {
 	e.jobs = append(jobs, e.jobs...)
 }
 
-// outside does a job without a transaction.
+// outside runs a job without a transaction.
 func (e *engine) outside(j *job) error {
 	err := e.ready()
 	if err == nil {
@@ -237,16 +241,17 @@ func (e *engine) outside(j *job) error {
 	return nil
 }
 
-// begin waits for the right to write, for as long as anybody wants it. A process that finds the file busy stands in a
-// queue of processes and asks again when it is first there, and now and then if the queue does not move.
+// begin waits for the right to write, for as long as there are callers that wait. A process that finds the file busy
+// enters a queue of processes. It tries again when it is first in the queue, and now and then if the queue does not
+// move.
 func (e *engine) begin() (tx *transaction, err error) {
 	pause, queued, first := firstPause, false, false
 	for {
-		if !queued && e.meetsOthers(e.clock.now()) {
+		if !queued && e.isContended(e.clock.now()) {
 			queued = true
 			if others, patience := e.queue.enter(); others {
 				e.queue.wait(patience, e.quit)
-				e.crowded = e.clock.now()
+				e.lastContended = e.clock.now()
 			}
 		}
 		if err = e.ready(); err == nil {
@@ -262,10 +267,10 @@ func (e *engine) begin() (tx *transaction, err error) {
 			break
 		}
 		if !e.wanted() {
-			err = errNobody
+			err = errAbandoned
 			break
 		}
-		if e.crowded = e.clock.now(); !queued {
+		if e.lastContended = e.clock.now(); !queued {
 			continue
 		}
 		if first {
@@ -285,33 +290,33 @@ func (e *engine) begin() (tx *transaction, err error) {
 	return tx, err
 }
 
-// meetsOthers reports whether other processes were at the file a moment ago. Then it is this process's turn when the
-// queue says so.
-func (e *engine) meetsOthers(now time.Duration) bool {
-	if now >= e.glanced+glanceEvery {
-		if e.glanced = now; e.queue.busy() {
-			e.crowded = now
+// isContended reports whether other processes used the file within the last contendedFor. Then this process waits for
+// its turn in the queue.
+func (e *engine) isContended(now time.Duration) bool {
+	if now >= e.lastQueueCheck+queueCheckEvery {
+		if e.lastQueueCheck = now; e.queue.busy() {
+			e.lastContended = now
 		}
 	}
-	return e.crowded > 0 && now < e.crowded+crowdedFor
+	return e.lastContended > 0 && now < e.lastContended+contendedFor
 }
 
-// wanted says whether a caller still waits for an answer.
+// wanted reports whether a caller still waits for its job.
 func (e *engine) wanted() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.gone.Load() })
+	return slices.ContainsFunc(e.jobs, func(j *job) bool { return !j.abandoned.Load() })
 }
 
-// ready makes sure that the file of this path is the one that is open. Somebody may have replaced it: then all
-// claims are those of the new one.
+// ready makes sure that the open file is the one at the path. If the file was replaced, ready opens the new one, and
+// all claims are those of the new file.
 func (e *engine) ready() error {
 	replaced := false
 	if e.file != nil {
 		if e.file.current(e.path, e.clock.now()) {
 			return nil
 		}
-		replaced = true // noted now: the new file may have the inode of the old one as soon as that is closed
+		replaced = true // recorded now: the new file may have the inode of the old one as soon as that is closed
 		e.drop()
 	}
 	f, err := e.openChecked()
@@ -319,14 +324,15 @@ func (e *engine) ready() error {
 		return err
 	}
 	e.file, e.stale = f, true
+	e.opened++
 	if replaced {
 		e.push(store.Everyone, store.Status{})
 	}
 	return nil
 }
 
-// openChecked opens the file if no other user can have put it there. What SQLite makes beside it is looked at when it
-// is made.
+// openChecked opens the file, unless another user can have put it there. It checks again after opening, when SQLite has
+// created its files beside it.
 func (e *engine) openChecked() (*file, error) {
 	if e.shared {
 		return openFile(e.path, sharedMode)
@@ -343,7 +349,7 @@ func (e *engine) openChecked() (*file, error) {
 	return f, err
 }
 
-// drop closes the file. The next job opens it again: whatever was wrong with the connection is then gone.
+// drop closes the file. The next job opens it again, which ends any fault of the connection.
 func (e *engine) drop() {
 	if e.file != nil {
 		_ = e.file.close()
@@ -351,11 +357,11 @@ func (e *engine) drop() {
 	}
 }
 
-// Changed implements sqlstore.Detector. A client ahead of this client's claims that has died is a change too.
+// Changed implements sqlstore.Detector. The death of a client ahead of this client's claims is a change too.
 func (e *engine) Changed(ctx context.Context) (bool, error) {
 	return read(ctx, e, func(tx *transaction) (bool, error) {
 		version, err := tx.version()
-		changed := e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.bell.dead)
+		changed := e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.notifier.dead)
 		e.version, e.stale = version, false
 		return changed, err
 	})
@@ -364,35 +370,35 @@ func (e *engine) Changed(ctx context.Context) (bool, error) {
 // Notify implements sqlstore.Engine.
 func (e *engine) Notify(fn func(store.ID, store.Status)) { e.notify.Store(&fn) }
 
-func (e *engine) push(id store.ID, standing store.Status) {
+func (e *engine) push(id store.ID, status store.Status) {
 	if notify := e.notify.Load(); notify != nil {
-		(*notify)(id, standing)
+		(*notify)(id, status)
 	}
 }
 
 // Listen implements sqlstore.Engine.
-func (e *engine) Listen() bool { return e.bell.listen(e.push) }
+func (e *engine) Listen() bool { return e.notifier.listen(e.push) }
 
 // Inherit implements store.Inheritor.
-func (e *engine) Inherit() (end func(), err error) { return e.bell.inherit() }
+func (e *engine) Inherit() (end func(), err error) { return e.notifier.inherit() }
 
-// tell passes on what a transaction has changed for others. A grant to a client that is dead is not the end of it.
-func (e *engine) tell(told []message) {
+// deliver sends the messages of a committed transaction. The claims of a client that turns out to be dead are removed.
+func (e *engine) deliver(told []message) {
 	var dead []string
-	own := e.bell.name()
-	deaf := map[string]bool{} // a process that was stopped must not hold up this one for each of its claims
+	own := e.notifier.name()
+	unreachable := map[string]bool{} // a stopped process must not delay this one for each of its claims
 	for _, m := range told {
 		switch {
 		case m.inbox == own:
-			e.push(m.id, m.standing)
-		case !deaf[m.inbox]:
-			if deaf[m.inbox] = !e.bell.ring(m); deaf[m.inbox] && e.bell.dead(m.inbox) {
+			e.push(m.id, m.status)
+		case !unreachable[m.inbox]:
+			if unreachable[m.inbox] = !e.notifier.send(m); unreachable[m.inbox] && e.notifier.dead(m.inbox) {
 				dead = append(dead, m.inbox)
 			}
 		}
 	}
 	if len(dead) > 0 {
-		e.enqueue(&job{do: func(tx *transaction) error { return tx.bury(dead) }, done: make(chan error, 1)})
+		e.enqueue(&job{do: func(tx *transaction) error { return tx.removeDead(dead) }, done: make(chan error, 1)})
 	}
 }
 
@@ -403,14 +409,14 @@ func (e *engine) Close() error {
 		e.closed = true
 		close(e.quit)
 	}
-	answer(e.jobs, store.ErrClosed)
+	reply(e.jobs, store.ErrClosed)
 	e.jobs = nil
 	e.mu.Unlock()
 	e.wakeWorker()
 	e.worker.Wait()
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
-	e.bell.close(e.hasClaims) // now that nothing is written any more
+	e.notifier.close(e.hasClaims) // after the last write
 	if e.file == nil {
 		return nil
 	}
@@ -419,14 +425,14 @@ func (e *engine) Close() error {
 	return err
 }
 
-// hasClaims reports whether the file has claims of this client, or cannot say. The next client sweeps a socket that was
-// left for nothing.
+// hasClaims reports whether the file has claims of this client. It is true if that cannot be read: the sweep of another
+// client removes a socket that was left without need.
 func (e *engine) hasClaims() bool {
 	if e.file == nil {
 		return true
 	}
 	var some bool
 	_, err := e.file.one("SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE inbox = ? AND deadline > ?)",
-		[]any{e.bell.name(), int64(e.clock.now())}, &some)
+		[]any{e.notifier.name(), int64(e.clock.now())}, &some)
 	return some || err != nil
 }

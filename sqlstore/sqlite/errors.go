@@ -13,7 +13,7 @@ import (
 // errMoved is as good as busy.
 var errMoved = errors.New("the file was replaced at this moment")
 
-// A finalError is one that trying again does not mend.
+// A finalError is an error that a retry does not fix.
 type finalError string
 
 func (e finalError) Error() string { return string(e) }
@@ -24,12 +24,12 @@ const (
 	errElsewhere = finalError("another machine writes to this file too; a SQLite store is for one machine")
 )
 
-// othersCan refuses a file because of what other users can do to it.
+// othersCan returns the error for a file that is refused because of what other users can do to it.
 func othersCan(format string, args ...any) error {
 	return finalError(fmt.Sprintf(format, args...) + "; if that is meant, open it with ?shared=yes")
 }
 
-// code is SQLite's primary result code, or 0.
+// code returns SQLite's primary result code, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code() & 0xff // the rest says where it happened
@@ -37,13 +37,13 @@ func code(err error) int {
 	return 0
 }
 
-// isBusy says that another process has what is needed, for the moment.
+// isBusy reports that another process has the lock that is needed, for the moment.
 func isBusy(err error) bool {
 	c := code(err)
 	return c == result.SQLITE_BUSY || c == result.SQLITE_LOCKED || errors.Is(err, errMoved)
 }
 
-// fault makes an error of SQLite one that says what is wrong, and whether trying again can help.
+// fault returns a *store.Fault that says what an error of SQLite means, and whether a retry can help.
 func (e *engine) fault(err error) error {
 	if store.Final(err) {
 		return err

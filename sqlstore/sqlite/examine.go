@@ -43,7 +43,8 @@ func (e *engine) Examine(ctx context.Context) []store.Finding {
 	return append(all,
 		store.Finding{Check: "version", Found: "SQLite " + p.version},
 		journal,
-		store.Finding{Check: "clock", Found: "the file is of this machine, and deadlines count from its start: no clock can be wrong"},
+		store.Finding{Check: "clock", Found: "the file is of this machine, and deadlines count from its start: no clock " +
+			"can be wrong"},
 	)
 }
 
@@ -68,7 +69,8 @@ func (e *engine) fileSystem() store.Finding {
 		f.Fix = "mount | grep fuse shows what it is; move the file to a local disk if it is a network"
 	case slices.Contains(networked, kind):
 		f.Level = store.Fail
-		f.Why = "other machines can write to the file, and file locks of a network are not reliable: two clients can hold one lock"
+		f.Why = "other machines can write to the file, and file locks of a network are not reliable: two clients can " +
+			"hold one lock"
 		f.Fix = "move the file to a local disk; for locks between machines use a server, such as redis:// or postgres://"
 	}
 	return f

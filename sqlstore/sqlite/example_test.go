@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-go/holdfast"
-	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite"
+	"github.com/holdfast-go/holdfast/sqlstore/sqlite"
 )
 
-// Two clients, as two processes would have, lock each other out through one file.
+// Two clients, as in two processes, exclude each other through one file.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "example")
@@ -22,32 +22,57 @@ func Example() {
 	defer os.RemoveAll(folder)
 	url := "sqlite:" + filepath.Join(folder, "locks.db")
 
-	mine, err := holdfast.Open(ctx, url)
+	first, err := holdfast.Open(ctx, url)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer mine.Close()
-	yours, err := holdfast.Open(ctx, url)
+	defer first.Close()
+	second, err := holdfast.Open(ctx, url)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer yours.Close()
+	defer second.Close()
 
-	err = mine.Mutex("nightly report").Do(ctx, func(context.Context) error {
-		_, err := yours.Mutex("nightly report").TryLock(ctx)
-		fmt.Println("you, meanwhile, are locked out:", errors.Is(err, holdfast.ErrLocked))
+	err = first.Mutex("nightly report").Do(ctx, func(context.Context) error {
+		_, err := second.Mutex("nightly report").TryLock(ctx)
+		fmt.Println("the second client is locked out:", errors.Is(err, holdfast.ErrLocked))
 		return nil
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	lease, err := yours.Mutex("nightly report").TryLock(ctx)
+	lease, err := second.Mutex("nightly report").TryLock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("and then it is yours:", lease.Err() == nil)
+	fmt.Println("then the second client has the lock:", lease.Err() == nil)
 	lease.Unlock(ctx)
 	// Output:
-	// you, meanwhile, are locked out: true
-	// and then it is yours: true
+	// the second client is locked out: true
+	// then the second client has the lock: true
+}
+
+// Open takes a path as it is, without the escapes of a URL, and options.
+func ExampleOpen() {
+	ctx := context.Background()
+	folder, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+
+	s, err := sqlite.Open(ctx, filepath.Join(folder, "locks?.db"), sqlite.WithPrefix("tenant-1:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	locks := holdfast.New(s)
+	defer locks.Close()
+	err = locks.Mutex("nightly report").Do(ctx, func(context.Context) error {
+		fmt.Println("held")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: held
 }

@@ -20,7 +20,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-// Format is the version of what is written. A file or a row of a greater one is not touched.
+// format is the version of what is written. A file or a row of a greater version is not changed.
 const format = 1
 
 // A file is an open connection to a database file, with its prepared statements.
@@ -30,27 +30,27 @@ type file struct {
 	statements map[string]*sql.Stmt
 	info       fs.FileInfo   // of what was opened
 	index      fs.FileInfo   // of its log's index
-	indexed    time.Duration // when that was last looked at
-	installed  bool          // the tables are there
+	indexed    time.Duration // when that was last checked
+	installed  bool          // the tables exist
 
-	owner   *store.Owner // whom details describe
+	owner   *store.Owner // the owner that details describe
 	details string
 }
 
-// Statements run to their end: they are short, and the worker's callers do not wait for longer than they like.
+// Statements always run to their end. They are short, and callers of the worker return when their context is done.
 var always = context.Background()
 
-// making guards the moment in which a new file is made. SQLite's locks are POSIX locks, which a process loses on a
-// file when it closes any descriptor of that file: no other store of this process may have opened it meanwhile.
+// making is held while a new file is created. SQLite's locks are POSIX locks, which a process loses when it closes any
+// descriptor of the file: no other store of this process may have opened it meanwhile.
 var making sync.Mutex
 
-// The modes of a file that is made.
+// The modes of a file that is created.
 const (
 	privateMode = 0o600
 	sharedMode  = 0o660
 )
 
-// openFile opens the database at path, and makes it with this mode if it is not there.
+// openFile opens the database at path, and creates it with this mode if it does not exist.
 func openFile(path string, mode fs.FileMode) (*file, error) {
 	if err := makeFile(path, mode); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func openFile(path string, mode fs.FileMode) (*file, error) {
 	return f, nil
 }
 
-// makeFile makes an empty file of this mode. SQLite would make one that everybody can read.
+// makeFile creates an empty file with this mode. SQLite would create one that all users can read.
 func makeFile(path string, mode fs.FileMode) error {
 	making.Lock()
 	defer making.Unlock()
@@ -76,7 +76,7 @@ func makeFile(path string, mode fs.FileMode) error {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, privateMode)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // another process was faster
+		return nil // another process created it first
 	}
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func makeFile(path string, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// source is the driver's name for the file. A path is data: whatever it holds is escaped.
+// source returns the driver's name for the file. All special characters of the path are escaped.
 func source(path string) string {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
@@ -98,11 +98,11 @@ func source(path string) string {
 	return u.String()
 }
 
-// prepare connects, and sets up what is not there.
+// prepare connects and sets the write-ahead mode.
 func (f *file) prepare(path string) (err error) {
 	f.db.SetMaxOpenConns(1)
 	if f.info, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) { // before it is opened: see the last lines
-		return errMoved // it was there a moment ago
+		return errMoved // makeFile has found or created it just now
 	} else if err != nil {
 		return err
 	}
@@ -128,11 +128,11 @@ func (f *file) prepare(path string) (err error) {
 	return nil
 }
 
-// indexEvery is how often the log's index is looked at.
+// indexEvery is how often the log's index is checked.
 const indexEvery = 100 * time.Millisecond
 
-// current says whether what is open is still the file of this path. Whoever restores a copy may also remove the log
-// and its index alone: SQLite would go on in those that were removed.
+// current reports whether the open file is still the file at this path. An operator who restores a copy may also remove
+// only the log and its index: SQLite would continue with the removed ones.
 func (f *file) current(path string, now time.Duration) bool {
 	info, err := os.Stat(path)
 	if err != nil || !os.SameFile(info, f.info) {
@@ -146,7 +146,7 @@ func (f *file) current(path string, now time.Duration) bool {
 	return err == nil && os.SameFile(index, f.index)
 }
 
-// close closes what is open. The last process that closes the file tidies up after all.
+// close closes the connection. SQLite removes the log when the last process closes the file.
 func (f *file) close() error {
 	for _, s := range f.statements {
 		if s != nil {
@@ -160,8 +160,8 @@ func (f *file) close() error {
 	return errors.Join(err, f.db.Close())
 }
 
-// know makes sure that a statement is prepared. It stays so until the file is closed.
-func (f *file) know(query string) (err error) {
+// prepareQuery makes sure that a statement is prepared. It stays prepared until the file is closed.
+func (f *file) prepareQuery(query string) (err error) {
 	if f.statements[query] == nil {
 		f.statements[query], err = f.conn.PrepareContext(always, query) //nolint:sqlclosecheck // close closes all
 	}
@@ -173,9 +173,9 @@ func (f *file) exec(query string, args ...any) error {
 	return err
 }
 
-// execCount says how many rows it has changed.
+// execCount runs a statement and returns how many rows it changed.
 func (f *file) execCount(query string, args ...any) (int64, error) {
-	if err := f.know(query); err != nil {
+	if err := f.prepareQuery(query); err != nil {
 		return 0, err
 	}
 	done, err := f.statements[query].ExecContext(always, args...)
@@ -185,9 +185,9 @@ func (f *file) execCount(query string, args ...any) (int64, error) {
 	return done.RowsAffected()
 }
 
-// one reads a row into these places, and says whether there was one.
+// one reads a row into these variables and reports whether there was one.
 func (f *file) one(query string, args []any, into ...any) (bool, error) {
-	if err := f.know(query); err != nil {
+	if err := f.prepareQuery(query); err != nil {
 		return false, err
 	}
 	err := f.statements[query].QueryRowContext(always, args...).Scan(into...)
@@ -197,9 +197,9 @@ func (f *file) one(query string, args []any, into ...any) (bool, error) {
 	return err == nil, err
 }
 
-// each reads rows, and calls read for each.
+// each calls read for each row of a query.
 func (f *file) each(query string, args []any, read func(*sql.Rows) error) error {
-	if err := f.know(query); err != nil {
+	if err := f.prepareQuery(query); err != nil {
 		return err
 	}
 	rows, err := f.statements[query].QueryContext(always, args...)
@@ -215,13 +215,13 @@ func (f *file) each(query string, args []any, read func(*sql.Rows) error) error 
 	return rows.Err()
 }
 
-// version changes when another connection has written.
+// version returns a number that changes when another connection has written.
 func (f *file) version() (v int64, err error) {
 	_, err = f.one("PRAGMA data_version", nil, &v)
 	return v, err
 }
 
-// A clock tells the time since this machine was started, and which start that was.
+// A clock returns the time since this machine was started, and identifies that start.
 type clock struct {
 	boot string
 	now  func() time.Duration

@@ -19,7 +19,7 @@ func TestNewerFileWhileOpen(t *testing.T) {
 			return err
 		},
 		"Look": func(e *engine, _, waiter *store.Claim) error {
-			_, err := e.Look(t.Context(), []store.Claim{*waiter})
+			_, err := e.Poll(t.Context(), []store.Claim{*waiter})
 			return err
 		},
 		"Leave":       func(e *engine, _, waiter *store.Claim) error { return e.Leave(t.Context(), waiter) },
@@ -86,7 +86,7 @@ func TestLookAtNewer(t *testing.T) {
 	join(t, e, newClaim("x"), store.Held)
 	waiter, elsewhere := joined(t, e, "x", store.Waiting), joined(t, e, "y", store.Held)
 	operate(t, path, "UPDATE holdfast_claims SET format = ? WHERE state = 'waiting'", format+1)
-	a, err := e.Look(t.Context(), []store.Claim{*waiter, *elsewhere})
+	a, err := e.Poll(t.Context(), []store.Claim{*waiter, *elsewhere})
 	if err != nil || !errors.Is(a[0].Err, store.ErrFormat) || a[1].Err != nil || a[1].State != store.Held {
 		t.Errorf("%+v, %v", a, err)
 	}

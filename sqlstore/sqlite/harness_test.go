@@ -167,13 +167,13 @@ func over[T any](ctx context.Context, p *piped, do func(context.Context) (T, err
 	return answer.value, answer.err
 }
 
-func (p *piped) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
-	return over(ctx, p, func(ctx context.Context) (sqlstore.Answer, error) { return p.engine.Join(ctx, c) })
+func (p *piped) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, error) {
+	return over(ctx, p, func(ctx context.Context) (sqlstore.Result, error) { return p.engine.Join(ctx, c) })
 }
 
-func (p *piped) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer, error) {
+func (p *piped) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result, error) {
 	cs = append([]store.Claim(nil), cs...)
-	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Answer, error) { return p.engine.Keep(ctx, cs) })
+	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Result, error) { return p.engine.Keep(ctx, cs) })
 }
 
 func (p *piped) Leave(ctx context.Context, c *store.Claim) error {
@@ -194,8 +194,18 @@ func (p *piped) Names(ctx context.Context, prefix string) ([]string, error) {
 	return over(ctx, p, func(ctx context.Context) ([]string, error) { return p.engine.Names(ctx, prefix) })
 }
 
-func (p *piped) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.Answer, error) {
-	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Answer, error) { return p.engine.Look(ctx, waiting) })
+func (p *piped) ReadPage(ctx context.Context, prefix, after string, most int) ([]sqlstore.Listed, error) {
+	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Listed, error) {
+		return p.engine.ReadPage(ctx, prefix, after, most)
+	})
+}
+
+func (p *piped) Version(ctx context.Context) (sqlstore.Version, error) {
+	return over(ctx, p, p.engine.Version)
+}
+
+func (p *piped) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Result, error) {
+	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Result, error) { return p.engine.Poll(ctx, waiting) })
 }
 
 func (p *piped) Changed(ctx context.Context) (bool, error) {

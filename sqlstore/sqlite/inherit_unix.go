@@ -4,12 +4,12 @@ package sqlite
 
 import "golang.org/x/sys/unix"
 
-// lowestInherited is the least number that an inherited descriptor gets. Scripts use those below for themselves.
+// lowestInherited is the lowest number of an inherited descriptor. Scripts use the numbers below.
 const lowestInherited = 10
 
-// inherit opens the socket once more, so that a process that is started before end is called has it open too. The bell
-// of a client without claims has no socket, and nothing to inherit.
-func (b *bell) inherit() (end func(), err error) {
+// inherit opens the socket once more, so that a process that is started before end is called has it open too. The
+// notifier of a client without claims has no socket, and nothing to inherit.
+func (b *notifier) inherit() (end func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.socket == nil {

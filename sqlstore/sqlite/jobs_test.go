@@ -28,7 +28,7 @@ func poison(t *testing.T, e *engine, c *store.Claim) (joined, poisoned <-chan er
 	joined = joinLater(t.Context(), e, c)
 	waitForJobs(t, e, 1)
 	poisoned = later(func() error {
-		_, err := ask(t.Context(), e, func(*transaction) (int, error) { return 0, errPoison })
+		_, err := write(t.Context(), e, func(*transaction) (int, error) { return 0, errPoison })
 		return err
 	})
 	waitForJobs(t, e, 2)

@@ -41,23 +41,23 @@ func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	return s, nil
 }
 
-// An Option is a setting of a store.
+// An Option configures a store.
 type Option func(*engine)
 
-// Prefix separates tenants: stores with different prefixes never see each other's names.
+// WithPrefix sets a prefix that separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(e *engine) { e.prefix = prefix } }
 
-// Shared is for users who share a file knowingly: none of them is protected from the others. The file and its folder
-// may belong to another user, links are followed whoever made them, and a file that is made is for its group too
-// (0660). By URL it is ?shared=yes. The folder should have the group, and the setgid bit, so that all that is made in
-// it has the group.
+// WithShared is for users who share a file on purpose. None of them is protected from the others: the file and its
+// folder may belong to another user, links of any user are followed, and a new file is accessible to its group too
+// (0660). In a URL it is ?shared=yes. The folder should have that group and the setgid bit, so that all files in it
+// have the group.
 //
-// Without it, a file is refused if another user owns it or can replace or write it: one who made it first, or put a
-// link in its place, could take locks away, or have tables added to a database that is not his. Root and whoever owns
-// the root folder are trusted.
+// Without WithShared a file is refused if another user owns it or can replace or write it. That user could otherwise
+// remove locks, or have tables added to another database by a link. Root and the owner of the root folder are trusted.
 func WithShared() Option { return func(e *engine) { e.shared = true } }
 
-// Open opens the SQLite file at path, and makes it if it is not there. The folder must be there.
+// Open returns a store in the SQLite file at path. It creates the file if it does not exist; the folder must exist. It
+// returns a *store.Fault if the file cannot be used, and store.ErrFormat if a newer version has written it.
 func Open(ctx context.Context, path string, options ...Option) (*sqlstore.Store, error) {
 	e, err := newEngine(ctx, path, options...)
 	if err != nil {
@@ -66,7 +66,7 @@ func Open(ctx context.Context, path string, options ...Option) (*sqlstore.Store,
 	return newStore(e), nil
 }
 
-// newStore returns a store of an engine of this package. Client and database have one clock.
+// newStore returns a store that uses an engine of this package. Client and database have the same clock.
 func newStore(e sqlstore.Engine) *sqlstore.Store {
 	f := frame.New(frame.Config{Name: e.Abilities().Store, Drift: frame.OneClock, PushesWithCalls: true})
 	pace := sqlstore.Pace{First: time.Millisecond, Most: 50 * time.Millisecond, Listening: 200 * time.Millisecond}
@@ -96,13 +96,13 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 		return nil, e.fault(err)
 	}
 	e.path = full
-	e.bell.folder, e.bell.shared = cmp.Or(e.bell.folder, full+"-wake"), e.shared
-	e.queue.folder, e.queue.shared = e.bell.folder, e.shared
+	e.notifier.folder, e.notifier.shared = cmp.Or(e.notifier.folder, full+"-wake"), e.shared
+	e.queue.folder, e.queue.shared = e.notifier.folder, e.shared
 	e.worker.Go(e.work)
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if e.identity, err = ask(bounded, e, (*transaction).identity); err != nil {
+	if e.identity, err = write(bounded, e, (*transaction).identity); err != nil {
 		_ = e.Close()
 		if errors.Is(err, context.DeadlineExceeded) {
 			took := time.Since(began).Round(time.Millisecond)
@@ -110,7 +110,7 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 		}
 		return nil, err
 	}
-	_ = e.Sweep(bounded) // what it cannot remove is in nobody's way here
+	_ = e.Sweep(bounded) // a failure is harmless: expired claims block no client
 	return e, nil
 }
 
@@ -133,5 +133,5 @@ func (e *engine) Abilities() store.Abilities {
 	}
 }
 
-// String names the store for people.
+// String returns the name of the store for errors.
 func (e *engine) String() string { return "sqlite at " + e.path }

@@ -140,7 +140,7 @@ func TestSharedModes(t *testing.T) {
 	e := open(t, path, WithShared())
 	join(t, e, newClaim("x"), store.Held)
 	for name, want := range map[string]fs.FileMode{
-		path: 0o660, path + "-wal": 0o660, path + "-shm": 0o660, path + "-wake": 0o770, e.bell.path(e.bell.name()): 0o770,
+		path: 0o660, path + "-wal": 0o660, path + "-shm": 0o660, path + "-wake": 0o770, e.notifier.path(e.notifier.name()): 0o770,
 	} {
 		info, err := os.Lstat(name)
 		if err != nil || info.Mode().Perm() != want {

@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// resolve makes a path one that all processes mean alike: absolute, and without symbolic links, since the sockets lie
-// beside the file itself. Unless the file is shared, it follows no link that another user can have put there.
+// resolve returns a path that is the same for all processes: absolute, and without symbolic links, since the sockets
+// are beside the file itself. Unless the file is shared, it does not follow links that another user can have created.
 func resolve(path string, shared bool) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -25,7 +25,7 @@ func resolve(path string, shared bool) (string, error) {
 	for links := 0; len(rest) > 0; {
 		next := filepath.Join(direct, rest[0])
 		info, err := os.Lstat(next)
-		if err != nil { // it is not there yet, or opening it says why not
+		if err != nil { // it does not exist yet, or opening it reports why
 			return filepath.Join(append([]string{direct}, rest...)...), nil //nolint:nilerr // see above
 		}
 		rest = rest[1:]
@@ -53,10 +53,10 @@ func resolve(path string, shared bool) (string, error) {
 	return direct, nil
 }
 
-// mostLinks is how many links are followed, as the kernel has it.
+// mostLinks is how many links are followed, as many as the kernel follows.
 const mostLinks = 40
 
-// checkLink refuses a link that another user can have put there.
+// checkLink returns an error for a link that another user can have created.
 func checkLink(path string, link fs.FileInfo) error {
 	folder, err := os.Lstat(filepath.Dir(path))
 	switch {
@@ -68,7 +68,8 @@ func checkLink(path string, link fs.FileInfo) error {
 	return nil
 }
 
-// checkFiles refuses a file that another user owns, or can replace or write, by itself or what SQLite keeps beside it.
+// checkFiles returns an error for a file that another user owns, or can replace or write, and for such a file of SQLite
+// beside it.
 func checkFiles(path string) error {
 	folder, err := os.Lstat(filepath.Dir(path))
 	switch {
@@ -102,7 +103,7 @@ func checkFiles(path string) error {
 	return nil
 }
 
-// checkFolder refuses a folder of sockets that another user owns or can write to.
+// checkFolder returns an error for a folder of sockets that another user owns or can write to.
 func checkFolder(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -120,8 +121,8 @@ func checkFolder(path string) error {
 
 func stat(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
 
-// trusted reports whether a file's owner is this user, or one who can do everything anyway: root, or the owner of the
-// root folder, which is who root appears to be in a user namespace.
+// trusted reports whether a file's owner is this user, root, or the owner of the root folder, which is root's number in
+// a user namespace.
 func trusted(info fs.FileInfo) bool {
 	uid := stat(info).Uid
 	if uid == uint32(os.Geteuid()) || uid == 0 {
@@ -131,18 +132,18 @@ func trusted(info fs.FileInfo) bool {
 	return err == nil && uid == stat(root).Uid
 }
 
-// writable reports whether other users can write to a file. A user's own group, which has the user's number, and
-// root's are nobody else's.
+// writable reports whether other users can write to a file. A group with the user's number is taken for the user's own;
+// it and root's group have no other members.
 func writable(info fs.FileInfo) bool {
 	gid, mode := int(stat(info).Gid), info.Mode()
 	private := gid == 0 || gid == os.Getegid() && gid == os.Geteuid()
 	return mode&0o002 != 0 || mode&0o020 != 0 && !private
 }
 
-// sticky reports whether only its owner can remove or rename what is in a folder.
+// sticky reports whether a file in a folder can be removed or renamed only by its owner.
 func sticky(folder fs.FileInfo) bool { return folder.Mode()&fs.ModeSticky != 0 }
 
-// owner names the owner of a file.
+// owner returns the name of a file's owner.
 func owner(info fs.FileInfo) string {
 	uid := strconv.FormatUint(uint64(stat(info).Uid), 10)
 	if u, err := user.LookupId(uid); err == nil {
@@ -151,7 +152,7 @@ func owner(info fs.FileInfo) string {
 	return "user " + uid
 }
 
-// belongsTo names the owner of the file at path if it is another user, or is empty.
+// belongsTo returns the name of the owner of the file at path if it is another user, and "" otherwise.
 func belongsTo(path string) string {
 	info, err := os.Lstat(path)
 	if err != nil || stat(info).Uid == uint32(os.Geteuid()) {
@@ -160,7 +161,7 @@ func belongsTo(path string) string {
 	return owner(info)
 }
 
-// share lets those use a socket, or a folder of sockets, who can use the file like, as far as their group is the same.
+// share gives the group of a socket, or of a folder of sockets, the access that it has to the file like.
 func share(path, like string) {
 	info, err := os.Lstat(path)
 	model, err2 := os.Lstat(like)
@@ -175,5 +176,5 @@ func share(path, like string) {
 	_ = chmod(path, uint32(mode))
 }
 
-// inode is the number of a file on its disk. No other file has it while this one is open.
+// inode returns the inode number of a file. No other file has it while this one is open.
 func inode(info fs.FileInfo) string { return strconv.FormatUint(stat(info).Ino, 36) }

@@ -70,8 +70,8 @@ func TestKilledHolder(t *testing.T) {
 	check(t, lease.Unlock(t.Context()))
 }
 
-// TestWakeAcrossProcesses: a release in one process wakes the waiter in another at once, by a datagram. On a machine that is
-// busy, one of a few is woken so soon.
+// TestWakeAcrossProcesses: a release in one process wakes the waiter in another at once, by a datagram. On a machine
+// that is busy, one of a few is woken so soon.
 func TestWakeAcrossProcesses(t *testing.T) {
 	path := newPath(t)
 	locks := openClient(t, path, holdfast.WithTTL(30*time.Second))

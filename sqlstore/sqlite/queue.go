@@ -7,29 +7,29 @@ import (
 )
 
 // A queue orders the processes that find the file busy: a lock on the folder beside the file, which the kernel grants
-// in order of arrival. It is politeness and nothing else: it keeps many processes from asking SQLite again and again
-// at the same time, and one from being overtaken for ever. Whether a process may write is for SQLite to say. So
-// nobody relies on the queue: the process at its head may be stopped.
+// in order of arrival. It keeps many processes from trying SQLite's lock at the same time, and a process from being
+// overtaken for ever. It protects nothing: only SQLite decides whether a process may write. No process depends on the
+// queue, since the process at its head may be stopped.
 //
 // Its methods are called by one goroutine at a time.
 type queue struct {
 	folder string
-	shared bool // with other users
+	shared bool // WithShared
 
 	mu      sync.Mutex
 	lock    *os.File      // the folder, while this process is first
-	granted chan struct{} // closed when the request under way has been answered; nil: there is none
-	wanted  bool          // the request under way is still wanted
-	stuck   bool          // it has been waited for in vain
-	met     bool          // others were there when this process last came
+	granted chan struct{} // closed when the pending request for the lock has ended; nil: none is pending
+	wanted  bool          // the pending request is still wanted
+	stuck   bool          // the last wait for it timed out
+	met     bool          // other processes were in the queue when this process last entered
 }
 
-// queueTimeout is how long a process waits in the queue before it asks SQLite out of turn.
+// queueTimeout is how long a process waits in the queue before it tries SQLite's lock out of turn.
 const queueTimeout = 200 * time.Millisecond
 
-// enter takes a place in the queue, and reports whether there are others in it, and how long to wait for them. The
-// kernel cannot be told to forget a request. So one that was given up stays, one at most, and keeps its place for the
-// next call.
+// enter enters the queue. It reports whether there are other processes in it, and how long to wait for them. A request
+// for the kernel's lock cannot be cancelled. So one that is no longer wanted stays pending, one at most, and keeps its
+// position for the next call.
 func (q *queue) enter() (others bool, patience time.Duration) {
 	q.giveWay()
 	q.mu.Lock()
@@ -61,8 +61,9 @@ func (q *queue) enter() (others bool, patience time.Duration) {
 	return true, patience
 }
 
-// giveWay waits until another process has the lock, if others were there last time. The kernel wakes the next of the
-// queue when a lock is released, but grants the lock to the first that asks: this process would be faster.
+// giveWay waits up to a millisecond until another process has the lock, if others were in the queue last time. When a
+// lock is released the kernel wakes the next process, but grants the lock to the first that requests it, and this
+// process would be faster.
 func (q *queue) giveWay() {
 	if !q.met {
 		return
@@ -118,7 +119,7 @@ func (q *queue) wait(d time.Duration, quit <-chan struct{}) (first bool) {
 	return q.lock != nil
 }
 
-// leave lets the next process be first.
+// leave releases the lock, or gives up the request for it.
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

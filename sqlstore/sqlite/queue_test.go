@@ -37,7 +37,7 @@ func TestStoppedInTheQueue(t *testing.T) {
 	e := open(t, path)
 	leave := occupied(t, visit(t, path))
 	h := startHolder(t, path, "y", long)
-	eventually(t, "it is in the queue", (&queue{folder: e.bell.folder}).busy)
+	eventually(t, "it is in the queue", (&queue{folder: e.notifier.folder}).busy)
 	stop(t, h)
 	joined := joinLater(t.Context(), e, newClaim("x"))
 	waitForJobs(t, e, 1)

@@ -108,7 +108,7 @@ func TestReopenedIsAChange(t *testing.T) {
 	}
 	want("at first", true)
 	want("nothing was written", false)
-	_, err := ask(t.Context(), e, func(*transaction) (int, error) { return 0, errors.New("poison") })
+	_, err := write(t.Context(), e, func(*transaction) (int, error) { return 0, errors.New("poison") })
 	if err == nil {
 		t.Fatal("it was not undone")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A row is what the rule of the line needs of a claim.
+// A row has the columns of a claim that decide about grants.
 type row struct {
 	seat, ticket uint64
 	id           string
@@ -17,10 +17,10 @@ type row struct {
 	kind         string
 	units, limit int32
 	inbox        string
-	shrunk       bool // by what its owner has just said
+	shrunk       bool // its owner has just reduced its units
 }
 
-func (r *row) ask() store.Demand {
+func (r *row) demand() store.Demand {
 	return store.Demand{Kind: kindOf(r.kind), Units: r.units, Limit: r.limit}
 }
 
@@ -41,8 +41,8 @@ func stateOf(word string) store.State {
 	return store.Waiting
 }
 
-// claim is the part of a query that picks one claim out of its line. It is looked for at the seats that it can have
-// if its ticket is known, and in the whole line if not.
+// claim is the part of a query that selects one claim of a queue. If the ticket is known, the claim is searched for at
+// the two seats that it can have, otherwise in the whole queue.
 const (
 	claim       = " FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND id = ?3 AND format <= ?4"
 	claimSeated = claim + " AND seat = ?5"
@@ -70,20 +70,21 @@ func (tx *transaction) find(c *store.Claim) (r row, found bool, err error) {
 	return r, found, err
 }
 
-// remove deletes a claim, and says whether it was there.
+// remove deletes a claim and reports whether it existed.
 func (tx *transaction) remove(c *store.Claim) (bool, error) {
 	return tx.pick(c, func(where string, args []any) (bool, error) {
-		// Not in a line that has anything of a newer format: there only newer programs know what leaving does.
-		n, err := tx.execCount("DELETE"+where+" AND NOT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND format > ?4)", args...)
+		// Not in a queue that has a row of a newer format: only newer programs know what leaving means there.
+		n, err := tx.execCount("DELETE"+where+` AND NOT EXISTS
+			(SELECT 1 FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND format > ?4)`, args...)
 		return n > 0, err
 	})
 }
 
-// values are what is written of a claim that joins, but for its ticket, seat and state.
+// values returns the columns of a claim that joins, except its ticket, seat and state.
 func (tx *transaction) values(c *store.Claim) ([]any, error) {
 	waits, details, err := tx.texts(c)
 	return []any{tx.prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit, tx.deadline(c), int64(c.TTL), int64(c.Grace),
-		tx.wall.UnixMicro(), c.Turn, tx.engine.bell.name(), waits, details, format}, err
+		tx.wall.UnixMicro(), c.Turn, tx.engine.notifier.name(), waits, details, format}, err
 }
 
 // insertInto takes those values as ?1 to ?15; what follows gives ticket, seat and state.
@@ -91,8 +92,8 @@ const insertInto = `INSERT INTO holdfast_claims (prefix, name, id, kind, units, 
 	since, turn, inbox, waits, details, format, ticket, seat, state)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, `
 
-// insert writes a claim that has its answer.
-func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Answer) error {
+// insert writes a claim with the ticket and state of its result.
+func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Result) error {
 	values, err := tx.values(c)
 	if err != nil {
 		return err
@@ -100,8 +101,8 @@ func (tx *transaction) insert(c *store.Claim, seat uint64, a *sqlstore.Answer) e
 	return tx.exec(insertInto+"?16, ?17, ?18", append(values, a.Ticket, seat, a.State.String())...)
 }
 
-// prolong writes what a claim's owner says of it. The units become fewer, and never more (rule 6).
-func (tx *transaction) prolong(r *row, c *store.Claim) error {
+// renew updates a claim with the values of its owner. The units may decrease, never increase (rule 6).
+func (tx *transaction) renew(r *row, c *store.Claim) error {
 	waits, details, err := tx.texts(c)
 	if err != nil {
 		return err
@@ -113,31 +114,32 @@ func (tx *transaction) prolong(r *row, c *store.Claim) error {
 	err = tx.exec(`UPDATE holdfast_claims SET seat = ?, units = ?, deadline = ?, ttl = ?, grace = ?, turn = ?,
 		inbox = ?, waits = ?, details = ? WHERE prefix = ? AND name = ? AND seat = ?`,
 		seat, r.units, tx.deadline(c), int64(c.TTL), int64(c.Grace), c.Turn,
-		tx.engine.bell.name(), waits, details, tx.prefix, c.Name, r.seat)
+		tx.engine.notifier.name(), waits, details, tx.prefix, c.Name, r.seat)
 	r.seat = seat
 	return err
 }
 
 func (tx *transaction) deadline(c *store.Claim) int64 { return tx.now + int64(c.TTL) + int64(c.Grace) }
 
-// places reads a line, or its first places.
-func (tx *transaction) places(name string, most int) (places []store.Entry, err error) {
+// entries returns the first claims of a queue, or all of them if most is -1.
+func (tx *transaction) entries(name string, most int) (places []store.Entry, err error) {
 	err = tx.each(`SELECT ticket, id, state, kind, units, capacity, deadline, ttl, grace, since, turn, waits, details
 		FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT ?`, []any{tx.prefix, name, most},
 		func(rows *sql.Rows) error {
-			p, err := tx.place(name, rows)
+			p, err := tx.scanEntry(name, rows)
 			places = append(places, p)
 			return err
 		})
 	return places, err
 }
 
-func (tx *transaction) place(name string, rows *sql.Rows) (p store.Entry, err error) {
+// scanEntry reads an entry from a row of those columns, and what follows them into more.
+func (tx *transaction) scanEntry(name string, rows *sql.Rows, more ...any) (p store.Entry, err error) {
 	var id, state, kind, waits, details string
 	var deadline, since int64
 	p.Name, p.Owner = name, &store.Owner{}
-	err = rows.Scan(&p.Ticket, &id, &state, &kind, &p.Units, &p.Limit, &deadline, &p.TTL, &p.Grace, &since, &p.Turn,
-		&waits, &details)
+	err = rows.Scan(append([]any{&p.Ticket, &id, &state, &kind, &p.Units, &p.Limit, &deadline, &p.TTL, &p.Grace, &since,
+		&p.Turn, &waits, &details}, more...)...)
 	if err != nil {
 		return p, err
 	}
@@ -157,8 +159,8 @@ func (tx *transaction) place(name string, rows *sql.Rows) (p store.Entry, err er
 	return p, nil
 }
 
-// texts are the parts of a claim that are written as JSON. An owner does not change, and mostly it is the same one
-// as before.
+// texts returns the parts of a claim that are written as JSON. The text of the last owner is kept: owners do not
+// change, and the next claim mostly has the same.
 func (tx *transaction) texts(c *store.Claim) (waits, details string, err error) {
 	if len(c.Waits) > 0 {
 		text, err := json.Marshal(c.Waits)

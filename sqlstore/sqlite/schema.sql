@@ -1,5 +1,5 @@
 -- The tables of Holdfast in a SQLite file, format 1.
--- Times named deadline are nanoseconds since this machine was started, so that nobody's clock can be set.
+-- Deadlines are nanoseconds since this machine was started: setting a clock does not move them.
 
 CREATE TABLE holdfast_meta (
 	one      INTEGER PRIMARY KEY CHECK (one = 1),
@@ -12,7 +12,7 @@ CREATE TABLE holdfast_meta (
 CREATE TABLE holdfast_claims (
 	prefix   TEXT    NOT NULL,
 	name     TEXT    NOT NULL,
-	seat     INTEGER NOT NULL, -- orders the line. 0 is the seat of who holds alone, and there is one such seat.
+	seat     INTEGER NOT NULL, -- orders the queue. An exclusive holder has seat 0, which exists once.
 	ticket   INTEGER NOT NULL,
 	id       TEXT    NOT NULL,
 	state    TEXT    NOT NULL CHECK (state IN ('held', 'waiting')),
@@ -22,11 +22,11 @@ CREATE TABLE holdfast_claims (
 	deadline INTEGER NOT NULL, -- with the grace
 	ttl      INTEGER NOT NULL, -- nanoseconds
 	grace    INTEGER NOT NULL,
-	since    INTEGER NOT NULL, -- microseconds since 1970, for people
+	since    INTEGER NOT NULL, -- microseconds since 1970, for operators
 	turn     INTEGER NOT NULL,
-	inbox    TEXT    NOT NULL, -- whom to tell
+	inbox    TEXT    NOT NULL, -- the socket of its client
 	waits    TEXT    NOT NULL, -- JSON, if its owner waits elsewhere
-	details  TEXT    NOT NULL, -- JSON, and for people:
+	details  TEXT    NOT NULL, -- JSON of the owner, and its parts for operators:
 	owner    TEXT    AS (details ->> '$.id'),
 	label    TEXT    AS (details ->> '$.label'),
 	host     TEXT    AS (details ->> '$.host'),
@@ -42,7 +42,7 @@ CREATE TRIGGER holdfast_drawn AFTER INSERT ON holdfast_claims BEGIN
 	UPDATE holdfast_meta SET mark = max(mark, NEW.ticket);
 END;
 
--- Claims that were left before they were known to have joined. They must not join any more.
+-- Claims that were left before their join was acknowledged. A late join of such a claim must fail.
 CREATE TABLE holdfast_tombstones (
 	id       TEXT    PRIMARY KEY,
 	prefix   TEXT    NOT NULL,
@@ -50,8 +50,8 @@ CREATE TABLE holdfast_tombstones (
 	deadline INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- For people.
-CREATE VIEW holdfast_lines AS
+-- For operators.
+CREATE VIEW holdfast_queues AS
 	SELECT prefix, name, state, kind, units, capacity, ticket, label, host, pid, owner,
 		datetime(since / 1000000, 'unixepoch') AS since
 	FROM holdfast_claims ORDER BY prefix, name, seat;

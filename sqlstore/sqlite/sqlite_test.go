@@ -101,7 +101,7 @@ func TestReadableByPeople(t *testing.T) {
 	defer lock(t, locks, "report").Unlock(t.Context())
 	var name, state, label, since string
 	var pid int
-	_, err := visit(t, path).one("SELECT name, state, label, pid, since FROM holdfast_lines", nil, &name, &state, &label, &pid, &since)
+	_, err := visit(t, path).one("SELECT name, state, label, pid, since FROM holdfast_queues", nil, &name, &state, &label, &pid, &since)
 	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() || len(since) != len(time.DateTime) {
 		t.Errorf("%q %q %q %d %q, %v", name, state, label, pid, since, err)
 	}
@@ -207,7 +207,7 @@ func occupy(t *testing.T, e *engine) (release func()) {
 	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
 	done := later(func() error {
-		_, err := ask(context.Background(), e, func(*transaction) (int, error) { close(begun); <-end; return 0, nil })
+		_, err := write(context.Background(), e, func(*transaction) (int, error) { close(begun); <-end; return 0, nil })
 		return err
 	})
 	<-begun
@@ -235,7 +235,7 @@ func TestSlowDisk(t *testing.T) {
 // TestWithoutSockets: where no socket can be had, a waiter looks by itself, and soon.
 func TestWithoutSockets(t *testing.T) {
 	path := newPath(t)
-	deaf := open(t, path, func(e *engine) { e.bell.folder = filepath.Join(path, "not a folder") })
+	deaf := open(t, path, func(e *engine) { e.notifier.folder = filepath.Join(path, "not a folder") })
 	other := open(t, path)
 	holder, waiter := newClaim("x"), newClaim("x")
 	join(t, other, holder, store.Held)
@@ -290,7 +290,7 @@ func TestLongPath(t *testing.T) {
 
 // TestHostileInbox: a name in the table is never a path out of the folder.
 func TestHostileInbox(t *testing.T) {
-	b := bell{folder: filepath.Join(t.TempDir(), "wake")}
+	b := notifier{folder: filepath.Join(t.TempDir(), "wake")}
 	for _, inbox := range []string{"../../etc/passwd", "/etc/passwd", "..", ".", "", `a\b`, "a/b"} {
 		_ = b.at(inbox, func(a *net.UnixAddr) error { t.Errorf("%q is at %s", inbox, a.Name); return nil })
 	}

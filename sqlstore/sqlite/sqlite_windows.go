@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// resolve makes a path one that all processes mean alike: absolute, and without symbolic links, since the sockets lie
-// beside the file itself.
+// resolve returns a path that is the same for all processes: absolute, and without symbolic links, since the sockets
+// are beside the file itself.
 func resolve(path string, _ bool) (string, error) {
 	path, err := filepath.Abs(path)
 	for range 40 { // links that lead to links
@@ -33,7 +33,7 @@ func resolve(path string, _ bool) (string, error) {
 	return path, err
 }
 
-// Who may replace a file is not looked at on Windows.
+// Windows: which users can replace a file is not checked.
 
 func checkFiles(string) error { return nil }
 
@@ -47,7 +47,7 @@ func share(string, string) {}
 func inode(fs.FileInfo) string { return "" }
 
 // inherit has nothing to open either.
-func (b *bell) inherit() (end func(), err error) { return func() {}, nil }
+func (b *notifier) inherit() (end func(), err error) { return func() {}, nil }
 
 // Windows cannot lock a folder.
 

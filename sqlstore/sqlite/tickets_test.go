@@ -35,7 +35,7 @@ func TestFloorWithinATransaction(t *testing.T) {
 	e := open(t, newPath(t))
 	first, second := newClaim("x"), newClaim("y")
 	first.Floor = uint64(time.Now().Add(time.Hour).UnixMicro())
-	last, err := ask(t.Context(), e, func(tx *transaction) (uint64, error) {
+	last, err := write(t.Context(), e, func(tx *transaction) (uint64, error) {
 		a, err := tx.join(first)
 		if err != nil {
 			return 0, err

@@ -8,38 +8,38 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A transaction has the file for itself.
+// A transaction excludes all other writers of the file.
 type transaction struct {
 	*file
-	engine *engine
-	prefix string    // whose names are meant
-	now    int64     // since the machine was started, read when nobody else could write any more
-	wall   time.Time // for people, and for tickets
-	mark   uint64    // the highest ticket ever given
-	told   []message // whom to tell once it has happened
-	buried []string  // inboxes of dead clients that then have no claims any more
+	engine      *engine
+	prefix      string    // of the names
+	now         int64     // since the machine was started, read when no other client could write any more
+	wall        time.Time // for operators, and for tickets
+	mark        uint64    // the highest ticket ever drawn
+	messages    []message // to be sent after the commit
+	deadInboxes []string  // of dead clients that have no claims left after the commit
 }
 
-// A message is news for the client that has this inbox.
+// A message is the new status of a claim, for the client that has this inbox.
 type message struct {
-	inbox    string
-	id       store.ID
-	standing store.Status
+	inbox  string
+	id     store.ID
+	status store.Status
 }
 
-// newTransaction goes on from BEGIN.
+// newTransaction returns the transaction that BEGIN has started.
 func (e *engine) newTransaction() (*transaction, error) {
 	tx := e.alone()
-	if err := tx.heed(); err != nil {
-		e.drop() // and with it the transaction
+	if err := tx.checkMeta(); err != nil {
+		e.drop() // which rolls the transaction back
 		return nil, e.fault(err)
 	}
 	return tx, nil
 }
 
-// heed reads what the file says of itself. It makes the tables if they are not there, and empties them if they are
-// from before the machine was started.
-func (tx *transaction) heed() error {
+// checkMeta reads the file's format, identity and start of the machine. It creates missing tables, and empties them if
+// they are from before the machine was started.
+func (tx *transaction) checkMeta() error {
 	if err := tx.install(); err != nil {
 		return err
 	}
@@ -56,10 +56,10 @@ func (tx *transaction) heed() error {
 		return fmt.Errorf("%w: the file has format %d, and this program knows %d", store.ErrFormat, written, format)
 	case boot == tx.engine.clock.boot:
 	case identity == tx.engine.adopted:
-		// A machine is not started anew under a living process. This file was ours, and is now another machine's.
+		// A machine is not started again under a living process. Another machine has taken over the file.
 		return errElsewhere
 	default:
-		if err := tx.forget(); err != nil {
+		if err := tx.clearAfterBoot(); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (tx *transaction) heed() error {
 	return nil
 }
 
-// install makes the tables if they are not there.
+// install creates the tables if they are missing.
 func (tx *transaction) install() error {
 	if tx.installed {
 		return nil
@@ -83,8 +83,8 @@ func (tx *transaction) install() error {
 		format, rand.Text())
 }
 
-// forget empties the file after the machine was started anew: whoever held then is dead.
-func (tx *transaction) forget() error {
+// clearAfterBoot empties the file after the machine was started again: all earlier holders are dead.
+func (tx *transaction) clearAfterBoot() error {
 	if err := tx.exec("DELETE FROM holdfast_claims WHERE format <= ?", format); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (tx *transaction) forget() error {
 	return tx.exec("UPDATE holdfast_meta SET boot = ?", tx.engine.clock.boot)
 }
 
-// serve does the jobs and commits. After an error nothing of it has happened, and the file must be dropped.
+// serve runs the jobs and commits. After an error nothing has changed, and the file must be dropped.
 func (tx *transaction) serve(jobs []*job) error {
 	tx.now = int64(tx.engine.clock.now()) // later than any of them was sent
 	for _, j := range jobs {
@@ -105,14 +105,14 @@ func (tx *transaction) serve(jobs []*job) error {
 	return tx.exec("COMMIT")
 }
 
-// identity is the file's own name for itself.
+// identity returns the random name that the file was given when it was created.
 func (tx *transaction) identity() (identity string, err error) {
 	_, err = tx.one("SELECT identity FROM holdfast_meta", nil, &identity)
 	return identity, err
 }
 
-// draw gives the next ticket: above all that were given, above the floor, and not below the clock, so that it rises also
-// when the file was lost. A trigger writes the mark when the claim is written. At the end of all tickets it is not ok.
+// draw returns the next ticket: above all earlier ones, above the floor, and not below the clock, so that tickets rise
+// even if the file was lost. A trigger writes the mark when the claim is written. ok is false above store.MaxTicket.
 func (tx *transaction) draw(floor uint64) (ticket uint64, ok bool) {
 	tx.mark = max(tx.mark+1, floor+1, uint64(max(tx.wall.UnixMicro(), 0)))
 	return tx.mark, tx.mark <= store.MaxTicket

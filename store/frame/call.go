@@ -51,7 +51,8 @@ func (c *Call) Until(state store.State, ttl time.Duration) time.Time {
 }
 
 // Outcome turns the error of the operation into the one that the caller gets: ErrClosed if the store was closed
-// meanwhile, the caller's own context's error, an error of package store as it is, and everything else as a *store.Fault.
+// meanwhile, the caller's own context's error, an error of package store as it is, and everything else as a
+// *store.Fault.
 func (c *Call) Outcome(err error) error { return c.frame.Outcome(c.caller, c.Context, c.limit, err) }
 
 // Outcome is [Call.Outcome] for a call that was bounded by [Within] or [Frame.Shared].

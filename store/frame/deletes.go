@@ -24,7 +24,7 @@ type Position[H comparable] struct {
 
 // Deletes deletes claims that have left, or were given up. What can't be deleted because the server does not respond is
 // pending until the server has confirmed that nothing of the claim stands, nor can come to, or the session is over: a
-// session that lives on would keep the claim for ever.
+// session that lives on would keep the claim forever.
 type Deletes[H comparable] struct {
 	DeletesConfig[H]
 	rounds  *Rounds
@@ -39,7 +39,7 @@ type DeletesConfig[H comparable] struct {
 	Limit time.Duration
 
 	// Delete deletes claims of one session, and calls Done for each. What may still land of those that are Unsure is made
-	// void before. It is no error if the session is over.
+	// void before. It is not an error if the session is over.
 	Delete func(ctx context.Context, all []Position[H]) error
 
 	// Deleted is called when nothing of a claim stands any more, nor can come to, and its session lives. The Mutex of
@@ -96,7 +96,7 @@ func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 	return err
 }
 
-// neverStood notes that nothing of a claim stands, unless it has to be deleted for another reason.
+// neverJoined notes that nothing of a claim stands, unless it has to be deleted for another reason.
 func (d *Deletes[H]) neverJoined(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()

@@ -11,16 +11,16 @@
 //			return store.Status{}, err
 //		}
 //		defer call.End()
-//		standing, err := s.send(call.Context, &c)
+//		status, err := s.send(call.Context, &c)
 //		if err := call.Outcome(err); err != nil {
 //			return store.Status{}, err
 //		}
-//		standing.Until = call.Until(standing.State, c.TTL)
-//		return standing, nil
+//		status.Until = call.Until(status.State, c.TTL)
+//		return status, nil
 //	}
 //
 // A store whose server has sessions also has [Sessions], which keeps one alive for all of its claims, [Doubts], which
-// looks at claims that events tell of, and [Deletes], which deletes what has left until the server has confirmed it. A
+// inspects claims that events tell of, and [Deletes], which deletes what has left until the server has confirmed it. A
 // [Record] is what it writes about a claim.
 //
 // docs/writing-a-store.md walks through a whole store.

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Doubts are claims that something may have happened to, as the events of a server tell. They are looked at soon, all
+// Doubts are claims that something may have happened to, as the events of a server tell. They are inspected soon, all
 // that there are at once, and again a while later if that fails. C is what the store knows a claim by.
 type Doubts[C comparable] struct {
 	DoubtsConfig[C]
 	frame  *Frame
 	rounds *Rounds
 
-	claims  map[C]struct{} // to be looked at
-	inspecting map[C]struct{} // being looked at
+	claims     map[C]struct{} // to be inspected
+	inspecting map[C]struct{} // being inspected
 }
 
 // A DoubtsConfig is what Doubts has to know of a store.
@@ -26,11 +26,11 @@ type DoubtsConfig[C comparable] struct {
 	// Limit is how long a look may take. It is set before the first Add.
 	Limit time.Duration
 
-	// Look finds out where claims stand. It runs in one goroutine at a time.
+	// Inspect determines the status of claims. It runs in one goroutine at a time.
 	Inspect func(ctx context.Context, claims []C) error
 }
 
-// lookPause is how long after a failure claims are looked at again.
+// retryPause is how long after a failure claims are inspected again.
 const retryPause = 50 * time.Millisecond
 
 // NewDoubts returns the doubts of a store, of which there are none yet.
@@ -40,16 +40,16 @@ func NewDoubts[C comparable](f *Frame, config DoubtsConfig[C]) *Doubts[C] {
 	return d
 }
 
-// Add has c looked at soon. Mutex must be locked.
+// Add has c inspected soon. Mutex must be locked.
 func (d *Doubts[C]) Add(c C) {
 	d.claims[c] = struct{}{}
 	d.rounds.Request()
 }
 
-// Await waits until everything that was added before has been looked at.
+// Await waits until everything that was added before has been inspected.
 func (d *Doubts[C]) Await(ctx context.Context) error { return d.rounds.Request().Await(ctx) }
 
-// Remove has c not be looked at: it stands no more, or is known to hold. Mutex must be locked.
+// Remove has c not be inspected: it is gone, or is known to hold. Mutex must be locked.
 func (d *Doubts[C]) Remove(c C) {
 	delete(d.claims, c)
 	delete(d.inspecting, c)

@@ -46,7 +46,7 @@ func doubting(t *testing.T, failures int, test func(d *frame.Doubts[int], looks 
 	})
 }
 
-// addAll has claims looked at.
+// addAll has claims inspected.
 func addAll(d *frame.Doubts[int], claims ...int) {
 	d.Mutex.Lock()
 	defer d.Mutex.Unlock()
@@ -62,7 +62,7 @@ func checkLooks(t *testing.T, got [][]int, want ...[]int) {
 	}
 }
 
-// Claims that come into doubt at the same time are looked at together, those of later afterwards, and each once.
+// Claims that come into doubt at the same time are inspected together, those of later afterwards, and each once.
 func TestDoubtsAreLookedAtTogether(t *testing.T) {
 	doubting(t, 0, func(d *frame.Doubts[int], looks func() [][]int) {
 		addAll(d, 1, 2)
@@ -86,7 +86,7 @@ func TestDoubtsAfterFailure(t *testing.T) {
 	})
 }
 
-// What has left before the look began is not looked at.
+// What has left before the look began is not inspected.
 func TestDoubtIsRemoved(t *testing.T) {
 	doubting(t, 0, func(d *frame.Doubts[int], looks func() [][]int) {
 		addAll(d, 1)

@@ -37,14 +37,14 @@ type Config struct {
 type Frame struct {
 	Config
 
-	notify  atomic.Pointer[func(store.ID, store.Status)]
+	notify     atomic.Pointer[func(store.ID, store.Status)]
 	pushesLost atomic.Bool // pushes may have been lost
-	closed  atomic.Bool
-	life    context.Context
-	end     context.CancelFunc
-	tasks   tasks
-	secrets secrets
-	shared  atomic.Pointer[sharedLimit]
+	closed     atomic.Bool
+	life       context.Context
+	end        context.CancelFunc
+	tasks      tasks
+	secrets    secrets
+	shared     atomic.Pointer[sharedLimit]
 }
 
 // tasks is the background work of a store.
@@ -93,17 +93,17 @@ func (f *Frame) CheckAll(ctx context.Context, claims []store.Claim) (limit time.
 // Notify sets the receiver of pushes (see store.Store).
 func (f *Frame) Notify(fn func(store.ID, store.Status)) { f.notify.Store(&fn) }
 
-// Push delivers a push to the client. Before Notify and after Close there is nobody to deliver it to.
-func (f *Frame) Push(id store.ID, standing store.Status) {
+// Push delivers a push to the client. Before Notify and after Close it is dropped.
+func (f *Frame) Push(id store.ID, status store.Status) {
 	if notify := f.notify.Load(); notify != nil && !f.closed.Load() {
-		(*notify)(id, standing)
+		(*notify)(id, status)
 	}
 }
 
 // PushesLost notes that pushes may have been lost, as when the connection they come over has ended.
 func (f *Frame) PushesLost() { f.pushesLost.Store(true) }
 
-// PushesResumed notes that pushes arrive again. If some may have been lost, it tells the client so.
+// PushesResumed notes that pushes arrive again. If some may have been lost, it notifies the client.
 func (f *Frame) PushesResumed() {
 	if f.pushesLost.Load() && f.pushesLost.CompareAndSwap(true, false) {
 		f.Push(store.Everyone, store.Status{})

@@ -209,7 +209,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Passwords that change are hidden while they may be in use, and not for ever.
+// Passwords that change are hidden while they may be in use, and not forever.
 func TestHideLatest(t *testing.T) {
 	f := frame.New(frame.Config{})
 	f.Hide("kept")

@@ -15,8 +15,8 @@ type Mutex struct {
 }
 
 type push struct {
-	id       store.ID
-	standing store.Status
+	id     store.ID
+	status store.Status
 }
 
 // NewMutex returns a mutex whose pushes go to the client of f.
@@ -26,8 +26,8 @@ func NewMutex(f *Frame) *Mutex { return &Mutex{frame: f} }
 func (m *Mutex) Lock() { m.mu.Lock() }
 
 // Push delivers a push when m, which must be locked, is unlocked.
-func (m *Mutex) Push(id store.ID, standing store.Status) {
-	m.pushes = append(m.pushes, push{id, standing})
+func (m *Mutex) Push(id store.ID, status store.Status) {
+	m.pushes = append(m.pushes, push{id, status})
 }
 
 // Unlock unlocks m, and delivers the pushes that have arisen.
@@ -36,6 +36,6 @@ func (m *Mutex) Unlock() {
 	m.pushes = nil
 	m.mu.Unlock()
 	for _, p := range pushes {
-		m.frame.Push(p.id, p.standing)
+		m.frame.Push(p.id, p.status)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Record is what a server with sessions is told of a claim for people and for finding deadlocks. It decides nothing.
+// A Record is what a server with sessions is told of a claim for operators and for finding deadlocks. It decides
+// nothing.
 type Record struct {
 	TTL     int64        `json:"ttl"`               // of its session, in milliseconds
 	Joined  int64        `json:"joined"`            // when, in milliseconds since 1970 by its client's clock

@@ -49,7 +49,7 @@ func TestRecord(t *testing.T) {
 	})
 }
 
-// TestRecordSaysNothing: a record that says nothing is shown as one of an unknown owner.
+// TestRecordSaysNothing: a record that is empty is shown as one of an unknown owner.
 func TestRecordSaysNothing(t *testing.T) {
 	made := time.Unix(1, 0)
 	p := store.Entry{Since: made}

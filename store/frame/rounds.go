@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Rounds is work that all callers share who ask for it at the same time. A caller is served by a round that began after
-// it asked, so that what the round finds is never older than the question. There is a goroutine only while there is
-// work.
+// Rounds is work that all callers share that request it at the same time. A caller is served by a round that began
+// after its request, so that what the round finds is never older than the request. There is a goroutine only while
+// there is work.
 type Rounds struct {
 	frame *Frame
 	work  func() error
@@ -28,7 +28,7 @@ type Round struct {
 // NewRounds returns rounds of work, which must return when f's Life has ended.
 func NewRounds(f *Frame, work func() error) *Rounds { return &Rounds{frame: f, work: work} }
 
-// Ask returns the next round, and has it begin as soon as none is under way.
+// Request returns the next round, and has it begin as soon as none is under way.
 func (r *Rounds) Request() *Round {
 	r.mu.Lock()
 	defer r.mu.Unlock()

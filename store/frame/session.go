@@ -25,7 +25,7 @@ type SessionServer[H comparable] interface {
 }
 
 // Sessions is the one session that all claims of a client share, and its successors. A session is renewed three times
-// per ttl, and whenever it is asked for, by one renewal for all who ask. When the server has it no more, all of its
+// per ttl, and whenever it is asked for, by one renewal for all callers. When the server has it no more, all of its
 // claims are gone at once, and the next Current begins another.
 type Sessions[H comparable] struct {
 	SessionConfig[H]
@@ -74,7 +74,7 @@ func NewSessions[H comparable](f *Frame, config SessionConfig[H]) *Sessions[H] {
 // Until is the instant up to which the session, and so all of its claims, is valid.
 func (ses *Session[H]) Until() time.Time { return *ses.until.Load() }
 
-// Status returns the standing of a claim under the session.
+// Status returns the status of a claim under the session.
 func (ses *Session[H]) Status(state store.State, ticket uint64, ahead int) store.Status {
 	return store.Status{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
 }
@@ -153,8 +153,8 @@ func (s *Sessions[H]) OverAt(handle H) {
 	}
 }
 
-// EndLost ends a session that was lost, once its holders can't believe in it any more, or the server has ended it, which
-// closes ended: the server may still have the session. A nil channel is never closed.
+// EndLost ends a session that was lost, once its holders can't believe in it any more, or the server has ended it,
+// which closes ended: the server may still have the session. A nil channel is never closed.
 func (s *Sessions[H]) EndLost(lost *Session[H], ended <-chan struct{}) {
 	s.frame.Go(func() {
 		select {
@@ -226,8 +226,8 @@ func (s *Sessions[H]) renew() error {
 	return nil
 }
 
-// Run renews the session when that is due, until Life ends, and at most twelve times per ttl: a renewal may have failed,
-// or have extended nothing.
+// Run renews the session when that is due, until Life ends, and at most twelve times per ttl: a renewal may have
+// failed, or have extended nothing.
 func (s *Sessions[H]) Run() {
 	life := s.frame.Life()
 	for life.Err() == nil {

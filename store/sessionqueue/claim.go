@@ -14,7 +14,7 @@ type claim[S comparable] struct {
 	frame.Position[S]
 	joined time.Time // when Join was called
 
-	demand     store.Demand
+	demand  store.Demand
 	state   store.State // Waiting or Held
 	granted time.Time   // if it had to wait
 
@@ -23,7 +23,7 @@ type claim[S comparable] struct {
 
 	waitsFor []Watch
 	noOthers bool  // it holds once all that it waits for have left: nothing else is ahead of it, nor can come there
-	unknown  error // why its line could not be judged
+	unknown  error // why its queue could not be judged
 
 	watchTimer *time.Timer // watches its own node; nil if that is not done
 }
@@ -57,7 +57,7 @@ func (s *Store[S]) hold(c *claim[S]) {
 	s.mu.Push(c.ID, store.Status{State: store.Held, Ticket: c.Ticket})
 }
 
-// gone notes that c stands no more.
+// lost notes that c is gone.
 func (s *Store[S]) lost(c *claim[S]) {
 	if !s.remove(c) {
 		return
@@ -93,8 +93,8 @@ func (s *Store[S]) waitFor(c *claim[S], watches []Watch, noOthers bool) {
 	c.waitsFor, c.noOthers = watches, noOthers
 }
 
-// freed notes that a node is deleted that c waits for. The line is read unless it is known what else is ahead of c, and
-// that c is in it: where a claim's own node is not watched, others may have deleted it.
+// freed notes that a node is deleted that c waits for. The queue is read unless it is known what else is ahead of c,
+// and that c is in it: where a claim's own node is not watched, others may have deleted it.
 func (s *Store[S]) freed(c *claim[S], deleted Watch) {
 	c.waitsFor = slices.DeleteFunc(slices.Clone(c.waitsFor), func(w Watch) bool { return w == deleted })
 	switch {
@@ -108,10 +108,10 @@ func (s *Store[S]) freed(c *claim[S], deleted Watch) {
 // A watching is a watch that is set at the server, or about to be.
 type watching[S comparable] struct {
 	claims map[*claim[S]]struct{}
-	set  chan struct{} // is closed when the server has responded
+	set    chan struct{} // is closed when the server has responded
 }
 
-// unwatch has c not be told of a watch. One that no claim is told of is given up.
+// unwatch stops notifying c of a watch. A watch that notifies no claim is given up.
 func (s *Store[S]) unwatch(c *claim[S], w Watch) {
 	there := s.watches[w]
 	if there == nil {

@@ -40,16 +40,16 @@ func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Status, error
 	defer end()
 	j := &joining[S]{Claim: &c, at: frame.Position[S]{ID: c.ID, Name: c.Name}, store: s, began: call.Sent}
 	for range joinTries {
-		standing, err := j.attempt(call.Context)
+		status, err := j.attempt(call.Context)
 		if errors.Is(err, ErrOver) {
 			s.Sessions.Over(j.at.Session)
 			continue
 		}
 		if !errors.Is(err, ErrAgain) {
-			if err != nil || standing.State == store.Gone {
+			if err != nil || status.State == store.Gone {
 				err = s.deletes.GiveUp(&call, j.at, call.Outcome(err))
 			}
-			return standing, err
+			return status, err
 		}
 	}
 	return store.Status{}, s.deletes.GiveUp(&call, j.at, s.Frame.Fault(ctx, ErrAgain))
@@ -100,8 +100,8 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Status, error) {
 		return j.again(ctx, known)
 	}
 	if j.Try {
-		if standing, refused, err := j.refused(ctx); refused || err != nil {
-			return standing, err
+		if status, refused, err := j.refused(ctx); refused || err != nil {
+			return status, err
 		}
 	}
 	c := &claim[S]{Position: j.at, joined: j.began, demand: j.Demand}
@@ -116,8 +116,8 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Status, error) {
 	return j.made(ctx, c, made.Queue)
 }
 
-// made finds out where the claim stands whose node was just made, in a line that was so then, if that is known.
-func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (standing store.Status, err error) {
+// made finds out where the claim stands whose node was just made, in a queue that was so then, if that is known.
+func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (status store.Status, err error) {
 	s := j.store
 	ahead := 0
 	if c.Ticket <= j.Floor || c.Ticket > store.MaxTicket { // the server was restored from a backup
@@ -128,18 +128,18 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 	if err != nil || j.Try && c.state != store.Held {
 		if failed := s.deletes.Now(ctx, c.Position); failed != nil {
 			j.at, j.at.Unsure = c.Position, true // it may still stand: that is no final error
-			return standing, failed
+			return status, failed
 		}
 		return store.Status{Ahead: ahead}, err
 	}
 	if err := s.Sessions.Freshen(ctx, j.at.Session); err != nil {
 		j.at, j.at.Unsure = c.Position, true
-		return standing, err
+		return status, err
 	}
 	s.mu.Lock()
 	if !s.Sessions.Is(j.at.Session) {
 		s.mu.Unlock()
-		return standing, ErrAgain // it is gone with its session
+		return status, ErrAgain // it is gone with its session
 	}
 	s.admit(c)
 	waits := c.state == store.Waiting
@@ -152,7 +152,7 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 	return j.at.Session.Status(c.state, c.Ticket, ahead), nil
 }
 
-// await watches what c waits for. If that has left meanwhile, or can't be watched, c is looked at soon.
+// await watches what c waits for. If that has left meanwhile, or can't be watched, c is inspected soon.
 func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s := j.store
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s.doubt(c)
 }
 
-// lookAhead notes the claim's state by what is ahead of it. It reads the line if that is not known.
+// inspectAhead notes the claim's state by what is ahead of it. It reads the queue if that is not known.
 func (j *joining[S]) inspectAhead(ctx context.Context, c *claim[S], entries []Entry) (ahead int, err error) {
 	if entries == nil {
 		if entries, err = j.store.Server.Queue(ctx, c.Session.Handle, c.Name); err != nil {
@@ -186,38 +186,38 @@ func (j *joining[S]) inspectAhead(ctx context.Context, c *claim[S], entries []En
 
 // refused reports whether a Try is of no use, by what the server knows now. A claim that is refused has never been in
 // the way of others.
-func (j *joining[S]) refused(ctx context.Context) (standing store.Status, refused bool, err error) {
+func (j *joining[S]) refused(ctx context.Context) (status store.Status, refused bool, err error) {
 	s := j.store
 	entries, err := s.queueNow(ctx, j.at.Session.Handle, j.Name)
 	if err == nil {
 		err = mismatch(entries, j.Demand)
 	}
 	if err != nil || len(entries) == 0 {
-		return standing, false, err
+		return status, false, err
 	}
-	standing.Ahead = len(entries)
+	status.Ahead = len(entries)
 	state, _, _ := s.evaluate(j.Name, entries, j.Demand)
-	return standing, state != store.Held, nil
+	return status, state != store.Held, nil
 }
 
 // again reports where a claim stands that has joined before.
-func (j *joining[S]) again(ctx context.Context, c *claim[S]) (standing store.Status, err error) {
+func (j *joining[S]) again(ctx context.Context, c *claim[S]) (status store.Status, err error) {
 	s := j.store
 	if err := s.confirm(ctx, c.Session, []*claim[S]{c}, []store.Claim{*j.Claim}); err != nil {
-		return standing, err
+		return status, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case !s.Sessions.Is(c.Session):
-		return standing, ErrAgain
+		return status, ErrAgain
 	case s.claims[c.ID] != c:
-		return standing, nil
+		return status, nil
 	}
 	return c.Session.Status(c.state, c.Ticket, -1), c.unknown
 }
 
-// indexOf returns the place of a node in a line, or -1.
+// indexOf returns the position of a node in a queue, or -1.
 func indexOf(entries []Entry, key string) int {
 	return slices.IndexFunc(entries, func(e Entry) bool { return e.Key == key })
 }

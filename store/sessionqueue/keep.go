@@ -22,8 +22,8 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, 
 	if s.RenewApart {
 		renewal = s.Sessions.Renew()
 	}
-	standings := make([]store.Status, len(cs))
-	err = s.keep(call.Context, cs, standings)
+	statuses := make([]store.Status, len(cs))
+	err = s.keep(call.Context, cs, statuses)
 	if err == nil && renewal != nil {
 		err = renewal.Await(call.Context)
 	}
@@ -34,17 +34,17 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, 
 	defer s.mu.Unlock()
 	for i := range cs {
 		switch c := s.known(&cs[i]); {
-		case c == nil: // it is Gone, if its line could be judged
+		case c == nil: // it is Gone, if its queue could be judged
 		case c.unknown != nil:
-			standings[i].Err = c.unknown
+			statuses[i].Err = c.unknown
 		default:
-			standings[i] = c.Session.Status(c.state, c.Ticket, -1)
+			statuses[i] = c.Session.Status(c.state, c.Ticket, -1)
 		}
-		if err := standings[i].Err; err != nil {
-			standings[i] = store.Status{Err: s.Frame.Fault(ctx, err)}
+		if err := statuses[i].Err; err != nil {
+			statuses[i] = store.Status{Err: s.Frame.Fault(ctx, err)}
 		}
 	}
-	return standings, nil
+	return statuses, nil
 }
 
 // known returns a claim that stands, as far as is known, or nil. The mutex is locked.
@@ -55,9 +55,9 @@ func (s *Store[S]) known(c *store.Claim) *claim[S] {
 	return nil
 }
 
-// keep confirms claims. Of those that are not known here, or not any more, it notes in standings why they can't be
-// judged: their line is in a newer format.
-func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store.Status) error {
+// keep confirms claims. Of those that are not known here, or not any more, it notes in statuses why they can't be
+// judged: their queue is in a newer format.
+func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, statuses []store.Status) error {
 	var known []*claim[S]
 	var kept []store.Claim
 	s.mu.Lock()
@@ -92,7 +92,7 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, standings []store
 	return Each(unknown, func(i int) error {
 		_, err := s.Server.Queue(ctx, in, cs[i].Name)
 		if unreadable(err) {
-			standings[i].Err, err = err, nil
+			statuses[i].Err, err = err, nil
 		}
 		return err
 	})
@@ -104,7 +104,7 @@ const maxConfirm = 256 << 10
 // updateSize is what an update takes beside key and data, and what data may grow by without what the owner waits for.
 const updateSize = 256
 
-// waitSize is what a line takes in data that the owner waits in, beside its name.
+// waitSize is what a queue takes in data that the owner waits in, beside its name.
 const waitSize = 64
 
 // fitting is how many of these go into one request. They are of one session.
@@ -192,7 +192,7 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 	for i, u := range updates {
 		c := claims[i]
 		if c.state == store.Held {
-			c.unknown = nil // its node is there, whatever its line says
+			c.unknown = nil // its node is there, whatever its queue says
 		}
 		if u.Write {
 			c.version, c.written = max(c.version, u.Version), u.Data

@@ -64,8 +64,8 @@ func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err err
 	return err
 }
 
-// deleteNodes deletes the nodes of a claim, its own first: without that, no marker can be made any more. A node that may
-// have landed is looked for by the claim's ID.
+// deleteNodes deletes the nodes of a claim, its own first: without that, no marker can be made any more. A node that
+// may have landed is looked for by the claim's ID.
 func (s *Store[S]) deleteNodes(ctx context.Context, p frame.Position[S]) error {
 	keys := slices.Clone(p.Markers)
 	if p.Key != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// Line implements store.Store.
+// Queue implements store.Store.
 func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) {
 	l := store.Queue{Name: name}
 	call, err := s.Frame.Begin(ctx, name, frame.AskTimeout)
@@ -25,13 +25,13 @@ func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) 
 	return l, call.Outcome(err)
 }
 
-// A shownPlace is a place with the key of its node.
+// A shownEntry is a place with the key of its node.
 type shownEntry struct {
 	store.Entry
 	key string
 }
 
-// places reads a line, and the nodes of its claims. What leaves meanwhile is not shown.
+// shownEntries reads a queue, and the nodes of its claims. What leaves meanwhile is not shown.
 func (s *Store[S]) shownEntries(ctx context.Context, name string) ([]shownEntry, error) {
 	in, err := s.Session(ctx)
 	if err != nil {
@@ -41,23 +41,36 @@ func (s *Store[S]) shownEntries(ctx context.Context, name string) ([]shownEntry,
 	if err != nil {
 		return nil, err
 	}
-	places := make([]shownEntry, len(entries))
+	nodes := make([]Node, len(entries))
 	indexes := make([]int, len(entries))
+	for i := range entries {
+		indexes[i] = i
+	}
+	err = Each(indexes, func(i int) error {
+		node, err := s.Server.Read(ctx, in, entries[i].Key)
+		nodes[i] = node
+		return err
+	})
+	places := make([]shownEntry, len(entries))
+	for i, p := range s.Show(name, entries, nodes) {
+		places[i] = shownEntry{p, entries[i].Key}
+	}
+	return slices.DeleteFunc(places, func(p shownEntry) bool { return p.Ticket == 0 }), err
+}
+
+// Show returns the claims of a queue, by what their nodes say.
+func (s *Store[S]) Show(name string, entries []Entry, nodes []Node) []store.Entry {
+	places := make([]store.Entry, len(entries))
 	var prefix grant.Prefix
 	state := store.Held
 	for i, e := range entries {
 		if state == store.Held && !prefix.Admit(e.Demand) {
 			state = store.Waiting
 		}
-		places[i] = shownEntry{store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.Demand}, State: state}, e.Key}
-		indexes[i] = i
+		places[i] = store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.Demand}, State: state}
+		s.show(&places[i], nodes[i])
 	}
-	err = Each(indexes, func(i int) error {
-		node, err := s.Server.Read(ctx, in, places[i].key)
-		s.show(&places[i].Entry, node)
-		return err
-	})
-	return slices.DeleteFunc(places, func(p shownEntry) bool { return p.Ticket == 0 }), err
+	return places
 }
 
 // show shows what a node says. Of claims of this client it is known here when they were granted; those of others say it

@@ -14,7 +14,7 @@ import (
 // A claim is a node, which ends with its session. A node has a name that was never used before and never is again, so
 // that a request which lands late, or twice, hits no other.
 //
-// Methods return ErrOver, wrapped or not, if the session is over, and ErrUnreadable or store.ErrFormat if a line can't
+// Methods return ErrOver, wrapped or not, if the session is over, and ErrUnreadable or store.ErrFormat if a queue can't
 // be judged because of what it says.
 type Server[S comparable] interface {
 	frame.SessionServer[S]
@@ -22,15 +22,15 @@ type Server[S comparable] interface {
 	// Done returns a channel that is closed when the server has ended a session. It may be nil.
 	Done(in S) <-chan struct{}
 
-	// LineKey returns what a line is watched by.
+	// QueueKey returns what a queue is watched by.
 	QueueKey(name string) string
 
-	// Make makes the node of a claim, with this data, at the end of its line. The error is ErrAgain if that is to be tried
-	// again at once. unsure reports that the node may have been made, or may still be, although there is an error.
+	// Make makes the node of a claim, with this data, at the end of its queue. The error is ErrAgain if that is to be
+	// tried again at once. unsure reports that the node may have been made, or may still be, although there is an error.
 	Make(ctx context.Context, in S, c *store.Claim, data string) (made Made, unsure bool, err error)
 
-	// Line returns the nodes of a line in their order. It may be behind what the server knows, but not behind what it has
-	// told this session.
+	// Queue returns the nodes of a queue in their order. It may be behind what the server knows, but not behind what it
+	// has told this session.
 	Queue(ctx context.Context, in S, name string) ([]Entry, error)
 
 	// CatchUp has what is read afterwards be no older than the call.
@@ -39,10 +39,10 @@ type Server[S comparable] interface {
 	// Read returns what a node says. The node is zero if there is none.
 	Read(ctx context.Context, in S, key string) (Node, error)
 
-	// Watch has the store be told once by [Store.Changed]. It reports false, and sets nothing, if there is no such node.
+	// Watch has the store notified once by [Store.Changed]. It reports false, and sets nothing, if there is no such node.
 	Watch(ctx context.Context, in S, w Watch) (there bool, err error)
 
-	// Unwatch says that the store need not be told of a watch any more. It does not block. A server whose watches cost
+	// Unwatch says that the store need not be notified of a watch any more. It does not block. A server whose watches cost
 	// nothing may keep it.
 	Unwatch(in S, w Watch)
 
@@ -57,13 +57,13 @@ type Server[S comparable] interface {
 	// which is to be deleted with it. It is empty if there is none.
 	Marker(u Update) string
 
-	// Delete deletes a node. It is no error if there is none.
+	// Delete deletes a node. It is not an error if there is none.
 	Delete(ctx context.Context, in S, key string) error
 
 	// Void has nothing land any more that Make has sent before.
 	Void(ctx context.Context, in S) error
 
-	// Names returns the names that begin with prefix and have a line.
+	// Names returns the names that begin with prefix and have a queue.
 	Names(ctx context.Context, in S, prefix string) ([]string, error)
 }
 
@@ -80,13 +80,13 @@ type Made struct {
 	Ticket  uint64
 	Version uint64    // of what it says
 	Alive   time.Time // as of when that has extended the session; zero: it has not
-	Queue    []Entry   // the line, as of when the node was made; nil: not known
+	Queue   []Entry   // the queue, as of when the node was made; nil: not known
 }
 
-// An Entry is a node of a line.
+// An Entry is a node of a queue.
 type Entry struct {
-	Key string
-	ID  store.ID // zero: another program's
+	Key    string
+	ID     store.ID // zero: another program's
 	Demand store.Demand
 }
 
@@ -98,7 +98,7 @@ type Node struct {
 	Made    time.Time // zero: not known
 }
 
-// A Watch is on a node's deletion, and with Data also on what it says; or on the nodes of a line.
+// A Watch is on a node's deletion, and with Data also on what it says; or on the nodes of a queue.
 type Watch struct {
 	Key  string
 	Data bool
@@ -109,7 +109,7 @@ type Update struct {
 	Name    string
 	ID      store.ID
 	Key     string
-	Demand     store.Demand // what the claim asks for from now on
+	Demand  store.Demand // the claim's demand from now on
 	Version uint64       // of what it says so far
 	Write   bool         // it says something new
 	Data    string

@@ -20,18 +20,18 @@ type Config[S comparable] struct {
 
 	// WatchOwn says that a watch is cheap enough to have one on the node of every claim that stands for a while, and that
 	// events come in the order in which things have happened. Then it is noticed at once if others delete a claim's node,
-	// and a claim holds as soon as what it waits for has left. Otherwise its line is read before it holds.
+	// and a claim holds as soon as what it waits for has left. Otherwise its queue is read before it holds.
 	WatchOwn bool
 
 	// RenewApart says that Confirm does not extend the session: Keep has it renewed as well.
 	RenewApart bool
 
-	// Foreign says that other programs have nodes in the lines too, and may put them ahead of those that are there.
+	// Foreign says that other programs have nodes in the queues too, and may put them ahead of those that are there.
 	Foreign bool
 
-	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the line is
+	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the queue is
 	// read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once: otherwise the
-	// line is read then. It costs one watch more for each claim that waits.
+	// queue is read then. It costs one watch more for each claim that waits.
 	WatchTwo bool
 }
 
@@ -107,7 +107,7 @@ func (s *Store[S]) afterRenewal(err error) {
 }
 
 // Reconnected notes that events may have been missed. Those that come now may come in any order: that the node ahead of
-// a claim was deleted, before that the claim's own was. So no claim holds before its line was read.
+// a claim was deleted, before that the claim's own was. So no claim holds before its queue was read.
 func (s *Store[S]) Reconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ func (*shrinkingLine) Open(context.Context) (session int, ttl time.Duration, sen
 
 func (*shrinkingLine) End(context.Context, int) {}
 
-func (l *shrinkingLine) Line(context.Context, int, string) (entries []Entry, err error) {
+func (l *shrinkingLine) Queue(context.Context, int, string) (entries []Entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
@@ -62,7 +62,7 @@ func (l *shrinkingLine) count() int {
 }
 
 // Claims ahead of one that wants everything leave in some order. It holds when all have left and not before, and reads
-// the line only where it can't know who is left. When the last leaves alone, it knows, and holds at once.
+// the queue only where it can't know who is left. When the last leaves alone, it knows, and holds at once.
 func TestWatchTwo(t *testing.T) {
 	t.Parallel()
 	type step []string
@@ -125,8 +125,8 @@ func TestWatchTwo(t *testing.T) {
 			if state := stateOf(s, c); state != store.Held {
 				t.Fatalf("it is %v when all have left", state)
 			}
-			if standing := <-pushes; standing.State != store.Held || standing.Ticket != c.Ticket {
-				t.Errorf("it is told that it is %v with ticket %d", standing.State, standing.Ticket)
+			if status := <-pushes; status.State != store.Held || status.Ticket != c.Ticket {
+				t.Errorf("it is told that it is %v with ticket %d", status.State, status.Ticket)
 			}
 			if reads := server.count() - 1; reads != test.reads && test.reads != uncertain {
 				t.Errorf("the line was read %d times after the first, want %d", reads, test.reads)
@@ -164,7 +164,7 @@ func stateOf(s *Store[int], c *claim[int]) store.State {
 	return c.state
 }
 
-// settleLooks waits until no claim is in doubt and none is looked at.
+// settleLooks waits until no claim is in doubt and none is inspected.
 func settleLooks(t *testing.T, s *Store[int]) {
 	t.Helper()
 	if err := s.doubts.Await(t.Context()); err != nil {

@@ -24,6 +24,7 @@ type mutant struct {
 var mutants = slices.Concat(
 	brokenMethods, brokenExclusion, brokenOrder, brokenFloor, brokenTime, brokenUntil,
 	brokenIdentity, brokenTruth, brokenUnknown, brokenLeaks, brokenNames, brokenErrors, brokenFormat,
+	brokenWatching,
 )
 
 // TestBrokenStoresFail shows that the suite can fail. Every mutant fails its own rule, and no rule that it does

@@ -91,6 +91,8 @@ type bug struct {
 	breaks    func(ctx context.Context, name string, ticket uint64) error
 	line      func(ctx context.Context, name string) (store.Queue, error)
 	names     func(ctx context.Context, prefix string) iter.Seq2[string, error]
+	watch     func(ctx context.Context, prefix string, changed func(string)) error
+	queues    func(ctx context.Context, prefix string) iter.Seq2[store.Queue, error]
 	notify    func(fn func(store.ID, store.Status))
 	abilities func(*store.Abilities)
 }

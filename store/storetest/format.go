@@ -10,6 +10,7 @@ var format = rule{12, "format", "A client that meets what a newer version wrote 
 	"and touches nothing.", []scenario{
 	{"a newer line", 0, newerLine},
 	{"a newer line among others", 0, newerLineAmongOthers},
+	{"a newer queue in a list", aLine, newerQueueIsListed},
 }}
 
 func newerLine(t *trial) {

@@ -19,6 +19,7 @@ var honesty = rule{11, "honest errors", "A failure of the store is a Fault that 
 	{"no answer, with a deadline", 0, func(t *trial) { silence(t, Link.HoldReplies, true) }},
 	{"silence, without a deadline", 0, silenceWithoutDeadline},
 	{"closed", 0, closedStore},
+	{"list of queues", aLine, listFails},
 }}
 
 // checkFault demands an error that blames the store, and that may be gone the next time.

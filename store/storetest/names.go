@@ -14,6 +14,8 @@ var names = rule{10, "names", "Any name that CheckName accepts works exactly; an
 	{"listed", aLine, oddNamesAreListed},
 	{"filtered", aLine, namesAreFiltered},
 	{"bad names", 0, badNamesAreRefused},
+	{"queues listed", aLine, queuesAreListed},
+	{"queues filtered", aLine, listIsFiltered},
 	{"tenants", 0, tenantsAreApart},
 	{"prefixes that run together", 0, prefixesThatRunTogether},
 }}

@@ -59,6 +59,9 @@ const stats = (m) => {
 const warn = (m) => {
   const failure = byID("failure");
   failure.hidden = !m.failing;
+  const unread = byID("unread");
+  unread.hidden = !m.unread;
+  setText(unread, m.unread ? `${plural(m.unread, "name")} cannot be read. ${visible(m.unreadWhy)}` : "");
   setText(failure, m.failing ? `The store is failing, and what is shown is old. ${visible(m.failing)}` : "");
   if (JSON.stringify(deadlocks) === JSON.stringify(m.deadlocks)) return;
   deadlocks = m.deadlocks;

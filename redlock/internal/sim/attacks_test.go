@@ -33,7 +33,7 @@ func withAndWithout(t *testing.T, off vote.Without, play func(s *stage, a, b *pl
 	}
 }
 
-// No rule helps when a node's clock jumps ahead: its keys run out too early. Two hold, and only the fence tells them
+// No rule helps when a node's clock jumps ahead: its keys expire too early. Two hold, and only the fence tells them
 // apart. This is outside of what is assumed.
 func TestClockJumps(t *testing.T) {
 	s, a, b := newPair(t, 0)
@@ -153,8 +153,8 @@ func TestReleaseOvertakesSlowTake(t *testing.T) {
 	})
 }
 
-// B has node 2's vote, and node 2 forgets it. A, whose key was missing there, sets it again. If A counts that, its key at
-// node 1 may run out, and B gets node 1 to the vote of node 2 that it still counts.
+// B has node 2's vote, and node 2 forgets it. A, whose key was missing there, sets it again. If A counts that, its key
+// at node 1 may expire, and B gets node 1 to the vote of node 2 that it still counts.
 func TestRepairCountedTooEarly(t *testing.T) {
 	withAndWithout(t, vote.VotesOnKeep, func(s *stage, _, b *player, broken bool) {
 		s.rules.Unsaved = true                       // a raise would find that node 2 has forgotten
@@ -214,8 +214,8 @@ func TestProposalOfAMinority(t *testing.T) {
 	s.must(b.holds() && b.ticket < mark+101, "or B, who has met nodes 0 and 2, would have a lower one")
 }
 
-// A's proposal is accepted by node 0, whose clock is far ahead, and is too high for the others. A draws a lower one. Node 0,
-// which keeps the higher mark, is then in nobody's way.
+// A's proposal is accepted by node 0, whose clock is far ahead, and is too high for the others. A draws a lower one.
+// Node 0, which keeps the higher mark, is then in nobody's way.
 func TestDrawsBelowItsProposal(t *testing.T) {
 	s, a, b := newPair(t, 0)
 	mark := s.nodes[1].node.Record.Mark
@@ -270,8 +270,8 @@ func TestVotesSplitForEver(t *testing.T) {
 	})
 }
 
-// To mark a node as fresh that has lost its data takes the guard away. An operator must not do it to one node of a deployment
-// that is in use: this is outside of what is assumed.
+// To mark a node as fresh that has lost its data takes the guard away. An operator must not do it to one node of a
+// deployment that is in use: this is outside of what is assumed.
 func TestInitOfANodeInUse(t *testing.T) {
 	for name, marked := range map[string]bool{"marked": true, "in quarantine": false} {
 		t.Run(name, func(t *testing.T) {
@@ -303,8 +303,9 @@ func TestBreak(t *testing.T) {
 	s.must(a.last.Verdict == vote.Gone && !a.holds(), "A is not kept, though the lock is free")
 }
 
-// A node gets its vote back from a majority that votes. Where one is down for good and another has lost its data there is none,
-// and what the third knows is not enough: all wait until the first is back, or was replaced, and has served its time too.
+// A node gets its vote back from a majority that votes. Where one is down for good and another has lost its data there
+// is none, and what the third knows is not enough: all wait until the first is back, or was replaced, and has served
+// its time too.
 func TestOneDownAndOneForgets(t *testing.T) {
 	s := newStage(t, 3, 0)
 	m := vote.NewAdmitter(&s.rules)

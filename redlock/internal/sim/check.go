@@ -28,7 +28,7 @@ func (w *world) believed(a *actor, ticket uint64, first bool) {
 	}
 }
 
-// other is a claim of somebody else on the same lock that is believed to hold.
+// other is a claim of another client on the same lock that is believed to hold.
 func (w *world) other(than *client) *actor {
 	for _, c := range w.clients {
 		if o := c.actor; o != nil && c != than && c.key == than.key && c.alive && o.broken == 0 && o.claim.Holds(o.local(w)) {
@@ -38,7 +38,7 @@ func (w *world) other(than *client) *actor {
 	return nil
 }
 
-// ordered says whether the order of tickets is promised.
+// ordered reports whether the order of tickets is promised.
 func (w *world) ordered() bool { return !w.wild && !w.jumpy && !w.rules.Unsaved }
 
 // A life is what is known of one try from outside: whether it is over, and when somebody last worked on it.
@@ -48,7 +48,7 @@ type life struct {
 	end0   time.Duration
 	active time.Duration // the last time at which a message about it was sent, or arrives
 	set    time.Duration // the last time at which a request was sent that can set the key
-	orphan bool          // nobody can be expected to give it back
+	orphan bool          // nobody can be expected to release it
 }
 
 func (l *life) seen(at time.Duration) {
@@ -104,8 +104,8 @@ func (w *world) suspect(a *actor, l *life, node int) {
 	}})
 }
 
-// excuse is for a message that comes when a key may have lived for so many hundredths of its time: nobody can be expected to
-// give it back then.
+// excuse is for a message that comes when a key may have lived for so many hundredths of its time: nobody can be
+// expected to release it then.
 func (l *life) excuse(w *world, e *event, hundredths int) {
 	if l != nil && l.over && w.now-l.set > e.client.life()*time.Duration(hundredths)/100 {
 		l.orphan = true

@@ -39,7 +39,7 @@ type client struct {
 	admitter *vote.Admitter
 	guess    vote.Guess
 	cut      []time.Duration // up to when it cannot reach each node
-	others   map[*actor]bool // earlier claims that are still given back
+	others   map[*actor]bool // earlier claims that are still released
 }
 
 // An actor is a claim, and when it has something to do.
@@ -60,7 +60,7 @@ type actor struct {
 
 func (c *client) local(w *world) time.Duration { return c.rate.from(w.now) }
 
-// hinder says whether an event must wait, or never happens, since the client is paused or dead.
+// hinder reports whether an event must wait, or never happens, since the client is paused or dead.
 func (c *client) hinder(w *world, e *event) bool {
 	if !c.alive {
 		return true

@@ -37,8 +37,9 @@ var controls = []struct {
 }
 
 // TestControls takes away one rule after the other. The same schedules that find nothing with all rules must find each
-// fault, or a check that finds nothing would say nothing. The seeds and the schedules are the same with and without. But
-// the themes were weighted until each rule was missed: fickle is there for VotesOnKeep, whose fault is too rare otherwise.
+// fault, or a check that finds nothing would say nothing. The seeds and the schedules are the same with and without.
+// But the themes were weighted until each rule was missed: fickle is there for VotesOnKeep, whose fault is too rare
+// otherwise.
 func TestControls(t *testing.T) {
 	for _, c := range controls {
 		t.Run(c.name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (w *world) weighted(weights *[kinds]int) int {
 }
 
 // spring lets an ambush happen: a fault that comes just when a node has said yes. To a take that is of interest when
-// somebody else holds.
+// another client holds.
 func (w *world) spring(e *event, a *vote.Answer) {
 	op, yes := w.weather.ambushOp, a.Code == vote.Granted || a.Code == vote.Kept
 	if !yes || e.req.Op != op || w.now >= w.calm || op == vote.Take && w.theme != sleepers && w.other(e.client) == nil || !w.chance(w.weather.ambush) {
@@ -132,8 +132,8 @@ func (w *world) strike(kind int, s *server, c *client, d time.Duration) {
 	}
 }
 
-// stepClock sets a node's clock back. Then keys live longer and quarantines last longer, which harms nobody. Where a clock may
-// jump, it also goes ahead.
+// stepClock sets a node's clock back. Then keys live longer and quarantines last longer, which harms nobody. Where a
+// clock may jump, it also goes ahead.
 func (w *world) stepClock(s *server, d time.Duration) {
 	w.report.Seen[clockSteps]++
 	s.stepped = true

@@ -58,7 +58,7 @@ func (w *world) deliver(e *event) {
 	w.at(t, *e)
 }
 
-// lost says whether a message between a client and a node gets lost.
+// lost reports whether a message between a client and a node gets lost.
 func (w *world) lost(c *client, node int) bool {
 	if w.now >= w.calm {
 		return false

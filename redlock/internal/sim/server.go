@@ -33,7 +33,7 @@ func (s *server) start() {
 	s.run = runID(s.number, s.runs)
 }
 
-// votes says whether it has its vote, and will say so.
+// votes reports whether it has its vote, and will say so.
 func (s *server) votes() bool {
 	r := s.node.Record
 	return !s.dead && r != nil && r.Votes && (r.Run == s.run || r.Trusted != 0)
@@ -49,7 +49,7 @@ func (w *world) without() (n int) {
 	return n
 }
 
-// mayLose says whether a node may lose its vote now: a majority always has it, but in the wild.
+// mayLose reports whether a node may lose its vote now: a majority always has it, but in the wild.
 func (w *world) mayLose(s *server) bool {
 	return w.wild || !s.votes() || w.without() < w.rules.Nodes-w.rules.Majority()
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// mostIdle is how long a lock may be free that somebody waits for: some lost votes, and not the time after which who waits
-// looks by himself.
+// mostIdle is how long a lock may be free that somebody waits for: some lost votes, and not the time after which who
+// waits looks by himself.
 const mostIdle = 200 * time.Millisecond
 
-// TestNobodySleepsWhileItIsFree plays schedules without faults, but for clients that give up. Whoever waits must be told when
-// the lock is free: nobody looks by himself in less than two seconds.
+// TestNobodySleepsWhileItIsFree plays schedules without faults, but for clients that give up. Whoever waits must be
+// told when the lock is free: nobody looks by himself in less than two seconds.
 func TestNobodySleepsWhileItIsFree(t *testing.T) {
 	for _, c := range []struct{ nodes, clients, giveUp int }{
 		{3, 2, 0}, {3, 5, 0}, {5, 2, 0}, {5, 5, 0}, {5, 10, 0}, {3, 5, 100}, {5, 5, 100}, {3, 5, 400},
@@ -56,7 +56,8 @@ func contention(seed uint64, nodes, clients int) *world {
 	return w
 }
 
-// longestIdle plays the world until the lock was free for too long, or to its end. Of a thousand tries so many are given up.
+// longestIdle plays the world until the lock was free for too long, or to its end. Of a thousand tries so many are
+// given up.
 func (w *world) longestIdle(giveUp int) (longest time.Duration) {
 	since, tries := time.Duration(-1), map[*actor]int{}
 	for w.events.Len() > 0 && w.wanting > 0 && longest <= mostIdle {
@@ -82,7 +83,7 @@ func (w *world) longestIdle(giveUp int) (longest time.Duration) {
 	return longest
 }
 
-// idle says whether somebody waits for a lock that he could have.
+// idle reports whether somebody waits for a lock that he could have.
 func (w *world) idle() bool {
 	free, waits := 0, false
 	for _, s := range w.nodes {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// A stage plays a schedule that a test has written: each message is delivered when the test says so. All clocks show the
-// same time, but for what the test does to them.
+// A stage plays a schedule that a test has written: each message is delivered when the test says so. All clocks show
+// the same time, but for what the test does to them.
 type stage struct {
 	*testing.T
 	rules vote.Rules

@@ -98,7 +98,7 @@ func (w *world) run() {
 	}
 }
 
-// empty checks that no claim is left to be given back, and that after a while no node has anything but its record.
+// empty checks that no claim is left to be released, and that after a while no node has anything but its record.
 func (w *world) empty() {
 	for _, c := range w.clients {
 		for a := range c.others {

@@ -27,7 +27,7 @@ func newTry(t *testing.T, nodes int, change ...func(*Rules)) *try {
 	return &try{T: t, Claim: NewClaim(r, "lock", "id", testTTL, 0)}
 }
 
-// trying is a claim whose first try is under way.
+// trying is a claim whose first try is in progress.
 func trying(t *testing.T, nodes int) *try {
 	c := newTry(t, nodes)
 	c.does(c.Try(0, 0, 0))
@@ -166,7 +166,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// When no majority is in reach any more, everything is given back, also where it seems to have failed. Those that have
+// When no majority is in reach any more, everything is released, also where it seems to have failed. Those that have
 // not answered yet have a moment to do so, and are then asked like the others.
 func TestLosesEarly(t *testing.T) {
 	denied := Answer{Code: Denied, Votes: true, Holder: "other", Left: time.Second}
@@ -284,7 +284,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A claim with a grace that has run out keeps its place for that long, but is not renewed: what its holder set going
+// A claim with a grace that has expired keeps its place for that long, but is not renewed: what its holder set going
 // may still run. When the grace is over too it is gone.
 func TestGrace(t *testing.T) {
 	c := newTry(t, 3)
@@ -322,7 +322,7 @@ func TestRaiseEndsInTime(t *testing.T) {
 	}
 }
 
-// A claim that has run out is gone, whatever the nodes say.
+// A claim that has expired is gone, whatever the nodes say.
 func TestContinuity(t *testing.T) {
 	c := newTry(t, 3)
 	c.win()

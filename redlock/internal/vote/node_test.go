@@ -107,7 +107,7 @@ func TestLeave(t *testing.T) {
 }
 
 // A release is told where the key was and where it was not: those who wait listen at one node only.
-func TestLeaveTells(t *testing.T) {
+func TestLeavePublishes(t *testing.T) {
 	b := newBench(t)
 	b.want(Request{Op: Take, Value: "a"}, Granted)
 	for _, value := range []string{"b", "a", "a"} {
@@ -240,7 +240,7 @@ func TestWrongClient(t *testing.T) {
 }
 
 // Who looks at a fresh node does not begin its quarantine.
-func TestLookLeavesNoTrace(t *testing.T) {
+func TestLookWritesNothing(t *testing.T) {
 	b := &bench{T: t, now: testNow}
 	if a := b.want(Request{Op: Look}, Absent); a.Votes || a.NeedsMark() || b.Record != nil {
 		t.Errorf("%+v, %+v", a, b.Record)

@@ -34,7 +34,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A push that comes while a try is under way is not lost on it: the node may have denied the key before it told.
+// A push that comes while a try is in progress is not lost on it: the node may have denied the key before it told.
 func TestPushDuringTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		awaited bool
@@ -73,8 +73,8 @@ func TestPushDuringTry(t *testing.T) {
 	}
 }
 
-// Who waits for a holder tries again when the key has run out at the node that it asks first.
-func TestRunOut(t *testing.T) {
+// Who waits for a holder tries again when the key has expired at the node that it asks first.
+func TestExpired(t *testing.T) {
 	c := trying(t, 3)
 	for i := range 3 {
 		left := 10 * time.Millisecond
@@ -103,7 +103,7 @@ func TestReleaseOnItsWay(t *testing.T) {
 }
 
 // Who found too many nodes failing does not try sooner for a release: it would not get in. If all who wait told each
-// other of what they give back, each try would bring the next ones forward, at nodes that have enough to do.
+// other of what they release, each try would bring the next ones forward, at nodes that have enough to do.
 func TestPushAfterFailure(t *testing.T) {
 	for during := range 2 { // the try, or after it
 		c := newTry(t, 5)
@@ -134,9 +134,9 @@ func TestPushAfterFailure(t *testing.T) {
 	}
 }
 
-// Those who have split the votes tell those who wait when they give back: nobody else will. Who gave way to a holder
+// Those who have split the votes tell those who wait when they release: no other client will. Who gave way to a holder
 // does not.
-func TestSplitsAreTold(t *testing.T) {
+func TestSplitsArePublished(t *testing.T) {
 	for holder, told := range map[string]bool{"": true, "one": false} {
 		c := trying(t, 5)
 		c.answer(0, granted(10))

@@ -36,7 +36,7 @@ func TestProbeIsGranted(t *testing.T) {
 	}
 }
 
-// If it is taken there, nobody else is asked, and nothing is left to give back.
+// If it is taken there, no other node is asked, and nothing is left to release.
 func TestProbeIsDenied(t *testing.T) {
 	c := lost(t)
 	c.answer(c.cur.probed, held)
@@ -91,7 +91,7 @@ func TestNoProbeOutOfTurn(t *testing.T) {
 	}
 }
 
-// Who is denied by an earlier try of his own, whose release was overtaken, does not wait for somebody else to tell of
+// Who is denied by an earlier try of his own, whose release was overtaken, does not wait for another client to tell of
 // one.
 func TestProbeIsDeniedByItself(t *testing.T) {
 	c := trying(t, 3)
@@ -127,7 +127,7 @@ func TestPauseDuringProbe(t *testing.T) {
 }
 
 // A node that was only not among the first to answer is of use all the same, if it was quick enough to be asked alone.
-func TestStragglerIsAskedFirst(t *testing.T) {
+func TestLateNodeIsTriedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
 		first bool
@@ -167,7 +167,7 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 	if second == first {
 		t.Fatal("it is asked first again, and has no vote")
 	}
-	lose(second, held) // nobody else was asked
+	lose(second, held) // no other node was asked
 	if c.cur.probed != second {
 		t.Fatalf("node %d is asked first, and not %d", c.cur.probed, second)
 	}
@@ -182,7 +182,7 @@ func TestUselessNodeIsForgiven(t *testing.T) {
 
 // Who was not told by the first node goes on when that denies the key: a release may have reached the others alone.
 // That it only now hears of releases tells nothing.
-func TestProbeUntold(t *testing.T) {
+func TestProbeWithoutPush(t *testing.T) {
 	c := trying(t, 3)
 	c.say(held, 0, 1)
 	c.want(Lost)

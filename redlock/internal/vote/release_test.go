@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A take that is refused when the claim has left leaves nothing to give back. One that failed may still come.
+// A take that is refused when the claim has left leaves nothing to release. One that failed may still come.
 func TestAnswerAfterLeave(t *testing.T) {
 	c := trying(t, 3)
 	takes := slices.Clone(c.sent)
@@ -17,7 +17,7 @@ func TestAnswerAfterLeave(t *testing.T) {
 	c.does(c.Answer(0, 0, takes[0].Seq, Answer{Code: Denied, Holder: "other"}))
 	c.does(c.Answer(0, 1, takes[1].Seq, Answer{Code: NoVote}))
 	if len(c.sent) != 0 {
-		t.Errorf("%v is sent, and there is nothing to give back", c.ops())
+		t.Errorf("%v is sent, and there is nothing to release", c.ops())
 	}
 	c.want(Free)
 	c.does(c.Answer(0, 2, takes[2].Seq, Answer{Code: Failed}))
@@ -53,7 +53,7 @@ func TestLeaveIsRepeated(t *testing.T) {
 }
 
 // Nodes that failed to take the key acknowledge its end soon, and that helps nobody: free is what a majority of those
-// has given back that had it. One of those that is down is not waited for longer than for any node.
+// has released that had it. One of those that is down is not waited for longer than for any node.
 func TestFreeWhereItWasHeld(t *testing.T) {
 	c := heldAtThree(t)
 	for _, node := range []int{1, 3, 0, 2} {
@@ -78,7 +78,7 @@ func TestFreeWhereItWasHeld(t *testing.T) {
 
 // A node that has denied the key works and has a vote: others can have it there. One of three that had the key and
 // hangs is not waited for then for all its time. What denied it was mostly an earlier lock of the same client, whose
-// release was overtaken. It may be somebody else's too, so that those that had the key are given a moment.
+// release was overtaken. It may be another client's too, so that those that had the key are given a moment.
 func TestFreeWhereItWasDenied(t *testing.T) {
 	c := takenAtThree(t)
 	c.does(c.Leave(0))
@@ -161,7 +161,7 @@ func TestLeaveBeforeTry(t *testing.T) {
 }
 
 // Who gives up tells of it, though somebody held when he lost: others may have been denied by his key since.
-func TestGivingUpIsTold(t *testing.T) {
+func TestGivingUpIsPublished(t *testing.T) {
 	for name, answered := range map[string]int{"while it tries": 1, "when it has lost": 3} {
 		t.Run(name, func(t *testing.T) {
 			c := trying(t, 3)

@@ -18,7 +18,7 @@ func (c *try) to(node int, op Op) Send {
 	return s
 }
 
-// A take that is answered during a keep says nothing of the keep: its key may have run out long before the new Until.
+// A take that is answered during a keep says nothing of the keep: its key may have expired long before the new Until.
 func TestLateTakeIsNoKeep(t *testing.T) {
 	c := trying(t, 3)
 	late := c.to(2, Take)
@@ -34,7 +34,7 @@ func TestLateTakeIsNoKeep(t *testing.T) {
 }
 
 // An answer to an earlier keep does not count for a later one, whose Until is further away.
-func TestEarlierKeepIsNoLaterOne(t *testing.T) {
+func TestEarlierKeepDoesNotCount(t *testing.T) {
 	c := newTry(t, 3)
 	c.win()
 	c.now = testTTL / 4
@@ -67,8 +67,8 @@ func TestEarlierKeepIsNoLaterOne(t *testing.T) {
 	}
 }
 
-// A key that was set after all is given back for a whole life from then on.
-func TestLateSetIsGivenBackForALife(t *testing.T) {
+// A key that was set after all is released for a whole life from then on.
+func TestLateSetIsReleasedForALife(t *testing.T) {
 	c := trying(t, 3)
 	slow := c.to(2, Take)
 	c.does(c.Leave(0))
@@ -118,7 +118,7 @@ func TestAdmissionIsSoon(t *testing.T) {
 	}
 }
 
-// While a claim waits for ever at nodes that do not answer, what it remembers stays bounded.
+// While a claim waits forever at nodes that do not answer, what it remembers stays bounded.
 func TestOldTriesAreForgotten(t *testing.T) {
 	c := newTry(t, 3)
 	most := 0
@@ -148,7 +148,7 @@ func TestOldTriesAreForgotten(t *testing.T) {
 }
 
 // One node whose mark is mad does not keep anybody from drawing a ticket.
-func TestOneMadMark(t *testing.T) {
+func TestOneMarkTooHigh(t *testing.T) {
 	c := trying(t, 3)
 	c.answer(0, granted(MaxTicket))
 	c.answer(1, granted(10))
@@ -176,7 +176,7 @@ func TestOneMadMark(t *testing.T) {
 }
 
 // But if a majority is so, nothing helps.
-func TestManyMadMarks(t *testing.T) {
+func TestManyMarksTooHigh(t *testing.T) {
 	c := newTry(t, 3)
 	for i := range 4 {
 		c.does(c.Try(c.now, 0, 0))
@@ -193,8 +193,8 @@ func TestManyMadMarks(t *testing.T) {
 	}
 }
 
-// A try that was lost is still given back when the next is under way.
-func TestEarlierTryIsGivenBack(t *testing.T) {
+// A try that was lost is still released when the next is in progress.
+func TestEarlierTryIsReleased(t *testing.T) {
 	c := trying(t, 3)
 	first := c.Value()
 	c.answer(0, granted(1))
@@ -208,12 +208,12 @@ func TestEarlierTryIsGivenBack(t *testing.T) {
 		c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Request.Value != first })
 	}
 	if len(c.sent) == 0 || c.to(0, Leave).Request.Value != first {
-		t.Error("the first try is not given back again")
+		t.Error("the first try is not released again")
 	}
 }
 
 // A claim that was kept may have its key also where its take was denied: a keep sets what is missing.
-func TestRepairedKeyIsGivenBack(t *testing.T) {
+func TestRepairedKeyIsReleased(t *testing.T) {
 	c := trying(t, 3)
 	c.answer(2, Answer{Code: Denied, Votes: true, Holder: "other"})
 	c.grant(0, 1)

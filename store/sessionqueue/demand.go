@@ -10,12 +10,12 @@ import (
 
 var kindLetters = map[store.Kind]string{store.Lock: "l", store.Semaphore: "s"}
 
-// EncodeAsk writes what a claim asks for as KUNITS.LIMIT, where K is l for a lock and s for a semaphore.
+// EncodeDemand writes the demand of a claim as KUNITS.LIMIT, where K is l for a lock and s for a semaphore.
 func EncodeDemand(ask store.Demand) string {
 	return fmt.Sprintf("%s%d.%d", kindLetters[ask.Kind], ask.Units, ask.Limit)
 }
 
-// DecodeAsk reads what EncodeAsk has written. It reports false for anything else.
+// DecodeDemand reads what EncodeDemand has written. It reports false for anything else.
 func DecodeDemand(text string) (ask store.Demand, ok bool) {
 	for kind, letter := range kindLetters {
 		if rest, found := strings.CutPrefix(text, letter); found {

@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// A tally is what there is to know of a line as a whole.
+// A tally describes a queue as a whole.
 type tally struct {
-	head     store.Demand // kind and limit, which all of a line have in common
+	head     store.Demand // kind and limit, which all claims of a queue have in common
 	count    int
 	held     int
 	used     int64
 	earliest int64 // deadline
-	newer    bool  // something in it is of a newer format
+	newer    bool  // it has a row of a newer format
 }
 
-// count reads the tally of a line.
+// count returns the tally of a queue.
 func (tx *transaction) count(name string) (t tally, err error) {
 	var kind string
 	var newest int64
@@ -37,16 +37,16 @@ func (tx *transaction) count(name string) (t tally, err error) {
 	return t, err
 }
 
-// glance says whether a line has anybody, and whether a claim has a tombstone. Most lines are empty, and to see that
-// costs a quarter of counting.
-func (tx *transaction) glance(name string, id store.ID) (some, buried bool, err error) {
+// exists reports whether a queue has claims, and whether a claim has a tombstone. Most queues are empty, and finding
+// that out costs a quarter of counting.
+func (tx *transaction) exists(name string, id store.ID) (some, buried bool, err error) {
 	_, err = tx.one(`SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ? AND name = ?),
 		EXISTS (SELECT 1 FROM holdfast_tombstones WHERE id = ? AND deadline > ?)`,
 		[]any{tx.prefix, name, id.String(), tx.now}, &some, &buried)
 	return some, buried, err
 }
 
-// tidy removes what is out of a line, grants whoever then fits, and reads the tally of what is left.
+// tidy removes expired claims from a queue, grants the claims that then fit, and returns the tally of what is left.
 func (tx *transaction) tidy(name string) (t tally, err error) {
 	if t, err = tx.count(name); err != nil || t.count == 0 || t.newer {
 		return t, err
@@ -59,33 +59,33 @@ func (tx *transaction) tidy(name string) (t tally, err error) {
 			return t, err
 		}
 	}
-	err = tx.settle(name, &t)
+	err = tx.grantFitting(name, &t)
 	return t, err
 }
 
-// expire removes what is out, and says so to whom it was: a process that is dead leaves a socket to be removed.
+// expire removes expired claims and notifies their clients. If a client is dead, deliver then removes its socket.
 func (tx *transaction) expire(name string) error {
 	return tx.each("DELETE FROM holdfast_claims WHERE prefix = ? AND name = ? AND deadline <= ? RETURNING ticket, id, inbox",
 		[]any{tx.prefix, name, tx.now}, func(rows *sql.Rows) error {
 			var ticket uint64
 			var id, inbox string
 			err := rows.Scan(&ticket, &id, &inbox)
-			tx.tell(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
+			tx.notify(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
 			return err
 		})
 }
 
-// settle grants all who fit and notes whom to tell.
-func (tx *transaction) settle(name string, t *tally) error {
+// grantFitting grants the next claims that fit, and notifies their clients.
+func (tx *transaction) grantFitting(name string, t *tally) error {
 	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}
 	for t.held < t.count {
 		found, err := tx.nextWaiting(name, &next)
-		if err != nil || !found || !prefix.Admit(next.ask()) {
+		if err != nil || !found || !prefix.Admit(next.demand()) {
 			return err
 		}
 		seat := next.ticket
-		if next.ask().Exclusive() {
+		if next.demand().Exclusive() {
 			seat = 0
 		}
 		err = tx.exec("UPDATE holdfast_claims SET state = 'held', seat = ?, since = ? WHERE prefix = ? AND name = ? AND seat = ?",
@@ -95,85 +95,85 @@ func (tx *transaction) settle(name string, t *tally) error {
 		}
 		t.held++
 		t.used += int64(next.units)
-		tx.tell(next.inbox, next.id, store.Status{State: store.Held, Ticket: next.ticket})
+		tx.notify(next.inbox, next.id, store.Status{State: store.Held, Ticket: next.ticket})
 	}
 	return nil
 }
 
-// nextWaiting reads the first that waits behind r's seat into r.
+// nextWaiting reads the first waiting claim behind r's seat into r.
 func (tx *transaction) nextWaiting(name string, r *row) (bool, error) {
 	return tx.one(`SELECT seat, ticket, id, kind, units, capacity, inbox FROM holdfast_claims
 		WHERE prefix = ? AND name = ? AND seat > ? AND state = 'waiting' ORDER BY seat LIMIT 1`, []any{tx.prefix, name, r.seat},
 		&r.seat, &r.ticket, &r.id, &r.kind, &r.units, &r.limit, &r.inbox)
 }
 
-func (tx *transaction) tell(inbox, id string, standing store.Status) {
-	m := message{inbox: inbox, standing: standing}
+func (tx *transaction) notify(inbox, id string, status store.Status) {
+	m := message{inbox: inbox, status: status}
 	if err := m.id.UnmarshalText([]byte(id)); err == nil {
-		tx.told = append(tx.told, m)
+		tx.messages = append(tx.messages, m)
 	}
 }
 
 // Join implements sqlstore.Engine.
-func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Answer, error) {
-	e.Listen() // before anything is written: its inbox says whether a claim's client lives
-	if tx := e.beginQuick(); tx != nil {
-		a, done, err := tx.quickJoin(c)
-		if e.endQuick(done, err) {
+func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, error) {
+	e.Listen() // before anything is written: by its socket other clients find out whether this one lives
+	if tx := e.beginFast(); tx != nil {
+		a, done, err := tx.fastJoin(c)
+		if e.endFast(done, err) {
 			return a, nil
 		}
 	}
-	return said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.join(c) }))
+	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.join(c) }))
 }
 
-// said brings an answer's own error to the caller. It undid nothing.
-func said(a sqlstore.Answer, err error) (sqlstore.Answer, error) {
+// resultError returns the error of a result as the error of the call. It has rolled nothing back.
+func resultError(a sqlstore.Result, err error) (sqlstore.Result, error) {
 	if err == nil {
 		err = a.Err
 	}
 	return a, err
 }
 
-func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
-	some, buried, err := tx.glance(c.Name, c.ID)
+func (tx *transaction) join(c *store.Claim) (sqlstore.Result, error) {
+	some, buried, err := tx.exists(c.Name, c.ID)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
 	var t tally
 	if some {
 		var r row
 		var found bool
 		if t, err = tx.tidy(c.Name); err != nil || t.newer {
-			return sqlstore.Answer{Err: newer(t)}, err
+			return sqlstore.Result{Err: newer(t)}, err
 		}
 		if r, found, err = tx.find(c); err == nil && found {
-			err = tx.prolong(&r, c)
+			err = tx.renew(&r, c)
 		}
 		if err != nil || found {
-			return tx.answer(c.Name, &r, err)
+			return tx.result(c.Name, &r, err)
 		}
 	}
 	prefix := grant.Resume(t.head, t.held, t.used)
 	fits := t.held == t.count && prefix.Admit(c.Demand)
 	if t.count > 0 && !fits {
-		found, err := tx.buryIn(c.Name)
+		found, err := tx.removeDeadFrom(c.Name)
 		if err != nil {
-			return sqlstore.Answer{}, err
+			return sqlstore.Result{}, err
 		}
 		if found {
-			return tx.join(c) // nobody is found twice
+			return tx.join(c) // no dead client is found twice
 		}
 	}
 	switch {
 	case buried:
-		return sqlstore.Answer{}, nil
-	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // one of its own is never too high
-		return sqlstore.Answer{Err: store.ErrFloor}, nil
+		return sqlstore.Result{}, nil
+	case c.Floor > tx.mark && store.FloorTooHigh(c.Floor, tx.wall): // a floor up to the mark is never too high
+		return sqlstore.Result{Err: store.ErrFloor}, nil
 	case store.MarkTooHigh(tx.mark, tx.wall):
 		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
-		return sqlstore.Answer{Err: err}, nil
+		return sqlstore.Result{Err: err}, nil
 	case t.count > 0 && grant.Mismatch(t.head, c.Demand):
-		return sqlstore.Answer{Err: &store.MismatchError{InUse: t.head}}, nil
+		return sqlstore.Result{Err: &store.MismatchError{InUse: t.head}}, nil
 	}
 	if c.Try && !fits {
 		return tx.refuse(c, &t)
@@ -181,23 +181,23 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Answer, error) {
 	return tx.admit(c, &t, fits)
 }
 
-// refuse answers a Try that does not fit, with who is in the way.
-func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Answer, error) {
-	a := sqlstore.Answer{Ahead: t.count}
-	places, err := tx.places(c.Name, 1)
+// refuse returns the result of a Try that does not fit, with the claim that blocks it.
+func (tx *transaction) refuse(c *store.Claim, t *tally) (sqlstore.Result, error) {
+	a := sqlstore.Result{Ahead: t.count}
+	places, err := tx.entries(c.Name, 1)
 	if len(places) > 0 {
 		a.Holder = &places[0]
 	}
 	return a, err
 }
 
-// admit draws the ticket and gives c its place.
-func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Answer, error) {
+// admit draws the ticket and inserts c into the queue.
+func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Result, error) {
 	ticket, ok := tx.draw(c.Floor)
 	if !ok {
-		return sqlstore.Answer{Err: store.ErrFloor}, nil
+		return sqlstore.Result{Err: store.ErrFloor}, nil
 	}
-	a := sqlstore.Answer{State: store.Waiting, Ticket: ticket, Ahead: t.count}
+	a := sqlstore.Result{State: store.Waiting, Ticket: ticket, Ahead: t.count}
 	seat := ticket
 	if fits {
 		a.State = store.Held
@@ -205,17 +205,17 @@ func (tx *transaction) admit(c *store.Claim, t *tally, fits bool) (sqlstore.Answ
 			seat = 0
 		}
 	} else {
-		a.Opens = max(time.Duration(t.earliest-tx.now), 1)
+		a.RecheckIn = max(time.Duration(t.earliest-tx.now), 1)
 	}
 	err := tx.insert(c, seat, &a)
 	return a, err
 }
 
 // Keep implements sqlstore.Engine.
-func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer, error) {
-	cs = slices.Clone(cs) // a job whose caller has gone must not read what is the caller's again
-	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
-		answers := make([]sqlstore.Answer, len(cs))
+func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result, error) {
+	cs = slices.Clone(cs) // an abandoned job must not read the caller's slice
+	return write(ctx, e, func(tx *transaction) ([]sqlstore.Result, error) {
+		answers := make([]sqlstore.Result, len(cs))
 		tidied := map[string]tally{}
 		for i := range cs {
 			var err error
@@ -227,8 +227,8 @@ func (e *engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Answer,
 	})
 }
 
-// keep keeps one claim. A line that was tidied for another claim of the same call need not be tidied again.
-func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.Answer, error) {
+// keep keeps one claim. A queue that was tidied for another claim of the same call is not tidied again.
+func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.Result, error) {
 	t, done := tidied[c.Name]
 	var err error
 	if !done {
@@ -236,29 +236,29 @@ func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.A
 		tidied[c.Name] = t
 	}
 	if err != nil || t.newer {
-		return sqlstore.Answer{Err: newer(t)}, err
+		return sqlstore.Result{Err: newer(t)}, err
 	}
 	r, found, err := tx.find(c)
 	if err != nil || !found {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
-	if err := tx.prolong(&r, c); err != nil {
-		return sqlstore.Answer{}, err
+	if err := tx.renew(&r, c); err != nil {
+		return sqlstore.Result{}, err
 	}
 	if r.shrunk {
 		if _, err := tx.tidy(c.Name); err != nil {
-			return sqlstore.Answer{}, err
+			return sqlstore.Result{}, err
 		}
 		if r, _, err = tx.find(c); err != nil {
-			return sqlstore.Answer{}, err
+			return sqlstore.Result{}, err
 		}
 	}
-	return tx.answer(c.Name, &r, nil)
+	return tx.result(c.Name, &r, nil)
 }
 
-// answer says where a claim stands that was kept, and how long it takes until something ahead of it can run out.
-func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, error) {
-	a := sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+// result returns the result for a claim that was kept, with the time until something ahead of it can expire.
+func (tx *transaction) result(name string, r *row, err error) (sqlstore.Result, error) {
+	a := sqlstore.Result{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
 	if err != nil || a.State != store.Waiting {
 		return a, err
 	}
@@ -266,26 +266,26 @@ func (tx *transaction) answer(name string, r *row, err error) (sqlstore.Answer, 
 	_, err = tx.one("SELECT min(deadline) FROM holdfast_claims WHERE prefix = ? AND name = ? AND seat < ?",
 		[]any{tx.prefix, name, r.seat}, &earliest)
 	if earliest.Valid {
-		a.Opens = max(time.Duration(earliest.Int64-tx.now), 1)
+		a.RecheckIn = max(time.Duration(earliest.Int64-tx.now), 1)
 	}
 	return a, err
 }
 
 // Leave implements sqlstore.Engine.
 func (e *engine) Leave(ctx context.Context, c *store.Claim) error {
-	if tx := e.beginQuick(); tx != nil && e.endQuick(tx.quickLeave(c)) {
+	if tx := e.beginFast(); tx != nil && e.endFast(tx.fastLeave(c)) {
 		return nil
 	}
-	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.leave(c) }))
+	_, err := resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.leave(c) }))
 	return err
 }
 
-func (tx *transaction) leave(c *store.Claim) (sqlstore.Answer, error) {
+func (tx *transaction) leave(c *store.Claim) (sqlstore.Result, error) {
 	found, err := tx.remove(c)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
-	some, _, err := tx.glance(c.Name, store.ID{})
+	some, _, err := tx.exists(c.Name, store.ID{})
 	var t tally
 	if err == nil && some {
 		t, err = tx.tidy(c.Name)
@@ -294,49 +294,49 @@ func (tx *transaction) leave(c *store.Claim) (sqlstore.Answer, error) {
 		err = tx.exec(`INSERT INTO holdfast_tombstones (id, prefix, name, deadline) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			c.ID.String(), tx.prefix, c.Name, tx.now+int64(c.TTL))
 	}
-	return sqlstore.Answer{Err: newer(t)}, err
+	return sqlstore.Result{Err: newer(t)}, err
 }
 
 // Break implements sqlstore.Engine.
 func (e *engine) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := said(ask(ctx, e, func(tx *transaction) (sqlstore.Answer, error) { return tx.breakTicket(name, ticket) }))
+	_, err := resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.breakTicket(name, ticket) }))
 	return err
 }
 
-func (tx *transaction) breakTicket(name string, ticket uint64) (sqlstore.Answer, error) {
+func (tx *transaction) breakTicket(name string, ticket uint64) (sqlstore.Result, error) {
 	t, err := tx.tidy(name)
 	if err != nil || t.newer {
-		return sqlstore.Answer{Err: newer(t)}, err
+		return sqlstore.Result{Err: newer(t)}, err
 	}
 	var id, inbox string
 	found, err := tx.one("DELETE FROM holdfast_claims WHERE prefix = ? AND name = ? AND ticket = ? RETURNING id, inbox",
 		[]any{tx.prefix, name, int64(ticket)}, &id, &inbox)
 	if err != nil {
-		return sqlstore.Answer{}, err
+		return sqlstore.Result{}, err
 	}
 	if !found {
-		return sqlstore.Answer{Err: store.ErrNotHeld}, nil
+		return sqlstore.Result{Err: store.ErrNotHeld}, nil
 	}
-	tx.tell(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
+	tx.notify(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
 	_, err = tx.tidy(name)
-	return sqlstore.Answer{}, err
+	return sqlstore.Result{}, err
 }
 
-// Look implements sqlstore.Engine. Mostly there is nothing to do but to read, which keeps nobody from writing.
-func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.Answer, error) {
+// Poll implements sqlstore.Engine. Mostly it only reads, which does not keep other clients from writing.
+func (e *engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Result, error) {
 	type seen struct {
-		answers []sqlstore.Answer
+		answers []sqlstore.Result
 		untidy  bool
 	}
 	s, err := read(ctx, e, func(tx *transaction) (s seen, err error) {
 		if s.untidy = !tx.installed; s.untidy {
 			return s, nil
 		}
-		if err := tx.exec("BEGIN"); err != nil { // all that is read is of one moment
+		if err := tx.exec("BEGIN"); err != nil { // so that all reads are from one snapshot
 			return s, err
 		}
 		e.blockers = nil
-		s.answers, s.untidy, err = tx.look(waiting, tx.peek)
+		s.answers, s.untidy, err = tx.poll(waiting, tx.peek)
 		slices.Sort(e.blockers) // one client may be ahead of many claims
 		e.blockers = slices.Compact(e.blockers)
 		return s, errors.Join(err, tx.exec("COMMIT"))
@@ -344,9 +344,9 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 	if err != nil || !s.untidy {
 		return s.answers, err
 	}
-	return ask(ctx, e, func(tx *transaction) ([]sqlstore.Answer, error) {
-		answers, _, err := tx.look(waiting, func(name string) (tally, bool, error) {
-			if _, err := tx.buryIn(name); err != nil {
+	return write(ctx, e, func(tx *transaction) ([]sqlstore.Result, error) {
+		answers, _, err := tx.poll(waiting, func(name string) (tally, bool, error) {
+			if _, err := tx.removeDeadFrom(name); err != nil {
 				return tally{}, false, err
 			}
 			t, err := tx.tidy(name)
@@ -356,10 +356,11 @@ func (e *engine) Look(ctx context.Context, waiting []store.Claim) ([]sqlstore.An
 	})
 }
 
-// look reads where claims stand, and what tally says of their lines.
-func (tx *transaction) look(waiting []store.Claim, tally func(name string) (tally, bool, error)) (
-	answers []sqlstore.Answer, untidy bool, err error) {
-	answers = make([]sqlstore.Answer, len(waiting))
+// poll returns the results for claims that wait. It calls tally for each queue once; untidy reports whether it returned
+// true for any.
+func (tx *transaction) poll(waiting []store.Claim, tally func(name string) (tally, bool, error)) (
+	answers []sqlstore.Result, untidy bool, err error) {
+	answers = make([]sqlstore.Result, len(waiting))
 	refused := map[string]error{}
 	for i := range waiting {
 		c := &waiting[i]
@@ -378,13 +379,13 @@ func (tx *transaction) look(waiting []store.Claim, tally func(name string) (tall
 			return nil, false, err
 		}
 		if found {
-			answers[i] = sqlstore.Answer{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+			answers[i] = sqlstore.Result{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
 		}
 	}
 	return answers, untidy, nil
 }
 
-// peek counts a line, and says whether there is something in it to be done.
+// peek returns the tally of a queue and whether it needs to be tidied.
 func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	if t, err = tx.count(name); err != nil || t.count == 0 || t.newer {
 		return t, false, err
@@ -392,7 +393,7 @@ func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}
 	found, err := tx.nextWaiting(name, &next)
-	if untidy = t.earliest <= tx.now || found && prefix.Admit(next.ask()); err != nil || untidy {
+	if untidy = t.earliest <= tx.now || found && prefix.Admit(next.demand()); err != nil || untidy {
 		return t, untidy, err
 	}
 	dead, alive, err := tx.blockers(name)
@@ -400,21 +401,21 @@ func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	return t, len(dead) > 0, err
 }
 
-// Line implements sqlstore.Engine.
+// Queue implements sqlstore.Engine.
 func (e *engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 	type answer struct {
 		places  []store.Entry
 		refused error
 	}
-	a, err := ask(ctx, e, func(tx *transaction) (a answer, err error) {
-		if _, err := tx.buryIn(name); err != nil {
+	a, err := write(ctx, e, func(tx *transaction) (a answer, err error) {
+		if _, err := tx.removeDeadFrom(name); err != nil {
 			return a, err
 		}
 		t, err := tx.tidy(name)
 		if err != nil || t.newer {
 			return answer{refused: newer(t)}, err
 		}
-		a.places, err = tx.places(name, -1)
+		a.places, err = tx.entries(name, -1)
 		return a, err
 	})
 	return store.Queue{Name: name, Entries: a.places}, cmp.Or(err, a.refused)
@@ -422,7 +423,7 @@ func (e *engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 
 // Names implements sqlstore.Engine.
 func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
-	return ask(ctx, e, func(tx *transaction) (names []string, err error) {
+	return write(ctx, e, func(tx *transaction) (names []string, err error) {
 		err = tx.each(`SELECT DISTINCT name FROM holdfast_claims
 			WHERE prefix = ?1 AND substr(name, 1, length(?2)) = ?2 AND deadline > ?3`,
 			[]any{tx.prefix, prefix, tx.now}, func(rows *sql.Rows) error {
@@ -437,21 +438,21 @@ func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
 
 // Sweep implements sqlstore.Engine.
 func (e *engine) Sweep(ctx context.Context) error {
-	dead := e.bell.sweep()
+	dead := e.notifier.sweep()
 	return e.submit(ctx, &job{do: func(tx *transaction) error {
-		if err := tx.bury(dead); err != nil {
+		if err := tx.removeDead(dead); err != nil {
 			return err
 		}
 		return tx.sweep()
 	}})
 }
 
-// mostSwept bounds how many lines one sweep tidies, so that others get their turn.
+// mostSwept bounds how many queues one sweep tidies, so that other calls get their turn.
 const mostSwept = 1000
 
-// sweep removes what is out in lines of all prefixes.
+// sweep removes expired claims from queues of all prefixes.
 func (tx *transaction) sweep() error {
-	_, err := tx.eachLine("deadline <= ?", tx.now, func(name string) error {
+	_, err := tx.eachQueue("deadline <= ?", tx.now, func(name string) error {
 		_, err := tx.tidy(name)
 		return err
 	})
@@ -461,25 +462,25 @@ func (tx *transaction) sweep() error {
 	return tx.exec("DELETE FROM holdfast_tombstones WHERE deadline <= ?", tx.now)
 }
 
-// eachLine calls do for the lines, of all prefixes, that have a claim of which where is true. It reports whether these
-// were all.
-func (tx *transaction) eachLine(where string, arg any, do func(name string) error) (all bool, err error) {
+// eachQueue calls do for the queues, of all prefixes, that have a claim for which where is true, up to mostSwept. It
+// reports whether these were all.
+func (tx *transaction) eachQueue(where string, arg any, do func(name string) error) (all bool, err error) {
 	type resource struct{ prefix, name string }
-	var lines []resource
+	var queues []resource
 	err = tx.each("SELECT DISTINCT prefix, name FROM holdfast_claims WHERE "+where+" AND format <= ? LIMIT ?",
 		[]any{arg, format, mostSwept}, func(rows *sql.Rows) error {
 			var r resource
 			err := rows.Scan(&r.prefix, &r.name)
-			lines = append(lines, r)
+			queues = append(queues, r)
 			return err
 		})
 	own := tx.prefix
 	defer func() { tx.prefix = own }()
-	for i := 0; err == nil && i < len(lines); i++ {
-		tx.prefix = lines[i].prefix
-		err = do(lines[i].name)
+	for i := 0; err == nil && i < len(queues); i++ {
+		tx.prefix = queues[i].prefix
+		err = do(queues[i].name)
 	}
-	return len(lines) < mostSwept, err
+	return len(queues) < mostSwept, err
 }
 
 func newer(t tally) error {

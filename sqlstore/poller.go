@@ -9,30 +9,30 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// lookTimeout bounds one look at the database.
-const lookTimeout = 5 * time.Second
+// pollTimeout bounds one poll of the database.
+const pollTimeout = 5 * time.Second
 
-// A lookout watches the claims of a client that wait. Its goroutine exists only while there are any.
-type lookout struct {
+// A poller polls the database for the claims of a client that wait. Its goroutine exists only while there are any.
+type poller struct {
 	engine   Engine
-	detector Detector // nil: the engine is none
+	detector Detector // the engine, or nil if it is not a Detector
 	frame    *frame.Frame
 	pace     Pace
 
 	mu      sync.Mutex
 	claims  map[store.ID]store.Claim
 	running bool
-	fresh   bool // somebody was added since who was last asked
+	fresh   bool // a claim was added since the last call of waiting
 }
 
-func (l *lookout) init(engine Engine, f *frame.Frame, pace Pace) {
+func (l *poller) init(engine Engine, f *frame.Frame, pace Pace) {
 	l.engine, l.frame, l.pace = engine, f, pace
 	l.detector, _ = engine.(Detector)
 	l.claims = map[store.ID]store.Claim{}
 }
 
-// add looks out for a claim that waits.
-func (l *lookout) add(c *store.Claim, ticket uint64) {
+// add polls for a claim that waits, until it is removed or no longer waits.
+func (l *poller) add(c *store.Claim, ticket uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.claims[c.ID]; known || l.frame.Life().Err() != nil {
@@ -42,25 +42,26 @@ func (l *lookout) add(c *store.Claim, ticket uint64) {
 	l.fresh = true
 	if !l.running {
 		l.running = true
-		l.frame.Go(l.watch)
+		l.frame.Go(l.run)
 	}
 }
 
-func (l *lookout) remove(id store.ID) {
+func (l *poller) remove(id store.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.claims, id)
 }
 
-func (l *lookout) close() {
-	l.mu.Lock() // nothing is started after it
+func (l *poller) close() {
+	l.mu.Lock() // add starts nothing after this
 	l.frame.End()
 	l.mu.Unlock()
 	l.frame.Wait()
 }
 
-// who are the claims that wait. If there are none, watch must end: the next to wait starts it again.
-func (l *lookout) who() (claims []store.Claim, fresh bool) {
+// waiting returns the claims that wait, and whether one was added since the last call. If there are none, run must end:
+// the next call of add starts it again.
+func (l *poller) waiting() (claims []store.Claim, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	claims = make([]store.Claim, 0, len(l.claims))
@@ -72,26 +73,26 @@ func (l *lookout) who() (claims []store.Claim, fresh bool) {
 	return claims, fresh
 }
 
-// watch looks until nobody waits any more. The first look is at once: the grant may have come before this client
-// listened. With pushes it is a second look, for a holder that died, and for a process that died between its commit and
-// its push. Without them it is how grants are found.
-func (l *lookout) watch() {
+// run polls until no claim waits. It polls at once at first: a grant may have been made before this client subscribed.
+// With pushes, polling finds what they miss: a holder that died, and a process that died between its commit and its
+// push. Without pushes, polling is how grants are found.
+func (l *poller) run() {
 	pause := l.pace.First
 	failed := false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for claims, fresh := l.who(); len(claims) > 0; claims, fresh = l.who() {
+	for claims, fresh := l.waiting(); len(claims) > 0; claims, fresh = l.waiting() {
 		listening := l.engine.Listen()
 		news := fresh
 		if failed || fresh || l.changed() {
 			var moved bool
-			moved, failed = l.look(claims)
+			moved, failed = l.poll(claims)
 			news = news || moved || l.detector != nil
 		}
 		if news {
 			pause = l.pace.First
 		} else {
-			pause = min(pause+pause/8, l.pace.Most) // about an eighth of the time since then
+			pause = min(pause+pause/8, l.pace.Most) // about an eighth of the time since the last change
 		}
 		if listening {
 			pause = l.pace.Listening
@@ -105,22 +106,22 @@ func (l *lookout) watch() {
 	}
 }
 
-// changed reports whether a look may see something new.
-func (l *lookout) changed() bool {
+// changed reports whether a poll may find something new.
+func (l *poller) changed() bool {
 	if l.detector == nil {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(l.frame.Life(), lookTimeout)
+	ctx, cancel := context.WithTimeout(l.frame.Life(), pollTimeout)
 	defer cancel()
 	changed, err := l.detector.Changed(ctx)
 	return changed || err != nil
 }
 
-// look delivers the standings of claims that no longer wait. It reports whether there were any, and whether it failed.
-func (l *lookout) look(claims []store.Claim) (moved, failed bool) {
-	ctx, cancel := context.WithTimeout(l.frame.Life(), lookTimeout)
+// poll pushes the status of claims that no longer wait. It reports whether there were any, and whether it failed.
+func (l *poller) poll(claims []store.Claim) (moved, failed bool) {
+	ctx, cancel := context.WithTimeout(l.frame.Life(), pollTimeout)
 	defer cancel()
-	answers, err := l.engine.Look(ctx, claims)
+	answers, err := l.engine.Poll(ctx, claims)
 	if err != nil {
 		return false, true // a waiting client learns why from its next Keep
 	}

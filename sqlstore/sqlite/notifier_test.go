@@ -45,15 +45,15 @@ func paths(t *testing.T) map[string]string {
 	return p
 }
 
-// TestStoppedProcessHoldsUpNobody: one that does not empty its inbox is waited for once, and not for each of its claims.
-// Others are told all the same.
+// TestStoppedProcessHoldsUpNobody: one that does not empty its inbox is waited for once, and not for each of its
+// claims. Others are told all the same.
 func TestStoppedProcessHoldsUpNobody(t *testing.T) {
 	path := newPath(t)
 	e, awake := open(t, path), open(t, path)
 	told := heard(t, awake)
-	inbox(t, e.bell.folder, "stopped")
+	inbox(t, e.notifier.folder, "stopped")
 	stopped := message{inbox: "stopped", id: store.ID{1}}
-	for n := 0; e.bell.ring(stopped); n++ {
+	for n := 0; e.notifier.send(stopped); n++ {
 		if n == 100_000 {
 			t.Fatal("its inbox is never full")
 		}
@@ -64,8 +64,8 @@ func TestStoppedProcessHoldsUpNobody(t *testing.T) {
 		news[i] = stopped
 	}
 	start := time.Now()
-	e.tell(append(news, message{inbox: awake.bell.name(), id: store.ID{2}}))
-	if took := time.Since(start); took > claims/2*ringTimeout {
+	e.deliver(append(news, message{inbox: awake.notifier.name(), id: store.ID{2}}))
+	if took := time.Since(start); took > claims/2*sendTimeout {
 		t.Errorf("it took %v", took)
 	}
 	wantPush(t, told, store.ID{2})
@@ -75,8 +75,8 @@ func TestStoppedProcessHoldsUpNobody(t *testing.T) {
 func TestSweepOfSockets(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	living := inbox(t, e.bell.folder, "living")
-	dead := inbox(t, e.bell.folder, "dead")
+	living := inbox(t, e.notifier.folder, "living")
+	dead := inbox(t, e.notifier.folder, "dead")
 	dead.Close() // without removing its name, as kill -9 leaves it
 	check(t, e.Sweep(t.Context()))
 	if exists(dead.LocalAddr().String()) {
@@ -114,7 +114,7 @@ func TestCloseRemovesItsSocket(t *testing.T) {
 		}
 		check := func(wantA, wantB bool) {
 			t.Helper()
-			gotA, gotB := exists(a.bell.path(a.bell.name())), exists(b.bell.path(b.bell.name()))
+			gotA, gotB := exists(a.notifier.path(a.notifier.name())), exists(b.notifier.path(b.notifier.name()))
 			if gotA != wantA || gotB != wantB {
 				t.Errorf("%s: sockets of a %v, of b %v", what, gotA, gotB)
 			}
@@ -134,18 +134,18 @@ func TestLetters(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
 	told := heard(t, e)
-	socket, _ := e.bell.dial(e.bell.name())
+	socket, _ := e.notifier.dial(e.notifier.name())
 	if socket == nil {
 		t.Fatal("nobody is there")
 	}
 	defer socket.Close()
-	understood := (&message{id: store.ID{9}}).letter()
+	understood := (&message{id: store.ID{9}}).datagram()
 	for _, letter := range [][]byte{
-		append([]byte{letterVersion + 1}, understood[1:]...),
-		understood[:letterSize-1],
+		append([]byte{datagramVersion + 1}, understood[1:]...),
+		understood[:datagramSize-1],
 		append(bytes.Clone(understood), 0),
 		{},
-		(&message{id: store.Everyone}).letter(),
+		(&message{id: store.Everyone}).datagram(),
 		understood,
 	} {
 		_, err := socket.Write(letter)
@@ -162,7 +162,7 @@ func TestLetters(t *testing.T) {
 func TestDeadSocket(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
-	dead := inbox(t, e.bell.folder, "dead")
+	dead := inbox(t, e.notifier.folder, "dead")
 	dead.Close() // without removing its name, as kill -9 leaves it
 	join(t, e, newClaim("x"), store.Held)
 	join(t, e, newClaim("x"), store.Waiting)

@@ -66,7 +66,7 @@ func TestSlowLook(t *testing.T) {
 		f.on("Look", func(ctx context.Context) error { f.on("Look", nil); <-ctx.Done(); return ctx.Err() })
 		join(t, s, c, store.Waiting)
 		f.set(c.ID, store.Held, false)
-		wantPush(t, told, lookTimeout+testPace.First, c.ID, store.Held)
+		wantPush(t, told, pollTimeout+testPace.First, c.ID, store.Held)
 	})
 }
 

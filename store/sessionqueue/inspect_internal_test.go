@@ -10,20 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A drainingLine is a server whose line has one claim after another ahead of "own", each of which leaves before it can
+// A drainingQueue is a server whose queue has one claim after another ahead of "own", each of which leaves before it can
 // be watched. It has what the tests need, and no more.
-type drainingLine struct {
+type drainingQueue struct {
 	Server[int]
 	ahead int // how many are still to be seen
 }
 
-func (*drainingLine) Open(context.Context) (session int, ttl time.Duration, sent time.Time, err error) {
+func (*drainingQueue) Open(context.Context) (session int, ttl time.Duration, sent time.Time, err error) {
 	return 1, time.Minute, time.Now(), nil
 }
 
-func (*drainingLine) End(context.Context, int) {}
+func (*drainingQueue) End(context.Context, int) {}
 
-func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
+func (d *drainingQueue) Queue(context.Context, int, string) ([]Entry, error) {
 	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	own := Entry{Key: "own", Demand: all}
 	if d.ahead == 0 {
@@ -33,22 +33,22 @@ func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
 	return []Entry{{Key: fmt.Sprint("other", d.ahead), Demand: all}, own}, nil
 }
 
-func (*drainingLine) Unwatch(int, Watch) {}
+func (*drainingQueue) Unwatch(int, Watch) {}
 
-func (*drainingLine) Watch(context.Context, int, Watch) (there bool, err error) { return false, nil }
+func (*drainingQueue) Watch(context.Context, int, Watch) (there bool, err error) { return false, nil }
 
-// What is ahead of a claim leaves faster than it can be watched, more often than a look reads the line: the claim is
+// What is ahead of a claim leaves faster than it can be watched, more often than a look reads the queue: the claim is
 // granted all the same, without waiting for its next Keep.
 func TestLineThatDrainsFast(t *testing.T) {
 	t.Parallel()
-	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{ahead: 2 * maxInspections}})
+	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingQueue{ahead: 2 * maxInspections}})
 	s.mu.Lock()
 	s.doubt(c)
 	s.mu.Unlock()
 	select {
-	case standing := <-pushes:
-		if standing.State != store.Held || standing.Ticket != c.Ticket {
-			t.Errorf("it is %v with ticket %d", standing.State, standing.Ticket)
+	case status := <-pushes:
+		if status.State != store.Held || status.Ticket != c.Ticket {
+			t.Errorf("it is %v with ticket %d", status.State, status.Ticket)
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("it is not told that it holds")
@@ -58,7 +58,7 @@ func TestLineThatDrainsFast(t *testing.T) {
 // The node of a waiting claim is deleted by others, and then the one ahead of it: it is not granted.
 func TestDeletedClaimIsNotGranted(t *testing.T) {
 	t.Parallel()
-	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{}})
+	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingQueue{}})
 	own, ahead := Watch{Key: c.Key}, Watch{Key: "other"}
 	s.mu.Lock()
 	c.waitsFor, c.noOthers = []Watch{ahead}, true
@@ -68,8 +68,8 @@ func TestDeletedClaimIsNotGranted(t *testing.T) {
 	s.mu.Unlock()
 	s.Changed(1, own, true)
 	s.Changed(1, ahead, true)
-	if standing := <-pushes; standing.State != store.Gone {
-		t.Errorf("it is %v", standing.State)
+	if status := <-pushes; status.State != store.Gone {
+		t.Errorf("it is %v", status.State)
 	}
 }
 
@@ -80,14 +80,14 @@ func waitingIn(t *testing.T, config Config[int]) (*Store[int], *claim[int], <-ch
 	s := New(config)
 	t.Cleanup(func() { _ = s.Close() })
 	pushes := make(chan store.Status, 2)
-	s.Notify(func(_ store.ID, standing store.Status) { pushes <- standing })
+	s.Notify(func(_ store.ID, status store.Status) { pushes <- status })
 	ses, err := s.Sessions.Current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &claim[int]{
 		Position: frame.Position[int]{ID: store.ID{1}, Name: "mine", Session: ses, Key: "own", Ticket: 7},
-		demand:      store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		demand:   store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
 		state:    store.Waiting,
 	}
 	s.mu.Lock()

@@ -20,33 +20,32 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A bell tells other processes of their grants: each client that has claims has a datagram socket in a folder beside
-// the file, its inbox. A datagram is only ever a hint that saves time. It can be lost, since a client that waits also
-// looks.
+// A notifier sends grants to other processes. Each client that has claims has a datagram socket in a folder beside the
+// file, its inbox. A datagram may be lost: a client that waits also polls.
 //
-// The socket also tells whether its client lives: the kernel refuses to connect to a socket that no process has open
-// any more. A socket is renamed to the name in the table when it is bound, and the name has the number of its inode.
-// So what is found under that name, and has that number, was open before the first claim was written; and a copy of
-// it, as a restored backup would have it, is not taken for it.
-type bell struct {
+// The socket also shows whether its client is alive: the kernel refuses to connect to a socket that no process has open
+// any more. After a socket is bound, it is renamed to the name that the table has, which contains the number of its
+// inode. So a socket that has this name and this number was open before the first claim was written, and a copy of it,
+// as in a restored backup, is not taken for it.
+type notifier struct {
 	folder string
-	shared bool // with other users
+	shared bool // WithShared
 
 	mu      sync.Mutex
-	inbox   string // the name of the socket, once it was asked for
+	inbox   string // the name of the socket, once listen was called
 	socket  *net.UnixConn
 	closed  bool
 	reading sync.WaitGroup
 }
 
-// longestAddress is what a socket's path may have on every system.
+// longestAddress is the length of a socket's path that works on every system.
 const longestAddress = 100
 
-// ringTimeout bounds how long a ring waits for a process that does not empty its inbox.
-const ringTimeout = 5 * time.Millisecond
+// sendTimeout bounds how long send waits for a process that does not read its inbox.
+const sendTimeout = 5 * time.Millisecond
 
-// listen makes the inbox, if it is not there yet, and says whether there is one. Its name does not change any more.
-func (b *bell) listen(hear func(store.ID, store.Status)) bool {
+// listen creates the inbox, if it does not exist yet, and reports whether there is one. Its name does not change later.
+func (b *notifier) listen(receive func(store.ID, store.Status)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inbox != "" || b.closed {
@@ -56,29 +55,29 @@ func (b *bell) listen(hear func(store.ID, store.Status)) bool {
 		socket, inbox, err := b.makeInbox()
 		if err == nil {
 			b.socket, b.inbox = socket, inbox
-			b.reading.Go(func() { readLetters(socket, hear) })
+			b.reading.Go(func() { readDatagrams(socket, receive) })
 			return true
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
-	b.inbox = rand.Text() // no socket can be had
+	b.inbox = rand.Text() // there is no socket
 	return false
 }
 
-// name is the name of the inbox.
-func (b *bell) name() string {
+// name returns the name of the inbox.
+func (b *notifier) name() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.inbox
 }
 
-// listenTries is how often an inbox is tried to be made: whoever closes the last other one removes the folder.
+// listenTries bounds the attempts to create an inbox: a client that closes the last other one removes the folder.
 const listenTries = 5
 
-// makeInbox binds a socket, and then gives it its name.
-func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
+// makeInbox binds a socket and then renames it.
+func (b *notifier) makeInbox() (socket *net.UnixConn, inbox string, err error) {
 	if err := makeFolder(b.folder, b.shared); err != nil {
 		return nil, "", err
 	}
@@ -107,11 +106,11 @@ func (b *bell) makeInbox() (socket *net.UnixConn, inbox string, err error) {
 // without it were made by earlier versions.
 const inodeMark = "i"
 
-// path is where the inbox of this name is.
-func (b *bell) path(inbox string) string { return filepath.Join(b.folder, inbox) }
+// path returns the path of the inbox of this name.
+func (b *notifier) path(inbox string) string { return filepath.Join(b.folder, inbox) }
 
 // at calls do with the address of an inbox. Its name comes from the table: it must not lead out of the folder.
-func (b *bell) at(inbox string, do func(*net.UnixAddr) error) error {
+func (b *notifier) at(inbox string, do func(*net.UnixAddr) error) error {
 	if inbox == "" || strings.ContainsFunc(inbox, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		return fs.ErrInvalid
 	}
@@ -137,48 +136,48 @@ func (b *bell) at(inbox string, do func(*net.UnixAddr) error) error {
 
 // The form of a datagram: version, state, id, ticket.
 const (
-	letterVersion = 1
-	letterSize    = 1 + 1 + 16 + 8
+	datagramVersion = 1
+	datagramSize    = 1 + 1 + 16 + 8
 )
 
-func (m *message) letter() []byte {
-	letter := append(make([]byte, 0, letterSize), letterVersion, byte(m.standing.State))
-	letter = append(letter, m.id[:]...)
-	return binary.BigEndian.AppendUint64(letter, m.standing.Ticket)
+func (m *message) datagram() []byte {
+	datagram := append(make([]byte, 0, datagramSize), datagramVersion, byte(m.status.State))
+	datagram = append(datagram, m.id[:]...)
+	return binary.BigEndian.AppendUint64(datagram, m.status.Ticket)
 }
 
-// readLetters passes on what comes in until the socket is closed.
-func readLetters(socket *net.UnixConn, hear func(store.ID, store.Status)) {
-	letter := make([]byte, 2*letterSize)
+// readDatagrams passes on what arrives until the socket is closed.
+func readDatagrams(socket *net.UnixConn, receive func(store.ID, store.Status)) {
+	datagram := make([]byte, 2*datagramSize)
 	for {
-		n, err := socket.Read(letter)
+		n, err := socket.Read(datagram)
 		if err != nil {
 			return
 		}
-		if n != letterSize || letter[0] != letterVersion {
-			continue // a later version may have more to say
+		if n != datagramSize || datagram[0] != datagramVersion {
+			continue // it may be of a later version
 		}
-		standing := store.Status{State: store.State(letter[1]), Ticket: binary.BigEndian.Uint64(letter[18:])}
-		if id := store.ID(letter[2:18]); id != store.Everyone {
-			hear(id, standing)
+		status := store.Status{State: store.State(datagram[1]), Ticket: binary.BigEndian.Uint64(datagram[18:])}
+		if id := store.ID(datagram[2:18]); id != store.Everyone {
+			receive(id, status)
 		}
 	}
 }
 
-// ring tells another process, and says whether it could.
-func (b *bell) ring(m message) bool {
+// send sends a message to another process and reports whether it succeeded.
+func (b *notifier) send(m message) bool {
 	socket, _ := b.dial(m.inbox)
 	if socket == nil {
 		return false
 	}
 	defer func() { _ = socket.Close() }()
-	_ = socket.SetWriteDeadline(time.Now().Add(ringTimeout))
-	_, err := socket.Write(m.letter())
+	_ = socket.SetWriteDeadline(time.Now().Add(sendTimeout))
+	_, err := socket.Write(m.datagram())
 	return err == nil
 }
 
-// dial connects to an inbox. It is refused if nobody has it open any more.
-func (b *bell) dial(inbox string) (socket *net.UnixConn, refused bool) {
+// dial connects to an inbox. refused is true if no process has the socket open any more.
+func (b *notifier) dial(inbox string) (socket *net.UnixConn, refused bool) {
 	err := b.at(inbox, func(a *net.UnixAddr) (err error) { socket, err = net.DialUnix("unixgram", nil, a); return err })
 	if err != nil {
 		return nil, errors.Is(err, syscall.ECONNREFUSED)
@@ -186,12 +185,14 @@ func (b *bell) dial(inbox string) (socket *net.UnixConn, refused bool) {
 	return socket, false
 }
 
-// dead reports whether the client of an inbox is known to be dead, or to have closed its store. Of a client whose
-// socket is missing, or is not its own, nothing is known: its claims stand until their ttl has passed.
-func (b *bell) dead(inbox string) bool { return b.isOwn(inbox) && b.refuses(inbox) && b.isOwn(inbox) }
+// dead reports whether the client of an inbox is known to be dead, or to have closed its store. Nothing is known of a
+// client whose socket is missing, or is not its own: its claims stay until they expire.
+func (b *notifier) dead(inbox string) bool {
+	return b.isOwn(inbox) && b.refuses(inbox) && b.isOwn(inbox)
+}
 
 // isOwn reports whether the socket of this name is the one that was bound by its client.
-func (b *bell) isOwn(inbox string) bool {
+func (b *notifier) isOwn(inbox string) bool {
 	_, number, marked := strings.Cut(inbox, inodeMark)
 	if !marked {
 		return false
@@ -200,7 +201,7 @@ func (b *bell) isOwn(inbox string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSocket && inode(info) == number
 }
 
-func (b *bell) refuses(inbox string) bool {
+func (b *notifier) refuses(inbox string) bool {
 	socket, refused := b.dial(inbox)
 	if socket != nil {
 		_ = socket.Close()
@@ -209,7 +210,7 @@ func (b *bell) refuses(inbox string) bool {
 }
 
 // remove removes the sockets of dead clients that have no claims.
-func (b *bell) remove(inboxes []string) {
+func (b *notifier) remove(inboxes []string) {
 	for _, inbox := range inboxes {
 		if b.refuses(inbox) {
 			_ = os.Remove(b.path(inbox))
@@ -217,12 +218,12 @@ func (b *bell) remove(inboxes []string) {
 	}
 }
 
-// mostDialled bounds how many sockets one sweep looks at.
+// mostDialled bounds how many sockets one sweep tests.
 const mostDialled = 1000
 
-// sweep returns the inboxes of dead clients, and removes the sockets of those that cannot have left claims to be
-// found by. A large folder is looked at in parts, which are chosen at random so that all have their turn.
-func (b *bell) sweep() (dead []string) {
+// sweep returns the inboxes of dead clients, and removes sockets by which no claims can be found. Of a large folder it
+// tests a part, chosen at random, so that all sockets get their turn.
+func (b *notifier) sweep() (dead []string) {
 	folder, err := os.Open(b.folder)
 	if err != nil {
 		return nil
@@ -242,8 +243,9 @@ func (b *bell) sweep() (dead []string) {
 	return dead
 }
 
-// close closes the socket. If the client has claims left, its name stays for others to find them by.
-func (b *bell) close(left func() bool) {
+// close closes the socket. If the client has claims left, the socket's file stays, so that others recognise them as
+// those of a dead client.
+func (b *notifier) close(left func() bool) {
 	b.mu.Lock()
 	b.closed = true
 	socket := b.socket
@@ -256,12 +258,12 @@ func (b *bell) close(left func() bool) {
 		_ = socket.Close()
 	}
 	if b.shared || checkFolder(b.folder) == nil {
-		_ = os.Remove(b.folder) // if nobody else has a socket in it
+		_ = os.Remove(b.folder) // which fails if it has other sockets
 	}
 	b.reading.Wait()
 }
 
-// makeFolder makes the folder of the sockets.
+// makeFolder creates the folder of the sockets.
 func makeFolder(path string, shared bool) error {
 	err := os.Mkdir(path, 0o700)
 	if shared && err == nil {

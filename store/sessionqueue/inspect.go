@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// lineNow reads a line as the server knows it now.
+// queueNow reads a queue as the server knows it now.
 func (s *Store[S]) queueNow(ctx context.Context, in S, name string) ([]Entry, error) {
 	if err := s.Server.CatchUp(ctx, in); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (c *claim[S]) exclusive() bool { return c.demand.Units == c.demand.Limit }
 // evaluate returns where a claim stands that comes after these, and what it waits for:
 //   - one that wants everything, for the one or two before it;
 //   - a reader, for the last ahead that readers can't hold beside;
-//   - any other, for anything in the line.
+//   - any other, for anything in the queue.
 //
 // noOthers reports that it holds once all that it waits for have left.
 func (s *Store[S]) evaluate(
@@ -57,14 +57,14 @@ func (s *Store[S]) evaluate(
 	return store.Waiting, []Watch{{Key: s.Server.QueueKey(name)}}, false
 }
 
-// lookDeep is how often a line is read again because what blocks a claim has left meanwhile.
+// maxInspections is how often a queue is read again because what blocks a claim has left meanwhile.
 const maxInspections = 5
 
-// look finds out where claims of one name stand, and watches what they wait for. The client is told of those that turn
-// out to be held or gone.
+// inspect determines the status of claims of one name, and watches what they wait for. The client is notified of those
+// that turn out to be held or gone.
 //
-// The line may be read from a server that is behind others. But a claim that was ahead, and is not in what it says, has
-// left for ever: that a claim holds is seen late, and never too early.
+// The queue may be read from a server that is behind others. But a claim that was ahead, and is not in what it says,
+// has left forever: that a claim holds is seen late, and never too early.
 func (s *Store[S]) inspect(ctx context.Context, name string, claims []*claim[S]) error {
 	for range maxInspections {
 		entries, err := s.Server.Queue(ctx, claims[0].Session.Handle, name)
@@ -98,13 +98,13 @@ func (s *Store[S]) inspect(ctx context.Context, name string, claims []*claim[S])
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range claims { // the line changes faster than one can look, and nothing may be watched
+	for _, c := range claims { // the queue changes faster than one can look, and nothing may be watched
 		s.doubt(c)
 	}
 	return nil
 }
 
-// judge takes what a line was. It reports false if what c waits for has left or changed meanwhile.
+// judge takes what a queue was. It reports false if what c waits for has left or changed meanwhile.
 func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
 	s.mu.Lock()
 	waits := s.judged(c, entries)
@@ -121,7 +121,7 @@ func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (set
 	return slices.Equal(aheadOf(now, c.Key), aheadOf(entries, c.Key)), err
 }
 
-// aheadOf returns what is ahead of a node in a line, or nil if it is not there.
+// aheadOf returns what is ahead of a node in a queue, or nil if it is not there.
 func aheadOf(entries []Entry, key string) []Entry { return entries[:max(indexOf(entries, key), 0)] }
 
 // judged notes where c stands. It reports whether c waits.
@@ -147,19 +147,19 @@ func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
 	return true
 }
 
-// unreadable reports whether a line can't be judged because of what it says.
+// unreadable reports whether a queue can't be judged because of what it says.
 func unreadable(err error) bool {
 	return errors.Is(err, store.ErrFormat) || errors.Is(err, ErrUnreadable)
 }
 
-// doubt has c looked at soon: something happened to its node, or to what blocks it.
+// doubt has c inspected soon: something happened to its node, or to what blocks it.
 func (s *Store[S]) doubt(c *claim[S]) {
 	if s.claims[c.ID] == c {
 		s.doubts.Add(c)
 	}
 }
 
-// lookAll looks at claims, reading each line once.
+// inspectAll inspects claims, reading each queue once.
 func (s *Store[S]) inspectAll(ctx context.Context, claims []*claim[S]) error {
 	type place struct {
 		name string

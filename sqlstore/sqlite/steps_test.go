@@ -35,7 +35,7 @@ func TestLookGrants(t *testing.T) {
 		e := open(t, path)
 		holder, next := joined(t, e, "x", store.Held), joined(t, e, "x", store.Waiting)
 		operate(t, path, statement)
-		if a, err := e.Look(t.Context(), []store.Claim{*next, *holder}); err != nil || a[0].State != store.Held || a[1].State != store.Gone {
+		if a, err := e.Poll(t.Context(), []store.Claim{*next, *holder}); err != nil || a[0].State != store.Held || a[1].State != store.Gone {
 			t.Errorf("%s: %+v, %v", what, a, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestLookSeesOneMoment(t *testing.T) {
 		holder, next := joined(t, other, "x", store.Held), joined(t, e, "x", store.Waiting)
 		left := later(func() error { return other.Leave(t.Context(), holder) })
 		for state := store.Waiting; state == store.Waiting; {
-			a, err := e.Look(t.Context(), []store.Claim{*next})
+			a, err := e.Poll(t.Context(), []store.Claim{*next})
 			check(t, err)
 			if state = a[0].State; state == store.Gone {
 				t.Fatalf("round %d: a claim that was granted is gone", round)
@@ -77,13 +77,13 @@ func TestOpens(t *testing.T) {
 			}
 		}
 		a, err := e.Join(t.Context(), waiter)
-		opensIn("Join", a.Opens, err)
+		opensIn("Join", a.RecheckIn, err)
 		a, err = e.Join(t.Context(), waiter) // its answer was lost
-		opensIn("Join again", a.Opens, err)
+		opensIn("Join again", a.RecheckIn, err)
 		waiter.Ticket = a.Ticket
 		kept, err := e.Keep(t.Context(), []store.Claim{*waiter})
 		check(t, err)
-		opensIn("Keep", kept[0].Opens, nil)
+		opensIn("Keep", kept[0].RecheckIn, nil)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestKeepMovesTheInbox(t *testing.T) {
 	a, b := open(t, path), open(t, path)
 	c := joined(t, a, "x", store.Held)
 	keep(t, b, c, store.Held)
-	wantRows(t, path, 1, "holdfast_claims WHERE inbox = ?", b.bell.name())
+	wantRows(t, path, 1, "holdfast_claims WHERE inbox = ?", b.notifier.name())
 }
 
 // TestSweepOfAllPrefixes: a tenant that is no more has nobody of its own who would sweep.
@@ -128,9 +128,9 @@ func TestSweepOfAllPrefixes(t *testing.T) {
 	next := joined(t, a, "x", store.Waiting)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1 WHERE state = 'held'")
 	later := newClaim("x")
-	answer, err := ask(t.Context(), b, func(tx *transaction) (sqlstore.Answer, error) {
+	answer, err := write(t.Context(), b, func(tx *transaction) (sqlstore.Result, error) {
 		if err := tx.sweep(); err != nil {
-			return sqlstore.Answer{}, err
+			return sqlstore.Result{}, err
 		}
 		return tx.join(later) // which means b's own x again
 	})

@@ -1,0 +1,188 @@
+package consulstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
+	"github.com/holdfast-go/holdfast/store/sessionqueue"
+)
+
+var (
+	_ store.Watcher = (*Store)(nil)
+	_ store.Lister  = (*Store)(nil)
+)
+
+// Watch implements store.Watcher. In plain mode it returns ErrUnsupported.
+func (s *Store) Watch(ctx context.Context, prefix string, changed func(name string)) error {
+	if w, ok := s.mode.(store.Watcher); ok {
+		return w.Watch(ctx, prefix, changed)
+	}
+	return store.ErrUnsupported
+}
+
+// Queues implements store.Lister. In plain mode it returns ErrUnsupported, as Names does.
+func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
+	return store.Queues(ctx, s.mode, prefix)
+}
+
+// tree returns the keys of all queues whose names begin with prefix, once any has changed since index, and the index to
+// go on with. With index 0 it returns at once, and otherwise after a while also if nothing has changed.
+func (a *agent) tree(ctx context.Context, keys keySpace, prefix string, index uint64) (found []entry, next uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait+queryWait/16+queryLate)
+	defer cancel()
+	query := url.Values{"consistent": {""}, "recurse": {""}}
+	if index > 0 {
+		query.Set("index", strconv.FormatUint(index, 10))
+		query.Set("wait", queryWait.String())
+	}
+	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+keys.queues+escape(prefix), query, nil, &found)
+	if r.isMissing() {
+		return nil, r.index, nil
+	}
+	if err == nil && r.index == 0 {
+		err = errors.New("the response to a query of keys has no index")
+	}
+	return found, r.index, err
+}
+
+// A line is the keys of a queue.
+type line struct {
+	name    string
+	entries []entry
+}
+
+// split sorts keys by queues. Those that are not Holdfast's are left out.
+func (k keySpace) split(found []entry, prefix string) (lines []line) {
+	slices.SortFunc(found, func(a, b entry) int { return strings.Compare(a.Key, b.Key) })
+	last := ""
+	for i := range found {
+		key := found[i].Key[:strings.LastIndexByte(found[i].Key, '/')+1]
+		if key == last {
+			lines[len(lines)-1].entries = append(lines[len(lines)-1].entries, found[i])
+			continue
+		}
+		if name, ok := k.name(key); ok && strings.HasPrefix(name, prefix) {
+			lines, last = append(lines, line{name, found[i : i+1 : i+1]}), key
+		}
+	}
+	return lines
+}
+
+// Queues implements store.Lister. Consul returns all queues in one response.
+func (m *queueMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
+	return func(yield func(store.Queue, error) bool) {
+		err := m.consul.frame.Alive(ctx)
+		if err != nil {
+			yield(store.Queue{}, err)
+			return
+		}
+		call := m.consul.frame.Call(ctx, frame.AskTimeout)
+		defer call.End()
+		found, _, err := m.consul.tree(call.Context, m.consul.keys, prefix, 0)
+		if err != nil {
+			yield(store.Queue{}, call.Outcome(err))
+			return
+		}
+		for _, l := range m.consul.keys.split(found, prefix) {
+			entries, err := decodeQueue(l.entries)
+			if err != nil {
+				err = call.Outcome(err)
+			}
+			nodes := make([]sessionqueue.Node, len(entries))
+			for i := range entries { // decodeQueue has sorted both alike
+				_, data, _ := decodeValue(&l.entries[i])
+				nodes[i] = sessionqueue.Node{Ticket: l.entries[i].CreateIndex, Data: data, Version: l.entries[i].ModifyIndex}
+			}
+			if !yield(store.Queue{Name: l.name, Entries: m.Show(l.name, entries, nodes)}, err) {
+				return
+			}
+		}
+	}
+}
+
+// Pauses of Watch between two queries: the least, and how much more for each key that Consul has to send.
+const (
+	watchPause    = 250 * time.Millisecond
+	watchPauseKey = 100 * time.Microsecond
+)
+
+// Watch implements store.Watcher: by one blocking query after another, of all keys whose names begin with prefix. It has
+// a connection of its own. Consul sends all of these keys when one has changed, so that the pause between two queries
+// grows with how many there are.
+func (m *queueMode) Watch(ctx context.Context, prefix string, changed func(name string)) error {
+	c := m.consul
+	if err := c.frame.Alive(ctx); err != nil {
+		return err
+	}
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.frame.Life(), cancel)()
+	queries := newAgent(c.settings, c.dialer, 1)
+	defer queries.client.CloseIdleConnections()
+	var known map[string]state // nil: changes may have been lost
+	index, pause := uint64(0), leastPause
+	for life.Err() == nil {
+		found, next, err := c.treeHere(life, queries, prefix, index)
+		switch {
+		case err != nil:
+			if refused := c.frame.Fault(life, err); life.Err() == nil && store.Final(refused) {
+				return refused
+			}
+			known, next = nil, 0 // the next query does not block
+			pause = min(2*pause, mostPause)
+		default:
+			if next < index { // Consul's data was restored
+				known, next = nil, 0
+			}
+			known = reportChanges(known, c.keys.split(found, prefix), changed)
+			pause = watchPause + time.Duration(len(found))*watchPauseKey
+		}
+		index = next
+		select {
+		case <-time.After(pause):
+		case <-life.Done():
+		}
+	}
+	return c.frame.Alive(ctx)
+}
+
+// treeHere is tree with a query that is given up when the address is left.
+func (c *consul) treeHere(life context.Context, a *agent, prefix string, index uint64) ([]entry, uint64, error) {
+	_, left := c.dialer.here()
+	ctx, cancel := context.WithCancel(life)
+	defer cancel()
+	defer context.AfterFunc(left, cancel)()
+	return a.tree(ctx, c.keys, prefix, index)
+}
+
+// reportChanges reports which queues differ from what was known, and returns what is known now.
+func reportChanges(known map[string]state, lines []line, changed func(name string)) map[string]state {
+	now := make(map[string]state, len(lines))
+	for _, l := range lines {
+		now[l.name] = stateOf(l.entries)
+	}
+	if known == nil {
+		changed("")
+		return now
+	}
+	for name, s := range now {
+		if known[name] != s {
+			changed(name)
+		}
+	}
+	for name := range known {
+		if _, there := now[name]; !there {
+			changed(name)
+		}
+	}
+	return now
+}
