@@ -75,8 +75,8 @@ func (c *consul) token(ctx context.Context) store.Finding {
 		for _, p := range token.Policies {
 			policies = append(policies, p.Name)
 		}
-		f.Found = fmt.Sprintf("the token %s has the policies %s, which allow what locks need", store.Quote(token.Description),
-			store.Quote(strings.Join(policies, ", ")))
+		f.Found = fmt.Sprintf("the token %s has the policies %s, which allow what locks need",
+			store.Quote(token.Description), store.Quote(strings.Join(policies, ", ")))
 	}
 	return f
 }

@@ -107,7 +107,9 @@ func TestOpenFaults(t *testing.T) {
 			began := time.Now()
 			var opening sync.WaitGroup
 			for _, token := range []string{"", ":secret@"} {
-				opening.Go(func() { checkFault(t, openError(t, test.scheme+"://"+token+test.at), test.final, test.says) })
+				opening.Go(
+					func() { checkFault(t, openError(t, test.scheme+"://"+token+test.at), test.final, test.says) },
+				)
 			}
 			opening.Wait()
 			if took := time.Since(began); took > 15*time.Second {

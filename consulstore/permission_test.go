@@ -101,7 +101,8 @@ func TestSmallestPolicy(t *testing.T) {
 			without := func(i int) []string { return slices.Delete(slices.Clone(rules), i, i+1) }
 			for i, rule := range rules {
 				if i != node { // TestNodeRegisteredBeforehand does without that
-					checkFault(t, testkit.OpenError(t, open(without(i))), true, "lacks permission '"+permissions[rule]+"'")
+					checkFault(t, testkit.OpenError(t, open(without(i))), true,
+						"lacks permission '"+permissions[rule]+"'")
 				}
 			}
 			if !strings.Contains(rules[node], consulstore.DefaultNode) {
@@ -172,7 +173,12 @@ func TestPermissionTakenAway(t *testing.T) {
 	t.Parallel()
 	server := guarded(t)
 	registerNode(t, server)
-	token := tokenFor(t, server, `key_prefix "holdfast/" { policy = "write" }`, `session "holdfast" { policy = "write" }`)
+	token := tokenFor(
+		t,
+		server,
+		`key_prefix "holdfast/" { policy = "write" }`,
+		`session "holdfast" { policy = "write" }`,
+	)
 	s := testkit.Open(t, urlAs(server, token))
 	held := testkit.Held(t, s, claimOf("mine"))
 	deleteToken(t, server, token)

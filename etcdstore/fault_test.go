@@ -23,7 +23,8 @@ func TestOpenFaults(t *testing.T) {
 	protected := servers.Etcd(t, servers.Password("open sesame"))
 	plain := servers.Etcd(t)
 	certificates, strange := servers.NewCertificates(t), servers.NewCertificates(t)
-	encrypted := servers.Etcd(t, servers.TLS(certificates), servers.Args("--client-cert-auth", "--trusted-ca-file", certificates.CAFile))
+	encrypted := servers.Etcd(t, servers.TLS(certificates),
+		servers.Args("--client-cert-auth", "--trusted-ca-file", certificates.CAFile))
 	nobody, silent := testkit.Nobody(t), testkit.Silent(t)
 	authority := "?ca=" + certificates.CAFile
 	both := authority + "&cert=" + certificates.CertFile + "&key=" + certificates.KeyFile
@@ -61,7 +62,8 @@ func TestOpenFaults(t *testing.T) {
 	t.Run("plain to a TLS port", func(t *testing.T) {
 		err := openError(t, "etcd://"+encrypted.Addr())
 		checkFault(t, err, false)
-		if !strings.Contains(err.Error(), "does it speak TLS") && !strings.Contains(err.Error(), "reset by peer") { // nor here
+		// Nor here.
+		if !strings.Contains(err.Error(), "does it speak TLS") && !strings.Contains(err.Error(), "reset by peer") {
 			t.Errorf("%v, which does not say what may be wrong", err)
 		}
 	})
@@ -83,7 +85,8 @@ func TestOpenEndsWithContext(t *testing.T) {
 	for _, user := range []string{"", "me:secret@"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		began := time.Now()
-		if _, err := store.Open(ctx, testkit.Locate(t, "etcd://"+user+silent)); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := store.Open(ctx, testkit.Locate(t, "etcd://"+user+silent)); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("%v, want %v", err, context.DeadlineExceeded)
 		}
 		if took := time.Since(began); took > 2*time.Second {

@@ -49,7 +49,8 @@ func TestNoLeader(t *testing.T) {
 			})
 			checkFault(t, openError(t, url), false, "no leader")
 			helpless(t, s, held)
-			if _, err := hasty.Mutex("nobody's").TryLock(t.Context()); err == nil || errors.Is(err, holdfast.ErrLocked) {
+			if _, err := hasty.Mutex("nobody's").TryLock(t.Context()); err == nil ||
+				errors.Is(err, holdfast.ErrLocked) {
 				t.Errorf("TryLock without a majority: %v", err)
 			}
 			each(test.mend)

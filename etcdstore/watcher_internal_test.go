@@ -277,7 +277,13 @@ func TestSignOfLifeInIdleServer(t *testing.T) {
 			p.checkAlive()
 			for _, d := range p.demands() {
 				if d != "progress" && d[:6] == "create" {
-					p.says(&etcdserverpb.WatchResponse{Created: true, WatchId: p.last, Header: &etcdserverpb.ResponseHeader{Revision: 10}})
+					p.says(
+						&etcdserverpb.WatchResponse{
+							Created: true,
+							WatchId: p.last,
+							Header:  &etcdserverpb.ResponseHeader{Revision: 10},
+						},
+					)
 				}
 			}
 		}

@@ -65,10 +65,14 @@ func newDeafCluster(t *testing.T) *cluster {
 	t.Helper()
 	s := newBase("redis at nowhere", settings{})
 	c := s.newCluster(nil, func(address string) (rueidis.Client, bool, error) {
-		client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, rueidis.ClientOption{InitAddress: []string{address}},
+		client, err := rediswire.NewClient(
+			s.frame.Life(),
+			dialTimeout,
+			rueidis.ClientOption{InitAddress: []string{address}},
 			func(context.Context, string, *tls.Config) (net.Conn, error) {
 				return nil, errors.New("nobody is there")
-			})
+			},
+		)
 		return client, true, err
 	})
 	s.topology = c
@@ -102,8 +106,10 @@ func TestBelieve(t *testing.T) {
 		err  error
 	}{
 		{[]claimed{claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "aabb-", nil},
-		{[]claimed{claim("a", 1, 0, 2), claim("b", 2, 3, 3), claim("b", 2, 2, 3)}, "aabb-", nil},                      // one has not heard that b got a slot
-		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 3), claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", nil}, // c has a's place
+		// One has not heard that b got a slot.
+		{[]claimed{claim("a", 1, 0, 2), claim("b", 2, 3, 3), claim("b", 2, 2, 3)}, "aabb-", nil},
+		// C has a's place.
+		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 3), claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", nil},
 		{[]claimed{claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", errStaleView},
 		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 2)}, "ccb--", nil},
 		{[]claimed{claim("c", 3, 0, 1), claim("d", 4, 2, 4)}, "ccddd", nil},
@@ -144,7 +150,8 @@ func TestDoubtIsLookedInto(t *testing.T) {
 	s.topology = c
 	defer s.Close()
 	c.epoch = 2
-	if err := c.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err, errStaleView) {
+	if err := c.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err,
+		errStaleView) {
 		t.Fatal(err)
 	}
 	select {
@@ -161,7 +168,12 @@ func TestDoubtIsLookedInto(t *testing.T) {
 func TestSettleNames(t *testing.T) {
 	c := newDeafCluster(t)
 	say := func(address string, how string) claimed {
-		return claimed{id: "a", address: address, named: strings.Contains(how, "named"), own: strings.Contains(how, "own")}
+		return claimed{
+			id:      "a",
+			address: address,
+			named:   strings.Contains(how, "named"),
+			own:     strings.Contains(how, "own"),
+		}
 	}
 	for _, step := range []struct {
 		all  []claimed
@@ -230,9 +242,17 @@ func TestSurvey(t *testing.T) {
 		{[]string{"answers", "is silent"}, 1, true}, // it is not waited for
 	} {
 		lost := newUnlocated("nobody says", "", explain)
-		said := queryAll(t.Context(), s.frame, 50*time.Millisecond, lost, test.asked, ask, func([]string) time.Duration {
-			return time.Millisecond
-		})
+		said := queryAll(
+			t.Context(),
+			s.frame,
+			50*time.Millisecond,
+			lost,
+			test.asked,
+			ask,
+			func([]string) time.Duration {
+				return time.Millisecond
+			},
+		)
 		if len(said) != test.said || store.Final(s.frame.Fault(t.Context(), lost)) != test.final {
 			t.Errorf("of %q %q have answered, otherwise %v", test.asked, said, lost)
 		}

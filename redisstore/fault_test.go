@@ -223,7 +223,8 @@ func TestRefusals(t *testing.T) {
 				}
 			case name == "Names" && strings.HasPrefix(test.answer, "*"): // a list of one it takes for what it asked for
 			default:
-				t.Run(fmt.Sprintf("%s %.20q", name, test.answer), func(t *testing.T) { checkFault(t, err, test.final, test.says) })
+				t.Run(fmt.Sprintf("%s %.20q", name, test.answer),
+					func(t *testing.T) { checkFault(t, err, test.final, test.says) })
 			}
 		}
 		s.Close()
@@ -236,7 +237,8 @@ func TestSilentServer(t *testing.T) {
 	f := newFake(t)
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
-	calls := func() map[string]func(context.Context) error { // of a new store: after some seconds it gives the connection up
+	// Of a new store: after some seconds it gives the connection up.
+	calls := func() map[string]func(context.Context) error {
 		return testkit.Calls(openAt(t, "redis://"+f.addr()), c)
 	}
 	for name := range calls() {

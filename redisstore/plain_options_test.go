@@ -41,7 +41,8 @@ func TestPlainDrift(t *testing.T) {
 		standing, err := s.Join(t.Context(), c)
 		ended := time.Now()
 		if err != nil || standing.Until.Before(began.Add(lasts)) || standing.Until.After(ended.Add(lasts)) {
-			t.Errorf("%q: it lasts %v of %v from when it was asked for, want %v; %v", query, standing.Until.Sub(began), ttl, lasts, err)
+			t.Errorf("%q: it lasts %v of %v from when it was asked for, want %v; %v", query, standing.Until.Sub(began),
+				ttl, lasts, err)
 		}
 	}
 }
@@ -113,7 +114,8 @@ func TestPlainHasTheRest(t *testing.T) {
 
 	leads, err := locks.Election("chief").Campaign(ctx)
 	testkit.Must(t, err)
-	if leader, err := locks.Election("chief").Leader(ctx); err != nil || leader.Info != "nightly" || leader.Token != leads.Token() {
+	if leader, err := locks.Election("chief").Leader(ctx); err != nil || leader.Info != "nightly" ||
+		leader.Token != leads.Token() {
 		t.Errorf("the leader is %+v, %v", leader, err)
 	}
 	testkit.Unlock(t, leads)
@@ -134,7 +136,8 @@ func TestPlainValue(t *testing.T) {
 		}
 		return c.Owner.Label + "-" + c.ID.String()
 	})
-	s, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithPrefix("lock:"), redisstore.WithRetry(20*time.Millisecond), redisstore.WithDrift(0.02), value)
+	s, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithPrefix("lock:"),
+		redisstore.WithRetry(20*time.Millisecond), redisstore.WithDrift(0.02), value)
 	testkit.Must(t, err)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
 	locks := holdfast.New(s, holdfast.WithLabel("mine"), holdfast.WithTTL(ttl))
@@ -161,7 +164,8 @@ func TestPlainValue(t *testing.T) {
 		t.Errorf("TryLock with the value of the holder: %v", err)
 	}
 	testkit.Unlock(t, lease)
-	empty, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithValue(func(store.Claim) string { return "" }))
+	empty, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(),
+		redisstore.WithValue(func(store.Claim) string { return "" }))
 	testkit.Must(t, err)
 	defer empty.Close()
 	if _, err := empty.Join(t.Context(), claim("empty")); !store.Final(err) {
@@ -172,7 +176,8 @@ func TestPlainValue(t *testing.T) {
 // A claim that joins again, because an answer was lost, has the ticket that it had, whoever made its value.
 func TestPlainJoinsAgain(t *testing.T) {
 	server := servers.Redis(t)
-	s, err := redisstore.New(t.Context(), handIn(t, server.Addr()), redisstore.WithPlainMode(), redisstore.WithValue(func(c store.Claim) string { return c.ID.String() }))
+	s, err := redisstore.New(t.Context(), handIn(t, server.Addr()), redisstore.WithPlainMode(),
+		redisstore.WithValue(func(c store.Claim) string { return c.ID.String() }))
 	testkit.Must(t, err)
 	defer s.Close()
 	for _, s := range []*redisstore.Store{s, openPlain(t, server, "")} {
@@ -205,10 +210,12 @@ func TestPlainOptionsAreForPlainMode(t *testing.T) {
 // A key of Holdfast's own is no name.
 func TestPlainOwnKeys(t *testing.T) {
 	server := servers.Redis(t)
-	if _, err := openLocks(t, server, "").Mutex("holdfast:{}:mark").TryLock(t.Context()); !errors.Is(err, holdfast.ErrBadName) {
+	if _, err := openLocks(t, server, "").Mutex("holdfast:{}:mark").TryLock(t.Context()); !errors.Is(err,
+		holdfast.ErrBadName) {
 		t.Errorf("%v, want a bad name", err)
 	}
-	if _, err := openLocks(t, server, "&prefix=hold").Mutex("fast:{x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrBadName) {
+	if _, err := openLocks(t, server, "&prefix=hold").Mutex("fast:{x").TryLock(t.Context()); !errors.Is(err,
+		holdfast.ErrBadName) {
 		t.Errorf("behind a prefix: %v, want a bad name", err)
 	}
 }

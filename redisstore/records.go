@@ -153,8 +153,13 @@ func (w *words) place(name string) (p store.Entry, ok bool) {
 	p.Since = time.Now().Add(-w.millis())
 	p.ID, p.Name = w.id(), name
 	p.Ticket = w.ticket()
-	w.next()                                                                                                       // since, by the server's clock
-	p.Demand = store.Demand{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32)), Units: int32(w.number(32))} //nolint:gosec // 8 and 32 bits
+	// Since, by the server's clock.
+	w.next()
+	p.Demand = store.Demand{
+		Kind:  store.Kind(w.number(8)),
+		Limit: int32(w.number(32)),
+		Units: int32(w.number(32)),
+	} //nolint:gosec // 8 and 32 bits
 	p.TTL, p.Grace = w.millis(), w.millis()
 	w.next() // the channel
 	var a about

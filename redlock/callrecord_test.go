@@ -41,7 +41,8 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 		"raise": func(g *stage) {
 			p := g.begin(vote.Take)
 			high := granted
-			high.Mark, high.Ticket = uint64(time.Now().UnixMicro()), 1 // no ticket that goes along with a take is above it
+			// No ticket that goes along with a take is above it.
+			high.Mark, high.Ticket = uint64(time.Now().UnixMicro()), 1
 			g.answer(vote.Take, high, 0, 1, 2)
 			g.answer(vote.Raise, granted, 0)
 			g.answer(vote.Take, high, 3)

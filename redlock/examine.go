@@ -59,8 +59,11 @@ func majorityOf(nodes []NodeHealth) store.Finding {
 		others = append(others, about)
 	}
 	need := len(nodes)/2 + 1
-	f := store.Finding{Check: "majority", Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes),
-		need)}
+	f := store.Finding{
+		Check: "majority",
+		Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes),
+			need),
+	}
 	if len(others) > 0 {
 		f.Found += ": " + strings.Join(others, "; ")
 		f.Level = store.Warn

@@ -43,7 +43,11 @@ func TestMadMarkIsNotForetold(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Second, 0).bid.store
 	mark := func(ahead time.Duration) *vote.Answer {
-		return &vote.Answer{Code: vote.Granted, Votes: true, Mark: uint64(time.Now().Add(ahead).UnixMicro())} //nolint:gosec // after 1970
+		return &vote.Answer{
+			Code:  vote.Granted,
+			Votes: true,
+			Mark:  uint64(time.Now().Add(ahead).UnixMicro()),
+		} //nolint:gosec // after 1970
 	}
 	for node, ahead := range []time.Duration{time.Minute, 48 * time.Hour, time.Minute} {
 		s.observe(node, mark(ahead))

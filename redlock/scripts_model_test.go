@@ -218,7 +218,9 @@ func (p *player) run1(c call) (*outcome, error) {
 	}
 	for {
 		deadline := strconv.FormatInt(p.quiet(), 10)
-		command := slices.Concat([]string{"EVAL", strings.Replace(watched, "SCRIPT", text, 1), strconv.Itoa(len(c.keys))}, c.keys, c.args, []string{deadline})
+		command := slices.Concat(
+			[]string{"EVAL", strings.Replace(watched, "SCRIPT", text, 1), strconv.Itoa(len(c.keys))}, c.keys, c.args,
+			[]string{deadline})
 		reply, err := p.conn.Do(command...)
 		if err != nil {
 			return nil, err
@@ -283,7 +285,8 @@ func (p *player) compareKept(o *outcome) error {
 		case !there && ms > end:
 			return end, nil
 		case !there || ms > end || k.text != text:
-			return 0, fmt.Errorf("under %q is %q (%v), and in the model %q with %d ms left", key, k.text, there, text, end-ms)
+			return 0, fmt.Errorf("under %q is %q (%v), and in the model %q with %d ms left", key, k.text, there, text,
+				end-ms)
 		case k.end < 0:
 			k.end = end
 			if end-ms < aeon.Milliseconds()/2 {

@@ -103,7 +103,8 @@ func TestCommandsOfALock(t *testing.T) {
 	server := servers.Redis(t)
 	s := newTester(t, server)
 	mark := s.must(vote.Request{Op: vote.Init}, vote.Granted).Mark
-	r := vote.Request{Key: "lock:a", Value: "x.1", TTL: time.Minute, Ticket: mark + 1, Tell: true} // of the raise, when the take has brought it
+	// Of the raise, when the take has brought it.
+	r := vote.Request{Key: "lock:a", Value: "x.1", TTL: time.Minute, Ticket: mark + 1, Tell: true}
 	for _, step := range []struct {
 		op   vote.Op
 		code vote.Code

@@ -89,7 +89,8 @@ func TestCallsGiveUp(t *testing.T) {
 			f.on(call, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			start := time.Now()
 			err := c.do(t.Context(), s)
-			if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final || fault.Store != "fake" || errors.Is(err, context.DeadlineExceeded) {
+			if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final || fault.Store != "fake" ||
+				errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: %v", call, err)
 			}
 			if took := time.Since(start); took != c.limit {
@@ -105,8 +106,8 @@ func TestCallsGiveUp(t *testing.T) {
 	}
 }
 
-// TestUntilCountsFromSending: however late an answer comes, the claim is believed in from when it was asked for. When to
-// ask again is counted from the answer.
+// TestUntilCountsFromSending: however late an answer comes, the claim is believed in from when it was asked for. When
+// to ask again is counted from the answer.
 func TestUntilCountsFromSending(t *testing.T) {
 	const late = time.Minute
 	f := &fake{opens: time.Second}
@@ -131,7 +132,8 @@ func TestUntilCountsFromSending(t *testing.T) {
 		}
 		check("Keep", kept[0])
 		f.set(c.ID, store.Gone, false)
-		if kept, err = s.Keep(t.Context(), []store.Claim{c}); err != nil || !kept[0].Until.IsZero() || !kept[0].RecheckAt.IsZero() {
+		if kept, err = s.Keep(t.Context(), []store.Claim{c}); err != nil || !kept[0].Until.IsZero() ||
+			!kept[0].RecheckAt.IsZero() {
 			t.Errorf("gone, and still %+v, %v", kept, err)
 		}
 	})

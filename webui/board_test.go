@@ -45,7 +45,9 @@ const ttl = 30 * time.Second
 // entry is a claim of an exclusive lock, with a full ttl left.
 func entry(ticket uint64, held bool, owner string) holdfast.Entry {
 	return holdfast.Entry{
-		Token: holdfast.Token(ticket << 8), Held: held, Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders, Left: ttl,
+		Token: holdfast.Token(
+			ticket << 8,
+		), Held: held, Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders, Left: ttl,
 		Owner: store.Owner{ID: owner, Label: owner},
 	}
 }
@@ -157,7 +159,8 @@ func TestHistoryIsBounded(t *testing.T) {
 			h.add(fmt.Sprint(i), event{})
 		}
 	}
-	if n := len(h.of("1009")); n != maxEventsOfName || h.total > maxEvents || len(h.of("0")) != 0 || h.recent.Len() != len(h.byName) {
+	if n := len(h.of("1009")); n != maxEventsOfName || h.total > maxEvents || len(h.of("0")) != 0 ||
+		h.recent.Len() != len(h.byName) {
 		t.Error(n, h.total, len(h.of("0")), h.recent.Len(), len(h.byName))
 	}
 }
@@ -228,7 +231,9 @@ func TestTreeIsBounded(t *testing.T) {
 	}
 	p.at(0, "crowd", crowd...)
 	d := p.detail("crowd", p.now)
-	if tree := d.Tree[0]; len(tree.Waiters) != maxTreeWaiters || tree.Hidden != 600-maxTreeWaiters || len(d.Entries) != maxEntries || d.Waiters != 600 {
+	if tree := d.Tree[0]; len(tree.Waiters) != maxTreeWaiters || tree.Hidden != 600-maxTreeWaiters ||
+		len(d.Entries) != maxEntries ||
+		d.Waiters != 600 {
 		t.Error(len(tree.Waiters), tree.Hidden, len(d.Entries), d.Waiters)
 	}
 }
@@ -277,7 +282,8 @@ func TestNotes(t *testing.T) {
 		p := newPlayer()
 		p.at(0, "x", c.entries...)
 		if c.later > 0 {
-			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(since, time.Second)}}, p.now.Add(ttl-time.Second))
+			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(since, time.Second)}},
+				p.now.Add(ttl-time.Second))
 		}
 		got := p.detail("x", p.now.Add(c.later)).Notes
 		if len(got) != len(c.want) {

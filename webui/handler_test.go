@@ -85,9 +85,12 @@ func TestGuard(t *testing.T) {
 				t.Errorf("%d, want %d: %s", w.Code, c.want, w.Body)
 			}
 			h := w.Header()
-			if policy := h.Get("Content-Security-Policy"); h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" ||
-				!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") ||
-				!strings.HasPrefix(policy, "default-src 'none'") || h.Get("Access-Control-Allow-Origin") != "" {
+			if policy := h.Get("Content-Security-Policy"); h.Get("X-Frame-Options") != "DENY" ||
+				h.Get("X-Content-Type-Options") != "nosniff" ||
+				!strings.Contains(policy, "frame-ancestors 'none'") ||
+				strings.Contains(policy, "unsafe") ||
+				!strings.HasPrefix(policy, "default-src 'none'") ||
+				h.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%v", h)
 			}
 			if strings.Contains(w.Body.String(), secret) {
@@ -301,7 +304,8 @@ func TestTooManyViewers(t *testing.T) {
 	if !f.until(func() bool { return f.last.Loaded }) {
 		t.Fatal("the first viewer sees nothing")
 	}
-	if got := s.get("/api/events", nil); got.code != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+	if got := s.get("/api/events", nil); got.code != http.StatusServiceUnavailable ||
+		got.header.Get("Retry-After") == "" {
 		t.Errorf("%d", got.code)
 	}
 	f.body.Close()
@@ -428,7 +432,14 @@ func TestHealth(t *testing.T) {
 	runs := 0
 	s := newScene(t, webui.WithHealth(func(context.Context) []webui.Check {
 		runs++
-		return []webui.Check{{Name: "eviction", Status: webui.Warn, Detail: "allkeys-lru", Fix: "CONFIG SET maxmemory-policy noeviction"}}
+		return []webui.Check{
+			{
+				Name:   "eviction",
+				Status: webui.Warn,
+				Detail: "allkeys-lru",
+				Fix:    "CONFIG SET maxmemory-policy noeviction",
+			},
+		}
 	}))
 	if runs != 0 {
 		t.Error("the check runs without a viewer")

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	flushEvery    = 250 * time.Millisecond // how often changes are sent
-	pingEvery     = 5 * time.Second        // how often a message is sent if nothing changes
-	searchEvery   = time.Second            // how often deadlocks are searched for while queues change
-	defaultLinger = 5 * time.Second        // how long the watch goes on without viewers, so that a reload keeps the timeline
-	maxBehind     = 64                     // how many messages a viewer can be behind before it is dropped
-	freshFor      = time.Second            // how long the time left that was read serves other viewers too
-	maxReads      = 8                      // how many queues are read at once
-	inspectLimit  = 5 * time.Second        // how long a read may take
+	flushEvery  = 250 * time.Millisecond // how often changes are sent
+	pingEvery   = 5 * time.Second        // how often a message is sent if nothing changes
+	searchEvery = time.Second            // how often deadlocks are searched for while queues change
+	// How long the watch goes on without viewers, so that a reload keeps the timeline.
+	defaultLinger = 5 * time.Second
+	maxBehind     = 64              // how many messages a viewer can be behind before it is dropped
+	freshFor      = time.Second     // how long the time left that was read serves other viewers too
+	maxReads      = 8               // how many queues are read at once
+	inspectLimit  = 5 * time.Second // how long a read may take
 )
 
 var (
@@ -196,7 +197,8 @@ func (h *hub) broadcast(msg []byte) {
 	}
 }
 
-// A messageJSON is what viewers are sent: in an event "all" with all rows, in an event "change" with those that changed.
+// A messageJSON is what viewers are sent: in an event "all" with all rows, in an event "change" with those that
+// changed.
 type messageJSON struct {
 	Now       int64             `json:"now"`
 	Loaded    bool              `json:"loaded"`

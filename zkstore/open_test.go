@@ -265,7 +265,8 @@ func TestPermissionToShrinkTakenAway(t *testing.T) {
 	s := openURL(t, "zk://me:secret@"+way.addr+shortTicks)
 	held := testkit.Held(t, s, claimOf("mine"))
 	owner := dial(t, server.Addr(), "me:secret")
-	_, err := owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll&^zk.PermCreate, "me", "secret"), -1)
+	_, err := owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll&^zk.PermCreate, "me", "secret"),
+		-1)
 	testkit.Must(t, err)
 	other := testkit.Held(t, s, claimOf("other"))
 	before := way.sofar()

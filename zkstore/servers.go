@@ -265,7 +265,8 @@ func (z *servers) Delete(ctx context.Context, c *client, key string) error {
 
 // Void implements sessionqueue.Server: it begins another epoch of the session.
 func (z *servers) Void(ctx context.Context, c *client) error {
-	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.description), -1) })
+	stat, err := call(ctx, c,
+		func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.description), -1) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return sessionqueue.ErrOver

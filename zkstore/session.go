@@ -135,7 +135,8 @@ func (z *servers) Renew(ctx context.Context, c *client) (stands bool, alive time
 // isCut reports whether a request failed with its connection, so that it may have been carried out, and another server
 // may carry it out.
 func isCut(err error) bool {
-	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved)
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) ||
+		errors.Is(err, zk.ErrSessionMoved)
 }
 
 // End ends a session.

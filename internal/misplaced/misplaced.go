@@ -1,5 +1,5 @@
-// Package misplaced generates URLs of stores that contain a secret, where it belongs or where it does not, for tests that
-// search for the secret in what is printed.
+// Package misplaced generates URLs of stores that contain a secret, where it belongs or where it does not, for tests
+// that search for the secret in what is printed.
 package misplaced
 
 import (
@@ -97,9 +97,9 @@ func isNamed(scheme, place string) bool {
 	return false
 }
 
-// URLs returns URLs of these schemes with a secret in every position, except where a store shows the text on purpose: its
-// hosts, the path of its file, socket or node, the name of a Sentinel's master or of a database, the prefix, and a user
-// with a password.
+// URLs returns URLs of these schemes with a secret in every position, except where a store shows the text on purpose:
+// its hosts, the path of its file, socket or node, the name of a Sentinel's master or of a database, the prefix, and a
+// user with a password.
 func URLs(schemes ...string) iter.Seq[URL] {
 	return func(yield func(URL) bool) {
 		for _, scheme := range schemes {

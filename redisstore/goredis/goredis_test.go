@@ -142,7 +142,8 @@ func TestFailoverClient(t *testing.T) {
 	_, err := s.Failover()
 	testkit.Must(t, err)
 	testkit.Must(t, s.AwaitHealthy())
-	testkit.Await(t, "the new master is reached", func() bool { _, err := kept.Queue(t.Context(), "after"); return err == nil })
+	testkit.Await(t, "the new master is reached",
+		func() bool { _, err := kept.Queue(t.Context(), "after"); return err == nil })
 	if after := handOver(t, locks, "after"); after <= before {
 		t.Errorf("after the failover the token is %v, and before it was %v", after, before)
 	}
@@ -240,7 +241,8 @@ func TestRefusedClients(t *testing.T) {
 		client := redis.NewClient(&c.options)
 		t.Cleanup(func() { client.Close() })
 		_, err := goredis.New(t.Context(), client)
-		if err == nil || store.Final(err) != c.final || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), server.Addr()) {
+		if err == nil || store.Final(err) != c.final || strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), server.Addr()) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

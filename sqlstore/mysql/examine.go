@@ -36,8 +36,10 @@ func (e engine) Examine(ctx context.Context) []store.Finding {
 		"CAST(@@global.innodb_flush_log_at_trx_commit AS CHAR)").Scan(&f.version, &f.user, &f.clock, &f.flush)
 	took := time.Since(asked)
 	if err == nil {
-		err = e.DB.QueryRowContext(ctx,
-			"SELECT COUNT(*) FROM holdfast_claims WHERE deadline < (UNIX_TIMESTAMP(NOW(6)) - 300) * 1000000").Scan(&f.expired)
+		err = e.DB.QueryRowContext(
+			ctx,
+			"SELECT COUNT(*) FROM holdfast_claims WHERE deadline < (UNIX_TIMESTAMP(NOW(6)) - 300) * 1000000",
+		).Scan(&f.expired)
 	}
 	if err == nil {
 		f.variables, err = e.variables(ctx)
@@ -138,8 +140,11 @@ func (f *facts) persistence() store.Finding {
 }
 
 func (f *facts) replication() store.Finding {
-	found := store.Finding{Check: "replication", Found: "no binary log: no replica, and nothing that a failover could " +
-		"lose"}
+	found := store.Finding{
+		Check: "replication",
+		Found: "no binary log: no replica, and nothing that a failover could " +
+			"lose",
+	}
 	if !f.isOn("log_bin") {
 		return found
 	}

@@ -108,12 +108,15 @@ func (f *facts) persistence() store.Finding {
 }
 
 func (f *facts) replication() store.Finding {
-	found := store.Finding{Check: "replication", Found: fmt.Sprintf("%d standbys, none of them synchronous", f.standbys)}
+	found := store.Finding{
+		Check: "replication",
+		Found: fmt.Sprintf("%d standbys, none of them synchronous", f.standbys),
+	}
 	switch {
 	case f.syncNames != "" && (f.commit == "local" || f.commit == "off"):
 		found.Level = store.Warn
-		found.Found = fmt.Sprintf("%d standbys; synchronous_standby_names is %s, and synchronous_commit is %s", f.standbys,
-			store.Quote(f.syncNames), f.commit)
+		found.Found = fmt.Sprintf("%d standbys; synchronous_standby_names is %s, and synchronous_commit is %s",
+			f.standbys, store.Quote(f.syncNames), f.commit)
 		found.Why = "commits of this user do not wait for a standby: a failover loses the last grants"
 		found.Fix = "ALTER ROLE " + pgx.Identifier{f.user}.Sanitize() + " SET synchronous_commit = on"
 	case f.syncNames != "" && f.standbys == 0:
@@ -184,7 +187,8 @@ func (e *engine) listening(ctx context.Context) store.Finding {
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing depends on it
 	var pid uint32
 	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		found.Level, found.Found = store.Warn, "the connection for notifications fails: "+e.Frame.Fault(ctx, err).Error()
+		found.Level, found.Found = store.Warn, "the connection for notifications fails: "+e.Frame.Fault(ctx, err).
+			Error()
 		found.Fix = "run doctor again"
 		return found
 	}

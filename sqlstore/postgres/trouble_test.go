@@ -100,7 +100,8 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	nobody, silent := testkit.Nobody(t), testkit.Silent(t)
 	testkit.CheckFault(t, openError(t, "postgres://me:secret@"+nobody+"/db"), false, "cannot be reached", nobody)
-	testkit.CheckFault(t, openError(t, "postgres://me:secret@"+silent+"/db?connect_timeout=1"), false, "cannot be reached", silent)
+	testkit.CheckFault(t, openError(t, "postgres://me:secret@"+silent+"/db?connect_timeout=1"), false,
+		"cannot be reached", silent)
 	both := "postgres://me:secret@" + nobody + "," + silent + "/db?connect_timeout=1&sslmode=disable"
 	testkit.CheckFault(t, openError(t, both), false, "cannot be reached", nobody, silent)
 }
@@ -109,10 +110,17 @@ func TestUnreachable(t *testing.T) {
 func TestOldServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
-	execute(t, server.DB(t), "CREATE SCHEMA old", "CREATE USER old SUPERUSER", "ALTER USER old SET search_path = old, pg_catalog",
+	execute(
+		t,
+		server.DB(t),
+		"CREATE SCHEMA old",
+		"CREATE USER old SUPERUSER",
+		"ALTER USER old SET search_path = old, pg_catalog",
 		"CREATE FUNCTION old.current_setting(text) RETURNS text LANGUAGE sql AS $$ "+
-			"SELECT CASE $1 WHEN 'server_version_num' THEN '120022' ELSE pg_catalog.current_setting($1) END $$")
-	testkit.CheckFault(t, openError(t, server.URL("old", "", "postgres")), true, "version 12", "13 is the oldest", server.Addr())
+			"SELECT CASE $1 WHEN 'server_version_num' THEN '120022' ELSE pg_catalog.current_setting($1) END $$",
+	)
+	testkit.CheckFault(t, openError(t, server.URL("old", "", "postgres")), true, "version 12", "13 is the oldest",
+		server.Addr())
 }
 
 // grants returns the privileges of postgres.Grants one by one, as in "SELECT ON holdfast.claims".
@@ -152,7 +160,8 @@ func TestSmallestGrants(t *testing.T) {
 		if privilege == "USAGE" {
 			privilege = "permission denied" // the server's own words
 		}
-		testkit.CheckFault(t, openError(t, u), true, "lacks", privilege, strings.TrimPrefix(on, "SCHEMA "), server.Addr())
+		testkit.CheckFault(t, openError(t, u), true, "lacks", privilege, strings.TrimPrefix(on, "SCHEMA "),
+			server.Addr())
 		if err := useUnchecked(t, db, u); err == nil {
 			t.Errorf("%s is not needed", grant)
 		} else if !strings.Contains(err.Error(), "42501") {

@@ -46,14 +46,15 @@ func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, err
 
 // Leave implements sqlstore.Engine.
 func (e *Engine) Leave(ctx context.Context, c *store.Claim) error {
-	_, err := e.queryOne(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), int64(c.Ticket),
-		c.TTL.Microseconds())
+	_, err := e.queryOne(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(),
+		int64(c.Ticket), c.TTL.Microseconds())
 	return err
 }
 
 // Break implements sqlstore.Engine.
 func (e *Engine) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := e.queryOne(ctx, e.Text.Break, e.Format, slotOf(e.Prefix, name), e.Prefix, name, int64(min(ticket, store.MaxTicket)))
+	_, err := e.queryOne(ctx, e.Text.Break, e.Format, slotOf(e.Prefix, name), e.Prefix, name,
+		int64(min(ticket, store.MaxTicket)))
 	return err
 }
 
@@ -118,7 +119,8 @@ func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result,
 	if err != nil {
 		return nil, err
 	}
-	answers, _, err := e.queryAll(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims), string(list))
+	answers, _, err := e.queryAll(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims),
+		string(list))
 	return answers, err
 }
 
@@ -245,7 +247,8 @@ func (e *Engine) Sweep(ctx context.Context) error {
 }
 
 // queryAll makes a call that has n results. Untidy are the indexes of claims whose queues need to be tidied.
-func (e *Engine) queryAll(ctx context.Context, n int, text string, args ...any) (answers []sqlstore.Result, untidy []int, err error) {
+func (e *Engine) queryAll(ctx context.Context, n int, text string,
+	args ...any) (answers []sqlstore.Result, untidy []int, err error) {
 	a := e.newResults(n)
 	err = a.check(e.query(ctx, text, args, a.begin, a.scan))
 	return a.list, a.untidy, err

@@ -87,7 +87,8 @@ func TestOthersFilesAreRefused(t *testing.T) {
 				locks.Close()
 				t.Fatal("it was opened")
 			}
-			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "shared=yes") || !store.Final(err) {
+			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "shared=yes") ||
+				!store.Final(err) {
 				t.Errorf("it says: %v", err)
 			}
 			if after := listed(t, filepath.Dir(path)); len(after) != len(before) {
@@ -125,7 +126,8 @@ func TestReplacedByOthers(t *testing.T) {
 			makeEmpty(t, path)
 		}
 		strangers(t, path)
-		if _, err := e.Join(t.Context(), newClaim("x")); !store.Final(err) || !strings.Contains(err.Error(), "shared=yes") {
+		if _, err := e.Join(t.Context(), newClaim("x")); !store.Final(err) ||
+			!strings.Contains(err.Error(), "shared=yes") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if exists(mine) {

@@ -97,7 +97,8 @@ func TestRefused(t *testing.T) {
 	if _, err := f.Begin(t.Context(), "", time.Second); !errors.Is(err, store.ErrBadName) {
 		t.Errorf("no name: %v", err)
 	}
-	if _, err := f.CheckAll(t.Context(), []store.Claim{{Name: "x"}, {Name: "\xff"}}); !errors.Is(err, store.ErrBadName) {
+	if _, err := f.CheckAll(t.Context(), []store.Claim{{Name: "x"}, {Name: "\xff"}}); !errors.Is(err,
+		store.ErrBadName) {
 		t.Errorf("a bad name of two: %v", err)
 	}
 	if _, err := f.Begin(canceled, "x", time.Second); !errors.Is(err, context.Canceled) {

@@ -154,7 +154,8 @@ func TestEventsAfterReconnect(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if early != store.Waiting || c.state != store.Waiting || s.claims[c.ID] != nil {
-		t.Errorf("it is %v before its line is read and %v after, and it is there: %v", early, c.state, s.claims[c.ID] != nil)
+		t.Errorf("it is %v before its line is read and %v after, and it is there: %v", early, c.state,
+			s.claims[c.ID] != nil)
 	}
 }
 

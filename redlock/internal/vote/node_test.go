@@ -66,7 +66,8 @@ func TestTakeWithTicket(t *testing.T) {
 		was := b.Record.Mark
 		a := b.want(Request{Op: Take, Value: value, Ticket: ticket}, want)
 		if want == Granted && a.Ticket != accepted || b.Record.Mark != mark {
-			t.Errorf("%s with %d: accepted %d, then the mark is %d, want %d and %d", value, ticket, a.Ticket, b.Record.Mark, accepted, mark)
+			t.Errorf("%s with %d: accepted %d, then the mark is %d, want %d and %d", value, ticket, a.Ticket,
+				b.Record.Mark, accepted, mark)
 		}
 		if a.Mark != was {
 			t.Errorf("%s is told of mark %d, and it was %d", value, a.Mark, was)
