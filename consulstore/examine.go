@@ -145,7 +145,8 @@ func (c *consul) space(ctx context.Context) store.Finding {
 		&entries)
 	if err != nil && !r.isMissing() {
 		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+err.Error()
-		f.Why, f.Fix = "holdfast ls needs that; locks do not", "grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }"
+		f.Why, f.Fix = "holdfast ls needs that; locks do not",
+			"grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }"
 		return f
 	}
 	var permanent []string

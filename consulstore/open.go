@@ -237,7 +237,8 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	options = []Option{
 		WithPrefix(
 			at.Prefix,
-		), WithTTL(at.TTL), WithDatacenter(q.Get("datacenter")), WithNamespace(q.Get("namespace")), WithNode(q.Get("node")),
+		), WithTTL(at.TTL), WithDatacenter(q.Get("datacenter")), WithNamespace(q.Get("namespace")),
+		WithNode(q.Get("node")),
 	}
 	switch q.Get("mode") {
 	case "", "queue":

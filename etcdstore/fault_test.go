@@ -158,13 +158,15 @@ func TestBadSettings(t *testing.T) {
 // One member that is too old is enough: it may be the leader tomorrow.
 func TestVersions(t *testing.T) {
 	good := newFake(t, "3.7.3")
-	for version, will := range map[string]bool{"3.4.30": false, "3.5.12": false, "3.5.13": true, "3.6.0": true, "3.7.3": true} {
+	for version, will := range map[string]bool{"3.4.30": false, "3.5.12": false, "3.5.13": true, "3.6.0": true,
+		"3.7.3": true} {
 		other := newFake(t, version)
 		for _, hosts := range []string{other.addr(), good.addr() + "," + other.addr()} {
 			if will {
 				openAt(t, "etcd://"+hosts)
 			} else {
-				checkFault(t, openError(t, "etcd://"+hosts), true, other.addr()+" is etcd "+version, "3.5.13 is the oldest")
+				checkFault(t, openError(t, "etcd://"+hosts), true, other.addr()+" is etcd "+version,
+					"3.5.13 is the oldest")
 			}
 		}
 	}

@@ -222,7 +222,8 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	testkit.Await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 2 })
 	failures := 0
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
-		if looks := slices.ContainsFunc(r.Success, func(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() != nil }); !looks ||
+		if looks := slices.ContainsFunc(r.Success,
+			func(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() != nil }); !looks ||
 			failures == 4 {
 			return delivered
 		}

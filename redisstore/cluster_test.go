@@ -383,9 +383,12 @@ func TestArrivalBehindAWait(t *testing.T) {
 func TestSmallestACLInCluster(t *testing.T) {
 	t.Parallel()
 	const prefix = "tenant"
-	acl := "user me on >secret resetkeys ~holdfast:{tenant|* ~holdfast:{tenant}:id ~holdfast:{*}:mark:tenant ~holdfast:{*}:run:tenant " +
-		"resetchannels &holdfast:{*}:push:tenant:* -@all +ping +info +time +cluster|nodes +cluster|slots +ssubscribe +spublish +eval +evalsha +scan " +
-		"+get +getrange +set +incr +del +exists +pexpire +pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange " +
+	acl := "user me on >secret resetkeys ~holdfast:{tenant|* ~holdfast:{tenant}:id ~holdfast:{*}:mark:tenant " +
+		"~holdfast:{*}:run:tenant " +
+		"resetchannels &holdfast:{*}:push:tenant:* -@all +ping +info +time +cluster|nodes +cluster|slots " +
+		"+ssubscribe +spublish +eval +evalsha +scan " +
+		"+get +getrange +set +incr +del +exists +pexpire +pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank " +
+		"+zrange " +
 		"+zrangebyscore +zscore +zcard"
 	c := servers.RedisCluster(t)
 	for _, n := range c.Nodes {

@@ -32,10 +32,12 @@ g :0@0 master,noaddr - 0 0 6 disconnected 105
 		names map[string]string
 		want  []string // with ! if it is not what the node wants to be called
 	}{
-		{"nothing is known of names", nil, []string{"10.0.0.1:6379!", "10.0.0.2:6379!", "asked:6381!", "[fe80::1]:6379!"}},
+		{"nothing is known of names", nil, []string{"10.0.0.1:6379!", "10.0.0.2:6379!", "asked:6381!",
+			"[fe80::1]:6379!"}},
 		{"IPs are preferred", map[string]string{"a": "10.0.0.1", "b": "10.0.0.2", "c": "", "d": "fe80::1"},
 			[]string{"10.0.0.1:6379", "10.0.0.2:6379", "asked:6381", "[fe80::1]:6379"}},
-		{"names are preferred, and one has none", map[string]string{"a": "one.example", "b": "?", "c": "three", "d": "four"},
+		{"names are preferred, and one has none", map[string]string{"a": "one.example", "b": "?", "c": "three",
+			"d": "four"},
 			[]string{"one.example:6379", "10.0.0.2:6379!", "three:6381", "four:6379"}},
 		{"whatever leads to one leads to all", map[string]string{"a": "", "b": "", "c": "", "d": ""},
 			[]string{"asked:6379", "asked:6379", "asked:6381", "asked:6379"}},
@@ -52,8 +54,10 @@ g :0@0 master,noaddr - 0 0 6 disconnected 105
 			}
 		}
 	}
-	for _, bad := range []string{"", "a 10.0.0.1:1@2 master - 0 0 1 connected\n", "a 10.0.0.1 master - 0 0 1 connected 1\n",
-		"a 10.0.0.1:1@2 master - 0 0 x connected 1\n", "a 10.0.0.1:1@2 master - 0 0 1 connected 2-1\n", "a 10.0.0.1:1@2 master - 0 0 1 connected 0-16384\n"} {
+	for _, bad := range []string{"", "a 10.0.0.1:1@2 master - 0 0 1 connected\n",
+		"a 10.0.0.1 master - 0 0 1 connected 1\n",
+		"a 10.0.0.1:1@2 master - 0 0 x connected 1\n", "a 10.0.0.1:1@2 master - 0 0 1 connected 2-1\n",
+		"a 10.0.0.1:1@2 master - 0 0 1 connected 0-16384\n"} {
 		if view, err := readView(bad, nil, ""); !errors.Is(err, errShape) {
 			t.Errorf("%q gives %+v and %v", bad, view, err)
 		}
@@ -183,7 +187,8 @@ func TestSettleNames(t *testing.T) {
 		{[]claimed{say("10.0.0.1:1", ""), say("a.example:1", "named")}, "a.example:1"},
 		{[]claimed{say("10.0.0.1:1", "")}, "a.example:1"},
 		{[]claimed{say("10.0.0.1:1", "own")}, "a.example:1"},
-		{[]claimed{say("a.example:1", "named"), say("b.example:1", "own named"), say("a.example:1", "named")}, "b.example:1"},
+		{[]claimed{say("a.example:1", "named"), say("b.example:1", "own named"), say("a.example:1", "named")},
+			"b.example:1"},
 	} {
 		said := fmt.Sprint(step.all)
 		c.chooseAddresses(step.all)
@@ -198,7 +203,8 @@ func TestSettleNames(t *testing.T) {
 // Where a node says that a slot is kept, it is asked for, by whatever name.
 func TestMovedTo(t *testing.T) {
 	c := newDeafCluster(t)
-	if err := c.believe([]claimed{{id: "a", address: "a.example:1", named: true, epoch: 1, slots: []slotRange{{0, 9}}}}); err != nil {
+	if err := c.believe([]claimed{{id: "a", address: "a.example:1", named: true, epoch: 1, slots: []slotRange{{0,
+		9}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]string{

@@ -42,8 +42,10 @@ func (b *base) examine(ctx context.Context) (all []store.Finding) {
 	})
 	if err != nil {
 		all = append(all, store.Finding{
-			Check: "server", Level: store.Warn, Found: "a server could not be examined: " + b.frame.Fault(ctx, err).Error(),
-			Why: "names that it keeps cannot be locked while it is away", Fix: "start it, or let a replica take its place",
+			Check: "server", Level: store.Warn, Found: "a server could not be examined: " + b.frame.Fault(ctx,
+				err).Error(),
+			Why: "names that it keeps cannot be locked while it is away",
+			Fix: "start it, or let a replica take its place",
 		})
 	}
 	switch t := b.topology.(type) {
@@ -220,7 +222,8 @@ func (c *census) finding() store.Finding {
 		f.Level = store.Warn
 		f.Found = fmt.Sprintf("%d keys of queues never expire, such as %s", len(c.permanent),
 			store.Quote(c.permanent[0]))
-		f.Why = "they were changed by hand (PERSIST, RESTORE, SET); a claim in them may never expire, and block its name"
+		f.Why = "they were changed by hand (PERSIST, RESTORE, SET); a claim in them may never expire, and block " +
+			"its name"
 		f.Fix = "holdfast show NAME; if it is not in use: DEL KEY"
 	case len(c.foreign) > 0:
 		f.Level = store.Warn

@@ -16,8 +16,10 @@ import (
 // smallestACL is the one of the package's documentation.
 func smallestACL(prefix string) string {
 	return strings.NewReplacer("{P", "{"+prefix).
-		Replace("user me on >secret resetkeys ~holdfast:{P|* ~holdfast:{P}:* resetchannels &holdfast:{P}:push:* -@all " +
-			"+ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del +exists +pexpire " +
+		Replace("user me on >secret resetkeys ~holdfast:{P|* ~holdfast:{P}:* resetchannels &holdfast:{P}:push:* " +
+			"-@all " +
+			"+ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del " +
+			"+exists +pexpire " +
 			"+pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard")
 }
 
@@ -71,12 +73,14 @@ func TestConnections(t *testing.T) {
 	own := fmt.Sprintf("cert=%s&key=%s", certificates.CertFile, certificates.KeyFile)
 	authority := "&ca=" + certificates.CAFile
 	for name, url := range map[string]string{
-		"TLS":                  "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own + authority,
-		"TLS by another name":  "rediss://default:open%20sesame@" + encrypted.Addr() + "?" + own + authority + "&server-name=localhost",
-		"TLS without checking": "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own + "&insecure-skip-verify=true",
-		"a database":           "redis://" + plain.Addr() + "/3",
-		"a socket":             "redis+unix://" + plain.Socket() + "?db=3&prefix=socket",
-		"an odd prefix":        "redis://" + plain.Addr() + "?prefix=" + url.QueryEscape("{a|b}*\n%"),
+		"TLS": "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own + authority,
+		"TLS by another name": "rediss://default:open%20sesame@" + encrypted.Addr() + "?" + own + authority +
+			"&server-name=localhost",
+		"TLS without checking": "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own +
+			"&insecure-skip-verify=true",
+		"a database":    "redis://" + plain.Addr() + "/3",
+		"a socket":      "redis+unix://" + plain.Socket() + "?db=3&prefix=socket",
+		"an odd prefix": "redis://" + plain.Addr() + "?prefix=" + url.QueryEscape("{a|b}*\n%"),
 	} {
 		t.Run(name, func(t *testing.T) { testkit.CheckWorks(t, openAt(t, url)) })
 	}

@@ -195,12 +195,14 @@ func TestPlainJoinsAgain(t *testing.T) {
 
 func TestPlainOptionsAreForPlainMode(t *testing.T) {
 	client := handIn(t, servers.Redis(t).Addr())
-	for _, option := range []redisstore.Option{redisstore.WithRetry(time.Second), redisstore.WithDrift(0.1), redisstore.WithValue(nil)} {
+	for _, option := range []redisstore.Option{redisstore.WithRetry(time.Second), redisstore.WithDrift(0.1),
+		redisstore.WithValue(nil)} {
 		if _, err := redisstore.New(t.Context(), client, option); !errors.Is(err, store.ErrUnsupported) {
 			t.Errorf("New with an option of plain mode: %v", err)
 		}
 	}
-	for _, option := range []redisstore.Option{redisstore.WithRetry(0), redisstore.WithDrift(-1), redisstore.WithPrefix("\x00"), redisstore.WithStartupDelay(time.Second)} {
+	for _, option := range []redisstore.Option{redisstore.WithRetry(0), redisstore.WithDrift(-1),
+		redisstore.WithPrefix("\x00"), redisstore.WithStartupDelay(time.Second)} {
 		if _, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), option); err == nil {
 			t.Error("New took an option that is wrong")
 		}
@@ -246,7 +248,8 @@ func TestPlainThenBothThenLine(t *testing.T) {
 		},
 		"line": func(wait holdfast.Option) (unlocker, error) { return line.Mutex("moved", wait).Lock(ctx) },
 	}
-	for _, pair := range [][2]string{{"plain", "both"}, {"both", "plain"}, {"both", "line"}, {"line", "both"}, {"both", "both"}} {
+	for _, pair := range [][2]string{{"plain", "both"}, {"both", "plain"}, {"both", "line"}, {"line", "both"}, {"both",
+		"both"}} {
 		held, err := takes[pair[0]](holdfast.WithWait(testkit.Patience))
 		if err != nil {
 			t.Fatalf("%s: %v", pair[0], err)
@@ -310,7 +313,8 @@ func TestPlainPrefixesRunTogether(t *testing.T) {
 
 // plainACL is the one of the package's documentation.
 var plainACL = strings.Fields("on >secret resetkeys ~lock:* ~holdfast:{}:* resetchannels &holdfast:{}:push:* -@all " +
-	"+ping +info +time +select +subscribe +unsubscribe +publish +eval +evalsha +get +set +incr +del +exists +pexpire +pttl")
+	"+ping +info +time +select +subscribe +unsubscribe +publish +eval +evalsha +get +set +incr +del +exists " +
+	"+pexpire +pttl")
 
 // plainTour does all that can be done in plain mode.
 func plainTour(ctx context.Context, at store.Location) error {

@@ -139,7 +139,8 @@ func TestPlainContention(t *testing.T) {
 	defer cancel()
 	var turns testkit.Turns
 	var workers sync.WaitGroup
-	for _, option := range []holdfast.Option{holdfast.WithHandOver(0, 0), holdfast.WithWait(time.Minute), holdfast.WithTTL(5 * time.Second)} {
+	for _, option := range []holdfast.Option{holdfast.WithHandOver(0, 0), holdfast.WithWait(time.Minute),
+		holdfast.WithTTL(5 * time.Second)} {
 		locks := openLocks(t, server, "", option)
 		for range 4 {
 			workers.Go(func() {

@@ -84,7 +84,8 @@ func (s *lines) said(c *store.Claim, at *slotKeys) string {
 
 // appendRest appends "KIND LIMIT UNITS TTL GRACE CHANNEL ABOUT".
 func appendRest(b []byte, c *store.Claim, at *slotKeys, about string) []byte {
-	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL), ceilMillis(c.Grace)} {
+	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL),
+		ceilMillis(c.Grace)} {
 		b = append(strconv.AppendInt(b, n, 10), ' ')
 	}
 	b = append(append(b, at.channel...), ' ')

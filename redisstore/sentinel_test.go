@@ -234,8 +234,10 @@ func TestSentinelFaults(t *testing.T) {
 	}{
 		{"another name", "redis+sentinel://" + plain + "/unknown", true, "it knows no master of this name"},
 		{"no sentinel password", "rediss+sentinel://:open@" + at, true, "wants a password"},
-		{"wrong sentinel password", "rediss+sentinel://:open@" + at + "&sentinel-password=secret", true, "this user and password"},
-		{"wrong password", "rediss+sentinel://:secret@" + at + "&sentinel-password=sesame", true, "this user and password"},
+		{"wrong sentinel password", "rediss+sentinel://:open@" + at + "&sentinel-password=secret", true,
+			"this user and password"},
+		{"wrong password", "rediss+sentinel://:secret@" + at + "&sentinel-password=sesame", true,
+			"this user and password"},
 	} {
 		t.Run(test.name, func(t *testing.T) { checkFault(t, refusal(t, test.url), test.final, test.says) })
 	}

@@ -173,7 +173,8 @@ func TestReplacedMasterIsNotUsed(t *testing.T) {
 	s := newBase("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1"}})
 	defer s.store.frame.End()
 	for question, address := range []string{"a", "b"} {
-		if _, err := s.believe(question+1, []masterReport{says(int64(question), address)}, newUnlocated("nobody says", "sentinel ", explain)); err != nil {
+		if _, err := s.believe(question+1, []masterReport{says(int64(question), address)}, newUnlocated("nobody says",
+			"sentinel ", explain)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,7 +62,8 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			g.hold(0, 1, 2, 3, 4)
 			p := g.begin(vote.Keep)
 			g.pass()
-			g.fails(p, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{0: silent50, 1: silent50, 2: silent50, 3: silent50, 4: silent50})
+			g.fails(p, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{0: silent50, 1: silent50, 2: silent50,
+				3: silent50, 4: silent50})
 			p = g.begin(vote.Keep)
 			g.answer(vote.Keep, renewed, 0, 1, 2, 3) // the first
 			g.answer(vote.Keep, renewed, 0)

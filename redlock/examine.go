@@ -68,7 +68,8 @@ func majorityOf(nodes []NodeHealth) store.Finding {
 		f.Found += ": " + strings.Join(others, "; ")
 		f.Level = store.Warn
 		f.Why = "fewer failures are left until no lock is granted"
-		f.Fix = "holdfast redlock status shows the nodes; start those that are away, and run holdfast redlock init once " +
+		f.Fix = "holdfast redlock status shows the nodes; start those that are away, and run holdfast redlock init " +
+			"once " +
 			"for new ones"
 	}
 	if votes < need {

@@ -28,7 +28,8 @@ func TestCallEndsWithinTTL(t *testing.T) {
 		synctest.Wait() // it waits for the first
 		g.pass()
 		g.fails(first, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{
-			0: "no response in 600ms", 1: "no response in 600ms", 2: "no response in 600ms", 3: "no response in 600ms", 4: "no response in 600ms",
+			0: "no response in 600ms", 1: "no response in 600ms", 2: "no response in 600ms", 3: "no response in 600ms",
+			4: "no response in 600ms",
 		})
 		err := <-second
 		if took := time.Since(began); err == nil || took != ttl {

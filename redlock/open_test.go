@@ -19,8 +19,9 @@ import (
 func TestURLs(t *testing.T) {
 	t.Parallel()
 	testkit.RefuseURLs(t, map[string]string{
-		"redlock://h1,h2":                            "needs at least 3 nodes, and these are 2",
-		"redlock://h1,h2,h3,h4":                      "odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3",
+		"redlock://h1,h2": "needs at least 3 nodes, and these are 2",
+		"redlock://h1,h2,h3,h4": "odd number of nodes, and these are 4: a majority of them is " +
+			"3, so that no more may fail than of 3",
 		"redlock://h1,h2,h1:6379":                    "a node is named twice",
 		"redlock://h1,h2,h3/x":                       "the database is a number",
 		"redlock://h1,h2,h3?max-ttl=abc":             "max-ttl is a duration",
@@ -51,7 +52,8 @@ func TestOpenRefuses(t *testing.T) {
 		allow string // which lets it pass
 		want  string
 	}{
-		"one server twice": {strings.Replace(good.nodes[0].Addr(), "127.0.0.1", "localhost", 1), "", "it is the same server as"},
+		"one server twice": {strings.Replace(good.nodes[0].Addr(), "127.0.0.1", "localhost", 1), "",
+			"it is the same server as"},
 		"a replica":        {replica.Replicas[0].Addr(), "", "it is a replica"},
 		"replicas":         {replica.Master.Addr(), "replicas", "it has 1 replica"},
 		"a sentinel":       {watched.Sentinels[0].Addr(), "", "it is a Sentinel"},

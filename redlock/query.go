@@ -187,7 +187,10 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	}
 	looks := s.requestAll(ctx, vote.Request{Op: vote.Look, Key: s.key(name)})
 	all := s.requestAll(ctx, vote.Request{Op: vote.Break, Key: s.key(name), Ticket: ticket, TTL: s.maxTTL})
-	if i := slices.IndexFunc(looks, func(a vote.Answer) bool { return a.Code == vote.Denied && a.Ticket == ticket }); i >= 0 {
+	if i := slices.IndexFunc(looks, func(a vote.Answer) bool {
+		return a.Code == vote.Denied &&
+			a.Ticket == ticket
+	}); i >= 0 {
 		bury := vote.Request{
 			Op:    vote.Leave,
 			Key:   s.key(name),
@@ -225,7 +228,8 @@ func (s *Store) Names(context.Context, string) iter.Seq2[string, error] {
 		yield(
 			"",
 			fmt.Errorf(
-				"%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and sqlite: can list locks",
+				"%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and sqlite: can "+
+					"list locks",
 				store.ErrUnsupported,
 			),
 		)

@@ -77,7 +77,8 @@ func TestCallsGiveUp(t *testing.T) {
 		}, short.TTL},
 		"Leave": {func(ctx context.Context, s *Store) error { return s.Leave(ctx, short) }, short.TTL},
 		"Break": {func(ctx context.Context, s *Store) error { return s.Break(ctx, "x", 5) }, frame.AskTimeout},
-		"Line":  {func(ctx context.Context, s *Store) error { _, err := s.Queue(ctx, "x"); return err }, frame.AskTimeout},
+		"Line": {func(ctx context.Context, s *Store) error { _, err := s.Queue(ctx, "x"); return err },
+			frame.AskTimeout},
 		"Names": {func(ctx context.Context, s *Store) (err error) {
 			for _, err = range s.Names(ctx, "") {
 			}
@@ -235,7 +236,8 @@ func TestBadNames(t *testing.T) {
 		_, kept := s.Keep(t.Context(), []store.Claim{good, bad})
 		_, line := s.Queue(t.Context(), "")
 		for what, err := range map[string]error{
-			"Join": joined, "Keep": kept, "Leave": s.Leave(t.Context(), bad), "Break": s.Break(t.Context(), "", 5), "Line": line,
+			"Join": joined, "Keep": kept, "Leave": s.Leave(t.Context(), bad), "Break": s.Break(t.Context(), "", 5),
+			"Line": line,
 		} {
 			if !errors.Is(err, store.ErrBadName) || f.count(what) != 0 {
 				t.Errorf("%s: %v, and the engine was asked %d times", what, err, f.count(what))

@@ -126,7 +126,8 @@ func (s *scene) production(ctx context.Context) {
 	take(short("account/bob", with(web(2, "transfer #882"), "transfer-882"), 30*time.Second))
 	take(short("account/bob", with(web(1, "transfer #881"), "transfer-881"), 30*time.Second))
 	take(short("account/alice", with(web(2, "transfer #882"), "transfer-882"), 30*time.Second))
-	for _, name := range []string{"cron/backup", "cron/report", "cron/rotate-keys", "mail/outbox", "leader/scheduler", "leader/gateway",
+	for _, name := range []string{"cron/backup", "cron/report", "cron/rotate-keys", "mail/outbox", "leader/scheduler",
+		"leader/gateway",
 		"cache/warm", "tenant/acme/export", "tenant/globex/export", "tenant/initech/import"} {
 		take(
 			short(name, job(strings.TrimPrefix(strings.ReplaceAll(name, "/", "-"), "cron-"), 600+len(name)),
@@ -429,7 +430,8 @@ func testOddNames(t *testing.T, b *chromium) {
 	for _, open := range []string{row("a" + script), row(long)} {
 		p.run(open + `.click()`)
 		p.await(
-			open + `.querySelector(".name").title === document.querySelector("#detail h2")?.innerText && document.querySelector("#detail .card")`,
+			open +
+				`.querySelector(".name").title === document.querySelector("#detail h2")?.innerText && document.querySelector("#detail .card")`,
 		)
 		if wide := p.number(`Number(document.documentElement.scrollWidth > innerWidth || document.querySelector("#detail").scrollWidth > document.querySelector("#detail").clientWidth)`); wide != 0 {
 			t.Error("the page is wider than its window")
@@ -462,7 +464,8 @@ func testOddNames(t *testing.T, b *chromium) {
 func testCommands(t *testing.T, b *chromium) {
 	s := newScene(t, webui.WithStoreURL("redis://:"+"secret@h:6379?prefix=it%27s"))
 	names := []string{
-		"plain", "two words", "it's", `$HOME "x" \n` + "`id`", "-rf", "tab\tand\u202eback", "🔒é", "a\nb;c", "*?[x]", "~", `back\slash` + "\x01'",
+		"plain", "two words", "it's", `$HOME "x" \n` + "`id`", "-rf", "tab\tand\u202eback", "🔒é", "a\nb;c", "*?[x]",
+		"~", `back\slash` + "\x01'",
 	}
 	p := s.openPage(t, b, 1300, 800)
 	bash, err := exec.LookPath("bash")
@@ -518,7 +521,8 @@ func testDeadlockInBrowser(t *testing.T, b *chromium) {
 	)
 	var label string
 	testkit.Must(t, p.eval(`document.querySelector(".deadlock").getAttribute("aria-label")`, &label))
-	for _, want := range []string{"transfer 1 waits for bob, which transfer 2 holds", "transfer 2 waits for alice, which transfer 1 holds"} {
+	for _, want := range []string{"transfer 1 waits for bob, which transfer 2 holds",
+		"transfer 2 waits for alice, which transfer 1 holds"} {
 		if !strings.Contains(label, want) {
 			t.Errorf("no %q in %q", want, label)
 		}

@@ -280,7 +280,8 @@ func (b *tab) press(keys ...string) {
 		} else if key == "Enter" {
 			params["text"] = "\r"
 		}
-		if code := map[string]int{"Enter": 13, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "End": 35, "Home": 36}[key]; code != 0 {
+		if code := map[string]int{"Enter": 13, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "End": 35,
+			"Home": 36}[key]; code != 0 {
 			params["windowsVirtualKeyCode"] = code
 		}
 		b.do("Input.dispatchKeyEvent", params)

@@ -143,7 +143,8 @@ func (h *Handler) serveCall(w http.ResponseWriter, r *http.Request, name string)
 // serveInfo returns what does not change.
 func (h *Handler) serveInfo(w http.ResponseWriter, _ *http.Request) {
 	respond(w, map[string]any{
-		"store": h.client.Abilities().Store, "url": h.storeURL, "prefix": h.prefix, "break": h.breaks, "health": h.health != nil,
+		"store": h.client.Abilities().Store, "url": h.storeURL, "prefix": h.prefix, "break": h.breaks,
+		"health": h.health != nil,
 	})
 }
 

@@ -61,7 +61,8 @@ type freshRead struct {
 
 func newHub(closed context.Context, client *holdfast.Client, prefix string, maxViewers int) *hub {
 	return &hub{
-		client: client, prefix: prefix, maxViewers: maxViewers, lingerFor: defaultLinger, closed: closed, reads: make(chan struct{}, maxReads),
+		client: client, prefix: prefix, maxViewers: maxViewers, lingerFor: defaultLinger, closed: closed,
+		reads: make(chan struct{}, maxReads),
 		board: newBoard(), viewers: map[*viewer]bool{}, fresh: map[string]*freshRead{},
 	}
 }
@@ -214,7 +215,8 @@ type messageJSON struct {
 
 func newMessage(b *board, now time.Time) messageJSON {
 	m := messageJSON{
-		Now: now.UnixMilli(), Loaded: b.loaded, Failing: b.failure(), Held: b.held, Waiting: b.waiting, Deadlocks: [][]stepJSON{},
+		Now: now.UnixMilli(), Loaded: b.loaded, Failing: b.failure(), Held: b.held, Waiting: b.waiting,
+		Deadlocks: [][]stepJSON{},
 	}
 	if m.Unread = len(b.unread); m.Unread > 0 {
 		m.UnreadWhy = b.unread[slices.Min(slices.Collect(maps.Keys(b.unread)))]

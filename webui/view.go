@@ -117,7 +117,8 @@ func newRow(q *queue) rowJSON {
 // detail returns what the page shows of a queue, which may be empty.
 func (b *board) detail(name string, now time.Time) detailJSON {
 	d := detailJSON{
-		Now: now.UnixMilli(), Name: name, Version: b.version, Watched: millis(b.since), Entries: []entryJSON{}, Notes: []string{},
+		Now: now.UnixMilli(), Name: name, Version: b.version, Watched: millis(b.since), Entries: []entryJSON{},
+		Notes:     []string{},
 		Deadlocks: [][]stepJSON{}, Events: []eventJSON{}, Tree: []*blockJSON{},
 	}
 	if q := b.queues[name]; q != nil {

@@ -227,7 +227,8 @@ func (s *Store) tick(ctx context.Context, nodes []serverReport) store.Finding {
 		if !certain {
 			f.Level = store.Warn
 		}
-		f.Why = "with a longer tick than the store reckons with, a lease can be believed for longer than the servers keep it"
+		f.Why = "with a longer tick than the store reckons with, a lease can be believed for longer than the " +
+			"servers keep it"
 		f.Fix = fmt.Sprintf("append tick=%v to the URL of all clients, or set tickTime=%d at the servers", found,
 			told.Milliseconds())
 	case 4*found < told:

@@ -107,7 +107,8 @@ func TestForeignChildren(t *testing.T) {
 func TestCuratorOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"b-__READ__2147483646", "a-__WRIT__2147483647", "a-__READ__2147483647", "d-__READ__-2147483648", "c-__WRIT__-2147483647",
+		"b-__READ__2147483646", "a-__WRIT__2147483647", "a-__READ__2147483647", "d-__READ__-2147483648",
+		"c-__WRIT__-2147483647",
 	}
 	for range 20 {
 		children := append(slices.Clone(want), "-", "other")

@@ -233,7 +233,8 @@ func (z *servers) Confirm(
 	switch {
 	case failed && op.index == 0:
 		return alive, -1, sessionqueue.ErrOver
-	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
+	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err,
+		zk.ErrNodeExists)):
 		return alive, of[op.index], nil
 	case failed:
 		at := of[op.index]

@@ -46,7 +46,8 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 		if there, err := exists(ctx, c, z.chroot); err != nil {
 			return 0, pathError(z.chroot, err)
 		} else if !there {
-			return 0, final(fmt.Errorf("there is no node %s: make it, or leave the path out of the URL", store.Quote(z.chroot)))
+			return 0, final(fmt.Errorf("there is no node %s: make it, or leave the path out of the URL",
+				store.Quote(z.chroot)))
 		}
 	}
 	for _, node := range z.tree() {

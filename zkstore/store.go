@@ -27,7 +27,8 @@ func newStore(f *frame.Frame, set *settings) *Store {
 	z := &servers{settings: set, layout: set.layout()}
 	s := &Store{
 		Store: sessionqueue.New(sessionqueue.Config[*client]{
-			Frame: f, Server: z, TTL: set.ttl, WatchOwn: true, WatchTwo: !z.layout.foreign(), Foreign: z.layout.foreign(),
+			Frame: f, Server: z, TTL: set.ttl, WatchOwn: true, WatchTwo: !z.layout.foreign(),
+			Foreign: z.layout.foreign(),
 		}),
 		servers: z,
 	}

@@ -68,7 +68,8 @@ func configOf(client redis.UniversalClient) (config redisstore.Config, get crede
 	case *redis.ClusterClient:
 		o := c.Options()
 		if o.ClusterSlots != nil {
-			return config, nil, fmt.Errorf("%w: a cluster client with its own ClusterSlots, as of NewFailoverClusterClient; "+
+			return config, nil, fmt.Errorf("%w: a cluster client with its own ClusterSlots, as of "+
+				"NewFailoverClusterClient; "+
 				"use NewFailoverClient", store.ErrUnsupported)
 		}
 		config.Addresses, config.Cluster = o.Addrs, true

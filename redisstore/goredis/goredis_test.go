@@ -222,8 +222,9 @@ func TestClientIsNotClosed(t *testing.T) {
 func TestRefusedClients(t *testing.T) {
 	server := servers.Redis(t, servers.Password("open sesame"))
 	for name, client := range map[string]redis.UniversalClient{
-		"a ring":             redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}}),
-		"failover by reader": redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", RouteByLatency: true}),
+		"a ring": redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}}),
+		"failover by reader": redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m",
+			RouteByLatency: true}),
 	} {
 		t.Cleanup(func() { client.Close() })
 		if _, err := goredis.New(t.Context(), client); !errors.Is(err, holdfast.ErrUnsupported) {
@@ -234,8 +235,11 @@ func TestRefusedClients(t *testing.T) {
 		options redis.Options
 		final   bool // a provider may return another password next time
 	}{
-		"a wrong password":            {redis.Options{Username: "me", Password: "secret"}, true},
-		"a provider's wrong password": {redis.Options{CredentialsProvider: func() (string, string) { return "me", "secret" }}, false},
+		"a wrong password": {redis.Options{Username: "me", Password: "secret"}, true},
+		"a provider's wrong password": {redis.Options{CredentialsProvider: func() (string, string) {
+			return "me",
+				"secret"
+		}}, false},
 	} {
 		c.options.Addr = server.Addr()
 		client := redis.NewClient(&c.options)

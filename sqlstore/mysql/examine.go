@@ -46,7 +46,8 @@ func (e engine) Examine(ctx context.Context) []store.Finding {
 	}
 	if err != nil {
 		return []store.Finding{{
-			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx, err).Error(),
+			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx,
+				err).Error(),
 			Why: "whether the server keeps what it has acknowledged is not known", Fix: "run doctor again",
 		}}
 	}
@@ -107,7 +108,8 @@ func (f *facts) clocks(asked time.Time) store.Finding {
 	if ahead.Abs() > farOff {
 		found.Level = store.Warn
 		found.Why = "deadlines are counted by the server's clock alone; one that is stepped forward ends leases at once"
-		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be slewed, " +
+		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be " +
+			"slewed, " +
 			"not stepped"
 	}
 	return found
@@ -174,7 +176,8 @@ func (f *facts) leftovers() store.Finding {
 	if f.expired > 0 {
 		found.Level = store.Warn
 		found.Found = fmt.Sprintf("%d claims expired five minutes ago and are still there", f.expired)
-		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock was set back"
+		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock " +
+			"was set back"
 		found.Fix = "SELECT * FROM holdfast_lines WHERE deadline < NOW(); holdfast break NAME"
 	}
 	return found

@@ -92,7 +92,8 @@ func TestSnapshotAfterLock(t *testing.T) {
 					t.Errorf("they are %v and %v, want waiting", standing.State, lock.State)
 				}
 			} else if standing.State != store.Held || err == nil || !strings.Contains(err.Error(), "1062") {
-				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", standing.State, lock.State, err)
+				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", standing.State, lock.State,
+					err)
 			}
 		})
 	}

@@ -52,7 +52,8 @@ var text = routines.Text{
 	Look:    "CALL holdfast_look(?, ?, ?, ?)",
 	Expired: "CALL holdfast_expired(?)",
 	Queue:   "SELECT " + place + " FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
-	Names:   `SELECT DISTINCT name FROM holdfast_claims WHERE prefix = ? AND LOCATE(?, name) = 1 AND deadline > ` + clock,
+	Names: `SELECT DISTINCT name FROM holdfast_claims WHERE prefix = ? AND LOCATE(?, name) = 1 AND deadline > ` +
+		clock,
 	Page: "SELECT name, format, " + place + ` FROM holdfast_claims
 		WHERE prefix = ? AND LOCATE(?, name) = 1 AND name > ? ORDER BY name, seat LIMIT ?`,
 }

@@ -17,7 +17,8 @@ import (
 func TestRolledBackByServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
-	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type " +
+		"= 'Lock'"
 	const lock = "UPDATE holdfast.slots SET mark = mark WHERE slot = $1"
 	for name, test := range map[string]struct {
 		setting string

@@ -119,8 +119,10 @@ func TestFaults(t *testing.T) {
 		{name: "kill -9, restart", strike: (*scene).killServer},
 		{name: "kill -9 of a backend", strike: (*scene).killBackend},
 		{name: "backends terminated", strike: (*scene).terminateBackends},
-		{name: "server stopped for less than the ttl", effect: testkit.Harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
-		{name: "server stopped for more than the ttl", effect: testkit.MustHurt, strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
+		{name: "server stopped for less than the ttl", effect: testkit.Harmless,
+			strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
+		{name: "server stopped for more than the ttl", effect: testkit.MustHurt,
+			strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
 		{name: "backend stopped within a call", strike: (*scene).pauseBackend},
 		{name: "connections cut", strike: (*scene).cutConnections},
 		{name: "replies swallowed", effect: testkit.MustHurt, strike: func(s *scene) {

@@ -53,7 +53,8 @@ type finding struct {
 
 // inspect reads what must be known of the server before it is used.
 func (e *engine) inspect(ctx context.Context) (f finding, err error) {
-	err = e.DB.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+	err = e.DB.QueryRowContext(ctx,
+		`SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
 		current_setting('transaction_read_only')::boolean,
 		to_regclass('holdfast.slots') IS NOT NULL, coalesce((SELECT string_agg(privilege || ' on ' || thing, ', ') FROM (
 			SELECT privilege, 'holdfast.' || name AS thing FROM (VALUES

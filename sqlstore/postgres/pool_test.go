@@ -273,7 +273,10 @@ func TestCredentialsChange(t *testing.T) {
 		held[name] = testkit.Held(t, s, testkit.Claim(name, time.Minute))
 	}
 	write(testkit.Secret)
-	terminate := func() { execute(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'") }
+	terminate := func() {
+		execute(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "+
+			"'app'")
+	}
 	terminate()
 	for name, s := range stores {
 		testkit.Await(t, "it is refused", func() bool {

@@ -64,17 +64,21 @@ func TestRefusedLogin(t *testing.T) {
 		words     string
 		options   []postgres.Option
 	}{
-		{"wrong password", plain.URL("postgres", testkit.Secret, "postgres"), "refuses this user, password or database", nil},
-		{"unknown user", plain.URL("nobody", testkit.Secret, "postgres"), "refuses this user, password or database", nil},
+		{"wrong password", plain.URL("postgres", testkit.Secret, "postgres"), "refuses this user, password or database",
+			nil},
+		{"unknown user", plain.URL("nobody", testkit.Secret, "postgres"), "refuses this user, password or database",
+			nil},
 		{"unknown database", plain.URL("postgres", "right", "nowhere"), "there is no such database", nil},
 		{
-			"TLS demanded of a server without", "postgres://postgres:right@" + plain.Addr() + "/postgres?sslmode=require",
+			"TLS demanded of a server without", "postgres://postgres:right@" + plain.Addr() +
+				"/postgres?sslmode=require",
 			"TLS", nil,
 		},
 		{"no TLS where the server demands it", urlAt(safe.Addr()), "refuses this user, password or database", nil},
 		{
 			"unknown authority",
-			"postgres://postgres@" + safe.Addr() + "/postgres?sslmode=verify-full&sslrootcert=" + url.QueryEscape(foreign.CAFile),
+			"postgres://postgres@" + safe.Addr() + "/postgres?sslmode=verify-full&sslrootcert=" +
+				url.QueryEscape(foreign.CAFile),
 			"certificate signed by unknown authority", nil,
 		},
 		{
@@ -274,12 +278,14 @@ func TestAlteredTables(t *testing.T) {
 		calls       []string // those that must fail
 	}{
 		{"column renamed", "ALTER TABLE holdfast.claims RENAME COLUMN inbox TO outbox", []string{"Join", "Keep"}},
-		{"column dropped", "ALTER TABLE holdfast.claims DROP COLUMN deadline CASCADE", []string{"Join", "Keep", "Line", "Names"}},
+		{"column dropped", "ALTER TABLE holdfast.claims DROP COLUMN deadline CASCADE", []string{"Join", "Keep", "Line",
+			"Names"}},
 		{"type changed", "ALTER TABLE holdfast.slots ALTER COLUMN mark TYPE text", []string{"Join"}},
 		{"function dropped", "DROP FUNCTION holdfast.keep", []string{"Keep"}},
 		{"table dropped", "DROP TABLE holdfast.tombstones", []string{"Join"}},
 		{"slots deleted", "DELETE FROM holdfast.slots", []string{"Open", "Join", "Keep", "Leave", "Break", "Line"}},
-		{"slot deleted", "DELETE FROM holdfast.slots WHERE slot < 255", []string{"Open", "Join", "Keep", "Leave", "Break", "Line"}},
+		{"slot deleted", "DELETE FROM holdfast.slots WHERE slot < 255", []string{"Open", "Join", "Keep", "Leave",
+			"Break", "Line"}},
 		{"meta emptied", "DELETE FROM holdfast.meta", []string{"Open"}},
 		{"schema dropped", "DROP SCHEMA holdfast CASCADE", []string{"Join", "Keep", "Leave", "Break", "Line", "Names"}},
 	} {

@@ -37,7 +37,8 @@ func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, err
 	}
 	args := []any{
 		e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit,
-		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn), e.inbox(), waits,
+		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn),
+		e.inbox(), waits,
 		string(details),
 	}
 	a := e.newResults(1)
@@ -156,7 +157,8 @@ func (e *Engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Re
 			_ = e.tidy(ctx, slotOf(e.Prefix, name), e.Prefix, name) // the next thorough poll finds it again
 		}
 	}
-	if again, _, err := e.queryAll(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), false); err == nil {
+	if again, _, err := e.queryAll(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims),
+		false); err == nil {
 		return again, nil
 	}
 	return answers, nil // what was read first is still true
@@ -353,8 +355,9 @@ func readEntry(name, text string) (p store.Entry, err error) {
 		return p, err
 	}
 	p.Claim = store.Claim{
-		Name: name, Demand: store.Demand{Kind: kindOf(r.Kind), Units: r.Units, Limit: r.Capacity}, Ticket: r.Ticket, Turn: r.Turn,
-		TTL: micros(r.TTL), Grace: micros(r.Grace), Owner: &store.Owner{},
+		Name: name, Demand: store.Demand{Kind: kindOf(r.Kind), Units: r.Units, Limit: r.Capacity}, Ticket: r.Ticket,
+		Turn: r.Turn,
+		TTL:  micros(r.TTL), Grace: micros(r.Grace), Owner: &store.Owner{},
 	}
 	p.State, p.Left, p.Since = stateOf(r.State), micros(r.Left), time.Now().Add(-micros(r.Age))
 	if r.ID != "" {

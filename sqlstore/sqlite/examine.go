@@ -75,7 +75,8 @@ func (e *engine) fileSystem() store.Finding {
 		f.Level = store.Fail
 		f.Why = "other machines can write to the file, and file locks of a network are not reliable: two clients can " +
 			"hold one lock"
-		f.Fix = "move the file to a local disk; for locks between machines use a server, such as redis:// or postgres://"
+		f.Fix = "move the file to a local disk; for locks between machines use a server, such as redis:// or " +
+			"postgres://"
 	}
 	return f
 }

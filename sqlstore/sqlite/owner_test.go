@@ -51,7 +51,8 @@ func TestOthersFilesAreRefused(t *testing.T) {
 			check(t, os.Mkdir(path+"-wake", 0o777))
 			strangers(t, path+"-wake")
 		}, "-wake belongs to"},
-		"folder": {func(t *testing.T, path string) { strangers(t, filepath.Dir(path)) }, "folder belongs to user 65533"},
+		"folder": {func(t *testing.T, path string) { strangers(t, filepath.Dir(path)) },
+			"folder belongs to user 65533"},
 		"link in a folder for all": {func(t *testing.T, path string) {
 			check(t, os.Chmod(filepath.Dir(path), 0o777|fs.ModeSticky))
 			check(t, os.Symlink(filepath.Join(t.TempDir(), "mine.db"), path))
@@ -142,7 +143,8 @@ func TestSharedModes(t *testing.T) {
 	e := open(t, path, WithShared())
 	join(t, e, newClaim("x"), store.Held)
 	for name, want := range map[string]fs.FileMode{
-		path: 0o660, path + "-wal": 0o660, path + "-shm": 0o660, path + "-wake": 0o770, e.notifier.path(e.notifier.name()): 0o770,
+		path: 0o660, path + "-wal": 0o660, path + "-shm": 0o660, path + "-wake": 0o770,
+		e.notifier.path(e.notifier.name()): 0o770,
 	} {
 		info, err := os.Lstat(name)
 		if err != nil || info.Mode().Perm() != want {

@@ -189,7 +189,8 @@ func TestUntil(t *testing.T) {
 		call := f.Call(t.Context(), time.Minute)
 		defer call.End()
 		time.Sleep(time.Second)
-		if got, want := call.Until(store.Held, 10*time.Second), sent.Add(10*time.Second-102*time.Millisecond); got != want {
+		if got, want := call.Until(store.Held, 10*time.Second),
+			sent.Add(10*time.Second-102*time.Millisecond); got != want {
 			t.Errorf("until %v, want %v", got, want)
 		}
 		if got := call.Until(store.Gone, 10*time.Second); !got.IsZero() {

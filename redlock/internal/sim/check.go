@@ -96,7 +96,8 @@ func (w *world) suspect(a *actor, l *life, node int) {
 		s := w.nodes[e.node]
 		k, now := s.node.Keys[a.key], s.clock(w.now)
 		switch {
-		case l.orphan || !a.alive || s.dead || s.stepped || s.broke > l.end0 || k.Value != l.value || now.Milliseconds() > k.End:
+		case l.orphan || !a.alive || s.dead || s.stepped || s.broke > l.end0 || k.Value != l.value ||
+			now.Milliseconds() > k.End:
 		case !s.up || a.frozen+idle > w.now || l.active+idle > w.now:
 			w.suspect(a, l, e.node)
 		default:

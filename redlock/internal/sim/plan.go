@@ -225,7 +225,8 @@ func (w *world) planWeather() {
 		return
 	case sleepers:
 		w.weather = weather{lose: w.pick(300, 20), slow: w.pick(500, 50, 200), ambush: w.pick(1000, 50, 150)}
-		w.weather.ambushOp, w.weather.kind = []vote.Op{vote.Take, vote.Raise, vote.Keep, vote.Keep}[w.random.IntN(4)], pauseClient
+		w.weather.ambushOp, w.weather.kind = []vote.Op{vote.Take, vote.Raise, vote.Keep, vote.Keep}[w.random.IntN(4)],
+			pauseClient
 		return
 	case lockstep:
 		w.weather = weather{fixed: true}

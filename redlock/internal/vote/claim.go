@@ -91,8 +91,9 @@ func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
 		c.tries++
 		c.retire()
 		c.cur = &attempt{
-			Rules: c.rules, key: c.key, value: c.value(), ttl: c.ttl, life: c.life, try: c.tries, floor: floor, ceiling: c.ceiling,
-			began: now, seats: make([]nodeView, c.rules.Nodes), out: &c.send,
+			Rules: c.rules, key: c.key, value: c.value(), ttl: c.ttl, life: c.life, try: c.tries, floor: floor,
+			ceiling: c.ceiling,
+			began:   now, seats: make([]nodeView, c.rules.Nodes), out: &c.send,
 		}
 		if guess != 0 && c.ceiling == 0 && !c.rules.Without.Has(WriteBack) {
 			c.cur.proposal = max(guess, floor+1)

@@ -113,7 +113,8 @@ func TestLeavePublishes(t *testing.T) {
 	b.want(Request{Op: Take, Value: "a"}, Granted)
 	for _, value := range []string{"b", "a", "a"} {
 		for _, tell := range []bool{false, true} {
-			if _, freed := b.Do(b.now, b.run, &Request{Op: Leave, MaxTTL: testMax, Key: "lock", Value: value, Tell: tell}); freed != tell {
+			if _, freed := b.Do(b.now, b.run, &Request{Op: Leave, MaxTTL: testMax, Key: "lock", Value: value,
+				Tell: tell}); freed != tell {
 				t.Errorf("%s leaves, to be told %t: %t", value, tell, freed)
 			}
 		}
