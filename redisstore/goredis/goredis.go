@@ -1,7 +1,8 @@
 // Package goredis keeps locks in Redis over a go-redis client: for one server, for a master that Sentinel watches, or
 // for a cluster.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}) // or NewFailoverClient, NewClusterClient, NewUniversalClient
+//	// or NewFailoverClient, NewClusterClient, NewUniversalClient
+//	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 //	s, err := goredis.New(ctx, client)
 //	locks := holdfast.New(s)
 //

@@ -56,14 +56,17 @@ func (e *engine) inspect(ctx context.Context) (f finding, err error) {
 	err = e.DB.QueryRowContext(ctx,
 		`SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
 		current_setting('transaction_read_only')::boolean,
-		to_regclass('holdfast.slots') IS NOT NULL, coalesce((SELECT string_agg(privilege || ' on ' || thing, ', ') FROM (
+		to_regclass('holdfast.slots') IS NOT NULL,
+		coalesce((SELECT string_agg(privilege || ' on ' || thing, ', ') FROM (
 			SELECT privilege, 'holdfast.' || name AS thing FROM (VALUES
 				('claims', 'SELECT'), ('claims', 'INSERT'), ('claims', 'UPDATE'), ('claims', 'DELETE'),
 				('tombstones', 'SELECT'), ('tombstones', 'INSERT'), ('tombstones', 'DELETE'),
-				('slots', 'SELECT'), ('slots', 'UPDATE'), ('meta', 'SELECT'), ('meta', 'UPDATE')) AS needed (name, privilege)
+				('slots', 'SELECT'), ('slots', 'UPDATE'), ('meta', 'SELECT'), ('meta', 'UPDATE'))
+				AS needed (name, privilege)
 				WHERE NOT has_table_privilege(to_regclass('holdfast.' || name), privilege)
 			UNION ALL SELECT 'EXECUTE', oid::regprocedure::text FROM pg_proc
-				WHERE pronamespace = to_regnamespace('holdfast') AND NOT has_function_privilege(oid, 'EXECUTE')) AS l), '')`,
+				WHERE pronamespace = to_regnamespace('holdfast')
+				AND NOT has_function_privilege(oid, 'EXECUTE')) AS l), '')`,
 		e.Leading...).
 		Scan(&f.version, &f.encoding, &f.readOnly, &f.tables, &f.lacking)
 	return f, err

@@ -116,7 +116,8 @@ func (tx *transaction) grantFitting(name string, t *tally) error {
 // nextWaiting reads the first waiting claim behind r's seat into r.
 func (tx *transaction) nextWaiting(name string, r *row) (bool, error) {
 	return tx.one(`SELECT seat, ticket, id, kind, units, capacity, inbox FROM holdfast_claims
-		WHERE prefix = ? AND name = ? AND seat > ? AND state = 'waiting' ORDER BY seat LIMIT 1`, []any{tx.prefix, name, r.seat},
+		WHERE prefix = ? AND name = ? AND seat > ? AND state = 'waiting' ORDER BY seat LIMIT 1`,
+		[]any{tx.prefix, name, r.seat},
 		&r.seat, &r.ticket, &r.id, &r.kind, &r.units, &r.limit, &r.inbox)
 }
 
