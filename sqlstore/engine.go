@@ -59,7 +59,7 @@ type Pace struct {
 	Listening   time.Duration // the pause with pushes, which may be lost
 }
 
-// An Answer is where a claim stands, in the database's own time.
+// A Result is the status of a claim, in the time of the database.
 type Result struct {
 	State     store.State
 	Ticket    uint64
