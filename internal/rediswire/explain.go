@@ -80,7 +80,7 @@ func Explain(err error) (why error, final bool) {
 	switch {
 	case errors.As(err, &credentials):
 		return err, false
-	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) || errors.Is(err, Nil):
+	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) || errors.Is(err, ErrNil):
 		return fmt.Errorf("%w: %w", ErrShape, err), false
 	case errors.Is(err, ErrHandshake):
 		return fmt.Errorf("it cannot be reached: %w", err), false

@@ -2,6 +2,7 @@ package rediswire
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte("$99999999999\r\n"), byte(1))
 	f.Fuzz(func(t *testing.T, data []byte, step byte) {
 		whole, pieces := readAll(data, len(data)), readAll(data, int(step))
-		if !reflect.DeepEqual(whole, pieces) {
+		if fmt.Sprintf("%+v", whole) != fmt.Sprintf("%+v", pieces) {
 			t.Errorf("at once %#v, and in steps of %d %#v", whole, step, pieces)
 		}
 	})
