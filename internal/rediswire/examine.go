@@ -182,7 +182,7 @@ func (e *Examination) persistence() store.Finding {
 		f.Found += "; a node has no vote for max-ttl after that, so that no lock is granted twice"
 	case e.Delay > 0:
 		f.Level = store.OK
-		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to " +
+		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to "+
 			"that ttl",
 			e.Delay)
 	}
