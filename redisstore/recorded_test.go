@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore"
 )
 
-// The recorded costs. They are counts, not times, so that a change which costs more fails on any machine. After one that
-// costs less, lower them.
+// The recorded costs. They are counts, not times, so that a change which costs more fails on any machine. After one
+// that costs less, lower them.
 const (
 	recordedAllocations = 8    // of Lock and Unlock
 	recordedSwitches    = 0.05 // waits for another goroutine, for each Lock and Unlock; 0 on a machine that is not busy

@@ -44,8 +44,8 @@ func TestOldPasswordsAreForgotten(t *testing.T) {
 	}
 }
 
-// A login uses the user of the URL unless the credentials have one. An error of the credentials is reported as such, and
-// its text does not show the password that came with it.
+// A login uses the user of the URL unless the credentials have one. An error of the credentials is reported as such,
+// and its text does not show the password that came with it.
 func TestLogIn(t *testing.T) {
 	f := frame.New(frame.Config{Name: "nowhere"})
 	defer f.End()

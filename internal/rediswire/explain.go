@@ -54,8 +54,8 @@ var refusals = []refusal{
 	{"BUSY", false, "it is busy with somebody's script"},
 }
 
-// repeated is what stands before the arguments of a command that a server does not know. It cuts them off after 128 bytes and
-// changes some, so that a password among them cannot be told from other text.
+// repeated is what stands before the arguments of a command that a server does not know. It cuts them off after 128
+// bytes and changes some, so that a password among them cannot be told from other text.
 const repeated = ", with args beginning with:"
 
 // Explain says what went wrong in a sentence, and whether trying again is of no use.
@@ -112,7 +112,8 @@ func refusalText(err error) (said string, ok bool) {
 	return "", false
 }
 
-// Passes says whether the server refuses everything for now: to ask about each claim alone would only add to its trouble.
+// Passes says whether the server refuses everything for now: to ask about each claim alone would only add to its
+// trouble.
 func Passes(err error) bool {
 	return slices.ContainsFunc(refusals, func(r refusal) bool { return !r.final && strings.Contains(err.Error(), r.word) })
 }
