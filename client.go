@@ -261,7 +261,7 @@ func (c *Client) silence(ctx context.Context, limit time.Duration, err error) er
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &Fault{Store: c.abilities.Store, Err: fmt.Errorf("no answer in %v", limit)}
+	return &Fault{Store: c.abilities.Store, Err: &store.NoResponseError{After: limit}}
 }
 
 // failed wraps err in an *Error. It returns nil for nil.

@@ -114,7 +114,7 @@ func TestLeaseLostToSilence(t *testing.T) {
 				_, fault := errors.AsType[*store.Fault](err)
 				if !errors.Is(err, holdfast.ErrLost) || errors.Is(err, context.DeadlineExceeded) || !fault ||
 					!strings.Contains(err.Error(),
-						`"x" on memory: lease lost: it could not be renewed: no answer in `) {
+						`"x" on memory: lease lost: it could not be renewed: no response in `) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}

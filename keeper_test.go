@@ -166,7 +166,7 @@ func TestPartlySilentStore(t *testing.T) {
 		}
 		for err, want := range map[error]error{silent.Err(): holdfast.ErrLost, waiter.err: context.Canceled} {
 			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) ||
-				!strings.Contains(err.Error(), "no answer in") {
+				!strings.Contains(err.Error(), "no response in") {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}

@@ -173,7 +173,7 @@ func TestBusyStore(t *testing.T) {
 		var quick atomic.Bool
 		c := r.around(&detour{join: func(context.Context, store.Claim) error {
 			if !quick.Load() {
-				return &store.Fault{Store: "busy", Busy: true, Err: errors.New("no answer in time")}
+				return &store.Fault{Store: "busy", Busy: true, Err: errors.New("no response in time")}
 			}
 			return nil
 		}})

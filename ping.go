@@ -95,9 +95,8 @@ func (c *Client) ping(caller context.Context) error {
 // pingError replaces the error of a context by what it means: the client was closed, the caller gave up, or the store
 // did not respond.
 func (c *Client) pingError(caller, ctx context.Context, began time.Time, err error) error {
-	silent := &Fault{
-		Store: c.abilities.Store, Err: fmt.Errorf("no answer in %v", time.Since(began).Round(time.Millisecond)),
-	}
+	waited := time.Since(began).Round(time.Millisecond)
+	silent := &Fault{Store: c.abilities.Store, Err: &store.NoResponseError{After: waited}}
 	switch {
 	case err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()):
 		return err

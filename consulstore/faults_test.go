@@ -60,7 +60,7 @@ func storeURL(scheme string, ttl time.Duration, addrs ...string) string {
 var (
 	isFailing = regexp.MustCompile("cannot be reached|EOF|reset by peer|leader|consistent reads|rpc error|raft|" +
 		"deadline reached|No known Consul servers|shutdown")
-	isSlow = regexp.MustCompile("no answer in|no response|changes too fast|not sure")
+	isSlow = regexp.MustCompile("no response|changes too fast|not sure")
 )
 
 // Faults strike while a crowd contends: the servers, and in another scene connections and one process.

@@ -61,7 +61,7 @@ func (s *scene) losing(do func()) {
 // Errors of a server that is away, and of one that is slow: on a busy machine that needs no fault.
 var (
 	inTrouble = regexp.MustCompile("cannot be reached|connection was closed|still loading")
-	isSlow    = regexp.MustCompile("no answer in")
+	isSlow    = regexp.MustCompile("no response in")
 )
 
 // end stops the crowd and checks what came of it.
@@ -85,7 +85,8 @@ func (s *scene) check(outcome *crowds.Outcome) {
 	if s.lost != (history.Interval{}) {
 		s.Logf("%d holds broke a rule while claims were lost", len(findings))
 		// Even then no ticket is given twice.
-		findings = slices.DeleteFunc(findings, func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark })
+		findings = slices.DeleteFunc(findings,
+			func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark })
 		outside := outcome.Outside(s.lost)
 		findings = append(append(findings, check.Overlap(outside)...), check.Tokens(outside)...)
 	}

@@ -31,7 +31,10 @@ func (e *noMajority) Error() string {
 		return text
 	}
 	if e.wait > 0 {
-		text += fmt.Sprintf("; nodes are in quarantine for another %v: run `holdfast redlock init` if they are new", e.wait)
+		text += fmt.Sprintf(
+			"; nodes are in quarantine for another %v: run `holdfast redlock init` if they are new",
+			e.wait,
+		)
 	}
 	return text + ": " + strings.Join(e.whys, "; ")
 }
@@ -120,7 +123,7 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 	switch a.Code { //nolint:exhaustive // of the others it matters only whether the node votes
 	case vote.Failed:
 		if a.Err == nil {
-			return fmt.Errorf("no answer in %v", timeout), nil
+			return &store.NoResponseError{After: timeout}, nil
 		}
 		why, final := explain(a.Err, timeout)
 		if final && !(s.credentials != nil && rediswire.LoginRefused(a.Err)) { // those may have just changed
@@ -128,7 +131,8 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 		}
 		return why, nil
 	case vote.Mismatch:
-		return fmt.Errorf("it belongs to a deployment with max-ttl=%v, and this client has %v: all must have the same", a.MaxTTL, s.maxTTL), errFinal
+		return fmt.Errorf("it belongs to a deployment with max-ttl=%v, and this client has %v: all must have the same",
+			a.MaxTTL, s.maxTTL), errFinal
 	case vote.Newer:
 		return errors.New("its record was written by a newer version of holdfast"), store.ErrFormat
 	case vote.TooHigh:
@@ -148,7 +152,8 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 	case a.NeedsMark():
 		return errors.New("its quarantine is over, and it is about to have its vote back"), nil
 	}
-	return fmt.Errorf("it has no vote for another %v, since it was restarted, is new, or has lost its data", a.Wait.Round(time.Millisecond)), nil
+	return fmt.Errorf("it has no vote for another %v, since it was restarted, is new, or has lost its data",
+		a.Wait.Round(time.Millisecond)), nil
 }
 
 // late reports whether a node failed only because it did not respond in time, and is connected. A connection without
@@ -174,7 +179,7 @@ type silence time.Duration
 
 // Error returns the text with the time.
 func (s silence) Error() string {
-	return fmt.Sprintf("no answer in %v", time.Duration(s).Round(time.Millisecond))
+	return fmt.Sprintf("no response in %v", time.Duration(s).Round(time.Millisecond))
 }
 
 // silenceOr returns err, or if it is an error of a context, a silence with the time since began: a call seldom waits
@@ -196,7 +201,7 @@ func explain(err error, timeout time.Duration) (why error, final bool) {
 	case errors.Is(err, errMarkTooHigh):
 		return err, true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return fmt.Errorf("no answer in %v", timeout), false
+		return &store.NoResponseError{After: timeout}, false
 	}
 	return rediswire.Explain(err)
 }

@@ -21,7 +21,7 @@ func TestSilence(t *testing.T) {
 		t.Fatal("it left at a minority")
 	}
 	for _, i := range []int{1, 2} {
-		_, said, _ := strings.Cut(err.Error(), f.nodes[i].Addr()+": no answer in ")
+		_, said, _ := strings.Cut(err.Error(), f.nodes[i].Addr()+": no response in ")
 		said, _, _ = strings.Cut(said, ";")
 		waited, wrong := time.ParseDuration(said)
 		if wrong != nil || waited < 500*time.Millisecond || waited > took+time.Millisecond {

@@ -56,6 +56,14 @@ func (f *Fault) Error() string { return f.Store + ": " + strings.ReplaceAll(f.Er
 // Unwrap returns the reason.
 func (f *Fault) Unwrap() error { return f.Err }
 
+// A NoResponseError is the reason of a Fault if the server did not respond in time. The outcome of the call is unknown.
+type NoResponseError struct {
+	After time.Duration // how long the call waited
+}
+
+// Error returns the time that the call waited.
+func (e *NoResponseError) Error() string { return fmt.Sprintf("no response in %v", e.After) }
+
 // A MismatchError is an ErrMismatch that reports how the name is in use.
 type MismatchError struct {
 	InUse Demand // the kind and the limit of the first claim in the queue; Units has no meaning

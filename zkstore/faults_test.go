@@ -62,7 +62,7 @@ func storeURL(scheme string, ttl time.Duration, addrs ...string) string {
 // Errors of servers that are down, and of servers that are slow: on a busy machine that needs no fault.
 var (
 	isFailing = regexp.MustCompile("connection was closed|connection refused|no majority|reset by peer|EOF")
-	isSlow    = regexp.MustCompile("no answer in|no connection|changes too fast|i/o timeout")
+	isSlow    = regexp.MustCompile("no response in|no connection|changes too fast|i/o timeout")
 )
 
 // Faults strike while a crowd contends: the servers, and in another scene connections and one process.
@@ -71,7 +71,10 @@ func TestFaults(t *testing.T) {
 	t.Run("of servers", func(t *testing.T) {
 		t.Parallel()
 		e := newEnsemble(t, tick)
-		lostData := testkit.Fault{Name: "data of one server lost", Strike: func(s *testkit.CrowdScene) { loseData(s, e) }}
+		lostData := testkit.Fault{
+			Name:   "data of one server lost",
+			Strike: func(s *testkit.CrowdScene) { loseData(s, e) },
+		}
 		faults := slices.Concat([]testkit.Fault{lostData}, testkit.ServerFaults)
 		clusterOf(e, nil).TestFaults(t, isFailing, isSlow, faults)
 	})

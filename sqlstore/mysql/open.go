@@ -302,7 +302,7 @@ func (c *connector) connect(ctx context.Context, config *mysql.Config, toCome in
 	case err == nil:
 		return conn, nil
 	case within.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Errorf("%s: no answer in %v", config.Addr, patience.Round(time.Millisecond))
+		return nil, fmt.Errorf("%s: %w", config.Addr, &store.NoResponseError{After: patience.Round(time.Millisecond)})
 	}
 	return nil, err
 }

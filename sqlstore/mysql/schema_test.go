@@ -26,8 +26,8 @@ func TestSchemaWithClient(t *testing.T) {
 	h.exec(t, "CREATE USER 'app'@'%'")
 	client := servers.Need(t, "mariadb")
 	for _, script := range []string{mysql.Schema(), mysql.Schema(), mysql.Grants()} {
-		command := exec.CommandContext(t.Context(), client, "--no-defaults", "--socket="+h.server.Socket(), "--user=root",
-			database)
+		command := exec.CommandContext(t.Context(), client, "--no-defaults", "--socket="+h.server.Socket(),
+			"--user=root", database)
 		command.Stdin = strings.NewReader(script)
 		out, err := command.CombinedOutput()
 		if err != nil {
@@ -92,7 +92,8 @@ func TestSnapshotAfterLock(t *testing.T) {
 					t.Errorf("they are %v and %v, want waiting", standing.State, lock.State)
 				}
 			} else if standing.State != store.Held || err == nil || !strings.Contains(err.Error(), "1062") {
-				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", standing.State, lock.State, err)
+				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", standing.State, lock.State,
+					err)
 			}
 		})
 	}

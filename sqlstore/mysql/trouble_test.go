@@ -444,7 +444,7 @@ func TestIdleConnectionsCut(t *testing.T) {
 	checkWorks(t, s)
 	p.LoseReplies(p.Connections())
 	_, err := s.Join(t.Context(), testkit.Claim("cut", 300*time.Millisecond))
-	testkit.CheckFault(t, err, false, "no answer in")
+	testkit.CheckFault(t, err, false, "no response in")
 	_, err = s.Join(t.Context(), claim("next"))
 	testkit.Check(t, err)
 }
@@ -464,7 +464,8 @@ func TestInterruptedCall(t *testing.T) {
 	go func() { left <- s.Leave(t.Context(), held) }()
 	testkit.Await(t, "the call waits in the middle", func() bool {
 		var id int64
-		err := h.db.QueryRow("SELECT id FROM information_schema.processlist WHERE db = 'locks' AND info LIKE 'DELETE%'").
+		err := h.db.QueryRow("SELECT id FROM information_schema.processlist WHERE db = 'locks' AND info LIKE " +
+			"'DELETE%'").
 			Scan(&id)
 		if err != nil {
 			return false

@@ -51,8 +51,8 @@ func allRows(t *testing.T, db *sql.DB) string {
 		(SELECT string_agg(b::text, ' ' ORDER BY id) FROM holdfast.tombstones b))`)
 }
 
-// TestInstallAtOnce: clients that open an empty database at the same time all end up with the same tables. The same goes
-// for a migration, which is applied once. A program of before is refused from then on, and changes nothing.
+// TestInstallAtOnce: clients that open an empty database at the same time all end up with the same tables. The same
+// goes for a migration, which is applied once. A program of before is refused from then on, and changes nothing.
 func TestInstallAtOnce(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
@@ -71,8 +71,10 @@ func TestInstallAtOnce(t *testing.T) {
 			}
 			held := testkit.Held(t, olds[0], testkit.Claim("x", time.Minute))
 
-			migration := postgres.Migrations(`CREATE TABLE holdfast.made (n integer); INSERT INTO holdfast.made VALUES (1);
-				UPDATE holdfast.slots SET format = 2`)
+			migration := postgres.Migrations(
+				`CREATE TABLE holdfast.made (n integer); INSERT INTO holdfast.made VALUES (1);
+				UPDATE holdfast.slots SET format = 2`,
+			)
 			news := openAtOnce(t, url, migration)
 			if n := scalar(t, db, "SELECT count(*) FROM holdfast.made"); n != "1" {
 				t.Errorf("the migration was applied %s times", n)

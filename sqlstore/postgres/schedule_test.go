@@ -20,8 +20,8 @@ import (
 // levels are the isolation levels that a database may have as its default.
 var levels = []string{"read committed", "repeatable read", "serializable"}
 
-// database creates a database with the tables of Holdfast and these settings, such as "work_mem = '1MB'". It returns its
-// URL, and a client of it.
+// database creates a database with the tables of Holdfast and these settings, such as "work_mem = '1MB'". It returns
+// its URL, and a client of it.
 func database(t testing.TB, server *servers.PostgresServer, name string, settings ...string) (url string, db *sql.DB) {
 	t.Helper()
 	operator := server.DB(t)
@@ -95,14 +95,23 @@ type operation struct {
 const all = 1000
 
 func joining(id string, units int, try bool) string {
-	return fmt.Sprintf(`SELECT * FROM holdfast.join(1, 0, '', $1, '%s', 'lock', %d, %d, 60000000, 0, %v, 0, 0, '', '', '{}')`,
-		id, units, all, try)
+	return fmt.Sprintf(
+		`SELECT * FROM holdfast.join(1, 0, '', $1, '%s', 'lock', %d, %d, 60000000, 0, %v, 0, 0, '', '', '{}')`,
+		id,
+		units,
+		all,
+		try,
+	)
 }
 
 func keeping(id string, units int) string {
-	return fmt.Sprintf(`SELECT * FROM holdfast.keep(1, '', '', json_build_array(json_build_object('i', 0, 'slot', 0, 'name',
+	return fmt.Sprintf(
+		`SELECT * FROM holdfast.keep(1, '', '', json_build_array(json_build_object('i', 0, 'slot', 0, 'name',
 		$1::text, 'id', '%s', 'ticket', 0, 'units', %d, 'ttl', 60000000, 'grace', 0, 'turn', 0, 'waits', '', 'owner', 0)),
-		'["{}"]')`, id, units)
+		'["{}"]')`,
+		id,
+		units,
+	)
 }
 
 func leaving(id string, ticket int) string {
@@ -176,7 +185,8 @@ func (s *schedule) call(ctx context.Context, o operation, name string, over int)
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state.String, problem.String, ahead.Int64, place.String != "")
+		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state.String, problem.String,
+			ahead.Int64, place.String != "")
 	}
 }
 
@@ -210,7 +220,8 @@ func (s *schedule) atOnce(t *testing.T, beginning string, first, second operatio
 		go func() { answers <- s.call(t.Context(), o, name, i) }()
 		if !o.reads {
 			testkit.Await(t, o.name+" waits for the slot", func() bool {
-				return scalar(t, s.db, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $1", s.pids[i]) == "Lock"
+				return scalar(t, s.db, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $1",
+					s.pids[i]) == "Lock"
 			})
 		}
 	}
@@ -225,7 +236,8 @@ func (s *schedule) check(t *testing.T, beginning string, first, second operation
 	t.Helper()
 	orders := []string{s.inOrder(t, beginning, first, second), s.inOrder(t, beginning, second, first)}
 	if got := s.atOnce(t, beginning, first, second); !slices.Contains(orders, got) {
-		return fmt.Sprintf("%s while %s:\n%s\n\none after the other:\n%s\n\nor:\n%s", first.name, second.name, got, orders[0], orders[1])
+		return fmt.Sprintf("%s while %s:\n%s\n\none after the other:\n%s\n\nor:\n%s", first.name, second.name, got,
+			orders[0], orders[1])
 	}
 	return ""
 }
@@ -261,8 +273,9 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// inOneStatement replaces join by one statement that locks the slot, reads the line and inserts. It looks as if it did so
-// in that order. But its snapshot is taken before it waits for the slot, and does not have what was committed meanwhile.
+// inOneStatement replaces join by one statement that locks the slot, reads the line and inserts. It looks as if it did
+// so in that order. But its snapshot is taken before it waits for the slot, and does not have what was committed
+// meanwhile.
 const inOneStatement = `
 CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
@@ -280,9 +293,9 @@ CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_pre
 	) SELECT 0, placed.state, placed.ticket, line.total::int, 0::bigint, '', '' FROM placed, line
 $$`
 
-// TestJoinInOneStatement: a join whose snapshot is older than its lock is caught by the schedules. The table refuses its
-// second holder, and without that there are two; and a waiter waits for nobody. Only READ COMMITTED has the trap: the
-// other levels roll back what has seen an older line.
+// TestJoinInOneStatement: a join whose snapshot is older than its lock is caught by the schedules. The table refuses
+// its second holder, and without that there are two; and a waiter waits for nobody. Only READ COMMITTED has the trap:
+// the other levels roll back what has seen an older line.
 func TestJoinInOneStatement(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
@@ -333,8 +346,9 @@ const drawAndInsert = `
 	) SELECT mark, format, now, EXISTS (SELECT 1 FROM placed) FROM drawn INTO STRICT v_mark, v_format, v_now, v_fits;
 	IF v_fits THEN`
 
-// TestSuiteCatchesOldSnapshot: the suite notices a store that differs from this one in the trap alone: the statement that
-// looks at the line began before it got the slot. The table's belt, which would refuse the second holder, is taken off.
+// TestSuiteCatchesOldSnapshot: the suite notices a store that differs from this one in the trap alone: the statement
+// that looks at the line began before it got the slot. The table's belt, which would refuse the second holder, is taken
+// off.
 func TestSuiteCatchesOldSnapshot(t *testing.T) {
 	t.Parallel()
 	failure := storetest.MustCatch(t, func(t testing.TB) storetest.Harness {
@@ -355,8 +369,8 @@ func TestSuiteCatchesOldSnapshot(t *testing.T) {
 	}
 }
 
-// TestLookWhileGranted: a claim that is granted moves to another seat. To look for it without a lock must not miss it in
-// both.
+// TestLookWhileGranted: a claim that is granted moves to another seat. To look for it without a lock must not miss it
+// in both.
 func TestLookWhileGranted(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

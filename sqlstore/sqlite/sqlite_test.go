@@ -101,8 +101,12 @@ func TestReadableByPeople(t *testing.T) {
 	defer lock(t, locks, "report").Unlock(t.Context())
 	var name, state, label, since string
 	var pid int
-	_, err := visit(t, path).one("SELECT name, state, label, pid, since FROM holdfast_queues", nil, &name, &state, &label, &pid, &since)
-	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() || len(since) != len(time.DateTime) {
+	_, err := visit(
+		t,
+		path,
+	).one("SELECT name, state, label, pid, since FROM holdfast_queues", nil, &name, &state, &label, &pid, &since)
+	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() ||
+		len(since) != len(time.DateTime) {
 		t.Errorf("%q %q %q %d %q, %v", name, state, label, pid, since, err)
 	}
 }

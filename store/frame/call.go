@@ -3,7 +3,6 @@ package frame
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -96,9 +95,9 @@ func (f *Frame) Fault(caller context.Context, err error) error {
 	return &store.Fault{Store: f.Name, Final: final, Err: f.Mask(why)}
 }
 
-// Silent is the fault of a server that has not responded within limit.
+// Silent returns the Fault of a server that did not respond within limit. Its reason is a *store.NoResponseError.
 func (f *Frame) Silent(limit time.Duration) error {
-	return &store.Fault{Store: f.Name, Err: fmt.Errorf("no answer in %v", limit)}
+	return &store.Fault{Store: f.Name, Err: &store.NoResponseError{After: limit}}
 }
 
 // NotFinal returns the error about a claim that may still stand. Whatever it is, it may go away.

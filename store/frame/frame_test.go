@@ -44,7 +44,7 @@ func TestOutcome(t *testing.T) {
 		{name: "a final fault that came late", err: final, wait: time.Second, want: final.Error()},
 		{name: "a busy server that said so late", err: busy, wait: time.Second, want: busy.Error()},
 		{name: "a response that came late", err: store.ErrFloor, wait: time.Second, is: store.ErrFloor},
-		{name: "no response", err: context.Canceled, wait: time.Second, want: "test: no answer in 1s"},
+		{name: "no response", err: context.Canceled, wait: time.Second, want: "test: no response in 1s"},
 		{name: "given up by the caller", err: errRefused, canceled: true, is: context.Canceled},
 		{name: "closed", err: errRefused, canceled: true, closed: true, is: store.ErrClosed},
 	} {
@@ -70,6 +70,9 @@ func TestOutcome(t *testing.T) {
 					f.Shut()
 				}
 				got := call.Outcome(c.err)
+				if _, silent := errors.AsType[*store.NoResponseError](got); silent != (c.name == "no response") {
+					t.Errorf("%v is a NoResponseError: %v", got, silent)
+				}
 				if (got == nil) != (c.err == nil) || c.is != nil && !errors.Is(got, c.is) {
 					t.Fatalf("%v became %v", c.err, got)
 				}
@@ -94,7 +97,8 @@ func TestRefused(t *testing.T) {
 	if _, err := f.Begin(t.Context(), "", time.Second); !errors.Is(err, store.ErrBadName) {
 		t.Errorf("no name: %v", err)
 	}
-	if _, err := f.CheckAll(t.Context(), []store.Claim{{Name: "x"}, {Name: "\xff"}}); !errors.Is(err, store.ErrBadName) {
+	if _, err := f.CheckAll(t.Context(), []store.Claim{{Name: "x"}, {Name: "\xff"}}); !errors.Is(err,
+		store.ErrBadName) {
 		t.Errorf("a bad name of two: %v", err)
 	}
 	if _, err := f.Begin(canceled, "x", time.Second); !errors.Is(err, context.Canceled) {
@@ -185,7 +189,8 @@ func TestUntil(t *testing.T) {
 		call := f.Call(t.Context(), time.Minute)
 		defer call.End()
 		time.Sleep(time.Second)
-		if got, want := call.Until(store.Held, 10*time.Second), sent.Add(10*time.Second-102*time.Millisecond); got != want {
+		if got, want := call.Until(store.Held, 10*time.Second),
+			sent.Add(10*time.Second-102*time.Millisecond); got != want {
 			t.Errorf("until %v, want %v", got, want)
 		}
 		if got := call.Until(store.Gone, 10*time.Second); !got.IsZero() {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A drainingQueue is a server whose queue has one claim after another ahead of "own", each of which leaves before it can
-// be watched. It has what the tests need, and no more.
+// A drainingQueue is a server whose queue has one claim after another ahead of "own", each of which leaves before it
+// can be watched. It has what the tests need, and no more.
 type drainingQueue struct {
 	Server[int]
 	ahead int // how many are still to be seen

@@ -53,7 +53,10 @@ func TestSilenceIsNoted(t *testing.T) {
 		err  error
 		want int
 	}{
-		{fmt.Errorf("Keep: %w", &store.Fault{Err: errors.New("no answer in 500ms")}), 1},
+		{fmt.Errorf("Keep: %w", &store.Fault{Err: &store.NoResponseError{After: time.Second}}), 1},
+		{&store.Fault{Err: fmt.Errorf("a node: %w", &store.NoResponseError{})}, 1},
+		{&store.Fault{Err: errors.New("no response in 500ms")}, 0}, // the text alone is not enough
+		{&store.Fault{Err: &store.NoResponseError{}, Final: true}, 0},
 		{&store.Fault{Err: errors.New("slow"), Busy: true}, 1},
 		{&store.Fault{Err: errors.New("could not serialize access")}, 0},
 		{&store.Fault{Err: errors.New("wrong password"), Final: true}, 0},

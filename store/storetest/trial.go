@@ -176,9 +176,9 @@ func (t *trial) errorf(format string, args ...any) {
 	}
 }
 
-// isSilence reports whether an argument of a message says that the machine or the server was too slow: a call that got no
-// response in time, or a claim whose time had passed. What a server has responded is none, nor is a connection that it
-// has refused.
+// isSilence reports whether an argument of a message shows that the machine or the server was too slow: the error of a
+// call without a response in time, or a lapse. A response of the server is not silence, whatever it says, nor is a
+// refused connection.
 func isSilence(arg any) bool {
 	if l, ok := arg.(lapse); ok {
 		return bool(l)
@@ -188,7 +188,11 @@ func isSilence(arg any) bool {
 		return false
 	}
 	fault, ok := errors.AsType[*store.Fault](err)
-	return ok && !fault.Final && (fault.Busy || strings.HasPrefix(fault.Err.Error(), "no answer in "))
+	if !ok || fault.Final {
+		return false
+	}
+	_, silent := errors.AsType[*store.NoResponseError](fault.Err)
+	return silent || fault.Busy
 }
 
 // fatalf notes a failure and ends the goroutine that calls it.
