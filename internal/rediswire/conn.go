@@ -27,7 +27,8 @@ import (
 // There is a read deadline only while the reader reads, or to interrupt a caller.
 //
 // A caller that gives up leaves its request behind. Its reply is dropped when it comes, and nothing else changes: the
-// connection goes on for others. It ends if the server has been silent for SilenceWithin while it owed a reply.
+// connection goes on for others. It ends if the server stays silent for pingEvery and SilenceWithin while it owes a
+// reply.
 //
 // A caller writes by itself only while few calls are under way, and at most directBytes have not been replied to. So
 // little fits into the buffers between client and server: a write in a caller's goroutine does not block.
@@ -476,8 +477,7 @@ func (c *conn) readForAll() bool {
 	calls := c.calls
 	c.mu.Unlock()
 	for {
-		now := time.Now()
-		c.net.SetReadDeadline(now.Add(pingEvery)) //nolint:errcheck // it was tried when the connection was made
+		c.net.SetReadDeadline(time.Now().Add(pingEvery)) //nolint:errcheck // it was tried when the connection was made
 		if c.isDead() {
 			return false
 		}
@@ -493,10 +493,11 @@ func (c *conn) readForAll() bool {
 		switch {
 		case n > 0:
 			silentSince = time.Time{}
-		case c.n == 0 && err != nil:
-			c.ping()
-		case silentSince.IsZero():
-			silentSince = now
+		case silentSince.IsZero(): // it has been silent for pingEvery, as an idle server is too
+			silentSince = time.Now()
+			if c.n == 0 {
+				c.ping()
+			}
 		}
 		alone := c.n == 0 && c.calm >= calmEnough && c.calls != calls
 		if alone {
