@@ -68,7 +68,10 @@ func workloads(quick bool) []*workload {
 		{
 			Name: "processes", About: "8 processes, 1 name, no work",
 			Processes: 8, Goroutines: 1, Names: 1, Lasts: lasts,
-			columns: byHandover, compared: []metric{throughput, waitP50, waitP99, evenP50, evenP99, handoverRate, handoverP50, handoverP99},
+			columns: byHandover,
+			compared: []metric{
+				throughput, waitP50, waitP99, evenP50, evenP99, handoverRate, handoverP50, handoverP99,
+			},
 		},
 		{
 			Name: "work", About: "8 processes, 1 name, 2 ms of work and 10 ms between",

@@ -190,8 +190,8 @@ func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim,
 func (s *lines) withdraw(ctx context.Context, c store.Claim, ticket uint64, refused error) error {
 	c.Ticket = ticket
 	if err := s.Leave(ctx, c); err != nil && !s.frame.Closed() {
-		why := fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err,
-			refused) //nolint:errorlint // these may be final
+		//nolint:errorlint // these may be final
+		why := fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused)
 		return &store.Fault{Store: s.frame.Name, Err: why}
 	}
 	return refused

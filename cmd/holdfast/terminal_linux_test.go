@@ -157,8 +157,8 @@ func (c *console) screen() string {
 	return c.text.String()
 }
 
-// In these scripts a shell says with a redirection that it runs, and starts nothing before a key is pressed: dash forgets a
-// Ctrl-C that comes before it has returned from vfork, whoever runs it.
+// In these scripts a shell says with a redirection that it runs, and starts nothing before a key is pressed: dash
+// forgets a Ctrl-C that comes before it has returned from vfork, whoever runs it.
 
 // asks is a script that runs until it was typed a line.
 const asks = `: > running; read line; echo "got $line"`
@@ -195,7 +195,11 @@ func TestCtrlCRedirected(t *testing.T) {
 // TestCtrlCHandled has a command that handles the key by itself.
 func TestCtrlCHandled(t *testing.T) {
 	d := newDesk(t)
-	c := d.console("sh", "-c", `holdfast run x -- sh -c 'trap "exit 7" INT; : > running; while :; do :; done'; echo code $?`)
+	c := d.console(
+		"sh",
+		"-c",
+		`holdfast run x -- sh -c 'trap "exit 7" INT; : > running; while :; do :; done'; echo code $?`,
+	)
 	d.appears("running")
 	c.types(ctrlC)
 	c.reads("code 7")
@@ -303,8 +307,8 @@ func stateOf(t *testing.T, pid int) string {
 	return state[:1]
 }
 
-// TestCtrlZTooLong stops a job until its lock was lost. When it is continued, the command must not do one thing more: it
-// writes without a pause, so that a hundred microseconds would be seen.
+// TestCtrlZTooLong stops a job until its lock was lost. When it is continued, the command must not do one thing more:
+// it writes without a pause, so that a hundred microseconds would be seen.
 func TestCtrlZTooLong(t *testing.T) {
 	for name, c := range map[string]struct {
 		killAfter string
@@ -479,7 +483,12 @@ func TestNobodyGivesTerminal(t *testing.T) {
 // TestPagerKeepsTerminal has another part of the pipe read from the terminal while the command runs.
 func TestPagerKeepsTerminal(t *testing.T) {
 	d, c := atShell(t)
-	c.types("holdfast run x -- sh -c '" + untilPut("held", "free") + `' | sh -c 'read line < /dev/tty; echo "got $line"; cat'` + "\n")
+	c.types(
+		"holdfast run x -- sh -c '" + untilPut(
+			"held",
+			"free",
+		) + `' | sh -c 'read line < /dev/tty; echo "got $line"; cat'` + "\n",
+	)
 	d.appears("held")
 	c.types("one\n")
 	c.reads("got one")

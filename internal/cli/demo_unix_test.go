@@ -50,7 +50,8 @@ func TestDemoProgram(t *testing.T) {
 				}
 			}
 			cmd.Wait() //nolint:errcheck // the code says it
-			if code := cmd.ProcessState.ExitCode(); code != test.code || !regexp.MustCompile(test.last).MatchString(said.String()+errs.String()) {
+			if code := cmd.ProcessState.ExitCode(); code != test.code ||
+				!regexp.MustCompile(test.last).MatchString(said.String()+errs.String()) {
 				t.Errorf("code %d, want %d and %q:\n%s%s", code, test.code, test.last, &said, &errs)
 			}
 			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {

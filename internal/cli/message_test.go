@@ -21,8 +21,8 @@ func TestMessagesSayOneThing(t *testing.T) {
 		"ttl":             {[]string{"run", "--ttl", "1000h", "x", "--", "true"}, `holdfast: lock "x" on memory: bad ttl: 1000h0m0s`},
 		"ttl of two":      {[]string{"run", "--ttl", "1000h", "x", "y", "--", "true"}, `lock all: part 0: lock "x" on memory: bad ttl`},
 		"no token":        {[]string{"break", "--yes", "--token", "x", "taken"}, `--token: "x" is not a token`},
-		"nobody":          {[]string{"show", long}, `nobody holds "nightly/`},
-		"nobody, broken":  {[]string{"break", "--yes", long}, `nobody holds "nightly/`},
+		"not held":        {[]string{"show", long}, `is not held`},
+		"not held, break": {[]string{"break", "--yes", long}, `is not held`},
 		"URL":             {[]string{"--store", "memory:?prefix=%00", "ls"}, "bad name: it has a NUL byte (the prefix)"},
 		"parameter":       {[]string{"--store", "memory:?x=y", "ls"}, "holdfast: open: unknown parameter in the URL of a memory store"},
 	} {

@@ -48,7 +48,7 @@ func startUI(t *testing.T, store string, args ...string) *uiRun {
 	in, out := io.Pipe()
 	u := &uiRun{t: t, stop: cancel, ended: make(chan int, 1)}
 	a := &app{stdin: strings.NewReader(""), stdout: out, stderr: u}
-	a.journal.write = func(line string) { a.say("%s", line) }
+	a.journal.write = func(line string) { a.logf("%s", line) }
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -166,7 +166,9 @@ func TestUI(t *testing.T) {
 			}()
 			until(t, messages, `"waiters":1`)
 			var detail struct{ Entries []struct{ Until int64 } }
-			if code := u.send(http.MethodGet, "queue?name=nightly", "", &detail); code != 200 || len(detail.Entries) != 2 || detail.Entries[0].Until == 0 {
+			if code := u.send(http.MethodGet, "queue?name=nightly", "", &detail); code != 200 ||
+				len(detail.Entries) != 2 ||
+				detail.Entries[0].Until == 0 {
 				t.Errorf("%d, %+v", code, detail)
 			}
 			var health struct {
@@ -187,7 +189,8 @@ func TestUI(t *testing.T) {
 			<-lease.Context().Done()
 			until(t, messages, `"label":"second"`)
 			if said := u.errors(); !regexp.MustCompile(`holdfast: broken on the page; name: nightly; token: ` + lease.Token().String() +
-				`; holder: first on .*; by: 127\.0\.0\.1:\d+\n`).MatchString(said) {
+				`; holder: first on .*; by: 127\.0\.0\.1:\d+\n`).
+				MatchString(said) {
 				t.Errorf("it says %q", said)
 			}
 		})
@@ -257,10 +260,21 @@ func TestUIToken(t *testing.T) {
 // TestUICopiesNoPassword: the commands that the page offers have the store's URL without what is secret.
 func TestUICopiesNoPassword(t *testing.T) {
 	server := servers.Redis(t, servers.Password(hush))
-	u := startUI(t, "redis://:"+hush+"@"+server.Addr()+"?prefix=team", "--listen", "127.0.0.1:0", "--base-path", "/locks", "--prefix", "dep")
+	u := startUI(
+		t,
+		"redis://:"+hush+"@"+server.Addr()+"?prefix=team",
+		"--listen",
+		"127.0.0.1:0",
+		"--base-path",
+		"/locks",
+		"--prefix",
+		"dep",
+	)
 	var info struct{ URL, Store, Prefix string }
 	if code := u.send(http.MethodGet, "info", "", &info); code != 200 || info.URL != "redis://"+server.Addr()+"?prefix=team" ||
-		info.Prefix != "dep" || strings.Contains(info.Store, hush) || u.page.Path != "/locks/" {
+		info.Prefix != "dep" ||
+		strings.Contains(info.Store, hush) ||
+		u.page.Path != "/locks/" {
 		t.Errorf("%d, %+v at %s", code, info, u.page)
 	}
 }

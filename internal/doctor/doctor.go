@@ -274,7 +274,10 @@ func roundTrip(ctx context.Context, s store.Store) store.Finding {
 		f.Level = store.Warn
 		f.Why = "a lease is renewed every third of its ttl; calls this slow cost every waiter as much, and end leases of " +
 			"a short ttl"
-		f.Fix = fmt.Sprintf("put the store closer to its clients, or give it less work; keep ttl above %v", rounded(20*p99))
+		f.Fix = fmt.Sprintf(
+			"put the store closer to its clients, or give it less work; keep ttl above %v",
+			rounded(20*p99),
+		)
 	}
 	return f
 }

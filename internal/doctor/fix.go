@@ -25,8 +25,16 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"mariadb", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},
 	{"etcd", "space", "etcdctl compact REVISION; etcdctl defrag; etcdctl alarm disarm"},
 	{"sqlite", "folder is not there", "mkdir -p the folder of the file"},
-	{"sqlite", "permission", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
-	{"sqlite", "read-only", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
+	{
+		"sqlite",
+		"permission",
+		"let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER",
+	},
+	{
+		"sqlite",
+		"read-only",
+		"let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER",
+	},
 	{"sqlite", "cannot be opened", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod " +
 		"u+rwx FOLDER"},
 	{"sqlite", "local disk", "move the file to a local disk, and change the URL"},
@@ -39,7 +47,7 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"", "no answer", "check network and load of the server"},
 }
 
-// aclFix is what a user of Redis lacks who lacks anything.
+// aclFix grants a user of Redis all that holdfast needs.
 const aclFix = "ACL SETUSER USER with the keys, channels and commands of the section Redis in docs/operations.md"
 
 // fixFor returns what to do about an error of a store with this scheme.

@@ -56,7 +56,8 @@ func TestReplies(t *testing.T) {
 				want := replies[next]
 				next++
 				got, err := reply.Any()
-				if wrong, fails := want.want.(error); fails && !errors.Is(err, wrong) || !fails && !reflect.DeepEqual(got, want.want) {
+				wrong, fails := want.want.(error)
+				if fails && !errors.Is(err, wrong) || !fails && !reflect.DeepEqual(got, want.want) {
 					t.Errorf("%q in steps of %d: %#v and %v, want %#v", want.bytes, step, got, err, want.want)
 				}
 			}

@@ -34,7 +34,10 @@ func at(name string, second history.Instant) report.Fault {
 func newRun(faults ...report.Fault) *report.Run {
 	return &report.Run{
 		Command: "holdfast verify --seed 1", Started: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
-		Interval: history.Interval{Begin: 1000, End: 1000 + 180*history.Instant(time.Second)}, Operations: 4711, Faults: faults,
+		Interval: history.Interval{
+			Begin: 1000,
+			End:   1000 + 180*history.Instant(time.Second),
+		}, Operations: 4711, Faults: faults,
 		Checks:  []report.Check{{Name: "exclusion", Judged: 5}},
 		Figures: []report.Figure{{Name: "updates lost without a fence", Value: 3}},
 	}
@@ -45,7 +48,10 @@ func TestMerge(t *testing.T) {
 	held := newRun(at("pause", 1), at("server-kill", 2), at("pause-writer", 3))
 	broken := newRun(at("pause", 1), at("earthquake", 5))
 	broken.Checks[0].Findings = []report.Finding{{Interval: at("", 6).Interval}, {Interval: at("", 0).Interval}}
-	broken.Checks = append(broken.Checks, report.Check{Calibration: true, Judged: 1, Findings: []report.Finding{{Interval: at("", 2).Interval}}})
+	broken.Checks = append(
+		broken.Checks,
+		report.Check{Calibration: true, Judged: 1, Findings: []report.Finding{{Interval: at("", 2).Interval}}},
+	)
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(page, []byte("before\n"+beginMarker+"of last week\n"+endMarker+"after\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -55,14 +55,11 @@ func TestFenceKey(t *testing.T) {
 		err != nil {
 		t.Errorf("a script that finds nothing: %v, %v", answer, err)
 	}
-	if answer, err := key.Do(t.Context(), token, `return redis.call('INCRBY', KEYS[1], ARGV[1])`, []string{"{stock}"},
-		"7"); answer != int64(
-		7,
-	) ||
-		err != nil {
+	answer, err := key.Do(t.Context(), token, `return redis.call('INCRBY', KEYS[1], ARGV[1])`, []string{"{stock}"}, "7")
+	if answer != int64(7) || err != nil {
 		t.Errorf("a write: %v, %v", answer, err)
 	}
-	_, err := key.Do(t.Context(), late, `return redis.call('SET', KEYS[1], ARGV[1])`, []string{"{stock}"}, "0")
+	_, err = key.Do(t.Context(), late, `return redis.call('SET', KEYS[1], ARGV[1])`, []string{"{stock}"}, "0")
 	if stale, ok := errors.AsType[*fence.StaleError](err); !ok || stale.Token != late || stale.Seen != token {
 		t.Errorf("a late write: %v", err)
 	}

@@ -207,9 +207,8 @@ func (s *scene) pauseBackend() {
 	testkit.Await(s, "a backend is stopped within a transaction", func() bool {
 		p = s.backend(others + " AND state = 'active'")
 		s.Must(child.Pause(p))
-		if s.count(
-			fmt.Sprintf(" FROM pg_locks WHERE pid = %d AND relation = 'holdfast.slots'::regclass AND granted", p.Pid),
-		) > 0 {
+		const locks = " FROM pg_locks WHERE pid = %d AND relation = 'holdfast.slots'::regclass AND granted"
+		if s.count(fmt.Sprintf(locks, p.Pid)) > 0 {
 			return true
 		}
 		s.Must(child.Resume(p))

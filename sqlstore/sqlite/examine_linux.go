@@ -19,9 +19,6 @@ func statFS(folder string) (kind string, free int64) {
 	if syscall.Statfs(folder, &s) != nil {
 		return "", -1
 	}
-	return magics[int64(uint32(s.Type))], int64(
-		s.Bavail,
-	) * int64(
-		s.Bsize,
-	) //nolint:gosec,unconvert // they differ by system
+	//nolint:gosec,unconvert // the types differ by system
+	return magics[int64(uint32(s.Type))], int64(s.Bavail) * int64(s.Bsize)
 }
