@@ -32,9 +32,9 @@ type fake struct {
 
 // A push is what a client was told, and when.
 type push struct {
-	id       store.ID
-	standing store.Status
-	at       time.Time
+	id     store.ID
+	status store.Status
+	at     time.Time
 }
 
 // bubble runs a test in fake time, on a store over a fake.
@@ -50,7 +50,7 @@ func bubble(t *testing.T, f *fake, test func(t *testing.T, s *Store, told <-chan
 		s := New(engine, frame.New(frame.Config{Name: "fake", Drift: frame.OneClock, PushesWithCalls: true}), testPace)
 		defer s.Close()
 		told := make(chan push, 16)
-		s.Notify(func(id store.ID, standing store.Status) { told <- push{id, standing, time.Now()} })
+		s.Notify(func(id store.ID, status store.Status) { told <- push{id, status, time.Now()} })
 		test(t, s, told)
 	})
 }
@@ -162,12 +162,12 @@ func claim(n byte) store.Claim { return store.Claim{ID: store.ID{n}, Name: "x", 
 // join joins a claim, and lets the lookout do what it has to do at once.
 func join(t *testing.T, s *Store, c store.Claim, want store.State) store.Status {
 	t.Helper()
-	standing, err := s.Join(t.Context(), c)
-	if err != nil || standing.State != want {
-		t.Fatalf("%v, %v; want %v", standing.State, err, want)
+	status, err := s.Join(t.Context(), c)
+	if err != nil || status.State != want {
+		t.Fatalf("%v, %v; want %v", status.State, err, want)
 	}
 	synctest.Wait()
-	return standing
+	return status
 }
 
 // wantPush wants a push about a claim within some time, and nothing else.
@@ -176,8 +176,8 @@ func wantPush(t *testing.T, told <-chan push, within time.Duration, id store.ID,
 	start := time.Now()
 	select {
 	case p := <-told:
-		if p.id != id || p.standing.State != state || p.at.Sub(start) > within {
-			t.Errorf("told %v, %v after %v; want %v, %v", p.id, p.standing.State, p.at.Sub(start), id, state)
+		if p.id != id || p.status.State != state || p.at.Sub(start) > within {
+			t.Errorf("told %v, %v after %v; want %v, %v", p.id, p.status.State, p.at.Sub(start), id, state)
 		}
 	case <-time.After(time.Hour):
 		t.Errorf("never told of %v", id)
@@ -189,7 +189,7 @@ func wantNoPush(t *testing.T, told <-chan push) {
 	t.Helper()
 	select {
 	case p := <-told:
-		t.Errorf("told %v, %v", p.id, p.standing.State)
+		t.Errorf("told %v, %v", p.id, p.status.State)
 	case <-time.After(time.Minute):
 	}
 }

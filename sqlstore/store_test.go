@@ -117,12 +117,12 @@ func TestUntilCountsFromSending(t *testing.T) {
 		f.on("Join", slow)
 		f.on("Keep", slow)
 		sent, c := time.Now(), claim(1)
-		check := func(what string, standing store.Status) {
-			if want := sent.Add(ttl - frame.OneClock.Plus); !standing.Until.Equal(want) {
-				t.Errorf("%s: until %v after it was sent", what, standing.Until.Sub(sent))
+		check := func(what string, status store.Status) {
+			if want := sent.Add(ttl - frame.OneClock.Plus); !status.Until.Equal(want) {
+				t.Errorf("%s: until %v after it was sent", what, status.Until.Sub(sent))
 			}
-			if !standing.RecheckAt.Equal(sent.Add(late + f.opens)) {
-				t.Errorf("%s: ask again %v after it was sent", what, standing.RecheckAt.Sub(sent))
+			if !status.RecheckAt.Equal(sent.Add(late + f.opens)) {
+				t.Errorf("%s: ask again %v after it was sent", what, status.RecheckAt.Sub(sent))
 			}
 		}
 		check("Join", join(t, s, c, store.Waiting))

@@ -40,24 +40,24 @@ type believer struct {
 
 // Join implements store.Store.
 func (b *believer) Join(ctx context.Context, c store.Claim) (store.Status, error) {
-	standing, err := b.Store.Join(ctx, c)
-	return b.believe(c.ID, standing), err
+	status, err := b.Store.Join(ctx, c)
+	return b.believe(c.ID, status), err
 }
 
 // Keep implements store.Store.
 func (b *believer) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
-	standings, err := b.Store.Keep(ctx, cs)
+	statuses, err := b.Store.Keep(ctx, cs)
 	if err != nil {
-		standings = make([]store.Status, len(cs))
+		statuses = make([]store.Status, len(cs))
 	}
 	for i, c := range cs {
-		if standings[i] = b.believe(c.ID, standings[i]); standings[i].State == store.Held {
-			standings[i].Err = nil
+		if statuses[i] = b.believe(c.ID, statuses[i]); statuses[i].State == store.Held {
+			statuses[i].Err = nil
 		} else if err != nil {
-			standings[i].Err = err
+			statuses[i].Err = err
 		}
 	}
-	return standings, nil
+	return statuses, nil
 }
 
 // Leave implements store.Store.
@@ -70,23 +70,23 @@ func (b *believer) Leave(ctx context.Context, c store.Claim) error {
 
 // Notify implements store.Store.
 func (b *believer) Notify(fn func(store.ID, store.Status)) {
-	b.Store.Notify(func(id store.ID, standing store.Status) {
-		if b.believe(id, standing).State == standing.State {
-			fn(id, standing)
+	b.Store.Notify(func(id store.ID, status store.Status) {
+		if b.believe(id, status).State == status.State {
+			fn(id, status)
 		}
 	})
 }
 
 // believe records that a claim is held, and replaces every later status of it with held.
-func (b *believer) believe(id store.ID, standing store.Status) store.Status {
+func (b *believer) believe(id store.ID, status store.Status) store.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if standing.State == store.Held {
-		b.held[id] = standing
+	if status.State == store.Held {
+		b.held[id] = status
 	}
 	if held, ok := b.held[id]; ok {
-		standing = held
-		standing.Until = time.Now().Add(time.Hour)
+		status = held
+		status.Until = time.Now().Add(time.Hour)
 	}
-	return standing
+	return status
 }

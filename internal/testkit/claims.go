@@ -43,12 +43,12 @@ func Claim(name string, ttl time.Duration) store.Claim {
 // Join joins, checks the state, and stores the ticket in the claim.
 func Join(t testing.TB, s store.Store, c *store.Claim, want store.State) store.Status {
 	t.Helper()
-	standing, err := s.Join(t.Context(), *c)
-	if err != nil || standing.State != want {
-		t.Fatalf("Join of %q: %v and %v, want %v", c.Name, standing.State, err, want)
+	status, err := s.Join(t.Context(), *c)
+	if err != nil || status.State != want {
+		t.Fatalf("Join of %q: %v and %v, want %v", c.Name, status.State, err, want)
 	}
-	c.Ticket = standing.Ticket
-	return standing
+	c.Ticket = status.Ticket
+	return status
 }
 
 // Held joins, checks that the claim is held, and returns it with its ticket.
@@ -68,27 +68,27 @@ func Waiting(t testing.TB, s store.Store, c store.Claim) store.Claim {
 // Ask keeps one claim and returns its status.
 func Ask(t testing.TB, s store.Store, c store.Claim) store.Status {
 	t.Helper()
-	standings, err := s.Keep(t.Context(), []store.Claim{c})
-	if err != nil || len(standings) != 1 || standings[0].Err != nil {
-		t.Fatalf("Keep of %q: %+v and %v", c.Name, standings, err)
+	statuses, err := s.Keep(t.Context(), []store.Claim{c})
+	if err != nil || len(statuses) != 1 || statuses[0].Err != nil {
+		t.Fatalf("Keep of %q: %+v and %v", c.Name, statuses, err)
 	}
-	return standings[0]
+	return statuses[0]
 }
 
 // Keep keeps one claim and checks its state.
 func Keep(t testing.TB, s store.Store, c store.Claim, want store.State) store.Status {
 	t.Helper()
-	standing := Ask(t, s, c)
-	if standing.State != want {
-		t.Fatalf("Keep of %q: %v, want %v", c.Name, standing.State, want)
+	status := Ask(t, s, c)
+	if status.State != want {
+		t.Fatalf("Keep of %q: %v, want %v", c.Name, status.State, want)
 	}
-	return standing
+	return status
 }
 
 // Holds keeps a claim and reports whether it is held. It returns false on an error.
 func Holds(ctx context.Context, s store.Store, c store.Claim) bool {
-	standings, err := s.Keep(ctx, []store.Claim{c})
-	return err == nil && standings[0].Err == nil && standings[0].State == store.Held
+	statuses, err := s.Keep(ctx, []store.Claim{c})
+	return err == nil && statuses[0].Err == nil && statuses[0].State == store.Held
 }
 
 // AwaitHeld keeps a claim until it is held.

@@ -171,9 +171,9 @@ func Tour(ctx context.Context, s store.Store) error {
 	told := Listen(s)
 	var err error
 	join := func(c *store.Claim, want store.State) {
-		standing, e := s.Join(ctx, *c)
-		if c.Ticket = standing.Ticket; e == nil && standing.State != want {
-			e = fmt.Errorf("it is %v, want %v", standing.State, want)
+		status, e := s.Join(ctx, *c)
+		if c.Ticket = status.Ticket; e == nil && status.State != want {
+			e = fmt.Errorf("it is %v, want %v", status.State, want)
 		}
 		err = cmp.Or(err, e)
 	}
@@ -181,9 +181,9 @@ func Tour(ctx context.Context, s store.Store) error {
 		if err != nil {
 			return
 		}
-		standings, e := s.Keep(ctx, []store.Claim{*c})
-		if e == nil && standings[0].State != want {
-			e = cmp.Or(standings[0].Err, fmt.Errorf("it is %v, want %v", standings[0].State, want))
+		statuses, e := s.Keep(ctx, []store.Claim{*c})
+		if e == nil && statuses[0].State != want {
+			e = cmp.Or(statuses[0].Err, fmt.Errorf("it is %v, want %v", statuses[0].State, want))
 		}
 		err = e
 	}

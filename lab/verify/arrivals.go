@@ -16,14 +16,14 @@ type recordedStore struct {
 // Join implements store.Store.
 func (r *recordedStore) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	sent := history.Now()
-	standing, err := r.Store.Join(ctx, c)
-	if err == nil && standing.State != store.Gone && standing.Ticket != 0 {
+	status, err := r.Store.Join(ctx, c)
+	if err == nil && status.State != store.Gone && status.Ticket != 0 {
 		r.recorder.Arrive(history.Arrival{
-			Resource: c.Name, Kind: kindOf(c.Demand), Ticket: standing.Ticket,
+			Resource: c.Name, Kind: kindOf(c.Demand), Ticket: status.Ticket,
 			Interval: history.Interval{Begin: sent, End: history.Now()},
 		})
 	}
-	return standing, err
+	return status, err
 }
 
 func kindOf(a store.Demand) history.Kind {

@@ -116,11 +116,11 @@ func TestCost(t *testing.T) {
 // keep keeps claims that are held.
 func (s *session) keep(cs []store.Claim) {
 	s.Helper()
-	standings, err := s.store.Keep(s.Context(), cs)
+	statuses, err := s.store.Keep(s.Context(), cs)
 	testkit.Must(s, err)
-	for _, standing := range standings {
-		if standing.State != store.Held {
-			s.Errorf("it is %v", standing.State)
+	for _, status := range statuses {
+		if status.State != store.Held {
+			s.Errorf("it is %v", status.State)
 		}
 	}
 }

@@ -83,17 +83,16 @@ func TestSnapshotAfterLock(t *testing.T) {
 			testkit.Must(t, mysql.Install(t.Context(), conn, script))
 			unit := claim("unit")
 			unit.Demand = store.Demand{Kind: store.Semaphore, Units: 1, Limit: 1}
-			standing, err := h.joinBehind(t, s, unit)
+			status, err := h.joinBehind(t, s, unit)
 			testkit.Must(t, err)
 			lock, err := h.joinBehind(t, s, claim("lock"))
 			if name == "right" {
 				testkit.Must(t, err)
-				if standing.State != store.Waiting || lock.State != store.Waiting {
-					t.Errorf("they are %v and %v, want waiting", standing.State, lock.State)
+				if status.State != store.Waiting || lock.State != store.Waiting {
+					t.Errorf("they are %v and %v, want waiting", status.State, lock.State)
 				}
-			} else if standing.State != store.Held || err == nil || !strings.Contains(err.Error(), "1062") {
-				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", standing.State, lock.State,
-					err)
+			} else if status.State != store.Held || err == nil || !strings.Contains(err.Error(), "1062") {
+				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", status.State, lock.State, err)
 			}
 		})
 	}
@@ -111,7 +110,7 @@ func (h *harness) awaitJoin(t testing.TB) {
 }
 
 // joinBehind joins while an operator has all slots, and writes a claim like c before it lets them go.
-func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (standing store.Status, err error) {
+func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (status store.Status, err error) {
 	t.Helper()
 	operator, err := h.db.BeginTx(t.Context(), nil)
 	testkit.Must(t, err)
@@ -122,7 +121,7 @@ func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (st
 		defer close(joined)
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 		defer cancel()
-		standing, err = s.Join(ctx, c)
+		status, err = s.Join(ctx, c)
 	}()
 	h.awaitJoin(t)
 	seat := 7
@@ -137,7 +136,7 @@ func (h *harness) joinBehind(t testing.TB, s *sqlstore.Store, c store.Claim) (st
 	testkit.Must(t, failed)
 	testkit.Must(t, operator.Commit())
 	<-joined
-	return standing, err
+	return status, err
 }
 
 // TestClockAfterLock: a call reads the clock when it has got the lock that it has waited for, also on a server whose

@@ -70,16 +70,16 @@ func tour(ctx context.Context, s store.Store) (err error) {
 	holder, waiter, hasty, ghost := claim("tour"), claim("tour"), claim("tour"), claim("tour")
 	hasty.Try = true
 	join := func(c *store.Claim, want store.State) {
-		standing, e := s.Join(ctx, *c)
-		if c.Ticket = standing.Ticket; e == nil && standing.State != want {
-			e = fmt.Errorf("it is %v, want %v", standing.State, want)
+		status, e := s.Join(ctx, *c)
+		if c.Ticket = status.Ticket; e == nil && status.State != want {
+			e = fmt.Errorf("it is %v, want %v", status.State, want)
 		}
 		err = cmp.Or(err, e)
 	}
 	keep := func(c store.Claim, want store.State) {
-		standings, e := s.Keep(ctx, []store.Claim{c})
-		if e == nil && standings[0].State != want {
-			e = cmp.Or(standings[0].Err, fmt.Errorf("it is %v, want %v", standings[0].State, want))
+		statuses, e := s.Keep(ctx, []store.Claim{c})
+		if e == nil && statuses[0].State != want {
+			e = cmp.Or(statuses[0].Err, fmt.Errorf("it is %v, want %v", statuses[0].State, want))
 		}
 		err = cmp.Or(err, e)
 	}
@@ -282,9 +282,9 @@ func TestNewerTables(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	standings, err := s.Keep(t.Context(), []store.Claim{held})
-	if testkit.Must(t, err); !errors.Is(standings[0].Err, store.ErrFormat) {
-		t.Errorf("Keep: %+v", standings[0])
+	statuses, err := s.Keep(t.Context(), []store.Claim{held})
+	if testkit.Must(t, err); !errors.Is(statuses[0].Err, store.ErrFormat) {
+		t.Errorf("Keep: %+v", statuses[0])
 	}
 	var claims int
 	testkit.Must(t, h.db.QueryRow("SELECT COUNT(*) FROM locks.holdfast_claims").Scan(&claims))

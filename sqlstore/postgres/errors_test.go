@@ -62,9 +62,9 @@ func TestRolledBackByServer(t *testing.T) {
 			testkit.Must(t, err)
 			kept := make(chan error, 1)
 			go func() {
-				standings, err := s.Keep(ctx, claims)
-				if err == nil && (standings[0].State != store.Held || standings[1].State != store.Held) {
-					t.Errorf("%+v", standings)
+				statuses, err := s.Keep(ctx, claims)
+				if err == nil && (statuses[0].State != store.Held || statuses[1].State != store.Held) {
+					t.Errorf("%+v", statuses)
 				}
 				kept <- err
 			}()

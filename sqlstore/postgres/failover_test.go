@@ -45,9 +45,9 @@ func TestFailoverLosesGrant(t *testing.T) {
 	failOver(t, primary, standby)
 	second := testkit.Claim("x", 5*time.Minute)
 	testkit.Await(t, "the new primary answers", func() bool {
-		standing, err := b.Join(t.Context(), second)
-		second.Ticket = standing.Ticket
-		return err == nil && standing.State == store.Held
+		status, err := b.Join(t.Context(), second)
+		second.Ticket = status.Ticket
+		return err == nil && status.State == store.Held
 	})
 	if time.Until(believed.Until) <= 0 {
 		t.Error("the first holder does not believe any more")
@@ -70,9 +70,9 @@ func TestFailoverLosesGrant(t *testing.T) {
 func awaitState(t *testing.T, s store.Store, c store.Claim, want store.State) {
 	t.Helper()
 	testkit.Await(t, "the store answers", func() bool {
-		standings, err := s.Keep(t.Context(), []store.Claim{c})
-		if err == nil && (standings[0].Err != nil || standings[0].State != want) {
-			t.Fatalf("%+v, want %v", standings[0], want)
+		statuses, err := s.Keep(t.Context(), []store.Claim{c})
+		if err == nil && (statuses[0].Err != nil || statuses[0].State != want) {
+			t.Fatalf("%+v, want %v", statuses[0], want)
 		}
 		return err == nil
 	})

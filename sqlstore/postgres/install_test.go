@@ -90,9 +90,9 @@ func TestInstallAtOnce(t *testing.T) {
 			calls := testkit.Calls(olds[0], held)
 			delete(calls, "Names") // which may name what it cannot read
 			calls["Keep"] = func(ctx context.Context) error {
-				standings, err := olds[0].Keep(ctx, []store.Claim{held})
+				statuses, err := olds[0].Keep(ctx, []store.Claim{held})
 				testkit.Must(t, err)
-				return standings[0].Err
+				return statuses[0].Err
 			}
 			for name, call := range calls {
 				if err := call(t.Context()); !errors.Is(err, store.ErrFormat) {

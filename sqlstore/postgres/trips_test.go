@@ -66,11 +66,11 @@ func TestRoundTrips(t *testing.T) {
 		claims[i] = testkit.Held(t, s, testkit.Claim(fmt.Sprint("name ", i), time.Minute))
 	}
 	count("renew 100 leases", func() {
-		standings, err := s.Keep(t.Context(), claims)
+		statuses, err := s.Keep(t.Context(), claims)
 		testkit.Must(t, err)
-		for i, standing := range standings {
-			if standing.State != store.Held {
-				t.Errorf("claim %d: %v", i, standing)
+		for i, status := range statuses {
+			if status.State != store.Held {
+				t.Errorf("claim %d: %v", i, status)
 			}
 		}
 	})

@@ -253,9 +253,9 @@ func TestNewerFormat(t *testing.T) {
 				continue // it only reads
 			}
 			if name == "Keep" {
-				standings, err := s.Keep(t.Context(), []store.Claim{c})
+				statuses, err := s.Keep(t.Context(), []store.Claim{c})
 				testkit.Must(t, err)
-				check(name, standings[0].Err)
+				check(name, statuses[0].Err)
 				continue
 			}
 			check(name, call(t.Context()))
@@ -343,8 +343,8 @@ func TestHolderDeletedByHand(t *testing.T) {
 	second := testkit.Waiting(t, s, testkit.Claim("x", 2*time.Minute))
 	start := time.Now()
 	for _, c := range []store.Claim{first, second} { // what is ahead of both is a holder with a minute left
-		standing := testkit.Keep(t, s, c, store.Waiting)
-		if in := standing.RecheckAt.Sub(start); in < 50*time.Second || in > 62*time.Second {
+		status := testkit.Keep(t, s, c, store.Waiting)
+		if in := status.RecheckAt.Sub(start); in < 50*time.Second || in > 62*time.Second {
 			t.Errorf("it is to ask again in %v", in)
 		}
 	}

@@ -246,13 +246,13 @@ func TestWithoutSockets(t *testing.T) {
 	s := newStore(deaf)
 	defer s.Close()
 	granted := make(chan store.Status, 1)
-	s.Notify(func(id store.ID, standing store.Status) {
+	s.Notify(func(id store.ID, status store.Status) {
 		if id == waiter.ID {
-			granted <- standing
+			granted <- status
 		}
 	})
-	if standing, err := s.Join(t.Context(), *waiter); err != nil || standing.State != store.Waiting {
-		t.Fatalf("%v, %v", standing.State, err)
+	if status, err := s.Join(t.Context(), *waiter); err != nil || status.State != store.Waiting {
+		t.Fatalf("%v, %v", status.State, err)
 	}
 	if deaf.Listen() {
 		t.Fatal("it has a socket")
@@ -260,9 +260,9 @@ func TestWithoutSockets(t *testing.T) {
 	given := time.Now()
 	check(t, other.Leave(t.Context(), holder))
 	select {
-	case standing := <-granted:
-		if standing.State != store.Held {
-			t.Errorf("told %v", standing.State)
+	case status := <-granted:
+		if status.State != store.Held {
+			t.Errorf("told %v", status.State)
 		}
 		if took := time.Since(given); took > time.Second {
 			t.Errorf("it took %v", took)

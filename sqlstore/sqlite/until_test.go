@@ -25,8 +25,8 @@ func TestDeadlineIsNeverBeforeUntil(t *testing.T) {
 	<-reached
 	late.Store(int64(time.Hour))
 	c := newClaim("x")
-	var standing store.Status
-	joined := later(func() (err error) { standing, err = s.Join(t.Context(), *c); return err })
+	var status store.Status
+	joined := later(func() (err error) { status, err = s.Join(t.Context(), *c); return err })
 	waitForJobs(t, e, 2)
 	goOn()
 	check(t, <-first)
@@ -35,7 +35,7 @@ func TestDeadlineIsNeverBeforeUntil(t *testing.T) {
 	if err != nil || len(l.Entries) != 1 {
 		t.Fatalf("the line has %d places, %v", len(l.Entries), err)
 	}
-	if left := time.Until(standing.Until); left > l.Entries[0].Left {
+	if left := time.Until(status.Until); left > l.Entries[0].Left {
 		t.Errorf("the client believes in %v, the file only in %v", left, l.Entries[0].Left)
 	}
 }

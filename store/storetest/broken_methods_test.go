@@ -13,15 +13,15 @@ import (
 )
 
 var brokenMethods = []mutant{
-	{"a refused try stays in line", 0, "methods/try", []int{10}, eachStore(func(b *bug) {
+	{"a refused try stays in the queue", 0, "methods/try", []int{10}, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			try := c.Try
 			c.Try = false
-			standing, err := b.Store.Join(ctx, c)
-			if try && standing.State == store.Waiting {
-				standing.State = store.Gone
+			status, err := b.Store.Join(ctx, c)
+			if try && status.State == store.Waiting {
+				status.State = store.Gone
 			}
-			return standing, err
+			return status, err
 		}
 	})},
 	{"a try takes everything", 0, "methods/try among readers", nil, eachStore(func(b *bug) {
@@ -33,32 +33,32 @@ var brokenMethods = []mutant{
 	})},
 	{"a mismatch holds", 0, "methods/mismatch", nil, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			standing, err := b.Store.Join(ctx, c)
+			status, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrMismatch) {
 				return store.Status{State: store.Held, Ticket: 1}, nil
 			}
-			return standing, err
+			return status, err
 		}
 	})},
 	{"a mismatch with no reason", 0, "methods/mismatch", nil, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			standing, err := b.Store.Join(ctx, c)
+			status, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrMismatch) {
 				err = store.ErrMismatch
 			}
-			return standing, err
+			return status, err
 		}
 	})},
-	{"a mismatch with what was asked for", 0, "methods/mismatch", nil, eachStore(func(b *bug) {
+	{"a mismatch with what was requested", 0, "methods/mismatch", nil, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			standing, err := b.Store.Join(ctx, c)
+			status, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrMismatch) {
 				err = &store.MismatchError{InUse: c.Demand}
 			}
-			return standing, err
+			return status, err
 		}
 	})},
-	{"break finds everybody", 0, "methods/break nobody", []int{4}, eachStore(func(b *bug) {
+	{"break finds any ticket", 0, "methods/break an unknown ticket", []int{4}, eachStore(func(b *bug) {
 		b.breaks = func(ctx context.Context, name string, ticket uint64) error {
 			if err := b.Store.Break(ctx, name, ticket); !errors.Is(err, store.ErrNotHeld) {
 				return err
@@ -66,10 +66,10 @@ var brokenMethods = []mutant{
 			return nil
 		}
 	})},
-	{"break only promises", 0, "methods/break a holder", []int{9}, eachStore(func(b *bug) {
+	{"break does nothing", 0, "methods/break a holder", []int{9}, eachStore(func(b *bug) {
 		b.breaks = func(ctx context.Context, name string, ticket uint64) error {
-			err := b.Store.Break(ctx, name, store.MaxTicket) // nobody
-			for _, p := range b.places(name) {
+			err := b.Store.Break(ctx, name, store.MaxTicket) // no claim has it
+			for _, p := range b.entries(name) {
 				if p.Ticket == ticket && errors.Is(err, store.ErrNotHeld) {
 					return nil
 				}
@@ -77,17 +77,17 @@ var brokenMethods = []mutant{
 			return err
 		}
 	})},
-	{"a line from its end", 0, "methods/line", nil, eachStore(func(b *bug) {
+	{"a queue from its end", 0, "methods/queue", nil, eachStore(func(b *bug) {
 		b.shows = func(line *store.Queue) { slices.Reverse(line.Entries) }
 	})},
-	{"a line that knows no time", 0, "methods/line tells the time", nil, eachStore(func(b *bug) {
+	{"a queue without times", 0, "methods/queue shows times", nil, eachStore(func(b *bug) {
 		b.shows = func(line *store.Queue) {
 			for i, p := range line.Entries {
 				line.Entries[i].Since, line.Entries[i].Left = time.Now(), p.TTL
 			}
 		}
 	})},
-	{"a grant is as old as its claim", 0, "methods/line tells the time", nil, eachStore(func(b *bug) {
+	{"a grant is as old as its claim", 0, "methods/queue shows times", nil, eachStore(func(b *bug) {
 		var came notes[store.ID, time.Time]
 		b.shows = func(line *store.Queue) {
 			for i, p := range line.Entries {
@@ -98,7 +98,7 @@ var brokenMethods = []mutant{
 			}
 		}
 	})},
-	{"looking makes a name", 0, "methods/an empty line", []int{10}, func(h *broken) {
+	{"reading makes a name", 0, "methods/an empty queue", []int{10}, func(h *broken) {
 		var looked notes[string, bool]
 		h.bug = func(b *bug) {
 			b.line = func(ctx context.Context, name string) (store.Queue, error) {
@@ -132,20 +132,20 @@ var brokenMethods = []mutant{
 			c.Owner, c.Turn, c.Waits = first.Owner, first.Turn, first.Waits
 		}
 	})},
-	{"a batch is answered in any order", 0, "methods/keep in batches", []int{12}, eachStore(func(b *bug) {
+	{"the statuses of a batch are in any order", 0, "methods/keep in batches", []int{12}, eachStore(func(b *bug) {
 		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
-			standings, err := b.Store.Keep(ctx, cs)
-			slices.Reverse(standings)
-			return standings, err
+			statuses, err := b.Store.Keep(ctx, cs)
+			slices.Reverse(statuses)
+			return statuses, err
 		}
 	})},
 	{"a batch has a limit", 0, "methods/keep a large batch", nil, eachStore(func(b *bug) {
 		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
-			standings, err := b.Store.Keep(ctx, cs[:min(len(cs), 16)])
-			for err == nil && len(standings) < len(cs) {
-				standings = append(standings, store.Status{})
+			statuses, err := b.Store.Keep(ctx, cs[:min(len(cs), 16)])
+			for err == nil && len(statuses) < len(cs) {
+				statuses = append(statuses, store.Status{})
 			}
-			return standings, err
+			return statuses, err
 		}
 	})},
 	{"a failed batch is sent again", 0, "methods/a batch is the caller's", nil, eachStore(func(b *bug) {
@@ -158,11 +158,11 @@ var brokenMethods = []mutant{
 				_, _ = b.Store.Keep(ctx, again)
 			}
 			failed = nil
-			standings, err := b.Store.Keep(ctx, cs)
+			statuses, err := b.Store.Keep(ctx, cs)
 			if err != nil {
 				failed = append(failed, cs)
 			}
-			return standings, err
+			return statuses, err
 		}
 	})},
 	{"every client sees another identity", 0, "methods/abilities", nil, func(h *broken) {
@@ -175,10 +175,10 @@ var brokenMethods = []mutant{
 	{"tenants have one identity", 0, "methods/abilities", nil, func(h *broken) {
 		h.bug = func(b *bug) { b.abilities = func(able *store.Abilities) { able.Identity = "the server's" } }
 	}},
-	{"nobody is told", 0, "methods/a release wakes the next", []int{4, 7}, func(h *broken) {
+	{"no push is sent", 0, "methods/a release wakes the next", []int{4, 7}, func(h *broken) {
 		h.bug = func(b *bug) { b.notify = func(func(store.ID, store.Status)) {} }
 	}},
-	{"everybody is told", 0, "methods/a release wakes nobody else", nil, func(h *broken) {
+	{"every waiter gets a push", 0, "methods/a release wakes no others", nil, func(h *broken) {
 		var mu sync.Mutex
 		var all []func(store.ID, store.Status)
 		h.bug = func(b *bug) {

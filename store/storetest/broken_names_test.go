@@ -63,7 +63,7 @@ var brokenNames = []mutant{
 			}
 		}
 	})},
-	{"bad names are mended", 10, "names/bad names", nil, eachStore(func(b *bug) {
+	{"bad names are repaired", 10, "names/bad names", nil, eachStore(func(b *bug) {
 		renames(b, func(name string) string {
 			if store.CheckName(name) == nil {
 				return name

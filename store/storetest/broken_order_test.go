@@ -10,15 +10,15 @@ import (
 )
 
 var brokenExclusion = []mutant{
-	{"looks, and then takes", 1, "exclusion/mutexes", nil, eachStore(func(b *bug) {
+	{"checks, and then takes", 1, "exclusion/mutexes", nil, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			free := len(b.places(c.Name)) == 0
-			time.Sleep(time.Nanosecond) // whoever looks now finds the same
-			standing, err := b.Store.Join(ctx, c)
-			if free && standing.State == store.Waiting {
-				standing.State = store.Held
+			free := len(b.entries(c.Name)) == 0
+			time.Sleep(time.Nanosecond) // another client that checks now finds the same
+			status, err := b.Store.Join(ctx, c)
+			if free && status.State == store.Waiting {
+				status.State = store.Held
 			}
-			return standing, err
+			return status, err
 		}
 	})},
 	{"every claim counts as one", 1, "exclusion/semaphores", []int{2, 6}, eachStore(func(b *bug) {
@@ -33,7 +33,7 @@ var brokenExclusion = []mutant{
 	}},
 }
 
-// tickets makes the store call its tickets something else.
+// tickets makes the store return other tickets.
 func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
 	b.answers = func(c store.Claim, s *store.Status) {
 		if s.State != store.Gone {
@@ -42,12 +42,12 @@ func tickets(b *bug, call func(id store.ID, ticket uint64) uint64) {
 	}
 	b.pushes = func(id store.ID, s *store.Status) { s.Ticket = call(id, s.Ticket) }
 	b.breaks = func(ctx context.Context, name string, ticket uint64) error {
-		for _, p := range b.places(name) {
+		for _, p := range b.entries(name) {
 			if call(p.ID, p.Ticket) == ticket {
 				return b.Store.Break(ctx, name, p.Ticket)
 			}
 		}
-		return b.Store.Break(ctx, name, store.MaxTicket) // nobody
+		return b.Store.Break(ctx, name, store.MaxTicket) // no claim has it
 	}
 	b.shows = func(line *store.Queue) {
 		for i, p := range line.Entries {
@@ -61,7 +61,7 @@ var brokenOrder = []mutant{
 		top := 2 * uint64(time.Now().UnixMicro())
 		h.bug = func(b *bug) { tickets(b, func(_ store.ID, ticket uint64) uint64 { return top - ticket }) }
 	}},
-	{"the ticket is drawn before the place", 2, "order/joining at once", []int{3}, func(h *broken) {
+	{"the ticket is drawn before the claim is appended", 2, "order/joining at once", []int{3}, func(h *broken) {
 		var drawn notes[store.ID, uint64]
 		var last atomic.Uint64
 		h.bug = func(b *bug) {
@@ -77,19 +77,19 @@ var brokenOrder = []mutant{
 	}},
 	{"the next is sent to the back", 2, "order/first come first served", []int{7}, eachStore(func(b *bug) {
 		b.leave = func(ctx context.Context, c store.Claim) error {
-			places := b.places(c.Name)
-			if len(places) > 2 && places[0].ID == c.ID && places[1].State == store.Waiting && places[1].Demand == places[2].Demand {
-				next := places[1].Claim
+			entries := b.entries(c.Name)
+			if len(entries) > 2 && entries[0].ID == c.ID && entries[1].State == store.Waiting && entries[1].Demand == entries[2].Demand {
+				next := entries[1].Claim
 				_ = b.eye.Leave(ctx, next)
 				_, _ = b.eye.Join(ctx, next)
 			}
 			return b.Store.Leave(ctx, c)
 		}
 	})},
-	{"whoever fits holds", 2, "order/a writer stops later readers", []int{0, 1, 6}, eachStore(func(b *bug) {
+	{"any claim that fits holds", 2, "order/a writer stops later readers", []int{0, 1, 6}, eachStore(func(b *bug) {
 		b.answers = func(c store.Claim, s *store.Status) {
 			free := c.Limit - c.Units
-			for _, p := range b.places(c.Name) {
+			for _, p := range b.entries(c.Name) {
 				if p.State == store.Held {
 					free -= p.Units
 				}
@@ -110,7 +110,7 @@ var brokenOrder = []mutant{
 					return
 				}
 				me := b.find(c)
-				for _, p := range b.places(c.Name) {
+				for _, p := range b.entries(c.Name) {
 					if p.ID == c.ID {
 						return
 					}
@@ -121,14 +121,14 @@ var brokenOrder = []mutant{
 			}
 		}
 	}},
-	{"who gives up grants nobody", 2, "order/a leaving waiter unblocks", nil, func(h *broken) {
+	{"a leaving waiter grants no others", 2, "order/a leaving waiter unblocks", nil, func(h *broken) {
 		var unseen notes[store.ID, bool]
 		h.bug = func(b *bug) {
 			b.leave = func(ctx context.Context, c store.Claim) error {
-				before := b.places(c.Name)
+				before := b.entries(c.Name)
 				me := b.find(c)
 				err := b.Store.Leave(ctx, c)
-				for i, p := range b.places(c.Name) {
+				for i, p := range b.entries(c.Name) {
 					granted := p.State == store.Held && i < len(before) && before[i].State == store.Waiting
 					unseen.set(p.ID, granted && me != nil && me.State == store.Waiting)
 				}
@@ -157,23 +157,23 @@ var brokenFloor = []mutant{
 			if store.FloorTooHigh(seen, time.Now()) {
 				c.Floor = 0
 			}
-			standing, err := b.Store.Join(ctx, c)
-			standing.Ticket = max(standing.Ticket, seen+1)
-			return standing, err
+			status, err := b.Store.Join(ctx, c)
+			status.Ticket = max(status.Ticket, seen+1)
+			return status, err
 		}
 	})},
 	{"a floor is refused and yet believed", 3, "floor/absurd floors", nil, func(h *broken) {
 		var mark atomic.Uint64
 		h.bug = func(b *bug) {
 			b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-				standing, err := b.Store.Join(ctx, c)
+				status, err := b.Store.Join(ctx, c)
 				if errors.Is(err, store.ErrFloor) {
 					mark.Store(c.Floor)
 				}
 				if err == nil {
-					standing.Ticket = max(standing.Ticket, mark.Load())
+					status.Ticket = max(status.Ticket, mark.Load())
 				}
-				return standing, err
+				return status, err
 			}
 		}
 	}},

@@ -16,7 +16,7 @@ type mutant struct {
 	name   string
 	rule   int
 	caught string // the case that is made for it
-	also   []int  // what else cannot hold in a store like this
+	also   []int  // the other rules that such a store breaks
 	breaks func(*broken)
 }
 
@@ -77,7 +77,7 @@ func (m mutant) check(t *testing.T, verdicts []storetest.Verdict) {
 	}
 }
 
-// TestEveryRuleHasMutant guards against a rule that nobody has shown to be checked.
+// TestEveryRuleHasMutant guards against a rule whose check was never shown to fail.
 func TestEveryRuleHasMutant(t *testing.T) {
 	for rule := range 13 {
 		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.rule == rule }) {
@@ -86,15 +86,15 @@ func TestEveryRuleHasMutant(t *testing.T) {
 	}
 }
 
-// TestHonestWrapperPasses shows that it is the bugs that fail, and not what they are wrapped in.
+// TestHonestWrapperPasses shows that the bugs fail, rather than the wrapper that they are put into.
 func TestHonestWrapperPasses(t *testing.T) {
 	storetest.RunFake(t, func(t testing.TB) storetest.Harness {
 		return newBroken(t, func(h *broken) { h.bug = func(*bug) {} })
 	})
 }
 
-// TestAskingTwicePasses shows a store without a line whose claim is in its own way for a moment after a release, as one of
-// Redlock may be: it is held when it is asked for the second time.
+// TestAskingTwicePasses has a store without a queue whose claim blocks itself for a moment after a release, as one of
+// Redlock may: the second Keep returns Held.
 func TestAskingTwicePasses(t *testing.T) {
 	storetest.RunFake(t, func(t testing.TB) storetest.Harness {
 		return newBroken(t, func(h *broken) {
@@ -115,13 +115,13 @@ func TestAskingTwicePasses(t *testing.T) {
 	})
 }
 
-// TestFailuresExplainThemselves looks at what somebody reads whose store fails.
+// TestFailuresExplainThemselves checks the text of a failure.
 func TestFailuresExplainThemselves(t *testing.T) {
 	floorless := brokenFloor[0]
 	verdicts := storetest.Judge(t, func(t testing.TB) storetest.Harness { return newBroken(t, floorless.breaks) })
 	failed := slices.DeleteFunc(verdicts, func(v storetest.Verdict) bool { return v.Failure == "" })
 	want := regexp.MustCompile(`^rule 3, floor: A ticket is greater than .*
-floor\.go:\d+: floor\.go:\d+: ticket \d+ was given for a floor of \d+`)
+floor\.go:\d+: floor\.go:\d+: ticket \d+ was drawn for a floor of \d+`)
 	if got := failed[0].Failure; !want.MatchString(got) {
 		t.Errorf("the failure reads\n%s\nwant it to match\n%v", got, want)
 	}

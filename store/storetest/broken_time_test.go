@@ -10,16 +10,16 @@ import (
 )
 
 var brokenTime = []mutant{
-	{"nobody ever dies", 4, "time/a dead holder alone", []int{0, 2, 5, 6, 9}, func(h *broken) {
+	{"no claim expires", 4, "time/a dead holder alone", []int{0, 2, 5, 6, 9}, func(h *broken) {
 		h.bug = func(b *bug) { b.sends = func(c *store.Claim) { c.Grace = 1000 * c.TTL } }
 	}},
 	{"a ttl is too short", 4, "time/a dead holder and a waiter", []int{5}, eachStore(func(b *bug) {
 		b.sends = func(c *store.Claim) { c.TTL -= c.TTL / 3 }
 		b.answers = func(c store.Claim, s *store.Status) { s.Until = s.Until.Add(c.TTL / 3) }
 	})},
-	{"a dead waiter blocks the line", 4, "time/a dead waiter is skipped", []int{0, 9}, eachStore(func(b *bug) {
+	{"a dead waiter blocks the queue", 4, "time/a dead waiter is skipped", []int{0, 9}, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			if len(b.places(c.Name)) > 0 {
+			if len(b.entries(c.Name)) > 0 {
 				c.Grace = 1000 * c.TTL
 			}
 			return b.Store.Join(ctx, c)
@@ -50,14 +50,14 @@ var brokenTime = []mutant{
 	{"a late keep joins again", 4, "time/a late keep", nil, eachStore(func(b *bug) {
 		var ends notes[store.ID, time.Time]
 		b.keep = func(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
-			standings, err := b.Store.Keep(ctx, cs)
-			for i, s := range standings {
+			statuses, err := b.Store.Keep(ctx, cs)
+			for i, s := range statuses {
 				end := ends.get(cs[i].ID)
 				if s.State == store.Gone && !end.IsZero() && end.Before(time.Now()) {
-					standings[i], _ = b.Store.Join(ctx, cs[i])
+					statuses[i], _ = b.Store.Join(ctx, cs[i])
 				}
 			}
-			return standings, err
+			return statuses, err
 		}
 		b.answers = func(c store.Claim, s *store.Status) { ends.set(c.ID, s.Until) }
 	})},
@@ -82,16 +82,16 @@ var brokenTime = []mutant{
 				all = append(all, mine.get(id))
 			}
 			more := len(all)
-			standings, err := b.Store.Keep(ctx, append(all, cs...))
-			return standings[min(more, len(standings)):], err
+			statuses, err := b.Store.Keep(ctx, append(all, cs...))
+			return statuses[min(more, len(statuses)):], err
 		}
 	})},
-	{"the last ttl is the line's", 4, "time/a short ttl beside a long one", nil, func(h *broken) {
+	{"the last ttl is that of the queue", 4, "time/a short ttl beside a long one", nil, func(h *broken) {
 		var ends notes[string, time.Time]
 		h.bug = func(b *bug) {
 			b.sends = func(c *store.Claim) {
 				if end := ends.get(c.Name); !end.IsZero() && end.Before(time.Now()) {
-					for _, p := range b.places(c.Name) {
+					for _, p := range b.entries(c.Name) {
 						_ = h.Erase(c.Name, p.ID)
 					}
 				}
@@ -107,13 +107,13 @@ var brokenTime = []mutant{
 }
 
 var brokenUntil = []mutant{
-	{"until is counted from the answer", 5, "until/over before the next is granted", nil, eachStore(func(b *bug) {
+	{"until is counted from the response", 5, "until/over before the next is granted", nil, eachStore(func(b *bug) {
 		b.answers = func(c store.Claim, s *store.Status) { s.Until = time.Now().Add(c.TTL - time.Millisecond) }
 	})},
 	{"until has a ttl too much", 5, "until/Keep moves it", []int{4}, eachStore(func(b *bug) {
 		b.answers = func(c store.Claim, s *store.Status) { s.Until = s.Until.Add(c.TTL) }
 	})},
-	{"until stands still", 5, "until/Keep moves it after a push", nil, eachStore(func(b *bug) {
+	{"until does not move", 5, "until/Keep moves it after a push", nil, eachStore(func(b *bug) {
 		var first notes[store.ID, time.Time]
 		b.answers = func(c store.Claim, s *store.Status) {
 			if first.get(c.ID).IsZero() {

@@ -9,7 +9,7 @@ import (
 )
 
 var brokenTruth = []mutant{
-	{"a living client keeps what it has", 7, "truth/erased while held", nil, eachStore(func(b *bug) {
+	{"a live client keeps what it has", 7, "truth/erased while held", nil, eachStore(func(b *bug) {
 		var last notes[store.ID, store.Status]
 		b.answers = func(c store.Claim, s *store.Status) {
 			if old := last.get(c.ID); s.State == store.Gone && old.Until.After(time.Now()) {
@@ -32,7 +32,7 @@ var brokenTruth = []mutant{
 		}
 		b.pushes = func(id store.ID, s *store.Status) { waits.set(id, false) }
 	})},
-	{"a reconnect goes unsaid", 7, "truth/told after a cut", nil, eachStore(func(b *bug) {
+	{"a reconnect is not reported", 7, "truth/notified after a cut", nil, eachStore(func(b *bug) {
 		b.notify = func(fn func(store.ID, store.Status)) {
 			b.Store.Notify(func(id store.ID, s store.Status) {
 				if id != store.Everyone {
@@ -54,7 +54,7 @@ var brokenTruth = []mutant{
 	{"a grant is pushed without its ticket", 7, "truth/a push has the ticket", nil, eachStore(func(b *bug) {
 		b.pushes = func(id store.ID, s *store.Status) { s.Ticket = 0 }
 	})},
-	{"gone is said once", 7, "truth/gone is final", nil, eachStore(func(b *bug) {
+	{"gone is reported once", 7, "truth/gone is final", nil, eachStore(func(b *bug) {
 		var stood, said notes[store.ID, bool]
 		b.answers = func(c store.Claim, s *store.Status) {
 			switch {
@@ -67,7 +67,7 @@ var brokenTruth = []mutant{
 			}
 		}
 	})},
-	{"joining again takes another place", 7, "truth/joining again while waiting", nil, eachStore(func(b *bug) {
+	{"joining again adds another entry", 7, "truth/joining again while waiting", nil, eachStore(func(b *bug) {
 		var joined notes[store.ID, bool]
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			if joined.get(c.ID) {
@@ -90,14 +90,14 @@ var brokenUnknown = []mutant{
 			}
 		}
 	})},
-	{"what was not acknowledged cannot be left", 8, "unknown outcomes/the answer to Join is lost", nil, eachStore(func(b *bug) {
+	{"what was not acknowledged cannot be left", 8, "unknown outcomes/the response to Join is lost", nil, eachStore(func(b *bug) {
 		b.leaves = func(c *store.Claim) {
 			if c.Ticket == 0 && b.find(*c) != nil {
-				c.ID[15] ^= 0x80 // nobody
+				c.ID[15] ^= 0x80 // no claim has it
 			}
 		}
 	})},
-	{"leaving twice is an error", 8, "unknown outcomes/the answer to Leave is lost", []int{6, 9}, eachStore(func(b *bug) {
+	{"leaving twice is an error", 8, "unknown outcomes/the response to Leave is lost", []int{6, 9}, eachStore(func(b *bug) {
 		b.leave = func(ctx context.Context, c store.Claim) error {
 			stood := b.find(c) != nil
 			err := b.Store.Leave(ctx, c)
@@ -107,7 +107,7 @@ var brokenUnknown = []mutant{
 			return err
 		}
 	})},
-	{"a Join is sent though its context is over", 8, "unknown outcomes/a context that was over before", nil, eachStore(func(b *bug) {
+	{"a Join is sent though its context is done", 8, "unknown outcomes/a context that was done before", nil, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
 			if ctx.Err() != nil {
 				ctx = context.WithoutCancel(ctx)
@@ -115,21 +115,21 @@ var brokenUnknown = []mutant{
 			return b.Store.Join(ctx, c)
 		}
 	})},
-	{"who gives up stays in line", 8, "unknown outcomes/a wait is given up", []int{2}, eachStore(func(b *bug) {
+	{"an abandoned wait stays in the queue", 8, "unknown outcomes/a wait is abandoned", []int{2}, eachStore(func(b *bug) {
 		b.leaves = func(c *store.Claim) {
 			if p := b.find(*c); p != nil && p.State == store.Waiting {
-				c.ID[15] ^= 0x80 // nobody
+				c.ID[15] ^= 0x80 // no claim has it
 			}
 		}
 	})},
-	{"a refused Join is in line", 8, "unknown outcomes/a final error joins nothing", []int{3}, eachStore(func(b *bug) {
+	{"a refused Join is in the queue", 8, "unknown outcomes/a final error joins nothing", []int{3}, eachStore(func(b *bug) {
 		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			standing, err := b.Store.Join(ctx, c)
+			status, err := b.Store.Join(ctx, c)
 			if errors.Is(err, store.ErrFloor) {
 				c.Floor = 0
 				_, _ = b.Store.Join(ctx, c)
 			}
-			return standing, err
+			return status, err
 		}
 	})},
 }

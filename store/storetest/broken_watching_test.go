@@ -54,7 +54,7 @@ func watches(report func(name string, changed func(string))) func(*broken) {
 	})
 }
 
-// listsQueues makes a mistake in what Queues yields: it is yielded only if show says so, which may alter it.
+// listsQueues puts a bug into what Queues yields: show reports whether a queue is yielded, and may change it.
 func listsQueues(show func(q *store.Queue, err *error) bool) func(*broken) {
 	return eachStore(func(b *bug) {
 		b.queues = func(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
@@ -70,7 +70,7 @@ func listsQueues(show func(q *store.Queue, err *error) bool) func(*broken) {
 }
 
 var brokenWatching = []mutant{
-	{"a watch says only that it has begun", 0, "watching/changes", nil, watches(func(name string, changed func(string)) {
+	{"a watch reports only that it has begun", 0, "watching/changes", nil, watches(func(name string, changed func(string)) {
 		if name == "" {
 			changed("")
 		}
@@ -80,7 +80,7 @@ var brokenWatching = []mutant{
 			return b.honestWatch(ctx, "", changed)
 		}
 	})},
-	{"a watch does not say that it was cut off", 0, "watching/cut off", nil, eachStore(func(b *bug) {
+	{"a watch does not report that it was cut off", 0, "watching/cut off", nil, eachStore(func(b *bug) {
 		b.watch = func(ctx context.Context, prefix string, changed func(string)) error {
 			var begun atomic.Bool
 			return b.honestWatch(ctx, prefix, func(name string) {
@@ -90,13 +90,13 @@ var brokenWatching = []mutant{
 			})
 		}
 	})},
-	{"a watch ends as if nothing were the matter", 0, "watching/the end", nil, eachStore(func(b *bug) {
+	{"a watch ends without an error", 0, "watching/the end", nil, eachStore(func(b *bug) {
 		b.watch = func(ctx context.Context, prefix string, changed func(string)) error {
 			_ = b.honestWatch(ctx, prefix, changed)
 			return nil
 		}
 	})},
-	{"a watch goes on after its end", 0, "watching/the end", nil, eachStore(func(b *bug) {
+	{"a watch continues after its end", 0, "watching/the end", nil, eachStore(func(b *bug) {
 		b.watch = func(ctx context.Context, prefix string, changed func(string)) error {
 			go b.honestWatch(context.WithoutCancel(ctx), prefix, changed) //nolint:errcheck // that is the mistake
 			return b.honestWatch(ctx, prefix, func(string) {})

@@ -18,7 +18,7 @@ import (
 type broken struct {
 	storetest.Harness
 	bug     func(*bug)                 // put into every store
-	prefix  func(prefix string) string // instead of the prefix asked for
+	prefix  func(prefix string) string // instead of the requested prefix
 	restart func(keepData bool) error
 	residue func(name string) (int, error)
 	plant   func(name string) error
@@ -74,14 +74,14 @@ func (h *broken) PlantNewer(name string) error {
 // A bug is a store with a mistake. What is nil is honest.
 type bug struct {
 	store.Store
-	eye    store.Store // for what a mistaken server would do: it has a link of its own
-	prefix string      // that its client asked for
+	eye    store.Store // for what a broken server would do: it has a link of its own
+	prefix string      // that its client requested
 
 	sends   func(c *store.Claim)                                         // alters what Join, Keep and Leave send
 	leaves  func(c *store.Claim)                                         // alters what Leave sends
-	answers func(c store.Claim, s *store.Status)                         // alters what Join and Keep answer
+	answers func(c store.Claim, s *store.Status)                         // alters what Join and Keep return
 	pushes  func(id store.ID, s *store.Status)                           // alters what is pushed
-	shows   func(l *store.Queue)                                         // alters what Line answers
+	shows   func(l *store.Queue)                                         // alters what Queue returns
 	fails   func(err error) error                                        // alters every error
 	context func(ctx context.Context, ttl time.Duration) context.Context // alters every context
 
@@ -104,11 +104,11 @@ func (b *bug) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if b.join != nil {
 		join = b.join
 	}
-	standing, err := join(b.in(ctx, c.TTL), c)
+	status, err := join(b.in(ctx, c.TTL), c)
 	if err == nil && b.answers != nil {
-		b.answers(asked, &standing)
+		b.answers(asked, &status)
 	}
-	return standing, b.fail(err)
+	return status, b.fail(err)
 }
 
 func (b *bug) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
@@ -120,15 +120,15 @@ func (b *bug) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error
 	}
 	keep := b.Store.Keep
 	if b.keep != nil {
-		keep, sent = b.keep, cs // as the caller gave them: a mistake may be to hold on to them
+		keep, sent = b.keep, cs // as the caller passed them: the bug may be to retain them
 	}
-	standings, err := keep(b.in(ctx, ttl), sent)
-	for i := range standings {
+	statuses, err := keep(b.in(ctx, ttl), sent)
+	for i := range statuses {
 		if b.answers != nil {
-			b.answers(cs[i], &standings[i])
+			b.answers(cs[i], &statuses[i])
 		}
 	}
-	return standings, b.fail(err)
+	return statuses, b.fail(err)
 }
 
 func (b *bug) Leave(ctx context.Context, c store.Claim) error {
@@ -215,8 +215,8 @@ func (b *bug) in(ctx context.Context, ttl time.Duration) context.Context {
 	return b.context(ctx, ttl)
 }
 
-// places is who really stands in a line.
-func (b *bug) places(name string) []store.Entry {
+// entries returns the true entries of a queue.
+func (b *bug) entries(name string) []store.Entry {
 	line, err := b.eye.Queue(context.Background(), name)
 	if err != nil {
 		return nil
@@ -224,9 +224,9 @@ func (b *bug) places(name string) []store.Entry {
 	return line.Entries
 }
 
-// find is where a claim really stands, or nil.
+// find returns the true entry of a claim, or nil.
 func (b *bug) find(c store.Claim) *store.Entry {
-	for _, p := range b.places(c.Name) {
+	for _, p := range b.entries(c.Name) {
 		if p.ID == c.ID {
 			return &p
 		}
@@ -234,7 +234,7 @@ func (b *bug) find(c store.Claim) *store.Entry {
 	return nil
 }
 
-// notes are what a mistaken store remembers.
+// notes are what a broken store remembers.
 type notes[K comparable, V any] struct {
 	mu sync.Mutex
 	m  map[K]V

@@ -10,11 +10,11 @@ import (
 type call struct {
 	name  string
 	named bool // it takes a name
-	timed bool // it gives up after the claim's ttl by itself
+	timed bool // it returns after the claim's ttl by itself
 	do    func(context.Context, store.Store, store.Claim) error
 }
 
-// calls are the operations that this store has.
+// calls returns the operations that this store has.
 func (t *trial) calls() []call {
 	all := []call{
 		{"Join", true, true, func(ctx context.Context, s store.Store, c store.Claim) error {
@@ -22,11 +22,11 @@ func (t *trial) calls() []call {
 			return err
 		}},
 		{"Keep", true, true, func(ctx context.Context, s store.Store, c store.Claim) error {
-			standings, err := s.Keep(ctx, []store.Claim{c})
-			if err != nil || len(standings) == 0 {
+			statuses, err := s.Keep(ctx, []store.Claim{c})
+			if err != nil || len(statuses) == 0 {
 				return err
 			}
-			return standings[0].Err
+			return statuses[0].Err
 		}},
 		{"Leave", true, true, func(ctx context.Context, s store.Store, c store.Claim) error {
 			return s.Leave(ctx, c)
@@ -34,7 +34,7 @@ func (t *trial) calls() []call {
 		{"Break", true, false, func(ctx context.Context, s store.Store, c store.Claim) error {
 			return s.Break(ctx, c.Name, 1)
 		}},
-		{"Line", true, false, func(ctx context.Context, s store.Store, c store.Claim) error {
+		{"Queue", true, false, func(ctx context.Context, s store.Store, c store.Claim) error {
 			_, err := s.Queue(ctx, c.Name)
 			return err
 		}},

@@ -54,8 +54,8 @@ func (c *client) contend(name string, ask store.Demand) *contender {
 	return p
 }
 
-// onPush wakes the claim that a push is for. What the push says is not believed: Keep tells.
-func (c *client) onPush(id store.ID, standing store.Status) {
+// onPush wakes the claim that a push is for. The content of the push is not believed: Keep returns the true status.
+func (c *client) onPush(id store.ID, status store.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id == store.Everyone {
@@ -63,44 +63,44 @@ func (c *client) onPush(id store.ID, standing store.Status) {
 			p.wake()
 		}
 	} else if p := c.contenders[id]; p != nil {
-		if standing.State == store.Held {
-			p.granted = append(p.granted, standing.Ticket)
+		if status.State == store.Held {
+			p.granted = append(p.granted, status.Ticket)
 		}
 		p.wake()
 	}
 }
 
-// line is who stands in the line of a name.
-func (c *client) line(name string) []store.Entry {
+// entries returns the entries of a queue.
+func (c *client) entries(name string) []store.Entry {
 	ctx, cancel := c.t.context()
 	defer cancel()
 	l, err := c.Queue(ctx, name)
 	if err != nil {
-		c.t.fatalf("Line of %q: %v", name, err)
+		c.t.fatalf("Queue of %q: %v", name, err)
 	}
 	if l.Name != name {
-		c.t.errorf("Line of %q calls itself the line of %q", name, l.Name)
+		c.t.errorf("Queue of %q returned the queue of %q", name, l.Name)
 	}
 	return l.Entries
 }
 
-// head is the first place of a line that somebody stands in.
+// head returns the first entry of a queue, which must not be empty.
 func (c *client) head(name string) store.Entry {
-	places := c.line(name)
-	if len(places) == 0 {
-		c.t.fatalf("the line of %q is empty", name)
+	entries := c.entries(name)
+	if len(entries) == 0 {
+		c.t.fatalf("the queue of %q is empty", name)
 	}
-	return places[0]
+	return entries[0]
 }
 
-// breakTicket breaks as an operator would.
+// breakTicket breaks a claim as an operator would.
 func (c *client) breakTicket(name string, ticket uint64) error {
 	ctx, cancel := c.t.context()
 	defer cancel()
 	return c.Break(ctx, name, ticket)
 }
 
-// list is what Names gives, sorted.
+// list returns what Names yields, sorted.
 func (c *client) list(prefix string) []string {
 	ctx, cancel := c.t.context()
 	defer cancel()
@@ -115,11 +115,11 @@ func (c *client) list(prefix string) []string {
 	return list
 }
 
-// reach waits until the server answers again, after a restart or a broken link.
+// reach waits until the server responds again after a restart or a broken link.
 func (c *client) reach() {
 	probe := c.mutex(c.t.name("reach"))
 	for deadline := time.Now().Add(c.t.patience()); ; time.Sleep(c.t.moment) {
-		_, err := probe.askFor(c.t.ttl)
+		_, err := probe.keepWithin(c.t.ttl)
 		_, fault := errors.AsType[*store.Fault](err)
 		if !fault && !errors.Is(err, context.DeadlineExceeded) {
 			return

@@ -7,22 +7,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A contender is one claim and the client that made it: what a case moves about.
+// A contender is a claim and the client that made it.
 type contender struct {
 	*client
 	claim store.Claim
 
 	sent  time.Time    // when the last acknowledged Join or Keep was sent
-	last  store.Status // its answer
-	until time.Time    // the last Until that was not of a claim gone
+	last  store.Status // its response
+	until time.Time    // the last Until of a status other than Gone
 
 	pushed chan struct{} // holds a token after a push
-	pushes int           // how many came; guarded by the client's mu
+	pushes int           // how many arrived; guarded by the client's mu
 
 	granted []uint64 // the tickets of the grants that were pushed; guarded by the client's mu
 }
 
-// pair makes two clients' claims for everything, of one name: the first holds and the second waits.
+// pair makes exclusive claims of two clients on one name: the first holds and the second waits.
 func (t *trial) pair() (holder, waiter *contender) {
 	holder, waiter = t.rivals()
 	holder.join(store.Held)
@@ -30,7 +30,7 @@ func (t *trial) pair() (holder, waiter *contender) {
 	return holder, waiter
 }
 
-// lastingPair is a pair for cases with a few things to do before they keep it.
+// lastingPair is a pair with longer ttls, for cases that do several things before they keep it.
 func (t *trial) lastingPair() (holder, waiter *contender) {
 	holder, waiter = t.rivals()
 	holder.lasts().join(store.Held)
@@ -38,7 +38,8 @@ func (t *trial) lastingPair() (holder, waiter *contender) {
 	return holder, waiter
 }
 
-// trio is a pair and another client's claim that waits behind it. The first and the last have time for three to join.
+// trio is a pair and a third client's claim that waits behind it. The ttls of the first and the last suffice for three
+// Joins.
 func (t *trial) trio() (holder, waiter, next *contender) {
 	holder, waiter = t.rivals()
 	next = waiter.rival()
@@ -48,17 +49,17 @@ func (t *trial) trio() (holder, waiter, next *contender) {
 	return holder, waiter, next
 }
 
-// rivals makes two clients' claims for everything, of one name, that have not joined yet.
+// rivals makes exclusive claims of two clients on one name, which have not joined yet.
 func (t *trial) rivals() (a, b *contender) {
 	a = t.open().mutex(t.name("rivals"))
 	b = a.rival()
 	return a, b
 }
 
-// rival makes the same claim by another client.
+// rival makes the same claim of another client.
 func (p *contender) rival() *contender { return p.t.open().mutex(p.claim.Name) }
 
-// lasts gives the claim a ttl that does not run out while a case has a few things to do, if it can have one of its own.
+// lasts gives the claim a ttl that does not expire while a case does several things, if claims have ttls of their own.
 func (p *contender) lasts() *contender {
 	if p.t.able.SessionTTL == 0 {
 		p.claim.TTL = min(4*p.t.ttl, p.t.able.MaxTTL)
@@ -66,73 +67,73 @@ func (p *contender) lasts() *contender {
 	return p
 }
 
-// attempt is one Join.
+// attempt calls Join once.
 func (p *contender) attempt() (store.Status, error) {
 	ctx, cancel := p.t.context()
 	defer cancel()
 	sent := time.Now()
-	standing, err := p.Join(ctx, p.claim)
+	status, err := p.Join(ctx, p.claim)
 	if err == nil {
-		p.note(sent, standing)
+		p.note(sent, status)
 	}
-	return standing, err
+	return status, err
 }
 
-// enrol joins, wherever it comes to stand.
-func (p *contender) enrol() store.Status {
-	standing, err := p.attempt()
+// joinAny joins, and accepts any state.
+func (p *contender) joinAny() store.Status {
+	status, err := p.attempt()
 	if err != nil {
 		p.t.fatalf("Join of %q: %v", p.claim.Name, err)
 	}
-	return standing
+	return status
 }
 
-// join joins and demands a state.
+// join joins and requires a state.
 func (p *contender) join(want store.State) store.Status {
-	standing := p.enrol()
+	status := p.joinAny()
 	p.demand("Join", want)
-	return standing
+	return status
 }
 
-// try joins only if it is held at once.
+// try joins with Try and requires a state.
 func (p *contender) try(want store.State) store.Status {
 	p.claim.Try = true
 	return p.join(want)
 }
 
-// ask is one Keep of this claim alone.
-func (p *contender) ask() (store.Status, error) { return p.askFor(p.t.patience()) }
+// keepOnce calls Keep once, for this claim alone.
+func (p *contender) keepOnce() (store.Status, error) { return p.keepWithin(p.t.patience()) }
 
-// askFor is one Keep of this claim alone, over a link that may be broken.
-func (p *contender) askFor(d time.Duration) (store.Status, error) {
+// keepWithin is keepOnce with a time limit, for a link that may be broken.
+func (p *contender) keepWithin(d time.Duration) (store.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	sent := time.Now()
-	standings, err := p.Keep(ctx, []store.Claim{p.claim})
+	statuses, err := p.Keep(ctx, []store.Claim{p.claim})
 	if err != nil {
 		return store.Status{}, err
 	}
-	if len(standings) != 1 {
-		p.t.fatalf("Keep of one claim gave %d standings", len(standings))
+	if len(statuses) != 1 {
+		p.t.fatalf("Keep of one claim returned %d statuses", len(statuses))
 	}
-	if standings[0].Err != nil {
-		return store.Status{}, standings[0].Err
+	if statuses[0].Err != nil {
+		return store.Status{}, statuses[0].Err
 	}
-	p.note(sent, standings[0])
-	return standings[0], nil
+	p.note(sent, statuses[0])
+	return statuses[0], nil
 }
 
-// keep keeps the claim and demands a state.
+// keep keeps the claim and requires a state.
 func (p *contender) keep(want store.State) store.Status {
-	standing, err := p.ask()
+	status, err := p.keepOnce()
 	if err != nil {
 		p.t.fatalf("Keep of %q: %v", p.claim.Name, err)
 	}
 	p.demand("Keep", want)
-	return standing
+	return status
 }
 
-// keepFor keeps the claims for d, as their clients would, and demands that each stays as it is.
+// keepFor keeps the claims for d, as their clients would, and requires that their states do not change.
 func keepFor(d time.Duration, claims ...*contender) {
 	t := claims[0].t
 	for end := time.Now().Add(d); ; {
@@ -147,8 +148,7 @@ func keepFor(d time.Duration, claims ...*contender) {
 	}
 }
 
-// await keeps the claim until it is held, as a client would: when a push came, when the store said to ask again,
-// and three times per ttl in any case.
+// await keeps the claim until it is held, as a client would: after each push, at RecheckAt, and three times per ttl.
 func (p *contender) await() {
 	for deadline := time.Now().Add(p.t.patience()); p.last.State == store.Waiting; {
 		now := time.Now()
@@ -161,23 +161,23 @@ func (p *contender) await() {
 		}
 		select {
 		case <-p.pushed:
-		case <-time.After(max(time.Until(next), time.Millisecond)): // never spins, whatever the store says
+		case <-time.After(max(time.Until(next), time.Millisecond)): // never spins, whatever the store returns
 		}
-		if _, err := p.ask(); err != nil {
+		if _, err := p.keepOnce(); err != nil {
 			p.t.fatalf("Keep of %q while it waits: %v", p.claim.Name, err)
 		}
 	}
 	p.demand("Keep", store.Held)
 }
 
-// succeed keeps a claim that waits and that nobody blocks any more, and demands that it is held. Where there is no line it may
-// have to ask once more: what it asked before may have landed after the release, and be in its own way for a moment.
+// succeed keeps a waiting claim that is no longer blocked, and requires that it is held. A store without a queue may
+// need one more Keep: an earlier Keep may have arrived after the release, and may block the claim for a moment.
 func (p *contender) succeed() {
 	if p.t.able.Queue {
 		p.keep(store.Held)
 		return
 	}
-	if _, err := p.ask(); err != nil {
+	if _, err := p.keepOnce(); err != nil {
 		p.t.fatalf("Keep of %q while it waits: %v", p.claim.Name, err)
 	}
 	p.await()
@@ -185,11 +185,11 @@ func (p *contender) succeed() {
 
 // enter joins and waits until it is held.
 func (p *contender) enter() {
-	p.enrol()
+	p.joinAny()
 	p.await()
 }
 
-// leave leaves the line.
+// leave leaves the queue.
 func (p *contender) leave() {
 	ctx, cancel := p.t.context()
 	defer cancel()
@@ -198,15 +198,15 @@ func (p *contender) leave() {
 	}
 }
 
-// note remembers an answer.
-func (p *contender) note(sent time.Time, standing store.Status) {
-	p.sent, p.last = sent, standing
-	if standing.State != store.Gone {
-		p.claim.Ticket, p.until = standing.Ticket, standing.Until
+// note records a response.
+func (p *contender) note(sent time.Time, status store.Status) {
+	p.sent, p.last = sent, status
+	if status.State != store.Gone {
+		p.claim.Ticket, p.until = status.Ticket, status.Until
 	}
 }
 
-// demand ends the case if the last answer was another than want.
+// demand ends the case if the last response differs from want.
 func (p *contender) demand(call string, want store.State) {
 	if p.last.State != want {
 		p.t.fatalf("%s of %q (%d of %d): %v, want %v%v", call, p.claim.Name, p.claim.Units, p.claim.Limit, p.last.State, want,
@@ -214,23 +214,23 @@ func (p *contender) demand(call string, want store.State) {
 	}
 }
 
-// lapsed reports whether the claim is gone and its time had passed before the response came: the machine or the server
-// was too slow to keep it.
+// lapsed reports whether the claim is gone and had expired before the response arrived: the machine or the server was
+// too slow to keep it.
 func (p *contender) lapsed() lapse {
 	return lapse(p.last.State == store.Gone && !p.until.IsZero() && time.Now().After(p.until))
 }
 
-// A lapse in the arguments of a failure says that the failure proves nothing about the store.
+// A lapse among the arguments of a failure marks the failure as no evidence against the store.
 type lapse bool
 
 func (l lapse) String() string {
 	if l {
-		return ", but its time had passed"
+		return ", but it had expired"
 	}
 	return ""
 }
 
-// wake notes a push. The caller has the client's mu.
+// wake records a push. The caller has the client's mu.
 func (p *contender) wake() {
 	p.pushes++
 	select {
@@ -239,7 +239,7 @@ func (p *contender) wake() {
 	}
 }
 
-// pushCount is how many pushes came for the claim.
+// pushCount returns how many pushes arrived for the claim.
 func (p *contender) pushCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,23 +33,23 @@ func readersAndWritersExclude(t *trial) {
 	crowd(t, one, all, one)
 }
 
-// crowd lets three clients contend for one name. Each has a goroutine for each of the asks, which takes it and
-// gives it back, round after round. What is held at any moment is counted.
-func crowd(t *trial, asks ...store.Demand) {
+// crowd lets three clients contend for one name. Each has one goroutine per demand, which acquires and releases it,
+// round after round. The units held at any moment are counted.
+func crowd(t *trial, demands ...store.Demand) {
 	name := t.name("crowd")
 	var held atomic.Int64
 	for range 3 {
 		c := t.open()
-		for i, ask := range asks {
+		for i, demand := range demands {
 			t.async(func() {
 				for round := range t.rounds {
-					p := c.contend(name, ask)
+					p := c.contend(name, demand)
 					p.enter()
-					if units := held.Add(int64(ask.Units)); units > int64(ask.Limit) {
-						t.errorf("%d units of %d are held at once", units, ask.Limit)
+					if units := held.Add(int64(demand.Units)); units > int64(demand.Limit) {
+						t.errorf("%d units of %d are held at once", units, demand.Limit)
 					}
 					time.Sleep(time.Duration(1+(i+round)%3) * time.Millisecond)
-					held.Add(-int64(ask.Units))
+					held.Add(-int64(demand.Units))
 					p.leave()
 				}
 			})
@@ -58,7 +58,7 @@ func crowd(t *trial, asks ...store.Demand) {
 	t.wait()
 }
 
-// A server that comes back with its data must not forget who holds.
+// A server that restarts with its data must not forget its holders.
 func restartKeepsExclusion(t *trial) {
 	name := t.name("restart")
 	holder, other := t.open().mutex(name), t.open().mutex(name)
@@ -67,13 +67,13 @@ func restartKeepsExclusion(t *trial) {
 	t.must("Restart with data", t.harness.Restart(true))
 	holder.reach()
 	other.reach()
-	standing, err := holder.ask()
+	status, err := holder.keepOnce()
 	switch {
 	case err != nil:
 		t.fatalf("Keep after a restart: %v", err)
-	case standing.State == store.Held:
+	case status.State == store.Held:
 		other.try(store.Gone)
 	case time.Since(began) < t.ttl/2:
-		t.errorf("a held claim is %v after a restart with data that took %v", standing.State, time.Since(began))
+		t.errorf("a held claim is %v after a restart with data that took %v", status.State, time.Since(began))
 	}
 }

@@ -2,14 +2,14 @@ package storetest
 
 import "testing"
 
-// A Verdict is what came of one case.
+// A Verdict is the result of one case.
 type Verdict struct {
 	Rule    int
 	Case    string
 	Failure string // empty: it passed
 }
 
-// Judge plays the suite as RunFake does, and tells instead of failing t.
+// Judge runs the suite as RunFake does, and returns the verdicts instead of failing t.
 func Judge(t *testing.T, newHarness func(t testing.TB) Harness) []Verdict {
 	short := fakeTime
 	short.rounds, short.many = 3, 30 // a mistake shows early

@@ -8,7 +8,7 @@ import (
 )
 
 var floor = rule{3, "floor", "A ticket is greater than the floor its Join carried, or the error is final; " +
-	"an absurd floor is refused, not believed.", []scenario{
+	"an absurd floor is refused.", []scenario{
 	{"above the floor", 0, aboveTheFloor},
 	{"absurd floors", 0, absurdFloors},
 	{"restart with data", 0, func(t *trial) { ticketsOverRestart(t, true, store.SurvivesRestart) }},
@@ -25,15 +25,15 @@ func aboveTheFloor(t *trial) {
 	if !joinsAbove(a.mutex(name), seen) {
 		return
 	}
-	// What one client has seen, another must not fall below: a fence may have seen it too.
+	// Another client's ticket must not be below it either: a fence may have seen it.
 	other := b.mutex(name)
 	other.join(store.Held)
 	if other.claim.Ticket <= seen {
-		t.errorf("ticket %d was given to one client after another had a floor of %d", other.claim.Ticket, seen)
+		t.errorf("ticket %d was drawn by one client after another had a floor of %d", other.claim.Ticket, seen)
 	}
 }
 
-// joinsAbove joins with a floor and leaves again. It says whether the store could.
+// joinsAbove joins with a floor and leaves again. It reports whether the store could.
 func joinsAbove(p *contender, seen uint64) bool {
 	p.claim.Floor = seen
 	_, err := p.attempt()
@@ -45,13 +45,13 @@ func joinsAbove(p *contender, seen uint64) bool {
 	}
 	p.await()
 	if p.claim.Ticket <= seen {
-		p.t.errorf("ticket %d was given for a floor of %d", p.claim.Ticket, seen)
+		p.t.errorf("ticket %d was drawn for a floor of %d", p.claim.Ticket, seen)
 	}
 	p.leave()
 	return true
 }
 
-// One mad client must not push everyone's tickets to the end of their range.
+// One invalid client must not push the tickets of all clients to the end of their range.
 func absurdFloors(t *trial) {
 	name := t.name("absurd")
 	a, b := t.open(), t.open()
@@ -59,19 +59,19 @@ func absurdFloors(t *trial) {
 	for _, absurd := range []uint64{ahead, store.MaxTicket, store.MaxTicket + 1, 1 << 63} {
 		p := a.mutex(name)
 		p.claim.Floor = absurd
-		standing, err := p.attempt()
+		status, err := p.attempt()
 		if !errors.Is(err, store.ErrFloor) || !store.Final(err) {
-			t.fatalf("Join with floor %d: ticket %d and error %v, want %v", absurd, standing.Ticket, err, store.ErrFloor)
+			t.fatalf("Join with floor %d: ticket %d and error %v, want %v", absurd, status.Ticket, err, store.ErrFloor)
 		}
 	}
 	next := b.mutex(name)
-	next.join(store.Held) // a final error says that nothing was joined
+	next.join(store.Held) // a final error means that nothing was joined
 	if next.claim.Ticket >= ahead {
-		t.errorf("ticket %d was given after a floor of %d was refused", next.claim.Ticket, ahead)
+		t.errorf("ticket %d was drawn after a floor of %d was refused", next.claim.Ticket, ahead)
 	}
 }
 
-// A client that has seen a ticket never gets a smaller one. Whether others may is for the store to say.
+// A client that has seen a ticket never gets a smaller one. Whether others may depends on the store's abilities.
 func ticketsOverRestart(t *trial, keepData bool, survival store.Survival) {
 	name := t.name("restart")
 	before := t.open().mutex(name)
@@ -83,7 +83,7 @@ func ticketsOverRestart(t *trial, keepData bool, survival store.Survival) {
 		fresh.reach()
 		fresh.enter()
 		if fresh.claim.Ticket <= before.claim.Ticket {
-			t.errorf("ticket %d was given after a restart, and %d before it; the store says that tickets survive this",
+			t.errorf("ticket %d was drawn after a restart, and %d before it; by its abilities, tickets survive this",
 				fresh.claim.Ticket, before.claim.Ticket)
 		}
 		fresh.leave()

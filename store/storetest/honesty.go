@@ -9,25 +9,25 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var honesty = rule{11, "honest errors", "A failure of the store is a Fault that names it, never a standing, " +
+var honesty = rule{11, "honest errors", "A failure of the store is a Fault that names it, never a status, " +
 	"and a call returns when its context is done.", []scenario{
 	{"cut off", 0, cutOff},
 	{"cut off meanwhile", 0, cutOffMeanwhile},
 	{"healed", 0, healed},
 	{"silence, with a deadline", 0, func(t *trial) { silence(t, Link.HoldRequests, true) }},
 	{"silence, cancelled", 0, func(t *trial) { silence(t, Link.HoldRequests, false) }},
-	{"no answer, with a deadline", 0, func(t *trial) { silence(t, Link.HoldReplies, true) }},
+	{"no response, with a deadline", 0, func(t *trial) { silence(t, Link.HoldReplies, true) }},
 	{"silence, without a deadline", 0, silenceWithoutDeadline},
 	{"closed", 0, closedStore},
-	{"list of queues", aLine, listFails},
+	{"list of queues", aQueue, listFails},
 }}
 
-// checkFault demands an error that blames the store, and that may be gone the next time.
+// checkFault requires a Fault that names the store and is not final.
 func (t *trial) checkFault(call string, err error) {
 	_, fault := errors.AsType[*store.Fault](err)
 	switch {
 	case err == nil:
-		t.errorf("%s gave no error", call)
+		t.errorf("%s returned no error", call)
 	case !fault:
 		t.errorf("%s: %v, which is not a *store.Fault", call, err)
 	case store.Final(err):
@@ -43,13 +43,13 @@ func cutOff(t *trial) {
 	holder.join(store.Held)
 	holder.link.Cut()
 	for _, call := range t.calls() {
-		ctx, cancel := t.context() // not to be used up
+		ctx, cancel := t.context() // must not be exhausted
 		t.checkFault(call.name, call.do(ctx, holder.Store, holder.claim))
 		cancel()
 	}
 }
 
-// The link breaks when the calls are already under way.
+// The link breaks while the calls are under way.
 func cutOffMeanwhile(t *trial) {
 	p := t.open().mutex(t.name("meanwhile"))
 	p.link.HoldRequests()
@@ -68,8 +68,8 @@ func cutOffMeanwhile(t *trial) {
 func healed(t *trial) {
 	holder, waiter := t.lastingPair()
 	holder.link.Cut()
-	if standing, err := holder.askFor(t.ttl / 6); err == nil {
-		t.errorf("Keep over a broken link: %v", standing.State)
+	if status, err := holder.keepWithin(t.ttl / 6); err == nil {
+		t.errorf("Keep over a broken link: %v", status.State)
 	}
 	holder.link.Heal()
 	holder.reach()
@@ -78,7 +78,7 @@ func healed(t *trial) {
 	waiter.await()
 }
 
-// silence calls everything while nothing gets through, and ends the contexts after a while.
+// silence makes every call while no message arrives, and ends their contexts after a while.
 func silence(t *trial, hold func(Link) (release func()), deadline bool) {
 	p := t.open().mutex(t.name("silence"))
 	release := hold(p.link)
@@ -94,7 +94,7 @@ func silence(t *trial, hold func(Link) (release func()), deadline bool) {
 	for _, call := range t.calls() {
 		returned[call.name] = t.async(func() {
 			if err := call.do(ctx, p.Store, p.claim); !errors.Is(err, want) {
-				t.errorf("%s while nothing gets through: %v, want %v", call.name, err, want)
+				t.errorf("%s while no message arrives: %v, want %v", call.name, err, want)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func silence(t *trial, hold func(Link) (release func()), deadline bool) {
 	t.mustReturn(returned, release)
 }
 
-// mustReturn demands that calls have returned by now, and lets them do so otherwise.
+// mustReturn requires that the calls have returned by now. Otherwise it unblocks them.
 func (t *trial) mustReturn(returned map[string]<-chan struct{}, release func()) {
 	t.advance(t.slack + t.moment)
 	end := time.Now().Add(t.late)
@@ -121,7 +121,7 @@ func (t *trial) mustReturn(returned map[string]<-chan struct{}, release func()) 
 	t.wait()
 }
 
-// Without a deadline the claim's ttl is one: an answer that comes later says nothing any more.
+// Without a deadline the claim's ttl is the limit: a later response is of no use.
 func silenceWithoutDeadline(t *trial) {
 	p := t.open().mutex(t.name("nodeadline"))
 	release := p.link.HoldRequests()

@@ -3,14 +3,14 @@ package storetest
 import "github.com/holdfast-go/holdfast/store"
 
 var identity = rule{6, "identity", "Leave and Keep touch only the claim with that ID, " +
-	"and Keep never gives it more units than it has.", []scenario{
+	"and Keep never increases its units.", []scenario{
 	{"a stranger leaves", 0, strangerLeaves},
 	{"a stranger keeps", 0, strangerKeeps},
 	{"leaving twice", 0, leavingTwice},
-	{"leaving another line", 0, leavingAnotherLine},
-	{"a downgrade lets readers in", aLine | weights, downgradeLetsReadersIn},
-	{"a late keep does not undo a downgrade", aLine | weights, lateKeepAfterDowngrade},
-	{"a waiting claim shrinks", aLine | weights, waitingClaimShrinks},
+	{"leaving another queue", 0, leavingAnotherQueue},
+	{"a downgrade lets readers in", aQueue | weights, downgradeLetsReadersIn},
+	{"a late keep does not undo a downgrade", aQueue | weights, lateKeepAfterDowngrade},
+	{"a waiting claim shrinks", aQueue | weights, waitingClaimShrinks},
 	{"keep does not grow", weights, keepDoesNotGrow},
 }}
 
@@ -26,18 +26,18 @@ func strangerLeaves(t *trial) {
 	holder.rival().try(store.Gone)
 }
 
-// The same, and the holder is dead: the stranger's Keep must not keep it alive.
+// The same with a dead holder: the stranger's Keep must not extend its claim.
 func strangerKeeps(t *trial) {
 	holder, stranger := t.rivals()
 	holder.join(store.Held)
 	stranger.claim.Ticket = holder.claim.Ticket
 	stranger.claim.Owner = holder.claim.Owner
 	holder.link.Kill()
-	keepFor(t.takeover(), stranger) // gone, and gone it stays
+	keepFor(t.takeover(), stranger) // Gone, and it stays so
 	holder.rival().try(store.Held)
 }
 
-// The first Leave may be repeated long after the place was given to the next.
+// The first Leave may be repeated long after the next claim was granted.
 func leavingTwice(t *trial) {
 	first, next := t.pair()
 	first.leave()
@@ -47,8 +47,8 @@ func leavingTwice(t *trial) {
 	first.rival().try(store.Gone)
 }
 
-// A claim is a place in one line: its ID means nothing in another.
-func leavingAnotherLine(t *trial) {
+// A claim belongs to one queue: its ID means nothing in another.
+func leavingAnotherQueue(t *trial) {
 	c := t.open()
 	holder := c.mutex(t.name("here"))
 	holder.join(store.Held)
@@ -77,7 +77,7 @@ func downgradeLetsReadersIn(t *trial) {
 	next.keep(store.Held)
 }
 
-// The Keep that still says "everything" was sent before the downgrade and lands after it.
+// The Keep with the full units was sent before the downgrade and arrives after it.
 func lateKeepAfterDowngrade(t *trial) {
 	name := t.name("undone")
 	writer, reader := t.open().mutex(name), t.open().reader(name)

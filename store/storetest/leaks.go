@@ -10,14 +10,14 @@ import (
 var leaks = rule{9, "nothing leaks", "When the last claim of a name is gone and the ttl has passed, " +
 	"the store holds no state for that name.", []scenario{
 	{"left", 0, leavesNothing},
-	{"waited and left", aLine, waitersLeaveNothing},
+	{"waited and left", aQueue, waitersLeaveNothing},
 	{"expired", 0, deadLeaveNothing},
 	{"a tombstone", 0, tombstoneVanishes},
-	{"broken", aLine, brokenLeaveNothing},
+	{"broken", aQueue, brokenLeaveNothing},
 	{"refused", 0, refusedLeaveNothing},
 }}
 
-// vanishes waits until the store holds nothing for these names.
+// awaitNoResidue waits until the store holds nothing for these names.
 func (t *trial) vanishes(names ...string) {
 	deadline := time.Now().Add(t.takeover() + t.ttl)
 	for _, name := range names {
@@ -57,7 +57,7 @@ func waitersLeaveNothing(t *trial) {
 	waiter.join(store.Waiting)
 	quitter.join(store.Waiting)
 	if n, err := t.harness.Residue(name); err == nil && n == 0 {
-		t.fatalf("the harness counts nothing for a line of three")
+		t.fatalf("the harness counts nothing for a queue of three")
 	}
 	quitter.leave()
 	holder.leave()
@@ -97,7 +97,7 @@ func brokenLeaveNothing(t *trial) {
 	t.vanishes(holder.claim.Name)
 }
 
-// What was never let in leaves nothing either.
+// A claim that was refused leaves nothing either.
 func refusedLeaveNothing(t *trial) {
 	name := t.name("refused")
 	a, b := t.open(), t.open()
@@ -106,7 +106,7 @@ func refusedLeaveNothing(t *trial) {
 	b.mutex(name).try(store.Gone)
 	mad := b.mutex(name)
 	mad.claim.Floor = store.MaxTicket
-	_, _ = mad.attempt() // that it fails is for other rules to say
+	_, _ = mad.attempt() // its failure is the subject of other rules
 	if t.able.Shared {
 		_, _ = b.semaphore(name, 1, 2).attempt()
 	}

@@ -8,22 +8,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var lifetime = rule{4, "time", "A claim that is not kept for its ttl, by the store's clock, is out, " +
-	"and whoever now fits is granted.", []scenario{
+var lifetime = rule{4, "time", "A claim that is not kept for its ttl, by the store's clock, expires, " +
+	"and the next claims that fit are granted.", []scenario{
 	{"a dead holder and a waiter", 0, deadHolderWithWaiter},
 	{"a dead holder alone", 0, deadHolderAlone},
-	{"a dead waiter is skipped", aLine, deadWaiterIsSkipped},
-	{"a dead reader", aLine | sharing, deadReader},
+	{"a dead waiter is skipped", aQueue, deadWaiterIsSkipped},
+	{"a dead reader", aQueue | sharing, deadReader},
 	{"a late keep", 0, lateKeep},
 	{"a late keep lands", ownTTLs, lateKeepLands},
 	{"kept for long", 0, keptForLong},
 	{"kept alone", ownTTLs, keptAlone},
 	{"a short ttl beside a long one", ownTTLs, shortBesideLong},
-	{"grace", someGrace, graceKeepsThePlace},
+	{"grace", someGrace, graceKeepsTheEntry},
 }}
 
-// The waiter joins a little later than the holder, so that what it asks by itself never falls on the moment of
-// the takeover: only a push or RecheckAt can tell it in time.
+// The waiter joins a little later than the holder, so that none of its regular Keeps coincides with the takeover: only
+// a push or RecheckAt can make it notice in time.
 func deadHolderWithWaiter(t *trial) {
 	holder, waiter := t.rivals()
 	holder.join(store.Held)
@@ -37,13 +37,13 @@ func deadHolderWithWaiter(t *trial) {
 	waiter.await()
 	switch after := time.Since(alive); {
 	case after < least:
-		t.errorf("the waiter was granted %v after the holder's last sign of life, and the ttl is %v", after, t.ttl)
+		t.errorf("the waiter was granted %v after the holder's last request, and the ttl is %v", after, t.ttl)
 	case after > t.takeover()+t.late:
-		t.errorf("the waiter was granted %v after the holder's last sign of life, and the store promises %v", after, t.takeover())
+		t.errorf("the waiter was granted %v after the holder's last request, and the store promises %v", after, t.takeover())
 	}
 }
 
-// Where nobody waits, nobody may have looked. Every operation first removes what is out.
+// Without a waiter, no call may have read the queue. Every operation first removes expired claims.
 func deadHolderAlone(t *trial) {
 	a, b := t.open(), t.open()
 	joined, listed := a.mutex(t.name("joined")), a.mutex(t.name("listed"))
@@ -57,14 +57,14 @@ func deadHolderAlone(t *trial) {
 	if !t.able.Queue {
 		return
 	}
-	if places := b.line(lined.claim.Name); len(places) > 0 {
-		t.errorf("the line still shows a claim that was out %v ago", -places[0].Left)
+	if entries := b.entries(lined.claim.Name); len(entries) > 0 {
+		t.errorf("the queue still shows a claim that expired %v ago", -entries[0].Left)
 	}
 	if slices.Contains(b.list(t.mark), listed.claim.Name) {
-		t.errorf("Names still shows a name whose only claim is out")
+		t.errorf("Names still shows a name whose only claim has expired")
 	}
 	if err := b.breakTicket(broken.claim.Name, broken.claim.Ticket); !errors.Is(err, store.ErrNotHeld) {
-		t.errorf("Break of a claim that is out: %v, want %v", err, store.ErrNotHeld)
+		t.errorf("Break of an expired claim: %v, want %v", err, store.ErrNotHeld)
 	}
 }
 
@@ -76,7 +76,7 @@ func deadWaiterIsSkipped(t *trial) {
 	next.keep(store.Held)
 }
 
-// A dead reader gives back its unit and no more than that.
+// When a dead reader expires, only its own unit is released.
 func deadReader(t *trial) {
 	name := t.name("reader")
 	dead, reader, writer := t.open().reader(name), t.open().reader(name), t.open().mutex(name)
@@ -89,7 +89,7 @@ func deadReader(t *trial) {
 	writer.keep(store.Held)
 }
 
-// Who comes back late must not find the place again, even if nobody else wanted it.
+// A client that returns late must not find its claim, even if no other client claimed the name.
 func lateKeep(t *trial) {
 	late, next := t.rivals()
 	late.join(store.Held)
@@ -101,7 +101,7 @@ func lateKeep(t *trial) {
 	next.try(store.Held)
 }
 
-// A Keep that was sent in time and lands late is late.
+// A Keep that was sent in time and arrives late is late.
 func lateKeepLands(t *trial) {
 	late, next := t.rivals()
 	late.join(store.Held)
@@ -126,7 +126,7 @@ func keptForLong(t *trial) {
 	waiter.succeed()
 }
 
-// A client that lives keeps only what it says that it keeps.
+// A live client keeps only the claims that it passes to Keep.
 func keptAlone(t *trial) {
 	a, b := t.open(), t.open()
 	kept, forgotten := a.mutex(t.name("kept")), a.mutex(t.name("forgotten"))
@@ -137,7 +137,7 @@ func keptAlone(t *trial) {
 	forgotten.keep(store.Gone)
 }
 
-// A line as a whole has no ttl: the last to come must not decide when the first is out.
+// A queue has no ttl as a whole: the ttl of the last claim must not decide when the first expires.
 func shortBesideLong(t *trial) {
 	long, short := t.rivals()
 	long.claim.TTL = 4 * t.ttl
@@ -149,8 +149,8 @@ func shortBesideLong(t *trial) {
 	long.rival().try(store.Gone)
 }
 
-// The owner believes in its ttl; the place is kept for its grace longer.
-func graceKeepsThePlace(t *trial) {
+// The owner believes in its claim for the ttl; the store keeps the claim for the grace longer.
+func graceKeepsTheEntry(t *trial) {
 	holder, waiter := t.rivals()
 	holder.claim.Grace = t.ttl
 	holder.join(store.Held)

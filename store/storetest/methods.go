@@ -8,24 +8,24 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What the contract says beside its numbered rules.
+// What the contract requires beyond its numbered rules.
 var methods = rule{0, "methods", "Each method of a store does what its comment in store.Store says.", []scenario{
 	{"abilities", 0, abilities},
 	{"try", 0, tryTakenAndFree},
-	{"try among readers", aLine | sharing, tryAmongReaders},
+	{"try among readers", aQueue | sharing, tryAmongReaders},
 	{"mismatch", weights, mismatch},
-	{"break a holder", aLine, breakHolder},
-	{"break a waiter", aLine, breakWaiter},
-	{"break nobody", aLine, breakNobody},
-	{"line", aLine | sharing, lineShowsPlaces},
-	{"line tells the time", aLine, lineTellsTheTime},
-	{"an empty line", aLine, emptyLine},
-	{"keep carries news", aLine, keepCarriesNews},
-	{"keep in batches", aLine, keepInBatches},
+	{"break a holder", aQueue, breakHolder},
+	{"break a waiter", aQueue, breakWaiter},
+	{"break an unknown ticket", aQueue, breakUnknownTicket},
+	{"queue", aQueue | sharing, queueShowsEntries},
+	{"queue shows times", aQueue, queueShowsTimes},
+	{"an empty queue", aQueue, emptyQueue},
+	{"keep carries news", aQueue, keepCarriesNews},
+	{"keep in batches", aQueue, keepInBatches},
 	{"keep a large batch", 0, keepLargeBatch},
-	{"a batch is the caller's", aLine | sharing, batchIsTheCallers},
+	{"a batch is the caller's", aQueue | sharing, batchIsTheCallers},
 	{"a release wakes the next", 0, releaseWakes},
-	{"a release wakes nobody else", aLine | sharing | exactWake, releaseWakesNobodyElse},
+	{"a release wakes no others", aQueue | sharing | exactWake, releaseWakesNoOthers},
 }}
 
 func abilities(t *trial) {
@@ -36,7 +36,7 @@ func abilities(t *trial) {
 	case a.Identity == "" || a.Identity != b.Identity:
 		t.errorf("two clients of one store see the identities %q and %q", a.Identity, b.Identity)
 	case a.Identity == tenant.Identity:
-		t.errorf("two tenants see the same identity %q, and not the same lines", a.Identity)
+		t.errorf("two tenants see the same identity %q, and not the same queues", a.Identity)
 	case a.MinTTL <= 0 || a.MinTTL > a.MaxTTL:
 		t.errorf("a ttl is from %v to %v", a.MinTTL, a.MaxTTL)
 	case a.SessionTTL != 0 && (a.SessionTTL < a.MinTTL || a.SessionTTL > a.MaxTTL):
@@ -51,13 +51,13 @@ func tryTakenAndFree(t *trial) {
 	holder, other := t.open().mutex(name), t.open()
 	holder.try(store.Held)
 	refused := other.mutex(name)
-	standing := refused.try(store.Gone)
-	if h := standing.Holder; h != nil && (h.ID != holder.claim.ID || h.State != store.Held) {
-		t.errorf("a refused Try was told that %v holds (%v), and it is %v", h.ID, h.State, holder.claim.ID)
+	status := refused.try(store.Gone)
+	if h := status.Holder; h != nil && (h.ID != holder.claim.ID || h.State != store.Held) {
+		t.errorf("a refused Try reports %v as the holder (%v), and it is %v", h.ID, h.State, holder.claim.ID)
 	}
 	holder.keep(store.Held)
 	holder.leave()
-	refused.keep(store.Gone) // it took no place
+	refused.keep(store.Gone) // it is not in the queue
 	other.mutex(name).try(store.Held)
 }
 
@@ -68,16 +68,16 @@ func tryAmongReaders(t *trial) {
 	first.try(store.Held)
 	second.try(store.Held)
 	writer.try(store.Gone)
-	a.reader(name).try(store.Held) // a refused writer stops nobody
+	a.reader(name).try(store.Held) // a refused writer blocks no claim
 }
 
 func mismatch(t *trial) {
 	name := t.name("mismatch")
 	a, b := t.open(), t.open()
 	refused := func(p *contender, inUse store.Demand) {
-		standing, err := p.attempt()
+		status, err := p.attempt()
 		if !errors.Is(err, store.ErrMismatch) || !store.Final(err) {
-			t.errorf("Join of another kind or limit: %v and %v, want %v", standing.State, err, store.ErrMismatch)
+			t.errorf("Join of another kind or limit: %v and %v, want %v", status.State, err, store.ErrMismatch)
 		}
 		said, ok := errors.AsType[*store.MismatchError](err)
 		if !ok || said.InUse.Kind != inUse.Kind || said.InUse.Limit != inUse.Limit {
@@ -94,7 +94,7 @@ func mismatch(t *trial) {
 	three.try(store.Held)
 	refused(a.semaphore(name, 1, 4), three.claim.Demand)
 	refused(a.mutex(name), three.claim.Demand)
-	a.semaphore(name, 2, 3).try(store.Held) // nothing stands in its way
+	a.semaphore(name, 2, 3).try(store.Held) // nothing blocks it
 }
 
 func keepInBatches(t *trial) {
@@ -114,11 +114,11 @@ func keepInBatches(t *trial) {
 	for i, p := range batch {
 		claims[i] = p.claim
 	}
-	standings, err := c.Keep(ctx, claims)
-	if err != nil || len(standings) != len(batch) {
-		t.fatalf("Keep of %d claims: %v and %d standings", len(batch), err, len(standings))
+	statuses, err := c.Keep(ctx, claims)
+	if err != nil || len(statuses) != len(batch) {
+		t.fatalf("Keep of %d claims: %v and %d statuses", len(batch), err, len(statuses))
 	}
-	for i, s := range standings {
+	for i, s := range statuses {
 		if s.Err != nil || s.State != want[i] {
 			t.errorf("claim %d of a batch: %v and %v, want %v", i, s.State, s.Err, want[i])
 		}
@@ -143,19 +143,19 @@ func keepLargeBatch(t *trial) {
 	}
 	ctx, cancel := t.context()
 	defer cancel()
-	standings, err := c.Keep(ctx, claims)
-	if err != nil || len(standings) != len(claims) {
-		t.fatalf("Keep of %d claims: %v and %d standings", len(claims), err, len(standings))
+	statuses, err := c.Keep(ctx, claims)
+	if err != nil || len(statuses) != len(claims) {
+		t.fatalf("Keep of %d claims: %v and %d statuses", len(claims), err, len(statuses))
 	}
-	for i, s := range standings {
+	for i, s := range statuses {
 		if s.Err != nil || s.State != store.Held || s.Ticket != claims[i].Ticket {
 			t.fatalf("claim %d of %d in a batch: %v and %v, want held", i, len(claims), s.State, s.Err)
 		}
 	}
 }
 
-// Once Keep has returned, its claims are the caller's again, who writes the next batch over them. A request that is
-// still on its way must not read them then.
+// When Keep has returned, the caller may overwrite the slice of claims. A request that is still under way must not read
+// it then.
 func batchIsTheCallers(t *trial) {
 	c := t.open()
 	holder, other := c.mutex(t.name("mine")).lasts(), c.mutex(t.name("other")).lasts()
@@ -166,7 +166,7 @@ func batchIsTheCallers(t *trial) {
 	defer cancel()
 	batch := []store.Claim{holder.claim}
 	if _, err := c.Keep(ctx, batch); err == nil {
-		t.errorf("Keep whose request did not get through gave no error")
+		t.errorf("Keep whose request did not arrive returned no error")
 	}
 	batch[0] = other.claim
 	batch[0].Units = 1

@@ -11,17 +11,17 @@ import (
 var names = rule{10, "names", "Any name that CheckName accepts works exactly; anything else is ErrBadName at once; " +
 	"stores with different prefixes never see each other.", []scenario{
 	{"odd names", 0, oddNamesAreDistinct},
-	{"listed", aLine, oddNamesAreListed},
-	{"filtered", aLine, namesAreFiltered},
+	{"listed", aQueue, oddNamesAreListed},
+	{"filtered", aQueue, namesAreFiltered},
 	{"bad names", 0, badNamesAreRefused},
-	{"queues listed", aLine, queuesAreListed},
-	{"queues filtered", aLine, listIsFiltered},
+	{"queues listed", aQueue, queuesAreListed},
+	{"queues filtered", aQueue, listIsFiltered},
 	{"tenants", 0, tenantsAreApart},
 	{"prefixes that run together", 0, prefixesThatRunTogether},
 }}
 
-// oddNames are pairwise different, and each differs from some other by what a careless store throws away, adds,
-// folds or interprets.
+// oddNames are pairwise different, and each differs from another one by what a careless store drops, adds, folds or
+// interprets.
 var oddNames = []string{
 	// space, and what is invisible
 	"a", " a", "a ", " ", "  ", "\t", "\n", "a\n", "a\nb", "a\r\nb", "a b",
@@ -39,16 +39,16 @@ var oddNames = []string{
 	// quotes, escapes and statements
 	"'", "''", `"`, `"a"`, "`a`", "a'b", "'; DROP TABLE claims; --", "--", "/*", "%s", "%00", "%2F", `\n`, `\x00`,
 	"$1", "${a}", "$(a)", "<a>", "&amp;", "#a", "a#b", "a=b", "a&b", "a,b", "a;b", "+", "a+b", "a|b", "\x1b[31m",
-	// words that mean something
+	// words with a meaning
 	"null", "nil", "true", "0", "00", "-1", "1e3", "lock", "locks", "line", "ticket",
-	// one the beginning of another, up to the end
+	// prefixes of others
 	"abc", "abcd",
 	strings.Repeat("x", 255), strings.Repeat("x", 256),
 	strings.Repeat("x", store.MaxName-1), strings.Repeat("x", store.MaxName), strings.Repeat("x", store.MaxName-1) + "y",
 	strings.Repeat("🔒", store.MaxName/4), strings.Repeat("🔒", store.MaxName/4-1) + "🔓",
 }
 
-// holdOddNames takes all odd names at once, in a tenancy of its own.
+// holdOddNames claims all odd names at once, under a prefix of its own.
 func holdOddNames(t *trial) (*client, []*contender) {
 	c := t.openAt(t.mark)
 	claims := make([]*contender, len(oddNames))
@@ -76,21 +76,21 @@ func oddNamesAreListed(t *trial) {
 	c, claims := holdOddNames(t)
 	want := slices.Sorted(slices.Values(oddNames))
 	if got := c.list(""); !slices.Equal(got, want) {
-		t.errorf("Names gives %q, want %q", got, want)
+		t.errorf("Names yields %q, want %q", got, want)
 	}
 	for _, p := range claims {
-		places := c.line(p.claim.Name)
-		if len(places) != 1 || places[0].ID != p.claim.ID || places[0].Name != p.claim.Name {
-			t.errorf("the line of %q is %+v, want one claim of that name", p.claim.Name, places)
+		entries := c.entries(p.claim.Name)
+		if len(entries) != 1 || entries[0].ID != p.claim.ID || entries[0].Name != p.claim.Name {
+			t.errorf("the queue of %q is %+v, want one claim of that name", p.claim.Name, entries)
 		}
 		p.leave()
 	}
 	if got := c.list(""); len(got) > 0 {
-		t.errorf("Names gives %q when nobody claims anything", got)
+		t.errorf("Names yields %q when there are no claims", got)
 	}
 }
 
-// A filter is a beginning, never a pattern.
+// A filter is a prefix, never a pattern.
 func namesAreFiltered(t *trial) {
 	c, claims := holdOddNames(t)
 	for _, prefix := range []string{
@@ -110,14 +110,14 @@ func namesAreFiltered(t *trial) {
 	ctx, cancel := t.context()
 	defer cancel()
 	for range c.Names(ctx, "") {
-		break // who has seen enough may stop
+		break // the caller may stop early
 	}
 	for _, p := range claims {
 		p.leave()
 	}
 }
 
-// The link is cut, so that nothing can be sent: a bad name is refused before that.
+// The link is cut, so that nothing can be sent: a bad name is refused locally.
 func badNamesAreRefused(t *trial) {
 	c := t.open()
 	c.link.Cut()
@@ -154,15 +154,15 @@ func tenantsAreApart(t *trial) {
 			if got := tenants[i].list(t.mark); !slices.Equal(got, []string{name}) {
 				t.errorf("a tenant sees the names %q, want %q", got, name)
 			}
-			if places := tenants[i].line(name); len(places) != 1 || places[0].ID != p.claim.ID || places[0].Name != name {
-				t.errorf("a tenant sees the line %+v, want its own claim", places)
+			if entries := tenants[i].entries(name); len(entries) != 1 || entries[0].ID != p.claim.ID || entries[0].Name != name {
+				t.errorf("a tenant sees the queue %+v, want its own claim", entries)
 			}
 		}
 		p.leave()
 	}
 }
 
-// Two prefixes with a name each, which are the same when written one after the other.
+// Two different prefixes, each with a name, whose concatenations are equal.
 func prefixesThatRunTogether(t *trial) {
 	short, long, none := t.openAt(t.mark), t.openAt(t.mark+"a"), t.open()
 	short.mutex("ab").lasts().try(store.Held)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Cases about what operators use: Break and Line.
+// Cases about what operators use: Break and Queue.
 
 func breakHolder(t *trial) {
 	name := t.name("break")
@@ -38,22 +38,22 @@ func breakWaiter(t *trial) {
 	next.keep(store.Held)
 }
 
-func breakNobody(t *trial) {
+func breakUnknownTicket(t *trial) {
 	name := t.name("break")
 	holder, operator := t.open().mutex(name), t.open()
 	if err := operator.breakTicket(name, 1); !errors.Is(err, store.ErrNotHeld) {
-		t.errorf("Break in an empty line: %v, want %v", err, store.ErrNotHeld)
+		t.errorf("Break in an empty queue: %v, want %v", err, store.ErrNotHeld)
 	}
 	holder.join(store.Held)
 	for _, ticket := range []uint64{0, holder.claim.Ticket - 1, holder.claim.Ticket + 1} {
 		if err := operator.breakTicket(name, ticket); !errors.Is(err, store.ErrNotHeld) {
-			t.errorf("Break of a ticket that nobody has: %v, want %v", err, store.ErrNotHeld)
+			t.errorf("Break of a ticket that no claim has: %v, want %v", err, store.ErrNotHeld)
 		}
 	}
 	holder.keep(store.Held)
 }
 
-func lineShowsPlaces(t *trial) {
+func queueShowsEntries(t *trial) {
 	name := t.name("line")
 	a, b := t.open(), t.open()
 	claims := []*contender{a.reader(name), b.reader(name), a.mutex(name), b.reader(name)}
@@ -64,43 +64,43 @@ func lineShowsPlaces(t *trial) {
 	for i, p := range claims {
 		p.checkAhead(p.keep(want[i]), i)
 	}
-	places := b.line(name)
-	if len(places) != len(claims) {
-		t.fatalf("the line has %d places for %d claims", len(places), len(claims))
+	entries := b.entries(name)
+	if len(entries) != len(claims) {
+		t.fatalf("the queue has %d entries for %d claims", len(entries), len(claims))
 	}
 	for i, p := range claims {
-		p.checkPlace(places[i], want[i])
+		p.checkEntry(entries[i], want[i])
 	}
 }
 
-// checkAhead demands the number of claims before this one, if the store knows it.
-func (p *contender) checkAhead(standing store.Status, want int) {
-	if standing.Ahead != want && standing.Ahead != -1 {
-		p.t.errorf("a claim was told that %d stand before it, and there are %d", standing.Ahead, want)
+// checkAhead requires the number of claims ahead of this one, if the store reports it.
+func (p *contender) checkAhead(status store.Status, want int) {
+	if status.Ahead != want && status.Ahead != -1 {
+		p.t.errorf("a claim has %d ahead by its status, and there are %d", status.Ahead, want)
 	}
 }
 
-// checkPlace compares what a line shows of a claim with what its client said.
-func (p *contender) checkPlace(place store.Entry, state store.State) {
-	got, want := place.Claim, p.claim
+// checkEntry compares the entry of a claim with what its client sent.
+func (p *contender) checkEntry(entry store.Entry, state store.State) {
+	got, want := entry.Claim, p.claim
 	switch {
 	case got.ID != want.ID || got.Ticket != want.Ticket:
-		p.t.errorf("the line shows claim %v with ticket %d, want %v with %d", got.ID, got.Ticket, want.ID, want.Ticket)
+		p.t.errorf("the queue shows claim %v with ticket %d, want %v with %d", got.ID, got.Ticket, want.ID, want.Ticket)
 	case got.Name != want.Name || got.Demand != want.Demand:
-		p.t.errorf("the line shows a claim of %q for %+v, want %q and %+v", got.Name, got.Demand, want.Name, want.Demand)
+		p.t.errorf("the queue shows a claim of %q for %+v, want %q and %+v", got.Name, got.Demand, want.Name, want.Demand)
 	case got.Owner == nil || !reflect.DeepEqual(*got.Owner, *want.Owner):
-		p.t.errorf("the line shows the owner %+v, want %+v", got.Owner, want.Owner)
+		p.t.errorf("the queue shows the owner %+v, want %+v", got.Owner, want.Owner)
 	case got.Turn != want.Turn || !slices.Equal(got.Waits, want.Waits):
-		p.t.errorf("the line shows turn %d and waits %v, want %d and %v", got.Turn, got.Waits, want.Turn, want.Waits)
-	case place.State != state:
-		p.t.errorf("the line shows as %v what is %v", place.State, state)
-	case place.Left <= 0 || place.Left > want.TTL+want.Grace:
-		p.t.errorf("the line shows %v left of a ttl of %v", place.Left, want.TTL)
+		p.t.errorf("the queue shows turn %d and waits %v, want %d and %v", got.Turn, got.Waits, want.Turn, want.Waits)
+	case entry.State != state:
+		p.t.errorf("the queue shows as %v what is %v", entry.State, state)
+	case entry.Left <= 0 || entry.Left > want.TTL+want.Grace:
+		p.t.errorf("the queue shows %v left of a ttl of %v", entry.Left, want.TTL)
 	}
 }
 
-// Who waits is shown since when the holder holds, and how long it still has.
-func lineTellsTheTime(t *trial) {
+// The queue shows since when the holder holds, and how much of its ttl is left.
+func queueShowsTimes(t *trial) {
 	name := t.name("time")
 	c := t.open()
 	holder, waiter := c.mutex(name).lasts(), c.mutex(name).lasts()
@@ -110,34 +110,34 @@ func lineTellsTheTime(t *trial) {
 	joined := time.Now()
 	pause := t.ttl / 2
 	t.advance(pause)
-	for _, place := range c.line(name) {
-		if place.Since.Before(began.Add(-t.slack)) || place.Since.After(joined.Add(t.slack)) {
-			t.errorf("the line shows a claim as %v since %v ago, and it is %v", place.State, time.Since(place.Since), pause)
+	for _, entry := range c.entries(name) {
+		if entry.Since.Before(began.Add(-t.slack)) || entry.Since.After(joined.Add(t.slack)) {
+			t.errorf("the queue shows a claim as %v since %v ago, and it is %v", entry.State, time.Since(entry.Since), pause)
 		}
-		if ttl := holder.claim.TTL; t.able.SessionTTL == 0 && place.Left > ttl-pause+t.slack {
-			t.errorf("the line shows a claim with %v left, %v after it was kept, and its ttl is %v", place.Left, pause, ttl)
+		if ttl := holder.claim.TTL; t.able.SessionTTL == 0 && entry.Left > ttl-pause+t.slack {
+			t.errorf("the queue shows a claim with %v left, %v after it was kept, and its ttl is %v", entry.Left, pause, ttl)
 		}
 	}
 	released := time.Now()
 	holder.leave()
 	waiter.keep(store.Held)
 	if since := c.head(name).Since; since.Before(released.Add(-t.slack)) {
-		t.errorf("the line shows a claim as held since %v before it was granted", released.Sub(since))
+		t.errorf("the queue shows a claim as held since %v before it was granted", released.Sub(since))
 	}
 }
 
-func emptyLine(t *trial) {
+func emptyQueue(t *trial) {
 	name := t.name("empty")
 	c := t.open()
-	if places := c.line(name); len(places) > 0 {
-		t.errorf("the line of a name that nobody claims has %d places", len(places))
+	if entries := c.entries(name); len(entries) > 0 {
+		t.errorf("the queue of a name without claims has %d entries", len(entries))
 	}
 	c.mutex(name).keep(store.Gone)
 	if got := c.list(t.mark); len(got) > 0 {
-		t.errorf("Names gives %q though nobody claims it", got)
+		t.errorf("Names yields %q, which has no claims", got)
 	}
-	if places := c.line(name); len(places) > 0 {
-		t.errorf("looking at a line put %d claims into it", len(places))
+	if entries := c.entries(name); len(entries) > 0 {
+		t.errorf("reading a queue put %d claims into it", len(entries))
 	}
 }
 
@@ -152,9 +152,9 @@ func keepCarriesNews(t *trial) {
 		holder.claim.Owner = &store.Owner{ID: "heir", Label: "the next goroutine", PID: int(turn) + 1}
 		holder.claim.Waits = append(holder.claim.Waits, store.Wait{Name: t.name("elsewhere"), ID: waiter.claim.ID})
 		holder.keep(store.Held)
-		holder.checkPlace(c.head(name), store.Held)
+		holder.checkEntry(c.head(name), store.Held)
 	}
 	holder.claim.Waits = nil
 	holder.keep(store.Held)
-	holder.checkPlace(c.head(name), store.Held)
+	holder.checkEntry(c.head(name), store.Held)
 }

@@ -10,23 +10,23 @@ import (
 
 var order = rule{2, "order", "Tickets rise strictly per resource, and grants follow tickets.", []scenario{
 	{"tickets rise", 0, ticketsRise},
-	{"first come first served", aLine, firstComeFirstServed},
-	{"joining at once", aLine, joiningAtOnce},
-	{"a long line", aLine, longLine},
-	{"a writer stops later readers", aLine | sharing, writerStopsReaders},
-	{"a large ask is not overtaken", aLine | weights, largeAskIsNotOvertaken},
-	{"one release grants several", aLine | weights, oneReleaseGrantsSeveral},
-	{"a leaving waiter unblocks", aLine | sharing, leavingWaiterUnblocks},
+	{"first come first served", aQueue, firstComeFirstServed},
+	{"joining at once", aQueue, joiningAtOnce},
+	{"a long queue", aQueue, longQueue},
+	{"a writer stops later readers", aQueue | sharing, writerStopsReaders},
+	{"a large demand is not overtaken", aQueue | weights, largeDemandIsNotOvertaken},
+	{"one release grants several", aQueue | weights, oneReleaseGrantsSeveral},
+	{"a leaving waiter unblocks", aQueue | sharing, leavingWaiterUnblocks},
 }}
 
-// Tickets rise over clients, over an empty line, and over a death.
+// Tickets rise over clients, over an empty queue, and over the death of a client.
 func ticketsRise(t *trial) {
 	name := t.name("tickets")
 	a, b := t.open(), t.open()
 	var last uint64
 	rises := func(p *contender) {
 		if ticket := p.claim.Ticket; ticket <= last || ticket > store.MaxTicket {
-			t.errorf("ticket %d was given after %d; the greatest is %d", ticket, last, uint64(store.MaxTicket))
+			t.errorf("ticket %d was drawn after %d; the greatest is %d", ticket, last, uint64(store.MaxTicket))
 		}
 		last = p.claim.Ticket
 	}
@@ -52,7 +52,7 @@ func ticketsRise(t *trial) {
 	rises(heir)
 }
 
-// The last are asked first: a store that gives to whoever asks is caught.
+// The last claims are kept first: a store that grants the claim that is kept is caught.
 func firstComeFirstServed(t *trial) {
 	name := t.name("line")
 	a, b := t.open(), t.open()
@@ -69,7 +69,7 @@ func firstComeFirstServed(t *trial) {
 	}
 }
 
-// stateAt is where a claim for everything stands that has this many before it.
+// stateAt returns the state of an exclusive claim with this many claims ahead.
 func stateAt(ahead int) store.State {
 	if ahead == 0 {
 		return store.Held
@@ -77,7 +77,7 @@ func stateAt(ahead int) store.State {
 	return store.Waiting
 }
 
-// A ticket that is drawn before the place is taken can be overtaken on the way.
+// If a ticket is drawn before its claim is appended, another claim can overtake it.
 func joiningAtOnce(t *trial) {
 	name := t.name("rush")
 	var mu sync.Mutex
@@ -88,7 +88,7 @@ func joiningAtOnce(t *trial) {
 			t.async(func() {
 				p := c.mutex(name)
 				p.claim.TTL = t.longTTL()
-				p.enrol()
+				p.joinAny()
 				mu.Lock()
 				defer mu.Unlock()
 				line = append(line, p)
@@ -99,7 +99,7 @@ func joiningAtOnce(t *trial) {
 	slices.SortFunc(line, func(a, b *contender) int { return cmp.Compare(a.claim.Ticket, b.claim.Ticket) })
 	for i, p := range line {
 		if i > 0 && p.claim.Ticket == line[i-1].claim.Ticket {
-			t.errorf("ticket %d was given twice", p.claim.Ticket)
+			t.errorf("ticket %d was drawn twice", p.claim.Ticket)
 		}
 	}
 	for _, p := range line {
@@ -108,8 +108,8 @@ func joiningAtOnce(t *trial) {
 	}
 }
 
-// Nobody in a long line is forgotten or overtaken.
-func longLine(t *trial) {
+// No claim in a long queue is forgotten or overtaken.
+func longQueue(t *trial) {
 	name := t.name("long")
 	clients := []*client{t.open(), t.open(), t.open()}
 	line := make([]*contender, t.many)
@@ -142,7 +142,7 @@ func writerStopsReaders(t *trial) {
 	late.keep(store.Held)
 }
 
-func largeAskIsNotOvertaken(t *trial) {
+func largeDemandIsNotOvertaken(t *trial) {
 	name := t.name("large")
 	a, b := t.open(), t.open()
 	holder, large, small := a.semaphore(name, 2, 3), b.semaphore(name, 2, 3), a.semaphore(name, 1, 3)
@@ -171,7 +171,7 @@ func oneReleaseGrantsSeveral(t *trial) {
 	fourth.keep(store.Held)
 }
 
-// It is not only a holder that blocks those behind it.
+// A waiter, too, blocks the claims behind it.
 func leavingWaiterUnblocks(t *trial) {
 	name := t.name("unblocks")
 	a, b := t.open(), t.open()

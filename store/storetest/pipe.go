@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// A Pipe is the Link of a store that lives in this process. The store's client half hands it each request as a
-// function to run at the server, and its server half hands it each push as a function to run at the client.
+// A Pipe is the Link of a store inside this process. The client half of the store passes it each request as a function
+// to run at the server, and the server half passes it each push as a function to run at the client.
 //
-// It starts no goroutine. A message that nothing holds back runs in the goroutine that sent it, and one that was
-// held back runs in the goroutine that lets it go.
+// It starts no goroutine. A message that nothing holds back runs in the goroutine that sent it, and one that was held
+// back runs in the goroutine that releases it.
 type Pipe struct {
 	requests, replies, pushes gate
 
@@ -25,11 +25,11 @@ var _ Link = (*Pipe)(nil)
 
 var errCut = errors.New("the link is cut")
 
-// NewPipe makes a Pipe through which everything passes at once.
+// NewPipe returns a Pipe that delivers everything at once.
 func NewPipe() *Pipe { return &Pipe{broken: make(chan struct{})} }
 
-// Call delivers a request and its answer: it runs do at the server, at most once. It returns nil when do has run
-// and its answer has arrived. After any error do may have run, or run later, or never.
+// Call delivers a request and its response: it runs do at the server, at most once. It returns nil when do has run and
+// its response has arrived. After an error, do may have run, may run later, or may never run.
 func (p *Pipe) Call(ctx context.Context, do func()) error {
 	broken := p.connection()
 	if closed(broken) {
@@ -49,7 +49,7 @@ func (p *Pipe) Call(ctx context.Context, do func()) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// An answer may have been let go after the cut. It belongs to a connection that is no more.
+	// A response may have been released after the cut. It belongs to the broken connection.
 	if closed(broken) {
 		return errCut
 	}
@@ -113,7 +113,7 @@ func (p *Pipe) Kill() {
 	p.Cut()
 }
 
-// connection is closed when the connection of this moment is cut.
+// connection returns a channel that is closed when the current connection is cut.
 func (p *Pipe) connection() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,12 +132,12 @@ func closed(c <-chan struct{}) bool {
 // A gate lets messages of one direction through, or holds them back. The zero value is open.
 type gate struct {
 	mu    sync.Mutex
-	holds int      // how many hold it shut
-	held  []func() // what waits, in order of arrival
-	busy  bool     // what waited is being let go
+	holds int      // how many holds keep it closed
+	held  []func() // the messages that wait, in order of arrival
+	busy  bool     // the messages are being delivered
 }
 
-// pass delivers a message, now or when nothing holds the gate shut. It never overtakes one that was held back.
+// pass delivers a message, now or when the gate is open. It never overtakes one that was held back.
 func (g *gate) pass(deliver func()) {
 	g.mu.Lock()
 	if g.holds > 0 || g.busy {
@@ -149,7 +149,7 @@ func (g *gate) pass(deliver func()) {
 	deliver()
 }
 
-// hold shuts the gate until release.
+// hold closes the gate until release.
 func (g *gate) hold() (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,12 +162,12 @@ func (g *gate) hold() (release func()) {
 	})
 }
 
-// letGo delivers what waits. A delivery may send and receive itself, so the lock is free meanwhile.
+// letGo delivers the messages that wait. A delivery may itself send and receive, so the mutex is not held meanwhile.
 func (g *gate) letGo() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.busy {
-		return // somebody else is at it
+		return // another goroutine delivers them
 	}
 	g.busy = true
 	for g.holds == 0 && len(g.held) > 0 {
@@ -180,7 +180,7 @@ func (g *gate) letGo() {
 	g.busy = false
 }
 
-// clear loses what waits.
+// clear discards the messages that wait.
 func (g *gate) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// landing sends requests over a pipe and notes in which order they land.
+// landing sends requests over a pipe and records the order in which they arrive.
 type landing struct {
 	*storetest.Pipe
 	landed []int
@@ -63,7 +63,7 @@ func TestPipeHoldsReplies(t *testing.T) {
 		result := l.send(t.Context(), 1)
 		l.check(t, 1)
 		if len(result) > 0 {
-			t.Error("the answer came though replies are held")
+			t.Error("the response arrived though replies are held")
 		}
 		release()
 		if err := <-result; err != nil {
@@ -116,7 +116,7 @@ func TestPipeCut(t *testing.T) {
 	})
 }
 
-// The answer is let go between the cut and the moment at which its caller looks.
+// The response is released between the cut and the moment at which its caller checks for it.
 func TestPipeLosesAnswersWithTheConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *landing) {
 		release := l.HoldReplies()
@@ -125,7 +125,7 @@ func TestPipeLosesAnswersWithTheConnection(t *testing.T) {
 		l.Heal()
 		release()
 		if err := <-result; err == nil {
-			t.Error("an answer of the old connection arrived over the new one")
+			t.Error("a response of the old connection arrived over the new one")
 		}
 	})
 }

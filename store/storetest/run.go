@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// sideBySide are rules whose cases mostly wait for a ttl to pass, and restart nothing. In real time they run in parallel.
+// sideBySide has the rules whose cases mostly wait for a ttl to pass, and restart nothing. In real time they run in
+// parallel.
 var sideBySide = []string{lifetime.name, until.name, identity.name, leaks.name, format.name, watching.name}
 
 // Run runs the suite in real time. One harness serves all cases: starting a real server for each would take too long.
 // The cases use names of their own. Those that mostly wait run in parallel, so the harness must be able to open several
-// clients at once. A case that fails while the machine or a server stands still is played again, and that is logged.
+// clients at once. A case that fails while the machine or a server is stalled is repeated, and that is logged.
 func Run(t *testing.T, newHarness func(t testing.TB) Harness) { runRules(t, newHarness, suite) }
 
-// RunSome is Run for some of the rules, by their names. It is for a server that is to be one that has passed them all,
-// as another program that speaks the same protocol.
+// RunSome is Run for the rules with these names. It is for a variant of a server that passes the whole suite elsewhere,
+// such as another program with the same protocol.
 func RunSome(t *testing.T, newHarness func(t testing.TB) Harness, rules ...string) {
 	runRules(t, newHarness, choose(t, rules))
 }
@@ -32,9 +33,9 @@ func Rules() (names []string) {
 	return names
 }
 
-// MustCatch is for a store that is broken on purpose: it plays the cases of these rules until one fails, several times if
-// need be, and returns what that says. If none does, t fails. So the author of a store shows that the suite would
-// notice a mistake that is easily made.
+// MustCatch runs the cases of these rules, several times if needed, until one fails, and returns its failures. If none
+// fails, t fails. It is for a store that is broken on purpose: with it, the author of a store shows that the suite
+// would detect a likely bug.
 func MustCatch(t *testing.T, newHarness func(t testing.TB) Harness, rules ...string) (failure string) {
 	t.Helper()
 	h := newHarness(t)
@@ -47,11 +48,11 @@ func MustCatch(t *testing.T, newHarness func(t testing.TB) Harness, rules ...str
 			}
 		}
 	}
-	t.Fatalf("the store is broken, and %q did not notice", rules)
+	t.Fatalf("the store is broken, and %q did not detect it", rules)
 	return ""
 }
 
-// catchRounds is how often MustCatch plays the cases.
+// catchRounds is how often MustCatch runs the cases.
 const catchRounds = 5
 
 // choose returns the rules of these names.
@@ -76,13 +77,13 @@ func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule)
 	})
 }
 
-// RunFake runs the suite in fake time: each case has a bubble of testing/synctest and a harness of its own. It is
-// for stores that live in this process. All of their goroutines must end when the store is closed.
+// RunFake runs the suite in fake time: each case has a bubble of testing/synctest and a harness of its own. It is for
+// stores inside this process. All of their goroutines must end when the store is closed.
 func RunFake(t *testing.T, newHarness func(t testing.TB) Harness) {
 	each(t, suite, func(t *testing.T, _ rule, s scenario) outcome { return s.playFake(t, newHarness, fakeTime) })
 }
 
-// each makes a subtest of every case.
+// each runs every case as a subtest.
 func each(t *testing.T, rules []rule, play func(*testing.T, rule, scenario) outcome) {
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
@@ -101,7 +102,7 @@ func each(t *testing.T, rules []rule, play func(*testing.T, rule, scenario) outc
 	}
 }
 
-// playFake plays a case in a bubble.
+// playFake runs a case in a bubble.
 func (s scenario) playFake(t *testing.T, newHarness func(t testing.TB) Harness, p pace) (o outcome) {
 	defer watch(t.Name(), p.watchdog)()
 	synctest.Test(t, func(t *testing.T) { o = s.play(t, newHarness(t), p) })
@@ -109,7 +110,7 @@ func (s scenario) playFake(t *testing.T, newHarness func(t testing.TB) Harness, 
 }
 
 // watch ends the process if a case takes longer than limit in real time, and shows where every goroutine hangs.
-// A case that hangs would otherwise say nothing until the test binary's own timeout, and then not which it was.
+// Otherwise a case that hangs would report nothing until the test binary's own timeout, and then not which case it was.
 func watch(name string, limit time.Duration) (stop func() bool) {
 	return time.AfterFunc(limit, func() {
 		debug.SetTraceback("all")

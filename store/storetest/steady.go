@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// beat is how often a machine that runs gets to tick.
+// beat is the interval of the ticks by which a stalled machine is detected.
 const beat = 10 * time.Millisecond
 
-// steady watches the machine until end, which says for how long it stood still at most.
+// steady observes the machine until end is called, which returns for how long it was stalled at most.
 func steady() (end func() time.Duration) {
 	ticker := time.NewTicker(beat)
 	stop, gap := make(chan struct{}), make(chan time.Duration)
@@ -21,7 +21,8 @@ func steady() (end func() time.Duration) {
 	}
 }
 
-// withServers makes of the machine's end one that has the servers stand still for a ttl if the harness has noticed anything.
+// withServers extends the end function of steady: if the harness detected a stalled server, that counts as a stall of
+// one ttl.
 func withServers(h Harness, ttl time.Duration, machine func() time.Duration) (end func() time.Duration) {
 	r, ok := h.(Restless)
 	if !ok {
@@ -37,7 +38,7 @@ func withServers(h Harness, ttl time.Duration, machine func() time.Duration) (en
 	}
 }
 
-// longestGap is the longest time from one tick to when the next could be heard, or to the end.
+// longestGap returns the longest time between two received ticks, or from the last one to the end.
 func longestGap(ticks <-chan time.Time, stop <-chan struct{}) (longest time.Duration) {
 	for last := time.Now(); ; {
 		select {
@@ -50,16 +51,16 @@ func longestGap(ticks <-chan time.Time, stop <-chan struct{}) (longest time.Dura
 	}
 }
 
-// mostPlays is how often a case is played, and mostSilent if all that failed is that the server was silent: what starves
-// it may last for a minute. The last verdict counts whatever the machine did.
+// A case runs at most mostPlays times, and at most mostSilent times if all failures are missing responses: a server may
+// be starved for a minute. The last verdict counts whatever the machine did.
 const (
 	mostPlays  = 3
 	mostSilent = 8
 )
 
-// playSteadily plays a case in real time. What a store promises it promises on a machine that runs: a failure while that
-// stood still for a good part of a ttl says nothing, and the case is played again. So it is if all that failed are calls
-// that the server did not answer in time: servers that are starved answer late while the machine seems to run.
+// playSteadily runs a case in real time. The promises of a store assume a machine that runs: a failure while the
+// machine was stalled for a good part of a ttl proves nothing, and the case is repeated. It is also repeated if all
+// failures are calls without a response in time: starved servers respond late while the machine seems to run.
 func playSteadily(t testing.TB, ttl time.Duration, play func() outcome, steady func() (end func() time.Duration)) outcome {
 	for plays := 1; ; plays++ {
 		end := steady()
@@ -72,7 +73,7 @@ func playSteadily(t testing.TB, ttl time.Duration, play func() outcome, steady f
 		if len(o.failures) == 0 || gap < ttl/4 && !silent || plays >= most {
 			return o
 		}
-		t.Logf("to be played again, since the machine stood still for %v, or the server was silent, while this failed:\n%s",
+		t.Logf("repeated, since the machine was stalled for %v or the server did not respond while this failed:\n%s",
 			gap, strings.Join(o.failures, "\n"))
 	}
 }

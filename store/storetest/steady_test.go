@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestPlaySteadily plays a case that fails a number of times, on a machine that stands still in each play.
+// TestPlaySteadily runs a case that fails a number of times, on a machine that is stalled in each run.
 func TestPlaySteadily(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -26,9 +26,9 @@ func TestPlaySteadily(t *testing.T) {
 		{"fails once", 1, 250 * time.Millisecond, 0, 2, 0},
 		{"fails twice", 2, time.Second, 0, 3, 0},
 		{"fails each time", 9, time.Second, 0, 3, 2},
-		{"no answer once", 1, 0, 2, 2, 0},
-		{"no answer each time", 9, 0, 2, 8, 2},
-		{"no answer, and another failure", 1, 0, 1, 1, 2},
+		{"no response once", 1, 0, 2, 2, 0},
+		{"no response each time", 9, 0, 2, 8, 2},
+		{"no response, and another failure", 1, 0, 1, 1, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plays := 0
@@ -47,7 +47,7 @@ func TestPlaySteadily(t *testing.T) {
 	}
 }
 
-// TestSilenceIsNoted tells a server that does not answer in time from one that refuses, or is refused.
+// TestSilenceIsNoted: a server that does not respond in time is told from one that refuses a request.
 func TestSilenceIsNoted(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -69,7 +69,8 @@ func TestSilenceIsNoted(t *testing.T) {
 	}
 }
 
-// TestLapseIsNoted: a claim that is gone before its time has passed is a failure of the store; after it, of the machine.
+// TestLapseIsNoted: a claim that is gone before its time has passed is a failure of the store; after it, of the
+// machine.
 func TestLapseIsNoted(t *testing.T) {
 	for _, c := range []struct {
 		until time.Duration
@@ -89,23 +90,23 @@ func TestLapseIsNoted(t *testing.T) {
 	}
 }
 
-// An unreachable harness connects nobody.
+// An unreachable harness connects no client.
 type unreachable struct{ Harness }
 
 func (unreachable) Open(t testing.TB, _ string) (store.Store, Link) {
-	t.Fatal("no answer")
+	t.Fatal("no response")
 	return nil, nil
 }
 
-// TestFailureToConnect is one of the case, so that it can be played again, and not at once one of the test.
+// TestFailureToConnect: a failure to connect fails the case, which can be repeated, and not the whole test.
 func TestFailureToConnect(t *testing.T) {
 	never := scenario{run: func(*trial) { t.Error("it was played without a store") }}
-	if o := never.play(t, unreachable{}, fakeTime); len(o.failures) != 1 || !strings.Contains(o.failures[0], "no answer") {
+	if o := never.play(t, unreachable{}, fakeTime); len(o.failures) != 1 || !strings.Contains(o.failures[0], "no response") {
 		t.Errorf("the failures are %q", o.failures)
 	}
 }
 
-// A restless harness counts what a test says.
+// A restless harness returns the count that a test sets.
 type restless struct {
 	Harness
 	unrest int
@@ -113,7 +114,7 @@ type restless struct {
 
 func (r *restless) Unrest() int { return r.unrest }
 
-// TestWithServers has servers stand still, or not, while the machine does for a moment.
+// TestWithServers has stalled servers, or not, while the machine is stalled for a moment.
 func TestWithServers(t *testing.T) {
 	machine := func() time.Duration { return beat }
 	if got := withServers(struct{ Harness }{}, time.Second, machine)(); got != beat {
@@ -126,7 +127,7 @@ func TestWithServers(t *testing.T) {
 	}
 	h.unrest++
 	if got := stirred(); got != time.Second {
-		t.Errorf("with servers that stood still: %v", got)
+		t.Errorf("with servers that were stalled: %v", got)
 	}
 }
 

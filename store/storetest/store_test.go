@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// TestHonestStorePasses shows that the suite asks nothing that a correct store cannot do.
+// TestHonestStorePasses shows that a correct store passes the suite.
 func TestHonestStorePasses(t *testing.T) {
 	storetest.RunFake(t, memharness.New)
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// suite is every rule of the contract, in the order of package store's documentation.
+// suite has every rule of the contract, in the order of package store's documentation.
 var suite = []rule{
 	methods, exclusion, order, floor, lifetime, until, identity, truth, unknown, leaks, names, honesty, format, watching,
 }
 
 // A rule is a rule of the contract, with the cases that show whether a store obeys it.
 type rule struct {
-	number int
-	name   string
-	says   string // the rule in a sentence, so that a failure explains itself
-	cases  []scenario
+	number  int
+	name    string
+	summary string // the rule in a sentence, so that a failure explains itself
+	cases   []scenario
 }
 
-// explain puts the rule before the failures of one of its cases.
+// explain returns the failures of a case, preceded by its rule.
 func (r rule) explain(failures []string) string {
-	return fmt.Sprintf("rule %d, %s: %s\n%s", r.number, r.name, r.says, strings.Join(failures, "\n"))
+	return fmt.Sprintf("rule %d, %s: %s\n%s", r.number, r.name, r.summary, strings.Join(failures, "\n"))
 }
 
 // A scenario is one case: a schedule that breaks a store which does not obey the rule.
@@ -36,15 +36,15 @@ type scenario struct {
 type need uint8
 
 const (
-	aLine     need = 1 << iota // the store keeps a line
+	aQueue    need = 1 << iota // the store has a queue
 	sharing                    // it has readers
 	weights                    // it has semaphores, and claims that shrink
-	someGrace                  // it can keep a place longer than its owner believes
+	someGrace                  // it can keep a claim for longer than its owner believes in it
 	ownTTLs                    // each claim has a ttl of its own
-	exactWake                  // a release wakes only claims that then fit: the harness is no LooseWaker
+	exactWake                  // a release wakes only claims that then fit: the harness is not a LooseWaker
 )
 
-// missing says in words what of n a store lacks. It is empty if the store has it all.
+// missing returns the abilities of n that a store lacks, in words. It is empty if the store has all of them.
 func (n need) missing(h Harness, able store.Abilities) string {
 	var lacks []string
 	_, loose := h.(LooseWaker)
@@ -53,7 +53,7 @@ func (n need) missing(h Harness, able store.Abilities) string {
 		has  bool
 		word string
 	}{
-		{aLine, able.Queue, "line"},
+		{aQueue, able.Queue, "queue"},
 		{sharing, able.Shared, "shared claims"},
 		{weights, able.Shared && !able.ReadersOnly, "semaphores"},
 		{someGrace, able.Grace, "grace"},

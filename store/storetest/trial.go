@@ -21,9 +21,9 @@ type pace struct {
 	ttl      time.Duration // of claims, if the store allows it
 	moment   time.Duration // a message that nothing holds back has arrived by then
 	slack    time.Duration // how late or early a clock may be read
-	late     time.Duration // how late a machine that has much to do may do what is due
-	rounds   int           // how often each of a crowd takes its turn
-	many     int           // how many claims a long line has
+	late     time.Duration // how late a busy machine may do what is due
+	rounds   int           // how often each goroutine of a crowd takes the lock
+	many     int           // how many claims a long queue has
 	watchdog time.Duration
 }
 
@@ -38,15 +38,15 @@ var (
 	}
 )
 
-// An outcome is what came of a case.
+// An outcome is the result of a case.
 type outcome struct {
 	skipped  string
 	failures []string
-	silences int // how many of the failures come of a machine or server that was too slow
+	silences int // how many of the failures are due to a slow machine or server
 }
 
-// A trial is one case at play on one store. It collects failures instead of reporting them to a test, so that a
-// store that is broken on purpose can be shown to fail.
+// A trial is one run of a case on one store. It collects failures instead of reporting them to a test, so that a store
+// that is broken on purpose can be shown to fail.
 type trial struct {
 	pace
 	tb      testing.TB // for the harness only
@@ -58,11 +58,11 @@ type trial struct {
 
 	mu      sync.Mutex
 	outcome outcome
-	over    bool // what comes now is an echo of the end
+	over    bool // failures are ignored from now on: the end of the case causes them
 	clients []*client
 }
 
-// play plays the case to its end. No goroutine of it remains.
+// play runs the case to its end. None of its goroutines remains.
 func (s scenario) play(tb testing.TB, h Harness, p pace) outcome {
 	t := &trial{pace: p, tb: tb, harness: h, mark: strings.ToLower(rand.Text())}
 	done := make(chan struct{})
@@ -81,7 +81,7 @@ func (s scenario) play(tb testing.TB, h Harness, p pace) outcome {
 	return t.outcome
 }
 
-// end takes the clients away, so that calls which still hang return.
+// end closes the clients, so that calls which still hang return.
 func (t *trial) end() {
 	t.mu.Lock()
 	t.over = true
@@ -91,7 +91,7 @@ func (t *trial) end() {
 		c.link.Kill()
 	}
 	for _, c := range clients {
-		_ = c.Close() // the case about Close has looked at its error
+		_ = c.Close() // the case about Close checks its error
 	}
 	t.running.Wait()
 }
@@ -111,8 +111,8 @@ func (t *trial) openAt(prefix string) *client {
 	return c
 }
 
-// An opener is the test as a harness sees it that connects a client. If it cannot, that is a failure of the case: it may be
-// played again.
+// An opener is the testing.TB that a harness gets in Open. If the harness cannot connect, it is the case that fails,
+// and it may be repeated.
 type opener struct {
 	testing.TB
 	t *trial
@@ -135,15 +135,15 @@ func (t *trial) advance(d time.Duration) { t.harness.Advance(d) }
 // settle lets messages arrive that nothing holds back.
 func (t *trial) settle() { t.advance(t.moment) }
 
-// longTTL is for claims that stand unkept while a case has much to do.
+// longTTL is for claims that are not kept while a case does many things.
 func (t *trial) longTTL() time.Duration { return min(max(t.ttl, time.Minute), t.able.MaxTTL) }
 
-// takeover is how long after a holder's last sign of life the next may have to wait, at worst.
+// takeover returns how long after the last request of a dead holder the next claim is granted, at worst.
 func (t *trial) takeover() time.Duration {
 	return time.Duration(t.able.TakeoverTTLs)*t.ttl + t.able.TakeoverPlus + t.slack
 }
 
-// patience bounds every wait of a case. What takes longer has failed.
+// patience bounds every wait of a case. Anything that takes longer has failed.
 func (t *trial) patience() time.Duration { return 3*t.takeover() + 10*t.ttl }
 
 // context is for calls that nothing delays.
@@ -164,7 +164,7 @@ func (t *trial) async(fn func()) <-chan struct{} {
 // wait waits for all that async started.
 func (t *trial) wait() { t.running.Wait() }
 
-// errorf notes a failure. The case goes on.
+// errorf records a failure. The case continues.
 func (t *trial) errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +195,7 @@ func isSilence(arg any) bool {
 	return silent || fault.Busy
 }
 
-// fatalf notes a failure and ends the goroutine that calls it.
+// fatalf records a failure and ends the goroutine that calls it.
 func (t *trial) fatalf(format string, args ...any) {
 	t.errorf(format, args...)
 	runtime.Goexit()
@@ -209,7 +209,7 @@ func (t *trial) skipf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// must ends the case if the harness could not do what was asked of it.
+// must ends the case if a call of the harness failed. It skips the case if the harness does not support the call.
 func (t *trial) must(what string, err error) {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
@@ -219,18 +219,18 @@ func (t *trial) must(what string, err error) {
 	}
 }
 
-// inner are the files that cases call and that are no cases themselves.
-var inner = []string{"trial.go", "client.go", "contender.go"}
+// helperFiles are the files with helpers of cases, rather than cases.
+var helperFiles = []string{"trial.go", "client.go", "contender.go"}
 
-// caseLine is where a failure was noted: in which line of the case, and from there on in which line of a check that
-// it called, as in "honesty.go:46: honesty.go:30".
+// caseLine returns where a failure was recorded: the source line of the case, followed by those of the checks that it
+// called, as in "honesty.go:46: honesty.go:30".
 func caseLine() string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
 	here, more := frames.Next()
 	var lines []string
 	for f := here; more && filepath.Dir(f.File) == filepath.Dir(here.File); f, more = frames.Next() {
-		if file := filepath.Base(f.File); !slices.Contains(inner, file) {
+		if file := filepath.Base(f.File); !slices.Contains(helperFiles, file) {
 			lines = append(lines, fmt.Sprintf("%s:%d", file, f.Line))
 		}
 	}

@@ -7,19 +7,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var truth = rule{7, "truth", "A push can be lost, late or early. Keep tells the truth, and Gone is final.", []scenario{
+var truth = rule{7, "truth", "A push can be lost, late or early. Keep returns the true status, and Gone is final.", []scenario{
 	{"a lost push", 0, lostPush},
-	{"a late push", aLine, latePush},
-	{"an early push", aLine, earlyPush},
-	{"a push has the ticket", aLine, pushHasTicket},
-	{"granted while cut off", aLine, grantedWhileCutOff},
-	{"told after a cut", aLine, toldAfterCut},
+	{"a late push", aQueue, latePush},
+	{"an early push", aQueue, earlyPush},
+	{"a push has the ticket", aQueue, pushHasTicket},
+	{"granted while cut off", aQueue, grantedWhileCutOff},
+	{"notified after a cut", aQueue, notifiedAfterCut},
 	{"erased while held", 0, erasedWhileHeld},
-	{"erased while waiting", aLine, erasedWhileWaiting},
-	{"gone is final", aLine, goneIsFinal},
+	{"erased while waiting", aQueue, erasedWhileWaiting},
+	{"gone is final", aQueue, goneIsFinal},
 	{"joining again while held", 0, joiningAgainWhileHeld},
-	{"joining again while waiting", aLine, joiningAgainWhileWaiting},
-	{"joining twice at once", aLine, joiningTwiceAtOnce},
+	{"joining again while waiting", aQueue, joiningAgainWhileWaiting},
+	{"joining twice at once", aQueue, joiningTwiceAtOnce},
 	{"a server that lost its data", 0, serverLostItsData},
 }}
 
@@ -31,7 +31,7 @@ func lostPush(t *trial) {
 	waiter.succeed()
 }
 
-// The push arrives when its claim has long left, and another holds.
+// The push arrives after its claim has left, while another claim holds.
 func latePush(t *trial) {
 	holder, waiter := t.pair()
 	next := holder.rival()
@@ -46,12 +46,12 @@ func latePush(t *trial) {
 	next.keep(store.Held)
 }
 
-// The push overtakes the answer to Join, which still says Waiting.
+// The push overtakes the response to Join, which is still Waiting.
 func earlyPush(t *trial) {
 	holder, waiter := t.rivals()
 	holder.join(store.Held)
 	release := waiter.link.HoldReplies()
-	joined := t.async(func() { waiter.enrol() })
+	joined := t.async(func() { waiter.joinAny() })
 	t.settle()
 	holder.leave()
 	t.settle()
@@ -84,24 +84,24 @@ func grantedWhileCutOff(t *trial) {
 	waiter.keep(store.Held)
 }
 
-// Pushes may have been lost with the connection. The store says so when it has another, and does not leave it to
-// each claim to ask.
-func toldAfterCut(t *trial) {
+// Pushes may have been lost with the connection. The store reports that when it has reconnected, rather than wait for
+// each claim's next Keep.
+func notifiedAfterCut(t *trial) {
 	holder, waiter := t.lastingPair()
 	waiter.link.Cut()
-	_, _ = waiter.askFor(t.ttl / 6) // so that the store notices
+	_, _ = waiter.keepWithin(t.ttl / 6) // so that the store notices
 	holder.leave()
 	waiter.link.Heal()
 	waiter.reach()
 	select {
 	case <-waiter.pushed:
 	case <-time.After(t.ttl/2 + t.late):
-		t.errorf("the store is connected again, and does not say that pushes may have been lost")
+		t.errorf("the store is connected again, and does not report that pushes may have been lost")
 	}
 	waiter.keep(store.Held)
 }
 
-// The claim was kept a moment ago, and the session lives. Neither says that it still stands.
+// The claim was kept a moment ago, and the session is alive. Neither proves that it still exists.
 func erasedWhileHeld(t *trial) {
 	holder, waiter := t.pair()
 	holder.keep(store.Held)
@@ -120,7 +120,7 @@ func erasedWhileWaiting(t *trial) {
 	holder.rival().try(store.Held)
 }
 
-// Gone stays gone when the line is empty, when others use it, and when time passes.
+// A claim stays Gone when the queue is empty, when others use it, and when time passes.
 func goneIsFinal(t *trial) {
 	holder, waiter := t.pair()
 	other := holder.rival()
@@ -139,14 +139,14 @@ func goneIsFinal(t *trial) {
 	other.keep(store.Held)
 }
 
-// An answer that was lost is asked for again. That must not take a second place.
+// If the response to Join is lost, Join is repeated. That must not add a second entry.
 func joiningAgainWhileHeld(t *trial) {
 	holder, next := t.rivals()
 	holder.join(store.Held)
 	ticket := holder.claim.Ticket
 	holder.join(store.Held)
 	if holder.claim.Ticket != ticket {
-		t.errorf("joining again gave ticket %d, and the first time it was %d", holder.claim.Ticket, ticket)
+		t.errorf("joining again drew ticket %d, and the first time it was %d", holder.claim.Ticket, ticket)
 	}
 	holder.leave()
 	next.try(store.Held)
@@ -162,10 +162,10 @@ func joiningAgainWhileWaiting(t *trial) {
 	ticket := waiter.claim.Ticket
 	waiter.join(store.Waiting)
 	if waiter.claim.Ticket != ticket {
-		t.errorf("joining again gave ticket %d, and the first time it was %d", waiter.claim.Ticket, ticket)
+		t.errorf("joining again drew ticket %d, and the first time it was %d", waiter.claim.Ticket, ticket)
 	}
-	if places := a.line(name); len(places) != 3 {
-		t.errorf("the line has %d places for 3 claims, one of which joined twice", len(places))
+	if entries := a.entries(name); len(entries) != 3 {
+		t.errorf("the queue has %d entries for 3 claims, one of which joined twice", len(entries))
 	}
 	holder.leave()
 	waiter.join(store.Held)
@@ -173,7 +173,7 @@ func joiningAgainWhileWaiting(t *trial) {
 	next.keep(store.Held)
 }
 
-// The answer was late rather than lost, and the two Joins are under way together.
+// The response was late rather than lost, and the two Joins are under way together.
 func joiningTwiceAtOnce(t *trial) {
 	name := t.name("twice")
 	c := t.open()
@@ -184,31 +184,31 @@ func joiningTwiceAtOnce(t *trial) {
 		t.async(func() {
 			same := c.mutex(name)
 			same.claim.ID = first.claim.ID
-			tickets[i] = same.enrol().Ticket
+			tickets[i] = same.joinAny().Ticket
 		})
 	}
 	t.wait()
-	if places := c.line(name); len(places) != 2 {
-		t.errorf("the line has %d places for 2 claims, one of which joined many times", len(places))
+	if entries := c.entries(name); len(entries) != 2 {
+		t.errorf("the queue has %d entries for 2 claims, one of which joined many times", len(entries))
 	}
 	if tickets = slices.Compact(tickets); len(tickets) != 1 {
-		t.errorf("one claim was given the tickets %d", tickets)
+		t.errorf("one claim drew the tickets %d", tickets)
 	}
 }
 
-// A server that forgot a claim says so. It must not confirm it by mistake, nor put it back.
+// A server that lost a claim reports Gone. It must neither confirm the claim by mistake nor restore it.
 func serverLostItsData(t *trial) {
 	name := t.name("data")
 	holder := t.open().mutex(name)
 	holder.join(store.Held)
 	t.must("Restart without data", t.harness.Restart(false))
 	for deadline := time.Now().Add(t.patience()); ; t.settle() {
-		standing, err := holder.ask()
-		if err == nil && standing.State != store.Gone {
-			t.fatalf("the server lost its data, and Keep says %v", standing.State)
+		status, err := holder.keepOnce()
+		if err == nil && status.State != store.Gone {
+			t.fatalf("the server lost its data, and Keep says %v", status.State)
 		}
 		if err == nil || time.Now().After(deadline) {
-			return // a server that refuses to answer tells no lie
+			return // an error is not a wrong status
 		}
 	}
 }

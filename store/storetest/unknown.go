@@ -7,29 +7,29 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var unknown = rule{8, "unknown outcomes", "A Join that timed out may still land, even after its Leave; " +
+var unknown = rule{8, "unknown outcomes", "A Join that timed out may still arrive, even after its Leave; " +
 	"a caller that got an error will hold nothing.", []scenario{
 	{"a Join lands after its Leave", 0, joinLandsAfterLeave},
-	{"the answer to Join is lost", 0, answerToJoinIsLost},
-	{"the answer to Join is lost while it waits", aLine, answerToJoinIsLostWhileWaiting},
-	{"the answer to Leave is lost", 0, answerToLeaveIsLost},
-	{"a wait is given up", aLine, waitIsGivenUp},
-	{"a context that was over before", 0, contextThatWasOver},
-	{"a final error joins nothing", aLine, finalErrorJoinsNothing},
+	{"the response to Join is lost", 0, responseToJoinIsLost},
+	{"the response to Join is lost while it waits", aQueue, responseToJoinIsLostWhileWaiting},
+	{"the response to Leave is lost", 0, responseToLeaveIsLost},
+	{"a wait is abandoned", aQueue, waitIsGivenUp},
+	{"a context that was done before", 0, contextThatWasOver},
+	{"a final error joins nothing", aQueue, finalErrorJoinsNothing},
 }}
 
-// giveUp joins with a context that ends before the answer comes.
+// giveUp joins with a context that ends before the response arrives.
 func (p *contender) giveUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.t.ttl/4)
 	defer cancel()
-	standing, err := p.Join(ctx, p.claim)
+	status, err := p.Join(ctx, p.claim)
 	if err == nil {
-		p.t.fatalf("Join whose answer never came: %v", standing.State)
+		p.t.fatalf("Join whose answer never came: %v", status.State)
 	}
 }
 
-// The Leave takes another way than the Join, and overtakes it. A store with sessions has no tombstones, but then
-// it is the claim's own client that cleans up.
+// The Leave takes another route than the Join, and overtakes it. A store with sessions has no tombstones: there the
+// claim's own client cleans up.
 func joinLandsAfterLeave(t *trial) {
 	name := t.name("overtaken")
 	a, b := t.open(), t.open()
@@ -51,8 +51,8 @@ func joinLandsAfterLeave(t *trial) {
 	ghost.keep(store.Gone)
 }
 
-// The claim stands, and its client does not know.
-func answerToJoinIsLost(t *trial) {
+// The claim is in the queue, and its client does not know.
+func responseToJoinIsLost(t *trial) {
 	name := t.name("answer")
 	ghost := t.open().mutex(name)
 	release := ghost.link.HoldReplies()
@@ -63,13 +63,13 @@ func answerToJoinIsLost(t *trial) {
 	ghost.keep(store.Gone)
 }
 
-func answerToJoinIsLostWhileWaiting(t *trial) {
+func responseToJoinIsLostWhileWaiting(t *trial) {
 	name := t.name("answer")
 	holder, ghost, next := t.open().mutex(name).lasts(), t.open().mutex(name), t.open().mutex(name).lasts()
 	holder.join(store.Held)
 	release := ghost.link.HoldReplies()
 	ghost.giveUp()
-	ghost.link.Cut() // the answer is lost for ever, and the session is not
+	ghost.link.Cut() // the response is lost for good, but the session is not
 	release()
 	ghost.link.Heal()
 	next.join(store.Waiting)
@@ -79,14 +79,14 @@ func answerToJoinIsLostWhileWaiting(t *trial) {
 	next.keep(store.Held)
 }
 
-// Who does not know whether it has left leaves again.
-func answerToLeaveIsLost(t *trial) {
+// A client that does not know whether its Leave succeeded repeats it.
+func responseToLeaveIsLost(t *trial) {
 	holder, next := t.lastingPair()
 	release := holder.link.HoldReplies()
 	ctx, cancel := context.WithTimeout(context.Background(), t.ttl/4)
 	defer cancel()
 	if err := holder.Leave(ctx, holder.claim); err == nil {
-		t.errorf("Leave whose answer never came gave no error")
+		t.errorf("Leave without a response returned no error")
 	}
 	release()
 	holder.leave()
@@ -108,13 +108,13 @@ func contextThatWasOver(t *trial) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := p.Join(ctx, p.claim); !errors.Is(err, context.Canceled) {
-		t.errorf("Join with a context that was over: %v, want %v", err, context.Canceled)
+		t.errorf("Join with a context that was done: %v, want %v", err, context.Canceled)
 	}
 	p.leave()
 	t.open().mutex(name).try(store.Held)
 }
 
-// After a final error nobody calls Leave.
+// After a final error no client calls Leave.
 func finalErrorJoinsNothing(t *trial) {
 	name := t.name("nothing")
 	a, b := t.open(), t.open()
@@ -125,8 +125,8 @@ func finalErrorJoinsNothing(t *trial) {
 	if _, err := mad.attempt(); !store.Final(err) {
 		t.fatalf("Join with the greatest ticket as its floor: %v, want a final error", err)
 	}
-	if places := a.line(name); len(places) != 1 {
-		t.errorf("the line has %d places after a Join that failed, want 1", len(places))
+	if entries := a.entries(name); len(entries) != 1 {
+		t.errorf("the queue has %d entries after a Join that failed, want 1", len(entries))
 	}
 	mad.keep(store.Gone)
 	holder.leave()

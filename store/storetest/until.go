@@ -6,19 +6,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var until = rule{5, "until", "Until is counted from when an acknowledged request was sent, plus ttl, less drift; " +
-	"never from when its answer came.", []scenario{
-	{"a late answer to Join", 0, func(t *trial) { lateAnswer(t, Link.HoldReplies, false) }},
-	{"a late answer to Keep", 0, func(t *trial) { lateAnswer(t, Link.HoldReplies, true) }},
-	{"a Join on its way for long", 0, func(t *trial) { lateAnswer(t, Link.HoldRequests, false) }},
+var until = rule{5, "until", "Until is the time at which an acknowledged request was sent, plus ttl, less drift; " +
+	"it never depends on when the response arrived.", []scenario{
+	{"a late response to Join", 0, func(t *trial) { lateResponse(t, Link.HoldReplies, false) }},
+	{"a late response to Keep", 0, func(t *trial) { lateResponse(t, Link.HoldReplies, true) }},
+	{"a delayed Join", 0, func(t *trial) { lateResponse(t, Link.HoldRequests, false) }},
 	{"over before the next is granted", 0, overBeforeTheNext},
 	{"Keep moves it", 0, keepMovesUntil},
 	{"Keep moves it after a push", 0, keepMovesUntilAfterPush},
 	{"two clocks", 0, untilHasTwoClocks},
 }}
 
-// lateAnswer delays a Join or Keep for as long as a claim may well be used meanwhile.
-func lateAnswer(t *trial, hold func(Link) (release func()), keep bool) {
+// lateResponse delays a Join or Keep for a good part of the claim's ttl.
+func lateResponse(t *trial, hold func(Link) (release func()), keep bool) {
 	p := t.open().mutex(t.name("late"))
 	if keep {
 		p.join(store.Held)
@@ -37,7 +37,7 @@ func lateAnswer(t *trial, hold func(Link) (release func()), keep bool) {
 	p.checkUntil()
 }
 
-// checkUntil compares the last Until with the sending of its request.
+// checkUntil compares the last Until with when its request was sent.
 func (p *contender) checkUntil() {
 	most := p.claim.TTL
 	if p.t.able.SessionTTL > 0 {
@@ -47,11 +47,11 @@ func (p *contender) checkUntil() {
 		p.t.errorf("Until is %v after the request was sent, and the ttl is %v", lasts, p.claim.TTL)
 	}
 	if !p.until.After(time.Now()) {
-		p.t.errorf("Until had passed when the answer came, %v after the request was sent", time.Since(p.sent))
+		p.t.errorf("Until had passed when the response arrived, %v after the request was sent", time.Since(p.sent))
 	}
 }
 
-// What Until is for: nobody believes to hold when the next does.
+// The purpose of Until: the holder stops believing in its claim before the next claim is granted.
 func overBeforeTheNext(t *trial) {
 	holder, waiter := t.pair()
 	release := holder.link.HoldReplies()
@@ -80,7 +80,7 @@ func keepMovesUntil(t *trial) {
 	}
 }
 
-// A claim that was granted late in its ttl has little left until it is kept.
+// A claim that is granted late in its ttl expires soon unless it is kept.
 func keepMovesUntilAfterPush(t *trial) {
 	holder, waiter := t.pair()
 	before := waiter.until
@@ -93,7 +93,7 @@ func keepMovesUntilAfterPush(t *trial) {
 	}
 }
 
-// The wall clock goes on while a machine is suspended, and the monotonic clock cannot be set back.
+// The wall clock continues while a machine is suspended, and the monotonic clock cannot be set back.
 func untilHasTwoClocks(t *trial) {
 	if !monotonic(time.Now()) {
 		t.skipf("time has no monotonic reading here")
@@ -111,5 +111,5 @@ func (p *contender) checkClocks(call string) {
 	}
 }
 
-// monotonic says whether x has a monotonic reading. Round(0) strips it.
+// monotonic reports whether x has a monotonic reading. Round(0) strips it.
 func monotonic(x time.Time) bool { return x != x.Round(0) }

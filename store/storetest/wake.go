@@ -9,11 +9,11 @@ import (
 
 // Cases about pushes that arrive. That they may be lost is rule 7.
 
-// wakeTries is how often something about pushes is tried: a machine that has much to do may be slow to bring one, and a stream
-// of them may break and be opened again. What a store always does wrong, it does wrong each time.
+// wakeTries is how often a case about pushes is tried: on a busy machine a push may be late, and a subscription may
+// break and be renewed. A bug of the store shows in each try.
 const wakeTries = 5
 
-// The waiter is told well before it would have asked by itself, which is after a third of its ttl.
+// The waiter is notified well before its next regular Keep, which is after a third of its ttl.
 func releaseWakes(t *trial) {
 	a, b := t.open(), t.open()
 	quickest := t.patience()
@@ -33,11 +33,11 @@ func releaseWakes(t *trial) {
 		}
 		waiter.leave()
 	}
-	t.errorf("the next was woken %v after a release", quickest)
+	t.errorf("the next claim was notified %v after a release", quickest)
 }
 
-// A herd of waiters that all wake and find nothing is what a line is there to avoid.
-func releaseWakesNobodyElse(t *trial) {
+// A queue exists to avoid a herd of waiters that all wake in vain.
+func releaseWakesNoOthers(t *trial) {
 	a, b := t.open(), t.open()
 	pushes := 0
 	for try := range wakeTries {

@@ -23,7 +23,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	for _, want := range []string{"the case has not ended in 1ms", "storetest.hangs"} {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("the watchdog does not say %q:\n%s", want, out)
+			t.Errorf("the watchdog does not report %q:\n%s", want, out)
 		}
 	}
 }

@@ -14,19 +14,19 @@ import (
 
 var watching = rule{0, "watching", "A Watcher reports every change of a queue, and with an empty name that some may have " +
 	"been missed; a Lister yields every queue as Queue returns it.", []scenario{
-	{"changes", aLine, changesAreReported},
-	{"prefix", aLine, prefixIsWatched},
-	{"cut off", aLine, lostChangesAreReported},
-	{"the end", aLine, watchEnds},
-	{"closed", aLine, watchEndsWithStore},
-	{"long queues", aLine, longQueuesAreListed},
+	{"changes", aQueue, changesAreReported},
+	{"prefix", aQueue, prefixIsWatched},
+	{"cut off", aQueue, lostChangesAreReported},
+	{"the end", aQueue, watchEnds},
+	{"closed", aQueue, watchEndsWithStore},
+	{"long queues", aQueue, longQueuesAreListed},
 }}
 
 // reportWithin is how long a change may take to be reported: less than the claims of these cases live.
 const reportWithin = 30 * time.Second
 
-// A lookout is a call of Watch under way.
-type lookout struct {
+// A watchCall is a call of Watch under way.
+type watchCall struct {
 	t      *trial
 	cancel context.CancelFunc
 	done   <-chan struct{}
@@ -38,14 +38,14 @@ type lookout struct {
 	late  int      // how many were reported after that
 }
 
-// watch has a client watch. It returns when the subscription has begun.
-func (c *client) watch(prefix string) *lookout {
+// watch starts a Watch of a client. It returns when the subscription has begun.
+func (c *client) watch(prefix string) *watchCall {
 	w, ok := c.Store.(store.Watcher)
 	if !ok {
 		c.t.skipf("the store reports no changes")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &lookout{t: c.t, cancel: cancel}
+	l := &watchCall{t: c.t, cancel: cancel}
 	l.done = c.t.async(func() {
 		defer cancel()
 		err := w.Watch(ctx, prefix, l.changed)
@@ -59,7 +59,7 @@ func (c *client) watch(prefix string) *lookout {
 	return l
 }
 
-func (l *lookout) changed(name string) {
+func (l *watchCall) changed(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.names = append(l.names, name); l.over {
@@ -68,14 +68,14 @@ func (l *lookout) changed(name string) {
 }
 
 // result returns the error of Watch, if it has returned.
-func (l *lookout) result() error {
+func (l *watchCall) result() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// await waits until a name is reported that will do, and forgets what was reported so far.
-func (l *lookout) await(what string, will func(name string) bool) {
+// await waits until a matching name is reported, and discards what was reported so far.
+func (l *watchCall) await(what string, will func(name string) bool) {
 	for deadline := time.Now().Add(reportWithin); ; l.t.advance(l.t.moment) {
 		l.mu.Lock()
 		found, over := slices.ContainsFunc(l.names, will), l.over
@@ -92,19 +92,19 @@ func (l *lookout) await(what string, will func(name string) bool) {
 	}
 }
 
-// reports waits until the change of a queue is reported, by its name or as one of any.
-func (l *lookout) reports(name, what string) {
+// reports waits until the change of a queue is reported, by its name or with an empty one.
+func (l *watchCall) reports(name, what string) {
 	l.await(what, func(reported string) bool { return reported == name || reported == "" })
 }
 
-// end ends the Watch, and demands how it ends.
-func (l *lookout) end() {
+// end ends the Watch, and checks its result.
+func (l *watchCall) end() {
 	l.cancel()
 	l.returns(context.Canceled)
 }
 
-// returns demands that Watch returns this error, and reports nothing any more.
-func (l *lookout) returns(want error) {
+// returns requires that Watch returns this error and reports nothing more.
+func (l *watchCall) returns(want error) {
 	select {
 	case <-l.done:
 	case <-time.After(l.t.patience()):
@@ -161,7 +161,7 @@ func prefixIsWatched(t *trial) {
 	}
 }
 
-// What happens while the connection is broken is reported when it is there again.
+// Changes while the connection is broken are reported after the reconnect.
 func lostChangesAreReported(t *trial) {
 	c := t.open()
 	l := c.watch(t.mark)
@@ -178,7 +178,7 @@ func lostChangesAreReported(t *trial) {
 	l.end()
 }
 
-// A Watch ends with its context, and reports nothing afterwards. Another one goes on.
+// A Watch ends with its context, and reports nothing afterwards. Another one continues.
 func watchEnds(t *trial) {
 	c := t.open()
 	ends, goesOn := c.watch(t.mark), c.watch(t.mark)
@@ -188,7 +188,7 @@ func watchEnds(t *trial) {
 	goesOn.reports(p.claim.Name, "a change that happened after another Watch had ended")
 	goesOn.end()
 	t.settle()
-	for _, l := range []*lookout{ends, goesOn} {
+	for _, l := range []*watchCall{ends, goesOn} {
 		l.mu.Lock()
 		if l.late > 0 {
 			t.errorf("%d changes were reported after Watch had returned", l.late)
@@ -237,9 +237,9 @@ func (c *client) queues(prefix string) (queues map[string]store.Queue, errs map[
 	return queues, errs
 }
 
-// sameQueue demands that a queue was listed as Queue returns it.
+// sameQueue requires that a queue was listed as Queue returns it.
 func (c *client) sameQueue(listed store.Queue) {
-	want := c.line(listed.Name)
+	want := c.entries(listed.Name)
 	same := slices.EqualFunc(listed.Entries, want, func(a, b store.Entry) bool {
 		return a.ID == b.ID && a.Name == b.Name && a.Ticket == b.Ticket && a.State == b.State && a.Demand == b.Demand &&
 			a.Owner.Label == b.Owner.Label && a.Left > 0 && a.Since.Sub(b.Since).Abs() < time.Minute
@@ -286,7 +286,7 @@ func longQueuesAreListed(t *trial) {
 	}
 }
 
-// A filter is a beginning, never a pattern. Queues may be left early.
+// A filter is a prefix, never a pattern. Queues may be left early.
 func listIsFiltered(t *trial) {
 	c, claims := holdOddNames(t)
 	for _, prefix := range []string{"a", "A", "a/", "*", "[a]", "%", "_", "{", `\`, "'", "x", "🔒", "nobody"} {
