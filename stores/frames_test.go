@@ -26,7 +26,7 @@ func TestFramesOfLock(t *testing.T) {
 		{"sqlite", []string{"database/sql.", "modernc.org/"}},
 		{"redis", []string{"github.com/redis/rueidis."}},
 		{"etcd", []string{"go.etcd.io/", "google.golang.org/"}},
-		{"zk", []string{module + "/zkstore.(*client).multi("}}, // has a goroutine call the library, which knows no context
+		{"zk", []string{module + "/zkstore.(*client).multi("}}, // a goroutine calls the library, which has no contexts
 		{"consul", []string{"net/http.(*Client)."}},
 		{"postgres", []string{"database/sql.", "github.com/jackc/pgx/"}},
 		{"mysql", []string{"database/sql.", "github.com/go-sql-driver/"}},

@@ -25,7 +25,8 @@ const ends = `trap 'echo told >> told; exit 5' TERM; touch running; while test -
 const runs = `touch running; while test -e running; do sleep 0.01; done`
 
 // stays is a script that ignores being told, and writes down when it last ran.
-const stays = `trap '' TERM INT; touch running; while test -e running; do date +%s.%N > .beat; mv .beat beat; sleep 0.02; done`
+const stays = `trap '' TERM INT; touch running; ` +
+	`while test -e running; do date +%s.%N > .beat; mv .beat beat; sleep 0.02; done`
 
 // beat is when the script stays last ran.
 func (d *desk) beat() time.Time {
@@ -353,14 +354,8 @@ func TestSignals(t *testing.T) {
 				t.Skip("it is ignored here")
 			}
 			d := newDesk(t)
-			p := d.start(
-				"run",
-				"x",
-				"--",
-				"sh",
-				"-c",
-				"trap 'exit 42' "+name+"; touch running; while test -e running; do sleep 0.01; done",
-			)
+			p := d.start("run", "x", "--", "sh", "-c",
+				"trap 'exit 42' "+name+"; touch running; while test -e running; do sleep 0.01; done")
 			d.appears("running")
 			p.signal(sig)
 			p.exits(42)

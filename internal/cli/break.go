@@ -37,8 +37,7 @@ lock is not held, or if the answer is no.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes && !a.canConfirm() {
 				return usageError(
-					"break asks for confirmation, and stdin is not a terminal; give --yes if you are sure",
-				)
+					"break asks for confirmation, and stdin is not a terminal; give --yes if you are sure")
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *session) error {
 				queue, err := s.Inspect(ctx, args[0])
@@ -65,14 +64,8 @@ func (a *app) breakEntry(ctx context.Context, s *session, name string, entry hol
 		holds = "waits for"
 	}
 	since, _ := sinceWhen(entry, time.Now())
-	found := fmt.Sprintf(
-		"%s %s %s since %s (token %s)",
-		shown(entry.Owner.String()),
-		holds,
-		shown(name),
-		since,
-		entry.Token,
-	)
+	found := fmt.Sprintf("%s %s %s since %s (token %s)", shown(entry.Owner.String()), holds, shown(name), since,
+		entry.Token)
 	if !yes && !a.confirm(found+". Break it?") {
 		return exitWith(exitNotHeld, "not broken")
 	}

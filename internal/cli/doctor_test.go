@@ -60,7 +60,9 @@ func TestStoresEndToEnd(t *testing.T) {
 			for _, f := range report.Findings {
 				seen[f.Check] = f.Level + " " + f.Found
 			}
-			for _, want := range []string{"lock", "round trip", "version", "clock", "queues", "deadlocks", "permissions"} {
+			for _, want := range []string{
+				"lock", "round trip", "version", "clock", "queues", "deadlocks", "permissions",
+			} {
 				slow := want == "round trip" && strings.HasPrefix(seen[want], "WARN p50") // the machine may be busy
 				if !strings.HasPrefix(seen[want], "OK ") && !slow {
 					t.Errorf("%s: %q in %s", want, seen[want], r.out)
@@ -129,12 +131,8 @@ func TestExporterRefuses(t *testing.T) {
 	call(t, "exporter", "--otlp", "collector:4317").complains(t, exitUsage, "--otlp")
 	call(t, "exporter", "--max-prefixes", "0").complains(t, exitUsage, "--max-prefixes")
 	call(t, "exporter", "--every", "1ms").complains(t, exitUsage, "--every")
-	bare(
-		t,
-		"--store=nosuch://h",
-		"exporter",
-		"--listen=127.0.0.1:0",
-	).want(t, exitUsage, nothing, "no store is registered")
+	bare(t, "--store=nosuch://h", "exporter",
+		"--listen=127.0.0.1:0").want(t, exitUsage, nothing, "no store is registered")
 	bare(t, "--store=secret", "exporter").complains(t, exitUsage, "scheme")
 }
 

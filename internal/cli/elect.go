@@ -62,18 +62,15 @@ leadership was broken. Then elect campaigns again, also while the store cannot b
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&once, "once", false, "exit with 79 when the leadership is lost, instead of campaigning again")
-	durationVar(
-		cmd,
-		&f.wait,
-		"wait",
-		"how long to campaign, each time (default: until it leads); then it exits with 75",
-	)
+	durationVar(cmd, &f.wait, "wait",
+		"how long to campaign, each time (default: until it leads); then it exits with 75")
 	durationVar(cmd, &f.ttl, "ttl", "how long the leadership outlives holdfast without being renewed (default 30s)")
 	durationVar(
 		cmd,
 		&f.grace,
 		"grace",
-		"how much longer the store keeps it, for the command to end\n(default: --kill-after and 1s, where the store can)",
+		"how much longer the store keeps it, for the command to end\n"+
+			"(default: --kill-after and 1s, where the store can)",
 	)
 	durationVar(cmd, &f.killAfter, "kill-after",
 		"how long the command may take to end if the leadership is lost (default 5s),\n"+

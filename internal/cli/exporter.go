@@ -70,12 +70,8 @@ docs/monitoring has a dashboard for Grafana and alert rules for Prometheus.`,
 	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to serve /metrics and /healthz at, or none")
 	flags.StringVar(&f.otlp, "otlp", "", "`URL` of an OTLP receiver over HTTP to push to, as in http://HOST:4318")
 	flags.StringVar(&f.prefix, "prefix", "", "count only names that begin with `PREFIX`")
-	flags.StringVar(
-		&f.separators,
-		"separators",
-		"/:",
-		"the `CHARACTERS` that end the prefix by which a name is counted",
-	)
+	flags.StringVar(&f.separators, "separators", "/:",
+		"the `CHARACTERS` that end the prefix by which a name is counted")
 	flags.BoolVar(&f.byName, "by-name", false, "one series for each name; expensive where names are made of ids")
 	flags.IntVar(&f.maxPrefixes, "max-prefixes", 200, "count what is beyond `N` prefixes under (other)")
 	durationVar(cmd, &f.every, "every", "how often to probe the store, and to push (default 10s)")

@@ -59,7 +59,9 @@ func TestWanted(t *testing.T) {
 		{runFlags{shared: true}, "shared"},
 		{runFlags{slots: 5, units: 2}, "2 of 5"},
 	} {
-		for how, take := range map[string]func(context.Context, []holdfast.Part) (grip, error){"try": tryLockAll, "wait": lockAll} {
+		for how, take := range map[string]func(context.Context, []holdfast.Part) (grip, error){
+			"try": tryLockAll, "wait": lockAll,
+		} {
 			l := client(t)
 			g, err := take(t.Context(), wants(l, &c.flags, c.want))
 			check(t, err)

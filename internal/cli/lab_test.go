@@ -25,7 +25,10 @@ func TestLabUsage(t *testing.T) {
 		{[]string{"lab", "run", "--all", "setnx-del"}, exitUsage, "leave out their names"},
 		{[]string{"lab", "run", "--all", "--report=x.html"}, exitUsage, "--report is for one rung"},
 		{[]string{"lab", "run", "--seed=one", "setnx-del"}, exitUsage, "see holdfast lab run --help"},
-		{[]string{"lab", "run", "--report=/no/such/folder/x.html", "version-greater"}, exitStore, "the report cannot be written"},
+		{
+			[]string{"lab", "run", "--report=/no/such/folder/x.html", "version-greater"}, exitStore,
+			"the report cannot be written",
+		},
 		{[]string{"lab", "player"}, exitUncaught, "this command is for holdfast lab"},
 	} {
 		r := bare(t, test.args...)
@@ -89,8 +92,10 @@ func TestLabProgram(t *testing.T) {
 		code int
 		says string // a pattern
 	}{
-		{"thread-name", 0, `the check of mutual exclusion saw it: two were held at once for \d+ms, and they exclude each other \(A and B\)`},
-		{"blind-delete", exitStore, `holdfast: lab: blind-delete needs redis-server, which is not installed\. To get it: apt-get install`},
+		{"thread-name", 0, `the check of mutual exclusion saw it: two were held at once for \d+ms, ` +
+			`and they exclude each other \(A and B\)`},
+		{"blind-delete", exitStore, `holdfast: lab: blind-delete needs redis-server, which is not installed\. ` +
+			`To get it: apt-get install`},
 	} {
 		t.Run(test.rung, func(t *testing.T) {
 			t.Parallel()

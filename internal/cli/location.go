@@ -137,9 +137,8 @@ func (a *app) openToRead(ctx context.Context) (*session, error) {
 	if isMissing(at) {
 		empty := memstore.New()
 		return &session{
-			Client: holdfast.New(
-				empty,
-			), store: empty, at: at, abilities: store.Abilities{Store: "sqlite at " + at.Path},
+			Client: holdfast.New(empty), store: empty, at: at,
+			abilities: store.Abilities{Store: "sqlite at " + at.Path},
 		}, nil
 	}
 	return openAt(ctx, at)

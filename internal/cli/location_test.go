@@ -115,12 +115,8 @@ func TestLookingMakesNothing(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	bare(
-		t,
-		"ls",
-		"--store",
-		"sqlite:"+filepath.Join(folder, "no", "folder", "locks.db"),
-	).want(t, exitStore, nothing, "folder")
+	bare(t, "ls", "--store",
+		"sqlite:"+filepath.Join(folder, "no", "folder", "locks.db")).want(t, exitStore, nothing, "folder")
 }
 
 func TestLocate(t *testing.T) {

@@ -150,7 +150,9 @@ func TestBreak(t *testing.T) {
 
 // TestBreakAsks checks that only a yes is a yes, and that the question says whom it is about.
 func TestBreakAsks(t *testing.T) {
-	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "n\n": false, "\n": false, "": false, "yep\n": false} {
+	for answer, want := range map[string]bool{
+		"y\n": true, "Yes\n": true, "n\n": false, "\n": false, "": false, "yep\n": false,
+	} {
 		errs := new(strings.Builder)
 		a := &app{stdin: strings.NewReader(answer), stderr: errs}
 		if a.confirm("nightly holds x. Break it?") != want {

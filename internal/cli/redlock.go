@@ -147,12 +147,8 @@ appendfsync always). If it loses data in spite of that, two clients can hold one
 			if err != nil {
 				return nodesError(ctx, cmd, at, err)
 			}
-			_, err = fmt.Fprintf(
-				a.stdout,
-				"trusted: %s, if it is restarted within %v\n",
-				shown(health.Address),
-				rounded(health.TrustedFor),
-			)
+			_, err = fmt.Fprintf(a.stdout, "trusted: %s, if it is restarted within %v\n", shown(health.Address),
+				rounded(health.TrustedFor))
 			return err
 		},
 	}

@@ -145,23 +145,10 @@ func TestRedlockTrust(t *testing.T) {
 	m := newMasters(t, servers.Args("--appendfsync", "always"))
 	m.call(0, "", "", "redlock", "init", m.url())
 	node := m.servers[1]
-	m.call(
-		0,
-		`^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`,
-		"",
-		"redlock",
-		"trust",
-		m.url(),
-		node.Addr(),
-	)
-	m.call(
-		0,
-		voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting,
-		"",
-		"redlock",
-		"status",
-		m.url(),
-	)
+	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`, "", "redlock",
+		"trust", m.url(), node.Addr())
+	m.call(0, voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting, "", "redlock", "status",
+		m.url())
 	check(t, node.Restart(true))
 	m.call(0, voting+voting+voting, "", "redlock", "status", m.url())
 	check(t, node.Restart(true)) // it was for one
@@ -212,11 +199,17 @@ func TestNodesForPeople(t *testing.T) {
 		node redlock.NodeHealth
 		want string
 	}{
-		{redlock.NodeHealth{State: redlock.Voting, Latency: 1234567, Version: "7.4.1", Mark: 7}, "h1  voting  7  1ms  7.4.1"},
+		{
+			redlock.NodeHealth{State: redlock.Voting, Latency: 1234567, Version: "7.4.1", Mark: 7},
+			"h1  voting  7  1ms  7.4.1",
+		},
 		{redlock.NodeHealth{State: redlock.Rejoining}, "rejoining  ?  0s  ?  it votes again with the next lock"},
 		{redlock.NodeHealth{State: redlock.Voting, Ahead: 3 * time.Second}, "its clock is 3s ahead"},
 		{redlock.NodeHealth{State: redlock.Voting, Ahead: -90 * time.Minute}, "its clock is 1h30m0s behind"},
-		{redlock.NodeHealth{State: redlock.Voting, Warnings: []string{"it has 1 replica", "it may evict"}}, "it has 1 replica; it may evict"},
+		{
+			redlock.NodeHealth{State: redlock.Voting, Warnings: []string{"it has 1 replica", "it may evict"}},
+			"it has 1 replica; it may evict",
+		},
 		{redlock.NodeHealth{Err: errors.New("evil\x1b[2J\ntext")}, `evil\u001b[2J text`},
 		{redlock.NodeHealth{Version: "7\x1b[2J"}, `"7\x1b[2J"`},
 	} {

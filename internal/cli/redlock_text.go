@@ -63,10 +63,8 @@ func remarks(n *redlock.NodeHealth) (all []string) {
 	case redlock.Rejoining:
 		all = append(all, "it votes again with the next lock")
 	case redlock.Fresh:
-		all = append(
-			all,
-			fmt.Sprintf("it is new or has lost its data: no vote for %v from its first use", rounded(n.NoVoteFor)),
-		)
+		all = append(all,
+			fmt.Sprintf("it is new or has lost its data: no vote for %v from its first use", rounded(n.NoVoteFor)))
 	case redlock.Voting:
 	}
 	if n.TrustedFor > 0 {

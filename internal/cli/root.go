@@ -74,7 +74,8 @@ Stores are named by URL, and docs/cli.md describes each:
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().Func("store",
-		"`URL` of the store, see holdfast --help (default: $HOLDFAST_STORE, else a file in your state folder)", a.setStore)
+		"`URL` of the store, see holdfast --help (default: $HOLDFAST_STORE, else a file in your state folder)",
+		a.setStore)
 	root.Flags().Bool("version", false, "show the version")
 	root.Version = version().String()
 	root.SetVersionTemplate("{{.Version}}\n")

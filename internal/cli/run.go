@@ -85,7 +85,8 @@ Processes that the command leaves in the background do not run under the lock.`,
 		cmd,
 		&f.grace,
 		"grace",
-		"how much longer the store keeps the lock, for the command to end\n(default: --kill-after and 1s, where the store can)",
+		"how much longer the store keeps the lock, for the command to end\n"+
+			"(default: --kill-after and 1s, where the store can)",
 	)
 	durationVar(cmd, &f.killAfter, "kill-after",
 		"how long the command may take to end if the lock is lost (default 5s),\n"+

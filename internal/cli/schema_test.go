@@ -69,16 +69,8 @@ func (g *granter) use() error {
 			granted <- struct{}{}
 		}
 	})
-	first, second, never := testkit.Claim(
-		"x",
-		time.Minute,
-	), testkit.Claim(
-		"x",
-		time.Minute,
-	), testkit.Claim(
-		"y",
-		time.Minute,
-	)
+	first, second := testkit.Claim("x", time.Minute), testkit.Claim("x", time.Minute)
+	never := testkit.Claim("y", time.Minute)
 	for _, c := range []*store.Claim{&first, &second} {
 		standing, err := s.Join(ctx, *c)
 		if err != nil {

@@ -49,11 +49,8 @@ not held.`,
 // oneName checks the arguments of a command that has one name.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError(
-			"one name of a lock is needed, not %d arguments; write: %s NAME",
-			len(args),
-			cmd.CommandPath(),
-		)
+		return usageError("one name of a lock is needed, not %d arguments; write: %s NAME", len(args),
+			cmd.CommandPath())
 	}
 	return nil
 }

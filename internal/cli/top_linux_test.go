@@ -113,11 +113,8 @@ func (s *topTest) resize(width, height int) {
 	s.screen.resize(width, height)
 	s.mu.Unlock()
 	s.control(func(fd int) error {
-		return unix.IoctlSetWinsize(
-			fd,
-			unix.TIOCSWINSZ,
-			&unix.Winsize{Row: uint16(height), Col: uint16(width)},
-		) //nolint:gosec // small
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ,
+			&unix.Winsize{Row: uint16(height), Col: uint16(width)}) //nolint:gosec // small
 	})
 }
 
@@ -161,7 +158,8 @@ func (s *topTest) shows(lines ...[]string) {
 // lacks waits until the screen does not have this.
 func (s *topTest) lacks(word string) {
 	s.Helper()
-	for deadline := time.Now().Add(30 * time.Second); strings.Contains(s.text(), word); time.Sleep(20 * time.Millisecond) {
+	deadline := time.Now().Add(30 * time.Second)
+	for ; strings.Contains(s.text(), word); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("the screen still shows %q", word)
 		}
@@ -243,12 +241,8 @@ func watchLocks(t *testing.T, url string) {
 	stop := waitsFor(t, other.Mutex("job/a"))
 
 	s := startTop(t, url)
-	s.shows(
-		[]string{"job/a", "lock", "nightly on ", "(pid", " 1 "},
-		[]string{"3 of 3 queues, by name"},
-		[]string{"pool", "2 of 5"},
-		[]string{"😀😀😀", "…", "lock", "nightly"},
-	)
+	s.shows([]string{"job/a", "lock", "nightly on ", "(pid", " 1 "}, []string{"3 of 3 queues, by name"},
+		[]string{"pool", "2 of 5"}, []string{"😀😀😀", "…", "lock", "nightly"})
 	s.types("/jo")
 	s.shows([]string{"1 of 3 queues", "filter: jo"}, []string{"job/a"})
 	s.lacks("pool")

@@ -61,20 +61,12 @@ behind a server that has TLS.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(
-		&f.listen,
-		"listen",
-		"",
-		"`ADDRESS` to listen on (default: "+uiAddress+", or another port if that is in use)",
-	)
+	flags.StringVar(&f.listen, "listen", "",
+		"`ADDRESS` to listen on (default: "+uiAddress+", or another port if that is in use)")
 	flags.BoolVar(&f.allowBreak, "allow-break", false, "let the page break claims")
 	flags.StringVar(&f.prefix, "prefix", "", "show only names that begin with `PREFIX`")
-	flags.StringSliceVar(
-		&f.hosts,
-		"host",
-		nil,
-		"a host `NAME` by which browsers may reach the page, beside IP addresses and localhost",
-	)
+	flags.StringSliceVar(&f.hosts, "host", nil,
+		"a host `NAME` by which browsers may reach the page, beside IP addresses and localhost")
 	flags.StringVar(&f.basePath, "base-path", "/", "the `PATH` of the page, for a proxy that serves it below one")
 	return cmd
 }
@@ -99,13 +91,8 @@ func (a *app) serveUI(ctx context.Context, f *uiFlags) error {
 	}
 	defer page.Close()
 	a.journal.opened() // from now on warnings of the store are written as they come
-	fmt.Fprintf(
-		a.stdout,
-		"http://%s%s%s\n",
-		shownAddress(listener.Addr()),
-		strings.TrimSuffix(f.basePath, "/")+"/",
-		page.Fragment(),
-	)
+	fmt.Fprintf(a.stdout, "http://%s%s%s\n", shownAddress(listener.Addr()), strings.TrimSuffix(f.basePath, "/")+"/",
+		page.Fragment())
 	if !isLoopback(listener.Addr()) {
 		a.logf("the page is not encrypted; use it in a network that you trust, or behind a server that has TLS")
 	}

@@ -182,15 +182,16 @@ func TestUI(t *testing.T) {
 					t.Errorf("%+v", c)
 				}
 			}
-			if code := u.send(http.MethodPost, "break", `{"name":"nightly","token":"`+lease.Token().String()+`"}`, nil); code != 200 {
+			entry := `{"name":"nightly","token":"` + lease.Token().String() + `"}`
+			if code := u.send(http.MethodPost, "break", entry, nil); code != 200 {
 				t.Fatalf("break: %d; %s", code, u.errors())
 			}
 			check(t, <-granted)
 			<-lease.Context().Done()
 			until(t, messages, `"label":"second"`)
-			if said := u.errors(); !regexp.MustCompile(`holdfast: broken on the page; name: nightly; token: ` + lease.Token().String() +
-				`; holder: first on .*; by: 127\.0\.0\.1:\d+\n`).
-				MatchString(said) {
+			reports := regexp.MustCompile(`holdfast: broken on the page; name: nightly; token: ` +
+				lease.Token().String() + `; holder: first on .*; by: 127\.0\.0\.1:\d+\n`)
+			if said := u.errors(); !reports.MatchString(said) {
 				t.Errorf("it says %q", said)
 			}
 		})
@@ -260,21 +261,12 @@ func TestUIToken(t *testing.T) {
 // TestUICopiesNoPassword: the commands that the page offers have the store's URL without what is secret.
 func TestUICopiesNoPassword(t *testing.T) {
 	server := servers.Redis(t, servers.Password(hush))
-	u := startUI(
-		t,
-		"redis://:"+hush+"@"+server.Addr()+"?prefix=team",
-		"--listen",
-		"127.0.0.1:0",
-		"--base-path",
-		"/locks",
-		"--prefix",
-		"dep",
-	)
+	u := startUI(t, "redis://:"+hush+"@"+server.Addr()+"?prefix=team", "--listen", "127.0.0.1:0", "--base-path",
+		"/locks", "--prefix", "dep")
 	var info struct{ URL, Store, Prefix string }
-	if code := u.send(http.MethodGet, "info", "", &info); code != 200 || info.URL != "redis://"+server.Addr()+"?prefix=team" ||
-		info.Prefix != "dep" ||
-		strings.Contains(info.Store, hush) ||
-		u.page.Path != "/locks/" {
+	if code := u.send(http.MethodGet, "info", "", &info); code != 200 ||
+		info.URL != "redis://"+server.Addr()+"?prefix=team" || info.Prefix != "dep" ||
+		strings.Contains(info.Store, hush) || u.page.Path != "/locks/" {
 		t.Errorf("%d, %+v at %s", code, info, u.page)
 	}
 }

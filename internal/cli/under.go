@@ -140,8 +140,7 @@ func (r *run) acquire(ctx context.Context) error {
 	}
 	if at.Scheme == "memory" && !r.app.inProcess {
 		return usageError(
-			"the store memory: is private to this process, so its locks exclude no other; give another --store",
-		)
+			"the store memory: is private to this process, so its locks exclude no other; give another --store")
 	}
 	if err := makeStateFolder(at); err != nil {
 		return err

@@ -205,8 +205,14 @@ func TestBareBash(t *testing.T) {
 		{"holdfast show ", "holdfast show ''", "show ", "deploy"},
 		{"holdfast show a:b", "holdfast show a : b", "show a:b", ""},
 		{"holdfast show a: ", "holdfast show a : ''", "show a: ", "deploy"},
-		{"holdfast --store=sqlite:x show d", "holdfast --store = sqlite : x show d", "--store=sqlite:x show d", "deploy"},
-		{"holdfast --store redis://h:1 ls d", "holdfast --store redis : //h : 1 ls d", "--store redis://h:1 ls d", "deploy"},
+		{
+			"holdfast --store=sqlite:x show d", "holdfast --store = sqlite : x show d",
+			"--store=sqlite:x show d", "deploy",
+		},
+		{
+			"holdfast --store redis://h:1 ls d", "holdfast --store redis : //h : 1 ls d",
+			"--store redis://h:1 ls d", "deploy",
+		},
 		{"holdfast run --wait=", "holdfast run --wait = ''", "run --wait=", "deploy"},
 		{"holdfast  ls  d", "holdfast ls d", "ls d", "deploy"},
 	} {

@@ -45,8 +45,8 @@ store. All names begin with ` + verify.Prefix + `, and nothing of them is left a
 installed:
 ` + siteKinds() + `
 
-The same seed makes the same schedule of faults. It exits with 0 if everything held, with ` + fmt.Sprint(exitViolated) + ` if
-something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run or if too little could be checked.`,
+The same seed makes the same schedule of faults. It exits with 0 if everything held, with 80 if
+something did not, and with 69 if it could not be run or if too little could be checked.`,
 		Example: `  holdfast verify
   holdfast verify --store redis://127.0.0.1:6379 --time 2m --report run.html
   holdfast verify --store postgres://localhost/app --seed 7 --faults pause,kill
@@ -67,12 +67,8 @@ something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run
 	flags.StringSliceVar(&v.plan.Faults, "faults", nil,
 		"only these `KINDS` of faults (default: all that the store promises to survive)")
 	flags.StringVar(&v.plan.Servers, "own-servers", "", "start servers of this `KIND`, and break those too")
-	flags.StringVar(
-		&v.report,
-		"report",
-		"",
-		"write a report to `FILE`: HTML, or SVG, JSON or text if it ends in .svg, .json or .txt",
-	)
+	flags.StringVar(&v.report, "report", "",
+		"write a report to `FILE`: HTML, or SVG, JSON or text if it ends in .svg, .json or .txt")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON in place of text")
 	cmd.AddCommand(&cobra.Command{
 		Use:    "worker",

@@ -34,14 +34,9 @@ func TestOvertaken(t *testing.T) {
 	for _, test := range []struct{ item, until, want int }{{10, 6, 6}, {5, 1, 6}, {2, 1, 3}, {1, 1, 2}} {
 		l := &latecomer{worker: 1, item: test.item, since: now(), overtaken: make(chan struct{})}
 		sale := func(item int) *report { return &report{Kind: sold, Item: item, Hold: span{End: now()}} }
-		l.countSale(
-			1,
-			sale(1),
-		) // its own sale of before counts for nothing
-		l.countSale(
-			2,
-			&report{Kind: sold, Item: 1, Hold: span{End: l.since - 1}},
-		) // nor one of before that is told late
+		// Neither its own sale counts, nor one of another worker that ended before.
+		l.countSale(1, sale(1))
+		l.countSale(2, &report{Kind: sold, Item: 1, Hold: span{End: l.since - 1}})
 		for item := test.item + 1; item >= test.until; item-- {
 			select {
 			case <-l.overtaken:

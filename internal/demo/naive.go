@@ -50,7 +50,8 @@ func (n *naive) try(ctx context.Context) (taken bool, err error) {
 	// Mistake: it uses the wall clock of each client. A client whose clock is ahead takes the lock from a holder that
 	// has just acquired it.
 	now := n.wall().UnixMilli()
-	if _, err := tx.ExecContext(ctx, `DELETE FROM naive_locks WHERE name = ? AND expires <= ?`, n.name, now); err != nil {
+	_, err = tx.ExecContext(ctx, `DELETE FROM naive_locks WHERE name = ? AND expires <= ?`, n.name, now)
+	if err != nil {
 		return false, err
 	}
 	// Mistake: the row does not name its holder.

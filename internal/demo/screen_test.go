@@ -88,11 +88,8 @@ func TestColours(t *testing.T) {
 		if strings.Contains(got, "\x1b[") != bool(coloured) {
 			t.Errorf("with colours %v: %q", coloured, got)
 		}
-		if bare := strings.NewReplacer("\x1b[1;31m", "", "\x1b[0m", "").Replace(got); bare != row(
-			false,
-			"no lock",
-			&bad,
-		) {
+		bare := strings.NewReplacer("\x1b[1;31m", "", "\x1b[0m", "").Replace(got)
+		if bare != row(false, "no lock", &bad) {
 			t.Errorf("colours change the text: %q", got)
 		}
 	}

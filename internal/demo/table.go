@@ -81,11 +81,11 @@ func (r *run) conclude() {
 	if r.pausable {
 		r.print(first +
 			"The naive lock was good until its holder was stopped: it woke up, wrote over the sales of the others, " +
-			"and deleted a lock that was no longer its own. With Holdfast it lost its lease while it slept, and the fence " +
-			"refused its late write: nothing was sold twice.")
+			"and deleted a lock that was no longer its own. With Holdfast it lost its lease while it slept, and the " +
+			"fence refused its late write: nothing was sold twice.")
 	} else {
-		r.print(first + "The naive lock expired while its holder waited for a payment, and the next worker acquired it. " +
-			"Holdfast renewed the lease meanwhile: nothing was sold twice.")
+		r.print(first + "The naive lock expired while its holder waited for a payment, and the next worker acquired " +
+			"it. Holdfast renewed the lease meanwhile: nothing was sold twice.")
 	}
 	r.print("(sold/s includes the waits for locks whose holders were killed or stopped.)")
 }

@@ -111,12 +111,8 @@ func TestWorkerSells(t *testing.T) {
 // TestLateWorker: when the fence was raised meanwhile, the worker says that it was refused, and goes on.
 func TestLateWorker(t *testing.T) {
 	path := newStock(t, 1)
-	d := employ(
-		t,
-		(&order{Stock: path, Lock: holdfastLock, Fence: true, Store: "memory:", Name: "stock", TTL: time.Minute}).line(
-			t,
-		),
-	)
+	o := &order{Stock: path, Lock: holdfastLock, Fence: true, Store: "memory:", Name: "stock", TTL: time.Minute}
+	d := employ(t, o.line(t))
 	d.hear(ready)
 	d.goOn()
 	d.hear(waiting)
@@ -161,9 +157,9 @@ func TestWorkerEndsWithItsInput(t *testing.T) {
 
 func TestWorkerWithoutOrder(t *testing.T) {
 	for input, want := range map[string]string{
-		"":                    "this command is for holdfast demo",
-		"sell everything\n":   "does not understand its order",
-		`{"Lock":"magic"}`:    "which there is not",
+		"":                    "started by holdfast demo",
+		"sell everything\n":   "order of a demo worker is invalid",
+		`{"Lock":"magic"}`:    "unknown kind of lock",
 		`{"Lock":"holdfast"}`: "begins with a scheme",
 		`{"Lock":"holdfast","Store":"abacus:","TTL":1}`: "no store is registered",
 	} {

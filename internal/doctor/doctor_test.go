@@ -92,10 +92,7 @@ func TestRedis(t *testing.T) {
 		testkit.Must(t, err)
 	}
 	set("appendfsync", "always")
-	r := examine(
-		t,
-		url,
-	).works().
+	r := examine(t, url).works().
 		want("persistence", store.OK, "loses nothing").
 		want("eviction", store.OK, "noeviction").
 		want("replication", store.OK, "0 replicas").
@@ -157,10 +154,7 @@ func TestRedisReplica(t *testing.T) {
 	addresses := all.Addrs()
 	examine(t, "redis://"+addresses[1]).want("open", store.Fail, "replica")
 	examine(t, "redis://"+addresses[0]).works().want("replication", store.Warn, "1 replicas, of which 0")
-	examine(
-		t,
-		"redis://"+addresses[0]+"?wait-replicas=1",
-	).works().
+	examine(t, "redis://"+addresses[0]+"?wait-replicas=1").works().
 		want("replication", store.OK, "1 replicas, of which 1")
 }
 

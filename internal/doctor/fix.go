@@ -25,18 +25,9 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"mariadb", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},
 	{"etcd", "space", "etcdctl compact REVISION; etcdctl defrag; etcdctl alarm disarm"},
 	{"sqlite", "folder is not there", "mkdir -p the folder of the file"},
-	{
-		"sqlite",
-		"permission",
-		"let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER",
-	},
-	{
-		"sqlite",
-		"read-only",
-		"let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER",
-	},
-	{"sqlite", "cannot be opened", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod " +
-		"u+rwx FOLDER"},
+	{"sqlite", "permission", fileFix},
+	{"sqlite", "read-only", fileFix},
+	{"sqlite", "cannot be opened", fileFix},
 	{"sqlite", "local disk", "move the file to a local disk, and change the URL"},
 	{"sqlite", "shared=yes", "move the file to a folder of this user, or append ?shared=yes if its users trust each " +
 		"other"},
@@ -46,6 +37,9 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"", "refused", "start the server, or correct host and port in the URL"},
 	{"", "no answer", "check network and load of the server"},
 }
+
+// fileFix lets a user write to a file of SQLite.
+const fileFix = "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"
 
 // aclFix grants a user of Redis all that holdfast needs.
 const aclFix = "ACL SETUSER USER with the keys, channels and commands of the section Redis in docs/operations.md"

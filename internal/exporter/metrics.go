@@ -127,7 +127,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		for j := range s.groups {
-			to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, g.group(&s.groups[j]), s.groups[j].prefix)
+			group := &s.groups[j]
+			to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, g.group(group), group.prefix)
 		}
 	}
 }
@@ -166,8 +167,7 @@ func (e *Exporter) Push(ctx context.Context, receiver string, every time.Duratio
 	}
 	provider := metricsdk.NewMeterProvider(
 		metricsdk.WithReader(
-			metricsdk.NewPeriodicReader(to, metricsdk.WithInterval(every), metricsdk.WithTimeout(every)),
-		),
+			metricsdk.NewPeriodicReader(to, metricsdk.WithInterval(every), metricsdk.WithTimeout(every))),
 		metricsdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "holdfast-exporter"))),
 	)
 	if err := e.observe(provider.Meter("github.com/holdfast-go/holdfast/internal/exporter")); err != nil {

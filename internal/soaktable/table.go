@@ -114,36 +114,27 @@ func writeTable(w *strings.Builder, rows []row) {
 	writeLine(w, slices.Repeat([]string{"---"}, len(head)))
 	for _, r := range rows {
 		cells := []string{
-			r.store, r.run.End.Sub(r.run.Begin).Round(time.Second).String(), fmt.Sprint(r.run.Operations), emphasized(r.run.Violations()),
+			r.store, r.run.End.Sub(r.run.Begin).Round(time.Second).String(), fmt.Sprint(r.run.Operations),
+			emphasized(r.run.Violations()),
 		}
 		for _, c := range shown {
 			cells = append(cells, r.cell(c))
 		}
-		cells = append(
-			cells,
-			fmt.Sprintf("%v / %v", r.figure("updates lost without a fence"), r.figure("updates lost behind the fence")),
-		)
+		cells = append(cells,
+			fmt.Sprintf("%v / %v", r.figure("updates lost without a fence"), r.figure("updates lost behind the fence")))
 		writeLine(w, cells)
 	}
-	fmt.Fprint(
-		w,
-		"\nA cell has how often the faults of its column were done, and the violations that were found after them. To repeat a\n",
-		"cell, add `--faults` to the command of its row, with the names of its column that the row has:\n\n",
-	)
+	fmt.Fprint(w, "\nA cell has how often the faults of its column were injected, and the violations that were found ",
+		"after them. To\nrepeat a cell, add `--faults` to the command of its row, with the names of its column that ",
+		"the row has:\n\n")
 	for _, c := range shown {
 		fmt.Fprintf(w, "- %s: `%s`\n", c.title, strings.Join(done(rows, c), ","))
 	}
 	fmt.Fprint(w, "\n| store | run on | faults | command |\n|---|---|---|---|\n")
 	for _, r := range rows {
 		names := strings.Join(slices.Sorted(maps.Keys(r.done)), ",")
-		fmt.Fprintf(
-			w,
-			"| %s | %s | %s | `%s` |\n",
-			r.store,
-			r.run.Started.UTC().Format(time.DateOnly),
-			names,
-			r.run.Command,
-		)
+		fmt.Fprintf(w, "| %s | %s | %s | `%s` |\n", r.store, r.run.Started.UTC().Format(time.DateOnly), names,
+			r.run.Command)
 	}
 }
 

@@ -193,19 +193,17 @@ func (m *model) detailBody(width int) body {
 	b := body{summary: "queue " + printable.Line(m.detail), cursor: -1}
 	cells := func(position, owner, mode, since, left, token string) string {
 		rest := width - 12 - 10 - 6 - 6 - 20 - 5
-		return strings.Join(
-			[]string{fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6),
-				fitRight(token, 20)},
-			" ",
-		)
+		return strings.Join([]string{
+			fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6),
+			fitRight(token, 20),
+		}, " ")
 	}
 	if width < 80 {
 		cells = func(position, owner, mode, since, left, _ string) string {
 			rest := width - 12 - 10 - 6 - 6 - 4
 			return strings.Join(
 				[]string{fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6)},
-				" ",
-			)
+				" ")
 		}
 	}
 	b.head = cells("", "OWNER", "MODE", "FOR", "LEFT", "TOKEN")
@@ -218,10 +216,8 @@ func (m *model) detailBody(width int) body {
 		if !e.Held {
 			position = fmt.Sprintf("waits %d", i-len(r.Holders())+1)
 		}
-		lines = append(
-			lines,
-			cells(position, owner(e.Owner), want(e), short(m.age(e)), short(m.left(r, e)), e.Token.String()),
-		)
+		lines = append(lines,
+			cells(position, owner(e.Owner), want(e), short(m.age(e)), short(m.left(r, e)), e.Token.String()))
 	}
 	if m.links.name == m.detail {
 		lines = append(lines, m.links.lines()...)

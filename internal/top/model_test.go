@@ -213,7 +213,9 @@ func TestBlocking(t *testing.T) {
 	}
 	second := follow(t.Context(), read, "left", first)
 	text := strings.Join(second.lines(), "\n")
-	for _, want := range []string{"DEADLOCK", "ann waits for right, where bob is ahead", "bob waits for left, where ann is ahead"} {
+	for _, want := range []string{
+		"DEADLOCK", "ann waits for right, where bob is ahead", "bob waits for left, where ann is ahead",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
@@ -228,8 +230,9 @@ func TestBlocking(t *testing.T) {
 
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-1 * time.Second: "?", 0: "0ms", 850 * time.Millisecond: "850ms", 59 * time.Second: "59s", 200 * time.Second: "3m20s",
-		59 * time.Minute: "59m", 125 * time.Minute: "2h05m", 30 * time.Hour: "30h", 100 * 24 * time.Hour: "100d",
+		-1 * time.Second: "?", 0: "0ms", 850 * time.Millisecond: "850ms", 59 * time.Second: "59s",
+		200 * time.Second: "3m20s", 59 * time.Minute: "59m", 125 * time.Minute: "2h05m", 30 * time.Hour: "30h",
+		100 * 24 * time.Hour: "100d",
 	} {
 		if got := short(d); got != want {
 			t.Errorf("%v is written %q, want %q", d, got, want)

@@ -57,9 +57,8 @@ func (m *model) cells(r row) []string {
 		longest = short(m.longest(r))
 	}
 	return []string{
-		printable.Line(
-			r.Name,
-		), mode(r.Queue), holder(r.Queue), held, left, token, fmt.Sprint(len(r.Waiters())), longest,
+		printable.Line(r.Name), mode(r.Queue), holder(r.Queue), held, left, token, fmt.Sprint(len(r.Waiters())),
+		longest,
 	}
 }
 
