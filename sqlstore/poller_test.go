@@ -121,8 +121,8 @@ func TestHowOftenItAsks(t *testing.T) {
 	}
 }
 
-// TestHowOftenItLooks: without a Detector each look is at the database itself. It begins with the first pause, slows down
-// while nothing happens, and begins anew with a claim that joins, or whose status has changed.
+// TestHowOftenItLooks: without a Detector each look is at the database itself. It begins with the first pause, slows
+// down while nothing happens, and begins anew with a claim that joins, or whose status has changed.
 func TestHowOftenItLooks(t *testing.T) {
 	f := &fake{plain: true}
 	bubble(t, f, func(t *testing.T, s *Store, told <-chan push) {

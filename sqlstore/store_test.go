@@ -77,7 +77,8 @@ func TestCallsGiveUp(t *testing.T) {
 		}, short.TTL},
 		"Leave": {func(ctx context.Context, s *Store) error { return s.Leave(ctx, short) }, short.TTL},
 		"Break": {func(ctx context.Context, s *Store) error { return s.Break(ctx, "x", 5) }, frame.AskTimeout},
-		"Line":  {func(ctx context.Context, s *Store) error { _, err := s.Queue(ctx, "x"); return err }, frame.AskTimeout},
+		"Line": {func(ctx context.Context, s *Store) error { _, err := s.Queue(ctx, "x"); return err },
+			frame.AskTimeout},
 		"Names": {func(ctx context.Context, s *Store) (err error) {
 			for _, err = range s.Names(ctx, "") {
 			}
@@ -89,7 +90,8 @@ func TestCallsGiveUp(t *testing.T) {
 			f.on(call, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			start := time.Now()
 			err := c.do(t.Context(), s)
-			if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final || fault.Store != "fake" || errors.Is(err, context.DeadlineExceeded) {
+			if fault, ok := errors.AsType[*store.Fault](err); !ok || fault.Final || fault.Store != "fake" ||
+				errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: %v", call, err)
 			}
 			if took := time.Since(start); took != c.limit {
@@ -105,8 +107,8 @@ func TestCallsGiveUp(t *testing.T) {
 	}
 }
 
-// TestUntilCountsFromSending: however late an answer comes, the claim is believed in from when it was asked for. When to
-// ask again is counted from the answer.
+// TestUntilCountsFromSending: however late an answer comes, the claim is believed in from when it was asked for. When
+// to ask again is counted from the answer.
 func TestUntilCountsFromSending(t *testing.T) {
 	const late = time.Minute
 	f := &fake{opens: time.Second}
@@ -131,7 +133,8 @@ func TestUntilCountsFromSending(t *testing.T) {
 		}
 		check("Keep", kept[0])
 		f.set(c.ID, store.Gone, false)
-		if kept, err = s.Keep(t.Context(), []store.Claim{c}); err != nil || !kept[0].Until.IsZero() || !kept[0].RecheckAt.IsZero() {
+		if kept, err = s.Keep(t.Context(), []store.Claim{c}); err != nil || !kept[0].Until.IsZero() ||
+			!kept[0].RecheckAt.IsZero() {
 			t.Errorf("gone, and still %+v, %v", kept, err)
 		}
 	})
@@ -233,7 +236,8 @@ func TestBadNames(t *testing.T) {
 		_, kept := s.Keep(t.Context(), []store.Claim{good, bad})
 		_, line := s.Queue(t.Context(), "")
 		for what, err := range map[string]error{
-			"Join": joined, "Keep": kept, "Leave": s.Leave(t.Context(), bad), "Break": s.Break(t.Context(), "", 5), "Line": line,
+			"Join": joined, "Keep": kept, "Leave": s.Leave(t.Context(), bad), "Break": s.Break(t.Context(), "", 5),
+			"Line": line,
 		} {
 			if !errors.Is(err, store.ErrBadName) || f.count(what) != 0 {
 				t.Errorf("%s: %v, and the engine was asked %d times", what, err, f.count(what))

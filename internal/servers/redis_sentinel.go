@@ -48,16 +48,20 @@ type RedisSentinelServers struct {
 }
 
 // RedisSentinel starts a Redis server, two replicas and three sentinels, of whom two must agree that the master is
-// down: a second after its last answer, or [DownAfter]. When it returns, all of them know each other. The options are for the
-// master and the replicas, and those of [TLS] and [SentinelPassword] for the sentinels too. A [Password] must have no
-// spaces: a sentinel writes it down without quotes, and could not read it when it is started again.
+// down: a second after its last answer, or [DownAfter]. When it returns, all of them know each other. The options are
+// for the master and the replicas, and those of [TLS] and [SentinelPassword] for the sentinels too. A [Password] must
+// have no spaces: a sentinel writes it down without quotes, and could not read it when it is started again.
 func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	t.Helper()
 	watched := RedisReplicas(t, watchedCount-1, options...)
-	s := &RedisSentinelServers{MasterName: "holdfast", Nodes: append([]*RedisServer{watched.Master}, watched.Replicas...)}
+	s := &RedisSentinelServers{
+		MasterName: "holdfast",
+		Nodes:      append([]*RedisServer{watched.Master}, watched.Replicas...),
+	}
 	set := watched.Master.set
 	set = &settings{
-		program: set.program, password: set.sentinelPassword, certificates: set.certificates, ownTimeouts: set.ownTimeouts,
+		program: set.program, password: set.sentinelPassword, certificates: set.certificates,
+		ownTimeouts: set.ownTimeouts,
 	}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, newSentinel(t, set))

@@ -1,5 +1,5 @@
-// Package broken is the ladder of broken locks: locks as textbooks and blog posts give them, each with the schedule that
-// breaks it, the check that sees it, and the lock of Holdfast that goes through the very same schedule.
+// Package broken is the ladder of broken locks: locks as textbooks and blog posts give them, each with the schedule
+// that breaks it, the check that sees it, and the lock of Holdfast that goes through the very same schedule.
 //
 //	lab := &broken.Lab{Command: self} // starts this program again, as a player: see Perform
 //	defer lab.Close()

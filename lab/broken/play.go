@@ -22,8 +22,8 @@ type Lab struct {
 	// Command starts a player that is a process of its own: a program that calls Perform.
 	Command func(context.Context) *exec.Cmd
 
-	// Leniency is how many times as long as otherwise a client may wait for its lock, where that is what a rung is about.
-	// It is for a machine that is busy with other things; 0 is 1.
+	// Leniency is how many times as long as otherwise a client may wait for its lock, where that is what a rung is
+	// about. It is for a machine that is busy with other things; 0 is 1.
 	Leniency int
 
 	plays  atomic.Uint64 // so that each play has a lock of its own
@@ -162,7 +162,11 @@ func (l *Lab) Play(ctx context.Context, r *Rung, seed uint64) (*Outcome, error) 
 const playPatience = time.Minute
 
 func (l *Lab) play(ctx context.Context, r *Rung, seed uint64, holdfast bool) (*Performance, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, playPatience, fmt.Errorf("the schedule was not through after %v", playPatience))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx,
+		playPatience,
+		fmt.Errorf("the schedule was not through after %v", playPatience),
+	)
 	defer cancel()
 	s := &stage{
 		ctx: ctx, lab: l, rung: r, holdfast: holdfast,

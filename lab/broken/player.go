@@ -173,8 +173,8 @@ func (w *wait) givesUp() {
 	w.says("gives up: it has not got the lock")
 }
 
-// grantedWrongly reports whether the lock is granted where it must not be. A broken lock has all the time that it needs:
-// on a busy machine, too, it shall do what it does. Holdfast's has d.
+// grantedWrongly reports whether the lock is granted where it must not be. A broken lock has all the time that it
+// needs: on a busy machine, too, it shall do what it does. Holdfast's has d.
 func (w *wait) grantedWrongly(d time.Duration) bool {
 	if !w.holdfast {
 		d = patience
@@ -182,8 +182,8 @@ func (w *wait) grantedWrongly(d time.Duration) bool {
 	return w.grantedWithin(d)
 }
 
-// triesWrongly asks for the lock where it must not be granted, and gives up after d if it is not. It reports whether the
-// player has got the lock.
+// triesWrongly asks for the lock where it must not be granted, and gives up after d if it is not. It reports whether
+// the player has got the lock.
 func (p *player) triesWrongly(d time.Duration) bool {
 	w := p.asks()
 	if !w.grantedWrongly(d) {
@@ -270,7 +270,9 @@ func (s *stage) stocks(value uint64) uint64 {
 
 // reads reads the register.
 func (p *player) reads() uint64 {
-	p.update = p.recorder.Call(history.Operation{Who: p.part.who(), Register: p.part.Lock, Token: p.token(), Update: true})
+	p.update = p.recorder.Call(
+		history.Operation{Who: p.part.who(), Register: p.part.Lock, Token: p.token(), Update: true},
+	)
 	value, err := p.reg.read(p.ctx, p.token())
 	p.must(err)
 	p.value = value
@@ -332,7 +334,8 @@ func (p *player) isStopped() (goesOn func()) {
 	}
 }
 
-// holdBack keeps these flows of all the player's connections on their way, until the function is called that is returned.
+// holdBack keeps these flows of all the player's connections on their way, until the function is called that is
+// returned.
 func (p *player) holdBack(flows proxy.Flow, what string) (release func()) {
 	ended := p.breaks("held back", p.part.Player, "the network holds back %s", what)
 	var releases []func()

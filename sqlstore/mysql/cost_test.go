@@ -66,11 +66,14 @@ func TestCost(t *testing.T) {
 	const others = 100_000
 	h := newHarness(t)
 	s := newSession(t, h)
-	h.exec(t, fmt.Sprintf(`INSERT INTO holdfast_claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity,
+	h.exec(
+		t,
+		fmt.Sprintf(`INSERT INTO holdfast_claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity,
 		deadline, ttl, grace, since, turn, inbox, waits, details, format)
 		SELECT '', CONCAT('other-', seq), 0, seq MOD 256, seq, HEX(seq), 'held', 'lock', 1048576, 1048576,
 		9000000000000000, 9000000000000000, 0, 0, 0, '', '', '{}', 1 FROM seq_1_to_%d`, others),
-		"ANALYZE TABLE holdfast_claims")
+		"ANALYZE TABLE holdfast_claims",
+	)
 	const batch = 100
 	var kept []store.Claim
 	for i := range batch {

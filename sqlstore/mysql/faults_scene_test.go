@@ -58,8 +58,10 @@ func (s *scene) losing(do func()) {
 
 // Errors of a server that is away, and of one that is slow: on a busy machine that needs no fault.
 var (
-	inTrouble = regexp.MustCompile("connection refused|invalid connection|bad connection|EOF|reset by peer|broken pipe|" +
-		"is stopping, or has ended|no connection left|is read-only")
+	inTrouble = regexp.MustCompile(
+		"connection refused|invalid connection|bad connection|EOF|reset by peer|broken pipe|" +
+			"is stopping, or has ended|no connection left|is read-only",
+	)
 	isSlow = regexp.MustCompile("no response in")
 )
 
@@ -85,7 +87,9 @@ func (s *scene) end(of testkit.Effect) {
 func (s *scene) left() (rows []string) {
 	s.Helper()
 	s.Must(s.sweep())
-	found, err := s.db.Query("SELECT name FROM locks.holdfast_claims UNION ALL SELECT name FROM locks.holdfast_tombstones")
+	found, err := s.db.Query(
+		"SELECT name FROM locks.holdfast_claims UNION ALL SELECT name FROM locks.holdfast_tombstones",
+	)
 	s.Must(err)
 	defer found.Close()
 	for found.Next() {

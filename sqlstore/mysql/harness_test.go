@@ -48,7 +48,12 @@ func (h *harness) makeDatabase() error {
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	p := testkit.Proxy(t, h.server.Addr())
-	s, err := mysql.Open(t.Context(), h.server.URL("root", "", database), mysql.WithPrefix(prefix), mysql.Through(p.Addr()))
+	s, err := mysql.Open(
+		t.Context(),
+		h.server.URL("root", "", database),
+		mysql.WithPrefix(prefix),
+		mysql.Through(p.Addr()),
+	)
 	testkit.Must(t, err)
 	return s, link{p.Link()}
 }
@@ -70,7 +75,11 @@ func (h *harness) Restart(keepData bool) error {
 }
 
 func (h *harness) Erase(name string, id store.ID) error {
-	_, err := h.db.Exec("DELETE FROM locks.holdfast_claims WHERE prefix = '' AND name = ? AND id = ?", name, id.String())
+	_, err := h.db.Exec(
+		"DELETE FROM locks.holdfast_claims WHERE prefix = '' AND name = ? AND id = ?",
+		name,
+		id.String(),
+	)
 	return err
 }
 
@@ -107,6 +116,7 @@ func (h *harness) PlantNewer(name string) error {
 	}
 	_, err := h.db.Exec(`INSERT INTO locks.holdfast_claims (prefix, name, seat, slot, ticket, id, state, kind, units,
 		capacity, deadline, ttl, grace, since, turn, inbox, waits, details, format)
-		VALUES ('', ?, 7, 0, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', 2)`, name)
+		VALUES ('', ?, 7, 0, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', 2)`,
+		name)
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestMarkSetByHand: an operator sets the marks beyond the year 2100. Nothing new is granted, what is held is renewed, and
-// what docs/operations.md says mends it.
+// TestMarkSetByHand: an operator sets the marks beyond the year 2100. Nothing new is granted, what is held is renewed,
+// and what docs/operations.md says mends it.
 func TestMarkSetByHand(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -26,8 +26,14 @@ func TestSchemaWithClient(t *testing.T) {
 	h.exec(t, "CREATE USER 'app'@'%'")
 	client := servers.Need(t, "mariadb")
 	for _, script := range []string{mysql.Schema(), mysql.Schema(), mysql.Grants()} {
-		command := exec.CommandContext(t.Context(), client, "--no-defaults", "--socket="+h.server.Socket(), "--user=root",
-			database)
+		command := exec.CommandContext(
+			t.Context(),
+			client,
+			"--no-defaults",
+			"--socket="+h.server.Socket(),
+			"--user=root",
+			database,
+		)
 		command.Stdin = strings.NewReader(script)
 		out, err := command.CombinedOutput()
 		if err != nil {
@@ -92,7 +98,8 @@ func TestSnapshotAfterLock(t *testing.T) {
 					t.Errorf("they are %v and %v, want waiting", status.State, lock.State)
 				}
 			} else if status.State != store.Held || err == nil || !strings.Contains(err.Error(), "1062") {
-				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", status.State, lock.State, err)
+				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", status.State, lock.State,
+					err)
 			}
 		})
 	}

@@ -464,7 +464,8 @@ func TestInterruptedCall(t *testing.T) {
 	go func() { left <- s.Leave(t.Context(), held) }()
 	testkit.Await(t, "the call waits in the middle", func() bool {
 		var id int64
-		err := h.db.QueryRow("SELECT id FROM information_schema.processlist WHERE db = 'locks' AND info LIKE 'DELETE%'").
+		err := h.db.QueryRow("SELECT id FROM information_schema.processlist WHERE db = 'locks' AND info LIKE " +
+			"'DELETE%'").
 			Scan(&id)
 		if err != nil {
 			return false

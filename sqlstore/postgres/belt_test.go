@@ -21,9 +21,10 @@ func TestTableRefusesSecondHolder(t *testing.T) {
 	waiter := testkit.Waiting(t, s, testkit.Claim("belt", time.Minute))
 	const unique, violated = "23505", "23514"
 	for name, test := range map[string]struct{ statement, id, code string }{
-		"insert":            {insertHolder("0"), holder.ID.String(), unique},
-		"insert, own seat":  {insertHolder("ticket + 1"), holder.ID.String(), violated},
-		"update":            {"UPDATE holdfast.claims SET state = 'held', seat = 0 WHERE id = $1", waiter.ID.String(), unique},
+		"insert":           {insertHolder("0"), holder.ID.String(), unique},
+		"insert, own seat": {insertHolder("ticket + 1"), holder.ID.String(), violated},
+		"update": {"UPDATE holdfast.claims SET state = 'held', seat = 0 WHERE id = $1", waiter.ID.String(),
+			unique},
 		"update, own seat":  {"UPDATE holdfast.claims SET state = 'held' WHERE id = $1", waiter.ID.String(), violated},
 		"holder moves away": {"UPDATE holdfast.claims SET seat = ticket WHERE id = $1", holder.ID.String(), violated},
 	} {
@@ -37,7 +38,8 @@ func TestTableRefusesSecondHolder(t *testing.T) {
 
 // insertHolder inserts another claim like one that is there, with a seat.
 func insertHolder(seat string) string {
-	return `INSERT INTO holdfast.claims SELECT prefix, name, ` + seat + `, slot, ticket + 1, 'other', state, kind, units,
+	return `INSERT INTO holdfast.claims SELECT prefix, name, ` + seat + `, slot, ticket + 1, 'other', state, kind,
+		units,
 		capacity, deadline, ttl, grace, since, turn, inbox, waits, details, format FROM holdfast.claims WHERE id = $1`
 }
 

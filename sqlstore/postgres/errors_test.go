@@ -17,12 +17,13 @@ import (
 func TestRolledBackByServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
-	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = " +
+		"'Lock'"
 	const lock = "UPDATE holdfast.slots SET mark = mark WHERE slot = $1"
 	for name, test := range map[string]struct {
 		setting string
-		// meddle is called with a transaction that has locked the second of two slots, once a Keep waits for it that has
-		// locked the first.
+		// meddle is called with a transaction that has locked the second of two slots, once a Keep waits for it that
+		// has locked the first.
 		meddle func(t *testing.T, tx *sql.Tx, first int)
 	}{
 		"serialisation": { // 40001, when the transaction commits
@@ -48,7 +49,11 @@ func TestRolledBackByServer(t *testing.T) {
 			t.Parallel()
 			s := testkit.Open(t, url)
 			claims := []store.Claim{
-				testkit.Held(t, s, testkit.Claim("a", time.Minute)), testkit.Held(t, s, testkit.Claim("b", time.Minute)),
+				testkit.Held(
+					t,
+					s,
+					testkit.Claim("a", time.Minute),
+				), testkit.Held(t, s, testkit.Claim("b", time.Minute)),
 			}
 			first, second := slot(t, db, "min"), slot(t, db, "max")
 			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)

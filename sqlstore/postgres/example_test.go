@@ -44,8 +44,8 @@ func Example() {
 	}
 }
 
-// The program has opened a database already. It contains the lock, the data and the fence that guards the data: a holder
-// that was paused for longer than its lease is refused when it writes.
+// The program has opened a database already. It contains the lock, the data and the fence that guards the data: a
+// holder that was paused for longer than its lease is refused when it writes.
 func ExampleNew() {
 	ctx := context.Background()
 	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))

@@ -27,8 +27,8 @@ func both(primary, standby *servers.PostgresServer) string {
 }
 
 // TestFailoverLosesGrant: the standby has not received the newest grant when it is promoted, and grants the lock again.
-// There are two who believe to hold it. The second has the greater token, since tickets follow the clock, so that a fence
-// refuses the first. The first learns from its next Keep that its claim is gone.
+// There are two who believe to hold it. The second has the greater token, since tickets follow the clock, so that a
+// fence refuses the first. The first learns from its next Keep that its claim is gone.
 func TestFailoverLosesGrant(t *testing.T) {
 	t.Parallel()
 	primary := servers.Postgres(t)
@@ -78,8 +78,8 @@ func awaitState(t *testing.T, s store.Store, c store.Claim, want store.State) {
 	})
 }
 
-// TestFailoverSynchronous: with a synchronous standby nothing that was acknowledged is lost. The holder still holds, and
-// the waiter has its place.
+// TestFailoverSynchronous: with a synchronous standby nothing that was acknowledged is lost. The holder still holds,
+// and the waiter has its place.
 func TestFailoverSynchronous(t *testing.T) {
 	t.Parallel()
 	primary := servers.Postgres(t)
@@ -96,8 +96,8 @@ func TestFailoverSynchronous(t *testing.T) {
 	testkit.AwaitHeld(t, b, second)
 }
 
-// TestRestoredBackup: an old dump of the tables takes the place of newer ones. Tickets rise all the same: they follow the
-// clock, and if that was set back too, the floor of a client that has seen greater ones.
+// TestRestoredBackup: an old dump of the tables takes the place of newer ones. Tickets rise all the same: they follow
+// the clock, and if that was set back too, the floor of a client that has seen greater ones.
 func TestRestoredBackup(t *testing.T) {
 	t.Parallel()
 	dump := servers.Need(t, "pg_dump")

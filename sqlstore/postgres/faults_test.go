@@ -84,8 +84,12 @@ func (s *scene) end(effect testkit.Effect) {
 	findings := outcome.Findings()
 	if s.lost != (history.Interval{}) {
 		s.Logf("%d holds broke a rule while claims were lost", len(findings))
-		// Even then no ticket is given twice, and tokens rise in the order of the grants: a fence refuses the former holder.
-		findings = slices.DeleteFunc(findings, func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark })
+		// Even then no ticket is given twice, and tokens rise in the order of the grants: a fence refuses the former
+		// holder.
+		findings = slices.DeleteFunc(
+			findings,
+			func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark },
+		)
 		outside := outcome.Outside(s.lost)
 		findings = append(append(findings, check.Overlap(outside)...), check.Tokens(outside)...)
 	}
@@ -101,7 +105,11 @@ func leftovers(t testing.TB, db *sql.DB) []string {
 	s, err := postgres.New(t.Context(), db) // which sweeps
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())
-	return column(t, db, "SELECT 'claim '||name FROM holdfast.claims UNION ALL SELECT 'tombstone '||name FROM holdfast.tombstones")
+	return column(
+		t,
+		db,
+		"SELECT 'claim '||name FROM holdfast.claims UNION ALL SELECT 'tombstone '||name FROM holdfast.tombstones",
+	)
 }
 
 // TestFaults breaks something while processes contend. Through every fault believed holds exclude each other and tokens
@@ -116,8 +124,10 @@ func TestFaults(t *testing.T) {
 		{name: "kill -9, restart", strike: (*scene).killServer},
 		{name: "kill -9 of a backend", strike: (*scene).killBackend},
 		{name: "backends terminated", strike: (*scene).terminateBackends},
-		{name: "server stopped for less than the ttl", effect: testkit.Harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
-		{name: "server stopped for more than the ttl", effect: testkit.MustHurt, strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
+		{name: "server stopped for less than the ttl", effect: testkit.Harmless,
+			strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
+		{name: "server stopped for more than the ttl", effect: testkit.MustHurt,
+			strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
 		{name: "backend stopped within a call", strike: (*scene).pauseBackend},
 		{name: "connections cut", strike: (*scene).cutConnections},
 		{name: "replies swallowed", effect: testkit.MustHurt, strike: func(s *scene) {
@@ -202,7 +212,9 @@ func (s *scene) pauseBackend() {
 	testkit.Await(s, "a backend is stopped within a transaction", func() bool {
 		p = s.backend(others + " AND state = 'active'")
 		s.Must(child.Pause(p))
-		if s.count(fmt.Sprintf(" FROM pg_locks WHERE pid = %d AND relation = 'holdfast.slots'::regclass AND granted", p.Pid)) > 0 {
+		if s.count(
+			fmt.Sprintf(" FROM pg_locks WHERE pid = %d AND relation = 'holdfast.slots'::regclass AND granted", p.Pid),
+		) > 0 {
 			return true
 		}
 		s.Must(child.Resume(p))

@@ -51,8 +51,8 @@ func allRows(t *testing.T, db *sql.DB) string {
 		(SELECT string_agg(b::text, ' ' ORDER BY id) FROM holdfast.tombstones b))`)
 }
 
-// TestInstallAtOnce: clients that open an empty database at the same time all end up with the same tables. The same goes
-// for a migration, which is applied once. A program of before is refused from then on, and changes nothing.
+// TestInstallAtOnce: clients that open an empty database at the same time all end up with the same tables. The same
+// goes for a migration, which is applied once. A program of before is refused from then on, and changes nothing.
 func TestInstallAtOnce(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
@@ -71,8 +71,10 @@ func TestInstallAtOnce(t *testing.T) {
 			}
 			held := testkit.Held(t, olds[0], testkit.Claim("x", time.Minute))
 
-			migration := postgres.Migrations(`CREATE TABLE holdfast.made (n integer); INSERT INTO holdfast.made VALUES (1);
-				UPDATE holdfast.slots SET format = 2`)
+			migration := postgres.Migrations(
+				`CREATE TABLE holdfast.made (n integer); INSERT INTO holdfast.made VALUES (1);
+				UPDATE holdfast.slots SET format = 2`,
+			)
 			news := openAtOnce(t, url, migration)
 			if n := scalar(t, db, "SELECT count(*) FROM holdfast.made"); n != "1" {
 				t.Errorf("the migration was applied %s times", n)
@@ -115,7 +117,8 @@ func TestSchemaByHand(t *testing.T) {
 				format_type(a.atttypid, a.atttypmod), ' ', a.attnotnull, ' ', a.attcollation::regcollation, ' ',
 				pg_get_expr(d.adbin, d.adrelid))
 			FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-			LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum WHERE c.relnamespace = 'holdfast'::regnamespace
+			LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+		WHERE c.relnamespace = 'holdfast'::regnamespace
 		UNION ALL SELECT concat(k.conname, ' ', pg_get_constraintdef(k.oid)) FROM pg_constraint k
 			WHERE k.connamespace = 'holdfast'::regnamespace
 		UNION ALL SELECT concat(v.viewname, ' ', v.definition) FROM pg_views v WHERE v.schemaname = 'holdfast'

@@ -46,8 +46,8 @@ func TestListensWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestPushesMissed: a client whose listening connection is lost, and that cannot listen for now, is told that it may have
-// missed something, and finds its grants by looking.
+// TestPushesMissed: a client whose listening connection is lost, and that cannot listen for now, is told that it may
+// have missed something, and finds its grants by looking.
 func TestPushesMissed(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

@@ -160,8 +160,8 @@ func (f failedRenewals) Renewed(_ string, _ int, _ time.Duration, err error) {
 	}
 }
 
-// While the program has all connections of its pool, calls say so. A lease survives it if it takes less than the ttl, and
-// a caller that waits goes on when connections are free.
+// While the program has all connections of its pool, calls say so. A lease survives it if it takes less than the ttl,
+// and a caller that waits goes on when connections are free.
 func TestPoolUsedUp(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
@@ -202,7 +202,11 @@ func TestPoolUsedUp(t *testing.T) {
 			}
 			testkit.Must(t, <-acquired)
 			until := lease.Until()
-			testkit.Await(t, "the lease is renewed", func() bool { return lease.Until().After(until) || lease.Err() != nil })
+			testkit.Await(
+				t,
+				"the lease is renewed",
+				func() bool { return lease.Until().After(until) || lease.Err() != nil },
+			)
 			testkit.Check(t, lease.Err())
 		})
 	}
@@ -272,7 +276,10 @@ func TestCredentialsChange(t *testing.T) {
 		held[name] = testkit.Held(t, s, testkit.Claim(name, time.Minute))
 	}
 	write(testkit.Secret)
-	terminate := func() { execute(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'") }
+	terminate := func() {
+		execute(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "+
+			"'app'")
+	}
 	terminate()
 	for name, s := range stores {
 		testkit.Await(t, "it is refused", func() bool {

@@ -120,8 +120,8 @@ func poolConfig(t testing.TB, config *pgx.ConnConfig) *pgxpool.Config {
 	return c
 }
 
-// A standby is promoted when its primary is gone. A client that was given both goes on there, and a lease that the standby
-// knows of survives.
+// A standby is promoted when its primary is gone. A client that was given both goes on there, and a lease that the
+// standby knows of survives.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary := servers.Postgres(t)

@@ -20,8 +20,8 @@ type retryCounter struct {
 
 func (c *retryCounter) Retried(string, error) { c.retries.Add(1) }
 
-// TestRetriesAreObserved: in a database whose transactions are serializable, clients lock one name after the other until
-// the server has rolled a call back. The Observer is told, and no caller: all get the lock in the end.
+// TestRetriesAreObserved: in a database whose transactions are serializable, clients lock one name after the other
+// until the server has rolled a call back. The Observer is told, and no caller: all get the lock in the end.
 func TestRetriesAreObserved(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.Args("-c", "default_transaction_isolation=serializable"))

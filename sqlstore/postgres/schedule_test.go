@@ -20,8 +20,8 @@ import (
 // levels are the isolation levels that a database may have as its default.
 var levels = []string{"read committed", "repeatable read", "serializable"}
 
-// database creates a database with the tables of Holdfast and these settings, such as "work_mem = '1MB'". It returns its
-// URL, and a client of it.
+// database creates a database with the tables of Holdfast and these settings, such as "work_mem = '1MB'". It returns
+// its URL, and a client of it.
 func database(t testing.TB, server *servers.PostgresServer, name string, settings ...string) (url string, db *sql.DB) {
 	t.Helper()
 	operator := server.DB(t)
@@ -95,14 +95,24 @@ type operation struct {
 const all = 1000
 
 func joining(id string, units int, try bool) string {
-	return fmt.Sprintf(`SELECT * FROM holdfast.join(1, 0, '', $1, '%s', 'lock', %d, %d, 60000000, 0, %v, 0, 0, '', '', '{}')`,
-		id, units, all, try)
+	return fmt.Sprintf(
+		`SELECT * FROM holdfast.join(1, 0, '', $1, '%s', 'lock', %d, %d, 60000000, 0, %v, 0, 0, '', '', '{}')`,
+		id,
+		units,
+		all,
+		try,
+	)
 }
 
 func keeping(id string, units int) string {
-	return fmt.Sprintf(`SELECT * FROM holdfast.keep(1, '', '', json_build_array(json_build_object('i', 0, 'slot', 0, 'name',
-		$1::text, 'id', '%s', 'ticket', 0, 'units', %d, 'ttl', 60000000, 'grace', 0, 'turn', 0, 'waits', '', 'owner', 0)),
-		'["{}"]')`, id, units)
+	return fmt.Sprintf(
+		`SELECT * FROM holdfast.keep(1, '', '', json_build_array(json_build_object('i', 0, 'slot', 0, 'name',
+		$1::text, 'id', '%s', 'ticket', 0, 'units', %d, 'ttl', 60000000, 'grace', 0, 'turn', 0, 'waits', '', 'owner',
+			0)),
+		'["{}"]')`,
+		id,
+		units,
+	)
 }
 
 func leaving(id string, ticket int) string {
@@ -142,14 +152,18 @@ func find(t *testing.T, name string) operation {
 // Lines from which schedules begin.
 var beginnings = map[string]string{
 	"empty": "",
-	"h holds": `INSERT INTO holdfast.claims SELECT '', $1, 0, 0, 1, 'h', 'held', 'lock', 1000, 1000, now + 60000000, 60000000, 0,
+	"h holds": `INSERT INTO holdfast.claims SELECT '', $1, 0, 0, 1, 'h', 'held', 'lock', 1000, 1000, now + 60000000,
+		60000000, 0,
 		now, 0, '', '', '{}', 1 FROM holdfast.clock() now`,
-	"h holds, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0, ticket, id, state,
+	"h holds, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0, ticket, id,
+		state,
 		'lock', 1000, 1000, now + 60000000, 60000000, 0, now, 0, '', '', '{}', 1
 		FROM holdfast.clock() now, (VALUES (1, 'h', 'held'), (2, 'w', 'waiting')) v (ticket, id, state)`,
-	"h has expired, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0, ticket, id,
+	"h has expired, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0,
+		ticket, id,
 		state, 'lock', 1000, 1000, now + left_over, 60000000, 0, now, 0, '', '', '{}', 1
-		FROM holdfast.clock() now, (VALUES (1, 'h', 'held', -1), (2, 'w', 'waiting', 60000000)) v (ticket, id, state, left_over)`,
+		FROM holdfast.clock() now, (VALUES (1, 'h', 'held', -1), (2, 'w', 'waiting', 60000000)) v (ticket, id, state,
+			left_over)`,
 }
 
 // begin makes a line, and returns its name.
@@ -176,7 +190,14 @@ func (s *schedule) call(ctx context.Context, o operation, name string, over int)
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state.String, problem.String, ahead.Int64, place.String != "")
+		return fmt.Sprintf(
+			"%s: %q, problem %q, %d ahead, in its way %v",
+			o.name,
+			state.String,
+			problem.String,
+			ahead.Int64,
+			place.String != "",
+		)
 	}
 }
 
@@ -210,7 +231,12 @@ func (s *schedule) atOnce(t *testing.T, beginning string, first, second operatio
 		go func() { answers <- s.call(t.Context(), o, name, i) }()
 		if !o.reads {
 			testkit.Await(t, o.name+" waits for the slot", func() bool {
-				return scalar(t, s.db, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $1", s.pids[i]) == "Lock"
+				return scalar(
+					t,
+					s.db,
+					"SELECT wait_event_type FROM pg_stat_activity WHERE pid = $1",
+					s.pids[i],
+				) == "Lock"
 			})
 		}
 	}
@@ -225,7 +251,14 @@ func (s *schedule) check(t *testing.T, beginning string, first, second operation
 	t.Helper()
 	orders := []string{s.inOrder(t, beginning, first, second), s.inOrder(t, beginning, second, first)}
 	if got := s.atOnce(t, beginning, first, second); !slices.Contains(orders, got) {
-		return fmt.Sprintf("%s while %s:\n%s\n\none after the other:\n%s\n\nor:\n%s", first.name, second.name, got, orders[0], orders[1])
+		return fmt.Sprintf(
+			"%s while %s:\n%s\n\none after the other:\n%s\n\nor:\n%s",
+			first.name,
+			second.name,
+			got,
+			orders[0],
+			orders[1],
+		)
 	}
 	return ""
 }
@@ -261,13 +294,16 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// inOneStatement replaces join by one statement that locks the slot, reads the line and inserts. It looks as if it did so
-// in that order. But its snapshot is taken before it waits for the slot, and does not have what was committed meanwhile.
+// inOneStatement replaces join by one statement that locks the slot, reads the line and inserts. It looks as if it did
+// so in that order. But its snapshot is taken before it waits for the slot, and does not have what was committed
+// meanwhile.
 const inOneStatement = `
-CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
+CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text,
+	p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
 	p_inbox text, p_waits text, p_details text,
-	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
+	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text,
+		OUT place text)
 	LANGUAGE sql VOLATILE AS $$
 	WITH drawn AS (
 		UPDATE holdfast.slots SET mark = greatest(mark + 1, holdfast.clock()) WHERE slot = p_slot RETURNING mark
@@ -275,14 +311,16 @@ CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_pre
 		SELECT count(*) AS total FROM drawn, holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name
 	), placed AS (
 		INSERT INTO holdfast.claims SELECT p_prefix, p_name, CASE total WHEN 0 THEN 0 ELSE mark END, p_slot, mark, p_id,
-			CASE total WHEN 0 THEN 'held' ELSE 'waiting' END, p_kind, p_units, p_capacity, holdfast.clock() + p_ttl, p_ttl, p_grace,
-			holdfast.clock(), p_turn, p_inbox, p_waits, p_details, p_format FROM drawn, line RETURNING state, ticket, seat
+			CASE total WHEN 0 THEN 'held' ELSE 'waiting' END, p_kind, p_units, p_capacity, holdfast.clock() + p_ttl,
+				p_ttl, p_grace,
+			holdfast.clock(), p_turn, p_inbox, p_waits, p_details, p_format FROM drawn, line RETURNING state, ticket,
+				seat
 	) SELECT 0, placed.state, placed.ticket, line.total::int, 0::bigint, '', '' FROM placed, line
 $$`
 
-// TestJoinInOneStatement: a join whose snapshot is older than its lock is caught by the schedules. The table refuses its
-// second holder, and without that there are two; and a waiter waits for nobody. Only READ COMMITTED has the trap: the
-// other levels roll back what has seen an older line.
+// TestJoinInOneStatement: a join whose snapshot is older than its lock is caught by the schedules. The table refuses
+// its second holder, and without that there are two; and a waiter waits for nobody. Only READ COMMITTED has the trap:
+// the other levels roll back what has seen an older line.
 func TestJoinInOneStatement(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
@@ -323,7 +361,8 @@ const drawAndInsert = `
 		UPDATE holdfast.slots s SET mark = greatest(s.mark + 1, p_floor + 1, holdfast.clock())
 			WHERE s.slot = p_slot RETURNING s.mark AS mark, s.format AS format, holdfast.clock() AS now
 	), placed AS (
-		INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline, ttl, grace,
+		INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline,
+			ttl, grace,
 			since, turn, inbox, waits, details, format)
 		SELECT p_prefix, p_name, CASE WHEN p_kind = 'lock' AND p_units = p_capacity THEN 0 ELSE mark END, p_slot, mark,
 			p_id, 'held', p_kind, p_units, p_capacity, now + p_ttl + p_grace, p_ttl, p_grace, now, p_turn, p_inbox,
@@ -333,8 +372,9 @@ const drawAndInsert = `
 	) SELECT mark, format, now, EXISTS (SELECT 1 FROM placed) FROM drawn INTO STRICT v_mark, v_format, v_now, v_fits;
 	IF v_fits THEN`
 
-// TestSuiteCatchesOldSnapshot: the suite notices a store that differs from this one in the trap alone: the statement that
-// looks at the line began before it got the slot. The table's belt, which would refuse the second holder, is taken off.
+// TestSuiteCatchesOldSnapshot: the suite notices a store that differs from this one in the trap alone: the statement
+// that looks at the line began before it got the slot. The table's belt, which would refuse the second holder, is taken
+// off.
 func TestSuiteCatchesOldSnapshot(t *testing.T) {
 	t.Parallel()
 	failure := storetest.MustCatch(t, func(t testing.TB) storetest.Harness {
@@ -355,8 +395,8 @@ func TestSuiteCatchesOldSnapshot(t *testing.T) {
 	}
 }
 
-// TestLookWhileGranted: a claim that is granted moves to another seat. To look for it without a lock must not miss it in
-// both.
+// TestLookWhileGranted: a claim that is granted moves to another seat. To look for it without a lock must not miss it
+// in both.
 func TestLookWhileGranted(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

@@ -64,17 +64,21 @@ func TestRefusedLogin(t *testing.T) {
 		words     string
 		options   []postgres.Option
 	}{
-		{"wrong password", plain.URL("postgres", testkit.Secret, "postgres"), "refuses this user, password or database", nil},
-		{"unknown user", plain.URL("nobody", testkit.Secret, "postgres"), "refuses this user, password or database", nil},
+		{"wrong password", plain.URL("postgres", testkit.Secret, "postgres"), "refuses this user, password or database",
+			nil},
+		{"unknown user", plain.URL("nobody", testkit.Secret, "postgres"), "refuses this user, password or database",
+			nil},
 		{"unknown database", plain.URL("postgres", "right", "nowhere"), "there is no such database", nil},
 		{
-			"TLS demanded of a server without", "postgres://postgres:right@" + plain.Addr() + "/postgres?sslmode=require",
+			"TLS demanded of a server without",
+			"postgres://postgres:right@" + plain.Addr() + "/postgres?sslmode=require",
 			"TLS", nil,
 		},
 		{"no TLS where the server demands it", urlAt(safe.Addr()), "refuses this user, password or database", nil},
 		{
 			"unknown authority",
-			"postgres://postgres@" + safe.Addr() + "/postgres?sslmode=verify-full&sslrootcert=" + url.QueryEscape(foreign.CAFile),
+			"postgres://postgres@" + safe.Addr() + "/postgres?sslmode=verify-full&sslrootcert=" +
+				url.QueryEscape(foreign.CAFile),
 			"certificate signed by unknown authority", nil,
 		},
 		{
@@ -100,7 +104,13 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	nobody, silent := testkit.Nobody(t), testkit.Silent(t)
 	testkit.CheckFault(t, openError(t, "postgres://me:secret@"+nobody+"/db"), false, "cannot be reached", nobody)
-	testkit.CheckFault(t, openError(t, "postgres://me:secret@"+silent+"/db?connect_timeout=1"), false, "cannot be reached", silent)
+	testkit.CheckFault(
+		t,
+		openError(t, "postgres://me:secret@"+silent+"/db?connect_timeout=1"),
+		false,
+		"cannot be reached",
+		silent,
+	)
 	both := "postgres://me:secret@" + nobody + "," + silent + "/db?connect_timeout=1&sslmode=disable"
 	testkit.CheckFault(t, openError(t, both), false, "cannot be reached", nobody, silent)
 }
@@ -109,10 +119,23 @@ func TestUnreachable(t *testing.T) {
 func TestOldServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
-	execute(t, server.DB(t), "CREATE SCHEMA old", "CREATE USER old SUPERUSER", "ALTER USER old SET search_path = old, pg_catalog",
+	execute(
+		t,
+		server.DB(t),
+		"CREATE SCHEMA old",
+		"CREATE USER old SUPERUSER",
+		"ALTER USER old SET search_path = old, pg_catalog",
 		"CREATE FUNCTION old.current_setting(text) RETURNS text LANGUAGE sql AS $$ "+
-			"SELECT CASE $1 WHEN 'server_version_num' THEN '120022' ELSE pg_catalog.current_setting($1) END $$")
-	testkit.CheckFault(t, openError(t, server.URL("old", "", "postgres")), true, "version 12", "13 is the oldest", server.Addr())
+			"SELECT CASE $1 WHEN 'server_version_num' THEN '120022' ELSE pg_catalog.current_setting($1) END $$",
+	)
+	testkit.CheckFault(
+		t,
+		openError(t, server.URL("old", "", "postgres")),
+		true,
+		"version 12",
+		"13 is the oldest",
+		server.Addr(),
+	)
 }
 
 // grants returns the privileges of postgres.Grants one by one, as in "SELECT ON holdfast.claims".
@@ -152,7 +175,15 @@ func TestSmallestGrants(t *testing.T) {
 		if privilege == "USAGE" {
 			privilege = "permission denied" // the server's own words
 		}
-		testkit.CheckFault(t, openError(t, u), true, "lacks", privilege, strings.TrimPrefix(on, "SCHEMA "), server.Addr())
+		testkit.CheckFault(
+			t,
+			openError(t, u),
+			true,
+			"lacks",
+			privilege,
+			strings.TrimPrefix(on, "SCHEMA "),
+			server.Addr(),
+		)
 		if err := useUnchecked(t, db, u); err == nil {
 			t.Errorf("%s is not needed", grant)
 		} else if !strings.Contains(err.Error(), "42501") {
@@ -265,12 +296,14 @@ func TestAlteredTables(t *testing.T) {
 		calls       []string // those that must fail
 	}{
 		{"column renamed", "ALTER TABLE holdfast.claims RENAME COLUMN inbox TO outbox", []string{"Join", "Keep"}},
-		{"column dropped", "ALTER TABLE holdfast.claims DROP COLUMN deadline CASCADE", []string{"Join", "Keep", "Line", "Names"}},
+		{"column dropped", "ALTER TABLE holdfast.claims DROP COLUMN deadline CASCADE",
+			[]string{"Join", "Keep", "Line", "Names"}},
 		{"type changed", "ALTER TABLE holdfast.slots ALTER COLUMN mark TYPE text", []string{"Join"}},
 		{"function dropped", "DROP FUNCTION holdfast.keep", []string{"Keep"}},
 		{"table dropped", "DROP TABLE holdfast.tombstones", []string{"Join"}},
 		{"slots deleted", "DELETE FROM holdfast.slots", []string{"Open", "Join", "Keep", "Leave", "Break", "Line"}},
-		{"slot deleted", "DELETE FROM holdfast.slots WHERE slot < 255", []string{"Open", "Join", "Keep", "Leave", "Break", "Line"}},
+		{"slot deleted", "DELETE FROM holdfast.slots WHERE slot < 255",
+			[]string{"Open", "Join", "Keep", "Leave", "Break", "Line"}},
 		{"meta emptied", "DELETE FROM holdfast.meta", []string{"Open"}},
 		{"schema dropped", "DROP SCHEMA holdfast CASCADE", []string{"Join", "Keep", "Leave", "Break", "Line", "Names"}},
 	} {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/sqlstore/postgres"
 )
 
-// TestURLsAreRefused: a URL that cannot be meant is refused before anything is connected to, and nothing of it is shown.
+// TestURLsAreRefused: a URL that cannot be meant is refused before anything is connected to, and nothing of it is
+// shown.
 func TestURLsAreRefused(t *testing.T) {
 	for url, says := range map[string]string{
 		"postgres:hush":                                  "postgres://user:password@host",

@@ -344,8 +344,8 @@ func TestUselessConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWrongAnswers: a database that answers for other claims than it was asked about is not believed. A claim without an
-// answer is not gone.
+// TestWrongAnswers: a database that answers for other claims than it was asked about is not believed. A claim without
+// an answer is not gone.
 func TestWrongAnswers(t *testing.T) {
 	for name, answers := range map[string][]row{
 		"none":             {},
@@ -371,10 +371,15 @@ func TestWrongAnswers(t *testing.T) {
 func TestAnswersInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, &database{answer: func(int, int, string) ([]row, error) {
-			return []row{answerFor(1, "waiting"), answerFor(0, "held"), {int64(2), "", int64(0), int64(-1), int64(0), "format", ""}}, nil
+			return []row{
+				answerFor(1, "waiting"),
+				answerFor(0, "held"),
+				{int64(2), "", int64(0), int64(-1), int64(0), "format", ""},
+			}, nil
 		}})
 		got, err := e.Keep(t.Context(), []store.Claim{claim(1), claim(2), claim(3)})
-		if err != nil || got[0].State != store.Held || got[1].State != store.Waiting || !errors.Is(got[2].Err, store.ErrFormat) {
+		if err != nil || got[0].State != store.Held || got[1].State != store.Waiting ||
+			!errors.Is(got[2].Err, store.ErrFormat) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

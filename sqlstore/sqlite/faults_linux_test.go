@@ -37,7 +37,8 @@ func TestReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if got := string(out); !strings.Contains(got, "read-only") || !strings.Contains(got, "final true") || !strings.Contains(got, path) {
+	if got := string(out); !strings.Contains(got, "read-only") || !strings.Contains(got, "final true") ||
+		!strings.Contains(got, path) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -24,10 +24,13 @@ func TestNewerFileWhileOpen(t *testing.T) {
 		},
 		"Leave":       func(e *engine, _, waiter *store.Claim) error { return e.Leave(t.Context(), waiter) },
 		"Leave alone": func(e *engine, alone, _ *store.Claim) error { return e.Leave(t.Context(), alone) },
-		"Break":       func(e *engine, _, waiter *store.Claim) error { return e.Break(t.Context(), "x", waiter.Ticket) },
-		"Line":        func(e *engine, _, _ *store.Claim) error { _, err := e.Queue(t.Context(), "x"); return err },
-		"Names":       func(e *engine, _, _ *store.Claim) error { _, err := e.Names(t.Context(), ""); return err },
-		"Sweep":       func(e *engine, _, _ *store.Claim) error { return e.Sweep(t.Context()) },
+		"Break": func(e *engine, _,
+			waiter *store.Claim) error {
+			return e.Break(t.Context(), "x", waiter.Ticket)
+		},
+		"Line":  func(e *engine, _, _ *store.Claim) error { _, err := e.Queue(t.Context(), "x"); return err },
+		"Names": func(e *engine, _, _ *store.Claim) error { _, err := e.Names(t.Context(), ""); return err },
+		"Sweep": func(e *engine, _, _ *store.Claim) error { return e.Sweep(t.Context()) },
 	} {
 		path := newPath(t)
 		e := open(t, path)
@@ -102,7 +105,8 @@ func TestSweepPastNewer(t *testing.T) {
 	operate(t, path, `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
 		deadline, ttl, grace, since, turn, inbox, waits, details, format)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		SELECT '', 'newer ' || i, 7, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', ? FROM n`,
+		SELECT '', 'newer ' || i, 7, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '',
+			'{}', ? FROM n`,
 		mostSwept, format+1)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1")
 	check(t, e.Sweep(t.Context()))

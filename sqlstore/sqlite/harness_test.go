@@ -116,7 +116,8 @@ func copyFile(from, to string) error {
 }
 
 func (h *harness) Erase(name string, id store.ID) error {
-	_, err := h.operator().Exec("DELETE FROM holdfast_claims WHERE prefix = '' AND name = ? AND id = ?", name, id.String())
+	_, err := h.operator().
+		Exec("DELETE FROM holdfast_claims WHERE prefix = '' AND name = ? AND id = ?", name, id.String())
 	return err
 }
 
@@ -139,10 +140,11 @@ func (h *harness) PlantNewer(name string) error {
 		return err
 	}
 	defer e.Close()
-	_, err = h.operator().Exec(`INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
+	_, err = h.operator().
+		Exec(`INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
 		deadline, ttl, grace, since, turn, inbox, waits, details, format)
 		VALUES ('', ?, 7, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', ?)`,
-		name, format+1)
+			name, format+1)
 	return err
 }
 
@@ -182,7 +184,11 @@ func (p *piped) Leave(ctx context.Context, c *store.Claim) error {
 }
 
 func (p *piped) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := over(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.engine.Break(ctx, name, ticket) })
+	_, err := over(
+		ctx,
+		p,
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, p.engine.Break(ctx, name, ticket) },
+	)
 	return err
 }
 

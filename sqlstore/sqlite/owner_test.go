@@ -51,7 +51,8 @@ func TestOthersFilesAreRefused(t *testing.T) {
 			check(t, os.Mkdir(path+"-wake", 0o777))
 			strangers(t, path+"-wake")
 		}, "-wake belongs to"},
-		"folder": {func(t *testing.T, path string) { strangers(t, filepath.Dir(path)) }, "folder belongs to user 65533"},
+		"folder": {func(t *testing.T, path string) { strangers(t, filepath.Dir(path)) },
+			"folder belongs to user 65533"},
 		"link in a folder for all": {func(t *testing.T, path string) {
 			check(t, os.Chmod(filepath.Dir(path), 0o777|fs.ModeSticky))
 			check(t, os.Symlink(filepath.Join(t.TempDir(), "mine.db"), path))
@@ -87,7 +88,8 @@ func TestOthersFilesAreRefused(t *testing.T) {
 				locks.Close()
 				t.Fatal("it was opened")
 			}
-			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "shared=yes") || !store.Final(err) {
+			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "shared=yes") ||
+				!store.Final(err) {
 				t.Errorf("it says: %v", err)
 			}
 			if after := listed(t, filepath.Dir(path)); len(after) != len(before) {
@@ -125,7 +127,8 @@ func TestReplacedByOthers(t *testing.T) {
 			makeEmpty(t, path)
 		}
 		strangers(t, path)
-		if _, err := e.Join(t.Context(), newClaim("x")); !store.Final(err) || !strings.Contains(err.Error(), "shared=yes") {
+		if _, err := e.Join(t.Context(), newClaim("x")); !store.Final(err) ||
+			!strings.Contains(err.Error(), "shared=yes") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if exists(mine) {
@@ -140,7 +143,8 @@ func TestSharedModes(t *testing.T) {
 	e := open(t, path, WithShared())
 	join(t, e, newClaim("x"), store.Held)
 	for name, want := range map[string]fs.FileMode{
-		path: 0o660, path + "-wal": 0o660, path + "-shm": 0o660, path + "-wake": 0o770, e.notifier.path(e.notifier.name()): 0o770,
+		path: 0o660, path + "-wal": 0o660, path + "-shm": 0o660, path + "-wake": 0o770,
+		e.notifier.path(e.notifier.name()): 0o770,
 	} {
 		info, err := os.Lstat(name)
 		if err != nil || info.Mode().Perm() != want {

@@ -82,7 +82,8 @@ func TestBelt(t *testing.T) {
 	for what, statement := range map[string]string{
 		"granting a second":     "UPDATE holdfast_claims SET state = 'held', seat = 0 WHERE state = 'waiting'",
 		"a holder off its seat": "UPDATE holdfast_claims SET state = 'held' WHERE state = 'waiting'",
-		"a copy of the holder": `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
+		"a copy of the holder": `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units,
+			capacity,
 			deadline, ttl, grace, since, turn, inbox, waits, details, format)
 			SELECT prefix, name, seat, ticket + 1, 'another', state, kind, units, capacity,
 			deadline, ttl, grace, since, turn, inbox, waits, details, format FROM holdfast_claims WHERE state = 'held'`,
@@ -101,8 +102,12 @@ func TestReadableByPeople(t *testing.T) {
 	defer lock(t, locks, "report").Unlock(t.Context())
 	var name, state, label, since string
 	var pid int
-	_, err := visit(t, path).one("SELECT name, state, label, pid, since FROM holdfast_queues", nil, &name, &state, &label, &pid, &since)
-	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() || len(since) != len(time.DateTime) {
+	_, err := visit(
+		t,
+		path,
+	).one("SELECT name, state, label, pid, since FROM holdfast_queues", nil, &name, &state, &label, &pid, &since)
+	if err != nil || name != "report" || state != "held" || label != "nightly" || pid != os.Getpid() ||
+		len(since) != len(time.DateTime) {
 		t.Errorf("%q %q %q %d %q, %v", name, state, label, pid, since, err)
 	}
 }

@@ -35,7 +35,8 @@ func TestLookGrants(t *testing.T) {
 		e := open(t, path)
 		holder, next := joined(t, e, "x", store.Held), joined(t, e, "x", store.Waiting)
 		operate(t, path, statement)
-		if a, err := e.Poll(t.Context(), []store.Claim{*next, *holder}); err != nil || a[0].State != store.Held || a[1].State != store.Gone {
+		if a, err := e.Poll(t.Context(), []store.Claim{*next, *holder}); err != nil || a[0].State != store.Held ||
+			a[1].State != store.Gone {
 			t.Errorf("%s: %+v, %v", what, a, err)
 		}
 	}
