@@ -225,7 +225,7 @@ func (m *MariaDBServer) row(
 	if err != nil {
 		return nil, nil, err
 	}
-	defer db.Close() //nolint:errcheck // the answer is there
+	defer db.Close() //nolint:errcheck // the response was read
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, nil, err

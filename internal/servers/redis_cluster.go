@@ -14,7 +14,7 @@ import (
 const (
 	clusterMasters = 3
 	clusterSlots   = 16384
-	nodeTimeout    = 1500 * time.Millisecond // after its last answer, a node counts as down
+	nodeTimeout    = 1500 * time.Millisecond // after its last response, a node counts as down
 )
 
 // RedisClusterServers are the nodes of one Redis cluster. At the start the first three are masters, and each of the
@@ -28,7 +28,7 @@ type RedisClusterServers struct {
 
 // RedisCluster starts a Redis cluster of three masters, each with a third of the slots and one replica. All slots are
 // served and all replicas in sync when it returns. The options are for every node. A node counts as down 1.5 seconds
-// after its last answer.
+// after its last response.
 func RedisCluster(t testing.TB, options ...Option) *RedisClusterServers {
 	t.Helper()
 	set := settingsOf(options)
@@ -55,10 +55,10 @@ func newClusterNode(t testing.TB, set *settings) *RedisServer {
 func (r *RedisServer) clusterArgs() []string {
 	args := append(r.storeArgs(),
 		"--cluster-enabled", "yes",
-		"--cluster-config-file", r.dir+"/nodes.conf", // not among its data: who it is, it must not lose
+		"--cluster-config-file", r.dir+"/nodes.conf", // not among its data: it must not lose its identity
 		"--cluster-announce-ip", "127.0.0.1",
 		"--cluster-port", strconv.Itoa(r.ports[1]),
-		"--cluster-allow-replica-migration", "no", // who copies whom is for the tests to know
+		"--cluster-allow-replica-migration", "no", // the tests decide which node copies which
 	)
 	if !r.set.ownTimeouts {
 		args = append(args, "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10))

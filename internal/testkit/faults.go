@@ -210,10 +210,10 @@ func Tour(ctx context.Context, s store.Store) error {
 		}
 	}
 	err = cmp.Or(err, s.Break(ctx, "tour", holder.Ticket))
-	for granted := false; err == nil && !granted; { // the holder may be told of its loss, too
+	for granted := false; err == nil && !granted; { // the holder may be notified of its loss, too
 		select {
 		case id := <-told:
-			granted = id == waiter.ID || id == store.Everyone // then every claim is to be asked about
+			granted = id == waiter.ID || id == store.Everyone // then every claim must be kept
 		case <-time.After(Patience):
 			err = errors.New("the waiter was not told")
 		}

@@ -236,7 +236,8 @@ func TestLeftover(t *testing.T) {
 	demand(t, "empty lines", Leftover([]holdfast.Queue{{Name: "x"}, {Name: "y"}}))
 	found := Leftover([]holdfast.Queue{{Name: "x"}, {Name: "y", Entries: []holdfast.Entry{place, place}}})
 	demand(t, "two places", found, LeftBehind, LeftBehind)
-	if want := `left behind: resource "y": a claim with token 256 of worker 1 is still there, for another 1s`; found[0].String() != want {
+	want := `left behind: resource "y": a claim with token 256 of worker 1 is still there, for another 1s`
+	if found[0].String() != want {
 		t.Errorf("found %q, want %q", found[0], want)
 	}
 }
@@ -254,11 +255,13 @@ func TestOtherTexts(t *testing.T) {
 		},
 		{
 			Arrival([]history.Arrival{arrival("a", x, 9, 0, 1), arrival("b", x, 2, 2, 3)}, nil),
-			`overtaken: resource "x": a claim of a was acknowledged with ticket 9, and a claim of b that was sent 1ms later got ticket 2`,
+			`overtaken: resource "x": a claim of a was acknowledged with ticket 9, ` +
+				`and a claim of b that was sent 1ms later got ticket 2`,
 		},
 		{
 			Register([]history.Operation{op("a", "", "1", 0, 5), op("b", "", "2", 1, 2)}),
-			`lost update: resource "r": two updates have replaced the same value: update of "" to "1" by a, and update of "" to "2" by b`,
+			`lost update: resource "r": two updates have replaced the same value: ` +
+				`update of "" to "1" by a, and update of "" to "2" by b`,
 		},
 	} {
 		if len(test.found) != 1 || test.found[0].String() != test.want ||

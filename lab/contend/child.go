@@ -21,7 +21,7 @@ const (
 	farewell = 20 * time.Second
 )
 
-// If a crowd has started this program, Child runs it as a process of the crowd and does not return. It is called before
+// Child runs this program as a process of a crowd, and does not return, if a crowd has started it. It is called before
 // anything else, by the program that calls [Start]. Stores must be registered by then, which they are in the program's
 // own functions init and in TestMain.
 func Child() {

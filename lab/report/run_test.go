@@ -252,7 +252,8 @@ func TestJSONNames(t *testing.T) {
 		"faults": [{"name": "pause", "target": "process 0", "begin": 250000000, "end": 450000000,
 			"proof": "it answered nothing"}],
 		"checks": [{
-			"name": "mutual exclusion", "property": "Holds that exclude each other are never believed at once.", "judged": 3,
+			"name": "mutual exclusion", "property": "Holds that exclude each other are never believed at once.",
+			"judged": 3,
 			"findings": [{
 				"rule": "exclusion", "resource": "stock", "begin": 400000000, "end": 500000000,
 				"holds": [

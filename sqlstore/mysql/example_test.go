@@ -45,10 +45,8 @@ func Example() {
 // The program has opened a database already, and Holdfast uses its pool.
 func ExampleNew() {
 	ctx := context.Background()
-	db, err := sql.Open(
-		"mysql",
-		os.Getenv("DSN"),
-	) // such as app:password@tcp(db.example.com)/app?interpolateParams=true
+	// DSN is such as app:password@tcp(db.example.com)/app?interpolateParams=true
+	db, err := sql.Open("mysql", os.Getenv("DSN"))
 	if err != nil {
 		log.Fatal(err)
 	}
