@@ -53,7 +53,7 @@ func TestNewerFileWhileOpen(t *testing.T) {
 // TestLeaveOfNewer: what leaving does to a line that has anything of a newer format, only newer programs know.
 func TestLeaveOfNewer(t *testing.T) {
 	for what, c := range map[string]struct {
-		waits bool // somebody, behind the one that leaves
+		waits bool // a claim, behind the one that leaves
 		newer string
 	}{
 		"alone":                  {false, "held"},

@@ -72,7 +72,7 @@ func above(t *testing.T, before, ticket uint64) uint64 {
 	return ticket
 }
 
-// TestBelt goes around the code: whoever writes the tables by hand still cannot make two hold alone.
+// TestBelt bypasses the code: even writes to the tables by hand cannot make two exclusive holders.
 func TestBelt(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
@@ -157,7 +157,8 @@ func clockAt(ahead time.Duration) Option {
 	return func(e *engine) { e.wall = func() time.Time { return time.Now().Add(ahead) } }
 }
 
-// TestAnotherMachine: two machines that write to one file would not agree on the time. Whoever notices it stops.
+// TestAnotherMachine: two machines that write to one file would not agree on the time. The client that notices it
+// stops.
 func TestAnotherMachine(t *testing.T) {
 	path := newPath(t)
 	here := open(t, path)
