@@ -67,8 +67,8 @@ func TestElectionRunStepsDownWhenItsFunctionPanics(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			r.client().Election("boss").Run(t.Context(),
-				func(context.Context) error { panic("boom") }) //nolint:errcheck // it panics
+			fn := func(context.Context) error { panic("boom") }
+			r.client().Election("boss").Run(t.Context(), fn) //nolint:errcheck // it panics
 		}()
 		r.lock(r.client().Election("boss").Campaign)
 	})

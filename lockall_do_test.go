@@ -191,12 +191,11 @@ func TestDoAllIsBoundByItsContext(t *testing.T) {
 		if err := holdfast.DoAll(t.Context(), nil, c.Mutex("a")); err == nil {
 			t.Error("it accepted a nil function")
 		}
-		if err := holdfast.DoAll(nil, fn, c.Mutex("a")); !errors.Is(err,
-			holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
+		var none context.Context
+		if err := holdfast.DoAll(none, fn, c.Mutex("a")); !errors.Is(err, holdfast.ErrNilContext) {
 			t.Errorf("without a context: %v", err)
 		}
-		if _, err := holdfast.TryLockAll(nil, c.Mutex("a")); !errors.Is(err,
-			holdfast.ErrNilContext) { //nolint:staticcheck // on purpose
+		if _, err := holdfast.TryLockAll(none, c.Mutex("a")); !errors.Is(err, holdfast.ErrNilContext) {
 			t.Errorf("without a context: %v", err)
 		}
 	})

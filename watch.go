@@ -91,6 +91,9 @@ type seenQueue struct {
 
 // read reads queues, and returns those that differ from what was read before.
 func (w *watch) read(ctx context.Context, names map[string]struct{}, all bool) ([]Queue, error) {
+	if w.client.isClosed() { // the store may still respond, and nothing pauses any more
+		return nil, w.client.failed("watch", "", ErrClosed)
+	}
 	if all {
 		return w.readAll(ctx)
 	}

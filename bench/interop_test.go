@@ -85,7 +85,7 @@ func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...sid
 	must(t, err)
 	start, err := beginAll(hands)
 	must(t, err)
-	tallies, err := hearAll(hands)
+	tallies, _, err := hearAll(hands)
 	must(t, err)
 	return encounter{tallies, sides, start}
 }

@@ -92,28 +92,22 @@ func dismissAll(hands []*hand) {
 	}
 }
 
-// hearAll hears what the workers did.
-func hearAll(hands []*hand) (tallies []tally, err error) {
+// hearAll hears what the workers did, and how much processor time that took them.
+func hearAll(hands []*hand) (tallies []tally, cpu time.Duration, err error) {
 	for _, h := range hands {
 		r, err := h.hear()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		tallies = append(tallies, r.Tallies...)
+		cpu += r.CPU
 	}
-	return tallies, nil
+	return tallies, cpu, nil
 }
 
 // measureLocking hears what the workers did, and computes.
-func measureLocking(
-	ctx context.Context,
-	on site,
-	c *contestant,
-	w *workload,
-	hands []*hand,
-	before usage,
-) (metrics, string, error) {
-	tallies, err := hearAll(hands)
+func measureLocking(ctx context.Context, on site, c *contestant, w *workload, hands []*hand, before usage) (metrics, string, error) {
+	tallies, cpu, err := hearAll(hands)
 	if err != nil {
 		return nil, "", err
 	}
@@ -122,7 +116,11 @@ func measureLocking(
 		return nil, "", err
 	}
 	m := measure(tallies, w.Lasts)
-	if served := math.Round(m[throughput] * w.Lasts.Seconds()); after.known && served > 0 {
+	served := math.Round(m[throughput] * w.Lasts.Seconds())
+	if served > 0 && cpu > 0 {
+		m[clientPerOp] = float64(cpu.Microseconds()) / served
+	}
+	if after.known && served > 0 {
 		used := after.since(before)
 		m[serverPerOp] = float64(used.cpu.Microseconds()) / served
 		m[callsPerOp] = float64(used.sent(c.sends)) / served
@@ -145,7 +143,7 @@ func measureStop(
 	if err != nil {
 		return nil, "", err
 	}
-	tallies, err := hearAll(hands)
+	tallies, _, err := hearAll(hands)
 	if err := errors.Join(err, resume()); err != nil {
 		return nil, "", err
 	}

@@ -18,11 +18,13 @@ const (
 	fairShare     metric = "least_most"
 	handoverRate  metric = "handovers_per_s" // from one process to another
 	handoverP50   metric = "handover_p50_us"
+	handoverP99   metric = "handover_p99_us"
 	inUse         metric = "in_use_percent"            // of the time somebody holds it
 	beforeP50     metric = "lock_unlock_p50_us_before" // before a node was stopped
 	afterP50      metric = "lock_unlock_p50_us_after"
 	afterP99      metric = "lock_unlock_p99_us_after"
-	afterToBefore metric = "after_before" // of the medians
+	afterToBefore metric = "after_before"         // of the medians
+	clientPerOp   metric = "client_cpu_us_per_op" // of all workers
 	serverPerOp   metric = "server_cpu_us_per_op"
 	callsPerOp    metric = "calls_per_op" // what clients sent
 	overlapCount  metric = "overlaps"
@@ -69,11 +71,13 @@ var meanings = map[metric]meaning{
 	fairShare:      {title: "least/most served", better: more, decimals: 2},
 	handoverRate:   {title: "hand-overs/s", better: more},
 	handoverP50:    {title: "hand-over p50 µs", better: less, decimals: 1},
+	handoverP99:    {title: "hand-over p99 µs", better: less, decimals: 1},
 	inUse:          {title: "in use %", better: more, decimals: 1},
 	beforeP50:      {title: "before p50 µs", better: less, decimals: 1},
 	afterP50:       {title: "after p50 µs", better: less, decimals: 1},
 	afterP99:       {title: "after p99 µs", better: less, decimals: 1},
 	afterToBefore:  {title: "after/before", better: less, decimals: 2},
+	clientPerOp:    {title: "client CPU µs/lock", better: less, decimals: 1},
 	serverPerOp:    {title: "server CPU µs/lock", better: less, decimals: 1},
 	callsPerOp:     {title: "calls/lock", better: less, decimals: 1},
 	overlapCount:   {title: "overlaps", fault: true},

@@ -209,6 +209,7 @@ func measure(tallies []tally, lasted time.Duration) metrics {
 	}
 	if len(gaps) > 0 {
 		m[handoverP50] = micros(gaps, 50)
+		m[handoverP99] = micros(gaps, 99)
 	}
 	return m
 }

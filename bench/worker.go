@@ -38,6 +38,7 @@ type begin struct{ At int64 }
 type report struct {
 	Err     string
 	Tallies []tally
+	CPU     time.Duration // that it took; 0: not known
 	Leases  leaseReport
 }
 
@@ -90,7 +91,7 @@ func (w *worker) work() error {
 	if w.Workload.Leases > 0 {
 		r, err = w.holdLeases(ctx)
 	} else {
-		r = report{Tallies: w.lockForAWhile(ctx, b.At)}
+		r = w.lockForAWhile(ctx, b.At)
 	}
 	if err := errors.Join(err, w.locker.Close()); err != nil {
 		return err
@@ -137,7 +138,8 @@ func (w *worker) together(do func(g int) error) error {
 }
 
 // lockForAWhile locks and unlocks in all goroutines for as long as the workload lasts.
-func (w *worker) lockForAWhile(ctx context.Context, start int64) []tally {
+func (w *worker) lockForAWhile(ctx context.Context, start int64) report {
+	before, _ := cpuTime() // 0 where it is not known
 	stop := start + int64(w.Workload.Lasts)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,7 +149,8 @@ func (w *worker) lockForAWhile(ctx context.Context, start int64) []tally {
 		tallies[g] = w.turns(ctx, g, stop)
 		return nil
 	})
-	return tallies
+	after, _ := cpuTime()
+	return report{Tallies: tallies, CPU: after - before}
 }
 
 // chunk is how many holds a goroutine has room for before it asks for more. Growing one slice would copy them.

@@ -35,43 +35,12 @@ type workload struct {
 func (w *workload) contended() bool { return w.Processes*w.Goroutines > w.Names }
 
 var (
-	alone     = []metric{throughput, cycleP50, cycleP99, callsPerOp, serverPerOp, overlapCount, errorCount}
-	inProcess = []metric{
-		throughput,
-		waitP50,
-		waitP99,
-		evenP50,
-		evenP99,
-		fairShare,
-		callsPerOp,
-		overlapCount,
-		errorCount,
-	}
-	byHandover = []metric{
-		throughput,
-		waitP50,
-		waitP99,
-		evenP50,
-		evenP99,
-		fairShare,
-		handoverRate,
-		handoverP50,
-		callsPerOp,
-		overlapCount,
-		errorCount,
-	}
-	whileUsed = slices.Concat([]metric{throughput, inUse}, byHandover[1:])
-	halves    = []metric{throughput, beforeP50, afterP50, afterP99, afterToBefore, overlapCount, errorCount}
-	keeping   = []metric{
-		acquireRate,
-		goroutinesEach,
-		bytesEach,
-		clientCPU,
-		serverCPU,
-		calls,
-		serverCommands,
-		lostCount,
-	}
+	alone      = []metric{throughput, cycleP50, cycleP99, callsPerOp, clientPerOp, serverPerOp, overlapCount, errorCount}
+	inProcess  = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, callsPerOp, overlapCount, errorCount}
+	byHandover = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, handoverRate, handoverP50, handoverP99, callsPerOp, overlapCount, errorCount}
+	whileUsed  = slices.Concat([]metric{throughput, inUse}, byHandover[1:])
+	halves     = []metric{throughput, beforeP50, afterP50, afterP99, afterToBefore, overlapCount, errorCount}
+	keeping    = []metric{acquireRate, goroutinesEach, bytesEach, clientCPU, serverCPU, calls, serverCommands, lostCount}
 )
 
 // workloads are the cases. Quick ones are for seeing that all works: their numbers say little.
@@ -84,7 +53,7 @@ func workloads(quick bool) []*workload {
 		{
 			Name: "one", About: "1 goroutine, 1 name",
 			Processes: 1, Goroutines: 1, Names: 1, Lasts: lasts,
-			columns: alone, compared: []metric{throughput, cycleP50, cycleP99},
+			columns: alone, compared: []metric{throughput, cycleP50, cycleP99, clientPerOp},
 		},
 		{
 			Name: "names", About: "64 goroutines, 64 names, 1 process",
@@ -99,7 +68,10 @@ func workloads(quick bool) []*workload {
 		{
 			Name: "processes", About: "8 processes, 1 name, no work",
 			Processes: 8, Goroutines: 1, Names: 1, Lasts: lasts,
-			columns: byHandover, compared: []metric{throughput, waitP50, waitP99, evenP50, evenP99, handoverRate},
+			columns: byHandover,
+			compared: []metric{
+				throughput, waitP50, waitP99, evenP50, evenP99, handoverRate, handoverP50, handoverP99,
+			},
 		},
 		{
 			Name: "work", About: "8 processes, 1 name, 2 ms of work and 10 ms between",

@@ -75,8 +75,8 @@ func (c *consul) token(ctx context.Context) store.Finding {
 		for _, p := range token.Policies {
 			policies = append(policies, p.Name)
 		}
-		f.Found = fmt.Sprintf("the token %s has the policies %s, which allow what locks need", store.Quote(token.Description),
-			store.Quote(strings.Join(policies, ", ")))
+		f.Found = fmt.Sprintf("the token %s has the policies %s, which allow what locks need",
+			store.Quote(token.Description), store.Quote(strings.Join(policies, ", ")))
 	}
 	return f
 }
@@ -145,7 +145,8 @@ func (c *consul) space(ctx context.Context) store.Finding {
 		&entries)
 	if err != nil && !r.isMissing() {
 		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+err.Error()
-		f.Why, f.Fix = "holdfast ls needs that; locks do not", "grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }"
+		f.Why, f.Fix = "holdfast ls needs that; locks do not",
+			"grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }"
 		return f
 	}
 	var permanent []string

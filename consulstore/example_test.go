@@ -43,7 +43,8 @@ func Example() {
 func ExampleOpen() {
 	ctx := context.Background()
 	agent := os.Getenv("CONSUL_HTTP_ADDR") // such as 127.0.0.1:8500
-	s, err := consulstore.Open(ctx, []string{agent}, consulstore.WithPrefix("shop"), consulstore.WithTTL(20*time.Second))
+	s, err := consulstore.Open(ctx, []string{agent}, consulstore.WithPrefix("shop"),
+		consulstore.WithTTL(20*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

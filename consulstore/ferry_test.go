@@ -113,7 +113,8 @@ func (f *ferry) land(t testing.TB, withoutEpoch bool) (status int) {
 	if withoutEpoch {
 		var ops []map[string]map[string]any
 		testkit.Must(t, json.Unmarshal(f.body, &ops))
-		ops = slices.DeleteFunc(ops, func(op map[string]map[string]any) bool { return op["KV"]["Verb"] == "check-index" })
+		ops = slices.DeleteFunc(ops,
+			func(op map[string]map[string]any) bool { return op["KV"]["Verb"] == "check-index" })
 		var err error
 		f.body, err = json.Marshal(ops)
 		testkit.Must(t, err)

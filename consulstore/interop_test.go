@@ -47,7 +47,8 @@ func TestConsulLock(t *testing.T) {
 			go func() {
 				defer close(done)
 				for range interopTurns {
-					command := exec.CommandContext(ctx, program, "lock", "-http-addr="+server.Addr(), test.mode, room.script())
+					command := exec.CommandContext(ctx, program, "lock", "-http-addr="+server.Addr(), test.mode,
+						room.script())
 					if output, err := command.CombinedOutput(); err != nil {
 						t.Errorf("consul lock: %v\n%s", err, output)
 					}

@@ -19,8 +19,10 @@ import (
 
 // oddNames are names that a key, a path or a URL could take for something else.
 var oddNames = []string{
-	"a", "A", ".", "..", "...", "./a", "../a", "a/..", "a/b", "a//b", "/", "//", "/a", "a/", "a ", " a", " ", "+", "a+b",
-	"%", "%2e%2e", "%20", "%2F", "~", "~7E", "~2E", "~2e", "~20", "a~", "?", "a?b=c", "#", "&", "=", "*", "\\", "\"", "'",
+	"a", "A", ".", "..", "...", "./a", "../a", "a/..", "a/b", "a//b", "/", "//", "/a", "a/", "a ", " a", " ", "+",
+	"a+b",
+	"%", "%2e%2e", "%20", "%2F", "~", "~7E", "~2E", "~2e", "~20", "a~", "?", "a?b=c", "#", "&", "=", "*", "\\", "\"",
+	"'",
 	"\x01", "\n", "\x7f", "\u0080", "\u200b", "\ufeff", "\ufffd", "ü", "u\u0308", "你好", "🔒", "session", "id", "line",
 	".lock", "-", "_", "a.b", "a.", ":", "@", ";", ",", "[x]", "{x}", "|", "^", "`", "<>", "$",
 	strings.Repeat("x", store.MaxName), strings.Repeat("~", store.MaxName), strings.Repeat("\x01", store.MaxName),
@@ -175,7 +177,8 @@ func TestValues(t *testing.T) {
 		{Kind: store.Lock, Units: 1, Limit: store.MaxReaders},
 		{Kind: store.Semaphore, Units: 2, Limit: 3},
 	} {
-		for _, data := range []string{sessionqueue.Format, sessionqueue.Format + "{}", sessionqueue.Format + `{"a b":"c"} d`} {
+		for _, data := range []string{sessionqueue.Format, sessionqueue.Format + "{}", sessionqueue.Format +
+			`{"a b":"c"} d`} {
 			got, back, err := decodeValue(&entry{Value: []byte(encodeValue(ask, data))})
 			if err != nil || got != ask || back != data {
 				t.Errorf("%+v and %q are %+v and %q, %v", ask, data, got, back, err)
@@ -190,7 +193,8 @@ func TestUnreadableValues(t *testing.T) {
 	for value, want := range map[string]error{
 		"2 of the future": store.ErrFormat, "99": store.ErrFormat, "2 ": store.ErrFormat,
 		"": sessionqueue.ErrUnreadable, "hello": sessionqueue.ErrUnreadable, "1": sessionqueue.ErrUnreadable,
-		"1 ": sessionqueue.ErrUnreadable, "1 nonsense {}": sessionqueue.ErrUnreadable, "-1 x": sessionqueue.ErrUnreadable,
+		"1 ": sessionqueue.ErrUnreadable, "1 nonsense {}": sessionqueue.ErrUnreadable,
+		"-1 x":        sessionqueue.ErrUnreadable,
 		`{"Limit":1}`: sessionqueue.ErrUnreadable, "\x00": sessionqueue.ErrUnreadable,
 	} {
 		_, _, err := decodeValue(&entry{Key: "holdfast/line/x/1", Value: []byte(value)})
@@ -238,9 +242,10 @@ func TestDecodeLine(t *testing.T) {
 func TestTxnResult(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"Results":[],"Errors":null}`:                                             "",
-		`{"Results":null,"Errors":[{"OpIndex":2,"What":"index is stale"}]}`:        "index is stale",
-		`{"Errors":[{"OpIndex":0,"What":"Permission denied: lacks 'key:write'"}]}`: "Permission denied: lacks 'key:write'",
+		`{"Results":[],"Errors":null}`:                                      "",
+		`{"Results":null,"Errors":[{"OpIndex":2,"What":"index is stale"}]}`: "index is stale",
+		`{"Errors":[{"OpIndex":0,"What":"Permission denied: lacks 'key:write'"}]}`: "Permission denied: lacks " +
+			"'key:write'",
 		`{"Errors":[{"OpIndex":0,"What":"a\u0000b\nc"},{"OpIndex":1,"What":"d"}]}`: "a b c",
 	} {
 		var result txnResult

@@ -31,7 +31,12 @@ type naive struct {
 func newNaive(w *witness, at *servers.ConsulServer) *naive {
 	w.Helper()
 	n := &naive{at: at, key: "naive/" + fmt.Sprintf("%x", w.Mutex)}
-	settings := map[string]any{"TTL": naiveTTL.String(), "Behavior": "delete", "LockDelay": "0s", "NodeChecks": []string{}}
+	settings := map[string]any{
+		"TTL":        naiveTTL.String(),
+		"Behavior":   "delete",
+		"LockDelay":  "0s",
+		"NodeChecks": []string{},
+	}
 	var session struct{ ID string }
 	w.Must(at.Call(w.Context(), http.MethodPut, "/v1/session/create", settings, &session))
 	n.session = session.ID

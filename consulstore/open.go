@@ -228,12 +228,17 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	case len(at.Hosts) == 0 && strings.HasPrefix(at.Path, "/") && at.Path != "/":
 		addresses = []string{"unix://" + at.Path}
 	case strings.Trim(at.Path, "/") != "":
-		return nil, nil, errors.New("the URL of a Consul store has no path after the host; one without a host has that of " +
-			"a unix socket, as in consul:///run/consul.sock")
+		return nil, nil, errors.New(
+			"the URL of a Consul store has no path after the host; one without a host has that of " +
+				"a unix socket, as in consul:///run/consul.sock",
+		)
 	}
 	q := at.Query
 	options = []Option{
-		WithPrefix(at.Prefix), WithTTL(at.TTL), WithDatacenter(q.Get("datacenter")), WithNamespace(q.Get("namespace")), WithNode(q.Get("node")),
+		WithPrefix(
+			at.Prefix,
+		), WithTTL(at.TTL), WithDatacenter(q.Get("datacenter")), WithNamespace(q.Get("namespace")),
+		WithNode(q.Get("node")),
 	}
 	switch q.Get("mode") {
 	case "", "queue":

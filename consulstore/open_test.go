@@ -94,11 +94,13 @@ func TestOpenFaults(t *testing.T) {
 		{"no response to TLS", "consuls", silent + shortTTL, false, "no response in"},
 		{"an unknown authority", "consuls", encrypted.Addr() + shortTTL, true, "certificate"},
 		{"another authority", "consuls", encrypted.Addr() + shortTTL + "&ca=" + strange.CAFile, true, "certificate"},
-		{"another name", "consuls", encrypted.Addr() + shortTTL + authority + "&server-name=elsewhere", true, "certificate"},
+		{"another name", "consuls", encrypted.Addr() + shortTTL + authority + "&server-name=elsewhere", true,
+			"certificate"},
 		{"no certificate", "consuls", strict.Addr() + shortTTL + authority, true, "certificate"},
 		{"TLS to a plain port", "consuls", plain.Addr() + shortTTL, true, "does not speak TLS"},
 		{"plain to a TLS port", "consul", encrypted.Addr() + shortTTL, true, "consuls://"},
-		{"no such datacenter", "consul", plain.Addr() + shortTTL + "&datacenter=nowhere", false, "No path to datacenter"},
+		{"no such datacenter", "consul", plain.Addr() + shortTTL + "&datacenter=nowhere", false,
+			"No path to datacenter"},
 		{"a namespace", "consul", plain.Addr() + shortTTL + "&namespace=team", true, "Enterprise"},
 		{"a ttl that is too short", "consul", plain.Addr() + "?ttl=100ms", true, "session_ttl_min"},
 	} {
@@ -107,7 +109,9 @@ func TestOpenFaults(t *testing.T) {
 			began := time.Now()
 			var opening sync.WaitGroup
 			for _, token := range []string{"", ":secret@"} {
-				opening.Go(func() { checkFault(t, openError(t, test.scheme+"://"+token+test.at), test.final, test.says) })
+				opening.Go(
+					func() { checkFault(t, openError(t, test.scheme+"://"+token+test.at), test.final, test.says) },
+				)
 			}
 			opening.Wait()
 			if took := time.Since(began); took > 15*time.Second {

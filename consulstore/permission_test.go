@@ -96,12 +96,16 @@ func TestSmallestPolicy(t *testing.T) {
 			t.Parallel()
 			server := guarded(t)
 			rules, permissions := smallestPolicy(t, prefix)
-			open := func(rules []string) string { return urlAs(server, tokenFor(t, server, rules...)) + "&prefix=" + prefix }
+			open := func(rules []string) string {
+				return urlAs(server, tokenFor(t, server, rules...)) + "&prefix=" +
+					prefix
+			}
 			node := slices.IndexFunc(rules, func(rule string) bool { return strings.HasPrefix(rule, "node ") })
 			without := func(i int) []string { return slices.Delete(slices.Clone(rules), i, i+1) }
 			for i, rule := range rules {
 				if i != node { // TestNodeRegisteredBeforehand does without that
-					checkFault(t, testkit.OpenError(t, open(without(i))), true, "lacks permission '"+permissions[rule]+"'")
+					checkFault(t, testkit.OpenError(t, open(without(i))), true,
+						"lacks permission '"+permissions[rule]+"'")
 				}
 			}
 			if !strings.Contains(rules[node], consulstore.DefaultNode) {
@@ -145,11 +149,14 @@ func TestPermissions(t *testing.T) {
 	const noIdentity = `key "holdfast/id" { policy = "deny" }`
 	all := []string{`key_prefix "holdfast/" { policy = "write" }`, sessions}
 	for name, test := range map[string]struct{ token, says string }{
-		"no token":              {"", "anonymous token lacks permission"},
-		"a token of nobody":     {unknownToken, "does not know the token"},
-		"keys can be read":      {tokenFor(t, server, `key_prefix "holdfast/" { policy = "read" }`, sessions), "'key:write'"},
-		"sessions can be read":  {tokenFor(t, server, all[0], `session "holdfast" { policy = "read" }`), "'session:write'"},
-		"another node's":        {tokenFor(t, server, all[0], `session "elsewhere" { policy = "write" }`), "'session:write'"},
+		"no token":          {"", "anonymous token lacks permission"},
+		"a token of nobody": {unknownToken, "does not know the token"},
+		"keys can be read": {tokenFor(t, server, `key_prefix "holdfast/" { policy = "read" }`, sessions),
+			"'key:write'"},
+		"sessions can be read": {tokenFor(t, server, all[0], `session "holdfast" { policy = "read" }`),
+			"'session:write'"},
+		"another node's": {tokenFor(t, server, all[0], `session "elsewhere" { policy = "write" }`),
+			"'session:write'"},
 		"the identity is taken": {tokenFor(t, server, append(all, noIdentity)...), "'key:write'"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +179,12 @@ func TestPermissionTakenAway(t *testing.T) {
 	t.Parallel()
 	server := guarded(t)
 	registerNode(t, server)
-	token := tokenFor(t, server, `key_prefix "holdfast/" { policy = "write" }`, `session "holdfast" { policy = "write" }`)
+	token := tokenFor(
+		t,
+		server,
+		`key_prefix "holdfast/" { policy = "write" }`,
+		`session "holdfast" { policy = "write" }`,
+	)
 	s := testkit.Open(t, urlAs(server, token))
 	held := testkit.Held(t, s, claimOf("mine"))
 	deleteToken(t, server, token)
@@ -188,7 +200,8 @@ func TestTenantsWithNodes(t *testing.T) {
 	open := func(tenant string) (url string, rules []string) {
 		rules = []string{
 			`key_prefix "holdfast/tenant/` + tenant + `/" { policy = "write" }`,
-			`session "holdfast-` + tenant + `" { policy = "write" }`, `node "holdfast-` + tenant + `" { policy = "write" }`,
+			`session "holdfast-` + tenant + `" { policy = "write" }`, `node "holdfast-` + tenant +
+				`" { policy = "write" }`,
 		}
 		return urlAs(server, tokenFor(t, server, rules...)) + "&prefix=" + tenant + "&node=holdfast-" + tenant, rules
 	}

@@ -90,8 +90,8 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	defer call.End()
 	switch {
 	case !c.Exclusive():
-		return store.Status{}, fmt.Errorf("%w: plain mode has no shared locks; mode=queue, which is the default, has them",
-			store.ErrUnsupported)
+		return store.Status{}, fmt.Errorf(
+			"%w: plain mode has no shared locks; mode=queue, which is the default, has them", store.ErrUnsupported)
 	case store.FloorTooHigh(c.Floor, time.Now()):
 		return store.Status{}, store.ErrFloor
 	}
@@ -325,8 +325,11 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 // Names implements store.Store: it cannot. To find the locks among all keys of a Consul is no request to be made.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield("", fmt.Errorf("%w: in plain mode locks are among all other keys; mode=queue, which is the default, can list "+
-			"them", store.ErrUnsupported))
+		yield(
+			"",
+			fmt.Errorf("%w: in plain mode locks are among all other keys; mode=queue, which is the default, can list "+
+				"them", store.ErrUnsupported),
+		)
 	}
 }
 

@@ -36,7 +36,8 @@ func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 
 // tree returns the keys of all queues whose names begin with prefix, once any has changed since index, and the index to
 // go on with. With index 0 it returns at once, and otherwise after a while also if nothing has changed.
-func (a *agent) tree(ctx context.Context, keys keySpace, prefix string, index uint64) (found []entry, next uint64, err error) {
+func (a *agent) tree(ctx context.Context, keys keySpace, prefix string,
+	index uint64) (found []entry, next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWait+queryWait/16+queryLate)
 	defer cancel()
 	query := url.Values{"consistent": {""}, "recurse": {""}}
@@ -100,7 +101,11 @@ func (m *queueMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Q
 			nodes := make([]sessionqueue.Node, len(entries))
 			for i := range entries { // decodeQueue has sorted both alike
 				_, data, _ := decodeValue(&l.entries[i])
-				nodes[i] = sessionqueue.Node{Ticket: l.entries[i].CreateIndex, Data: data, Version: l.entries[i].ModifyIndex}
+				nodes[i] = sessionqueue.Node{
+					Ticket:  l.entries[i].CreateIndex,
+					Data:    data,
+					Version: l.entries[i].ModifyIndex,
+				}
 			}
 			if !yield(store.Queue{Name: l.name, Entries: m.Show(l.name, entries, nodes)}, err) {
 				return
@@ -115,9 +120,9 @@ const (
 	watchPauseKey = 100 * time.Microsecond
 )
 
-// Watch implements store.Watcher: by one blocking query after another, of all keys whose names begin with prefix. It has
-// a connection of its own. Consul sends all of these keys when one has changed, so that the pause between two queries
-// grows with how many there are.
+// Watch implements store.Watcher: by one blocking query after another, of all keys whose names begin with prefix. It
+// has a connection of its own. Consul sends all of these keys when one has changed, so that the pause between two
+// queries grows with how many there are.
 func (m *queueMode) Watch(ctx context.Context, prefix string, changed func(name string)) error {
 	c := m.consul
 	if err := c.frame.Alive(ctx); err != nil {

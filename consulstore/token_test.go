@@ -21,7 +21,8 @@ const unknownToken = "00000000-0000-4000-8000-000000000000"
 
 // enough are rules that allow everything.
 var enough = []string{
-	`key_prefix "" { policy = "write" }`, `session_prefix "" { policy = "write" }`, `node_prefix "" { policy = "write" }`,
+	`key_prefix "" { policy = "write" }`, `session_prefix "" { policy = "write" }`,
+	`node_prefix "" { policy = "write" }`,
 }
 
 // writeToken puts a token into a file as a whole, with the queue's end that editors leave.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxQueries is how many blocking queries a client has under way for what its claims wait for. Each has a connection
-	// of its own, and an agent takes 200 from one address unless it is told otherwise.
+	// maxQueries is how many blocking queries a client has under way for what its claims wait for. Each has a
+	// connection of its own, and an agent takes 200 from one address unless it is told otherwise.
 	maxQueries = 32
 	// pollPause is how often the keys are read that are watched without a blocking query.
 	pollPause = 250 * time.Millisecond

@@ -43,7 +43,11 @@ func costOf(t testing.TB, server *servers.EtcdServer, do func()) callCounts {
 	asked := counted(t, server)
 	for method, b := range before {
 		a := asked[method]
-		asked[method] = servers.EtcdCalls{Started: a.Started - b.Started, Received: a.Received - b.Received, Sent: a.Sent - b.Sent}
+		asked[method] = servers.EtcdCalls{
+			Started:  a.Started - b.Started,
+			Received: a.Received - b.Received,
+			Sent:     a.Sent - b.Sent,
+		}
 	}
 	maps.DeleteFunc(asked, func(_ string, c servers.EtcdCalls) bool { return c == servers.EtcdCalls{} })
 	return asked
@@ -140,7 +144,8 @@ func TestThousandLeases(t *testing.T) {
 func checkGoroutines(t *testing.T, before int, of string) {
 	t.Helper()
 	const few = 12 // some of gRPC's, and those of two streams
-	testkit.Await(t, fmt.Sprintf("%s have %d goroutines at most", of, few), func() bool { return runtime.NumGoroutine()-before <= few })
+	testkit.Await(t, fmt.Sprintf("%s have %d goroutines at most", of, few),
+		func() bool { return runtime.NumGoroutine()-before <= few })
 }
 
 // One Keep of a thousand claims is one renewal, with a read of its own, and a transaction for every sixty.
@@ -181,8 +186,8 @@ func TestHandOverCost(t *testing.T) {
 	}
 	const handOvers = 5
 	const slack = 4 // both sessions may be renewed meanwhile
-	// And their streams of watches be asked for a sign of life. Who leaves may still be told that its own key is gone, or
-	// not.
+	// And their streams of watches be asked for a sign of life. Who leaves may still be told that its own key is gone,
+	// or not.
 	const noise = 4*slack + handOvers
 	cost := func(waiters int) callCounts {
 		line := make([]store.Claim, waiters+1)
@@ -218,6 +223,7 @@ func TestHandOverCost(t *testing.T) {
 	}
 	short, long := cost(10)["Watch"], cost(1000)["Watch"]
 	if long.Received > short.Received+noise || long.Sent > short.Sent+noise || short.Sent < handOvers {
-		t.Errorf("%d hand-overs were these messages about watches: %+v in a line of 10, and %+v in one of 1,000", handOvers, short, long)
+		t.Errorf("%d hand-overs were these messages about watches: %+v in a line of 10, and %+v in one of 1,000",
+			handOvers, short, long)
 	}
 }

@@ -27,8 +27,11 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	return []store.Finding{
 		{Check: "permissions", Found: s.permissions()},
 		members.majority(), members.versions(), s.alarms(ctx, members),
-		{Check: "clock", Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
-			s.ttl)},
+		{
+			Check: "clock",
+			Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
+				s.ttl),
+		},
 		s.space(ctx),
 	}
 }
@@ -211,12 +214,14 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	switch {
 	case len(permanent) > 0:
 		f.Level = store.Warn
-		f.Found = fmt.Sprintf("%d keys below %s have no lease, such as %s", len(permanent), own, store.Quote(permanent[0]))
+		f.Found = fmt.Sprintf("%d keys below %s have no lease, such as %s", len(permanent), own,
+			store.Quote(permanent[0]))
 		f.Why = "they were written by hand, and never expire: such a claim blocks its name for ever"
 		f.Fix = "etcdctl del KEY"
 	case len(foreign) > 0:
 		f.Level = store.Warn
-		f.Found = fmt.Sprintf("%d keys below %s are not Holdfast's, such as %s", len(foreign), own, store.Quote(foreign[0]))
+		f.Found = fmt.Sprintf("%d keys below %s are not Holdfast's, such as %s", len(foreign), own,
+			store.Quote(foreign[0]))
 		f.Why, f.Fix = "another program writes where locks are kept", "give it another prefix"
 	}
 	return f

@@ -13,8 +13,10 @@ import (
 
 // OpenThrough opens a store as a URL with these endpoints would, by other ways to them, and with these options of its
 // connections.
-func OpenThrough(ctx context.Context, endpoints, ways []string, prefix string, ttl time.Duration, options ...grpc.DialOption) (*Store, error) {
-	return connect(ctx, endpoints, clientv3.Config{Endpoints: ways, DialOptions: options}, settings{prefix: prefix, ttl: ttl})
+func OpenThrough(ctx context.Context, endpoints, ways []string, prefix string, ttl time.Duration,
+	options ...grpc.DialOption) (*Store, error) {
+	return connect(ctx, endpoints, clientv3.Config{Endpoints: ways, DialOptions: options},
+		settings{prefix: prefix, ttl: ttl})
 }
 
 // LineKey is the beginning of the keys of a name's queue, for a store without prefix.

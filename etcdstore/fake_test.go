@@ -88,7 +88,9 @@ func (f *fake) Txn(_ context.Context, r *etcdserverpb.TxnRequest) (*etcdserverpb
 		if read := op.GetRequestRange(); read != nil {
 			found := &etcdserverpb.RangeResponse{}
 			if !strings.Contains(string(read.Key), "/line/") {
-				found.Kvs = []*mvccpb.KeyValue{{Key: read.Key, Value: []byte("1 fake"), CreateRevision: 1, ModRevision: 1}}
+				found.Kvs = []*mvccpb.KeyValue{
+					{Key: read.Key, Value: []byte("1 fake"), CreateRevision: 1, ModRevision: 1},
+				}
 				found.Count = 1
 			}
 			one.Response = &etcdserverpb.ResponseOp_ResponseRange{ResponseRange: found}
@@ -101,7 +103,8 @@ func (f *fake) Txn(_ context.Context, r *etcdserverpb.TxnRequest) (*etcdserverpb
 }
 
 // LeaseGrant grants what is asked for.
-func (f *fake) LeaseGrant(_ context.Context, r *etcdserverpb.LeaseGrantRequest) (*etcdserverpb.LeaseGrantResponse, error) {
+func (f *fake) LeaseGrant(_ context.Context,
+	r *etcdserverpb.LeaseGrantRequest) (*etcdserverpb.LeaseGrantResponse, error) {
 	if err := f.refused(); err != nil {
 		return nil, err
 	}
@@ -109,7 +112,8 @@ func (f *fake) LeaseGrant(_ context.Context, r *etcdserverpb.LeaseGrantRequest) 
 }
 
 // LeaseRevoke does nothing, and says so at once unless the fake is silent.
-func (f *fake) LeaseRevoke(context.Context, *etcdserverpb.LeaseRevokeRequest) (*etcdserverpb.LeaseRevokeResponse, error) {
+func (f *fake) LeaseRevoke(context.Context,
+	*etcdserverpb.LeaseRevokeRequest) (*etcdserverpb.LeaseRevokeResponse, error) {
 	return &etcdserverpb.LeaseRevokeResponse{Header: &etcdserverpb.ResponseHeader{}}, f.refused()
 }
 

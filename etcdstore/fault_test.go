@@ -23,7 +23,8 @@ func TestOpenFaults(t *testing.T) {
 	protected := servers.Etcd(t, servers.Password("open sesame"))
 	plain := servers.Etcd(t)
 	certificates, strange := servers.NewCertificates(t), servers.NewCertificates(t)
-	encrypted := servers.Etcd(t, servers.TLS(certificates), servers.Args("--client-cert-auth", "--trusted-ca-file", certificates.CAFile))
+	encrypted := servers.Etcd(t, servers.TLS(certificates),
+		servers.Args("--client-cert-auth", "--trusted-ca-file", certificates.CAFile))
 	nobody, silent := testkit.Nobody(t), testkit.Silent(t)
 	authority := "?ca=" + certificates.CAFile
 	both := authority + "&cert=" + certificates.CertFile + "&key=" + certificates.KeyFile
@@ -61,7 +62,8 @@ func TestOpenFaults(t *testing.T) {
 	t.Run("plain to a TLS port", func(t *testing.T) {
 		err := openError(t, "etcd://"+encrypted.Addr())
 		checkFault(t, err, false)
-		if !strings.Contains(err.Error(), "does it speak TLS") && !strings.Contains(err.Error(), "reset by peer") { // nor here
+		// Nor here.
+		if !strings.Contains(err.Error(), "does it speak TLS") && !strings.Contains(err.Error(), "reset by peer") {
 			t.Errorf("%v, which does not say what may be wrong", err)
 		}
 	})
@@ -83,7 +85,8 @@ func TestOpenEndsWithContext(t *testing.T) {
 	for _, user := range []string{"", "me:secret@"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		began := time.Now()
-		if _, err := store.Open(ctx, testkit.Locate(t, "etcd://"+user+silent)); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := store.Open(ctx, testkit.Locate(t, "etcd://"+user+silent)); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("%v, want %v", err, context.DeadlineExceeded)
 		}
 		if took := time.Since(began); took > 2*time.Second {
@@ -155,13 +158,15 @@ func TestBadSettings(t *testing.T) {
 // One member that is too old is enough: it may be the leader tomorrow.
 func TestVersions(t *testing.T) {
 	good := newFake(t, "3.7.3")
-	for version, will := range map[string]bool{"3.4.30": false, "3.5.12": false, "3.5.13": true, "3.6.0": true, "3.7.3": true} {
+	for version, will := range map[string]bool{"3.4.30": false, "3.5.12": false, "3.5.13": true, "3.6.0": true,
+		"3.7.3": true} {
 		other := newFake(t, version)
 		for _, hosts := range []string{other.addr(), good.addr() + "," + other.addr()} {
 			if will {
 				openAt(t, "etcd://"+hosts)
 			} else {
-				checkFault(t, openError(t, "etcd://"+hosts), true, other.addr()+" is etcd "+version, "3.5.13 is the oldest")
+				checkFault(t, openError(t, "etcd://"+hosts), true, other.addr()+" is etcd "+version,
+					"3.5.13 is the oldest")
 			}
 		}
 	}

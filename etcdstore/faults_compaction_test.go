@@ -81,7 +81,8 @@ func TestCompaction(t *testing.T) {
 		w := newWitness(t, cluster)
 		valve := newValve()
 		first := w.Take(w.OpenLong())
-		next := w.WaitBehind(1, w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainStreamInterceptor(valve.intercept)))
+		next := w.WaitBehind(1,
+			w.openThrough(cluster.Endpoints(), longTTL, grpc.WithChainStreamInterceptor(valve.intercept)))
 		release := valve.hold()
 		w.Release(first)
 		if _, granted := next.GrantedIn(soon / 5); granted {

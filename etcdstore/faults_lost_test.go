@@ -123,7 +123,8 @@ func TestUnknownJoin(t *testing.T) {
 		w.untilSilence(locks, session, func() bool { return ways.Proxies[0].Held(proxy.Requests) > 0 })
 		before := handled(t, cluster.Nodes[0].Metrics)
 		release()
-		testkit.Await(t, "what was late has arrived", func() bool { return handled(t, cluster.Nodes[0].Metrics) > before })
+		testkit.Await(t, "what was late has arrived",
+			func() bool { return handled(t, cluster.Nodes[0].Metrics) > before })
 		w.mustStayEmpty()
 		w.MustExclude(w.Take(locks))
 	})
@@ -149,7 +150,8 @@ func TestUnknownJoin(t *testing.T) {
 		t.Parallel()
 		w := newWitness(t, cluster)
 		f := &ferry{}
-		n := newNaive(t, cluster.Endpoints(), etcdstore.LineKey(w.Mutex)+"naive", longTTL, grpc.WithChainUnaryInterceptor(f.intercept))
+		n := newNaive(t, cluster.Endpoints(), etcdstore.LineKey(w.Mutex)+"naive", longTTL,
+			grpc.WithChainUnaryInterceptor(f.intercept))
 		f.set(func(int) fate { return delayed })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -193,7 +195,8 @@ func (w *witness) untilSilence(locks *holdfast.Client, session sessionKey, keptB
 		lease, err := locks.Mutex(w.Mutex).Lock(ctx)
 		cancel()
 		if err != nil {
-			testkit.Await(w, "the Join is taken back", func() bool { return w.written(session) > before && len(w.Queue()) == 0 })
+			testkit.Await(w, "the Join is taken back",
+				func() bool { return w.written(session) > before && len(w.Queue()) == 0 })
 		} else {
 			w.Must(lease.Unlock(w.Context()))
 		}

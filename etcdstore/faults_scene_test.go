@@ -78,8 +78,10 @@ func (s *scene) strike(do func(s *scene)) {
 
 // Errors of servers that are away, and of ones that are slow: on a busy machine that needs no fault.
 var (
-	inTrouble = regexp.MustCompile("cannot be reached|error reading server preface|no leader|lost its leader|another leader|decision in time")
-	isSlow    = regexp.MustCompile("no response in|context deadline exceeded")
+	inTrouble = regexp.MustCompile(
+		"cannot be reached|error reading server preface|no leader|lost its leader|another leader|decision in time",
+	)
+	isSlow = regexp.MustCompile("no response in|context deadline exceeded")
 )
 
 // end stops the crowd and checks what came of it: its errors, that no two held at once, and that tokens rise.
@@ -91,7 +93,8 @@ func (s *scene) end(of testkit.Effect) {
 		s.Log("a server was not heard for too long, by itself: that explains what calls say of it")
 		of = testkit.MayHurt
 	}
-	s.CheckErrors(outcome, testkit.Excuse{Effect: of, Trouble: inTrouble, Slow: isSlow, Lost: int(s.sitters.lost.Load())})
+	s.CheckErrors(outcome,
+		testkit.Excuse{Effect: of, Trouble: inTrouble, Slow: isSlow, Lost: int(s.sitters.lost.Load())})
 	testkit.CheckNothing(s, outcome.Findings())
 	s.wouldShow(outcome.Holds)
 }

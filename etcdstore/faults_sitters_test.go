@@ -46,7 +46,8 @@ func newSitters(t *testing.T, dir string, urls ...string) *sitters {
 		testkit.Must(t, err)
 		s.running.Go(func() {
 			for ctx.Err() == nil {
-				if err := s.sit(ctx, i+1, locks, recorder); err != nil && ctx.Err() == nil && !testkit.Passes(err) && !errors.Is(err, holdfast.ErrLost) {
+				if err := s.sit(ctx, i+1, locks, recorder); err != nil && ctx.Err() == nil && !testkit.Passes(err) &&
+					!errors.Is(err, holdfast.ErrLost) {
 					t.Errorf("sitter %d: %v", i+1, err)
 				}
 			}

@@ -20,7 +20,12 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		server := servers.Etcd(t)
-		return &harness{client: server.Client(t), nodes: []*servers.EtcdServer{server}, endpoints: []string{server.Addr()}, restart: server.Restart}
+		return &harness{
+			client:    server.Client(t),
+			nodes:     []*servers.EtcdServer{server},
+			endpoints: []string{server.Addr()},
+			restart:   server.Restart,
+		}
 	})
 }
 
@@ -28,7 +33,12 @@ func TestStoreOnThree(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		cluster := servers.EtcdCluster(t, 3)
-		return &harness{client: cluster.Client(t), nodes: cluster.Nodes, endpoints: cluster.Endpoints(), restart: cluster.Restart}
+		return &harness{
+			client:    cluster.Client(t),
+			nodes:     cluster.Nodes,
+			endpoints: cluster.Endpoints(),
+			restart:   cluster.Restart,
+		}
 	})
 }
 
@@ -47,7 +57,8 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 	t.Helper()
 	ways := testkit.NewWays(t, h.endpoints)
 	l := &link{ways.Links(), newValve()}
-	s, err := etcdstore.OpenThrough(t.Context(), h.endpoints, ways.Addrs(), prefix, sessionTTL, grpc.WithChainStreamInterceptor(l.intercept))
+	s, err := etcdstore.OpenThrough(t.Context(), h.endpoints, ways.Addrs(), prefix, sessionTTL,
+		grpc.WithChainStreamInterceptor(l.intercept))
 	testkit.Must(t, err)
 	return s, l
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Shown is a lease that can show its claim: a *holdfast.Lease.
+// A Pinner is a lease that can pin its claim: a *holdfast.Lease.
 type Pinner interface {
 	Pin() (store.Store, store.Claim, error)
 }

@@ -291,7 +291,8 @@ func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state stor
 	ahead, err := decodeLine(kvs)
 	if err == nil {
 		err = mismatch(ahead, j.Demand)
-		if err != nil && j.Units == j.Limit { // only the claim before was read, which may itself be about to be withdrawn
+		// Only the claim before was read, which may itself be about to be withdrawn.
+		if err != nil && j.Units == j.Limit {
 			err = j.compareWithHead(ctx)
 		}
 	}

@@ -221,7 +221,8 @@ func (s *Store) answered(q *question, read results, revision int64) bool {
 	kvs := read.kvs(q.ahead)
 	switch {
 	case !q.wide:
-		c.moved = c.moved || c.blocker != q.before.blocker || len(kvs) == 0 || kvs[0].CreateRevision != c.blocker.create ||
+		c.moved = c.moved || c.blocker != q.before.blocker || len(kvs) == 0 ||
+			kvs[0].CreateRevision != c.blocker.create ||
 			!c.exclusive() && kvs[0].ModRevision != c.blocker.mod
 		return !c.moved
 	case len(kvs) == 0:

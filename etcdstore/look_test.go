@@ -75,7 +75,8 @@ func TestLineIsReadTogether(t *testing.T) {
 		return time.Since(since) > 200*time.Millisecond
 	})
 	statuses, err := s.Keep(t.Context(), waiting)
-	if err != nil || slices.ContainsFunc(statuses, func(s store.Status) bool { return s.State != store.Waiting || s.Err != nil }) {
+	if err != nil ||
+		slices.ContainsFunc(statuses, func(s store.Status) bool { return s.State != store.Waiting || s.Err != nil }) {
 		t.Fatalf("Keep: %v, %v", statuses, err)
 	}
 	if n := counted() - before; n == 0 || n > 20 {
@@ -119,7 +120,12 @@ func TestReadersBehindWriter(t *testing.T) {
 // A queue in a newer format concerns those behind what cannot be read, and nobody else.
 func TestNewerFormatBehind(t *testing.T) {
 	server, s := newServer(t, "")
-	holder, before, behind := part("a", store.Semaphore, 2, 2), part("a", store.Semaphore, 1, 2), part("a", store.Semaphore, 1, 2)
+	holder, before, behind := part("a", store.Semaphore, 2, 2), part(
+		"a",
+		store.Semaphore,
+		1,
+		2,
+	), part("a", store.Semaphore, 1, 2)
 	testkit.Join(t, s, &holder, store.Held)
 	testkit.Join(t, s, &before, store.Waiting)
 	testkit.Join(t, s, &behind, store.Waiting)
@@ -132,7 +138,8 @@ func TestNewerFormatBehind(t *testing.T) {
 	_, err = client.Put(t.Context(), etcdstore.KeyOf(s, before), "2 {}")
 	testkit.Must(t, err)
 	statuses, err := s.Keep(t.Context(), []store.Claim{behind, holder, before})
-	if err != nil || statuses[0].Err == nil || statuses[1].State != store.Held || statuses[2].State != store.Waiting || statuses[2].Err != nil {
+	if err != nil || statuses[0].Err == nil || statuses[1].State != store.Held || statuses[2].State != store.Waiting ||
+		statuses[2].Err != nil {
 		t.Errorf("Keep: %+v, %v", statuses, err)
 	}
 }
@@ -146,7 +153,8 @@ func TestMuchToSay(t *testing.T) {
 		claims[i] = claim(strings.Repeat("n", 100) + string(rune('A'+i)))
 		testkit.Join(t, s, &claims[i], store.Held)
 		for range 80 {
-			claims[i].Waits = append(claims[i].Waits, store.Wait{Name: strings.Repeat("w", store.MaxName), ID: claims[i].ID})
+			claims[i].Waits = append(claims[i].Waits,
+				store.Wait{Name: strings.Repeat("w", store.MaxName), ID: claims[i].ID})
 		}
 	}
 	statuses, err := s.Keep(t.Context(), claims)
@@ -214,7 +222,9 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	testkit.Await(t, "all is watched", func() bool { return etcdstore.Watches(s) == 2 })
 	failures := 0
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
-		if looks := slices.ContainsFunc(r.Success, func(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() != nil }); !looks || failures == 4 {
+		if looks := slices.ContainsFunc(r.Success,
+			func(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() != nil }); !looks ||
+			failures == 4 {
 			return delivered
 		}
 		failures++ // by every member, and then once more
@@ -234,7 +244,8 @@ func TestFailedLookIsRepeated(t *testing.T) {
 func says(r *etcdserverpb.TxnRequest) bool {
 	return slices.ContainsFunc(r.Success, func(op *etcdserverpb.RequestOp) bool {
 		in := op.GetRequestTxn()
-		return in != nil && len(in.Success) == 1 && in.Success[0].GetRequestPut().GetIgnoreLease() && !in.Success[0].GetRequestPut().GetIgnoreValue()
+		return in != nil && len(in.Success) == 1 && in.Success[0].GetRequestPut().GetIgnoreLease() &&
+			!in.Success[0].GetRequestPut().GetIgnoreValue()
 	})
 }
 

@@ -208,7 +208,12 @@ func connect(ctx context.Context, endpoints []string, config clientv3.Config, se
 	config.Logger = zap.NewNop() // what fails is returned
 	config.DialTimeout = dialTimeout
 	config.DialKeepAliveTime, config.DialKeepAliveTimeout = 10*time.Second, 5*time.Second
-	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
+	reconnect := backoff.Config{
+		BaseDelay:  50 * time.Millisecond,
+		Multiplier: 1.6,
+		Jitter:     0.2,
+		MaxDelay:   2 * time.Second,
+	}
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(promptLogin),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}))
 	f := newFrame(endpoints, config.Password)

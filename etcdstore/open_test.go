@@ -197,7 +197,8 @@ func TestSessionTTL(t *testing.T) {
 		if err != nil || len(leases.Leases) != 1 {
 			t.Fatalf("%q: %v, %v", query, leases, err)
 		}
-		if left, err := client.TimeToLive(t.Context(), leases.Leases[0].ID); err != nil || left.GrantedTTL != int64(want.Seconds()) {
+		if left, err := client.TimeToLive(t.Context(), leases.Leases[0].ID); err != nil ||
+			left.GrantedTTL != int64(want.Seconds()) {
 			t.Errorf("%q: etcd has granted %v, %v; want %v", query, left, err, want)
 		}
 		c := claim("one")

@@ -44,7 +44,8 @@ func decode(value []byte) (r record, err error) {
 		return r, store.ErrFormat
 	case version+" " != format || json.Unmarshal([]byte(text), &r) != nil:
 		return r, errForeign
-	case r.Kind != store.Lock && r.Kind != store.Semaphore || r.Units < 1 || r.Units > r.Limit || r.Limit > store.MaxReaders:
+	case r.Kind != store.Lock && r.Kind != store.Semaphore || r.Units < 1 || r.Units > r.Limit ||
+		r.Limit > store.MaxReaders:
 		return r, errForeign
 	}
 	return r, nil

@@ -28,7 +28,8 @@ func TestKeysAreUsedAgain(t *testing.T) {
 	}
 	var keys []string
 	puts := 0
-	history := client.Watch(t.Context(), etcdstore.LineKey("busy"), clientv3.WithPrefix(), clientv3.WithRev(before.Header.Revision))
+	history := client.Watch(t.Context(), etcdstore.LineKey("busy"), clientv3.WithPrefix(),
+		clientv3.WithRev(before.Header.Revision))
 	for puts < 2*times {
 		for _, e := range (<-history).Events {
 			if e.IsCreate() {

@@ -61,7 +61,8 @@ type renewedStore struct {
 	server *leaseServer
 }
 
-func renewed(t *testing.T, renew func() (*etcdserverpb.LeaseKeepAliveResponse, error), test func(*testing.T, renewedStore)) {
+func renewed(t *testing.T, renew func() (*etcdserverpb.LeaseKeepAliveResponse, error),
+	test func(*testing.T, renewedStore)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFrame(nil, "")
@@ -187,7 +188,11 @@ func TestEvaluate(t *testing.T) {
 			ask := anAsk(random)
 			ahead[i] = entry{
 				record: record{Kind: ask.Kind, Units: ask.Units, Limit: ask.Limit},
-				kv:     &mvccpb.KeyValue{Key: []byte{byte('a' + i)}, CreateRevision: int64(i + 1), ModRevision: int64(i + 7)},
+				kv: &mvccpb.KeyValue{
+					Key:            []byte{byte('a' + i)},
+					CreateRevision: int64(i + 1),
+					ModRevision:    int64(i + 7),
+				},
 			}
 		}
 		ask := anAsk(random)
@@ -203,11 +208,15 @@ func TestEvaluate(t *testing.T) {
 			t.Fatalf("%+v behind %+v waits for %+v", ask, ahead, b)
 		}
 		if ask.Units == ask.Limit && at.kv != ahead[len(ahead)-1].kv {
-			t.Fatalf("%+v behind %+v waits for %+v, and not for the one before it: all would be told at once", ask, ahead, b)
+			t.Fatalf("%+v behind %+v waits for %+v, and not for the one before it: all would be told at once", ask,
+				ahead, b)
 		}
 	}
 	reader := store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
-	writer := entry{record: record{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}, kv: &mvccpb.KeyValue{Key: []byte("a")}}
+	writer := entry{
+		record: record{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		kv:     &mvccpb.KeyValue{Key: []byte("a")},
+	}
 	if _, b := evaluate([]entry{writer}, reader); b.key == "" {
 		t.Error("a reader behind a writer watches the whole line")
 	}

@@ -70,8 +70,8 @@ func (s *Store) Abilities() store.Abilities {
 		MinTTL:     s.ttl,
 		MaxTTL:     MaxTTL,
 		SessionTTL: s.ttl,
-		// A new leader gives every session its whole ttl again, and an election timeout more. With those of a second, which
-		// is etcd's default, elections and the look for what has expired add up to this.
+		// A new leader gives every session its whole ttl again, and an election timeout more. With those of a second,
+		// which is etcd's default, elections and the look for what has expired add up to this.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 5 * time.Second,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,

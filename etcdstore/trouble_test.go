@@ -26,8 +26,10 @@ func TestNoLeader(t *testing.T) {
 	t.Parallel()
 	type change = func(*servers.EtcdServer) error
 	for name, test := range map[string]struct{ lose, mend change }{
-		"killed": {func(e *servers.EtcdServer) error { return e.Kill() }, func(e *servers.EtcdServer) error { return e.Start() }},
-		"paused": {func(e *servers.EtcdServer) error { return e.Pause() }, func(e *servers.EtcdServer) error { return e.Continue() }},
+		"killed": {func(e *servers.EtcdServer) error { return e.Kill() },
+			func(e *servers.EtcdServer) error { return e.Start() }},
+		"paused": {func(e *servers.EtcdServer) error { return e.Pause() },
+			func(e *servers.EtcdServer) error { return e.Continue() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,7 +51,8 @@ func TestNoLeader(t *testing.T) {
 			})
 			checkFault(t, openError(t, url), false, "no leader")
 			helpless(t, s, held)
-			if _, err := hasty.Mutex("nobody's").TryLock(t.Context()); err == nil || errors.Is(err, holdfast.ErrLocked) {
+			if _, err := hasty.Mutex("nobody's").TryLock(t.Context()); err == nil ||
+				errors.Is(err, holdfast.ErrLocked) {
 				t.Errorf("TryLock without a majority: %v", err)
 			}
 			each(test.mend)
@@ -157,7 +160,8 @@ func TestLoginRunsOut(t *testing.T) {
 	for name, token := range map[string][]string{
 		// etcd looks once a second for the one, and rounds the other down to a second.
 		"simple": {"--auth-token", "simple", "--auth-token-ttl", "1"},
-		"JWT":    {"--auth-token", "jwt,ttl=2s,sign-method=ES256,pub-key=" + pair.CertFile + ",priv-key=" + pair.KeyFile},
+		"JWT": {"--auth-token", "jwt,ttl=2s,sign-method=ES256,pub-key=" + pair.CertFile + ",priv-key=" +
+			pair.KeyFile},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

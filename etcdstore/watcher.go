@@ -50,8 +50,8 @@ type watch struct {
 	puts     bool   // writing counts too, not only removal
 	asOf     int64  // the revision up to which its claim knows
 
-	// told is called when something happened there, or may have. event is nil if it is not known what. It is called by the
-	// watcher's goroutine, without its lock.
+	// told is called when something happened there, or may have. event is nil if it is not known what. It is called by
+	// the watcher's goroutine, without its lock.
 	told func(event *mvccpb.Event)
 }
 

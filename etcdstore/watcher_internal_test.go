@@ -59,7 +59,8 @@ func look(t *testing.T, test func(t *testing.T, p *post)) {
 			everyone: func() { p.everyone++ },
 			open: func(ctx context.Context) (etcdserverpb.Watch_WatchClient, error) {
 				s := &watchStream{
-					ctx: ctx, sent: make(chan *etcdserverpb.WatchRequest, 100), answers: make(chan *etcdserverpb.WatchResponse, 100),
+					ctx: ctx, sent: make(chan *etcdserverpb.WatchRequest, 100),
+					answers: make(chan *etcdserverpb.WatchResponse, 100),
 				}
 				p.streams = append(p.streams, s)
 				return s, nil
@@ -277,7 +278,13 @@ func TestSignOfLifeInIdleServer(t *testing.T) {
 			p.checkAlive()
 			for _, d := range p.demands() {
 				if d != "progress" && d[:6] == "create" {
-					p.says(&etcdserverpb.WatchResponse{Created: true, WatchId: p.last, Header: &etcdserverpb.ResponseHeader{Revision: 10}})
+					p.says(
+						&etcdserverpb.WatchResponse{
+							Created: true,
+							WatchId: p.last,
+							Header:  &etcdserverpb.ResponseHeader{Revision: 10},
+						},
+					)
 				}
 			}
 		}

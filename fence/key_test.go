@@ -68,7 +68,8 @@ func TestKeyRunsTheScriptAsItIs(t *testing.T) {
 		fmt.Sprint(answer) != fmt.Sprint(want) {
 		t.Errorf("got %v, %v, want %v", answer, err, want)
 	}
-	if answer, err := key.Do(t.Context(), newer, "return redis.call('GET', KEYS[1])", []string{"nothing"}); answer != nil ||
+	if answer, err := key.Do(t.Context(), newer, "return redis.call('GET', KEYS[1])",
+		[]string{"nothing"}); answer != nil ||
 		err != nil {
 		t.Errorf("a script that finds nothing gave %v, %v", answer, err)
 	}
@@ -107,7 +108,8 @@ func TestKeyErrors(t *testing.T) {
 	}
 	for _, name := range []string{"", "a\x00", "\xff", strings.Repeat("x", 513)} {
 		bad := fence.Key{Redis: db, Name: name}
-		for _, err := range []error{bad.Enter(t.Context(), newer), bad.SetFloor(t.Context(), newer), second(bad.Seen(t.Context()))} {
+		for _, err := range []error{bad.Enter(t.Context(), newer), bad.SetFloor(t.Context(), newer),
+			second(bad.Seen(t.Context()))} {
 			if !errors.Is(err, holdfast.ErrBadName) {
 				t.Errorf("%q: %v", name, err)
 			}

@@ -19,7 +19,8 @@ func TestRowNamesAreExact(t *testing.T) { namesAreExact(t, fenced) }
 
 func namesAreExact(t *testing.T, at site) {
 	db, fences := at(t)
-	for i, name := range []string{"a", "A", "a ", " a", "ä", "a\u0308", `'; DROP TABLE holdfast_fences; --`, "?", "$1", "%s", strings.Repeat("x", 512)} {
+	for i, name := range []string{"a", "A", "a ", " a", "ä", "a\u0308", `'; DROP TABLE holdfast_fences; --`, "?", "$1",
+		"%s", strings.Repeat("x", 512)} {
 		token := holdfast.Token(100-i) << 8
 		if err := fences.Row(name).Enter(t.Context(), db, token); err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -170,7 +170,8 @@ func TestIdentifiers(t *testing.T) {
 			}
 		}
 		bad := []string{
-			"a b", `a"`, "a`", "a'", "a;", "a--", "a)", "2a", "é", "a\n", "a?", "$1", "%s", ".a", "a.", "a..b", "a.b.c", "a.b c",
+			"a b", `a"`, "a`", "a'", "a;", "a--", "a)", "2a", "é", "a\n", "a?", "$1", "%s", ".a", "a.", "a..b", "a.b.c",
+			"a.b c",
 			strings.Repeat("x", 64),
 		}
 		for _, name := range bad {

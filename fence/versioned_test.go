@@ -30,7 +30,8 @@ func shopAt(t *testing.T, at site) (*sql.DB, fence.Table, fence.Versioned) {
 	t.Helper()
 	db, fences := at(
 		t,
-		"CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, note TEXT, version BIGINT NOT NULL DEFAULT 0)",
+		"CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, note TEXT, version BIGINT NOT NULL "+
+			"DEFAULT 0)",
 		"INSERT INTO items (id, stock) VALUES (42, 10)",
 	)
 	return db, fences, itemsIn(fences.Dialect)
@@ -154,7 +155,8 @@ func TestStatementsOfVersioned(t *testing.T) {
 	set := fence.Columns{"stock": int64(9), "note": "x"}
 	cases := map[fence.Dialect][]string{
 		fence.SQLite: {
-			"UPDATE `shop`.`items` SET `note` = ?, `stock` = ?, `rev` = `rev` + 1 WHERE `id` = ? AND `rev` = ? | x | 9 | 42 | 3",
+			"UPDATE `shop`.`items` SET `note` = ?, `stock` = ?, `rev` = `rev` + 1 WHERE `id` = ? AND `rev` = ? | x " +
+				"| 9 | 42 | 3",
 			"SELECT `rev` FROM `shop`.`items` WHERE `id` = ? | 42",
 		},
 		fence.PostgreSQL: {
@@ -162,7 +164,8 @@ func TestStatementsOfVersioned(t *testing.T) {
 			`SELECT "rev" FROM "shop"."items" WHERE "id" = $1 | 42`,
 		},
 		fence.MySQL: {
-			"UPDATE `shop`.`items` SET `note` = ?, `stock` = ?, `rev` = `rev` + 1 WHERE `id` = ? AND `rev` = ? | x | 9 | 42 | 3",
+			"UPDATE `shop`.`items` SET `note` = ?, `stock` = ?, `rev` = `rev` + 1 WHERE `id` = ? AND `rev` = ? | x " +
+				"| 9 | 42 | 3",
 			"SELECT `rev` FROM `shop`.`items` WHERE `id` = ? FOR UPDATE | 42",
 		},
 	}
@@ -228,7 +231,8 @@ func TestVersionedIdentifiers(t *testing.T) {
 		})
 	}
 	// A column that is not there must be an error, and never a string that is compared with the key.
-	if _, err := (fence.Versioned{Dialect: fence.SQLite, Table: "items", Key: "sku"}).Read(t.Context(), shop(t), "sku", nil); err == nil {
+	if _, err := (fence.Versioned{Dialect: fence.SQLite, Table: "items", Key: "sku"}).Read(t.Context(), shop(t), "sku",
+		nil); err == nil {
 		t.Error("a column that is not there was read")
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 // What most tests of this package do with a store, and what they look at behind its back.
 
-const ttl = 2 * time.Minute // longer than any of these tests should take, also where servers fail over on a busy machine
+// Longer than any of these tests should take, also where servers fail over on a busy machine.
+const ttl = 2 * time.Minute
 
 // claim makes a claim of an exclusive lock.
 func claim(name string) store.Claim { return testkit.Claim(name, ttl) }

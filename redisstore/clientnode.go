@@ -30,7 +30,10 @@ func (n *clientNode) Dedicate() (conn rueidis.DedicatedClient, cancel func()) {
 			return node.Dedicate()
 		}
 	}
-	return &unknownNode{builder: n.B(), err: fmt.Errorf("the client does not know the node %s yet", n.address)}, func() {}
+	return &unknownNode{
+		builder: n.B(),
+		err:     fmt.Errorf("the client does not know the node %s yet", n.address),
+	}, func() {}
 }
 
 // discover sends a command through the client for a key on the node. A node that no longer keeps the key redirects the

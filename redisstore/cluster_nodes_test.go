@@ -40,7 +40,8 @@ func TestClusterHostIsGone(t *testing.T) {
 	replicated(t, master)
 	gone.Store(true)
 	testkit.Must(t, master.Kill())
-	testkit.Await(t, "its end is noticed", missed.Load) // before, the outcome of a call is unknown: an error, and not asked again
+	// Before, the outcome of a call is unknown: an error, and not asked again.
+	testkit.Await(t, "its end is noticed", missed.Load)
 	kept := make(chan error, 1)
 	go func() { // it waits from now on
 		standings, err := s.Keep(context.Background(), []store.Claim{holder})

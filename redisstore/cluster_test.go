@@ -180,7 +180,8 @@ func TestClusterMasterKilled(t *testing.T) {
 	testkit.Keep(t, s, waiters[0], store.Held)
 	next := testkit.Waiting(t, s, claim(names[0]))
 	if next.Ticket <= waiters[0].Ticket+1_000_000 {
-		t.Errorf("the new master has given ticket %d after %d: it does not know what was lost", next.Ticket, waiters[0].Ticket)
+		t.Errorf("the new master has given ticket %d after %d: it does not know what was lost", next.Ticket,
+			waiters[0].Ticket)
 	}
 }
 
@@ -280,8 +281,10 @@ func TestClusterFaults(t *testing.T) {
 	testkit.CheckWorks(t, openAt(t, "rediss+cluster://:open@"+at))
 	checkFault(t, refusal(t, "rediss+cluster://:secret@"+at), true, "this user and password")
 	checkFault(t, openError(t, "redis+cluster://"+plain.Addr()), true, "it is no node of a cluster")
-	checkFault(t, openError(t, "rediss://:open@"+guarded.Nodes[0].Addr()+"?ca="+certificates.CAFile), true, "redis+cluster://")
-	testkit.CheckWorks(t, openAt(t, "rediss+cluster://:open@"+guarded.Nodes[3].Addr()+"?ca="+certificates.CAFile)) // a replica knows as much
+	checkFault(t, openError(t, "rediss://:open@"+guarded.Nodes[0].Addr()+"?ca="+certificates.CAFile), true,
+		"redis+cluster://")
+	// A replica knows as much.
+	testkit.CheckWorks(t, openAt(t, "rediss+cluster://:open@"+guarded.Nodes[3].Addr()+"?ca="+certificates.CAFile))
 	testkit.RefuseURLs(t, map[string]string{
 		"redis+cluster://":               "redis+cluster://h1",
 		"redis+cluster://a/1":            "no databases",
@@ -302,7 +305,8 @@ func TestNewInCluster(t *testing.T) {
 		testkit.Waiting(t, s, claim(name))
 	}
 	testkit.Check(t, s.Close())
-	if err := client.Do(t.Context(), client.B().Get().Key("x").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+	if err := client.Do(t.Context(), client.B().Get().Key("x").Build()).Error(); err != nil &&
+		!rueidis.IsRedisNil(err) {
 		t.Errorf("the client was closed with the store: %v", err)
 	}
 }
@@ -379,9 +383,12 @@ func TestArrivalBehindAWait(t *testing.T) {
 func TestSmallestACLInCluster(t *testing.T) {
 	t.Parallel()
 	const prefix = "tenant"
-	acl := "user me on >secret resetkeys ~holdfast:{tenant|* ~holdfast:{tenant}:id ~holdfast:{*}:mark:tenant ~holdfast:{*}:run:tenant " +
-		"resetchannels &holdfast:{*}:push:tenant:* -@all +ping +info +time +cluster|nodes +cluster|slots +ssubscribe +spublish +eval +evalsha +scan " +
-		"+get +getrange +set +incr +del +exists +pexpire +pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange " +
+	acl := "user me on >secret resetkeys ~holdfast:{tenant|* ~holdfast:{tenant}:id ~holdfast:{*}:mark:tenant " +
+		"~holdfast:{*}:run:tenant " +
+		"resetchannels &holdfast:{*}:push:tenant:* -@all +ping +info +time +cluster|nodes +cluster|slots " +
+		"+ssubscribe +spublish +eval +evalsha +scan " +
+		"+get +getrange +set +incr +del +exists +pexpire +pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank " +
+		"+zrange " +
 		"+zrangebyscore +zscore +zcard"
 	c := servers.RedisCluster(t)
 	for _, n := range c.Nodes {

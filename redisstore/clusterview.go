@@ -52,10 +52,11 @@ func (c *cluster) refresh(ctx context.Context) error {
 }
 
 const (
-	maxQueried  = 8                      // nodes that are queried at once
-	viewTimeout = 2 * time.Second        // how long a node may take to respond
-	viewGrace   = 100 * time.Millisecond // how long the others may take when one has responded, if that is more than the first took
-	staleAfter  = 30 * time.Second       // for how long a view is not believed that lacks what was known before
+	maxQueried  = 8               // nodes that are queried at once
+	viewTimeout = 2 * time.Second // how long a node may take to respond
+	// How long the others may take when one has responded, if that is more than the first took.
+	viewGrace  = 100 * time.Millisecond
+	staleAfter = 30 * time.Second // for how long a view is not believed that lacks what was known before
 )
 
 // readView queries some nodes, and believes for each slot the node that claims it with the latest epoch: a node that
@@ -264,7 +265,8 @@ func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]redis
 	}
 	conn, _ := client.Dedicate()
 	defer conn.Close()
-	return rediswire.FromRueidis(conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build())...), nil
+	return rediswire.FromRueidis(
+		conn.DoMulti(ctx, conn.B().ClusterNodes().Build(), conn.B().ClusterSlots().Build())...), nil
 }
 
 // readNames reads the preferred host of each master from the response to CLUSTER SLOTS. Each element is

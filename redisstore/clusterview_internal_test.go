@@ -32,10 +32,12 @@ g :0@0 master,noaddr - 0 0 6 disconnected 105
 		names map[string]string
 		want  []string // with ! if it is not what the node wants to be called
 	}{
-		{"nothing is known of names", nil, []string{"10.0.0.1:6379!", "10.0.0.2:6379!", "asked:6381!", "[fe80::1]:6379!"}},
+		{"nothing is known of names", nil, []string{"10.0.0.1:6379!", "10.0.0.2:6379!", "asked:6381!",
+			"[fe80::1]:6379!"}},
 		{"IPs are preferred", map[string]string{"a": "10.0.0.1", "b": "10.0.0.2", "c": "", "d": "fe80::1"},
 			[]string{"10.0.0.1:6379", "10.0.0.2:6379", "asked:6381", "[fe80::1]:6379"}},
-		{"names are preferred, and one has none", map[string]string{"a": "one.example", "b": "?", "c": "three", "d": "four"},
+		{"names are preferred, and one has none", map[string]string{"a": "one.example", "b": "?", "c": "three",
+			"d": "four"},
 			[]string{"one.example:6379", "10.0.0.2:6379!", "three:6381", "four:6379"}},
 		{"whatever leads to one leads to all", map[string]string{"a": "", "b": "", "c": "", "d": ""},
 			[]string{"asked:6379", "asked:6379", "asked:6381", "asked:6379"}},
@@ -52,8 +54,10 @@ g :0@0 master,noaddr - 0 0 6 disconnected 105
 			}
 		}
 	}
-	for _, bad := range []string{"", "a 10.0.0.1:1@2 master - 0 0 1 connected\n", "a 10.0.0.1 master - 0 0 1 connected 1\n",
-		"a 10.0.0.1:1@2 master - 0 0 x connected 1\n", "a 10.0.0.1:1@2 master - 0 0 1 connected 2-1\n", "a 10.0.0.1:1@2 master - 0 0 1 connected 0-16384\n"} {
+	for _, bad := range []string{"", "a 10.0.0.1:1@2 master - 0 0 1 connected\n",
+		"a 10.0.0.1 master - 0 0 1 connected 1\n",
+		"a 10.0.0.1:1@2 master - 0 0 x connected 1\n", "a 10.0.0.1:1@2 master - 0 0 1 connected 2-1\n",
+		"a 10.0.0.1:1@2 master - 0 0 1 connected 0-16384\n"} {
 		if view, err := readView(bad, nil, ""); !errors.Is(err, errShape) {
 			t.Errorf("%q gives %+v and %v", bad, view, err)
 		}
@@ -65,10 +69,14 @@ func newDeafCluster(t *testing.T) *cluster {
 	t.Helper()
 	s := newBase("redis at nowhere", settings{})
 	c := s.newCluster(nil, func(address string) (rueidis.Client, bool, error) {
-		client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, rueidis.ClientOption{InitAddress: []string{address}},
+		client, err := rediswire.NewClient(
+			s.frame.Life(),
+			dialTimeout,
+			rueidis.ClientOption{InitAddress: []string{address}},
 			func(context.Context, string, *tls.Config) (net.Conn, error) {
 				return nil, errors.New("nobody is there")
-			})
+			},
+		)
 		return client, true, err
 	})
 	s.topology = c
@@ -102,8 +110,10 @@ func TestBelieve(t *testing.T) {
 		err  error
 	}{
 		{[]claimed{claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "aabb-", nil},
-		{[]claimed{claim("a", 1, 0, 2), claim("b", 2, 3, 3), claim("b", 2, 2, 3)}, "aabb-", nil},                      // one has not heard that b got a slot
-		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 3), claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", nil}, // c has a's place
+		// One has not heard that b got a slot.
+		{[]claimed{claim("a", 1, 0, 2), claim("b", 2, 3, 3), claim("b", 2, 2, 3)}, "aabb-", nil},
+		// C has a's place.
+		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 3), claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", nil},
 		{[]claimed{claim("a", 1, 0, 1), claim("b", 2, 2, 3)}, "ccbb-", errStaleView},
 		{[]claimed{claim("c", 3, 0, 1), claim("b", 2, 2, 2)}, "ccb--", nil},
 		{[]claimed{claim("c", 3, 0, 1), claim("d", 4, 2, 4)}, "ccddd", nil},
@@ -144,7 +154,8 @@ func TestDoubtIsLookedInto(t *testing.T) {
 	s.topology = c
 	defer s.Close()
 	c.epoch = 2
-	if err := c.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err, errStaleView) {
+	if err := c.believe([]claimed{{id: "a", address: "a:1", epoch: 1, slots: []slotRange{{0, 1}}}}); !errors.Is(err,
+		errStaleView) {
 		t.Fatal(err)
 	}
 	select {
@@ -161,7 +172,12 @@ func TestDoubtIsLookedInto(t *testing.T) {
 func TestSettleNames(t *testing.T) {
 	c := newDeafCluster(t)
 	say := func(address string, how string) claimed {
-		return claimed{id: "a", address: address, named: strings.Contains(how, "named"), own: strings.Contains(how, "own")}
+		return claimed{
+			id:      "a",
+			address: address,
+			named:   strings.Contains(how, "named"),
+			own:     strings.Contains(how, "own"),
+		}
 	}
 	for _, step := range []struct {
 		all  []claimed
@@ -171,7 +187,8 @@ func TestSettleNames(t *testing.T) {
 		{[]claimed{say("10.0.0.1:1", ""), say("a.example:1", "named")}, "a.example:1"},
 		{[]claimed{say("10.0.0.1:1", "")}, "a.example:1"},
 		{[]claimed{say("10.0.0.1:1", "own")}, "a.example:1"},
-		{[]claimed{say("a.example:1", "named"), say("b.example:1", "own named"), say("a.example:1", "named")}, "b.example:1"},
+		{[]claimed{say("a.example:1", "named"), say("b.example:1", "own named"), say("a.example:1", "named")},
+			"b.example:1"},
 	} {
 		said := fmt.Sprint(step.all)
 		c.chooseAddresses(step.all)
@@ -186,7 +203,8 @@ func TestSettleNames(t *testing.T) {
 // Where a node says that a slot is kept, it is asked for, by whatever name.
 func TestMovedTo(t *testing.T) {
 	c := newDeafCluster(t)
-	if err := c.believe([]claimed{{id: "a", address: "a.example:1", named: true, epoch: 1, slots: []slotRange{{0, 9}}}}); err != nil {
+	if err := c.believe([]claimed{{id: "a", address: "a.example:1", named: true, epoch: 1, slots: []slotRange{{0,
+		9}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]string{
@@ -230,9 +248,17 @@ func TestSurvey(t *testing.T) {
 		{[]string{"answers", "is silent"}, 1, true}, // it is not waited for
 	} {
 		lost := newUnlocated("nobody says", "", explain)
-		said := queryAll(t.Context(), s.frame, 50*time.Millisecond, lost, test.asked, ask, func([]string) time.Duration {
-			return time.Millisecond
-		})
+		said := queryAll(
+			t.Context(),
+			s.frame,
+			50*time.Millisecond,
+			lost,
+			test.asked,
+			ask,
+			func([]string) time.Duration {
+				return time.Millisecond
+			},
+		)
 		if len(said) != test.said || store.Final(s.frame.Fault(t.Context(), lost)) != test.final {
 			t.Errorf("of %q %q have answered, otherwise %v", test.asked, said, lost)
 		}

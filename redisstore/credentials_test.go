@@ -110,7 +110,9 @@ func TestCredentialsFail(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true})
+	client, err := rueidis.NewClient(
+		rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true},
+	)
 	testkit.Must(t, err)
 	defer client.Close()
 	_, err = redisstore.New(t.Context(), client, redisstore.WithCredentials(

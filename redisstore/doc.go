@@ -23,9 +23,9 @@
 //	prefix=P                separates the tenants of one database
 //	ttl=10s                 the default ttl
 //	startup-delay=60s       grant nothing for this long after the server has started or has lost its data
-//	mode=plain              locks as other libraries have them, instead of queues (see below); the default is mode=queue
-//	retry=100ms, drift=0.01 for plain mode: how often to check whether another library has released a lock, and the part
-//	                        of the ttl by which a lease ends before the server lets it expire
+//	mode=plain              locks as other libraries have them, instead of queues (see below); mode=queue is default
+//	retry=100ms, drift=0.01 for plain mode: how often to check whether another library has released a lock, and the
+//	                        part of the ttl by which a lease ends before the server lets it expire
 //	eviction=refuse         refuse a server that may evict locks when its memory is full (default: warn)
 //	wait-replicas=2         a grant or a renewal counts only when this many replicas have acknowledged it
 //	wait-timeout=1s         how long they may take; well below a quarter of the ttl
@@ -157,8 +157,8 @@
 // For the prefix P (for none, leave P empty):
 //
 //	user holdfast on >PASSWORD resetkeys ~holdfast:{P|* ~holdfast:{P}:* resetchannels &holdfast:{P}:push:* -@all
-//	    +ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del +exists +pexpire
-//	    +pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard
+//	    +ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del +exists
+//	    +pexpire +pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard
 //
 // With wait-replicas also +wait. In a cluster the keys are
 //
@@ -170,7 +170,8 @@
 // In plain mode, for the prefix P:
 //
 //	user holdfast on >PASSWORD resetkeys ~P* ~holdfast:{}:* resetchannels &holdfast:{}:push:* -@all
-//	    +ping +info +time +select +subscribe +unsubscribe +publish +eval +evalsha +get +set +incr +del +exists +pexpire +pttl
+//	    +ping +info +time +select +subscribe +unsubscribe +publish +eval +evalsha +get +set +incr +del +exists
+//	    +pexpire +pttl
 //
 // SCAN is for listing names only. It shows the names of other tenants' keys, which Redis cannot prevent.
 package redisstore

@@ -42,8 +42,10 @@ func (b *base) examine(ctx context.Context) (all []store.Finding) {
 	})
 	if err != nil {
 		all = append(all, store.Finding{
-			Check: "server", Level: store.Warn, Found: "a server could not be examined: " + b.frame.Fault(ctx, err).Error(),
-			Why: "names that it keeps cannot be locked while it is away", Fix: "start it, or let a replica take its place",
+			Check: "server", Level: store.Warn, Found: "a server could not be examined: " + b.frame.Fault(ctx,
+				err).Error(),
+			Why: "names that it keeps cannot be locked while it is away",
+			Fix: "start it, or let a replica take its place",
 		})
 	}
 	switch t := b.topology.(type) {
@@ -142,7 +144,9 @@ func (c *census) add(ctx context.Context, conn rediswire.Doer) error {
 	ctx, cancel := context.WithTimeout(ctx, censusWithin)
 	defer cancel()
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		next, keys, err := scan(conn.Do(ctx, conn.B().Scan().Cursor(cursor).Match(`holdfast:*`).Count(censusPage).Build()))
+		next, keys, err := scan(
+			conn.Do(ctx, conn.B().Scan().Cursor(cursor).Match(`holdfast:*`).Count(censusPage).Build()),
+		)
 		if err == nil {
 			err = c.count(ctx, conn, keys)
 		}
@@ -216,8 +220,10 @@ func (c *census) finding() store.Finding {
 		f.Why, f.Fix = "holdfast ls needs that; locks do not", "grant +scan and +pttl to this user"
 	case len(c.permanent) > 0:
 		f.Level = store.Warn
-		f.Found = fmt.Sprintf("%d keys of queues never expire, such as %s", len(c.permanent), store.Quote(c.permanent[0]))
-		f.Why = "they were changed by hand (PERSIST, RESTORE, SET); a claim in them may never expire, and block its name"
+		f.Found = fmt.Sprintf("%d keys of queues never expire, such as %s", len(c.permanent),
+			store.Quote(c.permanent[0]))
+		f.Why = "they were changed by hand (PERSIST, RESTORE, SET); a claim in them may never expire, and block " +
+			"its name"
 		f.Fix = "holdfast show NAME; if it is not in use: DEL KEY"
 	case len(c.foreign) > 0:
 		f.Level = store.Warn

@@ -49,7 +49,8 @@ func Example() {
 // Open takes a URL, and options for what is not in the URL.
 func ExampleOpen() {
 	ctx := context.Background()
-	s, err := redisstore.Open(ctx, os.Getenv("REDIS_URL"), redisstore.WithPrefix("shop"), redisstore.WithEvictionRefused())
+	s, err := redisstore.Open(ctx, os.Getenv("REDIS_URL"), redisstore.WithPrefix("shop"),
+		redisstore.WithEvictionRefused())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -301,7 +301,8 @@ func TestTicketsRiseWhenOldMasterIsBack(t *testing.T) {
 	testkit.Must(t, r.Promote(0))
 	second := draw(successor)
 	testkit.Must(t, successor.Kill())
-	for _, args := range [][]string{{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}} { // demoted, and promoted
+	// Demoted, and promoted.
+	for _, args := range [][]string{{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}} {
 		do(t, old, args...)
 	}
 	if third := draw(old); third <= second {

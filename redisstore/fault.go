@@ -63,8 +63,9 @@ func (e *unlocatedError) Error() string { return e.what + ": " + strings.Join(e.
 // queryAll queries several servers at once. It ends when all have responded, after its patience, or after the time that
 // enough grants the other servers: zero while the responses are not enough. It notes in lost why servers did not
 // respond.
-func queryAll[T any](ctx context.Context, f *frame.Frame, patience time.Duration, lost *unlocatedError, addresses []string,
-	ask func(ctx context.Context, address string) (T, error), enough func(said []T) time.Duration) (said []T) {
+func queryAll[T any](ctx context.Context, f *frame.Frame, patience time.Duration, lost *unlocatedError,
+	addresses []string, ask func(ctx context.Context, address string) (T, error),
+	enough func(said []T) time.Duration) (said []T) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	type reply struct {

@@ -34,7 +34,8 @@ func TestOpenFaults(t *testing.T) {
 		{"no such database", "redis://" + plain.Addr() + "/99", true, "no database of this number"},
 		{"TLS to a plain port", "rediss://" + plain.Addr(), false, "does it speak TLS there"},
 		{"an unknown authority", "rediss://" + encrypted.Addr(), true, "not trusted"},
-		{"another name", "rediss://" + encrypted.Addr() + "?server-name=elsewhere&ca=" + certificates.CAFile, true, "not trusted"},
+		{"another name", "rediss://" + encrypted.Addr() + "?server-name=elsewhere&ca=" + certificates.CAFile, true,
+			"not trusted"},
 		{"plain to a TLS port", "redis://" + encrypted.Addr(), false, "cannot be reached"},
 		{"nobody there", "redis://" + nobody, false, "cannot be reached"},
 		{"no such socket", "redis+unix:///nowhere/at/all", false, "cannot be reached"},
@@ -110,8 +111,9 @@ func TestUnusableServers(t *testing.T) {
 	t.Parallel()
 	for says, info := range map[string]string{
 		"it is Dragonfly df-v1.40.1, whose INFO has no run_id": dragonflyInfo,
-		"it is KeyDB 6.3.4 as an active replica":               strings.Replace(keydbInfo, "master", "active-replica", 1),
-		"it is KeyDB 6.0.16, and Redis 6.2 is the oldest":      strings.Replace(keydbInfo, "6.3.4", "6.0.16", 1),
+		"it is KeyDB 6.3.4 as an active replica": strings.Replace(keydbInfo, "master", "active-replica",
+			1),
+		"it is KeyDB 6.0.16, and Redis 6.2 is the oldest": strings.Replace(keydbInfo, "6.3.4", "6.0.16", 1),
 		"it is a Sentinel":                     strings.Replace(valkeyInfo, "standalone", "sentinel", 1),
 		"it is a node of a cluster; name that": strings.Replace(valkeyInfo, "standalone", "cluster", 1),
 
@@ -131,14 +133,17 @@ func TestUnusableServers(t *testing.T) {
 // before anything was written there.
 func TestServersAreProbed(t *testing.T) {
 	t.Parallel()
-	const undeclared = "-ERR Error running script (call to f_1): @user_script:3: script tried accessing undeclared key, key: x"
+	const undeclared = "-ERR Error running script (call to f_1): @user_script:3: script tried accessing undeclared " +
+		"key, key: x"
 	for _, test := range []struct {
 		command, answer, says string
 	}{
 		{"PROBE", undeclared, "--default_lua_flags=allow-undeclared-keys"},
-		{"PROBE", "-ERR This Redis command is not allowed from script script: f_1", "keeps scripts from a command that locks need"},
+		{"PROBE", "-ERR This Redis command is not allowed from script script: f_1",
+			"keeps scripts from a command that locks need"},
 		{"PROBE", "-ERR Unknown Redis command called from script script: f_1", "lacks a command that locks need"},
-		{"PROBE", "-ERR unknown command 'EVALSHA', with args beginning with: 'abc' ", "it runs no scripts: it refused: unknown command 'EVALSHA'"},
+		{"PROBE", "-ERR unknown command 'EVALSHA', with args beginning with: 'abc' ",
+			"it runs no scripts: it refused: unknown command 'EVALSHA'"},
 		{"PROBE", "-NOPERM this user has no permissions to run the 'evalsha' command", "lacks a permission"},
 		{"PROBE", ":1", "shape"},
 	} {
@@ -188,10 +193,13 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"-LOADING Redis is loading the dataset in memory", false, "still loading"},
 		{"-READONLY You can't write against a read only replica. script: x, on @user_script:1.", false, "a replica"},
-		{"-ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -READONLY You can't write.", false, "a replica"},
-		{"-OOM command not allowed when used memory > 'maxmemory'. script: x, on @user_script:1.", false, "memory is full"},
+		{"-ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -READONLY You can't write.", false,
+			"a replica"},
+		{"-OOM command not allowed when used memory > 'maxmemory'. script: x, on @user_script:1.", false,
+			"memory is full"},
 		{"-BUSY Redis is busy running a script.", false, "busy"},
-		{"-MISCONF Redis is configured to save RDB snapshots, but is currently unable to persist on disk.", false, "cannot save"},
+		{"-MISCONF Redis is configured to save RDB snapshots, but is currently unable to persist on disk.", false,
+			"cannot save"},
 		{"-NOPERM this user has no permissions to run the 'evalsha' command", true, "lacks a permission"},
 		{"-ERR ACL failure in script: User x has no permissions to run the 'zadd' command", true, "lacks a permission"},
 		{"-WRONGTYPE Operation against a key holding the wrong kind of value script: x", true, "another kind"},
@@ -223,7 +231,8 @@ func TestRefusals(t *testing.T) {
 				}
 			case name == "Names" && strings.HasPrefix(test.answer, "*"): // a list of one it takes for what it asked for
 			default:
-				t.Run(fmt.Sprintf("%s %.20q", name, test.answer), func(t *testing.T) { checkFault(t, err, test.final, test.says) })
+				t.Run(fmt.Sprintf("%s %.20q", name, test.answer),
+					func(t *testing.T) { checkFault(t, err, test.final, test.says) })
 			}
 		}
 		s.Close()
@@ -236,7 +245,8 @@ func TestSilentServer(t *testing.T) {
 	f := newFake(t)
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
-	calls := func() map[string]func(context.Context) error { // of a new store: after some seconds it gives the connection up
+	// Of a new store: after some seconds it gives the connection up.
+	calls := func() map[string]func(context.Context) error {
 		return testkit.Calls(openAt(t, "redis://"+f.addr()), c)
 	}
 	for name := range calls() {

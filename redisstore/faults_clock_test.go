@@ -99,7 +99,9 @@ func TestClockBack(t *testing.T) {
 	over := third.Until()
 	fourth := w.Take(next)
 	if late := time.Since(over); late < step || late > step+testkit.Patience {
-		t.Errorf("the lock of a holder that was cut off was free %v after its lease was over, want after the step of %v", late, step)
+		t.Errorf(
+			"the lock of a holder that was cut off was free %v after its lease was over, want after the step of %v",
+			late, step)
 	}
 	mend()
 	w.MustExclude(first, second, third, fourth)

@@ -85,7 +85,8 @@ func (s *scene) check(outcome *crowds.Outcome) {
 	if s.lost != (history.Interval{}) {
 		s.Logf("%d holds broke a rule while claims were lost", len(findings))
 		// Even then no ticket is given twice.
-		findings = slices.DeleteFunc(findings, func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark })
+		findings = slices.DeleteFunc(findings,
+			func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark })
 		outside := outcome.Outside(s.lost)
 		findings = append(append(findings, check.Overlap(outside)...), check.Tokens(outside)...)
 	}

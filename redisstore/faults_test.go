@@ -32,9 +32,12 @@ func TestFaults(t *testing.T) {
 		{name: "kill -9, restart with data", saves: true, strike: (*scene).killServer},
 		{name: "kill -9, restart with data, Valkey", saves: true, valkey: true, strike: (*scene).killServer},
 		{name: "kill -9, restart without data", strike: func(s *scene) { s.losing(s.loseServer) }},
-		{name: "kill -9, restart without data, startup delay", query: "&startup-delay=" + crowdTTL.String(), strike: (*scene).loseServer},
-		{name: "server stopped for less than the ttl", effect: testkit.Harmless, strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
-		{name: "server stopped for more than the ttl", effect: testkit.MustHurt, strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
+		{name: "kill -9, restart without data, startup delay", query: "&startup-delay=" + crowdTTL.String(),
+			strike: (*scene).loseServer},
+		{name: "server stopped for less than the ttl", effect: testkit.Harmless,
+			strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
+		{name: "server stopped for more than the ttl", effect: testkit.MustHurt,
+			strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
 		{name: "connections killed", strike: (*scene).killConnections},
 		{name: "scripts flushed", effect: testkit.Harmless, strike: (*scene).flushScripts},
 		{name: "replies swallowed", effect: testkit.MustHurt, strike: func(s *scene) {
@@ -50,7 +53,8 @@ func TestFaults(t *testing.T) {
 		{name: "late requests", strike: func(s *scene) { s.late(proxy.Requests) }},
 		{name: "late replies", strike: func(s *scene) { s.late(proxy.Down) }},
 		{name: "kill -9 of a process", effect: testkit.Harmless, strike: func(s *scene) { s.Must(s.Crowd.Kill(0)) }},
-		{name: "kill -9 of all processes", effect: testkit.Harmless, strike: func(s *scene) { s.Must(s.Crowd.Close()) }},
+		{name: "kill -9 of all processes", effect: testkit.Harmless,
+			strike: func(s *scene) { s.Must(s.Crowd.Close()) }},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

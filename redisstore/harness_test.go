@@ -53,7 +53,8 @@ func newWays(t testing.TB, nodes []*servers.RedisServer) testkit.Ways {
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	ways := newWays(t, h.nodes)
-	s, err := redisstore.OpenDetour(t.Context(), testkit.Locate(t, h.url+"?prefix="+url.QueryEscape(prefix)), ways.Detour)
+	s, err := redisstore.OpenDetour(t.Context(), testkit.Locate(t, h.url+"?prefix="+url.QueryEscape(prefix)),
+		ways.Detour)
 	testkit.Must(t, err)
 	return s, ways.Links()
 }

@@ -150,11 +150,16 @@ func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, a
 		return standing, nil
 	case "b":
 		return store.Status{}, &store.Fault{Store: s.frame.Name, Err: fmt.Errorf(
-			"it was started again or has lost its data, and nothing is granted for another %v (startup-delay)", w.millis())}
+			"it was started again or has lost its data, and nothing is granted for another %v (startup-delay)",
+			w.millis(),
+		)}
 	case "mark":
 		return store.Status{}, s.badMark(at, w.rest)
 	case "mismatch":
-		inUse := store.Demand{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))} //nolint:gosec // of so many bits
+		inUse := store.Demand{
+			Kind:  store.Kind(w.number(8)),
+			Limit: int32(w.number(32)),
+		} //nolint:gosec // of so many bits
 		if !w.bad {
 			return store.Status{}, &store.MismatchError{InUse: inUse}
 		}
@@ -185,7 +190,8 @@ func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim,
 func (s *lines) withdraw(ctx context.Context, c store.Claim, ticket uint64, refused error) error {
 	c.Ticket = ticket
 	if err := s.Leave(ctx, c); err != nil && !s.frame.Closed() {
-		why := fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused) //nolint:errorlint // these may be final
+		//nolint:errorlint // these may be final
+		why := fmt.Errorf("it has joined and cannot be withdrawn (%v): %v", err, refused)
 		return &store.Fault{Store: s.frame.Name, Err: why}
 	}
 	return refused

@@ -127,7 +127,8 @@ func (m *model) check() {
 			want = store.Held
 		}
 		if p.ID != c.ID || p.Demand != c.Demand || p.Turn != c.Turn || p.State != want {
-			m.t.Errorf("place %d is %v for %+v, %v; want %v for %+v, %v", i, p.ID, p.Demand, p.State, c.ID, c.Demand, want)
+			m.t.Errorf("place %d is %v for %+v, %v; want %v for %+v, %v", i, p.ID, p.Demand, p.State, c.ID, c.Demand,
+				want)
 		}
 	}
 	for i, c := range m.claims {

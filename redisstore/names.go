@@ -129,7 +129,8 @@ func (s *lines) namesOn(ctx context.Context, n *node, prefix string, found func(
 }
 
 // scan gives one page of names.
-func (s *lines) scan(ctx context.Context, n *node, prefix string, cursor uint64) (names []string, next uint64, err error) {
+func (s *lines) scan(ctx context.Context, n *node, prefix string,
+	cursor uint64) (names []string, next uint64, err error) {
 	keys, next, err := s.scanKeys(ctx, n, prefix, cursor)
 	if err != nil {
 		return nil, 0, err
@@ -141,7 +142,8 @@ func (s *lines) scan(ctx context.Context, n *node, prefix string, cursor uint64)
 }
 
 // scanKeys returns one page of keys that may be those of queues with this prefix.
-func (s *lines) scanKeys(ctx context.Context, n *node, prefix string, cursor uint64) (keys []string, next uint64, err error) {
+func (s *lines) scanKeys(ctx context.Context, n *node, prefix string,
+	cursor uint64) (keys []string, next uint64, err error) {
 	if err := s.frame.Alive(ctx); err != nil {
 		return nil, 0, err
 	}

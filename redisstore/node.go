@@ -126,7 +126,8 @@ func (b *base) connect(n *node, p *plug) (*wire, error) {
 	made := func() (*rediswire.Wire, error) { return rediswire.Connect(&p.Tasks, n.client) }
 	if p == &n.acked { // a WAIT may take longer than a server may be silent otherwise
 		made = func() (*rediswire.Wire, error) {
-			return rediswire.ConnectPushes(&p.Tasks, n.client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+			return rediswire.ConnectPushes(&p.Tasks, n.client,
+				rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
 		}
 	}
 	w, err := newWire(made())

@@ -15,9 +15,12 @@ import (
 
 // smallestACL is the one of the package's documentation.
 func smallestACL(prefix string) string {
-	return strings.NewReplacer("{P", "{"+prefix).Replace("user me on >secret resetkeys ~holdfast:{P|* ~holdfast:{P}:* resetchannels &holdfast:{P}:push:* -@all " +
-		"+ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del +exists +pexpire " +
-		"+pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard")
+	return strings.NewReplacer("{P", "{"+prefix).
+		Replace("user me on >secret resetkeys ~holdfast:{P|* ~holdfast:{P}:* resetchannels &holdfast:{P}:push:* " +
+			"-@all " +
+			"+ping +info +time +select +subscribe +publish +eval +evalsha +scan +get +getrange +set +incr +del " +
+			"+exists +pexpire " +
+			"+pexpireat +pttl +hget +hset +hdel +zadd +zrem +zrank +zrange +zrangebyscore +zscore +zcard")
 }
 
 func TestSmallestACL(t *testing.T) {
@@ -42,7 +45,10 @@ func TestSmallestACLIsSmallest(t *testing.T) {
 		if !strings.HasPrefix(command, "+") || command == "+ping" { // rueidis pings when it is idle
 			continue
 		}
-		do(t, server, append([]string{"ACL", "SETUSER", "me", "reset", "on"}, slices.Delete(slices.Clone(all), i, i+1)...)...)
+		do(
+			t,
+			server,
+			append([]string{"ACL", "SETUSER", "me", "reset", "on"}, slices.Delete(slices.Clone(all), i, i+1)...)...)
 		s, err := tryOpen(t, "redis://me:secret@"+server.Addr()+"/1")
 		if err == nil {
 			err = testkit.Tour(t.Context(), s)
@@ -61,21 +67,25 @@ func TestSmallestACLIsSmallest(t *testing.T) {
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	certificates := servers.NewCertificates(t)
-	encrypted := servers.Redis(t, servers.TLS(certificates), servers.Password("open sesame"), servers.Args("--tls-auth-clients", "yes"))
+	encrypted := servers.Redis(t, servers.TLS(certificates), servers.Password("open sesame"),
+		servers.Args("--tls-auth-clients", "yes"))
 	plain := servers.Redis(t)
 	own := fmt.Sprintf("cert=%s&key=%s", certificates.CertFile, certificates.KeyFile)
 	authority := "&ca=" + certificates.CAFile
 	for name, url := range map[string]string{
-		"TLS":                  "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own + authority,
-		"TLS by another name":  "rediss://default:open%20sesame@" + encrypted.Addr() + "?" + own + authority + "&server-name=localhost",
-		"TLS without checking": "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own + "&insecure-skip-verify=true",
-		"a database":           "redis://" + plain.Addr() + "/3",
-		"a socket":             "redis+unix://" + plain.Socket() + "?db=3&prefix=socket",
-		"an odd prefix":        "redis://" + plain.Addr() + "?prefix=" + url.QueryEscape("{a|b}*\n%"),
+		"TLS": "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own + authority,
+		"TLS by another name": "rediss://default:open%20sesame@" + encrypted.Addr() + "?" + own + authority +
+			"&server-name=localhost",
+		"TLS without checking": "rediss://:open%20sesame@" + encrypted.Addr() + "?" + own +
+			"&insecure-skip-verify=true",
+		"a database":    "redis://" + plain.Addr() + "/3",
+		"a socket":      "redis+unix://" + plain.Socket() + "?db=3&prefix=socket",
+		"an odd prefix": "redis://" + plain.Addr() + "?prefix=" + url.QueryEscape("{a|b}*\n%"),
 	} {
 		t.Run(name, func(t *testing.T) { testkit.CheckWorks(t, openAt(t, url)) })
 	}
-	if got := do(t, plain, "KEYS", "*"); !strings.Contains(got, "holdfast:{%7Ba%7Cb%7D%2A%0A%25}:mark") || strings.Contains(got, "socket") {
+	if got := do(t, plain, "KEYS", "*"); !strings.Contains(got, "holdfast:{%7Ba%7Cb%7D%2A%0A%25}:mark") ||
+		strings.Contains(got, "socket") {
 		t.Errorf("database 0 has the keys %s, want those of the odd prefix", got)
 	}
 }
@@ -114,7 +124,8 @@ func TestNew(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	clock := servers.NewClock(t)
-	server := servers.Redis(t, servers.Env(clock.Env()...), servers.Args("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))
+	server := servers.Redis(t, servers.Env(clock.Env()...),
+		servers.Args("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))
 	clock.Step(-time.Hour)
 	client := handIn(t, server.Addr())
 	var said testkit.Log

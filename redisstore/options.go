@@ -132,7 +132,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("%w: plain mode is for one server; mode=queue, the default, works in a cluster",
 			store.ErrUnsupported)
 	case !p.on:
-		return fmt.Errorf("%w: WithRetry, WithDrift and WithValue are for plain mode (WithPlainMode)", store.ErrUnsupported)
+		return fmt.Errorf("%w: WithRetry, WithDrift and WithValue are for plain mode (WithPlainMode)",
+			store.ErrUnsupported)
 	case s.guard != 0:
 		return fmt.Errorf("%w: plain mode has no startup delay, which other libraries would ignore; "+
 			"mode=queue, the default, has one", store.ErrUnsupported)

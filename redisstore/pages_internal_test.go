@@ -11,7 +11,8 @@ import (
 func TestPagesOfChangingLine(t *testing.T) {
 	page := func(states string) (places []store.Entry) {
 		for _, state := range states {
-			places = append(places, store.Entry{State: map[rune]store.State{'h': store.Held, 'w': store.Waiting}[state]})
+			places = append(places,
+				store.Entry{State: map[rune]store.State{'h': store.Held, 'w': store.Waiting}[state]})
 		}
 		return places
 	}

@@ -74,7 +74,8 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	defer call.End()
 	switch {
 	case !c.Exclusive():
-		return store.Status{}, fmt.Errorf("%w: plain mode has no shared locks; mode=queue, which is the default, has them", store.ErrUnsupported)
+		return store.Status{}, fmt.Errorf(
+			"%w: plain mode has no shared locks; mode=queue, which is the default, has them", store.ErrUnsupported)
 	case c.Floor >= maxExact:
 		return store.Status{}, store.ErrFloor
 	}
@@ -110,7 +111,14 @@ func (p *plainMode) trying(b *plainClaim, before string, c *store.Claim, w *wire
 	p.mu.Unlock()
 	return execution{
 		Keys: []string{b.key, p.at.mark, b.tombstone()},
-		Args: []string{want, more, p.valueRest(c.Owner, w), millis(c.TTL + c.Grace), strconv.FormatUint(floor, 10), before},
+		Args: []string{
+			want,
+			more,
+			p.valueRest(c.Owner, w),
+			millis(c.TTL + c.Grace),
+			strconv.FormatUint(floor, 10),
+			before,
+		},
 	}
 }
 
@@ -395,7 +403,11 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 // Names returns ErrUnsupported: the key of a lock cannot be told from other keys.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=queue, the default, can list them", store.ErrUnsupported))
+		yield(
+			"",
+			fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=queue, the default, can list them",
+				store.ErrUnsupported),
+		)
 	}
 }
 

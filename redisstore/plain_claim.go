@@ -47,7 +47,8 @@ func (p *plainMode) localClaim(c *store.Claim) (b *plainClaim, before string, er
 		}
 		p.bids[b.id] = b
 		if !c.Try {
-			p.subscriptions.Join(b.key, b) // before it tries: a release may be published while the response is on its way
+			// Before it tries: a release may be published while the response is on its way.
+			p.subscriptions.Join(b.key, b)
 		}
 	}
 	before = b.begin()
@@ -60,7 +61,11 @@ func (p *plainMode) newBid(c *store.Claim) (*plainClaim, error) {
 		return b, nil
 	}
 	if b.value = p.set.value(*c); b.value == "" {
-		return nil, &store.Fault{Store: p.base.frame.Name, Final: true, Err: errors.New("the function of WithValue returned an empty value")}
+		return nil, &store.Fault{
+			Store: p.base.frame.Name,
+			Final: true,
+			Err:   errors.New("the function of WithValue returned an empty value"),
+		}
 	}
 	return b, nil
 }

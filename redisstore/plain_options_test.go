@@ -41,7 +41,8 @@ func TestPlainDrift(t *testing.T) {
 		standing, err := s.Join(t.Context(), c)
 		ended := time.Now()
 		if err != nil || standing.Until.Before(began.Add(lasts)) || standing.Until.After(ended.Add(lasts)) {
-			t.Errorf("%q: it lasts %v of %v from when it was asked for, want %v; %v", query, standing.Until.Sub(began), ttl, lasts, err)
+			t.Errorf("%q: it lasts %v of %v from when it was asked for, want %v; %v", query, standing.Until.Sub(began),
+				ttl, lasts, err)
 		}
 	}
 }
@@ -113,7 +114,8 @@ func TestPlainHasTheRest(t *testing.T) {
 
 	leads, err := locks.Election("chief").Campaign(ctx)
 	testkit.Must(t, err)
-	if leader, err := locks.Election("chief").Leader(ctx); err != nil || leader.Info != "nightly" || leader.Token != leads.Token() {
+	if leader, err := locks.Election("chief").Leader(ctx); err != nil || leader.Info != "nightly" ||
+		leader.Token != leads.Token() {
 		t.Errorf("the leader is %+v, %v", leader, err)
 	}
 	testkit.Unlock(t, leads)
@@ -134,7 +136,8 @@ func TestPlainValue(t *testing.T) {
 		}
 		return c.Owner.Label + "-" + c.ID.String()
 	})
-	s, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithPrefix("lock:"), redisstore.WithRetry(20*time.Millisecond), redisstore.WithDrift(0.02), value)
+	s, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithPrefix("lock:"),
+		redisstore.WithRetry(20*time.Millisecond), redisstore.WithDrift(0.02), value)
 	testkit.Must(t, err)
 	const ttl = 3 * time.Second // longer than a busy machine is late with a renewal
 	locks := holdfast.New(s, holdfast.WithLabel("mine"), holdfast.WithTTL(ttl))
@@ -161,7 +164,8 @@ func TestPlainValue(t *testing.T) {
 		t.Errorf("TryLock with the value of the holder: %v", err)
 	}
 	testkit.Unlock(t, lease)
-	empty, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), redisstore.WithValue(func(store.Claim) string { return "" }))
+	empty, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(),
+		redisstore.WithValue(func(store.Claim) string { return "" }))
 	testkit.Must(t, err)
 	defer empty.Close()
 	if _, err := empty.Join(t.Context(), claim("empty")); !store.Final(err) {
@@ -172,7 +176,8 @@ func TestPlainValue(t *testing.T) {
 // A claim that joins again, because an answer was lost, has the ticket that it had, whoever made its value.
 func TestPlainJoinsAgain(t *testing.T) {
 	server := servers.Redis(t)
-	s, err := redisstore.New(t.Context(), handIn(t, server.Addr()), redisstore.WithPlainMode(), redisstore.WithValue(func(c store.Claim) string { return c.ID.String() }))
+	s, err := redisstore.New(t.Context(), handIn(t, server.Addr()), redisstore.WithPlainMode(),
+		redisstore.WithValue(func(c store.Claim) string { return c.ID.String() }))
 	testkit.Must(t, err)
 	defer s.Close()
 	for _, s := range []*redisstore.Store{s, openPlain(t, server, "")} {
@@ -190,12 +195,14 @@ func TestPlainJoinsAgain(t *testing.T) {
 
 func TestPlainOptionsAreForPlainMode(t *testing.T) {
 	client := handIn(t, servers.Redis(t).Addr())
-	for _, option := range []redisstore.Option{redisstore.WithRetry(time.Second), redisstore.WithDrift(0.1), redisstore.WithValue(nil)} {
+	for _, option := range []redisstore.Option{redisstore.WithRetry(time.Second), redisstore.WithDrift(0.1),
+		redisstore.WithValue(nil)} {
 		if _, err := redisstore.New(t.Context(), client, option); !errors.Is(err, store.ErrUnsupported) {
 			t.Errorf("New with an option of plain mode: %v", err)
 		}
 	}
-	for _, option := range []redisstore.Option{redisstore.WithRetry(0), redisstore.WithDrift(-1), redisstore.WithPrefix("\x00"), redisstore.WithStartupDelay(time.Second)} {
+	for _, option := range []redisstore.Option{redisstore.WithRetry(0), redisstore.WithDrift(-1),
+		redisstore.WithPrefix("\x00"), redisstore.WithStartupDelay(time.Second)} {
 		if _, err := redisstore.New(t.Context(), client, redisstore.WithPlainMode(), option); err == nil {
 			t.Error("New took an option that is wrong")
 		}
@@ -205,10 +212,12 @@ func TestPlainOptionsAreForPlainMode(t *testing.T) {
 // A key of Holdfast's own is no name.
 func TestPlainOwnKeys(t *testing.T) {
 	server := servers.Redis(t)
-	if _, err := openLocks(t, server, "").Mutex("holdfast:{}:mark").TryLock(t.Context()); !errors.Is(err, holdfast.ErrBadName) {
+	if _, err := openLocks(t, server, "").Mutex("holdfast:{}:mark").TryLock(t.Context()); !errors.Is(err,
+		holdfast.ErrBadName) {
 		t.Errorf("%v, want a bad name", err)
 	}
-	if _, err := openLocks(t, server, "&prefix=hold").Mutex("fast:{x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrBadName) {
+	if _, err := openLocks(t, server, "&prefix=hold").Mutex("fast:{x").TryLock(t.Context()); !errors.Is(err,
+		holdfast.ErrBadName) {
 		t.Errorf("behind a prefix: %v, want a bad name", err)
 	}
 }
@@ -239,7 +248,8 @@ func TestPlainThenBothThenLine(t *testing.T) {
 		},
 		"line": func(wait holdfast.Option) (unlocker, error) { return line.Mutex("moved", wait).Lock(ctx) },
 	}
-	for _, pair := range [][2]string{{"plain", "both"}, {"both", "plain"}, {"both", "line"}, {"line", "both"}, {"both", "both"}} {
+	for _, pair := range [][2]string{{"plain", "both"}, {"both", "plain"}, {"both", "line"}, {"line", "both"}, {"both",
+		"both"}} {
 		held, err := takes[pair[0]](holdfast.WithWait(testkit.Patience))
 		if err != nil {
 			t.Fatalf("%s: %v", pair[0], err)
@@ -303,7 +313,8 @@ func TestPlainPrefixesRunTogether(t *testing.T) {
 
 // plainACL is the one of the package's documentation.
 var plainACL = strings.Fields("on >secret resetkeys ~lock:* ~holdfast:{}:* resetchannels &holdfast:{}:push:* -@all " +
-	"+ping +info +time +select +subscribe +unsubscribe +publish +eval +evalsha +get +set +incr +del +exists +pexpire +pttl")
+	"+ping +info +time +select +subscribe +unsubscribe +publish +eval +evalsha +get +set +incr +del +exists " +
+	"+pexpire +pttl")
 
 // plainTour does all that can be done in plain mode.
 func plainTour(ctx context.Context, at store.Location) error {

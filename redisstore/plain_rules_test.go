@@ -62,7 +62,8 @@ func TestPlainLeavesStrangersAlone(t *testing.T) {
 		testkit.Leave(t, s, c)
 	}
 	for _, ticket := range []uint64{0, ours.Ticket} {
-		if err := s.Break(t.Context(), "shared", ticket); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "by hand") {
+		if err := s.Break(t.Context(), "shared", ticket); !errors.Is(err, store.ErrUnsupported) ||
+			!strings.Contains(err.Error(), "by hand") {
 			t.Errorf("Break of another library's lock: %v", err)
 		}
 	}
@@ -103,7 +104,8 @@ func TestPlainWaitsForOtherTypes(t *testing.T) {
 	locks := openLocks(t, server, "&retry=20ms")
 	do(t, server, "HSET", "hash", "some-uuid:1", "1")
 	_, err := locks.Mutex("hash").TryLock(t.Context())
-	if !errors.Is(err, holdfast.ErrLocked) || !strings.Contains(err.Error(), "locked by somebody with a key that is no string") {
+	if !errors.Is(err, holdfast.ErrLocked) ||
+		!strings.Contains(err.Error(), "locked by somebody with a key that is no string") {
 		t.Fatalf("TryLock: %v, want that somebody holds it with a key that is no string", err)
 	}
 	got := locking(t, locks, "hash")
@@ -111,7 +113,8 @@ func TestPlainWaitsForOtherTypes(t *testing.T) {
 	do(t, server, "DEL", "hash")
 	lease := <-got
 	// The other way round it is an error there, and not a wait: the guide for who moves says so.
-	if _, err := server.Do("HEXISTS", "hash", "some-uuid:1"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if _, err := server.Do("HEXISTS", "hash", "some-uuid:1"); err == nil ||
+		!strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("a look for a hash at what we hold: %v", err)
 	}
 	testkit.Unlock(t, lease)
@@ -161,7 +164,8 @@ func TestPlainLostAnswer(t *testing.T) {
 	}
 	testkit.Join(t, s, &waiter, store.Gone) // as the try would, that comes now
 	tombstones := do(t, server, "KEYS", "holdfast:{}:left:*")
-	if left := number(t, do(t, server, "PTTL", strings.Trim(tombstones, "[]"))); left <= 0 || left > ttl.Milliseconds() {
+	if left := number(t, do(t, server, "PTTL", strings.Trim(tombstones, "[]"))); left <= 0 ||
+		left > ttl.Milliseconds() {
 		t.Errorf("the tombstones %s have %d ms left", tombstones, left)
 	}
 }

@@ -56,14 +56,16 @@ func TestPlainWaitsForReplicas(t *testing.T) {
 	c, late := claim("replicated"), claim("late")
 	testkit.Join(t, s, &c, store.Held)
 	testkit.Must(t, replica.Lag())
-	if _, err := s.Join(t.Context(), late); err == nil || store.Final(err) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+	if _, err := s.Join(t.Context(), late); err == nil || store.Final(err) ||
+		!strings.Contains(err.Error(), "0 of 1 replicas") {
 		t.Errorf("a grant that no replica has: %v", err)
 	}
 	testkit.Leave(t, s, late)
 	if do(t, server, "EXISTS", "late") != "0" {
 		t.Error("it was not taken back")
 	}
-	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
+	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil ||
+		!strings.Contains(err.Error(), "0 of 1 replicas") {
 		t.Errorf("a renewal that no replica has: %v", err)
 	}
 	testkit.Must(t, replica.CatchUp())
@@ -74,7 +76,8 @@ func TestPlainWaitsForReplicas(t *testing.T) {
 func TestPlainNotInCluster(t *testing.T) {
 	began := time.Now()
 	_, err := store.Open(t.Context(), testkit.Locate(t, "redis+cluster://127.0.0.1:1?mode=plain"))
-	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=queue") || time.Since(began) > testkit.Patience {
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "mode=queue") ||
+		time.Since(began) > testkit.Patience {
 		t.Errorf("%v, want at once that mode=queue can do it", err)
 	}
 }

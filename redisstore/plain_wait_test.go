@@ -70,12 +70,14 @@ func TestPlainReleaseWakes(t *testing.T) {
 func TestPlainSilentReleaseWakesNobody(t *testing.T) {
 	server := servers.Redis(t)
 	locks := openLocks(t, server, never)
-	testkit.Unlock(t, testkit.Lock(t, locks, "known")) // from now on the server has seen the script, and a try is one call
+	// From now on the server has seen the script, and a try is one call.
+	testkit.Unlock(t, testkit.Lock(t, locks, "known"))
 	do(t, server, "SET", "silent", "another's")
 	before := calls(t, server, "evalsha")
 	got := locking(t, locks, "silent")
 	waitsFor(t, server, "silent")
-	testkit.Await(t, "who waits has tried once more, for what it may have missed", func() bool { return calls(t, server, "evalsha") == before+2 })
+	testkit.Await(t, "who waits has tried once more, for what it may have missed",
+		func() bool { return calls(t, server, "evalsha") == before+2 })
 	before += 2
 	do(t, server, "DEL", "silent")
 	select {
@@ -137,7 +139,8 @@ func TestPlainContention(t *testing.T) {
 	defer cancel()
 	var turns testkit.Turns
 	var workers sync.WaitGroup
-	for _, option := range []holdfast.Option{holdfast.WithHandOver(0, 0), holdfast.WithWait(time.Minute), holdfast.WithTTL(5 * time.Second)} {
+	for _, option := range []holdfast.Option{holdfast.WithHandOver(0, 0), holdfast.WithWait(time.Minute),
+		holdfast.WithTTL(5 * time.Second)} {
 		locks := openLocks(t, server, "", option)
 		for range 4 {
 			workers.Go(func() {

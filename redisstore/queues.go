@@ -27,8 +27,8 @@ func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 	return store.Queues(ctx, s.mode, prefix)
 }
 
-// Queues implements store.Lister. The server returns its keys page by page, in a cluster one master after the other, and
-// a script reads the queues of a page.
+// Queues implements store.Lister. The server returns its keys page by page, in a cluster one master after the other,
+// and a script reads the queues of a page.
 func (s *lines) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 	return func(yield func(store.Queue, error) bool) {
 		l := lister{lines: s, ctx: ctx, yield: yield, seen: map[string]bool{}}

@@ -12,13 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore"
 )
 
-// The recorded costs. They are counts, not times, so that a change which costs more fails on any machine. After one that
-// costs less, lower them.
+// The recorded costs. They are counts, not times, so that a change which costs more fails on any machine. After one
+// that costs less, lower them.
 const (
 	recordedAllocations = 8    // of Lock and Unlock
 	recordedSwitches    = 0.05 // waits for another goroutine, for each Lock and Unlock; 0 on a machine that is not busy
 	recordedCommands    = 2    // sent to the server for Lock and Unlock
-	recordedHandOver    = 2    // scripts for a hand-over between processes: a Join that waits, and the Leave that grants it
+	// Scripts for a hand-over between processes: a Join that waits, and the Leave that grants it.
+	recordedHandOver = 2
 )
 
 // TestRecordedCosts: a lock on Redis costs no more than is recorded. `make bench-check` runs it.

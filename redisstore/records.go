@@ -84,7 +84,8 @@ func (s *lines) said(c *store.Claim, at *slotKeys) string {
 
 // appendRest appends "KIND LIMIT UNITS TTL GRACE CHANNEL ABOUT".
 func appendRest(b []byte, c *store.Claim, at *slotKeys, about string) []byte {
-	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL), ceilMillis(c.Grace)} {
+	for _, n := range [...]int64{int64(c.Kind), int64(c.Limit), int64(c.Units), ceilMillis(c.TTL),
+		ceilMillis(c.Grace)} {
 		b = append(strconv.AppendInt(b, n, 10), ' ')
 	}
 	b = append(append(b, at.channel...), ' ')
@@ -153,8 +154,13 @@ func (w *words) place(name string) (p store.Entry, ok bool) {
 	p.Since = time.Now().Add(-w.millis())
 	p.ID, p.Name = w.id(), name
 	p.Ticket = w.ticket()
-	w.next()                                                                                                       // since, by the server's clock
-	p.Demand = store.Demand{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32)), Units: int32(w.number(32))} //nolint:gosec // 8 and 32 bits
+	// Since, by the server's clock.
+	w.next()
+	p.Demand = store.Demand{
+		Kind:  store.Kind(w.number(8)),
+		Limit: int32(w.number(32)),
+		Units: int32(w.number(32)),
+	} //nolint:gosec // 8 and 32 bits
 	p.TTL, p.Grace = w.millis(), w.millis()
 	w.next() // the channel
 	var a about

@@ -26,7 +26,8 @@ const (
 
 func (r replicaSettings) check() error {
 	if r.replicas < 0 || r.replicas > 0 && (r.patience < time.Millisecond || r.patience > mostPatience) {
-		return fmt.Errorf("holdfast: replicas are waited for with a number and a time of a millisecond to %v", mostPatience)
+		return fmt.Errorf("holdfast: replicas are waited for with a number and a time of a millisecond to %v",
+			mostPatience)
 	}
 	return nil
 }
@@ -38,7 +39,8 @@ type unackedError struct {
 }
 
 func (e *unackedError) Error() string {
-	return fmt.Sprintf("%d of %d replicas have acknowledged within %v, so that it does not count", e.got, e.want.replicas, e.want.patience)
+	return fmt.Sprintf("%d of %d replicas have acknowledged within %v, so that it does not count", e.got,
+		e.want.replicas, e.want.patience)
 }
 
 // rounds sends what is asked over a wire in rounds: all that came while the last one was under way, and one WAIT for it

@@ -136,7 +136,8 @@ func TestRoundsAreShared(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if took, n := time.Since(began), calls(t, r.Master, "wait"); n > many/5 || took > 10*time.Second { // each for itself: 15 seconds
+	// Each for itself: 15 seconds.
+	if took, n := time.Since(began), calls(t, r.Master, "wait"); n > many/5 || took > 10*time.Second {
 		t.Errorf("%d calls at once took %v and %d times WAIT", many, took, n)
 	}
 }

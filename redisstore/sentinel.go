@@ -203,12 +203,20 @@ func latestReport(said []masterReport) masterReport {
 // knows of the failover with this epoch.
 func (s *sentinels) queryAll(ctx context.Context, epoch int64) (said []masterReport, lost *unlocatedError) {
 	lost = newUnlocated(fmt.Sprintf("no sentinel names a master called %q", s.master), "sentinel ", explain)
-	said = queryAll(ctx, s.store.frame, sentinelTimeout, lost, s.addresses, s.query, func(said []masterReport) time.Duration {
-		if s.isMajority(len(said)) && latestReport(said).epoch >= epoch {
-			return sentinelGrace
-		}
-		return 0
-	})
+	said = queryAll(
+		ctx,
+		s.store.frame,
+		sentinelTimeout,
+		lost,
+		s.addresses,
+		s.query,
+		func(said []masterReport) time.Duration {
+			if s.isMajority(len(said)) && latestReport(said).epoch >= epoch {
+				return sentinelGrace
+			}
+			return 0
+		},
+	)
 	return said, lost
 }
 

@@ -180,14 +180,16 @@ func TestStaleSentinelIsNotBelieved(t *testing.T) {
 	servers := servers.RedisSentinel(t)
 	old, stale := servers.Nodes[0], servers.Sentinels[0]
 	user(t, "me", append(servers.Nodes, servers.Sentinels...)...)
-	url := strings.Replace(sentinelURL(servers), "://", "://me:secret@", 1) + "?sentinel-user=me&sentinel-password=secret"
+	url := strings.Replace(sentinelURL(servers), "://", "://me:secret@",
+		1) + "?sentinel-user=me&sentinel-password=secret"
 	s := openAt(t, url)
 	// On the old master's side is one sentinel. The others are on that of the replicas. Who is not let in somewhere as
 	// the user that he wants to be is there as the default user.
 	user(t, "stale", old)
 	user(t, "fresh", servers.Nodes[1:]...)
 	for i, sentinel := range servers.Sentinels {
-		do(t, sentinel, "SENTINEL", "SET", servers.MasterName, "auth-user", []string{"stale", "fresh", "fresh"}[i], "auth-pass", "secret")
+		do(t, sentinel, "SENTINEL", "SET", servers.MasterName, "auth-user", []string{"stale", "fresh", "fresh"}[i],
+			"auth-pass", "secret")
 	}
 	for _, n := range servers.Nodes[1:] {
 		do(t, n, strings.Fields("ACL SETUSER default resetchannels -multi -slaveof -replicaof")...)
@@ -200,7 +202,8 @@ func TestStaleSentinelIsNotBelieved(t *testing.T) {
 	if err != nil || len(line.Entries) == 0 {
 		t.Errorf("who comes later sees %v and %v", line.Entries, err)
 	}
-	if named, err := mine.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", servers.MasterName); err != nil || fmt.Sprintf("%s:%s", named.([]any)...) != old.Addr() {
+	if named, err := mine.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", servers.MasterName); err != nil ||
+		fmt.Sprintf("%s:%s", named.([]any)...) != old.Addr() {
 		t.Errorf("the sentinel that is cut off names %v and %v, want the old master", named, err)
 	}
 }
@@ -212,13 +215,15 @@ func TestOneSentinelIsEnough(t *testing.T) {
 	testkit.Must(t, errors.Join(servers.Sentinels[0].Pause(), servers.Sentinels[1].Kill()))
 	testkit.CheckWorks(t, openAt(t, sentinelURL(servers)))
 	testkit.Must(t, servers.Sentinels[2].Kill())
-	checkFault(t, openError(t, sentinelURL(servers)), false, "no sentinel names a master", "sentinel "+servers.Sentinels[1].Addr())
+	checkFault(t, openError(t, sentinelURL(servers)), false, "no sentinel names a master",
+		"sentinel "+servers.Sentinels[1].Addr())
 }
 
 func TestSentinelFaults(t *testing.T) {
 	t.Parallel()
 	certificates := servers.NewCertificates(t)
-	guarded := servers.RedisSentinel(t, servers.TLS(certificates), servers.Password("open"), servers.SentinelPassword("sesame"))
+	guarded := servers.RedisSentinel(t, servers.TLS(certificates), servers.Password("open"),
+		servers.SentinelPassword("sesame"))
 	plain := strings.Join(servers.RedisSentinel(t).Addrs(), ",")
 	at := strings.Join(guarded.Addrs(), ",") + "/" + guarded.MasterName + "?ca=" + certificates.CAFile
 	testkit.CheckWorks(t, openAt(t, "rediss+sentinel://:open@"+at+"&sentinel-password=sesame&db=2"))
@@ -227,10 +232,12 @@ func TestSentinelFaults(t *testing.T) {
 		final     bool
 		says      string
 	}{
-		{"another name", "redis+sentinel://" + plain + "/unknown", true, "it knows none of this name"},
+		{"another name", "redis+sentinel://" + plain + "/unknown", true, "it knows no master of this name"},
 		{"no sentinel password", "rediss+sentinel://:open@" + at, true, "wants a password"},
-		{"wrong sentinel password", "rediss+sentinel://:open@" + at + "&sentinel-password=secret", true, "this user and password"},
-		{"wrong password", "rediss+sentinel://:secret@" + at + "&sentinel-password=sesame", true, "this user and password"},
+		{"wrong sentinel password", "rediss+sentinel://:open@" + at + "&sentinel-password=secret", true,
+			"this user and password"},
+		{"wrong password", "rediss+sentinel://:secret@" + at + "&sentinel-password=sesame", true,
+			"this user and password"},
 	} {
 		t.Run(test.name, func(t *testing.T) { checkFault(t, refusal(t, test.url), test.final, test.says) })
 	}

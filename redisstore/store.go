@@ -193,7 +193,8 @@ func (b *base) inspect(server *Server, node string) error {
 		b.logger.Warn("holdfast: locks may be lost: "+errEvicts.Error(), "store", name, "policy", server.Eviction)
 	}
 	if ahead := server.Ahead; ahead.Abs() > farOff {
-		b.logger.Warn("holdfast: the server's clock differs from this machine's", "store", name, "ahead", ahead.Round(time.Second))
+		b.logger.Warn("holdfast: the server's clock differs from this machine's", "store", name, "ahead",
+			ahead.Round(time.Second))
 	}
 	return nil
 }

@@ -99,7 +99,8 @@ func TestMarkIsLost(t *testing.T) {
 		do(t, server, "DEL", "holdfast:{}:mark")
 		testkit.Join(t, s, &next, store.Waiting)
 		if next.Ticket <= holder.Ticket || next.Ticket <= waiter.Ticket {
-			t.Errorf("the holder has ticket %d, the waiter %d, the newcomer %d", holder.Ticket, waiter.Ticket, next.Ticket)
+			t.Errorf("the holder has ticket %d, the waiter %d, the newcomer %d", holder.Ticket, waiter.Ticket,
+				next.Ticket)
 		}
 		testkit.Keep(t, s, holder, store.Held)
 	}

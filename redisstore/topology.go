@@ -94,7 +94,7 @@ func (t *tries) done(answers ...rediswire.Reply) {
 	t.answered, t.err = true, nil
 	for _, answer := range answers {
 		err := answer.Error()
-		if err == nil || errors.Is(err, rediswire.Nil) {
+		if err == nil || errors.Is(err, rediswire.ErrNil) {
 			continue
 		}
 		if t.err == nil || isMoving(err) || isMoved(err) {

@@ -282,7 +282,8 @@ func letIn(t *testing.T, server *servers.RedisServer, s *redisstore.Store, reade
 	for range 10 {
 		joining.Go(func() {
 			for range readers / 10 {
-				if standing, err := s.Join(t.Context(), reader("crowd")); err != nil || standing.State != store.Waiting {
+				if standing, err := s.Join(t.Context(), reader("crowd")); err != nil ||
+					standing.State != store.Waiting {
 					t.Errorf("a reader behind a writer: %v and %v", standing.State, err)
 					return
 				}

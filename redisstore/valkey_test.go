@@ -49,7 +49,11 @@ func asValkey(url string) string { return strings.Replace(url, "redis", "valkey"
 func TestValkeySchemes(t *testing.T) {
 	t.Parallel()
 	certificates := servers.NewCertificates(t)
-	plain, encrypted := servers.Redis(t, servers.Valkey()), servers.Redis(t, servers.Valkey(), servers.TLS(certificates))
+	plain, encrypted := servers.Redis(t, servers.Valkey()), servers.Redis(
+		t,
+		servers.Valkey(),
+		servers.TLS(certificates),
+	)
 	for _, url := range []string{
 		"redis://" + plain.Addr(),
 		"redis+unix://" + plain.Socket() + "?db=0",

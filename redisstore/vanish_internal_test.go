@@ -15,7 +15,8 @@ import (
 )
 
 // OpenPath opens a store at a URL whose connections are made by dial.
-func OpenPath(ctx context.Context, at store.Location, dial func(ctx context.Context, address string) (net.Conn, error)) (*Store, error) {
+func OpenPath(ctx context.Context, at store.Location,
+	dial func(ctx context.Context, address string) (net.Conn, error)) (*Store, error) {
 	options, set, err := parse(at)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,8 @@ func TestCloseVanishedNode(t *testing.T) {
 		return nil, ctx.Err()
 	}}})
 	defer s.frame.End()
-	client, err := rediswire.NewClient(s.frame.Life(), dialTimeout, rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.way.Dial)
+	client, err := rediswire.NewClient(s.frame.Life(), dialTimeout,
+		rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.way.Dial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,8 @@ func TestPasswordsThatBeginAlike(t *testing.T) {
 	for n := range 20 { // in whatever order they come
 		s.frame.Hide("alike" + strings.Repeat("y", n))
 	}
-	if err := s.frame.Fault(t.Context(), errors.New("no command alikeyyy, alikeyyyyyyyyy")); strings.Contains(err.Error(), "y") {
+	if err := s.frame.Fault(t.Context(), errors.New("no command alikeyyy, alikeyyyyyyyyy")); strings.Contains(
+		err.Error(), "y") {
 		t.Error(err)
 	}
 }
@@ -170,7 +173,8 @@ func TestReplacedMasterIsNotUsed(t *testing.T) {
 	s := newBase("nowhere", settings{}).newSentinels(rueidis.ClientOption{InitAddress: []string{"1"}})
 	defer s.store.frame.End()
 	for question, address := range []string{"a", "b"} {
-		if _, err := s.believe(question+1, []masterReport{says(int64(question), address)}, newUnlocated("nobody says", "sentinel ", explain)); err != nil {
+		if _, err := s.believe(question+1, []masterReport{says(int64(question), address)}, newUnlocated("nobody says",
+			"sentinel ", explain)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,17 +62,22 @@ func TestVanishedSentinels(t *testing.T) {
 		var d dark
 		d.take(s.Addrs()[:test.gone]...)
 		// A busy machine may be slow. To ask one after the other is slow every time.
-		testkit.Await(t, fmt.Sprintf("with %d of 3 sentinels gone a store is opened within %v", test.gone, test.within), func() bool {
-			began := time.Now()
-			kept := d.open(t, sentinelURL(s))
-			opened := time.Since(began)
-			testkit.CheckWorks(t, kept)
-			began = time.Now()
-			testkit.Check(t, kept.Close())
-			closed := time.Since(began)
-			t.Logf("with %d of 3 sentinels gone it took %v to open a store, and %v to close it", test.gone, opened, closed)
-			return opened < test.within && closed < time.Second
-		})
+		testkit.Await(
+			t,
+			fmt.Sprintf("with %d of 3 sentinels gone a store is opened within %v", test.gone, test.within),
+			func() bool {
+				began := time.Now()
+				kept := d.open(t, sentinelURL(s))
+				opened := time.Since(began)
+				testkit.CheckWorks(t, kept)
+				began = time.Now()
+				testkit.Check(t, kept.Close())
+				closed := time.Since(began)
+				t.Logf("with %d of 3 sentinels gone it took %v to open a store, and %v to close it", test.gone, opened,
+					closed)
+				return opened < test.within && closed < time.Second
+			},
+		)
 	}
 }
 
@@ -101,7 +106,8 @@ func TestVanishedMasterIsLeft(t *testing.T) {
 	began := time.Now()
 	reach(t, s)
 	if took := time.Since(began); took > time.Second && d.givenUp.Load() == 0 {
-		t.Errorf("the new master was found %v after the failover, when the attempts to reach the old one had failed", took)
+		t.Errorf("the new master was found %v after the failover, when the attempts to reach the old one had failed",
+			took)
 	}
 }
 

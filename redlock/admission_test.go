@@ -24,7 +24,8 @@ func TestAdmissionNews(t *testing.T) {
 		"in a quarantine of later": {served, false},
 	} {
 		news := s.admission.nextVote()
-		s.admission.answer(&nodeRequest{s.admission, vote.Send{Seq: 99, Request: vote.Request{Op: vote.Admit}}}, c.answer)
+		s.admission.answer(&nodeRequest{s.admission, vote.Send{Seq: 99, Request: vote.Request{Op: vote.Admit}}},
+			c.answer)
 		told := false
 		select {
 		case <-news:

@@ -14,7 +14,8 @@ import (
 func TestBreakAtBareMajority(t *testing.T) {
 	t.Parallel()
 	f := newCalmFleet(t, 3)
-	s, operator := f.open(t), f.open(t, redlock.WithNodeTimeout(500*time.Millisecond)) // who waits no longer for a node that is paused
+	// Who waits no longer for a node that is paused.
+	s, operator := f.open(t), f.open(t, redlock.WithNodeTimeout(500*time.Millisecond))
 	c := testkit.Held(t, s, claimOf("broken"))
 	for _, n := range f.nodes {
 		testkit.Await(t, "the node has it", func() bool { return do(t, n, "EXISTS", "broken") == int64(1) })

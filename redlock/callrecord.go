@@ -67,7 +67,9 @@ func (b *localClaim) recordAnswer(r *nodeRequest, a *vote.Answer) {
 	}
 	switch {
 	case op == vote.Leave && t.kind != vote.Leave && b.call != nil: // which is about something else
-	case op == vote.Raise && t.kind != vote.Take, op == vote.Take && t.kind != vote.Take, op == vote.Keep && r.Seq != t.keep:
+	case op == vote.Raise && t.kind != vote.Take,
+		op == vote.Take && t.kind != vote.Take,
+		op == vote.Keep && r.Seq != t.keep:
 	case !succeeded(op, a):
 		t.responded |= bit
 		t.succeeded &^= bit

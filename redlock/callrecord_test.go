@@ -41,7 +41,8 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 		"raise": func(g *stage) {
 			p := g.begin(vote.Take)
 			high := granted
-			high.Mark, high.Ticket = uint64(time.Now().UnixMicro()), 1 // no ticket that goes along with a take is above it
+			// No ticket that goes along with a take is above it.
+			high.Mark, high.Ticket = uint64(time.Now().UnixMicro()), 1
 			g.answer(vote.Take, high, 0, 1, 2)
 			g.answer(vote.Raise, granted, 0)
 			g.answer(vote.Take, high, 3)
@@ -61,7 +62,8 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 			g.hold(0, 1, 2, 3, 4)
 			p := g.begin(vote.Keep)
 			g.pass()
-			g.fails(p, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{0: silent50, 1: silent50, 2: silent50, 3: silent50, 4: silent50})
+			g.fails(p, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{0: silent50, 1: silent50, 2: silent50,
+				3: silent50, 4: silent50})
 			p = g.begin(vote.Keep)
 			g.answer(vote.Keep, renewed, 0, 1, 2, 3) // the first
 			g.answer(vote.Keep, renewed, 0)

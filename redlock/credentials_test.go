@@ -94,7 +94,8 @@ func TestCredentialsChange(t *testing.T) {
 
 	testkit.Must(t, os.Remove(file))
 	health, err = redlock.Status(t.Context(), byFile)
-	if err != nil || health[0].Err == nil || !strings.Contains(health[0].Err.Error(), "the password file cannot be read") {
+	if err != nil || health[0].Err == nil ||
+		!strings.Contains(health[0].Err.Error(), "the password file cannot be read") {
 		t.Errorf("Status without the file: %+v, %v", health, err)
 	}
 	if strings.Contains(log.String(), testkit.Secret) || strings.Contains(log.String(), file) {

@@ -59,13 +59,17 @@ func majorityOf(nodes []NodeHealth) store.Finding {
 		others = append(others, about)
 	}
 	need := len(nodes)/2 + 1
-	f := store.Finding{Check: "majority", Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes),
-		need)}
+	f := store.Finding{
+		Check: "majority",
+		Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes),
+			need),
+	}
 	if len(others) > 0 {
 		f.Found += ": " + strings.Join(others, "; ")
 		f.Level = store.Warn
 		f.Why = "fewer failures are left until no lock is granted"
-		f.Fix = "holdfast redlock status shows the nodes; start those that are away, and run holdfast redlock init once " +
+		f.Fix = "holdfast redlock status shows the nodes; start those that are away, and run holdfast redlock init " +
+			"once " +
 			"for new ones"
 	}
 	if votes < need {

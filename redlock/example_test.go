@@ -41,7 +41,8 @@ func Example() {
 // Open takes a URL, and options for what is not in the URL.
 func ExampleOpen() {
 	ctx := context.Background()
-	s, err := redlock.Open(ctx, os.Getenv("REDLOCK_URL"), redlock.WithPrefix("lock:"), redlock.WithNodeTimeout(time.Second))
+	s, err := redlock.Open(ctx, os.Getenv("REDLOCK_URL"), redlock.WithPrefix("lock:"),
+		redlock.WithNodeTimeout(time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -140,5 +141,6 @@ func TestExamples(t *testing.T) {
 func Example_nodes() {
 	_, err := holdfast.Open(context.Background(), "redlock://h1,h2,h3,h4")
 	fmt.Println(err)
-	// Output: holdfast: open: redlock needs an odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3; add one or remove one
+	// Output: holdfast: open: redlock needs an odd number of nodes, and these are 4: a majority of them is 3, so that
+	// no more may fail than of 3; add one or remove one
 }

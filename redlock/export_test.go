@@ -6,7 +6,8 @@ import (
 )
 
 // OpenDetour opens the store at a URL over other addresses than those it names.
-func OpenDetour(ctx context.Context, url string, detour func(address string) string, options ...Option) (*Store, error) {
+func OpenDetour(ctx context.Context, url string, detour func(address string) string,
+	options ...Option) (*Store, error) {
 	return Open(ctx, url, append(options, func(s *settings) { s.way.Detour = detour })...)
 }
 

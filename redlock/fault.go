@@ -31,7 +31,10 @@ func (e *noMajority) Error() string {
 		return text
 	}
 	if e.wait > 0 {
-		text += fmt.Sprintf("; nodes are in quarantine for another %v: run `holdfast redlock init` if they are new", e.wait)
+		text += fmt.Sprintf(
+			"; nodes are in quarantine for another %v: run `holdfast redlock init` if they are new",
+			e.wait,
+		)
 	}
 	return text + ": " + strings.Join(e.whys, "; ")
 }
@@ -128,7 +131,8 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 		}
 		return why, nil
 	case vote.Mismatch:
-		return fmt.Errorf("it belongs to a deployment with max-ttl=%v, and this client has %v: all must have the same", a.MaxTTL, s.maxTTL), errFinal
+		return fmt.Errorf("it belongs to a deployment with max-ttl=%v, and this client has %v: all must have the same",
+			a.MaxTTL, s.maxTTL), errFinal
 	case vote.Newer:
 		return errors.New("its record was written by a newer version of holdfast"), store.ErrFormat
 	case vote.TooHigh:
@@ -148,7 +152,8 @@ func (s *Store) reason(a *vote.Answer, timeout time.Duration) (why, cause error)
 	case a.NeedsMark():
 		return errors.New("its quarantine is over, and it is about to have its vote back"), nil
 	}
-	return fmt.Errorf("it has no vote for another %v, since it was restarted, is new, or has lost its data", a.Wait.Round(time.Millisecond)), nil
+	return fmt.Errorf("it has no vote for another %v, since it was restarted, is new, or has lost its data",
+		a.Wait.Round(time.Millisecond)), nil
 }
 
 // late reports whether a node failed only because it did not respond in time, and is connected. A connection without

@@ -122,7 +122,8 @@ func TestMajorityStopped(t *testing.T) {
 	end := time.Now().Add(2 * crowdTTL) // that is the fault
 	for i := 0; time.Now().Before(end); i++ {
 		_, err := locks.Mutex(fmt.Sprintf("tried %d", i)).TryLock(s.Within())
-		if _, fault := errors.AsType[*store.Fault](err); !fault || store.Final(err) || !explains.MatchString(err.Error()) {
+		if _, fault := errors.AsType[*store.Fault](err); !fault || store.Final(err) ||
+			!explains.MatchString(err.Error()) {
 			t.Errorf("TryLock while three nodes stand still: %v", err)
 		}
 	}

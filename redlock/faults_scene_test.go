@@ -38,8 +38,10 @@ const recordKey = "holdfast:{}:redlock"
 
 // Errors that say why there was no majority, and of what Redlock does not have, which the crowd asks for too.
 var (
-	explains = regexp.MustCompile(`[0-2] of 5 nodes succeeded.*(cannot be reached|no response in|has not responded|has no vote|have its vote back|connection was closed)`)
-	lacks    = regexp.MustCompile(regexp.QuoteMeta(strings.TrimPrefix(holdfast.ErrUnsupported.Error(), "holdfast: ")))
+	explains = regexp.MustCompile(
+		`[0-2] of 5 nodes succeeded.*(cannot be reached|no response in|has not responded|has no vote|have its vote back|connection was closed)`,
+	)
+	lacks = regexp.MustCompile(regexp.QuoteMeta(strings.TrimPrefix(holdfast.ErrUnsupported.Error(), "holdfast: ")))
 )
 
 // A scene is masters, processes that contend for their locks, and proxies on the way of each process to each master.
@@ -78,7 +80,8 @@ func (s *scene) newWay(timeout time.Duration) string {
 
 // urlOf is the store's URL where these are the nodes, or ways to them.
 func urlOf(addresses []string, maxTTL, timeout time.Duration) string {
-	return fmt.Sprintf("redlock://%s?ttl=%v&max-ttl=%v&node-timeout=%v", strings.Join(addresses, ","), crowdTTL, maxTTL, timeout)
+	return fmt.Sprintf("redlock://%s?ttl=%v&max-ttl=%v&node-timeout=%v", strings.Join(addresses, ","), crowdTTL, maxTTL,
+		timeout)
 }
 
 func (s *scene) url() string {

@@ -113,10 +113,12 @@ func TestMajorityFaults(t *testing.T) {
 				fault.befall(t, f.nodes[i])
 			}
 			var err error
-			for deadline := time.Now().Add(30 * time.Second); ; { // the first may still be served, or find a connection that ends
+			// The first may still be served, or find a connection that ends.
+			for deadline := time.Now().Add(30 * time.Second); ; {
 				c := briefClaimOf("lost")
 				began := time.Now()
-				if _, err = s.Join(t.Context(), c); time.Since(began) > 9*time.Second { // what nobody answers is given up after ten
+				// What nobody answers is given up after ten.
+				if _, err = s.Join(t.Context(), c); time.Since(began) > 9*time.Second {
 					t.Errorf("it took %v", time.Since(began))
 				}
 				testkit.Must(t, errors.Join(leaveBy(t, s, c)))
@@ -125,7 +127,8 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			found, ok := errors.AsType[*store.Fault](err)
-			if !ok || !strings.Contains(err.Error(), " of 5 nodes succeeded, and 3 are needed") || strings.Count(err.Error(), fault.want) != 3 {
+			if !ok || !strings.Contains(err.Error(), " of 5 nodes succeeded, and 3 are needed") ||
+				strings.Count(err.Error(), fault.want) != 3 {
 				t.Fatalf("%v, want a fault that says %q of three nodes", err, fault.want)
 			}
 			if wantFinal := name == "wrong password"; found.Final != wantFinal {
@@ -137,7 +140,8 @@ func TestMajorityFaults(t *testing.T) {
 				}
 			}
 			for _, i := range []int{1, 4} {
-				testkit.Await(t, "the key is released", func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
+				testkit.Await(t, "the key is released",
+					func() bool { return do(t, f.nodes[i], "EXISTS", "lost") == int64(0) })
 			}
 		})
 	}
@@ -183,5 +187,6 @@ func TestHungNodeCollectsNothing(t *testing.T) {
 	}
 	resume()
 	testkit.Await(t, "nothing is left of the claims", func() bool { return s.Bids() == 0 })
-	testkit.Await(t, "the node that hung has no lock", func() bool { return do(t, f.nodes[2], "EXISTS", "hung") == int64(0) })
+	testkit.Await(t, "the node that hung has no lock",
+		func() bool { return do(t, f.nodes[2], "EXISTS", "hung") == int64(0) })
 }

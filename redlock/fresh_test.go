@@ -14,7 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var inQuarantine = regexp.MustCompile("nodes are in quarantine for another (1m0s|[1-5][0-9]s): run `holdfast redlock init` if they are new")
+var inQuarantine = regexp.MustCompile(
+	"nodes are in quarantine for another (1m0s|[1-5][0-9]s): run `holdfast redlock init` if they are new",
+)
 
 // TestFreshNodes: without Init there is no lock for max-ttl, with an error that says so and what to do.
 func TestFreshNodes(t *testing.T) {
@@ -76,7 +78,8 @@ func TestInit(t *testing.T) {
 			return err == nil && health[1].State == want && health[0].State == redlock.Voting
 		})
 		hold(t, s, claimOf("second "+want.String())) // which begins its quarantine
-		testkit.Await(t, "the quarantine has begun", func() bool { return do(t, f.nodes[1], "EXISTS", redlock.RecordKey) == int64(1) })
+		testkit.Await(t, "the quarantine has begun",
+			func() bool { return do(t, f.nodes[1], "EXISTS", redlock.RecordKey) == int64(1) })
 	}
 }
 
@@ -87,7 +90,8 @@ func TestInitOfAll(t *testing.T) {
 	f.kill(2)
 	testkit.Await(t, "it is refused, and the others stay fresh", func() bool {
 		health, err := redlock.Init(t.Context(), f.url(""))
-		return err != nil && strings.Contains(err.Error(), f.nodes[2].Addr()+": it cannot be reached") && health[0].State == redlock.Fresh
+		return err != nil && strings.Contains(err.Error(), f.nodes[2].Addr()+": it cannot be reached") &&
+			health[0].State == redlock.Fresh
 	})
 }
 
@@ -110,10 +114,12 @@ func TestTrust(t *testing.T) {
 	f := newCalmFleet(t, 3)
 	health, err := redlock.Trust(t.Context(), f.url(""), f.nodes[0].Addr())
 	// How much longer is as exact as the node's clock is known, which is to within the time of a message.
-	if err != nil || health.State != redlock.Voting || health.TrustedFor < 9*time.Minute || health.TrustedFor > 11*time.Minute {
+	if err != nil || health.State != redlock.Voting || health.TrustedFor < 9*time.Minute ||
+		health.TrustedFor > 11*time.Minute {
 		t.Fatalf("%+v, %v", health, err)
 	}
-	if _, err := redlock.Trust(t.Context(), f.url(""), "elsewhere"); err == nil || !strings.Contains(err.Error(), f.nodes[1].Addr()) {
+	if _, err := redlock.Trust(t.Context(), f.url(""), "elsewhere"); err == nil ||
+		!strings.Contains(err.Error(), f.nodes[1].Addr()) {
 		t.Errorf("a node that is none: %v", err)
 	}
 	s := f.open(t)
@@ -137,7 +143,8 @@ func TestQuarantineOfOne(t *testing.T) {
 	began := time.Now()
 	testkit.Must(t, f.nodes[2].Restart(false))
 	for i := 0; ; i++ {
-		c := briefClaimOf("meanwhile" + strconv.Itoa(i)) // another each time: a take may be slow, and in the way of the next
+		// Another each time: a take may be slow, and in the way of the next.
+		c := briefClaimOf("meanwhile" + strconv.Itoa(i))
 		if ticket := hold(t, s, c).Ticket; ticket <= before {
 			t.Fatalf("ticket %d after %d", ticket, before)
 		}

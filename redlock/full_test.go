@@ -29,10 +29,12 @@ func TestNoVoteForFullNodes(t *testing.T) {
 		t.Fatal("fresh nodes granted a lock")
 	}
 	for _, n := range f.nodes {
-		testkit.Await(t, "its quarantine has begun", func() bool { return do(t, n, "EXISTS", redlock.RecordKey) == int64(1) })
+		testkit.Await(t, "its quarantine has begun",
+			func() bool { return do(t, n, "EXISTS", redlock.RecordKey) == int64(1) })
 		do(t, n, "CONFIG", "SET", "maxmemory", "1")
 	}
-	testkit.Await(t, "the quarantine is served", func() bool { return s.Health(t.Context())[0].State == redlock.Rejoining })
+	testkit.Await(t, "the quarantine is served",
+		func() bool { return s.Health(t.Context())[0].State == redlock.Rejoining })
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -34,11 +34,13 @@ func TestGraceOutlivesAKeep(t *testing.T) {
 	try.TTL = c.TTL
 	for try.Try = true; time.Since(until) < 2*time.Second; try.ID[0]++ {
 		if standing, err := other.Join(t.Context(), try); err == nil && standing.State == store.Held {
-			t.Fatalf("another client has it %v after the holder's time, and the grace is %v", time.Since(until), c.Grace)
+			t.Fatalf("another client has it %v after the holder's time, and the grace is %v", time.Since(until),
+				c.Grace)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil || !strings.Contains(err.Error(), "the lock has expired") {
+	if _, err := s.Keep(t.Context(), []store.Claim{c}); err == nil ||
+		!strings.Contains(err.Error(), "the lock has expired") {
 		t.Errorf("Keep in the grace: %v", err)
 	}
 	testkit.Must(t, s.Leave(t.Context(), c))

@@ -81,7 +81,12 @@ func newFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 // newFreshFleet starts so many masters.
 func newFreshFleet(t testing.TB, count int, options ...servers.Option) *fleet {
 	t.Helper()
-	f := &fleet{t: t, nodes: make([]*servers.RedisServer, count), down: map[int]bool{}, query: fmt.Sprintf("node-timeout=%v&max-ttl=4s", fleetTimeout)}
+	f := &fleet{
+		t:     t,
+		nodes: make([]*servers.RedisServer, count),
+		down:  map[int]bool{},
+		query: fmt.Sprintf("node-timeout=%v&max-ttl=4s", fleetTimeout),
+	}
 	for i := range f.nodes {
 		f.nodes[i] = servers.Redis(t, options...)
 	}

@@ -22,7 +22,8 @@ const (
 	Voting                       // it has a vote
 	Quarantined                  // it was restarted or has lost its data, and has no vote for NoVoteFor
 	Rejoining                    // its quarantine is over; the next client that uses it gives it its vote back
-	Fresh                        // it was never used, or has lost all data; without Init its first use begins a quarantine
+	// It was never used, or has lost all data; without Init its first use begins a quarantine.
+	Fresh
 )
 
 var nodeStates = [...]string{"failing", "voting", "quarantined", "rejoining", "fresh"}
@@ -37,17 +38,19 @@ func (s NodeState) String() string {
 
 // A NodeHealth describes the state of one node.
 type NodeHealth struct {
-	Address       string
-	State         NodeState
-	NoVoteFor     time.Duration // Quarantined: how much longer it has no vote; Fresh: how long it would have none without Init
-	Mark          uint64        // the highest ticket known there; 0: unknown
-	TrustedFor    time.Duration // how much longer a restart is trusted to keep all data; 0: it is not
-	Version       string        // of Redis, or as in "Valkey 8.0.1"; empty: unknown
-	Ahead         time.Duration // how far its clock is ahead of this machine's, to within the time of a message
-	Latency       time.Duration // how long it took to respond
-	MissedRenewal bool          // it did not count when this client last renewed a lock: a lock that is held is in jeopardy
-	Warnings      []string      // risks for locks, as in "it has 1 replica"
-	Err           error         // Failing: the reason
+	Address string
+	State   NodeState
+	// Quarantined: how much longer it has no vote; Fresh: how long it would have none without Init
+	NoVoteFor  time.Duration
+	Mark       uint64        // the highest ticket known there; 0: unknown
+	TrustedFor time.Duration // how much longer a restart is trusted to keep all data; 0: it is not
+	Version    string        // of Redis, or as in "Valkey 8.0.1"; empty: unknown
+	Ahead      time.Duration // how far its clock is ahead of this machine's, to within the time of a message
+	Latency    time.Duration // how long it took to respond
+	// It did not count when this client last renewed a lock: a lock that is held is in jeopardy.
+	MissedRenewal bool
+	Warnings      []string // risks for locks, as in "it has 1 replica"
+	Err           error    // Failing: the reason
 }
 
 // healthTimeout bounds how long a node may take to report its health, including a new connection.

@@ -60,7 +60,7 @@ func (s *Store) identities(ctx context.Context, proposal string) ([]string, []er
 			return optionalText(w.Do(ctx, get))
 		}
 		answers := w.DoAll(ctx, []rueidis.Completed{w.B().Set().Key(identityKey).Value(proposal).Nx().Build(), get})
-		if err := answers[0].Error(); err != nil && !errors.Is(err, rediswire.Nil) {
+		if err := answers[0].Error(); err != nil && !errors.Is(err, rediswire.ErrNil) {
 			return "", err
 		}
 		return optionalText(answers[1])
@@ -70,7 +70,7 @@ func (s *Store) identities(ctx context.Context, proposal string) ([]string, []er
 // optionalText returns the text of a reply, which is empty if there is none.
 func optionalText(r rediswire.Reply) (string, error) {
 	s, err := r.Text()
-	if errors.Is(err, rediswire.Nil) {
+	if errors.Is(err, rediswire.ErrNil) {
 		return "", nil
 	}
 	return s, err

@@ -22,7 +22,9 @@ func usable(info *rediswire.Info) error {
 	case mode == "sentinel":
 		return errors.New("it is a Sentinel, which keeps no data; name masters that no Sentinel watches")
 	case mode == "cluster":
-		return errors.New("it is a node of a cluster, which moves keys and fails over; redlock needs masters of their own")
+		return errors.New(
+			"it is a node of a cluster, which moves keys and fails over; redlock needs masters of their own",
+		)
 	case lacks != nil:
 		return lacks
 	case role != "" && role != "master":
@@ -68,14 +70,17 @@ func risksOf(ctx context.Context, w *wire, info *rediswire.Info) (all []risk) {
 		}
 		all = append(all, risk{text, failover, "replicas"})
 	}
-	if heard, err := w.Do(ctx, w.B().PubsubNumsub().Channel(sentinelTopic).Build()).List(); err == nil && len(heard) == 2 {
+	if heard, err := w.Do(ctx, w.B().PubsubNumsub().Channel(sentinelTopic).Build()).List(); err == nil &&
+		len(heard) == 2 {
 		if n, _ := heard[1].Number(); n > 0 {
 			all = append(all, risk{"a Sentinel watches it", failover, "replicas"})
 		}
 	}
 	if info.Evicts() {
 		all = append(all, risk{
-			"when its memory is full it evicts keys, and locks with them, by the policy " + info.Get("maxmemory_policy"),
+			"when its memory is full it evicts keys, and locks with them, by the policy " + info.Get(
+				"maxmemory_policy",
+			),
 			"set maxmemory-policy to noeviction", "eviction",
 		})
 	}

@@ -93,7 +93,8 @@ func (b *localClaim) leave() (*pendingCall, error) {
 }
 
 // start starts a call that the program made at began. The caller holds mu, as for all methods below.
-func (b *localClaim) start(kind vote.Op, began time.Time, out outbox, step func(now time.Duration) vote.Step) (*pendingCall, error) {
+func (b *localClaim) start(kind vote.Op, began time.Time, out outbox,
+	step func(now time.Duration) vote.Step) (*pendingCall, error) {
 	if b.store.frame.Closed() {
 		return nil, store.ErrClosed
 	}
@@ -158,7 +159,8 @@ func (b *localClaim) follow(step vote.Step, out outbox) {
 	}
 	if b.call != nil && b.result.Verdict != 0 {
 		deadline := s.since(b.call.sent) + s.rules.Timeout(b.ttl)
-		if b.result.Verdict == vote.Faulty && b.record.sentAny() && b.record.responded != s.all() && s.now() < deadline {
+		if b.result.Verdict == vote.Faulty && b.record.sentAny() && b.record.responded != s.all() &&
+			s.now() < deadline {
 			when = vote.Earlier(when, deadline) // it is decided; the reasons of the other nodes belong into the error
 		} else {
 			b.conclude(step.Again)

@@ -28,7 +28,8 @@ func TestCallEndsWithinTTL(t *testing.T) {
 		synctest.Wait() // it waits for the first
 		g.pass()
 		g.fails(first, "0 of 5 nodes succeeded, and 3 are needed", map[int]string{
-			0: "no response in 600ms", 1: "no response in 600ms", 2: "no response in 600ms", 3: "no response in 600ms", 4: "no response in 600ms",
+			0: "no response in 600ms", 1: "no response in 600ms", 2: "no response in 600ms", 3: "no response in 600ms",
+			4: "no response in 600ms",
 		})
 		err := <-second
 		if took := time.Since(began); err == nil || took != ttl {
@@ -43,7 +44,11 @@ func TestMadMarkIsNotForetold(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Second, 0).bid.store
 	mark := func(ahead time.Duration) *vote.Answer {
-		return &vote.Answer{Code: vote.Granted, Votes: true, Mark: uint64(time.Now().Add(ahead).UnixMicro())} //nolint:gosec // after 1970
+		return &vote.Answer{
+			Code:  vote.Granted,
+			Votes: true,
+			Mark:  uint64(time.Now().Add(ahead).UnixMicro()),
+		} //nolint:gosec // after 1970
 	}
 	for node, ahead := range []time.Duration{time.Minute, 48 * time.Hour, time.Minute} {
 		s.observe(node, mark(ahead))

@@ -99,8 +99,9 @@ func openForOperator(url string, options []Option) (*Store, error) {
 	}
 	s, err := connectLater(at, options...)
 	if err == nil {
-		s.admission = nil                                              // it gives no node its vote back by itself
-		s.rules.NodeTimeout = max(s.rules.NodeTimeout, requestTimeout) // it waits for all nodes, not only for a majority
+		s.admission = nil // it gives no node its vote back by itself
+		// It waits for all nodes, not only for a majority.
+		s.rules.NodeTimeout = max(s.rules.NodeTimeout, requestTimeout)
 	}
 	return s, err
 }

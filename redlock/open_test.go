@@ -19,8 +19,9 @@ import (
 func TestURLs(t *testing.T) {
 	t.Parallel()
 	testkit.RefuseURLs(t, map[string]string{
-		"redlock://h1,h2":                            "needs at least 3 nodes, and these are 2",
-		"redlock://h1,h2,h3,h4":                      "odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3",
+		"redlock://h1,h2": "needs at least 3 nodes, and these are 2",
+		"redlock://h1,h2,h3,h4": "odd number of nodes, and these are 4: a majority of them is " +
+			"3, so that no more may fail than of 3",
 		"redlock://h1,h2,h1:6379":                    "a node is named twice",
 		"redlock://h1,h2,h3/x":                       "the database is a number",
 		"redlock://h1,h2,h3?max-ttl=abc":             "max-ttl is a duration",
@@ -51,7 +52,8 @@ func TestOpenRefuses(t *testing.T) {
 		allow string // which lets it pass
 		want  string
 	}{
-		"one server twice": {strings.Replace(good.nodes[0].Addr(), "127.0.0.1", "localhost", 1), "", "it is the same server as"},
+		"one server twice": {strings.Replace(good.nodes[0].Addr(), "127.0.0.1", "localhost", 1), "",
+			"it is the same server as"},
 		"a replica":        {replica.Replicas[0].Addr(), "", "it is a replica"},
 		"replicas":         {replica.Master.Addr(), "replicas", "it has 1 replica"},
 		"a sentinel":       {watched.Sentinels[0].Addr(), "", "it is a Sentinel"},
@@ -98,7 +100,8 @@ func TestOpenRefuses(t *testing.T) {
 		at := "redlock://" + good.nodes[0].Addr() + "," + good.nodes[1].Addr() + "," + valkeys.Addr()
 		testkit.Await(t, "it has no vote", func() bool {
 			health, err := redlock.Status(t.Context(), at)
-			return err == nil && health[2].State == redlock.Failing && strings.Contains(health[2].Err.Error(), "it is a node of a cluster")
+			return err == nil && health[2].State == redlock.Failing &&
+				strings.Contains(health[2].Err.Error(), "it is a node of a cluster")
 		})
 	})
 	t.Run("Status sees a Sentinel", func(t *testing.T) {
@@ -122,10 +125,12 @@ func TestNewOfClients(t *testing.T) {
 		t.Cleanup(client.Close)
 		clients[i] = client
 	}
-	if _, err := redlock.New(t.Context(), clients[:2]); err == nil || !strings.Contains(err.Error(), "at least 3 nodes") {
+	if _, err := redlock.New(t.Context(), clients[:2]); err == nil ||
+		!strings.Contains(err.Error(), "at least 3 nodes") {
 		t.Errorf("two clients: %v", err)
 	}
-	s, err := redlock.New(t.Context(), clients, redlock.WithMaxTTL(time.Minute), redlock.WithPrefix("app:"), redlock.WithNodeTimeout(20*time.Second), redlock.WithLogger(silent))
+	s, err := redlock.New(t.Context(), clients, redlock.WithMaxTTL(time.Minute), redlock.WithPrefix("app:"),
+		redlock.WithNodeTimeout(20*time.Second), redlock.WithLogger(silent))
 	testkit.Must(t, err)
 	c := testkit.Held(t, s, claimOf("new"))
 	testkit.Await(t, "the key is there", func() bool { return do(t, f.nodes[0], "EXISTS", "app:new") == int64(1) })
@@ -166,7 +171,8 @@ func TestMaxTTLIsFixed(t *testing.T) {
 	if !store.Final(err) || !strings.Contains(err.Error(), "a deployment with max-ttl=4s, and this client has 5s") {
 		t.Error(err)
 	}
-	_, err = f.open(t).Join(t.Context(), func() store.Claim { c := claimOf("long"); c.TTL = 5 * time.Second; return c }())
+	_, err = f.open(t).
+		Join(t.Context(), func() store.Claim { c := claimOf("long"); c.TTL = 5 * time.Second; return c }())
 	if !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("a ttl above max-ttl: %v", err)
 	}

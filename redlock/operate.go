@@ -57,8 +57,11 @@ func Init(ctx context.Context, url string, options ...Option) ([]NodeHealth, err
 		}
 	}
 	if len(failed) > 0 {
-		err = &store.Fault{Store: s.frame.Name, Err: fmt.Errorf("the nodes of a deployment are marked only together: %w",
-			errors.Join(failed...))}
+		err = &store.Fault{
+			Store: s.frame.Name,
+			Err: fmt.Errorf("the nodes of a deployment are marked only together: %w",
+				errors.Join(failed...)),
+		}
 	}
 	return s.Health(ctx), err
 }
@@ -109,7 +112,8 @@ func Trust(ctx context.Context, url, named string, options ...Option) (NodeHealt
 	address := withPort(named)
 	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.address == address })
 	if i < 0 {
-		return NodeHealth{}, fmt.Errorf("%s is not one of the nodes in the URL, which are %s", address, strings.Join(s.addresses(), ", "))
+		return NodeHealth{}, fmt.Errorf("%s is not one of the nodes in the URL, which are %s", address,
+			strings.Join(s.addresses(), ", "))
 	}
 	n := s.nodes[i]
 	a, err := s.requestOne(ctx, n, vote.Request{Op: vote.Trust})

@@ -92,7 +92,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("max-ttl is a duration from %v to %v in whole milliseconds, as in max-ttl=60s",
 			minTTL, longestMaxTTL)
 	case s.timeout < 0 || s.timeout > s.maxTTL/2:
-		return fmt.Errorf("node-timeout is a duration of at most half of max-ttl (%v), as in node-timeout=200ms", s.maxTTL)
+		return fmt.Errorf("node-timeout is a duration of at most half of max-ttl (%v), as in node-timeout=200ms",
+			s.maxTTL)
 	case s.prefix != "":
 		return store.CheckName(s.prefix)
 	}

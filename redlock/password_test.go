@@ -18,7 +18,8 @@ func TestPasswordsAreNotRepeated(t *testing.T) {
 		if err == nil {
 			s.Close()
 		}
-		if err == nil || strings.Contains(err.Error(), "sesame") || strings.Count(err.Error(), "unknown command 'AUTH'") != 3 {
+		if err == nil || strings.Contains(err.Error(), "sesame") ||
+			strings.Count(err.Error(), "unknown command 'AUTH'") != 3 {
 			t.Errorf("Open: %v", err)
 		}
 		health, err := redlock.Status(t.Context(), at)

@@ -49,7 +49,8 @@ func gatherWithin[T any](
 
 // requestAll sends a request to all nodes at once.
 func (s *Store) requestAll(ctx context.Context, r vote.Request) []vote.Answer {
-	answers, errs := gather(ctx, s, func(ctx context.Context, n *node) (vote.Answer, error) { return s.requestOne(ctx, n, r) })
+	answers, errs := gather(ctx, s,
+		func(ctx context.Context, n *node) (vote.Answer, error) { return s.requestOne(ctx, n, r) })
 	for i, err := range errs {
 		if err != nil {
 			answers[i] = vote.Answer{Code: vote.Failed, Err: err}
@@ -127,7 +128,8 @@ func (s *Store) findKey(ctx context.Context, c *store.Claim, began time.Time) (v
 func (s *Store) leaveUnknown(ctx context.Context, c *store.Claim) error {
 	values, err := s.findKey(ctx, c, time.Now())
 	for _, value := range values {
-		all := s.requestAll(ctx, vote.Request{Op: vote.Leave, Key: s.key(c.Name), Value: value, TTL: c.TTL, Bury: true, Tell: true})
+		all := s.requestAll(ctx,
+			vote.Request{Op: vote.Leave, Key: s.key(c.Name), Value: value, TTL: c.TTL, Bury: true, Tell: true})
 		if err == nil {
 			err = s.checkMajority(ctx, all)
 		}
@@ -185,8 +187,18 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	}
 	looks := s.requestAll(ctx, vote.Request{Op: vote.Look, Key: s.key(name)})
 	all := s.requestAll(ctx, vote.Request{Op: vote.Break, Key: s.key(name), Ticket: ticket, TTL: s.maxTTL})
-	if i := slices.IndexFunc(looks, func(a vote.Answer) bool { return a.Code == vote.Denied && a.Ticket == ticket }); i >= 0 {
-		bury := vote.Request{Op: vote.Leave, Key: s.key(name), Value: looks[i].Holder, TTL: s.maxTTL, Bury: true, Tell: true}
+	if i := slices.IndexFunc(looks, func(a vote.Answer) bool {
+		return a.Code == vote.Denied &&
+			a.Ticket == ticket
+	}); i >= 0 {
+		bury := vote.Request{
+			Op:    vote.Leave,
+			Key:   s.key(name),
+			Value: looks[i].Holder,
+			TTL:   s.maxTTL,
+			Bury:  true,
+			Tell:  true,
+		}
 		for i, a := range s.requestAll(ctx, bury) {
 			if a.Code == vote.Left {
 				all[i] = vote.Answer{Code: vote.Granted}
@@ -213,6 +225,13 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 // Names implements store.Store: it cannot. A lock's key looks like any other.
 func (s *Store) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield("", fmt.Errorf("%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and sqlite: can list locks", store.ErrUnsupported))
+		yield(
+			"",
+			fmt.Errorf(
+				"%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and sqlite: can "+
+					"list locks",
+				store.ErrUnsupported,
+			),
+		)
 	}
 }

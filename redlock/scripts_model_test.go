@@ -68,14 +68,17 @@ func TestModelFindsMutants(t *testing.T) {
 		{"a restart is not trusted for ever", "or now < word then", "or word > 0 then"},
 		{"a clock that was set back begins the quarantine anew", "math.min(since, now)", "since"},
 		{"max-ttl is one for all", "if term ~= maxTTL then", "if false then"},
-		{"a newer record is left alone", "if not term then return 'newer' end", "if not term then term, wrote, state, had = maxTTL, run, 'v', '1' end"},
+		{"a newer record is left alone", "if not term then return 'newer' end",
+			"if not term then term, wrote, state, had = maxTTL, run, 'v', '1' end"},
 		{"without a record the mark is ahead of the clock", "now + 60000000", "now"},
 		{"all of a value is compared", "value .. ' ticket '", "string.sub(text, 1, #value + 8)"},
-		{"a node in quarantine grants nothing", "if not votes then return 'novote' .. standing end\nif not found[2]", "if not found[2]"},
+		{"a node in quarantine grants nothing", "if not votes then return 'novote' .. standing end\nif not found[2]",
+			"if not found[2]"},
 		{"a take respects what is no string", "ticket), 'NX', 'PX', ARGV[3]", "ticket), 'PX', ARGV[3]"},
 		{"a take respects a tombstone", "if found[3] and", "if false and"},
 		{"a take that is repeated prolongs", "redis.call('PEXPIRE', KEYS[2], ARGV[3])", ""},
-		{"a take with a ticket raises the mark", "if ticket ~= '0' then redis.call('SET', KEYS[1], head .. ticket .. tail) end", ""},
+		{"a take with a ticket raises the mark", "if ticket ~= '0' then redis.call('SET', KEYS[1], head .. ticket " +
+			".. tail) end", ""},
 		{"a take accepts a ticket above the mark", "number > tonumber(mark) and", ""},
 		{"a take accepts a ticket that is credible", "and credible(number)", ""},
 		{"a take that is repeated keeps its ticket", "local _, ticket = parts(found[2])", "local ticket = ARGV[4]"},
@@ -83,22 +86,27 @@ func TestModelFindsMutants(t *testing.T) {
 		{"a keep respects a tombstone", "if buried and redis", "if false and redis"},
 		{"a keep prolongs", "redis.call('PEXPIRE', key, px)", ""},
 		{"a keep brings its ticket", "if text ~= full then redis.call('SET', key, full, 'KEEPTTL') end", ""},
-		{"a leave deletes only its own", "if owns(found[2], ARGV[2]) then redis.call('DEL'", "if found[2] then redis.call('DEL'"},
+		{"a leave deletes only its own", "if owns(found[2], ARGV[2]) then redis.call('DEL'",
+			"if found[2] then redis.call('DEL'"},
 		{"a leave is told", "redis.pcall('PUBLISH', ARGV[3], '')", ""},
 		{"a leave is told only if it was asked to", "if ARGV[3] ~= '' then redis", "if true then redis"},
 		{"a tombstone is not renewed", "KEYS[3], '', 'NX', 'PX'", "KEYS[3], '', 'PX'"},
-		{"a raise is for who has the key", "if not owns(found[2], ARGV[2]) then return 'absent'", "if not found[2] then return 'absent'"},
+		{"a raise is for who has the key", "if not owns(found[2], ARGV[2]) then return 'absent'",
+			"if not found[2] then return 'absent'"},
 		{"a ticket must be credible", "and ticket <= time[1] * 1000000 + time[2] + 86400000000", ""},
 		{"a raise does not lower the mark", "if ticket > tonumber(mark) then redis", "if true then redis"},
 		{"a raise leaves the end where it is", "titled(ARGV[2], ARGV[3]), 'KEEPTTL'", "titled(ARGV[2], ARGV[3])"},
 		{"a look leaves no trace", "if redis.call('EXISTS', KEYS[1]) == 0 then", "if false then"},
-		{"a quarantine must be served", "string.format(' q %s %s %s 0', mark, ARGV[2], ARGV[3])\nif votes or wait > 0 or", "string.format(' q %s %s %s %d', mark, ARGV[2], ARGV[3], wait)\nif votes or"},
+		{"a quarantine must be served", "string.format(' q %s %s %s 0', mark, ARGV[2], ARGV[3])\nif votes or wait " +
+			"> 0 or", "string.format(' q %s %s %s %d', mark, ARGV[2], ARGV[3], wait)\nif votes or"},
 		{"an admission is for one quarantine", "or not same", ""},
 		{"an admission brings the mark", "if tonumber(ARGV[4]) > tonumber(mark) then mark = ARGV[4] end", ""},
-		{"an admission does not lower the mark", "if tonumber(ARGV[4]) > tonumber(mark) then mark = ARGV[4] end", "mark = ARGV[4]"},
+		{"an admission does not lower the mark", "if tonumber(ARGV[4]) > tonumber(mark) then mark = ARGV[4] end",
+			"mark = ARGV[4]"},
 		{"an admission keeps the trust", "string.format(' 0 %d', trusted)", "' 0 1'"},
 		{"only a fresh node is marked", "if record and record ~= ARGV[2] then return 'refused' .. standing end", ""},
-		{"a trusted restart is written down", "redis.call('SET', KEYS[1], string.gsub(head, 'v $', 't ')", "redis.call('ECHO', string.gsub(head, 'v $', 't ')"},
+		{"a trusted restart is written down", "redis.call('SET', KEYS[1], string.gsub(head, 'v $', 't ')",
+			"redis.call('ECHO', string.gsub(head, 'v $', 't ')"},
 		{"a break is of one ticket", "ticket ~= ARGV[2]", "false"},
 		{"a break leaves a tombstone", "redis.call('SET', ARGV[3] .. value, '', 'NX', 'PX', ARGV[4])", ""},
 		{"a break is told", "redis.pcall('PUBLISH', ARGV[5], '')", ""},
@@ -218,7 +226,9 @@ func (p *player) run1(c call) (*outcome, error) {
 	}
 	for {
 		deadline := strconv.FormatInt(p.quiet(), 10)
-		command := slices.Concat([]string{"EVAL", strings.Replace(watched, "SCRIPT", text, 1), strconv.Itoa(len(c.keys))}, c.keys, c.args, []string{deadline})
+		command := slices.Concat(
+			[]string{"EVAL", strings.Replace(watched, "SCRIPT", text, 1), strconv.Itoa(len(c.keys))}, c.keys, c.args,
+			[]string{deadline})
 		reply, err := p.conn.Do(command...)
 		if err != nil {
 			return nil, err
@@ -283,7 +293,8 @@ func (p *player) compareKept(o *outcome) error {
 		case !there && ms > end:
 			return end, nil
 		case !there || ms > end || k.text != text:
-			return 0, fmt.Errorf("under %q is %q (%v), and in the model %q with %d ms left", key, k.text, there, text, end-ms)
+			return 0, fmt.Errorf("under %q is %q (%v), and in the model %q with %d ms left", key, k.text, there, text,
+				end-ms)
 		case k.end < 0:
 			k.end = end
 			if end-ms < aeon.Milliseconds()/2 {

@@ -41,7 +41,8 @@ func (b *bench) play(seed int, spoil func(string) string, seen map[string]int) e
 	p := &player{bench: b, random: rand.New(rand.NewPCG(uint64(seed), 8)), run: "run0", spoil: spoil, seen: seen}
 	for range steps {
 		if err := p.step(); err != nil {
-			return fmt.Errorf("seed %d, step %d: %w\n%s", seed, len(p.trace), err, strings.Join(p.trace[max(0, len(p.trace)-12):], "\n"))
+			return fmt.Errorf("seed %d, step %d: %w\n%s", seed, len(p.trace), err,
+				strings.Join(p.trace[max(0, len(p.trace)-12):], "\n"))
 		}
 	}
 	return nil
@@ -187,7 +188,13 @@ func (p *player) request() *vote.Request {
 		vote.Take, vote.Take, vote.Take, vote.Keep, vote.Leave, vote.Leave, vote.Raise, vote.Raise, vote.Look,
 		vote.Admit, vote.Admit, vote.Init, vote.Trust, vote.Break,
 	}
-	r := &vote.Request{Op: pick(p, ops), MaxTTL: testMaxTTL, Key: pick(p, testKeys), Value: pick(p, testValues), TTL: p.ttl()}
+	r := &vote.Request{
+		Op:     pick(p, ops),
+		MaxTTL: testMaxTTL,
+		Key:    pick(p, testKeys),
+		Value:  pick(p, testValues),
+		TTL:    p.ttl(),
+	}
 	if p.chance(2) {
 		r.MaxTTL += time.Microsecond
 	}

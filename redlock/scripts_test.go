@@ -103,7 +103,8 @@ func TestCommandsOfALock(t *testing.T) {
 	server := servers.Redis(t)
 	s := newTester(t, server)
 	mark := s.must(vote.Request{Op: vote.Init}, vote.Granted).Mark
-	r := vote.Request{Key: "lock:a", Value: "x.1", TTL: time.Minute, Ticket: mark + 1, Tell: true} // of the raise, when the take has brought it
+	// Of the raise, when the take has brought it.
+	r := vote.Request{Key: "lock:a", Value: "x.1", TTL: time.Minute, Ticket: mark + 1, Tell: true}
 	for _, step := range []struct {
 		op   vote.Op
 		code vote.Code
@@ -171,7 +172,8 @@ func TestFreedIsTold(t *testing.T) {
 
 // The smallest ACL is enough, and whoever may not publish can still leave.
 func TestSmallestACL(t *testing.T) {
-	const all = "resetkeys ~lock:* ~holdfast:{}:redlock* -@all +eval +evalsha +mget +set +del +exists +pexpire +pttl +time"
+	const all = "resetkeys ~lock:* ~holdfast:{}:redlock* -@all +eval +evalsha +mget +set +del +exists +pexpire " +
+		"+pttl +time"
 	server := servers.Redis(t, servers.ACL(
 		"user default off",
 		"user whole on >secret resetchannels &holdfast:{}:redlock:freed:* "+all+" +publish",
@@ -266,11 +268,14 @@ func TestReadAnswer(t *testing.T) {
 		{"granted v 1763198523000000", vote.Answer{Code: vote.Granted, Votes: true, Mark: 1763198523000000}},
 		{"granted v 5 6", vote.Answer{Code: vote.Granted, Votes: true, Mark: 5, Ticket: 6}},
 		{[]any{"kept v 5"}, vote.Answer{Code: vote.Kept, Votes: true, Mark: 5}},
-		{"novote q 5 run 7 0", vote.Answer{Code: vote.NoVote, Mark: 5, Episode: vote.Episode{Run: "run", Since: 7 * time.Microsecond}}},
+		{"novote q 5 run 7 0", vote.Answer{Code: vote.NoVote, Mark: 5, Episode: vote.Episode{Run: "run",
+			Since: 7 * time.Microsecond}}},
 		{"absent n 30", vote.Answer{Code: vote.Absent, Wait: 30 * time.Microsecond}},
-		{"denied v 5 10 6 a value", vote.Answer{Code: vote.Denied, Votes: true, Mark: 5, Left: 10 * time.Millisecond, Ticket: 6, Holder: "a value"}},
+		{"denied v 5 10 6 a value", vote.Answer{Code: vote.Denied, Votes: true, Mark: 5, Left: 10 * time.Millisecond,
+			Ticket: 6, Holder: "a value"}},
 		{"denied v 5 -1 0 ", vote.Answer{Code: vote.Denied, Votes: true, Mark: 5, Left: -time.Millisecond}},
-		{"denied v 5 9223372036854775807 0 ", vote.Answer{Code: vote.Denied, Votes: true, Mark: 5, Left: time.Duration(mostMillis) * time.Millisecond}},
+		{"denied v 5 9223372036854775807 0 ", vote.Answer{Code: vote.Denied, Votes: true, Mark: 5,
+			Left: time.Duration(mostMillis) * time.Millisecond}},
 		{"mismatch 60", vote.Answer{Code: vote.Mismatch, MaxTTL: 60 * time.Microsecond}},
 		{"newer", vote.Answer{Code: vote.Newer}},
 	} {
@@ -279,7 +284,8 @@ func TestReadAnswer(t *testing.T) {
 		}
 	}
 	for _, bad := range []any{
-		nil, int64(1), "", "OK", "granted", "granted v", "granted v x", "granted v -1", "granted v 5 x", "granted v 5 6 7", "granted z 5",
+		nil, int64(1), "", "OK", "granted", "granted v", "granted v x", "granted v -1", "granted v 5 x",
+		"granted v 5 6 7", "granted z 5",
 		"novote q 5 run 7", "denied v 5 10", "denied v 5 -2 0 x", "mismatch", "newer 1", "absent n 9223372036854775808",
 		[]any{}, []any{"newer", "newer"}, []any{nil},
 	} {

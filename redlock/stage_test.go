@@ -38,7 +38,9 @@ func newStage(t *testing.T, ttl, timeout time.Duration) *stage {
 	s := &Store{
 		settings: settings{maxTTL: 4 * time.Second, logger: slog.New(slog.DiscardHandler)},
 		frame:    frame.New(frame.Config{Name: "redlock", Drift: frame.Clocks}),
-		began:    time.Now().Add(-time.Second), claims: map[claimKey]*localClaim{}, subscriptions: rediskey.NewSubscriptions(5, freedTopic),
+		began: time.Now().
+			Add(-time.Second),
+		claims: map[claimKey]*localClaim{}, subscriptions: rediskey.NewSubscriptions(5, freedTopic),
 		rules: vote.Rules{
 			Nodes: 5, MaxTTL: 4 * time.Second, NodeTimeout: timeout, DriftPart: frame.Clocks.Part,
 			Chance: func(time.Duration) time.Duration { return 0 },

@@ -103,7 +103,8 @@ func (s *Store) checkClaim(c *store.Claim) error {
 	case !c.Exclusive():
 		return fmt.Errorf("%w: redlock has no shared locks; %s", store.ErrUnsupported, alternative)
 	case c.TTL+c.Grace > s.maxTTL:
-		return fmt.Errorf("%w: ttl and grace are %v, and max-ttl of the deployment is %v", store.ErrUnsupported, c.TTL+c.Grace, s.maxTTL)
+		return fmt.Errorf("%w: ttl and grace are %v, and max-ttl of the deployment is %v", store.ErrUnsupported,
+			c.TTL+c.Grace, s.maxTTL)
 	case c.Floor >= vote.MaxTicket:
 		return store.ErrFloor
 	}

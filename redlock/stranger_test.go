@@ -23,7 +23,8 @@ func TestStrangersTicket(t *testing.T) {
 	}
 	testkit.Must(t, s.Leave(t.Context(), c))
 	line, err := s.Queue(t.Context(), "theirs")
-	if err != nil || len(line.Entries) != 1 || line.Entries[0].Ticket != 0 || !strings.Contains(line.Entries[0].Owner.Label, "a ticket 999") {
+	if err != nil || len(line.Entries) != 1 || line.Entries[0].Ticket != 0 ||
+		!strings.Contains(line.Entries[0].Owner.Label, "a ticket 999") {
 		t.Errorf("Line: %+v, %v", line, err)
 	}
 }

@@ -57,7 +57,8 @@ func TestThrottle(t *testing.T) {
 			th.leave(false)
 		}
 		if th.limit != maxJoins || th.inFlight != 0 || len(th.queue) != 0 {
-			t.Errorf("in the end the limit is %d, with %d in progress and %d that wait", th.limit, th.inFlight, len(th.queue))
+			t.Errorf("in the end the limit is %d, with %d in progress and %d that wait", th.limit, th.inFlight,
+				len(th.queue))
 		}
 	})
 }

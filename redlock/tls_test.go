@@ -16,9 +16,13 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	certificates, others := servers.NewCertificates(t), servers.NewCertificates(t)
-	f := newFreshFleet(t, 3, servers.TLS(certificates), servers.Password("open sesame"), servers.Args("--tls-auth-clients", "yes"))
+	f := newFreshFleet(t, 3, servers.TLS(certificates), servers.Password("open sesame"),
+		servers.Args("--tls-auth-clients", "yes"))
 	at := func(query ...string) string {
-		return "redlocks://:open%20sesame@" + strings.Join(f.addresses(), ",") + "?node-timeout=20s&" + strings.Join(query, "&")
+		return "redlocks://:open%20sesame@" + strings.Join(f.addresses(), ",") + "?node-timeout=20s&" + strings.Join(
+			query,
+			"&",
+		)
 	}
 	own := "cert=" + certificates.CertFile + "&key=" + certificates.KeyFile
 	foreign := "cert=" + others.CertFile + "&key=" + others.KeyFile
@@ -45,7 +49,11 @@ func TestTLS(t *testing.T) {
 
 	// A server that wants a certificate ends the connection when it is made already: who is faster, its alert or its
 	// end, is chance. Whom we do not trust we name as such.
-	untrusted, refused := regexp.MustCompile(`its certificate is not trusted`), regexp.MustCompile(`TLS was refused|it cannot be reached`)
+	untrusted, refused := regexp.MustCompile(
+		`its certificate is not trusted`,
+	), regexp.MustCompile(
+		`TLS was refused|it cannot be reached`,
+	)
 	for name, c := range map[string]struct {
 		query []string
 		want  *regexp.Regexp

@@ -114,7 +114,8 @@ func checkCount(n int) error {
 		return fmt.Errorf("redlock needs an odd number of nodes, and these are %d: a majority of them is %d, "+
 			"so that no more may fail than of %d; add one or remove one", n, n/2+1, n-1)
 	case n > maxNodes:
-		return fmt.Errorf("redlock sends each request to all nodes; %d nodes are too many, and %d are the most", n, maxNodes)
+		return fmt.Errorf("redlock sends each request to all nodes; %d nodes are too many, and %d are the most", n,
+			maxNodes)
 	}
 	return nil
 }

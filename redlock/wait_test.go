@@ -37,7 +37,8 @@ func listen(t *testing.T, s *redlock.Store, name string) *listener {
 
 func (l *listener) waits(t *testing.T, standing store.Status, err error) {
 	t.Helper()
-	if err != nil || standing.State != store.Waiting || standing.Ticket != 0 || time.Until(standing.RecheckAt) < 20*time.Second {
+	if err != nil || standing.State != store.Waiting || standing.Ticket != 0 ||
+		time.Until(standing.RecheckAt) < 20*time.Second {
 		t.Fatalf("%+v, %v", standing, err)
 	}
 }
@@ -77,11 +78,13 @@ func TestTryNamesTheHolder(t *testing.T) {
 	holder.Ticket = hold(t, a, holder).Ticket
 	other.Try = true
 	standing, err := b.Join(t.Context(), other)
-	if err != nil || standing.State != store.Gone || standing.Holder == nil || standing.Holder.ID != holder.ID || standing.Holder.Owner.Label != "test" {
+	if err != nil || standing.State != store.Gone || standing.Holder == nil || standing.Holder.ID != holder.ID ||
+		standing.Holder.Owner.Label != "test" {
 		t.Fatalf("%+v, %v", standing, err)
 	}
 	line, err := b.Queue(t.Context(), "try")
-	if err != nil || len(line.Entries) != 1 || line.Entries[0].ID != holder.ID || line.Entries[0].Ticket != holder.Ticket {
+	if err != nil || len(line.Entries) != 1 || line.Entries[0].ID != holder.ID ||
+		line.Entries[0].Ticket != holder.Ticket {
 		t.Fatalf("%+v, %v", line, err)
 	}
 	// Another library has the key: it is a stranger, and cannot be broken.
@@ -89,7 +92,8 @@ func TestTryNamesTheHolder(t *testing.T) {
 		do(t, n, "SET", "theirs", "redsync's value", "PX", "600000")
 	}
 	other.Name = "theirs"
-	if standing, err = b.Join(t.Context(), other); err != nil || !strings.Contains(standing.Holder.Owner.String(), "redsync's value") {
+	if standing, err = b.Join(t.Context(), other); err != nil ||
+		!strings.Contains(standing.Holder.Owner.String(), "redsync's value") {
 		t.Errorf("%+v, %v", standing, err)
 	}
 	if err := b.Break(t.Context(), "theirs", holder.Ticket); !errors.Is(err, store.ErrNotHeld) {
@@ -157,7 +161,8 @@ func TestPasswords(t *testing.T) {
 	}
 	testkit.Check(t, open("redlock://:right@"+hosts))
 	err = open("redlock://:sesame@" + hosts)
-	if !store.Final(err) || strings.Count(err.Error(), "it does not know this user and password") != 3 || strings.Contains(err.Error(), "sesame") {
+	if !store.Final(err) || strings.Count(err.Error(), "it does not know this user and password") != 3 ||
+		strings.Contains(err.Error(), "sesame") {
 		t.Error(err)
 	}
 }
@@ -166,7 +171,8 @@ func TestPasswords(t *testing.T) {
 func TestSmallestUser(t *testing.T) {
 	t.Parallel()
 	user := "user app on >secret ~app:* ~holdfast:{}:redlock* &holdfast:{}:redlock:freed:* " +
-		"+eval +evalsha +mget +set +del +exists +pexpire +pttl +time +publish +get +info +subscribe +unsubscribe +ping +hello"
+		"+eval +evalsha +mget +set +del +exists +pexpire +pttl +time +publish +get +info +subscribe +unsubscribe " +
+		"+ping +hello"
 	f := newFreshFleet(t, 3, servers.ACL("user default off", user))
 	at := "redlock://app:secret@" + strings.Join(f.addresses(), ",") + "?prefix=app:&" + calm
 	_, err := redlock.Init(t.Context(), at)

@@ -12,9 +12,9 @@ import (
 //
 // Errors are those of package store, or a *store.Fault.
 type Engine interface {
-	// Join, Keep, Leave and Break do what the methods of store.Store with these names do, each serialised with all other
-	// calls for its resource. A claim that is refused is reported as a Result or as one of store's errors, never as a
-	// Fault. Keep does not retain its slice.
+	// Join, Keep, Leave and Break do what the methods of store.Store with these names do, each serialised with all
+	// other calls for its resource. A claim that is refused is reported as a Result or as one of store's errors, never
+	// as a Fault. Keep does not retain its slice.
 	Join(ctx context.Context, c *store.Claim) (Result, error)
 	Keep(ctx context.Context, cs []store.Claim) ([]Result, error)
 	Leave(ctx context.Context, c *store.Claim) error
@@ -24,16 +24,16 @@ type Engine interface {
 	Queue(ctx context.Context, name string) (store.Queue, error)
 	Names(ctx context.Context, prefix string) ([]string, error)
 
-	// Poll returns the state of claims of this client that were waiting, without keeping them. It also grants claims that
-	// fit and were not granted: an operator may have deleted a holder's row by hand.
+	// Poll returns the state of claims of this client that were waiting, without keeping them. It also grants claims
+	// that fit and were not granted: an operator may have deleted a holder's row by hand.
 	Poll(ctx context.Context, waiting []store.Claim) ([]Result, error)
 
 	// Sweep removes expired claims from all queues.
 	Sweep(ctx context.Context) error
 
-	// Listen subscribes this client to its grants, for as long as Listen is called again and again, as it is while claims
-	// wait. It reports whether the client is subscribed. Earlier grants may have been missed. A client that only holds
-	// does not subscribe: it learns from its next Keep that its claim was broken.
+	// Listen subscribes this client to its grants, for as long as Listen is called again and again, as it is while
+	// claims wait. It reports whether the client is subscribed. Earlier grants may have been missed. A client that only
+	// holds does not subscribe: it learns from its next Keep that its claim was broken.
 	Listen() bool
 
 	// Notify sets the function that receives pushes. It is called once, before any other method.
@@ -59,7 +59,7 @@ type Pace struct {
 	Listening   time.Duration // the pause with pushes, which may be lost
 }
 
-// An Answer is where a claim stands, in the database's own time.
+// A Result is the status of a claim, in the time of the database.
 type Result struct {
 	State     store.State
 	Ticket    uint64

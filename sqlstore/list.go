@@ -80,8 +80,8 @@ func (s *Store) yieldListed(
 	return yield(q, nil)
 }
 
-// isTidy reports whether a queue is as Store.Queue would return it: this program reads its format, no claim has expired,
-// and the first is held.
+// isTidy reports whether a queue is as Store.Queue would return it: this program reads its format, no claim has
+// expired, and the first is held.
 func isTidy(claims []Listed) bool {
 	untidy := func(c Listed) bool { return c.Newer || c.Left <= 0 }
 	return claims[0].State == store.Held && !slices.ContainsFunc(claims, untidy)

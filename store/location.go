@@ -148,7 +148,8 @@ func (l *Location) takeCommon() error {
 var parameters = map[string]bool{
 	"allow": true, "application_name": true, "ca": true, "cert": true, "connect_timeout": true, "datacenter": true,
 	"db": true, "drift": true, "eviction": true, "host": true, "insecure-skip-verify": true, "key": true,
-	"layout": true, "max-ttl": true, "mode": true, "namespace": true, "node": true, "node-timeout": true, "passfile": true,
+	"layout": true, "max-ttl": true, "mode": true, "namespace": true, "node": true, "node-timeout": true,
+	"passfile":      true,
 	"password-file": true, "retry": true, "server-name": true, "shared": true, "socket": true, "sslcert": true,
 	"sslkey": true, "sslmode": true, "sslrootcert": true, "sslsni": true, "startup-delay": true,
 	"target_session_attrs": true, "tick": true, "tls": true, "token-file": true, "tokens": true,

@@ -15,8 +15,8 @@ import (
 // mostFrames is how many functions of this module may lie between a call of Lock and the connection, both included.
 const mostFrames = 8
 
-// TestFramesOfLock: a free lock is taken again and again, and the stack is looked at from outside whenever it reaches the
-// connection. Between the two there are few functions to read.
+// TestFramesOfLock: a free lock is taken again and again, and the stack is looked at from outside whenever it reaches
+// the connection. Between the two there are few functions to read.
 func TestFramesOfLock(t *testing.T) {
 	for _, c := range []struct {
 		name       string   // in urls
@@ -26,7 +26,7 @@ func TestFramesOfLock(t *testing.T) {
 		{"sqlite", []string{"database/sql.", "modernc.org/"}},
 		{"redis", []string{"github.com/redis/rueidis."}},
 		{"etcd", []string{"go.etcd.io/", "google.golang.org/"}},
-		{"zk", []string{module + "/zkstore.(*client).multi("}}, // has a goroutine call the library, which knows no context
+		{"zk", []string{module + "/zkstore.(*client).multi("}}, // a goroutine calls the library, which has no contexts
 		{"consul", []string{"net/http.(*Client)."}},
 		{"postgres", []string{"database/sql.", "github.com/jackc/pgx/"}},
 		{"mysql", []string{"database/sql.", "github.com/go-sql-driver/"}},
@@ -71,8 +71,8 @@ func TestFramesOfLock(t *testing.T) {
 
 const module = "github.com/holdfast-go/holdfast"
 
-// deepest looks at stacks until it has seen so many that lead from Lock to the connection, and returns the longest, as far
-// as it is of functions of this module.
+// deepest looks at stacks until it has seen so many that lead from Lock to the connection, and returns the longest, as
+// far as it is of functions of this module.
 func deepest(connection []string, looks int) (longest []string) {
 	buffer := make([]byte, 1<<20)
 	for deadline := time.Now().Add(time.Minute); looks > 0 && time.Now().Before(deadline); {

@@ -1,6 +1,6 @@
-// Package stores registers every store that Holdfast has, so that holdfast.Open finds each by its URL. Import it for
-// its effect in programs that let their users choose; a program that knows its store imports that store's package
-// alone, and gets no dependency of the others.
+// Package stores registers all stores of Holdfast, so that holdfast.Open can open each by its URL. It is imported for
+// its side effect, by programs whose users choose the store. A program with a fixed store imports only that store's
+// package, and has no dependencies of the others.
 //
 //	import _ "github.com/holdfast-go/holdfast/stores"
 package stores

@@ -86,8 +86,8 @@ func (b *board) waitsFor(owner string) (names []string) {
 	return names
 }
 
-// block returns the tree below a name, or nil if there is too much. All waiters of focus are in it, up to the bound, and
-// of other names first those that hold something.
+// block returns the tree below a name, or nil if there is too much. All waiters of focus are in it, up to the bound,
+// and of other names first those that hold something.
 func (b *board) block(name, focus string, seen map[string]bool) *blockJSON {
 	if len(seen) >= maxTreeNames {
 		return nil

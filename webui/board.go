@@ -212,8 +212,8 @@ func (b *board) ended(name string, e *holdfast.Entry, c *claim, now time.Time, w
 	return ev
 }
 
-// refresh takes the time left from a read of a queue that began at start. It changes nothing else: the read may be older
-// than what the watch has reported meanwhile.
+// refresh takes the time left from a read of a queue that began at start. It changes nothing else: the read may be
+// older than what the watch has reported meanwhile.
 func (b *board) refresh(q holdfast.Queue, start time.Time) {
 	known := b.queues[q.Name]
 	if known == nil {

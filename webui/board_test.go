@@ -45,7 +45,9 @@ const ttl = 30 * time.Second
 // entry is a claim of an exclusive lock, with a full ttl left.
 func entry(ticket uint64, held bool, owner string) holdfast.Entry {
 	return holdfast.Entry{
-		Token: holdfast.Token(ticket << 8), Held: held, Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders, Left: ttl,
+		Token: holdfast.Token(
+			ticket << 8,
+		), Held: held, Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders, Left: ttl,
 		Owner: store.Owner{ID: owner, Label: owner},
 	}
 }
@@ -63,14 +65,16 @@ func TestEvents(t *testing.T) {
 		play      func(p *player)
 		kind, why string
 	}{
-		"granted":  {func(p *player) { p.at(0, "x", a) }, granted, ""},
-		"queued":   {func(p *player) { p.at(0, "x", a, b) }, queued, ""},
-		"released": {func(p *player) { p.at(0, "x", a); p.at(time.Second, "x") }, released, "29s before it could expire"},
+		"granted": {func(p *player) { p.at(0, "x", a) }, granted, ""},
+		"queued":  {func(p *player) { p.at(0, "x", a, b) }, queued, ""},
+		"released": {func(p *player) { p.at(0, "x", a); p.at(time.Second, "x") }, released,
+			"29s before it could expire"},
 		"ended, since renewals are not reported": {func(p *player) { p.at(0, "x", a); p.at(ttl, "x") }, ended,
 			"the store does not report which"},
 		"expired": {func(p *player) {
 			p.at(0, "x", a)
-			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(a, time.Second)}}, p.now.Add(ttl-time.Second))
+			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(a, time.Second)}},
+				p.now.Add(ttl-time.Second))
 			p.at(ttl, "x")
 		}, expired, "1s were left"},
 		"not expired, since it was renewed": {func(p *player) {
@@ -81,7 +85,8 @@ func TestEvents(t *testing.T) {
 		"a late read of a shorter time does not undo a renewal": {func(p *player) {
 			p.at(0, "x", a)
 			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{a}}, p.now.Add(20*time.Second))
-			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(a, time.Second)}}, p.now.Add(10*time.Second))
+			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(a, time.Second)}},
+				p.now.Add(10*time.Second))
 			p.at(ttl, "x")
 		}, released, "20s before"},
 		"granted after a wait": {func(p *player) {
@@ -91,7 +96,8 @@ func TestEvents(t *testing.T) {
 			p.at(12*time.Second, "x", held(2, "b"))
 		}, granted, "waited 12s"},
 		"left the queue": {func(p *player) { p.at(0, "x", a, b); p.at(time.Second, "x", a) }, leftQueue, ""},
-		"lost":           {func(p *player) { p.at(0, "x", a); p.at(time.Second, "x", waiting(1, "a")) }, lost, "waiting again"},
+		"lost": {func(p *player) { p.at(0, "x", a); p.at(time.Second, "x", waiting(1, "a")) }, lost,
+			"waiting again"},
 		"handed over": {func(p *player) {
 			next := a
 			next.Token++
@@ -114,7 +120,8 @@ func TestEvents(t *testing.T) {
 			p.fail(errors.New("gone"), p.now)
 			p.at(40*time.Second, "x")
 		}, ended, "seen after the store had failed for 40s"},
-		"renewals are not events": {func(p *player) { p.at(0, "x", a); p.at(time.Second, "x", left(a, time.Second)) }, granted, ""},
+		"renewals are not events": {func(p *player) { p.at(0, "x", a); p.at(time.Second, "x", left(a, time.Second)) },
+			granted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlayer()
@@ -157,7 +164,8 @@ func TestHistoryIsBounded(t *testing.T) {
 			h.add(fmt.Sprint(i), event{})
 		}
 	}
-	if n := len(h.of("1009")); n != maxEventsOfName || h.total > maxEvents || len(h.of("0")) != 0 || h.recent.Len() != len(h.byName) {
+	if n := len(h.of("1009")); n != maxEventsOfName || h.total > maxEvents || len(h.of("0")) != 0 ||
+		h.recent.Len() != len(h.byName) {
 		t.Error(n, h.total, len(h.of("0")), h.recent.Len(), len(h.byName))
 	}
 }
@@ -228,7 +236,9 @@ func TestTreeIsBounded(t *testing.T) {
 	}
 	p.at(0, "crowd", crowd...)
 	d := p.detail("crowd", p.now)
-	if tree := d.Tree[0]; len(tree.Waiters) != maxTreeWaiters || tree.Hidden != 600-maxTreeWaiters || len(d.Entries) != maxEntries || d.Waiters != 600 {
+	if tree := d.Tree[0]; len(tree.Waiters) != maxTreeWaiters || tree.Hidden != 600-maxTreeWaiters ||
+		len(d.Entries) != maxEntries ||
+		d.Waiters != 600 {
 		t.Error(len(tree.Waiters), tree.Hidden, len(d.Entries), d.Waiters)
 	}
 }
@@ -269,15 +279,17 @@ func TestNotes(t *testing.T) {
 		later   time.Duration
 		want    []string
 	}{
-		"lock":       {[]holdfast.Entry{since}, 0, []string{"semaphore of this name are refused"}},
-		"semaphore":  {[]holdfast.Entry{semaphore}, 0, []string{"semaphore of 3", "another library"}},
-		"no holder":  {[]holdfast.Entry{waiting(1, "a")}, 0, []string{"startup delay"}},
-		"no renewal": {[]holdfast.Entry{since}, ttl + time.Second, []string{"semaphore of this name", "token 256 was not renewed"}},
+		"lock":      {[]holdfast.Entry{since}, 0, []string{"semaphore of this name are refused"}},
+		"semaphore": {[]holdfast.Entry{semaphore}, 0, []string{"semaphore of 3", "another library"}},
+		"no holder": {[]holdfast.Entry{waiting(1, "a")}, 0, []string{"startup delay"}},
+		"no renewal": {[]holdfast.Entry{since}, ttl + time.Second, []string{"semaphore of this name",
+			"token 256 was not renewed"}},
 	} {
 		p := newPlayer()
 		p.at(0, "x", c.entries...)
 		if c.later > 0 {
-			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(since, time.Second)}}, p.now.Add(ttl-time.Second))
+			p.refresh(holdfast.Queue{Name: "x", Entries: []holdfast.Entry{left(since, time.Second)}},
+				p.now.Add(ttl-time.Second))
 		}
 		got := p.detail("x", p.now.Add(c.later)).Notes
 		if len(got) != len(c.want) {

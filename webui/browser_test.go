@@ -78,7 +78,12 @@ func claimOf(name string, owner store.Owner) store.Claim {
 // production fills the store as an operator may find it.
 func (s *scene) production(ctx context.Context) {
 	web := func(n int, label string) store.Owner {
-		return store.Owner{Label: label, Host: fmt.Sprintf("web-%d", n), Address: fmt.Sprintf("10.4.0.%d", 10+n), PID: 4100 + 7*n}
+		return store.Owner{
+			Label:   label,
+			Host:    fmt.Sprintf("web-%d", n),
+			Address: fmt.Sprintf("10.4.0.%d", 10+n),
+			PID:     4100 + 7*n,
+		}
 	}
 	job := func(label string, pid int) store.Owner {
 		return store.Owner{Label: label, Host: "jobs-1", Address: "10.4.1.5", PID: pid}
@@ -121,9 +126,13 @@ func (s *scene) production(ctx context.Context) {
 	take(short("account/bob", with(web(2, "transfer #882"), "transfer-882"), 30*time.Second))
 	take(short("account/bob", with(web(1, "transfer #881"), "transfer-881"), 30*time.Second))
 	take(short("account/alice", with(web(2, "transfer #882"), "transfer-882"), 30*time.Second))
-	for _, name := range []string{"cron/backup", "cron/report", "cron/rotate-keys", "mail/outbox", "leader/scheduler", "leader/gateway",
+	for _, name := range []string{"cron/backup", "cron/report", "cron/rotate-keys", "mail/outbox", "leader/scheduler",
+		"leader/gateway",
 		"cache/warm", "tenant/acme/export", "tenant/globex/export", "tenant/initech/import"} {
-		take(short(name, job(strings.TrimPrefix(strings.ReplaceAll(name, "/", "-"), "cron-"), 600+len(name)), 30*time.Second))
+		take(
+			short(name, job(strings.TrimPrefix(strings.ReplaceAll(name, "/", "-"), "cron-"), 600+len(name)),
+				30*time.Second),
+		)
 	}
 	go func() {
 		for ctx.Err() == nil {
@@ -183,7 +192,10 @@ func (s *scene) openPage(t *testing.T, b *chromium, width, height int) *tab {
 
 // row is an expression for the row of a name.
 func row(name string) string {
-	return fmt.Sprintf(`[...document.querySelectorAll(".body .row:not([hidden])")].find((r) => r.querySelector(".name").title === %q)`, name)
+	return fmt.Sprintf(
+		`[...document.querySelectorAll(".body .row:not([hidden])")].find((r) => r.querySelector(".name").title === %q)`,
+		name,
+	)
 }
 
 // testLive: names come, change and go without a reload; the filter and the sort order apply to them.
@@ -206,7 +218,9 @@ func testLive(t *testing.T, b *chromium) {
 		p.await(first + ` === "deploy/eu"`)
 	}
 	p.run(`{ const f = document.querySelector("#filter"); f.value = "WEB-2"; f.dispatchEvent(new Event("input")); }`)
-	p.await(`document.querySelectorAll(".body .row:not([hidden])").length === 1 && document.querySelector("#count").innerText === "1 of 2 names"`)
+	p.await(
+		`document.querySelectorAll(".body .row:not([hidden])").length === 1 && document.querySelector("#count").innerText === "1 of 2 names"`,
+	)
 	p.run(`{ const f = document.querySelector("#filter"); f.value = ""; f.dispatchEvent(new Event("input")); }`)
 	p.run(`document.querySelector("[data-only=waited]").click()`)
 	p.await(`document.querySelectorAll(".body .row:not([hidden])").length === 1 && ` + row("deploy/eu"))
@@ -215,8 +229,12 @@ func testLive(t *testing.T, b *chromium) {
 	testkit.Leave(t, s.store, x)
 	testkit.AwaitHeld(t, s.store, w)
 	p.await(`document.querySelector("#detail .card .label")?.innerText === "second"`)
-	p.await(`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "released" && e.innerText.includes("release"))`)
-	p.await(`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "granted" && e.innerText.includes("second"))`)
+	p.await(
+		`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "released" && e.innerText.includes("release"))`,
+	)
+	p.await(
+		`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "granted" && e.innerText.includes("second"))`,
+	)
 	p.await(`document.querySelectorAll(".chart .span.holding").length === 2`)
 	testkit.Leave(t, s.store, w)
 	p.await(`document.querySelector("#stat-names").innerText === "1"`)
@@ -234,7 +252,9 @@ func testKeyboard(t *testing.T, b *chromium) {
 	active := `document.querySelector(".row.active .name")?.title`
 	p.press("ArrowDown", "ArrowDown")
 	p.await(active + ` === "b"`)
-	p.await(`document.getElementById(document.querySelector("#grid").getAttribute("aria-activedescendant")).querySelector(".name").title === "b"`)
+	p.await(
+		`document.getElementById(document.querySelector("#grid").getAttribute("aria-activedescendant")).querySelector(".name").title === "b"`,
+	)
 	p.press("End")
 	p.await(active + ` === "c"`)
 	p.press("Enter")
@@ -242,11 +262,15 @@ func testKeyboard(t *testing.T, b *chromium) {
 	p.press("Escape")
 	p.await(`document.querySelector("#detail").hidden`)
 	p.press("/", "b", "Enter")
-	p.await(`document.querySelector("#detail h2")?.innerText === "b" && document.querySelector("#filter").value === "b"`)
+	p.await(
+		`document.querySelector("#detail h2")?.innerText === "b" && document.querySelector("#filter").value === "b"`,
+	)
 	p.press("Escape")
 	p.await(`document.querySelector("#filter").value === ""`)
 	p.press("Escape", "Escape", "?")
-	p.await(`document.querySelector("#dialog").open && document.querySelector("#dialog-title").innerText === "Keyboard"`)
+	p.await(
+		`document.querySelector("#dialog").open && document.querySelector("#dialog-title").innerText === "Keyboard"`,
+	)
 	p.press("Escape")
 	p.await(`!document.querySelector("#dialog").open`)
 	p.press("t")
@@ -288,7 +312,9 @@ func testBreakInBrowser(t *testing.T, b *chromium) {
 	p.run(`document.querySelector("#dialog .solid").click()`)
 	p.await(`!document.querySelector("#dialog").open`)
 	p.await(`document.querySelector("#detail .card .label")?.innerText === "next"`)
-	p.await(`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "broken" && e.innerText.includes("nightly"))`)
+	p.await(
+		`[...document.querySelectorAll(".event")].some((e) => e.dataset.kind === "broken" && e.innerText.includes("nightly"))`,
+	)
 	testkit.CheckLength(t, s.store, "x", 1)
 }
 
@@ -302,7 +328,9 @@ func testConnection(t *testing.T, b *chromium) {
 	address := s.server.Listener.Addr().String()
 	s.server.CloseClientConnections()
 	s.server.Close()
-	p.await(`document.querySelector("#state").innerText.includes("Connection lost") && document.body.classList.contains("stale")`)
+	p.await(
+		`document.querySelector("#state").innerText.includes("Connection lost") && document.body.classList.contains("stale")`,
+	)
 	testkit.Leave(t, s.store, x)
 	s.held("y", store.Owner{})
 	var listener net.Listener
@@ -327,7 +355,9 @@ func testFailing(t *testing.T, b *chromium) {
 	s.serve(holdfast.New(failing))
 	p := s.openPage(t, b, 1300, 800)
 	failing.set(true)
-	p.await(`!document.querySelector("#failure").hidden && document.querySelector("#failure").innerText.includes("out of order")`)
+	p.await(
+		`!document.querySelector("#failure").hidden && document.querySelector("#failure").innerText.includes("out of order")`,
+	)
 	failing.set(false)
 	p.await(`document.querySelector("#failure").hidden`)
 }
@@ -341,13 +371,26 @@ func testManyNames(t *testing.T, b *chromium) {
 	}
 	p := s.openPage(t, b, 1300, 800)
 	p.await(`document.querySelector("#count").innerText === "5,000 names"`)
-	p.run(`window.frames_ = []; (function frame(at) { window.frames_.push(at); requestAnimationFrame(frame); })(performance.now())`)
+	p.run(
+		`window.frames_ = []; (function frame(at) { window.frames_.push(at); requestAnimationFrame(frame); })(performance.now())`,
+	)
 	most := 0.0
 	for _, share := range []float64{0.25, 0.5, 0.75, 1, 0} {
-		p.run(fmt.Sprintf(`{ const b = document.querySelector("#body"); b.scrollTop = (b.scrollHeight - b.clientHeight) * %v; }`, share))
+		p.run(
+			fmt.Sprintf(
+				`{ const b = document.querySelector("#body"); b.scrollTop = (b.scrollHeight - b.clientHeight) * %v; }`,
+				share,
+			),
+		)
 		first := int(share*names) - 30
-		p.await(fmt.Sprintf(`[...document.querySelectorAll(".body .row:not([hidden])")].some((r) => { const n = Number(r.querySelector(".name").title.slice(4)); `+
-			`return n >= %d && n <= %d; })`, first, first+60))
+		p.await(
+			fmt.Sprintf(
+				`[...document.querySelectorAll(".body .row:not([hidden])")].some((r) => { const n = Number(r.querySelector(".name").title.slice(4)); `+
+					`return n >= %d && n <= %d; })`,
+				first,
+				first+60,
+			),
+		)
 		most = max(most, p.number(`document.querySelectorAll(".body .row").length`))
 	}
 	// Scroll through all of it, one frame after another.
@@ -358,7 +401,9 @@ func testManyNames(t *testing.T, b *chromium) {
 	})()`)
 	most = max(most, p.number(`document.querySelectorAll(".body .row").length`))
 	nodes := p.number(`document.querySelectorAll("*").length`)
-	median := p.number(`(() => { const d = window.frames_.slice(1).map((at, i) => at - window.frames_[i]).sort((a, b) => a - b); return d[Math.floor(d.length / 2)]; })()`)
+	median := p.number(
+		`(() => { const d = window.frames_.slice(1).map((at, i) => at - window.frames_[i]).sort((a, b) => a - b); return d[Math.floor(d.length / 2)]; })()`,
+	)
 	t.Logf("at most %v rows and %v elements; a frame of the scroll takes %.1f ms in the median", most, nodes, median)
 	if most > 80 || nodes > 1500 {
 		t.Errorf("%v rows, %v elements", most, nodes)
@@ -384,19 +429,29 @@ func testOddNames(t *testing.T, b *chromium) {
 	p.await(row(long) + ` && ` + row(`b\u{202e}txt.exe\u{a}\u{1b}[2J`))
 	for _, open := range []string{row("a" + script), row(long)} {
 		p.run(open + `.click()`)
-		p.await(open + `.querySelector(".name").title === document.querySelector("#detail h2")?.innerText && document.querySelector("#detail .card")`)
+		p.await(
+			open +
+				`.querySelector(".name").title === document.querySelector("#detail h2")?.innerText && document.querySelector("#detail .card")`,
+		)
 		if wide := p.number(`Number(document.documentElement.scrollWidth > innerWidth || document.querySelector("#detail").scrollWidth > document.querySelector("#detail").clientWidth)`); wide != 0 {
 			t.Error("the page is wider than its window")
 		}
 	}
 	var title string
 	testkit.Must(t, p.eval(`document.title`, &title))
-	if n := p.number(`document.querySelectorAll("body script, body img").length`); n != 0 || strings.Contains(title, "owned") {
+	if n := p.number(`document.querySelectorAll("body script, body img").length`); n != 0 ||
+		strings.Contains(title, "owned") {
 		t.Errorf("%v elements of a label, and the title %q", n, title)
 	}
 	// What is enforced by the policy, should a script ever forget.
 	var refused string
-	testkit.Must(t, p.eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "inserted"; } catch (e) { return e.name; } })()`, &refused))
+	testkit.Must(
+		t,
+		p.eval(
+			`(() => { try { document.body.innerHTML = "<b>x</b>"; return "inserted"; } catch (e) { return e.name; } })()`,
+			&refused,
+		),
+	)
 	if refused != "TypeError" {
 		t.Errorf("HTML is %s", refused)
 	}
@@ -409,7 +464,8 @@ func testOddNames(t *testing.T, b *chromium) {
 func testCommands(t *testing.T, b *chromium) {
 	s := newScene(t, webui.WithStoreURL("redis://:"+"secret@h:6379?prefix=it%27s"))
 	names := []string{
-		"plain", "two words", "it's", `$HOME "x" \n` + "`id`", "-rf", "tab\tand\u202eback", "🔒é", "a\nb;c", "*?[x]", "~", `back\slash` + "\x01'",
+		"plain", "two words", "it's", `$HOME "x" \n` + "`id`", "-rf", "tab\tand\u202eback", "🔒é", "a\nb;c", "*?[x]",
+		"~", `back\slash` + "\x01'",
 	}
 	p := s.openPage(t, b, 1300, 800)
 	bash, err := exec.LookPath("bash")
@@ -419,7 +475,13 @@ func testCommands(t *testing.T, b *chromium) {
 		testkit.Must(t, err)
 		var show, end string
 		testkit.Must(t, p.eval(fmt.Sprintf(`import("./command.js").then((m) => m.showCommand(%s))`, literal), &show))
-		testkit.Must(t, p.eval(fmt.Sprintf(`import("./command.js").then((m) => m.breakCommand(%s, "446744073709"))`, literal), &end))
+		testkit.Must(
+			t,
+			p.eval(
+				fmt.Sprintf(`import("./command.js").then((m) => m.breakCommand(%s, "446744073709"))`, literal),
+				&end,
+			),
+		)
 		for command, want := range map[string][]string{
 			show: {"show", name, "--store", "redis://h:6379?prefix=it%27s"},
 			end:  {"break", name, "--token", "446744073709", "--store", "redis://h:6379?prefix=it%27s"},
@@ -449,13 +511,18 @@ func testDeadlockInBrowser(t *testing.T, b *chromium) {
 	s.waiting("bob", alice)
 	s.waiting("alice", bob)
 	p := s.openPage(t, b, 1300, 800)
-	p.await(`document.querySelector("#stat-deadlocks").innerText === "1" && !document.querySelector("#deadlocks").hidden`)
+	p.await(
+		`document.querySelector("#stat-deadlocks").innerText === "1" && !document.querySelector("#deadlocks").hidden`,
+	)
 	p.await(row("alice") + `.classList.contains("dead")`)
 	p.run(`document.querySelector("#deadlocks .link").click()`)
-	p.await(`document.querySelectorAll(".deadlock .party").length === 2 && document.querySelectorAll(".deadlock .edge").length === 2`)
+	p.await(
+		`document.querySelectorAll(".deadlock .party").length === 2 && document.querySelectorAll(".deadlock .edge").length === 2`,
+	)
 	var label string
 	testkit.Must(t, p.eval(`document.querySelector(".deadlock").getAttribute("aria-label")`, &label))
-	for _, want := range []string{"transfer 1 waits for bob, which transfer 2 holds", "transfer 2 waits for alice, which transfer 1 holds"} {
+	for _, want := range []string{"transfer 1 waits for bob, which transfer 2 holds",
+		"transfer 2 waits for alice, which transfer 1 holds"} {
 		if !strings.Contains(label, want) {
 			t.Errorf("no %q in %q", want, label)
 		}
@@ -499,7 +566,9 @@ func testPhone(t *testing.T, b *chromium) {
 	}
 	p.await(`document.querySelector(".body .row").getBoundingClientRect().height >= 44`) // for fingers
 	p.run(row("billing/invoices") + `.click()`)
-	p.await(`document.querySelector("#detail .card") && document.querySelector("#detail").getBoundingClientRect().width === innerWidth && ` + fits)
+	p.await(
+		`document.querySelector("#detail .card") && document.querySelector("#detail").getBoundingClientRect().width === innerWidth && ` + fits,
+	)
 	p.run(`document.querySelector("#detail .close").click()`)
 	p.await(`document.querySelector("#detail").hidden`)
 }
@@ -518,7 +587,10 @@ func testToken(t *testing.T, b *chromium) {
 	other.await(`document.querySelector("#dialog").open && document.querySelector("#token") === document.activeElement`)
 	other.run(`document.querySelector("#token").value = "wrong"; document.querySelector("#dialog .primary").click()`)
 	other.await(`document.querySelector("#dialog").open && document.querySelector("#token").value === ""`)
-	other.run(`document.querySelector("#token").value = ` + fmt.Sprintf("%q", secret) + `; document.querySelector("#dialog .primary").click()`)
+	other.run(
+		`document.querySelector("#token").value = ` + fmt.Sprintf("%q",
+			secret) + `; document.querySelector("#dialog .primary").click()`,
+	)
 	other.await(row("x"))
 }
 

@@ -71,9 +71,11 @@ func newChromium(t testing.TB) *chromium {
 		out.Close()
 		<-c.ended
 		in.Close()
-		testkit.Soon(10*time.Second, func() bool { return os.RemoveAll(home) == nil }) // its children may write for a moment longer
+		// Its children may write for a moment longer.
+		testkit.Soon(10*time.Second, func() bool { return os.RemoveAll(home) == nil })
 		if t.Failed() {
-			lines := slices.DeleteFunc(strings.Split(stderr.String(), "\n"), func(line string) bool { return strings.Contains(line, "dbus") })
+			lines := slices.DeleteFunc(strings.Split(stderr.String(), "\n"),
+				func(line string) bool { return strings.Contains(line, "dbus") })
 			t.Logf("chromium: %s", strings.Join(lines, "\n"))
 		}
 	})
@@ -157,7 +159,8 @@ func (c *chromium) newTab(t testing.TB, width, height int) *tab {
 		"url": "about:blank", "browserContextId": context.BrowserContextID,
 	}, &target))
 	var attached struct{ SessionID string }
-	testkit.Must(t, c.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
+	testkit.Must(t,
+		c.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
 	b := &tab{t: t, browser: c, session: attached.SessionID}
 	c.mu.Lock()
 	c.onEvent[b.session] = b.event
@@ -167,7 +170,8 @@ func (c *chromium) newTab(t testing.TB, width, height int) *tab {
 	}
 	b.resize(width, height)
 	t.Cleanup(func() {
-		_ = c.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.BrowserContextID}, nil)
+		_ = c.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.BrowserContextID},
+			nil)
 	})
 	return b
 }
@@ -276,7 +280,8 @@ func (b *tab) press(keys ...string) {
 		} else if key == "Enter" {
 			params["text"] = "\r"
 		}
-		if code := map[string]int{"Enter": 13, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "End": 35, "Home": 36}[key]; code != 0 {
+		if code := map[string]int{"Enter": 13, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "End": 35,
+			"Home": 36}[key]; code != 0 {
 			params["windowsVirtualKeyCode"] = code
 		}
 		b.do("Input.dispatchKeyEvent", params)

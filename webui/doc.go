@@ -33,8 +33,8 @@
 // The page shows names, labels, hosts and process ids, and with [WithBreak] it ends claims. The handler protects itself
 // against other web pages that the operator's browser has open:
 //
-//   - A request is served only if its Host is an IP address, localhost or a name that [WithHosts] allows, so that a page
-//     elsewhere cannot reach the handler by a DNS name of its own (DNS rebinding).
+//   - A request is served only if its Host is an IP address, localhost or a name that [WithHosts] allows, so that a
+//     page elsewhere cannot reach the handler by a DNS name of its own (DNS rebinding).
 //   - A request that another origin sends is refused, by its headers Origin and Sec-Fetch-Site. Requests that change
 //     something also need a header that a form cannot send.
 //   - The page cannot be framed. Its content security policy allows nothing but its own files, and no inline script.

@@ -16,7 +16,8 @@ const changeHeader = "X-Holdfast-UI"
 
 // policy is the content security policy of all responses.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+	"trusted-types 'none'"
 
 // setHeaders sets what protects every response.
 func setHeaders(h http.Header) {

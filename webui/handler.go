@@ -39,12 +39,16 @@ type Handler struct {
 	checks   []Check
 }
 
-// New returns a handler for the locks of a client, which it does not close. It returns an error if an option is invalid.
+// New returns a handler for the locks of a client, which it does not close. It returns an error if an option is
+// invalid.
 func New(client *holdfast.Client, options ...Option) (*Handler, error) {
 	if client == nil {
 		return nil, errors.New("webui: New was given no client")
 	}
-	h := &Handler{client: client, settings: settings{base: "/", hosts: map[string]bool{}, maxViewers: defaultMaxViewers}}
+	h := &Handler{
+		client:   client,
+		settings: settings{base: "/", hosts: map[string]bool{}, maxViewers: defaultMaxViewers},
+	}
 	for _, option := range options {
 		if err := option(&h.settings); err != nil {
 			return nil, err
@@ -139,7 +143,8 @@ func (h *Handler) serveCall(w http.ResponseWriter, r *http.Request, name string)
 // serveInfo returns what does not change.
 func (h *Handler) serveInfo(w http.ResponseWriter, _ *http.Request) {
 	respond(w, map[string]any{
-		"store": h.client.Abilities().Store, "url": h.storeURL, "prefix": h.prefix, "break": h.breaks, "health": h.health != nil,
+		"store": h.client.Abilities().Store, "url": h.storeURL, "prefix": h.prefix, "break": h.breaks,
+		"health": h.health != nil,
 	})
 }
 
@@ -164,7 +169,8 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 			if !ok {
 				return
 			}
-			_ = out.SetWriteDeadline(time.Now().Add(writeLimit)) // without support, a slow viewer is dropped by the hub alone
+			// Without support, a slow viewer is dropped by the hub alone.
+			_ = out.SetWriteDeadline(time.Now().Add(writeLimit))
 			if _, err := w.Write(msg); err != nil || out.Flush() != nil {
 				return
 			}
@@ -229,10 +235,12 @@ func (h *Handler) serveBreak(w http.ResponseWriter, r *http.Request) {
 	log := cmp.Or(h.log, slog.Default())
 	switch {
 	case err == nil:
-		log.Warn("holdfast: broken on the page", "name", in.Name, "token", in.Token, "holder", owner, "by", r.RemoteAddr)
+		log.Warn("holdfast: broken on the page", "name", in.Name, "token", in.Token, "holder", owner, "by",
+			r.RemoteAddr)
 		respond(w, map[string]any{"broken": true})
 	case errors.Is(err, holdfast.ErrNotHeld):
-		log.Warn("holdfast: not broken on the page: the claim was gone", "name", in.Name, "token", in.Token, "by", r.RemoteAddr)
+		log.Warn("holdfast: not broken on the page: the claim was gone", "name", in.Name, "token", in.Token, "by",
+			r.RemoteAddr)
 		fail(w, http.StatusConflict, "The claim was gone already. Nothing was broken.")
 	case errors.Is(err, holdfast.ErrBadName):
 		fail(w, http.StatusBadRequest, err.Error())
@@ -243,7 +251,8 @@ func (h *Handler) serveBreak(w http.ResponseWriter, r *http.Request) {
 }
 
 // breakClaim breaks a claim, and returns its owner. The error is ErrNotHeld if no claim has the token.
-func (h *Handler) breakClaim(ctx context.Context, name string, token holdfast.Token, by string) (owner store.Owner, err error) {
+func (h *Handler) breakClaim(ctx context.Context, name string, token holdfast.Token,
+	by string) (owner store.Owner, err error) {
 	q, err := h.client.Inspect(ctx, name)
 	if err != nil {
 		return owner, err

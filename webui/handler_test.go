@@ -34,41 +34,54 @@ func TestGuard(t *testing.T) {
 		headers map[string]string
 		want    int
 	}{
-		"the page":                       {open, "GET", "/", "", nil, 200},
-		"a script":                       {open, "GET", "/app.js", "", nil, 200},
-		"nothing else of the package":    {open, "GET", "/../doc.go", "", nil, 404},
-		"no such file":                   {open, "GET", "/missing.js", "", nil, 404},
-		"a page is not posted":           {open, "POST", "/", "", nil, 405},
-		"data":                           {open, "GET", "/api/info", "", nil, 200},
-		"no such data":                   {open, "GET", "/api/other", "", nil, 404},
-		"data by the wrong method":       {open, "POST", "/api/info", "", map[string]string{"X-Holdfast-UI": "1"}, 405},
-		"by localhost":                   {open, "GET", "/api/info", "localhost:7117", nil, 200},
-		"by IPv6":                        {open, "GET", "/api/info", "[::1]:7117", nil, 200},
-		"by an allowed name":             {open, "GET", "/api/info", "ops.example.COM:443", nil, 200},
-		"by a rebound name":              {open, "GET", "/api/info", "evil.example.com", nil, 421},
-		"the page by a rebound name":     {open, "GET", "/", "evil.example.com", nil, 421},
-		"by a name that contains ours":   {open, "GET", "/api/info", "localhost.evil.example.com", nil, 421},
-		"from the page":                  {open, "GET", "/api/info", "127.0.0.1:1", map[string]string{"Origin": "http://127.0.0.1:1", "Sec-Fetch-Site": "same-origin"}, 200},
-		"through a proxy with TLS":       {open, "GET", "/api/info", "ops.example.com", map[string]string{"Origin": "https://ops.example.com"}, 200},
-		"from another origin":            {open, "GET", "/api/info", "127.0.0.1:1", map[string]string{"Origin": "http://evil.example.com"}, 403},
-		"from another port":              {open, "GET", "/api/info", "127.0.0.1:1", map[string]string{"Origin": "http://127.0.0.1:2"}, 403},
-		"from a sandbox":                 {open, "GET", "/api/info", "", map[string]string{"Origin": "null"}, 403},
-		"from another site":              {open, "GET", "/api/info", "", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
-		"from a site beside":             {open, "GET", "/api/events", "", map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
-		"a form":                         {open, "POST", "/api/refresh", "", nil, 403},
-		"a break that is not allowed":    {open, "POST", "/api/break", "", map[string]string{"X-Holdfast-UI": "1"}, 403},
-		"health that is not there":       {open, "GET", "/api/health", "", nil, 404},
-		"a name that is none":            {open, "GET", "/api/queue?name=", "", nil, 400},
-		"the page without a token":       {locked, "GET", "/", "", nil, 200},
-		"data without a token":           {locked, "GET", "/api/info", "", nil, 401},
-		"data with a wrong token":        {locked, "GET", "/api/info", "", map[string]string{"Authorization": "Bearer wrong"}, 401},
-		"data with a part of the token":  {locked, "GET", "/api/info", "", map[string]string{"Authorization": "Bearer " + secret[:10]}, 401},
-		"data with a bare token":         {locked, "GET", "/api/info", "", map[string]string{"Authorization": secret}, 401},
-		"data with the token":            {locked, "GET", "/api/info", "", map[string]string{"Authorization": "Bearer " + secret}, 200},
-		"what is missing is not told":    {locked, "GET", "/api/other", "", nil, 401},
-		"events without a token":         {locked, "GET", "/api/events", "", nil, 401},
-		"a break without a token":        {locked, "POST", "/api/break", "", map[string]string{"X-Holdfast-UI": "1"}, 401},
-		"the token does not open origin": {locked, "GET", "/api/info", "", map[string]string{"Authorization": "Bearer " + secret, "Origin": "http://evil.example.com"}, 403},
+		"the page":                     {open, "GET", "/", "", nil, 200},
+		"a script":                     {open, "GET", "/app.js", "", nil, 200},
+		"nothing else of the package":  {open, "GET", "/../doc.go", "", nil, 404},
+		"no such file":                 {open, "GET", "/missing.js", "", nil, 404},
+		"a page is not posted":         {open, "POST", "/", "", nil, 405},
+		"data":                         {open, "GET", "/api/info", "", nil, 200},
+		"no such data":                 {open, "GET", "/api/other", "", nil, 404},
+		"data by the wrong method":     {open, "POST", "/api/info", "", map[string]string{"X-Holdfast-UI": "1"}, 405},
+		"by localhost":                 {open, "GET", "/api/info", "localhost:7117", nil, 200},
+		"by IPv6":                      {open, "GET", "/api/info", "[::1]:7117", nil, 200},
+		"by an allowed name":           {open, "GET", "/api/info", "ops.example.COM:443", nil, 200},
+		"by a rebound name":            {open, "GET", "/api/info", "evil.example.com", nil, 421},
+		"the page by a rebound name":   {open, "GET", "/", "evil.example.com", nil, 421},
+		"by a name that contains ours": {open, "GET", "/api/info", "localhost.evil.example.com", nil, 421},
+		"from the page": {open, "GET", "/api/info", "127.0.0.1:1",
+			map[string]string{"Origin": "http://127.0.0.1:1", "Sec-Fetch-Site": "same-origin"}, 200},
+		"through a proxy with TLS": {open, "GET", "/api/info", "ops.example.com",
+			map[string]string{"Origin": "https://ops.example.com"}, 200},
+		"from another origin": {open, "GET", "/api/info", "127.0.0.1:1",
+			map[string]string{"Origin": "http://evil.example.com"}, 403},
+		"from another port": {open, "GET", "/api/info", "127.0.0.1:1",
+			map[string]string{"Origin": "http://127.0.0.1:2"}, 403},
+		"from a sandbox": {open, "GET", "/api/info", "", map[string]string{"Origin": "null"}, 403},
+		"from another site": {open, "GET", "/api/info", "",
+			map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		"from a site beside": {open, "GET", "/api/events", "",
+			map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
+		"a form": {open, "POST", "/api/refresh", "", nil, 403},
+		"a break that is not allowed": {open, "POST", "/api/break", "", map[string]string{"X-Holdfast-UI": "1"},
+			403},
+		"health that is not there": {open, "GET", "/api/health", "", nil, 404},
+		"a name that is none":      {open, "GET", "/api/queue?name=", "", nil, 400},
+		"the page without a token": {locked, "GET", "/", "", nil, 200},
+		"data without a token":     {locked, "GET", "/api/info", "", nil, 401},
+		"data with a wrong token": {locked, "GET", "/api/info", "",
+			map[string]string{"Authorization": "Bearer wrong"}, 401},
+		"data with a part of the token": {locked, "GET", "/api/info", "",
+			map[string]string{"Authorization": "Bearer " + secret[:10]}, 401},
+		"data with a bare token": {locked, "GET", "/api/info", "", map[string]string{"Authorization": secret},
+			401},
+		"data with the token": {locked, "GET", "/api/info", "",
+			map[string]string{"Authorization": "Bearer " + secret}, 200},
+		"what is missing is not told": {locked, "GET", "/api/other", "", nil, 401},
+		"events without a token":      {locked, "GET", "/api/events", "", nil, 401},
+		"a break without a token": {locked, "POST", "/api/break", "", map[string]string{"X-Holdfast-UI": "1"},
+			401},
+		"the token does not open origin": {locked, "GET", "/api/info", "",
+			map[string]string{"Authorization": "Bearer " + secret, "Origin": "http://evil.example.com"}, 403},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader("{}"))
@@ -85,9 +98,12 @@ func TestGuard(t *testing.T) {
 				t.Errorf("%d, want %d: %s", w.Code, c.want, w.Body)
 			}
 			h := w.Header()
-			if policy := h.Get("Content-Security-Policy"); h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" ||
-				!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") ||
-				!strings.HasPrefix(policy, "default-src 'none'") || h.Get("Access-Control-Allow-Origin") != "" {
+			if policy := h.Get("Content-Security-Policy"); h.Get("X-Frame-Options") != "DENY" ||
+				h.Get("X-Content-Type-Options") != "nosniff" ||
+				!strings.Contains(policy, "frame-ancestors 'none'") ||
+				strings.Contains(policy, "unsafe") ||
+				!strings.HasPrefix(policy, "default-src 'none'") ||
+				h.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%v", h)
 			}
 			if strings.Contains(w.Body.String(), secret) {
@@ -101,7 +117,8 @@ func TestGuard(t *testing.T) {
 func TestBasePath(t *testing.T) {
 	s := newScene(t, webui.WithBasePath("/ops/locks"))
 	for path, want := range map[string]int{
-		"/ops/locks/": 200, "/ops/locks/app.js": 200, "/ops/locks/api/info": 200, "/": 404, "/app.js": 404, "/api/info": 404, "/ops/locksmith": 404,
+		"/ops/locks/": 200, "/ops/locks/app.js": 200, "/ops/locks/api/info": 200, "/": 404, "/app.js": 404,
+		"/api/info": 404, "/ops/locksmith": 404,
 	} {
 		if got := s.get(path, nil); got.code != want {
 			t.Errorf("%s: %d, want %d", path, got.code, want)
@@ -301,7 +318,8 @@ func TestTooManyViewers(t *testing.T) {
 	if !f.until(func() bool { return f.last.Loaded }) {
 		t.Fatal("the first viewer sees nothing")
 	}
-	if got := s.get("/api/events", nil); got.code != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+	if got := s.get("/api/events", nil); got.code != http.StatusServiceUnavailable ||
+		got.header.Get("Retry-After") == "" {
 		t.Errorf("%d", got.code)
 	}
 	f.body.Close()
@@ -391,10 +409,12 @@ func TestBreak(t *testing.T) {
 	q, err := s.client.Inspect(t.Context(), "x")
 	testkit.Must(t, err)
 	token := q.Entries[0].Token.String()
-	if got := s.post("/api/break", map[string]string{"name": "x", "token": "256"}, nil); got.code != http.StatusConflict {
+	if got := s.post("/api/break", map[string]string{"name": "x", "token": "256"},
+		nil); got.code != http.StatusConflict {
 		t.Errorf("a token that is not there: %d", got.code)
 	}
-	for _, body := range []any{"nonsense", map[string]string{"name": "x"}, map[string]string{"name": "", "token": token}} {
+	for _, body := range []any{"nonsense", map[string]string{"name": "x"}, map[string]string{"name": "",
+		"token": token}} {
 		if got := s.post("/api/break", body, nil); got.code < 400 {
 			t.Errorf("%v: %d", body, got.code)
 		}
@@ -404,7 +424,8 @@ func TestBreak(t *testing.T) {
 		t.Fatalf("%d", got.code)
 	}
 	testkit.CheckLength(t, s.store, "x", 1)
-	for _, want := range []string{"broken on the page", "name=x", "token=" + token, "nightly on web-1 (pid 4711)", "by=127.0.0.1:"} {
+	for _, want := range []string{"broken on the page", "name=x", "token=" + token, "nightly on web-1 (pid 4711)",
+		"by=127.0.0.1:"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in %q", want, log.String())
 		}
@@ -428,7 +449,14 @@ func TestHealth(t *testing.T) {
 	runs := 0
 	s := newScene(t, webui.WithHealth(func(context.Context) []webui.Check {
 		runs++
-		return []webui.Check{{Name: "eviction", Status: webui.Warn, Detail: "allkeys-lru", Fix: "CONFIG SET maxmemory-policy noeviction"}}
+		return []webui.Check{
+			{
+				Name:   "eviction",
+				Status: webui.Warn,
+				Detail: "allkeys-lru",
+				Fix:    "CONFIG SET maxmemory-policy noeviction",
+			},
+		}
 	}))
 	if runs != 0 {
 		t.Error("the check runs without a viewer")
@@ -445,10 +473,12 @@ func TestHealth(t *testing.T) {
 // TestRefreshIsBounded: a request with too many names or too long is refused.
 func TestRefreshIsBounded(t *testing.T) {
 	s := newScene(t)
-	if got := s.post("/api/refresh", map[string]any{"names": make([]string, 101)}, nil); got.code != http.StatusBadRequest {
+	if got := s.post("/api/refresh", map[string]any{"names": make([]string, 101)},
+		nil); got.code != http.StatusBadRequest {
 		t.Errorf("%d", got.code)
 	}
-	if got := s.post("/api/refresh", map[string]any{"names": []string{strings.Repeat("x", 100_000)}}, nil); got.code != http.StatusBadRequest {
+	if got := s.post("/api/refresh", map[string]any{"names": []string{strings.Repeat("x", 100_000)}},
+		nil); got.code != http.StatusBadRequest {
 		t.Errorf("%d", got.code)
 	}
 }

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	flushEvery    = 250 * time.Millisecond // how often changes are sent
-	pingEvery     = 5 * time.Second        // how often a message is sent if nothing changes
-	searchEvery   = time.Second            // how often deadlocks are searched for while queues change
-	defaultLinger = 5 * time.Second        // how long the watch goes on without viewers, so that a reload keeps the timeline
-	maxBehind     = 64                     // how many messages a viewer can be behind before it is dropped
-	freshFor      = time.Second            // how long the time left that was read serves other viewers too
-	maxReads      = 8                      // how many queues are read at once
-	inspectLimit  = 5 * time.Second        // how long a read may take
+	flushEvery  = 250 * time.Millisecond // how often changes are sent
+	pingEvery   = 5 * time.Second        // how often a message is sent if nothing changes
+	searchEvery = time.Second            // how often deadlocks are searched for while queues change
+	// How long the watch goes on without viewers, so that a reload keeps the timeline.
+	defaultLinger = 5 * time.Second
+	maxBehind     = 64              // how many messages a viewer can be behind before it is dropped
+	freshFor      = time.Second     // how long the time left that was read serves other viewers too
+	maxReads      = 8               // how many queues are read at once
+	inspectLimit  = 5 * time.Second // how long a read may take
 )
 
 var (
@@ -60,7 +61,8 @@ type freshRead struct {
 
 func newHub(closed context.Context, client *holdfast.Client, prefix string, maxViewers int) *hub {
 	return &hub{
-		client: client, prefix: prefix, maxViewers: maxViewers, lingerFor: defaultLinger, closed: closed, reads: make(chan struct{}, maxReads),
+		client: client, prefix: prefix, maxViewers: maxViewers, lingerFor: defaultLinger, closed: closed,
+		reads: make(chan struct{}, maxReads),
 		board: newBoard(), viewers: map[*viewer]bool{}, fresh: map[string]*freshRead{},
 	}
 }
@@ -196,7 +198,8 @@ func (h *hub) broadcast(msg []byte) {
 	}
 }
 
-// A messageJSON is what viewers are sent: in an event "all" with all rows, in an event "change" with those that changed.
+// A messageJSON is what viewers are sent: in an event "all" with all rows, in an event "change" with those that
+// changed.
 type messageJSON struct {
 	Now       int64             `json:"now"`
 	Loaded    bool              `json:"loaded"`
@@ -212,7 +215,8 @@ type messageJSON struct {
 
 func newMessage(b *board, now time.Time) messageJSON {
 	m := messageJSON{
-		Now: now.UnixMilli(), Loaded: b.loaded, Failing: b.failure(), Held: b.held, Waiting: b.waiting, Deadlocks: [][]stepJSON{},
+		Now: now.UnixMilli(), Loaded: b.loaded, Failing: b.failure(), Held: b.held, Waiting: b.waiting,
+		Deadlocks: [][]stepJSON{},
 	}
 	if m.Unread = len(b.unread); m.Unread > 0 {
 		m.UnreadWhy = b.unread[slices.Min(slices.Collect(maps.Keys(b.unread)))]

@@ -39,7 +39,8 @@ func newTestHandler(t *testing.T) (*Handler, *countingStore) {
 	return h, s
 }
 
-// TestWatchesForViewersOnly: without viewers the store is not read, with viewers it is, and after the last one it is not.
+// TestWatchesForViewersOnly: without viewers the store is not read, with viewers it is, and after the last one it is
+// not.
 func TestWatchesForViewersOnly(t *testing.T) {
 	h, s := newTestHandler(t)
 	h.hub.lingerFor = time.Millisecond
@@ -122,7 +123,8 @@ func TestRefreshIsShared(t *testing.T) {
 	v, err := h.hub.join()
 	testkit.Must(t, err)
 	defer h.hub.leave(v)
-	testkit.Await(t, "the first batch", func() bool { h.hub.mu.Lock(); defer h.hub.mu.Unlock(); return h.hub.board.queues["x"] != nil })
+	testkit.Await(t, "the first batch",
+		func() bool { h.hub.mu.Lock(); defer h.hub.mu.Unlock(); return h.hub.board.queues["x"] != nil })
 	h.hub.refresh(t.Context(), []string{"x"})
 	first := h.hub.fresh["x"]
 	for range 50 {

@@ -35,7 +35,8 @@ const minToken = 16
 func WithBasePath(base string) Option {
 	return func(s *settings) error {
 		if !strings.HasPrefix(base, "/") || path.Clean(base) != strings.TrimSuffix(base, "/") && base != "/" {
-			return fmt.Errorf("webui: %q is not a base path, which begins with a slash and has no empty or dotted parts", base)
+			return fmt.Errorf(
+				"webui: %q is not a base path, which begins with a slash and has no empty or dotted parts", base)
 		}
 		s.base = strings.TrimSuffix(base, "/") + "/"
 		return nil
@@ -60,8 +61,8 @@ func WithHosts(names ...string) Option {
 	}
 }
 
-// WithToken requires this secret, of at least 16 bytes, for everything but the empty page. [Handler.Fragment] is the end
-// of a URL by which the page receives it.
+// WithToken requires this secret, of at least 16 bytes, for everything but the empty page. [Handler.Fragment] is the
+// end of a URL by which the page receives it.
 func WithToken(token string) Option {
 	return func(s *settings) error {
 		if len(token) < minToken {
@@ -72,8 +73,8 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithStoreURL sets the URL of the store in the commands that the page offers to copy. Passwords and other parts that may
-// be secret are left out of them. Without it, the commands leave the store to the environment.
+// WithStoreURL sets the URL of the store in the commands that the page offers to copy. Passwords and other parts that
+// may be secret are left out of them. Without it, the commands leave the store to the environment.
 func WithStoreURL(url string) Option {
 	return func(s *settings) error {
 		at, err := store.ParseLocation(url)
@@ -108,7 +109,8 @@ const (
 	Fail Status = "FAIL"
 )
 
-// WithHealth shows what check reports. It is called when a viewer opens that part of the page, at most every 30 seconds.
+// WithHealth shows what check reports. It is called when a viewer opens that part of the page, at most every 30
+// seconds.
 func WithHealth(check func(context.Context) []Check) Option {
 	return func(s *settings) error {
 		if check == nil {

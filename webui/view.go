@@ -117,7 +117,8 @@ func newRow(q *queue) rowJSON {
 // detail returns what the page shows of a queue, which may be empty.
 func (b *board) detail(name string, now time.Time) detailJSON {
 	d := detailJSON{
-		Now: now.UnixMilli(), Name: name, Version: b.version, Watched: millis(b.since), Entries: []entryJSON{}, Notes: []string{},
+		Now: now.UnixMilli(), Name: name, Version: b.version, Watched: millis(b.since), Entries: []entryJSON{},
+		Notes:     []string{},
 		Deadlocks: [][]stepJSON{}, Events: []eventJSON{}, Tree: []*blockJSON{},
 	}
 	if q := b.queues[name]; q != nil {
@@ -178,11 +179,17 @@ func notes(q *queue, now time.Time) []string {
 	holders, first := q.Holders(), &q.Entries[0]
 	switch {
 	case len(holders) == 0:
-		notes = append(notes, "No claim holds it although claims wait: a grant is under way, or the store holds grants back, "+
-			"as it does after a restart (startup delay, quarantine).")
+		notes = append(
+			notes,
+			"No claim holds it although claims wait: a grant is under way, or the store holds grants back, "+
+				"as it does after a restart (startup delay, quarantine).",
+		)
 	case first.Kind == store.Semaphore:
-		notes = append(notes, fmt.Sprintf("In use as a semaphore of %d. Until it is free, requests for a lock of this name, or for "+
-			"a semaphore of another size, are refused.", first.Limit))
+		notes = append(
+			notes,
+			fmt.Sprintf("In use as a semaphore of %d. Until it is free, requests for a lock of this name, or for "+
+				"a semaphore of another size, are refused.", first.Limit),
+		)
 	default:
 		notes = append(notes, "In use as a lock. Until it is free, requests for a semaphore of this name are refused.")
 	}
@@ -194,8 +201,11 @@ func notes(q *queue, now time.Time) []string {
 	}
 	for i := range holders {
 		if left := q.claims[i].until.Sub(now); left < 0 && q.claims[i].left < q.claims[i].full/3 {
-			notes = append(notes, fmt.Sprintf("The claim with token %s was not renewed in time. It ends with its grace, if it has one.",
-				holders[i].Token))
+			notes = append(
+				notes,
+				fmt.Sprintf("The claim with token %s was not renewed in time. It ends with its grace, if it has one.",
+					holders[i].Token),
+			)
 		}
 	}
 	return notes

@@ -106,7 +106,11 @@ func TestTouches(t *testing.T) {
 // reason to give up.
 func TestHostWithoutAddress(t *testing.T) {
 	t.Parallel()
-	missing := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "h1", IsNotFound: true}}
+	missing := &net.OpError{
+		Op:  "dial",
+		Net: "tcp",
+		Err: &net.DNSError{Err: "no such host", Name: "h1", IsNotFound: true},
+	}
 	if why, final := explain(missing); final || !strings.Contains(why.Error(), "cannot be reached") {
 		t.Errorf("%v, final: %v", why, final)
 	}

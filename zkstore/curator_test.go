@@ -31,7 +31,8 @@ func openCurator(t *testing.T, layout string) (*zkstore.Store, others) {
 	t.Helper()
 	t.Parallel()
 	server := servers.ZooKeeper(t, servers.Tick(tick))
-	s, err := zkstore.Open(t.Context(), []string{server.Addr()}, zkstore.WithLayout(layout), zkstore.WithTTL(sessionTTL), zkstore.WithTick(tick))
+	s, err := zkstore.Open(t.Context(), []string{server.Addr()}, zkstore.WithLayout(layout),
+		zkstore.WithTTL(sessionTTL), zkstore.WithTick(tick))
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s, connectOther(t, server.Addr())
@@ -108,7 +109,8 @@ func TestCuratorDowngrade(t *testing.T) {
 	reader := other.make("/lock/_c_5c1a8a4c-1a1f-4d3c-9d8e-000000000002-__READ__"+number, "", zk.FlagEphemeral)
 	told := testkit.Listen(s)
 	other.delete(writer)
-	if testkit.Soon(sessionTTL/2, func() bool { return len(told) > 0 || testkit.Ask(t, s, waiter).State == store.Held }) {
+	if testkit.Soon(sessionTTL/2,
+		func() bool { return len(told) > 0 || testkit.Ask(t, s, waiter).State == store.Held }) {
 		t.Fatal("a writer holds beside a reader")
 	}
 	other.delete(reader)
@@ -158,7 +160,8 @@ func TestOthersInLine(t *testing.T) {
 		testkit.Must(t, err)
 		names = append(names, name)
 	}
-	if want := []string{"jobs", "jobs/deep/below", "jobs/lock-7"}; !slices.Equal(slices.Sorted(slices.Values(names)), want) {
+	if want := []string{"jobs", "jobs/deep/below", "jobs/lock-7"}; !slices.Equal(slices.Sorted(slices.Values(names)),
+		want) {
 		t.Errorf("the names are %q, want %q", names, want)
 	}
 	line, err := s.Queue(t.Context(), "jobs")
@@ -168,7 +171,8 @@ func TestOthersInLine(t *testing.T) {
 	_, stat, err := other.Exists(theirs)
 	testkit.Must(t, err)
 	first, second := line.Entries[0], line.Entries[1]
-	if first.State != store.Held || first.Ticket != uint64(stat.Czxid) || first.Owner == nil || !first.Since.Equal(time.UnixMilli(stat.Ctime)) {
+	if first.State != store.Held || first.Ticket != uint64(stat.Czxid) || first.Owner == nil ||
+		!first.Since.Equal(time.UnixMilli(stat.Ctime)) {
 		t.Errorf("the first is %+v", first)
 	}
 	if second.State != store.Waiting || second.ID != waiter.ID || second.Owner.Label != "test" {

@@ -30,8 +30,11 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	nodes := s.examineServers(ctx)
 	return []store.Finding{
 		s.permissions(), majorityOf(nodes, s.ensemble(ctx)), versionsOf(nodes), s.tick(ctx, nodes),
-		{Check: "clock", Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
-			s.TTL)},
+		{
+			Check: "clock",
+			Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
+				s.TTL),
+		},
 		s.space(ctx),
 	}
 }
@@ -173,7 +176,8 @@ func majorityOf(nodes []serverReport, voters int) store.Finding {
 func versionsOf(nodes []serverReport) store.Finding {
 	var all []string
 	for _, n := range nodes {
-		if version, _, _ := strings.Cut(n.srvr["Zookeeper version"], ","); version != "" && !slices.Contains(all, version) {
+		if version, _, _ := strings.Cut(n.srvr["Zookeeper version"], ","); version != "" &&
+			!slices.Contains(all, version) {
 			all = append(all, version)
 		}
 	}
@@ -214,8 +218,8 @@ func (s *Store) tick(ctx context.Context, nodes []serverReport) store.Finding {
 	}
 	f.Found = fmt.Sprintf("tickTime is %v, and the store was told %v", found, told)
 	if !certain {
-		f.Found = fmt.Sprintf("the shortest session is %v, which makes a tickTime of %v; the store was told %v", 2*found,
-			found, told)
+		f.Found = fmt.Sprintf("the shortest session is %v, which makes a tickTime of %v; the store was told %v",
+			2*found, found, told)
 	}
 	switch {
 	case found > told:
@@ -223,7 +227,8 @@ func (s *Store) tick(ctx context.Context, nodes []serverReport) store.Finding {
 		if !certain {
 			f.Level = store.Warn
 		}
-		f.Why = "with a longer tick than the store reckons with, a lease can be believed for longer than the servers keep it"
+		f.Why = "with a longer tick than the store reckons with, a lease can be believed for longer than the " +
+			"servers keep it"
 		f.Fix = fmt.Sprintf("append tick=%v to the URL of all clients, or set tickTime=%d at the servers", found,
 			told.Milliseconds())
 	case 4*found < told:

@@ -32,7 +32,9 @@ func pathError(path string, err error) error {
 	case errors.Is(err, zk.ErrInvalidACL):
 		return final(fmt.Errorf("no permission for %s can be given: the user is not logged in", store.Quote(path)))
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return final(fmt.Errorf("there can be nothing under %s: it, or a node above it, is ephemeral", store.Quote(path)))
+		return final(
+			fmt.Errorf("there can be nothing under %s: it, or a node above it, is ephemeral", store.Quote(path)),
+		)
 	}
 	return err
 }

@@ -39,7 +39,8 @@ func TestClientFaults(t *testing.T) {
 	})
 	t.Run("servers restarted one after another", shared.TestRestartWhileWaiting)
 	t.Run("node of an old session", func(t *testing.T) {
-		// Curator took the node of an old session for its own. The servers start when the client has given that session up.
+		// Curator took the node of an old session for its own. The servers start when the client has given that session
+		// up.
 		shared.TestOldSession(t, func() { time.Sleep(lastingTTL / 2) })
 	})
 }

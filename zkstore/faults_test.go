@@ -71,7 +71,10 @@ func TestFaults(t *testing.T) {
 	t.Run("of servers", func(t *testing.T) {
 		t.Parallel()
 		e := newEnsemble(t, tick)
-		lostData := testkit.Fault{Name: "data of one server lost", Strike: func(s *testkit.CrowdScene) { loseData(s, e) }}
+		lostData := testkit.Fault{
+			Name:   "data of one server lost",
+			Strike: func(s *testkit.CrowdScene) { loseData(s, e) },
+		}
 		faults := slices.Concat([]testkit.Fault{lostData}, testkit.ServerFaults)
 		clusterOf(e, nil).TestFaults(t, isFailing, isSlow, faults)
 	})

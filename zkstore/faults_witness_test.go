@@ -120,7 +120,8 @@ func leftIn(t testing.TB, e *servers.ZooKeeperServers) (left []string) {
 	err := h.do(func(conn *zk.Conn) error {
 		left = childrenOf(t, conn, "/holdfast/session")
 		for _, line := range childrenOf(t, conn, "/holdfast/line") {
-			// The servers keep a container that never had a child: a client made it and met a fault before it could join.
+			// The servers keep a container that never had a child: a client made it and met a fault before it could
+			// join.
 			if _, stat, err := conn.Get(line); err != nil || stat.Cversion > 0 {
 				left = append(left, line)
 			}

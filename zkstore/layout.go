@@ -25,21 +25,22 @@ type layout interface {
 	// top returns the path that all queues are under. It is empty for the root.
 	top() string
 
-	// foreign reports whether other programs have nodes in the queues too. The data of a queue's node is theirs then, and
-	// a node may come ahead of others that are there.
+	// foreign reports whether other programs have nodes in the queues too. The data of a queue's node is theirs then,
+	// and a node may come ahead of others that are there.
 	foreign() bool
 
 	// mayHaveQueues reports whether a node can be a queue, or have queues under it.
 	mayHaveQueues(path string) bool
 
-	// number returns the node that is written whenever a claim is made in a queue, so that the result says the number of
-	// the transaction. If it is the queue's own, the result also says how many children that has.
+	// number returns the node that is written whenever a claim is made in a queue, so that the result says the number
+	// of the transaction. If it is the queue's own, the result also says how many children that has.
 	number(line string) string
 
 	// node returns what the name of a claim's node begins with. The server appends the sequence number.
 	node(id store.ID, ask store.Demand) (string, error)
 
-	// shrunk returns the name of the node which says that a claim has fewer units now. It is empty if that can't be said.
+	// shrunk returns the name of the node which says that a claim has fewer units now. It is empty if that can't be
+	// said.
 	shrunk(id store.ID, units int32) string
 
 	// parse reads the name of a child. ok is false for one that does not belong to the queue.

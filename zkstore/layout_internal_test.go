@@ -14,11 +14,28 @@ import (
 )
 
 var (
-	mutexLayout  = curatorLayout{}
-	rwLayout     = curatorLayout{root: "/base", shared: true}
-	writer       = store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	reader       = store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
-	exampleID    = store.ID{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10}
+	mutexLayout = curatorLayout{}
+	rwLayout    = curatorLayout{root: "/base", shared: true}
+	writer      = store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	reader      = store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+	exampleID   = store.ID{
+		0x01,
+		0x23,
+		0x45,
+		0x67,
+		0x89,
+		0xab,
+		0xcd,
+		0xef,
+		0xfe,
+		0xdc,
+		0xba,
+		0x98,
+		0x76,
+		0x54,
+		0x32,
+		0x10,
+	}
 	exampleShape = "_c_01234567-89ab-cdef-fedc-ba9876543210-"
 )
 
@@ -52,7 +69,8 @@ func TestCuratorNodes(t *testing.T) {
 			t.Errorf("%+v in a mutex: %v", ask, err)
 		}
 	}
-	if _, err := rwLayout.node(exampleID, store.Demand{Kind: store.Semaphore, Units: 1, Limit: 2}); !errors.Is(err, store.ErrUnsupported) {
+	if _, err := rwLayout.node(exampleID, store.Demand{Kind: store.Semaphore, Units: 1, Limit: 2}); !errors.Is(err,
+		store.ErrUnsupported) {
 		t.Errorf("a semaphore: %v", err)
 	}
 }
@@ -89,7 +107,8 @@ func TestForeignChildren(t *testing.T) {
 func TestCuratorOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"b-__READ__2147483646", "a-__WRIT__2147483647", "a-__READ__2147483647", "d-__READ__-2147483648", "c-__WRIT__-2147483647",
+		"b-__READ__2147483646", "a-__WRIT__2147483647", "a-__READ__2147483647", "d-__READ__-2147483648",
+		"c-__WRIT__-2147483647",
 	}
 	for range 20 {
 		children := append(slices.Clone(want), "-", "other")

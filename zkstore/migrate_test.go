@@ -56,7 +56,8 @@ func TestCuratorThenBothThenOwn(t *testing.T) {
 		}
 		last = held.token
 		_, err = takes[pair[1]](holdfast.WithWait(time.Second))
-		if !errors.Is(err, holdfast.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) { // or no answer who holds it
+		// Or no answer who holds it.
+		if !errors.Is(err, holdfast.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s while %s holds: %v, want that it is locked", pair[1], pair[0], err)
 		}
 		testkit.Check(t, held.unlock(t.Context()))

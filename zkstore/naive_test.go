@@ -159,8 +159,8 @@ func follower(t testing.TB, e *servers.ZooKeeperServers) *servers.ZooKeeperServe
 const (
 	slowTick = 2 * time.Second
 	slowTTL  = 4 * slowTick
-	// writeAt is when the lock is taken, after the session has begun at a multiple of the tick. The last ping before was
-	// reported well before a multiple, and by then the client has been silent for nearly as long as it ever is.
+	// writeAt is when the lock is taken, after the session has begun at a multiple of the tick. The last ping before
+	// was reported well before a multiple, and by then the client has been silent for nearly as long as it ever is.
 	writeAt = slowTTL/3 + slowTTL*3/10
 )
 

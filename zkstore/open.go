@@ -107,14 +107,20 @@ func (s *settings) check() error {
 	case s.ttl < time.Millisecond || s.ttl > MaxTTL || s.ttl%time.Millisecond != 0:
 		return fmt.Errorf("a session's ttl is whole milliseconds, up to %v, and not %v", MaxTTL, s.ttl)
 	case s.tick <= 0 || s.tick > s.ttl/leastTicks:
-		return fmt.Errorf("a session's ttl is at least %d ticks of the servers, and %v is less than that of %v: set ttl, or "+
-			"tick if the servers' tickTime is shorter", leastTicks, s.ttl, s.tick)
+		return fmt.Errorf(
+			"a session's ttl is at least %d ticks of the servers, and %v is less than that of %v: set ttl, or "+
+				"tick if the servers' tickTime is shorter",
+			leastTicks,
+			s.ttl,
+			s.tick,
+		)
 	case s.layoutName != ownName && s.layoutName != curatorName && s.layoutName != curatorRWName:
 		return fmt.Errorf("layout is %s, %s or %s", ownName, curatorName, curatorRWName)
 	case s.layoutName != ownName && s.prefix != "":
 		return errors.New("with Curator's layout there is no prefix: names are paths")
 	case s.chroot != "" && !isPath(s.chroot):
-		return errors.New("what is given is not the path of a node") // and is not shown: it may be a piece of a password
+		// And is not shown: it may be a piece of a password.
+		return errors.New("what is given is not the path of a node")
 	}
 	if s.prefix != "" {
 		return store.CheckName(s.prefix)

@@ -68,16 +68,18 @@ func TestConnections(t *testing.T) {
 	authority := "&ca=" + certificates.CAFile
 	own := "&cert=" + certificates.CertFile + "&key=" + certificates.KeyFile
 	for name, url := range map[string]string{
-		"TLS":                      "zks://" + encrypted.Addr() + shortTicks + authority,
-		"TLS by another name":      "zks://" + encrypted.Addr() + shortTicks + authority + "&server-name=localhost",
-		"TLS without checking":     "zks://" + encrypted.Addr() + shortTicks + "&insecure-skip-verify=true",
-		"TLS with a password":      "zks://me:secret@" + encrypted.Addr() + "/" + shortTicks + authority + "&prefix=mine",
-		"TLS with a certificate":   "zks://" + strict.Addr() + shortTicks + authority + own,
-		"a chroot":                 "zk://" + open.Addr() + "/app/locks" + shortTicks,
-		"a user":                   "zk://me:secret@" + open.Addr() + "/app" + shortTicks,
-		"one of two servers":       "zk://" + testkit.Nobody(t) + "," + open.Addr() + shortTicks,
-		"an odd prefix":            "zk://" + open.Addr() + shortTicks + "&prefix=" + url.QueryEscape("{a/b}*\n%. ü"),
-		"the longest prefix":       "zk://" + open.Addr() + shortTicks + "&prefix=" + strings.Repeat("p", store.MaxName),
+		"TLS":                  "zks://" + encrypted.Addr() + shortTicks + authority,
+		"TLS by another name":  "zks://" + encrypted.Addr() + shortTicks + authority + "&server-name=localhost",
+		"TLS without checking": "zks://" + encrypted.Addr() + shortTicks + "&insecure-skip-verify=true",
+		"TLS with a password": "zks://me:secret@" + encrypted.Addr() + "/" + shortTicks + authority +
+			"&prefix=mine",
+		"TLS with a certificate": "zks://" + strict.Addr() + shortTicks + authority + own,
+		"a chroot":               "zk://" + open.Addr() + "/app/locks" + shortTicks,
+		"a user":                 "zk://me:secret@" + open.Addr() + "/app" + shortTicks,
+		"one of two servers":     "zk://" + testkit.Nobody(t) + "," + open.Addr() + shortTicks,
+		"an odd prefix":          "zk://" + open.Addr() + shortTicks + "&prefix=" + url.QueryEscape("{a/b}*\n%. ü"),
+		"the longest prefix": "zk://" + open.Addr() + shortTicks + "&prefix=" + strings.Repeat("p",
+			store.MaxName),
 		"a prefix of dots":         "zk://" + open.Addr() + shortTicks + "&prefix=..",
 		"Holdfast's layout, named": "zk://" + open.Addr() + shortTicks + "&layout=holdfast",
 		"Curator's layout":         "zk://" + open.Addr() + "/app/locks" + shortTicks + "&layout=curator",
@@ -105,12 +107,14 @@ func TestOpenFaults(t *testing.T) {
 		{"no response to TLS", "zks", silent + shortTicks, false, "TLS"},
 		{"an unknown authority", "zks", encrypted.Addr() + shortTicks, true, "certificate"},
 		{"another authority", "zks", encrypted.Addr() + shortTicks + "&ca=" + strange.CAFile, true, "certificate"},
-		{"another name", "zks", encrypted.Addr() + shortTicks + authority + "&server-name=elsewhere", true, "certificate"},
+		{"another name", "zks", encrypted.Addr() + shortTicks + authority + "&server-name=elsewhere", true,
+			"certificate"},
 		{"no certificate", "zks", strict.Addr() + shortTicks + authority, false, "TLS"},
 		{"TLS to a plain port", "zks", plain.Addr() + shortTicks, false, "TLS"},
 		{"plain to a TLS port", "zk", encrypted.Addr() + shortTicks, false, "zks://"},
 		{"no such node", "zk", plain.Addr() + "/nowhere" + shortTicks, true, `there is no node "/nowhere"`},
-		{"a ttl that is too long", "zk", plain.Addr() + "?tick=200ms&ttl=1h", true, "most that the server allows is 10m0s"},
+		{"a ttl that is too long", "zk", plain.Addr() + "?tick=200ms&ttl=1h", true,
+			"most that the server allows is 10m0s"},
 		{"a ttl that is too short", "zk", plain.Addr() + "?tick=20ms&ttl=100ms", true, "server allows is 400ms"},
 	} {
 		for _, user := range []string{"", "me:secret@"} {
@@ -168,15 +172,16 @@ func TestPermissions(t *testing.T) {
 	makeNode(t, admin, "/readable", append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...))
 	testkit.CheckWorks(t, openURL(t, "zk://owner:hidden@"+at))
 	for name, raw := range map[string]string{
-		"nodes of another user":     "zk://me:secret@" + at,
-		"another password":          "zk://owner:secret@" + at,
-		"nobody":                    "zk://" + at,
-		"a root that is closed":     "zk://me:secret@" + server.Addr() + "/closed" + shortTicks,
-		"a root that can be read":   "zk://me:secret@" + server.Addr() + "/readable" + shortTicks,
-		"the same, without a user":  "zk://" + server.Addr() + "/readable" + shortTicks,
-		"the same, with a prefix":   "zk://me:secret@" + server.Addr() + "/readable" + shortTicks + "&prefix=p",
-		"the same, Curator's":       "zk://me:secret@" + server.Addr() + "/readable" + shortTicks + "&layout=curator",
-		"the same, its read-writes": "zk://me:secret@" + server.Addr() + "/readable" + shortTicks + "&layout=curator-rw",
+		"nodes of another user":    "zk://me:secret@" + at,
+		"another password":         "zk://owner:secret@" + at,
+		"nobody":                   "zk://" + at,
+		"a root that is closed":    "zk://me:secret@" + server.Addr() + "/closed" + shortTicks,
+		"a root that can be read":  "zk://me:secret@" + server.Addr() + "/readable" + shortTicks,
+		"the same, without a user": "zk://" + server.Addr() + "/readable" + shortTicks,
+		"the same, with a prefix":  "zk://me:secret@" + server.Addr() + "/readable" + shortTicks + "&prefix=p",
+		"the same, Curator's":      "zk://me:secret@" + server.Addr() + "/readable" + shortTicks + "&layout=curator",
+		"the same, its read-writes": "zk://me:secret@" + server.Addr() + "/readable" + shortTicks +
+			"&layout=curator-rw",
 	} {
 		t.Run(name, func(t *testing.T) { checkFault(t, testkit.OpenError(t, raw), true, "no permission for") })
 	}
@@ -265,7 +270,8 @@ func TestPermissionToShrinkTakenAway(t *testing.T) {
 	s := openURL(t, "zk://me:secret@"+way.addr+shortTicks)
 	held := testkit.Held(t, s, claimOf("mine"))
 	owner := dial(t, server.Addr(), "me:secret")
-	_, err := owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll&^zk.PermCreate, "me", "secret"), -1)
+	_, err := owner.SetACL(zkstore.LinePath("", "", "mine"), zk.DigestACL(zk.PermAll&^zk.PermCreate, "me", "secret"),
+		-1)
 	testkit.Must(t, err)
 	other := testkit.Held(t, s, claimOf("other"))
 	before := way.sofar()

@@ -233,7 +233,8 @@ func (z *servers) Confirm(
 	switch {
 	case failed && op.index == 0:
 		return alive, -1, sessionqueue.ErrOver
-	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
+	case failed && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err,
+		zk.ErrNodeExists)):
 		return alive, of[op.index], nil
 	case failed:
 		at := of[op.index]
@@ -265,7 +266,8 @@ func (z *servers) Delete(ctx context.Context, c *client, key string) error {
 
 // Void implements sessionqueue.Server: it begins another epoch of the session.
 func (z *servers) Void(ctx context.Context, c *client) error {
-	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.description), -1) })
+	stat, err := call(ctx, c,
+		func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path, []byte(z.description), -1) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return sessionqueue.ErrOver

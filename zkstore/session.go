@@ -46,7 +46,8 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 		if there, err := exists(ctx, c, z.chroot); err != nil {
 			return 0, pathError(z.chroot, err)
 		} else if !there {
-			return 0, final(fmt.Errorf("there is no node %s: make it, or leave the path out of the URL", store.Quote(z.chroot)))
+			return 0, final(fmt.Errorf("there is no node %s: make it, or leave the path out of the URL",
+				store.Quote(z.chroot)))
 		}
 	}
 	for _, node := range z.tree() {
@@ -135,7 +136,8 @@ func (z *servers) Renew(ctx context.Context, c *client) (stands bool, alive time
 // isCut reports whether a request failed with its connection, so that it may have been carried out, and another server
 // may carry it out.
 func isCut(err error) bool {
-	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved)
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) ||
+		errors.Is(err, zk.ErrSessionMoved)
 }
 
 // End ends a session.

@@ -27,7 +27,8 @@ func newStore(f *frame.Frame, set *settings) *Store {
 	z := &servers{settings: set, layout: set.layout()}
 	s := &Store{
 		Store: sessionqueue.New(sessionqueue.Config[*client]{
-			Frame: f, Server: z, TTL: set.ttl, WatchOwn: true, WatchTwo: !z.layout.foreign(), Foreign: z.layout.foreign(),
+			Frame: f, Server: z, TTL: set.ttl, WatchOwn: true, WatchTwo: !z.layout.foreign(),
+			Foreign: z.layout.foreign(),
 		}),
 		servers: z,
 	}
@@ -48,8 +49,8 @@ func (s *Store) Abilities() store.Abilities {
 		MinTTL:      s.TTL,
 		MaxTTL:      MaxTTL,
 		SessionTTL:  s.TTL,
-		// A new leader gives every session its whole ttl again. The leader rounds up to its tick, and hears of a session's
-		// last sign of life within another; the rest is for elections.
+		// A new leader gives every session its whole ttl again. The leader rounds up to its tick, and hears of a
+		// session's last sign of life within another; the rest is for elections.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 2*s.servers.tick + 5*time.Second,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,

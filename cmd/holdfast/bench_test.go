@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// BenchmarkRun compares what `holdfast run x -- true` costs with flock(1), in CPU time of all processes together. A program
-// in Go costs more to start than one in C, so the start of one that does nothing is added to flock's. The two take
-// turns, and the medians are compared. They differ by the lock alone: holdfast's is fair, has a fencing token, and ends with
-// its holder.
+// BenchmarkRun compares what `holdfast run x -- true` costs with flock(1), in CPU time of all processes together. A
+// program in Go costs more to start than one in C, so the start of one that does nothing is added to flock's. The two
+// take turns, and the medians are compared. They differ by the lock alone: holdfast's is fair, has a fencing token, and
+// ends with its holder.
 func BenchmarkRun(b *testing.B) {
 	flock, err := exec.LookPath("flock")
 	if err != nil {

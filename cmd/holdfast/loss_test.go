@@ -25,7 +25,8 @@ const ends = `trap 'echo told >> told; exit 5' TERM; touch running; while test -
 const runs = `touch running; while test -e running; do sleep 0.01; done`
 
 // stays is a script that ignores being told, and writes down when it last ran.
-const stays = `trap '' TERM INT; touch running; while test -e running; do date +%s.%N > .beat; mv .beat beat; sleep 0.02; done`
+const stays = `trap '' TERM INT; touch running; ` +
+	`while test -e running; do date +%s.%N > .beat; mv .beat beat; sleep 0.02; done`
 
 // beat is when the script stays last ran.
 func (d *desk) beat() time.Time {
@@ -152,8 +153,8 @@ func TestStoreTakenAway(t *testing.T) {
 	}
 }
 
-// TestStoreComesBack has the store say nothing until the lease has run out, and then answer again, while the command still
-// takes its time to end. The next must not have the lock before the command is dead.
+// TestStoreComesBack has the store say nothing until the lease has run out, and then answer again, while the command
+// still takes its time to end. The next must not have the lock before the command is dead.
 func TestStoreComesBack(t *testing.T) {
 	d := newDesk(t)
 	p := d.start("run", "--ttl", "1s", "--kill-after", "3s", "--grace", "8s", "x", "--", "sh", "-c", stays)
@@ -248,7 +249,8 @@ func (d *desk) remove(name string) {
 	check(d, os.RemoveAll(d.path(name)))
 }
 
-// TestPaused stops holdfast alone for longer than the store keeps its place. When it goes on, the command must die at once.
+// TestPaused stops holdfast alone for longer than the store keeps its place. When it goes on, the command must die at
+// once.
 func TestPaused(t *testing.T) {
 	d := newDesk(t)
 	p := d.start("run", "--ttl", "1s", "--kill-after", "4s", "x", "--", "sh", "-c", stays)
@@ -352,7 +354,8 @@ func TestSignals(t *testing.T) {
 				t.Skip("it is ignored here")
 			}
 			d := newDesk(t)
-			p := d.start("run", "x", "--", "sh", "-c", "trap 'exit 42' "+name+"; touch running; while test -e running; do sleep 0.01; done")
+			p := d.start("run", "x", "--", "sh", "-c",
+				"trap 'exit 42' "+name+"; touch running; while test -e running; do sleep 0.01; done")
 			d.appears("running")
 			p.signal(sig)
 			p.exits(42)

@@ -50,8 +50,8 @@ func TestReaps(t *testing.T) {
 				t.Skip("a namespace of processes needs root")
 			}
 			d := newDesk(t)
-			p := d.startCommand(command("run", "x", "--", "sh", "-c",
-				"for i in 1 2 3; do (sh -c '"+untilPut("orphan$0", "die")+"' $i &); done; "+untilPut("held", "free")+"; exit 42"))
+			orphans := "for i in 1 2 3; do (sh -c '" + untilPut("orphan$0", "die") + "' $i &); done; "
+			p := d.startCommand(command("run", "x", "--", "sh", "-c", orphans+untilPut("held", "free")+"; exit 42"))
 			d.appears("held")
 			d.eventually("it has the orphans", func() bool { return children(t, p.Process.Pid) == 4 })
 			d.put("die")

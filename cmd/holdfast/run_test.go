@@ -33,7 +33,7 @@ func TestExitCodes(t *testing.T) {
 		{"run x true", 64, "after --"},
 		{"run x --ttl soon -- true", 64, "ttl"},
 		{"run --store nosuch:x x -- true", 64, "no store"},
-		{"run --store memory: x -- true", 64, "keeps nobody out"},
+		{"run --store memory: x -- true", 64, "exclude no other"},
 		{"run --slots 2 taken -- true", 64, "in use as a lock"},
 		{"run --store sqlite:no/such/folder x -- true", 69, "folder"},
 		{"run --no-wait taken -- true", 75, "sh on "},
@@ -49,9 +49,9 @@ func TestExitCodes(t *testing.T) {
 		{"run x -- no-such-program", 127, "not found"},
 		{"run x -- ./no-interpreter", 127, "not found"},
 		{"run taken -- no-such-program", 127, "not found"}, // and does not wait for the lock to find that out
-		{"show x", 1, "nobody holds x"},
+		{"show x", 1, "x is not held"},
 		{"show taken", 0, ""},
-		{"break --yes x", 1, "nobody holds x"},
+		{"break --yes x", 1, "x is not held"},
 		{"break taken", 64, "--yes"},
 		{"nonsense", 64, "unknown command"},
 		{"version", 0, ""},
@@ -119,7 +119,8 @@ func TestEnvironmentOfTheCommand(t *testing.T) {
 // descriptor by which the store knows that it lives. That has a number of two digits: scripts use the others.
 func TestStreams(t *testing.T) {
 	d := newDesk(t)
-	p := d.shell(`printf 'one\ntwo\n' | (read first; holdfast run x -- sh -c 'read second; echo $second; echo bad >&2'; echo $first)`).exits(0)
+	p := d.shell(`printf 'one\ntwo\n' |
+		(read first; holdfast run x -- sh -c 'read second; echo $second; echo bad >&2'; echo $first)`).exits(0)
 	if p.said() != "two\none\n" || p.complained() != "bad\n" {
 		t.Errorf("%q, %q", p.said(), p.complained())
 	}
@@ -213,7 +214,8 @@ func TestSeveralNames(t *testing.T) {
 	var all []*process
 	for i := range 6 {
 		names := [][]string{{"a", "b"}, {"b", "a"}}[i%2]
-		all = append(all, d.start("run", names[0], names[1], "--", "sh", "-c", fmt.Sprintf(alone, "echo $HOLDFAST_NAME_2 >> done")))
+		all = append(all,
+			d.start("run", names[0], names[1], "--", "sh", "-c", fmt.Sprintf(alone, "echo $HOLDFAST_NAME_2 >> done")))
 	}
 	for _, p := range all {
 		p.exits(0)
@@ -227,7 +229,8 @@ func TestSeveralNames(t *testing.T) {
 func TestScriptWithoutShebang(t *testing.T) {
 	d := newDesk(t)
 	for name, text := range map[string]string{
-		"script": "echo \"$0 got $# $2\"\nexit 5\n", "-e": "exit 6\n", "empty": "", "binary": "\x7fELF\x00\x00\nexit 7\n",
+		"script": "echo \"$0 got $# $2\"\nexit 5\n", "-e": "exit 6\n", "empty": "",
+		"binary": "\x7fELF\x00\x00\nexit 7\n",
 	} {
 		check(t, os.WriteFile(d.path(name), []byte(text), 0o700))
 	}
@@ -287,8 +290,9 @@ func TestNested(t *testing.T) {
 		{"holdfast run x -- holdfast run --store sqlite:other.db x -- true", 0},
 		{"holdfast run x -- sh -c 'unset HOLDFAST_HELD; holdfast run --no-wait x -- true'", 75},
 		{"held=$(holdfast run x -- printenv HOLDFAST_HELD); HOLDFAST_HELD=$held holdfast run x -- true", 0},
+		// The lock is held, but by another run.
 		{`held=$(holdfast run x -- printenv HOLDFAST_HELD)
-			holdfast run x -- sh -c 'HOLDFAST_HELD=$0 holdfast run --no-wait x -- true' $held`, 75}, // held, but by another
+			holdfast run x -- sh -c 'HOLDFAST_HELD=$0 holdfast run --no-wait x -- true' $held`, 75},
 	} {
 		t.Run(c.script, func(t *testing.T) {
 			p := d.shell(c.script).exits(c.code)
@@ -330,7 +334,8 @@ func TestVerbose(t *testing.T) {
 	p.exits(0)
 	lines := strings.Split(p.complained(), "\n")
 	if len(lines) != 4 || !strings.Contains(lines[0], "waiting") || !strings.Contains(lines[0], "the first on ") ||
-		!strings.Contains(lines[1], "took x after ") || !strings.Contains(lines[1], "token ") || !strings.Contains(lines[2], "given back") {
+		!strings.Contains(lines[1], "acquired x after ") || !strings.Contains(lines[1], "token ") ||
+		!strings.Contains(lines[2], "released") {
 		t.Errorf("%q", lines)
 	}
 }
@@ -344,7 +349,8 @@ func TestStampede(t *testing.T) {
 	}
 	var all []*process
 	for range n {
-		all = append(all, d.start("run", "x", "--", "sh", "-c", fmt.Sprintf(alone, "echo begin >> log; echo end >> log")))
+		all = append(all,
+			d.start("run", "x", "--", "sh", "-c", fmt.Sprintf(alone, "echo begin >> log; echo end >> log")))
 	}
 	for _, p := range all {
 		p.exits(0)

@@ -157,8 +157,8 @@ func (c *console) screen() string {
 	return c.text.String()
 }
 
-// In these scripts a shell says with a redirection that it runs, and starts nothing before a key is pressed: dash forgets a
-// Ctrl-C that comes before it has returned from vfork, whoever runs it.
+// In these scripts a shell says with a redirection that it runs, and starts nothing before a key is pressed: dash
+// forgets a Ctrl-C that comes before it has returned from vfork, whoever runs it.
 
 // asks is a script that runs until it was typed a line.
 const asks = `: > running; read line; echo "got $line"`
@@ -195,7 +195,8 @@ func TestCtrlCRedirected(t *testing.T) {
 // TestCtrlCHandled has a command that handles the key by itself.
 func TestCtrlCHandled(t *testing.T) {
 	d := newDesk(t)
-	c := d.console("sh", "-c", `holdfast run x -- sh -c 'trap "exit 7" INT; : > running; while :; do :; done'; echo code $?`)
+	c := d.console("sh", "-c",
+		`holdfast run x -- sh -c 'trap "exit 7" INT; : > running; while :; do :; done'; echo code $?`)
 	d.appears("running")
 	c.types(ctrlC)
 	c.reads("code 7")
@@ -303,8 +304,8 @@ func stateOf(t *testing.T, pid int) string {
 	return state[:1]
 }
 
-// TestCtrlZTooLong stops a job until its lock was lost. When it is continued, the command must not do one thing more: it
-// writes without a pause, so that a hundred microseconds would be seen.
+// TestCtrlZTooLong stops a job until its lock was lost. When it is continued, the command must not do one thing more:
+// it writes without a pause, so that a hundred microseconds would be seen.
 func TestCtrlZTooLong(t *testing.T) {
 	for name, c := range map[string]struct {
 		killAfter string
@@ -349,7 +350,8 @@ func (c *console) losesLock(lost func(d *desk)) {
 func TestCtrlZTooLongInPipe(t *testing.T) {
 	d, sh := atShell(t)
 	sh.types("{ holdfast run --ttl 2s --kill-after 100ms " +
-		`x -- sh -c 'trap "" TERM; read line < /dev/tty; while :; do echo >> log; done'; echo $? > code; } | cat` + "\n")
+		`x -- sh -c 'trap "" TERM; read line < /dev/tty; while :; do echo >> log; done'; ` +
+		"echo $? > code; } | cat\n")
 	sh.types("one\n")
 	sh.losesLock(func(d *desk) { d.start("run", "x", "--", "true").exits(0) })
 	d.contains("code", "79\n")
@@ -419,19 +421,21 @@ func TestBreakAsks(t *testing.T) {
 // shapes are pipelines of which one part is a command that reads from the terminal, or sets it up, while its own input
 // or output is something else. %s is that command.
 var shapes = map[string]string{
-	"output to a pipe":         "holdfast run --ttl 1m x -- sh -c '%s' | cat",
-	"output to a file":         "holdfast run --ttl 1m x -- sh -c '%s' > out",
-	"input from a pipe":        "seq 500 | holdfast run --ttl 1m x -- sh -c '%s'",
-	"input from a file":        "holdfast run --ttl 1m x -- sh -c '%s' < /dev/null",
-	"in the middle of a pipe":  "seq 500 | holdfast run --ttl 1m x -- sh -c '%s' | cat",
-	"one holdfast in another":  "holdfast run --ttl 1m y -- holdfast run --ttl 1m x -- sh -c '%s' | cat",
-	"two pipes in each other":  "holdfast run --ttl 1m y -- sh -c \"holdfast run --ttl 1m x -- sh -c \\\"%s\\\" | cat\" | cat",
+	"output to a pipe":        "holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"output to a file":        "holdfast run --ttl 1m x -- sh -c '%s' > out",
+	"input from a pipe":       "seq 500 | holdfast run --ttl 1m x -- sh -c '%s'",
+	"input from a file":       "holdfast run --ttl 1m x -- sh -c '%s' < /dev/null",
+	"in the middle of a pipe": "seq 500 | holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"one holdfast in another": "holdfast run --ttl 1m y -- holdfast run --ttl 1m x -- sh -c '%s' | cat",
+	"two pipes in each other": "holdfast run --ttl 1m y -- " +
+		"sh -c \"holdfast run --ttl 1m x -- sh -c \\\"%s\\\" | cat\" | cat",
 	"in a subshell of a pipe":  "(holdfast run --ttl 1m x -- sh -c '%s') | cat",
 	"nothing but the terminal": "holdfast run --ttl 1m x -- sh -c '%s'",
 }
 
 // reader reads two lines from the terminal. It first sets it up, as pagers and editors do.
-const reader = `stty sane < /dev/tty; : > running; read one < /dev/tty; : > again; read two < /dev/tty; echo $one $two > log`
+const reader = `stty sane < /dev/tty; : > running; read one < /dev/tty; ` +
+	`: > again; read two < /dev/tty; echo $one $two > log`
 
 // TestReadsTerminal has commands of all shapes read from the terminal, be stopped and continued, and be interrupted.
 func TestReadsTerminal(t *testing.T) {
@@ -479,7 +483,8 @@ func TestNobodyGivesTerminal(t *testing.T) {
 // TestPagerKeepsTerminal has another part of the pipe read from the terminal while the command runs.
 func TestPagerKeepsTerminal(t *testing.T) {
 	d, c := atShell(t)
-	c.types("holdfast run x -- sh -c '" + untilPut("held", "free") + `' | sh -c 'read line < /dev/tty; echo "got $line"; cat'` + "\n")
+	c.types("holdfast run x -- sh -c '" + untilPut("held", "free") +
+		`' | sh -c 'read line < /dev/tty; echo "got $line"; cat'` + "\n")
 	d.appears("held")
 	c.types("one\n")
 	c.reads("got one")

@@ -1,8 +1,8 @@
 //go:build unix
 
 // Package filestore is a store in 300 lines, to be read and copied. docs/writing-a-store.md walks through it. It keeps
-// its lines in files of a directory, for the processes of one machine, and changes them under a lock of the kernel's. Its
-// clock is the machine's wall clock: if that is set forward while a lock is held, the lock expires early.
+// its lines in files of a directory, for the processes of one machine, and changes them under a lock of the kernel's.
+// Its clock is the machine's wall clock: if that is set forward while a lock is held, the lock expires early.
 package filestore
 
 import (

@@ -1,5 +1,5 @@
-// Command inventory sells the stock of one warehouse from several shops at once, over HTTP. With a lock around each sale
-// the shops sell what there is. Without it they sell the same item twice.
+// Command inventory sells the stock of one warehouse from several shops at once, over HTTP. With a lock around each
+// sale the shops sell what there is. Without it they sell the same item twice.
 package main
 
 import (
@@ -84,7 +84,8 @@ func parse(args []string, out io.Writer) (command, *options, error) {
 	fs.StringVar(&o.addr, "addr", "127.0.0.1:8080", "`host:port` where a warehouse or a shop listens")
 	fs.IntVar(&o.items, "items", 100, "how many items a warehouse has at the start")
 	fs.StringVar(&o.stockURL, "stock-url", "http://127.0.0.1:8080", "`URL` of the warehouse, for a shop and for buyers")
-	fs.StringVar(&o.store, "store", "memory:inventory", "`URL` of the store that keeps the locks, the same for all shops")
+	fs.StringVar(&o.store, "store", "memory:inventory",
+		"`URL` of the store that keeps the locks, the same for all shops")
 	fs.BoolVar(&o.noLock, "no-lock", false, "sell without a lock, to see what happens")
 	fs.DurationVar(&o.work, "work", 5*time.Millisecond, "how long a sale takes between reading and writing the stock")
 	fs.StringVar(&o.shops, "shops", "http://127.0.0.1:8081", "`URLs` of the shops, with commas between, for buyers")

@@ -12,21 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What a command finds in its environment.
+// Variables that holdfast run sets in the environment of its command.
 const (
-	nameEnv  = "HOLDFAST_NAME"  // and _1, _2, ... for several
+	nameEnv  = "HOLDFAST_NAME"  // and _1, _2, ... for several names
 	tokenEnv = "HOLDFAST_TOKEN" // likewise
-	heldEnv  = "HOLDFAST_HELD"  // all that it and those around it run under: for holdfast, not for people
+	heldEnv  = "HOLDFAST_HELD"  // the locks of all holdfast runs above the command; read by holdfast only
 )
 
-// A holding is a lock that a holdfast run around this process holds, or held when it started.
+// A holding is a lock that a holdfast run above this process holds, or held when it started the process.
 type holding struct {
 	identity string // of the store
 	name     string
 	token    holdfast.Token
 }
 
-// holdings reads what is held around this process. What cannot be read is somebody else's.
+// holdings returns the locks that holdfast runs above this process hold. Entries that cannot be parsed are ignored:
+// another program may use the variable.
 func holdings() []holding {
 	var all []holding
 	for entry := range strings.FieldsSeq(os.Getenv(heldEnv)) {
@@ -44,12 +45,12 @@ func holdings() []holding {
 	return all
 }
 
-// String writes the holding as holdings reads it.
+// String returns the holding in the form that holdings parses.
 func (h holding) String() string {
 	return h.token.String() + ":" + url.QueryEscape(h.identity) + ":" + url.QueryEscape(h.name)
 }
 
-// environment is what the command sees.
+// environment returns the environment of the command.
 func (r *run) environment() []string {
 	tokens := tokensOf(r.grip, r.names)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -72,7 +73,7 @@ func (r *run) environment() []string {
 		storeEnv+"="+absolute(r.session.at).String(), heldEnv+"="+strings.Join(held, " "))
 }
 
-// isOf says whether key is base, or one of its numbered sisters.
+// isOf reports whether key is base, or base with a number as in base_1.
 func isOf(base, key string) bool {
 	rest, ok := strings.CutPrefix(key, base)
 	if !ok || rest == "" {
@@ -83,26 +84,31 @@ func isOf(base, key string) bool {
 	return ok && err == nil
 }
 
-// refuseNested says whether this process would wait for a lock that it runs under itself. It would wait for ever: the
-// lock is given back when this process ends. Of a semaphore it may have more, as long as that can ever be granted.
+// refuseNested returns an error if this process would wait for a lock that it runs under itself. It would wait for
+// ever, since the lock is released when this process ends. Of a semaphore it may acquire more units, as long as the
+// semaphore has that many.
 func (r *run) refuseNested(ctx context.Context) error {
 	has := map[string]int{}
 	for _, h := range holdings() {
 		if h.identity != r.session.abilities.Identity || !slices.Contains(r.names, h.name) {
 			continue
 		}
-		line, err := r.session.Inspect(ctx, h.name)
+		queue, err := r.session.Inspect(ctx, h.name)
 		if err != nil {
 			return err
 		}
-		for _, p := range line.Holders() {
-			if p.Token.Ticket() != h.token.Ticket() {
+		for _, e := range queue.Holders() {
+			if e.Token.Ticket() != h.token.Ticket() {
 				continue
 			}
-			has[h.name] += p.Units
-			if r.slots == 0 || p.Kind == store.Lock || has[h.name]+r.units > r.slots {
-				return usageError("%q is held by a holdfast run that this command runs under: it would wait for itself; "+
-					"take another name, or unset %s if this command outlives that one", h.name, heldEnv)
+			has[h.name] += e.Units
+			if r.slots == 0 || e.Kind == store.Lock || has[h.name]+r.units > r.slots {
+				return usageError(
+					"%q is held by a holdfast run that this command runs under: it would wait for itself; "+
+						"use another name, or unset %s if this command outlives that run",
+					h.name,
+					heldEnv,
+				)
 			}
 		}
 	}

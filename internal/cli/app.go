@@ -1,5 +1,5 @@
-// Package cli is the command holdfast, one file for each of its commands. Main is all of it; the rest is inside so that
-// tests can run commands without a process around them.
+// Package cli implements the command holdfast, with one file for each of its subcommands. Main is its only entry. It is
+// a package so that tests can run commands without starting a process.
 package cli
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
-// An app is one run of the program: what its commands share.
+// An app is one run of the program. It has what the commands share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
 	args      []string
 	storeURL  string // --store
-	inProcess bool   // memory: is good enough for run, since all is one process: a test
-	last      func() // what is left to do when all else is done, or nil
+	inProcess bool   // run accepts the store memory:, since a test runs all in one process
+	last      func() // called last, after all else is done; may be nil
 	journal   journal
-	silent    bool // warnings are not written either: the command was skipped
+	silent    bool // warnings of the store are not written
 }
 
-// Main runs the command line and returns the exit code. See exit.go for what it can be.
+// Main runs the command line and returns the exit code. The exit codes are in exit.go.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
-	a.journal.write = func(line string) { a.say("%s", line) }
+	a.journal.write = func(line string) { a.logf("%s", line) }
 	slog.SetDefault(slog.New(&a.journal))
 	code := a.run(context.Background(), args)
 	if code == 0 && !a.silent {
@@ -56,18 +56,18 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetErr(a.stderr)
 	err := argumentError(root.ExecuteContext(ctx))
 	if err != nil && err.Error() != "" {
-		a.say("%v", err)
+		a.logf("%v", err)
 	}
 	return exitCode(err)
 }
 
-// say writes one line for people to stderr, which begins with the program's name.
-func (a *app) say(format string, args ...any) {
+// logf writes one line to stderr. It begins with the program's name.
+func (a *app) logf(format string, args ...any) {
 	line := strings.TrimSpace(fmt.Errorf(format, unprefixed(args)...).Error())
 	fmt.Fprintln(a.stderr, "holdfast:", printable.Line(line))
 }
 
-// A bareError is an error of the library, or several, without the prefix: say has written the program's name.
+// A bareError is an error of the library, or several of them, without the prefix "holdfast: ", which logf writes.
 type bareError struct{ error }
 
 func (e bareError) Error() string {
@@ -80,7 +80,7 @@ func (e bareError) Error() string {
 
 func (e bareError) Unwrap() error { return e.error }
 
-// unprefixed is args for a format, with errors that have no prefix of their own.
+// unprefixed returns the arguments of a format with each error as a bareError.
 func unprefixed(args []any) []any {
 	all := slices.Clone(args)
 	for i, arg := range all {

@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completeWithin bounds how long the Tab key asks the store.
+// completeWithin bounds how long a completion waits for the store.
 const completeWithin = time.Second
 
 func newCompletion(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Write a script that completes commands, flags and names of locks in a shell",
+		Short: "Write a shell script that completes commands, flags and names of locks",
 		Example: `  source <(holdfast completion bash)
   holdfast completion zsh > "${fpath[1]}/_holdfast"
   holdfast completion fish > ~/.config/fish/completions/holdfast.fish
@@ -46,8 +46,8 @@ func newCompletion(a *app) *cobra.Command {
 	}
 }
 
-// bashWords does for cobra's script what _get_comp_words_by_ref of the package bash-completion does, where that is not
-// loaded: it sets cur, prev, words and cword of its caller, with the words that bash splits at = and : put together.
+// bashWords replaces _get_comp_words_by_ref of the package bash-completion, which cobra's script needs, where that
+// package is not loaded. It sets cur, prev, words and cword of its caller, and joins words that bash split at = and :.
 const bashWords = `
 __holdfast_words()
 {
@@ -84,7 +84,7 @@ __holdfast_words()
 }
 `
 
-// writeBashCompletion writes cobra's script, made to work without the package bash-completion.
+// writeBashCompletion writes cobra's script, changed to work without the package bash-completion.
 func writeBashCompletion(w io.Writer, root *cobra.Command) error {
 	var script bytes.Buffer
 	if err := root.GenBashCompletionV2(&script, true); err != nil {
@@ -95,7 +95,7 @@ func writeBashCompletion(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// plainUsage takes the marks of pflag out of all usages. Completion shows usages as they are.
+// plainUsage removes the backquotes that pflag interprets from all usages. Completion shows usages unchanged.
 func plainUsage(cmd *cobra.Command) {
 	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
 	cmd.Flags().VisitAll(plain)
@@ -105,7 +105,7 @@ func plainUsage(cmd *cobra.Command) {
 	}
 }
 
-// completeName completes the one name that a command takes.
+// completeName completes the name of a command that has one argument.
 func (a *app) completeName(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -113,26 +113,27 @@ func (a *app) completeName(cmd *cobra.Command, args []string, begin string) ([]s
 	return a.completeNames(cmd, begin)
 }
 
-// completeRun completes names before the --, and leaves what comes after it to the shell.
+// completeRun completes names before the --. The shell completes what comes after it.
 func (a *app) completeRun(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
-	// Cobra parses with a -- of its own, so that it cannot be asked. The last argument is what is to be completed.
+	// Cobra adds a -- of its own, so ArgsLenAtDash does not help. The last argument is the one to complete.
 	if slices.Contains(a.args[:len(a.args)-1], "--") {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return a.completeNames(cmd, begin)
 }
 
-// completeNames finds names in the store, if it answers in time.
+// completeNames returns names in the store, or nothing if the store does not respond in time.
 func (a *app) completeNames(cmd *cobra.Command, begin string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
 	found := make(chan []string, 1)
 	go func() {
 		var names []string
-		if s, err := a.openToLook(ctx); err == nil {
+		if s, err := a.openToRead(ctx); err == nil {
 			names, _ = s.names(ctx, begin)
-			names = slices.DeleteFunc(names, func(n string) bool { return shown(n) != n }) // a terminal shows them as they are
-			s.Close()                                                                      //nolint:errcheck // it held nothing
+			// The shell prints names unchanged, so those that are not printable are left out.
+			names = slices.DeleteFunc(names, func(n string) bool { return shown(n) != n })
+			s.Close() //nolint:errcheck // it held nothing
 		}
 		found <- names
 	}()

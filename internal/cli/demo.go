@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/demo"
 )
 
-// exitUnshown is what demo exits with if a round did not show what it is for.
+// exitUnshown is the exit code of demo if a round did not show what it should.
 const exitUnshown = 1
 
 func newDemo(a *app) *cobra.Command {
@@ -23,12 +23,12 @@ func newDemo(a *app) *cobra.Command {
 		Long: `Several processes sell one stock, in three rounds: without a lock, with a naive lock, and
 with Holdfast and a fence. In each round one process is killed in the middle of a sale,
 and one is stopped there until the others have overtaken it. A table at the end counts
-what was sold, how much of it did not exist, and how often two processes believed to be
-alone at the same time.
+what was sold, how much of it did not exist, and how often two processes sold at the same
+time although each believed to hold the lock alone.
 
 It needs no server and takes about ten seconds. With --store, Holdfast's locks are kept in
-that store, under a name of the demo's own that is gone afterwards; HOLDFAST_STORE is not
-looked at. It exits with 0 if each round showed what it is for, and with 1 if not.`,
+that store, under a name of the demo's own that is removed afterwards. HOLDFAST_STORE is
+ignored. It exits with 0 if each round showed what it should, and with 1 if not.`,
 		Example: `  holdfast demo
   holdfast demo --plain | tee demo.txt
   holdfast demo --items 500 --workers 8
@@ -43,7 +43,7 @@ looked at. It exits with 0 if each round showed what it is for, and with 1 if no
 	flags.BoolVar(&plan.Plain, "plain", false, "print plain lines, also on a terminal")
 	cmd.AddCommand(&cobra.Command{
 		Use:    "worker",
-		Short:  "One process of the demo, which starts it",
+		Short:  "One process of the demo, started by the demo",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +56,7 @@ looked at. It exits with 0 if each round showed what it is for, and with 1 if no
 	return cmd
 }
 
-// demonstrate runs the demo, until it is over or a signal ends it.
+// demonstrate runs the demo until it is over or a signal ends it.
 func (a *app) demonstrate(ctx context.Context, plan *demo.Plan) error {
 	self, err := os.Executable()
 	if err != nil {

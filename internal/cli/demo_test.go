@@ -17,7 +17,7 @@ func TestDemoUsage(t *testing.T) {
 		{[]string{"demo", "--items=0"}, exitUsage, "the demo needs 20 to 10000 items"},
 		{[]string{"demo", "--store=memory:"}, exitUsage, "a memory: store is inside one process"},
 		{[]string{"demo", "--store=abacus:"}, exitUnshown, `no store is registered`},
-		{[]string{"demo", "worker"}, exitUnshown, "this command is for holdfast demo"},
+		{[]string{"demo", "worker"}, exitUnshown, "started by holdfast demo"},
 	} {
 		bare(t, test.args...).complains(t, test.code, test.want)
 	}

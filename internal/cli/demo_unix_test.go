@@ -28,7 +28,10 @@ func TestDemoProgram(t *testing.T) {
 	}{
 		// On a machine that is busy the fence may refuse more than the one write that the demo makes late.
 		{"to its end", "", 0, `(?m)^Holdfast      20         0                  0 +[1-9]\d* `},
-		{"interrupted", "Round 2", exitSignaled + int(syscall.SIGINT), "holdfast: the demo was ended by a signal: interrupt\n"},
+		{
+			"interrupted", "Round 2", exitSignaled + int(syscall.SIGINT),
+			"holdfast: the demo was ended by a signal: interrupt\n",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +53,8 @@ func TestDemoProgram(t *testing.T) {
 				}
 			}
 			cmd.Wait() //nolint:errcheck // the code says it
-			if code := cmd.ProcessState.ExitCode(); code != test.code || !regexp.MustCompile(test.last).MatchString(said.String()+errs.String()) {
+			if code := cmd.ProcessState.ExitCode(); code != test.code ||
+				!regexp.MustCompile(test.last).MatchString(said.String()+errs.String()) {
 				t.Errorf("code %d, want %d and %q:\n%s%s", code, test.code, test.last, &said, &errs)
 			}
 			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {

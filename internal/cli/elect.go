@@ -24,7 +24,7 @@ func newElect(a *app) *cobra.Command {
 		Use:   "elect NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while this process leads",
 		Long: `Campaign for the leadership of NAME, and run a command while it leads. All others that campaign for
-NAME wait in order of arrival; one of them leads when this one ends or is lost.
+NAME wait in order of arrival. The next of them leads when this leadership ends or is lost.
 
 The command finds the fencing token in HOLDFAST_TOKEN, the name in HOLDFAST_NAME and the store in
 HOLDFAST_STORE, as with run. When it exits, elect steps down and exits as the command did.
@@ -62,22 +62,28 @@ leadership was broken. Then elect campaigns again, also while the store cannot b
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&once, "once", false, "exit with 79 when the leadership is lost, instead of campaigning again")
-	durationVar(cmd, &f.wait, "wait", "how long to campaign, each time (default: until it leads); then it exits with 75")
+	durationVar(cmd, &f.wait, "wait",
+		"how long to campaign, each time (default: until it leads); then it exits with 75")
 	durationVar(cmd, &f.ttl, "ttl", "how long the leadership outlives holdfast without being renewed (default 30s)")
-	durationVar(cmd, &f.grace, "grace",
-		"how much longer the store keeps it, for the command to end\n(default: --kill-after and 1s, where the store can)")
+	durationVar(
+		cmd,
+		&f.grace,
+		"grace",
+		"how much longer the store keeps it, for the command to end\n"+
+			"(default: --kill-after and 1s, where the store can)",
+	)
 	durationVar(cmd, &f.killAfter, "kill-after",
 		"how long the command may take to end if the leadership is lost (default 5s),\n"+
 			"or if holdfast gets SIGTERM (default: for ever)")
 	flags.BoolVar(&f.foreground, "foreground", false,
 		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
-	flags.StringVar(&f.label, "label", "", "a `WORD` that others see of the leader (default: the command's name)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "report on stderr when it leads, with the token, and when it is "+
-		"lost")
+	flags.StringVar(&f.label, "label", "", "a `LABEL` that show, ls and top print (default: the command's name)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false,
+		"report on stderr when it leads, with the token, and when the leadership is lost")
 	return cmd
 }
 
-// An elect is one call of elect: a run of the command for each time that it leads.
+// An elect is one call of elect. It runs the command once for each time that it leads.
 type elect struct {
 	app     *app
 	flags   *runFlags
@@ -86,7 +92,7 @@ type elect struct {
 	once    bool
 }
 
-// do campaigns and runs the command, until that exits by itself or an error is for good.
+// do campaigns and runs the command, until the command exits by itself or an error is final.
 func (e *elect) do(ctx context.Context) error {
 	opened := false
 	for fails := 0; ; fails++ {
@@ -98,9 +104,9 @@ func (e *elect) do(ctx context.Context) error {
 		case e.once, !opened, ctx.Err() != nil, !r.lost && !recovers(err):
 			return err
 		case r.lost:
-			e.app.say("campaigning again for %s", store.Shown(e.name))
+			e.app.logf("campaigning again for %s", store.Shown(e.name))
 		default:
-			e.app.say("%v; campaigning again", err)
+			e.app.logf("%v; campaigning again", err)
 		}
 		if time.Since(began) > lastCampaignPause {
 			fails = 0
@@ -114,7 +120,7 @@ func (e *elect) do(ctx context.Context) error {
 	}
 }
 
-// recovers reports whether a campaign that failed so may succeed later.
+// recovers reports whether a campaign that failed with err may succeed later.
 func recovers(err error) bool {
 	_, fault := errors.AsType[*store.Fault](err)
 	return (fault || errors.Is(err, holdfast.ErrLost)) && !store.Final(err)
@@ -131,13 +137,13 @@ func (r *run) campaign(ctx context.Context) (grip, error) {
 	election := r.session.Election(r.names[0], r.options()...)
 	if r.verbose {
 		if leader, err := election.Leader(ctx); err == nil {
-			r.app.say("waiting for %s: %s leads since %s", store.Shown(r.names[0]), leader.Owner,
+			r.app.logf("waiting for %s: %s leads since %s", store.Shown(r.names[0]), leader.Owner,
 				leader.Since.Format(time.DateTime))
 		}
 	}
 	lease, err := election.Campaign(ctx)
 	if err != nil {
-		return nil, err // and no nil pointer that looks like a grip
+		return nil, err // not a nil *Lease in a non-nil grip
 	}
 	return leadership{lease}, nil
 }

@@ -82,7 +82,7 @@ func TestElect(t *testing.T) {
 	if second <= first {
 		t.Errorf("token %v after %v", second, first)
 	}
-	call(t, "show", "x").want(t, exitNobody, nothing, "")
+	call(t, "show", "x").want(t, exitNotHeld, nothing, "")
 }
 
 // TestElectOnce: with --once a loss ends it.
@@ -115,5 +115,5 @@ func TestElectTakesTurns(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	check(t, l.Unlock(context.Background()))
-	ended(t, done).want(t, 0, nothing, `(?s)waiting for x: .* leads since.*took x .*token`)
+	ended(t, done).want(t, 0, nothing, `(?s)waiting for x: .* leads since.*acquired x .*token`)
 }

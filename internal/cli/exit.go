@@ -10,34 +10,34 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// The exit codes that are holdfast's own. Where sysexits.h has a number for it, it is that one.
+// Holdfast's own exit codes. They are those of sysexits.h where it has one for the purpose.
 const (
-	exitNobody   = 1   // show, break: nobody holds it
+	exitNotHeld  = 1   // show, break: the lock is not held
 	exitUsage    = 64  // EX_USAGE
 	exitStore    = 69  // EX_UNAVAILABLE
-	exitBusy     = 75  // EX_TEMPFAIL, unless --busy-exit says otherwise
-	exitLost     = 79  // beyond those of sysexits.h
+	exitBusy     = 75  // EX_TEMPFAIL, unless --busy-exit sets another
+	exitLost     = 79  // above those of sysexits.h
 	exitViolated = 80  // likewise
 	exitNoExec   = 126 // as shells do
 	exitNoFile   = 127 // as shells do
 	exitSignaled = 128 // and the signal's number
 )
 
-// exitCodes is the table that people see. docs/cli.md has the same one, which a test compares.
+// exitCodes is the table in the help. docs/cli.md has the same one; a test compares them.
 var exitCodes = []struct{ code, meaning string }{
 	{"0-255", "run, elect: what the command exited with"},
 	{"128+n", "run, elect: signal n ended the command, or the wait for the lock; wait: likewise"},
 	{"1", "show, break: not held; break: the answer was no; demo, lab: failed; doctor --strict: warned"},
 	{"64", "called wrongly: flags, names, the store's URL, or a use of the lock that does not fit"},
 	{"69", "the store failed: unreachable, refused, broken, no majority, not fit; verify, lab: not run"},
-	{"75", "run, elect, wait: the lock is taken (run: or as --busy-exit says; 0 with --skip)"},
+	{"75", "run, elect, wait: the lock is taken (run: or the code of --busy-exit; 0 with --skip)"},
 	{"79", "run, elect --once: the lock was lost while the command ran, whatever that exited with"},
 	{"80", "verify: a lock did not hold"},
 	{"126", "run, elect: the command cannot be executed"},
 	{"127", "run, elect: the command was not found"},
 }
 
-// An exitError ends the program with a code. Its text may be empty: then there is nothing to say.
+// An exitError ends the program with a code. If its text is empty, nothing is printed.
 type exitError struct {
 	code int
 	err  error
@@ -52,22 +52,22 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitWith is an error that ends the program with this code.
+// exitWith returns an error that ends the program with this code.
 func exitWith(code int, format string, args ...any) error {
 	return &exitError{code, fmt.Errorf(format, unprefixed(args)...)}
 }
 
-// usageError is what whoever called holdfast has to change.
+// usageError returns an error about how holdfast was called.
 func usageError(format string, args ...any) error { return exitWith(exitUsage, format, args...) }
 
-// wrongUse are the errors of the library that whoever called holdfast has to change something about.
+// wrongUse are the errors of the library whose cause is how holdfast was called.
 var wrongUse = []error{
 	holdfast.ErrBadName, holdfast.ErrBadTTL, holdfast.ErrBadUnits, holdfast.ErrBadOption, holdfast.ErrMismatch,
 	holdfast.ErrUnsupported, holdfast.ErrReentered, holdfast.ErrUpgrade,
 }
 
-// exitCode is the code that the program ends with. What is no failure of the store, and has no code, is cobra's: a
-// command or an argument that it does not know.
+// exitCode returns the code that the program ends with. An error that has no code and is not from the library is
+// cobra's: an unknown command or argument.
 func exitCode(err error) int {
 	if err == nil {
 		return 0
@@ -84,15 +84,15 @@ func exitCode(err error) int {
 	case errors.Is(err, holdfast.ErrLocked), errors.Is(err, holdfast.ErrDeadlock):
 		return exitBusy
 	case errors.Is(err, holdfast.ErrNotHeld):
-		return exitNobody
+		return exitNotHeld
 	case ofLibrary:
 		return exitStore
 	}
 	return exitUsage
 }
 
-// argumentError is err, unless it comes from the library that reads the command line and repeats an argument that may
-// be a URL with a password, as of holdfast -store=URL.
+// argumentError returns err without arguments that may be a URL with a password. Errors of cobra repeat arguments, as
+// of holdfast -store=URL.
 func argumentError(err error) error {
 	_, own := errors.AsType[*exitError](err)
 	_, ofLibrary := errors.AsType[*holdfast.Error](err)
@@ -104,7 +104,7 @@ func argumentError(err error) error {
 		text, _, _ = strings.Cut(text, "=")
 	}
 	if mayBeURL(text) {
-		text = "an argument is not understood; it is not repeated here, because it may have a password in it; " +
+		text = "an argument is not understood; it is not repeated here, because it may contain a password; " +
 			"a store is given as --store URL"
 	}
 	if text == err.Error() {
@@ -113,27 +113,27 @@ func argumentError(err error) error {
 	return errors.New(text)
 }
 
-// repeated is an argument that is not understood, for a message, unless it may be a URL with a password.
+// repeated returns an argument that is not understood, for a message, unless it may be a URL with a password.
 func repeated(argument string) string {
 	if mayBeURL(argument) {
-		return "what is given"
+		return "the argument"
 	}
 	return shown(argument)
 }
 
-// mayBeURL reports whether a text may have a store's URL in it.
+// mayBeURL reports whether a text may contain a store's URL.
 func mayBeURL(text string) bool { return strings.Contains(text, "@") || strings.Contains(text, ":/") }
 
-// newExitCodes is a help topic: holdfast help exit-codes.
+// newExitCodes returns a help topic: holdfast help exit-codes.
 func newExitCodes(*app) *cobra.Command {
 	var b strings.Builder
-	b.WriteString("What holdfast exits with:\n\n")
+	b.WriteString("The exit codes of holdfast:\n\n")
 	for _, e := range exitCodes {
 		fmt.Fprintf(&b, "  %-6s %s\n", e.code, e.meaning)
 	}
 	return &cobra.Command{
 		Use:   "exit-codes",
-		Short: "What holdfast exits with",
+		Short: "The exit codes of holdfast",
 		Long:  strings.TrimSuffix(b.String(), "\n"),
 	}
 }

@@ -22,7 +22,7 @@ import (
 const (
 	defaultListen = "127.0.0.1:9646"
 
-	// serveWithin bounds a request and its response; endWithin the end of the server.
+	// serveWithin bounds a request with its response, and endWithin the shutdown of the server.
 	serveWithin = 10 * time.Second
 	endWithin   = 2 * time.Second
 )
@@ -48,12 +48,12 @@ with --otlp: how many locks are held, how many claims wait, the oldest wait, the
 claims that are about to expire, and whether the store is up. One exporter for each store is
 enough.
 
-Names are counted by prefix: up to and with the first of --separators, or under "" if a name has
-none of them. So deploy/eu and deploy/us are counted under deploy/. With --by-name each name has a
-series of its own.
+Names are counted by prefix: up to and including the first of --separators, or under "" if a name
+has none of them. So deploy/eu and deploy/us are counted under deploy/. With --by-name each name has
+a series of its own.
 
-It goes on when the store is away, and reports holdfast_store_up 0. It listens on this machine alone
-unless --listen says otherwise: names of locks may tell more than others should know.
+It keeps running when the store fails, and reports holdfast_store_up 0. It listens on this machine
+only, unless --listen names another address: names of locks may be confidential.
 docs/monitoring has a dashboard for Grafana and alert rules for Prometheus.`,
 		Example: `  holdfast exporter --store redis://10.0.0.5:6379
   holdfast exporter --listen 0.0.0.0:9646 --prefix shop/
@@ -70,14 +70,15 @@ docs/monitoring has a dashboard for Grafana and alert rules for Prometheus.`,
 	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to serve /metrics and /healthz at, or none")
 	flags.StringVar(&f.otlp, "otlp", "", "`URL` of an OTLP receiver over HTTP to push to, as in http://HOST:4318")
 	flags.StringVar(&f.prefix, "prefix", "", "count only names that begin with `PREFIX`")
-	flags.StringVar(&f.separators, "separators", "/:", "the `CHARACTERS` that end the prefix by which a name is counted")
+	flags.StringVar(&f.separators, "separators", "/:",
+		"the `CHARACTERS` that end the prefix by which a name is counted")
 	flags.BoolVar(&f.byName, "by-name", false, "one series for each name; expensive where names are made of ids")
 	flags.IntVar(&f.maxPrefixes, "max-prefixes", 200, "count what is beyond `N` prefixes under (other)")
 	durationVar(cmd, &f.every, "every", "how often to probe the store, and to push (default 10s)")
 	return cmd
 }
 
-// check reports which flags do not fit.
+// check returns an error for flags that do not fit together.
 func (f *exporterFlags) check() error {
 	ten := 10 * time.Second
 	if f.every == nil {
@@ -85,7 +86,7 @@ func (f *exporterFlags) check() error {
 	}
 	switch {
 	case f.listen == "none" && f.otlp == "":
-		return usageError("with --listen none metrics go nowhere; give --otlp URL")
+		return usageError("with --listen none metrics are not served; give --otlp URL to push them")
 	case f.maxPrefixes < 1:
 		return usageError("--max-prefixes must be at least 1")
 	case *f.every < 100*time.Millisecond:
@@ -94,7 +95,7 @@ func (f *exporterFlags) check() error {
 	return nil
 }
 
-// export follows the store, serves and pushes, until a signal ends it.
+// export watches the store, serves metrics and pushes them, until a signal ends it.
 func (a *app) export(ctx context.Context, f *exporterFlags) error {
 	if err := f.check(); err != nil {
 		return err
@@ -109,9 +110,9 @@ func (a *app) export(ctx context.Context, f *exporterFlags) error {
 		Open: a.openToExport, Prefix: f.prefix, Separators: f.separators, ByName: f.byName, MaxPrefixes: f.maxPrefixes,
 		Every: *f.every, Changed: func(err error) {
 			if err != nil {
-				a.say("the store cannot be used: %v", err)
+				a.logf("the store cannot be used: %v", err)
 			} else {
-				a.say("the store is back")
+				a.logf("the store can be used again")
 			}
 		},
 	})
@@ -128,7 +129,7 @@ func (a *app) export(ctx context.Context, f *exporterFlags) error {
 		if err != nil {
 			return usageError("--listen: %v", err)
 		}
-		a.say("metrics are served at http://%s/metrics", listener.Addr())
+		a.logf("metrics are served at http://%s/metrics", listener.Addr())
 		end, failed := serve(listener, e.Handler())
 		defer end()
 		served = failed
@@ -147,16 +148,16 @@ func (a *app) export(ctx context.Context, f *exporterFlags) error {
 	}
 }
 
-// openToExport opens the store that is meant. What is wrong with its URL is not tried again.
+// openToExport opens the store. retry is false if the URL is wrong.
 func (a *app) openToExport(ctx context.Context) (c *holdfast.Client, name string, retry bool, err error) {
 	at, err := a.locate()
 	if err != nil {
 		return nil, "", false, err
 	}
 	if isMissing(at) {
-		return nil, "", true, errors.New("the file is not there yet; holdfast run makes it")
+		return nil, "", true, errors.New("the file does not exist yet; holdfast run creates it")
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
 	s, err := openAt(ctx, at)
 	if err != nil {
@@ -165,7 +166,7 @@ func (a *app) openToExport(ctx context.Context) (c *holdfast.Client, name string
 	return s.Client, s.abilities.Store, false, nil
 }
 
-// serve serves HTTP until end is called. It reports on failed if it ends before.
+// serve serves HTTP until end is called. If it ends before, failed has the error.
 func serve(l net.Listener, handler http.Handler) (end func(), failed <-chan error) {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: serveWithin, ReadTimeout: serveWithin, WriteTimeout: serveWithin,
@@ -177,17 +178,17 @@ func serve(l net.Listener, handler http.Handler) (end func(), failed <-chan erro
 		ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
-			server.Close() //nolint:errcheck // it ends in any case
+			server.Close() //nolint:errcheck // the process ends
 		}
 	}, ended
 }
 
-// push pushes metrics until end is called. A failure is reported once.
+// push pushes metrics until end is called. It reports only the first failure.
 func (a *app) push(ctx context.Context, e *exporter.Exporter, f *exporterFlags) (end func(), err error) {
 	var failing atomic.Bool
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		if !failing.Swap(true) {
-			a.say("metrics are not pushed: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+			a.logf("metrics are not pushed: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}))
 	stop, err := e.Push(context.WithoutCancel(ctx), f.otlp, *f.every)

@@ -29,13 +29,13 @@ func (f *runFlags) want(c *holdfast.Client, name string, options []holdfast.Opti
 	}
 }
 
-// takeAll waits for all of them.
-func takeAll(ctx context.Context, parts []holdfast.Part) (grip, error) {
+// lockAll waits until all locks are acquired.
+func lockAll(ctx context.Context, parts []holdfast.Part) (grip, error) {
 	return gripOf(holdfast.LockAll(ctx, parts...))
 }
 
-// tryAll acquires all of them if all are free, and does not wait.
-func tryAll(ctx context.Context, parts []holdfast.Part) (grip, error) {
+// tryLockAll acquires all locks if all are free, without waiting.
+func tryLockAll(ctx context.Context, parts []holdfast.Part) (grip, error) {
 	return gripOf(holdfast.TryLockAll(ctx, parts...))
 }
 

@@ -22,7 +22,7 @@ func TestTryAll(t *testing.T) {
 	mine, other := client(t), client(t)
 	taken, err := other.Mutex("b").TryLock(t.Context())
 	check(t, err)
-	g, err := tryAll(t.Context(), wants(mine, f, "a", "b", "c"))
+	g, err := tryLockAll(t.Context(), wants(mine, f, "a", "b", "c"))
 	if !errors.Is(err, holdfast.ErrLocked) || g != nil {
 		t.Fatalf("%v, %v", g, err)
 	}
@@ -30,9 +30,10 @@ func TestTryAll(t *testing.T) {
 		t.Fatalf("the first was not given back: %v", err)
 	}
 	check(t, taken.Unlock(t.Context()))
-	g, err = tryAll(t.Context(), wants(mine, f, "c", "b"))
+	g, err = tryLockAll(t.Context(), wants(mine, f, "c", "b"))
 	check(t, err)
-	if tokens := g.Tokens(); len(tokens) != 2 || tokens[0] == tokens[1] || g.Err() != nil || time.Until(g.Until()) < time.Second {
+	if tokens := g.Tokens(); len(tokens) != 2 || tokens[0] == tokens[1] || g.Err() != nil ||
+		time.Until(g.Until()) < time.Second {
 		t.Errorf("%v, %v, %v", tokens, g.Err(), g.Until())
 	}
 	check(t, other.Break(t.Context(), "b", g.Tokens()[1]))
@@ -58,12 +59,14 @@ func TestWanted(t *testing.T) {
 		{runFlags{shared: true}, "shared"},
 		{runFlags{slots: 5, units: 2}, "2 of 5"},
 	} {
-		for how, take := range map[string]func(context.Context, []holdfast.Part) (grip, error){"try": tryAll, "wait": takeAll} {
+		for how, take := range map[string]func(context.Context, []holdfast.Part) (grip, error){
+			"try": tryLockAll, "wait": lockAll,
+		} {
 			l := client(t)
 			g, err := take(t.Context(), wants(l, &c.flags, c.want))
 			check(t, err)
 			line, err := l.Inspect(t.Context(), c.want)
-			if err != nil || len(line.Holders()) != 1 || what(line.Holders()[0]) != c.want {
+			if err != nil || len(line.Holders()) != 1 || mode(line.Holders()[0]) != c.want {
 				t.Errorf("%s: %+v, %v", how, line, err)
 			}
 			if err := g.Unlock(t.Context()); err != nil {

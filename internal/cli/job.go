@@ -12,41 +12,41 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A job is the command of a run that has its locks. How it runs depends on the system: see job_unix.go and
-// job_windows.go.
+// A job is the command of a run that holds its locks. How the command is run depends on the system: see job_unix.go
+// and job_windows.go.
 type job struct {
 	*run
 	path    string
 	env     []string
 	files   [3]*os.File
 	watch   *watch
-	signals chan os.Signal // what reaches holdfast while the command runs
+	signals chan os.Signal // received by holdfast while the command runs
 }
 
-// sayLost says that the command must end, and why.
-func (j *job) sayLost() {
+// reportLost reports that the command must end, and why.
+func (j *job) reportLost() {
 	names := make([]string, len(j.names))
 	for i, n := range j.names {
 		names[i] = store.Shown(n)
 	}
 	why := j.watch.why
 	if e, ok := errors.AsType[*holdfast.Error](why); ok {
-		why = e.Err // what is lost is said here
+		why = e.Err // the names are added below
 	}
 	lost := &holdfast.Error{Op: "lost " + strings.Join(names, ", "), Store: j.watch.store, Err: why}
-	j.app.say("%v; the command must end", lost)
+	j.app.logf("%v; the command must end", lost)
 }
 
-// lookUp finds the command's file.
+// lookUp returns the path of the command's file.
 func lookUp(command string) (string, error) {
 	path, err := exec.LookPath(command)
-	if err != nil && !errors.Is(err, exec.ErrDot) { // whoever has . in his PATH means it
+	if err != nil && !errors.Is(err, exec.ErrDot) { // a . in PATH is respected, as shells do
 		return "", cannotStart(command, err)
 	}
 	return path, nil
 }
 
-// cannotStart is the error of a command that did not come to run, with the code that shells use.
+// cannotStart returns the error of a command that did not start, with the exit code that shells use.
 func cannotStart(command string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return exitWith(exitNoFile, "%s: command not found", shown(command))
@@ -57,7 +57,7 @@ func cannotStart(command string, err error) error {
 	return exitWith(exitNoExec, "%s: cannot be executed: %w", shown(command), err)
 }
 
-// files are what the command inherits as its input and output.
+// files returns the files that the command inherits as its input and output.
 func (a *app) files() (files [3]*os.File, err error) {
 	for i, stream := range []any{a.stdin, a.stdout, a.stderr} {
 		var ok bool

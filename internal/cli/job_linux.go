@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitOptions are what is to be told of a child beside its end.
+// waitOptions select what Wait4 reports besides the end of a child.
 const waitOptions = syscall.WUNTRACED | syscall.WCONTINUED
 
-// dieWithUs has the command killed when holdfast dies, however that comes about.
-func dieWithUs(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
+// killWithParent has the kernel kill the command when holdfast dies, for any reason.
+func killWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
-// adoptOrphans makes holdfast the parent of those descendants whose own parent has ended, so that tree finds them.
+// adoptOrphans makes holdfast the parent of descendants whose own parent has ended, so that tree finds them.
 func adoptOrphans() {
 	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) //nolint:errcheck // every kernel since 3.4 can
 }
 
-// children finds the living children of holdfast. Before it starts the command they are those of a program that became
-// holdfast by exec, as a script may.
+// children returns the living children of holdfast. Before the command is started, they are those of a program that
+// became holdfast by exec, such as a script.
 func children() map[int]bool {
 	found := map[int]bool{}
 	for pid, parent := range parents() {
@@ -34,7 +34,7 @@ func children() map[int]bool {
 	return found
 }
 
-// parents finds the parent of every living process.
+// parents returns the parent of every living process.
 func parents() map[int]int {
 	parents := map[int]int{}
 	all, _ := os.ReadDir("/proc") // without it only the command itself can be ended
@@ -48,7 +48,7 @@ func parents() map[int]int {
 	return parents
 }
 
-// tree finds the living descendants of holdfast but others and what those have started, with the parent of each.
+// tree returns the living descendants of holdfast with the parent of each, except others and their descendants.
 func tree(others map[int]bool) map[int]int {
 	parents, found := parents(), map[int]int{}
 	for grown := true; grown; {
@@ -65,10 +65,10 @@ func tree(others map[int]bool) map[int]int {
 	return found
 }
 
-// knowsParents says that parentOf finds the parent of any process.
+// knowsParents means that parentOf returns the parent of any process.
 const knowsParents = true
 
-// parentOf is the parent of a process, or 0 if it has ended.
+// parentOf returns the parent of a process, or 0 if the process has ended.
 func parentOf(pid int) (parent int) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -82,7 +82,7 @@ func parentOf(pid int) (parent int) {
 	return parent
 }
 
-// signalTree sends a signal to all that tree finds but the command itself.
+// signalTree sends a signal to all processes that tree returns, except the command itself.
 func signalTree(command int, others map[int]bool, s syscall.Signal) (failed error) {
 	for pid, parent := range tree(others) {
 		if pid == command {
@@ -95,8 +95,8 @@ func signalTree(command int, others map[int]bool, s syscall.Signal) (failed erro
 	return failed
 }
 
-// signalChild sends a signal to a process with this parent. If its number was given to another process meanwhile, that
-// one is left alone: it has another parent.
+// signalChild sends a signal to a process with this parent. If the pid was reused meanwhile, the new process has
+// another parent and gets no signal.
 func signalChild(pid, parent int, s syscall.Signal) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {

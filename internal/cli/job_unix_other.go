@@ -7,12 +7,13 @@ import (
 	"syscall"
 )
 
-// waitOptions are what is to be told of a child beside its end.
+// waitOptions select what Wait4 reports besides the end of a child.
 const waitOptions = syscall.WUNTRACED
 
-// What only Linux can: having the command killed when holdfast dies, and finding what the command has started.
+// The functions below do nothing: only on Linux can the command be killed when holdfast dies, and can the processes be
+// found that the command has started.
 
-func dieWithUs(*syscall.SysProcAttr) {}
+func killWithParent(*syscall.SysProcAttr) {}
 
 func adoptOrphans() {}
 
@@ -22,10 +23,10 @@ func children() map[int]bool { return nil }
 
 func signalTree(int, map[int]bool, syscall.Signal) error { return nil }
 
-// knowsParents says that parentOf finds the parent of any process.
+// knowsParents means that parentOf returns the parent of any process.
 const knowsParents = false
 
-// parentOf is the parent of holdfast, and of others not known.
+// parentOf returns the parent of holdfast, and 0 for any other process.
 func parentOf(pid int) int {
 	if pid == os.Getpid() {
 		return os.Getppid()

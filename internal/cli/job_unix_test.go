@@ -33,15 +33,19 @@ func TestLeaseFirst(t *testing.T) {
 				watch:   &watch{grip: slowGrip{g}, notice: notice{killAfter: time.Hour, grace: time.Hour}},
 				signals: make(chan os.Signal, 64),
 			}
-			pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; : > " + file}, &syscall.ProcAttr{
-				Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
-			})
+			pid, err := syscall.ForkExec(
+				"/bin/sh",
+				[]string{"sh", "-c", "kill -STOP $$; : > " + file},
+				&syscall.ProcAttr{
+					Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+				},
+			)
 			check(t, err)
 			c := newChild(j, nil)
 			c.group = pid
-			defer c.finishSaying()
+			defer c.flushMessages()
 			for deadline := time.Now().Add(10 * time.Second); !c.stopped; time.Sleep(time.Millisecond) {
-				if _, ended := c.look(); ended || time.Now().After(deadline) {
+				if _, ended := c.reap(); ended || time.Now().After(deadline) {
 					t.Fatal("it did not stop")
 				}
 			}
@@ -51,7 +55,7 @@ func TestLeaseFirst(t *testing.T) {
 				g.end(nil)
 			}
 			j.signals <- syscall.SIGCONT
-			status := c.untilItEnds()
+			status := c.supervise()
 			_, err = os.Stat(file)
 			if ran := err == nil; ran == lost || status.Signaled() != lost {
 				t.Errorf("the command ran: %v, and ended with %v", ran, status)

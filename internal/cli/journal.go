@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A journal is where stores log to. It keeps what they say until it is opened, and then writes each as a line of the
-// program. If the program fails before, its error is all that is to be said.
+// A journal is the slog.Handler that stores log to. It keeps records until it is opened, and then writes each as a line
+// of the program. If the program fails before, only its error is printed.
 type journal struct {
 	write func(line string)
 
@@ -18,10 +18,10 @@ type journal struct {
 	kept []string
 }
 
-// mostKept is how many lines are kept.
-const mostKept = 100
+// maxKept is the number of lines that are kept.
+const maxKept = 100
 
-// opened writes what was kept, and from now on each line as it comes.
+// opened writes what was kept, and has each later line written at once.
 func (j *journal) opened() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -37,7 +37,7 @@ func (j *journal) Enabled(_ context.Context, level slog.Level) bool { return lev
 // Handle implements slog.Handler.
 func (j *journal) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
-	b.WriteString(strings.TrimPrefix(r.Message, "holdfast: ")) // say writes that
+	b.WriteString(strings.TrimPrefix(r.Message, "holdfast: ")) // logf writes it
 	r.Attrs(func(a slog.Attr) bool {
 		fmt.Fprintf(&b, "; %s: %v", a.Key, a.Value)
 		return true
@@ -47,12 +47,12 @@ func (j *journal) Handle(_ context.Context, r slog.Record) error {
 	switch {
 	case j.open:
 		j.write(b.String())
-	case len(j.kept) < mostKept:
+	case len(j.kept) < maxKept:
 		j.kept = append(j.kept, b.String())
 	}
 	return nil
 }
 
-func (j *journal) WithAttrs([]slog.Attr) slog.Handler { return j } // no store does that
+func (j *journal) WithAttrs([]slog.Attr) slog.Handler { return j } // no store uses it
 
-func (j *journal) WithGroup(string) slog.Handler { return j } // nor that
+func (j *journal) WithGroup(string) slog.Handler { return j } // likewise

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/lab/broken"
 )
 
-// exitUncaught is what lab exits with if a rung went otherwise than it should.
+// exitUncaught is the exit code of lab if a broken lock was not caught, or Holdfast's did not pass.
 const exitUncaught = 1
 
 func newLab(a *app) *cobra.Command {
@@ -26,9 +26,9 @@ func newLab(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "See the classic broken locks break, and Holdfast's hold",
-		Long: `The ladder of broken locks: locks as textbooks and blog posts give them, each with the schedule that
-breaks it. Without a command they are listed. Those that need a server start it themselves, in a
-temporary folder and on a port of its own; it must be installed. The others need nothing.`,
+		Long: `The ladder of broken locks: locks as textbooks and blog posts describe them, each a rung with the
+schedule that breaks it. Without a command they are listed. A rung that needs a server starts it, in
+a temporary folder and on a port of its own; it must be installed. The others need nothing.`,
 		Example: `  holdfast lab
   holdfast lab run blind-delete
   holdfast lab run --all`,
@@ -50,7 +50,7 @@ temporary folder and on a port of its own; it must be installed. The others need
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.AddCommand(newLabRun(a), &cobra.Command{
 		Use:    "player",
-		Short:  "One process of lab run, which starts it",
+		Short:  "One process of lab run, started by lab run",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +64,7 @@ temporary folder and on a port of its own; it must be installed. The others need
 	return cmd
 }
 
-// A labRun is what the flags of lab run say.
+// A labRun has the flags of lab run.
 type labRun struct {
 	all    bool
 	seed   uint64
@@ -77,12 +77,12 @@ func newLabRun(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME...",
 		Short: "Play the schedule that breaks a lock, and the same with Holdfast's",
-		Long: `Play the schedule that breaks a lock, and the very same with Holdfast's: what should hold, what
-happened and when, which check saw it, and what prevents it here.
+		Long: `Play the schedule that breaks a lock, and the same schedule with Holdfast's lock. It prints what
+should hold, what happened and when, which check found it, and what prevents it in Holdfast.
 
-The order of the steps is made, not left to luck: messages are held back, processes are stopped
-and killed, servers are killed and promoted. The seed varies what is free, such as how long a ttl
-is, and every seed breaks the lock.
+The order of the steps is enforced, not left to chance: messages are held back, processes are
+stopped and killed, servers are killed and promoted. The seed varies what the schedule leaves open,
+such as the length of a ttl, and every seed breaks the lock.
 
 It exits with 0 if the broken lock was caught and Holdfast's passed, with 1 if not, and with 69 if a
 server is missing.`,
@@ -104,14 +104,15 @@ server is missing.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&l.all, "all", false, "play all of them")
-	flags.Uint64Var(&l.seed, "seed", 1, "varies what is free in a schedule")
+	flags.Uint64Var(&l.seed, "seed", 1, "varies what a schedule leaves open")
 	flags.BoolVar(&l.asJSON, "json", false, "write JSON")
-	flags.StringVar(&l.report, "report", "", "write the play of the broken lock to `FILE`: a page, or a picture, JSON or text "+
-		"if it ends in .svg, .json or .txt; and that of Holdfast's beside it, with -holdfast in its name")
+	flags.StringVar(&l.report, "report", "",
+		"write a report of the broken lock to `FILE`: HTML, or SVG, JSON or text if it ends in .svg, .json or .txt;\n"+
+			"and that of Holdfast's beside it, with -holdfast in its name")
 	return cmd
 }
 
-// rungNames are the names of all rungs but these.
+// rungNames returns the names of all rungs except these.
 func rungNames(but []string) (names []string) {
 	for _, r := range broken.Rungs() {
 		if !slices.Contains(but, r.Name) {
@@ -121,7 +122,7 @@ func rungNames(but []string) (names []string) {
 	return names
 }
 
-// choose finds the rungs that are meant.
+// choose returns the rungs of these names, or all with --all.
 func (l *labRun) choose(names []string) ([]*broken.Rung, error) {
 	switch {
 	case l.all && len(names) > 0:
@@ -155,7 +156,9 @@ func (a *app) playAll(ctx context.Context, l *labRun, rungs []*broken.Rung) (err
 	notifyUnlessIgnored(signals, endingSignals)
 	defer signal.Stop(signals)
 	running, stop := listen(ctx, signals)
-	lab := &broken.Lab{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, "lab", "player") }}
+	lab := &broken.Lab{
+		Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, "lab", "player") },
+	}
 	err = errors.Join(a.playEach(running, l, lab, rungs), lab.Close())
 	if sig := stop(); sig != nil && errors.Is(err, context.Canceled) {
 		return exitWith(exitSignal(sig), "the lab was ended by a signal: %v", sig)
@@ -166,14 +169,15 @@ func (a *app) playAll(ctx context.Context, l *labRun, rungs []*broken.Rung) (err
 	return err
 }
 
-// playEach plays one rung after the other, and writes each as it is over. Those whose server is missing are left out.
+// playEach plays one rung after the other, and writes the outcome of each when it is over. Rungs whose server is
+// missing are left out.
 func (a *app) playEach(ctx context.Context, l *labRun, lab *broken.Lab, rungs []*broken.Rung) error {
 	outcomes := []broken.OutcomeJSON{}
 	var missing, wrong []string
 	for i, r := range rungs {
 		o, err := lab.Play(ctx, r, l.seed)
 		if absent, ok := errors.AsType[*broken.MissingError](err); ok {
-			a.say("%v", absent)
+			a.logf("%v", absent)
 			missing = append(missing, r.Name)
 			continue
 		}
@@ -203,14 +207,15 @@ func (a *app) playEach(ctx context.Context, l *labRun, lab *broken.Lab, rungs []
 	}
 	switch {
 	case len(wrong) > 0:
-		return exitWith(exitUncaught, "not as it should be: %s", strings.Join(wrong, ", "))
+		return exitWith(exitUncaught, "the broken lock was not caught, or Holdfast's did not pass: %s",
+			strings.Join(wrong, ", "))
 	case len(missing) > 0:
 		return exitWith(exitStore, "not played, because a server is missing: %s", strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-// writeReports writes what the flag --report asks for.
+// writeReports writes the files of the flag --report.
 func (l *labRun) writeReports(o *broken.Outcome) error {
 	if l.report == "" {
 		return nil
@@ -230,7 +235,7 @@ func (a *app) listRungs(rungs []*broken.Rung) error {
 	return t.Flush()
 }
 
-// needs is what a rung needs, and whether it is there.
+// needs returns the servers that a rung needs, and whether they are missing.
 func needs(r *broken.Rung) string {
 	if len(r.Needs) == 0 {
 		return "nothing"
@@ -244,7 +249,7 @@ func needs(r *broken.Rung) string {
 	return text
 }
 
-// rungsJSON is the list of rungs as programs read it.
+// rungsJSON is what lab --json writes.
 type rungsJSON struct {
 	Rungs []rungJSON `json:"rungs"`
 }

@@ -25,7 +25,10 @@ func TestLabUsage(t *testing.T) {
 		{[]string{"lab", "run", "--all", "setnx-del"}, exitUsage, "leave out their names"},
 		{[]string{"lab", "run", "--all", "--report=x.html"}, exitUsage, "--report is for one rung"},
 		{[]string{"lab", "run", "--seed=one", "setnx-del"}, exitUsage, "see holdfast lab run --help"},
-		{[]string{"lab", "run", "--report=/no/such/folder/x.html", "version-greater"}, exitStore, "the report cannot be written"},
+		{
+			[]string{"lab", "run", "--report=/no/such/folder/x.html", "version-greater"}, exitStore,
+			"the report cannot be written",
+		},
 		{[]string{"lab", "player"}, exitUncaught, "this command is for holdfast lab"},
 	} {
 		r := bare(t, test.args...)
@@ -58,7 +61,8 @@ func TestLabRun(t *testing.T) {
 	r.want(t, 0, "", nothing)
 	var said struct{ Rungs []broken.OutcomeJSON }
 	check(t, json.Unmarshal([]byte(r.out), &said))
-	if o := said.Rungs[0]; !o.Caught || !o.Passed || o.Seed != 7 || len(o.Broken.Findings) == 0 || len(o.Holdfast.Events) == 0 {
+	if o := said.Rungs[0]; !o.Caught || !o.Passed || o.Seed != 7 || len(o.Broken.Findings) == 0 ||
+		len(o.Holdfast.Events) == 0 {
 		t.Errorf("%+v", o)
 	}
 	for path, want := range map[string]report.Verdict{
@@ -69,7 +73,8 @@ func TestLabRun(t *testing.T) {
 		run, err := report.ReadJSON(file)
 		check(t, err)
 		check(t, file.Close())
-		if run.Verdict() != want || len(run.Workers) < 2 || !strings.Contains(run.Command, "lab run version-greater --seed 7") {
+		if run.Verdict() != want || len(run.Workers) < 2 ||
+			!strings.Contains(run.Command, "lab run version-greater --seed 7") {
 			t.Errorf("%s: %s, want %s: %+v", path, run.Verdict(), want, run)
 		}
 	}
@@ -87,8 +92,10 @@ func TestLabProgram(t *testing.T) {
 		code int
 		says string // a pattern
 	}{
-		{"thread-name", 0, `the check of mutual exclusion saw it: two were held at once for \d+ms, and they exclude each other \(A and B\)`},
-		{"blind-delete", exitStore, `holdfast: lab: blind-delete needs redis-server, which is not installed\. To get it: apt-get install`},
+		{"thread-name", 0, `the check of mutual exclusion saw it: two were held at once for \d+ms, ` +
+			`and they exclude each other \(A and B\)`},
+		{"blind-delete", exitStore, `holdfast: lab: blind-delete needs redis-server, which is not installed\. ` +
+			`To get it: apt-get install`},
 	} {
 		t.Run(test.rung, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +104,8 @@ func TestLabProgram(t *testing.T) {
 			cmd.Env = append(os.Environ(), "TMPDIR="+folder, "PATH="+folder)
 			out, _ := cmd.CombinedOutput() // the code says it
 			said := strings.Join(strings.Fields(string(out)), " ")
-			if code := cmd.ProcessState.ExitCode(); code != test.code || !regexp.MustCompile(test.says).MatchString(said) {
+			if code := cmd.ProcessState.ExitCode(); code != test.code ||
+				!regexp.MustCompile(test.says).MatchString(said) {
 				t.Errorf("code %d, want %d and %q:\n%s", code, test.code, test.says, out)
 			}
 			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {

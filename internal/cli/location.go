@@ -16,10 +16,11 @@ import (
 	_ "github.com/holdfast-go/holdfast/stores" // all of them, by URL
 )
 
-// storeEnv names the store where --store does not. Unlike a flag it is not seen in a list of processes.
+// storeEnv has the URL of the store if --store is not given. Unlike a flag it is not visible in a list of processes.
 const storeEnv = "HOLDFAST_STORE"
 
-// locate says which store is meant: that of --store, else of the environment, else the file in the user's state folder.
+// locate returns the location of the store: that of --store, else that of the environment, else the file in the user's
+// state folder.
 func (a *app) locate() (store.Location, error) {
 	from, raw := "--store", a.storeURL
 	if raw == "" {
@@ -29,7 +30,7 @@ func (a *app) locate() (store.Location, error) {
 		case !given:
 			return defaultLocation()
 		case raw == "":
-			return store.Location{}, usageError("%s is empty; unset it for the default", storeEnv)
+			return store.Location{}, usageError("%s is empty; unset it to use the default", storeEnv)
 		}
 	}
 	at, err := store.ParseLocation(raw)
@@ -37,28 +38,33 @@ func (a *app) locate() (store.Location, error) {
 		return at, usageError("%s: %w", from, err)
 	}
 	if from == storeEnv && at.Masked() {
-		return at, usageError("a part of %s is masked, because holdfast run hands no password on to its command; "+
+		return at, usageError("a part of %s is masked, because holdfast run passes no password to its command; "+
 			"give this command --store, or its own %s", storeEnv, storeEnv)
 	}
 	return at, nil
 }
 
-// defaultLocation is the file in the user's state folder.
+// defaultLocation returns the location of the file in the user's state folder.
 func defaultLocation() (store.Location, error) {
 	folder, err := stateFolder()
 	if err != nil {
-		return store.Location{}, usageError("where to keep locks? %w; give --store or %s", err, storeEnv)
+		return store.Location{}, usageError("no folder for locks: %w; give --store or %s", err, storeEnv)
 	}
-	return store.Location{Scheme: "sqlite", Path: filepath.Join(folder, "holdfast", "locks.db"), Query: url.Values{}}, nil
+	return store.Location{
+		Scheme: "sqlite",
+		Path:   filepath.Join(folder, "holdfast", "locks.db"),
+		Query:  url.Values{},
+	}, nil
 }
 
-// isDefault reports whether at is the default location, given or not.
+// isDefault reports whether at is the default location, be it given explicitly or not.
 func isDefault(at store.Location) bool {
 	usual, err := defaultLocation()
 	return err == nil && at.Scheme == usual.Scheme && at.Path == usual.Path
 }
 
-// makeStateFolder makes the folder of the default location, for the user alone, if that is where the store is.
+// makeStateFolder creates the folder of the default location, with access for the user only. It does nothing for other
+// locations.
 func makeStateFolder(at store.Location) error {
 	if !isDefault(at) {
 		return nil
@@ -69,7 +75,7 @@ func makeStateFolder(at store.Location) error {
 	return nil
 }
 
-// stateFolder is where programs keep what they need from one run to the next.
+// stateFolder returns the folder where programs keep state between runs.
 func stateFolder() (string, error) {
 	switch runtime.GOOS {
 	case "windows":
@@ -80,14 +86,14 @@ func stateFolder() (string, error) {
 	case "darwin":
 		return os.UserConfigDir() // ~/Library/Application Support
 	}
-	if folder := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(folder) { // others are to be ignored, says its specification
+	if folder := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(folder) { // its specification ignores relative paths
 		return folder, nil
 	}
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state"), err
 }
 
-// absolute is the location as a command sees it that may run in another folder.
+// absolute returns the location with an absolute path, for a command that may run in another folder.
 func absolute(at store.Location) store.Location {
 	if at.Scheme == "sqlite" && len(at.Hosts) == 0 && at.Path != "" {
 		if path, err := filepath.Abs(at.Path); err == nil {
@@ -97,7 +103,7 @@ func absolute(at store.Location) store.Location {
 	return at
 }
 
-// A session is an open store, and what it can do.
+// A session is an open store with its client and abilities.
 type session struct {
 	*holdfast.Client
 	store     store.Store
@@ -106,14 +112,14 @@ type session struct {
 	inherit   func() (end func(), err error) // of store.Inheritor, if the store is one
 }
 
-// askWithin bounds how long a store is asked by the commands that only look.
-const askWithin = 30 * time.Second
+// requestWithin bounds the calls of commands that only read the store.
+const requestWithin = 30 * time.Second
 
-// look does something with the store that is meant, for the commands that look at locks.
-func (a *app) look(ctx context.Context, do func(context.Context, *session) error) error {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+// withStore calls do with the store, for the commands that only read locks.
+func (a *app) withStore(ctx context.Context, do func(context.Context, *session) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
-	s, err := a.openToLook(ctx)
+	s, err := a.openToRead(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,9 +127,9 @@ func (a *app) look(ctx context.Context, do func(context.Context, *session) error
 	return do(ctx, s)
 }
 
-// openToLook connects to the store, and does not make it. A file that is not there has no locks: an empty store in
-// memory stands for it.
-func (a *app) openToLook(ctx context.Context) (*session, error) {
+// openToRead connects to the store, and does not create it. A file that does not exist has no locks: an empty store in
+// memory takes its place.
+func (a *app) openToRead(ctx context.Context) (*session, error) {
 	at, err := a.locate()
 	if err != nil {
 		return nil, err
@@ -131,13 +137,14 @@ func (a *app) openToLook(ctx context.Context) (*session, error) {
 	if isMissing(at) {
 		empty := memstore.New()
 		return &session{
-			Client: holdfast.New(empty), store: empty, at: at, abilities: store.Abilities{Store: "sqlite at " + at.Path},
+			Client: holdfast.New(empty), store: empty, at: at,
+			abilities: store.Abilities{Store: "sqlite at " + at.Path},
 		}, nil
 	}
 	return openAt(ctx, at)
 }
 
-// isMissing reports whether at is a file that is not there, in a folder that is there or is the one that run makes.
+// isMissing reports whether at is a file that does not exist, in a folder that exists or that run would create.
 func isMissing(at store.Location) bool {
 	if at.Scheme != "sqlite" || len(at.Hosts) > 0 || at.Path == "" {
 		return false
@@ -159,7 +166,7 @@ func openAt(ctx context.Context, at store.Location) (*session, error) {
 		return nil, &exitError{code, &holdfast.Error{Op: "open", Store: at.ShownFor(err), Err: err}}
 	}
 	var options []holdfast.Option
-	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // of a session it is the ttl already
+	if at.TTL > 0 && s.Abilities().SessionTTL == 0 { // a session has it already
 		options = append(options, holdfast.WithTTL(at.TTL))
 	}
 	inherit := func() (func(), error) { return func() {}, nil }

@@ -95,9 +95,9 @@ func TestLookingMakesNothing(t *testing.T) {
 		}{
 			{"ls", 0, nothing},
 			{"ls --json", 0, `"store": "sqlite at ` + folder + `[^}]*"locks": \[\]`},
-			{"show x", exitNobody, nothing},
-			{"show --json x", exitNobody, `"holders": \[\]`},
-			{"break --yes x", exitNobody, nothing},
+			{"show x", exitNotHeld, nothing},
+			{"show --json x", exitNotHeld, `"holders": \[\]`},
+			{"break --yes x", exitNotHeld, nothing},
 			{"__complete show ", 0, ":4"},
 		} {
 			args := strings.Split(c.args, " ")
@@ -105,8 +105,8 @@ func TestLookingMakesNothing(t *testing.T) {
 				args = slices.Insert(args, 1, "--store", store)
 			}
 			errors := ""
-			if c.code == exitNobody {
-				errors = "^holdfast: nobody holds x\n$"
+			if c.code == exitNotHeld {
+				errors = "^holdfast: x is not held\n$"
 			}
 			bare(t, args...).want(t, c.code, c.out, errors)
 		}
@@ -115,7 +115,8 @@ func TestLookingMakesNothing(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	bare(t, "ls", "--store", "sqlite:"+filepath.Join(folder, "no", "folder", "locks.db")).want(t, exitStore, nothing, "folder")
+	bare(t, "ls", "--store",
+		"sqlite:"+filepath.Join(folder, "no", "folder", "locks.db")).want(t, exitStore, nothing, "folder")
 }
 
 func TestLocate(t *testing.T) {

@@ -39,22 +39,22 @@ func line(t *testing.T, name string) *holdfast.Lease {
 
 func TestShow(t *testing.T) {
 	l := line(t, "x")
-	call(t, "show", "x").want(t, 0, `(?s)^ +WHO +WHAT +SINCE +FOR +LEFT +TOKEN
+	call(t, "show", "x").want(t, 0, `(?s)^ +OWNER +MODE +SINCE +FOR +LEFT +TOKEN
 held +first on .* exclusive +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\S+ +\S+ +`+l.Token().String()+`
 waiting 1 +second on .* exclusive .*
 $`, nothing)
-	call(t, "show", "y").want(t, exitNobody, nothing, "^holdfast: nobody holds y\n$")
+	call(t, "show", "y").want(t, exitNotHeld, nothing, "^holdfast: y is not held\n$")
 }
 
-// TestShowStranger has a holder of whom the store cannot tell since when it holds.
+// TestShowStranger shows a holder of another library, without an owner and a time.
 func TestShowStranger(t *testing.T) {
 	var out strings.Builder
 	stranger := holdfast.Queue{Name: "x", Entries: []holdfast.Entry{{Held: true, Left: time.Second}}}
-	check(t, writeLine(&out, stranger, time.Now()))
-	if !regexp.MustCompile(`held +somebody .* \? +\? +1s `).MatchString(out.String()) {
+	check(t, writeQueue(&out, stranger, time.Now()))
+	if !regexp.MustCompile(`held +an unknown owner .* \? +\? +1s `).MatchString(out.String()) {
 		t.Error(out.String())
 	}
-	if place := newLineJSON(stranger, time.Now()).Holders[0]; place.ForMS != 0 || place.For != "0s" {
+	if place := newQueueJSON(stranger, time.Now()).Holders[0]; place.ForMS != 0 || place.For != "0s" {
 		t.Errorf("%+v", place)
 	}
 }
@@ -94,7 +94,7 @@ func TestShowJSON(t *testing.T) {
   \]
 }
 $`, nothing)
-	call(t, "show", "--json", "y").want(t, exitNobody, `"holders": \[\]`, "")
+	call(t, "show", "--json", "y").want(t, exitNotHeld, `"holders": \[\]`, "")
 }
 
 const rfc3339 = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`
@@ -138,9 +138,9 @@ $`, nothing)
 }
 
 func TestBreak(t *testing.T) {
-	call(t, "break", "--yes", "x").want(t, exitNobody, nothing, "^holdfast: nobody holds x\n$")
+	call(t, "break", "--yes", "x").want(t, exitNotHeld, nothing, "^holdfast: x is not held\n$")
 	l := line(t, "x")
-	call(t, "break", "--yes", "--token", "99999", "x").want(t, exitNobody, nothing, "99999")
+	call(t, "break", "--yes", "--token", "99999", "x").want(t, exitNotHeld, nothing, "99999")
 	check(t, l.Err())
 	token := l.Token().String()
 	call(t, "break", "--yes", "--token", token, "x").
@@ -150,7 +150,9 @@ func TestBreak(t *testing.T) {
 
 // TestBreakAsks checks that only a yes is a yes, and that the question says whom it is about.
 func TestBreakAsks(t *testing.T) {
-	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "n\n": false, "\n": false, "": false, "yep\n": false} {
+	for answer, want := range map[string]bool{
+		"y\n": true, "Yes\n": true, "n\n": false, "\n": false, "": false, "yep\n": false,
+	} {
 		errs := new(strings.Builder)
 		a := &app{stdin: strings.NewReader(answer), stderr: errs}
 		if a.confirm("nightly holds x. Break it?") != want {

@@ -22,7 +22,7 @@ func newLs(a *app) *cobra.Command {
 		Use:     "ls [PREFIX]",
 		Aliases: []string{"list"},
 		Short:   "List the locks that are held or waited for",
-		Long:    `List the locks that somebody holds or waits for, or those whose name begins with PREFIX.`,
+		Long:    `List the locks that are held or waited for, or those of them whose name begins with PREFIX.`,
 		Example: `  holdfast ls
   holdfast ls deploy/
   holdfast ls --json | jq -r '.locks[].name'`,
@@ -34,7 +34,7 @@ func newLs(a *app) *cobra.Command {
 		},
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.look(cmd.Context(), func(ctx context.Context, s *session) error {
+			return a.withStore(cmd.Context(), func(ctx context.Context, s *session) error {
 				return a.list(ctx, s, strings.Join(args, ""), asJSON)
 			})
 		},
@@ -43,32 +43,32 @@ func newLs(a *app) *cobra.Command {
 	return cmd
 }
 
-// list writes the lines of all names with this prefix.
+// list writes the queues of all names with this prefix.
 func (a *app) list(ctx context.Context, s *session, prefix string, asJSON bool) error {
-	lines, skipped, err := s.lines(ctx, prefix)
+	queues, skipped, err := s.queues(ctx, prefix)
 	if err != nil {
 		return err
 	}
 	if n := len(skipped); n == 1 {
-		a.say("1 name was skipped: %v", skipped[0])
+		a.logf("1 name was skipped: %v", skipped[0])
 	} else if n > 1 {
-		a.say("%d names were skipped, the first: %v", n, skipped[0])
+		a.logf("%d names were skipped, the first: %v", n, skipped[0])
 	}
 	if asJSON {
-		return writeJSON(a.stdout, newListJSON(s.abilities.Store, lines, time.Now()))
+		return writeJSON(a.stdout, newListJSON(s.abilities.Store, queues, time.Now()))
 	}
-	return writeLines(a.stdout, lines, time.Now())
+	return writeQueues(a.stdout, queues, time.Now())
 }
 
-// lines returns the lines of all names with this prefix, in the order of the names. It leaves out a line that went
-// empty meanwhile, and skips one that can never be read, with an error that says why. It fails if all are so.
-func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Queue, skipped []error, err error) {
+// queues returns the queues of all names with this prefix, sorted by name. It leaves out queues that became empty
+// meanwhile. A queue that can never be read is skipped, with the reason in skipped. If all are, queues fails.
+func (s *session) queues(ctx context.Context, prefix string) (queues []holdfast.Queue, skipped []error, err error) {
 	names, err := s.names(ctx, prefix)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range names {
-		line, err := s.Inspect(ctx, name)
+		queue, err := s.Inspect(ctx, name)
 		switch {
 		case err != nil && !store.Final(err):
 			return nil, nil, err
@@ -77,14 +77,14 @@ func (s *session) lines(ctx context.Context, prefix string) (lines []holdfast.Qu
 				err = e.Err // without the call and the name
 			}
 			skipped = append(skipped, fmt.Errorf("%s: %w", shown(name), err))
-		case len(line.Entries) > 0:
-			lines = append(lines, line)
+		case len(queue.Entries) > 0:
+			queues = append(queues, queue)
 		}
 	}
 	if len(skipped) > 0 && len(skipped) == len(names) {
 		return nil, nil, skipped[0]
 	}
-	return lines, skipped, nil
+	return queues, skipped, nil
 }
 
 func (s *session) names(ctx context.Context, prefix string) ([]string, error) {
@@ -99,16 +99,16 @@ func (s *session) names(ctx context.Context, prefix string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// writeLines writes one row for each lock.
-func writeLines(w io.Writer, lines []holdfast.Queue, now time.Time) error {
-	if len(lines) == 0 {
+// writeQueues writes one row for each queue.
+func writeQueues(w io.Writer, queues []holdfast.Queue, now time.Time) error {
+	if len(queues) == 0 {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tHOLDER\tSINCE\tFOR\tWAITING")
-	for _, line := range lines {
-		holder, since, held := "nobody", "", ""
-		if holders := line.Holders(); len(holders) > 0 {
+	for _, queue := range queues {
+		holder, since, held := "-", "-", "-"
+		if holders := queue.Holders(); len(holders) > 0 {
 			first := holders[0]
 			since, held = sinceWhen(first, now)
 			holder = shown(first.Owner.String())
@@ -116,7 +116,7 @@ func writeLines(w io.Writer, lines []holdfast.Queue, now time.Time) error {
 				holder += fmt.Sprintf(" and %d more", more)
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", shown(line.Name), holder, since, held, len(line.Waiters()))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", shown(queue.Name), holder, since, held, len(queue.Waiters()))
 	}
 	return t.Flush()
 }

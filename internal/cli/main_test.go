@@ -33,8 +33,10 @@ type result struct {
 // want demands an exit code, and patterns of what is written to stdout and stderr.
 func (r result) want(t testing.TB, code int, out, errors string) {
 	t.Helper()
-	if r.code != code || !regexp.MustCompile(out).MatchString(r.out) || !regexp.MustCompile(errors).MatchString(r.errors) {
-		t.Errorf("exit code %d, want %d; stdout %q, want %q; stderr %q, want %q", r.code, code, r.out, out, r.errors, errors)
+	if r.code != code || !regexp.MustCompile(out).MatchString(r.out) ||
+		!regexp.MustCompile(errors).MatchString(r.errors) {
+		t.Errorf("exit code %d, want %d; stdout %q, want %q; stderr %q, want %q", r.code, code, r.out, out, r.errors,
+			errors)
 	}
 }
 

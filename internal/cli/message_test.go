@@ -9,22 +9,22 @@ import (
 
 // TestMessagesSayOneThing: whatever goes wrong, the program's name stands in its message once, and so does the store's.
 func TestMessagesSayOneThing(t *testing.T) {
-	long := strings.Repeat("nightly/", 62)
+	long, words := strings.Repeat("nightly/", 62), strings.Fields
 	for what, scene := range map[string]struct {
 		args []string
 		says string
 	}{
-		"taken":           {[]string{"run", "--no-wait", "taken", "--", "true"}, `trylock "taken" on memory: locked by `},
-		"waited":          {[]string{"run", "--wait", "10ms", "taken", "--", "true"}, `lock "taken" on memory: locked by `},
-		"waited, verbose": {[]string{"run", "-v", "--wait", "10ms", "taken", "--", "true"}, "waiting for taken: locked by "},
-		"mismatch":        {[]string{"run", "--slots", "3", "taken", "--", "true"}, "in use as a lock"},
-		"ttl":             {[]string{"run", "--ttl", "1000h", "x", "--", "true"}, `holdfast: lock "x" on memory: bad ttl: 1000h0m0s`},
-		"ttl of two":      {[]string{"run", "--ttl", "1000h", "x", "y", "--", "true"}, `lock all: part 0: lock "x" on memory: bad ttl`},
-		"no token":        {[]string{"break", "--yes", "--token", "x", "taken"}, `--token: "x" is not a token`},
-		"nobody":          {[]string{"show", long}, `nobody holds "nightly/`},
-		"nobody, broken":  {[]string{"break", "--yes", long}, `nobody holds "nightly/`},
-		"URL":             {[]string{"--store", "memory:?prefix=%00", "ls"}, "bad name: it has a NUL byte (the prefix)"},
-		"parameter":       {[]string{"--store", "memory:?x=y", "ls"}, "holdfast: open: unknown parameter in the URL of a memory store"},
+		"taken":           {words("run --no-wait taken -- true"), `trylock "taken" on memory: locked by `},
+		"waited":          {words("run --wait 10ms taken -- true"), `lock "taken" on memory: locked by `},
+		"waited, verbose": {words("run -v --wait 10ms taken -- true"), "waiting for taken: locked by "},
+		"mismatch":        {words("run --slots 3 taken -- true"), "in use as a lock"},
+		"ttl":             {words("run --ttl 1000h x -- true"), `holdfast: lock "x" on memory: bad ttl: 1000h0m0s`},
+		"ttl of two":      {words("run --ttl 1000h x y -- true"), `lock all: part 0: lock "x" on memory: bad ttl`},
+		"no token":        {words("break --yes --token x taken"), `--token: "x" is not a token`},
+		"not held":        {words("show " + long), `is not held`},
+		"not held, break": {words("break --yes " + long), `is not held`},
+		"URL":             {words("--store memory:?prefix=%00 ls"), "bad name: it has a NUL byte (the prefix)"},
+		"parameter":       {words("--store memory:?x=y ls"), "holdfast: open: unknown parameter in the URL"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			locked(t, "taken")

@@ -48,7 +48,7 @@ func TestNotice(t *testing.T) {
 				t.Fatalf("%+v with a lead of %v, %v; want %+v with %v", n, n.lead(), err, c.want, c.lead)
 			}
 			until := time.Now()
-			if told := n.tellBy(until); told.Add(n.killAfter).After(n.killBy(until)) || told.After(until) {
+			if told := n.termBy(until); told.Add(n.killAfter).After(n.killBy(until)) || told.After(until) {
 				t.Errorf("told at %v, it is not dead by %v", told.Sub(until), n.killBy(until).Sub(until))
 			}
 			if n.killBy(until).After(until.Add(n.grace)) {
@@ -117,7 +117,13 @@ func TestWatch(t *testing.T) {
 		{"seen too late", notice{5 * s, 6 * s, s}, func(*fakeGrip) { time.Sleep(time.Hour) }, errNotRenewed, 0},
 		{"no grace, early", notice{5 * s, 0, s}, func(*fakeGrip) { time.Sleep(24 * s) }, errNotRenewed, 5 * s},
 		{"no grace, not that early", notice{5 * s, 0, s}, func(*fakeGrip) { time.Sleep(24*s - 1) }, nil, 0},
-		{"broken near its end", notice{5 * s, 2 * s, s}, func(g *fakeGrip) { time.Sleep(28 * s); g.end(broken) }, broken, 3 * s},
+		{
+			"broken near its end",
+			notice{5 * s, 2 * s, s},
+			func(g *fakeGrip) { time.Sleep(28 * s); g.end(broken) },
+			broken,
+			3 * s,
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

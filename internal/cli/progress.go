@@ -11,20 +11,20 @@ import (
 	"github.com/holdfast-go/holdfast/lab/verify"
 )
 
-// A progress shows what verify does: one line that changes on a terminal, plain lines elsewhere.
+// A progress shows the events of verify: as one changing line on a terminal, as plain lines elsewhere.
 type progress struct {
 	out   io.Writer
 	total time.Duration
-	width int // of the terminal; 0: there is none
+	width int // of the terminal; 0 if there is none
 
 	mu    sync.Mutex
 	last  verify.Event
-	since time.Time // when the faults began; zero: they have not
+	since time.Time // when the faults began; zero if they have not
 	done  chan struct{}
 	over  sync.WaitGroup
 }
 
-// progressEvery is how often the line changes.
+// progressEvery is how often the line is drawn.
 const progressEvery = 200 * time.Millisecond
 
 func newProgress(out io.Writer, total time.Duration) *progress {
@@ -35,8 +35,8 @@ func newProgress(out io.Writer, total time.Duration) *progress {
 	return p
 }
 
-// tell shows an event. What comes before the faults stays on the screen.
-func (p *progress) tell(e verify.Event) {
+// show shows an event. Events before the first fault stay on the screen.
+func (p *progress) show(e verify.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e.At > 0 && p.since.IsZero() {
@@ -53,7 +53,7 @@ func (p *progress) tell(e verify.Event) {
 	}
 }
 
-// run draws the line again and again.
+// run draws the line periodically.
 func (p *progress) run() {
 	ticker := time.NewTicker(progressEvery)
 	defer ticker.Stop()
@@ -69,7 +69,7 @@ func (p *progress) run() {
 	}
 }
 
-// draw writes the line over the one before.
+// draw overwrites the line.
 func (p *progress) draw() {
 	if p.since.IsZero() {
 		return
@@ -81,7 +81,7 @@ func (p *progress) draw() {
 	io.WriteString(p.out, "\r\x1b[K"+line) //nolint:errcheck // likewise
 }
 
-// end clears the line away.
+// end clears the line.
 func (p *progress) end() {
 	close(p.done)
 	p.over.Wait()

@@ -62,7 +62,7 @@ func TestRedlockInit(t *testing.T) {
 	m := newMasters(t)
 	fresh := anyNode + `fresh +\? .* it is new or has lost its data: no vote for 1m0s from its first use\n`
 	m.call(exitStore, header+strings.Repeat(fresh, 3)+`0 of 3 nodes vote, and 2 are needed\.\n$`,
-		"^holdfast: nobody gets a lock: no majority of the nodes votes\n$", "redlock", "status", m.url())
+		"^holdfast: no lock can be acquired: no majority of the nodes votes\n$", "redlock", "status", m.url())
 	all := header + strings.Repeat(voting, 3) + `3 of 3 nodes vote, and 2 are needed\.\n$`
 	m.call(0, all, "", "redlock", "init", m.url())
 	m.call(0, all, "", "redlock", "status", m.url())
@@ -107,7 +107,8 @@ func TestRedlockStatus(t *testing.T) {
 	check(t, first.Kill())
 	r := m.call(exitStore, "", "", "redlock", "status", "--json", m.url())
 	check(t, json.Unmarshal([]byte(r.out), &got))
-	if got.Votes != 1 || got.Majority != 2 || len(got.Nodes) != 3 || !strings.Contains(got.Store, "xxxxx@"+first.Addr()) {
+	if got.Votes != 1 || got.Majority != 2 || len(got.Nodes) != 3 ||
+		!strings.Contains(got.Store, "xxxxx@"+first.Addr()) {
 		t.Errorf("%+v", got)
 	}
 	for i, state := range []string{"failing", "voting", "quarantined"} {
@@ -124,15 +125,16 @@ func TestRedlockStatus(t *testing.T) {
 	}
 }
 
-// TestRedlockInitLetsNobodyBackIn has a node lose its data. Init must not take it for a new one: it may have granted a lock.
-func TestRedlockInitLetsNobodyBackIn(t *testing.T) {
+// TestRedlockInitAfterDataLoss: a node loses its data. Init must not mark it as if it were new: it may have granted a
+// lock.
+func TestRedlockInitAfterDataLoss(t *testing.T) {
 	m := newMasters(t)
 	m.call(0, "", "", "redlock", "init", m.url())
 	check(t, m.servers[0].Restart(false))
 	m.call(0, header+anyNode+`(fresh|quarantined) .*\n`+voting+voting+"2 of 3",
-		"^holdfast: 2 of 3 nodes vote already, and so no other was marked; the others vote after max-ttl\n$",
+		"^holdfast: 2 of 3 nodes vote already, so none was marked; the others vote after max-ttl\n$",
 		"redlock", "init", m.url())
-	// Where none votes, they are taken for new on the operator's word.
+	// If none votes, all are marked, since the operator declares that they are new.
 	for _, s := range m.servers {
 		check(t, s.Restart(false))
 	}
@@ -143,8 +145,10 @@ func TestRedlockTrust(t *testing.T) {
 	m := newMasters(t, servers.Args("--appendfsync", "always"))
 	m.call(0, "", "", "redlock", "init", m.url())
 	node := m.servers[1]
-	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`, "", "redlock", "trust", m.url(), node.Addr())
-	m.call(0, voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting, "", "redlock", "status", m.url())
+	m.call(0, `^trusted: `+regexp.QuoteMeta(node.Addr())+`, if it is restarted within (9m5\ds|10m0s)\n$`, "", "redlock",
+		"trust", m.url(), node.Addr())
+	m.call(0, voting+anyNode+`voting .* a restart within (9m5\ds|10m0s) is trusted\n`+voting, "", "redlock", "status",
+		m.url())
 	check(t, node.Restart(true))
 	m.call(0, voting+voting+voting, "", "redlock", "status", m.url())
 	check(t, node.Restart(true)) // it was for one
@@ -188,17 +192,24 @@ func TestWrongUseOfRedlock(t *testing.T) {
 	}
 }
 
-// TestNodesForPeople checks what the table says of nodes that are hard to bring about, and that it does nothing to a terminal.
+// TestNodesForPeople checks what the table says of nodes that are hard to bring about, and that it does nothing to a
+// terminal.
 func TestNodesForPeople(t *testing.T) {
 	for _, c := range []struct {
 		node redlock.NodeHealth
 		want string
 	}{
-		{redlock.NodeHealth{State: redlock.Voting, Latency: 1234567, Version: "7.4.1", Mark: 7}, "h1  voting  7  1ms  7.4.1"},
-		{redlock.NodeHealth{State: redlock.Rejoining}, "rejoining  ?  0s  ?  the next lock gives it its vote back"},
+		{
+			redlock.NodeHealth{State: redlock.Voting, Latency: 1234567, Version: "7.4.1", Mark: 7},
+			"h1  voting  7  1ms  7.4.1",
+		},
+		{redlock.NodeHealth{State: redlock.Rejoining}, "rejoining  ?  0s  ?  it votes again with the next lock"},
 		{redlock.NodeHealth{State: redlock.Voting, Ahead: 3 * time.Second}, "its clock is 3s ahead"},
 		{redlock.NodeHealth{State: redlock.Voting, Ahead: -90 * time.Minute}, "its clock is 1h30m0s behind"},
-		{redlock.NodeHealth{State: redlock.Voting, Warnings: []string{"it has 1 replica", "it may evict"}}, "it has 1 replica; it may evict"},
+		{
+			redlock.NodeHealth{State: redlock.Voting, Warnings: []string{"it has 1 replica", "it may evict"}},
+			"it has 1 replica; it may evict",
+		},
 		{redlock.NodeHealth{Err: errors.New("evil\x1b[2J\ntext")}, `evil\u001b[2J text`},
 		{redlock.NodeHealth{Version: "7\x1b[2J"}, `"7\x1b[2J"`},
 	} {

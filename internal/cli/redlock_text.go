@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// worthTelling is how wrong a node's clock must be to be told of. Locks do not need it to be right, but people do.
-const worthTelling = time.Second
+// clockTolerance is how wrong a node's clock must be to be reported. Locks do not need it to be right, but operators
+// do.
+const clockTolerance = time.Second
 
 func votes(nodes []redlock.NodeHealth) (n int) {
 	for i := range nodes {
@@ -27,7 +28,7 @@ func votes(nodes []redlock.NodeHealth) (n int) {
 
 func majority(nodes []redlock.NodeHealth) int { return len(nodes)/2 + 1 }
 
-// writeNodes writes one row for each node. What a node says of itself may be anybody's text.
+// writeNodes writes one row for each node. What a node reports about itself is made printable.
 func writeNodes(w io.Writer, nodes []redlock.NodeHealth) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tSTATE\tMARK\tTOOK\tVERSION\tREMARKS")
@@ -50,7 +51,7 @@ func writeNodes(w io.Writer, nodes []redlock.NodeHealth) error {
 	return err
 }
 
-// remarks are what is to be said of a node.
+// remarks returns what operators should know of a node.
 func remarks(n *redlock.NodeHealth) (all []string) {
 	switch n.State {
 	case redlock.Failing:
@@ -60,24 +61,25 @@ func remarks(n *redlock.NodeHealth) (all []string) {
 	case redlock.Quarantined:
 		all = append(all, fmt.Sprintf("it was restarted or lost its data: no vote for %v", rounded(n.NoVoteFor)))
 	case redlock.Rejoining:
-		all = append(all, "the next lock gives it its vote back")
+		all = append(all, "it votes again with the next lock")
 	case redlock.Fresh:
-		all = append(all, fmt.Sprintf("it is new or has lost its data: no vote for %v from its first use", rounded(n.NoVoteFor)))
+		all = append(all,
+			fmt.Sprintf("it is new or has lost its data: no vote for %v from its first use", rounded(n.NoVoteFor)))
 	case redlock.Voting:
 	}
 	if n.TrustedFor > 0 {
 		all = append(all, fmt.Sprintf("a restart within %v is trusted", rounded(n.TrustedFor)))
 	}
-	if n.Ahead >= worthTelling {
+	if n.Ahead >= clockTolerance {
 		all = append(all, fmt.Sprintf("its clock is %v ahead", rounded(n.Ahead)))
 	}
-	if n.Ahead <= -worthTelling {
+	if n.Ahead <= -clockTolerance {
 		all = append(all, fmt.Sprintf("its clock is %v behind", rounded(-n.Ahead)))
 	}
 	return append(all, n.Warnings...)
 }
 
-// brief is how long an answer took.
+// brief returns a latency with the precision to print it with.
 func brief(d time.Duration) time.Duration {
 	if d < time.Millisecond {
 		return d.Round(time.Microsecond)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lab/report"
 )
 
-// writeRun writes a report of a run to a file: a page, or a picture, JSON or text if its name says so.
+// writeRun writes a report of a run to a file: as SVG, JSON or text if its name ends so, and else as HTML.
 func writeRun(path string, run *report.Run) error {
 	write := run.WriteHTML
 	switch strings.ToLower(filepath.Ext(path)) {

@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// stores are the URLs that people see in the help: every scheme that is registered. Of Valkey there is one: the others
-// are those of Redis.
+// stores are the URLs in the help: every scheme that is registered. Of Valkey there is only one, since its other
+// schemes are those of Redis.
 var stores = []struct{ url, meaning string }{
 	{"sqlite:PATH", "a file, for the processes of one machine"},
 	{"redis://HOST:6379", "a Redis server"},
 	{"rediss://HOST:6379", "the same with TLS"},
-	{"redis+unix:///PATH", "the same by a Unix socket"},
-	{"redis+sentinel://S1,S2,S3/NAME", "Redis with replicas, by Sentinel"},
+	{"redis+unix:///PATH", "the same over a Unix socket"},
+	{"redis+sentinel://S1,S2,S3/NAME", "Redis with replicas, found by Sentinel"},
 	{"rediss+sentinel://S1,S2,S3/NAME", "the same with TLS"},
 	{"redis+cluster://H1,H2,H3", "a Redis Cluster"},
 	{"rediss+cluster://H1,H2,H3", "the same with TLS"},
@@ -30,12 +30,12 @@ var stores = []struct{ url, meaning string }{
 	{"etcds://H1,H2,H3", "the same with TLS"},
 	{"zk://H1,H2,H3", "ZooKeeper"},
 	{"zks://H1,H2,H3", "the same with TLS"},
-	{"consul://HOST:8500", "Consul; consul:///PATH by an agent's Unix socket"},
+	{"consul://HOST:8500", "Consul; consul:///PATH over an agent's Unix socket"},
 	{"consuls://HOST:8501", "the same with TLS"},
-	{"memory:", "this process alone, for tests of programs; not for run"},
+	{"memory:", "this process only, for tests of programs; not for run"},
 }
 
-// storeURLs is the list of stores, one line each.
+// storeURLs returns the list of stores, one line each.
 func storeURLs() string {
 	var b strings.Builder
 	for _, s := range stores {
@@ -44,27 +44,28 @@ func storeURLs() string {
 	return b.String()
 }
 
-// setStore takes --store. It must not be empty: --store "$UNSET" would take a file that nobody else uses.
+// setStore sets the value of --store. It must not be empty: --store "$UNSET" would use the default file, while other
+// processes use the store that was meant.
 func (a *app) setStore(url string) error {
 	if url == "" {
-		return errors.New("it is empty; leave --store out for the default")
+		return errors.New("it is empty; omit --store to use the default")
 	}
 	a.storeURL = url
 	return nil
 }
 
-// newRoot is the command without a subcommand. A new command is one more line here.
+// newRoot returns the command holdfast with all its subcommands.
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Run commands under locks that many processes and machines share",
 		Long: `Holdfast runs commands under locks that many processes and machines share.
 
-A lock has a name, and lives in a store. Without --store that is a file of yours on
+A lock has a name, and is kept in a store. Without --store that is a file of yours on
 this machine: a lock between your own processes, not those of other users. The first
-to come has the lock; the others wait in line.
+process acquires the lock; the others wait in a queue.
 
-Stores are named by URL, and docs/cli.md has more of each:
+Stores are named by URL, and docs/cli.md describes each:
 ` + storeURLs(),
 		Example: `  holdfast run backup -- rsync -a /data /backup
   holdfast ls
@@ -73,7 +74,8 @@ Stores are named by URL, and docs/cli.md has more of each:
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().Func("store",
-		"`URL` of the store, see holdfast --help (default: $HOLDFAST_STORE, else a file in your state folder)", a.setStore)
+		"`URL` of the store, see holdfast --help (default: $HOLDFAST_STORE, else a file in your state folder)",
+		a.setStore)
 	root.Flags().Bool("version", false, "show the version")
 	root.Version = version().String()
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// runFlags are the flags of run. A nil pointer is a flag that was not given.
+// runFlags are the flags of run. A pointer is nil if its flag was not given.
 type runFlags struct {
 	wait       *time.Duration
 	noWait     bool
@@ -32,26 +32,26 @@ func newRun(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME [NAME...] [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a lock",
-		Long: `Run a command while holding a lock, and give the lock back when the command ends.
-With several names it takes all locks or none, without danger of a deadlock.
+		Long: `Run a command while holding a lock, and release the lock when the command ends.
+With several names it acquires all locks or none, without the risk of a deadlock.
 
 The command finds the fencing token in HOLDFAST_TOKEN and the name in HOLDFAST_NAME
 (of several also HOLDFAST_TOKEN_1, HOLDFAST_NAME_1 and so on, in the order given), and
 the store in HOLDFAST_STORE, without a password. Holdfast exits as the command does;
-'holdfast help exit-codes' has the other codes.
+'holdfast help exit-codes' lists the other codes.
 
 If the lock is lost (the store cannot be reached for too long, or an operator broke the
 lock), the command and all processes of its group get SIGTERM, and SIGKILL after
---kill-after. They are gone before the store grants the lock to another, unless it was
-broken. Holdfast then exits with 79. If --kill-after is given, it also holds for a SIGTERM
-that holdfast gets and passes on.
+--kill-after. They are gone before the store grants the lock to another client, unless it
+was broken. Holdfast then exits with 79. If --kill-after is given, it also applies to a
+SIGTERM that holdfast gets and forwards.
 
-A job that is stopped (Ctrl-Z) is not renewed. It loses its lock after the ttl and the
-grace. When it is continued too late, the command is killed before it runs again.
+The lock of a job that is stopped (Ctrl-Z) is not renewed. It is lost after the ttl and
+the grace. If the job is continued too late, the command is killed before it runs again.
 
-What the command leaves behind in the background is not under the lock.`,
+Processes that the command leaves in the background do not run under the lock.`,
 		Example: `  holdfast run backup -- rsync -a /data /backup
-  holdfast run --skip nightly -- ./nightly.sh        # cron: not twice at once
+  holdfast run --skip nightly -- ./nightly.sh        # cron: never two at once
   holdfast run --wait 30 deploy -- ./deploy.sh       # give up after 30 s, with 75
   holdfast run --shared catalog -- ./report.sh       # beside other readers
   holdfast run --slots 3 encoder -- ffmpeg ...       # three at a time
@@ -73,27 +73,33 @@ What the command leaves behind in the background is not under the lock.`,
 	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	durationVar(cmd, &f.wait, "wait", "how long to wait for the lock (default: until it is had)")
+	durationVar(cmd, &f.wait, "wait", "how long to wait for the lock (default: until it is acquired)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait: exit at once if the lock is taken")
 	flags.BoolVar(&f.skip, "skip", false, "exit with 0 if the lock is taken; do not wait unless --wait is given")
 	flags.IntVar(&f.busyExit, "busy-exit", exitBusy, "exit `CODE` if the lock is taken")
-	flags.BoolVar(&f.shared, "shared", false, "take a read lock, which others can have at the same time")
-	flags.IntVar(&f.slots, "slots", 0, "take part of a semaphore with `N` units; all who use the name say the same N")
-	flags.IntVar(&f.units, "units", 1, "with --slots: take `K` of the N units")
-	durationVar(cmd, &f.ttl, "ttl", "how long the lock outlives holdfast without being renewed (default 30s)")
-	durationVar(cmd, &f.grace, "grace",
-		"how much longer the store keeps the lock, for the command to end\n(default: --kill-after and 1s, where the store can)")
+	flags.BoolVar(&f.shared, "shared", false, "acquire a read lock, which others can hold at the same time")
+	flags.IntVar(&f.slots, "slots", 0, "acquire part of a semaphore with `N` units; use the same N everywhere")
+	flags.IntVar(&f.units, "units", 1, "with --slots: acquire `K` of the N units")
+	durationVar(cmd, &f.ttl, "ttl", "how long the lock is kept without being renewed, if holdfast dies (default 30s)")
+	durationVar(
+		cmd,
+		&f.grace,
+		"grace",
+		"how much longer the store keeps the lock, for the command to end\n"+
+			"(default: --kill-after and 1s, where the store can)",
+	)
 	durationVar(cmd, &f.killAfter, "kill-after",
 		"how long the command may take to end if the lock is lost (default 5s),\n"+
 			"or if holdfast gets SIGTERM (default: for ever)")
 	flags.BoolVar(&f.foreground, "foreground", false,
 		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
-	flags.StringVar(&f.label, "label", "", "a `WORD` for people who look at the line (default: the command's name)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say on stderr who held the lock, how long it took, and the token")
+	flags.StringVar(&f.label, "label", "", "a `LABEL` that show, ls and top print (default: the command's name)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false,
+		"report on stderr which holder it waits for, how long it took, and the token")
 	return cmd
 }
 
-// durationVar is a flag that is nil if it was not given.
+// durationVar defines a flag whose value is nil if it was not given.
 func durationVar(cmd *cobra.Command, p **time.Duration, name, usage string) {
 	cmd.Flags().Var(optionalDuration{p}, name, usage)
 }
@@ -101,7 +107,7 @@ func durationVar(cmd *cobra.Command, p **time.Duration, name, usage string) {
 // An optionalDuration is the value of such a flag.
 type optionalDuration struct{ p **time.Duration }
 
-// Set takes what time.ParseDuration does, and a number without a unit as seconds, as flock and timeout take it.
+// Set parses what time.ParseDuration does, and a number without a unit as seconds, like flock and timeout.
 func (d optionalDuration) Set(s string) error {
 	text := s
 	if strings.Trim(s, "+-.0123456789") == "" {
@@ -110,7 +116,7 @@ func (d optionalDuration) Set(s string) error {
 	v, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return errors.New("it is no duration (write 30s, 1m30s, 500ms, or seconds: 30, 0.5)")
+		return errors.New("it is not a duration (write 30s, 1m30s, 500ms, or seconds: 30, 0.5)")
 	case v < 0:
 		return errors.New("it must not be negative")
 	}
@@ -127,7 +133,8 @@ func (d optionalDuration) String() string {
 
 func (d optionalDuration) Type() string { return "duration" }
 
-// checkRunArgs says what is missing. dash is how many arguments stand before the --, or -1 without one.
+// checkRunArgs returns an error if an argument is missing or invalid. dash is the number of arguments before the --, or
+// -1 without one.
 func checkRunArgs(dash int, args []string) error {
 	const form = "write: holdfast run NAME -- COMMAND"
 	switch {
@@ -146,7 +153,7 @@ func checkRunArgs(dash int, args []string) error {
 	return nil
 }
 
-// check says which flags do not fit.
+// check returns an error for flags that do not fit together.
 func (f *runFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	switch {

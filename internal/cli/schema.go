@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/sqlstore/postgres"
 )
 
-// A schema is what a database has to have before its locks can be used by a user who may not create it.
+// A schema is the SQL that a database needs if the user of its locks may not create tables.
 type schema struct {
 	database    string
 	sql, grants func() string
@@ -25,7 +25,7 @@ var schemas = []schema{
 
 func quotePostgres(user string) string { return quoted(user, `"`) }
 
-// quoteMySQL quotes a user, who may have a host after the last @.
+// quoteMySQL quotes a user name, which may have a host after the last @.
 func quoteMySQL(user string) string {
 	host := "%"
 	if at := strings.LastIndexByte(user, '@'); at >= 0 {
@@ -47,11 +47,11 @@ func newSchema(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema " + strings.Join(names, "|"),
 		Short: "Print the SQL that creates the tables of a database's locks",
-		Long: `Print the SQL that creates the tables of a database's locks, and as comments at its end what to
-grant to the user of the programs that lock.
+		Long: `Print the SQL that creates the tables of a database's locks, and at its end, as comments, the grants
+for the user of the programs that lock.
 
-It is for databases where that user may not create anything. Otherwise the first program creates the
-tables by itself. It connects to nothing: an administrator pipes it into the database's own client.`,
+It is for databases where that user may not create tables. Otherwise the first program creates them.
+The command does not connect: an administrator pipes its output into the database's own client.`,
 		Example: `  holdfast schema postgres | psql -1 -v ON_ERROR_STOP=1 -d app
   holdfast schema postgres --user shop
   holdfast schema mysql --user shop@10.0.0.% | mariadb app`,
@@ -64,7 +64,7 @@ tables by itself. It connects to nothing: an administrator pipes it into the dat
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if user == "" || strings.ContainsFunc(user, unicode.IsControl) {
-				return usageError("--user is no name of a user: it is empty, or has a control character")
+				return usageError("--user is not a valid name: it is empty, or has a control character")
 			}
 			for _, s := range schemas {
 				if s.database == args[0] {
@@ -74,7 +74,7 @@ tables by itself. It connects to nothing: an administrator pipes it into the dat
 			return usageError("%s is not known; there are %s", repeated(args[0]), strings.Join(names, " and "))
 		},
 	}
-	cmd.Flags().StringVar(&user, "user", "YOUR_USER", "`NAME` of the user that is to be granted what it needs")
+	cmd.Flags().StringVar(&user, "user", "YOUR_USER", "`NAME` of the user in the grants")
 	return cmd
 }
 
@@ -82,7 +82,7 @@ tables by itself. It connects to nothing: an administrator pipes it into the dat
 func (s *schema) write(a *app, user string) error {
 	var text strings.Builder
 	text.WriteString(strings.TrimRight(s.sql(), "\n"))
-	text.WriteString("\n\n-- A user who only locks needs no more than this:\n--\n")
+	text.WriteString("\n\n-- A user that only locks needs these grants:\n--\n")
 	for line := range strings.Lines(s.grants()) {
 		if grant, _, ok := strings.Cut(line, " TO "); ok && strings.HasPrefix(grant, "GRANT ") {
 			fmt.Fprintf(&text, "-- %s TO %s;\n", grant, s.quote(user))

@@ -69,7 +69,8 @@ func (g *granter) use() error {
 			granted <- struct{}{}
 		}
 	})
-	first, second, never := testkit.Claim("x", time.Minute), testkit.Claim("x", time.Minute), testkit.Claim("y", time.Minute)
+	first, second := testkit.Claim("x", time.Minute), testkit.Claim("x", time.Minute)
+	never := testkit.Claim("y", time.Minute)
 	for _, c := range []*store.Claim{&first, &second} {
 		standing, err := s.Join(ctx, *c)
 		if err != nil {
@@ -198,7 +199,7 @@ func TestWrongUseOfSchema(t *testing.T) {
 		{[]string{"schema"}, "which database"},
 		{[]string{"schema", "postgres", "app"}, "which database"},
 		{[]string{"schema", "oracle"}, "oracle is not known; there are postgres and mysql"},
-		{[]string{"schema", "postgres://joe:hush@h"}, "what is given is not known"},
+		{[]string{"schema", "postgres://joe:hush@h"}, "the argument is not known"},
 		{[]string{"schema", "postgres", "--user="}, "--user"},
 		{[]string{"schema", "postgres", "--user", "joe\n; DROP TABLE x"}, "--user"},
 	} {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// notifyUnlessIgnored asks for signals, except for those that holdfast was told to ignore from the start, as nohup does.
+// notifyUnlessIgnored subscribes to signals, except for those that were ignored when holdfast started, as by nohup.
 func notifyUnlessIgnored(c chan<- os.Signal, signals []os.Signal) {
 	for _, s := range signals {
 		if !signal.Ignored(s) {
@@ -16,7 +16,7 @@ func notifyUnlessIgnored(c chan<- os.Signal, signals []os.Signal) {
 	}
 }
 
-// listen returns a context that the first of signals ends. stop ends the listening, and returns that signal, or nil.
+// listen returns a context that ends with the first of signals. stop ends it too, and returns that signal, or nil.
 func listen(ctx context.Context, signals <-chan os.Signal) (listening context.Context, stop func() os.Signal) {
 	listening, cancel := context.WithCancel(ctx)
 	got := make(chan os.Signal, 1)
@@ -32,8 +32,8 @@ func listen(ctx context.Context, signals <-chan os.Signal) (listening context.Co
 	return listening, func() os.Signal { cancel(); return <-got }
 }
 
-// exitSignal is the exit code for a signal.
+// exitSignal returns the exit code for a signal.
 func exitSignal(sig os.Signal) int {
-	n, _ := sig.(syscall.Signal) // all signals are such
+	n, _ := sig.(syscall.Signal) // all signals have this type
 	return exitSignaled + int(n)
 }

@@ -41,7 +41,7 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 		"consul": func(t *testing.T) (string, func(string, string), func(string)) {
 			server := servers.Consul(t)
 			plant := func(name, value string) {
-				key := "holdfast/store/grant/" + strings.NewReplacer("%", "~", "\xff", "~FF").Replace(name) + "/1"
+				key := "holdfast/line/" + strings.NewReplacer("%", "~", "\xff", "~FF").Replace(name) + "/1"
 				set := map[string]any{"Verb": "set", "Key": key, "Value": []byte(value)}
 				check(t, server.Call(t.Context(), http.MethodPut, "/v1/txn", []any{map[string]any{"KV": set}}, nil))
 			}
@@ -61,7 +61,7 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 				}
 			})
 			plant := func(name, value string) {
-				line := "/holdfast/store/grant/" + strings.ReplaceAll(name, "\xff", "%FF") // what a path can't have is escaped
+				line := "/holdfast/line/" + strings.ReplaceAll(name, "\xff", "%FF") // what a path can't have is escaped
 				for _, path := range []string{line, line + "/" + strings.ReplaceAll(value, " ", "-")} {
 					_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 					check(t, err)
@@ -88,11 +88,13 @@ func TestLsSkipsWhatItCannotRead(t *testing.T) {
 			r := bare(t, "ls", "--json", "--store", url)
 			r.want(t, 0, "", `^holdfast: 4 names were skipped, the first: .*\n$`)
 			var list struct{ Locks []struct{ Name string } }
-			if err := json.Unmarshal([]byte(r.out), &list); err != nil || len(list.Locks) != 1 || list.Locks[0].Name != "good" {
+			if err := json.Unmarshal([]byte(r.out), &list); err != nil || len(list.Locks) != 1 ||
+				list.Locks[0].Name != "good" {
 				t.Errorf("%v, %+v", err, r)
 			}
 			// If nothing at all could be read, that is an error.
-			if r := bare(t, "ls", "for", "--store", url); r.code == 0 || !strings.Contains(r.errors, "no version of holdfast") {
+			if r := bare(t, "ls", "for", "--store", url); r.code == 0 ||
+				!strings.Contains(r.errors, "no version of holdfast") {
 				t.Errorf("only that: %+v", r)
 			}
 		})

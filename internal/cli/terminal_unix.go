@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A terminal is the one that holdfast was started at. Of those that it has, one process group at a time may read from
-// it, and gets the signals of its keys: the foreground group. A nil terminal is none, and does nothing.
+// A terminal is the controlling terminal of holdfast. One process group at a time may read from it and gets the signals
+// of its keys: the foreground group. The methods of a nil terminal do nothing.
 type terminal struct {
 	fd     int
-	alone  bool // the command reads from it and writes to it, and is no part of a pipe
+	alone  bool // the command reads from it and writes to it, and is not part of a pipe
 	handed bool // the command's group is the foreground group
 }
 
-// openTerminal finds the controlling terminal.
+// openTerminal opens the controlling terminal. It returns nil if there is none.
 func openTerminal() *terminal {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -28,9 +28,10 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd}
 }
 
-// openTerminalFor finds the controlling terminal for a command. A command that both reads from the terminal and writes
-// to it has it from the start. Any other may be a part of a pipe, of which another part, such as a pager, needs the
-// terminal: it gets the terminal when it asks for it (see child.onStop). One that stays in holdfast's group shares it.
+// openTerminalFor opens the controlling terminal for a command. A command that both reads from the terminal and writes
+// to it starts in the foreground. Any other command may be part of a pipe of which another part, such as a pager, needs
+// the terminal: it is put in the foreground when it needs that (see child.onStop). A command in holdfast's group shares
+// the terminal.
 func openTerminalFor(j *job) *terminal {
 	t := openTerminal()
 	if t != nil && !j.foreground {
@@ -47,10 +48,10 @@ func (t *terminal) close() {
 	}
 }
 
-// foregroundOf is the foreground group of a terminal, if that is the controlling terminal.
+// foregroundOf returns the foreground group of a terminal, if that is the controlling terminal.
 func foregroundOf(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCGPGRP) }
 
-// isOurs says whether holdfast's group is the foreground group.
+// isOurs reports whether holdfast's group is the foreground group.
 func (t *terminal) isOurs() bool {
 	if t == nil {
 		return false
@@ -59,7 +60,7 @@ func (t *terminal) isOurs() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// handOverAtStart has the command begin in the foreground, if holdfast is there and the command has the terminal alone.
+// handOverAtStart has the command start in the foreground, if holdfast is there and the command has the terminal alone.
 func (t *terminal) handOverAtStart(a *syscall.SysProcAttr) {
 	if t.isOurs() && t.alone {
 		a.Foreground, a.Ctty = true, t.fd
@@ -76,7 +77,7 @@ func (t *terminal) handOver(group int) bool {
 	return t.handed
 }
 
-// takeBack puts holdfast's group in the foreground, if it handed the terminal over. It says whether it had.
+// takeBack puts holdfast's group in the foreground, if it handed the terminal over. It reports whether it did.
 func (t *terminal) takeBack() bool {
 	if t == nil || !t.handed {
 		return false
@@ -109,18 +110,18 @@ func hasShell() bool {
 	}
 }
 
-// isTerminal says whether a person may be at the other end.
+// isTerminal reports whether f is a terminal.
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
-// interruptGroup does what Ctrl-C would have done, had the command not had the terminal for itself: it interrupts all
-// that was started together with holdfast, such as the script that it is a line of.
+// interruptGroup does what Ctrl-C would have done if the command had not had the terminal for itself: it interrupts all
+// processes that were started together with holdfast, such as the script that runs it.
 func interruptGroup() { interrupt(0) }
 
-// dieOfInterrupt dies of SIGINT, if that came from the terminal. A shell tells this from an exit with 130: it ends a
-// loop or a script that holdfast was a part of.
+// dieOfInterrupt dies of SIGINT, if that came from the terminal. A shell treats this differently from an exit with 130:
+// it ends the loop or script that holdfast is part of.
 func dieOfInterrupt() {
 	t := openTerminal()
 	defer t.close()
@@ -131,6 +132,6 @@ func dieOfInterrupt() {
 
 func interrupt(pid int) {
 	signal.Reset(syscall.SIGINT)
-	syscall.Kill(pid, syscall.SIGINT) //nolint:errcheck // if it does not arrive, the exit code says it
-	time.Sleep(time.Second)           // it arrives meanwhile
+	syscall.Kill(pid, syscall.SIGINT) //nolint:errcheck // if it fails, there is still the exit code
+	time.Sleep(time.Second)           // the signal arrives meanwhile
 }

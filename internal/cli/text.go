@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// shown is a word as store.Shown has it, but in its whole length, and in quotes if it is empty.
+// shown returns s like store.Shown, but never shortened, and in quotes if it is empty.
 func shown(s string) string {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 	if s == "" || strings.ContainsFunc(s, hidden) {
@@ -24,18 +24,18 @@ func shown(s string) string {
 	return s
 }
 
-// what is what a place has or wants, for people.
-func what(p holdfast.Entry) string {
+// mode returns what a claim holds or waits for, as text.
+func mode(e holdfast.Entry) string {
 	switch {
-	case p.Kind == store.Semaphore:
-		return fmt.Sprintf("%d of %d", p.Units, p.Limit)
-	case p.Token.Shared():
+	case e.Kind == store.Semaphore:
+		return fmt.Sprintf("%d of %d", e.Units, e.Limit)
+	case e.Token.Shared():
 		return "shared"
 	}
 	return "exclusive"
 }
 
-// rounded is a duration that people can read.
+// rounded returns a duration rounded for display.
 func rounded(d time.Duration) time.Duration {
 	if d > -time.Second && d < time.Second {
 		return d.Round(time.Millisecond)
@@ -43,27 +43,27 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// sinceWhen says since when a place is held or waited in, and for how long that is. A lock of another library's does not
-// say.
-func sinceWhen(p holdfast.Entry, now time.Time) (since, held string) {
-	if p.Since.IsZero() {
+// sinceWhen returns since when a claim is held or waiting, and for how long. Both are "?" if that is not known, as for
+// a lock of another library.
+func sinceWhen(e holdfast.Entry, now time.Time) (since, held string) {
+	if e.Since.IsZero() {
 		return "?", "?"
 	}
-	return p.Since.Format(time.DateTime), rounded(now.Sub(p.Since)).String()
+	return e.Since.Format(time.DateTime), rounded(now.Sub(e.Since)).String()
 }
 
 // What --json writes. It is described in docs/cli.md: fields are added, never changed.
 type (
 	listJSON struct {
-		Store string     `json:"store"`
-		Locks []lineJSON `json:"locks"`
+		Store string      `json:"store"`
+		Locks []queueJSON `json:"locks"`
 	}
-	lineJSON struct {
+	queueJSON struct {
 		Name    string      `json:"name"`
-		Holders []placeJSON `json:"holders"`
-		Waiters []placeJSON `json:"waiters"`
+		Holders []entryJSON `json:"holders"`
+		Waiters []entryJSON `json:"waiters"`
 	}
-	placeJSON struct {
+	entryJSON struct {
 		Owner  store.Owner    `json:"owner"`
 		Token  holdfast.Token `json:"token"`
 		Kind   string         `json:"kind"`
@@ -78,38 +78,39 @@ type (
 	}
 )
 
-func newListJSON(storeName string, lines []holdfast.Queue, now time.Time) listJSON {
-	list := listJSON{storeName, make([]lineJSON, len(lines))}
-	for i, line := range lines {
-		list.Locks[i] = newLineJSON(line, now)
+func newListJSON(storeName string, queues []holdfast.Queue, now time.Time) listJSON {
+	list := listJSON{storeName, make([]queueJSON, len(queues))}
+	for i, queue := range queues {
+		list.Locks[i] = newQueueJSON(queue, now)
 	}
 	return list
 }
 
-func newLineJSON(line holdfast.Queue, now time.Time) lineJSON {
-	return lineJSON{line.Name, placesJSON(line.Holders(), now), placesJSON(line.Waiters(), now)}
+func newQueueJSON(queue holdfast.Queue, now time.Time) queueJSON {
+	return queueJSON{queue.Name, newEntriesJSON(queue.Holders(), now), newEntriesJSON(queue.Waiters(), now)}
 }
 
-func placesJSON(places []holdfast.Entry, now time.Time) []placeJSON {
-	all := make([]placeJSON, len(places))
-	for i, p := range places {
-		held := now.Sub(p.Since)
-		if p.Since.IsZero() {
+func newEntriesJSON(entries []holdfast.Entry, now time.Time) []entryJSON {
+	all := make([]entryJSON, len(entries))
+	for i, e := range entries {
+		held := now.Sub(e.Since)
+		if e.Since.IsZero() {
 			held = 0
 		}
-		all[i] = placeJSON{
-			Owner: p.Owner, Token: p.Token, Kind: p.Kind.String(), Shared: p.Token.Shared(),
-			Since: p.Since, For: rounded(held).String(), ForMS: held.Milliseconds(),
-			Left: rounded(p.Left).String(), LeftMS: p.Left.Milliseconds(),
+		all[i] = entryJSON{
+			Owner: e.Owner, Token: e.Token, Kind: e.Kind.String(), Shared: e.Token.Shared(),
+			Since: e.Since, For: rounded(held).String(), ForMS: held.Milliseconds(),
+			Left: rounded(e.Left).String(), LeftMS: e.Left.Milliseconds(),
 		}
-		if p.Kind == store.Semaphore {
-			all[i].Units, all[i].Limit = p.Units, p.Limit
+		if e.Kind == store.Semaphore {
+			all[i].Units, all[i].Limit = e.Units, e.Limit
 		}
 	}
 	return all
 }
 
-// writeJSON writes v as JSON that does nothing to a terminal: characters that cannot be printed are escaped.
+// writeJSON writes v as JSON in which characters that are not printable are escaped, so that they have no effect on a
+// terminal.
 func writeJSON(w io.Writer, v any) error {
 	var raw bytes.Buffer
 	e := json.NewEncoder(&raw)
@@ -118,6 +119,6 @@ func writeJSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, printable.Escape(raw.String())) // only in strings of JSON there are others than ASCII
+	_, err := io.WriteString(w, printable.Escape(raw.String())) // outside of its strings JSON is ASCII
 	return err
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// leastInterval is the shortest --interval.
-const leastInterval = 100 * time.Millisecond
+// minInterval is the shortest --interval.
+const minInterval = 100 * time.Millisecond
 
-// A topFlags is what top was called with.
+// topFlags are the flags of top.
 type topFlags struct {
 	once, plain bool
 	interval    time.Duration
@@ -44,8 +44,8 @@ line for each lock, and one for each that changes.`,
 			if len(args) > 1 {
 				return usageError("top takes one prefix, not %d arguments", len(args))
 			}
-			if flags.interval < leastInterval {
-				return usageError("--interval is %v, and %v is the least", flags.interval, leastInterval)
+			if flags.interval < minInterval {
+				return usageError("--interval is %v, and %v is the least", flags.interval, minInterval)
 			}
 			return nil
 		},
@@ -60,7 +60,7 @@ line for each lock, and one for each that changes.`,
 	return cmd
 }
 
-// top shows the queues until it is told to end.
+// top shows the queues until a key or a signal ends it.
 func (a *app) top(ctx context.Context, prefix string, flags topFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -75,7 +75,7 @@ func (a *app) top(ctx context.Context, prefix string, flags topFlags) error {
 	out, isFile := a.stdout.(*os.File)
 	switch {
 	case flags.once:
-		ctx, cancel := context.WithTimeout(ctx, askWithin)
+		ctx, cancel := context.WithTimeout(ctx, requestWithin)
 		defer cancel()
 		return top.Once(ctx, a.stdout, config)
 	case flags.plain || !isFile || !isTerminal(out):
@@ -88,14 +88,14 @@ func (a *app) top(ctx context.Context, prefix string, flags topFlags) error {
 	return top.Run(ctx, screen, config)
 }
 
-// A source is the store that top shows. A file that is not there has no locks: it is opened when it is there.
+// A source is the store that top shows. A file that does not exist has no locks: it is opened once it exists.
 type source struct {
 	name string
 	at   store.Location
-	open atomic.Pointer[session] // nil: the file is not there
+	open atomic.Pointer[session] // nil while the file does not exist
 }
 
-// openSource connects to the store that is meant.
+// openSource connects to the store.
 func (a *app) openSource(ctx context.Context) (*source, error) {
 	at, err := a.locate()
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *app) openSource(ctx context.Context) (*source, error) {
 }
 
 func (s *source) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
 	open, err := openAt(ctx, s.at)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *source) close() {
 	}
 }
 
-// missingEvery is how often it is checked whether a file is there.
+// missingEvery is how often a missing file is checked for.
 const missingEvery = time.Second
 
 // watch is Client.Watch.
@@ -156,7 +156,7 @@ func (s *source) watch(ctx context.Context, prefix string) iter.Seq2[[]holdfast.
 	}
 }
 
-var errNoFile = errors.New("the file is not there yet")
+var errNoFile = errors.New("the file does not exist yet")
 
 // read reads one queue.
 func (s *source) read(ctx context.Context, name string) (store.Queue, error) {

@@ -71,7 +71,8 @@ func TestTopCost(t *testing.T) {
 	load.Wait()
 	t.Logf("per cent of a core: Redis %.1f without top and %.1f with it, the viewer %.1f", alone, watched, viewed)
 	if watched-alone > 5 || viewed > 20 {
-		t.Errorf("top costs %.1f %% at the server and %.1f %% at the viewer, want at most 5 and 20", watched-alone, viewed)
+		t.Errorf("top costs %.1f %% at the server and %.1f %% at the viewer, want at most 5 and 20", watched-alone,
+			viewed)
 	}
 }
 

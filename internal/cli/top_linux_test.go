@@ -29,6 +29,8 @@ type topTest struct {
 	mu     sync.Mutex
 	screen *vt
 	raw    strings.Builder
+
+	drained chan struct{} // closed when the program has closed its terminal, and all that it wrote was read
 }
 
 // startTop starts holdfast top at a terminal.
@@ -38,7 +40,7 @@ func startTop(t *testing.T, url string, args ...string) *topTest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &topTest{T: t, keys: keys, screen: newVT(120, 24)}
+	s := &topTest{T: t, keys: keys, screen: newVT(120, 24), drained: make(chan struct{})}
 	var number int
 	s.control(func(fd int) error {
 		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
@@ -60,16 +62,15 @@ func startTop(t *testing.T, url string, args ...string) *topTest {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	read := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(s.drained)
 		s.read()
 	}()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill() // it may have ended
 		_ = s.cmd.Wait()
 		_ = keys.Close()
-		<-read
+		<-s.drained
 		if t.Failed() {
 			t.Logf("the screen:\n%s", s.text())
 		}
@@ -77,7 +78,7 @@ func startTop(t *testing.T, url string, args ...string) *topTest {
 	return s
 }
 
-// read takes what the program writes to its terminal.
+// read reads what the program writes to its terminal, until the program has closed it.
 func (s *topTest) read() {
 	page := make([]byte, 4096)
 	for {
@@ -112,7 +113,8 @@ func (s *topTest) resize(width, height int) {
 	s.screen.resize(width, height)
 	s.mu.Unlock()
 	s.control(func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)}) //nolint:gosec // small
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ,
+			&unix.Winsize{Row: uint16(height), Col: uint16(width)}) //nolint:gosec // small
 	})
 }
 
@@ -156,7 +158,8 @@ func (s *topTest) shows(lines ...[]string) {
 // lacks waits until the screen does not have this.
 func (s *topTest) lacks(word string) {
 	s.Helper()
-	for deadline := time.Now().Add(30 * time.Second); strings.Contains(s.text(), word); time.Sleep(20 * time.Millisecond) {
+	deadline := time.Now().Add(30 * time.Second)
+	for ; strings.Contains(s.text(), word); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("the screen still shows %q", word)
 		}
@@ -168,6 +171,11 @@ func (s *topTest) ends() {
 	s.Helper()
 	if err := s.cmd.Wait(); err != nil {
 		s.Errorf("top ended with %v", err)
+	}
+	select {
+	case <-s.drained:
+	case <-time.After(30 * time.Second):
+		s.Error("the terminal is still open")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +241,8 @@ func watchLocks(t *testing.T, url string) {
 	stop := waitsFor(t, other.Mutex("job/a"))
 
 	s := startTop(t, url)
-	s.shows([]string{"job/a", "lock", "nightly on ", "(pid", " 1 "}, []string{"3 of 3 queues, by name"}, []string{"pool", "2 of 5"},
-		[]string{"😀😀😀", "…", "lock", "nightly"})
+	s.shows([]string{"job/a", "lock", "nightly on ", "(pid", " 1 "}, []string{"3 of 3 queues, by name"},
+		[]string{"pool", "2 of 5"}, []string{"😀😀😀", "…", "lock", "nightly"})
 	s.types("/jo")
 	s.shows([]string{"1 of 3 queues", "filter: jo"}, []string{"job/a"})
 	s.lacks("pool")

@@ -15,12 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/webui"
 )
 
 const (
-	uiAddress   = "127.0.0.1:7117"    // where the page is served unless --listen says otherwise
-	uiTokenEnv  = "HOLDFAST_UI_TOKEN" // unlike a flag it is not seen in a list of processes
+	uiAddress   = "127.0.0.1:7117"    // the default of --listen
+	uiTokenEnv  = "HOLDFAST_UI_TOKEN" // unlike a flag it is not visible in a list of processes
 	uiEndWithin = 500 * time.Millisecond
 )
 
@@ -41,10 +43,10 @@ func newUI(a *app) *cobra.Command {
 for how long, which claims wait, which claim blocks which, and deadlocks. It prints the address of
 the page, and serves it until Ctrl-C.
 
-It listens on this machine only, unless --listen says otherwise. If it listens elsewhere, or with
---allow-break, the page needs a token: that of HOLDFAST_UI_TOKEN, or one that is made and printed
-as part of the address. The page is not encrypted: from elsewhere, use it through ssh -L or behind
-a server that has TLS.`,
+It listens on this machine only, unless --listen names another address. Then, and with
+--allow-break, the page needs a token: that of HOLDFAST_UI_TOKEN, or one that is generated and
+printed as part of the address. The page is not encrypted: from elsewhere, use it through ssh -L or
+behind a server that has TLS.`,
 		Example: `  holdfast ui
   holdfast ui --store redis://127.0.0.1:6379 --allow-break
   holdfast ui --listen 0.0.0.0:7117 --host ops.example.com`,
@@ -59,10 +61,12 @@ a server that has TLS.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` to listen on (default: "+uiAddress+", or another port if that is in use)")
+	flags.StringVar(&f.listen, "listen", "",
+		"`ADDRESS` to listen on (default: "+uiAddress+", or another port if that is in use)")
 	flags.BoolVar(&f.allowBreak, "allow-break", false, "let the page break claims")
 	flags.StringVar(&f.prefix, "prefix", "", "show only names that begin with `PREFIX`")
-	flags.StringSliceVar(&f.hosts, "host", nil, "a host `NAME` by which browsers may reach the page, beside IP addresses and localhost")
+	flags.StringSliceVar(&f.hosts, "host", nil,
+		"a host `NAME` by which browsers may reach the page, beside IP addresses and localhost")
 	flags.StringVar(&f.basePath, "base-path", "/", "the `PATH` of the page, for a proxy that serves it below one")
 	return cmd
 }
@@ -87,16 +91,18 @@ func (a *app) serveUI(ctx context.Context, f *uiFlags) error {
 	}
 	defer page.Close()
 	a.journal.opened() // from now on warnings of the store are written as they come
-	fmt.Fprintf(a.stdout, "http://%s%s%s\n", shownAddress(listener.Addr()), strings.TrimSuffix(f.basePath, "/")+"/", page.Fragment())
+	fmt.Fprintf(a.stdout, "http://%s%s%s\n", shownAddress(listener.Addr()), strings.TrimSuffix(f.basePath, "/")+"/",
+		page.Fragment())
 	if !isLoopback(listener.Addr()) {
-		a.say("the page is not encrypted; use it in a network that you trust, or behind a server that has TLS")
+		a.logf("the page is not encrypted; use it in a network that you trust, or behind a server that has TLS")
 	}
 	return serveUntil(ctx, listener, page)
 }
 
-// openForUI opens the store. Unlike the commands that look once it makes the default file, since locks may come later.
+// openForUI opens the store. Unlike the commands that read once it creates the default file, since locks may come
+// later.
 func (a *app) openForUI(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
 	at, err := a.locate()
 	if err != nil {
@@ -108,7 +114,7 @@ func (a *app) openForUI(ctx context.Context) (*session, error) {
 	return openAt(ctx, at)
 }
 
-// open listens. Without --listen it takes another port if the usual one is in use.
+// open listens. Without --listen it uses another port if the default one is in use.
 func (f *uiFlags) open(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
 	address := f.listen
@@ -128,11 +134,11 @@ func (f *uiFlags) open(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// newPage makes the handler, with a token if another user or machine could reach it.
+// newPage returns the handler, with a token if another user or machine could reach it.
 func (f *uiFlags) newPage(s *session, loopback bool, log *slog.Logger) (*webui.Handler, error) {
 	options := []webui.Option{
 		webui.WithPrefix(f.prefix), webui.WithBasePath(f.basePath), webui.WithLogger(log), webui.WithHosts(f.hosts...),
-		webui.WithStoreURL(absolute(s.at).String()),
+		webui.WithStoreURL(absolute(s.at).String()), webui.WithHealth(examination(s.at)),
 	}
 	if name, err := os.Hostname(); err == nil && !loopback {
 		options = append(options, webui.WithHosts(name))
@@ -154,7 +160,26 @@ func (f *uiFlags) newPage(s *session, loopback bool, log *slog.Logger) (*webui.H
 	return page, nil
 }
 
-// serveUntil serves until ctx ends, and then ends what is under way, at once if it takes too long.
+// examination returns what doctor finds, for the page.
+func examination(at store.Location) func(context.Context) []webui.Check {
+	return func(ctx context.Context) []webui.Check {
+		report, err := doctor.Run(ctx, at, nil)
+		if err != nil {
+			return []webui.Check{{Name: "open", Status: webui.Fail, Detail: bareError{err}.Error()}}
+		}
+		checks := make([]webui.Check, len(report.Findings))
+		for i, f := range report.Findings {
+			detail := f.Found
+			if f.Why != "" {
+				detail += "; " + f.Why
+			}
+			checks[i] = webui.Check{Name: f.Check, Status: webui.Status(f.Level.String()), Detail: detail, Fix: f.Fix}
+		}
+		return checks
+	}
+}
+
+// serveUntil serves until ctx ends. Then it waits for requests under way for at most uiEndWithin, and closes.
 func serveUntil(ctx context.Context, l net.Listener, page *webui.Handler) error {
 	server := &http.Server{
 		Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -182,7 +207,7 @@ func isLoopback(a net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// shownAddress is an address that a browser can open: one that listens everywhere is shown as this host.
+// shownAddress returns an address that a browser can open: for an unspecified address, that of this host.
 func shownAddress(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {

@@ -48,7 +48,7 @@ func startUI(t *testing.T, store string, args ...string) *uiRun {
 	in, out := io.Pipe()
 	u := &uiRun{t: t, stop: cancel, ended: make(chan int, 1)}
 	a := &app{stdin: strings.NewReader(""), stdout: out, stderr: u}
-	a.journal.write = func(line string) { a.say("%s", line) }
+	a.journal.write = func(line string) { a.logf("%s", line) }
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -98,7 +98,7 @@ func (u *uiRun) watch() <-chan string {
 	if token, ok := strings.CutPrefix(u.page.Fragment, "token="); ok {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine below closes it
 	check(u.t, err)
 	messages := make(chan string, 1000)
 	gone := make(chan struct{})
@@ -166,17 +166,32 @@ func TestUI(t *testing.T) {
 			}()
 			until(t, messages, `"waiters":1`)
 			var detail struct{ Entries []struct{ Until int64 } }
-			if code := u.send(http.MethodGet, "queue?name=nightly", "", &detail); code != 200 || len(detail.Entries) != 2 || detail.Entries[0].Until == 0 {
+			if code := u.send(http.MethodGet, "queue?name=nightly", "", &detail); code != 200 ||
+				len(detail.Entries) != 2 ||
+				detail.Entries[0].Until == 0 {
 				t.Errorf("%d, %+v", code, detail)
 			}
-			if code := u.send(http.MethodPost, "break", `{"name":"nightly","token":"`+lease.Token().String()+`"}`, nil); code != 200 {
+			var health struct {
+				Checks []struct{ Name, Status string }
+			}
+			if code := u.send(http.MethodGet, "health", "", &health); code != 200 || len(health.Checks) < 3 {
+				t.Errorf("%d, %+v", code, health)
+			}
+			for _, c := range health.Checks {
+				if c.Name == "" || !regexp.MustCompile(`^(OK|WARN|FAIL)$`).MatchString(c.Status) {
+					t.Errorf("%+v", c)
+				}
+			}
+			entry := `{"name":"nightly","token":"` + lease.Token().String() + `"}`
+			if code := u.send(http.MethodPost, "break", entry, nil); code != 200 {
 				t.Fatalf("break: %d; %s", code, u.errors())
 			}
 			check(t, <-granted)
 			<-lease.Context().Done()
 			until(t, messages, `"label":"second"`)
-			if said := u.errors(); !regexp.MustCompile(`holdfast: broken on the page; name: nightly; token: ` + lease.Token().String() +
-				`; holder: first on .*; by: 127\.0\.0\.1:\d+\n`).MatchString(said) {
+			reports := regexp.MustCompile(`holdfast: broken on the page; name: nightly; token: ` +
+				lease.Token().String() + `; holder: first on .*; by: 127\.0\.0\.1:\d+\n`)
+			if said := u.errors(); !reports.MatchString(said) {
 				t.Errorf("it says %q", said)
 			}
 		})
@@ -246,10 +261,12 @@ func TestUIToken(t *testing.T) {
 // TestUICopiesNoPassword: the commands that the page offers have the store's URL without what is secret.
 func TestUICopiesNoPassword(t *testing.T) {
 	server := servers.Redis(t, servers.Password(hush))
-	u := startUI(t, "redis://:"+hush+"@"+server.Addr()+"?prefix=team", "--listen", "127.0.0.1:0", "--base-path", "/locks", "--prefix", "dep")
+	u := startUI(t, "redis://:"+hush+"@"+server.Addr()+"?prefix=team", "--listen", "127.0.0.1:0", "--base-path",
+		"/locks", "--prefix", "dep")
 	var info struct{ URL, Store, Prefix string }
-	if code := u.send(http.MethodGet, "info", "", &info); code != 200 || info.URL != "redis://"+server.Addr()+"?prefix=team" ||
-		info.Prefix != "dep" || strings.Contains(info.Store, hush) || u.page.Path != "/locks/" {
+	if code := u.send(http.MethodGet, "info", "", &info); code != 200 ||
+		info.URL != "redis://"+server.Addr()+"?prefix=team" || info.Prefix != "dep" ||
+		strings.Contains(info.Store, hush) || u.page.Path != "/locks/" {
 		t.Errorf("%d, %+v at %s", code, info, u.page)
 	}
 }

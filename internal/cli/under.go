@@ -15,23 +15,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// unlockWithin bounds how long a lock is given back. What the store does not confirm by then runs out with its ttl.
+// unlockWithin bounds a release. A lock whose release is not confirmed by then expires with its ttl.
 const unlockWithin = 5 * time.Second
 
 const (
-	// noWaitWithin bounds --no-wait: it does not wait for the lock, but the store must answer.
+	// noWaitWithin bounds --no-wait: it does not wait for the lock, but for the store's response.
 	noWaitWithin = 3 * time.Second
 
-	// leastOpen is how long the store may take to open, however short --wait is, and leastTry how long the lock is
-	// then tried for. A machine that is busy is no reason to say that a lock is taken.
-	leastOpen = time.Second
-	leastTry  = 100 * time.Millisecond
+	// minOpen is how long the store may take to open, however short --wait is, and minTry how long a try may take
+	// afterwards. On a busy machine the lock must not be reported as taken when it is free.
+	minOpen = time.Second
+	minTry  = 100 * time.Millisecond
 
-	// closeWithin bounds how long a run whose time is over takes to leave the line.
+	// closeWithin bounds how long a run whose time is over takes to leave the queue.
 	closeWithin = 500 * time.Millisecond
 )
 
-// A run is one command that is run under locks: what was asked for, and what was got.
+// A run is one command that is run under locks.
 type run struct {
 	*runFlags
 	app     *app
@@ -45,8 +45,8 @@ type run struct {
 	grip     grip // nil until the locks are held
 }
 
-// do takes the locks, runs the command and gives the locks back. What can be known to fail fails before anything is
-// waited for.
+// do acquires the locks, runs the command and releases the locks. What can be checked in advance is checked before it
+// waits for the locks.
 func (r *run) do(ctx context.Context) error {
 	path, err := lookUp(r.command[0])
 	if err != nil {
@@ -61,14 +61,14 @@ func (r *run) do(ctx context.Context) error {
 	defer signal.Stop(signals)
 
 	waiting, stop := listen(ctx, signals)
-	err = r.take(waiting)
+	err = r.acquire(waiting)
 	sig := stop()
 	if r.session != nil {
 		defer r.close(r.grip == nil && sig == nil && r.within() > 0)
 	}
 	if sig != nil {
 		if r.grip != nil {
-			r.giveBack()
+			r.release()
 		}
 		if sig == syscall.SIGINT {
 			r.app.last = dieOfInterrupt
@@ -81,7 +81,7 @@ func (r *run) do(ctx context.Context) error {
 	held := &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}
 	j := &job{run: r, path: path, env: r.environment(), files: files, watch: held, signals: signals}
 	code, err := j.execute()
-	r.giveBack() // also what was lost: until then the store keeps it for the grace
+	r.release() // also if it was lost: the store may keep it for the grace
 	switch {
 	case held.why != nil:
 		r.lost = true
@@ -94,8 +94,8 @@ func (r *run) do(ctx context.Context) error {
 	return nil
 }
 
-// close closes the store. What could not be released was said, or runs out. A run whose time is over does not wait
-// long for a store that does not answer.
+// close closes the store. A release that failed was reported, or the lock expires. A run whose time is over waits at
+// most closeWithin for a store that does not respond.
 func (r *run) close(late bool) {
 	var over <-chan time.Time
 	if late {
@@ -112,7 +112,7 @@ func (r *run) close(late bool) {
 	}
 }
 
-// within is how long all may take until the locks are had, or 0 if that has no bound.
+// within returns how long it may take until the locks are acquired, or 0 if that has no bound.
 func (r *run) within() time.Duration {
 	switch {
 	case r.noWait:
@@ -123,7 +123,8 @@ func (r *run) within() time.Duration {
 	return 0
 }
 
-// bounded bounds a step of what may take so long since began, and gives it least in any case.
+// bounded returns a context for a step of something that may take within since began. The step may take least in any
+// case.
 func bounded(ctx context.Context, began time.Time, within, least time.Duration) (context.Context, context.CancelFunc) {
 	if within == 0 {
 		return ctx, func() {}
@@ -131,14 +132,15 @@ func bounded(ctx context.Context, began time.Time, within, least time.Duration) 
 	return context.WithTimeout(ctx, max(within-time.Since(began), least))
 }
 
-// take opens the store and takes the locks.
-func (r *run) take(ctx context.Context) error {
+// acquire opens the store and acquires the locks.
+func (r *run) acquire(ctx context.Context) error {
 	at, err := r.app.locate()
 	if err != nil {
 		return err
 	}
 	if at.Scheme == "memory" && !r.app.inProcess {
-		return usageError("the store memory: is this process alone, and a lock in it keeps nobody out; give another --store")
+		return usageError(
+			"the store memory: is private to this process, so its locks exclude no other; give another --store")
 	}
 	if err := makeStateFolder(at); err != nil {
 		return err
@@ -150,12 +152,12 @@ func (r *run) take(ctx context.Context) error {
 		at.TTL = *r.ttl // where time is a session, it is the session's
 	}
 	began := time.Now()
-	opening, cancel := bounded(ctx, began, r.within(), leastOpen)
+	opening, cancel := bounded(ctx, began, r.within(), minOpen)
 	defer cancel()
 	if r.session, err = openAt(opening, at); err != nil {
 		return err
 	}
-	ctx, cancel = bounded(ctx, began, r.within(), leastTry)
+	ctx, cancel = bounded(ctx, began, r.within(), minTry)
 	defer cancel()
 	ttl := ttlOf(r.ttl, at, &r.session.abilities)
 	if r.notice, err = newNotice(r.killAfter, r.runFlags.grace, ttl, r.session.abilities.Grace); err != nil {
@@ -165,23 +167,24 @@ func (r *run) take(ctx context.Context) error {
 		return err
 	}
 	began = time.Now()
-	if r.grip, err = r.grab(ctx); err != nil {
+	if r.grip, err = r.lock(ctx); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) && exitCode(err) == exitStore {
-			return exitWith(exitStore, "no answer within %v: %w", r.within(), err)
+			return exitWith(exitStore, "no response within %v: %w", r.within(), err)
 		}
 		return err
 	}
 	r.app.journal.opened()
 	if r.verbose {
 		for i, token := range r.grip.Tokens() {
-			r.app.say("took %s after %v, token %s", store.Shown(unique(r.names)[i]), time.Since(began).Round(time.Millisecond), token)
+			r.app.logf("acquired %s after %v, token %s", store.Shown(unique(r.names)[i]),
+				time.Since(began).Round(time.Millisecond), token)
 		}
 	}
 	return nil
 }
 
-// grab takes the locks, or waits for them as long as it may.
-func (r *run) grab(ctx context.Context) (grip, error) {
+// lock acquires the locks, and waits for them unless --no-wait is given.
+func (r *run) lock(ctx context.Context) (grip, error) {
 	if r.election {
 		return r.campaign(ctx)
 	}
@@ -190,20 +193,20 @@ func (r *run) grab(ctx context.Context) (grip, error) {
 		all = append(all, r.want(r.session.Client, name, r.options()))
 	}
 	if r.noWait {
-		return tryAll(ctx, all)
+		return tryLockAll(ctx, all)
 	}
 	if r.verbose {
-		g, err := tryAll(ctx, all)
+		g, err := tryLockAll(ctx, all)
 		locked, ok := errors.AsType[*holdfast.LockedError](err)
 		if !ok {
 			return g, err
 		}
-		r.app.say("waiting for %s: %v", store.Shown(locked.Name), locked)
+		r.app.logf("waiting for %s: %v", store.Shown(locked.Name), locked)
 	}
-	return takeAll(ctx, all)
+	return lockAll(ctx, all)
 }
 
-// options are what the flags mean to the library.
+// options returns the flags as options of the library.
 func (r *run) options() []holdfast.Option {
 	label := r.label
 	if label == "" {
@@ -220,8 +223,8 @@ func (r *run) options() []holdfast.Option {
 	return options
 }
 
-// refused is the error of locks that were not had. If they are taken it has the code that was asked for. A job that is
-// skipped is silent: cron sends mail about every word.
+// refused returns the error of locks that were not acquired. If they are taken, it has the code of --busy-exit. A job
+// that is skipped prints nothing: cron sends all output by mail.
 func (r *run) refused(err error) error {
 	switch {
 	case exitCode(err) != exitBusy:
@@ -233,22 +236,22 @@ func (r *run) refused(err error) error {
 	return &exitError{r.busyExit, err}
 }
 
-// giveBack unlocks. That it failed changes nothing of what the command did.
-func (r *run) giveBack() {
+// release unlocks. A failure does not change the exit code of the command.
+func (r *run) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
 	defer cancel()
 	began := time.Now()
 	err := r.grip.Unlock(ctx)
 	switch {
-	case errors.Is(err, holdfast.ErrLost): // that was said, or came when the command had ended
+	case errors.Is(err, holdfast.ErrLost): // it was reported, or happened after the command had ended
 	case err != nil:
-		r.app.say("not given back, it runs out by itself: %v", err)
+		r.app.logf("not released, it expires by itself: %v", err)
 	case r.verbose:
-		r.app.say("given back in %v", time.Since(began).Round(time.Millisecond))
+		r.app.logf("released in %v", time.Since(began).Round(time.Millisecond))
 	}
 }
 
-// unique is names without repetitions: a lock that is named twice is taken once.
+// unique returns names without repetitions: a lock that is named twice is acquired once.
 func unique(names []string) []string {
 	var all []string
 	for _, n := range names {
@@ -259,7 +262,7 @@ func unique(names []string) []string {
 	return all
 }
 
-// tokensOf are the tokens for names as they were given.
+// tokensOf returns the token of each name, in the order of names.
 func tokensOf(g grip, names []string) []holdfast.Token {
 	once, tokens := unique(names), g.Tokens()
 	all := make([]holdfast.Token, len(names))

@@ -53,7 +53,7 @@ func TestWrongUse(t *testing.T) {
 		{"show a b", "one name"},
 		{"break", "one name"},
 		{"break x", "--yes"},
-		{"break --yes --token twelve x", "no token"},
+		{"break --yes --token twelve x", "is not a token"},
 		{"ls a b", "one prefix"},
 		{"completion", "which shell"},
 		{"completion tcsh", "not known"},
@@ -85,7 +85,7 @@ func TestDurations(t *testing.T) {
 // TestMemoryIsNoStoreForRun checks that nobody believes in a lock that keeps nobody out.
 func TestMemoryIsNoStoreForRun(t *testing.T) {
 	r := &run{app: &app{storeURL: "memory:"}, runFlags: &runFlags{}, names: []string{"x"}, command: []string{"true"}}
-	if err := r.take(t.Context()); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "keeps nobody out") {
+	if err := r.acquire(t.Context()); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "exclude no other") {
 		t.Error(err)
 	}
 }
@@ -127,7 +127,8 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	_, doc, _ = strings.Cut(doc, "## Exit codes")
 	doc, _, _ = strings.Cut(doc, "\n## ")
 	for _, e := range exitCodes {
-		if !regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(e.code) + ` +` + regexp.QuoteMeta(e.meaning) + `$`).MatchString(r.out) {
+		if !regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(e.code) + ` +` + regexp.QuoteMeta(e.meaning) + `$`).
+			MatchString(r.out) {
 			t.Errorf("help has no line for %s:\n%s", e.code, r.out)
 		}
 		if row := "| " + e.code + " | " + e.meaning + " |\n"; !strings.Contains(doc, row) {
@@ -180,7 +181,8 @@ func TestCompletionDescriptions(t *testing.T) {
 			t.Errorf("%s: %s", args, r.out)
 		}
 	}
-	if r := call(t, "run", "--help"); !strings.Contains(r.out, "--slots N ") || !strings.Contains(r.out, "--store URL ") {
+	if r := call(t, "run", "--help"); !strings.Contains(r.out, "--slots N ") ||
+		!strings.Contains(r.out, "--store URL ") {
 		t.Errorf("the help does not name what flags take: %s", r.out)
 	}
 	if r := call(t, "__completeNoDesc", "show", ""); r.out != "good\n:4\n" {
@@ -203,8 +205,14 @@ func TestBareBash(t *testing.T) {
 		{"holdfast show ", "holdfast show ''", "show ", "deploy"},
 		{"holdfast show a:b", "holdfast show a : b", "show a:b", ""},
 		{"holdfast show a: ", "holdfast show a : ''", "show a: ", "deploy"},
-		{"holdfast --store=sqlite:x show d", "holdfast --store = sqlite : x show d", "--store=sqlite:x show d", "deploy"},
-		{"holdfast --store redis://h:1 ls d", "holdfast --store redis : //h : 1 ls d", "--store redis://h:1 ls d", "deploy"},
+		{
+			"holdfast --store=sqlite:x show d", "holdfast --store = sqlite : x show d",
+			"--store=sqlite:x show d", "deploy",
+		},
+		{
+			"holdfast --store redis://h:1 ls d", "holdfast --store redis : //h : 1 ls d",
+			"--store redis://h:1 ls d", "deploy",
+		},
 		{"holdfast run --wait=", "holdfast run --wait = ''", "run --wait=", "deploy"},
 		{"holdfast  ls  d", "holdfast ls d", "ls d", "deploy"},
 	} {

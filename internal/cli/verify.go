@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A verification is what the flags of verify say.
+// A verification has the flags of verify.
 type verification struct {
 	plan   verify.Plan
 	report string
@@ -30,23 +30,23 @@ func newVerify(a *app) *cobra.Command {
 	v := &verification{}
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Try to break the locks of a store, and say whether they held",
-		Long: `Try to break the locks of a store, and say whether they held.
+		Short: "Try to break the locks of a store, and report whether they held",
+		Long: `Try to break the locks of a store, and report whether they held.
 
-Worker processes take locks in all the ways that there are, and write down what they believed.
-Meanwhile they are paused for longer than their leases last, killed, cut off from the store and
-starved. In the end it is judged what they wrote down: whether two ever held one lock at once,
-whether tokens rose, whether whoever came first was served first, whether a register behind a
-fence lost an update, and whether anything was left behind.
+Worker processes use all kinds of locks, and record when they believed to hold them. Meanwhile they
+are paused for longer than their leases last, killed, cut off from the store and starved. In the end
+the records are checked: whether two workers ever held one lock at once, whether tokens rose,
+whether locks were granted in order of arrival, whether a register behind a fence lost an update,
+and whether anything was left behind.
 
-Faults are done to the workers and to their own connections only, never to the servers of the
+Faults are injected into the workers and their own connections only, never into the servers of the
 store. All names begin with ` + verify.Prefix + `, and nothing of them is left afterwards. With
 --own-servers it starts servers of its own in place of a store, and breaks those too. They must be
 installed:
 ` + siteKinds() + `
 
-The same seed makes the same schedule of faults. It exits with 0 if everything held, with ` + fmt.Sprint(exitViolated) + ` if
-something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run or if too little could be judged.`,
+The same seed makes the same schedule of faults. It exits with 0 if everything held, with 80 if
+something did not, and with 69 if it could not be run or if too little could be checked.`,
 		Example: `  holdfast verify
   holdfast verify --store redis://127.0.0.1:6379 --time 2m --report run.html
   holdfast verify --store postgres://localhost/app --seed 7 --faults pause,kill
@@ -61,16 +61,18 @@ something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.DurationVar(&v.plan.Time, "time", 30*time.Second, "for how long faults are done")
+	flags.DurationVar(&v.plan.Time, "time", 30*time.Second, "for how long faults are injected")
 	flags.Uint64Var(&v.plan.Seed, "seed", 0, "of the schedule of faults (default: another one each time)")
-	flags.IntVar(&v.plan.Workers, "workers", 4, "how many processes take locks")
-	flags.StringSliceVar(&v.plan.Faults, "faults", nil, "only these `KINDS` of faults (default: all that the store promises to survive)")
+	flags.IntVar(&v.plan.Workers, "workers", 4, "how many processes use locks")
+	flags.StringSliceVar(&v.plan.Faults, "faults", nil,
+		"only these `KINDS` of faults (default: all that the store promises to survive)")
 	flags.StringVar(&v.plan.Servers, "own-servers", "", "start servers of this `KIND`, and break those too")
-	flags.StringVar(&v.report, "report", "", "write a report to `FILE`: a page, or by its ending .json, .txt or .svg")
+	flags.StringVar(&v.report, "report", "",
+		"write a report to `FILE`: HTML, or SVG, JSON or text if it ends in .svg, .json or .txt")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON in place of text")
 	cmd.AddCommand(&cobra.Command{
 		Use:    "worker",
-		Short:  "One process of verify, which starts it",
+		Short:  "One process of verify, started by verify",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -83,7 +85,7 @@ something did not, and with ` + fmt.Sprint(exitStore) + ` if it could not be run
 	return cmd
 }
 
-// siteKinds is the list of servers that verify can start, one line each.
+// siteKinds returns the list of servers that verify can start, one line each.
 func siteKinds() string {
 	var b strings.Builder
 	for _, k := range verify.SiteKinds() {
@@ -92,7 +94,7 @@ func siteKinds() string {
 	return b.String()
 }
 
-// verify runs a verification until it is over or a signal ends it, and reports what came of it.
+// verify runs a verification until it is over or a signal ends it, and writes its report.
 func (a *app) verify(ctx context.Context, v *verification) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -108,7 +110,7 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	v.plan.Command = func() *exec.Cmd { return exec.Command(self, "verify", "worker") }
 	v.plan.Again = v.again(at)
 	shows := newProgress(a.stderr, v.plan.Time)
-	v.plan.Tell = shows.tell
+	v.plan.Tell = shows.show
 
 	signals := make(chan os.Signal, 1)
 	notifyUnlessIgnored(signals, endingSignals)
@@ -126,7 +128,7 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	return verifyError(err)
 }
 
-// completePlan puts the store into the plan, unless it has servers of its own, and checks it.
+// completePlan sets the store of the plan, unless it has servers of its own, and checks the plan.
 func (a *app) completePlan(p *verify.Plan) (at store.Location, err error) {
 	switch {
 	case p.Servers != "" && a.storeURL != "":
@@ -146,7 +148,7 @@ func (a *app) completePlan(p *verify.Plan) (at store.Location, err error) {
 	return at, nil
 }
 
-// rawStore is the URL of a store with its password, as it was given.
+// rawStore returns the URL of a store with its password, as it was given.
 func (a *app) rawStore(at store.Location) string {
 	if a.storeURL != "" {
 		return a.storeURL
@@ -154,10 +156,10 @@ func (a *app) rawStore(at store.Location) string {
 	if raw := os.Getenv(storeEnv); raw != "" {
 		return raw
 	}
-	return at.String() // of the default file, which has no secrets
+	return at.String() // the default file's, which has no secrets
 }
 
-// again is the command that repeats a run, without secrets.
+// again returns the command that repeats a run, without secrets.
 func (v *verification) again(at store.Location) string {
 	words := []string{"holdfast verify"}
 	if v.plan.Servers != "" {
@@ -165,14 +167,15 @@ func (v *verification) again(at store.Location) string {
 	} else {
 		words = append(words, "--store", shellQuoted(at.String()))
 	}
-	words = append(words, "--time", v.plan.Time.String(), "--seed", fmt.Sprint(v.plan.Seed), "--workers", fmt.Sprint(v.plan.Workers))
+	words = append(words, "--time", v.plan.Time.String(), "--seed", fmt.Sprint(v.plan.Seed),
+		"--workers", fmt.Sprint(v.plan.Workers))
 	if len(v.plan.Faults) > 0 {
 		words = append(words, "--faults", strings.Join(v.plan.Faults, ","))
 	}
 	return strings.Join(words, " ")
 }
 
-// shellQuoted is a word as a shell takes it.
+// shellQuoted returns a word quoted for a shell.
 func shellQuoted(word string) string {
 	if !strings.ContainsAny(word, "?&*'\"$ ;|<>()`\\") {
 		return word
@@ -180,7 +183,7 @@ func shellQuoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// createReport makes the file of the report, if there is to be one: a run may take long, and should not be in vain.
+// createReport creates the file of --report. It is created before a long run, so that the run is not in vain.
 func (v *verification) createReport() error {
 	if v.report == "" {
 		return nil
@@ -192,7 +195,7 @@ func (v *verification) createReport() error {
 	return file.Close()
 }
 
-// reportOf writes what came of a run, to stdout and to the file that was asked for.
+// reportOf writes the report of a run to stdout and to the file of --report.
 func (a *app) reportOf(run *report.Run, v *verification) error {
 	write := run.WriteText
 	if v.asJSON {
@@ -205,15 +208,16 @@ func (a *app) reportOf(run *report.Run, v *verification) error {
 	return errors.Join(err, writeRun(v.report, run))
 }
 
-// outcome is the error that a run ends with, if any.
+// outcome returns the error that a run ends with, if any.
 func (v *verification) outcome(run *report.Run, err error) error {
 	switch {
 	case run.Verdict() == report.Broken:
-		return exitWith(exitViolated, "the locks did not hold: %s; repeat it with: %s", violations(run.Violations()), run.Command)
+		return exitWith(exitViolated, "the locks did not hold: %s; repeat it with: %s",
+			violations(run.Violations()), run.Command)
 	case err != nil:
 		return err
 	case run.Verdict() == report.Undecided:
-		return exitWith(exitStore, "nothing was found, but not everything could be judged: let it run for longer")
+		return exitWith(exitStore, "no violation was found, but not everything could be checked: run it for longer")
 	}
 	return nil
 }
@@ -225,7 +229,7 @@ func violations(n int) string {
 	return fmt.Sprintf("%d violations", n)
 }
 
-// verifyError gives an error the code that the program ends with.
+// verifyError returns err with the exit code of the program.
 func verifyError(err error) error {
 	_, coded := errors.AsType[*exitError](err)
 	_, usage := errors.AsType[*verify.UsageError](err)

@@ -35,7 +35,10 @@ func TestVerifyUsage(t *testing.T) {
 		{[]string{"verify", "--own-servers=abacus"}, exitUsage, "it can start redis, redis-aof, sentinel"},
 		{[]string{"verify", "--own-servers=redis", "--store=sqlite:x"}, exitUsage, "leave out --store"},
 		{[]string{"verify", "--store=redis://" + testkit.Nobody(t)}, exitStore, "it cannot be reached"},
-		{[]string{"verify", "--store=sqlite:x", "--report=no/such/folder/run.html"}, exitUsage, "the report cannot be written"},
+		{
+			[]string{"verify", "--store=sqlite:x", "--report=no/such/folder/run.html"}, exitUsage,
+			"the report cannot be written",
+		},
 		{[]string{"verify", "worker"}, exitStore, "this command is for holdfast verify"},
 	} {
 		bare(t, test.args...).complains(t, test.code, test.want)
@@ -44,7 +47,10 @@ func TestVerifyUsage(t *testing.T) {
 
 func TestVerifyHelp(t *testing.T) {
 	got := call(t, "verify", "--help")
-	for _, want := range []string{"holdfast verify --store redis://", "--seed", "--own-servers KIND", "zookeeper +three", "never to the servers", "exits with 0"} {
+	for _, want := range []string{
+		"holdfast verify --store redis://", "--seed", "--own-servers KIND", "zookeeper +three",
+		"never into the servers", "exits with 0",
+	} {
 		got.want(t, 0, want, nothing)
 	}
 	if strings.Contains(got.out, "worker ") {
@@ -52,26 +58,30 @@ func TestVerifyHelp(t *testing.T) {
 	}
 }
 
-// A store that holds: the text says so, the report is a page, and the exit code is 0. The same seed is the same command.
+// A store that holds: the text says so, the report is a page, and the exit code is 0. The same seed is the same
+// command.
 func TestVerifyHolds(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "run.html")
 	url := "sqlite:" + filepath.Join(dir, "locks.db") + "?ttl=600ms"
-	got := bare(t, "verify", "--store", url, "--time=3s", "--seed=7", "--workers=2", "--faults=pause,kill", "--report", page)
+	got := bare(t, "verify", "--store", url, "--time=3s", "--seed=7", "--workers=2", "--faults=pause,kill", "--report",
+		page)
 	got.want(t, 0, `holdfast verify: HELD`, `seed 7`)
-	got.want(t, 0, `repeat +holdfast verify --store '?sqlite:.* --time 3s --seed 7 --workers 2 --faults pause,kill`, `left out: faults of connections`)
+	got.want(t, 0, `repeat +holdfast verify --store '?sqlite:.* --time 3s --seed 7 --workers 2 --faults pause,kill`,
+		`left out: faults of connections`)
 	if text := read(t, page); !strings.Contains(text, "<html") || !strings.Contains(text, "mutual exclusion") {
 		t.Errorf("the page is %d bytes long and says nothing", len(text))
 	}
 }
 
-// A lock that is broken: the exit code says so, and the JSON has what was found. A pause may hit no holder, so there may
-// have to be another.
+// A lock that is broken: the exit code says so, and the JSON has what was found. A pause may hit no holder, so there
+// may have to be another.
 func TestVerifyFinds(t *testing.T) {
 	url := "believer://" + servers.Redis(t).Addr() + "?ttl=600ms"
 	var got result
 	for try := 0; try < 4 && got.code != exitViolated; try++ {
-		got = bare(t, "verify", "--json", "--store", url, "--time=5s", "--seed=7", "--workers=3", "--faults=pause,pause-writer")
+		got = bare(t, "verify", "--json", "--store", url, "--time=5s", "--seed=7", "--workers=3",
+			"--faults=pause,pause-writer")
 	}
 	got.want(t, exitViolated, `^\{.*\}\n$`, `the locks did not hold: \d+ violations?; repeat it with: holdfast verify`)
 	run, err := report.ReadJSON(strings.NewReader(got.out))
@@ -107,7 +117,8 @@ func TestVerifyInterrupted(t *testing.T) {
 	}
 	err = cmd.Wait()
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.ExitCode() != exitSignaled+int(syscall.SIGINT) || !strings.Contains(said, "ended by a signal: interrupt") {
+	if !ok || exit.ExitCode() != exitSignaled+int(syscall.SIGINT) ||
+		!strings.Contains(said, "ended by a signal: interrupt") {
 		t.Errorf("it ended with %v and said %s", err, said)
 	}
 	var summary struct {

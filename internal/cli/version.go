@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionJSON is what version --json writes. What is not known is left out.
+// versionJSON is what version --json writes. Unknown fields are left out.
 type versionJSON struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 	Time     string `json:"time,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from a checkout with changes of its own
+	Modified bool   `json:"modified,omitempty"` // built from a checkout with uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -38,7 +38,7 @@ func newVersion(a *app) *cobra.Command {
 	return cmd
 }
 
-// String is the version in one line.
+// String returns the version in one line.
 func (v versionJSON) String() string {
 	built := v.Go + ", " + v.Platform
 	if v.Revision != "" {
@@ -50,7 +50,7 @@ func (v versionJSON) String() string {
 	return fmt.Sprintf("holdfast %s (%s)", v.Version, built)
 }
 
-// version reads what the build wrote into the program.
+// version returns the version that the build wrote into the program.
 func version() versionJSON {
 	v := versionJSON{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -30,7 +30,7 @@ acquire the lock: another client may when wait returns. To work under the lock u
 It reads the queue a few times a second. A state that lasts for less than half a second may be
 missed. A store that fails meanwhile is read again until --timeout has passed.
 
-It exits with 75 if the time is over, and with 0 if the lock is as it was waited for.`,
+It exits with 0 when the lock is in that state, and with 75 if --timeout passes before.`,
 		Example: `  holdfast wait deploy && ./smoke-test.sh
   holdfast wait --timeout 10m migration || exit 1
   holdfast wait --held --timeout 30 leader          # until some process leads`,
@@ -42,7 +42,7 @@ It exits with 75 if the time is over, and with 0 if the lock is as it was waited
 		},
 	}
 	cmd.Flags().BoolVar(&w.held, "held", false, "wait until the lock is held")
-	durationVar(cmd, &w.timeout, "timeout", "how long to wait (default: for ever; 0: look once)")
+	durationVar(cmd, &w.timeout, "timeout", "how long to wait (default: for ever; 0: read once)")
 	return cmd
 }
 
@@ -52,7 +52,7 @@ type waiting struct {
 	name    string
 	held    bool
 	timeout *time.Duration
-	failing bool // a failure was reported, and none has succeeded since
+	failing bool // a failure was reported, and no read has succeeded since
 }
 
 // do waits, and ends by a signal as run does.
@@ -74,7 +74,7 @@ func (w *waiting) do(ctx context.Context) error {
 	return err
 }
 
-// until reads the queue until it is as it is waited for, or the time is over.
+// until reads the queue until it is in the state that is waited for, or --timeout has passed.
 func (w *waiting) until(ctx context.Context) error {
 	began := time.Now()
 	s, err := w.open(ctx)
@@ -86,7 +86,7 @@ func (w *waiting) until(ctx context.Context) error {
 		if s, err = w.reopened(ctx, s); err != nil {
 			return err
 		}
-		done, err := w.look(ctx, s)
+		done, err := w.read(ctx, s)
 		left := time.Hour
 		if w.timeout != nil {
 			left = *w.timeout - time.Since(began)
@@ -113,12 +113,12 @@ func (w *waiting) until(ctx context.Context) error {
 
 // open opens the store. A store that cannot be opened at first is an error: the URL may be wrong.
 func (w *waiting) open(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
-	return w.app.openToLook(ctx)
+	return w.app.openToRead(ctx)
 }
 
-// reopened returns s, or the store itself once it is there: of a file that was not there s is an empty stand-in.
+// reopened returns s, or the store itself once its file exists: until then s is an empty store in memory.
 func (w *waiting) reopened(ctx context.Context, s *session) (*session, error) {
 	if s.inherit != nil || isMissing(s.at) {
 		return s, nil
@@ -127,13 +127,13 @@ func (w *waiting) reopened(ctx context.Context, s *session) (*session, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Close() //nolint:errcheck // it is the stand-in
+	s.Close() //nolint:errcheck // it is the one in memory
 	return now, nil
 }
 
-// look reads the queue once, and reports whether it is as it is waited for.
-func (w *waiting) look(ctx context.Context, s *session) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+// read reads the queue once, and reports whether it is in the state that is waited for.
+func (w *waiting) read(ctx context.Context, s *session) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
 	queue, err := s.Inspect(ctx, w.name)
 	if err != nil {
@@ -148,7 +148,7 @@ func (w *waiting) look(ctx context.Context, s *session) (bool, error) {
 // report writes a failure of the store once, until a read has succeeded.
 func (w *waiting) report(err error) {
 	if err != nil && !w.failing && !errors.Is(err, context.Canceled) {
-		w.app.say("it is tried again: %v", err)
+		w.app.logf("trying again: %v", err)
 	}
 	w.failing = err != nil
 }

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// An account is what a round came to.
+// An account is the result of a round.
 type account struct {
-	items   int    // that there were
+	items   int    // in stock at the beginning
 	sold    int    // sales in the stock's own book
 	refused int    // writes that the fence refused
 	holds   []span // as their holders believed them
 	took    time.Duration
 }
 
-// add enters what a worker says of a hold that is over.
+// add records a worker's report of a hold that is over.
 func (a *account) add(worker int, said *report) {
 	said.Hold.worker = worker
 	a.holds = append(a.holds, said.Hold)
@@ -27,10 +27,10 @@ func (a *account) add(worker int, said *report) {
 	}
 }
 
-// oversold is how many items were sold that did not exist.
+// oversold returns how many items were sold that did not exist.
 func (a *account) oversold() int { return max(0, a.sold-a.items) }
 
-// overlaps counts the pairs of holds of two workers that were believed at the same time.
+// overlaps counts the pairs of holds of different workers that overlap in time.
 func (a *account) overlaps() (pairs int) {
 	holds := slices.SortedFunc(slices.Values(a.holds), func(x, y span) int { return cmp.Compare(x.Begin, y.Begin) })
 	for i, first := range holds {
@@ -46,7 +46,7 @@ func (a *account) overlaps() (pairs int) {
 	return pairs
 }
 
-// rate is how many were sold in a second.
+// rate returns how many items were sold per second.
 func (a *account) rate() float64 {
 	if a.took <= 0 {
 		return 0
@@ -54,18 +54,18 @@ func (a *account) rate() float64 {
 	return float64(a.sold) / a.took.Seconds()
 }
 
-// showsHarm checks that a round went wrong that is there to go wrong.
+// showsHarm returns an error if nothing went wrong in a round that should show what goes wrong.
 func (a *account) showsHarm() error {
 	switch {
 	case a.oversold() == 0:
 		return fmt.Errorf("nothing was oversold: %d of %d were sold", a.sold, a.items)
 	case a.overlaps() == 0:
-		return errors.New("no two workers believed to be alone at the same time")
+		return errors.New("no two workers sold at the same time")
 	}
 	return nil
 }
 
-// showsSafety checks that nothing went wrong, and if a worker was stopped, that it was the fence that refused it.
+// showsSafety returns an error if anything went wrong. If a worker was stopped, the fence must have refused its write.
 func (a *account) showsSafety(stopped bool) error {
 	switch {
 	case a.oversold() > 0:
@@ -75,20 +75,20 @@ func (a *account) showsSafety(stopped bool) error {
 	case a.overlaps() > 0:
 		return fmt.Errorf("two workers believed to hold the lock at the same time, %d times", a.overlaps())
 	case stopped && a.refused == 0:
-		return errors.New("the fence refused no write, though a worker was stopped beyond its lease")
+		return errors.New("the fence refused no write, although a worker was stopped beyond its lease")
 	}
 	return nil
 }
 
-// A moment is a reading of the machine's monotonic clock, which all processes share. The wall clock would do until
-// somebody sets it.
+// A moment is a reading of the machine's monotonic clock, which all processes share. The wall clock could be set
+// meanwhile.
 type moment time.Duration
 
 // forever is later than every other moment.
 const forever = moment(math.MaxInt64)
 
-// at is the moment of a time that was made in this process. The two clocks are read one after the other, so it reads
-// again if the process was interrupted in between.
+// at returns the moment of a time of this process. The two clocks are read one after the other, so it reads them again
+// if the process was interrupted in between.
 func at(t time.Time) moment {
 	for {
 		before := now()
@@ -99,7 +99,7 @@ func at(t time.Time) moment {
 	}
 }
 
-// A span is how long a worker believed that it was alone. On the coordinator's side it says who believed it.
+// A span is the time in which a worker believed to hold the lock. The coordinator sets the worker.
 type span struct {
 	Begin, End moment
 	worker     int

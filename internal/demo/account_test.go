@@ -71,13 +71,19 @@ func TestVerdicts(t *testing.T) {
 		{account{items: 10, sold: 10, refused: 1, holds: apart}, "nothing was oversold", ""},
 		{account{items: 10, sold: 10, holds: apart}, "nothing was oversold", "the fence refused no write"},
 		{account{items: 10, sold: 9, refused: 1, holds: apart}, "nothing was oversold", "only 9 of 10"},
-		{account{items: 10, sold: 10, refused: 1, holds: together}, "nothing was oversold", "at the same time, 1 times"},
+		{
+			account{items: 10, sold: 10, refused: 1, holds: together}, "nothing was oversold",
+			"at the same time, 1 times",
+		},
 	} {
 		a := &test.account
-		t.Run(fmt.Sprintf("%d of %d, %d refused, %d overlaps", a.sold, a.items, a.refused, a.overlaps()), func(t *testing.T) {
-			checkVerdict(t, a.showsHarm(), test.harm)
-			checkVerdict(t, a.showsSafety(true), test.safety)
-		})
+		t.Run(
+			fmt.Sprintf("%d of %d, %d refused, %d overlaps", a.sold, a.items, a.refused, a.overlaps()),
+			func(t *testing.T) {
+				checkVerdict(t, a.showsHarm(), test.harm)
+				checkVerdict(t, a.showsSafety(true), test.safety)
+			},
+		)
 	}
 	unstopped := account{items: 10, sold: 10, holds: apart}
 	checkVerdict(t, unstopped.showsSafety(false), "")

@@ -14,12 +14,12 @@ type fate int
 
 const (
 	paid    fate = iota // nothing: its payment is taken
-	killed              // it never goes on
-	stopped             // it goes on when the others have overtaken it
+	killed              // it never continues
+	stopped             // it continues when the others have overtaken it
 )
 
-// A plot says which workers meet which fate: the first to sell an item so low is killed, the first after that to sell
-// an even lower one is stopped. Every number is sold at least once, so both always happen.
+// A plot decides the fate of workers. The first that sells an item of at most killAt is killed. The first after it that
+// sells an item of at most stopAt is stopped. Every number is sold at least once, so both always happen.
 type plot struct {
 	killAt, stopAt int
 	victim         int // the worker that was killed
@@ -31,10 +31,10 @@ type latecomer struct {
 	worker, item int
 	since        moment
 	overtaken    chan struct{} // closed when the others are ahead
-	othersSold   int           // while it slept
+	othersSold   int           // while it was stopped
 	awake        bool
 	slept        time.Duration
-	told         bool
+	reported     bool
 }
 
 func newPlot(items int) plot { return plot{killAt: items * 3 / 4, stopAt: items / 2} }
@@ -52,9 +52,9 @@ func (p *plot) choose(worker, item int) fate {
 	return paid
 }
 
-// saw counts a sale of somebody else while the latecomer sleeps. Once they have sold an item so much lower, the one
-// that the latecomer is about to sell has been sold by somebody else: whatever it writes is wrong.
-func (l *latecomer) saw(worker int, said *report) {
+// countSale counts a sale of another worker while the latecomer is stopped. Once the others have sold an item that is
+// overtake lower, the latecomer's item has been sold by another: whatever it writes is wrong.
+func (l *latecomer) countSale(worker int, said *report) {
 	if l == nil || l.awake || worker == l.worker || said.Hold.End < l.since {
 		return
 	}
@@ -67,8 +67,8 @@ func (l *latecomer) saw(worker int, said *report) {
 
 func (l *latecomer) wake() { l.awake, l.slept = true, time.Duration(now()-l.since) }
 
-// tell says what became of the latecomer.
-func (l *latecomer) tell(outcome reportKind, pausable bool) string {
+// describe returns a line about what happened to the latecomer.
+func (l *latecomer) describe(outcome reportKind, pausable bool) string {
 	what := "was stopped"
 	if !pausable {
 		what = "waited for its payment"
@@ -84,7 +84,7 @@ func (l *latecomer) tell(outcome reportKind, pausable bool) string {
 		l.slept.Round(10*time.Millisecond), l.othersSold, write)
 }
 
-// A stoppable is a process.
+// A stoppable is a process that can be paused.
 type stoppable interface {
 	pause() error
 	resume() error
@@ -94,7 +94,7 @@ type stoppable interface {
 func (r *round) holdUp(ctx context.Context, p stoppable) error {
 	late := r.plot.late
 	if !r.pausable {
-		// Only its payment takes long, and it goes on renewing what can be renewed.
+		// The process cannot be stopped. Only its payment takes long, and its lease is renewed meanwhile.
 		select {
 		case <-late.overtaken:
 		case <-time.After(2 * r.order.TTL):
@@ -116,8 +116,8 @@ func (r *round) holdUp(ctx context.Context, p stoppable) error {
 			return context.Cause(ctx)
 		case <-time.After(2*r.takeover + time.Second):
 		}
-		// It was stopped within a call that keeps everyone else waiting, such as the renewal of its lease in a
-		// transaction of SQLite. Let it finish that, and stop it again.
+		// It was stopped within a call that blocks all others, such as the renewal of its lease in a transaction of
+		// SQLite. Let it finish that, and stop it again.
 		if err := p.resume(); err != nil {
 			return err
 		}

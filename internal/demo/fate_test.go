@@ -34,18 +34,19 @@ func TestOvertaken(t *testing.T) {
 	for _, test := range []struct{ item, until, want int }{{10, 6, 6}, {5, 1, 6}, {2, 1, 3}, {1, 1, 2}} {
 		l := &latecomer{worker: 1, item: test.item, since: now(), overtaken: make(chan struct{})}
 		sale := func(item int) *report { return &report{Kind: sold, Item: item, Hold: span{End: now()}} }
-		l.saw(1, sale(1))                                                    // its own sale of before counts for nothing
-		l.saw(2, &report{Kind: sold, Item: 1, Hold: span{End: l.since - 1}}) // nor one of before that is told late
+		// Neither its own sale counts, nor one of another worker that ended before.
+		l.countSale(1, sale(1))
+		l.countSale(2, &report{Kind: sold, Item: 1, Hold: span{End: l.since - 1}})
 		for item := test.item + 1; item >= test.until; item-- {
 			select {
 			case <-l.overtaken:
 				t.Fatalf("item %d: overtaken before %d was sold", test.item, item)
 			default:
 			}
-			l.saw(2, sale(item))
+			l.countSale(2, sale(item))
 		}
 		<-l.overtaken
-		l.saw(2, sale(1)) // after the sleep
+		l.countSale(2, sale(1)) // after the sleep
 		if l.othersSold != test.want {
 			t.Errorf("item %d: %d sales of others were counted, want %d", test.item, l.othersSold, test.want)
 		}
@@ -73,7 +74,7 @@ func TestStoppedInsideACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &round{pausable: true, takeover: time.Second}
 		r.plot.late = &latecomer{worker: 1, item: 10, overtaken: make(chan struct{})}
-		s := &sleeper{onEnd: func() { r.plot.late.saw(2, &report{Item: 1}) }}
+		s := &sleeper{onEnd: func() { r.plot.late.countSale(2, &report{Item: 1}) }}
 		must(t, r.holdUp(t.Context(), s))
 		if s.calls != "prpr" {
 			t.Errorf("it was paused and resumed like this: %s", s.calls)

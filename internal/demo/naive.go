@@ -9,9 +9,9 @@ import (
 
 const naiveSchema = `CREATE TABLE naive_locks (name TEXT PRIMARY KEY, expires INTEGER NOT NULL)`
 
-// A naive lock is what one writes in an afternoon: a row that only one can insert, with a time at which it expires, so
-// that a dead holder does not block everyone. On Redis it is SET NX PX, and DEL. It works in every test in which
-// nobody is slow. Its mistakes are named where they are made.
+// A naive lock is a lock as written in an afternoon: a row that only one client can insert, with a time at which it
+// expires, so that a dead holder does not block the others for ever. On Redis it is SET NX PX, and DEL. It works in
+// every test in which no holder is slow. Comments name its mistakes.
 type naive struct {
 	db   *sql.DB
 	name string
@@ -32,7 +32,7 @@ func (n *naive) acquire(ctx context.Context) (hold, error) {
 		if taken {
 			return n.hold(), nil
 		}
-		// Nobody wakes those who wait: they ask again and again, and the luckiest is next.
+		// Mistake: waiters poll, and any of them may be next.
 		select {
 		case <-time.After(time.Millisecond + rand.N(2*time.Millisecond)):
 		case <-ctx.Done():
@@ -47,14 +47,15 @@ func (n *naive) try(ctx context.Context) (taken bool, err error) {
 		return false, err
 	}
 	defer tx.Rollback()
-	// Mistake: time is whoever asks's wall clock. One machine whose clock is ahead takes the lock from a holder
-	// who has just begun.
+	// Mistake: it uses the wall clock of each client. A client whose clock is ahead takes the lock from a holder that
+	// has just acquired it.
 	now := n.wall().UnixMilli()
-	if _, err := tx.ExecContext(ctx, `DELETE FROM naive_locks WHERE name = ? AND expires <= ?`, n.name, now); err != nil {
+	_, err = tx.ExecContext(ctx, `DELETE FROM naive_locks WHERE name = ? AND expires <= ?`, n.name, now)
+	if err != nil {
 		return false, err
 	}
-	// Mistake: the row does not say whose it is.
-	// Mistake: nobody renews it. Work that takes longer than the ttl goes on without the lock.
+	// Mistake: the row does not name its holder.
+	// Mistake: it is not renewed. Work that takes longer than the ttl continues without the lock.
 	done, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO naive_locks (name, expires) VALUES (?, ?)`,
 		n.name, now+n.ttl.Milliseconds())
 	if err != nil {
@@ -69,17 +70,18 @@ func (n *naive) try(ctx context.Context) (taken bool, err error) {
 
 func (n *naive) hold() hold {
 	return hold{
-		// Mistake: what the lock protects cannot tell a late holder from the rightful one without a fencing token.
+		// Mistake: without a fencing token, the stock cannot distinguish a late holder from the rightful one.
 		token: 0,
-		// Mistake: the holder never looks whether its time is over. It believes until it releases.
+		// Mistake: the holder never checks whether the lock has expired. It believes to hold it until it releases.
 		until:   never,
 		release: n.release,
 	}
 }
 
 func (n *naive) release(ctx context.Context) error {
-	// Mistake: it deletes the lock, whoever has it by now. That one goes on, the next comes in beside him, and the
-	// first of the two to finish deletes the other's lock: one late holder is enough to let two in again and again.
+	// Mistake: it deletes the lock even if another client holds it by now. That client continues, a third acquires
+	// the lock meanwhile, and the first of the two to finish deletes the other's lock. So one late holder is enough to
+	// let two clients in again and again.
 	_, err := n.db.ExecContext(ctx, `DELETE FROM naive_locks WHERE name = ?`, n.name)
 	return err
 }

@@ -29,12 +29,16 @@ func TestOrphans(t *testing.T) {
 
 // coordinate runs a round with the naive lock in folder, and says when a worker is stopped.
 func coordinate(folder string) error {
-	r := &run{pausable: true, folder: folder, Plan: &Plan{Items: 20, Workers: 4, Command: func(ctx context.Context) *exec.Cmd {
-		cmd := workerCommand(ctx)
-		cmd.Env = append(cmd.Env, coordinatorEnv+"=")
-		cmd.ExtraFiles = []*os.File{os.NewFile(3, "inherited")}
-		return cmd
-	}}}
+	r := &run{
+		pausable: true,
+		folder:   folder,
+		Plan: &Plan{Items: 20, Workers: 4, Command: func(ctx context.Context) *exec.Cmd {
+			cmd := workerCommand(ctx)
+			cmd.Env = append(cmd.Env, coordinatorEnv+"=")
+			cmd.ExtraFiles = []*os.File{os.NewFile(3, "inherited")}
+			return cmd
+		}},
+	}
 	r.screen = &spy{lines: lines{out: io.Discard}, fate: stopped, seen: func() { fmt.Println("stopped") }}
 	return r.naive().run(context.Background())
 }

@@ -18,17 +18,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What a sale needs at least and can be at most. One worker is killed, one is stopped, and one goes on.
+// Limits of a sale. One worker is killed, one is stopped, and one continues.
 const (
 	minWorkers, maxWorkers = 3, 16
 	minItems, maxItems     = 20, 10_000
 )
 
-// shortTTL is how long the locks last unrenewed, of the naive lock and of Holdfast alike. It is short so that nobody
-// waits long for the dead; the store may want more.
+// shortTTL is the ttl of the naive lock and of Holdfast's. It is short, so that workers do not wait long for a killed
+// holder. The store may require more.
 const shortTTL = time.Second
 
-// A Plan says what is sold, by how many, and who watches.
+// A Plan describes a demo.
 type Plan struct {
 	Items   int
 	Workers int
@@ -38,11 +38,11 @@ type Plan struct {
 	Plain   bool // plain lines, also on a terminal
 }
 
-// Check says what is wrong with a plan.
+// Check returns an error if the plan is invalid.
 func (p *Plan) Check() error {
 	switch {
 	case p.Workers < minWorkers || p.Workers > maxWorkers:
-		return fmt.Errorf("holdfast: the demo needs %d to %d workers: one is killed, one is stopped, and one goes on",
+		return fmt.Errorf("holdfast: the demo needs %d to %d workers: one is killed, one is stopped, and one continues",
 			minWorkers, maxWorkers)
 	case p.Items < minItems || p.Items > maxItems:
 		return fmt.Errorf("holdfast: the demo needs %d to %d items", minItems, maxItems)
@@ -60,13 +60,13 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-// Run sells the stock three times and shows what came of it. The error says which round did not show what it is for.
+// Run sells the stock three times and prints the results. It returns an error if a round did not show what it should.
 // When it returns, also because ctx is done, no process and no file of the demo is left.
 func Run(ctx context.Context, p *Plan) error {
 	return (&run{Plan: p, pausable: child.CanPause}).run(ctx)
 }
 
-// A run is a plan that is carried out.
+// A run executes a plan.
 type run struct {
 	*Plan
 	pausable bool
@@ -79,7 +79,7 @@ func (r *run) run(ctx context.Context) (err error) {
 		return err
 	}
 	if r.folder, err = os.MkdirTemp("", "holdfast-demo-"); err != nil {
-		return fmt.Errorf("holdfast: the demo has no place for its files: %w", err)
+		return fmt.Errorf("holdfast: the demo cannot create its folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.folder)) }()
 	locks, err := r.openStore(ctx)
@@ -108,19 +108,19 @@ func (r *run) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// openStore opens the store for Holdfast: the reader's, or a file of the demo's own.
+// openStore opens the store for Holdfast: that of the plan, or a file of the demo's own.
 func (r *run) openStore(ctx context.Context) (*demoStore, error) {
 	if r.Store != "" {
 		return openStore(ctx, r.Store)
 	}
 	locks, err := openStore(ctx, store.Location{Scheme: "sqlite", Path: filepath.Join(r.folder, "locks.db")}.String())
 	if err == nil {
-		locks.place = "a SQLite file"
+		locks.displayName = "a SQLite file"
 	}
 	return locks, err
 }
 
-// verdict checks that each round showed what it is for.
+// verdict returns an error if a round did not show what it should.
 func (r *run) verdict(rounds []*round) error {
 	for i, round := range rounds {
 		check := round.account.showsHarm()
@@ -128,7 +128,7 @@ func (r *run) verdict(rounds []*round) error {
 			check = round.account.showsSafety(r.pausable)
 		}
 		if check != nil {
-			return fmt.Errorf("holdfast: round %d did not show what it is for: %w", i+1, check)
+			return fmt.Errorf("holdfast: round %d did not show what it should: %w", i+1, check)
 		}
 	}
 	return nil
@@ -144,13 +144,14 @@ func (r *run) naive() *round {
 }
 
 func (r *run) fenced(locks *demoStore) *round {
-	round := r.round("Holdfast", fmt.Sprintf("Holdfast on %s, with leases of %v and a fence at the stock", locks.place, locks.ttl),
+	title := fmt.Sprintf("Holdfast on %s, with leases of %v and a fence at the stock", locks.displayName, locks.ttl)
+	round := r.round("Holdfast", title,
 		order{Lock: holdfastLock, Fence: true, Store: locks.url, Name: locks.name, TTL: locks.ttl})
 	round.takeover = locks.takeover
 	return round
 }
 
-// round makes a round with a stock of its own.
+// round returns a round with a stock of its own.
 func (r *run) round(name, title string, o order) *round {
 	o.Stock = filepath.Join(r.folder, string(o.Lock)+".db")
 	return &round{
@@ -159,18 +160,18 @@ func (r *run) round(name, title string, o order) *round {
 	}
 }
 
-// unique is a name that nobody else uses, in a store that may be somebody's.
+// unique returns a name that is not in use, since the store may be shared.
 func unique() string { return "holdfast-demo-" + rand.Text() }
 
-// A demoStore is the store for Holdfast as the coordinator uses it. It learns what the store can do before the first
-// round, and leaves nothing in it after the last.
+// A demoStore is the store that the coordinator uses. It reads the abilities of the store before the first round, and
+// leaves nothing in it after the last.
 type demoStore struct {
-	url      string
-	place    string // for people
-	name     string // of the one lock
-	ttl      time.Duration
-	takeover time.Duration
-	locks    *holdfast.Client
+	url         string
+	displayName string
+	name        string // of the lock
+	ttl         time.Duration
+	takeover    time.Duration
+	locks       *holdfast.Client
 }
 
 func openStore(ctx context.Context, url string) (*demoStore, error) {
@@ -178,7 +179,7 @@ func openStore(ctx context.Context, url string) (*demoStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: %w", err)
 	}
-	if at.TTL == 0 { // a store whose time is a session takes it from there
+	if at.TTL == 0 { // a store with sessions uses it as their ttl
 		url += separator(url) + "ttl=" + shortTTL.String()
 		at.TTL = shortTTL
 	}
@@ -187,13 +188,13 @@ func openStore(ctx context.Context, url string) (*demoStore, error) {
 		return nil, &holdfast.Error{Op: "open", Store: at.ShownFor(err), Err: err}
 	}
 	can := s.Abilities()
-	h := &demoStore{url: url, place: can.Store, name: unique(), ttl: max(shortTTL, can.MinTTL, can.SessionTTL)}
+	h := &demoStore{url: url, displayName: can.Store, name: unique(), ttl: max(shortTTL, can.MinTTL, can.SessionTTL)}
 	h.takeover = time.Duration(can.TakeoverTTLs)*h.ttl + can.TakeoverPlus
 	h.locks = holdfast.New(s, holdfast.WithTTL(h.ttl))
 	return h, nil
 }
 
-// separator is what comes before a further parameter of a URL.
+// separator returns what precedes another parameter of a URL.
 func separator(url string) string {
 	if strings.Contains(url, "?") {
 		return "&"
@@ -201,7 +202,7 @@ func separator(url string) string {
 	return "?"
 }
 
-// close takes out whoever was killed and still stands in the line, and closes the store.
+// close removes the claims of killed workers from the queue, and closes the store.
 func (h *demoStore) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
@@ -209,12 +210,12 @@ func (h *demoStore) close() error {
 }
 
 func (h *demoStore) sweep(ctx context.Context) error {
-	line, err := h.locks.Inspect(ctx, h.name)
+	queue, err := h.locks.Inspect(ctx, h.name)
 	if err != nil {
 		return err
 	}
-	for _, place := range line.Entries {
-		if err := h.locks.Break(ctx, h.name, place.Token); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
+	for _, entry := range queue.Entries {
+		if err := h.locks.Break(ctx, h.name, entry.Token); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
 			return err
 		}
 	}

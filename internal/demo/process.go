@@ -15,20 +15,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/child"
 )
 
-// farewell is how long a worker that is told to end may take to give its lock back.
+// farewell is how long a worker that has to end may take to release its lock.
 const farewell = 2 * time.Second
 
-// A process is a worker as the coordinator sees it.
+// A process is a worker in the coordinator.
 type process struct {
-	number int
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	says   *json.Decoder
-	stderr bytes.Buffer
+	number  int
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	reports *json.Decoder
+	stderr  bytes.Buffer
 }
 
-// startProcess starts a worker and gives it its order. When ctx is done, the worker's input ends, and so does the
-// worker; if not, it is killed.
+// startProcess starts a worker and sends it its order. When ctx is done, the worker's input is closed, and so the
+// worker ends. If it does not, it is killed.
 func startProcess(ctx context.Context, command func(context.Context) *exec.Cmd, o *order) (*process, error) {
 	p := &process{number: o.Worker, cmd: command(ctx)}
 	p.cmd.Stderr = &p.stderr
@@ -42,7 +42,7 @@ func startProcess(ctx context.Context, command func(context.Context) *exec.Cmd, 
 	if err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
-	p.in, p.says = in, json.NewDecoder(out)
+	p.in, p.reports = in, json.NewDecoder(out)
 	p.cmd.Cancel = in.Close
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("a worker does not start: %w", err)
@@ -53,26 +53,26 @@ func startProcess(ctx context.Context, command func(context.Context) *exec.Cmd, 
 	return p, nil
 }
 
-// hear waits for what the worker says next. It is io.EOF when the worker has ended.
-func (p *process) hear() (r report, err error) {
-	err = p.says.Decode(&r)
+// receive waits for the next report of the worker. It returns io.EOF when the worker has ended.
+func (p *process) receive() (r report, err error) {
+	err = p.reports.Decode(&r)
 	return r, err
 }
 
-// goOn is the word that the worker waits for.
+// goOn lets the worker continue.
 func (p *process) goOn() error {
 	_, err := io.WriteString(p.in, "\n")
 	return err
 }
 
-// end waits until the worker has ended, and makes it end if it has not. why is what made the coordinator stop
-// listening to it; the worker's own last words are a better reason.
+// end ends the worker and waits until it has ended. why is the error that ended the coordinator's loop. If the worker
+// has written to its stderr, that is returned instead, since it has the reason.
 func (p *process) end(why error) error {
-	p.in.Close() //nolint:errcheck // it may be a pipe to nobody by now
-	p.resume()   //nolint:errcheck // nor is there always somebody to go on
+	p.in.Close() //nolint:errcheck // the worker may have ended
+	p.resume()   //nolint:errcheck // likewise
 	err := p.cmd.Wait()
 	if errors.Is(why, io.EOF) {
-		why = err // it ended by itself: well, or not
+		why = err // it ended by itself: nil if it succeeded
 	}
 	if why == nil {
 		return nil
@@ -91,14 +91,14 @@ func (p *process) kill() error {
 	return nil
 }
 
-// pause stops the worker, wherever it is, until resume.
+// pause stops the worker until resume is called.
 func (p *process) pause() error { return child.Pause(p.cmd.Process) }
 
 func (p *process) resume() error { return child.Resume(p.cmd.Process) }
 
-// An order is the first line that the coordinator sends to a worker. It goes through the pipe and not through the
-// arguments, where everyone on the machine could read the store's password. Every line after it is empty, and says
-// to go on.
+// An order is the first line that the coordinator sends to a worker. It is sent through the pipe and not as arguments,
+// where all users of the machine could read the store's password. Every later line is empty, and lets the worker
+// continue.
 type order struct {
 	Worker int
 	Stock  string // the file with the stock
@@ -109,7 +109,7 @@ type order struct {
 	TTL    time.Duration // of the lease
 }
 
-// A lockKind is what a worker takes before it sells.
+// A lockKind is the kind of lock that a worker acquires before it sells.
 type lockKind string
 
 const (
@@ -122,16 +122,16 @@ const (
 type report struct {
 	Kind reportKind
 	Item int  // the number of the item: how many were left when the worker read the stock
-	Hold span // while paying, it ends when the worker's belief would end by itself; afterwards, when it did
+	Hold span // while paying, it ends when the lease would expire; afterwards, when the hold ended
 }
 
-// A reportKind says what a worker does, or what became of its sale.
+// A reportKind is what a worker does, or the outcome of its sale.
 type reportKind string
 
 const (
-	ready   reportKind = "ready"   // waits for the word to begin
+	ready   reportKind = "ready"   // waits for the coordinator to begin
 	waiting reportKind = "waiting" // for the lock
-	paying  reportKind = "paying"  // has read, will write; waits for the word to go on
+	paying  reportKind = "paying"  // has read, will write; waits for the coordinator
 	sold    reportKind = "sold"    // has written
 	refused reportKind = "refused" // the fence refused the write
 	late    reportKind = "late"    // the fence refused to let it read

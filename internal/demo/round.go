@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	payment  = 5 * time.Millisecond   // what a sale takes between reading and writing
-	patience = 15 * time.Second       // how long nothing may happen, beside what a takeover takes
+	payment  = 5 * time.Millisecond   // the time of a sale between reading and writing
+	patience = 15 * time.Second       // how long nothing may happen, in addition to the time of a takeover
 	frame    = 100 * time.Millisecond // how often the picture is drawn
 )
 
-// A round is one sale of the whole stock. What stands above mu does not change.
+// A round is one sale of the whole stock. The fields above mu do not change.
 type round struct {
 	name     string // short, for the table
 	title    string
-	order    order // what every worker is told, but for its number
+	order    order // of every worker, except its number
 	workers  int
 	command  func(context.Context) *exec.Cmd
 	pausable bool
-	takeover time.Duration // how long after its holder's death the lock is free again, at worst
+	takeover time.Duration // how long after its holder's death the lock is free again, at most
 	screen   screen
 
 	begin    chan struct{} // closed when all workers are ready
@@ -36,7 +36,7 @@ type round struct {
 	account account
 }
 
-// run sells everything, and settles the account. When it returns, no worker is left.
+// run sells everything, and completes the account. When it returns, no worker is left.
 func (r *round) run(ctx context.Context) error {
 	items := r.account.items
 	if err := makeStock(ctx, r.order.Stock, items); err != nil {
@@ -65,14 +65,14 @@ func (r *round) run(ctx context.Context) error {
 	return err
 }
 
-// employ starts the workers and attends to them until they have all ended. The first error ends them all.
+// employ starts the workers and serves them until all have ended. The first error ends them all.
 func (r *round) employ(ctx context.Context, cancel context.CancelCauseFunc) {
-	var tellers, painter sync.WaitGroup
+	var servers, painter sync.WaitGroup
 	painting, stop := context.WithCancel(ctx)
 	painter.Go(func() { r.paint(painting) })
 	defer painter.Wait()
 	defer stop()
-	defer tellers.Wait()
+	defer servers.Wait()
 	for n := range r.workers {
 		o := r.order
 		o.Worker = n + 1
@@ -81,7 +81,7 @@ func (r *round) employ(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(err)
 			return
 		}
-		tellers.Go(func() {
+		servers.Go(func() {
 			if err := r.attend(ctx, p); err != nil {
 				cancel(err)
 			}
@@ -89,12 +89,12 @@ func (r *round) employ(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// attend listens to a worker and answers it. When it returns, the worker has ended.
+// attend receives the reports of a worker and responds to them. When it returns, the worker has ended.
 func (r *round) attend(ctx context.Context, p *process) error {
 	for {
-		said, err := p.hear()
+		said, err := p.receive()
 		if err == nil {
-			err = r.answer(ctx, p, &said)
+			err = r.respond(ctx, p, &said)
 		}
 		if err != nil {
 			if err = p.end(err); r.isVictim(p) {
@@ -105,7 +105,7 @@ func (r *round) attend(ctx context.Context, p *process) error {
 	}
 }
 
-func (r *round) answer(ctx context.Context, p *process, said *report) error {
+func (r *round) respond(ctx context.Context, p *process, said *report) error {
 	r.watchdog.Reset(patience + 2*r.takeover)
 	switch said.Kind {
 	case ready:
@@ -134,13 +134,13 @@ func (r *round) arrive() {
 	}
 }
 
-// collect takes a payment, unless something else happens to the worker that waits for it.
+// collect takes the payment of a worker, or kills or stops the worker, as the plot decides.
 func (r *round) collect(ctx context.Context, p *process, said *report) (err error) {
 	r.mu.Lock()
 	next := r.plot.choose(p.number, said.Item)
 	r.picture.workers[p.number-1] = state{next, paying, said.Item}
 	if next == killed {
-		said.Hold.End = min(said.Hold.End, now()) // the dead believe nothing
+		said.Hold.End = min(said.Hold.End, now()) // a dead worker holds nothing
 		r.account.add(p.number, said)
 	}
 	r.mu.Unlock()
@@ -160,7 +160,7 @@ func (r *round) collect(ctx context.Context, p *process, said *report) (err erro
 	return p.goOn()
 }
 
-// note keeps what a worker says for the account and the picture.
+// note records a report in the account and the picture.
 func (r *round) note(worker int, said *report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,11 +173,11 @@ func (r *round) note(worker int, said *report) {
 	if said.Kind == sold {
 		r.picture.left = said.Item - 1
 		r.account.took = time.Duration(now() - r.began)
-		late.saw(worker, said)
+		late.countSale(worker, said)
 	}
-	if late != nil && late.worker == worker && !late.told {
-		late.told = true
-		r.screen.say("  " + late.tell(said.Kind, r.pausable))
+	if late != nil && late.worker == worker && !late.reported {
+		late.reported = true
+		r.screen.say("  " + late.describe(said.Kind, r.pausable))
 	}
 }
 
@@ -187,7 +187,7 @@ func (r *round) isVictim(p *process) bool {
 	return r.plot.victim == p.number
 }
 
-// wait lets time pass, or returns early if ctx is done.
+// wait waits for d or until ctx is done.
 func (r *round) wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -195,7 +195,7 @@ func (r *round) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// paint shows how things stand until ctx is done.
+// paint draws the state of the round periodically until ctx is done.
 func (r *round) paint(ctx context.Context) {
 	tick := time.NewTicker(frame)
 	defer tick.Stop()

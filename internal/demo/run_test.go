@@ -68,13 +68,14 @@ func TestDemo(t *testing.T) {
 	crew.check(t, 3*4)
 	checkGone(t, r.folder)
 	checkText(t, out.String())
-	// Every worker has a pipe of its own, so the sale of item 8, which ends the sleep, may be read before that of 9: the
-	// two others are seen to have sold 5, or 4.
+	const fates = `  worker \d was killed at item 18\n  worker \d was stopped at item 12 for \S+, the others sold `
+	// Every worker has a pipe of its own, so the sale of item 8, which ends the sleep, may be read before that of 9:
+	// the two others are seen to have sold 5, or 4.
 	for _, want := range []string{
 		`(?m)^4 processes sell 24 items\.`,
-		`(?m)^Round 1: no lock\n  worker \d was killed at item 18\n  worker \d was stopped at item 12 for \S+, the others sold \d+; its late write was taken\n`,
-		`(?m)^Round 2: a naive lock, .*\n  worker \d was killed at item 18\n  worker \d was stopped at item 12 for \S+, the others sold \d+; its late write was taken\n`,
-		`(?m)^Round 3: Holdfast on a SQLite file, .*\n  worker \d was killed at item 18\n  worker \d was stopped at item 12 for \S+, the others sold [45]; the fence refused its late write\n`,
+		`(?m)^Round 1: no lock\n` + fates + `\d+; its late write was taken\n`,
+		`(?m)^Round 2: a naive lock, .*\n` + fates + `\d+; its late write was taken\n`,
+		`(?m)^Round 3: Holdfast on a SQLite file, .*\n` + fates + `[45]; the fence refused its late write\n`,
 		`(?m)^no lock  +\d+ +[1-9]\d* +[1-9]\d* +0 +\d+$`,
 		`(?m)^naive lock  +\d+ +[1-9]\d* +[1-9]\d* +0 +\d+$`,
 		`(?m)^Holdfast  +24 +0 +0 +[1-9]\d* +\d+$`,
@@ -184,14 +185,18 @@ func TestInterrupted(t *testing.T) {
 			defer interrupt()
 			var crew staff
 			url := "sqlite:" + filepath.Join(t.TempDir(), "mine.db")
-			r := &run{Plan: &Plan{Items: 20, Workers: workers, Command: crew.command, Store: url}, pausable: child.CanPause}
+			r := &run{
+				Plan:     &Plan{Items: 20, Workers: workers, Command: crew.command, Store: url},
+				pausable: child.CanPause,
+			}
 			r.screen = &spy{lines: lines{out: t.Output()}, fate: fate, title: "Round 3", seen: interrupt}
 			if err := r.run(ctx); !errors.Is(err, context.Canceled) {
 				t.Fatalf("an interrupted run ends with %v", err)
 			}
 			crew.check(t, 3*workers)
 			if n := crew.died(); child.CanPause && n > 3 {
-				t.Errorf("%d processes died of a signal, one of each round was killed: the others must end by themselves", n)
+				t.Errorf(
+					"%d processes died of a signal, one of each round was killed: the others must end by themselves", n)
 			}
 			checkGone(t, r.folder)
 
@@ -240,7 +245,8 @@ func TestFailures(t *testing.T) {
 			test.plan.Out = t.Output()
 			r := &run{Plan: &test.plan, pausable: child.CanPause}
 			err := r.run(t.Context())
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "holdfast: ") {
+			if err == nil || !strings.Contains(err.Error(), test.want) ||
+				!strings.HasPrefix(err.Error(), "holdfast: ") {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 			if r.folder != "" {

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// A screen is where people see the demo.
+// A screen shows the demo.
 type screen interface {
 	say(line string)   // writes a line that stays
-	draw(now *picture) // shows how things stand; nil clears it away
+	draw(now *picture) // draws the picture in place of the last one; nil clears it
 	style() style
 }
 
-// newScreen makes a screen that moves if out is a terminal, unless plain lines are wanted.
+// newScreen returns a live screen if out is a terminal and plain is false, and else one of plain lines.
 func newScreen(out io.Writer, plain bool) screen {
 	if plain || TerminalWidth(out) < liveWidth {
 		return &lines{out: out}
@@ -33,13 +33,13 @@ type lines struct {
 func (l *lines) say(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintln(l.out, line) //nolint:errcheck // who cannot print has nobody left to tell
+	fmt.Fprintln(l.out, line) //nolint:errcheck // there is no other output to report it on
 }
 
 func (*lines) draw(*picture) {}
 func (*lines) style() style  { return false }
 
-// A style says whether there are colours.
+// A style is whether there are colours.
 type style bool
 
 func (s style) paint(code, text string) string {
@@ -54,7 +54,7 @@ func (s style) dim(text string) string  { return s.paint("2", text) }
 func (s style) good(text string) string { return s.paint("32", text) }
 func (s style) bad(text string) string  { return s.paint("1;31", text) }
 
-// A picture is how a round stands.
+// A picture is the state of a round.
 type picture struct {
 	items, left int
 	workers     []state
@@ -67,11 +67,11 @@ func (p *picture) clone() picture {
 // A state is what a worker does.
 type state struct {
 	fate  fate
-	doing reportKind // empty: it starts
+	doing reportKind // empty while it starts
 	item  int
 }
 
-// String says it in words.
+// String returns the state as text.
 func (s state) String() string {
 	switch {
 	case s.fate == killed:
@@ -90,11 +90,11 @@ func (s state) String() string {
 }
 
 const (
-	liveWidth = 60 // what a terminal needs at least, so that no line of a picture wraps
+	liveWidth = 60 // the least width of a terminal, so that no line of a picture wraps
 	barWidth  = 30
 )
 
-// live is a screen on a terminal: the lines that stay, and below them a picture that is drawn over and over.
+// live is a screen on a terminal: the lines that stay, and below them a picture that is redrawn.
 type live struct {
 	out     io.Writer
 	colours style
@@ -121,7 +121,7 @@ func (l *live) draw(p *picture) {
 	l.write("", p.lines(l.colours))
 }
 
-// write clears the picture away, writes text that stays, and draws the next picture, all at once so that nothing
+// write clears the picture, writes text that stays, and draws the next picture, all in one write so that nothing
 // flickers.
 func (l *live) write(text string, next []string) {
 	var b strings.Builder
@@ -133,10 +133,10 @@ func (l *live) write(text string, next []string) {
 		b.WriteString(line + "\n")
 	}
 	l.shown = next
-	io.WriteString(l.out, b.String()) //nolint:errcheck // who cannot print has nobody left to tell
+	io.WriteString(l.out, b.String()) //nolint:errcheck // there is no other output to report it on
 }
 
-// lines draws the stock as a bar, and each worker.
+// lines returns the stock as a bar, and a line for each worker.
 func (p *picture) lines(s style) []string {
 	full := min(barWidth, (p.left*barWidth+p.items-1)/p.items)
 	drawn := []string{fmt.Sprintf("  stock     %s%s %d left",

@@ -22,13 +22,23 @@ func TestPlainScreenDrawsNothing(t *testing.T) {
 func TestLiveScreen(t *testing.T) {
 	var out bytes.Buffer
 	s := &live{out: &out}
-	p := &picture{items: 10, left: 5, workers: []state{{paid, paying, 5}, {paid, waiting, 0}, {killed, paying, 7}, {stopped, paying, 6}}}
+	p := &picture{
+		items:   10,
+		left:    5,
+		workers: []state{{paid, paying, 5}, {paid, waiting, 0}, {killed, paying, 7}, {stopped, paying, 6}},
+	}
 	s.say("Round 1")
 	s.draw(p)
 	p.left, p.workers[1] = 4, state{paid, soldOut, 0}
 	s.draw(p)
-	want := []string{"Round 1", "  stock     ████████████░░░░░░░░░░░░░░░░░░ 4 left", "  worker 1  selling item 5", "  worker 2  done",
-		"  worker 3  killed at item 7", "  worker 4  stopped at item 6"}
+	want := []string{
+		"Round 1",
+		"  stock     ████████████░░░░░░░░░░░░░░░░░░ 4 left",
+		"  worker 1  selling item 5",
+		"  worker 2  done",
+		"  worker 3  killed at item 7",
+		"  worker 4  stopped at item 6",
+	}
 	checkTerminal(t, &out, want)
 	s.say("  worker 3 was killed")
 	checkTerminal(t, &out, append([]string{"Round 1", "  worker 3 was killed"}, want[1:]...))
@@ -78,7 +88,8 @@ func TestColours(t *testing.T) {
 		if strings.Contains(got, "\x1b[") != bool(coloured) {
 			t.Errorf("with colours %v: %q", coloured, got)
 		}
-		if bare := strings.NewReplacer("\x1b[1;31m", "", "\x1b[0m", "").Replace(got); bare != row(false, "no lock", &bad) {
+		bare := strings.NewReplacer("\x1b[1;31m", "", "\x1b[0m", "").Replace(got)
+		if bare != row(false, "no lock", &bad) {
 			t.Errorf("colours change the text: %q", got)
 		}
 	}

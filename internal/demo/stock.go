@@ -30,7 +30,7 @@ var (
 	stockFence = fences.Row("stock")
 )
 
-// makeStock makes a file with so many items in it.
+// makeStock creates the file of a stock with this number of items.
 func makeStock(ctx context.Context, path string, items int) (err error) {
 	s, err := openStock(path, false)
 	if err != nil {
@@ -49,7 +49,11 @@ func makeStock(ctx context.Context, path string, items int) (err error) {
 
 func openStock(path string, fenced bool) (*stock, error) {
 	db, err := sql.Open("sqlite", fileURI(path)+"?"+url.Values{
-		"_pragma": {"busy_timeout(10000)", "journal_mode(wal)", "synchronous(off)"}, // the file lives as long as the demo
+		"_pragma": {
+			"busy_timeout(10000)",
+			"journal_mode(wal)",
+			"synchronous(off)",
+		}, // the file is removed with the demo
 		"_txlock": {"immediate"},
 	}.Encode())
 	if err != nil {
@@ -59,7 +63,7 @@ func openStock(path string, fenced bool) (*stock, error) {
 	return &stock{db, fenced}, nil
 }
 
-// fileURI is how SQLite takes any path, whatever characters it has.
+// fileURI returns a path as a URI for SQLite, with any characters.
 func fileURI(path string) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
@@ -70,8 +74,8 @@ func fileURI(path string) string {
 
 func (s *stock) close() error { return s.db.Close() }
 
-// read says how many items are left. A fenced stock first raises its fence, so that from here on whoever read before
-// this one writes no more.
+// read returns how many items are left. A fenced stock first raises its fence, so that workers that read before with an
+// older token can no longer write.
 func (s *stock) read(ctx context.Context, token holdfast.Token) (left int, err error) {
 	if s.fenced {
 		if err := stockFence.Enter(ctx, s.db, token); err != nil {
@@ -82,7 +86,7 @@ func (s *stock) read(ctx context.Context, token holdfast.Token) (left int, err e
 	return left, err
 }
 
-// sell records that worker sold this item, and that one less is left. Both are written or none.
+// sell records that worker sold this item, and that one less is left, in one transaction.
 func (s *stock) sell(ctx context.Context, token holdfast.Token, item, worker int) error {
 	write := func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE stock SET remaining = ?`, item-1); err != nil {
@@ -105,7 +109,7 @@ func (s *stock) sell(ctx context.Context, token holdfast.Token, item, worker int
 	return tx.Commit()
 }
 
-// count says how many sales there were.
+// count returns how many sales there were.
 func (s *stock) count(ctx context.Context) (sales int, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM sales`).Scan(&sales)
 	return sales, err

@@ -6,23 +6,25 @@ import (
 	"strings"
 )
 
-// textWidth is how wide a line of text is at most.
+// textWidth is the greatest width of a line of text.
 const textWidth = 98
 
-// introduce says what is about to be seen.
+// introduce prints what the demo will do.
 func (r *run) introduce() {
 	stopping := "is stopped there (SIGSTOP) until the others have overtaken it"
 	if !r.pausable {
 		stopping = "is kept waiting there, since this system cannot stop a process"
 	}
-	r.tell(fmt.Sprintf("%d processes sell %d items. A sale reads the stock, takes a payment (%v), and writes the stock "+
-		"less one. In each round one process is killed in the middle of a sale, and one %s.",
-		r.Workers, r.Items, payment, stopping))
+	r.print(
+		fmt.Sprintf("%d processes sell %d items. A sale reads the stock, takes a payment (%v), and writes the stock "+
+			"less one. In each round one process is killed in the middle of a sale, and one %s.",
+			r.Workers, r.Items, payment, stopping),
+	)
 	r.screen.say("")
 }
 
-// tell says a text in lines.
-func (r *run) tell(text string) {
+// print prints a text, wrapped at textWidth.
+func (r *run) print(text string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
 		if line != "" && len(line)+1+len(word) > textWidth {
@@ -34,7 +36,7 @@ func (r *run) tell(text string) {
 	r.screen.say(line)
 }
 
-// columns of the table, and how wide each is.
+// columns are the columns of the table, with their widths.
 var columns = []struct {
 	head  string
 	width int
@@ -42,7 +44,7 @@ var columns = []struct {
 	{"", 10}, {"sold", 6}, {"oversold", 10}, {"overlapping holds", 19}, {"stale writes refused", 22}, {"sold/s", 8},
 }
 
-// tabulate shows what the rounds came to.
+// tabulate prints the results of the rounds.
 func (r *run) tabulate(rounds []*round) {
 	var head strings.Builder
 	for _, c := range columns {
@@ -55,7 +57,7 @@ func (r *run) tabulate(rounds []*round) {
 	r.screen.say("")
 }
 
-// row is a line of the table. What must be 0 is red if it is not.
+// row returns a line of the table. A number that must be 0 is red if it is not.
 func row(s style, name string, a *account) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-*s", columns[0].width, name)
@@ -73,16 +75,17 @@ func row(s style, name string, a *account) string {
 	return b.String()
 }
 
-// conclude says what a reader has seen, if every round showed what it is for.
+// conclude prints what the rounds have shown.
 func (r *run) conclude() {
 	const first = "Without a lock, processes read the same stock and sell the same item. "
 	if r.pausable {
-		r.tell(first + "The naive lock was good until its holder was stopped: it woke up, wrote over the sales of the others, " +
-			"and deleted a lock that was no longer its own. With Holdfast it lost its lease while it slept, and the fence " +
-			"refused its late write: nothing was sold twice.")
+		r.print(first +
+			"The naive lock was good until its holder was stopped: it woke up, wrote over the sales of the others, " +
+			"and deleted a lock that was no longer its own. With Holdfast it lost its lease while it slept, and the " +
+			"fence refused its late write: nothing was sold twice.")
 	} else {
-		r.tell(first + "The naive lock expired while its holder waited for a payment, and the next came in beside it. " +
-			"Holdfast renewed the lease meanwhile: nothing was sold twice.")
+		r.print(first + "The naive lock expired while its holder waited for a payment, and the next worker acquired " +
+			"it. Holdfast renewed the lease meanwhile: nothing was sold twice.")
 	}
-	r.tell("(sold/s includes the waits for locks whose holders were killed or stopped.)")
+	r.print("(sold/s includes the waits for locks whose holders were killed or stopped.)")
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TerminalWidth is how many columns the terminal has that out is, or 0 if out is none.
+// TerminalWidth returns the number of columns of the terminal out, or 0 if out is not a terminal.
 func TerminalWidth(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

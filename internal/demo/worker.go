@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Work is what a worker process does: it reads its order from in, sells until nothing is left, and tells out about
-// it. It also ends when in does, since then the coordinator is gone.
+// Work runs a worker process: it reads its order from in, sells until nothing is left, and writes reports to out. It
+// also ends when in does, since then the coordinator is gone.
 func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	if !lines.Scan() {
-		return errors.New("holdfast: this command is for holdfast demo, which starts it and tells it what to do")
+		return errors.New("holdfast: this command is started by holdfast demo, which sends it an order")
 	}
 	w := worker{out: json.NewEncoder(out), goOn: make(chan struct{})}
 	if err := json.Unmarshal(lines.Bytes(), &w.order); err != nil {
-		return fmt.Errorf("holdfast: a demo worker does not understand its order: %w", err)
+		return fmt.Errorf("holdfast: the order of a demo worker is invalid: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -55,7 +55,7 @@ func (w *worker) work(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.lock.close()) }()
-	if err := w.sayAndWait(ctx, report{Kind: ready}); err != nil {
+	if err := w.reportAndWait(ctx, report{Kind: ready}); err != nil {
 		return err
 	}
 	for {
@@ -66,7 +66,7 @@ func (w *worker) work(ctx context.Context) (err error) {
 	}
 }
 
-// serve takes the lock, sells one item, and gives the lock back.
+// serve acquires the lock, sells one item, and releases the lock.
 func (w *worker) serve(ctx context.Context) (done reportKind, err error) {
 	if err := w.out.Encode(report{Kind: waiting}); err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func (w *worker) serve(ctx context.Context) (done reportKind, err error) {
 	}
 	r := report{Hold: span{Begin: now(), End: held.until()}}
 	err = w.sell(ctx, held.token, &r)
-	// The belief ends here at the latest, before the release: others may be inside before release returns.
+	// The hold ends here at the latest, before the release: another worker may acquire the lock before release returns.
 	r.Hold.End = min(now(), held.until())
 	if err := errors.Join(err, held.release(ctx)); err != nil {
 		return "", err
@@ -85,10 +85,10 @@ func (w *worker) serve(ctx context.Context) (done reportKind, err error) {
 	return r.Kind, w.out.Encode(r)
 }
 
-// sell reads the stock, takes payment, and writes the stock less one. r says what came of it.
+// sell reads the stock, takes payment, and writes the stock less one. It sets the outcome in r.
 //
-// It does not ask its lease again before it writes, though Holdfast's would tell it that it is too late. Whoever asks
-// can be stopped just after the answer, so the demo shows the worst case: what is left then is the fence.
+// It does not check its lease again before it writes, although Holdfast's would report that it is lost. A process can
+// be stopped just after such a check, so the demo shows the worst case, in which only the fence helps.
 func (w *worker) sell(ctx context.Context, token holdfast.Token, r *report) (err error) {
 	r.Item, err = w.stock.read(ctx, token)
 	switch {
@@ -102,7 +102,7 @@ func (w *worker) sell(ctx context.Context, token holdfast.Token, r *report) (err
 		return nil
 	}
 	r.Kind = paying
-	if err := w.sayAndWait(ctx, *r); err != nil {
+	if err := w.reportAndWait(ctx, *r); err != nil {
 		return err
 	}
 	err = w.stock.sell(ctx, token, r.Item, w.order.Worker)
@@ -114,8 +114,8 @@ func (w *worker) sell(ctx context.Context, token holdfast.Token, r *report) (err
 	return err
 }
 
-// sayAndWait reports, and waits for the word to go on.
-func (w *worker) sayAndWait(ctx context.Context, r report) error {
+// reportAndWait sends a report, and waits until the coordinator lets the worker continue.
+func (w *worker) reportAndWait(ctx context.Context, r report) error {
 	if err := w.out.Encode(r); err != nil {
 		return err
 	}

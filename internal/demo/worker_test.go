@@ -69,7 +69,15 @@ func TestWorkerSells(t *testing.T) {
 	for _, kind := range []lockKind{noLock, naiveLock, holdfastLock} {
 		t.Run(string(kind), func(t *testing.T) {
 			path := newStock(t, 2)
-			o := order{Worker: 7, Stock: path, Lock: kind, Fence: kind == holdfastLock, Store: "memory:", Name: "stock", TTL: time.Minute}
+			o := order{
+				Worker: 7,
+				Stock:  path,
+				Lock:   kind,
+				Fence:  kind == holdfastLock,
+				Store:  "memory:",
+				Name:   "stock",
+				TTL:    time.Minute,
+			}
 			before := now()
 			d := employ(t, o.line(t))
 			d.hear(ready)
@@ -82,7 +90,8 @@ func TestWorkerSells(t *testing.T) {
 				}
 				d.goOn()
 				done := d.hear(sold)
-				if done.Item != item || done.Hold.Begin < before || done.Hold.End < done.Hold.Begin || done.Hold.End > now() {
+				if done.Item != item || done.Hold.Begin < before || done.Hold.End < done.Hold.Begin ||
+					done.Hold.End > now() {
 					t.Errorf("it says %+v of item %d", done, item)
 				}
 				before = done.Hold.End
@@ -102,7 +111,8 @@ func TestWorkerSells(t *testing.T) {
 // TestLateWorker: when the fence was raised meanwhile, the worker says that it was refused, and goes on.
 func TestLateWorker(t *testing.T) {
 	path := newStock(t, 1)
-	d := employ(t, (&order{Stock: path, Lock: holdfastLock, Fence: true, Store: "memory:", Name: "stock", TTL: time.Minute}).line(t))
+	o := &order{Stock: path, Lock: holdfastLock, Fence: true, Store: "memory:", Name: "stock", TTL: time.Minute}
+	d := employ(t, o.line(t))
 	d.hear(ready)
 	d.goOn()
 	d.hear(waiting)
@@ -147,9 +157,9 @@ func TestWorkerEndsWithItsInput(t *testing.T) {
 
 func TestWorkerWithoutOrder(t *testing.T) {
 	for input, want := range map[string]string{
-		"":                    "this command is for holdfast demo",
-		"sell everything\n":   "does not understand its order",
-		`{"Lock":"magic"}`:    "which there is not",
+		"":                    "started by holdfast demo",
+		"sell everything\n":   "order of a demo worker is invalid",
+		`{"Lock":"magic"}`:    "unknown kind of lock",
 		`{"Lock":"holdfast"}`: "begins with a scheme",
 		`{"Lock":"holdfast","Store":"abacus:","TTL":1}`: "no store is registered",
 	} {

@@ -272,9 +272,10 @@ func roundTrip(ctx context.Context, s store.Store) store.Finding {
 	f.Found = fmt.Sprintf("p50 %v, p99 %v of %d calls", rounded(p50), rounded(p99), calls)
 	if p99 > slow {
 		f.Level = store.Warn
-		f.Why = "a lease is renewed every third of its ttl; calls this slow cost every waiter as much, and end leases of " +
-			"a short ttl"
-		f.Fix = fmt.Sprintf("put the store closer to its clients, or give it less work; keep ttl above %v", rounded(20*p99))
+		f.Why = "a lease is renewed every third of its ttl; calls this slow delay every waiter as much, and leases " +
+			"of a short ttl are lost"
+		f.Fix = fmt.Sprintf("put the store closer to its clients, or give it less work; keep ttl above %v",
+			rounded(20*p99))
 	}
 	return f
 }

@@ -92,8 +92,12 @@ func TestRedis(t *testing.T) {
 		testkit.Must(t, err)
 	}
 	set("appendfsync", "always")
-	r := examine(t, url).works().want("persistence", store.OK, "loses nothing").want("eviction", store.OK, "noeviction").
-		want("replication", store.OK, "0 replicas").want("keys", store.OK, "").want("reachable", store.OK, server.Addr())
+	r := examine(t, url).works().
+		want("persistence", store.OK, "loses nothing").
+		want("eviction", store.OK, "noeviction").
+		want("replication", store.OK, "0 replicas").
+		want("keys", store.OK, "").
+		want("reachable", store.OK, server.Addr())
 	if r.Worst() != store.OK {
 		t.Errorf("%s", r)
 	}
@@ -150,7 +154,8 @@ func TestRedisReplica(t *testing.T) {
 	addresses := all.Addrs()
 	examine(t, "redis://"+addresses[1]).want("open", store.Fail, "replica")
 	examine(t, "redis://"+addresses[0]).works().want("replication", store.Warn, "1 replicas, of which 0")
-	examine(t, "redis://"+addresses[0]+"?wait-replicas=1").works().want("replication", store.OK, "1 replicas, of which 1")
+	examine(t, "redis://"+addresses[0]+"?wait-replicas=1").works().
+		want("replication", store.OK, "1 replicas, of which 1")
 }
 
 // TestRedlock has three nodes, of which one is killed.

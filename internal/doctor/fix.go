@@ -25,10 +25,9 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"mariadb", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},
 	{"etcd", "space", "etcdctl compact REVISION; etcdctl defrag; etcdctl alarm disarm"},
 	{"sqlite", "folder is not there", "mkdir -p the folder of the file"},
-	{"sqlite", "permission", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
-	{"sqlite", "read-only", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"},
-	{"sqlite", "cannot be opened", "let this user write to the file and its folder: chown USER FOLDER FILE; chmod " +
-		"u+rwx FOLDER"},
+	{"sqlite", "permission", fileFix},
+	{"sqlite", "read-only", fileFix},
+	{"sqlite", "cannot be opened", fileFix},
 	{"sqlite", "local disk", "move the file to a local disk, and change the URL"},
 	{"sqlite", "shared=yes", "move the file to a folder of this user, or append ?shared=yes if its users trust each " +
 		"other"},
@@ -39,7 +38,10 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"", "no answer", "check network and load of the server"},
 }
 
-// aclFix is what a user of Redis lacks who lacks anything.
+// fileFix lets a user write to a file of SQLite.
+const fileFix = "let this user write to the file and its folder: chown USER FOLDER FILE; chmod u+rwx FOLDER"
+
+// aclFix grants a user of Redis all that holdfast needs.
 const aclFix = "ACL SETUSER USER with the keys, channels and commands of the section Redis in docs/operations.md"
 
 // fixFor returns what to do about an error of a store with this scheme.

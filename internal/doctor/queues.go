@@ -166,8 +166,10 @@ func (w *ward) leftovers() store.Finding {
 	case len(stalled) > 0:
 		f.Level = store.Warn
 		f.Found = fmt.Sprintf("claims wait and none holds, in %d queues: %s", len(stalled), some(stalled))
-		f.Why = "normal for a moment, and while a startup delay lasts; if it stays, the claim in front blocks the others"
-		f.Fix = "run doctor again; if it stays: holdfast show NAME, and holdfast break --token TOKEN NAME for a dead client"
+		f.Why = "normal for a moment, and while a startup delay lasts; if it stays, the claim in front blocks the " +
+			"others"
+		f.Fix = "run doctor again; if it stays: holdfast show NAME, and holdfast break --token TOKEN NAME for a dead " +
+			"client"
 	}
 	return f
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Bounds of what is asked of the store.
+// Bounds of the calls to the store.
 const (
 	probeWithin = 5 * time.Second
 	mostReads   = 256 // queues that are read again in one round
@@ -33,12 +33,12 @@ type Config struct {
 	// Prefix selects the names that are watched.
 	Prefix string
 
-	// Separators are the characters that end the prefix by which a name is counted: the first of them in the name, which
-	// belongs to the prefix. A name without one is counted under "". ByName counts each name by itself.
+	// Separators are the characters that end the prefix by which a name is counted: the first of them in the name,
+	// which belongs to the prefix. A name without one is counted under "". ByName counts each name by itself.
 	Separators string
 	ByName     bool
 
-	// MaxPrefixes bounds how many prefixes are told apart. The rest is counted under Other.
+	// MaxPrefixes is the number of prefixes that are counted separately. The rest is counted under Other.
 	MaxPrefixes int
 
 	// Every is how often the store is probed.
@@ -88,7 +88,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	defer cancel()
 	for batch, failed := range c.Watch(ctx, e.Prefix) {
 		err = failed
-		e.take(batch, err)
+		e.receive(batch, err)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -96,7 +96,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return err // of a store that cannot be watched
 }
 
-// open opens the store, as often as it takes.
+// open opens the store, and retries until it succeeds.
 func (e *Exporter) open(ctx context.Context) (*holdfast.Client, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		c, name, retry, err := e.Open(ctx)
@@ -131,8 +131,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take takes what Watch reports.
-func (e *Exporter) take(batch []holdfast.Queue, err error) {
+// receive applies a report of Watch.
+func (e *Exporter) receive(batch []holdfast.Queue, err error) {
 	if failed, ok := errors.AsType[*holdfast.Error](err); ok && failed.Name != "" {
 		return // one queue cannot be read, and is not counted
 	}
@@ -145,7 +145,7 @@ func (e *Exporter) take(batch []holdfast.Queue, err error) {
 	}
 }
 
-// update takes a queue as it was read. The mutex is locked.
+// update applies a queue as it was read. The mutex is locked.
 func (e *Exporter) update(q holdfast.Queue, now time.Time) {
 	if len(q.Entries) == 0 {
 		delete(e.queues, q.Name)
@@ -320,4 +320,4 @@ func (e *Exporter) Up() bool {
 	return e.up && e.watched
 }
 
-var errNoReader = errors.New("no place to push metrics to")
+var errNoReader = errors.New("no address to push metrics to")

@@ -139,13 +139,13 @@ func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	url := "memory:exporter-prefixes"
 	use(t, url, "a/1", "a/2", "b/1", "c.1", "shop/x")
-	await(t, follow(t, url, func(c *exporter.Config) { c.ByName = true }), `holdfast_store_held_locks\{prefix="a/1"\} 1`,
-		`holdfast_store_held_locks\{prefix="c\.1"\} 1`)
-	await(t, follow(t, url, func(c *exporter.Config) { c.Separators = "." }), `holdfast_store_held_locks\{prefix=""\} 4`,
-		`holdfast_store_held_locks\{prefix="c\."\} 1`)
+	await(t, follow(t, url, func(c *exporter.Config) { c.ByName = true }),
+		`holdfast_store_held_locks\{prefix="a/1"\} 1`, `holdfast_store_held_locks\{prefix="c\.1"\} 1`)
+	await(t, follow(t, url, func(c *exporter.Config) { c.Separators = "." }),
+		`holdfast_store_held_locks\{prefix=""\} 4`, `holdfast_store_held_locks\{prefix="c\."\} 1`)
 	await(t, follow(t, url, func(c *exporter.Config) { c.Prefix = "shop/" }), `holdfast_store_names 1`)
-	await(t, follow(t, url, func(c *exporter.Config) { c.MaxPrefixes = 1 }), `holdfast_store_held_locks\{prefix="a/"\} 2`,
-		`holdfast_store_held_locks\{prefix="\(other\)"\} 3`)
+	await(t, follow(t, url, func(c *exporter.Config) { c.MaxPrefixes = 1 }),
+		`holdfast_store_held_locks\{prefix="a/"\} 2`, `holdfast_store_held_locks\{prefix="\(other\)"\} 3`)
 }
 
 // TestExpiring: a holder that was stopped is reported before its lease is over, and one that renews is not.

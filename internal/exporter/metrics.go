@@ -44,13 +44,20 @@ var gauges = []gauge{
 		group: func(g *group) float64 { return float64(g.held) }},
 	{name: "holdfast.store.waiting_claims", help: "Claims that wait, by prefix.",
 		group: func(g *group) float64 { return float64(g.waiting) }},
-	{name: "holdfast.store.oldest_wait", unit: "s", help: "How long the claim has waited that waits longest, by prefix.",
-		group: func(g *group) float64 { return g.oldestWait.Seconds() }},
+	{
+		name:  "holdfast.store.oldest_wait",
+		unit:  "s",
+		help:  "How long the claim has waited that waits longest, by prefix.",
+		group: func(g *group) float64 { return g.oldestWait.Seconds() },
+	},
 	{name: "holdfast.store.longest_hold", unit: "s", help: "How long the claim has held that holds longest, by prefix.",
 		group: func(g *group) float64 { return g.longestHold.Seconds() }},
-	{name: "holdfast.store.expiring_claims", help: "Claims that hold and were not renewed for more than half of their " +
-		"ttl, by prefix.",
-		group: func(g *group) float64 { return float64(g.expires) }},
+	{
+		name: "holdfast.store.expiring_claims",
+		help: "Claims that hold and were not renewed for more than half of their " +
+			"ttl, by prefix.",
+		group: func(g *group) float64 { return float64(g.expires) },
+	},
 }
 
 func truth(b bool) float64 {
@@ -120,7 +127,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		for j := range s.groups {
-			to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, g.group(&s.groups[j]), s.groups[j].prefix)
+			group := &s.groups[j]
+			to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, g.group(group), group.prefix)
 		}
 	}
 }
@@ -158,8 +166,10 @@ func (e *Exporter) Push(ctx context.Context, receiver string, every time.Duratio
 		return nil, err
 	}
 	provider := metricsdk.NewMeterProvider(
-		metricsdk.WithReader(metricsdk.NewPeriodicReader(to, metricsdk.WithInterval(every), metricsdk.WithTimeout(every))),
-		metricsdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "holdfast-exporter"))))
+		metricsdk.WithReader(
+			metricsdk.NewPeriodicReader(to, metricsdk.WithInterval(every), metricsdk.WithTimeout(every))),
+		metricsdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "holdfast-exporter"))),
+	)
 	if err := e.observe(provider.Meter("github.com/holdfast-go/holdfast/internal/exporter")); err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long a goroutine may take to end after the last test. Goleak waits less than half a second, which is too
-// short on a busy machine.
+// patience is how long a goroutine may take to end after the last test. Goleak waits less than half a second, which is
+// too short on a busy machine.
 const patience = 15 * time.Second
 
 // Main runs the tests and exits. It is for TestMain.

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Orphans starts a parent, kills it as soon as it prints a line, which must be ready, and checks that the processes that it
-// has started end by themselves. They must inherit the file: it is a pipe, whose other end is closed when they have ended.
+// Orphans starts a parent, kills it as soon as it prints a line, which must be ready, and checks that the processes
+// that it has started end by themselves. They must inherit the file: it is a pipe, whose other end is closed when they
+// have ended.
 func Orphans(t testing.TB, ready string, parent func(inherited *os.File) *exec.Cmd) {
 	t.Helper()
 	check := func(err error) {

@@ -1,5 +1,5 @@
-// Package misplaced generates URLs of stores that contain a secret, where it belongs or where it does not, for tests that
-// search for the secret in what is printed.
+// Package misplaced generates URLs of stores that contain a secret, where it belongs or where it does not, for tests
+// that search for the secret in what is printed.
 package misplaced
 
 import (
@@ -64,10 +64,12 @@ var places = []string{
 	"SCHEME://HOST?$", "SCHEME://HOST?$=1", "SCHEME://HOST?prefix=p&$", "SCHEME://HOST/0?pwd=$",
 	"SCHEME://HOST?password=$", "SCHEME://HOST?user=me&pass=$", "SCHEME:/tmp/x?pwd=$", "SCHEME:?password=$",
 	"SCHEME://HOST?PREFIX=$", "SCHEME://HOST?ttl=$", "SCHEME://HOST?db=$", "SCHEME:///tmp/x?db=$",
-	"SCHEME://HOST?startup-delay=$", "SCHEME://HOST?eviction=$", "SCHEME://HOST?mode=$", "SCHEME://HOST?mode=plain&retry=$",
+	"SCHEME://HOST?startup-delay=$", "SCHEME://HOST?eviction=$", "SCHEME://HOST?mode=$",
+	"SCHEME://HOST?mode=plain&retry=$",
 	"SCHEME://HOST?mode=plain&drift=$", "SCHEME://HOST?wait-replicas=$",
 	"SCHEME://HOST?wait-replicas=1&wait-timeout=$", "SCHEME://HOST?max-ttl=$", "SCHEME://HOST?tokens=$",
-	"SCHEME://HOST?node-timeout=$", "SCHEME://HOST?allow=$", "SCHEME://HOST?insecure-skip-verify=$", "SCHEME://HOST?ca=$",
+	"SCHEME://HOST?node-timeout=$", "SCHEME://HOST?allow=$", "SCHEME://HOST?insecure-skip-verify=$",
+	"SCHEME://HOST?ca=$",
 	"SCHEME://HOST?key=$", "SCHEME://HOST?token-file=$", "SCHEME://HOST?cert=$&key=$", "SCHEME://HOST?prefix=%00$",
 	"SCHEME://HOST/main?sentinel-password=$", "SCHEME://HOST/main?sentinel-user=$",
 	"SCHEME://HOST/main?sentinel-user=me&sentinel-password=$", "SCHEME://HOST/main?db=$",
@@ -97,9 +99,9 @@ func isNamed(scheme, place string) bool {
 	return false
 }
 
-// URLs returns URLs of these schemes with a secret in every position, except where a store shows the text on purpose: its
-// hosts, the path of its file, socket or node, the name of a Sentinel's master or of a database, the prefix, and a user
-// with a password.
+// URLs returns URLs of these schemes with a secret in every position, except where a store shows the text on purpose:
+// its hosts, the path of its file, socket or node, the name of a Sentinel's master or of a database, the prefix, and a
+// user with a password.
 func URLs(schemes ...string) iter.Seq[URL] {
 	return func(yield func(URL) bool) {
 		for _, scheme := range schemes {

@@ -7,7 +7,8 @@ func fence() string {
 		width,
 		340,
 		"A late write and its fence",
-		"A holds the lock with token 33 and is paused. Its lease expires. B acquires the lock with token 34 and writes. "+
+		"A holds the lock with token 33 and is paused. Its lease expires. B acquires the lock with token 34 and "+
+			"writes. "+
 			"A wakes up and writes with token 33: the fence at the data has seen 34 and refuses it.",
 	)
 	d.text("title", "start", 24, 36, "A lock cannot stop a late write. A fence at the data can.")

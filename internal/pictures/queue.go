@@ -59,7 +59,8 @@ func queue() string {
 		"start",
 		24,
 		342,
-		"When a holder releases its claim, or dies and its ttl has passed, the next claims that fit are granted and notified.",
+		"When a holder releases its claim, or dies and its ttl has passed, the next claims that fit are granted "+
+			"and notified.",
 	)
 	return d.end()
 }

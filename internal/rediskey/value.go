@@ -45,7 +45,10 @@ func (o *Owners) Text(owner *store.Owner) string {
 // forever. Read reads a value of Holdfast's own, and reports whether it is one.
 func Holder(name, value string, left time.Duration, read func(*store.Entry, string) bool) *store.Entry {
 	p := &store.Entry{
-		Claim: store.Claim{Name: name, Demand: store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}},
+		Claim: store.Claim{
+			Name:   name,
+			Demand: store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders},
+		},
 		State: store.Held,
 	}
 	if left >= 0 {

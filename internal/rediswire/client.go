@@ -32,9 +32,10 @@ var ErrHandshake = errors.New("no answer to a TLS handshake; does it speak TLS t
 type DialFunc func(ctx context.Context, address string, config *tls.Config) (net.Conn, error)
 
 // NewClient makes a client for one server, whose connections end with life. It connects to nothing yet: rueidis would
-// begin with a pipeline, and we use dedicated connections only (see Wire). To connect, and to be greeted there, may take
-// as long as patience each.
-func NewClient(life context.Context, patience time.Duration, options rueidis.ClientOption, dial DialFunc) (rueidis.Client, error) {
+// begin with a pipeline, and we use dedicated connections only (see Wire). To connect, and to be greeted there, may
+// take as long as patience each.
+func NewClient(life context.Context, patience time.Duration, options rueidis.ClientOption, dial DialFunc) (
+	rueidis.Client, error) {
 	options.ClientName = "holdfast"
 	options.ClientSetInfo = rueidis.DisableClientSetInfo
 	options.ConnWriteTimeout = SilenceWithin
@@ -92,8 +93,9 @@ func (c *ownClient) Close() {
 
 // A Way is how servers are reached.
 type Way struct {
-	Path   func(ctx context.Context, address string) (net.Conn, error) // the caller's own; nil: ours
-	Detour func(address string) string                                 // for tests: where to connect instead; nil: nowhere
+	Path func(ctx context.Context, address string) (net.Conn, error) // the caller's own; nil: ours
+	// for tests: where to connect instead; nil: nowhere
+	Detour func(address string) string
 }
 
 // Dial connects.

@@ -10,26 +10,28 @@ import (
 	"time"
 )
 
-// A conn is a connection of the store's own to one server, shared by all callers. Replies come in the order of requests.
+// A conn is a connection of the store's own to one server, shared by all callers. Replies come in the order of
+// requests.
 //
-// While calls come one after the other, each writes its request and reads its reply in the caller's goroutine, and no other
-// is woken: that is what a call costs least. While several calls are under way, one goroutine reads for all, and another
-// writes what has been collected meanwhile. The goroutine that reads has the connection's reading flag:
+// While calls come one after the other, each writes its request and reads its reply in the caller's goroutine, and no
+// other is woken: that is what a call costs least. While several calls are under way, one goroutine reads for all, and
+// another writes what has been collected meanwhile. The goroutine that reads has the connection's reading flag:
 //
-//   - A caller takes it if nothing is under way, and gives it back with its reply. If that takes longer than a tick or two,
-//     the reader interrupts it: then it waits with its context, like all others. So a caller returns at most two ticks
-//     after its context is done. (A deadline for each read would cost as much as a tenth of the call.)
-//   - The reader takes it when requests are under way that no caller reads for, and gives it back when calls come one by
-//     one again. It also takes it when nothing was called for a while: so the end of an idle connection is noticed
+//   - A caller takes it if nothing is under way, and gives it back with its reply. If that takes longer than a tick or
+//     two, the reader interrupts it: then it waits with its context, like all others. So a caller returns at most two
+//     ticks after its context is done. (A deadline for each read would cost as much as a tenth of the call.)
+//   - The reader takes it when requests are under way that no caller reads for, and gives it back when calls come one
+//     by one again. It also takes it when nothing was called for a while: so the end of an idle connection is noticed
 //     at once, and an idle server is pinged.
 //
 // There is a read deadline only while the reader reads, or to interrupt a caller.
 //
 // A caller that gives up leaves its request behind. Its reply is dropped when it comes, and nothing else changes: the
-// connection goes on for others. It ends if the server has been silent for SilenceWithin while it owed a reply.
+// connection goes on for others. It ends if the server stays silent for pingEvery and SilenceWithin while it owes a
+// reply.
 //
-// A caller writes by itself only while few calls are under way, and at most directBytes have not been replied to. So little
-// fits into the buffers between client and server: a write in a caller's goroutine does not block.
+// A caller writes by itself only while few calls are under way, and at most directBytes have not been replied to. So
+// little fits into the buffers between client and server: a write in a caller's goroutine does not block.
 type conn struct {
 	net  *dialled
 	lost func(error) // ends the connection; it calls end
@@ -59,7 +61,7 @@ type conn struct {
 }
 
 const (
-	directCalls = 2                    // while more are under way, callers do not write by themselves: together it costs less
+	directCalls = 2                    // while more are under way, one write for all costs less
 	directBytes = 4096                 // what callers may have written by themselves and is not replied to
 	tick        = 5 * time.Millisecond // how often the reader checks on callers that read
 	watchAfter  = 20                   // after so many ticks without a call the reader watches the connection
@@ -233,8 +235,8 @@ func (c *conn) awaitRoom(ctx context.Context) {
 	}
 }
 
-// readOwn reads until the caller's own call is over, and gives the reading flag back. The bytes that were written may be
-// used again.
+// readOwn reads until the caller's own call is over, and gives the reading flag back. The bytes that were written may
+// be used again.
 func (c *conn) readOwn(ctx context.Context, own *call, written []byte) (*call, error) {
 	for {
 		n, err := 0, error(nil)
@@ -337,8 +339,8 @@ func (c *conn) takeOut() []byte {
 	return taken
 }
 
-// received takes n more bytes that were read, and gives complete replies to the calls that they belong to. It returns how
-// many replies there were.
+// received takes n more bytes that were read, and gives complete replies to the calls that they belong to. It returns
+// how many replies there were.
 func (c *conn) received(n int) (replies int, err error) {
 	c.in.end += n
 	for c.err == nil {
@@ -438,8 +440,8 @@ type watch struct {
 	stuck int    // for how many ticks one caller has had the reading flag
 }
 
-// check interrupts a caller that has read since the last tick. It returns false if that has no effect: then the caller can't
-// even write, as over a connection without a buffer to a server that is silent.
+// check interrupts a caller that has read since the last tick. It returns false if that has no effect: then the caller
+// can't even write, as over a connection without a buffer to a server that is silent.
 func (c *conn) check(seen *watch) (alive bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -467,16 +469,15 @@ func (c *conn) takeOver(watch bool) bool {
 	return true
 }
 
-// readForAll reads until calls come one by one. It returns false when the connection has ended. Without any call, it sees
-// to it that the server is there.
+// readForAll reads until calls come one by one. It returns false when the connection has ended. Without any call, it
+// sees to it that the server is there.
 func (c *conn) readForAll() bool {
 	var silentSince time.Time
 	c.mu.Lock()
 	calls := c.calls
 	c.mu.Unlock()
 	for {
-		now := time.Now()
-		c.net.SetReadDeadline(now.Add(pingEvery)) //nolint:errcheck // it was tried when the connection was made
+		c.net.SetReadDeadline(time.Now().Add(pingEvery)) //nolint:errcheck // it was tried when the connection was made
 		if c.isDead() {
 			return false
 		}
@@ -492,10 +493,11 @@ func (c *conn) readForAll() bool {
 		switch {
 		case n > 0:
 			silentSince = time.Time{}
-		case c.n == 0 && err != nil:
-			c.ping()
-		case silentSince.IsZero():
-			silentSince = now
+		case silentSince.IsZero(): // it has been silent for pingEvery, as an idle server is too
+			silentSince = time.Now()
+			if c.n == 0 {
+				c.ping()
+			}
 		}
 		alone := c.n == 0 && c.calm >= calmEnough && c.calls != calls
 		if alone {

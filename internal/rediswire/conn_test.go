@@ -17,7 +17,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// An echo is a server that replies to ECHO with its argument, and to everything else with OK. It stands still while held.
+// An echo is a server that replies to ECHO with its argument, and to everything else with OK. It stands still while
+// held.
 type echo struct {
 	listener net.Listener
 	held     sync.RWMutex

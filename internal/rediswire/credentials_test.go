@@ -44,8 +44,8 @@ func TestOldPasswordsAreForgotten(t *testing.T) {
 	}
 }
 
-// A login uses the user of the URL unless the credentials have one. An error of the credentials is reported as such, and
-// its text does not show the password that came with it.
+// A login uses the user of the URL unless the credentials have one. An error of the credentials is reported as such,
+// and its text does not show the password that came with it.
 func TestLogIn(t *testing.T) {
 	f := frame.New(frame.Config{Name: "nowhere"})
 	defer f.End()
@@ -82,14 +82,16 @@ func TestPasswordFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if user, password, err := get(t.Context()); user != "" || password != strings.TrimRight(text, "\r\n") || err != nil {
+		if user, password, err := get(t.Context()); user != "" || password != strings.TrimRight(text, "\r\n") ||
+			err != nil {
 			t.Errorf("%q: it reads %q, %q, %v", text, user, password, err)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := get(t.Context()); err == nil || strings.Contains(err.Error(), file) || !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := get(t.Context()); err == nil || strings.Contains(err.Error(), file) ||
+		!errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
 	for _, wrong := range []string{"redis://app:s3cret@h?password-file=" + file, "redis://h?password-file="} {

@@ -9,10 +9,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A dedicated connection is taken from a client of rueidis'. It reads in the background, and so a call ends with its context.
+// A dedicated connection is taken from a client of rueidis'. It reads in the background, and so a call ends with its
+// context.
 //
-// It is not the client's own pipeline: that reconnects by itself, so that nothing would be known of it, and callers would
-// wait for the dial of another without looking at their contexts.
+// It is not the client's own pipeline: that reconnects by itself, so that nothing would be known of it, and callers
+// would wait for the dial of another without looking at their contexts.
 type dedicated struct {
 	client rueidis.DedicatedClient
 	wire   *Wire
@@ -27,7 +28,8 @@ type dedicated struct {
 	behind    chan struct{} // holds a token when requests were abandoned since catchUp began
 }
 
-// roomOnWire is how many requests may be under way on a connection. rueidis has a ring of 1024, some of which it needs itself.
+// roomOnWire is how many requests may be under way on a connection. rueidis has a ring of 1024, some of which it needs
+// itself.
 const roomOnWire = 256
 
 func newDedicated(client rueidis.DedicatedClient, w *Wire) *dedicated {
@@ -56,8 +58,8 @@ func (d *dedicated) listen(tasks *sync.WaitGroup, hooks rueidis.PubSubHooks) {
 func (d *dedicated) end(error) {}
 
 // catchUp regains the room of requests that were abandoned, also when no other is sent. However many they are, the
-// connection goes on: others use it, and the server may just be busy. It ends if the server replies to nothing for as long
-// as it may be silent.
+// connection goes on: others use it, and the server may just be busy. It ends if the server replies to nothing for as
+// long as it may be silent.
 func (d *dedicated) catchUp() {
 	before, answered := d.abandoned.Load(), d.answered.Load()
 	ctx, cancel := context.WithTimeout(d.wire.life, SilenceWithin)

@@ -1,5 +1,5 @@
-// Package rediswire has connections to a Redis server, as a store needs them that keeps locks there: each leads to one run
-// of one server, or has ended.
+// Package rediswire has connections to a Redis server, as a store needs them that keeps locks there: each leads to one
+// run of one server, or has ended.
 //
 //   - client.go: a client of rueidis' that connects only when asked to
 //   - wire.go: one connection, shared by all calls

@@ -109,7 +109,8 @@ func (e *Examination) clock(answer Reply, asked time.Time) store.Finding {
 	f.Found = fmt.Sprintf("the server's clock is %v from this machine's", ahead)
 	if ahead.Abs() > farOff {
 		f.Level = store.Warn
-		f.Why = "locks do not depend on it; tokens begin anew from the clock when data was lost, and one set back may " +
+		f.Why = "locks do not depend on it; tokens begin anew from the clock when data was lost, and one set back " +
+			"may " +
 			"repeat them"
 		f.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd)"
 	}
@@ -125,7 +126,8 @@ func (e *Examination) eviction() store.Finding {
 		f.Level = store.Fail
 		f.Found = "when its memory is full it throws away keys, and locks with them, by the policy " + policy
 		f.Why = "a lock that is evicted is granted to another client while its holder still works"
-		f.Fix = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; or give locks a server of their own"
+		f.Fix = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; or give locks a server of " +
+			"their own"
 	case unlimited && policy != "" && policy != "noeviction":
 		f.Level = store.Warn
 		f.Found = "the policy is " + policy + ", which has no effect while there is no maxmemory"
@@ -161,12 +163,14 @@ func (e *Examination) persistence() store.Finding {
 		e.config["save"] != "":
 		f.Level, f.Found = store.Fail, "the server failed to write its data to disk"
 		f.Why = "it refuses writes then: no lock is granted or renewed"
-		f.Fix = "free disk space or fix permissions of the folder that CONFIG GET dir names; the server's log has the reason"
+		f.Fix = "free disk space or fix permissions of the folder that CONFIG GET dir names; the server's log has " +
+			"the reason"
 		return f
 	case e.info.Get("aof_enabled") != "1":
 		f.Level, f.Found = store.Warn, "appendonly is off: a restart loses locks that were acknowledged"
 	case known && fsync != "always":
-		f.Level, f.Found = store.Warn, "appendfsync is "+fsync+": a crash of the machine loses locks of the last moments"
+		f.Level, f.Found = store.Warn, "appendfsync is "+fsync+": a crash of the machine loses locks of the last "+
+			"moments"
 	case !known:
 		f.Level, f.Found = store.Warn, "appendonly is on; appendfsync is not known, as CONFIG GET is not allowed"
 	default:
@@ -182,7 +186,8 @@ func (e *Examination) persistence() store.Finding {
 		f.Found += "; a node has no vote for max-ttl after that, so that no lock is granted twice"
 	case e.Delay > 0:
 		f.Level = store.OK
-		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to that ttl",
+		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to "+
+			"that ttl",
 			e.Delay)
 	}
 	return f
@@ -215,7 +220,8 @@ func (e *Examination) replication() store.Finding {
 		f.Found = "it is a " + role + " without replicas, as a node should be"
 	case replicas > e.Replicas:
 		f.Level = store.Warn
-		f.Why = "a failover to a replica that did not acknowledge loses grants: two clients can hold one lock for up to a ttl"
+		f.Why = "a failover to a replica that did not acknowledge loses grants: two clients can hold one lock for " +
+			"up to a ttl"
 		f.Fix = fmt.Sprintf("set wait-replicas=%d in the URL of all clients", replicas)
 	}
 	if lag := e.lag(); lag > farOff && f.Level == store.OK {

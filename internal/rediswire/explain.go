@@ -37,8 +37,12 @@ var refusals = []refusal{
 	{"DB index is out of range", true, "it has no database of this number"},
 	{"value is not an integer", true, "the mark is not what it should be"},
 	{"WRONGTYPE", true, "a key of another kind lies under one of our names"},
-	{"undeclared key", true, "it refuses scripts that touch keys which were not named beforehand, as those of a queue do; " +
-		"Dragonfly allows it with --default_lua_flags=allow-undeclared-keys"},
+	{
+		"undeclared key",
+		true,
+		"it refuses scripts that touch keys which were not named beforehand, as those of a queue do; " +
+			"Dragonfly allows it with --default_lua_flags=allow-undeclared-keys",
+	},
 	{"command called from script", true, "it lacks a command that locks need"},
 	{"not allowed from script", true, "it keeps scripts from a command that locks need"},
 	{"cluster support disabled", true, "it is no node of a cluster; name it with redis://"},
@@ -54,8 +58,8 @@ var refusals = []refusal{
 	{"BUSY", false, "it is busy with somebody's script"},
 }
 
-// repeated is what stands before the arguments of a command that a server does not know. It cuts them off after 128 bytes and
-// changes some, so that a password among them cannot be told from other text.
+// repeated is what stands before the arguments of a command that a server does not know. It cuts them off after 128
+// bytes and changes some, so that a password among them cannot be told from other text.
 const repeated = ", with args beginning with:"
 
 // Explain says what went wrong in a sentence, and whether trying again is of no use.
@@ -80,7 +84,7 @@ func Explain(err error) (why error, final bool) {
 	switch {
 	case errors.As(err, &credentials):
 		return err, false
-	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) || errors.Is(err, Nil):
+	case rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) || errors.Is(err, ErrNil):
 		return fmt.Errorf("%w: %w", ErrShape, err), false
 	case errors.Is(err, ErrHandshake):
 		return fmt.Errorf("it cannot be reached: %w", err), false
@@ -91,7 +95,8 @@ func Explain(err error) (why error, final bool) {
 	case errors.As(err, &unverified) || errors.As(err, &unknown) || errors.As(err, &host):
 		return fmt.Errorf("its certificate is not trusted: %w", err), true
 	case errors.Is(err, rueidis.ErrClosing), strings.Contains(err.Error(), net.ErrClosed.Error()):
-		return fmt.Errorf("it cannot be reached: %w", ErrCut), false // we have closed it ourselves, because it was of no use
+		// we have closed it ourselves, because it was of no use
+		return fmt.Errorf("it cannot be reached: %w", ErrCut), false
 	case isAlert(err):
 		return fmt.Errorf("TLS was refused: %w", err), true
 	}
@@ -112,9 +117,11 @@ func refusalText(err error) (said string, ok bool) {
 	return "", false
 }
 
-// Passes says whether the server refuses everything for now: to ask about each claim alone would only add to its trouble.
+// Passes says whether the server refuses everything for now: to ask about each claim alone would only add to its
+// trouble.
 func Passes(err error) bool {
-	return slices.ContainsFunc(refusals, func(r refusal) bool { return !r.final && strings.Contains(err.Error(), r.word) })
+	return slices.ContainsFunc(refusals,
+		func(r refusal) bool { return !r.final && strings.Contains(err.Error(), r.word) })
 }
 
 // isAlert says whether the other side ended TLS with an alert, as a server does that wants a certificate.

@@ -38,7 +38,8 @@ func TestExplainDialTimeout(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
 	_, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1")
-	if why, final := Explain(err); final || errors.Is(why, context.DeadlineExceeded) || !strings.Contains(why.Error(), "i/o timeout") {
+	if why, final := Explain(err); final || errors.Is(why, context.DeadlineExceeded) ||
+		!strings.Contains(why.Error(), "i/o timeout") {
 		t.Errorf("%v, final %v", why, final)
 	}
 }

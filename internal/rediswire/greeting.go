@@ -30,8 +30,8 @@ func (c *ownClient) connect(tasks *sync.WaitGroup, w *Wire) error {
 	return c.greet(ctx, own)
 }
 
-// greet makes the connection that of a user, with a name and a database. Servers that do not know HELLO are greeted in the
-// old way.
+// greet makes the connection that of a user, with a name and a database. Servers that do not know HELLO are greeted in
+// the old way.
 func (c *ownClient) greet(ctx context.Context, own *conn) error {
 	user, password := c.options.Username, c.options.Password
 	if give := c.options.AuthCredentialsFn; give != nil {
@@ -64,10 +64,12 @@ func (c *ownClient) greet(ctx context.Context, own *conn) error {
 	return err
 }
 
-// unknownHello reports whether a server refuses HELLO because it does not know it, or not with version 3 of the protocol.
+// unknownHello reports whether a server refuses HELLO because it does not know it, or not with version 3 of the
+// protocol.
 func unknownHello(r Refusal) bool {
 	said := strings.ToLower(string(r))
-	return strings.HasPrefix(said, "noproto") || strings.HasPrefix(said, "unknown command") && strings.Contains(said, "hello")
+	return strings.HasPrefix(said, "noproto") ||
+		strings.HasPrefix(said, "unknown command") && strings.Contains(said, "hello")
 }
 
 // all sends commands and returns the first error among their replies.

@@ -101,11 +101,17 @@ func (i *Info) Version() string { return strings.TrimPrefix(i.String(), "Redis "
 func (i *Info) Lacks() error {
 	switch {
 	case i.Get("run_id") == "":
-		return fmt.Errorf("it is %s, whose INFO has no run_id: nobody would notice a restart, and that locks may be lost with it; "+
-			"no setting of it helps, use Redis or Valkey", i)
+		return fmt.Errorf(
+			"it is %s, whose INFO has no run_id: nobody would notice a restart, and that locks may be lost with it; "+
+				"no setting of it helps, use Redis or Valkey",
+			i,
+		)
 	case i.Get("role") == "active-replica":
-		return fmt.Errorf("it is %s as an active replica: its peers take writes too, and the latest wins, so that two clients would "+
-			"hold one lock; set active-replica no", i)
+		return fmt.Errorf(
+			"it is %s as an active replica: its peers take writes too, and the latest wins, so that two clients would "+
+				"hold one lock; set active-replica no",
+			i,
+		)
 	}
 	return nil
 }

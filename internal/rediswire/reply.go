@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Nil is the error of a reply that has no value.
-var Nil = errors.New("redis nil message")
+// ErrNil is the error of a reply that has no value.
+var ErrNil = errors.New("redis nil message")
 
 // A Refusal is an error that a server has replied with. A leading "ERR " is cut off.
 type Refusal string
@@ -77,7 +77,7 @@ func Failures(n int, err error) []Reply {
 // Failure returns why there is no reply; nil if the server replied, whatever it was.
 func (r Reply) Failure() error { return r.failure }
 
-// Error returns why there is no reply, the Refusal that the server replied with, or Nil if the reply has no value.
+// Error returns why there is no reply, the Refusal that the server replied with, or ErrNil if the reply has no value.
 func (r Reply) Error() error {
 	switch {
 	case r.failure != nil:
@@ -85,7 +85,7 @@ func (r Reply) Error() error {
 	case r.kind == '-' || r.kind == '!':
 		return Refusal(strings.TrimPrefix(r.text, "ERR "))
 	case r.kind == '_':
-		return Nil
+		return ErrNil
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// The greatest sizes that a reply of a server may have. Nothing that a store asks for comes near them: what does is not the
-// reply of a Redis server.
+// The greatest sizes that a reply of a server may have. Nothing that a store asks for comes near them: what does is not
+// the reply of a Redis server.
 const (
 	mostBytes    = 64 << 20 // of one string
 	mostElements = 1 << 20  // of one array
@@ -28,7 +28,8 @@ func appendWord(b []byte, word string) []byte {
 	return append(b, '\r', '\n')
 }
 
-// A scanner finds the end of a reply whose bytes arrive piece by piece. It never reads a byte of a complete element twice.
+// A scanner finds the end of a reply whose bytes arrive piece by piece. It never reads a byte of a complete element
+// twice.
 type scanner struct {
 	at   int // up to where the reply was read
 	left int // how many elements are missing; 0: the reply has not begun
@@ -73,8 +74,8 @@ func lineAt(b []byte, at int) (line []byte, after int, ok bool) {
 	return bytes.TrimSuffix(b[at:at+end], []byte{'\r'}), at + end + 1, true
 }
 
-// head reads the first line of an element: how many elements belong to it, and the size of the string that follows, or -1
-// if none does.
+// head reads the first line of an element: how many elements belong to it, and the size of the string that follows, or
+// -1 if none does.
 func head(line []byte) (elements, size int, err error) {
 	if len(line) == 0 {
 		return 0, 0, fmt.Errorf("%w: an empty line", ErrShape)

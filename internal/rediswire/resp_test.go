@@ -2,6 +2,7 @@ package rediswire
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -55,7 +56,8 @@ func TestReplies(t *testing.T) {
 				want := replies[next]
 				next++
 				got, err := reply.Any()
-				if wrong, fails := want.want.(error); fails && !errors.Is(err, wrong) || !fails && !reflect.DeepEqual(got, want.want) {
+				wrong, fails := want.want.(error)
+				if fails && !errors.Is(err, wrong) || !fails && !reflect.DeepEqual(got, want.want) {
 					t.Errorf("%q in steps of %d: %#v and %v, want %#v", want.bytes, step, got, err, want.want)
 				}
 			}
@@ -78,7 +80,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte("$99999999999\r\n"), byte(1))
 	f.Fuzz(func(t *testing.T, data []byte, step byte) {
 		whole, pieces := readAll(data, len(data)), readAll(data, int(step))
-		if !reflect.DeepEqual(whole, pieces) {
+		if fmt.Sprintf("%+v", whole) != fmt.Sprintf("%+v", pieces) {
 			t.Errorf("at once %#v, and in steps of %d %#v", whole, step, pieces)
 		}
 	})

@@ -37,8 +37,8 @@ func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) Reply 
 	return reply
 }
 
-// run runs the script by its text or by its name. Over a connection of the store's own it keeps nothing of keys and args, so
-// that they cost no memory.
+// run runs the script by its text or by its name. Over a connection of the store's own it keeps nothing of keys and
+// args, so that they cost no memory.
 func (s *Script) run(ctx context.Context, over Doer, keys, args []string, withText bool) Reply {
 	if w, ok := over.(interface{ itself() *Wire }); ok {
 		if w := w.itself(); w.own != nil {

@@ -9,10 +9,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Wire is one connection to the server, shared by all calls: what is sent at the same time goes together. It leads to one
-// run of the server, and does not reconnect: so what is known of it stays true. Its end is noticed also when nothing is called.
+// A Wire is one connection to the server, shared by all calls: what is sent at the same time goes together. It leads to
+// one run of the server, and does not reconnect: so what is known of it stays true. Its end is noticed also when
+// nothing is called.
 //
-// No command is ever repeated. Scripts could be, as they know a claim by its ID, but whether to retry is the caller's decision.
+// No command is ever repeated. Scripts could be, as they know a claim by its ID, but whether to retry is the caller's
+// decision.
 type Wire struct {
 	Info Info // what the server reported when the connection was made
 
@@ -42,11 +44,11 @@ var (
 	ErrReplica  = errors.New("it is a replica, which can only be read; name the master")
 )
 
-// Connect makes a connection for commands, and reads from the server what it is. It may take as long as a dial. Tasks is
-// told of its goroutines.
+// Connect makes a connection for commands, and reads from the server what it is. It may take as long as a dial. Tasks
+// is told of its goroutines.
 //
-// If the client is one of NewClient, the connection is of the store's own, which costs less (see conn). Of a client that was
-// handed in, it takes a dedicated connection.
+// If the client is one of NewClient, the connection is of the store's own, which costs less (see conn). Of a client
+// that was handed in, it takes a dedicated connection.
 func Connect(tasks *sync.WaitGroup, client rueidis.Client) (*Wire, error) {
 	if own, ok := client.(*ownClient); ok {
 		w := newWire(client)
@@ -57,8 +59,8 @@ func Connect(tasks *sync.WaitGroup, client rueidis.Client) (*Wire, error) {
 	return ConnectPushes(tasks, client, rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
 }
 
-// ConnectPushes takes a dedicated connection from the client, for messages that the hooks are called with, and for commands
-// that take long. Otherwise it is like Connect.
+// ConnectPushes takes a dedicated connection from the client, for messages that the hooks are called with, and for
+// commands that take long. Otherwise it is like Connect.
 func ConnectPushes(tasks *sync.WaitGroup, client rueidis.Client, hooks rueidis.PubSubHooks) (*Wire, error) {
 	w := newWire(client)
 	conn, _ := client.Dedicate()
@@ -101,8 +103,8 @@ func (w *Wire) Dead() <-chan struct{} { return w.life.Done() }
 // Why returns why it has ended, once it has.
 func (w *Wire) Why() error { return w.why }
 
-// End ends the connection and notes why. It does not wait: the connection's own goroutine closes it, so that a call that
-// fails while the store is being closed starts nothing that Close does not know of.
+// End ends the connection and notes why. It does not wait: the connection's own goroutine closes it, so that a call
+// that fails while the store is being closed starts nothing that Close does not know of.
 func (w *Wire) End(why error) {
 	if why == nil {
 		why = ErrCut
@@ -142,8 +144,8 @@ func (w *Wire) Heed(reply *Reply) {
 // itself returns w, also from a type that it is embedded in.
 func (w *Wire) itself() *Wire { return w }
 
-// Switches returns how many calls so far had to wait for another goroutine to write or to read for them. It counts only on
-// connections of the store's own.
+// Switches returns how many calls so far had to wait for another goroutine to write or to read for them. It counts only
+// on connections of the store's own.
 func (w *Wire) Switches() int64 {
 	if w.own == nil {
 		return 0

@@ -1,9 +1,9 @@
-// Command soaktable writes what runs of holdfast verify have shown as a table into a page, between two markers:
+// Command soaktable writes the results of runs of holdfast verify as a table into a page, between two markers:
 //
 //	soaktable docs/guarantees.md reports/redis.json reports/etcd.json
 //
-// A report is named after its store. Stores go down and faults across: how often a fault was done, and how many violations
-// were found from its beginning until the next.
+// A report is named after its store. The table has a row for each store and a column for each kind of fault: how often
+// it was injected, and how many violations were found from its beginning until that of the next.
 package main
 
 import (

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/lab/report"
 )
 
-// A column is faults that are much the same, by the names that verify has for them.
+// A column is a group of similar faults, by their names in verify.
 type column struct {
 	title  string
 	faults []string
 }
 
-// columns are those of the table. A fault that is in none of them gets one of its own.
+// columns are the columns of the table. A fault that is in none of them gets its own.
 var columns = []column{
 	{"paused", []string{"pause", "pause-writer"}},
 	{"killed", []string{"kill"}},
@@ -33,14 +33,14 @@ var columns = []column{
 	{"clock set", []string{"clock-back", "clock-forward"}},
 }
 
-// A row is what one run has shown.
+// A row is the result of one run.
 type row struct {
 	store       string
 	run         *report.Run
-	done, found map[string]int // by fault: how often it was done, and what was found then
+	done, found map[string]int // by fault: how often it was injected, and how many violations followed
 }
 
-// noFault is where findings are counted before which nothing was broken.
+// noFault is the key of findings before the first fault.
 const noFault = ""
 
 func newRow(store string, run *report.Run) row {
@@ -59,7 +59,7 @@ func newRow(store string, run *report.Run) row {
 	return r
 }
 
-// blame is the fault that began last before a moment.
+// blame returns the fault that began last before an instant.
 func blame(faults []report.Fault, at history.Instant) string {
 	last := report.Fault{Name: noFault, Interval: history.Interval{Begin: -1}}
 	for _, f := range faults {
@@ -70,7 +70,7 @@ func blame(faults []report.Fault, at history.Instant) string {
 	return last.Name
 }
 
-// figure is a figure of the run.
+// figure returns a figure of the run by its name, or 0.
 func (r row) figure(name string) float64 {
 	for _, f := range r.run.Figures {
 		if f.Name == name {
@@ -80,7 +80,7 @@ func (r row) figure(name string) float64 {
 	return 0
 }
 
-// cell is how often the faults of a column were done, and what was found then.
+// cell returns how often the faults of a column were injected, and how many violations followed.
 func (r row) cell(c column) string {
 	done, found := 0, 0
 	for _, name := range c.faults {
@@ -93,7 +93,7 @@ func (r row) cell(c column) string {
 	return fmt.Sprintf("%d / %s", done, emphasized(found))
 }
 
-// emphasized is a number of violations, in bold if there are any.
+// emphasized returns a number of violations, in bold if there are any.
 func emphasized(n int) string {
 	if n == 0 {
 		return "0"
@@ -101,7 +101,7 @@ func emphasized(n int) string {
 	return fmt.Sprintf("**%d**", n)
 }
 
-// writeTable writes the rows, and how each is repeated.
+// writeTable writes the rows, and the commands that repeat them.
 func writeTable(w *strings.Builder, rows []row) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b row) int { return cmp.Compare(a.store, b.store) })
 	shown := shownColumns(rows)
@@ -114,23 +114,27 @@ func writeTable(w *strings.Builder, rows []row) {
 	writeLine(w, slices.Repeat([]string{"---"}, len(head)))
 	for _, r := range rows {
 		cells := []string{
-			r.store, r.run.End.Sub(r.run.Begin).Round(time.Second).String(), fmt.Sprint(r.run.Operations), emphasized(r.run.Violations()),
+			r.store, r.run.End.Sub(r.run.Begin).Round(time.Second).String(), fmt.Sprint(r.run.Operations),
+			emphasized(r.run.Violations()),
 		}
 		for _, c := range shown {
 			cells = append(cells, r.cell(c))
 		}
-		cells = append(cells, fmt.Sprintf("%v / %v", r.figure("updates lost without a fence"), r.figure("updates lost behind the fence")))
+		cells = append(cells,
+			fmt.Sprintf("%v / %v", r.figure("updates lost without a fence"), r.figure("updates lost behind the fence")))
 		writeLine(w, cells)
 	}
-	fmt.Fprint(w, "\nA cell has how often the faults of its column were done, and the violations that were found after them. To repeat a\n",
-		"cell, add `--faults` to the command of its row, with the names of its column that the row has:\n\n")
+	fmt.Fprint(w, "\nA cell has how often the faults of its column were injected, and the violations that were found ",
+		"after them. To\nrepeat a cell, add `--faults` to the command of its row, with the names of its column that ",
+		"the row has:\n\n")
 	for _, c := range shown {
 		fmt.Fprintf(w, "- %s: `%s`\n", c.title, strings.Join(done(rows, c), ","))
 	}
 	fmt.Fprint(w, "\n| store | run on | faults | command |\n|---|---|---|---|\n")
 	for _, r := range rows {
 		names := strings.Join(slices.Sorted(maps.Keys(r.done)), ",")
-		fmt.Fprintf(w, "| %s | %s | %s | `%s` |\n", r.store, r.run.Started.UTC().Format(time.DateOnly), names, r.run.Command)
+		fmt.Fprintf(w, "| %s | %s | %s | `%s` |\n", r.store, r.run.Started.UTC().Format(time.DateOnly), names,
+			r.run.Command)
 	}
 }
 
@@ -138,7 +142,7 @@ func writeLine(w *strings.Builder, cells []string) {
 	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// shownColumns are the columns that have something in them, and one for each fault that is in none.
+// shownColumns returns the columns that are not empty, and one for each fault that is in none of them.
 func shownColumns(rows []row) []column {
 	all := slices.Clone(columns)
 	for _, r := range rows {
@@ -151,7 +155,7 @@ func shownColumns(rows []row) []column {
 	return slices.DeleteFunc(all, func(c column) bool { return len(done(rows, c)) == 0 })
 }
 
-// done are the faults of a column that were done in any of the runs.
+// done returns the faults of a column that were injected in any of the runs.
 func done(rows []row, c column) []string {
 	var names []string
 	for _, name := range c.faults {

@@ -34,7 +34,10 @@ func at(name string, second history.Instant) report.Fault {
 func newRun(faults ...report.Fault) *report.Run {
 	return &report.Run{
 		Command: "holdfast verify --seed 1", Started: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
-		Interval: history.Interval{Begin: 1000, End: 1000 + 180*history.Instant(time.Second)}, Operations: 4711, Faults: faults,
+		Interval: history.Interval{
+			Begin: 1000,
+			End:   1000 + 180*history.Instant(time.Second),
+		}, Operations: 4711, Faults: faults,
 		Checks:  []report.Check{{Name: "exclusion", Judged: 5}},
 		Figures: []report.Figure{{Name: "updates lost without a fence", Value: 3}},
 	}
@@ -45,9 +48,11 @@ func TestMerge(t *testing.T) {
 	held := newRun(at("pause", 1), at("server-kill", 2), at("pause-writer", 3))
 	broken := newRun(at("pause", 1), at("earthquake", 5))
 	broken.Checks[0].Findings = []report.Finding{{Interval: at("", 6).Interval}, {Interval: at("", 0).Interval}}
-	broken.Checks = append(broken.Checks, report.Check{Calibration: true, Judged: 1, Findings: []report.Finding{{Interval: at("", 2).Interval}}})
+	broken.Checks = append(broken.Checks,
+		report.Check{Calibration: true, Judged: 1, Findings: []report.Finding{{Interval: at("", 2).Interval}}})
 	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("before\n"+beginMarker+"of last week\n"+endMarker+"after\n"), 0o600); err != nil {
+	before := "before\n" + beginMarker + "of last week\n" + endMarker + "after\n"
+	if err := os.WriteFile(page, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // what was written is replaced
@@ -61,8 +66,10 @@ func TestMerge(t *testing.T) {
 	}
 	for _, want := range []string{
 		"before\n" + beginMarker, endMarker + "after\n",
-		"| store | time | operations | violations | paused | server killed | earthquake | updates lost without a fence / behind it |\n",
-		"| etcd | 3m0s | 4711 | **2** | 1 / 0 | – | 1 / **1** | 3 / 0 |\n| redis | 3m0s | 4711 | 0 | 2 / 0 | 1 / 0 | – | 3 / 0 |\n",
+		"| store | time | operations | violations | paused | server killed | earthquake " +
+			"| updates lost without a fence / behind it |\n",
+		"| etcd | 3m0s | 4711 | **2** | 1 / 0 | – | 1 / **1** | 3 / 0 |\n" +
+			"| redis | 3m0s | 4711 | 0 | 2 / 0 | 1 / 0 | – | 3 / 0 |\n",
 		"- paused: `pause,pause-writer`\n- server killed: `server-kill`\n- earthquake: `earthquake`\n",
 		"| redis | 2026-02-03 | pause,pause-writer,server-kill | `holdfast verify --seed 1` |\n",
 	} {

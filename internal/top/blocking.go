@@ -36,10 +36,13 @@ func (l links) lines() (lines []string) {
 		lines = append(lines, l.chain...)
 	}
 	if l.sure {
-		lines = append(lines, "", "DEADLOCK: none of these can go on before another does")
+		lines = append(lines, "", "DEADLOCK: each of these waits for another of them")
 		for _, s := range l.circle.Cycle {
-			lines = append(lines, fmt.Sprintf("  %s waits for %s, where %s is ahead", owner(s.Owner), printable.Line(s.Name),
-				ownerOf(s.Blocker)))
+			lines = append(
+				lines,
+				fmt.Sprintf("  %s waits for %s, where %s is ahead", owner(s.Owner), printable.Line(s.Name),
+					ownerOf(s.Blocker)),
+			)
 		}
 	}
 	return lines
@@ -125,7 +128,7 @@ func holdersOf(q store.Queue) string {
 	}
 	switch {
 	case len(names) == 0:
-		return "nobody"
+		return "no claim"
 	case len(names) > 1:
 		return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 	}

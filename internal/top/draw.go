@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
-// A style is how a line of the screen looks.
+// A style is the appearance of a line of the screen.
 type style int
 
 const (
@@ -72,7 +72,7 @@ func (m *model) draw(c canvas) {
 type body struct {
 	summary, head string
 	lines         []string // at most a page of them
-	cursor        int      // the line with the cursor; -1: none
+	cursor        int      // the line with the cursor; -1 if there is none
 }
 
 func (m *model) body(rows []row, width int) (b body, help string) {
@@ -134,7 +134,10 @@ func newColumns(width int) columns {
 // join joins the cells of a row, which are those of model.cells.
 func (c columns) join(cells []string) string {
 	row := []string{
-		fit(cells[0], c.name), fit(cells[1], c.mode), fit(cells[2], c.holder), fitRight(cells[3], c.held), fitRight(cells[4], c.left),
+		fit(
+			cells[0],
+			c.name,
+		), fit(cells[1], c.mode), fit(cells[2], c.holder), fitRight(cells[3], c.held), fitRight(cells[4], c.left),
 	}
 	if c.token > 0 {
 		row = append(row, fitRight(cells[5], c.token))
@@ -188,20 +191,24 @@ func (m *model) table(rows []row, width int) body {
 func (m *model) detailBody(width int) body {
 	r, ok := m.rows[m.detail]
 	b := body{summary: "queue " + printable.Line(m.detail), cursor: -1}
-	cells := func(position, who, what, since, left, token string) string {
+	cells := func(position, owner, mode, since, left, token string) string {
 		rest := width - 12 - 10 - 6 - 6 - 20 - 5
-		return strings.Join([]string{fit(position, 12), fit(who, rest), fit(what, 10), fitRight(since, 6), fitRight(left, 6),
-			fitRight(token, 20)}, " ")
+		return strings.Join([]string{
+			fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6),
+			fitRight(token, 20),
+		}, " ")
 	}
 	if width < 80 {
-		cells = func(position, who, what, since, left, _ string) string {
+		cells = func(position, owner, mode, since, left, _ string) string {
 			rest := width - 12 - 10 - 6 - 6 - 4
-			return strings.Join([]string{fit(position, 12), fit(who, rest), fit(what, 10), fitRight(since, 6), fitRight(left, 6)}, " ")
+			return strings.Join(
+				[]string{fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6)},
+				" ")
 		}
 	}
-	b.head = cells("", "WHO", "WHAT", "FOR", "LEFT", "TOKEN")
+	b.head = cells("", "OWNER", "MODE", "FOR", "LEFT", "TOKEN")
 	if !ok {
-		return m.window(b, []string{"nobody holds it or waits for it"}, &m.scroll)
+		return m.window(b, []string{"it is not held, and no claim waits"}, &m.scroll)
 	}
 	var lines []string
 	for i, e := range r.Entries {
@@ -209,7 +216,8 @@ func (m *model) detailBody(width int) body {
 		if !e.Held {
 			position = fmt.Sprintf("waits %d", i-len(r.Holders())+1)
 		}
-		lines = append(lines, cells(position, owner(e.Owner), want(e), short(m.age(e)), short(m.left(r, e)), e.Token.String()))
+		lines = append(lines,
+			cells(position, owner(e.Owner), want(e), short(m.age(e)), short(m.left(r, e)), e.Token.String()))
 	}
 	if m.links.name == m.detail {
 		lines = append(lines, m.links.lines()...)

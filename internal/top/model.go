@@ -69,10 +69,17 @@ type model struct {
 }
 
 func newModel(store, prefix string) *model {
-	return &model{store: printable.Line(store), prefix: prefix, filter: prefix, rows: map[string]row{}, now: time.Now(), page: 1}
+	return &model{
+		store:  printable.Line(store),
+		prefix: prefix,
+		filter: prefix,
+		rows:   map[string]row{},
+		now:    time.Now(),
+		page:   1,
+	}
 }
 
-// receive takes what Watch reports.
+// receive applies a report of Watch.
 func (m *model) receive(batch []holdfast.Queue, err error, now time.Time) {
 	m.now = now
 	if err != nil {
@@ -162,7 +169,7 @@ const (
 	keyQuit            = "quit"
 )
 
-// press takes a key. It reports whether the program is to end.
+// press handles a key. It reports whether the program is to end.
 func (m *model) press(k key) (quit bool) {
 	if k == keyQuit {
 		return true
@@ -231,7 +238,7 @@ func (m *model) pressInTable(k key) (quit bool) {
 	return false
 }
 
-// edit takes a key into the filter.
+// edit applies a key to the filter.
 func (m *model) edit(k key) {
 	switch k {
 	case keyEnter:
@@ -264,7 +271,7 @@ func (m *model) move(n int) {
 	m.selected = rows[min(max(at+n, 0), len(rows)-1)].Name
 }
 
-// status returns the line that says how the store is, and whether it is a failure.
+// status returns the line about the state of the store, and whether it is a failure.
 func (m *model) status() (text string, failing bool) {
 	switch {
 	case m.failure != nil:

@@ -104,7 +104,8 @@ func TestCursor(t *testing.T) {
 		all = append(all, queue(fmt.Sprintf("q%02d", i), "x", time.Minute, time.Second, 0))
 	}
 	m.receive(all, nil, noon)
-	if text := drawn(t, m, 80, 14); !strings.Contains(text, "q00") || !strings.Contains(text, "q09") || strings.Contains(text, "q10") {
+	if text := drawn(t, m, 80, 14); !strings.Contains(text, "q00") || !strings.Contains(text, "q09") ||
+		strings.Contains(text, "q10") {
 		t.Errorf("the first page is\n%s", text)
 	}
 	m.press(keyEnd)
@@ -137,7 +138,8 @@ func TestFailureIsShown(t *testing.T) {
 	m.receive([]holdfast.Queue{queue("a", "x", time.Minute, time.Minute, 0)}, nil, noon)
 	m.receive(nil, errors.New("holdfast: watch: connection \x1b[2Jrefused"), noon)
 	m.now = noon.Add(7 * time.Second)
-	if text := drawn(t, m, 120, 10); !strings.Contains(text, "no connection for 7s") || !strings.Contains(text, "\na ") ||
+	if text := drawn(t, m, 120, 10); !strings.Contains(text, "no connection for 7s") ||
+		!strings.Contains(text, "\na ") ||
 		strings.Contains(text, "\x1b") {
 		t.Errorf("a failure is shown as\n%s", text)
 	}
@@ -146,7 +148,8 @@ func TestFailureIsShown(t *testing.T) {
 		t.Errorf("after the failure:\n%s", text)
 	}
 	m.receive(nil, &holdfast.Error{Op: "watch", Name: "bad", Err: holdfast.ErrFormat}, m.now)
-	if text := drawn(t, m, 120, 10); strings.Contains(text, "no connection") || !strings.Contains(text, "newer version") {
+	if text := drawn(t, m, 120, 10); strings.Contains(text, "no connection") ||
+		!strings.Contains(text, "newer version") {
 		t.Errorf("a queue that cannot be read is shown as\n%s", text)
 	}
 }
@@ -180,13 +183,27 @@ func TestBlocking(t *testing.T) {
 	demand := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	entry := func(id byte, name, owner string, state store.State, waits ...store.Wait) store.Entry {
 		return store.Entry{State: state, Left: time.Minute, Claim: store.Claim{
-			ID: store.ID{id}, Name: name, Demand: demand, Owner: &store.Owner{ID: owner}, Waits: waits, Ticket: uint64(id),
+			ID: store.ID{
+				id,
+			}, Name: name, Demand: demand, Owner: &store.Owner{ID: owner}, Waits: waits, Ticket: uint64(id),
 		}}
 	}
 	ann, bob := store.Wait{Name: "right", ID: store.ID{3}}, store.Wait{Name: "left", ID: store.ID{4}}
 	queues := map[string]store.Queue{
-		"left":  {Name: "left", Entries: []store.Entry{entry(1, "left", "ann", store.Held, ann), entry(4, "left", "bob", store.Waiting, bob)}},
-		"right": {Name: "right", Entries: []store.Entry{entry(2, "right", "bob", store.Held, bob), entry(3, "right", "ann", store.Waiting, ann)}},
+		"left": {
+			Name: "left",
+			Entries: []store.Entry{
+				entry(1, "left", "ann", store.Held, ann),
+				entry(4, "left", "bob", store.Waiting, bob),
+			},
+		},
+		"right": {
+			Name: "right",
+			Entries: []store.Entry{
+				entry(2, "right", "bob", store.Held, bob),
+				entry(3, "right", "ann", store.Waiting, ann),
+			},
+		},
 	}
 	read := func(_ context.Context, name string) (store.Queue, error) { return queues[name], nil }
 	first := follow(t.Context(), read, "left", links{})
@@ -196,7 +213,9 @@ func TestBlocking(t *testing.T) {
 	}
 	second := follow(t.Context(), read, "left", first)
 	text := strings.Join(second.lines(), "\n")
-	for _, want := range []string{"DEADLOCK", "ann waits for right, where bob is ahead", "bob waits for left, where ann is ahead"} {
+	for _, want := range []string{
+		"DEADLOCK", "ann waits for right, where bob is ahead", "bob waits for left, where ann is ahead",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
@@ -211,8 +230,9 @@ func TestBlocking(t *testing.T) {
 
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-1 * time.Second: "?", 0: "0ms", 850 * time.Millisecond: "850ms", 59 * time.Second: "59s", 200 * time.Second: "3m20s",
-		59 * time.Minute: "59m", 125 * time.Minute: "2h05m", 30 * time.Hour: "30h", 100 * 24 * time.Hour: "100d",
+		-1 * time.Second: "?", 0: "0ms", 850 * time.Millisecond: "850ms", 59 * time.Second: "59s",
+		200 * time.Second: "3m20s", 59 * time.Minute: "59m", 125 * time.Minute: "2h05m", 30 * time.Hour: "30h",
+		100 * 24 * time.Hour: "100d",
 	} {
 		if got := short(d); got != want {
 			t.Errorf("%v is written %q, want %q", d, got, want)

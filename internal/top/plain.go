@@ -57,12 +57,13 @@ func (m *model) cells(r row) []string {
 		longest = short(m.longest(r))
 	}
 	return []string{
-		printable.Line(r.Name), mode(r.Queue), holder(r.Queue), held, left, token, fmt.Sprint(len(r.Waiters())), longest,
+		printable.Line(r.Name), mode(r.Queue), holder(r.Queue), held, left, token, fmt.Sprint(len(r.Waiters())),
+		longest,
 	}
 }
 
-// Plain writes a line for each queue, and one for each that has changed since, at most once in an interval. A renewal is
-// not a change. It ends with ctx, or when Watch does.
+// Plain writes a line for each queue, and one for each that has changed since, at most once in an interval. A renewal
+// is not a change. It ends with ctx, or when Watch does.
 func Plain(ctx context.Context, w io.Writer, c Config) error {
 	m := newModel(c.Store, c.Prefix)
 	written := map[string]string{} // what was written of a queue, without times
@@ -144,7 +145,7 @@ func (m *model) writeChanged(w io.Writer, changed map[string]bool, written map[s
 	return nil
 }
 
-// fingerprint is what makes a queue worth another line: who holds it, and who waits.
+// fingerprint returns what makes a queue worth another line if it changes: its holders and waiters.
 func fingerprint(q holdfast.Queue) string {
 	var b strings.Builder
 	for _, e := range q.Entries {

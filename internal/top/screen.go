@@ -116,7 +116,7 @@ func (t *terminal) loop(ctx context.Context, events <-chan tcell.Event, reports 
 	}
 }
 
-// handle takes an event of the screen. It reports whether the program is to end.
+// handle handles an event of the screen. It reports whether the program is to end.
 func (t *terminal) handle(event tcell.Event) (quit bool) {
 	switch e := event.(type) {
 	case *tcell.EventResize:

@@ -72,7 +72,7 @@ func want(e holdfast.Entry) string {
 func holder(q holdfast.Queue) string {
 	holders := q.Holders()
 	if len(holders) == 0 {
-		return "nobody"
+		return "-"
 	}
 	text := owner(holders[0].Owner)
 	if more := len(holders) - 1; more > 0 {
@@ -81,7 +81,7 @@ func holder(q holdfast.Queue) string {
 	return text
 }
 
-// owner describes an owner in one line that does nothing to a terminal.
+// owner describes an owner in one printable line.
 func owner(o store.Owner) string { return printable.Line(o.String()) }
 
 // fit cuts text to a width in columns, with an ellipsis, and pads it. A character that is two columns wide is never cut

@@ -1,7 +1,8 @@
 // Package goredis keeps locks in Redis over a go-redis client: for one server, for a master that Sentinel watches, or
 // for a cluster.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}) // or NewFailoverClient, NewClusterClient, NewUniversalClient
+//	// or NewFailoverClient, NewClusterClient, NewUniversalClient
+//	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 //	s, err := goredis.New(ctx, client)
 //	locks := holdfast.New(s)
 //
@@ -68,7 +69,8 @@ func configOf(client redis.UniversalClient) (config redisstore.Config, get crede
 	case *redis.ClusterClient:
 		o := c.Options()
 		if o.ClusterSlots != nil {
-			return config, nil, fmt.Errorf("%w: a cluster client with its own ClusterSlots, as of NewFailoverClusterClient; "+
+			return config, nil, fmt.Errorf("%w: a cluster client with its own ClusterSlots, as of "+
+				"NewFailoverClusterClient; "+
 				"use NewFailoverClient", store.ErrUnsupported)
 		}
 		config.Addresses, config.Cluster = o.Addrs, true

@@ -142,7 +142,8 @@ func TestFailoverClient(t *testing.T) {
 	_, err := s.Failover()
 	testkit.Must(t, err)
 	testkit.Must(t, s.AwaitHealthy())
-	testkit.Await(t, "the new master is reached", func() bool { _, err := kept.Queue(t.Context(), "after"); return err == nil })
+	testkit.Await(t, "the new master is reached",
+		func() bool { _, err := kept.Queue(t.Context(), "after"); return err == nil })
 	if after := handOver(t, locks, "after"); after <= before {
 		t.Errorf("after the failover the token is %v, and before it was %v", after, before)
 	}
@@ -221,8 +222,9 @@ func TestClientIsNotClosed(t *testing.T) {
 func TestRefusedClients(t *testing.T) {
 	server := servers.Redis(t, servers.Password("open sesame"))
 	for name, client := range map[string]redis.UniversalClient{
-		"a ring":             redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}}),
-		"failover by reader": redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", RouteByLatency: true}),
+		"a ring": redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}}),
+		"failover by reader": redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m",
+			RouteByLatency: true}),
 	} {
 		t.Cleanup(func() { client.Close() })
 		if _, err := goredis.New(t.Context(), client); !errors.Is(err, holdfast.ErrUnsupported) {
@@ -233,14 +235,18 @@ func TestRefusedClients(t *testing.T) {
 		options redis.Options
 		final   bool // a provider may return another password next time
 	}{
-		"a wrong password":            {redis.Options{Username: "me", Password: "secret"}, true},
-		"a provider's wrong password": {redis.Options{CredentialsProvider: func() (string, string) { return "me", "secret" }}, false},
+		"a wrong password": {redis.Options{Username: "me", Password: "secret"}, true},
+		"a provider's wrong password": {redis.Options{CredentialsProvider: func() (string, string) {
+			return "me",
+				"secret"
+		}}, false},
 	} {
 		c.options.Addr = server.Addr()
 		client := redis.NewClient(&c.options)
 		t.Cleanup(func() { client.Close() })
 		_, err := goredis.New(t.Context(), client)
-		if err == nil || store.Final(err) != c.final || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), server.Addr()) {
+		if err == nil || store.Final(err) != c.final || strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), server.Addr()) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

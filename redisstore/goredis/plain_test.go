@@ -50,13 +50,16 @@ func TestFenceKey(t *testing.T) {
 	defer client.Close()
 	key := fence.Key{Redis: goredis.Scripts{Client: client}, Name: "{stock}:fence"}
 	const late, token = holdfast.Token(8 << 8), holdfast.Token(9 << 8)
-	if answer, err := key.Do(t.Context(), token, `return redis.call('GET', KEYS[1])`, []string{"{stock}"}); answer != nil || err != nil {
+	if answer, err := key.Do(t.Context(), token, `return redis.call('GET', KEYS[1])`,
+		[]string{"{stock}"}); answer != nil ||
+		err != nil {
 		t.Errorf("a script that finds nothing: %v, %v", answer, err)
 	}
-	if answer, err := key.Do(t.Context(), token, `return redis.call('INCRBY', KEYS[1], ARGV[1])`, []string{"{stock}"}, "7"); answer != int64(7) || err != nil {
+	answer, err := key.Do(t.Context(), token, `return redis.call('INCRBY', KEYS[1], ARGV[1])`, []string{"{stock}"}, "7")
+	if answer != int64(7) || err != nil {
 		t.Errorf("a write: %v, %v", answer, err)
 	}
-	_, err := key.Do(t.Context(), late, `return redis.call('SET', KEYS[1], ARGV[1])`, []string{"{stock}"}, "0")
+	_, err = key.Do(t.Context(), late, `return redis.call('SET', KEYS[1], ARGV[1])`, []string{"{stock}"}, "0")
 	if stale, ok := errors.AsType[*fence.StaleError](err); !ok || stale.Token != late || stale.Seen != token {
 		t.Errorf("a late write: %v", err)
 	}

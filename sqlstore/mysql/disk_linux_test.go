@@ -23,13 +23,8 @@ func TestDiskFull(t *testing.T) {
 	info, err := os.Stat(folder)
 	testkit.Must(t, err)
 	owner := info.Sys().(*syscall.Stat_t)
-	err = syscall.Mount(
-		"tmpfs",
-		folder,
-		"tmpfs",
-		0,
-		fmt.Sprintf("size=4m,mode=700,uid=%d,gid=%d", owner.Uid, owner.Gid),
-	)
+	err = syscall.Mount("tmpfs", folder, "tmpfs", 0,
+		fmt.Sprintf("size=4m,mode=700,uid=%d,gid=%d", owner.Uid, owner.Gid))
 	if errors.Is(err, syscall.EPERM) {
 		servers.LeaveOut(t, "this user may not mount a file system")
 	}

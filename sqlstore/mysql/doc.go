@@ -4,17 +4,18 @@
 //	locks, err := holdfast.Open(ctx, "mysql://app:password@db.example.com/app?tls=true")
 //
 // A URL may name several servers, of which the first writable one is used. Its parameters are tls (true, skip-verify,
-// preferred or false; preferred is the default), ca, cert, key and server-name for TLS, password-file, and socket. [New]
-// uses a database that the program has opened.
+// preferred or false; preferred is the default), ca, cert, key and server-name for TLS, password-file, and socket.
+// [New] uses a database that the program has opened.
 //
 // # Requirements
 //
 // The names of the tables and procedures begin with holdfast_. [Open] creates them if the user may. Otherwise the error
-// says what an administrator has to run: `holdfast schema mysql` prints it, with the privileges to grant ([Grants]). The
-// view holdfast_queues shows operators all holders and waiters. A binary log must have the format ROW or MIXED.
+// says what an administrator has to run: `holdfast schema mysql` prints it, with the privileges to grant ([Grants]).
+// The view holdfast_queues shows operators all holders and waiters. A binary log must have the format ROW or MIXED.
 //
-// A call that its client has abandoned still waits in the server for the row that it needs. Connections of [Open] have an
-// innodb_lock_wait_timeout of 5 s. Those of a database that is passed to [New] should have one too: the default is 50 s.
+// A call that its client has abandoned still waits in the server for the row that it needs. Connections of [Open] have
+// an innodb_lock_wait_timeout of 5 s. Those of a database that is passed to [New] should have one too: the default is
+// 50 s.
 //
 // In a cluster with several writable nodes (Galera, Group Replication), all clients must use the same node at any time,
 // through one address: the lock of a slot is not known to the other nodes. Do not name several of them in a URL.
@@ -23,11 +24,12 @@
 //
 // Each operation is one call of a procedure of the database, and therefore one transaction and one round trip: to
 // acquire, to release, to renew all leases of a client (see package routines). A connection prepares each call at its
-// first use, which takes one more round trip. The isolation level is READ COMMITTED, whatever the default is. A call that
-// the server rolled back after a deadlock or a lock wait timeout is repeated.
+// first use, which takes one more round trip. The isolation level is READ COMMITTED, whatever the default is. A call
+// that the server rolled back after a deadlock or a lock wait timeout is repeated.
 //
-// The database cannot notify clients of a grant. While claims of a client wait, it polls all of them with one call, every
-// 2 ms at first and every 100 ms later. A holder whose claim an operator broke learns of it from its next renewal.
+// The database cannot notify clients of a grant. While claims of a client wait, it polls all of them with one call,
+// every 2 ms at first and every 100 ms later. A holder whose claim an operator broke learns of it from its next
+// renewal.
 //
 // # Time
 //

@@ -17,7 +17,8 @@ const (
 	errAltered = finalError("the tables or procedures of Holdfast are missing or were altered; " +
 		"`holdfast schema mysql` prints what they should be")
 	errForbidden = finalError("this user may not create the tables of Holdfast: have an administrator run what " +
-		"`holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, DROP, CREATE VIEW, " +
+		"`holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, DROP, CREATE " +
+		"VIEW, " +
 		"CREATE ROUTINE, ALTER ROUTINE, SELECT, INSERT, UPDATE and DELETE on the database")
 )
 

@@ -36,15 +36,18 @@ func (e engine) Examine(ctx context.Context) []store.Finding {
 		"CAST(@@global.innodb_flush_log_at_trx_commit AS CHAR)").Scan(&f.version, &f.user, &f.clock, &f.flush)
 	took := time.Since(asked)
 	if err == nil {
-		err = e.DB.QueryRowContext(ctx,
-			"SELECT COUNT(*) FROM holdfast_claims WHERE deadline < (UNIX_TIMESTAMP(NOW(6)) - 300) * 1000000").Scan(&f.expired)
+		err = e.DB.QueryRowContext(
+			ctx,
+			"SELECT COUNT(*) FROM holdfast_claims WHERE deadline < (UNIX_TIMESTAMP(NOW(6)) - 300) * 1000000",
+		).Scan(&f.expired)
 	}
 	if err == nil {
 		f.variables, err = e.variables(ctx)
 	}
 	if err != nil {
 		return []store.Finding{{
-			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx, err).Error(),
+			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx,
+				err).Error(),
 			Why: "whether the server keeps what it has acknowledged is not known", Fix: "run doctor again",
 		}}
 	}
@@ -105,7 +108,8 @@ func (f *facts) clocks(asked time.Time) store.Finding {
 	if ahead.Abs() > farOff {
 		found.Level = store.Warn
 		found.Why = "deadlines are counted by the server's clock alone; one that is stepped forward ends leases at once"
-		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be slewed, " +
+		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be " +
+			"slewed, " +
 			"not stepped"
 	}
 	return found
@@ -138,8 +142,11 @@ func (f *facts) persistence() store.Finding {
 }
 
 func (f *facts) replication() store.Finding {
-	found := store.Finding{Check: "replication", Found: "no binary log: no replica, and nothing that a failover could " +
-		"lose"}
+	found := store.Finding{
+		Check: "replication",
+		Found: "no binary log: no replica, and nothing that a failover could " +
+			"lose",
+	}
 	if !f.isOn("log_bin") {
 		return found
 	}
@@ -169,7 +176,8 @@ func (f *facts) leftovers() store.Finding {
 	if f.expired > 0 {
 		found.Level = store.Warn
 		found.Found = fmt.Sprintf("%d claims expired five minutes ago and are still there", f.expired)
-		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock was set back"
+		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock " +
+			"was set back"
 		found.Fix = "SELECT * FROM holdfast_lines WHERE deadline < NOW(); holdfast break NAME"
 	}
 	return found

@@ -45,7 +45,7 @@ func Example() {
 // The program has opened a database already, and Holdfast uses its pool.
 func ExampleNew() {
 	ctx := context.Background()
-	// DSN is such as app:password@tcp(db.example.com)/app?interpolateParams=true
+	// Such as app:password@tcp(db.example.com)/app?interpolateParams=true.
 	db, err := sql.Open("mysql", os.Getenv("DSN"))
 	if err != nil {
 		log.Fatal(err)

@@ -97,8 +97,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// A clock that was set back leaves claims that expire later than their ttl allows. Here they are made so by hand. No
-// claim waits longer for that than a ttl from when it is first noticed.
+// A clock that was set back leaves claims that expire later than their ttl allows. Here they are made so by hand.
+// Nobody waits longer for that than a ttl from when it is first noticed.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second

@@ -48,12 +48,8 @@ func (h *harness) makeDatabase() error {
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	p := testkit.Proxy(t, h.server.Addr())
-	s, err := mysql.Open(
-		t.Context(),
-		h.server.URL("root", "", database),
-		mysql.WithPrefix(prefix),
-		mysql.Through(p.Addr()),
-	)
+	s, err := mysql.Open(t.Context(), h.server.URL("root", "", database), mysql.WithPrefix(prefix),
+		mysql.Through(p.Addr()))
 	testkit.Must(t, err)
 	return s, link{p.Link()}
 }
@@ -75,11 +71,8 @@ func (h *harness) Restart(keepData bool) error {
 }
 
 func (h *harness) Erase(name string, id store.ID) error {
-	_, err := h.db.Exec(
-		"DELETE FROM locks.holdfast_claims WHERE prefix = '' AND name = ? AND id = ?",
-		name,
-		id.String(),
-	)
+	_, err := h.db.Exec("DELETE FROM locks.holdfast_claims WHERE prefix = '' AND name = ? AND id = ?", name,
+		id.String())
 	return err
 }
 

@@ -42,7 +42,8 @@ func prepare(ctx context.Context, e *routines.Engine, steps []string) error {
 		case err != nil:
 			return err
 		case written > e.Format:
-			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written, e.Format)
+			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written,
+				e.Format)
 		case written == e.Format:
 			return i.conn.QueryRowContext(ctx, "SELECT identity FROM holdfast_meta").Scan(&e.Identity)
 		case written > len(steps):
@@ -65,8 +66,10 @@ func (i *installer) inspect(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !isNewEnough(version):
-		return finalError(fmt.Sprintf("the server is version %.40s; MariaDB 10.6 and MySQL 8.0 are the oldest that are supported",
-			version))
+		return finalError(
+			fmt.Sprintf("the server is version %.40s; MariaDB 10.6 and MySQL 8.0 are the oldest that are supported",
+				version),
+		)
 	case readOnly:
 		return errReadOnly
 	case !database.Valid:

@@ -26,14 +26,8 @@ func TestSchemaWithClient(t *testing.T) {
 	h.exec(t, "CREATE USER 'app'@'%'")
 	client := servers.Need(t, "mariadb")
 	for _, script := range []string{mysql.Schema(), mysql.Schema(), mysql.Grants()} {
-		command := exec.CommandContext(
-			t.Context(),
-			client,
-			"--no-defaults",
-			"--socket="+h.server.Socket(),
-			"--user=root",
-			database,
-		)
+		command := exec.CommandContext(t.Context(), client, "--no-defaults", "--socket="+h.server.Socket(),
+			"--user=root", database)
 		command.Stdin = strings.NewReader(script)
 		out, err := command.CombinedOutput()
 		if err != nil {

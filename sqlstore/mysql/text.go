@@ -41,7 +41,8 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 const place = `CAST(JSON_OBJECT('ticket', ticket, 'id', CONVERT(id USING utf8mb4),
 	'state', CONVERT(state USING utf8mb4), 'kind', CONVERT(kind USING utf8mb4), 'units', units, 'capacity', capacity,
 	'left', deadline - ` + clock + `,
-	'ttl', ttl, 'grace', grace, 'age', ` + clock + ` - since, 'turn', turn, 'waits', waits, 'details', details) AS BINARY)`
+	'ttl', ttl, 'grace', grace, 'age', ` + clock + ` - since, 'turn', turn, 'waits', waits,
+	'details', details) AS BINARY)`
 
 var text = routines.Text{
 	Join:    "CALL holdfast_join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -52,7 +53,8 @@ var text = routines.Text{
 	Look:    "CALL holdfast_look(?, ?, ?, ?)",
 	Expired: "CALL holdfast_expired(?)",
 	Queue:   "SELECT " + place + " FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
-	Names:   `SELECT DISTINCT name FROM holdfast_claims WHERE prefix = ? AND LOCATE(?, name) = 1 AND deadline > ` + clock,
+	Names: `SELECT DISTINCT name FROM holdfast_claims WHERE prefix = ? AND LOCATE(?, name) = 1 AND deadline > ` +
+		clock,
 	Page: "SELECT name, format, " + place + ` FROM holdfast_claims
 		WHERE prefix = ? AND LOCATE(?, name) = 1 AND name > ? ORDER BY name, seat LIMIT ?`,
 }

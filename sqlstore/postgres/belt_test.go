@@ -38,8 +38,8 @@ func TestTableRefusesSecondHolder(t *testing.T) {
 
 // insertHolder inserts another claim like one that is there, with a seat.
 func insertHolder(seat string) string {
-	return `INSERT INTO holdfast.claims SELECT prefix, name, ` + seat + `, slot, ticket + 1, 'other', state, kind,
-		units,
+	return `INSERT INTO holdfast.claims SELECT prefix, name, ` + seat +
+		`, slot, ticket + 1, 'other', state, kind, units,
 		capacity, deadline, ttl, grace, since, turn, inbox, waits, details, format FROM holdfast.claims WHERE id = $1`
 }
 

@@ -21,12 +21,8 @@ func TestDiskFull(t *testing.T) {
 	server := servers.Postgres(t)
 	disk := smallDisk(t, server)
 	s := openAt(t, urlAt(server.Addr()))
-	execute(
-		t,
-		server.DB(t),
-		"CREATE TABLESPACE small LOCATION '"+disk+"'",
-		"ALTER TABLE holdfast.claims SET TABLESPACE small",
-	)
+	execute(t, server.DB(t), "CREATE TABLESPACE small LOCATION '"+disk+"'",
+		"ALTER TABLE holdfast.claims SET TABLESPACE small")
 	held := testkit.Held(t, s, testkit.Claim("held", time.Minute))
 	filler := filepath.Join(filepath.Dir(disk), "filler")
 	fill(t, filler)

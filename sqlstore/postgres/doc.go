@@ -8,27 +8,27 @@
 //
 // # Requirements
 //
-// The tables and functions are in the schema holdfast. [Open] creates them if the user may. Otherwise the error says what
-// an administrator has to run: `holdfast schema postgres` prints it. After that the user needs USAGE on the schema;
-// SELECT, INSERT, UPDATE and DELETE on holdfast.claims; SELECT, INSERT and DELETE on holdfast.tombstones; SELECT and
-// UPDATE on holdfast.slots and holdfast.meta; and EXECUTE on the functions, where it was revoked from PUBLIC ([Grants]).
-// The view holdfast.queues shows operators all holders and waiters.
+// The tables and functions are in the schema holdfast. [Open] creates them if the user may. Otherwise the error says
+// what an administrator has to run: `holdfast schema postgres` prints it. After that the user needs USAGE on the
+// schema; SELECT, INSERT, UPDATE and DELETE on holdfast.claims; SELECT, INSERT and DELETE on holdfast.tombstones;
+// SELECT and UPDATE on holdfast.slots and holdfast.meta; and EXECUTE on the functions, where it was revoked from PUBLIC
+// ([Grants]). The view holdfast.queues shows operators all holders and waiters.
 //
 // # How it works
 //
-// Each operation is one call of a function of the database, and therefore one transaction and one round trip: to acquire,
-// to release, to renew all leases of a client (see package routines). It is correct at every isolation level that the
-// database may have as its default; only READ COMMITTED needs no retries. No statement stays prepared after its
-// transaction, so a pooler such as PgBouncer may be between, also in transaction mode.
+// Each operation is one call of a function of the database, and therefore one transaction and one round trip: to
+// acquire, to release, to renew all leases of a client (see package routines). It is correct at every isolation level
+// that the database may have as its default; only READ COMMITTED needs no retries. No statement stays prepared after
+// its transaction, so a pooler such as PgBouncer may be between, also in transaction mode.
 //
-// Keeping, polling and leaving read the front of a queue: its holders and the first waiter. Joining reads the whole queue,
-// which takes milliseconds with 10,000 waiters.
+// Keeping, polling and leaving read the front of a queue: its holders and the first waiter. Joining reads the whole
+// queue, which takes milliseconds with 10,000 waiters.
 //
-// When a waiting claim is granted or broken, its client is notified with NOTIFY on a channel of its own. Nothing else is
-// notified. While claims of a client wait, the client listens with one connection beside the pool. Since notifications
-// can be lost, it also polls twice a second. A client that only holds does not listen, and learns from its next renewal
-// that a claim was broken. Through a pooler no client can listen. Then it polls every 2 to 100 ms, or listens at another
-// URL: ?listen=postgres://…, [WithListener].
+// When a waiting claim is granted or broken, its client is notified with NOTIFY on a channel of its own. Nothing else
+// is notified. While claims of a client wait, the client listens with one connection beside the pool. Since
+// notifications can be lost, it also polls twice a second. A client that only holds does not listen, and learns from
+// its next renewal that a claim was broken. Through a pooler no client can listen. Then it polls every 2 to 100 ms, or
+// listens at another URL: ?listen=postgres://…, [WithListener].
 //
 // # Time
 //

@@ -22,7 +22,9 @@ func (e finalError) Error() string { return string(e) }
 const errAltered = finalError("the tables or functions of Holdfast are missing or were altered; " +
 	"`holdfast schema postgres` prints what they should be")
 
-var errReadOnly = errors.New("the server is read-only: it is a standby, or was set so; name the primary, or all servers")
+var errReadOnly = errors.New(
+	"the server is read-only: it is a standby, or was set so; name the primary, or all servers",
+)
 
 // codeOf returns the SQLSTATE of an error, or "". It also knows the errors of other drivers.
 func codeOf(err error) string {

@@ -17,8 +17,8 @@ import (
 func TestRolledBackByServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
-	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = " +
-		"'Lock'"
+	const blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type " +
+		"= 'Lock'"
 	const lock = "UPDATE holdfast.slots SET mark = mark WHERE slot = $1"
 	for name, test := range map[string]struct {
 		setting string
@@ -49,11 +49,8 @@ func TestRolledBackByServer(t *testing.T) {
 			t.Parallel()
 			s := testkit.Open(t, url)
 			claims := []store.Claim{
-				testkit.Held(
-					t,
-					s,
-					testkit.Claim("a", time.Minute),
-				), testkit.Held(t, s, testkit.Claim("b", time.Minute)),
+				testkit.Held(t, s,
+					testkit.Claim("a", time.Minute)), testkit.Held(t, s, testkit.Claim("b", time.Minute)),
 			}
 			first, second := slot(t, db, "min"), slot(t, db, "max")
 			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)

@@ -34,7 +34,8 @@ func (e *engine) Examine(ctx context.Context) []store.Finding {
 	took := time.Since(asked)
 	if err != nil {
 		return []store.Finding{{
-			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx, err).Error(),
+			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx,
+				err).Error(),
 			Why: "whether the server keeps what it has acknowledged is not known", Fix: "run doctor again",
 		}}
 	}
@@ -80,7 +81,8 @@ func (f *facts) clocks(asked time.Time) store.Finding {
 	if ahead.Abs() > farOff {
 		found.Level = store.Warn
 		found.Why = "deadlines are counted by the server's clock alone; one that is stepped forward ends leases at once"
-		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be slewed, " +
+		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be " +
+			"slewed, " +
 			"not stepped"
 	}
 	return found
@@ -95,7 +97,8 @@ func (f *facts) persistence() store.Finding {
 		found.Fix = "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf()"
 	case f.commit == "off":
 		found.Level = store.Fail
-		found.Why = "a crash of the server loses locks that were acknowledged: two clients can hold one until the ttl " +
+		found.Why = "a crash of the server loses locks that were acknowledged: two clients can hold one until the " +
+			"ttl " +
 			"has passed"
 		found.Fix = "ALTER ROLE " + pgx.Identifier{f.user}.Sanitize() + " SET synchronous_commit = on"
 	case f.fullPages == "off":
@@ -108,12 +111,15 @@ func (f *facts) persistence() store.Finding {
 }
 
 func (f *facts) replication() store.Finding {
-	found := store.Finding{Check: "replication", Found: fmt.Sprintf("%d standbys, none of them synchronous", f.standbys)}
+	found := store.Finding{
+		Check: "replication",
+		Found: fmt.Sprintf("%d standbys, none of them synchronous", f.standbys),
+	}
 	switch {
 	case f.syncNames != "" && (f.commit == "local" || f.commit == "off"):
 		found.Level = store.Warn
-		found.Found = fmt.Sprintf("%d standbys; synchronous_standby_names is %s, and synchronous_commit is %s", f.standbys,
-			store.Quote(f.syncNames), f.commit)
+		found.Found = fmt.Sprintf("%d standbys; synchronous_standby_names is %s, and synchronous_commit is %s",
+			f.standbys, store.Quote(f.syncNames), f.commit)
 		found.Why = "commits of this user do not wait for a standby: a failover loses the last grants"
 		found.Fix = "ALTER ROLE " + pgx.Identifier{f.user}.Sanitize() + " SET synchronous_commit = on"
 	case f.syncNames != "" && f.standbys == 0:
@@ -151,7 +157,8 @@ func (f *facts) leftovers() store.Finding {
 	case f.expired > 0:
 		found.Level = store.Warn
 		found.Found = fmt.Sprintf("%d claims expired five minutes ago and are still there", f.expired)
-		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock was set back"
+		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock " +
+			"was set back"
 		found.Fix = "SELECT * FROM holdfast.lines WHERE deadline < now(); holdfast break NAME"
 	case f.foreign > 0:
 		found.Level = store.Warn
@@ -184,7 +191,8 @@ func (e *engine) listening(ctx context.Context) store.Finding {
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing depends on it
 	var pid uint32
 	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		found.Level, found.Found = store.Warn, "the connection for notifications fails: "+e.Frame.Fault(ctx, err).Error()
+		found.Level, found.Found = store.Warn, "the connection for notifications fails: "+e.Frame.Fault(ctx, err).
+			Error()
 		found.Fix = "run doctor again"
 		return found
 	}

@@ -27,7 +27,7 @@ func both(primary, standby *servers.PostgresServer) string {
 }
 
 // TestFailoverLosesGrant: the standby has not received the newest grant when it is promoted, and grants the lock again.
-// Two clients believe that they hold it. The second has the greater token, since tickets follow the clock, so that a
+// There are two who believe to hold it. The second has the greater token, since tickets follow the clock, so that a
 // fence refuses the first. The first learns from its next Keep that its claim is gone.
 func TestFailoverLosesGrant(t *testing.T) {
 	t.Parallel()

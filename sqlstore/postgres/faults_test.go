@@ -86,10 +86,8 @@ func (s *scene) end(effect testkit.Effect) {
 		s.Logf("%d holds broke a rule while claims were lost", len(findings))
 		// Even then no ticket is given twice, and tokens rise in the order of the grants: a fence refuses the former
 		// holder.
-		findings = slices.DeleteFunc(
-			findings,
-			func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark },
-		)
+		findings = slices.DeleteFunc(findings,
+			func(f check.Finding) bool { return f.Rule != check.Unique && f.Rule != check.Mark })
 		outside := outcome.Outside(s.lost)
 		findings = append(append(findings, check.Overlap(outside)...), check.Tokens(outside)...)
 	}
@@ -105,11 +103,8 @@ func leftovers(t testing.TB, db *sql.DB) []string {
 	s, err := postgres.New(t.Context(), db) // which sweeps
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())
-	return column(
-		t,
-		db,
-		"SELECT 'claim '||name FROM holdfast.claims UNION ALL SELECT 'tombstone '||name FROM holdfast.tombstones",
-	)
+	return column(t, db,
+		"SELECT 'claim '||name FROM holdfast.claims UNION ALL SELECT 'tombstone '||name FROM holdfast.tombstones")
 }
 
 // TestFaults breaks something while processes contend. Through every fault believed holds exclude each other and tokens
@@ -212,9 +207,8 @@ func (s *scene) pauseBackend() {
 	testkit.Await(s, "a backend is stopped within a transaction", func() bool {
 		p = s.backend(others + " AND state = 'active'")
 		s.Must(child.Pause(p))
-		if s.count(
-			fmt.Sprintf(" FROM pg_locks WHERE pid = %d AND relation = 'holdfast.slots'::regclass AND granted", p.Pid),
-		) > 0 {
+		const locks = " FROM pg_locks WHERE pid = %d AND relation = 'holdfast.slots'::regclass AND granted"
+		if s.count(fmt.Sprintf(locks, p.Pid)) > 0 {
 			return true
 		}
 		s.Must(child.Resume(p))

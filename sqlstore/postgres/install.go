@@ -13,9 +13,9 @@ import (
 // creating is the key of the advisory lock that keeps clients from creating the tables at the same time.
 const creating = 0x686f6c6466617374 // "holdfast"
 
-// migrations are scripts from one format of the tables and functions to the next: the first from format 1 to 2, the last
-// to the format that this program knows. Each must update the format of all slots, which makes older programs refuse the
-// tables from then on.
+// migrations are scripts from one format of the tables and functions to the next: the first from format 1 to 2, the
+// last to the format that this program knows. Each must update the format of all slots, which makes older programs
+// refuse the tables from then on.
 var migrations []string
 
 // prepare checks the server, and creates or migrates the tables.
@@ -25,7 +25,9 @@ func (e *engine) prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case found.version < oldest:
-		return finalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that is supported", found.version/10000))
+		return finalError(
+			fmt.Sprintf("the server is version %d, and 13 is the oldest that is supported", found.version/10000),
+		)
 	case found.encoding != "UTF8":
 		return finalError("the database has the encoding " + found.encoding + ", and UTF8 is needed")
 	case found.readOnly:
@@ -51,17 +53,22 @@ type finding struct {
 
 // inspect reads what must be known of the server before it is used.
 func (e *engine) inspect(ctx context.Context) (f finding, err error) {
-	err = e.DB.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+	err = e.DB.QueryRowContext(ctx,
+		`SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
 		current_setting('transaction_read_only')::boolean,
-		to_regclass('holdfast.slots') IS NOT NULL, coalesce((SELECT string_agg(privilege || ' on ' || thing, ', ') FROM (
+		to_regclass('holdfast.slots') IS NOT NULL,
+		coalesce((SELECT string_agg(privilege || ' on ' || thing, ', ') FROM (
 			SELECT privilege, 'holdfast.' || name AS thing FROM (VALUES
 				('claims', 'SELECT'), ('claims', 'INSERT'), ('claims', 'UPDATE'), ('claims', 'DELETE'),
 				('tombstones', 'SELECT'), ('tombstones', 'INSERT'), ('tombstones', 'DELETE'),
-				('slots', 'SELECT'), ('slots', 'UPDATE'), ('meta', 'SELECT'), ('meta', 'UPDATE')) AS needed (name, privilege)
+				('slots', 'SELECT'), ('slots', 'UPDATE'), ('meta', 'SELECT'), ('meta', 'UPDATE'))
+				AS needed (name, privilege)
 				WHERE NOT has_table_privilege(to_regclass('holdfast.' || name), privilege)
 			UNION ALL SELECT 'EXECUTE', oid::regprocedure::text FROM pg_proc
-				WHERE pronamespace = to_regnamespace('holdfast') AND NOT has_function_privilege(oid, 'EXECUTE')) AS l), '')`,
-		e.Leading...).Scan(&f.version, &f.encoding, &f.readOnly, &f.tables, &f.lacking)
+				WHERE pronamespace = to_regnamespace('holdfast')
+				AND NOT has_function_privilege(oid, 'EXECUTE')) AS l), '')`,
+		e.Leading...).
+		Scan(&f.version, &f.encoding, &f.readOnly, &f.tables, &f.lacking)
 	return f, err
 }
 
@@ -103,7 +110,8 @@ func (e *engine) migrate(ctx context.Context) error {
 		case err != nil:
 			return err
 		case written > e.Format:
-			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written, e.Format)
+			return fmt.Errorf("%w: the tables have format %d, and this program knows %d", store.ErrFormat, written,
+				e.Format)
 		case slots != routines.Slots:
 			return errAltered
 		case written == e.Format:

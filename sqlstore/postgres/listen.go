@@ -152,12 +152,13 @@ func (l *listener) leave() {
 	}
 }
 
-// inspect returns an error for a read-only server, and sets pooled if a pooler is between: no notification arrives there.
-// A pooler reports another process id than the server does.
+// inspect returns an error for a read-only server, and sets pooled if a pooler is between: no notification arrives
+// there. A pooler reports another process id than the server does.
 func (l *listener) inspect(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	var readOnly bool
-	err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), current_setting('transaction_read_only')::boolean").Scan(&pid, &readOnly)
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), current_setting('transaction_read_only')::boolean").
+		Scan(&pid, &readOnly)
 	if err == nil && readOnly {
 		err = errReadOnly // the notifications come from another server
 	}

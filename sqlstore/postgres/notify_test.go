@@ -42,10 +42,8 @@ func eavesdrop(t *testing.T, server *servers.PostgresServer, c store.Claim) *eav
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Check(t, conn.Close(context.Background())) })
 	var inbox string
-	testkit.Must(
-		t,
-		conn.QueryRow(t.Context(), "SELECT inbox FROM holdfast.claims WHERE id = $1", c.ID.String()).Scan(&inbox),
-	)
+	testkit.Must(t,
+		conn.QueryRow(t.Context(), "SELECT inbox FROM holdfast.claims WHERE id = $1", c.ID.String()).Scan(&inbox))
 	if inbox == "" {
 		t.Fatal("the claim is to be notified at no channel")
 	}
@@ -149,12 +147,9 @@ func TestListenerReconnects(t *testing.T) {
 	if again := awaitListener(t, db, pid); again == pid {
 		t.Errorf("it listens with the process %d that was ended", pid)
 	}
-	statement(
-		t,
-		db,
+	statement(t, db,
 		"SELECT pg_notify('holdfast_' || inbox, 'held ' || id || ' ' || ticket) FROM holdfast.claims WHERE id = $1",
-		waiter.ID.String(),
-	)
+		waiter.ID.String())
 	testkit.AwaitTold(t, told, waiter.ID, "what only a notification says")
 	testkit.Keep(t, s, waiter, store.Waiting)
 	testkit.Leave(t, s, holder)
@@ -191,10 +186,8 @@ func TestPoolerIsNotListenedThrough(t *testing.T) {
 	})
 	testkit.Leave(t, s, first)
 	testkit.AwaitTold(t, told, waiter.ID, "the grant")
-	if queries := scalar(t, db, "SELECT string_agg(query, '; ') FROM pg_stat_activity"); strings.Contains(
-		queries,
-		"LISTEN ",
-	) {
+	if queries := scalar(t, db, "SELECT string_agg(query, '; ') FROM pg_stat_activity"); strings.Contains(queries,
+		"LISTEN ") {
 		t.Errorf("it listens: %s", queries)
 	}
 }

@@ -149,10 +149,10 @@ func configOf(at store.Location) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// Open returns a store in the database at a URL such as postgres://user:password@host:5432/database. What the URL leaves
-// out comes from the environment variables and files of libpq. Open creates the tables and functions if they are missing
-// and the user may create them. It returns a *store.Fault if the server cannot be reached, refuses the user or is too
-// old, and store.ErrFormat if a newer version has made the tables.
+// Open returns a store in the database at a URL such as postgres://user:password@host:5432/database. What the URL
+// leaves out comes from the environment variables and files of libpq. Open creates the tables and functions if they are
+// missing and the user may create them. It returns a *store.Fault if the server cannot be reached, refuses the user or
+// is too old, and store.ErrFormat if a newer version has made the tables.
 func Open(ctx context.Context, url string, options ...Option) (*sqlstore.Store, error) {
 	at, err := store.ParseLocation(url)
 	if err != nil {

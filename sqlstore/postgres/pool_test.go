@@ -202,11 +202,8 @@ func TestPoolUsedUp(t *testing.T) {
 			}
 			testkit.Must(t, <-acquired)
 			until := lease.Until()
-			testkit.Await(
-				t,
-				"the lease is renewed",
-				func() bool { return lease.Until().After(until) || lease.Err() != nil },
-			)
+			testkit.Await(t, "the lease is renewed",
+				func() bool { return lease.Until().After(until) || lease.Err() != nil })
 			testkit.Check(t, lease.Err())
 		})
 	}

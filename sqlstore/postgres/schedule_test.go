@@ -107,8 +107,7 @@ func joining(id string, units int, try bool) string {
 func keeping(id string, units int) string {
 	return fmt.Sprintf(
 		`SELECT * FROM holdfast.keep(1, '', '', json_build_array(json_build_object('i', 0, 'slot', 0, 'name',
-		$1::text, 'id', '%s', 'ticket', 0, 'units', %d, 'ttl', 60000000, 'grace', 0, 'turn', 0, 'waits', '', 'owner',
-			0)),
+		$1::text, 'id', '%s', 'ticket', 0, 'units', %d, 'ttl', 60000000, 'grace', 0, 'turn', 0, 'waits', '', 'owner', 0)),
 		'["{}"]')`,
 		id,
 		units,
@@ -190,14 +189,8 @@ func (s *schedule) call(ctx context.Context, o operation, name string, over int)
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf(
-			"%s: %q, problem %q, %d ahead, in its way %v",
-			o.name,
-			state.String,
-			problem.String,
-			ahead.Int64,
-			place.String != "",
-		)
+		return fmt.Sprintf("%s: %q, problem %q, %d ahead, in its way %v", o.name, state.String, problem.String,
+			ahead.Int64, place.String != "")
 	}
 }
 
@@ -231,12 +224,8 @@ func (s *schedule) atOnce(t *testing.T, beginning string, first, second operatio
 		go func() { answers <- s.call(t.Context(), o, name, i) }()
 		if !o.reads {
 			testkit.Await(t, o.name+" waits for the slot", func() bool {
-				return scalar(
-					t,
-					s.db,
-					"SELECT wait_event_type FROM pg_stat_activity WHERE pid = $1",
-					s.pids[i],
-				) == "Lock"
+				return scalar(t, s.db, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $1",
+					s.pids[i]) == "Lock"
 			})
 		}
 	}
@@ -251,14 +240,8 @@ func (s *schedule) check(t *testing.T, beginning string, first, second operation
 	t.Helper()
 	orders := []string{s.inOrder(t, beginning, first, second), s.inOrder(t, beginning, second, first)}
 	if got := s.atOnce(t, beginning, first, second); !slices.Contains(orders, got) {
-		return fmt.Sprintf(
-			"%s while %s:\n%s\n\none after the other:\n%s\n\nor:\n%s",
-			first.name,
-			second.name,
-			got,
-			orders[0],
-			orders[1],
-		)
+		return fmt.Sprintf("%s while %s:\n%s\n\none after the other:\n%s\n\nor:\n%s", first.name, second.name, got,
+			orders[0], orders[1])
 	}
 	return ""
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// A middlebox forgets idle connections silently: what is sent on them is lost. The lease is renewed on a new one,
-// however many of the old ones there are.
+// A middlebox forgets idle connections, and nobody is told: what is sent on them is swallowed. The lease is renewed on
+// a new one, however many of the old ones there are.
 func TestIdleConnectionsForgotten(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

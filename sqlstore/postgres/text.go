@@ -19,7 +19,8 @@ func Schema() string { return schema }
 func Grants() string { return grants }
 
 // answer selects the columns of a result.
-const answer = "SELECT coalesce(i, 0), coalesce(state, ''), coalesce(ticket, 0), coalesce(ahead, -1), coalesce(opens, 0), " +
+const answer = "SELECT coalesce(i, 0), coalesce(state, ''), coalesce(ticket, 0), coalesce(ahead, -1), " +
+	"coalesce(opens, 0), " +
 	"coalesce(problem, ''), coalesce(place, '') FROM "
 
 var text = routines.Text{

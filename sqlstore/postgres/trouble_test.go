@@ -70,8 +70,8 @@ func TestRefusedLogin(t *testing.T) {
 			nil},
 		{"unknown database", plain.URL("postgres", "right", "nowhere"), "there is no such database", nil},
 		{
-			"TLS demanded of a server without",
-			"postgres://postgres:right@" + plain.Addr() + "/postgres?sslmode=require",
+			"TLS demanded of a server without", "postgres://postgres:right@" + plain.Addr() +
+				"/postgres?sslmode=require",
 			"TLS", nil,
 		},
 		{"no TLS where the server demands it", urlAt(safe.Addr()), "refuses this user, password or database", nil},
@@ -104,13 +104,8 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	nobody, silent := testkit.Nobody(t), testkit.Silent(t)
 	testkit.CheckFault(t, openError(t, "postgres://me:secret@"+nobody+"/db"), false, "cannot be reached", nobody)
-	testkit.CheckFault(
-		t,
-		openError(t, "postgres://me:secret@"+silent+"/db?connect_timeout=1"),
-		false,
-		"cannot be reached",
-		silent,
-	)
+	testkit.CheckFault(t, openError(t, "postgres://me:secret@"+silent+"/db?connect_timeout=1"), false,
+		"cannot be reached", silent)
 	both := "postgres://me:secret@" + nobody + "," + silent + "/db?connect_timeout=1&sslmode=disable"
 	testkit.CheckFault(t, openError(t, both), false, "cannot be reached", nobody, silent)
 }
@@ -128,14 +123,8 @@ func TestOldServer(t *testing.T) {
 		"CREATE FUNCTION old.current_setting(text) RETURNS text LANGUAGE sql AS $$ "+
 			"SELECT CASE $1 WHEN 'server_version_num' THEN '120022' ELSE pg_catalog.current_setting($1) END $$",
 	)
-	testkit.CheckFault(
-		t,
-		openError(t, server.URL("old", "", "postgres")),
-		true,
-		"version 12",
-		"13 is the oldest",
-		server.Addr(),
-	)
+	testkit.CheckFault(t, openError(t, server.URL("old", "", "postgres")), true, "version 12", "13 is the oldest",
+		server.Addr())
 }
 
 // grants returns the privileges of postgres.Grants one by one, as in "SELECT ON holdfast.claims".
@@ -175,15 +164,8 @@ func TestSmallestGrants(t *testing.T) {
 		if privilege == "USAGE" {
 			privilege = "permission denied" // the server's own words
 		}
-		testkit.CheckFault(
-			t,
-			openError(t, u),
-			true,
-			"lacks",
-			privilege,
-			strings.TrimPrefix(on, "SCHEMA "),
-			server.Addr(),
-		)
+		testkit.CheckFault(t, openError(t, u), true, "lacks", privilege, strings.TrimPrefix(on, "SCHEMA "),
+			server.Addr())
 		if err := useUnchecked(t, db, u); err == nil {
 			t.Errorf("%s is not needed", grant)
 		} else if !strings.Contains(err.Error(), "42501") {
@@ -296,14 +278,14 @@ func TestAlteredTables(t *testing.T) {
 		calls       []string // those that must fail
 	}{
 		{"column renamed", "ALTER TABLE holdfast.claims RENAME COLUMN inbox TO outbox", []string{"Join", "Keep"}},
-		{"column dropped", "ALTER TABLE holdfast.claims DROP COLUMN deadline CASCADE",
-			[]string{"Join", "Keep", "Line", "Names"}},
+		{"column dropped", "ALTER TABLE holdfast.claims DROP COLUMN deadline CASCADE", []string{"Join", "Keep", "Line",
+			"Names"}},
 		{"type changed", "ALTER TABLE holdfast.slots ALTER COLUMN mark TYPE text", []string{"Join"}},
 		{"function dropped", "DROP FUNCTION holdfast.keep", []string{"Keep"}},
 		{"table dropped", "DROP TABLE holdfast.tombstones", []string{"Join"}},
 		{"slots deleted", "DELETE FROM holdfast.slots", []string{"Open", "Join", "Keep", "Leave", "Break", "Line"}},
-		{"slot deleted", "DELETE FROM holdfast.slots WHERE slot < 255",
-			[]string{"Open", "Join", "Keep", "Leave", "Break", "Line"}},
+		{"slot deleted", "DELETE FROM holdfast.slots WHERE slot < 255", []string{"Open", "Join", "Keep", "Leave",
+			"Break", "Line"}},
 		{"meta emptied", "DELETE FROM holdfast.meta", []string{"Open"}},
 		{"schema dropped", "DROP SCHEMA holdfast CASCADE", []string{"Join", "Keep", "Leave", "Break", "Line", "Names"}},
 	} {

@@ -37,7 +37,8 @@ func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, err
 	}
 	args := []any{
 		e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit,
-		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn), e.inbox(), waits,
+		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn),
+		e.inbox(), waits,
 		string(details),
 	}
 	a := e.newResults(1)
@@ -46,14 +47,15 @@ func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, err
 
 // Leave implements sqlstore.Engine.
 func (e *Engine) Leave(ctx context.Context, c *store.Claim) error {
-	_, err := e.queryOne(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), int64(c.Ticket),
-		c.TTL.Microseconds())
+	_, err := e.queryOne(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(),
+		int64(c.Ticket), c.TTL.Microseconds())
 	return err
 }
 
 // Break implements sqlstore.Engine.
 func (e *Engine) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := e.queryOne(ctx, e.Text.Break, e.Format, slotOf(e.Prefix, name), e.Prefix, name, int64(min(ticket, store.MaxTicket)))
+	_, err := e.queryOne(ctx, e.Text.Break, e.Format, slotOf(e.Prefix, name), e.Prefix, name,
+		int64(min(ticket, store.MaxTicket)))
 	return err
 }
 
@@ -118,7 +120,8 @@ func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result,
 	if err != nil {
 		return nil, err
 	}
-	answers, _, err := e.queryAll(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims), string(list))
+	answers, _, err := e.queryAll(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims),
+		string(list))
 	return answers, err
 }
 
@@ -154,7 +157,8 @@ func (e *Engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Re
 			_ = e.tidy(ctx, slotOf(e.Prefix, name), e.Prefix, name) // the next thorough poll finds it again
 		}
 	}
-	if again, _, err := e.queryAll(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims), false); err == nil {
+	if again, _, err := e.queryAll(ctx, len(waiting), e.Text.Look, e.Format, e.Prefix, string(claims),
+		false); err == nil {
 		return again, nil
 	}
 	return answers, nil // what was read first is still true
@@ -245,7 +249,8 @@ func (e *Engine) Sweep(ctx context.Context) error {
 }
 
 // queryAll makes a call that has n results. Untidy are the indexes of claims whose queues need to be tidied.
-func (e *Engine) queryAll(ctx context.Context, n int, text string, args ...any) (answers []sqlstore.Result, untidy []int, err error) {
+func (e *Engine) queryAll(ctx context.Context, n int, text string,
+	args ...any) (answers []sqlstore.Result, untidy []int, err error) {
 	a := e.newResults(n)
 	err = a.check(e.query(ctx, text, args, a.begin, a.scan))
 	return a.list, a.untidy, err
@@ -350,8 +355,9 @@ func readEntry(name, text string) (p store.Entry, err error) {
 		return p, err
 	}
 	p.Claim = store.Claim{
-		Name: name, Demand: store.Demand{Kind: kindOf(r.Kind), Units: r.Units, Limit: r.Capacity}, Ticket: r.Ticket, Turn: r.Turn,
-		TTL: micros(r.TTL), Grace: micros(r.Grace), Owner: &store.Owner{},
+		Name: name, Demand: store.Demand{Kind: kindOf(r.Kind), Units: r.Units, Limit: r.Capacity}, Ticket: r.Ticket,
+		Turn: r.Turn,
+		TTL:  micros(r.TTL), Grace: micros(r.Grace), Owner: &store.Owner{},
 	}
 	p.State, p.Left, p.Since = stateOf(r.State), micros(r.Left), time.Now().Add(-micros(r.Age))
 	if r.ID != "" {

@@ -1,9 +1,9 @@
 // Package routines is the engine of SQL databases that are servers. Each operation of the contract is one call of a
-// routine stored in the database, and therefore one transaction and one round trip. Locks of the database are never held
-// while the server waits for a client: the server commits before it writes the rows of the result, or, as PostgreSQL does,
-// right after it. The rows of 512 claims, the most that a client keeps with one call, fit into the buffer of a socket.
-// PostgreSQL and MySQL differ in the text of the routines, in the calls and in the meaning of errors. Everything else is
-// here.
+// routine stored in the database, and therefore one transaction and one round trip. Locks of the database are never
+// held while the server waits for a client: the server commits before it writes the rows of the result, or, as
+// PostgreSQL does, right after it. The rows of 512 claims, the most that a client keeps with one call, fit into the
+// buffer of a socket. PostgreSQL and MySQL differ in the text of the routines, in the calls and in the meaning of
+// errors. Everything else is here.
 //
 // # What the routines do
 //

@@ -33,8 +33,8 @@ const (
 	// badConnections is how many connections in a row may fail before a call returns an error.
 	badConnections = 3
 
-	// silence is how long a call must have waited in vain before all other connections become suspect too, if no response
-	// arrived on any of them meanwhile.
+	// silence is how long a call must have waited in vain before all other connections become suspect too, if no
+	// response arrived on any of them meanwhile.
 	silence = 100 * time.Millisecond
 
 	// reachableFor is for how long after its last response a server is taken to be reachable.
@@ -87,8 +87,8 @@ type Engine struct {
 	// Inbox returns the address for pushes to this client, or "". It is nil if there are no pushes.
 	Inbox func() string
 
-	// Usage returns how many connections of the pool below DB are in use, and how many may be. Discard closes those that
-	// are idle. Both are nil if DB has no pool below it.
+	// Usage returns how many connections of the pool below DB are in use, and how many may be. Discard closes those
+	// that are idle. Both are nil if DB has no pool below it.
 	Usage   func() (inUse, most int)
 	Discard func()
 
@@ -311,8 +311,8 @@ func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrB
 
 // explainNoConnection returns the error of a call that got no connection from the program's pool. If the program itself
 // uses all connections, that is a Fault that says so. A pool can also be exhausted because the server does not respond.
-// Then calls of this engine have connections, or the last call that had one failed, or no response arrived for long, and
-// the error is err. The engine's own pool can only be exhausted for that second reason.
+// Then calls of this engine have connections, or the last call that had one failed, or no response arrived for long,
+// and the error is err. The engine's own pool can only be exhausted for that second reason.
 func (e *Engine) explainNoConnection(ctx context.Context, err error) error {
 	own := int(e.holding.Load())
 	stats := e.DB.Stats()

@@ -40,11 +40,15 @@ func (e *engine) Examine(ctx context.Context) []store.Finding {
 		journal.Why = "without the write-ahead log readers and writers block each other"
 		journal.Fix = "move the file to a local disk; then sqlite3 FILE 'PRAGMA journal_mode = wal'"
 	}
-	return append(all,
+	return append(
+		all,
 		store.Finding{Check: "version", Found: "SQLite " + p.version},
 		journal,
-		store.Finding{Check: "clock", Found: "the file is of this machine, and deadlines count from its start: no clock " +
-			"can be wrong"},
+		store.Finding{
+			Check: "clock",
+			Found: "the file is of this machine, and deadlines count from its start: no clock " +
+				"can be wrong",
+		},
 	)
 }
 
@@ -71,7 +75,8 @@ func (e *engine) fileSystem() store.Finding {
 		f.Level = store.Fail
 		f.Why = "other machines can write to the file, and file locks of a network are not reliable: two clients can " +
 			"hold one lock"
-		f.Fix = "move the file to a local disk; for locks between machines use a server, such as redis:// or postgres://"
+		f.Fix = "move the file to a local disk; for locks between machines use a server, such as redis:// or " +
+			"postgres://"
 	}
 	return f
 }

@@ -94,7 +94,8 @@ func source(path string) string {
 		slashed = "/" + slashed // C:/ on Windows
 	}
 	u := url.URL{Scheme: "file", Path: slashed}
-	u.RawQuery = "mode=rw&_pragma=busy_timeout(0)&_pragma=synchronous(normal)" // rw: makeFile makes it, and SQLite never
+	// Rw: makeFile makes it, and SQLite never.
+	u.RawQuery = "mode=rw&_pragma=busy_timeout(0)&_pragma=synchronous(normal)"
 	return u.String()
 }
 

@@ -24,9 +24,9 @@ func TestNewerFileWhileOpen(t *testing.T) {
 		},
 		"Leave":       func(e *engine, _, waiter *store.Claim) error { return e.Leave(t.Context(), waiter) },
 		"Leave alone": func(e *engine, alone, _ *store.Claim) error { return e.Leave(t.Context(), alone) },
-		"Break": func(e *engine, _,
-			waiter *store.Claim) error {
-			return e.Break(t.Context(), "x", waiter.Ticket)
+		"Break": func(e *engine, _, waiter *store.Claim) error {
+			return e.Break(t.Context(), "x",
+				waiter.Ticket)
 		},
 		"Line":  func(e *engine, _, _ *store.Claim) error { _, err := e.Queue(t.Context(), "x"); return err },
 		"Names": func(e *engine, _, _ *store.Claim) error { _, err := e.Names(t.Context(), ""); return err },

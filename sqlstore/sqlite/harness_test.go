@@ -184,11 +184,8 @@ func (p *piped) Leave(ctx context.Context, c *store.Claim) error {
 }
 
 func (p *piped) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := over(
-		ctx,
-		p,
-		func(ctx context.Context) (struct{}, error) { return struct{}{}, p.engine.Break(ctx, name, ticket) },
-	)
+	_, err := over(ctx, p,
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, p.engine.Break(ctx, name, ticket) })
 	return err
 }
 

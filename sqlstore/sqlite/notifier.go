@@ -111,7 +111,8 @@ func (b *notifier) path(inbox string) string { return filepath.Join(b.folder, in
 
 // at calls do with the address of an inbox. Its name comes from the table: it must not lead out of the folder.
 func (b *notifier) at(inbox string, do func(*net.UnixAddr) error) error {
-	if inbox == "" || strings.ContainsFunc(inbox, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	if inbox == "" ||
+		strings.ContainsFunc(inbox, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		return fs.ErrInvalid
 	}
 	if !b.shared {

@@ -78,7 +78,9 @@ func newEngine(ctx context.Context, path string, options ...Option) (*engine, er
 	case "":
 		return nil, errors.New("which file? write sqlite:PATH, as in sqlite:/var/lib/app/locks.db")
 	case ":memory:":
-		return nil, errors.New("a file in memory is seen by nobody else: for locks within one process open memory: instead")
+		return nil, errors.New(
+			"a file in memory is seen by nobody else: for locks within one process open memory: instead",
+		)
 	}
 	e := &engine{
 		path: path, wall: time.Now,

@@ -83,8 +83,23 @@ func (tx *transaction) remove(c *store.Claim) (bool, error) {
 // values returns the columns of a claim that joins, except its ticket, seat and state.
 func (tx *transaction) values(c *store.Claim) ([]any, error) {
 	waits, details, err := tx.texts(c)
-	return []any{tx.prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit, tx.deadline(c), int64(c.TTL), int64(c.Grace),
-		tx.wall.UnixMicro(), c.Turn, tx.engine.notifier.name(), waits, details, format}, err
+	return []any{
+		tx.prefix,
+		c.Name,
+		c.ID.String(),
+		c.Kind.String(),
+		c.Units,
+		c.Limit,
+		tx.deadline(c),
+		int64(c.TTL),
+		int64(c.Grace),
+		tx.wall.UnixMicro(),
+		c.Turn,
+		tx.engine.notifier.name(),
+		waits,
+		details,
+		format,
+	}, err
 }
 
 // insertInto takes those values as ?1 to ?15; what follows gives ticket, seat and state.

@@ -28,10 +28,19 @@ type tally struct {
 func (tx *transaction) count(name string) (t tally, err error) {
 	var kind string
 	var newest int64
-	_, err = tx.one(`SELECT count(*), ifnull(sum(state = 'held'), 0), ifnull(sum(CASE state WHEN 'held' THEN units END), 0),
+	_, err = tx.one(
+		`SELECT count(*), ifnull(sum(state = 'held'), 0), ifnull(sum(CASE state WHEN 'held' THEN units END), 0),
 		ifnull(min(deadline), 0), ifnull(max(kind), ''), ifnull(max(capacity), 0), ifnull(max(format), 0)
-		FROM holdfast_claims WHERE prefix = ? AND name = ?`, []any{tx.prefix, name},
-		&t.count, &t.held, &t.used, &t.earliest, &kind, &t.head.Limit, &newest)
+		FROM holdfast_claims WHERE prefix = ? AND name = ?`,
+		[]any{tx.prefix, name},
+		&t.count,
+		&t.held,
+		&t.used,
+		&t.earliest,
+		&kind,
+		&t.head.Limit,
+		&newest,
+	)
 	t.newer = newest > format
 	t.head.Kind = kindOf(kind)
 	return t, err
@@ -65,14 +74,17 @@ func (tx *transaction) tidy(name string) (t tally, err error) {
 
 // expire removes expired claims and notifies their clients. If a client is dead, deliver then removes its socket.
 func (tx *transaction) expire(name string) error {
-	return tx.each("DELETE FROM holdfast_claims WHERE prefix = ? AND name = ? AND deadline <= ? RETURNING ticket, id, inbox",
-		[]any{tx.prefix, name, tx.now}, func(rows *sql.Rows) error {
+	return tx.each(
+		"DELETE FROM holdfast_claims WHERE prefix = ? AND name = ? AND deadline <= ? RETURNING ticket, id, inbox",
+		[]any{tx.prefix, name, tx.now},
+		func(rows *sql.Rows) error {
 			var ticket uint64
 			var id, inbox string
 			err := rows.Scan(&ticket, &id, &inbox)
 			tx.notify(inbox, id, store.Status{State: store.Gone, Ticket: ticket})
 			return err
-		})
+		},
+	)
 }
 
 // grantFitting grants the next claims that fit, and notifies their clients.
@@ -88,7 +100,8 @@ func (tx *transaction) grantFitting(name string, t *tally) error {
 		if next.demand().Exclusive() {
 			seat = 0
 		}
-		err = tx.exec("UPDATE holdfast_claims SET state = 'held', seat = ?, since = ? WHERE prefix = ? AND name = ? AND seat = ?",
+		err = tx.exec(
+			"UPDATE holdfast_claims SET state = 'held', seat = ?, since = ? WHERE prefix = ? AND name = ? AND seat = ?",
 			seat, tx.wall.UnixMicro(), tx.prefix, name, next.seat)
 		if err != nil {
 			return err
@@ -103,7 +116,8 @@ func (tx *transaction) grantFitting(name string, t *tally) error {
 // nextWaiting reads the first waiting claim behind r's seat into r.
 func (tx *transaction) nextWaiting(name string, r *row) (bool, error) {
 	return tx.one(`SELECT seat, ticket, id, kind, units, capacity, inbox FROM holdfast_claims
-		WHERE prefix = ? AND name = ? AND seat > ? AND state = 'waiting' ORDER BY seat LIMIT 1`, []any{tx.prefix, name, r.seat},
+		WHERE prefix = ? AND name = ? AND seat > ? AND state = 'waiting' ORDER BY seat LIMIT 1`,
+		[]any{tx.prefix, name, r.seat},
 		&r.seat, &r.ticket, &r.id, &r.kind, &r.units, &r.limit, &r.inbox)
 }
 
@@ -291,15 +305,22 @@ func (tx *transaction) leave(c *store.Claim) (sqlstore.Result, error) {
 		t, err = tx.tidy(c.Name)
 	}
 	if err == nil && !t.newer && !found && c.Ticket == 0 {
-		err = tx.exec(`INSERT INTO holdfast_tombstones (id, prefix, name, deadline) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			c.ID.String(), tx.prefix, c.Name, tx.now+int64(c.TTL))
+		err = tx.exec(
+			`INSERT INTO holdfast_tombstones (id, prefix, name, deadline) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			c.ID.String(),
+			tx.prefix,
+			c.Name,
+			tx.now+int64(c.TTL),
+		)
 	}
 	return sqlstore.Result{Err: newer(t)}, err
 }
 
 // Break implements sqlstore.Engine.
 func (e *engine) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.breakTicket(name, ticket) }))
+	_, err := resultError(
+		write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.breakTicket(name, ticket) }),
+	)
 	return err
 }
 

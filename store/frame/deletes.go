@@ -38,8 +38,8 @@ type DeletesConfig[H comparable] struct {
 	// Limit is how long the server may take for what is pending. It is set before the first claim is deleted.
 	Limit time.Duration
 
-	// Delete deletes claims of one session, and calls Done for each. What may still land of those that are Unsure is made
-	// void before. It is not an error if the session is over.
+	// Delete deletes claims of one session, and calls Done for each. What may still land of those that are Unsure is
+	// made void before. It is not an error if the session is over.
 	Delete func(ctx context.Context, all []Position[H]) error
 
 	// Deleted is called when nothing of a claim stands any more, nor can come to, and its session lives. The Mutex of

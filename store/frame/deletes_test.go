@@ -52,7 +52,14 @@ func (t *deletesTest) takes(d time.Duration) { t.server.change(func() { t.server
 // claim returns the position of a claim of the session.
 func (t *deletesTest) claim(n byte, unsure bool) frame.Position[int] {
 	t.Helper()
-	return frame.Position[int]{ID: store.ID{n}, Name: "a", Session: t.open(), Key: "k", Ticket: uint64(n), Unsure: unsure}
+	return frame.Position[int]{
+		ID:      store.ID{n},
+		Name:    "a",
+		Session: t.open(),
+		Key:     "k",
+		Ticket:  uint64(n),
+		Unsure:  unsure,
+	}
 }
 
 // check demands how many claims were deleted, by how many calls, and that a claim is pending or not.
@@ -177,7 +184,12 @@ func TestDeletesOfLostSession(t *testing.T) {
 
 // TestGiveUp: the error of a Join is told as it is, and final only if nothing of the claim stands nor can come to.
 func TestGiveUp(t *testing.T) {
-	final, passing := &store.Fault{Final: true, Err: errors.New("forbidden")}, &store.Fault{Err: errors.New("no answer")}
+	final, passing := &store.Fault{
+		Final: true,
+		Err:   errors.New("forbidden"),
+	}, &store.Fault{
+		Err: errors.New("no answer"),
+	}
 	for name, test := range map[string]struct {
 		unsure      bool
 		err, failed error // of the Join, and of the delete

@@ -97,7 +97,8 @@ func TestRefused(t *testing.T) {
 	if _, err := f.Begin(t.Context(), "", time.Second); !errors.Is(err, store.ErrBadName) {
 		t.Errorf("no name: %v", err)
 	}
-	if _, err := f.CheckAll(t.Context(), []store.Claim{{Name: "x"}, {Name: "\xff"}}); !errors.Is(err, store.ErrBadName) {
+	if _, err := f.CheckAll(t.Context(), []store.Claim{{Name: "x"}, {Name: "\xff"}}); !errors.Is(err,
+		store.ErrBadName) {
 		t.Errorf("a bad name of two: %v", err)
 	}
 	if _, err := f.Begin(canceled, "x", time.Second); !errors.Is(err, context.Canceled) {
@@ -188,7 +189,8 @@ func TestUntil(t *testing.T) {
 		call := f.Call(t.Context(), time.Minute)
 		defer call.End()
 		time.Sleep(time.Second)
-		if got, want := call.Until(store.Held, 10*time.Second), sent.Add(10*time.Second-102*time.Millisecond); got != want {
+		if got, want := call.Until(store.Held, 10*time.Second),
+			sent.Add(10*time.Second-102*time.Millisecond); got != want {
 			t.Errorf("until %v, want %v", got, want)
 		}
 		if got := call.Until(store.Gone, 10*time.Second); !got.IsZero() {

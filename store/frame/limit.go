@@ -37,8 +37,8 @@ type sharedLimit struct {
 const freshPart = 16
 
 // Shared is Within for clients that look at nothing in a context but its end: where ctx can't end by itself, calls of a
-// short while share one context, without ctx's values, and where it can, the timer is only set if the call has to wait. A
-// timer for each call would cost more than all else that a store does for it.
+// short while share one context, without ctx's values, and where it can, the timer is only set if the call has to wait.
+// A timer for each call would cost more than all else that a store does for it.
 func (f *Frame) Shared(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}

@@ -43,7 +43,8 @@ func TestRecord(t *testing.T) {
 				t.Errorf("it is shown as %+v", p)
 			}
 			if !p.Since.Equal(test.since) {
-				t.Errorf("%v, granted for %v: it is shown since %v, want %v", test.state, test.held, p.Since, test.since)
+				t.Errorf("%v, granted for %v: it is shown since %v, want %v", test.state, test.held, p.Since,
+					test.since)
 			}
 		}
 	})

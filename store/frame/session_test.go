@@ -161,7 +161,8 @@ func TestSilentRenewal(t *testing.T) {
 		t.server.change(func() { t.server.takes = time.Minute })
 		began := time.Now()
 		err := t.Renew().Await(t.Context())
-		if err == nil || err.Error() != "test: no response in 5s" || time.Since(began) != 5*time.Second || !ses.Until().Equal(until) {
+		if err == nil || err.Error() != "test: no response in 5s" || time.Since(began) != 5*time.Second ||
+			!ses.Until().Equal(until) {
 			t.Errorf("%v after %v, and Until has moved by %v", err, time.Since(began), ses.Until().Sub(until))
 		}
 	})

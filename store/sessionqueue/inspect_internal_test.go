@@ -10,20 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A drainingLine is a server whose queue has one claim after another ahead of "own", each of which leaves before it can
-// be watched. It has what the tests need, and no more.
-type drainingLine struct {
+// A drainingQueue is a server whose queue has one claim after another ahead of "own", each of which leaves before it
+// can be watched. It has what the tests need, and no more.
+type drainingQueue struct {
 	Server[int]
 	ahead int // how many are still to be seen
 }
 
-func (*drainingLine) Open(context.Context) (session int, ttl time.Duration, sent time.Time, err error) {
+func (*drainingQueue) Open(context.Context) (session int, ttl time.Duration, sent time.Time, err error) {
 	return 1, time.Minute, time.Now(), nil
 }
 
-func (*drainingLine) End(context.Context, int) {}
+func (*drainingQueue) End(context.Context, int) {}
 
-func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
+func (d *drainingQueue) Queue(context.Context, int, string) ([]Entry, error) {
 	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
 	own := Entry{Key: "own", Demand: all}
 	if d.ahead == 0 {
@@ -33,15 +33,15 @@ func (d *drainingLine) Line(context.Context, int, string) ([]Entry, error) {
 	return []Entry{{Key: fmt.Sprint("other", d.ahead), Demand: all}, own}, nil
 }
 
-func (*drainingLine) Unwatch(int, Watch) {}
+func (*drainingQueue) Unwatch(int, Watch) {}
 
-func (*drainingLine) Watch(context.Context, int, Watch) (there bool, err error) { return false, nil }
+func (*drainingQueue) Watch(context.Context, int, Watch) (there bool, err error) { return false, nil }
 
 // What is ahead of a claim leaves faster than it can be watched, more often than a look reads the queue: the claim is
 // granted all the same, without waiting for its next Keep.
 func TestLineThatDrainsFast(t *testing.T) {
 	t.Parallel()
-	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{ahead: 2 * maxInspections}})
+	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingQueue{ahead: 2 * maxInspections}})
 	s.mu.Lock()
 	s.doubt(c)
 	s.mu.Unlock()
@@ -58,7 +58,7 @@ func TestLineThatDrainsFast(t *testing.T) {
 // The node of a waiting claim is deleted by others, and then the one ahead of it: it is not granted.
 func TestDeletedClaimIsNotGranted(t *testing.T) {
 	t.Parallel()
-	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingLine{}})
+	s, c, pushes := waitingIn(t, Config[int]{Server: &drainingQueue{}})
 	own, ahead := Watch{Key: c.Key}, Watch{Key: "other"}
 	s.mu.Lock()
 	c.waitsFor, c.noOthers = []Watch{ahead}, true

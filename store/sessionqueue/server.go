@@ -26,7 +26,8 @@ type Server[S comparable] interface {
 	QueueKey(name string) string
 
 	// Make makes the node of a claim, with this data, at the end of its queue. The error is ErrAgain if that is to be
-	// tried again at once. unsure reports that the node may have been made, or may still be, although there is an error.
+	// tried again at once. unsure reports that the node may have been made, or may still be, although there is an
+	// error.
 	Make(ctx context.Context, in S, c *store.Claim, data string) (made Made, unsure bool, err error)
 
 	// Queue returns the nodes of a queue in their order. It may be behind what the server knows, but not behind what it
@@ -39,18 +40,19 @@ type Server[S comparable] interface {
 	// Read returns what a node says. The node is zero if there is none.
 	Read(ctx context.Context, in S, key string) (Node, error)
 
-	// Watch has the store notified once by [Store.Changed]. It reports false, and sets nothing, if there is no such node.
+	// Watch has the store notified once by [Store.Changed]. It reports false, and sets nothing, if there is no such
+	// node.
 	Watch(ctx context.Context, in S, w Watch) (there bool, err error)
 
-	// Unwatch says that the store need not be notified of a watch any more. It does not block. A server whose watches cost
-	// nothing may keep it.
+	// Unwatch says that the store need not be notified of a watch any more. It does not block. A server whose watches
+	// cost nothing may keep it.
 	Unwatch(in S, w Watch)
 
 	// Confirm demands in one step that these nodes are there as described, writes what is new of them, and sets the
-	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session, or
-	// the zero time if it has not. refused is the index of a node that is not there or not so; then nothing was done. It
-	// is -1 otherwise. With an error, refused is the index of a node that can't be confirmed for another reason, or -1 if
-	// that concerns all.
+	// Version of those. What it finds is no older than its call. It returns as of when that has extended the session,
+	// or the zero time if it has not. refused is the index of a node that is not there or not so; then nothing was
+	// done. It is -1 otherwise. With an error, refused is the index of a node that can't be confirmed for another
+	// reason, or -1 if that concerns all.
 	Confirm(ctx context.Context, in S, updates []Update) (alive time.Time, refused int, err error)
 
 	// Marker returns the key of a node that Confirm makes beside that of a claim which has fewer units from now on, and

@@ -18,9 +18,10 @@ type Config[S comparable] struct {
 	// MaxUpdates is how many claims one Confirm may have. 0: any number.
 	MaxUpdates int
 
-	// WatchOwn says that a watch is cheap enough to have one on the node of every claim that stands for a while, and that
-	// events come in the order in which things have happened. Then it is noticed at once if others delete a claim's node,
-	// and a claim holds as soon as what it waits for has left. Otherwise its queue is read before it holds.
+	// WatchOwn says that a watch is cheap enough to have one on the node of every claim that stands for a while, and
+	// that events come in the order in which things have happened. Then it is noticed at once if others delete a
+	// claim's node, and a claim holds as soon as what it waits for has left. Otherwise its queue is read before it
+	// holds.
 	WatchOwn bool
 
 	// RenewApart says that Confirm does not extend the session: Keep has it renewed as well.
@@ -29,9 +30,9 @@ type Config[S comparable] struct {
 	// Foreign says that other programs have nodes in the queues too, and may put them ahead of those that are there.
 	Foreign bool
 
-	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the queue is
-	// read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once: otherwise the
-	// queue is read then. It costs one watch more for each claim that waits.
+	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the queue
+	// is read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once:
+	// otherwise the queue is read then. It costs one watch more for each claim that waits.
 	WatchTwo bool
 }
 
@@ -58,11 +59,13 @@ func New[S comparable](config Config[S]) *Store[S] {
 		joining: map[store.ID]chan struct{}{},
 		watches: map[Watch]*watching[S]{},
 	}
-	s.doubts = frame.NewDoubts(s.Frame, frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Inspect: s.inspectAll})
+	s.doubts = frame.NewDoubts(s.Frame,
+		frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Inspect: s.inspectAll})
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
 		Server: s.Server, Mutex: s.mu, Lost: s.loseClaims, Renewed: s.afterRenewal,
 	})
-	s.deletes = frame.NewDeletes(s.Frame, frame.DeletesConfig[S]{Sessions: s.Sessions, Limit: s.TTL / 2, Delete: s.delete})
+	s.deletes = frame.NewDeletes(s.Frame,
+		frame.DeletesConfig[S]{Sessions: s.Sessions, Limit: s.TTL / 2, Delete: s.delete})
 	return s
 }
 

@@ -26,7 +26,7 @@ func (*shrinkingLine) Open(context.Context) (session int, ttl time.Duration, sen
 
 func (*shrinkingLine) End(context.Context, int) {}
 
-func (l *shrinkingLine) Line(context.Context, int, string) (entries []Entry, err error) {
+func (l *shrinkingLine) Queue(context.Context, int, string) (entries []Entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
@@ -80,19 +80,24 @@ func TestWatchTwo(t *testing.T) {
 		{name: "two at once", ahead: []string{"a", "b"}, leave: []step{{"a", "b"}}},
 		{name: "three", ahead: []string{"a", "b", "c"}, leave: []step{{"a"}, {"b"}, {"c"}}, reads: 1},
 		{name: "three, the last first", ahead: []string{"a", "b", "c"}, leave: []step{{"c"}, {"a"}, {"b"}}, reads: 1},
-		{name: "three, the middle one first", ahead: []string{"a", "b", "c"}, leave: []step{{"b"}, {"a"}, {"c"}}, reads: 1},
-		{name: "three, two at once", ahead: []string{"a", "b", "c"}, leave: []step{{"a"}, {"b", "c"}}, reads: uncertain},
-		{name: "five", ahead: []string{"a", "b", "c", "d", "e"}, leave: []step{{"a"}, {"b"}, {"c"}, {"d"}, {"e"}}, reads: 1},
+		{name: "three, the middle one first", ahead: []string{"a", "b", "c"}, leave: []step{{"b"}, {"a"}, {"c"}},
+			reads: 1},
+		{name: "three, two at once", ahead: []string{"a", "b", "c"}, leave: []step{{"a"}, {"b", "c"}},
+			reads: uncertain},
+		{name: "five", ahead: []string{"a", "b", "c", "d", "e"}, leave: []step{{"a"}, {"b"}, {"c"}, {"d"}, {"e"}},
+			reads: 1},
 		{
 			name: "two, of which one is watched", ahead: []string{"a", "b"}, leave: []step{{"a"}, {"b"}}, reads: 1,
 			other: func(c *Config[int]) { c.WatchTwo = false },
 		},
 		{
-			name: "two, of which the watched one leaves first", ahead: []string{"a", "b"}, leave: []step{{"b"}, {"a"}}, reads: 1,
+			name: "two, of which the watched one leaves first", ahead: []string{"a", "b"}, leave: []step{{"b"}, {"a"}},
+			reads: 1,
 			other: func(c *Config[int]) { c.WatchTwo = false },
 		},
 		{
-			name: "where a claim's own node is not watched", ahead: []string{"a", "b"}, leave: []step{{"a"}, {"b"}}, reads: 2,
+			name: "where a claim's own node is not watched", ahead: []string{"a", "b"}, leave: []step{{"a"}, {"b"}},
+			reads: 2,
 			other: func(c *Config[int]) { c.WatchOwn = false },
 		},
 		{
@@ -154,7 +159,8 @@ func TestEventsAfterReconnect(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if early != store.Waiting || c.state != store.Waiting || s.claims[c.ID] != nil {
-		t.Errorf("it is %v before its line is read and %v after, and it is there: %v", early, c.state, s.claims[c.ID] != nil)
+		t.Errorf("it is %v before its line is read and %v after, and it is there: %v", early, c.state,
+			s.claims[c.ID] != nil)
 	}
 }
 

@@ -293,7 +293,8 @@ func TestBreak(t *testing.T) {
 	s, a, b := newPair(t, 0)
 	a.acquire()
 	for _, n := range s.nodes {
-		n.node.Do(n.clock(s.now), n.run, &vote.Request{Op: vote.Break, MaxTTL: maxTTL, Key: lockKey, Ticket: a.ticket, TTL: maxTTL})
+		n.node.Do(n.clock(s.now), n.run,
+			&vote.Request{Op: vote.Break, MaxTTL: maxTTL, Key: lockKey, Ticket: a.ticket, TTL: maxTTL})
 	}
 	b.acquire()
 	s.must(a.holds() && b.holds() && b.ticket > a.ticket, "both hold, and the fence tells them apart")

@@ -31,7 +31,8 @@ func (w *world) believed(a *actor, ticket uint64, first bool) {
 // other is a claim of another client on the same lock that is believed to hold.
 func (w *world) other(than *client) *actor {
 	for _, c := range w.clients {
-		if o := c.actor; o != nil && c != than && c.key == than.key && c.alive && o.broken == 0 && o.claim.Holds(o.local(w)) {
+		if o := c.actor; o != nil && c != than && c.key == than.key && c.alive && o.broken == 0 &&
+			o.claim.Holds(o.local(w)) {
 			return o
 		}
 	}
@@ -95,11 +96,13 @@ func (w *world) suspect(a *actor, l *life, node int) {
 		s := w.nodes[e.node]
 		k, now := s.node.Keys[a.key], s.clock(w.now)
 		switch {
-		case l.orphan || !a.alive || s.dead || s.stepped || s.broke > l.end0 || k.Value != l.value || now.Milliseconds() > k.End:
+		case l.orphan || !a.alive || s.dead || s.stepped || s.broke > l.end0 || k.Value != l.value ||
+			now.Milliseconds() > k.End:
 		case !s.up || a.frozen+idle > w.now || l.active+idle > w.now:
 			w.suspect(a, l, e.node)
 		default:
-			w.complain(Residue, "%s is over for %v, and node %d has its key, on which nobody works", l.value, w.now-l.end0, e.node)
+			w.complain(Residue, "%s is over for %v, and node %d has its key, on which nobody works", l.value,
+				w.now-l.end0, e.node)
 		}
 	}})
 }

@@ -246,7 +246,8 @@ func (c *client) admit(w *world, s vote.Step) {
 		w.transmit(c, nil, &s.Send[i])
 	}
 	if s.Wake != 0 {
-		w.at(c.rate.to(s.Wake), event{client: c, do: func(w *world, _ *event) { c.admit(w, c.admitter.Wake(c.local(w))) }})
+		w.at(c.rate.to(s.Wake),
+			event{client: c, do: func(w *world, _ *event) { c.admit(w, c.admitter.Wake(c.local(w))) }})
 	}
 }
 

@@ -62,7 +62,8 @@ func TestControls(t *testing.T) {
 			if len(found) == 0 {
 				t.Fatalf("no %s in %d schedules", c.want, schedules)
 			}
-			t.Logf("%v\nto see it: go test ./redlock/internal/sim -run TestSchedules -seed=%d -without=%d -v", found[0], at, c.off)
+			t.Logf("%v\nto see it: go test ./redlock/internal/sim -run TestSchedules -seed=%d -without=%d -v", found[0],
+				at, c.off)
 		})
 	}
 }

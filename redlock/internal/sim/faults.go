@@ -53,7 +53,8 @@ func (w *world) planFaults() {
 		kind := w.weighted(&weights)
 		s := w.nodes[w.random.IntN(len(w.nodes))]
 		c := w.clients[w.random.IntN(len(w.clients))]
-		d := w.between(0, []time.Duration{5 * time.Millisecond, 100 * time.Millisecond, maxTTL * 3 / 2}[w.random.IntN(3)])
+		d := w.between(0,
+			[]time.Duration{5 * time.Millisecond, 100 * time.Millisecond, maxTTL * 3 / 2}[w.random.IntN(3)])
 		if w.theme == amnesia && (kind == restartTrusted || kind == cutLink) {
 			d = w.between(0, 2*maxTTL) // so that others are asked in the meantime
 		}
@@ -80,7 +81,9 @@ func (w *world) weighted(weights *[kinds]int) int {
 // another client holds.
 func (w *world) spring(e *event, a *vote.Answer) {
 	op, yes := w.weather.ambushOp, a.Code == vote.Granted || a.Code == vote.Kept
-	if !yes || e.req.Op != op || w.now >= w.calm || op == vote.Take && w.theme != sleepers && w.other(e.client) == nil || !w.chance(w.weather.ambush) {
+	if !yes || e.req.Op != op || w.now >= w.calm ||
+		op == vote.Take && w.theme != sleepers && w.other(e.client) == nil ||
+		!w.chance(w.weather.ambush) {
 		return
 	}
 	d := w.between(0, 2*time.Millisecond)
@@ -91,7 +94,8 @@ func (w *world) spring(e *event, a *vote.Answer) {
 		d = w.between(e.client.life()*4/5, e.client.life()*2)
 	}
 	s, c := w.nodes[e.node], e.client
-	w.at(w.now+w.between(0, 2*time.Millisecond), event{do: func(w *world, _ *event) { w.strike(w.weather.kind, s, c, d) }})
+	w.at(w.now+w.between(0, 2*time.Millisecond),
+		event{do: func(w *world, _ *event) { w.strike(w.weather.kind, s, c, d) }})
 }
 
 // strike is one fault.

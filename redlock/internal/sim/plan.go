@@ -27,7 +27,22 @@ const (
 	lockstep              // all clients do the same at the same time
 )
 
-var themes = []theme{anything, anything, anything, amnesia, amnesia, amnesia, amnesia, mud, ambushes, fickle, fickle, fickle, fickle, sleepers}
+var themes = []theme{
+	anything,
+	anything,
+	anything,
+	amnesia,
+	amnesia,
+	amnesia,
+	amnesia,
+	mud,
+	ambushes,
+	fickle,
+	fickle,
+	fickle,
+	fickle,
+	sleepers,
+}
 
 // plan makes the schedule: everything that chance decides before it begins.
 func (w *world) plan() {
@@ -76,7 +91,12 @@ func (w *world) plan() {
 func (w *world) planNodes() {
 	fresh := w.wild && w.chance(200)
 	for i := range w.rules.Nodes {
-		s := &server{node: vote.Node{Off: w.off}, number: i, rate: w.rate(), offset: epoch + w.between(0, 10*time.Minute)}
+		s := &server{
+			node:   vote.Node{Off: w.off},
+			number: i,
+			rate:   w.rate(),
+			offset: epoch + w.between(0, 10*time.Minute),
+		}
 		s.start()
 		if !fresh {
 			s.node.Do(s.clock(0), s.run, &vote.Request{Op: vote.Init, MaxTTL: maxTTL})
@@ -122,8 +142,9 @@ func (w *world) planClients() {
 func (w *world) planClient(number int) *client {
 	c := &client{
 		number: number, rules: &w.rules, key: lockKey, rate: w.rate(), alive: true, rounds: 1 + w.random.IntN(4),
-		ttl:      []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, maxTTL}[w.random.IntN(3)],
-		holdFor:  w.between(time.Millisecond, []time.Duration{5 * time.Millisecond, 1200 * time.Millisecond}[w.random.IntN(2)]),
+		ttl: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, maxTTL}[w.random.IntN(3)],
+		holdFor: w.between(time.Millisecond,
+			[]time.Duration{5 * time.Millisecond, 1200 * time.Millisecond}[w.random.IntN(2)]),
 		think:    w.between(0, []time.Duration{2 * time.Millisecond, 800 * time.Millisecond}[w.random.IntN(2)]),
 		keepAt:   []int{33, 33, 33, 70, 93}[w.random.IntN(5)],
 		renews:   !w.chance(250),
@@ -160,7 +181,9 @@ func (w *world) planClient(number int) *client {
 	case anything, lockstep:
 	}
 	if w.theme == anything && w.chance(100) { // it knows a ticket that no node here does
-		c.floor = uint64((epoch + w.between(11*time.Minute, 15*time.Minute)).Microseconds()) //nolint:gosec // after 1970
+		c.floor = uint64(
+			(epoch + w.between(11*time.Minute, 15*time.Minute)).Microseconds(),
+		) //nolint:gosec // after 1970
 	}
 	if c.ttl < maxTTL && w.chance(100) {
 		c.grace = c.ttl / 2
@@ -188,7 +211,12 @@ func (w *world) planWeather() {
 	case amnesia:
 		w.weather = weather{lose: w.pick(200, 10, 50), slow: w.pick(200, 20, 100)}
 	case mud:
-		w.weather = weather{lose: w.pick(300, 20, 100), twice: w.pick(100, 50), slow: w.pick(900, 300, 500), verySlow: w.pick(200, 20)}
+		w.weather = weather{
+			lose:     w.pick(300, 20, 100),
+			twice:    w.pick(100, 50),
+			slow:     w.pick(900, 300, 500),
+			verySlow: w.pick(200, 20),
+		}
 	case ambushes:
 		w.weather = weather{lose: w.pick(200, 50), slow: w.pick(500, 100, 300), ambush: w.pick(1000, 50, 150, 400)}
 	case fickle:
@@ -197,7 +225,8 @@ func (w *world) planWeather() {
 		return
 	case sleepers:
 		w.weather = weather{lose: w.pick(300, 20), slow: w.pick(500, 50, 200), ambush: w.pick(1000, 50, 150)}
-		w.weather.ambushOp, w.weather.kind = []vote.Op{vote.Take, vote.Raise, vote.Keep, vote.Keep}[w.random.IntN(4)], pauseClient
+		w.weather.ambushOp, w.weather.kind = []vote.Op{vote.Take, vote.Raise, vote.Keep, vote.Keep}[w.random.IntN(4)],
+			pauseClient
 		return
 	case lockstep:
 		w.weather = weather{fixed: true}

@@ -41,7 +41,8 @@ func TestSchedules(t *testing.T) {
 			seen[i] += n
 		}
 		for _, f := range r.Findings {
-			t.Errorf("seed %d: %v\nto see it: go test ./redlock/internal/sim -run TestSchedules -seed=%[1]d -v", seed, f)
+			t.Errorf("seed %d: %v\nto see it: go test ./redlock/internal/sim -run TestSchedules -seed=%[1]d -v", seed,
+				f)
 		}
 		return !t.Failed()
 	})

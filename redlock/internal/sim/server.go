@@ -150,5 +150,10 @@ func (s *server) save() {
 	}
 	record := *s.node.Record
 	record.Trusted = 0 // an operator does not lie
-	s.saved = &vote.Node{Record: &record, Keys: maps.Clone(s.node.Keys), Tombs: maps.Clone(s.node.Tombs), Off: s.node.Off}
+	s.saved = &vote.Node{
+		Record: &record,
+		Keys:   maps.Clone(s.node.Keys),
+		Tombs:  maps.Clone(s.node.Tombs),
+		Off:    s.node.Off,
+	}
 }

@@ -19,20 +19,27 @@ func TestNobodySleepsWhileItIsFree(t *testing.T) {
 	for _, c := range []struct{ nodes, clients, giveUp int }{
 		{3, 2, 0}, {3, 5, 0}, {5, 2, 0}, {5, 5, 0}, {5, 10, 0}, {3, 5, 100}, {5, 5, 100}, {3, 5, 400},
 	} {
-		t.Run(fmt.Sprintf("%d nodes, %d clients, %d in 1000 give up", c.nodes, c.clients, c.giveUp), func(t *testing.T) {
-			for seed := range uint64(40) {
-				w := contention(seed, c.nodes, c.clients)
-				if idle := w.longestIdle(c.giveUp); idle > mostIdle {
-					t.Fatalf("seed %d: at %v the lock was free for %v, and somebody waited", seed, w.now, idle)
+		t.Run(
+			fmt.Sprintf("%d nodes, %d clients, %d in 1000 give up", c.nodes, c.clients, c.giveUp),
+			func(t *testing.T) {
+				for seed := range uint64(40) {
+					w := contention(seed, c.nodes, c.clients)
+					if idle := w.longestIdle(c.giveUp); idle > mostIdle {
+						t.Fatalf("seed %d: at %v the lock was free for %v, and somebody waited", seed, w.now, idle)
+					}
 				}
-			}
-		})
+			},
+		)
 	}
 }
 
 // contention is a world in which all is well, and all clients want one lock.
 func contention(seed uint64, nodes, clients int) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, 8)), highest: map[string]uint64{}, end: time.Hour} //nolint:gosec // a seed is the point
+	w := &world{
+		random:  rand.New(rand.NewPCG(seed, 8)),
+		highest: map[string]uint64{},
+		end:     time.Hour,
+	} //nolint:gosec // a seed is the point
 	w.rules = vote.Rules{
 		Nodes: nodes, MaxTTL: 10 * time.Second, DriftPart: drift, Poll: 5 * time.Second,
 		Chance: func(d time.Duration) time.Duration { return time.Duration(w.random.Int64N(int64(d))) },

@@ -58,7 +58,8 @@ func (p *player) step(s vote.Step) {
 	}
 	if s.Result.Verdict != 0 {
 		p.last = s.Result
-		p.Logf("%v: %s: verdict %d, ticket %d, until %v", p.now, p.name, s.Result.Verdict, s.Result.Ticket, s.Result.Until)
+		p.Logf("%v: %s: verdict %d, ticket %d, until %v", p.now, p.name, s.Result.Verdict, s.Result.Ticket,
+			s.Result.Until)
 		if s.Result.Verdict == vote.Won {
 			p.ticket = s.Result.Ticket
 		}

@@ -33,7 +33,8 @@ const (
 // Counted are the names of what a Report has Seen.
 var Counted = [counters]string{
 	"grants", "renewals", "lost votes", "tries again", "calls without a majority", "claims gone", "pushes", "data lost",
-	"old data restored", "restarts with data", "trusted restarts", "pauses", "deaths", "messages lost", "messages doubled",
+	"old data restored", "restarts with data", "trusted restarts", "pauses", "deaths", "messages lost",
+	"messages doubled",
 	"messages that crawl", "admissions", "clocks set back", "locks broken",
 }
 

@@ -68,8 +68,9 @@ type world struct {
 	calm    time.Duration // when faults stop
 	end     time.Duration // when all must have got in
 	theme   theme
-	wild    bool              // a majority may be without its data at once: tickets are not checked
-	odd     bool              // there is a client of another deployment: it may spoil a node, and then waits are not checked
+	wild    bool // a majority may be without its data at once: tickets are not checked
+	// There is a client of another deployment: it may spoil a node, and then waits are not checked.
+	odd     bool
 	highest map[string]uint64 // the ticket of the last grant of each lock
 	jumpy   bool              // clocks may jump ahead: who gets in is all that is checked
 	blind   bool              // clients propose no tickets along with takes

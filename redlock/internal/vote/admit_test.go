@@ -50,7 +50,8 @@ func TestAdmission(t *testing.T) {
 			switch {
 			case c.want == 0 && len(got) > 0:
 				t.Errorf("admitted: %+v", got)
-			case c.want != 0 && (len(got) != 1 || got[0].Request.Ticket != c.want || got[0].Request.Episode != needs.Episode):
+			case c.want != 0 && (len(got) != 1 || got[0].Request.Ticket != c.want ||
+				got[0].Request.Episode != needs.Episode):
 				t.Errorf("%+v, want mark %d", got, c.want)
 			}
 		})

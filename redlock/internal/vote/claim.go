@@ -48,9 +48,10 @@ type Result struct {
 
 // A Step is what to do for a claim after an event.
 type Step struct {
-	Send    []Send        // to be sent now; the claim reuses the slice in the next step
-	Result  Result        // of the call in progress, once for each call; Verdict 0: not yet
-	Settled bool          // all nodes have answered the last take or keep, or timed out: if Counted is not all, the claim is in jeopardy
+	Send   []Send // to be sent now; the claim reuses the slice in the next step
+	Result Result // of the call in progress, once for each call; Verdict 0: not yet
+	// All nodes have answered the last take or keep, or timed out: if Counted is not all, the claim is in jeopardy.
+	Settled bool
 	Wake    time.Duration // when to call Wake if nothing happens before; 0: never
 	Again   time.Duration // of a claim that waits: when to call Try; a push may change it. 0: never
 }
@@ -90,8 +91,9 @@ func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
 		c.tries++
 		c.retire()
 		c.cur = &attempt{
-			Rules: c.rules, key: c.key, value: c.value(), ttl: c.ttl, life: c.life, try: c.tries, floor: floor, ceiling: c.ceiling,
-			began: now, seats: make([]nodeView, c.rules.Nodes), out: &c.send,
+			Rules: c.rules, key: c.key, value: c.value(), ttl: c.ttl, life: c.life, try: c.tries, floor: floor,
+			ceiling: c.ceiling,
+			began:   now, seats: make([]nodeView, c.rules.Nodes), out: &c.send,
 		}
 		if guess != 0 && c.ceiling == 0 && !c.rules.Without.Has(WriteBack) {
 			c.cur.proposal = max(guess, floor+1)

@@ -20,7 +20,12 @@ type try struct {
 }
 
 func newTry(t *testing.T, nodes int, change ...func(*Rules)) *try {
-	r := &Rules{Nodes: nodes, MaxTTL: testMax, DriftPart: 0.01, Chance: func(d time.Duration) time.Duration { return d / 2 }}
+	r := &Rules{
+		Nodes:     nodes,
+		MaxTTL:    testMax,
+		DriftPart: 0.01,
+		Chance:    func(d time.Duration) time.Duration { return d / 2 },
+	}
 	for _, f := range change {
 		f(r)
 	}

@@ -71,7 +71,8 @@ func (h *attempt) propose() uint64 {
 // barred reports whether failures alone make a majority impossible, whatever other claims do.
 func (h *attempt) barred() bool {
 	failed := h.count(func(s *nodeView) bool {
-		return s.markTooHigh || s.answered && s.reply.Code != Granted && s.reply.Code != Denied || !s.answered && h.round.timeUp
+		return s.markTooHigh || s.answered && s.reply.Code != Granted && s.reply.Code != Denied ||
+			!s.answered && h.round.timeUp
 	})
 	return failed > h.Nodes-h.Majority()
 }

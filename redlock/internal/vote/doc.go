@@ -27,23 +27,26 @@
 //     quarantine. The exception is a restart that an operator declared as one that keeps all data.
 //   - A quarantine is over after max-ttl by the node's clock. Then the node must still receive the highest mark of a
 //     majority of nodes that vote.
-//   - A node without a vote grants nothing and accepts no ticket. It keeps and repairs keys, and answers that it has no vote.
+//   - A node without a vote grants nothing and accepts no ticket. It keeps and repairs keys, and answers that it has no
+//     vote.
 //   - A client with another max-ttl is refused.
 //
 // # What a client does
 //
-//   - Take: it sends to all nodes at once. With a majority it continues. When a majority has become impossible it releases
-//     at all nodes, including those where the take seems to have failed. Each try has a value of its own, so that a late
-//     release ends no later try. A claim that has lost before sends to one node first, see probe.go.
-//   - Ticket: one is proposed with the take, a [Guess]. A node accepts it with the key if it is above its mark, which is then
-//     raised to it. A majority must accept. Otherwise, when a majority has granted, the claim proposes another one above
-//     all marks that these nodes named. That Raise is accepted only where the claim has its key and the node votes.
-//   - Hold: until the time at which the take was sent, plus ttl, less drift. That is checked again when the ticket is drawn.
-//   - Keep: it sends to all nodes. Those count that have the key, or set it again, and vote. A majority must count before
-//     the old time is over. A claim that has expired never comes back.
-//   - Leave: it is repeated until it is acknowledged or nothing can be left. If the answer to the take is due at a node, the
-//     release is sent there when the answer has arrived. If a take or keep had no answer in time, the release leaves a
-//     tombstone, and is repeated if the answer arrives after all.
+//   - Take: it sends to all nodes at once. With a majority it continues. When a majority has become impossible it
+//     releases at all nodes, including those where the take seems to have failed. Each try has a value of its own, so
+//     that a late release ends no later try. A claim that has lost before sends to one node first, see probe.go.
+//   - Ticket: one is proposed with the take, a [Guess]. A node accepts it with the key if it is above its mark, which
+//     is then raised to it. A majority must accept. Otherwise, when a majority has granted, the claim proposes another
+//     one above all marks that these nodes named. That Raise is accepted only where the claim has its key and the node
+//     votes.
+//   - Hold: until the time at which the take was sent, plus ttl, less drift. That is checked again when the ticket is
+//     drawn.
+//   - Keep: it sends to all nodes. Those count that have the key, or set it again, and vote. A majority must count
+//     before the old time is over. A claim that has expired never comes back.
+//   - Leave: it is repeated until it is acknowledged or nothing can be left. If the answer to the take is due at a
+//     node, the release is sent there when the answer has arrived. If a take or keep had no answer in time, the release
+//     leaves a tombstone, and is repeated if the answer arrives after all.
 //
 // # Why no two claims hold at the same time
 //
@@ -75,14 +78,15 @@
 // # Assumptions
 //
 //  1. Any two clocks differ in pace by less than the drift, over a max-ttl, and none jumps.
-//  2. A node that lost data was restarted, or lost its record too. So it must not evict, and no client deletes single keys.
-//     What an operator declares with Init or Trust is true: Init is not for a node of a deployment in use that came back
-//     empty. The run that is passed to a script is that of the server that runs it: a connection leads to one server from
-//     its beginning to its end, without a proxy that continues with another.
-//  3. All clients use this package, with the same nodes and max-ttl. (Another max-ttl is refused where there is a record; the
-//     client that writes the first record after a loss is not known to be right.) A value is never used twice.
-//  4. For tickets: there is never a majority of nodes without a vote at one time. If there is, tickets still rise if the
-//     clocks of the nodes agree to less than half of the time since the marks began: see [Guess].
+//  2. A node that lost data was restarted, or lost its record too. So it must not evict, and no client deletes single
+//     keys. What an operator declares with Init or Trust is true: Init is not for a node of a deployment in use that
+//     came back empty. The run that is passed to a script is that of the server that runs it: a connection leads to one
+//     server from its beginning to its end, without a proxy that continues with another.
+//  3. All clients use this package, with the same nodes and max-ttl. (Another max-ttl is refused where there is a
+//     record; the client that writes the first record after a loss is not known to be right.) A value is never used
+//     twice.
+//  4. For tickets: there is never a majority of nodes without a vote at one time. If there is, tickets still rise if
+//     the clocks of the nodes agree to less than half of the time since the marks began: see [Guess].
 //
 // Nothing is assumed about messages: they may be late by any time, lost, duplicated and reordered. Nor about clients:
 // they may be paused and die. The number of nodes that are down, or lose their data, affects which claims are granted,

@@ -6,9 +6,10 @@ import "time"
 const recordFormat = 1
 
 const (
-	ahead      = time.Minute      // how far ahead of its clock a node without a mark begins
-	trustFor   = 10 * time.Minute // how long a declaration of an operator is valid: a restart from old data must not find it
-	believable = 24 * time.Hour   // how far ahead of the clock of a node a ticket may be (store.FloorAhead)
+	ahead = time.Minute // how far ahead of its clock a node without a mark begins
+	// How long a declaration of an operator is valid: a restart from old data must not find it.
+	trustFor   = 10 * time.Minute
+	believable = 24 * time.Hour // how far ahead of the clock of a node a ticket may be (store.FloorAhead)
 )
 
 // MaxTicket is the highest ticket: beyond it Lua's numbers are not exact.
@@ -25,13 +26,14 @@ type Node struct {
 
 // A Record is the state of a node. It is one key, so that no part of it is lost alone.
 type Record struct {
-	Format  int
-	Run     string        // of the server that wrote it
-	MaxTTL  time.Duration // of the deployment
-	Mark    uint64        // the highest ticket known here
-	Votes   bool
-	Since   time.Duration // without a vote: when the quarantine began, by the node's clock
-	Trusted time.Duration // an operator has declared that the next restart keeps all data, if it is before this; 0: not declared
+	Format int
+	Run    string        // of the server that wrote it
+	MaxTTL time.Duration // of the deployment
+	Mark   uint64        // the highest ticket known here
+	Votes  bool
+	Since  time.Duration // without a vote: when the quarantine began, by the node's clock
+	// An operator has declared that the next restart keeps all data, if it is before this; 0: not declared.
+	Trusted time.Duration
 }
 
 // An Entry is the key of a lock.

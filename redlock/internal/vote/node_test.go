@@ -66,7 +66,8 @@ func TestTakeWithTicket(t *testing.T) {
 		was := b.Record.Mark
 		a := b.want(Request{Op: Take, Value: value, Ticket: ticket}, want)
 		if want == Granted && a.Ticket != accepted || b.Record.Mark != mark {
-			t.Errorf("%s with %d: accepted %d, then the mark is %d, want %d and %d", value, ticket, a.Ticket, b.Record.Mark, accepted, mark)
+			t.Errorf("%s with %d: accepted %d, then the mark is %d, want %d and %d", value, ticket, a.Ticket,
+				b.Record.Mark, accepted, mark)
 		}
 		if a.Mark != was {
 			t.Errorf("%s is told of mark %d, and it was %d", value, a.Mark, was)
@@ -112,7 +113,8 @@ func TestLeavePublishes(t *testing.T) {
 	b.want(Request{Op: Take, Value: "a"}, Granted)
 	for _, value := range []string{"b", "a", "a"} {
 		for _, tell := range []bool{false, true} {
-			if _, freed := b.Do(b.now, b.run, &Request{Op: Leave, MaxTTL: testMax, Key: "lock", Value: value, Tell: tell}); freed != tell {
+			if _, freed := b.Do(b.now, b.run, &Request{Op: Leave, MaxTTL: testMax, Key: "lock", Value: value,
+				Tell: tell}); freed != tell {
 				t.Errorf("%s leaves, to be told %t: %t", value, tell, freed)
 			}
 		}

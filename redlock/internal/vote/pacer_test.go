@@ -158,7 +158,8 @@ func TestSplits(t *testing.T) {
 	var pauses []time.Duration
 	for i := range 4 {
 		c.does(c.Try(c.now, 0, 0))
-		c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Request.Op != Take }) // releases of the try before
+		// Releases of the try before.
+		c.sent = slices.DeleteFunc(c.sent, func(s Send) bool { return s.Request.Op != Take })
 		if i > 0 {
 			c.answer(c.cur.probed, granted(1))
 		}

@@ -118,7 +118,8 @@ func (h *attempt) late(now time.Duration, node int, op Op, a *Answer) {
 
 // finish ends the attempt if nothing can arrive any more.
 func (h *attempt) finish() {
-	if h.phase == leaving && h.count(func(s *nodeView) bool { return s.acked && s.pending == 0 && !s.stale }) == len(h.seats) {
+	if h.phase == leaving &&
+		h.count(func(s *nodeView) bool { return s.acked && s.pending == 0 && !s.stale }) == len(h.seats) {
 		h.phase = done
 	}
 }

@@ -35,13 +35,15 @@ type Request struct {
 	Op     Op
 	MaxTTL time.Duration // all: the deployment's, as this client knows it
 
-	Key     string        // Take, Keep, Leave, Raise, Look, Break
-	Value   string        // Take, Keep, Leave, Raise: unique for each try of each claim
-	TTL     time.Duration // Take, Keep: how long the key lives; Leave, Break: the tombstone
-	Ticket  uint64        // Take: the one that is proposed, 0 for none; Raise: likewise; Keep: the claim's; Break: whose; Admit: a majority's highest mark
-	Bury    bool          // Leave: with a tombstone, since a Take or Keep of this value may still be on its way
-	Tell    bool          // Leave: publish that the lock is free, whether or not its key was there
-	Episode Episode       // Admit: the quarantine to end
+	Key   string        // Take, Keep, Leave, Raise, Look, Break
+	Value string        // Take, Keep, Leave, Raise: unique for each try of each claim
+	TTL   time.Duration // Take, Keep: how long the key lives; Leave, Break: the tombstone
+	// Take: the one that is proposed, 0 for none; Raise: likewise; Keep: the claim's; Break: whose; Admit: a majority's
+	// highest mark
+	Ticket  uint64
+	Bury    bool    // Leave: with a tombstone, since a Take or Keep of this value may still be on its way
+	Tell    bool    // Leave: publish that the lock is free, whether or not its key was there
+	Episode Episode // Admit: the quarantine to end
 }
 
 // A Code is the kind of an answer.
@@ -49,19 +51,20 @@ type Code uint8
 
 // The answers of a node.
 const (
-	Failed   Code = iota // no answer: the node is down, unresponsive, read-only, out of memory, and so on
-	Granted              // Take: the key is set, or was set by this value before. Init, Admit, Trust, Raise, Break: done
-	Denied               // Take, Keep: another value is there. Look: some value is there
-	NoVote               // Take, Raise: the node has no vote
-	Buried               // Take, Keep: the value has left, or was broken
-	Kept                 // Keep: the key was there
-	Repaired             // Keep: the key was missing, and is set again
-	Left                 // Leave: the key is not there, at least not with this value
-	Absent               // Look: there is no key. Raise: not of this value; Break: not of this ticket
-	Mismatch             // all: the node belongs to a deployment with another max-ttl
-	Newer                // all: the node's record is of a newer format
-	TooHigh              // Raise: the ticket is too far ahead of the node's clock
-	Refused              // Init: the node has a record. Admit: not in quarantine, not over yet, or another one
+	Failed Code = iota // no answer: the node is down, unresponsive, read-only, out of memory, and so on
+	// Take: the key is set, or was set by this value before. Init, Admit, Trust, Raise, Break: done
+	Granted
+	Denied   // Take, Keep: another value is there. Look: some value is there
+	NoVote   // Take, Raise: the node has no vote
+	Buried   // Take, Keep: the value has left, or was broken
+	Kept     // Keep: the key was there
+	Repaired // Keep: the key was missing, and is set again
+	Left     // Leave: the key is not there, at least not with this value
+	Absent   // Look: there is no key. Raise: not of this value; Break: not of this ticket
+	Mismatch // all: the node belongs to a deployment with another max-ttl
+	Newer    // all: the node's record is of a newer format
+	TooHigh  // Raise: the ticket is too far ahead of the node's clock
+	Refused  // Init: the node has a record. Admit: not in quarantine, not over yet, or another one
 )
 
 // codeNames are the words with which the scripts answer, except the first.

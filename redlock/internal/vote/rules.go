@@ -4,9 +4,10 @@ import "time"
 
 // Rules are the settings of all claims of a client. Nodes and MaxTTL must be the same for all clients of a deployment.
 type Rules struct {
-	Nodes   int           // the number of nodes: odd, at least 3
-	MaxTTL  time.Duration // the longest ttl of a claim, and how long a node without its data has no vote
-	Unsaved bool          // a ticket is granted even if no majority has it yet: never a second round, and tickets may fall
+	Nodes  int           // the number of nodes: odd, at least 3
+	MaxTTL time.Duration // the longest ttl of a claim, and how long a node without its data has no vote
+	// A ticket is granted even if no majority has it yet: never a second round, and tickets may fall.
+	Unsaved bool
 
 	NodeTimeout time.Duration // how long one node may take to answer; 0: a small part of the ttl, 50 ms at most
 
