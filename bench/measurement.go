@@ -106,7 +106,8 @@ func hearAll(hands []*hand) (tallies []tally, cpu time.Duration, err error) {
 }
 
 // measureLocking hears what the workers did, and computes.
-func measureLocking(ctx context.Context, on site, c *contestant, w *workload, hands []*hand, before usage) (metrics, string, error) {
+func measureLocking(ctx context.Context, on site, c *contestant, w *workload, hands []*hand, before usage) (metrics,
+	string, error) {
 	tallies, cpu, err := hearAll(hands)
 	if err != nil {
 		return nil, "", err
