@@ -29,8 +29,8 @@ type Doer interface {
 }
 
 // Run runs the script by its name. A server that does not have the script, because it was restarted or its scripts were
-// flushed, is sent the text. Over a connection of the store's own, Run keeps nothing of keys and args, so that they cost no
-// memory.
+// flushed, is sent the text. Over a connection of the store's own, Run keeps nothing of keys and args, so that they
+// cost no memory.
 func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) (reply Reply) {
 	for withText := false; ; withText = true {
 		if w := ownWire(over); w != nil {
