@@ -204,7 +204,8 @@ func (r *request) reenter() (*Lease, error) {
 	return nil, nil
 }
 
-// enterAgain makes one more lease of l's claim.
+// enterAgain returns one more lease of the claim of l, for a reentrant call. It returns nil, nil if l has ended, and
+// ErrUpgrade if more units are requested than the claim has.
 func (r *request) enterAgain(l *Lease) (*Lease, error) {
 	c, cl := l.client, l.claim
 	c.begin()

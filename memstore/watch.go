@@ -16,7 +16,7 @@ var (
 	_ store.Lister  = (*Store)(nil)
 )
 
-// A watch is a call of Watch that is under way.
+// A watch is a call of Watch in progress.
 type watch struct {
 	store  *Store
 	prefix string
@@ -25,7 +25,7 @@ type watch struct {
 	changed func(name string) // nil: Watch has returned
 }
 
-// tell reports that a queue has changed, if it begins with the prefix. The server's mutex is locked.
+// tell sends a report that a queue has changed, if its name begins with the prefix. The server's mutex is locked.
 func (w *watch) tell(name string) {
 	if name != "" && !strings.HasPrefix(name, w.prefix) {
 		return
@@ -38,7 +38,7 @@ func (w *watch) tell(name string) {
 	n.Push(func() { w.receive(name) })
 }
 
-// receive takes a report at the client.
+// receive calls changed at the client, unless the watch has ended.
 func (w *watch) receive(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,7 @@ func (w *watch) receive(name string) {
 	}
 }
 
-// end has nothing be reported any more.
+// end ends the watch: changed is not called any more.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,6 +71,7 @@ func (st *Store) Watch(ctx context.Context, prefix string, changed func(name str
 	}
 }
 
+// addWatch adds w to the watches of the server.
 func (s *Server) addWatch(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,6 +81,7 @@ func (s *Server) addWatch(w *watch) {
 	s.watches[w] = struct{}{}
 }
 
+// removeWatch removes w from the watches of the server, and ends it.
 func (s *Server) removeWatch(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +89,7 @@ func (s *Server) removeWatch(w *watch) {
 	w.end()
 }
 
-// changed reports to those watches that a queue of their store has changed. The mutex is locked.
+// changed reports to the watches of the queue's store that the queue has changed. The mutex is locked.
 func (s *Server) changed(q *queue) {
 	for w := range s.watches {
 		if w.store.tenant == q.tenant {
@@ -107,7 +109,7 @@ func (s *Server) changedFor(st *Store) {
 	}
 }
 
-// queuesPage is how many queues are read before others get their turn.
+// queuesPage is how many queues are read with one call, so that other calls are served in between.
 const queuesPage = 256
 
 // Queues implements store.Lister.
@@ -136,7 +138,7 @@ func (st *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queu
 	}
 }
 
-// A result is a queue that was read, or why it cannot be.
+// A result is a queue that was read, or the error of reading it.
 type result struct {
 	store.Queue
 	err error

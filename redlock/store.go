@@ -131,7 +131,7 @@ func (s *Store) checkFloor(floor uint64) error {
 	return nil
 }
 
-// floor returns what the ticket of a claim must be above.
+// floor returns the number above which the ticket of a claim must be.
 func (s *Store) floor(c *store.Claim) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +349,7 @@ func (s *Store) localClaim(c *store.Claim) *localClaim {
 	return b
 }
 
-// awaitRelease subscribes a claim to releases at a node, unless it was dropped meanwhile.
+// awaitRelease subscribes a claim to releases at a node, unless the claim was dropped meanwhile.
 func (s *Store) awaitRelease(b *localClaim, node int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -365,7 +365,7 @@ func (s *Store) find(c *store.Claim) *localClaim {
 	return s.lookup(c)
 }
 
-// lookup is find for callers that hold mu. An ID means nothing under another name.
+// lookup is find for callers that have locked mu. A claim is identified by its ID together with its name.
 func (s *Store) lookup(c *store.Claim) *localClaim { return s.claims[claimKey{c.ID, s.key(c.Name)}] }
 
 // noteHeld notes that a claim is held.

@@ -62,7 +62,7 @@ func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set
 	return options, set, nil
 }
 
-// withPort returns a host with its port.
+// withPort returns a host with its port, or with the default port if it has none.
 func withPort(host string) string {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		return net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
@@ -70,7 +70,8 @@ func withPort(host string) string {
 	return host
 }
 
-// parseSettings reads the parameters that are not about how to connect.
+// parseSettings returns the settings from those parameters of a URL that are not about the connection. It returns an
+// error if a parameter is invalid, except for durations, which are set to -1 and are refused by the later check.
 func parseSettings(at store.Location) (settings, error) {
 	set := settings{prefix: at.Prefix, maxTTL: defaultMaxTTL}
 	var err error

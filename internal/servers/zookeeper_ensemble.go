@@ -42,7 +42,7 @@ func newZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServ
 	return c
 }
 
-// linesFor are the lines of zoo.cfg that name all nodes to one of them. A server that is alone has none.
+// linesFor returns the lines of zoo.cfg that name all nodes to one of them. A server that is alone has none.
 func (c *ZooKeeperServers) linesFor(reader *ZooKeeperServer) []string {
 	if len(c.Nodes) == 1 {
 		return nil
@@ -82,23 +82,23 @@ func (c *ZooKeeperServers) choosePorts() error {
 // Restart kills all nodes at once and starts them again on the same ports, with their data or without.
 func (c *ZooKeeperServers) Restart(keepData bool) error { return restartTogether(c.Nodes, keepData) }
 
-// Endpoints are the addresses of all nodes, as host:port.
+// Endpoints returns the addresses of all nodes, as host:port.
 func (c *ZooKeeperServers) Endpoints() []string { return addrsOf(c.Nodes) }
 
-// Leader is the node that leads a majority. If there is none, it waits for one. An old leader that has not noticed yet
-// that there is another is not meant.
+// Leader returns the node that leads a majority. If there is none, it waits for one. It never returns an old leader
+// that has not noticed its successor yet.
 func (c *ZooKeeperServers) Leader() (*ZooKeeperServer, error) {
 	leader, _, err := c.roles()
 	return leader, err
 }
 
-// Followers are the nodes that follow, once there is a leader of a majority.
+// Followers returns the nodes that follow. If no node leads a majority, it waits until one does.
 func (c *ZooKeeperServers) Followers() ([]*ZooKeeperServer, error) {
 	_, followers, err := c.roles()
 	return followers, err
 }
 
-// roles waits for a leader of a majority.
+// roles waits until a node leads a majority, and returns that node and its followers.
 func (c *ZooKeeperServers) roles() (leader *ZooKeeperServer, followers []*ZooKeeperServer, err error) {
 	err = poll(func(ctx context.Context) (err error) {
 		leader, followers, err = c.rolesNow(ctx)
@@ -107,11 +107,12 @@ func (c *ZooKeeperServers) roles() (leader *ZooKeeperServer, followers []*ZooKee
 	return leader, followers, err
 }
 
+// rolesNow returns the leader and its followers, or an error if no node leads a majority at present.
 func (c *ZooKeeperServers) rolesNow(ctx context.Context) (
 	leader *ZooKeeperServer, followers []*ZooKeeperServer, err error,
 ) {
 	states := make([]zooKeeperStatus, len(c.Nodes))
-	_ = each(c.Nodes, func(z *ZooKeeperServer) (err error) { // a node that does not answer does not count
+	_ = each(c.Nodes, func(z *ZooKeeperServer) (err error) { // a node that does not respond does not count
 		states[z.id-1], err = z.status(ctx)
 		return err
 	})

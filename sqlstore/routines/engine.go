@@ -180,7 +180,8 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 	}
 }
 
-// send sends a statement. It returns no connection for a prepared statement, whose connection the pool chooses.
+// send sends a statement and returns its rows, and the connection that the caller must release. conn is nil for a
+// prepared statement, whose connection the pool chooses, and if there is no connection.
 func (e *Engine) send(ctx context.Context, text string, args []any) (rows *sql.Rows, conn *sql.Conn, err error) {
 	if e.Prepare {
 		statement, err := e.statement(ctx, text) //nolint:sqlclosecheck // it is kept

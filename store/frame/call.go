@@ -8,11 +8,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Call is one operation under way.
+// A Call is an operation in progress.
 type Call struct {
-	// Context is the caller's, bounded if that has no deadline (rule 11 of package store).
+	// Context is the context of the caller. If that has no deadline, Context also ends after the limit (rule 11 of
+	// package store).
 	Context context.Context
-	// Sent is when the operation began: the server counts ttls from later on (rule 5).
+	// Sent is when the operation began. The server counts ttls from a later instant (rule 5).
 	Sent time.Time
 
 	frame  *Frame
@@ -21,7 +22,8 @@ type Call struct {
 	cancel context.CancelFunc
 }
 
-// Begin checks an operation and begins it. If ctx has no deadline, it is given up after limit. End must be called.
+// Begin checks an operation and begins it. If ctx has no deadline, the operation ends after limit. It returns the
+// errors of [Frame.Check]. If the error is nil, End must be called.
 func (f *Frame) Begin(ctx context.Context, name string, limit time.Duration) (Call, error) {
 	if err := f.Check(ctx, name); err != nil {
 		return Call{}, err
@@ -29,7 +31,7 @@ func (f *Frame) Begin(ctx context.Context, name string, limit time.Duration) (Ca
 	return f.Call(ctx, limit), nil
 }
 
-// Call is Begin for an operation that has been checked.
+// Call is Begin for an operation that was checked already.
 func (f *Frame) Call(ctx context.Context, limit time.Duration) Call {
 	var within context.Context
 	var cancel context.CancelFunc
@@ -41,17 +43,17 @@ func (f *Frame) Call(ctx context.Context, limit time.Duration) Call {
 	return Call{Context: within, Sent: time.Now(), frame: f, caller: ctx, limit: limit, cancel: cancel}
 }
 
-// End releases what Begin has taken.
+// End releases the resources of the call.
 func (c *Call) End() { c.cancel() }
 
-// Until is the instant up to which a claim is valid in this state if the call succeeded.
+// Until returns the instant up to which a claim is valid in this state, if the call succeeded.
 func (c *Call) Until(state store.State, ttl time.Duration) time.Time {
 	return c.frame.Drift.Until(state, c.Sent, ttl)
 }
 
-// Outcome turns the error of the operation into the one that the caller gets: ErrClosed if the store was closed
-// meanwhile, the caller's own context's error, an error of package store as it is, and everything else as a
-// *store.Fault.
+// Outcome returns the error for the caller of an operation that ended with err: nil if err is nil, ErrClosed if the
+// store was closed meanwhile, the error of the caller's own context if that is done, an error of package store as it
+// is, and any other error as a *store.Fault.
 func (c *Call) Outcome(err error) error { return c.frame.Outcome(c.caller, c.Context, c.limit, err) }
 
 // Outcome is [Call.Outcome] for a call that was bounded by [Within] or [Frame.Shared].
@@ -71,13 +73,13 @@ func (f *Frame) Outcome(caller, within context.Context, limit time.Duration, err
 	return f.Fault(caller, err)
 }
 
-// isResponse reports whether err is something that the server said, rather than a failure.
+// isResponse reports whether err is a decision of the server, such as ErrMismatch, rather than a failure.
 func isResponse(err error) bool {
 	_, fault := errors.AsType[*store.Fault](err)
 	return !fault && store.Final(err)
 }
 
-// Fault is [Call.Outcome] for a failure that was not bounded by the frame.
+// Fault is [Call.Outcome] for an error that is not nil, of an operation without a limit.
 func (f *Frame) Fault(caller context.Context, err error) error {
 	if f.closed.Load() {
 		return store.ErrClosed
@@ -100,7 +102,8 @@ func (f *Frame) Silent(limit time.Duration) error {
 	return &store.Fault{Store: f.Name, Err: &store.NoResponseError{After: limit}}
 }
 
-// NotFinal returns the error about a claim that may still stand. Whatever it is, it may go away.
+// NotFinal returns err, but not as a final Fault. It is for errors about a claim that may still be in the queue: its
+// caller must retry.
 func NotFinal(err error) error {
 	if f, ok := errors.AsType[*store.Fault](err); ok && f.Final {
 		return &store.Fault{Store: f.Store, Err: f.Err}

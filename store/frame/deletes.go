@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Position is where a claim stands at a server with sessions, or may come to stand.
+// A Position describes where a claim is stored at a server with sessions, or where a request in flight may still store
+// it.
 type Position[H comparable] struct {
 	ID      store.ID
 	Name    string
@@ -22,46 +23,48 @@ type Position[H comparable] struct {
 	Unsure  bool     // a Join of it may still land
 }
 
-// Deletes deletes claims that have left, or were given up. What can't be deleted because the server does not respond is
-// pending until the server has confirmed that nothing of the claim stands, nor can come to, or the session is over: a
-// session that lives on would keep the claim forever.
+// Deletes deletes the keys of claims that have left, or whose Join failed. If the server does not respond, the delete
+// is pending. It is retried until the server has confirmed that the claim has no key and that no request in flight can
+// create one, or until the session has ended: a session that lives on would keep the claim forever.
 type Deletes[H comparable] struct {
 	DeletesConfig[H]
 	rounds  *Rounds
 	pending map[store.ID]Position[H] // guarded by the Mutex of Sessions
 }
 
-// A DeletesConfig is what Deletes has to know of a store.
+// A DeletesConfig has what Deletes needs from a store.
 type DeletesConfig[H comparable] struct {
 	Sessions *Sessions[H]
 
-	// Limit is how long the server may take for what is pending. It is set before the first claim is deleted.
+	// Limit bounds how long the server may take for the pending deletes. It is set before the first claim is deleted.
 	Limit time.Duration
 
-	// Delete deletes claims of one session, and calls Done for each. What may still land of those that are Unsure is
-	// made void before. It is not an error if the session is over.
+	// Delete deletes claims of one session, and calls Done for each. For claims that are Unsure it first makes requests
+	// in flight void, so that they cannot create keys later. It returns nil if the session has ended.
 	Delete func(ctx context.Context, all []Position[H]) error
 
-	// Deleted is called when nothing of a claim stands any more, nor can come to, and its session lives. The Mutex of
-	// Sessions is locked. nil: nothing follows from that.
+	// Deleted is called when a claim has no key any more, no request in flight can create one, and its session lives.
+	// The Mutex of Sessions is locked. It may be nil.
 	Deleted func(Position[H])
 }
 
-// NewDeletes returns the deletes of a store, of which there are none yet.
+// NewDeletes returns Deletes for a store, with nothing pending.
 func NewDeletes[H comparable](f *Frame, config DeletesConfig[H]) *Deletes[H] {
 	d := &Deletes[H]{DeletesConfig: config, pending: map[store.ID]Position[H]{}}
 	d.rounds = NewRounds(f, func() error { return d.deletePending(f.Life()) })
 	return d
 }
 
-// Pending returns where a claim is to be deleted, if it is. The Mutex of Sessions must be locked.
+// Pending returns the Position of a claim whose delete is pending; pending is false if there is none. The Mutex of
+// Sessions must be locked.
 func (d *Deletes[H]) Pending(id store.ID) (p Position[H], pending bool) {
 	p, pending = d.pending[id]
 	return p, pending
 }
 
-// Now deletes a claim, and has that done later if it fails. To make void what may still land makes void what others are
-// just sending, too: all that are given up at the same time share that.
+// Now deletes a claim. If that fails, it returns the error, and the delete is pending. For a claim that is Unsure,
+// requests in flight are made void, which also affects other requests of the session that are just being sent. So all
+// deletes of that kind that are requested at the same time share one round.
 func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 	if !p.Unsure {
 		err := d.Delete(ctx, []Position[H]{p})
@@ -79,9 +82,9 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 	}
 }
 
-// GiveUp is for a claim that was not joined: its Join has this error, or was refused if there is none. It returns the
-// error to tell. If something that was sent may still be done, the claim is deleted first; where that fails, the error
-// is not final.
+// GiveUp ends a claim whose Join failed with err, or was refused if err is nil. It returns the error for the caller of
+// Join. If a request of that Join may still take effect, the claim is deleted: before GiveUp returns if err is nil or
+// final, and later otherwise. If the delete fails, GiveUp returns an error that is not final.
 func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 	switch {
 	case !p.Unsure:
@@ -96,7 +99,7 @@ func (d *Deletes[H]) GiveUp(call *Call, p Position[H], err error) error {
 	return err
 }
 
-// neverJoined notes that nothing of a claim stands, unless it has to be deleted for another reason.
+// neverJoined notes that a claim has no key, unless its delete is pending for another reason.
 func (d *Deletes[H]) neverJoined(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()
@@ -105,14 +108,15 @@ func (d *Deletes[H]) neverJoined(p Position[H]) {
 	}
 }
 
-// Later remembers what is to be deleted. If its session is over, it went with that.
+// Later makes the delete of a claim pending. If the session of the claim has ended, it does nothing: the claim ended
+// with it.
 func (d *Deletes[H]) Later(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()
 	d.Remember(p)
 }
 
-// Remember is Later when the Mutex of Sessions is locked.
+// Remember is Later for callers that have locked the Mutex of Sessions.
 func (d *Deletes[H]) Remember(p Position[H]) {
 	if !d.Sessions.Is(p.Session) {
 		return
@@ -127,13 +131,14 @@ func (d *Deletes[H]) Remember(p Position[H]) {
 	d.pending[p.ID] = p
 }
 
-// Forget forgets what went with its session. The Mutex of Sessions must be locked.
+// Forget discards all pending deletes, because their session has ended. The Mutex of Sessions must be locked.
 func (d *Deletes[H]) Forget() { clear(d.pending) }
 
-// Retry deletes what is pending, without waiting for it.
+// Retry starts a round that deletes what is pending, and does not wait for it.
 func (d *Deletes[H]) Retry() { d.rounds.Request() }
 
-// Await waits until nothing of a claim is to be deleted. What is left of it from before may be on its way out.
+// Await waits until no delete of a claim with this ID is pending. It returns the error of the round that should have
+// deleted it, or the error of ctx.
 func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
 	d.Sessions.Mutex.Lock()
 	_, pending := d.pending[id]
@@ -144,10 +149,11 @@ func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
 	return d.rounds.Request().Await(ctx)
 }
 
-// errDeleteLimit is the error of a round of deletes that has reached its own limit, which is not its callers'.
+// errDeleteLimit is the error of a round of deletes that took longer than Limit. It is not about the contexts of its
+// callers.
 var errDeleteLimit = errors.New("what has left could not be deleted in time")
 
-// deletePending deletes what is pending. It runs in one goroutine at a time.
+// deletePending deletes what is pending, and returns the error of Delete. It runs in one goroutine at a time.
 func (d *Deletes[H]) deletePending(life context.Context) error {
 	d.Sessions.Mutex.Lock()
 	pending := slices.Collect(maps.Values(d.pending))
@@ -164,7 +170,7 @@ func (d *Deletes[H]) deletePending(life context.Context) error {
 	return err
 }
 
-// Done notes that a claim is deleted.
+// Done notes that a claim was deleted. If it became Unsure after the delete was sent, the delete stays pending.
 func (d *Deletes[H]) Done(p Position[H]) {
 	d.Sessions.Mutex.Lock()
 	defer d.Sessions.Mutex.Unlock()
@@ -174,6 +180,8 @@ func (d *Deletes[H]) Done(p Position[H]) {
 	d.deleted(p)
 }
 
+// deleted removes the pending delete of a claim and calls Deleted, unless the session has ended. The Mutex of Sessions
+// is locked.
 func (d *Deletes[H]) deleted(p Position[H]) {
 	if !d.Sessions.Is(p.Session) {
 		return // it went with its session

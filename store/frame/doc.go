@@ -19,9 +19,9 @@
 //		return status, nil
 //	}
 //
-// A store whose server has sessions also has [Sessions], which keeps one alive for all of its claims, [Doubts], which
-// inspects claims that events tell of, and [Deletes], which deletes what has left until the server has confirmed it. A
-// [Record] is what it writes about a claim.
+// A store whose server has sessions also has [Sessions], which keeps one session alive for all of its claims; [Doubts],
+// which inspects claims whose status may have changed; and [Deletes], which repeats the deletes of claims that have
+// left until the server has confirmed them. A [Record] is the description of a claim that such a store writes.
 //
 // docs/writing-a-store.md walks through a whole store.
 package frame

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Doubts are claims that something may have happened to, as the events of a server tell. They are inspected soon, all
-// that there are at once, and again a while later if that fails. C is what the store knows a claim by.
+// Doubts is the set of claims whose status may have changed, according to events of the server. They are inspected
+// soon, all with one call. If that fails, they are inspected again after a pause. C identifies a claim in the store.
 type Doubts[C comparable] struct {
 	DoubtsConfig[C]
 	frame  *Frame
@@ -18,43 +18,46 @@ type Doubts[C comparable] struct {
 	inspecting map[C]struct{} // being inspected
 }
 
-// A DoubtsConfig is what Doubts has to know of a store.
+// A DoubtsConfig has what Doubts needs from a store.
 type DoubtsConfig[C comparable] struct {
 	// Mutex is the store's own. It guards the Doubts too.
 	Mutex *Mutex
 
-	// Limit is how long a look may take. It is set before the first Add.
+	// Limit bounds one call of Inspect. It is set before the first Add.
 	Limit time.Duration
 
-	// Inspect determines the status of claims. It runs in one goroutine at a time.
+	// Inspect determines the status of claims. If it returns an error, it is called again for the same claims. It runs
+	// in one goroutine at a time.
 	Inspect func(ctx context.Context, claims []C) error
 }
 
 // retryPause is how long after a failure claims are inspected again.
 const retryPause = 50 * time.Millisecond
 
-// NewDoubts returns the doubts of a store, of which there are none yet.
+// NewDoubts returns an empty set for a store.
 func NewDoubts[C comparable](f *Frame, config DoubtsConfig[C]) *Doubts[C] {
 	d := &Doubts[C]{DoubtsConfig: config, frame: f, claims: map[C]struct{}{}}
 	d.rounds = NewRounds(f, d.inspect)
 	return d
 }
 
-// Add has c inspected soon. Mutex must be locked.
+// Add requests that c is inspected soon. Mutex must be locked.
 func (d *Doubts[C]) Add(c C) {
 	d.claims[c] = struct{}{}
 	d.rounds.Request()
 }
 
-// Await waits until everything that was added before has been inspected.
+// Await waits until all claims that were added before the call have been inspected once. It returns the error of
+// Inspect or of ctx.
 func (d *Doubts[C]) Await(ctx context.Context) error { return d.rounds.Request().Await(ctx) }
 
-// Remove has c not be inspected: it is gone, or is known to hold. Mutex must be locked.
+// Remove removes c, because it is gone or is known to hold. Mutex must be locked.
 func (d *Doubts[C]) Remove(c C) {
 	delete(d.claims, c)
 	delete(d.inspecting, c)
 }
 
+// inspect calls Inspect for all claims in the set, and puts them back if that fails.
 func (d *Doubts[C]) inspect() error {
 	d.Mutex.Lock()
 	d.inspecting, d.claims = d.claims, map[C]struct{}{}

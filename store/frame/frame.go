@@ -10,26 +10,27 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// AskTimeout bounds calls that have neither a deadline nor a ttl.
+// AskTimeout bounds requests that have neither a deadline nor a ttl.
 const AskTimeout = 10 * time.Second
 
-// A Config says what a store's frame has to know of it.
+// A Config has what a Frame needs from its store.
 type Config struct {
-	// Name is what messages call the store: its kind and its masked address.
+	// Name identifies the store in errors: its kind and its masked address.
 	Name string
 
-	// Drift is how much earlier than the server a client takes its claim for expired.
+	// Drift is how much earlier than the server a client considers its claim expired.
 	Drift Drift
 
-	// Explain turns an error of the store's client library into a sentence, and reports whether a retry is of no use. A
-	// *store.Fault and the errors of package store don't come here. nil: errors stay as they are, and a retry may help.
+	// Explain returns an error of the store's client library in words for the user, and reports whether a retry is
+	// useless. It is not called for a *store.Fault nor for errors of package store. If Explain is nil, errors stay as
+	// they are, and none is final.
 	Explain func(error) (why error, final bool)
 
-	// PushesWithCalls says that pushes arrive the same way as responses, so that a failed call may have lost some. The
-	// first call that succeeds after it tells the client with a push for store.Everyone.
+	// PushesWithCalls means that pushes arrive over the same connection as responses, so that a failed call may have
+	// lost some. The first call that succeeds after a failure then pushes for store.Everyone.
 	PushesWithCalls bool
 
-	// SharedLimits says that calls without a deadline are bounded by [Frame.Shared] instead of [Within].
+	// SharedLimits means that calls without a deadline are bounded by [Frame.Shared] instead of [Within].
 	SharedLimits bool
 }
 
@@ -61,7 +62,7 @@ func New(config Config) *Frame {
 	return f
 }
 
-// Check refuses a call that must not be sent: its name is bad, the store is closed, or ctx is done.
+// Check returns an error if a call must not be sent: ErrBadName, ErrClosed, or the error of ctx.
 func (f *Frame) Check(ctx context.Context, name string) error {
 	if err := store.CheckName(name); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (f *Frame) Push(id store.ID, status store.Status) {
 // PushesLost notes that pushes may have been lost, as when the connection they come over has ended.
 func (f *Frame) PushesLost() { f.pushesLost.Store(true) }
 
-// PushesResumed notes that pushes arrive again. If some may have been lost, it notifies the client.
+// PushesResumed notes that pushes arrive again. If some may have been lost, it pushes for store.Everyone.
 func (f *Frame) PushesResumed() {
 	if f.pushesLost.Load() && f.pushesLost.CompareAndSwap(true, false) {
 		f.Push(store.Everyone, store.Status{})
@@ -141,8 +142,8 @@ func (f *Frame) Wait() {
 	f.tasks.Wait()
 }
 
-// Names yields what list returns, for a store that reads its names at once. The store is checked when the names are
-// asked for.
+// Names yields the names that list returns, or one error: ErrClosed, or that of ctx or list. list is called when the
+// iteration begins. It is for a store that reads all of its names at once.
 func (f *Frame) Names(ctx context.Context, list func(context.Context) ([]string, error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		err := f.Alive(ctx)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Within is Bound if ctx has no deadline.
+// Within returns ctx if it has a deadline, and otherwise Bound(ctx, limit).
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
@@ -25,7 +25,7 @@ func Bound(ctx context.Context, limit time.Duration) (context.Context, context.C
 	}
 }
 
-// A sharedLimit is a context that ends after a limit, for all calls of a short while.
+// A sharedLimit is a context that ends after a limit. All calls that begin within a short time share it.
 type sharedLimit struct {
 	context.Context
 	limit time.Duration
@@ -33,12 +33,12 @@ type sharedLimit struct {
 	end   context.CancelFunc
 }
 
-// freshPart of the limit is how much shorter than the limit a call may be bounded that shares a context.
+// freshPart bounds how much earlier than its limit a call in a shared context may end: by limit/freshPart.
 const freshPart = 16
 
-// Shared is Within for clients that look at nothing in a context but its end: where ctx can't end by itself, calls of a
-// short while share one context, without ctx's values, and where it can, the timer is only set if the call has to wait.
-// A timer for each call would cost more than all else that a store does for it.
+// Shared is Within for client libraries that use nothing of a context but its end. If ctx can't end, all calls that
+// begin within a short time share one context, which does not have the values of ctx. If ctx can end, the timer is set
+// only when the call has to wait. A timer for each call would cost more than everything else that a store does for it.
 func (f *Frame) Shared(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
@@ -60,7 +60,7 @@ func (f *Frame) Shared(ctx context.Context, limit time.Duration) (context.Contex
 	return s.Context, func() {}
 }
 
-// A lazyLimit is a context with a deadline, whose timer is set when its end is first waited for.
+// A lazyLimit is a context with a deadline. Its timer is set when Done is first called.
 type lazyLimit struct {
 	context.Context // the caller's
 	deadline        time.Time
@@ -77,7 +77,7 @@ func (l *lazyLimit) Deadline() (deadline time.Time, ok bool) { return l.deadline
 // Done implements context.Context.
 func (l *lazyLimit) Done() <-chan struct{} { return l.start().Done() }
 
-// Err implements context.Context. It reports the deadline also if nothing has waited for it.
+// Err implements context.Context. It also reports a deadline that has passed before the timer was set.
 func (l *lazyLimit) Err() error {
 	if err := l.Context.Err(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (l *lazyLimit) Err() error {
 	return nil
 }
 
-// start sets the timer, unless it is set.
+// start returns the context with the timer, and sets the timer if it is not set yet.
 func (l *lazyLimit) start() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Record is what a server with sessions is told of a claim for operators and for finding deadlocks. It decides
-// nothing.
+// A Record is the description of a claim that is stored at a server with sessions, for operators and for finding
+// deadlocks. No grant depends on it.
 type Record struct {
 	TTL     int64        `json:"ttl"`               // of its session, in milliseconds
 	Joined  int64        `json:"joined"`            // when, in milliseconds since 1970 by its client's clock
@@ -19,11 +19,12 @@ type Record struct {
 	Waits   []store.Wait `json:"waits,omitempty"`
 }
 
-// tellGrant is how long a claim that had to wait is held before its record says since when. A short hold costs no write
-// for it.
+// tellGrant is how long a claim that had to wait is held before its record has the time of the grant. A shorter hold
+// costs no write for it.
 const tellGrant = time.Second
 
-// NewRecord returns the record of a claim that joined then, and was granted then if it had to wait.
+// NewRecord returns the record of a claim with its times by this client's clock: when it joined and, if it had to wait,
+// when it was granted. A zero granted means that it did not have to wait.
 func NewRecord(c *store.Claim, ttl time.Duration, joined, granted time.Time) Record {
 	r := Record{
 		TTL: ttl.Milliseconds(), Joined: joined.UnixMilli(), Turn: c.Turn, Owner: c.Owner, Waits: c.Waits,
@@ -34,8 +35,8 @@ func NewRecord(c *store.Claim, ttl time.Duration, joined, granted time.Time) Rec
 	return r
 }
 
-// Show shows the record at the place of its claim, whose State is known. Times are those of the clients' clocks, and
-// Left is the most that it can be.
+// Show copies the record into the entry of its claim, whose State must be set already. Times are by the clocks of the
+// clients. Left is set to the whole ttl, which is an upper bound.
 func (r *Record) Show(p *store.Entry) {
 	p.Turn, p.Owner, p.Waits = r.Turn, cmp.Or(r.Owner, &store.Owner{}), r.Waits
 	p.TTL = time.Duration(r.TTL) * time.Millisecond
@@ -49,7 +50,7 @@ func (r *Record) Show(p *store.Entry) {
 	}
 }
 
-// Encode writes a record, or what has one, as JSON behind its format.
+// Encode returns a record, or a struct that contains one, as JSON after the prefix format.
 func Encode(format string, record any) string {
 	text, err := json.Marshal(record)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Rounds is work that all callers share that request it at the same time. A caller is served by a round that began
-// after its request, so that what the round finds is never older than the request. There is a goroutine only while
-// there is work.
+// Rounds runs one piece of work for all callers that request it at the same time. A caller is served by a round that
+// began after its request, so that the result of the round is never older than the request. A goroutine exists only
+// while a round is in progress.
 type Rounds struct {
 	frame *Frame
 	work  func() error
@@ -25,10 +25,11 @@ type Round struct {
 	err  error
 }
 
-// NewRounds returns rounds of work, which must return when f's Life has ended.
+// NewRounds returns Rounds of work, which must return when f's Life has ended.
 func NewRounds(f *Frame, work func() error) *Rounds { return &Rounds{frame: f, work: work} }
 
-// Request returns the next round, and has it begin as soon as none is under way.
+// Request returns the next round. It begins as soon as no other is in progress. If the store is closed, the error of
+// the round is ErrClosed.
 func (r *Rounds) Request() *Round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +46,7 @@ func (r *Rounds) Request() *Round {
 	return next
 }
 
-// Await waits until the round has ended, and returns its error.
+// Await waits until the round has ended, and returns its error, or the error of ctx if that ends first.
 func (r *Round) Await(ctx context.Context) error {
 	select {
 	case <-r.done:
@@ -55,6 +56,7 @@ func (r *Round) Await(ctx context.Context) error {
 	}
 }
 
+// run runs rounds until none is requested.
 func (r *Rounds) run() {
 	for {
 		r.mu.Lock()

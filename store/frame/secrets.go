@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// secrets are passwords, which must not appear in an error: a server repeats what it does not understand.
+// secrets are passwords that must not appear in errors: a server may repeat what it does not understand.
 type secrets struct {
 	mu     sync.Mutex
 	sorted []string // longer ones first: one may be the beginning of another
 	latest []string // those of HideLatest, the oldest first
 }
 
-// Hide keeps a password out of messages from now on.
+// Hide masks a password in all errors and texts from now on.
 func (f *Frame) Hide(secret string) {
 	f.secrets.mu.Lock()
 	defer f.secrets.mu.Unlock()
@@ -28,10 +28,11 @@ func (s *secrets) hide(secret string) {
 	}
 }
 
-// maxLatest is more than a store has logins under way at the same time, each with a password of its own.
+// maxLatest is the number of passwords that HideLatest remembers. It is more than the number of logins of a store, each
+// with its own password, that can be in progress at the same time.
 const maxLatest = 256
 
-// HideLatest is Hide for a password that will be replaced: it is forgotten when many others have come after it.
+// HideLatest is Hide for a password that will be replaced: it is remembered until maxLatest later ones were hidden.
 func (f *Frame) HideLatest(secret string) {
 	s := &f.secrets
 	s.mu.Lock()
@@ -44,7 +45,7 @@ func (f *Frame) HideLatest(secret string) {
 	s.hide(secret)
 }
 
-// Unhide forgets a password that is no longer in use.
+// Unhide no longer masks a password, because it is not in use any more.
 func (f *Frame) Unhide(secret string) {
 	f.secrets.mu.Lock()
 	defer f.secrets.mu.Unlock()
@@ -55,7 +56,7 @@ func (s *secrets) unhide(secret string) {
 	s.sorted = slices.DeleteFunc(s.sorted, func(hidden string) bool { return hidden == secret })
 }
 
-// Mask returns err, or an error with its text if that has a password in it, which is then masked.
+// Mask returns err if its text contains no hidden password. Otherwise it returns an error with the masked text.
 func (f *Frame) Mask(err error) error {
 	if text := f.MaskText(err.Error()); text != err.Error() {
 		return errors.New(text)
@@ -63,7 +64,7 @@ func (f *Frame) Mask(err error) error {
 	return err
 }
 
-// MaskText returns text with passwords masked.
+// MaskText returns text with all hidden passwords masked.
 func (f *Frame) MaskText(text string) string {
 	s := &f.secrets
 	s.mu.Lock()

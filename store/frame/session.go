@@ -8,25 +8,26 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A SessionServer begins, renews and ends what a server calls a session: a lease in etcd, a session in ZooKeeper or in
-// Consul. H is what the store knows one by.
+// A SessionServer begins, renews and ends sessions at a server: a lease in etcd, a session in ZooKeeper or in Consul. H
+// identifies a session.
 //
 // The server counts a session's ttl from when a request reached it. So the store counts from when that request was sent
-// (rule 5 of package store), which only SessionServer knows if it may have sent several.
+// (rule 5 of package store). Only the SessionServer knows when that was, since it may have sent several.
 type SessionServer[H comparable] interface {
-	// Open begins a session, or takes the one that a client library has begun.
+	// Open begins a session, or adopts the one that a client library has begun. sent is when the request was sent.
 	Open(ctx context.Context) (handle H, ttl time.Duration, sent time.Time, err error)
 
-	// Renew extends a session, or reports that the server has it no more. An error says that nothing is known.
+	// Renew extends a session; sent is when the request was sent. stands is false if the server no longer has the
+	// session. After an error neither is known.
 	Renew(ctx context.Context, handle H) (stands bool, sent time.Time, err error)
 
-	// End ends a session if the server can be reached, so that it need not expire.
+	// End ends a session if the server can be reached, so that it does not have to expire.
 	End(ctx context.Context, handle H)
 }
 
-// Sessions is the one session that all claims of a client share, and its successors. A session is renewed three times
-// per ttl, and whenever it is asked for, by one renewal for all callers. When the server has it no more, all of its
-// claims are gone at once, and the next Current begins another.
+// Sessions keeps the one session that all claims of a client share. It is renewed three times per ttl, and whenever a
+// caller requests that; concurrent requests share one renewal. When the server no longer has the session, all of its
+// claims are gone at once, and the next call of Current begins another.
 type Sessions[H comparable] struct {
 	SessionConfig[H]
 	frame *Frame
@@ -37,17 +38,17 @@ type Sessions[H comparable] struct {
 	current  *Session[H]   // nil: none yet, or lost; guarded by Mutex
 }
 
-// A SessionConfig is what Sessions has to know of a store.
+// A SessionConfig has what Sessions needs from a store.
 type SessionConfig[H comparable] struct {
 	Server SessionServer[H]
 
-	// Mutex is the store's own, so that the store can look at claims and their session in one step.
+	// Mutex is the store's own, so that the store can read claims and their session in one step.
 	Mutex *Mutex
 
-	// Lost forgets the claims of a session. It is called with Mutex locked.
+	// Lost forgets the claims of a session that was lost. It is called with Mutex locked.
 	Lost func(lost *Session[H])
 
-	// Renewed is called after each renewal that was due by itself, with its error.
+	// Renewed is called with the result of each renewal that no caller requested.
 	Renewed func(error)
 }
 
@@ -60,10 +61,10 @@ type Session[H comparable] struct {
 	until atomic.Pointer[time.Time]
 }
 
-// EndTimeout bounds ending a session when the store is closed.
+// EndTimeout bounds the request that ends the session when the store is closed.
 const EndTimeout = time.Second
 
-// NewSessions returns the sessions of a store, of which there is none yet.
+// NewSessions returns Sessions for a store. There is no session yet.
 func NewSessions[H comparable](f *Frame, config SessionConfig[H]) *Sessions[H] {
 	s := &Sessions[H]{SessionConfig: config, frame: f, began: make(chan struct{}, 1)}
 	s.beats = NewRounds(f, s.renew)
@@ -71,7 +72,7 @@ func NewSessions[H comparable](f *Frame, config SessionConfig[H]) *Sessions[H] {
 	return s
 }
 
-// Until is the instant up to which the session, and so all of its claims, is valid.
+// Until returns the instant up to which the session, and so each of its claims, is valid.
 func (ses *Session[H]) Until() time.Time { return *ses.until.Load() }
 
 // Status returns the status of a claim under the session.
@@ -79,7 +80,7 @@ func (ses *Session[H]) Status(state store.State, ticket uint64, ahead int) store
 	return store.Status{State: state, Ticket: ticket, Until: ses.Until(), Ahead: ahead}
 }
 
-// Extend notes that the server has extended the session when it got what was sent then.
+// Extend notes that the server has extended the session on a request that was sent at sent. It never moves Until back.
 func (ses *Session[H]) Extend(sent time.Time) {
 	until := ses.drift.Until(store.Held, sent, ses.TTL)
 	for old := ses.until.Load(); old == nil || until.After(*old); old = ses.until.Load() {
@@ -89,12 +90,12 @@ func (ses *Session[H]) Extend(sent time.Time) {
 	}
 }
 
-// renewalDue is when the session is to be renewed: a third of the ttl after the last renewal was sent.
+// renewalDue returns when the session is to be renewed: a third of the ttl after the last renewal was sent.
 func (ses *Session[H]) renewalDue() time.Time {
 	return ses.Until().Add(ses.drift.Of(ses.TTL) - ses.TTL*2/3)
 }
 
-// Current returns the session, and begins one if there is none.
+// Current returns the session, and begins one if there is none. The error is ErrClosed, that of ctx, or a *store.Fault.
 func (s *Sessions[H]) Current(ctx context.Context) (*Session[H], error) {
 	for {
 		if ses := s.get(); ses != nil {
@@ -106,22 +107,24 @@ func (s *Sessions[H]) Current(ctx context.Context) (*Session[H], error) {
 	}
 }
 
+// get returns the current session, or nil if there is none.
 func (s *Sessions[H]) get() *Session[H] {
 	s.Mutex.Lock()
 	defer s.Mutex.Unlock()
 	return s.current
 }
 
-// IsAt reports whether the present session has this handle. Mutex must be locked.
+// IsAt reports whether the current session has this handle. Mutex must be locked.
 func (s *Sessions[H]) IsAt(handle H) bool { return s.current != nil && s.current.Handle == handle }
 
-// Is reports whether ses is the present session. Mutex must be locked.
+// Is reports whether ses is the current session. Mutex must be locked.
 func (s *Sessions[H]) Is(ses *Session[H]) bool { return ses != nil && s.current == ses }
 
-// Renew has the session renewed by a renewal that is sent after the call.
+// Renew requests a renewal that is sent after the call, and returns it as a Round to wait for.
 func (s *Sessions[H]) Renew() *Round { return s.beats.Request() }
 
-// Freshen renews a session that has less than half of its ttl left, so that what is granted under it is of some use.
+// Freshen renews a session that has less than half of its ttl left, so that a claim that is granted under it is useful.
+// It returns the error of the renewal.
 func (s *Sessions[H]) Freshen(ctx context.Context, ses *Session[H]) error {
 	if time.Until(ses.Until()) > ses.TTL/2 {
 		return nil
@@ -129,7 +132,8 @@ func (s *Sessions[H]) Freshen(ctx context.Context, ses *Session[H]) error {
 	return s.Renew().Await(ctx)
 }
 
-// Lose ends a session that the server has no more. Mutex must be locked.
+// Lose drops the session, because the server no longer has it, and calls Lost. It does nothing if ses is not the
+// current session. Mutex must be locked.
 func (s *Sessions[H]) Lose(ses *Session[H]) {
 	if s.Is(ses) {
 		s.current = nil
@@ -137,14 +141,14 @@ func (s *Sessions[H]) Lose(ses *Session[H]) {
 	}
 }
 
-// Over is Lose when Mutex is not locked.
+// Over is Lose for callers that have not locked Mutex.
 func (s *Sessions[H]) Over(ses *Session[H]) {
 	s.Mutex.Lock()
 	defer s.Mutex.Unlock()
 	s.Lose(ses)
 }
 
-// OverAt is Over for the session with this handle, if it is the present one.
+// OverAt is Over for the session with this handle, if it is the current one.
 func (s *Sessions[H]) OverAt(handle H) {
 	s.Mutex.Lock()
 	defer s.Mutex.Unlock()
@@ -153,8 +157,9 @@ func (s *Sessions[H]) OverAt(handle H) {
 	}
 }
 
-// EndLost ends a session that was lost, once its holders can't believe in it any more, or the server has ended it,
-// which closes ended: the server may still have the session. A nil channel is never closed.
+// EndLost ends a session that was lost, since the server may still have it. It does so in the background, when no
+// holder can believe in the session any more, or when ended is closed because the server has ended it. ended may be
+// nil.
 func (s *Sessions[H]) EndLost(lost *Session[H], ended <-chan struct{}) {
 	s.frame.Go(func() {
 		select {
@@ -187,7 +192,7 @@ func (s *Sessions[H]) open() error {
 	return nil
 }
 
-// begin makes a session the present one. It reports false if the store has been closed meanwhile.
+// begin makes a new session the current one. It reports false if the store has been closed meanwhile.
 func (s *Sessions[H]) begin(handle H, ttl time.Duration, sent time.Time) bool {
 	s.Mutex.Lock()
 	defer s.Mutex.Unlock()
@@ -226,8 +231,8 @@ func (s *Sessions[H]) renew() error {
 	return nil
 }
 
-// Run renews the session when that is due, until Life ends, and at most twelve times per ttl: a renewal may have
-// failed, or have extended nothing.
+// Run renews the session when that is due, until Life ends. It pauses for at least a twelfth of the ttl between two
+// renewals: a renewal may have failed, or have extended nothing.
 func (s *Sessions[H]) Run() {
 	life := s.frame.Life()
 	for life.Err() == nil {
@@ -250,8 +255,8 @@ func (s *Sessions[H]) Run() {
 	}
 }
 
-// Close closes the store: it ends the session if the server can be reached, and then everything that runs in the
-// background. It reports false if that has happened before.
+// Close closes the store: it ends the session if the server can be reached, and then all background work. It reports
+// false if the store was closed before.
 func (s *Sessions[H]) Close() bool {
 	if !s.frame.Shut() {
 		return false
@@ -273,6 +278,7 @@ func (s *Sessions[H]) End() {
 	}
 }
 
+// end ends a session at the server, within EndTimeout.
 func (s *Sessions[H]) end(handle H) {
 	ctx, cancel := context.WithTimeout(context.Background(), EndTimeout)
 	defer cancel()

@@ -198,6 +198,7 @@ func (c *Claim) Finished() bool {
 	return c.state == Over && len(c.old) == 0 && (c.cur == nil || c.cur.phase == done)
 }
 
+// find returns the try with this number, or nil if it is done and forgotten.
 func (c *Claim) find(try uint64) *attempt {
 	if c.cur != nil && c.cur.try == try {
 		return c.cur
@@ -210,7 +211,7 @@ func (c *Claim) find(try uint64) *attempt {
 	return nil
 }
 
-// retire moves the last try to the old ones.
+// retire appends the current try to the old ones, which are still to be released, unless it is done.
 func (c *Claim) retire() {
 	if c.cur != nil && c.cur.phase != done {
 		c.old = append(c.old, c.cur)
