@@ -58,8 +58,9 @@ func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 	return lockAll(ctx, "lock all", parts, groupOptions{})
 }
 
-// TryLockAll acquires many locks as [LockAll] does if all of them are free, and does not wait. Otherwise it returns an
-// error that wraps a *LockedError, with the name of the first lock that is not free, and holds none of them.
+// TryLockAll acquires many locks as [LockAll] does if all of them are free, and does not wait. If one is not free, it
+// holds none of them, and the error wraps a *LockedError with the name of the first lock that is not free. The other
+// errors are those of LockAll.
 func TryLockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 	return lockAll(ctx, "trylock all", parts, groupOptions{try: true})
 }
@@ -68,8 +69,9 @@ func TryLockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 // in the order of the arguments; with several locks, [TokenFrom] finds none in fn's context. ctx bounds the wait and
 // fn. The context that fn receives ends the moment any of the locks is lost.
 //
-// DoAll returns fn's error. If a lock was lost in the meantime, the error wraps ErrLost too and names the lock: another
-// holder may have worked at the same time as fn.
+// DoAll returns the errors of [LockAll], or else fn's error. If a lock was lost in the meantime, the error wraps
+// ErrLost too and names the lock: another holder may have worked at the same time as fn. A release that the store did
+// not confirm is not an error: it is repeated in the background.
 func DoAll(ctx context.Context, fn func(ctx context.Context, tokens []Token) error, parts ...Part) error {
 	const op = "lock all"
 	if fn == nil {

@@ -73,7 +73,8 @@ func (k Key) Do(ctx context.Context, token holdfast.Token, script string, keys [
 	return nil, k.failed(ctx, err)
 }
 
-// Seen returns the newest exclusive token that passed, or the floor that was set, or 0 if there was none.
+// Seen returns the newest exclusive token that passed, or the floor that was set, or 0 if there was none. It returns an
+// error if the name is invalid, Redis fails, or the key does not hold a token.
 func (k Key) Seen(ctx context.Context) (holdfast.Token, error) {
 	if err := checkName(k.Name); err != nil {
 		return 0, err

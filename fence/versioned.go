@@ -68,7 +68,8 @@ func (v Versioned) Read(ctx context.Context, db Querier, key any, into Columns) 
 }
 
 // Update writes the columns of set and moves the row to version+1 if it still has this version, in one statement.
-// Otherwise it returns a *VersionError, and nothing was written.
+// Otherwise it returns a *VersionError, and nothing was written. If Key is not unique, several rows may have been
+// written, and the error wraps holdfast.ErrBadOption, as for an invalid name. Other errors are those of the database.
 func (v Versioned) Update(ctx context.Context, db Querier, key any, version int64, set Columns) error {
 	query, args, err := v.update(key, version, set)
 	if err != nil {

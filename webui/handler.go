@@ -60,7 +60,7 @@ func New(client *holdfast.Client, options ...Option) (*Handler, error) {
 }
 
 // Close disconnects all viewers and stops the watch. [http.Server.Shutdown] waits for viewers: call Close before it, or
-// give Close to [http.Server.RegisterOnShutdown].
+// pass Close to [http.Server.RegisterOnShutdown].
 func (h *Handler) Close() {
 	h.close()
 	h.hub.close()
