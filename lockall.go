@@ -43,6 +43,7 @@ func (s *Semaphore) Units(n int) Part {
 	return p
 }
 
+// newPart returns the part that requests demand of a lock.
 func newPart(k *lock, op string, demand store.Demand) part {
 	return part{lock: k, request: request{op: op, demand: demand}}
 }
@@ -84,12 +85,13 @@ func DoAll(ctx context.Context, fn func(ctx context.Context, tokens []Token) err
 	return runUnder(ctx, m, func(ctx context.Context) error { return fn(ctx, m.Tokens()) })
 }
 
-// groupOptions tell the three functions apart.
+// groupOptions has what LockAll, TryLockAll and DoAll do differently.
 type groupOptions struct {
 	try   bool // do not wait
 	bound bool // the caller's context bounds the leases too
 }
 
+// lockAll acquires the locks for LockAll, TryLockAll and DoAll, which differ in op and o.
 func lockAll(ctx context.Context, op string, parts []Part, o groupOptions) (*MultiLease, error) {
 	if ctx == nil {
 		return nil, &Error{Op: op, Err: ErrNilContext}

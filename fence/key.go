@@ -108,6 +108,7 @@ func (k Key) SetFloor(ctx context.Context, token holdfast.Token) error {
 	return nil
 }
 
+// eval runs a script. It returns an error without calling Redis if Redis is not set or ctx is done.
 func (k Key) eval(ctx context.Context, script string, keys, args []string) (any, error) {
 	if k.Redis == nil {
 		return nil, fmt.Errorf("%w: a fence.Key without its Redis", holdfast.ErrBadOption)

@@ -41,6 +41,7 @@ type keySpace struct {
 	pushes string // the beginning of its channels
 }
 
+// newKeySpace returns the keys of the tenant with a prefix.
 func newKeySpace(prefix string) keySpace {
 	p := escaped.Escape(prefix)
 	own := keyRoot + p + keyEnd + ":"

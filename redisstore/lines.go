@@ -62,6 +62,7 @@ type lines struct {
 	encoder encoder
 }
 
+// newLines returns the mode with queues.
 func newLines(b *base) *lines {
 	s := &lines{base: b}
 	b.receive = s.onMessage

@@ -24,6 +24,7 @@ type about struct {
 	Waits   []store.Wait `json:"w,omitempty"`
 }
 
+// newAbout returns the about of a claim.
 func newAbout(c *store.Claim) about {
 	o := c.Owner
 	a := about{o.ID, o.Label, o.Host, o.Address, o.PID, 0, c.Turn, c.Waits}
@@ -51,6 +52,7 @@ type described struct {
 // An encoder encodes abouts. It caches the last one that has an owner only.
 type encoder struct{ last atomic.Pointer[described] }
 
+// about returns the about of a claim as JSON.
 func (e *encoder) about(c *store.Claim) string {
 	plain := c.Turn == 0 && len(c.Waits) == 0
 	if last := e.last.Load(); plain && last != nil && last.owner == c.Owner {
@@ -94,6 +96,7 @@ func appendRest(b []byte, c *store.Claim, at *slotKeys, about string) []byte {
 // ceilMillis returns d in milliseconds, rounded up, so that the server never counts less than was requested.
 func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
+// millis returns ceilMillis as text.
 func millis(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }
 
 // A words parses the fields of a reply one by one. If one is missing or is not a number, bad is set.
@@ -102,6 +105,7 @@ type words struct {
 	bad  bool
 }
 
+// next returns the next field.
 func (w *words) next() string {
 	word, rest, _ := strings.Cut(w.rest, " ")
 	w.rest = rest
@@ -109,16 +113,20 @@ func (w *words) next() string {
 	return word
 }
 
+// number returns the next field as a number of so many bits that is not negative.
 func (w *words) number(bits int) int64 {
 	n, err := strconv.ParseInt(w.next(), 10, bits)
 	w.bad = w.bad || err != nil || n < 0
 	return n
 }
 
+// ticket returns the next field as a ticket.
 func (w *words) ticket() uint64 { return uint64(w.number(64)) } //nolint:gosec // number refuses what is negative
 
+// millis returns the next field, a number of milliseconds, as a duration.
 func (w *words) millis() time.Duration { return time.Duration(w.number(42)) * time.Millisecond }
 
+// id returns the next field as an ID.
 func (w *words) id() (id store.ID) {
 	w.bad = id.UnmarshalText([]byte(w.next())) != nil || w.bad
 	return id

@@ -24,6 +24,7 @@ const (
 	mostPatience    = time.Minute
 )
 
+// check returns an error if the number or the timeout is out of bounds.
 func (r replicaSettings) check() error {
 	if r.replicas < 0 || r.replicas > 0 && (r.patience < time.Millisecond || r.patience > mostPatience) {
 		return fmt.Errorf("holdfast: replicas are waited for with a number and a time of a millisecond to %v",

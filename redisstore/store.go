@@ -49,6 +49,7 @@ type base struct {
 	work     []func()                    // what the mode does in the background
 }
 
+// newBase returns a base without connections, under this name in errors.
 func newBase(name string, set settings) *base {
 	if set.logger == nil {
 		set.logger = slog.Default()
@@ -94,6 +95,7 @@ func (b *base) open(ctx context.Context) (*Store, error) {
 	return s, nil
 }
 
+// begin connects and reads the identity. The error is a Fault or that of ctx.
 func (b *base) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, frame.AskTimeout)
 	defer cancel()
